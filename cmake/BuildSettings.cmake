@@ -1,0 +1,46 @@
+# How everything is compiled. Targets take these through dlaunch_settings().
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug, RelWithDebInfo" FORCE)
+endif()
+option(DLAUNCH_TESTS "build the tests" ON)
+option(DLAUNCH_BENCH "build the benchmarks" OFF)
+option(DLAUNCH_FUZZ "build the libFuzzer targets (clang only)" OFF)
+set(DLAUNCH_SANITIZE "" CACHE STRING "empty, 'address' (with undefined) or 'thread'")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/archive)
+set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN")
+set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+# dlaunch_settings(target): warnings are errors, includes from the repository's root, sanitizers when asked for.
+function(dlaunch_settings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wswitch-enum -Werror
+    $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual -Wconversion>)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  if(DLAUNCH_SANITIZE STREQUAL "address")
+    target_compile_options(${target} PRIVATE -fsanitize=address,undefined -fno-sanitize-recover=all -g1 -O1 -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=address,undefined)
+  elseif(DLAUNCH_SANITIZE STREQUAL "thread")
+    target_compile_options(${target} PRIVATE -fsanitize=thread -g1 -O1)
+    target_link_options(${target} PRIVATE -fsanitize=thread)
+  elseif(DLAUNCH_SANITIZE)
+    message(FATAL_ERROR "DLAUNCH_SANITIZE is '${DLAUNCH_SANITIZE}': use 'address' or 'thread'")
+  endif()
+endfunction()

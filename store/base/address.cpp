@@ -1,0 +1,52 @@
+#include "store/base/address.h"
+
+#include <charconv>
+
+namespace dlaunch {
+namespace {
+
+Error bad_address(std::string_view text, std::string why) {
+  return {ErrorKind::invalid, "not an address:", "'" + std::string(text) + "'", std::move(why), "write host:port or [ipv6]:port"};
+}
+
+}  // namespace
+
+std::string to_string(const Address& address) {
+  const bool v6 = address.host.find(':') != std::string::npos;
+  return (v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
+}
+
+Result<Address> parse_address(std::string_view text, std::uint16_t default_port) {
+  std::string_view host = text;
+  std::string_view port;
+  if (text.starts_with('[')) {
+    const auto end = text.find(']');
+    if (end == std::string_view::npos) return bad_address(text, "the bracket is not closed");
+    host = text.substr(1, end - 1);
+    const std::string_view rest = text.substr(end + 1);
+    if (!rest.empty()) {
+      if (!rest.starts_with(':')) return bad_address(text, "a colon must follow the bracket");
+      port = rest.substr(1);
+      if (port.empty()) return bad_address(text, "the port is missing");
+    }
+  } else if (const auto colon = text.rfind(':'); colon != std::string_view::npos) {
+    if (text.find(':') != colon) return bad_address(text, "an IPv6 address needs brackets");
+    host = text.substr(0, colon);
+    port = text.substr(colon + 1);
+    if (port.empty()) return bad_address(text, "the port is missing");
+  }
+  if (host.empty()) return bad_address(text, "the host is missing");
+
+  Address address{std::string(host), default_port};
+  if (!port.empty()) {
+    unsigned number = 0;
+    const auto [end, failure] = std::from_chars(port.data(), port.data() + port.size(), number);
+    if (failure != std::errc{} || end != port.data() + port.size() || number > 65535) {
+      return bad_address(text, "the port is not a number from 0 to 65535");
+    }
+    address.port = static_cast<std::uint16_t>(number);
+  }
+  return address;
+}
+
+}  // namespace dlaunch

@@ -1,0 +1,25 @@
+// The log: one line an event, levels, on stderr. The only door to spdlog.
+#pragma once
+
+#include <string_view>
+
+namespace dlaunch::log {
+
+enum class Level { trace, debug, info, warning, error, off };
+
+// Call once, before threads exist. `name` begins every line. Default level: warning.
+void start(std::string_view name, Level level);
+void set_level(Level level);
+bool enabled(Level level);
+
+// Understands trace, debug, info, warning (warn), error (critical), off, in any case, and torchrun's LOGLEVEL
+// values (also numbers 10, 20, ...). Anything else: `fallback`.
+Level parse_level(std::string_view text, Level fallback);
+
+void trace(std::string_view text);
+void debug(std::string_view text);
+void info(std::string_view text);
+void warning(std::string_view text);
+void error(std::string_view text);
+
+}  // namespace dlaunch::log

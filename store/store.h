@@ -1,0 +1,63 @@
+// A key-value store that the processes of one job share: what torch.distributed calls a Store.
+//
+// Keys and values are byte strings; values may be empty. All calls block, and none blocks for longer than the
+// store's timeout (set_timeout, or the argument where there is one). Each implementation says which threads may
+// call it; unless it says otherwise one object may be used by several threads, whose calls then take turns.
+//
+// Failures are thrown as StoreError; its kind tells a passed deadline (ErrorKind::timeout) from a lost server
+// (network), a key or value over the server's limit (limit) and a value that is no number (invalid).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "store/base/result.h"
+#include "store/base/time.h"
+
+namespace dlaunch {
+
+class StoreError : public std::runtime_error {
+ public:
+  explicit StoreError(const Error& error) : std::runtime_error(error.message()), error_(error) {}
+  [[nodiscard]] const Error& error() const { return error_; }
+
+ private:
+  Error error_;
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // Stores the value, whatever was there. Wakes whoever waits for the key.
+  virtual void set(std::string_view key, std::string_view value) = 0;
+
+  // Waits until the key exists, then returns its value.
+  virtual std::string get(std::string_view key) = 0;
+
+  // Adds to the decimal number stored at the key (0 if absent) and returns the sum; add(key, 0) creates it.
+  virtual std::int64_t add(std::string_view key, std::int64_t amount) = 0;
+
+  // Stores `desired` if the value equals `expected`, or if the key is absent and `expected` is empty. Returns
+  // the value now stored; for an absent key and a non-empty `expected`, which stores nothing, `expected`.
+  virtual std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) = 0;
+
+  // Returns when all the keys exist. With no keys at once.
+  void wait(std::span<const std::string> keys) { wait(keys, timeout()); }
+  virtual void wait(std::span<const std::string> keys, Duration timeout) = 0;
+
+  // Whether all the keys exist now.
+  virtual bool check(std::span<const std::string> keys) = 0;
+
+  virtual std::int64_t num_keys() = 0;
+  virtual bool delete_key(std::string_view key) = 0;  // whether it existed
+
+  // How long get, wait and the answers of a server may take. Default 300 s, as PyTorch's.
+  virtual void set_timeout(Duration timeout) = 0;
+  [[nodiscard]] virtual Duration timeout() const = 0;
+};
+
+}  // namespace dlaunch
