@@ -1,18 +1,21 @@
 // A key-value store that the processes of one job share: what torch.distributed calls a Store.
 //
 // Keys and values are byte strings; values may be empty. All calls block, and none blocks for longer than the
-// store's timeout (set_timeout, or the argument where there is one). Each implementation says which threads may
-// call it; unless it says otherwise one object may be used by several threads, whose calls then take turns.
+// store's timeout (set_timeout, or the argument where there is one). Each implementation says which threads
+// may call it; unless it says otherwise one object may be used by several threads, whose calls then take
+// turns.
 //
 // Failures are thrown as StoreError; its kind tells a passed deadline (ErrorKind::timeout) from a lost server
 // (network), a key or value over the server's limit (limit) and a value that is no number (invalid).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "store/base/result.h"
 #include "store/base/time.h"
@@ -43,7 +46,8 @@ class Store {
 
   // Stores `desired` if the value equals `expected`, or if the key is absent and `expected` is empty. Returns
   // the value now stored; for an absent key and a non-empty `expected`, which stores nothing, `expected`.
-  virtual std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) = 0;
+  virtual std::string compare_set(std::string_view key, std::string_view expected,
+                                  std::string_view desired) = 0;
 
   // Returns when all the keys exist. With no keys at once.
   void wait(std::span<const std::string> keys) { wait(keys, timeout()); }
@@ -55,9 +59,39 @@ class Store {
   virtual std::int64_t num_keys() = 0;
   virtual bool delete_key(std::string_view key) = 0;  // whether it existed
 
-  // How long get, wait and the answers of a server may take. Default 300 s, as PyTorch's.
+  // How long get, wait and the answers of a server may take. Default 300 s, as PyTorch's. With a timeout of
+  // zero or less nothing is waited for: a key that is there is found, one that is not is a timeout at once.
   virtual void set_timeout(Duration timeout) = 0;
   [[nodiscard]] virtual Duration timeout() const = 0;
+
+  // Several keys at once. A store that can do it in one exchange does.
+  virtual std::vector<std::string> multi_get(std::span<const std::string> keys) {
+    std::vector<std::string> values;
+    values.reserve(keys.size());
+    for (const std::string& key : keys) values.push_back(get(key));
+    return values;
+  }
+  // REQUIRES: as many values as keys.
+  virtual void multi_set(std::span<const std::string> keys, std::span<const std::string> values) {
+    for (std::size_t i = 0; i < keys.size(); ++i) set(keys[i], values[i]);
+  }
+
+  // What not every store has. Where one is missing: StoreError of kind refused.
+  virtual void append(std::string_view /*key*/, std::string_view /*value*/) { lacks("append"); }
+  // Queues share no values with keys of their name, but check and wait take one that is not empty for
+  // present.
+  virtual void queue_push(std::string_view /*key*/, std::string_view /*value*/) { lacks("queues"); }
+  // The oldest value. With `block` waits for one, else none at once.
+  virtual std::optional<std::string> queue_pop(std::string_view /*key*/, bool /*block*/) { lacks("queues"); }
+  virtual std::int64_t queue_len(std::string_view /*key*/) { lacks("queues"); }
+  virtual std::vector<std::string> list_keys() { lacks("a list of keys"); }
+  // Returns when `world_size` calls with this key have been made, by anybody.
+  virtual void barrier(std::string_view /*key*/, std::int64_t /*world_size*/) { lacks("barriers"); }
+
+ private:
+  [[noreturn]] static void lacks(const char* what) {
+    throw StoreError({ErrorKind::refused, std::string("this kind of store has no ") + what, "", "", ""});
+  }
 };
 
 }  // namespace dlaunch

@@ -1,1 +1,6 @@
-# tests of agent
+dlaunch_test(NAME agent_test
+  SOURCES agent/coordinator_test.cpp agent/lines_test.cpp agent/member_test.cpp agent/messages_test.cpp
+          agent/values_test.cpp agent/worker_group_test.cpp
+  LIBS dlaunch_agent_core LABELS unit)
+
+dlaunch_test(NAME sim_test SOURCES sim/swarm_test.cpp sim/world.cpp LIBS dlaunch_agent_runner LABELS sim TIMEOUT 300)

@@ -1,1 +1,42 @@
-# tests of runtime
+# The runtime's own code, over threads.
+dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox
+  SOURCES runtime/bootstrap_test.cpp runtime/collectives_test.cpp runtime/group_test.cpp runtime/reduce_test.cpp
+    runtime/work_test.cpp)
+
+# Modules as third parties would build them: public headers, C++20 and libdlaunch.so, nothing of this build's settings
+# but the sanitizer.
+set(test_modules ${CMAKE_BINARY_DIR}/tests/modules)
+foreach(name example foreign silent)
+  add_library(test_backend_${name} MODULE runtime/modules/${name}.cpp)
+  target_link_libraries(test_backend_${name} PRIVATE dlaunch_runtime)
+  set_target_properties(test_backend_${name} PROPERTIES
+    OUTPUT_NAME backend_${name} PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${test_modules} INSTALL_RPATH ${CMAKE_BINARY_DIR}/lib)
+  add_dependencies(runtime_test test_backend_${name})
+endforeach()
+target_compile_definitions(runtime_test PRIVATE TEST_MODULES_DIR="${test_modules}")
+
+# Every public header by itself.
+file(GLOB public_headers RELATIVE ${PROJECT_SOURCE_DIR}/runtime/include CONFIGURE_DEPENDS
+  ${PROJECT_SOURCE_DIR}/runtime/include/dlaunch/*.h)
+foreach(header ${public_headers})
+  string(MAKE_C_IDENTIFIER ${header} name)
+  file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/headers/${name}.cpp CONTENT "#include <${header}>\n")
+  list(APPEND header_sources ${CMAKE_CURRENT_BINARY_DIR}/headers/${name}.cpp)
+endforeach()
+add_library(public_headers_alone OBJECT ${header_sources})
+target_compile_options(public_headers_alone PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
+target_include_directories(public_headers_alone PRIVATE ${PROJECT_SOURCE_DIR}/runtime/include)
+
+dlaunch_test(NAME public_api_test LABELS runtime LIBS dlaunch_runtime SOURCES runtime/public_api_test.cpp)
+target_compile_definitions(public_api_test PRIVATE TEST_MODULES_DIR="${test_modules}")
+add_dependencies(public_api_test test_backend_example public_headers_alone)
+
+# Not under ThreadSanitizer, which sees nothing of what orders the threads inside Debian's Gloo.
+if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
+  dlaunch_test(NAME gloo_transport_test LABELS runtime TIMEOUT 120 SOURCES runtime/gloo_transport_test.cpp
+    LIBS dlaunch_gloo_transport dlaunch_runtime_core)
+  # Several processes with a store server.
+  dlaunch_test(NAME gloo_test LABELS runtime TIMEOUT 180 SOURCES runtime/gloo_test.cpp
+    LIBS dlaunch_runtime dlaunch_store_server dlaunch_tcp_store dlaunch_loop)
+  add_dependencies(gloo_test dlaunch_backend_gloo)
+endif()

@@ -6,7 +6,8 @@ namespace dlaunch {
 namespace {
 
 Error bad_address(std::string_view text, std::string why) {
-  return {ErrorKind::invalid, "not an address:", "'" + std::string(text) + "'", std::move(why), "write host:port or [ipv6]:port"};
+  return {ErrorKind::invalid, "not an address:", std::string(1, '\'').append(text).append(1, '\''),
+          std::move(why), "write host:port or [ipv6]:port"};
 }
 
 }  // namespace

@@ -17,21 +17,22 @@ static_assert(std::endian::native == std::endian::little, "the wire formats assu
 
 using ByteSpan = std::span<const std::byte>;
 
-inline ByteSpan as_byte_span(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
+inline ByteSpan as_byte_span(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
 inline std::string_view as_text(ByteSpan bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Reads values from the front of a span. A read beyond the end or over a limit turns the reader bad (and every
-// later read with it) and yields zero or empty; nothing is ever allocated by an announced length alone.
+// Reads values from the front of a span. A read beyond the end or over a limit turns the reader bad (and
+// every later read with it) and yields zero or empty; nothing is ever allocated by an announced length alone.
 // Views returned by text() point into the span given to the constructor.
 class ByteReader {
  public:
   explicit ByteReader(ByteSpan bytes) : bytes_(bytes) {}
 
   template <class T>
-    requires std::is_integral_v<T>
-  T integer() {
+  requires std::is_integral_v<T> T integer() {
     T value{};
     if (!take(sizeof value)) return value;
     std::memcpy(&value, bytes_.data() + at_ - sizeof value, sizeof value);
@@ -79,8 +80,7 @@ class ByteWriter {
   explicit ByteWriter(std::string& out) : out_(out) {}
 
   template <class T>
-    requires std::is_integral_v<T>
-  ByteWriter& integer(T value) {
+  requires std::is_integral_v<T> ByteWriter& integer(T value) {
     char raw[sizeof value];
     std::memcpy(raw, &value, sizeof value);
     out_.append(raw, sizeof value);

@@ -3,8 +3,10 @@
 //
 // Rules that every implementation keeps:
 //   1. All calls return at once. Results come later, as calls of a handler, from the loop's top level: never
-//      from inside a call of these interfaces. A handler may call anything here, also close what is reporting.
-//   2. Ids carry a generation. An id whose thing has ended is dead: calls with it do nothing, and no handler is
+//      from inside a call of these interfaces. A handler may call anything here, also close what is
+//      reporting.
+//   2. Ids carry a generation. An id whose thing has ended is dead: calls with it do nothing, and no handler
+//   is
 //      called for it any more.
 //   3. One thread. None of these may be used from another thread than the loop's.
 //   4. Handlers are not owned; a handler must outlive what it was registered for.
@@ -29,7 +31,7 @@ struct Id {
   std::uint32_t generation = 0;  // 0: no such thing, the value of a default-made id
 
   explicit operator bool() const { return generation != 0; }
-  auto operator<=>(const Id&) const = default;
+  auto operator<=>(const Id&) const = default;  // NOLINT(modernize-use-nullptr): a mistake of clang-tidy 14
 };
 
 using TimerId = Id<struct TimerTag>;
@@ -61,10 +63,12 @@ class Timers {
 class ConnectionHandler {
  public:
   virtual ~ConnectionHandler() = default;
-  virtual void on_connected(ConnId) {}  // only for connections made with connect()
+  virtual void on_connected(ConnId) {}                        // only for connections made with connect()
   virtual void on_received(ConnId conn, ByteSpan bytes) = 0;  // `bytes` are valid during the call
   virtual void on_drained(ConnId) {}  // unsent() came back to 0 after having been over the high-water mark
-  virtual void on_closed(ConnId conn, const Error& reason) = 0;  // by the peer, or a failed connect; `conn` is dead
+  // Ended by the peer, or a connect that failed. `conn` is dead; what was queued is still sent where that is
+  // possible.
+  virtual void on_closed(ConnId conn, const Error& reason) = 0;
 };
 
 class ListenerHandler {
@@ -80,11 +84,12 @@ class Network {
 
   struct Listening {
     ListenerId id;
-    std::uint16_t port = 0;           // the real one, where 0 was asked for
+    std::uint16_t port = 0;          // the real one, where 0 was asked for
     std::vector<Address> addresses;  // every local address that is bound
   };
-  // Binds every local address that `address.host` names ("" or "*": all interfaces, both families) on one port
-  // and listens. Fails with ErrorKind::network: in use, not an address of this machine, not resolvable.
+  // Binds every local address that `address.host` names ("" or "*": all interfaces, both families) on one
+  // port and listens. Fails with ErrorKind::not_found where the name is not known or no address of this
+  // machine, else with network: the port is in use, for instance.
   virtual Result<Listening> listen(const Address& address, ListenerHandler& handler) = 0;
   virtual void unlisten(ListenerId listener) = 0;
 
@@ -92,9 +97,16 @@ class Network {
   // connection is reported at once; trying again is the caller's decision. on_connected or on_closed follows.
   virtual ConnId connect(const Address& address, TimePoint deadline, ConnectionHandler& handler) = 0;
 
-  // Queues a copy of the bytes; what is sent within one turn of the loop leaves in one write.
+  // From now on `handler` is told what happens to `conn`, and the handler before it no more.
+  virtual void hand_over(ConnId conn, ConnectionHandler& handler) = 0;
+
+  // Queues a copy of the bytes; what is sent within one turn of the loop leaves in one write. What is sent
+  // before on_connected is kept until then.
   virtual void send(ConnId conn, ByteSpan bytes) = 0;
+  // Bytes queued and not yet taken by the operating system. A sender with more than `high_water` of them
+  // waits for on_drained before it sends more; nothing else bounds the queue.
   virtual std::size_t unsent(ConnId conn) const = 0;
+  static constexpr std::size_t high_water = 1 << 20;
   // Stops and resumes reading: the peer is slowed down by its own full buffers.
   virtual void pause_reading(ConnId conn, bool paused) = 0;
   // What is queued is still sent (for a bounded time), then the connection closes. The id is dead at once.

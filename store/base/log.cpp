@@ -1,10 +1,13 @@
 #include "store/base/log.h"
 
-#include <spdlog/sinks/ansicolor_sink.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/details/null_mutex.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -23,16 +26,40 @@ spdlog::level::level_enum native(Level level) {
   return spdlog::level::warn;
 }
 
+// Formats a line and hands it on.
+class WriterSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  explicit WriterSink(std::function<void(std::string_view)> write) : write_(std::move(write)) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    write_(std::string_view(line.data(), line.size()));
+  }
+  void flush_() override {}
+
+ private:
+  std::function<void(std::string_view)> write_;
+};
+
+void write_to_stderr(std::string_view line) { std::fwrite(line.data(), 1, line.size(), stderr); }
+
 }  // namespace
 
-void start(std::string_view name, Level level) {
-  // The sink colours on a terminal only, and writes without buffering: a line is out when the call returns.
-  auto sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_st>();
-  auto logger = std::make_shared<spdlog::logger>(std::string(name), std::move(sink));
-  logger->set_pattern("%n: %^%l%$: %v");
-  logger->flush_on(spdlog::level::trace);
+void start(std::string_view name, Level level, bool colour, std::function<void(std::string_view)> write) {
+  auto logger = std::make_shared<spdlog::logger>(std::string(name), std::make_shared<WriterSink>(std::move(write)));
+  logger->set_pattern(colour ? "\033[36m%n:\033[0m %v" : "%n: %v");
   spdlog::set_default_logger(std::move(logger));
   set_level(level);
+}
+
+void stop() {
+  const auto level = spdlog::get_level();
+  auto logger = std::make_shared<spdlog::logger>(spdlog::default_logger()->name(), std::make_shared<WriterSink>(write_to_stderr));
+  logger->set_pattern("%n: %v");
+  spdlog::set_default_logger(std::move(logger));
+  spdlog::set_level(level);
 }
 
 void set_level(Level level) { spdlog::set_level(native(level)); }

@@ -1,14 +1,18 @@
 // The log: one line an event, levels, on stderr. The only door to spdlog.
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 namespace dlaunch::log {
 
 enum class Level { trace, debug, info, warning, error, off };
 
-// Call once, before threads exist. `name` begins every line. Default level: warning.
-void start(std::string_view name, Level level);
+// Call once, before threads exist. `name` begins every line, coloured where `colour` is set. Lines, each with its
+// end, go to `write`.
+void start(std::string_view name, Level level, bool colour, std::function<void(std::string_view)> write);
+// Back to plain writing to stderr: for when what `write` uses has gone.
+void stop();
 void set_level(Level level);
 bool enabled(Level level);
 

@@ -1,5 +1,5 @@
-// Points in time and lengths of time as types of their own. There is no clock here: pure code gets `now` as an
-// argument, only the edge (UvLoop, the simulator) knows what time it is.
+// Points in time and lengths of time as types of their own. There is no clock here: pure code gets `now` as
+// an argument, only the edge (UvLoop, the simulator) knows what time it is.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,9 @@ using Duration = JobClock::duration;
 using TimePoint = JobClock::time_point;
 
 inline double to_seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
-inline std::int64_t to_millis(Duration d) { return std::chrono::duration_cast<std::chrono::milliseconds>(d).count(); }
+inline std::int64_t to_millis(Duration d) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
+}
 
 // "250 ms", "3.2 s", "12 min 5 s": as a person says it.
 std::string to_words(Duration d);

@@ -1,6 +1,7 @@
 // The outside world (io.h) over libuv: one thread, one loop. One of the two sources that include <uv.h>.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "store/base/io.h"
@@ -12,13 +13,21 @@ namespace dlaunch {
 class UvLoop final : public Clock, public Timers, public Network, public Random {
  public:
   UvLoop();
-  ~UvLoop() override;  // closes every handle it made and lets libuv finish them
+  // Closes every handle it made and lets libuv finish them; no handler is called any more. A name that is
+  // being looked up just then is waited for. REQUIRES: run() is not running, and uv_close was called for
+  // every handle that others made on native().
+  ~UvLoop() override;
   UvLoop(const UvLoop&) = delete;
   UvLoop& operator=(const UvLoop&) = delete;
 
-  // Runs until stop() is called or nothing is left that could happen.
+  // Runs until stop() is called or nothing is left that could happen. After stop() the current turn is
+  // finished: what was sent in it still leaves. A stop() before run() makes it return at once.
   void run();
   void stop();
+
+  // The one function that other threads may call: `work` runs later on the loop's thread, from its top level.
+  // It does not keep run() from returning; work that run() never came to is dropped.
+  void post(std::function<void()> work);
 
   TimePoint now() const override;
   TimerId arm(TimePoint at, TimerHandler& handler) override;
@@ -26,6 +35,7 @@ class UvLoop final : public Clock, public Timers, public Network, public Random 
   Result<Listening> listen(const Address& address, ListenerHandler& handler) override;
   void unlisten(ListenerId listener) override;
   ConnId connect(const Address& address, TimePoint deadline, ConnectionHandler& handler) override;
+  void hand_over(ConnId conn, ConnectionHandler& handler) override;
   void send(ConnId conn, ByteSpan bytes) override;
   std::size_t unsent(ConnId conn) const override;
   void pause_reading(ConnId conn, bool paused) override;

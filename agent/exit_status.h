@@ -1,0 +1,30 @@
+// How a process ended, and what that means in words.
+#pragma once
+
+#include <string>
+
+namespace dlaunch::agent {
+
+struct ExitStatus {
+  enum class How { exited, signaled };
+  How how = How::exited;
+  int number = 0;  // exit code, or signal number
+  bool core_dumped = false;
+
+  static ExitStatus from_wait_status(int wait_status);
+
+  [[nodiscard]] bool success() const { return how == How::exited && number == 0; }
+  // What a shell would report: the exit code, or 128 + the signal's number.
+  [[nodiscard]] int shell_code() const { return how == How::exited ? number : 128 + number; }
+
+  bool operator==(const ExitStatus&) const = default;
+};
+
+// "exited with code 3", "was killed by signal 11 (SIGSEGV, segmentation fault), core dumped". Codes that have a
+// usual meaning get it: 126, 127, 137.
+std::string describe(const ExitStatus& status);
+
+// "SIGTERM"; "signal 77" where there is no name.
+std::string signal_name(int signo);
+
+}  // namespace dlaunch::agent

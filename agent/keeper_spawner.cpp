@@ -1,0 +1,165 @@
+#include "agent/keeper_spawner.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "agent/reaper.h"
+#include "store/base/bytes.h"
+
+namespace dlaunch::agent {
+namespace {
+
+constexpr Duration last_effort = std::chrono::seconds(60);
+
+std::string spawn_body(const Command& command) {
+  std::string body;
+  ByteWriter out(body);
+  out.u32(static_cast<std::uint32_t>(command.argv.size())).u32(static_cast<std::uint32_t>(command.environment.size()));
+  const auto add = [&](const std::string& text) { body.append(text.c_str()).push_back('\0'); };
+  for (const std::string& argument : command.argv) add(argument);
+  for (const auto& [name, value] : command.environment) {
+    add(name);
+    add(value);
+  }
+  return body;
+}
+
+}  // namespace
+
+KeeperSpawner::KeeperSpawner(UvEdge& edge, Output& output, Keeper keeper) : edge_(edge), output_(output), keeper_(keeper) {
+  edge_.watch(keeper_.socket, true, false, *this);
+}
+
+KeeperSpawner::~KeeperSpawner() {
+  if (keeper_.socket >= 0) {
+    edge_.unwatch(keeper_.socket);
+    close(keeper_.socket);
+    while (waitpid(keeper_.pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+}
+
+void KeeperSpawner::spawn(ProcKey key, const Command& command) {
+  int out[2] = {-1, -1};
+  int err[2] = {-1, -1};
+  if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
+    const std::string why = std::string(std::strerror(errno)) + (errno == EMFILE ? " (raise ulimit -n)" : "");
+    if (out[0] >= 0) close(out[0]);
+    if (out[1] >= 0) close(out[1]);
+    handler_->on_spawn_failed(key, "no pipe for its output: " + why);
+    return;
+  }
+  // Only our ends: a worker's stdout must behave as a program expects.
+  fcntl(out[0], F_SETFL, O_NONBLOCK);
+  fcntl(err[0], F_SETFL, O_NONBLOCK);
+  output_.add(key, Output::Stream::out, out[0]);
+  output_.add(key, Output::Stream::err, err[0]);
+  ++outstanding_;
+  send({FrameKind::spawn, 0, key.round, key.local_rank, 0, 0}, spawn_body(command), out[1], err[1]);
+  close(out[1]);
+  close(err[1]);
+}
+
+void KeeperSpawner::signal_all(int signo) { send({FrameKind::signal_all, 0, 0, 0, signo, 0}, "", -1, -1); }
+void KeeperSpawner::kill_all() { send({FrameKind::kill_all, 0, 0, 0, 0, 0}, "", -1, -1); }
+
+// Blocks while the socket's buffer is full; the keeper never blocks on us, so it always gets on with reading.
+void KeeperSpawner::send(Frame frame, const std::string& body, int out, int err) {
+  if (keeper_.socket < 0) return;
+  frame.length = static_cast<std::uint32_t>(body.size());
+  std::string bytes(reinterpret_cast<const char*>(&frame), sizeof frame);
+  bytes += body;
+
+  iovec part{bytes.data(), bytes.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 2)] = {};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (out >= 0) {
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    cmsghdr* message = CMSG_FIRSTHDR(&header);
+    message->cmsg_level = SOL_SOCKET;
+    message->cmsg_type = SCM_RIGHTS;
+    message->cmsg_len = CMSG_LEN(sizeof(int) * 2);
+    const int fds[2] = {out, err};
+    std::memcpy(CMSG_DATA(message), fds, sizeof fds);
+  }
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    part = {bytes.data() + done, bytes.size() - done};
+    const ssize_t sent = sendmsg(keeper_.socket, &header, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return;  // the keeper is gone: on_readable finds out
+    done += static_cast<std::size_t>(sent);
+    header.msg_control = nullptr;  // the descriptors went with the first byte
+    header.msg_controllen = 0;
+  }
+}
+
+void KeeperSpawner::on_readable(int) {
+  char chunk[16 * 1024];
+  const ssize_t got = recv(keeper_.socket, chunk, sizeof chunk, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) {
+    lost();
+    return;
+  }
+  received_.append(chunk, static_cast<std::size_t>(got));
+  while (received_.size() >= sizeof(Frame)) {
+    Frame frame;
+    std::memcpy(&frame, received_.data(), sizeof frame);
+    if (received_.size() < sizeof frame + frame.length) return;
+    const std::string body = received_.substr(sizeof frame, frame.length);
+    received_.erase(0, sizeof frame + frame.length);
+    handle(frame, body);
+  }
+}
+
+void KeeperSpawner::on_writable(int) {}
+
+void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
+  const ProcKey key{frame.round, frame.local_rank};
+  switch (frame.kind) {
+    case FrameKind::started: handler_->on_started(key, frame.number); break;
+    case FrameKind::spawn_failed:
+      --outstanding_;
+      output_.drain(key);
+      handler_->on_spawn_failed(key, std::strerror(static_cast<int>(frame.number)));
+      break;
+    case FrameKind::exited: {
+      --outstanding_;
+      const std::string tail = output_.drain(key);
+      handler_->on_exited(key, frame.pid, ExitStatus::from_wait_status(static_cast<int>(frame.number)), tail);
+      break;
+    }
+    case FrameKind::leftovers: handler_->on_leftovers(static_cast<int>(frame.number), body); break;
+    case FrameKind::all_gone:
+      // Said before a Spawn of ours had arrived: it will be said again.
+      if (outstanding_ > 0) break;
+      output_.close_all();
+      handler_->on_all_gone();
+      break;
+    case FrameKind::spawn:
+    case FrameKind::signal_all:
+    case FrameKind::kill_all: break;  // ours
+  }
+}
+
+// The workers die with the keeper (parent-death signal); what they leave is now ours, as we are a subreaper too.
+void KeeperSpawner::lost() {
+  edge_.unwatch(keeper_.socket);
+  close(keeper_.socket);
+  keeper_.socket = -1;
+  kill_and_reap_all(last_effort);
+  output_.close_all();
+  handler_->on_spawner_lost("the keeper process (pid " + std::to_string(keeper_.pid) + ") was killed, and with it the workers");
+}
+
+}  // namespace dlaunch::agent

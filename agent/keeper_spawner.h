@@ -1,0 +1,43 @@
+// ProcessSpawner over the keeper process (keeper.h): the agent's side of their socket.
+#pragma once
+
+#include <deque>
+#include <string>
+
+#include "agent/keeper.h"
+#include "agent/output.h"
+#include "agent/spawner.h"
+#include "agent/uv_edge.h"
+
+namespace dlaunch::agent {
+
+class KeeperSpawner final : public ProcessSpawner, public FdHandler {
+ public:
+  KeeperSpawner(UvEdge& edge, Output& output, Keeper keeper);
+  // Ends the keeper, and with it every process that it started or that came from one; returns when they are gone.
+  ~KeeperSpawner() override;
+  KeeperSpawner(const KeeperSpawner&) = delete;
+  KeeperSpawner& operator=(const KeeperSpawner&) = delete;
+
+  void set_handler(SpawnerHandler& handler) override { handler_ = &handler; }
+  void spawn(ProcKey key, const Command& command) override;
+  void signal_all(int signo) override;
+  void kill_all() override;
+
+  void on_readable(int fd) override;
+  void on_writable(int fd) override;
+
+ private:
+  void send(Frame frame, const std::string& body, int out, int err);
+  void handle(const Frame& frame, const std::string& body);
+  void lost();
+
+  UvEdge& edge_;
+  Output& output_;
+  Keeper keeper_;
+  SpawnerHandler* handler_ = nullptr;
+  std::string received_;
+  int outstanding_ = 0;  // spawns whose process has not been reported as ended
+};
+
+}  // namespace dlaunch::agent

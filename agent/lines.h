@@ -1,0 +1,70 @@
+// Pure helpers for the workers' output: whole lines out of pieces, and the last lines kept.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace dlaunch::agent {
+
+// Cuts a stream into blocks of whole lines, so that two streams written to one place never mix within a line. A
+// carriage return ends a line too: a progress bar redraws itself with it.
+class LineSplitter {
+ public:
+  // A line without an end is broken here.
+  static constexpr std::size_t longest_line = 1U << 20;
+
+  // Appends to `out` what is now complete.
+  void add(std::string_view piece, std::string& out) {
+    const std::size_t end = piece.find_last_of("\n\r");
+    if (end == std::string_view::npos) {
+      partial_.append(piece);
+    } else {
+      out.append(partial_).append(piece.substr(0, end + 1));
+      partial_.assign(piece.substr(end + 1));
+    }
+    if (partial_.size() >= longest_line) finish(out);
+  }
+
+  // The stream has ended: what is left becomes a line.
+  void finish(std::string& out) {
+    if (partial_.empty()) return;
+    out.append(partial_).push_back('\n');
+    partial_.clear();
+  }
+
+ private:
+  std::string partial_;
+};
+
+// The last lines of a stream, in bounded memory.
+class Tail {
+ public:
+  static constexpr std::size_t most_bytes = 16U * 1024;
+  static constexpr int most_lines = 20;
+
+  void add(std::string_view piece) {
+    kept_.append(piece);
+    if (kept_.size() > 2 * most_bytes) kept_.erase(0, kept_.size() - most_bytes);
+  }
+
+  // At most `most_lines` lines and `most_bytes` bytes, without the last line's end.
+  [[nodiscard]] std::string text() const {
+    std::string_view rest = kept_;
+    while (!rest.empty() && (rest.back() == '\n' || rest.back() == '\r')) rest.remove_suffix(1);
+    if (rest.size() > most_bytes) rest.remove_prefix(rest.size() - most_bytes);
+    int lines = 0;
+    for (std::size_t at = rest.size(); at > 0; --at) {
+      if (rest[at - 1] == '\n' && ++lines == most_lines) {
+        rest.remove_prefix(at);
+        break;
+      }
+    }
+    return std::string(rest);
+  }
+
+ private:
+  std::string kept_;
+};
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,219 @@
+#include "agent/messages.h"
+
+#include <algorithm>
+
+namespace dlaunch::agent {
+namespace {
+
+enum class Kind : std::uint8_t { join = 1, failed, done, stopped, leave, refused, new_world, stop_round, end };
+
+// Fields are described once, for both directions: a Writer and a Reader have the same calls.
+class Writer {
+ public:
+  explicit Writer(std::string& out) : out_(out) {}
+  void number(const int& value) { out_.i64(value); }
+  void number(const std::int64_t& value) { out_.i64(value); }
+  void number(const std::uint32_t& value) { out_.u32(value); }
+  void number(const std::uint16_t& value) { out_.integer(value); }
+  void flag(const bool& value) { out_.u8(value ? 1 : 0); }
+  void text(const std::string& value) { out_.text(std::string_view(value).substr(0, max_text)); }
+  template <class E>
+  void choice(const E& value, E) {
+    out_.u8(static_cast<std::uint8_t>(value));
+  }
+  template <class T, class F>
+  void list(const std::vector<T>& items, std::uint32_t, F&& each) {
+    out_.u32(static_cast<std::uint32_t>(items.size()));
+    for (const T& item : items) each(item);
+  }
+
+ private:
+  ByteWriter out_;
+};
+
+class Reader {
+ public:
+  explicit Reader(ByteSpan body) : in_(body) {}
+  void number(int& value) {
+    const std::int64_t wide = in_.i64();
+    value = static_cast<int>(wide);
+    if (value != wide) bad_ = true;
+  }
+  void number(std::int64_t& value) { value = in_.i64(); }
+  void number(std::uint32_t& value) { value = in_.u32(); }
+  void number(std::uint16_t& value) { value = in_.integer<std::uint16_t>(); }
+  void flag(bool& value) {
+    const std::uint8_t raw = in_.u8();
+    value = raw != 0;
+    if (raw > 1) bad_ = true;
+  }
+  void text(std::string& value) { value = std::string(in_.text(max_text)); }
+  template <class E>
+  void choice(E& value, E last) {
+    const std::uint8_t raw = in_.u8();
+    value = static_cast<E>(raw);
+    if (raw > static_cast<std::uint8_t>(last)) {
+      bad_ = true;
+      value = last;
+    }
+  }
+  template <class T, class F>
+  void list(std::vector<T>& items, std::uint32_t limit, F&& each) {
+    const std::uint32_t count = in_.u32();
+    // Every item takes at least one byte, so an announced count cannot make us allocate more than was sent.
+    if (count > limit || count > in_.left()) {
+      bad_ = true;
+      return;
+    }
+    for (std::uint32_t i = 0; i < count && good(); ++i) each(items.emplace_back());
+  }
+  std::uint8_t kind() { return in_.u8(); }
+  [[nodiscard]] bool good() const { return in_.ok() && !bad_; }
+  [[nodiscard]] bool done() const { return in_.done() && !bad_; }
+
+ private:
+  ByteReader in_;
+  bool bad_ = false;
+};
+
+template <class IO, class S>
+void status_fields(IO& io, S& s) {
+  io.choice(s.how, ExitStatus::How::signaled);
+  io.number(s.number);
+  io.flag(s.core_dumped);
+}
+
+template <class IO, class F>
+void failure_fields(IO& io, F& f) {
+  io.choice(f.kind, FailureKind::agent);
+  io.number(f.round);
+  io.number(f.node_rank);
+  io.text(f.host);
+  io.number(f.rank);
+  io.number(f.local_rank);
+  io.number(f.pid);
+  status_fields(io, f.status);
+  io.text(f.why);
+  io.text(f.tail);
+}
+
+template <class IO, class W>
+void world_fields(IO& io, W& w) {
+  io.number(w.round);
+  io.number(w.world_size);
+  io.number(w.restarts_used);
+  io.text(w.store.host);
+  io.number(w.store.port);
+  io.list(w.members, static_cast<std::uint32_t>(max_nodes), [&](auto& m) {
+    io.number(m.node_rank);
+    io.number(m.slots);
+    io.number(m.base_rank);
+    io.text(m.host);
+  });
+}
+
+template <class IO, class O>
+void outcome_fields(IO& io, O& o) {
+  io.number(o.exit_code);
+  io.number(o.restarts_used);
+  io.flag(o.failed);
+  failure_fields(io, o.cause);
+}
+
+struct Fields {
+  template <class IO, class M>
+  static void of(IO& io, M& m) {
+    using T = std::remove_const_t<M>;
+    if constexpr (std::is_same_v<T, Join>) {
+      io.text(m.job_id);
+      io.number(m.nnodes);
+      io.number(m.max_restarts);
+      io.number(m.node_rank);
+      io.number(m.slots);
+      io.text(m.host);
+      io.text(m.build);
+    } else if constexpr (std::is_same_v<T, Failed> || std::is_same_v<T, Leave>) {
+      failure_fields(io, m.failure);
+    } else if constexpr (std::is_same_v<T, Done> || std::is_same_v<T, Stopped>) {
+      io.number(m.round);
+    } else if constexpr (std::is_same_v<T, Refused>) {
+      io.text(m.why);
+    } else if constexpr (std::is_same_v<T, NewWorld>) {
+      world_fields(io, m.world);
+    } else if constexpr (std::is_same_v<T, StopRound>) {
+      io.number(m.round);
+      io.text(m.why);
+    } else {
+      static_assert(std::is_same_v<T, End>);
+      outcome_fields(io, m.outcome);
+    }
+  }
+};
+
+Kind kind_of(const Message& message) { return static_cast<Kind>(message.index() + 1); }
+
+template <class M>
+Result<Message> read_fields(Reader& in) {
+  M m;
+  Fields::of(in, m);
+  if (!in.done()) return Error{ErrorKind::invalid, "malformed agent message", "", "its fields do not fit its length", ""};
+  return Message(std::move(m));
+}
+
+}  // namespace
+
+std::string encode(const Message& message) {
+  std::string body;
+  ByteWriter(body).u8(static_cast<std::uint8_t>(kind_of(message)));
+  Writer out(body);
+  std::visit([&](const auto& m) { Fields::of(out, m); }, message);
+  std::string frame;
+  ByteWriter(frame).u32(static_cast<std::uint32_t>(body.size()));
+  return frame + body;
+}
+
+Result<Message> decode(ByteSpan body) {
+  Reader in(body);
+  const std::uint8_t raw = in.kind();
+  if (raw < static_cast<std::uint8_t>(Kind::join) || raw > static_cast<std::uint8_t>(Kind::end)) {
+    return Error{ErrorKind::invalid, "malformed agent message", "", "unknown kind " + std::to_string(raw), ""};
+  }
+  switch (static_cast<Kind>(raw)) {
+    case Kind::join: return read_fields<Join>(in);
+    case Kind::failed: return read_fields<Failed>(in);
+    case Kind::done: return read_fields<Done>(in);
+    case Kind::stopped: return read_fields<Stopped>(in);
+    case Kind::leave: return read_fields<Leave>(in);
+    case Kind::refused: return read_fields<Refused>(in);
+    case Kind::new_world: return read_fields<NewWorld>(in);
+    case Kind::stop_round: return read_fields<StopRound>(in);
+    case Kind::end: return read_fields<End>(in);
+  }
+  return Error{ErrorKind::internal, "malformed agent message", "", "", ""};
+}
+
+void FrameReader::append(ByteSpan bytes) { buffer_.append(as_text(bytes)); }
+
+Result<std::optional<Message>> FrameReader::next() {
+  if (greeting_left_) {
+    const std::size_t have = std::min(buffer_.size(), greeting.size());
+    if (std::string_view(buffer_).substr(0, have) != greeting.substr(0, have)) {
+      return Error{ErrorKind::refused, "not a dlaunch agent of this version", "", "it greeted differently", "use one dlaunch version on all nodes"};
+    }
+    if (have < greeting.size()) return std::optional<Message>{};
+    buffer_.erase(0, greeting.size());
+    greeting_left_ = false;
+  }
+  if (buffer_.size() < sizeof(std::uint32_t)) return std::optional<Message>{};
+  const std::uint32_t length = ByteReader(as_byte_span(buffer_)).u32();
+  if (length > limit_) {
+    return Error{ErrorKind::limit, "malformed agent message", "", "a frame of " + std::to_string(length) + " bytes is too long", ""};
+  }
+  if (buffer_.size() < sizeof length + length) return std::optional<Message>{};
+  auto message = decode(as_byte_span(buffer_).subspan(sizeof length, length));
+  buffer_.erase(0, sizeof length + length);
+  if (!message) return std::move(message).error();
+  return std::optional<Message>(std::move(message).value());
+}
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,111 @@
+// What agents say to each other, and the frames it travels in.
+//
+// A connection begins with the 8-byte greeting (its first byte tells the front door that no store client is
+// calling), then frames follow in both directions: u32 length of the body, body = u8 kind + fields. Integers are
+// little-endian, texts are a u64 length and bytes. A frame is decoded wholly before anything acts on it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "agent/job.h"
+#include "store/base/bytes.h"
+#include "store/base/result.h"
+
+namespace dlaunch::agent {
+
+inline constexpr std::uint8_t protocol_version = 1;
+inline constexpr std::string_view greeting = "\xD1" "LAUNCH\x01";  // the last byte is protocol_version
+// A world of max_nodes fits the first; the second is all a member has to say.
+inline constexpr std::uint32_t max_frame_from_coordinator = 8U << 20;
+inline constexpr std::uint32_t max_frame_from_member = 1U << 20;
+inline constexpr std::uint64_t max_text = 1U << 18;
+inline constexpr int max_nodes = 65'536;
+inline constexpr int max_slots = 65'536;
+
+// --- a member to the coordinator ---
+
+struct Join {
+  std::string job_id;
+  int nnodes = 0;
+  int max_restarts = 0;
+  int node_rank = 0;
+  int slots = 0;
+  std::string host;
+  std::string build;  // dlaunch's version, for the message where two do not match
+  bool operator==(const Join&) const = default;
+};
+// This node's workers failed in `failure.round`; they are being stopped.
+struct Failed {
+  Failure failure;
+  bool operator==(const Failed&) const = default;
+};
+// All workers of this node have returned 0.
+struct Done {
+  std::uint32_t round = 0;
+  bool operator==(const Done&) const = default;
+};
+// Nothing of this round is left on this node.
+struct Stopped {
+  std::uint32_t round = 0;
+  bool operator==(const Stopped&) const = default;
+};
+// This node was told to leave; its workers are being stopped.
+struct Leave {
+  Failure failure;
+  bool operator==(const Leave&) const = default;
+};
+
+// --- the coordinator to a member ---
+
+struct Refused {
+  std::string why;
+  bool operator==(const Refused&) const = default;
+};
+struct NewWorld {
+  World world;
+  bool operator==(const NewWorld&) const = default;
+};
+// Stop the workers of this round and say Stopped.
+struct StopRound {
+  std::uint32_t round = 0;
+  std::string why;
+  bool operator==(const StopRound&) const = default;
+};
+// The job is over: stop what still runs, say Stopped, exit like this.
+struct End {
+  Outcome outcome;
+  bool operator==(const End&) const = default;
+};
+
+using Message = std::variant<Join, Failed, Done, Stopped, Leave, Refused, NewWorld, StopRound, End>;
+
+// The whole frame, length included.
+std::string encode(const Message& message);
+
+// One body, without its length. An error names what is wrong with it.
+Result<Message> decode(ByteSpan body);
+
+// Cuts a stream of bytes into messages. After an error the stream is of no use any more.
+class FrameReader {
+ public:
+  // The accepting side hears a member, which begins with the greeting.
+  static FrameReader from_member() { return {true, max_frame_from_member}; }
+  static FrameReader from_coordinator() { return {false, max_frame_from_coordinator}; }
+
+  void append(ByteSpan bytes);
+  // The next whole message; nothing when more bytes are needed.
+  Result<std::optional<Message>> next();
+
+ private:
+  FrameReader(bool expect_greeting, std::uint32_t limit) : greeting_left_(expect_greeting), limit_(limit) {}
+
+  bool greeting_left_;
+  std::uint32_t limit_;
+  std::string buffer_;
+};
+
+}  // namespace dlaunch::agent

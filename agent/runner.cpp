@@ -1,0 +1,324 @@
+#include "agent/runner.h"
+
+#include <algorithm>
+
+namespace dlaunch::agent {
+namespace {
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+
+// One attempt to connect; the Member decides about the next.
+constexpr Duration connect_attempt = std::chrono::seconds(10);
+// Connections that may be held by whoever has not said anything yet.
+constexpr std::size_t max_strangers = 1024;
+
+}  // namespace
+
+class Runner::Link final : public ConnectionHandler {
+ public:
+  explicit Link(Runner& runner) : runner_(runner) {}
+
+  void dial(const Address& address, TimePoint deadline) {
+    reader_ = FrameReader::from_coordinator();
+    conn_ = runner_.outside_.network.connect(address, deadline, *this);
+  }
+  void send(const Message& message) { runner_.outside_.network.send(conn_, as_byte_span(encode(message))); }
+  void close() {
+    runner_.outside_.network.close(conn_);
+    conn_ = {};
+  }
+
+  void on_connected(ConnId conn) override {
+    runner_.outside_.network.send(conn, as_byte_span(greeting));
+    runner_.post(LinkUp{});
+    runner_.work();
+  }
+  void on_received(ConnId conn, ByteSpan bytes) override {
+    reader_.append(bytes);
+    while (true) {
+      auto message = reader_.next();
+      if (!message) {
+        runner_.outside_.network.close(conn);
+        conn_ = {};
+        runner_.post(LinkDown{message.error().message()});
+        break;
+      }
+      if (!*message) break;
+      runner_.post(FromCoordinator{std::move(**message)});
+    }
+    runner_.work();
+  }
+  void on_closed(ConnId, const Error& reason) override {
+    conn_ = {};
+    runner_.post(LinkDown{reason.why.empty() ? reason.message() : reason.why});
+    runner_.work();
+  }
+
+ private:
+  Runner& runner_;
+  ConnId conn_;
+  FrameReader reader_ = FrameReader::from_coordinator();
+};
+
+class Runner::MemberEnd final : public ConnectionHandler {
+ public:
+  MemberEnd(Runner& runner, MemberId id, ConnId conn) : runner_(runner), id_(id), conn_(conn) {}
+
+  void send(const Message& message) { runner_.outside_.network.send(conn_, as_byte_span(encode(message))); }
+  void close() { runner_.outside_.network.close(conn_); }
+  [[nodiscard]] bool has_spoken() const { return spoken_; }
+
+  void on_received(ConnId, ByteSpan bytes) override {
+    reader_.append(bytes);
+    while (true) {
+      auto message = reader_.next();
+      if (!message) {
+        lose(message.error().message());
+        return;
+      }
+      if (!*message) break;
+      spoken_ = true;
+      runner_.post(FromMember{id_, std::move(**message)});
+    }
+    runner_.work();
+  }
+  void on_closed(ConnId, const Error& reason) override { lose(reason.why.empty() ? reason.message() : reason.why); }
+
+ private:
+  // Destroys this object.
+  void lose(const std::string& why) {
+    Runner& runner = runner_;
+    const MemberId id = id_;
+    runner.drop_member(id);
+    runner.post(MemberLost{id, why});
+    runner.work();
+  }
+
+  Runner& runner_;
+  MemberId id_;
+  ConnId conn_;
+  FrameReader reader_ = FrameReader::from_member();
+  bool spoken_ = false;  // a whole message came
+};
+
+Runner::Runner(Outside outside, Plan plan)
+    : outside_(outside),
+      plan_(std::move(plan)),
+      group_(plan_.node, plan_.job.stop_timeout),
+      member_(plan_.job, plan_.node, plan_.build, outside_.clock.now()) {
+  outside_.spawner.set_handler(*this);
+}
+
+Runner::~Runner() {
+  for (TimerId timer : {stop_timer_, member_timer_, coordinator_timer_}) outside_.timers.disarm(timer);
+}
+
+void Runner::begin(bool hosts) {
+  if (hosts) {
+    coordinator_.emplace(plan_.job, outside_.clock.now());
+    for (const auto& action : coordinator_->begin()) act(action);
+  }
+  for (const auto& action : member_.begin()) act(action);
+  work();
+}
+
+void Runner::on_signal(int signo) {
+  post(MemberEvent{SignalCame{signo}});
+  work();
+}
+
+// --- what the world reports ---
+
+void Runner::on_started(ProcKey key, std::int64_t pid) {
+  if (key.round != group_.round()) return;
+  post(GroupEvent{WorkerStarted{static_cast<int>(key.local_rank), pid}});
+  work();
+}
+
+void Runner::on_spawn_failed(ProcKey key, const std::string& why) {
+  if (key.round != group_.round()) return;
+  post(GroupEvent{WorkerSpawnFailed{static_cast<int>(key.local_rank), why}});
+  work();
+}
+
+void Runner::on_exited(ProcKey key, std::int64_t pid, ExitStatus status, const std::string& tail) {
+  if (key.round != group_.round()) return;
+  post(GroupEvent{WorkerExited{static_cast<int>(key.local_rank), pid, status, tail}});
+  work();
+}
+
+void Runner::on_leftovers(int count, const std::string& example) {
+  post(GroupEvent{LeftoversRemain{count, example}});
+  work();
+}
+
+void Runner::on_all_gone() {
+  post(GroupEvent{AllGone{}});
+  work();
+}
+
+void Runner::on_spawner_lost(const std::string& why) {
+  post(MemberEvent{KeeperLost{why}});
+  work();
+}
+
+void Runner::on_timer(TimerId timer) {
+  if (timer == stop_timer_) {
+    stop_timer_ = {};
+    post(GroupEvent{StopDeadline{}});
+  } else if (timer == member_timer_) {
+    member_timer_ = {};
+    post(MemberEvent{MemberTimer{}});
+  } else if (timer == coordinator_timer_) {
+    coordinator_timer_ = {};
+    post(CoordinatorEvent{CoordinatorTimer{}});
+  }
+  work();
+}
+
+ConnectionHandler& Runner::on_agent_connection(ConnId conn, const Address& peer) {
+  const MemberId id = next_member_++;
+  if (member_ends_.size() >= max_strangers + static_cast<std::size_t>(plan_.job.nnodes)) {
+    const auto silent = std::find_if(member_ends_.begin(), member_ends_.end(), [](const auto& m) { return !m.second->has_spoken(); });
+    if (silent != member_ends_.end()) {
+      outside_.reporter.say({Loudness::trouble, "too many agent connections: dropping a silent one for " + to_string(peer)});
+      drop_member(silent->first);
+    }
+  }
+  return *member_ends_.emplace(id, std::make_unique<MemberEnd>(*this, id, conn)).first->second;
+}
+
+// --- stepping ---
+
+void Runner::post(GroupEvent event) { events_.emplace_back(std::move(event)); }
+void Runner::post(MemberEvent event) { events_.emplace_back(std::move(event)); }
+void Runner::post(CoordinatorEvent event) { events_.emplace_back(std::move(event)); }
+
+void Runner::work() {
+  if (working_) return;
+  working_ = true;
+  while (!events_.empty()) {
+    const auto event = std::move(events_.front());
+    events_.pop_front();
+    const TimePoint now = outside_.clock.now();
+    std::visit(Overloaded{[&](const GroupEvent& e) {
+                            for (const auto& action : group_.step(now, e)) act(action);
+                          },
+                          [&](const MemberEvent& e) {
+                            for (const auto& action : member_.step(now, e)) act(action);
+                          },
+                          [&](const CoordinatorEvent& e) {
+                            if (!coordinator_) return;
+                            for (const auto& action : coordinator_->step(now, e)) act(action);
+                          }},
+               event);
+  }
+  working_ = false;
+  finish_if_over();
+}
+
+// --- carrying out ---
+
+void Runner::act(const GroupAction& action) {
+  std::visit(Overloaded{
+                 [&](const SpawnWorker& a) {
+                   const ProcKey key{current_.round, static_cast<std::uint32_t>(a.local_rank)};
+                   outside_.spawner.spawn(key, {worker_arguments(plan_.node.command, a.local_rank),
+                                              worker_environment(plan_.job, plan_.node, current_, a.local_rank, plan_.inherited)});
+                 },
+                 [&](const SignalAll& a) { outside_.spawner.signal_all(a.signo); },
+                 [&](const KillAll&) { outside_.spawner.kill_all(); },
+                 [&](const ArmStopDeadline& a) { arm(stop_timer_, a.at); },
+                 [&](const DisarmStopDeadline&) {
+                   outside_.timers.disarm(stop_timer_);
+                   stop_timer_ = {};
+                 },
+                 [&](const RoundFailed& a) { post(MemberEvent{a}); },
+                 [&](const RoundDone& a) { post(MemberEvent{a}); },
+                 [&](const RoundStopped& a) { post(MemberEvent{a}); },
+                 [&](const RoundStuck& a) { post(MemberEvent{a}); },
+                 [&](const Say& a) { outside_.reporter.say(a); },
+             },
+             action);
+}
+
+void Runner::act(const MemberAction& action) {
+  std::visit(Overloaded{
+                 [&](const Dial&) {
+                   if (coordinator_) {
+                     post(MemberEvent{LinkUp{}});
+                     return;
+                   }
+                   if (!link_) link_ = std::make_unique<Link>(*this);
+                   link_->dial(plan_.job.master, outside_.clock.now() + std::min(connect_attempt, plan_.job.join_timeout));
+                 },
+                 [&](const ToCoordinator& a) { send_to_coordinator(a.message); },
+                 [&](const ToGroup& a) {
+                   if (const auto* start = std::get_if<StartWorkers>(&a.event)) current_ = start->world;
+                   post(a.event);
+                 },
+                 [&](const ForwardSignal& a) { outside_.spawner.signal_all(a.signo); },
+                 [&](const ArmMemberTimer& a) { arm(member_timer_, a.at); },
+                 [&](const MemberEnded& a) { member_outcome_ = a.outcome; },
+                 [&](const Say& a) { outside_.reporter.say(a); },
+             },
+             action);
+}
+
+void Runner::act(const CoordinatorAction& action) {
+  std::visit(Overloaded{
+                 [&](const ToMember& a) { send_to_member(a.member, a.message); },
+                 [&](const DropMember& a) { drop_member(a.member); },
+                 [&](const OpenStore& a) {
+                   if (plan_.open_store) plan_.open_store(a.round);
+                 },
+                 [&](const ArmCoordinatorTimer& a) { arm(coordinator_timer_, a.at); },
+                 [&](const CoordinatorEnded&) { coordinator_ended_ = true; },
+                 [&](const Say& a) { outside_.reporter.say(a); },
+             },
+             action);
+}
+
+void Runner::send_to_coordinator(const Message& message) {
+  if (coordinator_) {
+    post(CoordinatorEvent{FromMember{0, message}});
+  } else if (link_) {
+    link_->send(message);
+  }
+}
+
+void Runner::send_to_member(MemberId member, const Message& message) {
+  if (member == 0) {
+    post(MemberEvent{FromCoordinator{message}});
+  } else if (const auto found = member_ends_.find(member); found != member_ends_.end()) {
+    found->second->send(message);
+  }
+}
+
+void Runner::drop_member(MemberId member) {
+  const auto found = member_ends_.find(member);
+  if (found == member_ends_.end()) return;
+  found->second->close();
+  member_ends_.erase(found);
+}
+
+void Runner::arm(TimerId& timer, TimePoint at) {
+  outside_.timers.disarm(timer);
+  timer = outside_.timers.arm(at, *this);
+}
+
+void Runner::finish_if_over() {
+  if (outcome_ || !member_outcome_) return;
+  if (link_) {
+    link_->close();
+    link_.reset();
+  }
+  if (coordinator_ && !coordinator_ended_) return;
+  outcome_ = member_outcome_;
+  if (plan_.on_ended) plan_.on_ended();
+}
+
+}  // namespace dlaunch::agent

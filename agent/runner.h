@@ -1,0 +1,111 @@
+// The only class that knows both sides: it takes events from the outside world, steps the machines, and carries
+// out what they decide. It decides nothing itself.
+//
+// Everything outside comes in through interfaces, so the simulator runs the same class. One thread: the loop's.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "agent/coordinator.h"
+#include "agent/member.h"
+#include "agent/spawner.h"
+#include "agent/worker_env.h"
+#include "agent/worker_group.h"
+#include "store/base/io.h"
+#include "store/front_door.h"
+
+namespace dlaunch::agent {
+
+// Where sentences go that a person should read.
+class Reporter {
+ public:
+  virtual ~Reporter() = default;
+  virtual void say(const Say& say) = 0;
+};
+
+class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoor {
+ public:
+  struct Outside {  // not owned; all must outlive the Runner
+    Clock& clock;
+    Timers& timers;
+    Network& network;
+    ProcessSpawner& spawner;
+    Reporter& reporter;
+  };
+  struct Plan {
+    JobSpec job;
+    NodeSpec node;
+    std::string build;  // dlaunch's version
+    InheritedEnvironment inherited;
+    // What the coordinator does for the workers of a new round: an empty store. Unset where this node does not
+    // host it.
+    std::function<void(std::uint32_t round)> open_store;
+    std::function<void()> on_ended;
+  };
+
+  Runner(Outside outside, Plan plan);
+  ~Runner() override;
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+
+  // This node's first step; with `hosts` it is also the coordinator's.
+  void begin(bool hosts);
+  void on_signal(int signo);
+
+  // Set once everything on this node has ended.
+  [[nodiscard]] const std::optional<Outcome>& outcome() const { return outcome_; }
+  [[nodiscard]] const Coordinator* coordinator() const { return coordinator_ ? &*coordinator_ : nullptr; }
+
+  void on_started(ProcKey key, std::int64_t pid) override;
+  void on_spawn_failed(ProcKey key, const std::string& why) override;
+  void on_exited(ProcKey key, std::int64_t pid, ExitStatus status, const std::string& tail) override;
+  void on_leftovers(int count, const std::string& example) override;
+  void on_all_gone() override;
+  void on_spawner_lost(const std::string& why) override;
+  void on_timer(TimerId timer) override;
+  ConnectionHandler& on_agent_connection(ConnId conn, const Address& peer) override;
+
+ private:
+  class Link;       // this node's connection to a coordinator elsewhere
+  class MemberEnd;  // the coordinator's end of one member's connection
+
+  void post(GroupEvent event);
+  void post(MemberEvent event);
+  void post(CoordinatorEvent event);
+  void work();  // until no event is left
+
+  void act(const GroupAction& action);
+  void act(const MemberAction& action);
+  void act(const CoordinatorAction& action);
+  void send_to_coordinator(const Message& message);
+  void send_to_member(MemberId member, const Message& message);
+  void drop_member(MemberId member);
+  void arm(TimerId& timer, TimePoint at);
+  void finish_if_over();
+
+  Outside outside_;
+  Plan plan_;
+  WorkerGroup group_;
+  Member member_;
+  std::optional<Coordinator> coordinator_;
+  World current_;  // the world of the workers being started
+
+  std::deque<std::variant<GroupEvent, MemberEvent, CoordinatorEvent>> events_;
+  bool working_ = false;
+  TimerId stop_timer_;
+  TimerId member_timer_;
+  TimerId coordinator_timer_;
+  std::unique_ptr<Link> link_;
+  std::map<MemberId, std::unique_ptr<MemberEnd>> member_ends_;
+  MemberId next_member_ = 1;
+  std::optional<Outcome> member_outcome_;
+  bool coordinator_ended_ = false;
+  std::optional<Outcome> outcome_;
+};
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,50 @@
+#include "agent/worker_env.h"
+
+#include "store/contract/worker_env.h"
+
+namespace dlaunch::agent {
+
+Environment worker_environment(const JobSpec& job, const NodeSpec& node, const World& world, int local_rank,
+                               const InheritedEnvironment& inherited) {
+  const WorldMember& self = *world.member(node.node_rank);
+  Environment out;
+  const auto set = [&](std::string_view name, std::string value) { out.emplace_back(name, std::move(value)); };
+  const auto number = [&](std::string_view name, std::int64_t value) { set(name, std::to_string(value)); };
+
+  const int rank = self.base_rank + local_rank;
+  number(env::rank, rank);
+  number(env::local_rank, local_rank);
+  number(env::world_size, world.world_size);
+  number(env::local_world_size, self.slots);
+  number(env::group_rank, self.node_rank);
+  number(env::group_world_size, static_cast<std::int64_t>(world.members.size()));
+  set(env::role_name, node.role);
+  number(env::role_rank, rank);
+  number(env::role_world_size, world.world_size);
+  set(env::master_addr, world.store.host);
+  number(env::master_port, world.store.port);
+  number(env::restart_count, world.restarts_used);
+  number(env::max_restarts, job.max_restarts);
+  set(env::run_id, job.id);
+  set(env::use_agent_store, "True");
+  if (!inherited.has_nccl_async_error_handling) set(env::nccl_async_error_handling, "1");
+  if (!inherited.has_omp_num_threads && node.slots > 1) set(env::omp_num_threads, "1");
+  set(env::version, DLAUNCH_VERSION);
+  set(env::job_id, job.id);
+  number(env::round, world.round);
+  return out;
+}
+
+std::vector<std::string> worker_arguments(const std::vector<std::string>& command, int local_rank) {
+  static constexpr std::string_view placeholder = "${local_rank}";
+  const std::string number = std::to_string(local_rank);
+  std::vector<std::string> out = command;
+  for (std::string& argument : out) {
+    for (std::size_t at = argument.find(placeholder); at != std::string::npos; at = argument.find(placeholder, at + number.size())) {
+      argument.replace(at, placeholder.size(), number);
+    }
+  }
+  return out;
+}
+
+}  // namespace dlaunch::agent

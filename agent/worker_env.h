@@ -1,0 +1,27 @@
+// The environment of one worker: torchrun's variables and dlaunch's own (store/contract/worker_env.h).
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/job.h"
+
+namespace dlaunch::agent {
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+// Variables that torchrun leaves alone where the user has set them; `inherited` answers whether one is set.
+struct InheritedEnvironment {
+  bool has_omp_num_threads = false;
+  bool has_nccl_async_error_handling = false;
+};
+
+// REQUIRES: `node` is a member of `world`, 0 <= local_rank < node.slots.
+Environment worker_environment(const JobSpec& job, const NodeSpec& node, const World& world, int local_rank,
+                               const InheritedEnvironment& inherited);
+
+// ${local_rank} becomes the number; everything else, "$$" too, stays as it is.
+std::vector<std::string> worker_arguments(const std::vector<std::string>& command, int local_rank);
+
+}  // namespace dlaunch::agent

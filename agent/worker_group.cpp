@@ -1,0 +1,167 @@
+#include "agent/worker_group.h"
+
+#include <algorithm>
+#include <csignal>
+
+namespace dlaunch::agent {
+namespace {
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+
+}  // namespace
+
+GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
+  GroupActions out;
+  const auto on_start = [&](const StartWorkers& e) {
+    if (state_ != State::idle) return;  // the Member starts a round only after the last has ended
+    world_ = e.world;
+    state_ = State::running;
+    all_succeeded_ = true;
+    stop_requested_ = false;
+    leftover_.clear();
+    workers_.assign(static_cast<std::size_t>(node_.slots), Worker{});
+    for (int i = 0; i < node_.slots; ++i) out.emplace_back(SpawnWorker{i});
+  };
+
+  const auto on_started = [&](const WorkerStarted& e) {
+    Worker& worker = workers_.at(static_cast<std::size_t>(e.local_rank));
+    worker = {Worker::State::alive, e.pid};
+  };
+
+  const auto on_spawn_failed = [&](const WorkerSpawnFailed& e) {
+    workers_.at(static_cast<std::size_t>(e.local_rank)).state = Worker::State::ended;
+    all_succeeded_ = false;
+    if (state_ != State::running) return;
+    Failure failure = failure_of(e.local_rank, FailureKind::spawn);
+    failure.why = e.why;
+    out.emplace_back(RoundFailed{std::move(failure)});
+    begin_stopping(now, SIGTERM, out);
+  };
+
+  const auto on_exited = [&](const WorkerExited& e) {
+    Worker& worker = workers_.at(static_cast<std::size_t>(e.local_rank));
+    worker = {Worker::State::ended, e.pid};
+    if (e.status.success()) return;
+    all_succeeded_ = false;
+    // Once stopping has begun an exit is its consequence, not a failure of its own.
+    if (state_ != State::running) return;
+    Failure failure = failure_of(e.local_rank, FailureKind::worker);
+    failure.pid = e.pid;
+    failure.status = e.status;
+    failure.tail = e.tail;
+    out.emplace_back(RoundFailed{std::move(failure)});
+    begin_stopping(now, SIGTERM, out);
+  };
+
+  const auto on_leftovers = [&](const LeftoversRemain& e) {
+    leftover_ = e.example;
+    // A descendant in a session of its own is out of reach of its worker's process group while that worker lives.
+    if (state_ == State::stopping && all_ended()) out.emplace_back(SignalAll{SIGTERM});
+    if (state_ != State::running || !all_ended()) return;
+    state_ = State::leftovers;
+    out.emplace_back(Say{Loudness::progress, "the workers have ended but left " + std::to_string(e.count) +
+                                                 (e.count == 1 ? " process" : " processes") + " behind, such as " + e.example +
+                                                 ": stopping them"});
+    out.emplace_back(SignalAll{SIGTERM});
+    out.emplace_back(ArmStopDeadline{now + stop_timeout_});
+  };
+
+  const auto on_all_gone = [&] {
+    // Between two starts the keeper may see no process at all; the round has ended only when every worker has.
+    if (state_ == State::idle || !all_ended()) return;
+    end_round(out);
+  };
+
+  const auto on_stop = [&](const StopWorkers& e) {
+    if (state_ == State::idle) {
+      out.emplace_back(RoundStopped{world_.round});
+    } else if (state_ == State::running || state_ == State::leftovers) {
+      begin_stopping(now, e.signo, out);
+    }
+  };
+
+  const auto on_deadline = [&] {
+    switch (state_) {
+      case State::stopping:
+      case State::leftovers:
+        out.emplace_back(Say{Loudness::trouble, "still alive " + to_words(stop_timeout_) + " after the signal: killing" +
+                                                    (leftover_.empty() ? "" : " " + leftover_)});
+        begin_killing(now, out);
+        break;
+      case State::killing: {
+        state_ = State::stuck;
+        Failure failure;
+        failure.kind = FailureKind::unkillable;
+        failure.round = world_.round;
+        failure.node_rank = node_.node_rank;
+        failure.host = node_.host;
+        failure.why = (leftover_.empty() ? "a process" : leftover_) + " survived SIGKILL for " + to_words(unkillable_after) +
+                      " (in an uninterruptible system call?)";
+        out.emplace_back(RoundStuck{std::move(failure)});
+        break;
+      }
+      case State::idle:
+      case State::running:
+      case State::stuck: break;
+    }
+  };
+
+  const auto on_kill = [&] {
+    if (state_ == State::running) stop_requested_ = true;
+    if (state_ == State::running || state_ == State::leftovers || state_ == State::stopping) begin_killing(now, out);
+  };
+
+  std::visit(Overloaded{[&](const StartWorkers& e) { on_start(e); }, [&](const WorkerStarted& e) { on_started(e); },
+                        [&](const WorkerSpawnFailed& e) { on_spawn_failed(e); }, [&](const WorkerExited& e) { on_exited(e); },
+                        [&](const LeftoversRemain& e) { on_leftovers(e); }, [&](const AllGone&) { on_all_gone(); },
+                        [&](const StopWorkers& e) { on_stop(e); }, [&](const KillNow&) { on_kill(); },
+                        [&](const StopDeadline&) { on_deadline(); }},
+             event);
+  return out;
+}
+
+void WorkerGroup::begin_stopping(TimePoint now, int signo, GroupActions& out) {
+  state_ = State::stopping;
+  stop_requested_ = true;
+  out.emplace_back(SignalAll{signo});
+  out.emplace_back(ArmStopDeadline{now + stop_timeout_});
+}
+
+void WorkerGroup::begin_killing(TimePoint now, GroupActions& out) {
+  state_ = State::killing;
+  out.emplace_back(KillAll{});
+  out.emplace_back(ArmStopDeadline{now + unkillable_after});
+}
+
+void WorkerGroup::end_round(GroupActions& out) {
+  // A daemon that had to be killed at the end does not make a failure of a job whose workers all returned 0.
+  const bool clean = all_succeeded_ && !stop_requested_;
+  if (state_ != State::running) out.emplace_back(DisarmStopDeadline{});
+  state_ = State::idle;
+  if (clean) {
+    out.emplace_back(RoundDone{world_.round});
+  } else {
+    out.emplace_back(RoundStopped{world_.round});
+  }
+}
+
+bool WorkerGroup::all_ended() const {
+  return std::all_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.state == Worker::State::ended; });
+}
+
+Failure WorkerGroup::failure_of(int local_rank, FailureKind kind) const {
+  Failure failure;
+  failure.kind = kind;
+  failure.round = world_.round;
+  failure.node_rank = node_.node_rank;
+  failure.host = node_.host;
+  failure.local_rank = local_rank;
+  const WorldMember* self = world_.member(node_.node_rank);
+  failure.rank = (self ? self->base_rank : 0) + local_rank;
+  return failure;
+}
+
+}  // namespace dlaunch::agent

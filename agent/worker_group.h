@@ -1,0 +1,141 @@
+// The life of this node's workers in one round after another: a pure state machine.
+//
+//   idle --start--> running --all returned 0, nothing left--> done   (-> idle)
+//                      |  one failed, or stop
+//                      v
+//                   stopping --TERM, wait; KILL after the grace time--> stopped (-> idle)
+//
+// It does no I/O, owns no thread and reads no clock. Every event is answered in one place, step(). A worker has
+// ended when it was reaped; the round has ended when, besides, none of the workers' descendants is left.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "agent/job.h"
+#include "agent/say.h"
+
+namespace dlaunch::agent {
+
+// --- events ---
+
+struct StartWorkers {
+  World world;
+};
+struct WorkerStarted {
+  int local_rank = 0;
+  std::int64_t pid = 0;
+};
+struct WorkerSpawnFailed {
+  int local_rank = 0;
+  std::string why;
+};
+struct WorkerExited {
+  int local_rank = 0;
+  std::int64_t pid = 0;
+  ExitStatus status;
+  std::string tail;  // the last lines of its stderr
+};
+// All workers have ended, `count` children of theirs have not.
+struct LeftoversRemain {
+  int count = 0;
+  std::string example;  // "4711 (python3)"
+};
+// Neither a worker nor any descendant of one is alive.
+struct AllGone {};
+struct StopWorkers {
+  int signo = 0;
+};
+// Do not wait for the grace time.
+struct KillNow {};
+struct StopDeadline {};
+
+using GroupEvent =
+    std::variant<StartWorkers, WorkerStarted, WorkerSpawnFailed, WorkerExited, LeftoversRemain, AllGone, StopWorkers, KillNow, StopDeadline>;
+
+// --- actions ---
+
+struct SpawnWorker {
+  int local_rank = 0;
+  bool operator==(const SpawnWorker&) const = default;
+};
+// To each worker's process group, and to what dead workers have left.
+struct SignalAll {
+  int signo = 0;
+  bool operator==(const SignalAll&) const = default;
+};
+// SIGKILL to every descendant, until none is left.
+struct KillAll {
+  bool operator==(const KillAll&) const = default;
+};
+struct ArmStopDeadline {
+  TimePoint at;
+  bool operator==(const ArmStopDeadline&) const = default;
+};
+struct DisarmStopDeadline {
+  bool operator==(const DisarmStopDeadline&) const = default;
+};
+// For the Member: the first failure of this node's round. Stopping has begun.
+struct RoundFailed {
+  Failure failure;
+  bool operator==(const RoundFailed&) const = default;
+};
+struct RoundDone {
+  std::uint32_t round = 0;
+  bool operator==(const RoundDone&) const = default;
+};
+struct RoundStopped {
+  std::uint32_t round = 0;
+  bool operator==(const RoundStopped&) const = default;
+};
+// Something survived SIGKILL for longer than `unkillable_after`.
+struct RoundStuck {
+  Failure failure;
+  bool operator==(const RoundStuck&) const = default;
+};
+
+using GroupAction =
+    std::variant<SpawnWorker, SignalAll, KillAll, ArmStopDeadline, DisarmStopDeadline, RoundFailed, RoundDone, RoundStopped, RoundStuck, Say>;
+using GroupActions = std::vector<GroupAction>;
+
+class WorkerGroup {
+ public:
+  enum class State { idle, running, leftovers, stopping, killing, stuck };
+  struct Worker {
+    enum class State { starting, alive, ended };
+    State state = State::starting;
+    std::int64_t pid = 0;
+  };
+
+  static constexpr Duration unkillable_after = std::chrono::seconds(20);
+
+  WorkerGroup(NodeSpec node, Duration stop_timeout) : node_(std::move(node)), stop_timeout_(stop_timeout) {}
+
+  GroupActions step(TimePoint now, const GroupEvent& event);
+
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] bool active() const { return state_ != State::idle; }
+  [[nodiscard]] std::uint32_t round() const { return world_.round; }
+  [[nodiscard]] const std::vector<Worker>& workers() const { return workers_; }
+
+ private:
+  void begin_stopping(TimePoint now, int signo, GroupActions& out);
+  void begin_killing(TimePoint now, GroupActions& out);
+  void end_round(GroupActions& out);
+  [[nodiscard]] bool all_ended() const;
+  [[nodiscard]] Failure failure_of(int local_rank, FailureKind kind) const;
+
+  NodeSpec node_;
+  Duration stop_timeout_;
+  State state_ = State::idle;
+  World world_;
+  std::vector<Worker> workers_;
+  bool all_succeeded_ = false;   // so far in this round
+  bool stop_requested_ = false;  // in this round
+  std::string leftover_;        // an example of what remains
+};
+
+}  // namespace dlaunch::agent

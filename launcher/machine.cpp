@@ -1,0 +1,90 @@
+#include "launcher/machine.h"
+
+#include <dirent.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+namespace dlaunch::launcher {
+namespace {
+
+// /dev/nvidia0, /dev/nvidia1, ...: also there in a container that has no /proc/driver/nvidia.
+int nvidia_devices() {
+  DIR* dev = opendir("/dev");
+  if (!dev) return 0;
+  int count = 0;
+  while (const dirent* entry = readdir(dev)) {  // NOLINT(concurrency-mt-unsafe): one thread
+    const std::string_view name = entry->d_name;
+    const bool device = name.starts_with("nvidia") && name.size() > 6 &&
+                        std::all_of(name.begin() + 6, name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+    if (device) ++count;
+  }
+  closedir(dev);
+  return count;
+}
+
+bool is_folder(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+}  // namespace
+
+int allowed_cpus() {
+  // Large enough for any machine the kernel supports.
+  constexpr int most = 8192;
+  cpu_set_t* set = CPU_ALLOC(most);
+  const std::size_t size = CPU_ALLOC_SIZE(most);
+  const int count = sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set) : 1;
+  CPU_FREE(set);
+  return std::max(1, count);
+}
+
+int visible_gpus() {
+  const int present = nvidia_devices();
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");  // NOLINT(concurrency-mt-unsafe): one thread
+  if (!visible) return present;
+  const std::string_view list = visible;
+  if (list.empty() || list.starts_with("-1")) return 0;
+  return std::min(present, static_cast<int>(std::count(list.begin(), list.end(), ',')) + 1);
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "localhost";
+}
+
+Result<std::string> find_program(const std::string& name) {
+  const auto cannot = [&](std::string why, std::string hint) {
+    return Error{ErrorKind::not_found, "cannot start '" + name + "'", "", std::move(why), std::move(hint)};
+  };
+  if (name.empty()) return cannot("its name is empty", "");
+  if (name.find('/') != std::string::npos) {
+    if (is_folder(name)) return cannot("it is a folder", "");
+    if (access(name.c_str(), F_OK) != 0) return cannot(std::strerror(errno), "check the path");
+    if (access(name.c_str(), X_OK) != 0) return cannot("it may not be executed", "chmod +x " + name);
+    return name;
+  }
+  const char* path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): one thread
+  std::string_view rest = path ? path : "/usr/local/bin:/usr/bin:/bin";
+  while (true) {
+    const auto colon = rest.find(':');
+    std::string folder(rest.substr(0, colon));
+    const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
+    if (access(candidate.c_str(), X_OK) == 0 && !is_folder(candidate)) return candidate;
+    if (colon == std::string_view::npos) break;
+    rest.remove_prefix(colon + 1);
+  }
+  if (access(name.c_str(), F_OK) == 0 && !is_folder(name)) return cannot("it is not on PATH", "did you mean ./" + name + "?");
+  return cannot("no such program on PATH", "check its name, or give a path");
+}
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,203 @@
+// dlaunch: builds the real world (loop, keeper, output, store), hands it to the Runner, and maps the end to an
+// exit code.
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/keeper_spawner.h"
+#include "agent/runner.h"
+#include "agent/uv_edge.h"
+#include "launcher/machine.h"
+#include "launcher/options.h"
+#include "launcher/plan.h"
+#include "launcher/report.h"
+#include "store/base/log.h"
+#include "store/base/uv_loop.h"
+#include "store/server.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+constexpr int exit_error = 1;
+constexpr int exit_usage = 2;
+
+// The first makes the job stop (the second kills it), the others are passed on.
+constexpr std::array stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+constexpr std::array passed_signals{SIGUSR1, SIGUSR2};
+
+int say_and_fail(const Error& error) {
+  std::cerr << "dlaunch: " << error.message() << '\n';
+  return error.kind == ErrorKind::invalid ? exit_usage : exit_error;
+}
+
+// The area that `ps` shows as the command line.
+std::size_t argument_area(int argc, char** argv) {
+  const char* end = argv[0];
+  for (int i = 0; i < argc && argv[i] == end; ++i) end += std::strlen(argv[i]) + 1;
+  return static_cast<std::size_t>(end - argv[0]);
+}
+
+MachineFacts facts() {
+  MachineFacts machine;
+  machine.cpus = allowed_cpus();
+  machine.gpus = visible_gpus();
+  machine.host = host_name();
+  if (const char* python = std::getenv("PYTHON_EXEC"); python && *python) machine.python = python;  // NOLINT(concurrency-mt-unsafe)
+  return machine;
+}
+
+Result<void> check_program(const JobPlan& plan) {
+  if (auto found = find_program(plan.program); !found) return std::move(found).error();
+  if (!plan.script.empty() && access(plan.script.c_str(), R_OK) != 0) {
+    return Error{ErrorKind::not_found, "cannot start '" + plan.script + "'", "", std::strerror(errno), "check the path"};
+  }
+  return {};
+}
+
+// Two pipes a worker and, with a store, two connections each (PyTorch 1.13): more than the usual soft limit at scale.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+class LogReporter final : public agent::Reporter {
+ public:
+  void say(const agent::Say& say) override {
+    switch (say.loudness) {
+      case agent::Loudness::detail: log::debug(say.text); break;
+      case agent::Loudness::progress: log::info(say.text); break;
+      case agent::Loudness::trouble: log::warning(say.text); break;
+    }
+  }
+};
+
+// The port must be known before the Runner is made, and the Runner before an agent calls; no event comes in between.
+class LateDoor final : public AgentDoor {
+ public:
+  agent::Runner* runner = nullptr;
+  ConnectionHandler& on_agent_connection(ConnId conn, const Address& peer) override { return runner->on_agent_connection(conn, peer); }
+};
+
+// The store listens where the workers will look for it. A name that this machine does not know as its own (a
+// service address, NAT), or knows only as loopback (Debian's /etc/hosts) while other nodes are to come, cannot be
+// bound usefully: then all interfaces are.
+Result<Network::Listening> listen_at_master(StoreServer& server, const agent::JobSpec& job) {
+  const auto is_loopback = [](const Address& a) { return a.host.starts_with("127.") || a.host == "::1"; };
+  const bool loopback_meant = is_loopback(job.master) || job.master.host == "localhost";
+  auto listening = server.listen(job.master);
+  bool everywhere = false;
+  if (listening) {
+    bool loopback_only = true;
+    for (const Address& address : listening->addresses) loopback_only = loopback_only && is_loopback(address);
+    everywhere = job.nnodes > 1 && loopback_only && !loopback_meant;
+    if (everywhere) server.close();
+  } else {
+    everywhere = listening.error().kind == ErrorKind::not_found && job.nnodes > 1;
+  }
+  if (everywhere) {
+    log::info(job.master.host + " is not an address of this machine that others reach: the store listens on all interfaces");
+    listening = server.listen({"*", job.master.port});
+  }
+  if (!listening) return std::move(listening).error().with_hint("choose a free port with --master-port, and an address of this machine with --master-addr");
+  return listening;
+}
+
+int run(JobPlan plan, agent::Keeper keeper, bool verbose) {
+  UvLoop loop;
+  agent::UvEdge edge(loop);
+  agent::Output output(edge, plan.node.slots > 1);
+  log::start("dlaunch", verbose ? log::Level::debug : log::Level::info, isatty(STDERR_FILENO) != 0,
+             [&output](std::string_view line) { output.write_own(line); });
+  LogReporter reporter;
+  std::optional<agent::Outcome> outcome;
+  {
+    agent::KeeperSpawner spawner(edge, output, keeper);
+    LateDoor door;
+    ServerOptions options;
+    options.agents = &door;
+    options.report = [](const std::string& sentence) { log::warning(sentence); };
+    StoreServer server(loop, loop, loop, options);
+    if (plan.hosts_store) {
+      auto listening = listen_at_master(server, plan.job);
+      if (!listening) {
+        log::stop();
+        return say_and_fail(listening.error());
+      }
+      plan.job.master.port = listening->port;
+      log::debug("the store listens at " + to_string(plan.job.master));
+    }
+    // From here on the agent answers at its endpoint; nothing has been started yet.
+
+    agent::Runner runner({loop, loop, loop, spawner, reporter},
+                         {plan.job, plan.node, DLAUNCH_VERSION,
+                          {std::getenv("OMP_NUM_THREADS") != nullptr, std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING") != nullptr},  // NOLINT(concurrency-mt-unsafe)
+                          [&server](std::uint32_t) { server.new_round(); },
+                          [&loop] { loop.stop(); }});
+    door.runner = &runner;
+    for (int signo : stop_signals) {
+      struct sigaction before {};
+      sigaction(signo, nullptr, &before);
+      if (before.sa_handler == SIG_IGN && signo == SIGHUP) continue;  // nohup meant it
+      edge.on_signal(signo, [&runner](int number) { runner.on_signal(number); });
+    }
+    for (int signo : passed_signals) edge.on_signal(signo, [&runner](int number) { runner.on_signal(number); });
+
+    runner.begin(plan.hosts_store);
+    loop.run();
+    outcome = runner.outcome();
+    server.close();
+    // From here on the spawner's end waits until the keeper has seen that no process is left.
+  }
+  output.close_all();
+
+  if (!outcome) {
+    log::error("failed: the event loop ended before the job did; this is a bug in dlaunch");
+  } else if (const std::string report = end_report(plan.job, *outcome); !report.empty()) {
+    log::error(report);
+  }
+  output.flush();
+  log::stop();
+  return outcome ? outcome->exit_code : exit_error;
+}
+
+}  // namespace
+}  // namespace dlaunch::launcher
+
+int main(int argc, char** argv) {
+  using namespace dlaunch;
+  using namespace dlaunch::launcher;
+
+  auto parsed = parse_options({argv + 1, argv + argc});
+  if (!parsed) return say_and_fail(parsed.error());
+  if (const auto* print = std::get_if<JustPrint>(&*parsed)) {
+    std::cout << print->text << std::flush;
+    return std::cout ? 0 : exit_error;
+  }
+  const auto& options = std::get<Options>(*parsed);
+  auto plan = make_plan(options, facts());
+  if (!plan) return say_and_fail(plan.error());
+  if (auto startable = check_program(*plan); !startable) return say_and_fail(startable.error());
+
+  auto keeper = agent::start_keeper(argv[0], argument_area(argc, argv));
+  if (!keeper) return say_and_fail(keeper.error());
+  // From here on nothing that is set is inherited by the workers: they come from the keeper.
+
+  // A broken pipe is an error of a write, not the end of the agent.
+  std::signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
+  return run(std::move(*plan), *keeper, options.verbose);
+}

@@ -1,0 +1,14 @@
+// The nearest right word for a mistyped one.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dlaunch::launcher {
+
+// The word with the smallest edit distance (insert, delete, replace, swap neighbours) that is at most a third of
+// its length; empty where none is near enough.
+std::string nearest(std::string_view typed, const std::vector<std::string>& words);
+
+}  // namespace dlaunch::launcher

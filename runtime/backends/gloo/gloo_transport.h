@@ -1,0 +1,98 @@
+// A Transport over Gloo's unbound buffers, and the cure for what they lack.
+//
+// Gloo (the version in Debian 12) does not tell everybody who waits that a peer is gone: a message that is
+// just being transferred is not woken, nor is anyone who waits for a third rank; and a wait that times out
+// closes the connections to all ranks. So this class does the following with Gloo's means.
+//
+// Liveness: for each peer a receive is posted that is never answered; Gloo fails it when the connection ends.
+// While messages are under way a watcher thread looks at these receives every few milliseconds, without
+// blocking: a wait that was told to end before it began (abortWaitRecv) throws or returns at once. When a
+// peer is lost, everything that waits ends with an error.
+//
+// Deadlines are kept by the watcher too, by ending the wait; Gloo's own timeouts are never reached.
+//
+// Last words: a rank that leaves or gives up sends its reason to a receive that each peer has posted from the
+// beginning. So the others can say why, and a rank that left in order harms nobody who no longer needs it. A
+// process that ends at once may take its last words along; the others then say that it died.
+//
+// Flushing: Gloo reports a send as done when the kernel has the bytes, and closing may throw those away. Each
+// rank posts one send per peer in advance, which Gloo's thread carries out when the peer asks for it. A rank
+// that leaves asks; since bytes keep their order, the answer means that all before it has arrived, and the
+// other program need not do anything for it.
+#pragma once
+
+#include <gloo/rendezvous/context.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dlaunch/transport.h"
+#include "runtime/mailbox.h"
+
+namespace dlaunch {
+
+class GlooTransport final : public Transport {
+ public:
+  // Connects with all ranks. Throws DistNetworkError or DistBackendError.
+  explicit GlooTransport(const BackendContext& context);
+  ~GlooTransport() override;
+  GlooTransport(const GlooTransport&) = delete;
+  GlooTransport& operator=(const GlooTransport&) = delete;
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+  std::unique_ptr<Transfer> post_send(int peer, std::uint64_t slot,
+                                      std::span<const std::byte> bytes) override;
+  std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override;
+  void abort(const std::string& reason) noexcept override;
+  void shutdown(Deadline deadline) noexcept override;
+
+ private:
+  class Message;
+  struct LastWords;
+  struct Peer;
+  using Buffer = std::unique_ptr<::gloo::transport::UnboundBuffer>;
+
+  void greet(int peer);
+  void watch();
+  void look_for_losses();
+  void end(const std::string& reason, int blamed);
+  void say_goodbye(const LastWords& words);
+  void await_echoes(Deadline deadline);
+  static std::optional<std::string> why_gone(Peer& peer);
+  static LastWords last_words(Peer& peer);
+  [[noreturn]] void explain(int peer, bool is_send, const std::string& gloo_says);
+
+  const int rank_;
+  const int size_;
+  std::shared_ptr<::gloo::transport::Device> device_;
+  std::shared_ptr<::gloo::rendezvous::Context> context_;
+  Mailbox to_self_;                           // Gloo has no connection to the own rank
+  std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this one
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // protected by mutex_
+  std::vector<Message*> under_way_;
+  std::uint64_t posted_ = 0;          // messages ever
+  bool watcher_sleeps_ = false;       // until somebody notifies it
+  std::optional<std::string> ended_;  // why; the first reason
+  int blamed_ = -1;                   // the rank because of which it ended
+  bool gave_up_ = false;              // the watcher is to close the connections
+  bool closing_ = false;              // the watcher is to end
+
+  std::mutex peers_mutex_;          // held while asking whether a peer is lost and what it said
+  std::atomic<bool> gone_ = false;  // the others are being told
+
+  std::thread watcher_;  // last: it uses all of the above
+};
+
+}  // namespace dlaunch

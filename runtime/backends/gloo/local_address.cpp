@@ -1,0 +1,87 @@
+#include "runtime/backends/gloo/local_address.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+
+namespace dlaunch {
+
+namespace {
+
+Result<std::string> numeric(const sockaddr* address, socklen_t length) {
+  char text[NI_MAXHOST];
+  const int failed = getnameinfo(address, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  if (failed != 0)
+    return Error{ErrorKind::network, "cannot write an address as text", "", gai_strerror(failed), ""};
+  return std::string(text);
+}
+
+// A datagram socket that is "connected" only looks up the route.
+Result<std::string> source_for(const addrinfo& target) {
+  const int fd = socket(target.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return Error{ErrorKind::io, "cannot open a socket", "", std::strerror(errno), ""};
+  sockaddr_storage own{};
+  socklen_t length = sizeof own;
+  const bool found = connect(fd, target.ai_addr, target.ai_addrlen) == 0 &&
+                     getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0;
+  const int error = errno;
+  close(fd);
+  if (!found) return Error{ErrorKind::network, "no route", "", std::strerror(error), ""};
+  return numeric(reinterpret_cast<const sockaddr*>(&own), length);
+}
+
+}  // namespace
+
+Result<std::string> address_towards(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* list = nullptr;
+  const char* const any_port = "9";  // nothing is sent to it
+  if (const int failed = getaddrinfo(host.c_str(), any_port, &hints, &list); failed != 0) {
+    return Error{ErrorKind::network, "cannot resolve", host, gai_strerror(failed), ""};
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
+  Result<std::string> last = Error{ErrorKind::network, "no address", "", "the name has none", ""};
+  for (const addrinfo* target = list; target; target = target->ai_next) {
+    last = source_for(*target);
+    if (last) return last;
+  }
+  return std::move(last).error().with_where("to " + host);
+}
+
+bool is_loopback(const std::string& numeric_address) {
+  in_addr v4{};
+  if (inet_pton(AF_INET, numeric_address.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
+  in6_addr v6{};
+  return inet_pton(AF_INET6, numeric_address.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+Result<std::string> first_outer_address() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0)
+    return Error{ErrorKind::io, "cannot list the interfaces", "", std::strerror(errno), ""};
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
+      if (!entry->ifa_addr || entry->ifa_addr->sa_family != family) continue;
+      if ((entry->ifa_flags & IFF_UP) == 0 || (entry->ifa_flags & IFF_LOOPBACK) != 0) continue;
+      if (family == AF_INET6) {
+        sockaddr_in6 address{};
+        std::memcpy(&address, entry->ifa_addr, sizeof address);
+        if (IN6_IS_ADDR_LINKLOCAL(&address.sin6_addr)) continue;  // means nothing without its interface
+      }
+      return numeric(entry->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    }
+  }
+  return Error{ErrorKind::network, "this machine has no address", "", "only the loopback interface is up",
+               ""};
+}
+
+}  // namespace dlaunch

@@ -1,0 +1,27 @@
+// The module that libdlaunch.so loads for the backend "gloo".
+
+#include <memory>
+#include <string>
+
+#include "dlaunch/backend.h"
+#include "dlaunch/collective_backend.h"
+#include "runtime/backends/gloo/gloo_transport.h"
+
+namespace {
+
+bool viable(std::string& /*reason*/) { return true; }  // that it could be loaded is all it needs
+
+std::unique_ptr<dlaunch::Backend> create(const dlaunch::BackendContext& context) {
+  auto backend =
+      std::make_unique<dlaunch::CollectiveBackend>(std::make_unique<dlaunch::GlooTransport>(context));
+  // Connected to all is not yet that all are connected: a rank that came back now and left at once would look
+  // like a lost one to those who are still connecting.
+  constexpr std::uint64_t before_all_others = 0;
+  backend->barrier({before_all_others, context.deadline, false});
+  return backend;
+}
+
+}  // namespace
+
+const dlaunch::BackendModule dlaunch_backend_module = {dlaunch::backend_abi_version, "gloo", "cpu", viable,
+                                                       create};

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "runtime/collectives/exchange.h"
+
+namespace dlaunch {
+
+// outputs[i] becomes rank i's input. REQUIRES: one output for each rank, the same sizes on all ranks, and
+// input.size() == outputs[rank].size(); `input` may be outputs[rank].
+void all_gather(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
+                std::span<const std::byte> input);
+
+}  // namespace dlaunch

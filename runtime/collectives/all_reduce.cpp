@@ -1,0 +1,145 @@
+#include "runtime/collectives/all_reduce.h"
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <vector>
+
+#include "runtime/reduce.h"
+
+namespace dlaunch {
+
+// Recursive doubling: in round k each rank exchanges everything it has with the rank whose number differs in
+// bit k, so after log2(size) rounds every rank has combined all. For a size that is no power of two, the
+// first ranks are merged in pairs before, and the silent halves get the result after. (R. Thakur, R.
+// Rabenseifner, W. Gropp: "Optimization of Collective Communication Operations in MPICH", 2005, section 4.5.)
+//
+// Few rounds, but all bytes in each: for short vectors. Both partners combine the same two blocks in the same
+// order (lower ranks first), hence get the same bits.
+void all_reduce_by_doubling(Exchange& exchange, std::span<std::byte> values, DType dtype, ReduceOp op) {
+  const int rank = exchange.rank();
+  const int power = static_cast<int>(std::bit_floor(static_cast<unsigned>(exchange.size())));
+  const int merged = exchange.size() - power;  // pairs among the first 2 * merged ranks
+  const std::size_t count = values.size() / size_of(dtype);
+  const ReduceKernel combine = reduce_kernel(dtype, op);
+
+  if (rank < 2 * merged && rank % 2 == 0) {
+    exchange.send(rank + 1, values).wait();
+    exchange.receive(rank + 1, values).wait_in_place();
+    return;
+  }
+  if (rank < 2 * merged) {
+    Exchange::Receive message = exchange.receive(rank - 1, values);
+    combine(values.data(), message.wait().data(), values.data(), count);
+  }
+
+  // Now `power` ranks are left, numbered without gaps and in the same order.
+  const int place = rank < 2 * merged ? rank / 2 : rank - merged;
+  const auto rank_at = [&](int p) { return p < merged ? 2 * p + 1 : p + merged; };
+  for (int bit = 1; bit < power; bit *= 2) {
+    const int partner = place ^ bit;
+    Exchange::Receive message = exchange.receive(rank_at(partner), values);
+    Exchange::Send own = exchange.send(rank_at(partner), values);
+    const std::byte* theirs = message.wait().data();
+    if (partner < place) {
+      combine(values.data(), theirs, values.data(), count);
+    } else {
+      combine(values.data(), values.data(), theirs, count);
+    }
+    own.wait();
+  }
+
+  if (rank < 2 * merged) exchange.send(rank - 1, values).wait();
+}
+
+// Ring: the vector is cut into one chunk for each rank. In the first size-1 steps each rank
+// passes a chunk to the right, adding its own values, after which it holds the finished chunk
+// number rank+1; in the next size-1 steps the finished chunks go round. Every rank sends 2 *
+// (size-1) / size of the vector, which is the least possible. (P. Patarasuk, X. Yuan:
+// "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.)
+//
+// Each chunk is finished by one rank and copied to the others, hence the same bits everywhere. Chunks travel
+// in segments, some of which are under way while one is added.
+void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType dtype, ReduceOp op) {
+  constexpr std::size_t segment_bytes = std::size_t{512} * 1024;
+  constexpr std::size_t receives_ahead = 3;
+
+  const std::size_t size = static_cast<std::size_t>(exchange.size());
+  const std::size_t rank = static_cast<std::size_t>(exchange.rank());
+  const int left = static_cast<int>((rank + size - 1) % size);
+  const int right = static_cast<int>((rank + 1) % size);
+  const std::size_t element = size_of(dtype);
+  const std::size_t count = values.size() / element;
+  const ReduceKernel combine = reduce_kernel(dtype, op);
+
+  // All chunks have the same number of segments, so that the k-th message to the right is the k-th from the
+  // left. Lengths differ by an element at most.
+  const std::size_t chunk_bytes = (count / size + 1) * element;
+  const std::size_t segments = (chunk_bytes + segment_bytes - 1) / segment_bytes;
+  const std::size_t pieces = size * segments;
+  const auto piece = [&](std::size_t chunk, std::size_t segment) {
+    const std::size_t number = chunk * segments + segment;
+    // count / pieces elements each, the remainder spread over the first ones.
+    const std::size_t even = count / pieces;
+    const std::size_t extra = count % pieces;
+    const std::size_t begin = number * even + std::min(number, extra);
+    return values.subspan(begin * element, (even + (number < extra ? 1 : 0)) * element);
+  };
+
+  const std::size_t reducing = (size - 1) * segments;  // messages; later ones carry finished segments
+  const std::size_t messages = 2 * reducing;
+  // Message k of this rank to the right, and of the left one to this rank.
+  const auto outgoing = [&](std::size_t k) {
+    return piece((rank + 2 * size - k / segments) % size, k % segments);
+  };
+  const auto incoming = [&](std::size_t k) {
+    return piece((rank + 2 * size - k / segments - 1) % size, k % segments);
+  };
+
+  const std::size_t slot_bytes = (count / pieces + 1) * element;
+  const std::size_t slot_stride = (slot_bytes + 63) / 64 * 64;
+  const std::span<std::byte> scratch = exchange.workspace().scratch(receives_ahead * slot_stride);
+
+  std::deque<Exchange::Receive> expected;
+  std::vector<Exchange::Send> sent;  // waited for at the end: an earlier wait could only slow us down
+  sent.reserve(messages);
+  std::size_t posted = 0;
+  const auto post_receives = [&](std::size_t done) {
+    for (; posted < std::min(messages, done + receives_ahead); ++posted) {
+      const std::span<std::byte> target = incoming(posted);
+      std::byte* const slot = scratch.data() + (posted % receives_ahead) * slot_stride;
+      expected.push_back(exchange.receive(left, posted < reducing ? std::span(slot, target.size()) : target));
+    }
+  };
+
+  post_receives(0);
+  for (std::size_t k = 0; k < segments; ++k) sent.push_back(exchange.send(right, outgoing(k)));
+  for (std::size_t k = 0; k < messages; ++k) {
+    const std::span<std::byte> target = incoming(k);
+    if (k < reducing) {
+      combine(target.data(), expected.front().wait().data(), target.data(), target.size() / element);
+    } else {
+      expected.front().wait_in_place();
+    }
+    expected.pop_front();
+    // What has just arrived, and was perhaps added to, is what goes on to the right one step later. It may
+    // overwrite values that were sent earlier: those have been received, or this message could not exist.
+    if (k + segments < messages) sent.push_back(exchange.send(right, outgoing(k + segments)));
+    post_receives(k + 1);
+  }
+  for (Exchange::Send& message : sent) message.wait();
+}
+
+void all_reduce(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction) {
+  prepare(values, dtype, reduction, exchange.size());
+  if (exchange.size() > 1) {
+    if (values.size() <= Exchange::eager_limit) {
+      all_reduce_by_doubling(exchange, values, dtype, reduction.op);
+    } else {
+      all_reduce_by_ring(exchange, values, dtype, reduction.op);
+    }
+  }
+  finish(values, dtype, reduction, exchange.size());
+}
+
+}  // namespace dlaunch

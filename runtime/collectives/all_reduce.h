@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "dlaunch/backend.h"
+#include "runtime/collectives/exchange.h"
+
+namespace dlaunch {
+
+// Every rank's `values` become the reduction of all of them, with the same bits on every rank, independent of
+// timing. REQUIRES: !why_not_allowed(dtype, reduction.op).
+void all_reduce(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction);
+
+// The two algorithms, for the tests; all_reduce chooses by size. They only combine: no factor, no average.
+// REQUIRES of the first: values.size() <= Exchange::eager_limit.
+void all_reduce_by_doubling(Exchange& exchange, std::span<std::byte> values, DType dtype, ReduceOp op);
+void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType dtype, ReduceOp op);
+
+}  // namespace dlaunch

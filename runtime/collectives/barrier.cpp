@@ -1,0 +1,18 @@
+#include "runtime/collectives/barrier.h"
+
+namespace dlaunch {
+
+// Dissemination: in round k each rank tells the one 2^k to the right that it, and all it has heard of, are
+// here. (D. Hensgen, R. Finkel, U. Manber: "Two algorithms for barrier synchronization", 1988.)
+void barrier(Exchange& exchange) {
+  const int rank = exchange.rank();
+  const int size = exchange.size();
+  for (int distance = 1; distance < size; distance *= 2) {
+    Exchange::Receive message = exchange.receive((rank + size - distance) % size, {});
+    Exchange::Send own = exchange.send((rank + distance) % size, {});
+    message.wait();
+    own.wait();
+  }
+}
+
+}  // namespace dlaunch

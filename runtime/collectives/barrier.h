@@ -1,0 +1,10 @@
+#pragma once
+
+#include "runtime/collectives/exchange.h"
+
+namespace dlaunch {
+
+// Returns when every rank has called it.
+void barrier(Exchange& exchange);
+
+}  // namespace dlaunch

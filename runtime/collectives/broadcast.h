@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "runtime/collectives/exchange.h"
+
+namespace dlaunch {
+
+// Every rank's `values` become those of rank `src`.
+void broadcast(Exchange& exchange, std::span<std::byte> values, int src);
+
+}  // namespace dlaunch

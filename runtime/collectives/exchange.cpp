@@ -1,0 +1,153 @@
+#include "runtime/collectives/exchange.h"
+
+#include <cstring>
+#include <type_traits>
+
+namespace dlaunch {
+
+// As it travels; the first 64 bytes of a short message.
+struct Exchange::Header {
+  static constexpr std::uint32_t expected_magic = 0x31584c44;  // "DLX1"; changes with the protocol
+
+  std::uint32_t magic;
+  std::uint8_t kind;
+  std::uint8_t dtype;
+  std::uint8_t op;
+  std::uint8_t unused;
+  std::int32_t src;
+  std::uint32_t unused2;
+  std::uint64_t count;
+  std::uint64_t layout;
+  std::uint64_t length;  // of the payload behind it; 0 if that comes as a long message
+  std::uint64_t unused3[3];
+};
+
+namespace {
+
+// Slots, below the 2^63 that belong to the caller of a transport: bit 62 tells the two kinds apart.
+constexpr std::uint64_t long_flag = std::uint64_t{1} << 62;
+constexpr int length_bits = 40;
+
+std::uint64_t short_slot(std::uint64_t sequence) { return sequence & (long_flag - 1); }
+
+// Number (22 bits) and length (40 bits, a tebibyte). That numbers repeat after four million calls does no
+// harm: ranks are never that far apart.
+std::uint64_t long_slot(std::uint64_t sequence, std::size_t length) {
+  constexpr std::uint64_t sequence_mask = (long_flag >> length_bits) - 1;
+  return long_flag | ((sequence & sequence_mask) << length_bits) | length;
+}
+
+}  // namespace
+
+Exchange::Exchange(Transport& transport, Workspace& workspace, const Call& call, std::uint64_t sequence,
+                   Deadline deadline)
+    : transport_(transport),
+      workspace_(workspace),
+      call_(call),
+      sequence_(sequence),
+      deadline_(deadline),
+      rank_(transport.rank()),
+      size_(transport.size()),
+      met_(static_cast<std::size_t>(transport.size())) {}
+
+std::unique_ptr<Transfer> Exchange::send_header(int peer, std::byte* block,
+                                                std::span<const std::byte> payload) {
+  static_assert(sizeof(Header) == header_size && std::is_trivially_copyable_v<Header>);
+  Header header{};
+  header.magic = Header::expected_magic;
+  header.kind = static_cast<std::uint8_t>(call_.kind);
+  header.dtype = static_cast<std::uint8_t>(call_.dtype);
+  header.op = static_cast<std::uint8_t>(call_.op);
+  header.src = call_.src;
+  header.count = call_.count;
+  header.layout = call_.layout;
+  header.length = payload.size();
+  std::memcpy(block, &header, sizeof header);
+  if (!payload.empty()) std::memcpy(block + header_size, payload.data(), payload.size());
+  return transport_.post_send(peer, short_slot(sequence_), {block, header_size + payload.size()});
+}
+
+Exchange::Send Exchange::send(int peer, std::span<const std::byte> bytes) {
+  Send message;
+  message.deadline_ = deadline_;
+  std::uint8_t& met = met_[static_cast<std::size_t>(peer)];
+  const bool is_short = bytes.size() <= eager_limit;
+  if (is_short || (met & sent_to) == 0) {
+    message.block_ = workspace_.block();
+    message.short_ =
+        send_header(peer, message.block_.data(), is_short ? bytes : std::span<const std::byte>());
+  }
+  if (!is_short) {
+    if (bytes.size() >> length_bits != 0) throw DistError("messages of a tebibyte and more cannot be sent");
+    message.long_ = transport_.post_send(peer, long_slot(sequence_, bytes.size()), bytes);
+  }
+  met |= sent_to;
+  return message;
+}
+
+Exchange::Receive Exchange::receive(int peer, std::span<std::byte> memory) {
+  Receive message;
+  message.exchange_ = this;
+  message.peer_ = peer;
+  message.memory_ = memory;
+  std::uint8_t& met = met_[static_cast<std::size_t>(peer)];
+  const bool is_short = memory.size() <= eager_limit;
+  if (is_short || (met & heard_from) == 0) {
+    // The whole block in any case: what comes is as long as the peer's call says, not ours.
+    message.block_ = workspace_.block();
+    message.short_ = transport_.post_recv(peer, short_slot(sequence_), {message.block_.data(), block_size});
+  }
+  if (!is_short) message.long_ = transport_.post_recv(peer, long_slot(sequence_, memory.size()), memory);
+  met |= heard_from;
+  return message;
+}
+
+void Exchange::check(int peer, const std::byte* block, std::size_t expected_length) const {
+  Header header;
+  std::memcpy(&header, block, sizeof header);
+  if (header.magic != Header::expected_magic) {
+    throw DistNetworkError("it runs another version of libdlaunch", {.peer = peer});
+  }
+  Call theirs;
+  theirs.kind = static_cast<CallKind>(header.kind);
+  theirs.dtype = static_cast<DType>(header.dtype);
+  theirs.op = static_cast<ReduceOp>(header.op);
+  theirs.src = header.src;
+  theirs.count = header.count;
+  theirs.layout = header.layout;
+  if (theirs != call_) {
+    const bool same_text = to_string(theirs) == to_string(call_);
+    throw DistNetworkError("the ranks call different operations: rank " + std::to_string(peer) + " calls " +
+                               to_string(theirs) + ", this rank " + to_string(call_) +
+                               (same_text ? " with other sizes of the single outputs" : ""),
+                           {.peer = peer});
+  }
+  if (header.length != expected_length) {
+    throw DistBackendError("a message of " + std::to_string(header.length) + " bytes came where " +
+                               std::to_string(expected_length) + " were expected (a bug in libdlaunch)",
+                           {.peer = peer});
+  }
+}
+
+void Exchange::Send::wait() {
+  if (short_) short_->wait(deadline_);
+  if (long_) long_->wait(deadline_);
+}
+
+std::span<const std::byte> Exchange::Receive::wait() {
+  if (short_) {
+    short_->wait(exchange_->deadline_);
+    exchange_->check(peer_, block_.data(), long_ ? 0 : memory_.size());
+  }
+  if (!long_) return {block_.data() + header_size, memory_.size()};
+  long_->wait(exchange_->deadline_);
+  return memory_;
+}
+
+void Exchange::Receive::wait_in_place() {
+  const std::span<const std::byte> bytes = wait();
+  if (bytes.data() != memory_.data() && !bytes.empty())
+    std::memcpy(memory_.data(), bytes.data(), bytes.size());
+}
+
+}  // namespace dlaunch

@@ -1,0 +1,34 @@
+// The runtime's clock. Timeouts that users give become points in time at the door and stay that: an operation
+// of many waits then ends when it should, however the time is spent among them.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "dlaunch/backend.h"
+#include "store/base/time.h"
+
+namespace dlaunch {
+
+// Stands for "no limit": long enough for any job, short enough that no clock arithmetic overflows.
+inline constexpr std::chrono::milliseconds longest_timeout = std::chrono::hours(24 * 365);
+
+inline Deadline deadline_after(std::chrono::milliseconds timeout) {
+  return std::chrono::steady_clock::now() +
+         std::clamp(timeout, std::chrono::milliseconds(0), longest_timeout);
+}
+
+// Rounded up, so that a wait of this length does not end before the deadline; 0 when it has passed.
+inline std::chrono::milliseconds time_left(Deadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return std::clamp(left, std::chrono::milliseconds(0), longest_timeout);
+}
+
+inline bool has_passed(Deadline deadline) { return std::chrono::steady_clock::now() >= deadline; }
+
+inline std::string in_words(std::chrono::milliseconds length) {
+  return to_words(std::chrono::duration_cast<Duration>(length));
+}
+
+}  // namespace dlaunch

@@ -1,0 +1,65 @@
+#include "runtime/errors.h"
+
+namespace dlaunch {
+
+namespace {
+
+// Calls `remake` with the error as a DistError and throws what it returns as an error of the same type.
+template <class Remake>
+std::exception_ptr same_kind(const std::exception_ptr& error, const Remake& remake) {
+  const auto again = [&remake]<class Kind>(const Kind& e) {
+    const auto [reason, context] = remake(e);
+    return std::make_exception_ptr(Kind(reason, context));
+  };
+  try {
+    std::rethrow_exception(error);
+  } catch (const DistNetworkError& e) {
+    return again(e);
+  } catch (const DistStoreError& e) {
+    return again(e);
+  } catch (const DistBackendError& e) {
+    return again(e);
+  } catch (const DistError& e) {
+    return again(e);
+  } catch (const std::exception& e) {
+    return again(DistBackendError(e.what()));
+  } catch (...) {
+    return again(DistBackendError("an exception of an unknown type"));
+  }
+}
+
+struct Remade {
+  std::string reason;
+  ErrorContext context;
+};
+
+}  // namespace
+
+std::exception_ptr in_context(const std::exception_ptr& error, const ErrorContext& context) {
+  return same_kind(error, [&context](const DistError& e) {
+    ErrorContext merged = e.context();
+    if (merged.rank < 0) merged.rank = context.rank;
+    if (merged.operation.empty()) merged.operation = context.operation;
+    if (merged.sequence == 0) merged.sequence = context.sequence;
+    if (merged.group.empty()) merged.group = context.group;
+    if (merged.peer < 0) merged.peer = context.peer;
+    return Remade{e.reason(), merged};
+  });
+}
+
+std::exception_ptr with_words(const std::exception_ptr& error, const std::string& words,
+                              const ErrorContext& context) {
+  return same_kind(error, [&](const DistError& e) { return Remade{words + e.what(), context}; });
+}
+
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception of an unknown type";
+  }
+}
+
+}  // namespace dlaunch

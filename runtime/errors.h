@@ -1,0 +1,22 @@
+// Errors on their way up: each layer adds the part of the place that it knows, the type stays.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "dlaunch/error.h"
+
+namespace dlaunch {
+
+// The same kind of error with the unknown parts of its place filled in from `context`. What is no DistError
+// (out of memory, a mistake in a third-party backend) becomes a DistBackendError.
+std::exception_ptr in_context(const std::exception_ptr& error, const ErrorContext& context);
+
+// The same kind of error with `words` before its whole message, at a place of its own.
+std::exception_ptr with_words(const std::exception_ptr& error, const std::string& words,
+                              const ErrorContext& context);
+
+// The message, place included.
+std::string message_of(const std::exception_ptr& error);
+
+}  // namespace dlaunch

@@ -1,0 +1,111 @@
+// For those who write a backend: the class to derive from, and how the library finds it.
+//
+// A backend is a shared object named backend_<name>.so that exports the symbol dlaunch_backend_module
+// (below). It is looked for beside libdlaunch.so in the folder "dlaunch/" and in the folders of the
+// colon-separated variable DLAUNCH_BACKEND_PATH. dlaunch's own backends come through the same door. A program
+// can also hand one over by itself with register_backend().
+//
+// To offer all collectives over a new network it is enough to write a Transport: see collective_backend.h.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "dlaunch/error.h"
+#include "dlaunch/export.h"
+#include "dlaunch/reduce_op.h"
+#include "dlaunch/tensor.h"
+#include "dlaunch/work.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+// The part of the store that belongs to one group; keys of other groups cannot be met. Failures, and a passed
+// deadline, are thrown as DistStoreError. May be used by one thread at a time.
+class DLAUNCH_EXPORT BackendStore {
+ public:
+  virtual ~BackendStore();
+  virtual void set(const std::string& key, const std::string& value) = 0;
+  // Waits until the key exists.
+  virtual std::string get(const std::string& key, Deadline deadline) = 0;
+  // Waits until all keys exist.
+  virtual void wait(std::span<const std::string> keys, Deadline deadline) = 0;
+};
+
+// What a backend is made from. The store is valid during the call of BackendModule::create only.
+struct BackendContext {
+  BackendStore& store;
+  int rank;
+  int size;
+  std::string group;                  // the group's name, for messages
+  std::chrono::milliseconds timeout;  // the group's default
+  Deadline deadline;                  // create() must have returned or thrown
+  std::string master_addr;            // a host every rank can reach, to find the right network interface by
+};
+
+// One call of a collective, as the group has checked and numbered it.
+struct Operation {
+  std::uint64_t sequence;  // from 1, the same on all ranks
+  Deadline deadline;
+  bool async;  // false: return a Work that has completed
+};
+
+struct Reduction {
+  ReduceOp op = ReduceOp::sum;
+  double factor = 1.0;  // of premul_sum
+};
+
+// One group's engine. The group guarantees: arguments are checked (sizes, roots, dtypes known, devices among
+// the module's, writable outputs), calls come one at a time, sequence numbers grow by one, memory stays valid
+// until the Work completes, and after a failed Work only abort() and the destructor are called.
+//
+// A backend promises: every Work completes, at the latest shortly after its deadline; failures are
+// DistErrors, also where they come as exceptions out of a call.
+class DLAUNCH_EXPORT Backend {
+ public:
+  virtual ~Backend();  // ends operations that still run as abort() does
+
+  // Each of these, unless overridden, throws DistBackendError: not offered.
+  virtual Work all_reduce(const Tensor& tensor, const Reduction& reduction, const Operation& operation);
+  virtual Work broadcast(const Tensor& tensor, int src, const Operation& operation);
+  virtual Work all_gather(std::span<const Tensor> outputs, const Tensor& input, const Operation& operation);
+  virtual Work barrier(const Operation& operation);
+
+  // Ends what runs with an error that carries `reason`, and tells the other ranks as far as it can. Does not
+  // block; may be called from any thread, also while one is inside another member.
+  virtual void abort(const std::string& reason) noexcept = 0;
+
+  // Completes what was started, makes sure that what this rank has sent arrives, and says goodbye to the
+  // others, for a few seconds at most. Called once, before the destructor, unless the group is broken.
+  virtual void shutdown() noexcept = 0;
+};
+
+// Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
+// made for another number is refused with a message, not loaded.
+inline constexpr std::uint32_t backend_abi_version = 1;
+
+// A module's table. Everything in it must stay valid for as long as the process lives.
+struct BackendModule {
+  std::uint32_t abi = backend_abi_version;
+  const char* name = nullptr;     // lower case: "gloo"
+  const char* devices = nullptr;  // comma-separated: "cpu", "cpu,cuda"
+  // Whether it can work in this process, and if not, why: one sentence without a full stop. Must be quick.
+  bool (*viable)(std::string& reason) = nullptr;
+  // Called on every rank of the new group at the same time.
+  std::unique_ptr<Backend> (*create)(const BackendContext& context) = nullptr;
+};
+
+// Makes a backend known under its name; `module` must live as long as the process. Throws DistError if the
+// name is taken or the table is incomplete. Not to be called while a group is being made.
+DLAUNCH_EXPORT void register_backend(const BackendModule& module);
+
+}  // namespace v1
+}  // namespace dlaunch
+
+// What a module exports.
+extern "C" DLAUNCH_EXPORT const dlaunch::BackendModule dlaunch_backend_module;

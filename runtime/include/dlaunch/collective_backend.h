@@ -1,0 +1,41 @@
+// All collectives over a Transport.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "dlaunch/backend.h"
+#include "dlaunch/export.h"
+#include "dlaunch/transport.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+// Turns a Transport into a Backend for CPU tensors. Operations run one after another: asynchronous ones on a
+// thread that the group owns, synchronous ones on the caller's thread if nothing is before them.
+//
+// The first message between two ranks in an operation carries what is called (operation, dtype, sizes,
+// reduction, source); a difference is a DistNetworkError on both sides that says who calls what.
+class DLAUNCH_EXPORT CollectiveBackend final : public Backend {
+ public:
+  explicit CollectiveBackend(std::unique_ptr<Transport> transport);
+  ~CollectiveBackend() override;
+  CollectiveBackend(const CollectiveBackend&) = delete;
+  CollectiveBackend& operator=(const CollectiveBackend&) = delete;
+
+  Work all_reduce(const Tensor& tensor, const Reduction& reduction, const Operation& operation) override;
+  Work broadcast(const Tensor& tensor, int src, const Operation& operation) override;
+  Work all_gather(std::span<const Tensor> outputs, const Tensor& input, const Operation& operation) override;
+  Work barrier(const Operation& operation) override;
+  void abort(const std::string& reason) noexcept override;
+  void shutdown() noexcept override;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace v1
+}  // namespace dlaunch

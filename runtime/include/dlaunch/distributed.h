@@ -1,0 +1,82 @@
+// The whole library: torch.distributed's calls with its names and meanings.
+//
+//   #include <dlaunch/distributed.h>
+//
+//   int main() {
+//     dlaunch::init_process_group();
+//     std::vector<float> sum(1000, static_cast<float>(dlaunch::get_rank()));
+//     dlaunch::all_reduce(dlaunch::Tensor::of(sum));
+//     dlaunch::destroy_process_group();
+//   }
+//
+//   $ dlaunch --nproc-per-node=4 ./program
+//
+// All calls throw DistError (error.h) when they fail. Calls that take no group use the default group, which
+// init_process_group makes. init_process_group and destroy_process_group must not run at the same time as
+// each other or as any other call; for the collectives see process_group.h.
+#pragma once
+
+#include <chrono>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "dlaunch/error.h"
+#include "dlaunch/export.h"
+#include "dlaunch/process_group.h"
+#include "dlaunch/reduce_op.h"
+#include "dlaunch/tensor.h"
+#include "dlaunch/work.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+struct InitOptions {
+  // "gloo", or one per device: "cpu:gloo,cuda:nccl". Case does not matter. Empty: "gloo".
+  std::string backend;
+  // How the ranks find each other. "env://": through the environment that dlaunch (and torchrun) give a
+  // worker: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
+  std::string init_method = "env://";
+  // For joining, and for each operation that does not say otherwise.
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);
+};
+
+// Makes the default group. Returns when all ranks have joined; when the timeout passes before, throws an
+// error that names the ranks that did not come. Ignores SIGPIPE from then on if the program has no handler
+// for it: a lost peer is to be an exception, not the end of the process.
+DLAUNCH_EXPORT void init_process_group(const InitOptions& options = {});
+
+// Ends the default group after its operations have completed; without a group it
+// throws. Waits for no call of another rank, only (a few seconds at most) for what this
+// one has sent to arrive. Also works after errors and when the others are gone.
+DLAUNCH_EXPORT void destroy_process_group();
+
+DLAUNCH_EXPORT bool is_initialized();
+DLAUNCH_EXPORT ProcessGroup default_group();
+DLAUNCH_EXPORT int get_rank();
+DLAUNCH_EXPORT int get_world_size();
+DLAUNCH_EXPORT std::string get_backend();
+
+struct CollectiveOptions : OperationOptions {
+  ProcessGroup group;  // none: the default group
+};
+
+// See ProcessGroup for what each does.
+DLAUNCH_EXPORT Work all_reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum,
+                               const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work broadcast(const Tensor& tensor, int src, const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work all_gather(std::span<const Tensor> outputs, const Tensor& input,
+                               const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work all_gather_into_tensor(const Tensor& output, const Tensor& input,
+                                           const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work barrier(const CollectiveOptions& options = {});
+
+// Whether this process could use the backend: it is known and says that it works here.
+DLAUNCH_EXPORT bool is_backend_available(std::string_view name);
+DLAUNCH_EXPORT bool is_gloo_available();
+
+DLAUNCH_EXPORT bool is_dlaunch_launched();       // started by dlaunch
+DLAUNCH_EXPORT bool is_torchelastic_launched();  // started by dlaunch or torchrun
+
+}  // namespace v1
+}  // namespace dlaunch

@@ -1,0 +1,39 @@
+// How the values of several ranks become one.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "dlaunch/export.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+// Which dtypes allow which operation:
+//
+//   operation            integers   bool   floating point   complex
+//   sum, avg             yes        sum    yes              yes
+//   product, min, max    yes        yes    yes              -
+//   band, bor, bxor      yes        yes    -                -
+//   premul_sum           -          -      yes              yes
+//
+// Integers wrap around. avg of integers is their (wrapped) sum divided by the world size,
+// rounded towards zero. sum and product of bool are "or" and "and". float16 and bfloat16 are
+// computed in float and rounded once for each rank that is added. A NaN on any rank makes
+// min and max NaN. What is not allowed throws DistError before anything is sent.
+enum class ReduceOp : std::uint8_t {
+  sum,
+  avg,
+  product,
+  min,
+  max,
+  band,        // bitwise and
+  bor,         // bitwise or
+  bxor,        // bitwise exclusive or
+  premul_sum,  // each rank's values times a factor (CollectiveOptions::premul_factor), then the sum
+};
+
+DLAUNCH_EXPORT std::string_view to_string(ReduceOp op);  // "sum"
+
+}  // namespace v1
+}  // namespace dlaunch

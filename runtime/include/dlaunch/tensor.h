@@ -1,0 +1,144 @@
+// What the operations work on: a view of memory that the caller owns.
+#pragma once
+
+#include <array>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <ranges>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "dlaunch/export.h"
+#include "dlaunch/half.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+enum class DType : std::uint8_t {
+  int8,
+  int16,
+  int32,
+  int64,
+  uint8,
+  boolean,  // one byte, 0 or 1: C++'s bool
+  float16,
+  bfloat16,
+  float32,
+  float64,
+  complex64,   // two float32: real, imaginary
+  complex128,  // two float64
+};
+
+DLAUNCH_EXPORT std::string_view to_string(DType dtype);  // "float32"; the field's names, "bool" for boolean
+DLAUNCH_EXPORT std::size_t size_of(DType dtype);         // bytes of one element
+
+struct Device {
+  enum class Kind : std::uint8_t { cpu, cuda };
+
+  Kind kind = Kind::cpu;
+  int index = 0;  // of the GPU; 0 for the CPU
+
+  bool operator==(const Device&) const = default;
+};
+
+DLAUNCH_EXPORT std::string to_string(Device device);  // "cpu", "cuda:1"
+
+// The dtype that stores a C++ type; not defined for types that no dtype stores.
+template <class T>
+consteval DType dtype_of() {
+  if constexpr (std::is_same_v<T, bool>) {
+    return DType::boolean;
+  } else if constexpr (std::is_same_v<T, std::uint8_t>) {
+    return DType::uint8;
+  } else if constexpr (std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) == 1) {
+    return DType::int8;
+  } else if constexpr (std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) == 2) {
+    return DType::int16;
+  } else if constexpr (std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) == 4) {
+    return DType::int32;
+  } else if constexpr (std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) == 8) {
+    return DType::int64;
+  } else if constexpr (std::is_same_v<T, Float16>) {
+    return DType::float16;
+  } else if constexpr (std::is_same_v<T, BFloat16>) {
+    return DType::bfloat16;
+  } else if constexpr (std::is_same_v<T, float>) {
+    return DType::float32;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return DType::float64;
+  } else if constexpr (std::is_same_v<T, std::complex<float>>) {
+    return DType::complex64;
+  } else {
+    static_assert(std::is_same_v<T, std::complex<double>>, "no dtype stores this type");
+    return DType::complex128;
+  }
+}
+
+// Elements one after another that outlive the expression: a vector, array or span, but no temporary vector.
+template <class Range>
+concept ViewableRange = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
+    (std::is_lvalue_reference_v<Range> || std::ranges::borrowed_range<Range>);
+
+// A non-owning view of contiguous memory (row-major) with a type, a shape and a device.
+// Copying it copies the view. It does not keep the memory alive: the memory must stay
+// valid, and be left alone, until the operation that got the view has completed.
+//
+// A view of const memory may be used as an input only; operations that would write to it throw DistError.
+//
+//   std::vector<float> gradients(1000);
+//   dlaunch::all_reduce(dlaunch::Tensor::of(gradients));
+class DLAUNCH_EXPORT Tensor {
+ public:
+  static constexpr std::size_t max_dims = 8;
+
+  Tensor() = default;  // no elements, float32, cpu
+
+  // Throws DistError if there are more than max_dims dimensions, one is negative, their product (in bytes) is
+  // not a std::int64_t, or `data` is null or not aligned for the dtype although there are elements.
+  Tensor(void* data, DType dtype, std::span<const std::int64_t> shape, Device device = {});
+  Tensor(const void* data, DType dtype, std::span<const std::int64_t> shape, Device device = {});
+
+  // One dimension: all elements of the range.
+  template <ViewableRange Range>
+  static Tensor of(Range&& range) {
+    return from(std::ranges::data(range), {static_cast<std::int64_t>(std::ranges::size(range))});
+  }
+
+  template <class T>
+  static Tensor from(T* data, std::initializer_list<std::int64_t> shape, Device device = {}) {
+    return Tensor(data, dtype_of<std::remove_cv_t<T>>(), std::span(shape.begin(), shape.size()), device);
+  }
+  template <class T>
+  static Tensor from(T* data, std::span<const std::int64_t> shape, Device device = {}) {
+    return Tensor(data, dtype_of<std::remove_cv_t<T>>(), shape, device);
+  }
+
+  [[nodiscard]] void* data() const { return data_; }
+  [[nodiscard]] DType dtype() const { return dtype_; }
+  [[nodiscard]] Device device() const { return device_; }
+  [[nodiscard]] bool read_only() const { return read_only_; }
+  [[nodiscard]] std::span<const std::int64_t> shape() const { return {shape_.data(), dims_}; }
+  [[nodiscard]] std::size_t numel() const { return numel_; }  // elements; 1 without dimensions
+  [[nodiscard]] std::size_t nbytes() const { return numel_ * size_of(dtype_); }
+  // The memory as bytes. REQUIRES: device() is the CPU.
+  [[nodiscard]] std::span<std::byte> bytes() const { return {static_cast<std::byte*>(data_), nbytes()}; }
+
+  // "float32[2, 3] on cpu"
+  [[nodiscard]] std::string to_string() const;
+
+ private:
+  void* data_ = nullptr;
+  std::size_t numel_ = 0;
+  std::array<std::int64_t, max_dims> shape_{};
+  std::uint8_t dims_ = 1;
+  DType dtype_ = DType::float32;
+  bool read_only_ = false;
+  Device device_;
+};
+
+}  // namespace v1
+}  // namespace dlaunch

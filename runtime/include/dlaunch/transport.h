@@ -1,0 +1,60 @@
+// The little that the collectives need from a network: messages between ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "dlaunch/backend.h"
+#include "dlaunch/export.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+// One message on its way. Destroying it gives the memory back at once: a transfer that has not completed is
+// dropped, and after that no thread touches its memory. (The connection to that peer is then of no more use.)
+class DLAUNCH_EXPORT Transfer {
+ public:
+  virtual ~Transfer();
+
+  // Send: returns when the memory may be used again. Receive: returns when the message is in the memory.
+  // Throws DistNetworkError, with peer and reason, if the deadline passes, the peer is lost or left, or the
+  // transport was aborted. Called once at most.
+  virtual void wait(Deadline deadline) = 0;
+};
+
+// Ranks 0 .. size-1 that are all connected with each other. Made by one BackendModule::create, for one group.
+//
+// A message goes to a slot of a peer, a number that both sides know. Messages of one sender to one slot of
+// one receiver arrive in the order in which they were posted; different slots are independent. A receive may
+// be posted before or after its send. The memory of a receive is at least as long as the message: the caller
+// makes sure of that (runtime/collectives/exchange.h does), a transport need not. Zero bytes are allowed, and
+// so is the own rank as the peer. The first 2^63 slots belong to the caller, the others to the transport.
+//
+// post_send, post_recv and Transfer are used by one thread at a time. abort() may be called at any time.
+class DLAUNCH_EXPORT Transport {
+ public:
+  virtual ~Transport();
+
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+
+  // Both return at once, or throw DistNetworkError if the peer is known to be
+  // lost or the transport was aborted.
+  virtual std::unique_ptr<Transfer> post_send(int peer, std::uint64_t slot,
+                                              std::span<const std::byte> bytes) = 0;
+  virtual std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) = 0;
+
+  // Every wait, now and later, throws DistNetworkError with this reason; the other ranks' waits throw too,
+  // with the reason if it can still be delivered. The first call counts. Does not block.
+  virtual void abort(const std::string& reason) noexcept = 0;
+
+  // Returns when what was sent has left for good, or `deadline` has passed;
+  // then tells the others that this rank has left.
+  virtual void shutdown(Deadline deadline) noexcept = 0;
+};
+
+}  // namespace v1
+}  // namespace dlaunch

@@ -1,0 +1,66 @@
+// An operation that was started.
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+
+#include "dlaunch/export.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+// A handle; copies mean the same operation. It completes exactly once, with success or
+// with an error, at the latest shortly after the operation's deadline. A default-made
+// Work is one that has succeeded. Dropping every handle neither cancels the operation nor
+// waits for it; an error nobody waited for is what the group's next call throws.
+//
+// All members may be called from several threads at once.
+class DLAUNCH_EXPORT Work {
+ public:
+  Work() = default;
+
+  // Returns when the operation has succeeded; throws its DistError if it has
+  // failed. Every call does so, not only the first.
+  void wait() const;
+
+  // The same, but throws DistError if the operation has not completed within
+  // `timeout`. The operation goes on.
+  void wait(std::chrono::milliseconds timeout) const;
+
+  [[nodiscard]] bool is_completed() const;  // success or error
+  [[nodiscard]] bool is_success() const;    // completed without an error
+
+  // Why it failed; null while it runs and after a success.
+  [[nodiscard]] std::exception_ptr exception() const;
+
+  // Calls `callback` once, when the operation has completed: at once on this thread if it has already, else
+  // on the thread that completes it. It must not block, throw, or start an operation.
+  void then(std::function<void(const Work&)> callback) const;
+
+ private:
+  friend class WorkSource;
+  struct State;
+  explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<State> state_;
+};
+
+// The side that completes a Work: what a backend keeps.
+class DLAUNCH_EXPORT WorkSource {
+ public:
+  WorkSource();
+
+  [[nodiscard]] Work work() const;
+
+  // Exactly one of these ends the operation; later calls do nothing. Callbacks run before the call returns.
+  void succeed() const;
+  void fail(std::exception_ptr reason) const;
+
+ private:
+  std::shared_ptr<Work::State> state_;
+};
+
+}  // namespace v1
+}  // namespace dlaunch

@@ -1,0 +1,116 @@
+#include "runtime/mailbox.h"
+
+#include <cstring>
+#include <utility>
+
+#include "runtime/deadline.h"
+
+namespace dlaunch {
+
+struct Mailbox::Letter final : Transfer {
+  Letter(Mailbox& mailbox, bool is_send, Address where, std::byte* memory, std::size_t length)
+      : box(mailbox), send(is_send), address(std::move(where)), data(memory), size(length) {}
+
+  ~Letter() override {
+    const std::lock_guard lock(box.mutex_);
+    if (!queued) return;
+    Queues& queues = box.queues_.at(address);
+    std::erase(send ? queues.sends : queues.receives, this);
+    if (queues.sends.empty() && queues.receives.empty()) box.queues_.erase(address);
+  }
+
+  void wait(Deadline deadline) override {
+    std::unique_lock lock(box.mutex_);
+    const auto [from, to, slot] = address;
+    const int rank = send ? from : to;
+    const int peer = send ? to : from;
+    while (queued) {
+      box.throw_if_ended(rank, peer);
+      if (has_passed(deadline)) {
+        throw DistNetworkError(
+            send ? "it did not take a message before the deadline" : "no message from it before the deadline",
+            {.peer = peer});
+      }
+      box.changed_.wait_until(lock, deadline);
+    }
+    if (too_long) throw DistBackendError("a message is longer than its memory", {.peer = peer});
+  }
+
+  Mailbox& box;
+  const bool send;
+  const Address address;
+  std::byte* const data;  // only read if `send`
+  const std::size_t size;
+  // protected by box.mutex_
+  bool queued = false;
+  bool too_long = false;
+};
+
+Mailbox::Mailbox(int size) : left_(static_cast<std::size_t>(size)) {}
+Mailbox::~Mailbox() = default;
+
+std::unique_ptr<Transfer> Mailbox::post_send(int from, int to, std::uint64_t slot,
+                                             std::span<const std::byte> bytes) {
+  return post(std::make_unique<Letter>(*this, true, Address(from, to, slot),
+                                       const_cast<std::byte*>(bytes.data()), bytes.size()));
+}
+
+std::unique_ptr<Transfer> Mailbox::post_recv(int from, int to, std::uint64_t slot,
+                                             std::span<std::byte> bytes) {
+  return post(std::make_unique<Letter>(*this, false, Address(from, to, slot), bytes.data(), bytes.size()));
+}
+
+std::unique_ptr<Transfer> Mailbox::post(std::unique_ptr<Letter> letter) {
+  const std::lock_guard lock(mutex_);
+  const auto [from, to, slot] = letter->address;
+  throw_if_ended(letter->send ? from : to, letter->send ? to : from);
+  Queues& queues = queues_[letter->address];
+  std::deque<Letter*>& others = letter->send ? queues.receives : queues.sends;
+  if (others.empty()) {
+    letter->queued = true;
+    (letter->send ? queues.sends : queues.receives).push_back(letter.get());
+    return letter;
+  }
+  Letter& other = *others.front();
+  others.pop_front();
+  if (queues.sends.empty() && queues.receives.empty()) queues_.erase(letter->address);
+  other.queued = false;
+  if (letter->send) {
+    match(*letter, other);
+  } else {
+    match(other, *letter);
+  }
+  return letter;
+}
+
+void Mailbox::match(Letter& send, Letter& receive) {
+  if (send.size > receive.size) {
+    receive.too_long = true;
+  } else if (send.size > 0) {
+    std::memcpy(receive.data, send.data, send.size);
+  }
+  changed_.notify_all();
+}
+
+void Mailbox::throw_if_ended(int rank, int peer) const {
+  if (aborter_ == rank) throw DistNetworkError(reason_, {.peer = peer});
+  if (aborter_ >= 0)
+    throw DistNetworkError("rank " + std::to_string(aborter_) + " gave up: " + reason_, {.peer = aborter_});
+  if (left_[static_cast<std::size_t>(peer)]) throw DistNetworkError("it has left the group", {.peer = peer});
+}
+
+void Mailbox::abort(int rank, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (aborter_ >= 0) return;
+  aborter_ = rank;
+  reason_ = reason;
+  changed_.notify_all();
+}
+
+void Mailbox::leave(int rank) {
+  const std::lock_guard lock(mutex_);
+  left_[static_cast<std::size_t>(rank)] = true;
+  changed_.notify_all();
+}
+
+}  // namespace dlaunch

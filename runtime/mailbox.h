@@ -1,0 +1,61 @@
+// Messages between the ranks of one process: what a Transport does, without a network.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "dlaunch/transport.h"
+
+namespace dlaunch {
+
+// Shared by its ranks, each of which may be a thread. A send completes when
+// its receive has been posted. Outlives its transfers.
+class Mailbox {
+ public:
+  explicit Mailbox(int size);
+  ~Mailbox();
+  Mailbox(const Mailbox&) = delete;
+  Mailbox& operator=(const Mailbox&) = delete;
+
+  [[nodiscard]] int size() const { return static_cast<int>(left_.size()); }
+
+  // As Transport's, with the ranks named.
+  std::unique_ptr<Transfer> post_send(int from, int to, std::uint64_t slot, std::span<const std::byte> bytes);
+  std::unique_ptr<Transfer> post_recv(int from, int to, std::uint64_t slot, std::span<std::byte> bytes);
+
+  // Every wait throws from now on, on `rank` with this reason, on the others saying also who it was.
+  void abort(int rank, const std::string& reason);
+  // Waits for messages from or to `rank` throw from now on.
+  void leave(int rank);
+
+ private:
+  struct Letter;
+  struct Queues {
+    std::deque<Letter*> sends;
+    std::deque<Letter*> receives;
+  };
+  using Address = std::tuple<int, int, std::uint64_t>;  // from, to, slot
+
+  std::unique_ptr<Transfer> post(std::unique_ptr<Letter> letter);
+  void match(Letter& send, Letter& receive);
+  void throw_if_ended(int rank, int peer) const;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // protected by mutex_
+  std::map<Address, Queues> queues_;
+  std::vector<bool> left_;
+  int aborter_ = -1;
+  std::string reason_;
+};
+
+}  // namespace dlaunch

@@ -1,0 +1,39 @@
+// Element-wise arithmetic for the CPU: what a collective does with two blocks of the same length.
+// Pure: no I/O, no state; any thread.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "dlaunch/backend.h"
+#include "dlaunch/reduce_op.h"
+#include "dlaunch/tensor.h"
+
+namespace dlaunch {
+
+// Why the combination is refused, as a sentence; nothing if it is allowed.
+std::optional<std::string> why_not_allowed(DType dtype, ReduceOp op);
+
+// out[i] = low[i] op high[i] for `count` elements. `out` may be `low` or
+// `high`; other overlaps are not allowed.
+//
+// The operands have places, although the operations commute: where two NaNs, or +0 and -0, meet, the result
+// depends on which comes first. Callers pass the block of the lower ranks as `low`, so that two ranks that
+// compute the same element get the same bits.
+using ReduceKernel = void (*)(std::byte* out, const std::byte* low, const std::byte* high, std::size_t count);
+
+// REQUIRES: !why_not_allowed(dtype, op). For avg and premul_sum the kernel
+// of sum; prepare() and finish() do the rest.
+ReduceKernel reduce_kernel(DType dtype, ReduceOp op);
+
+// Before the first kernel, on each rank's own values: premul_sum multiplies with
+// its factor; avg of floating point divides by the world size here and not at the
+// end, since the sum might not be representable where the average is.
+void prepare(std::span<std::byte> values, DType dtype, const Reduction& reduction, int world_size);
+
+// After the last kernel, once per element: avg of integers divides.
+void finish(std::span<std::byte> values, DType dtype, const Reduction& reduction, int world_size);
+
+}  // namespace dlaunch

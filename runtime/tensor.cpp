@@ -1,0 +1,116 @@
+#include "dlaunch/tensor.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "dlaunch/error.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+namespace {
+
+struct TypeInfo {
+  std::string_view name;
+  std::size_t size;
+};
+
+constexpr TypeInfo info(DType dtype) {
+  switch (dtype) {
+    case DType::int8:
+      return {"int8", 1};
+    case DType::int16:
+      return {"int16", 2};
+    case DType::int32:
+      return {"int32", 4};
+    case DType::int64:
+      return {"int64", 8};
+    case DType::uint8:
+      return {"uint8", 1};
+    case DType::boolean:
+      return {"bool", 1};
+    case DType::float16:
+      return {"float16", 2};
+    case DType::bfloat16:
+      return {"bfloat16", 2};
+    case DType::float32:
+      return {"float32", 4};
+    case DType::float64:
+      return {"float64", 8};
+    case DType::complex64:
+      return {"complex64", 8};
+    case DType::complex128:
+      return {"complex128", 16};
+  }
+  return {"an unknown dtype", 1};
+}
+
+std::string shape_text(std::span<const std::int64_t> shape) {
+  std::string text = "[";
+  for (const std::int64_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+  return text + "]";
+}
+
+// Throws rather than wraps around: a wrapped count would be a write beyond the caller's memory.
+std::size_t count_elements(std::span<const std::int64_t> shape, DType dtype) {
+  if (std::ranges::any_of(shape, [](std::int64_t extent) { return extent < 0; })) {
+    throw DistError("a tensor's shape " + shape_text(shape) + " has a negative extent");
+  }
+  if (std::ranges::find(shape, 0) != shape.end()) return 0;
+  const std::size_t most =
+      static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max()) / size_of(dtype);
+  std::size_t count = 1;
+  for (const std::int64_t extent : shape) {
+    if (static_cast<std::size_t>(extent) > most / count) {
+      throw DistError("a tensor of shape " + shape_text(shape) + " is larger than any memory");
+    }
+    count *= static_cast<std::size_t>(extent);
+  }
+  return count;
+}
+
+std::size_t alignment_of(DType dtype) { return std::min<std::size_t>(size_of(dtype), 8); }
+
+}  // namespace
+
+std::string_view to_string(DType dtype) { return info(dtype).name; }
+std::size_t size_of(DType dtype) { return info(dtype).size; }
+
+std::string to_string(Device device) {
+  switch (device.kind) {
+    case Device::Kind::cpu:
+      return "cpu";
+    case Device::Kind::cuda:
+      return "cuda:" + std::to_string(device.index);
+  }
+  return "an unknown device";
+}
+
+Tensor::Tensor(void* data, DType dtype, std::span<const std::int64_t> shape, Device device)
+    : data_(data), dtype_(dtype), device_(device) {
+  if (shape.size() > max_dims) {
+    throw DistError("a tensor has " + std::to_string(shape.size()) + " dimensions; at most " +
+                    std::to_string(max_dims) + " are possible");
+  }
+  numel_ = count_elements(shape, dtype);
+  if (numel_ > 0 && data == nullptr)
+    throw DistError("a tensor of shape " + shape_text(shape) + " has no memory");
+  if (numel_ > 0 && reinterpret_cast<std::uintptr_t>(data) % alignment_of(dtype) != 0) {
+    throw DistError("the memory of a " + std::string(info(dtype).name) + " tensor is not aligned to " +
+                    std::to_string(alignment_of(dtype)) + " bytes");
+  }
+  std::ranges::copy(shape, shape_.begin());
+  dims_ = static_cast<std::uint8_t>(shape.size());
+}
+
+Tensor::Tensor(const void* data, DType dtype, std::span<const std::int64_t> shape, Device device)
+    : Tensor(const_cast<void*>(data), dtype, shape, device) {
+  read_only_ = true;
+}
+
+std::string Tensor::to_string() const {
+  return std::string(info(dtype_).name) + shape_text(shape()) + " on " + v1::to_string(device_);
+}
+
+}  // namespace v1
+}  // namespace dlaunch

@@ -1,0 +1,88 @@
+#include "dlaunch/work.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlaunch/error.h"
+#include "runtime/deadline.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+struct Work::State {
+  std::mutex mutex;
+  std::condition_variable completed;
+  // protected by mutex
+  bool done = false;
+  std::exception_ptr error;
+  std::vector<std::function<void(const Work&)>> callbacks;
+
+  void complete(const std::shared_ptr<State>& self, std::exception_ptr reason) {
+    std::vector<std::function<void(const Work&)>> to_call;
+    {
+      const std::lock_guard lock(mutex);
+      if (done) return;
+      done = true;
+      error = std::move(reason);
+      to_call.swap(callbacks);
+      completed.notify_all();
+    }
+    for (const auto& callback : to_call) callback(Work(self));
+  }
+};
+
+void Work::wait() const {
+  if (!state_) return;
+  std::unique_lock lock(state_->mutex);
+  state_->completed.wait(lock, [this] { return state_->done; });
+  if (state_->error) std::rethrow_exception(state_->error);
+}
+
+void Work::wait(std::chrono::milliseconds timeout) const {
+  if (!state_) return;
+  std::unique_lock lock(state_->mutex);
+  if (!state_->completed.wait_until(lock, deadline_after(timeout), [this] { return state_->done; })) {
+    throw DistError("the operation has not completed within " + in_words(timeout) + "; it goes on");
+  }
+  if (state_->error) std::rethrow_exception(state_->error);
+}
+
+bool Work::is_completed() const {
+  if (!state_) return true;
+  const std::lock_guard lock(state_->mutex);
+  return state_->done;
+}
+
+bool Work::is_success() const {
+  if (!state_) return true;
+  const std::lock_guard lock(state_->mutex);
+  return state_->done && !state_->error;
+}
+
+std::exception_ptr Work::exception() const {
+  if (!state_) return nullptr;
+  const std::lock_guard lock(state_->mutex);
+  return state_->error;
+}
+
+void Work::then(std::function<void(const Work&)> callback) const {
+  if (state_) {
+    const std::lock_guard lock(state_->mutex);
+    if (!state_->done) {
+      state_->callbacks.push_back(std::move(callback));
+      return;
+    }
+  }
+  callback(*this);
+}
+
+WorkSource::WorkSource() : state_(std::make_shared<Work::State>()) {}
+Work WorkSource::work() const { return Work(state_); }
+void WorkSource::succeed() const { state_->complete(state_, nullptr); }
+void WorkSource::fail(std::exception_ptr reason) const { state_->complete(state_, std::move(reason)); }
+
+}  // namespace v1
+}  // namespace dlaunch

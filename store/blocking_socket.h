@@ -1,0 +1,51 @@
+// A TCP connection for code that waits: every call has a deadline, none raises a signal. For clients in
+// programs that have no event loop. Not thread-safe.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "store/base/address.h"
+#include "store/base/bytes.h"
+#include "store/base/result.h"
+#include "store/base/time.h"
+
+namespace dlaunch {
+
+// The time that deadlines here are compared with: the machine's steady clock.
+TimePoint steady_now();
+// `now` and so much, at most some years: a timeout of "for ever" does not wrap around.
+TimePoint deadline_after(TimePoint now, Duration timeout);
+
+class BlockingSocket {
+ public:
+  BlockingSocket() = default;  // not open
+  ~BlockingSocket() { close(); }
+  BlockingSocket(const BlockingSocket&) = delete;
+  BlockingSocket& operator=(const BlockingSocket&) = delete;
+
+  // Failures of the following are of kind timeout or network, with only `why` filled in; the caller knows the
+  // rest. After a failure the connection may have sent or received a part, and is good for close() only; a
+  // receive that timed out before any byte came may be tried again.
+
+  // Looks the name up and tries each of its addresses once.
+  Result<void> connect(const Address& address, TimePoint deadline);
+  Result<void> send(ByteSpan bytes, TimePoint deadline);
+  // Exactly `size` bytes.
+  Result<void> receive(char* into, std::size_t size, TimePoint deadline);
+
+  void close();
+  [[nodiscard]] bool is_open() const { return fd_ >= 0; }
+
+ private:
+  Result<void> await(short events, TimePoint deadline) const;
+
+  int fd_ = -1;
+  std::array<char, 4096> buffer_{};  // what was received and not yet asked for
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+};
+
+}  // namespace dlaunch

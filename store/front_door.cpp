@@ -1,0 +1,126 @@
+#include "store/front_door.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "store/wire.h"
+
+namespace dlaunch {
+namespace {
+
+constexpr std::size_t http_head_limit = 8 << 10;
+const char* const plain_text = "text/plain; charset=utf-8";
+constexpr std::size_t strangers_remembered = 256;
+
+std::string_view reason_of(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 503:
+      return "Service Unavailable";
+    default:
+      return "See Status";
+  }
+}
+
+std::string to_wire(const HttpAnswer& answer) {
+  std::string text = "HTTP/1.1 ";
+  text.append(std::to_string(answer.status)).append(" ").append(reason_of(answer.status));
+  text.append("\r\nContent-Type: ").append(answer.type);
+  text.append("\r\nContent-Length: ").append(std::to_string(answer.body.size()));
+  text.append("\r\nConnection: close\r\n\r\n").append(answer.body);
+  return text;
+}
+
+}  // namespace
+
+void StrangerReport::turned_away(const Address& peer, std::string_view why) {
+  if (full_ || !report_) return;
+  std::string key = peer.host;
+  key.append(" ").append(why);
+  if (!said_.insert(std::move(key)).second) return;
+  report_("turned away " + to_string(peer) + ": " + std::string(why));
+  if (said_.size() < strangers_remembered) return;
+  full_ = true;
+  said_.clear();
+  report_("so many strangers were turned away that further ones are not reported");
+}
+
+ConnectionHandler& FrontDoor::on_accepted(ConnId conn, const Address& peer) {
+  guests_[conn] = Guest{peer, round_, {}};
+  return *this;
+}
+
+void FrontDoor::on_received(ConnId conn, ByteSpan bytes) {
+  Guest& guest = guests_.at(conn);
+  if (!guest.http.empty()) return listen_to_http(conn, guest, bytes);
+
+  const auto first = static_cast<std::uint8_t>(bytes[0]);
+  if (first <= last_request_byte) {
+    if (stores_ == nullptr) return turn_away(conn, "there is no store here");
+    if (guest.round != round_) return turn_away(conn, "it came in an earlier round");
+    return lead_to(conn, stores_->on_store_connection(conn, guest.peer), bytes);
+  }
+  if (bytes[0] == agent_first_byte) {
+    if (agents_ == nullptr) return turn_away(conn, "an agent, but there is no rendezvous here");
+    return lead_to(conn, agents_->on_agent_connection(conn, guest.peer), bytes);
+  }
+  if (std::isalpha(first) != 0) return listen_to_http(conn, guest, bytes);
+  turn_away(conn, "its first byte belongs to no protocol known here");
+}
+
+void FrontDoor::on_closed(ConnId conn, const Error&) { guests_.erase(conn); }
+
+void FrontDoor::close() {
+  for (const auto& [conn, guest] : std::exchange(guests_, {})) network_.close(conn);
+}
+
+void FrontDoor::turn_away(ConnId conn, std::string_view why) {
+  strangers_.turned_away(guests_.at(conn).peer, why);
+  guests_.erase(conn);
+  network_.close(conn);
+}
+
+void FrontDoor::lead_to(ConnId conn, ConnectionHandler& handler, ByteSpan bytes) {
+  guests_.erase(conn);
+  network_.hand_over(conn, handler);
+  handler.on_received(conn, bytes);
+}
+
+// HTTP: enough of it for a probe, a browser and a scraper. One request a connection, no body.
+void FrontDoor::listen_to_http(ConnId conn, Guest& guest, ByteSpan bytes) {
+  guest.http.append(as_text(bytes.first(std::min(bytes.size(), http_head_limit + 1 - guest.http.size()))));
+  const bool whole =
+      guest.http.find("\r\n\r\n") != std::string::npos || guest.http.find("\n\n") != std::string::npos;
+  if (!whole && guest.http.size() <= http_head_limit) return;
+  const HttpAnswer answer =
+      whole ? answer_http(guest.http) : HttpAnswer{431, plain_text, "request too large\n"};
+  guests_.erase(conn);
+  network_.send(conn, as_byte_span(to_wire(answer)));
+  network_.close(conn);
+}
+
+HttpAnswer FrontDoor::answer_http(std::string_view head) {
+  const std::string_view line = head.substr(0, head.find_first_of("\r\n"));
+  const auto first_blank = line.find(' ');
+  const auto last_blank = line.rfind(' ');
+  if (first_blank == last_blank || !line.substr(last_blank + 1).starts_with("HTTP/")) {
+    return {400, plain_text, "not an HTTP request\n"};
+  }
+  const std::string_view path = line.substr(first_blank + 1, last_blank - first_blank - 1);
+  if (line.substr(0, first_blank) != "GET") return {405, plain_text, "only GET is answered here\n"};
+  if (path == "/healthz") return {200, plain_text, "ok\n"};
+  if (https_ == nullptr) return {404, plain_text, "nothing here\n"};
+  return https_->on_http_get(path);
+}
+
+}  // namespace dlaunch

@@ -1,0 +1,107 @@
+// One port, several protocols: PyTorch's store, dlaunch's agents, HTTP. The first byte of a connection
+// decides who gets it; no other byte is needed, since the three never begin alike.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "store/base/io.h"
+
+namespace dlaunch {
+
+// Every message of the agent protocol's opening begins with it. No store request does (they end at 18) and it
+// is no character of HTTP.
+inline constexpr std::byte agent_first_byte{0xD1};
+
+// Takes the connections of agents.
+class AgentDoor {
+ public:
+  virtual ~AgentDoor() = default;
+  // Returns who handles the connection from now on; it is given the first bytes at once, by its on_received.
+  virtual ConnectionHandler& on_agent_connection(ConnId conn, const Address& peer) = 0;
+};
+
+// Takes the connections of store clients, in the same way.
+class StoreDoor {
+ public:
+  virtual ~StoreDoor() = default;
+  virtual ConnectionHandler& on_store_connection(ConnId conn, const Address& peer) = 0;
+};
+
+struct HttpAnswer {
+  int status = 404;
+  std::string type = "text/plain; charset=utf-8";
+  std::string body;
+};
+
+// Answers GET for everything but /healthz, which the front door answers itself.
+class HttpDoor {
+ public:
+  virtual ~HttpDoor() = default;
+  virtual HttpAnswer on_http_get(std::string_view path) = 0;
+};
+
+// Says that somebody was turned away, in one sentence.
+using Report = std::function<void(const std::string& sentence)>;
+
+// Repeats itself at most once for each host and reason, so that a port scanner cannot fill a log.
+class StrangerReport {
+ public:
+  explicit StrangerReport(Report report) : report_(std::move(report)) {}
+  void turned_away(const Address& peer, std::string_view why);
+
+ private:
+  Report report_;
+  std::unordered_set<std::string> said_;
+  bool full_ = false;
+};
+
+// REQUIRES: the doors and `network` outlive it. A door that is null is closed: its visitors are turned away.
+class FrontDoor final : public ListenerHandler, private ConnectionHandler {
+ public:
+  FrontDoor(Network& network, StrangerReport& strangers, StoreDoor* stores, AgentDoor* agents,
+            HttpDoor* https)
+      : network_(network), strangers_(strangers), stores_(stores), agents_(agents), https_(https) {}
+  ~FrontDoor() override { close(); }
+
+  // Those who have come, but said nothing yet, are no longer let in to the store: what they would say is
+  // meant for the round that has ended. They may still turn out to be something else.
+  void new_round() { ++round_; }
+
+  // Ends the connections that nobody has taken yet.
+  void close();
+
+  [[nodiscard]] std::size_t undecided() const { return guests_.size(); }
+
+  ConnectionHandler& on_accepted(ConnId conn, const Address& peer) override;
+
+ private:
+  struct Guest {
+    Address peer;
+    std::uint64_t round = 0;
+    std::string http;  // the beginning of an HTTP request
+  };
+
+  void on_received(ConnId conn, ByteSpan bytes) override;
+  void on_closed(ConnId conn, const Error& reason) override;
+
+  void turn_away(ConnId conn, std::string_view why);
+  void lead_to(ConnId conn, ConnectionHandler& handler, ByteSpan bytes);
+  void listen_to_http(ConnId conn, Guest& guest, ByteSpan bytes);
+  HttpAnswer answer_http(std::string_view head);
+
+  Network& network_;
+  StrangerReport& strangers_;
+  StoreDoor* stores_;
+  AgentDoor* agents_;
+  HttpDoor* https_;
+  std::uint64_t round_ = 0;
+  std::map<ConnId, Guest> guests_;
+};
+
+}  // namespace dlaunch

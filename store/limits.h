@@ -1,0 +1,24 @@
+// What a store server accepts from anybody who reaches its port. A request beyond a limit ends its
+// connection: the protocol knows no other refusal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dlaunch {
+
+struct StoreLimits {
+  std::uint64_t key_bytes = 64 << 10;
+  std::uint64_t value_bytes = 1 << 30;                  // also of a value that grew by APPEND
+  std::uint64_t keys_per_request = 1 << 20;             // WAIT, CHECK, MULTI_GET, MULTI_SET
+  std::uint64_t request_bytes = (1 << 30) + (1 << 20);  // one request, keys and values together
+  std::uint64_t answer_bytes = (1 << 30) + (1 << 20);   // one answer: MULTI_GET of one big key many times
+  // Keys, values, pending waits and half requests of all connections together, with `entry_bytes` added for
+  // each entry, so that small ones are not free.
+  std::uint64_t total_bytes = std::uint64_t{16} << 30;
+};
+
+// What an entry of the table costs beside its bytes, about.
+inline constexpr std::size_t entry_bytes = 128;
+
+}  // namespace dlaunch

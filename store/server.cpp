@@ -1,0 +1,189 @@
+#include "store/server.h"
+
+#include <utility>
+
+namespace dlaunch {
+namespace {
+
+// 1.13's DELETE_KEY is 2.1's APPEND cut short: that long nothing may follow before it is taken for the first.
+constexpr Duration silence_decides_after = std::chrono::milliseconds(50);
+
+// Answers to requests wait while their reader is slow; a watcher's notes do not, so there must be an end.
+constexpr std::size_t most_unread_notes = 64 << 20;
+
+constexpr std::size_t kept_keys = 1 << 14;  // what the request that is used again keeps of a larger one
+
+}  // namespace
+
+// A store client's connection.
+struct StoreServer::Visitor final : ConnectionHandler, TimerHandler, Table::Client {
+  Visitor(StoreServer& owner, ConnId id, const Address& address)
+      : server(owner), conn(id), peer(address), session(owner.options_.limits, owner.options_.old_clients) {}
+
+  void on_received(ConnId, ByteSpan bytes) override { server.received(*this, bytes); }
+  void on_drained(ConnId) override { server.received(*this, {}); }
+  void on_closed(ConnId, const Error&) override {
+    server.remove(*this);
+    server.leaving_.clear();
+  }
+  void on_timer(TimerId) override {
+    timer = {};
+    session.silence();
+    server.received(*this, {});
+  }
+
+  StoreServer& server;
+  const ConnId conn;
+  const Address peer;
+  Session session;
+  TimerId timer;            // runs while silence decides
+  std::size_t counted = 0;  // its part of half_requests_
+  bool held = false;        // its requests wait until it has read its answers
+  bool ended = false;
+};
+
+StoreServer::StoreServer(Network& network, Timers& timers, Clock& clock, ServerOptions options)
+    : network_(network),
+      timers_(timers),
+      clock_(clock),
+      options_(std::move(options)),
+      strangers_(options_.report),
+      door_(network, strangers_, this, options_.agents, options_.https),
+      table_(std::make_unique<Table>(options_.limits)) {}
+
+StoreServer::~StoreServer() { close(); }
+
+Result<Network::Listening> StoreServer::listen(const Address& address) {
+  auto listening = network_.listen(address, door_);
+  if (listening) listeners_.push_back(listening->id);
+  return listening;
+}
+
+void StoreServer::new_round() {
+  ++totals_.rounds;
+  door_.new_round();
+  start_afresh();
+}
+
+void StoreServer::close() {
+  for (const ListenerId listener : std::exchange(listeners_, {})) network_.unlisten(listener);
+  door_.close();
+  start_afresh();
+}
+
+void StoreServer::start_afresh() {
+  for (const auto& [conn, visitor] : visitors_) {
+    timers_.disarm(visitor->timer);
+    network_.close(conn);
+  }
+  table_ = std::make_unique<Table>(options_.limits);  // knows nothing of the clients that go now
+  visitors_.clear();
+  half_requests_ = 0;
+}
+
+StoreStats StoreServer::stats() const {
+  StoreStats stats = totals_;
+  stats.connections = visitors_.size();
+  stats.undecided = door_.undecided();
+  stats.keys = table_->keys();
+  stats.bytes = table_->bytes() + half_requests_;
+  stats.waiting = table_->waiting();
+  return stats;
+}
+
+ConnectionHandler& StoreServer::on_store_connection(ConnId conn, const Address& peer) {
+  ++totals_.connections_total;
+  return *(visitors_[conn] = std::make_unique<Visitor>(*this, conn, peer));
+}
+
+// More bytes, or another reason to go on: the peer has read its answers, or was silent long enough.
+void StoreServer::received(Visitor& visitor, ByteSpan bytes) {
+  half_requests_ -= std::exchange(visitor.counted, 0);
+  timers_.disarm(std::exchange(visitor.timer, {}));
+  visitor.session.feed(bytes);
+  serve_all(visitor);
+  if (!visitor.ended) {
+    visitor.session.keep_rest();
+    visitor.counted = visitor.session.buffered();
+    half_requests_ += visitor.counted;
+    if (table_->bytes() + half_requests_ > options_.limits.total_bytes)
+      turn_away(visitor, "the store is full");
+  }
+  leaving_.clear();
+}
+
+void StoreServer::serve_all(Visitor& visitor) {
+  while (!visitor.ended) {
+    const bool slow = network_.unsent(visitor.conn) > Network::high_water;
+    if (slow != visitor.held) network_.pause_reading(visitor.conn, slow);
+    visitor.held = slow;
+    if (slow) return;
+
+    switch (visitor.session.next(request_)) {
+      case Session::Next::more:
+        return;
+      case Session::Next::silence_decides:
+        return wait_for_silence(visitor);
+      case Session::Next::bad:
+        return turn_away(visitor, visitor.session.why());
+      case Session::Next::request:
+        break;
+    }
+    ++totals_.requests[static_cast<std::size_t>(request_.kind)];
+    deliver(&visitor, table_->apply(visitor, request_));
+    if (request_.keys.capacity() > kept_keys) request_ = Request{};
+  }
+}
+
+void StoreServer::deliver(Visitor* asker, const Table::Outcome& outcome) {
+  if (asker != nullptr) {
+    encode(outcome.answer, [&](ByteSpan piece) { network_.send(asker->conn, piece); });
+  }
+  for (Table::Client* client : outcome.woken) {
+    const std::byte stop{answer_stop_waiting};
+    network_.send(static_cast<Visitor*>(client)->conn, ByteSpan(&stop, 1));
+  }
+  for (const Table::WatchNote& note : outcome.notes) {
+    std::string text;
+    ByteWriter(text)
+        .u8(static_cast<std::uint8_t>(note.event))
+        .text(note.key)
+        .text(note.old_value)
+        .text(note.new_value);
+    network_.send(static_cast<Visitor*>(note.client)->conn, as_byte_span(text));
+  }
+  // Only now, since turning somebody away asks the table again and ends this outcome.
+  if (asker != nullptr && outcome.answer.kind == Answer::Kind::refused)
+    return turn_away(*asker, outcome.answer.bytes);
+  std::vector<Visitor*> overrun;
+  for (const Table::WatchNote& note : outcome.notes) {
+    auto* watcher = static_cast<Visitor*>(note.client);
+    if (network_.unsent(watcher->conn) > most_unread_notes) overrun.push_back(watcher);
+  }
+  for (Visitor* watcher : overrun) turn_away(*watcher, "it watches keys, but does not read");
+}
+
+void StoreServer::wait_for_silence(Visitor& visitor) {
+  visitor.timer = timers_.arm(clock_.now() + silence_decides_after, visitor);
+}
+
+void StoreServer::turn_away(Visitor& visitor, std::string_view why) {
+  if (visitor.ended) return;
+  ++totals_.turned_away;
+  strangers_.turned_away(visitor.peer, why);
+  network_.close(visitor.conn);
+  remove(visitor);
+}
+
+// Forgets the visitor; the object goes at the end of the event.
+void StoreServer::remove(Visitor& visitor) {
+  visitor.ended = true;
+  timers_.disarm(visitor.timer);
+  half_requests_ -= std::exchange(visitor.counted, 0);
+  const auto at = visitors_.find(visitor.conn);
+  leaving_.push_back(std::move(at->second));
+  visitors_.erase(at);
+  deliver(nullptr, table_->forget(visitor));
+}
+
+}  // namespace dlaunch

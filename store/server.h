@@ -1,0 +1,86 @@
+// The store's server: PyTorch clients of every generation, dlaunch's agents and HTTP on one port, over an
+// injected network. One thread: the loop's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "store/base/io.h"
+#include "store/front_door.h"
+#include "store/limits.h"
+#include "store/session.h"
+#include "store/table.h"
+
+namespace dlaunch {
+
+struct ServerOptions {
+  StoreLimits limits = {};
+  OldClients old_clients = OldClients::guess;
+  AgentDoor* agents = nullptr;  // null: agents are turned away
+  HttpDoor* https = nullptr;    // null: only /healthz is answered
+  Report report = {};           // told who was turned away and why; never about ordinary requests
+};
+
+struct StoreStats {
+  std::uint64_t connections = 0;        // store clients, now
+  std::uint64_t undecided = 0;          // connections that have said nothing yet, now
+  std::uint64_t connections_total = 0;  // store clients, ever
+  std::uint64_t turned_away = 0;        // of those, ended by us for what they sent
+  std::uint64_t keys = 0;
+  std::uint64_t bytes = 0;                              // as StoreLimits::total_bytes counts
+  std::uint64_t waiting = 0;                            // clients in WAIT or BARRIER
+  std::uint64_t rounds = 0;                             // new_round() calls
+  std::array<std::uint64_t, request_kinds> requests{};  // by RequestKind, ever
+};
+
+class StoreServer final : private StoreDoor {
+ public:
+  // REQUIRES: all arguments, and the doors in `options`, outlive the server.
+  StoreServer(Network& network, Timers& timers, Clock& clock, ServerOptions options);
+  ~StoreServer() override;  // as close()
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+  // May be called for several addresses. Fails as Network::listen does.
+  Result<Network::Listening> listen(const Address& address);
+
+  // Ends every store connection and begins with an empty table. Agents stay, and so does the port. Clients of
+  // the old round are not let in again on a connection they already have; a new connection is a new client.
+  void new_round();
+
+  // Ends listening and every connection that the server still has; those taken by an AgentDoor are its own.
+  void close();
+
+  [[nodiscard]] StoreStats stats() const;
+
+ private:
+  struct Visitor;
+
+  ConnectionHandler& on_store_connection(ConnId conn, const Address& peer) override;
+  void received(Visitor& visitor, ByteSpan bytes);
+  void serve_all(Visitor& visitor);
+  void deliver(Visitor* asker, const Table::Outcome& outcome);
+  void wait_for_silence(Visitor& visitor);
+  void turn_away(Visitor& visitor, std::string_view why);
+  void remove(Visitor& visitor);
+  void start_afresh();
+
+  Network& network_;
+  Timers& timers_;
+  Clock& clock_;
+  const ServerOptions options_;
+  StrangerReport strangers_;
+  FrontDoor door_;
+  std::vector<ListenerId> listeners_;
+  std::unique_ptr<Table> table_;
+  std::map<ConnId, std::unique_ptr<Visitor>> visitors_;
+  std::vector<std::unique_ptr<Visitor>> leaving_;  // kept until the event that ended them is over
+  Request request_;                                // the one being served; keeps its vectors' memory
+  std::uint64_t half_requests_ = 0;                // bytes that all sessions hold
+  StoreStats totals_;
+};
+
+}  // namespace dlaunch

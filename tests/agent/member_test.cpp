@@ -1,0 +1,173 @@
+#include "agent/member.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace dlaunch::agent {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class MemberTest : public ::testing::Test {
+ protected:
+  static JobSpec job() {
+    JobSpec job;
+    job.id = "j";
+    job.nnodes = 2;
+    job.join_timeout = seconds(60);
+    job.stop_timeout = seconds(30);
+    job.master = {"m", 29500};
+    return job;
+  }
+  static NewWorld world(std::uint32_t round) {
+    NewWorld message;
+    message.world.round = round;
+    message.world.world_size = 2;
+    message.world.members = {{0, 1, 0, "a"}, {1, 1, 1, "b"}};
+    return message;
+  }
+  void step(const MemberEvent& event) { last_ = member_.step(now_, event); }
+  void hear(Message message) { step(FromCoordinator{std::move(message)}); }
+  void work() {
+    step(LinkUp{});
+    hear(world(0));
+  }
+  template <class A>
+  const A* got() const {
+    for (const auto& action : last_) {
+      if (const auto* found = std::get_if<A>(&action)) return found;
+    }
+    return nullptr;
+  }
+  template <class E>
+  const E* told_group() const {
+    for (const auto& action : last_) {
+      if (const auto* to = std::get_if<ToGroup>(&action)) {
+        if (const auto* event = std::get_if<E>(&to->event)) return event;
+      }
+    }
+    return nullptr;
+  }
+  template <class M>
+  const M* said() const {
+    for (const auto& action : last_) {
+      if (const auto* to = std::get_if<ToCoordinator>(&action)) {
+        if (const auto* message = std::get_if<M>(&to->message)) return message;
+      }
+    }
+    return nullptr;
+  }
+
+  TimePoint now_{seconds(100)};
+  Member member_{job(), NodeSpec{1, 1, "b", "default", {"./train"}}, "0.1", now_};
+  MemberActions last_;
+};
+
+TEST_F(MemberTest, TriesAgainUntilTheMasterAnswers) {
+  step(LinkDown{"connection refused"});
+  EXPECT_EQ(got<ArmMemberTimer>()->at, now_ + milliseconds(20));
+  step(MemberTimer{});
+  EXPECT_TRUE(got<Dial>());
+  step(LinkUp{});
+  ASSERT_TRUE(said<Join>());
+  EXPECT_EQ(said<Join>()->node_rank, 1);
+}
+
+TEST_F(MemberTest, AMasterThatNeverAnswersIsNamedAtTheDeadline) {
+  now_ += seconds(6);
+  step(LinkDown{"connection refused"});
+  EXPECT_EQ(got<Say>()->text, "waiting for node 0 at m:29500 since 6 s, until 54 s from now: connection refused");
+  now_ += seconds(54);
+  step(LinkDown{"connection refused"});
+  ASSERT_TRUE(got<MemberEnded>());
+  EXPECT_EQ(got<MemberEnded>()->outcome.exit_code, 1);
+  EXPECT_EQ(got<MemberEnded>()->outcome.cause.why,
+            "waited 1 min 0 s for node 0 at m:29500, which never answered: connection refused");
+}
+
+TEST_F(MemberTest, StartsAWorldOnceAndStopsItWhenTold) {
+  work();
+  EXPECT_TRUE(told_group<StartWorkers>());
+  hear(world(0));
+  EXPECT_TRUE(last_.empty()) << "the same world again";
+  hear(StopRound{0, "rank 0 failed"});
+  EXPECT_TRUE(told_group<StopWorkers>());
+  hear(world(1));
+  EXPECT_TRUE(last_.empty()) << "workers of round 0 are still there";
+  step(RoundStopped{0});
+  EXPECT_TRUE(said<Stopped>());
+  hear(world(1));
+  EXPECT_TRUE(told_group<StartWorkers>());
+}
+
+TEST_F(MemberTest, ReportsAFailureAndLetsTheCoordinatorDecide) {
+  work();
+  Failure failure;
+  failure.rank = 1;
+  step(RoundFailed{failure});
+  ASSERT_TRUE(said<Failed>());
+  EXPECT_FALSE(got<MemberEnded>());
+}
+
+TEST_F(MemberTest, EndsWithTheJobsOutcomeAfterItsWorkersHaveGone) {
+  work();
+  Outcome outcome;
+  outcome.exit_code = 3;
+  outcome.failed = true;
+  hear(End{outcome});
+  EXPECT_TRUE(told_group<StopWorkers>());
+  EXPECT_FALSE(got<MemberEnded>());
+  step(RoundStopped{0});
+  ASSERT_TRUE(got<MemberEnded>());
+  EXPECT_EQ(got<MemberEnded>()->outcome.exit_code, 3);
+}
+
+TEST_F(MemberTest, PassesTheFirstSignalOnAndKillsAtTheSecond) {
+  work();
+  step(SignalCame{SIGINT});
+  EXPECT_EQ(told_group<StopWorkers>()->signo, SIGINT);
+  EXPECT_TRUE(said<Leave>());
+  step(SignalCame{SIGINT});
+  EXPECT_TRUE(told_group<KillNow>());
+}
+
+TEST_F(MemberTest, AUserSignalOnlyPassesThrough) {
+  work();
+  step(SignalCame{SIGUSR1});
+  EXPECT_EQ(last_.size(), 1U);
+  EXPECT_EQ(got<ForwardSignal>()->signo, SIGUSR1);
+}
+
+TEST_F(MemberTest, ASignalBeforeTheJobHasBegunEndsAtOnce) {
+  step(SignalCame{SIGTERM});
+  ASSERT_TRUE(got<MemberEnded>());
+  EXPECT_EQ(got<MemberEnded>()->outcome.exit_code, 143);
+}
+
+TEST_F(MemberTest, LosingTheCoordinatorStopsTheWorkers) {
+  work();
+  step(LinkDown{"connection closed"});
+  EXPECT_TRUE(told_group<StopWorkers>());
+  step(RoundStopped{0});
+  ASSERT_TRUE(got<MemberEnded>());
+  EXPECT_EQ(describe(got<MemberEnded>()->outcome.cause), "node 0 (host m) was lost: connection closed");
+}
+
+TEST_F(MemberTest, ARefusalIsFinalAndSaysWhy) {
+  step(LinkUp{});
+  hear(Refused{"--node-rank=1 is taken by host c"});
+  ASSERT_TRUE(got<MemberEnded>());
+  EXPECT_EQ(got<MemberEnded>()->outcome.cause.why, "node 0 at m:29500 refused this node: --node-rank=1 is taken by host c");
+}
+
+TEST_F(MemberTest, TheKeepersDeathEndsTheNode) {
+  work();
+  step(KeeperLost{"the keeper process (pid 5) was killed"});
+  ASSERT_TRUE(got<MemberEnded>());
+  EXPECT_TRUE(said<Leave>());
+}
+
+}  // namespace
+}  // namespace dlaunch::agent

@@ -1,0 +1,92 @@
+#include "agent/messages.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace dlaunch::agent {
+namespace {
+
+Failure a_failure() {
+  Failure f;
+  f.kind = FailureKind::worker;
+  f.round = 4;
+  f.node_rank = 1;
+  f.host = "b";
+  f.rank = 3;
+  f.local_rank = 1;
+  f.pid = 4711;
+  f.status = {ExitStatus::How::signaled, 11, true};
+  f.tail = "Traceback\nboom";
+  return f;
+}
+
+std::vector<Message> one_of_each() {
+  World world{4, 3, 2, {"10.0.0.1", 29500}, {{0, 1, 0, "a"}, {1, 2, 1, "b"}}};
+  Outcome outcome{139, 2, true, a_failure()};
+  return {Join{"job", 2, 3, 1, 8, "b", "0.1.0"}, Failed{a_failure()}, Done{4}, Stopped{4}, Leave{a_failure()}, Refused{"no"},
+          NewWorld{world}, StopRound{4, "why"}, End{outcome}};
+}
+
+FrameReader coordinator_reader() { return FrameReader::from_coordinator(); }
+
+TEST(Messages, EveryKindSurvivesTheWireByteByByte) {
+  for (const Message& message : one_of_each()) {
+    FrameReader reader = coordinator_reader();
+    const std::string frame = encode(message);
+    for (std::size_t i = 0; i < frame.size(); ++i) {
+      auto early = reader.next();
+      ASSERT_TRUE(early.ok());
+      ASSERT_FALSE(early->has_value()) << "after " << i << " bytes";
+      reader.append(as_byte_span(std::string_view(frame).substr(i, 1)));
+    }
+    auto whole = reader.next();
+    ASSERT_TRUE(whole.ok());
+    ASSERT_TRUE(whole->has_value());
+    EXPECT_EQ(**whole, message);
+  }
+}
+
+TEST(Messages, AMemberMustGreetAsThisVersionDoes) {
+  FrameReader reader = FrameReader::from_member();
+  std::string wrong(greeting);
+  wrong.back() = 2;
+  reader.append(as_byte_span(wrong));
+  EXPECT_FALSE(reader.next().ok());
+
+  FrameReader good = FrameReader::from_member();
+  good.append(as_byte_span(greeting));
+  good.append(as_byte_span(encode(Done{1})));
+  auto message = good.next();
+  ASSERT_TRUE(message.ok());
+  EXPECT_EQ(**message, Message(Done{1}));
+}
+
+TEST(Messages, ATooLongFrameIsRefusedBeforeItArrives) {
+  FrameReader reader = coordinator_reader();
+  reader.append(as_byte_span("\xff\xff\xff\xff"));
+  EXPECT_FALSE(reader.next().ok());
+}
+
+TEST(Messages, EveryTruncationAndExtensionOfABodyIsRefused) {
+  for (const Message& message : one_of_each()) {
+    const std::string body = encode(message).substr(4);
+    for (std::size_t size = 0; size < body.size(); ++size) EXPECT_FALSE(decode(as_byte_span(std::string_view(body).substr(0, size))).ok());
+    EXPECT_FALSE(decode(as_byte_span(body + "x")).ok());
+  }
+}
+
+TEST(Messages, RandomBytesNeverDoHarm) {
+  std::mt19937 random(42);
+  const auto messages = one_of_each();
+  for (int i = 0; i < 20'000; ++i) {
+    std::string body = encode(messages[random() % messages.size()]).substr(4);
+    for (unsigned flips = random() % 8 + 1; flips > 0; --flips) body[random() % body.size()] = static_cast<char>(random());
+    auto decoded = decode(as_byte_span(body));
+    // What decodes must encode again to what was read.
+    if (decoded) { EXPECT_EQ(encode(*decoded).substr(4), body); }
+  }
+}
+
+}  // namespace
+}  // namespace dlaunch::agent

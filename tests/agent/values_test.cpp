@@ -1,0 +1,79 @@
+// Exit statuses, failures and the workers' environment: what people and programs read.
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <map>
+
+#include "agent/exit_status.h"
+#include "agent/job.h"
+#include "agent/worker_env.h"
+
+namespace dlaunch::agent {
+namespace {
+
+TEST(ExitStatus, IsSaidInWords) {
+  using How = ExitStatus::How;
+  EXPECT_EQ(describe(ExitStatus{How::exited, 3, false}), "exited with code 3");
+  EXPECT_EQ(describe(ExitStatus{How::exited, 127, false}), "exited with code 127: a command or shared library was not found");
+  EXPECT_EQ(describe(ExitStatus{How::signaled, SIGSEGV, true}), "was killed by signal 11 (SIGSEGV, segmentation fault), core dumped");
+  EXPECT_EQ((ExitStatus{How::signaled, SIGKILL, false}.shell_code()), 137);
+  EXPECT_TRUE((ExitStatus{How::exited, 0, false}.success()));
+}
+
+TEST(Failure, NamesWhatWhereAndWhy) {
+  Failure f;
+  f.kind = FailureKind::worker;
+  f.node_rank = 1;
+  f.host = "b";
+  f.rank = 3;
+  f.local_rank = 1;
+  f.pid = 4711;
+  f.status = {ExitStatus::How::exited, 3, false};
+  EXPECT_EQ(describe(f), "rank 3 (local rank 1, node 1, host b, pid 4711) exited with code 3");
+  EXPECT_EQ(exit_code_of(f), 3);
+  f.kind = FailureKind::signal;
+  f.status = {ExitStatus::How::signaled, SIGTERM, false};
+  EXPECT_EQ(exit_code_of(f), 143);
+}
+
+class WorkerEnvironment : public ::testing::Test {
+ protected:
+  std::map<std::string, std::string> of(int local_rank, InheritedEnvironment inherited = {}) {
+    const Environment all = worker_environment(job_, node_, world_, local_rank, inherited);
+    return {all.begin(), all.end()};
+  }
+
+  JobSpec job_{"run-7", 2, 3, {"10.0.0.1", 29500}, {}, {}};
+  NodeSpec node_{1, 2, "b", "trainer", {"./train"}};
+  World world_{4, 5, 2, {"10.0.0.1", 29500}, {{0, 3, 0, "a"}, {1, 2, 3, "b"}}};
+};
+
+TEST_F(WorkerEnvironment, IsTorchruns) {
+  const std::map<std::string, std::string> expected{
+      {"RANK", "4"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "5"}, {"LOCAL_WORLD_SIZE", "2"}, {"GROUP_RANK", "1"}, {"GROUP_WORLD_SIZE", "2"},
+      {"ROLE_NAME", "trainer"}, {"ROLE_RANK", "4"}, {"ROLE_WORLD_SIZE", "5"}, {"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "29500"},
+      {"TORCHELASTIC_RESTART_COUNT", "2"}, {"TORCHELASTIC_MAX_RESTARTS", "3"}, {"TORCHELASTIC_RUN_ID", "run-7"},
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"}, {"OMP_NUM_THREADS", "1"},
+      {"DLAUNCH_VERSION", DLAUNCH_VERSION}, {"DLAUNCH_JOB_ID", "run-7"}, {"DLAUNCH_ROUND", "4"}};
+  EXPECT_EQ(of(1), expected);
+}
+
+TEST_F(WorkerEnvironment, LeavesAloneWhatTheUserSet) {
+  const auto env = of(0, {true, true});
+  EXPECT_FALSE(env.contains("OMP_NUM_THREADS"));
+  EXPECT_FALSE(env.contains("TORCH_NCCL_ASYNC_ERROR_HANDLING"));
+}
+
+TEST_F(WorkerEnvironment, ASingleWorkerMayUseAllThreads) {
+  node_.slots = 1;
+  EXPECT_FALSE(of(0).contains("OMP_NUM_THREADS"));
+}
+
+TEST(WorkerArguments, OnlyTheLocalRankIsReplaced) {
+  EXPECT_EQ(worker_arguments({"./train", "--gpu=${local_rank}", "$$", "${local_rank}${local_rank}"}, 3),
+            (std::vector<std::string>{"./train", "--gpu=3", "$$", "33"}));
+}
+
+}  // namespace
+}  // namespace dlaunch::agent

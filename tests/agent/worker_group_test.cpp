@@ -1,0 +1,147 @@
+#include "agent/worker_group.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace dlaunch::agent {
+namespace {
+
+using std::chrono::seconds;
+
+// A node with two workers, and the little language the stories below are told in.
+class WorkerGroupTest : public ::testing::Test {
+ protected:
+  void start() {
+    World world;
+    world.world_size = 4;
+    world.members = {{0, 2, 0, "a"}, {1, 2, 2, "b"}};
+    world.round = round_;
+    step(StartWorkers{world});
+    for (int i = 0; i < 2; ++i) step(WorkerStarted{i, 100 + i});
+    last_.clear();
+  }
+  void step(const GroupEvent& event) { last_ = group_.step(now_, event); }
+  void exit(int local_rank, int code) { step(WorkerExited{local_rank, 100 + local_rank, {ExitStatus::How::exited, code, false}, "tail"}); }
+  void killed(int local_rank, int signo) {
+    step(WorkerExited{local_rank, 100 + local_rank, {ExitStatus::How::signaled, signo, false}, ""});
+  }
+  template <class A>
+  const A* got() const {
+    for (const auto& action : last_) {
+      if (const auto* found = std::get_if<A>(&action)) return found;
+    }
+    return nullptr;
+  }
+
+  TimePoint now_{seconds(1000)};
+  std::uint32_t round_ = 0;
+  GroupActions last_;
+  WorkerGroup group_{NodeSpec{1, 2, "b", "default", {"./train"}}, seconds(30)};
+};
+
+TEST_F(WorkerGroupTest, StartsEveryWorkerOnce) {
+  World world;
+  world.members = {{1, 2, 0, "b"}};
+  step(StartWorkers{world});
+  EXPECT_EQ(last_, (GroupActions{SpawnWorker{0}, SpawnWorker{1}}));
+}
+
+TEST_F(WorkerGroupTest, IsDoneWhenAllReturnedZeroAndNothingIsLeft) {
+  start();
+  exit(0, 0);
+  EXPECT_TRUE(last_.empty());
+  exit(1, 0);
+  EXPECT_TRUE(last_.empty());
+  step(AllGone{});
+  EXPECT_EQ(last_, (GroupActions{RoundDone{0}}));
+  EXPECT_FALSE(group_.active());
+}
+
+TEST_F(WorkerGroupTest, AFailureIsReportedOnceAndStopsTheOthers) {
+  start();
+  exit(1, 3);
+  const auto* failed = got<RoundFailed>();
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->failure.rank, 3);
+  EXPECT_EQ(failed->failure.local_rank, 1);
+  EXPECT_EQ(failed->failure.pid, 101);
+  EXPECT_EQ(failed->failure.tail, "tail");
+  EXPECT_TRUE(got<SignalAll>());
+  EXPECT_EQ(got<ArmStopDeadline>()->at, now_ + seconds(30));
+  killed(0, SIGTERM);
+  EXPECT_FALSE(got<RoundFailed>());
+  step(AllGone{});
+  EXPECT_TRUE(got<RoundStopped>());
+}
+
+TEST_F(WorkerGroupTest, KillsWhatIgnoresTheSignal) {
+  start();
+  step(StopWorkers{SIGTERM});
+  EXPECT_EQ(got<SignalAll>()->signo, SIGTERM);
+  step(StopDeadline{});
+  EXPECT_TRUE(got<KillAll>());
+  killed(0, SIGKILL);
+  killed(1, SIGKILL);
+  step(AllGone{});
+  EXPECT_TRUE(got<RoundStopped>());
+}
+
+TEST_F(WorkerGroupTest, SaysWhenSomethingSurvivesSigkill) {
+  start();
+  step(StopWorkers{SIGTERM});
+  step(StopDeadline{});
+  step(StopDeadline{});
+  ASSERT_TRUE(got<RoundStuck>());
+  EXPECT_EQ(got<RoundStuck>()->failure.kind, FailureKind::unkillable);
+}
+
+TEST_F(WorkerGroupTest, StopsWhatWorkersLeaveBehindAndIsStillDone) {
+  start();
+  exit(0, 0);
+  exit(1, 0);
+  step(LeftoversRemain{1, "77 (sleep)"});
+  EXPECT_TRUE(got<SignalAll>());
+  step(StopDeadline{});
+  EXPECT_TRUE(got<KillAll>());
+  step(AllGone{});
+  EXPECT_TRUE(got<RoundDone>());
+}
+
+TEST_F(WorkerGroupTest, AllGoneBetweenTwoStartsIsNotTheEnd) {
+  World world;
+  world.members = {{1, 2, 0, "b"}};
+  step(StartWorkers{world});
+  step(WorkerStarted{0, 100});
+  exit(0, 0);
+  step(AllGone{});
+  EXPECT_TRUE(last_.empty());
+  EXPECT_TRUE(group_.active());
+}
+
+TEST_F(WorkerGroupTest, AProgramThatCannotBeStartedIsAFailure) {
+  World world;
+  world.members = {{1, 2, 2, "b"}};
+  step(StartWorkers{world});
+  step(WorkerSpawnFailed{0, "No such file or directory"});
+  ASSERT_TRUE(got<RoundFailed>());
+  EXPECT_EQ(describe(got<RoundFailed>()->failure),
+            "rank 2 (local rank 0, node 1, host b) could not be started: No such file or directory");
+}
+
+TEST_F(WorkerGroupTest, StopWhileIdleIsAnsweredAtOnce) {
+  step(StopWorkers{SIGTERM});
+  EXPECT_TRUE(got<RoundStopped>());
+}
+
+TEST_F(WorkerGroupTest, ADaemonInItsOwnSessionIsSignalledOnceItsWorkerIsDead) {
+  start();
+  step(StopWorkers{SIGTERM});
+  killed(0, SIGTERM);
+  killed(1, SIGTERM);
+  step(LeftoversRemain{1, "77 (daemon)"});
+  EXPECT_EQ(got<SignalAll>()->signo, SIGTERM);
+}
+
+}  // namespace
+}  // namespace dlaunch::agent

@@ -1,0 +1,264 @@
+// The gloo backend as programs use it: several processes, a store server, the public API.
+
+#include <dlaunch/distributed.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/runtime/rank_processes.h"
+
+namespace {
+
+using dlaunch::Tensor;
+using dlaunch::test::RankResult;
+using dlaunch::test::run_processes;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+void expect_all_say(const std::vector<RankResult>& results, const std::string& text) {
+  for (const RankResult& result : results) {
+    EXPECT_EQ(result.said, text);
+    EXPECT_EQ(result.status, 0);
+  }
+}
+
+std::string try_all_collectives(int rank, int size) {
+  dlaunch::init_process_group();
+  if (dlaunch::get_rank() != rank || dlaunch::get_world_size() != size) return "identity";
+  if (dlaunch::get_backend() != "gloo") return "backend";
+  const auto ranks = static_cast<std::size_t>(size);
+  for (const std::size_t count : {0U, 1U, 1000U, 8192U, 8193U, 1000000U}) {
+    std::vector<float> sum(count, static_cast<float>(rank + 1));
+    dlaunch::all_reduce(Tensor::of(sum));
+    const int total = size * (size + 1) / 2;
+    if (sum != std::vector<float>(count, static_cast<float>(total))) return "all_reduce";
+
+    std::vector<std::int64_t> from_last(count, rank);
+    dlaunch::broadcast(Tensor::of(from_last), size - 1);
+    if (from_last != std::vector<std::int64_t>(count, size - 1)) return "broadcast";
+
+    const std::vector<std::uint8_t> own(count, static_cast<std::uint8_t>(rank));
+    std::vector<std::uint8_t> all(count * ranks);
+    dlaunch::all_gather_into_tensor(Tensor::of(all), Tensor::of(own));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i] != i / count) return "all_gather_into_tensor";
+    }
+    dlaunch::barrier();
+  }
+  dlaunch::destroy_process_group();
+  return dlaunch::is_initialized() ? "still there" : "ok";
+}
+
+class WithRanks : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Gloo, WithRanks, testing::Values(1, 2, 3, 4));
+
+TEST_P(WithRanks, AllCollectivesWork) {
+  const int size = GetParam();
+  expect_all_say(run_processes(size, [size](int rank) { return try_all_collectives(rank, size); }), "ok");
+}
+
+TEST(Gloo, ManyAsynchronousOperationsKeepTheirOrder) {
+  const auto results = run_processes(3, [](int rank) -> std::string {
+    constexpr std::size_t operations = 50;
+    dlaunch::init_process_group();
+    std::vector<std::vector<double>> values(operations);
+    std::vector<dlaunch::Work> works(operations);
+    dlaunch::CollectiveOptions options;
+    options.async_op = true;
+    for (std::size_t i = 0; i < operations; ++i) {
+      values[i].assign(i % 5 == 0 ? 20000 : 3, static_cast<double>(i) + rank);
+      works[i] = dlaunch::all_reduce(Tensor::of(values[i]), dlaunch::ReduceOp::max, options);
+    }
+    for (const auto& work : works) work.wait();
+    for (std::size_t i = 0; i < operations; ++i) {
+      if (values[i].back() != static_cast<double>(i) + 2) return "wrong";
+    }
+    dlaunch::destroy_process_group();
+    return "ok";
+  });
+  expect_all_say(results, "ok");
+}
+
+TEST(Gloo, AGroupCanBeMadeAgain) {
+  const auto results = run_processes(2, [](int) -> std::string {
+    for (int i = 0; i < 3; ++i) {
+      dlaunch::init_process_group();
+      std::vector<int> one = {1};
+      dlaunch::all_reduce(Tensor::of(one));
+      if (one[0] != 2) return "wrong";
+      dlaunch::destroy_process_group();
+    }
+    return "ok";
+  });
+  expect_all_say(results, "ok");
+}
+
+// A rank that has its result may leave while others still work on the same operation.
+TEST(Gloo, LeavingEarlyHarmsNobody) {
+  const auto results = run_processes(4, [](int rank) -> std::string {
+    for (int i = 0; i < 10; ++i) {
+      dlaunch::init_process_group();
+      std::vector<float> values(500000, rank == 0 ? 1.0F : 0.0F);
+      dlaunch::broadcast(Tensor::of(values), 0);
+      dlaunch::destroy_process_group();
+      if (values.back() != 1.0F) return "wrong";
+    }
+    return "ok";
+  });
+  expect_all_say(results, "ok");
+}
+
+// The last rank dies while the others are in the operation numbered after
+// `dying_after`, or still in the one before.
+void expect_deaths_noticed(int size, std::size_t count, int dying_after) {
+  const auto results = run_processes(size, [&](int rank) -> std::string {
+    dlaunch::init_process_group();
+    std::vector<float> values(count);
+    for (int i = 1; i < 1000; ++i) {
+      if (rank == size - 1 && i > dying_after) {
+        dlaunch::CollectiveOptions async;
+        async.async_op = true;
+        dlaunch::all_reduce(Tensor::of(values), dlaunch::ReduceOp::sum, async);
+        raise(SIGKILL);
+      }
+      try {
+        dlaunch::all_reduce(Tensor::of(values));
+      } catch (const dlaunch::DistNetworkError& e) {
+        if (i < dying_after) return std::string("too early: ") + e.what();
+        if (e.context().rank != rank || e.context().operation != "all_reduce") return "wrong place";
+        if (e.context().sequence != static_cast<std::uint64_t>(i)) return "wrong number";
+        return e.what();
+      }
+    }
+    return "not noticed";
+  });
+  for (int rank = 0; rank + 1 < size; ++rank) {
+    const RankResult& result = results[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(result.status, 0) << result.said;
+    EXPECT_TRUE(contains(result.said, "all_reduce #")) << result.said;
+    EXPECT_TRUE(contains(result.said, "died") || contains(result.said, "gave up")) << result.said;
+  }
+  EXPECT_TRUE(WIFSIGNALED(results.back().status));
+}
+
+TEST(GlooDeath, InShortOperations) {
+  for (int i = 1; i <= 10; ++i) expect_deaths_noticed(4, 10, i);
+}
+
+TEST(GlooDeath, InTheMiddleOfLongOperations) {
+  for (int i = 1; i <= 10; ++i) expect_deaths_noticed(4, 4000000, 1 + i % 3);
+}
+
+TEST(GlooDeath, OfARankThatIsNotInTheOperation) {
+  const auto results = run_processes(3, [](int rank) -> std::string {
+    dlaunch::init_process_group();
+    try {
+      dlaunch::barrier();  // one that rank 2 takes part in, perhaps to its end
+      if (rank == 2) raise(SIGKILL);
+      dlaunch::barrier();
+    } catch (const dlaunch::DistNetworkError& e) {
+      try {
+        dlaunch::barrier();
+      } catch (const dlaunch::DistNetworkError& again) {
+        if (!contains(again.what(), "the group is broken")) return again.what();
+      }
+      dlaunch::destroy_process_group();
+      return e.context().peer == 2 || contains(e.what(), "gave up") ? "ok" : e.what();
+    }
+    return "not noticed";
+  });
+  EXPECT_EQ(results[0].said, "ok");
+  EXPECT_EQ(results[1].said, "ok");
+}
+
+TEST(Gloo, ARankThatLeavesIsNamed) {
+  const auto results = run_processes(2, [](int rank) -> std::string {
+    dlaunch::init_process_group();
+    if (rank == 1) {
+      dlaunch::destroy_process_group();
+      return "left";
+    }
+    try {
+      dlaunch::barrier();
+    } catch (const dlaunch::DistNetworkError& e) {
+      return e.what();
+    }
+    return "not noticed";
+  });
+  EXPECT_TRUE(contains(results[0].said, "rank 0, barrier #1 of group default, peer 1: ")) << results[0].said;
+  EXPECT_TRUE(contains(results[0].said, "it has left the group")) << results[0].said;
+}
+
+TEST(Gloo, DifferentCallsAreAnErrorOnEveryRank) {
+  const auto results = run_processes(3, [](int rank) -> std::string {
+    dlaunch::init_process_group();
+    std::vector<float> values(rank == 1 ? 4000 : 1000);
+    std::vector<float> long_values(rank == 1 ? 400000 : 100000);
+    std::string said = "not noticed";
+    try {
+      dlaunch::all_reduce(Tensor::of(rank == 0 ? values : long_values));
+    } catch (const dlaunch::DistNetworkError& e) {
+      said = e.what();
+    }
+    // Waits a moment until the others have heard the reason: a process that ends at once may take it along.
+    dlaunch::destroy_process_group();
+    return said;
+  });
+  for (const RankResult& result : results) {
+    EXPECT_EQ(result.status, 0);
+    EXPECT_TRUE(contains(result.said, "the ranks call different operations")) << result.said;
+  }
+}
+
+TEST(Gloo, AStoppedRankIsAnErrorAtTheDeadline) {
+  const auto results = run_processes(3, [](int rank) -> std::string {
+    dlaunch::init_process_group();
+    std::vector<int> pids(3);
+    const std::vector<int> own = {getpid()};
+    dlaunch::all_gather_into_tensor(Tensor::of(pids), Tensor::of(own));
+    if (rank == 2) raise(SIGSTOP);
+    std::string said = "not noticed";
+    dlaunch::CollectiveOptions options;
+    options.timeout = std::chrono::milliseconds(rank == 0 ? 100 : 60000);
+    std::vector<float> values(1000000);
+    try {
+      dlaunch::all_reduce(Tensor::of(values), dlaunch::ReduceOp::sum, options);
+    } catch (const dlaunch::DistNetworkError& e) {
+      said = e.what();
+    }
+    if (rank == 1) kill(pids[2], SIGKILL);
+    dlaunch::destroy_process_group();
+    return said;
+  });
+  EXPECT_TRUE(contains(results[0].said, "before the deadline")) << results[0].said;
+  EXPECT_TRUE(contains(results[1].said, "peer 0: it gave up: ")) << results[1].said;
+  EXPECT_TRUE(contains(results[1].said, "before the deadline")) << results[1].said;
+}
+
+TEST(GlooInit, ARankThatNeverComesIsNamed) {
+  const auto results = run_processes(
+      4,
+      [](int) -> std::string {
+        dlaunch::InitOptions options;
+        options.timeout = std::chrono::milliseconds(300);
+        try {
+          dlaunch::init_process_group(options);
+        } catch (const dlaunch::DistNetworkError& e) {
+          return dlaunch::is_initialized() ? "initialized" : e.what();
+        }
+        return "not noticed";
+      },
+      2);
+  for (const RankResult& result : results) {
+    EXPECT_TRUE(contains(result.said, "missing: ranks 2, 3 of 4")) << result.said;
+  }
+}
+
+}  // namespace

@@ -1,0 +1,235 @@
+// The transport over Gloo by itself: ranks as threads of one process,
+// connected through the loopback interface.
+
+#include "runtime/backends/gloo/gloo_transport.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/backends/gloo/local_address.h"
+#include "runtime/bootstrap.h"
+#include "runtime/errors.h"
+#include "store/hash_store.h"
+#include "tests/runtime/thread_transport.h"
+
+namespace dlaunch {
+namespace {
+
+using test::on_threads;
+using test::soon;
+
+// Tells other threads that something has happened.
+class Event {
+ public:
+  void happen() {
+    const std::lock_guard lock(mutex_);
+    happened_ = true;
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return happened_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool happened_ = false;  // protected by mutex_
+};
+
+std::vector<std::exception_ptr> connected(int size, const std::function<void(GlooTransport&)>& body) {
+  const auto store = std::make_shared<HashStore>();
+  return on_threads(size, [&](int rank) {
+    const auto keys = backend_store(store);
+    GlooTransport transport({*keys, rank, size, "test", std::chrono::seconds(60), soon(), "127.0.0.1"});
+    body(transport);
+  });
+}
+
+void expect_success(const std::vector<std::exception_ptr>& errors) {
+  for (const std::exception_ptr& error : errors) {
+    if (error) ADD_FAILURE() << message_of(error);
+  }
+}
+
+template <class F>
+std::string error_of(const F& f) {
+  try {
+    f();
+  } catch (const DistNetworkError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+std::vector<std::byte> message(std::size_t size, int seed) {
+  std::vector<std::byte> bytes(size);
+  for (std::size_t i = 0; i < size; ++i)
+    bytes[i] = static_cast<std::byte>(i * 31 + static_cast<std::size_t>(seed));
+  return bytes;
+}
+
+TEST(GlooTransport, MessagesOfASlotKeepTheirOrder) {
+  expect_success(connected(2, [](GlooTransport& transport) {
+    const int peer = 1 - transport.rank();
+    std::vector<std::vector<std::byte>> out;
+    std::vector<std::vector<std::byte>> in;
+    std::vector<std::unique_ptr<Transfer>> transfers;
+    for (int i = 0; i < 20; ++i) {
+      out.push_back(message(i % 3 == 0 ? 100000 : 10, i));
+      in.emplace_back(out.back().size());
+      transfers.push_back(transport.post_send(peer, 7, out.back()));
+      transfers.push_back(transport.post_recv(peer, 7, in.back()));
+    }
+    for (const auto& transfer : transfers) transfer->wait(soon());
+    EXPECT_EQ(in, out);
+    transport.shutdown(soon());
+  }));
+}
+
+TEST(GlooTransport, AReceiveMayBeLongerThanItsMessage) {
+  expect_success(connected(2, [](GlooTransport& transport) {
+    const int peer = 1 - transport.rank();
+    const auto out = message(10, 1);
+    auto in = message(20, 2);
+    const auto before = in;
+    const auto receive = transport.post_recv(peer, 1, in);
+    transport.post_send(peer, 1, out)->wait(soon());
+    receive->wait(soon());
+    EXPECT_TRUE(std::equal(out.begin(), out.end(), in.begin()));
+    EXPECT_TRUE(std::equal(in.begin() + 10, in.end(), before.begin() + 10));
+    transport.shutdown(soon());
+  }));
+}
+
+TEST(GlooTransport, ARankSendsToItself) {
+  expect_success(connected(2, [](GlooTransport& transport) {
+    const auto out = message(1000, transport.rank());
+    std::vector<std::byte> in(1000);
+    const auto receive = transport.post_recv(transport.rank(), 3, in);
+    transport.post_send(transport.rank(), 3, out)->wait(soon());
+    receive->wait(soon());
+    EXPECT_EQ(in, out);
+    transport.shutdown(soon());
+  }));
+}
+
+TEST(GlooTransport, AWorldOfOneNeedsNobody) {
+  expect_success(connected(1, [](GlooTransport& transport) { transport.shutdown(soon()); }));
+}
+
+TEST(GlooTransport, ADeadlineEndsAWaitAndLeavesTheOthersAlone) {
+  Event tried;
+  expect_success(connected(3, [&](GlooTransport& transport) {
+    std::vector<std::byte> in(4);
+    if (transport.rank() == 0) {
+      const auto never = transport.post_recv(1, 1, in);
+      const std::string error = error_of([&] { never->wait(deadline_after(std::chrono::milliseconds(30))); });
+      EXPECT_EQ(error, "peer 1: it did not send a message before the deadline");
+      tried.happen();
+    }
+    tried.wait();
+    // The connections have survived.
+    const int peer = (transport.rank() + 1) % 3;
+    const auto receive = transport.post_recv((transport.rank() + 2) % 3, 2, in);
+    transport.post_send(peer, 2, message(4, 1))->wait(soon());
+    receive->wait(soon());
+    EXPECT_EQ(in, message(4, 1));
+    transport.shutdown(soon());
+  }));
+}
+
+TEST(GlooTransport, AbortFromAnotherThreadEndsTheWaits) {
+  expect_success(connected(3, [](GlooTransport& transport) {
+    std::vector<std::byte> in(4);
+    const auto never = transport.post_recv((transport.rank() + 1) % 3, 1, in);
+    if (transport.rank() == 0) {
+      std::thread aborter([&] { transport.abort("the disk is full"); });
+      EXPECT_EQ(error_of([&] { never->wait(soon()); }), "the disk is full");
+      aborter.join();
+      EXPECT_EQ(error_of([&] { transport.post_recv(1, 2, in); }), "the disk is full");
+    } else {
+      // Rank 1 does not wait for rank 0, and learns of it all the same: from rank 0 or through rank 2.
+      const std::string error = error_of([&] { never->wait(soon()); });
+      EXPECT_NE(error.find("it gave up: the disk is full"), std::string::npos) << error;
+      transport.abort("another reason comes too late");
+      EXPECT_EQ(error_of([&] { transport.post_recv(0, 2, in); }), error);
+    }
+  }));
+}
+
+TEST(GlooTransport, LeavingConcernsOnlyThoseWhoWantSomething) {
+  Event left;
+  expect_success(connected(3, [&](GlooTransport& transport) {
+    if (transport.rank() == 2) {
+      transport.shutdown(soon());
+      left.happen();
+      return;
+    }
+    std::vector<std::byte> in(4);
+    const int peer = 1 - transport.rank();
+    const auto receive = transport.post_recv(peer, 1, in);
+    left.wait();
+    transport.post_send(peer, 1, message(4, 1))->wait(soon());
+    receive->wait(soon());
+    EXPECT_EQ(error_of([&] { transport.post_recv(2, 1, in)->wait(soon()); }),
+              "peer 2: it has left the group");
+    transport.shutdown(soon());
+  }));
+}
+
+// What was sent arrives although the sender leaves at once and the receiver is not in any call.
+TEST(GlooTransport, ShutdownLosesNothing) {
+  for (int round = 0; round < 20; ++round) {
+    Event left;
+    expect_success(connected(2, [&](GlooTransport& transport) {
+      const auto sent = message(300000, round);
+      if (transport.rank() == 0) {
+        transport.post_send(1, 1, sent)->wait(soon());
+        transport.shutdown(soon());
+        left.happen();
+        return;
+      }
+      std::vector<std::byte> in(sent.size());
+      const auto receive = transport.post_recv(0, 1, in);
+      left.wait();
+      receive->wait(soon());
+      EXPECT_EQ(in, sent);
+      transport.shutdown(soon());
+    }));
+  }
+}
+
+TEST(GlooTransport, AnUnknownInterfaceIsNamed) {
+  ASSERT_EQ(setenv("GLOO_SOCKET_IFNAME", "nosuchif0", 1), 0);
+  const auto errors = connected(1, [](GlooTransport&) {});
+  ASSERT_EQ(unsetenv("GLOO_SOCKET_IFNAME"), 0);
+  ASSERT_TRUE(errors[0]);
+  EXPECT_NE(message_of(errors[0]).find("interface 'nosuchif0' (GLOO_SOCKET_IFNAME)"), std::string::npos)
+      << message_of(errors[0]);
+}
+
+TEST(LocalAddress, FollowsTheRoute) {
+  const Result<std::string> own = address_towards("127.0.0.1");
+  ASSERT_TRUE(own.ok());
+  EXPECT_EQ(*own, "127.0.0.1");
+  EXPECT_TRUE(is_loopback(*own));
+  EXPECT_TRUE(is_loopback("127.0.1.1"));
+  EXPECT_TRUE(is_loopback("::1"));
+  EXPECT_FALSE(is_loopback("10.0.0.1"));
+  EXPECT_FALSE(is_loopback("fd00::1"));
+  const Result<std::string> unknown = address_towards("no-such-host.invalid");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_NE(unknown.error().message().find("no-such-host.invalid"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dlaunch

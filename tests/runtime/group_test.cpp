@@ -1,0 +1,265 @@
+// ProcessGroup over threads and over backends that misbehave: arguments, order, the one end state.
+
+#include "dlaunch/process_group.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dlaunch/collective_backend.h"
+#include "dlaunch/error.h"
+#include "runtime/errors.h"
+#include "runtime/group_impl.h"
+#include "tests/runtime/thread_transport.h"
+
+namespace dlaunch {
+namespace {
+
+ProcessGroup make_group(int rank, int size, std::shared_ptr<Backend> backend) {
+  return GroupImpl::handle(std::make_shared<GroupImpl>(
+      GroupImpl::Description{"test", rank, size, std::chrono::seconds(60), "threads"},
+      std::vector<GroupImpl::DeviceBackend>{{Device::Kind::cpu, std::move(backend)}}));
+}
+
+std::vector<std::exception_ptr> in_groups(int size, const std::function<void(const ProcessGroup&)>& body) {
+  return test::on_ranks(size, [&](std::unique_ptr<Transport> transport) {
+    const int rank = transport->rank();
+    body(make_group(rank, size, std::make_shared<CollectiveBackend>(std::move(transport))));
+  });
+}
+
+void expect_success(const std::vector<std::exception_ptr>& errors) {
+  for (const std::exception_ptr& error : errors) {
+    if (error) ADD_FAILURE() << message_of(error);
+  }
+}
+
+template <class F>
+std::string error_of(const F& f) {
+  try {
+    f();
+  } catch (const DistError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Group, SaysWhatItIs) {
+  expect_success(in_groups(3, [](const ProcessGroup& group) {
+    EXPECT_EQ(group.size(), 3);
+    EXPECT_EQ(group.name(), "test");
+    EXPECT_EQ(group.backend(), "threads");
+    EXPECT_EQ(group.timeout(), std::chrono::seconds(60));
+  }));
+  EXPECT_EQ(error_of([] { (void)ProcessGroup().rank(); }), "this ProcessGroup means no group");
+}
+
+TEST(Group, WrongArgumentsAreRefusedAndDoNotCount) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    const std::string here = "rank " + std::to_string(group.rank());
+    std::vector<float> values(4, 1.0F);
+    const std::vector<float> constant(4);
+    std::vector<double> wide(4);
+    const Tensor tensor = Tensor::of(values);
+    // Only on one rank: the other must not notice.
+    if (group.rank() == 1) {
+      EXPECT_EQ(error_of([&] { group.all_reduce(Tensor::of(constant)); }),
+                here + ", all_reduce of group test: the tensor to write to is a view of const memory");
+      EXPECT_EQ(error_of([&] { group.all_reduce(tensor, ReduceOp::bxor); }),
+                here +
+                    ", all_reduce of group test: bxor of float32 is not possible: bitwise operations need "
+                    "integers");
+      EXPECT_EQ(error_of([&] { group.broadcast(tensor, 2); }),
+                here + ", broadcast of group test: src 2 is no rank of a group of 2");
+      EXPECT_EQ(error_of([&] { group.broadcast(Tensor::of(constant), 0); }),
+                here + ", broadcast of group test: the tensor to write to is a view of const memory");
+      const std::vector<Tensor> one = {tensor};
+      EXPECT_EQ(error_of([&] { group.all_gather(one, tensor); }),
+                here + ", all_gather of group test: 1 outputs for 2 ranks");
+      const std::vector<Tensor> mixed = {tensor, Tensor::of(wide)};
+      EXPECT_EQ(
+          error_of([&] { group.all_gather(mixed, tensor); }),
+          here +
+              ", all_gather of group test: output and input differ in dtype or device: float64[4] on cpu "
+              "and float32[4] on cpu");
+      EXPECT_EQ(error_of([&] { group.all_gather_into_tensor(tensor, tensor); }),
+                here +
+                    ", all_gather_into_tensor of group test: the output has 4 elements; 2 ranks with 4 each "
+                    "need 8");
+      OperationOptions options;
+      options.timeout = std::chrono::milliseconds(0);
+      EXPECT_EQ(error_of([&] { group.barrier(options); }),
+                here + ", barrier of group test: the timeout must be longer than 0 ms");
+      const Tensor elsewhere = Tensor::from(values.data(), {4}, {Device::Kind::cuda, 1});
+      EXPECT_EQ(error_of([&] { group.all_reduce(elsewhere); }),
+                here + ", group test: backend threads does not work on device cuda:1");
+    }
+    group.all_reduce(tensor);
+    EXPECT_EQ(values, std::vector<float>(4, 2.0F));
+    group.barrier();
+  }));
+}
+
+TEST(Group, ASourceMayBeConst) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    const std::vector<int> constant = {1, 2, 3};
+    std::vector<int> values(3);
+    group.broadcast(group.rank() == 1 ? Tensor::of(constant) : Tensor::of(values), 1);
+    if (group.rank() == 0) {
+      EXPECT_EQ(values, constant);
+    }
+  }));
+}
+
+TEST(Group, AsynchronousOperationsRunInOrder) {
+  expect_success(in_groups(3, [](const ProcessGroup& group) {
+    OperationOptions async;
+    async.async_op = true;
+    std::vector<int> value = {group.rank()};
+    std::vector<int> all(3);
+    std::vector<Work> works;
+    for (int i = 0; i < 30; ++i) {
+      works.push_back(
+          group.broadcast(Tensor::of(value), i % 3, async));  // each works on the result of the last
+      works.push_back(group.all_reduce(Tensor::of(value), ReduceOp::max, async));
+    }
+    group.all_gather_into_tensor(Tensor::of(all), Tensor::of(value));  // synchronous: after all of them
+    for (const Work& work : works) EXPECT_TRUE(work.is_success());
+    EXPECT_EQ(all, std::vector<int>(3, 0));
+  }));
+}
+
+TEST(Group, AfterAnErrorEveryCallRepeatsTheFirstCause) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    std::vector<float> values(group.rank() == 0 ? 10 : 20);
+    const std::string first = error_of([&] { group.all_reduce(Tensor::of(values)); });
+    EXPECT_EQ(first.rfind("rank " + std::to_string(group.rank()) + ", all_reduce #1 of group test, peer ", 0),
+              0U)
+        << first;
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(error_of([&] { group.barrier(); }), "the group is broken: " + first);
+    }
+    EXPECT_THROW(group.barrier(), DistNetworkError);
+  }));
+}
+
+TEST(Group, AnErrorNobodyWaitedForIsTheNextCalls) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    std::vector<float> values(group.rank() == 0 ? 10 : 20);
+    OperationOptions async;
+    async.async_op = true;
+    std::promise<std::string> failed;
+    group.all_reduce(Tensor::of(values), ReduceOp::sum, async).then([&](const Work& work) {
+      failed.set_value(message_of(work.exception()));
+    });
+    const std::string first = failed.get_future().get();
+    EXPECT_EQ(error_of([&] { group.barrier(); }), "the group is broken: " + first);
+  }));
+}
+
+TEST(Group, AbortEndsAllRanks) {
+  expect_success(in_groups(3, [](const ProcessGroup& group) {
+    OperationOptions async;
+    async.async_op = true;
+    if (group.rank() == 0) {
+      group.abort("enough");
+      EXPECT_EQ(error_of([&] { group.barrier(); }),
+                "the group is broken: rank 0, group test: aborted: enough");
+      return;
+    }
+    const Work work = group.barrier(async);
+    const std::string error = error_of([&] { work.wait(); });
+    EXPECT_NE(error.find("rank 0 gave up: rank 0, group test: aborted: enough"), std::string::npos) << error;
+  }));
+}
+
+TEST(Group, DestroyCompletesWhatWasStarted) {
+  expect_success(test::on_ranks(3, [](std::unique_ptr<Transport> transport) {
+    const int rank = transport->rank();
+    const auto impl = std::make_shared<GroupImpl>(
+        GroupImpl::Description{"test", rank, 3, std::chrono::seconds(60), "threads"},
+        std::vector<GroupImpl::DeviceBackend>{
+            {Device::Kind::cpu, std::make_shared<CollectiveBackend>(std::move(transport))}});
+    OperationOptions async;
+    async.async_op = true;
+    std::vector<float> values(100000, 1.0F);
+    const Work work = impl->all_reduce(Tensor::of(values), ReduceOp::sum, async);
+    impl->destroy();
+    EXPECT_TRUE(work.is_success());
+    EXPECT_EQ(values, std::vector<float>(100000, 3.0F));
+    EXPECT_EQ(error_of([&] { impl->barrier({}); }),
+              "rank " + std::to_string(rank) + ", group test: the group was destroyed");
+  }));
+}
+
+// A backend of somebody else: offers nothing but a barrier that fails in its own way.
+class OddBackend final : public Backend {
+ public:
+  Work barrier(const Operation&) override { throw std::runtime_error("odd"); }
+  void abort(const std::string& reason) noexcept override { aborted = reason; }
+  void shutdown() noexcept override { shut_down = true; }
+
+  std::string aborted;
+  bool shut_down = false;
+};
+
+TEST(Group, MakesForeignExceptionsItsOwn) {
+  const auto backend = std::make_shared<OddBackend>();
+  const ProcessGroup group = make_group(0, 1, backend);
+  EXPECT_THROW(group.barrier(), DistBackendError);
+  EXPECT_EQ(backend->aborted, "rank 0, barrier #1 of group test: odd");
+  EXPECT_EQ(error_of([&] { group.barrier(); }), "the group is broken: rank 0, barrier #1 of group test: odd");
+}
+
+TEST(Group, WhatABackendLacksIsNamed) {
+  const ProcessGroup group = make_group(0, 1, std::make_shared<OddBackend>());
+  std::vector<float> values(1);
+  EXPECT_EQ(error_of([&] { group.all_reduce(Tensor::of(values)); }),
+            "rank 0, all_reduce #1 of group test: the backend does not offer all_reduce");
+}
+
+TEST(Tensor, KnowsItsParts) {
+  std::vector<float> values(6);
+  const Tensor tensor = Tensor::from(values.data(), {2, 3});
+  EXPECT_EQ(tensor.to_string(), "float32[2, 3] on cpu");
+  EXPECT_EQ(tensor.numel(), 6U);
+  EXPECT_EQ(tensor.nbytes(), 24U);
+  EXPECT_EQ(Tensor::from(values.data(), {}).numel(), 1U);
+  EXPECT_EQ(Tensor().numel(), 0U);
+  EXPECT_FALSE(tensor.read_only());
+  EXPECT_TRUE(Tensor::of(std::span<const float>(values)).read_only());
+  EXPECT_EQ(Tensor::of(std::span(values)).dtype(), DType::float32);
+}
+
+TEST(Tensor, RefusesImpossibleShapes) {
+  std::vector<double> values(6);
+  const auto make = [&](std::initializer_list<std::int64_t> shape) {
+    return error_of([&] { (void)Tensor::from(values.data(), shape); });
+  };
+  EXPECT_EQ(make({2, -1}), "a tensor's shape [2, -1] has a negative extent");
+  EXPECT_EQ(make({1, 1, 1, 1, 1, 1, 1, 1, 1}), "a tensor has 9 dimensions; at most 8 are possible");
+  EXPECT_EQ(make({std::int64_t{1} << 40, std::int64_t{1} << 40}),
+            "a tensor of shape [1099511627776, 1099511627776] is larger than any memory");
+  EXPECT_EQ(make({0, std::int64_t{1} << 62}), "no error");
+  EXPECT_EQ(error_of([] { (void)Tensor::from(static_cast<float*>(nullptr), {1}); }),
+            "a tensor of shape [1] has no memory");
+  const std::int64_t one = 1;
+  EXPECT_EQ(error_of([&] {
+              (void)Tensor(reinterpret_cast<char*>(values.data()) + 1, DType::float64, std::span(&one, 1));
+            }),
+            "the memory of a float64 tensor is not aligned to 8 bytes");
+}
+
+TEST(Errors, KeepTheirTypeOnTheWayUp) {
+  const auto raw = std::make_exception_ptr(DistStoreError("gone", {.peer = 3}));
+  const auto up = in_context(raw, {2, "barrier", 7, "default", 5});
+  EXPECT_THROW(std::rethrow_exception(up), DistStoreError);
+  EXPECT_EQ(message_of(up), "rank 2, barrier #7 of group default, peer 3: gone");
+  EXPECT_THROW(std::rethrow_exception(in_context(std::make_exception_ptr(1), {})), DistBackendError);
+}
+
+}  // namespace
+}  // namespace dlaunch

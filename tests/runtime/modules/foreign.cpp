@@ -1,0 +1,5 @@
+// A module of another generation: only its number may be read.
+
+#include <dlaunch/backend.h>
+
+const dlaunch::BackendModule dlaunch_backend_module = {4711, nullptr, nullptr, nullptr, nullptr};

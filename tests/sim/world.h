@@ -1,0 +1,160 @@
+// A simulated world: virtual time, nodes, a network of byte streams and processes, all on one thread and drawn
+// from one seed. The real Runner, Coordinator, Member and WorkerGroup run in it unchanged.
+//
+// Time jumps from event to event. Events of one instant happen in the order they were asked for. Two runs with one
+// seed are equal, event for event.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <queue>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/runner.h"
+#include "agent/spawner.h"
+#include "store/base/io.h"
+
+namespace dlaunch::sim {
+
+class World {
+ public:
+  explicit World(std::uint64_t seed) : random_(seed) {}
+
+  [[nodiscard]] TimePoint now() const { return now_; }
+  void at(TimePoint when, std::function<void()> event);
+  // Until nothing is left to happen, or virtual time passes `end`. Returns the number of events.
+  std::size_t run(TimePoint end);
+
+  // In [least, most].
+  std::int64_t draw(std::int64_t least, std::int64_t most);
+  bool chance(double probability);
+  Duration delay(Duration least, Duration most);
+
+ private:
+  struct Event {
+    TimePoint when;
+    std::uint64_t number;
+    std::function<void()> act;
+    bool operator<(const Event& other) const { return std::pair(other.when, other.number) < std::pair(when, number); }
+  };
+  std::priority_queue<Event> events_;
+  std::uint64_t next_number_ = 0;
+  TimePoint now_{std::chrono::hours(1)};
+  std::mt19937_64 random_;
+};
+
+// How a simulated worker behaves.
+struct Script {
+  Duration life = std::chrono::seconds(10);
+  int exit_code = 0;
+  bool ignores_term = false;
+  bool leaves_daemon = false;  // a descendant that outlives it until it is signalled
+  bool cannot_start = false;
+};
+
+class Node;
+
+// All nodes, and the wires between them. Hosts are named by what Address::host says.
+class Cluster {
+ public:
+  explicit Cluster(World& world) : world_(world) {}
+
+  World& world() { return world_; }
+  Node* find(const std::string& host);
+  void enter(Node& node);
+
+  // How a worker of this node and round will behave; drawn by the scenario.
+  std::function<Script(int node_rank, std::uint32_t round, int local_rank)> script;
+  // Called at each start with the worker's environment, and at each end.
+  std::function<void(int node_rank, const agent::ProcKey&, const agent::Command&)> on_spawn;
+  std::function<void(int node_rank, const agent::ProcKey&)> on_end;
+
+ private:
+  World& world_;
+  std::map<std::string, Node*> nodes_;
+};
+
+// One machine with its agent: what the agent believes to be clock, timers, network and processes.
+class Node final : public Clock, public Timers, public Network, public agent::ProcessSpawner, public agent::Reporter {
+ public:
+  Node(Cluster& cluster, agent::JobSpec job, agent::NodeSpec spec);
+  ~Node() override;
+
+  void start();             // the agent begins
+  void crash();             // power off: nothing of it ever happens again, its peers' connections break
+  void signal(int signo);   // to the agent
+  void kill_keeper();
+
+  [[nodiscard]] bool alive() const { return alive_; }
+  [[nodiscard]] bool answers() const { return alive_ && runner_ && !exited_; }
+  [[nodiscard]] bool started() const { return runner_ != nullptr; }
+  [[nodiscard]] int rank() const { return spec_.node_rank; }
+  [[nodiscard]] const std::optional<agent::Outcome>& outcome() const { return runner_->outcome(); }
+  [[nodiscard]] std::size_t processes() const { return processes_.size() + daemons_; }
+  [[nodiscard]] const std::vector<std::string>& said() const { return said_; }
+
+  TimePoint now() const override;
+  TimerId arm(TimePoint at, TimerHandler& handler) override;
+  void disarm(TimerId timer) override;
+  Result<Listening> listen(const Address& address, ListenerHandler& handler) override;
+  void unlisten(ListenerId listener) override;
+  ConnId connect(const Address& address, TimePoint deadline, ConnectionHandler& handler) override;
+  void hand_over(ConnId conn, ConnectionHandler& handler) override;
+  void send(ConnId conn, ByteSpan bytes) override;
+  std::size_t unsent(ConnId conn) const override;
+  void pause_reading(ConnId conn, bool paused) override;
+  void close(ConnId conn) override;
+  void set_handler(agent::SpawnerHandler& handler) override { spawner_handler_ = &handler; }
+  void spawn(agent::ProcKey key, const agent::Command& command) override;
+  void signal_all(int signo) override;
+  void kill_all() override;
+  void say(const agent::Say& say) override { said_.push_back(say.text); }
+
+ private:
+  struct Conn {
+    ConnectionHandler* handler = nullptr;
+    std::string peer_host;
+    ConnId peer;              // 0 until connected
+    TimePoint last_delivery;  // keeps the stream in order
+  };
+  struct Process {
+    std::int64_t pid = 0;
+    Script script;
+  };
+
+  // Runs later unless this node has crashed in between.
+  void later(Duration after, std::function<void()> act);
+  Duration wire_delay();
+  void exit();
+  void cut_connections(const std::string& why);
+  ConnId open(ConnectionHandler* handler, const std::string& peer_host);
+  void accept_from(Node& caller, ConnId caller_conn);
+  void deliver(ConnId conn, std::string bytes);
+  void peer_closed(ConnId conn, std::string why);
+  void end_process(agent::ProcKey key, agent::ExitStatus status);
+  void end_daemons();
+  void report_rest();
+
+  Cluster& cluster_;
+  agent::JobSpec job_;
+  agent::NodeSpec spec_;
+  bool alive_ = true;
+  bool exited_ = false;
+  agent::SpawnerHandler* spawner_handler_ = nullptr;
+  std::uint32_t next_id_ = 1;
+  std::map<TimerId, TimerHandler*> timers_;
+  std::map<ConnId, Conn> conns_;
+  std::map<agent::ProcKey, Process> processes_;
+  std::size_t daemons_ = 0;
+  std::int64_t next_pid_ = 1000;
+  std::vector<std::string> said_;
+  std::unique_ptr<agent::Runner> runner_;  // last: it uses the rest until it goes
+};
+
+}  // namespace dlaunch::sim

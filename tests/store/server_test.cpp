@@ -1,0 +1,334 @@
+// The server as its peers see it, over a network without wires: who is let in, what is answered, who is shown
+// out.
+#include "store/server.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/store/fake_network.h"
+#include "tests/store/requests.h"
+
+namespace dlaunch {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+
+struct AgentGuests final : AgentDoor, ConnectionHandler {
+  ConnectionHandler& on_agent_connection(ConnId conn, const Address& peer) override {
+    last = conn;
+    from = peer;
+    return *this;
+  }
+  void on_received(ConnId, ByteSpan bytes) override { said += as_text(bytes); }
+  void on_closed(ConnId, const Error&) override { left = true; }
+
+  ConnId last;
+  Address from;
+  std::string said;
+  bool left = false;
+};
+
+class ServerTest : public testing::Test {
+ protected:
+  ServerTest() { make({}); }
+
+  void make(ServerOptions options) {
+    server.reset();
+    options.report = [this](const std::string& sentence) { reports.push_back(sentence); };
+    server.emplace(network, network, network, std::move(options));
+    ASSERT_TRUE(server->listen({"127.0.0.1", 29500}));
+  }
+  ConnId client() {
+    const ConnId conn = network.arrive();
+    network.give(conn, greeting);
+    return conn;
+  }
+  std::string ask(ConnId conn, const Request& request, Dialect dialect = Dialect::v2_2) {
+    network.give(conn, encoded(request, dialect));
+    return network.take(conn);
+  }
+
+  FakeNetwork network;
+  std::vector<std::string> reports;
+  std::optional<StoreServer> server;
+};
+
+TEST_F(ServerTest, AnswersARequestWithOneAnswer) {
+  const ConnId a = client();
+  EXPECT_EQ(ask(a, request(RequestKind::set, "/k", "v")), "");
+  EXPECT_EQ(ask(a, request(RequestKind::get, "/k")), text("v"));
+}
+
+TEST_F(ServerTest, AnswersPipelinedRequestsInOrder) {
+  const ConnId a = client();
+  network.give(a, encoded(request(RequestKind::set, "/p", "1")) +
+                      encoded(numbered(RequestKind::add, "/p", 2)) + encoded(request(RequestKind::num_keys)));
+  EXPECT_EQ(network.take(a), i64(3) + i64(1));
+}
+
+TEST_F(ServerTest, ServesAllGenerationsFromOneTable) {
+  const ConnId newest = client();
+  const ConnId older = network.arrive();
+  const ConnId oldest = network.arrive();
+  ask(newest, request(RequestKind::set, "/k", "v"));
+  EXPECT_EQ(ask(older, request(RequestKind::get, "/k"), Dialect::v2_1), text("v"));
+  EXPECT_EQ(ask(oldest, listing(RequestKind::wait, {"/late"}), Dialect::v1_13), "");
+  EXPECT_EQ(ask(older, listing(RequestKind::multi_set, {"/late"}, {"1"}), Dialect::v2_1), "");
+  EXPECT_EQ(network.take(oldest), byte(answer_stop_waiting));
+}
+
+TEST_F(ServerTest, DeletesFor113AfterAMomentOfSilence) {
+  const ConnId old_one = network.arrive();
+  ask(old_one, request(RequestKind::set, "/k", "v"), Dialect::v1_13);
+  EXPECT_EQ(ask(old_one, request(RequestKind::delete_key, "/k"), Dialect::v1_13), "");
+  network.pass(1s);
+  EXPECT_EQ(network.take(old_one), i64(1));
+  EXPECT_EQ(ask(old_one, request(RequestKind::delete_key, "/k"), Dialect::v1_13), i64(0));  // now it is known
+}
+
+TEST_F(ServerTest, AppendsFor21WhenMoreFollows) {
+  const ConnId old_one = network.arrive();
+  const std::string bytes = encoded(request(RequestKind::append, "/k", "v"), Dialect::v2_1);
+  network.give(old_one, bytes.substr(0, 1 + 8 + 2));
+  EXPECT_EQ(network.timers(), 1U);
+  network.give(old_one, bytes.substr(1 + 8 + 2));
+  EXPECT_EQ(network.timers(), 0U);
+  network.pass(1s);
+  EXPECT_EQ(ask(old_one, request(RequestKind::get, "/k"), Dialect::v2_1), text("v"));
+}
+
+TEST_F(ServerTest, NotesFor113sWatchers) {
+  ServerOptions options;
+  options.old_clients = OldClients::v1_13;
+  make(options);
+  const ConnId watcher = network.arrive();
+  EXPECT_EQ(ask(watcher, request(RequestKind::watch_key, "/k"), Dialect::v1_13), byte(answer_watching));
+  const ConnId a = client();
+  ask(a, request(RequestKind::set, "/k", "v"));
+  EXPECT_EQ(network.take(watcher), byte(1) + text("/k") + text("") + text("v"));
+
+  network.stop_reading(watcher);
+  const std::string large(48 << 20, 'x');
+  ask(a, request(RequestKind::set, "/k", large));
+  EXPECT_FALSE(network.closed(watcher));
+  ask(a, request(RequestKind::set, "/k", large));
+  EXPECT_TRUE(network.closed(watcher));
+  ask(a, request(RequestKind::set, "/k", "v"));
+}
+
+TEST_F(ServerTest, NeverClosesTheSilent) {
+  const ConnId silent = network.arrive();  // 1.13's second connection
+  network.pass(std::chrono::hours(24));
+  EXPECT_FALSE(network.closed(silent));
+  EXPECT_EQ(server->stats().undecided, 1U);
+  network.leave(silent);
+  EXPECT_EQ(server->stats().undecided, 0U);
+}
+
+TEST_F(ServerTest, ClosingIsItsOnlyRefusal) {
+  const ConnId a = client();
+  ask(a, request(RequestKind::set, "/k", "text"));
+  EXPECT_EQ(ask(a, numbered(RequestKind::add, "/k", 1)), "");
+  EXPECT_TRUE(network.closed(a));
+  EXPECT_EQ(server->stats().connections, 0U);
+  EXPECT_EQ(server->stats().turned_away, 1U);
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0], "turned away 10.0.0.9:40000: ADD or BARRIER on a value that is no number");
+
+  const ConnId b = client();
+  network.give(b, "\x63");
+  EXPECT_TRUE(network.closed(b));
+  const ConnId c = client();
+  network.give(c, greeting);  // a second time
+  EXPECT_TRUE(network.closed(c));
+}
+
+TEST_F(ServerTest, AnswersWhatCameBeforeTheMistake) {
+  const ConnId a = client();
+  network.give(a, encoded(request(RequestKind::num_keys)) + "\x63" + encoded(request(RequestKind::num_keys)));
+  EXPECT_EQ(network.take(a), i64(0));
+  EXPECT_TRUE(network.closed(a));
+}
+
+TEST_F(ServerTest, SaysItOnceForEachHostAndReason) {
+  for (int i = 0; i < 5; ++i) network.give(network.arrive({"10.0.0.9", 1}), "\xff");
+  EXPECT_EQ(reports.size(), 1U);
+  network.give(network.arrive({"10.0.0.8", 1}), "\xff");
+  EXPECT_EQ(reports.size(), 2U);
+  for (int i = 0; i < 1000; ++i) network.give(network.arrive({"host" + std::to_string(i), 1}), "\xff");
+  EXPECT_LE(reports.size(), 300U);
+}
+
+TEST_F(ServerTest, WhoLeavesIsForgotten) {
+  const ConnId a = client();
+  const ConnId b = client();
+  ask(a, listing(RequestKind::wait, {"/k"}));
+  EXPECT_EQ(server->stats().waiting, 1U);
+  network.leave(a);
+  EXPECT_EQ(server->stats().waiting, 0U);
+  EXPECT_EQ(server->stats().connections, 1U);
+  ask(b, request(RequestKind::set, "/k", "v"));
+  EXPECT_EQ(network.take(a), "");
+}
+
+TEST_F(ServerTest, AQueuesValueGoesToTheNextWhenTheFirstLeaves) {
+  const ConnId a = client();
+  const ConnId b = client();
+  const ConnId c = client();
+  ask(a, listing(RequestKind::wait, {"/q"}));
+  ask(b, listing(RequestKind::wait, {"/q"}));
+  ask(c, request(RequestKind::queue_push, "/q", "v"));
+  network.leave(a);
+  EXPECT_EQ(network.take(b), byte(answer_stop_waiting));
+}
+
+// A peer that asks and does not read is not served on until it does; the others are.
+TEST_F(ServerTest, SlowReadersWait) {
+  const ConnId a = client();
+  const ConnId b = client();
+  ask(b, request(RequestKind::set, "/k", std::string(Network::high_water, 'x')));
+  network.stop_reading(a);
+  const std::string get = encoded(request(RequestKind::get, "/k"));
+  network.give(a, get + get + get);
+  EXPECT_TRUE(network.paused(a));
+  EXPECT_EQ(network.take(a).size(), Network::high_water + 8);
+  EXPECT_EQ(ask(b, request(RequestKind::num_keys)), i64(1));
+
+  network.read_again(a);
+  EXPECT_FALSE(network.paused(a));
+  EXPECT_EQ(network.take(a).size(), 2 * (Network::high_water + 8));
+}
+
+TEST_F(ServerTest, BytesOfHalfRequestsAreCounted) {
+  ServerOptions options;
+  options.limits.total_bytes = 10'000;
+  make(options);
+  const ConnId a = client();
+  const ConnId b = client();
+  const std::string half = '\x01' + text("/k") + i64(9'000) + std::string(6'000, 'x');
+  network.give(a, half);
+  EXPECT_GE(server->stats().bytes, 6'000U);
+  network.give(b, half);
+  EXPECT_FALSE(network.closed(a));
+  EXPECT_TRUE(network.closed(b));
+  network.leave(a);
+  EXPECT_EQ(server->stats().bytes, 0U);
+}
+
+TEST_F(ServerTest, ANewRoundBeginsEmpty) {
+  const ConnId a = client();
+  const ConnId waiting = client();
+  const ConnId silent = network.arrive();
+  ask(a, request(RequestKind::set, "/k", "old"));
+  ask(waiting, listing(RequestKind::wait, {"/other"}));
+  server->new_round();
+  EXPECT_TRUE(network.closed(a));
+  EXPECT_TRUE(network.closed(waiting));
+  EXPECT_FALSE(network.closed(silent));  // closing it would cost a 1.13 worker a core
+  EXPECT_EQ(server->stats().keys, 0U);
+  EXPECT_EQ(server->stats().waiting, 0U);
+
+  network.give(silent, greeting);  // a late one of the old round
+  EXPECT_TRUE(network.closed(silent));
+  const ConnId b = client();
+  EXPECT_EQ(ask(b, request(RequestKind::get, "/k")), text(""));
+  EXPECT_EQ(server->stats().rounds, 1U);
+}
+
+TEST_F(ServerTest, CountsRequestsByKind) {
+  const ConnId a = client();
+  ask(a, request(RequestKind::set, "/k", "v"));
+  ask(a, request(RequestKind::get, "/k"));
+  ask(a, request(RequestKind::get, "/k"));
+  const StoreStats stats = server->stats();
+  EXPECT_EQ(stats.requests[static_cast<std::size_t>(RequestKind::get)], 2U);
+  EXPECT_EQ(stats.requests[static_cast<std::size_t>(RequestKind::set)], 1U);
+  EXPECT_EQ(stats.connections_total, 1U);
+  EXPECT_EQ(stats.keys, 1U);
+}
+
+// The front door.
+
+TEST_F(ServerTest, AgentsAreLedToTheirDoor) {
+  AgentGuests agents;
+  ServerOptions options;
+  options.agents = &agents;
+  make(options);
+  const ConnId agent = network.arrive({"10.0.0.2", 5});
+  network.give(agent, "\xd1hello");
+  EXPECT_EQ(agents.last, agent);
+  EXPECT_EQ(agents.from, (Address{"10.0.0.2", 5}));
+  network.give(agent, " again");
+  EXPECT_EQ(agents.said, "\xd1hello again");
+  server->new_round();
+  EXPECT_FALSE(network.closed(agent));
+  network.leave(agent);
+  EXPECT_TRUE(agents.left);
+}
+
+TEST_F(ServerTest, AnAgentThatCameInAnEarlierRoundIsWelcome) {
+  AgentGuests agents;
+  ServerOptions options;
+  options.agents = &agents;
+  make(options);
+  const ConnId agent = network.arrive();
+  server->new_round();
+  network.give(agent, "\xd1");
+  EXPECT_EQ(agents.said, "\xd1");
+}
+
+TEST_F(ServerTest, WithoutADoorAgentsAreTurnedAway) {
+  const ConnId agent = network.arrive();
+  network.give(agent, "\xd1");
+  EXPECT_TRUE(network.closed(agent));
+  ASSERT_EQ(reports.size(), 1U);
+}
+
+TEST_F(ServerTest, OtherFirstBytesAreTurnedAway) {
+  for (const char first : {'\x13', '\x16', ' ', '\x7f', '\xff'}) {
+    const ConnId stranger = network.arrive();
+    network.give(stranger, std::string(1, first));
+    EXPECT_TRUE(network.closed(stranger)) << int(first);
+  }
+  EXPECT_EQ(server->stats().undecided, 0U);
+}
+
+TEST_F(ServerTest, AnswersHttp) {
+  const auto get = [&](std::string_view head, std::size_t piece) {
+    const ConnId conn = network.arrive();
+    for (std::size_t at = 0; at < head.size(); at += piece) network.give(conn, head.substr(at, piece));
+    EXPECT_TRUE(network.closed(conn));
+    return network.take(conn);
+  };
+  EXPECT_EQ(get("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 1),
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 3\r\n"
+            "Connection: close\r\n\r\nok\n");
+  EXPECT_TRUE(get("GET / HTTP/1.0\n\n", 100).starts_with("HTTP/1.1 404 "));
+  EXPECT_TRUE(get("POST /healthz HTTP/1.1\r\n\r\n", 100).starts_with("HTTP/1.1 405 "));
+  EXPECT_TRUE(get("nonsense\r\n\r\n", 100).starts_with("HTTP/1.1 400 "));
+  EXPECT_TRUE(get("GET /" + std::string(9'000, 'x'), 1'000).starts_with("HTTP/1.1 431 "));
+  EXPECT_TRUE(get("GET /" + std::string(90'000, 'x'), 90'000).starts_with("HTTP/1.1 431 "));
+}
+
+TEST_F(ServerTest, HttpHasADoorToo) {
+  struct Pages final : HttpDoor {
+    HttpAnswer on_http_get(std::string_view path) override { return {200, "text/html", std::string(path)}; }
+  } pages;
+  ServerOptions options;
+  options.https = &pages;
+  make(options);
+  const ConnId conn = network.arrive();
+  network.give(conn, "GET /status?x HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(network.take(conn).ends_with("\r\n\r\n/status?x"));
+}
+
+TEST_F(ServerTest, ClosesEverything) {
+  const ConnId a = client();
+  const ConnId undecided = network.arrive();
+  server->close();
+  EXPECT_TRUE(network.closed(a));
+  EXPECT_TRUE(network.closed(undecided));
+}
+
+}  // namespace
+}  // namespace dlaunch

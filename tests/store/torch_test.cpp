@@ -1,0 +1,129 @@
+// Real PyTorch on the other side of the wire, where the machine has one.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+
+#include "tests/store/server_thread.h"
+
+namespace dlaunch {
+namespace {
+
+using test::ServerThread;
+
+constexpr int no_torch = 77;
+
+std::string script(const std::string& arguments) {
+  return std::string("exec /usr/bin/python3 " DLAUNCH_SOURCE_DIR "/tests/store/torch_client.py ") + arguments;
+}
+
+// Runs PyTorch against our server. Returns whether there is a PyTorch.
+bool run(const std::string& mode, ServerThread& server) {
+  const std::string command = script(mode + " 127.0.0.1 " + std::to_string(server.port()));
+  const int status = std::system(command.c_str());  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == no_torch) return false;
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  return true;
+}
+
+TEST(Torch, ItsClientUsesOurServer) {
+  ServerThread server;
+  if (!run("client", server)) GTEST_SKIP() << "/usr/bin/python3 has no torch";
+  EXPECT_TRUE(server.reports().empty());
+}
+
+TEST(Torch, ItsWorkersMeetAtOurServer) {
+  ServerThread server;
+  if (!run("workers", server)) GTEST_SKIP() << "/usr/bin/python3 has no torch";
+  EXPECT_TRUE(server.reports().empty());
+  EXPECT_GE(server.stats().connections_total, 2U);
+}
+
+// A PyTorch store in a process of its own.
+class TorchServer {
+ public:
+  TorchServer() {
+    std::array<int, 2> in{};
+    std::array<int, 2> out{};
+    if (pipe(in.data()) != 0 || pipe(out.data()) != 0) return;
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(in[0], STDIN_FILENO);
+      dup2(out[1], STDOUT_FILENO);
+      for (const int fd : {in[0], in[1], out[0], out[1]}) close(fd);
+      execl("/bin/sh", "sh", "-c", script("server").c_str(), nullptr);
+      _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    to_ = in[1];
+    std::FILE* from = fdopen(out[0], "r");
+    std::array<char, 256> line{};
+    if (std::fgets(line.data(), line.size(), from) != nullptr) {
+      std::istringstream words(line.data());
+      std::string word;
+      if (words >> word && word == "PORT") words >> port_ >> word >> version_;
+    }
+    std::fclose(from);
+  }
+  ~TorchServer() {
+    close(to_);
+    waitpid(pid_, nullptr, 0);
+  }
+  TorchServer(const TorchServer&) = delete;
+  TorchServer& operator=(const TorchServer&) = delete;
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }  // 0: there is no PyTorch
+  [[nodiscard]] const std::string& version() const { return version_; }
+
+ private:
+  pid_t pid_ = -1;
+  int to_ = -1;
+  std::uint16_t port_ = 0;
+  std::string version_;
+};
+
+TEST(Torch, OurClientUsesItsServer) {
+  const TorchServer server;
+  if (server.port() == 0) GTEST_SKIP() << "/usr/bin/python3 has no torch";
+  TcpStoreOptions options;
+  options.server = {"127.0.0.1", server.port()};
+  options.timeout = std::chrono::seconds(60);
+  options.dialect = server.version().starts_with("1.") || server.version().starts_with("2.0") ? Dialect::v1_13
+                    : server.version().starts_with("2.1.")                                    ? Dialect::v2_1
+                                                                                              : Dialect::v2_2;
+  TcpStore store(options);
+  TcpStore other(options);
+  store.set("k", "v");
+  EXPECT_EQ(store.get("k"), "v");
+  EXPECT_EQ(store.add("n", 5), 5);
+  EXPECT_EQ(store.add("n", -7), -2);
+  EXPECT_EQ(store.compare_set("c", "", "a"), "a");
+  EXPECT_EQ(store.compare_set("c", "wrong", "b"), "a");
+  EXPECT_EQ(store.compare_set("c", "a", "b"), "b");
+  const std::int64_t keys = store.num_keys();
+  EXPECT_FALSE(store.check(std::vector<std::string>{"k", "absent"}));
+  EXPECT_TRUE(store.check(std::vector<std::string>{"k", "c"}));
+  EXPECT_TRUE(store.delete_key("k"));
+  EXPECT_FALSE(store.delete_key("k"));
+  EXPECT_EQ(store.num_keys(), keys - 1);
+
+  std::thread setter([&] { other.set("late", "now"); });
+  EXPECT_EQ(store.get("late"), "now");
+  setter.join();
+
+  // 1.13 answers abandoned waits one day; ours must not take that for something else.
+  EXPECT_THROW(store.wait(std::vector<std::string>{"never"}, std::chrono::milliseconds(100)), StoreError);
+  other.set("never", "after all");
+  EXPECT_EQ(other.get("never"), "after all");
+  EXPECT_EQ(store.num_keys(), keys + 1);
+  EXPECT_EQ(store.get("never"), "after all");
+}
+
+}  // namespace
+}  // namespace dlaunch
