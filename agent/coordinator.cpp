@@ -10,7 +10,9 @@ namespace {
 
 constexpr MemberId local_member = 0;
 
-std::string count_of(int n, const char* thing) { return std::to_string(n) + " " + thing + (n == 1 ? "" : "s"); }
+std::string count_of(int n, const char* thing) {
+  return std::to_string(n) + " " + thing + (n == 1 ? "" : "s");
+}
 
 }  // namespace
 
@@ -19,7 +21,9 @@ Coordinator::Coordinator(JobSpec job, TimePoint now)
   world_.store = job_.master;
 }
 
-CoordinatorActions Coordinator::begin() { return {ArmCoordinatorTimer{std::min(began_ + first_report, join_deadline_)}}; }
+CoordinatorActions Coordinator::begin() {
+  return {ArmCoordinatorTimer{std::min(began_ + first_report, join_deadline_)}};
+}
 
 CoordinatorActions Coordinator::step(TimePoint now, const CoordinatorEvent& event) {
   CoordinatorActions out;
@@ -52,13 +56,15 @@ CoordinatorActions Coordinator::step(TimePoint now, const CoordinatorEvent& even
 void Coordinator::on_join(MemberId member, const Join& join, CoordinatorActions& out) {
   const std::string why = nodes_.contains(member) ? "it has joined already" : reason_to_refuse(join);
   if (!why.empty()) {
-    out.emplace_back(Say{Loudness::trouble, "refused node " + std::to_string(join.node_rank) + " (host " + join.host + "): " + why});
+    out.emplace_back(Say{Loudness::trouble, "refused node " + std::to_string(join.node_rank) + " (host " +
+                                                join.host + "): " + why});
     refuse(member, why, out);
     return;
   }
   nodes_[member].joined = join;
-  out.emplace_back(Say{Loudness::detail, "node " + std::to_string(join.node_rank) + " (host " + join.host + ") joined with " +
-                                             count_of(join.slots, "worker") + ": " + std::to_string(nodes_.size()) + " of " +
+  out.emplace_back(Say{Loudness::detail, "node " + std::to_string(join.node_rank) + " (host " + join.host +
+                                             ") joined with " + count_of(join.slots, "worker") + ": " +
+                                             std::to_string(nodes_.size()) + " of " +
                                              std::to_string(job_.nnodes)});
   if (static_cast<int>(nodes_.size()) == job_.nnodes) announce_world(out);
 }
@@ -71,7 +77,8 @@ void Coordinator::on_failed(TimePoint now, const Failure& failure, CoordinatorAc
     return;
   }
   state_ = State::restarting;
-  for (const auto& [id, node] : nodes_) out.emplace_back(ToMember{id, StopRound{world_.round, describe(failure)}});
+  for (const auto& [id, node] : nodes_)
+    out.emplace_back(ToMember{id, StopRound{world_.round, describe(failure)}});
 }
 
 void Coordinator::on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out) {
@@ -111,7 +118,8 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
     return;
   }
   if (state_ == State::gathering) {
-    out.emplace_back(Say{Loudness::trouble, "node " + std::to_string(joined.node_rank) + " (host " + joined.host + ") is gone again: " + lost.why});
+    out.emplace_back(Say{Loudness::trouble, "node " + std::to_string(joined.node_rank) + " (host " +
+                                                joined.host + ") is gone again: " + lost.why});
     return;
   }
   Failure failure;
@@ -128,19 +136,21 @@ void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
     if (now >= join_deadline_) {
       Failure failure;
       failure.kind = FailureKind::join;
-      failure.why = "waited " + to_words(job_.join_timeout) + " for " + missing() + " of " + std::to_string(job_.nnodes) +
-                    ", at " + to_string(job_.master) + ", in vain";
+      failure.why = "waited " + to_words(job_.join_timeout) + " for " + missing() + " of " +
+                    std::to_string(job_.nnodes) + ", at " + to_string(job_.master) + ", in vain";
       fail(now, std::move(failure), out);
       return;
     }
-    out.emplace_back(Say{Loudness::progress, "waiting for " + missing() + " of " + std::to_string(job_.nnodes) + " at " +
-                                                 to_string(job_.master) + " since " + to_words(now - began_) + ", until " +
-                                                 to_words(join_deadline_ - now) + " from now"});
+    out.emplace_back(Say{Loudness::progress, "waiting for " + missing() + " of " +
+                                                 std::to_string(job_.nnodes) + " at " +
+                                                 to_string(job_.master) + " since " + to_words(now - began_) +
+                                                 ", until " + to_words(join_deadline_ - now) + " from now"});
     out.emplace_back(ArmCoordinatorTimer{std::min(now + next_report, join_deadline_)});
   } else if (state_ == State::ending && now >= end_deadline_) {
     for (const auto& [id, node] : nodes_) {
       if (node.stopped) continue;
-      out.emplace_back(Say{Loudness::trouble, "node " + std::to_string(node.joined.node_rank) + " (host " + node.joined.host +
+      out.emplace_back(Say{Loudness::trouble, "node " + std::to_string(node.joined.node_rank) + " (host " +
+                                                  node.joined.host +
                                                   ") did not say that it has stopped; going on without it"});
     }
     state_ = State::ended;
@@ -157,9 +167,10 @@ void Coordinator::announce_world(CoordinatorActions& out) {
   if (state_ == State::restarting) {
     ++world_.round;
     ++world_.restarts_used;
-    out.emplace_back(Say{Loudness::progress, "restarting all " + count_of(world_.world_size, "worker") + " (restart " +
-                                                 std::to_string(world_.restarts_used) + " of " + std::to_string(job_.max_restarts) +
-                                                 ") because " + describe(*first_failure_)});
+    out.emplace_back(Say{Loudness::progress, "restarting all " + count_of(world_.world_size, "worker") +
+                                                 " (restart " + std::to_string(world_.restarts_used) +
+                                                 " of " + std::to_string(job_.max_restarts) + ") because " +
+                                                 describe(*first_failure_)});
   }
   std::vector<Join> joined;
   joined.reserve(nodes_.size());
@@ -194,7 +205,8 @@ void Coordinator::fail(TimePoint now, Failure cause, CoordinatorActions& out) {
 
 void Coordinator::end_when_all_stopped(CoordinatorActions& out) {
   // A remote node hangs up after it has heard the end and stopped: until then End may still be on its way.
-  const bool remote_left = std::any_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.first != local_member; });
+  const bool remote_left =
+      std::any_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.first != local_member; });
   if (remote_left || !all_stopped()) return;
   state_ = State::ended;
   out.emplace_back(CoordinatorEnded{});
@@ -208,12 +220,15 @@ std::string Coordinator::reason_to_refuse(const Join& join) const {
     return "this job has --nnodes=" + std::to_string(job_.nnodes) + ", not " + std::to_string(join.nnodes);
   }
   if (join.max_restarts != job_.max_restarts) {
-    return "this job has --max-restarts=" + std::to_string(job_.max_restarts) + ", not " + std::to_string(join.max_restarts);
+    return "this job has --max-restarts=" + std::to_string(job_.max_restarts) + ", not " +
+           std::to_string(join.max_restarts);
   }
   if (join.node_rank < 0 || join.node_rank >= job_.nnodes) {
-    return "--node-rank=" + std::to_string(join.node_rank) + " is outside --nnodes=" + std::to_string(job_.nnodes);
+    return "--node-rank=" + std::to_string(join.node_rank) +
+           " is outside --nnodes=" + std::to_string(job_.nnodes);
   }
-  if (join.slots < 1 || join.slots > max_slots) return std::to_string(join.slots) + " is no number of workers";
+  if (join.slots < 1 || join.slots > max_slots)
+    return std::to_string(join.slots) + " is no number of workers";
   for (const auto& [id, node] : nodes_) {
     if (node.joined.node_rank == join.node_rank) {
       return "--node-rank=" + std::to_string(join.node_rank) + " is taken by host " + node.joined.host;

@@ -1,7 +1,8 @@
-// Who is in the job, and which world is current: a pure state machine, one per job, in the agent that serves the
-// endpoint. One decision is one message to each member.
+// Who is in the job, and which world is current: a pure state machine, one per job, in the agent that serves
+// the endpoint. One decision is one message to each member.
 //
-//   gathering --all nodes are in--> running --a failure, restarts left--> restarting --all have stopped--> running
+//   gathering --all nodes are in--> running --a failure, restarts left--> restarting --all have stopped-->
+//   running
 //       |                             |  all done, or a failure without restarts, or a node left or lost
 //       |  deadline                   v
 //       +-------------------------> ending --all have stopped or are lost--> ended
@@ -64,7 +65,8 @@ struct CoordinatorEnded {
   bool operator==(const CoordinatorEnded&) const = default;
 };
 
-using CoordinatorAction = std::variant<ToMember, DropMember, OpenStore, ArmCoordinatorTimer, CoordinatorEnded, Say>;
+using CoordinatorAction =
+    std::variant<ToMember, DropMember, OpenStore, ArmCoordinatorTimer, CoordinatorEnded, Say>;
 using CoordinatorActions = std::vector<CoordinatorAction>;
 
 class Coordinator {

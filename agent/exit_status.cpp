@@ -10,28 +10,45 @@ namespace {
 
 const char* signal_meaning(int signo) {
   switch (signo) {
-    case SIGSEGV: return "segmentation fault";
-    case SIGBUS: return "bus error: often a full /dev/shm or a truncated mapped file";
-    case SIGABRT: return "aborted";
-    case SIGFPE: return "arithmetic error";
-    case SIGILL: return "illegal instruction";
-    case SIGKILL: return "killed; often by the kernel when memory ran out";
-    case SIGTERM: return "terminated";
-    case SIGINT: return "interrupted";
-    case SIGHUP: return "hang-up";
-    case SIGPIPE: return "broken pipe";
-    case SIGXCPU: return "CPU time limit exceeded";
-    case SIGSYS: return "forbidden system call";
-    default: return nullptr;
+    case SIGSEGV:
+      return "segmentation fault";
+    case SIGBUS:
+      return "bus error: often a full /dev/shm or a truncated mapped file";
+    case SIGABRT:
+      return "aborted";
+    case SIGFPE:
+      return "arithmetic error";
+    case SIGILL:
+      return "illegal instruction";
+    case SIGKILL:
+      return "killed; often by the kernel when memory ran out";
+    case SIGTERM:
+      return "terminated";
+    case SIGINT:
+      return "interrupted";
+    case SIGHUP:
+      return "hang-up";
+    case SIGPIPE:
+      return "broken pipe";
+    case SIGXCPU:
+      return "CPU time limit exceeded";
+    case SIGSYS:
+      return "forbidden system call";
+    default:
+      return nullptr;
   }
 }
 
 const char* code_meaning(int code) {
   switch (code) {
-    case 126: return "126: a program that may not be executed";
-    case 127: return "127: a command or shared library was not found";
-    case 137: return "137: as if by signal 9";
-    default: return nullptr;
+    case 126:
+      return "126: a program that may not be executed";
+    case 127:
+      return "127: a command or shared library was not found";
+    case 137:
+      return "137: as if by signal 9";
+    default:
+      return nullptr;
   }
 }
 
@@ -52,7 +69,8 @@ std::string describe(const ExitStatus& status) {
     if (const char* meaning = code_meaning(status.number)) return std::string("exited with code ") + meaning;
     return "exited with code " + std::to_string(status.number);
   }
-  std::string text = "was killed by signal " + std::to_string(status.number) + " (" + signal_name(status.number);
+  std::string text =
+      "was killed by signal " + std::to_string(status.number) + " (" + signal_name(status.number);
   if (const char* meaning = signal_meaning(status.number)) text += std::string(", ") + meaning;
   text += ")";
   if (status.core_dumped) text += ", core dumped";

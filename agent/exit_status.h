@@ -20,8 +20,8 @@ struct ExitStatus {
   bool operator==(const ExitStatus&) const = default;
 };
 
-// "exited with code 3", "was killed by signal 11 (SIGSEGV, segmentation fault), core dumped". Codes that have a
-// usual meaning get it: 126, 127, 137.
+// "exited with code 3", "was killed by signal 11 (SIGSEGV, segmentation fault), core dumped". Codes that have
+// a usual meaning get it: 126, 127, 137.
 std::string describe(const ExitStatus& status);
 
 // "SIGTERM"; "signal 77" where there is no name.

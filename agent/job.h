@@ -1,5 +1,5 @@
-// The values the agents talk about: what was asked for (JobSpec, NodeSpec), what is running (World), what went
-// wrong (Failure) and how it ended (Outcome). All are plain, printable and comparable.
+// The values the agents talk about: what was asked for (JobSpec, NodeSpec), what is running (World), what
+// went wrong (Failure) and how it ended (Outcome). All are plain, printable and comparable.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ struct JobSpec {
   std::string id;
   int nnodes = 1;
   int max_restarts = 0;
-  Address master;            // where node 0 serves the store and the coordinator
-  Duration join_timeout{};   // how long nodes wait for each other
-  Duration stop_timeout{};   // from the first signal to SIGKILL
+  Address master;           // where node 0 serves the store and the coordinator
+  Duration join_timeout{};  // how long nodes wait for each other
+  Duration stop_timeout{};  // from the first signal to SIGKILL
 };
 
 // What is this node's own.
 struct NodeSpec {
   int node_rank = 0;
-  int slots = 1;                    // workers on this node
-  std::string host;                 // its name, for people
+  int slots = 1;     // workers on this node
+  std::string host;  // its name, for people
   std::string role = "default";
   std::vector<std::string> command;  // program and arguments; ${local_rank} is replaced in each
 };
@@ -58,13 +58,13 @@ struct World {
 };
 
 enum class FailureKind : std::uint8_t {
-  worker,       // a worker exited with something else than 0
-  spawn,        // a worker could not be started
-  node_lost,    // a node's agent is gone
-  signal,       // an agent was told to stop
-  join,         // nodes did not come, or were refused
-  unkillable,   // a process survived SIGKILL
-  agent,        // dlaunch's own machinery broke
+  worker,      // a worker exited with something else than 0
+  spawn,       // a worker could not be started
+  node_lost,   // a node's agent is gone
+  signal,      // an agent was told to stop
+  join,        // nodes did not come, or were refused
+  unkillable,  // a process survived SIGKILL
+  agent,       // dlaunch's own machinery broke
 };
 
 // The first thing that went wrong, with everything a person needs to find it.
@@ -73,12 +73,12 @@ struct Failure {
   std::uint32_t round = 0;
   int node_rank = -1;
   std::string host;
-  int rank = -1;        // -1 where no worker is meant
+  int rank = -1;  // -1 where no worker is meant
   int local_rank = -1;
   std::int64_t pid = 0;
-  ExitStatus status;    // of the worker; for `signal` the signal
-  std::string why;      // a sentence, for every kind but `worker`
-  std::string tail;     // the last lines the worker wrote to stderr
+  ExitStatus status;  // of the worker; for `signal` the signal
+  std::string why;    // a sentence, for every kind but `worker`
+  std::string tail;   // the last lines the worker wrote to stderr
 
   bool operator==(const Failure&) const = default;
 };

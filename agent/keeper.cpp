@@ -31,7 +31,8 @@ namespace {
 constexpr Duration last_effort = std::chrono::seconds(60);
 constexpr int killing_pause_ms = 20;
 constexpr std::uint32_t max_body = 64U << 20;
-constexpr std::array ignored_signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU};
+constexpr std::array ignored_signals{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
+                                     SIGUSR2, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU};
 
 // What the keeper's own caller had set, and its workers therefore get.
 struct Inherited {
@@ -49,8 +50,8 @@ struct ChildPlan {
   int error = 0;  // written by the child, which shares our memory until it execs
 };
 
-// Runs in the child between clone and exec, on its own stack but in the keeper's memory: only async-signal-safe
-// calls.
+// Runs in the child between clone and exec, on its own stack but in the keeper's memory: only
+// async-signal-safe calls.
 __attribute__((no_sanitize("address", "undefined", "thread"))) int child_main(void* argument) {
   auto& plan = *static_cast<ChildPlan*>(argument);
   setsid();
@@ -84,7 +85,8 @@ class KeeperProcess {
     sigprocmask(SIG_BLOCK, &chld, nullptr);
     const int children = signalfd(-1, &chld, SFD_NONBLOCK | SFD_CLOEXEC);
     while (true) {
-      std::array<pollfd, 2> fds{{{socket_, static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)), 0}, {children, POLLIN, 0}}};
+      std::array<pollfd, 2> fds{{{socket_, static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)), 0},
+                                 {children, POLLIN, 0}}};
       const int ready = poll(fds.data(), fds.size(), killing_ ? killing_pause_ms : -1);
       if (ready < 0 && errno != EINTR) return;
       if (fds[1].revents != 0) {
@@ -135,7 +137,8 @@ class KeeperProcess {
     } while (got < 0 && errno == EINTR);
     if (got <= 0) return false;
     if (const cmsghdr* message = CMSG_FIRSTHDR(&header); message && message->cmsg_type == SCM_RIGHTS) {
-      std::memcpy(fds.data(), CMSG_DATA(message), std::min<std::size_t>(sizeof(int) * 2, message->cmsg_len - CMSG_LEN(0)));
+      std::memcpy(fds.data(), CMSG_DATA(message),
+                  std::min<std::size_t>(sizeof(int) * 2, message->cmsg_len - CMSG_LEN(0)));
     }
     const auto have = static_cast<std::size_t>(got);
     return read_all(reinterpret_cast<char*>(&frame) + have, sizeof frame - have);
@@ -156,7 +159,9 @@ class KeeperProcess {
     std::uint32_t counts[2];
     std::memcpy(counts, body.data(), sizeof counts);
     std::vector<const char*> strings;
-    for (const char* at = body.data() + sizeof counts; at < body.data() + body.size(); at += std::strlen(at) + 1) strings.push_back(at);
+    for (const char* at = body.data() + sizeof counts; at < body.data() + body.size();
+         at += std::strlen(at) + 1)
+      strings.push_back(at);
 
     std::vector<char*> argv;
     for (std::uint32_t i = 0; i < counts[0]; ++i) argv.push_back(const_cast<char*>(strings[i]));
@@ -172,7 +177,8 @@ class KeeperProcess {
     for (char** variable = environ; *variable; ++variable) {
       const std::string_view name(*variable, std::strcspn(*variable, "="));
       const bool hidden = std::any_of(set.begin(), set.end(), [&](const std::string& own) {
-        return own.size() > name.size() && own[name.size()] == '=' && std::string_view(own).substr(0, name.size()) == name;
+        return own.size() > name.size() && own[name.size()] == '=' &&
+               std::string_view(own).substr(0, name.size()) == name;
       });
       if (!hidden) envp.push_back(*variable);
     }
@@ -238,7 +244,8 @@ class KeeperProcess {
     const std::string example = rest.empty() ? "" : name_process(rest.front());
     if (static_cast<int>(rest.size()) == reported_rest_ && !again) return;
     reported_rest_ = static_cast<int>(rest.size());
-    send({FrameKind::leftovers, static_cast<std::uint32_t>(example.size()), 0, 0, reported_rest_, 0}, example);
+    send({FrameKind::leftovers, static_cast<std::uint32_t>(example.size()), 0, 0, reported_rest_, 0},
+         example);
   }
 
   // Never blocks: an agent that is busy writing to us must not wait for us to read while we wait for it.
@@ -280,13 +287,15 @@ class KeeperProcess {
   become_subreaper();
   prctl(PR_SET_NAME, "dl-keeper", 0, 0, 0);
   std::snprintf(argv0, argv0_size, "dl-keeper of %d", static_cast<int>(agent));
-  if (const std::size_t used = std::strlen(argv0); used + 1 < argv0_size) std::memset(argv0 + used + 1, 0, argv0_size - used - 1);
+  if (const std::size_t used = std::strlen(argv0); used + 1 < argv0_size)
+    std::memset(argv0 + used + 1, 0, argv0_size - used - 1);
 
   KeeperProcess(socket, inherited).run();
 
   const std::vector<pid_t> survivors = kill_and_reap_all(last_effort);
   for (pid_t pid : survivors) {
-    std::fprintf(stderr, "dlaunch: process %s survives SIGKILL (in an uninterruptible system call?)\n", name_process(pid).c_str());
+    std::fprintf(stderr, "dlaunch: process %s survives SIGKILL (in an uninterruptible system call?)\n",
+                 name_process(pid).c_str());
   }
   _exit(survivors.empty() ? 0 : 1);
 }
@@ -304,7 +313,8 @@ Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size) {
     const int why = errno;
     close(ends[0]);
     close(ends[1]);
-    return Error{ErrorKind::io, "cannot start the keeper process", "", std::strerror(why), "raise the limit on processes (ulimit -u)"};
+    return Error{ErrorKind::io, "cannot start the keeper process", "", std::strerror(why),
+                 "raise the limit on processes (ulimit -u)"};
   }
   if (pid == 0) {
     close(ends[0]);

@@ -1,11 +1,12 @@
-// The keeper: a tiny process between the agent and the workers, so that nothing is left behind when the agent is
-// killed with SIGKILL.
+// The keeper: a tiny process between the agent and the workers, so that nothing is left behind when the agent
+// is killed with SIGKILL.
 //
-// The agent forks it before it has opened anything. The keeper is the parent of all workers and a subreaper, so
-// every descendant of a worker, daemonised or orphaned, stays below it. It has a session of its own, so a signal
-// to the agent's process group or terminal does not reach it. Three deaths, three answers:
+// The agent forks it before it has opened anything. The keeper is the parent of all workers and a subreaper,
+// so every descendant of a worker, daemonised or orphaned, stays below it. It has a session of its own, so a
+// signal to the agent's process group or terminal does not reach it. Three deaths, three answers:
 //   the agent dies    -> the socket between them closes; the keeper kills all its descendants and exits.
-//   the keeper dies   -> the kernel kills the workers (parent-death signal), and the agent, itself a subreaper,
+//   the keeper dies   -> the kernel kills the workers (parent-death signal), and the agent, itself a
+//   subreaper,
 //                        inherits and kills the rest.
 //   a worker dies     -> the keeper reaps it and tells the agent.
 // It also makes starting cheap: it is small, and clones with CLONE_VM | CLONE_VFORK.
@@ -49,8 +50,8 @@ struct Keeper {
   int socket = -1;  // the agent's end; closing it makes the keeper kill everything and exit
 };
 
-// Forks the keeper. Call it early: it inherits whatever is open and mapped. `argv0` is the start of the process's
-// argument area, `argv0_size` its size; the keeper's name in `ps` is written there.
+// Forks the keeper. Call it early: it inherits whatever is open and mapped. `argv0` is the start of the
+// process's argument area, `argv0_size` its size; the keeper's name in `ps` is written there.
 Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size);
 
 }  // namespace dlaunch::agent

@@ -20,7 +20,8 @@ constexpr Duration last_effort = std::chrono::seconds(60);
 std::string spawn_body(const Command& command) {
   std::string body;
   ByteWriter out(body);
-  out.u32(static_cast<std::uint32_t>(command.argv.size())).u32(static_cast<std::uint32_t>(command.environment.size()));
+  out.u32(static_cast<std::uint32_t>(command.argv.size()))
+      .u32(static_cast<std::uint32_t>(command.environment.size()));
   const auto add = [&](const std::string& text) { body.append(text.c_str()).push_back('\0'); };
   for (const std::string& argument : command.argv) add(argument);
   for (const auto& [name, value] : command.environment) {
@@ -32,7 +33,8 @@ std::string spawn_body(const Command& command) {
 
 }  // namespace
 
-KeeperSpawner::KeeperSpawner(UvEdge& edge, Output& output, Keeper keeper) : edge_(edge), output_(output), keeper_(keeper) {
+KeeperSpawner::KeeperSpawner(UvEdge& edge, Output& output, Keeper keeper)
+    : edge_(edge), output_(output), keeper_(keeper) {
   edge_.watch(keeper_.socket, true, false, *this);
 }
 
@@ -127,7 +129,9 @@ void KeeperSpawner::on_writable(int) {}
 void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
   const ProcKey key{frame.round, frame.local_rank};
   switch (frame.kind) {
-    case FrameKind::started: handler_->on_started(key, frame.number); break;
+    case FrameKind::started:
+      handler_->on_started(key, frame.number);
+      break;
     case FrameKind::spawn_failed:
       --outstanding_;
       output_.drain(key);
@@ -139,7 +143,9 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
       handler_->on_exited(key, frame.pid, ExitStatus::from_wait_status(static_cast<int>(frame.number)), tail);
       break;
     }
-    case FrameKind::leftovers: handler_->on_leftovers(static_cast<int>(frame.number), body); break;
+    case FrameKind::leftovers:
+      handler_->on_leftovers(static_cast<int>(frame.number), body);
+      break;
     case FrameKind::all_gone:
       // Said before a Spawn of ours had arrived: it will be said again.
       if (outstanding_ > 0) break;
@@ -148,18 +154,21 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
       break;
     case FrameKind::spawn:
     case FrameKind::signal_all:
-    case FrameKind::kill_all: break;  // ours
+    case FrameKind::kill_all:
+      break;  // ours
   }
 }
 
-// The workers die with the keeper (parent-death signal); what they leave is now ours, as we are a subreaper too.
+// The workers die with the keeper (parent-death signal); what they leave is now ours, as we are a subreaper
+// too.
 void KeeperSpawner::lost() {
   edge_.unwatch(keeper_.socket);
   close(keeper_.socket);
   keeper_.socket = -1;
   kill_and_reap_all(last_effort);
   output_.close_all();
-  handler_->on_spawner_lost("the keeper process (pid " + std::to_string(keeper_.pid) + ") was killed, and with it the workers");
+  handler_->on_spawner_lost("the keeper process (pid " + std::to_string(keeper_.pid) +
+                            ") was killed, and with it the workers");
 }
 
 }  // namespace dlaunch::agent

@@ -14,7 +14,8 @@ namespace dlaunch::agent {
 class KeeperSpawner final : public ProcessSpawner, public FdHandler {
  public:
   KeeperSpawner(UvEdge& edge, Output& output, Keeper keeper);
-  // Ends the keeper, and with it every process that it started or that came from one; returns when they are gone.
+  // Ends the keeper, and with it every process that it started or that came from one; returns when they are
+  // gone.
   ~KeeperSpawner() override;
   KeeperSpawner(const KeeperSpawner&) = delete;
   KeeperSpawner& operator=(const KeeperSpawner&) = delete;

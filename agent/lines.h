@@ -7,8 +7,8 @@
 
 namespace dlaunch::agent {
 
-// Cuts a stream into blocks of whole lines, so that two streams written to one place never mix within a line. A
-// carriage return ends a line too: a progress bar redraws itself with it.
+// Cuts a stream into blocks of whole lines, so that two streams written to one place never mix within a line.
+// A carriage return ends a line too: a progress bar redraws itself with it.
 class LineSplitter {
  public:
   // A line without an end is broken here.

@@ -6,7 +6,9 @@
 namespace dlaunch::agent {
 namespace {
 
-bool means_stop(int signo) { return signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT; }
+bool means_stop(int signo) {
+  return signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
+}
 
 }  // namespace
 
@@ -29,7 +31,8 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
     state_ = State::joined;
     // The coordinator ends the wait for the other nodes; this deadline is for a coordinator that is silent.
     out.emplace_back(ArmMemberTimer{join_deadline_ + farewell});
-    out.emplace_back(ToCoordinator{Join{job_.id, job_.nnodes, job_.max_restarts, node_.node_rank, node_.slots, node_.host, build_}});
+    out.emplace_back(ToCoordinator{
+        Join{job_.id, job_.nnodes, job_.max_restarts, node_.node_rank, node_.slots, node_.host, build_}});
   } else if (const auto* down = std::get_if<LinkDown>(&event)) {
     on_link_down(now, down->why, out);
   } else if (const auto* from = std::get_if<FromCoordinator>(&event)) {
@@ -62,15 +65,16 @@ void Member::on_link_down(TimePoint now, const std::string& why, MemberActions& 
   if (state_ == State::connecting) {
     last_refusal_ = why;
     if (now >= join_deadline_) {
-      lose(failure_here(FailureKind::join, "waited " + to_words(job_.join_timeout) + " for node 0 at " + to_string(job_.master) +
-                                               ", which never answered: " + why),
+      lose(failure_here(FailureKind::join, "waited " + to_words(job_.join_timeout) + " for node 0 at " +
+                                               to_string(job_.master) + ", which never answered: " + why),
            out);
       return;
     }
     if (now >= report_at_) {
       report_at_ = now + next_report;
-      out.emplace_back(Say{Loudness::progress, "waiting for node 0 at " + to_string(job_.master) + " since " + to_words(now - began_) +
-                                                   ", until " + to_words(join_deadline_ - now) + " from now: " + why});
+      out.emplace_back(Say{Loudness::progress, "waiting for node 0 at " + to_string(job_.master) + " since " +
+                                                   to_words(now - began_) + ", until " +
+                                                   to_words(join_deadline_ - now) + " from now: " + why});
     }
     out.emplace_back(ArmMemberTimer{std::min(now + pause_, join_deadline_)});
     pause_ = std::min(pause_ * 2, longest_pause);
@@ -85,7 +89,9 @@ void Member::on_link_down(TimePoint now, const std::string& why, MemberActions& 
 
 void Member::on_message(TimePoint now, const Message& message, MemberActions& out) {
   if (const auto* refused = std::get_if<Refused>(&message)) {
-    lose(failure_here(FailureKind::join, "node 0 at " + to_string(job_.master) + " refused this node: " + refused->why), out);
+    lose(failure_here(FailureKind::join,
+                      "node 0 at " + to_string(job_.master) + " refused this node: " + refused->why),
+         out);
   } else if (const auto* world = std::get_if<NewWorld>(&message)) {
     const bool newer = state_ == State::joined || (state_ == State::working && world->world.round > round_);
     if (!newer || round_active_ || !world->world.member(node_.node_rank)) return;
@@ -104,7 +110,8 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
       end_if_over(out);
     }
   } else {
-    out.emplace_back(Say{Loudness::trouble, "the coordinator sent a message that only members send; ignored"});
+    out.emplace_back(
+        Say{Loudness::trouble, "the coordinator sent a message that only members send; ignored"});
   }
   (void)now;
 }
@@ -132,8 +139,9 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
     out.emplace_back(ArmMemberTimer{now + job_.stop_timeout + farewell});
   }
   if (round_active_) {
-    out.emplace_back(Say{Loudness::progress, "passing " + signal_name(signo) + " on to the workers; they have " +
-                                                 to_words(job_.stop_timeout) + " to end (a second signal kills them)"});
+    out.emplace_back(
+        Say{Loudness::progress, "passing " + signal_name(signo) + " on to the workers; they have " +
+                                    to_words(job_.stop_timeout) + " to end (a second signal kills them)"});
     stop_group(signo, out);
   }
   if (!link_) lose(cause, out);
@@ -141,10 +149,13 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
 
 void Member::on_timer(TimePoint now, MemberActions& out) {
   switch (state_) {
-    case State::connecting: out.emplace_back(Dial{}); break;
+    case State::connecting:
+      out.emplace_back(Dial{});
+      break;
     case State::joined:
       if (now >= join_deadline_) {
-        lose(failure_here(FailureKind::join, "waited " + to_words(job_.join_timeout) + " for node 0 at " + to_string(job_.master) +
+        lose(failure_here(FailureKind::join, "waited " + to_words(job_.join_timeout) + " for node 0 at " +
+                                                 to_string(job_.master) +
                                                  ", which accepted this node but never started the job"),
              out);
       }
@@ -157,7 +168,8 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
       }
       break;
     case State::leaving:
-    case State::ended: break;
+    case State::ended:
+      break;
   }
 }
 

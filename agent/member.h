@@ -35,8 +35,8 @@ struct KeeperLost {
   std::string why;
 };
 
-using MemberEvent = std::variant<LinkUp, LinkDown, FromCoordinator, SignalCame, MemberTimer, KeeperLost, RoundFailed, RoundDone,
-                                 RoundStopped, RoundStuck>;
+using MemberEvent = std::variant<LinkUp, LinkDown, FromCoordinator, SignalCame, MemberTimer, KeeperLost,
+                                 RoundFailed, RoundDone, RoundStopped, RoundStuck>;
 
 // --- actions ---
 
@@ -63,7 +63,8 @@ struct MemberEnded {
   bool operator==(const MemberEnded&) const = default;
 };
 
-using MemberAction = std::variant<Dial, ToCoordinator, ToGroup, ForwardSignal, ArmMemberTimer, MemberEnded, Say>;
+using MemberAction =
+    std::variant<Dial, ToCoordinator, ToGroup, ForwardSignal, ArmMemberTimer, MemberEnded, Say>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -108,9 +109,9 @@ class Member {
   bool link_ = false;
   bool round_active_ = false;  // workers of `round_` are running or being stopped
   std::uint32_t round_ = 0;
-  int stop_signal_ = 0;               // the signal that was sent to us and means: stop
-  std::optional<Outcome> outcome_;    // decided, but workers are still to go
-  std::string last_refusal_;          // why the last attempt to connect failed
+  int stop_signal_ = 0;             // the signal that was sent to us and means: stop
+  std::optional<Outcome> outcome_;  // decided, but workers are still to go
+  std::string last_refusal_;        // why the last attempt to connect failed
 };
 
 }  // namespace dlaunch::agent

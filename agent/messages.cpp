@@ -5,7 +5,17 @@
 namespace dlaunch::agent {
 namespace {
 
-enum class Kind : std::uint8_t { join = 1, failed, done, stopped, leave, refused, new_world, stop_round, end };
+enum class Kind : std::uint8_t {
+  join = 1,
+  failed,
+  done,
+  stopped,
+  leave,
+  refused,
+  new_world,
+  stop_round,
+  end
+};
 
 // Fields are described once, for both directions: a Writer and a Reader have the same calls.
 class Writer {
@@ -156,7 +166,8 @@ template <class M>
 Result<Message> read_fields(Reader& in) {
   M m;
   Fields::of(in, m);
-  if (!in.done()) return Error{ErrorKind::invalid, "malformed agent message", "", "its fields do not fit its length", ""};
+  if (!in.done())
+    return Error{ErrorKind::invalid, "malformed agent message", "", "its fields do not fit its length", ""};
   return Message(std::move(m));
 }
 
@@ -176,18 +187,28 @@ Result<Message> decode(ByteSpan body) {
   Reader in(body);
   const std::uint8_t raw = in.kind();
   if (raw < static_cast<std::uint8_t>(Kind::join) || raw > static_cast<std::uint8_t>(Kind::end)) {
-    return Error{ErrorKind::invalid, "malformed agent message", "", "unknown kind " + std::to_string(raw), ""};
+    return Error{ErrorKind::invalid, "malformed agent message", "", "unknown kind " + std::to_string(raw),
+                 ""};
   }
   switch (static_cast<Kind>(raw)) {
-    case Kind::join: return read_fields<Join>(in);
-    case Kind::failed: return read_fields<Failed>(in);
-    case Kind::done: return read_fields<Done>(in);
-    case Kind::stopped: return read_fields<Stopped>(in);
-    case Kind::leave: return read_fields<Leave>(in);
-    case Kind::refused: return read_fields<Refused>(in);
-    case Kind::new_world: return read_fields<NewWorld>(in);
-    case Kind::stop_round: return read_fields<StopRound>(in);
-    case Kind::end: return read_fields<End>(in);
+    case Kind::join:
+      return read_fields<Join>(in);
+    case Kind::failed:
+      return read_fields<Failed>(in);
+    case Kind::done:
+      return read_fields<Done>(in);
+    case Kind::stopped:
+      return read_fields<Stopped>(in);
+    case Kind::leave:
+      return read_fields<Leave>(in);
+    case Kind::refused:
+      return read_fields<Refused>(in);
+    case Kind::new_world:
+      return read_fields<NewWorld>(in);
+    case Kind::stop_round:
+      return read_fields<StopRound>(in);
+    case Kind::end:
+      return read_fields<End>(in);
   }
   return Error{ErrorKind::internal, "malformed agent message", "", "", ""};
 }
@@ -198,7 +219,8 @@ Result<std::optional<Message>> FrameReader::next() {
   if (greeting_left_) {
     const std::size_t have = std::min(buffer_.size(), greeting.size());
     if (std::string_view(buffer_).substr(0, have) != greeting.substr(0, have)) {
-      return Error{ErrorKind::refused, "not a dlaunch agent of this version", "", "it greeted differently", "use one dlaunch version on all nodes"};
+      return Error{ErrorKind::refused, "not a dlaunch agent of this version", "", "it greeted differently",
+                   "use one dlaunch version on all nodes"};
     }
     if (have < greeting.size()) return std::optional<Message>{};
     buffer_.erase(0, greeting.size());
@@ -207,7 +229,8 @@ Result<std::optional<Message>> FrameReader::next() {
   if (buffer_.size() < sizeof(std::uint32_t)) return std::optional<Message>{};
   const std::uint32_t length = ByteReader(as_byte_span(buffer_)).u32();
   if (length > limit_) {
-    return Error{ErrorKind::limit, "malformed agent message", "", "a frame of " + std::to_string(length) + " bytes is too long", ""};
+    return Error{ErrorKind::limit, "malformed agent message", "",
+                 "a frame of " + std::to_string(length) + " bytes is too long", ""};
   }
   if (buffer_.size() < sizeof length + length) return std::optional<Message>{};
   auto message = decode(as_byte_span(buffer_).subspan(sizeof length, length));

@@ -1,8 +1,8 @@
 // What agents say to each other, and the frames it travels in.
 //
 // A connection begins with the 8-byte greeting (its first byte tells the front door that no store client is
-// calling), then frames follow in both directions: u32 length of the body, body = u8 kind + fields. Integers are
-// little-endian, texts are a u64 length and bytes. A frame is decoded wholly before anything acts on it.
+// calling), then frames follow in both directions: u32 length of the body, body = u8 kind + fields. Integers
+// are little-endian, texts are a u64 length and bytes. A frame is decoded wholly before anything acts on it.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,9 @@
 namespace dlaunch::agent {
 
 inline constexpr std::uint8_t protocol_version = 1;
-inline constexpr std::string_view greeting = "\xD1" "LAUNCH\x01";  // the last byte is protocol_version
+inline constexpr std::string_view greeting =
+    "\xD1"
+    "LAUNCH\x01";  // the last byte is protocol_version
 // A world of max_nodes fits the first; the second is all a member has to say.
 inline constexpr std::uint32_t max_frame_from_coordinator = 8U << 20;
 inline constexpr std::uint32_t max_frame_from_member = 1U << 20;

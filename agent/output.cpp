@@ -19,8 +19,9 @@ constexpr std::size_t read_size = 64U * 1024;
 
 }  // namespace
 
-// Where forwarded bytes go. A regular file is written at once; a pipe, socket or terminal without ever blocking,
-// and without making the descriptor that we share with others non-blocking: through a description of our own.
+// Where forwarded bytes go. A regular file is written at once; a pipe, socket or terminal without ever
+// blocking, and without making the descriptor that we share with others non-blocking: through a description
+// of our own.
 class Output::Sink {
  public:
   explicit Sink(int fd) : fd_(fd) {
@@ -28,7 +29,8 @@ class Output::Sink {
     if (fstat(fd, &info) != 0) {
       broken_ = true;  // closed by whoever started us
     } else if (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode)) {
-      own_fd_ = open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+      own_fd_ =
+          open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
       if (own_fd_ >= 0) fd_ = own_fd_;
       polled_ = own_fd_ >= 0 && (S_ISFIFO(info.st_mode) || isatty(own_fd_) != 0);
     } else if (S_ISSOCK(info.st_mode)) {
@@ -52,7 +54,8 @@ class Output::Sink {
     while (done < queue_.size() && !broken_) {
       const char* at = queue_.data() + done;
       const std::size_t size = queue_.size() - done;
-      const ssize_t wrote = is_socket_ ? send(fd_, at, size, MSG_DONTWAIT | MSG_NOSIGNAL) : write(fd_, at, size);
+      const ssize_t wrote =
+          is_socket_ ? send(fd_, at, size, MSG_DONTWAIT | MSG_NOSIGNAL) : write(fd_, at, size);
       if (wrote > 0) {
         done += static_cast<std::size_t>(wrote);
       } else if (wrote < 0 && errno == EINTR) {
@@ -90,7 +93,10 @@ class Output::Sink {
 };
 
 Output::Output(UvEdge& edge, bool whole_lines)
-    : edge_(edge), whole_lines_(whole_lines), out_(std::make_unique<Sink>(STDOUT_FILENO)), err_(std::make_unique<Sink>(STDERR_FILENO)) {}
+    : edge_(edge),
+      whole_lines_(whole_lines),
+      out_(std::make_unique<Sink>(STDOUT_FILENO)),
+      err_(std::make_unique<Sink>(STDERR_FILENO)) {}
 
 Output::~Output() {
   for (auto& [fd, source] : sources_) {

@@ -1,9 +1,9 @@
-// The workers' output: read from their pipes, forwarded to the agent's own stdout and stderr in whole lines, the
-// last lines of each stderr kept for the failure report.
+// The workers' output: read from their pipes, forwarded to the agent's own stdout and stderr in whole lines,
+// the last lines of each stderr kept for the failure report.
 //
-// Memory is bounded: when the reader of our output is slow, reading from the workers stops until it has caught
-// up, so that they wait as they would in a shell's pipe. With `whole_lines` off (a single worker) bytes pass as
-// they come. One thread: the loop's.
+// Memory is bounded: when the reader of our output is slow, reading from the workers stops until it has
+// caught up, so that they wait as they would in a shell's pipe. With `whole_lines` off (a single worker)
+// bytes pass as they come. One thread: the loop's.
 #pragma once
 
 #include <map>
@@ -28,8 +28,8 @@ class Output final : public FdHandler {
   // Takes the descriptor over. It must be non-blocking.
   void add(ProcKey key, Stream stream, int fd);
 
-  // Takes in all that the worker has written until now, and returns the last lines of its stderr. For a worker
-  // that has ended this is all it will ever write; its descendants may still write more.
+  // Takes in all that the worker has written until now, and returns the last lines of its stderr. For a
+  // worker that has ended this is all it will ever write; its descendants may still write more.
   std::string drain(ProcKey key);
 
   // Nobody is left who could write: takes in the rest, closes all streams.
@@ -38,8 +38,8 @@ class Output final : public FdHandler {
   // A line of dlaunch's own on stderr, never inside a worker's line. `line` ends with a newline.
   void write_own(std::string_view line);
 
-  // Blocks until everything taken in has been written, or the reader has gone. For the very end, when the loop no
-  // longer runs and signals have their default action again.
+  // Blocks until everything taken in has been written, or the reader has gone. For the very end, when the
+  // loop no longer runs and signals have their default action again.
   void flush();
 
   void on_readable(int fd) override;

@@ -5,7 +5,8 @@
 namespace dlaunch::agent {
 
 void place(std::vector<Join> nodes, World& world) {
-  std::sort(nodes.begin(), nodes.end(), [](const Join& a, const Join& b) { return a.node_rank < b.node_rank; });
+  std::sort(nodes.begin(), nodes.end(),
+            [](const Join& a, const Join& b) { return a.node_rank < b.node_rank; });
   world.members.clear();
   world.world_size = 0;
   for (const Join& node : nodes) {

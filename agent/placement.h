@@ -7,8 +7,8 @@
 
 namespace dlaunch::agent {
 
-// Fills world.members and world.world_size: nodes in the order of their node ranks, each with contiguous ranks.
-// Nodes may have different numbers of workers.
+// Fills world.members and world.world_size: nodes in the order of their node ranks, each with contiguous
+// ranks. Nodes may have different numbers of workers.
 void place(std::vector<Join> nodes, World& world);
 
 }  // namespace dlaunch::agent

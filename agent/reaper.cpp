@@ -51,14 +51,17 @@ struct Stat {
   pid_t parent = 0;
 };
 
-// The command's name, in parentheses, may itself hold parentheses and blanks: the fields begin after the last.
+// The command's name, in parentheses, may itself hold parentheses and blanks: the fields begin after the
+// last.
 std::optional<Stat> stat_of(pid_t pid) {
   const auto text = read_small_file("/proc/" + std::to_string(pid) + "/stat");
   if (!text) return std::nullopt;
   const auto close = text->rfind(')');
   Stat stat;
   int parent = 0;
-  if (close == std::string::npos || std::sscanf(text->c_str() + close + 1, " %c %d", &stat.state, &parent) != 2) return std::nullopt;
+  if (close == std::string::npos ||
+      std::sscanf(text->c_str() + close + 1, " %c %d", &stat.state, &parent) != 2)
+    return std::nullopt;
   stat.parent = parent;
   return stat;
 }
@@ -143,7 +146,8 @@ std::vector<pid_t> kill_and_reap_all(Duration limit) {
     if (reaped < 0) return {};  // ECHILD: nobody is left
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);
-    const Duration waited = std::chrono::seconds(now.tv_sec - began.tv_sec) + std::chrono::nanoseconds(now.tv_nsec - began.tv_nsec);
+    const Duration waited = std::chrono::seconds(now.tv_sec - began.tv_sec) +
+                            std::chrono::nanoseconds(now.tv_nsec - began.tv_nsec);
     if (waited >= limit) return children_of(getpid());
     nanosleep(&pause, nullptr);
   }

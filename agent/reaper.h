@@ -1,9 +1,9 @@
 // No descendant survives: finding and killing every process that comes from this one.
 //
 // Process groups are not enough: a worker's child may have made its own session, or its parent may have died.
-// The caller is a child subreaper (prctl), so whatever loses its parent becomes the caller's child, and "no child
-// left" means "no descendant left". No memory is shared with the processes, and no pid is signalled that is not,
-// at that moment, a descendant by the kernel's own account.
+// The caller is a child subreaper (prctl), so whatever loses its parent becomes the caller's child, and "no
+// child left" means "no descendant left". No memory is shared with the processes, and no pid is signalled
+// that is not, at that moment, a descendant by the kernel's own account.
 #pragma once
 
 #include <sys/types.h>
@@ -28,8 +28,9 @@ int kill_descendants(const std::vector<pid_t>& spared = {});
 // "4711 (python3)"; "4711" where the name cannot be read.
 std::string name_process(pid_t pid);
 
-// For a process that is ending: kills and reaps all descendants, pass after pass, until none is left or `limit`
-// has passed. Returns the survivors (in an uninterruptible system call). Blocks; needs SIGCHLD not ignored.
+// For a process that is ending: kills and reaps all descendants, pass after pass, until none is left or
+// `limit` has passed. Returns the survivors (in an uninterruptible system call). Blocks; needs SIGCHLD not
+// ignored.
 std::vector<pid_t> kill_and_reap_all(Duration limit);
 
 }  // namespace dlaunch::agent

@@ -85,7 +85,9 @@ class Runner::MemberEnd final : public ConnectionHandler {
     }
     runner_.work();
   }
-  void on_closed(ConnId, const Error& reason) override { lose(reason.why.empty() ? reason.message() : reason.why); }
+  void on_closed(ConnId, const Error& reason) override {
+    lose(reason.why.empty() ? reason.message() : reason.why);
+  }
 
  private:
   // Destroys this object.
@@ -182,9 +184,11 @@ void Runner::on_timer(TimerId timer) {
 ConnectionHandler& Runner::on_agent_connection(ConnId conn, const Address& peer) {
   const MemberId id = next_member_++;
   if (member_ends_.size() >= max_strangers + static_cast<std::size_t>(plan_.job.nnodes)) {
-    const auto silent = std::find_if(member_ends_.begin(), member_ends_.end(), [](const auto& m) { return !m.second->has_spoken(); });
+    const auto silent = std::find_if(member_ends_.begin(), member_ends_.end(),
+                                     [](const auto& m) { return !m.second->has_spoken(); });
     if (silent != member_ends_.end()) {
-      outside_.reporter.say({Loudness::trouble, "too many agent connections: dropping a silent one for " + to_string(peer)});
+      outside_.reporter.say(
+          {Loudness::trouble, "too many agent connections: dropping a silent one for " + to_string(peer)});
       drop_member(silent->first);
     }
   }
@@ -227,7 +231,8 @@ void Runner::act(const GroupAction& action) {
                  [&](const SpawnWorker& a) {
                    const ProcKey key{current_.round, static_cast<std::uint32_t>(a.local_rank)};
                    outside_.spawner.spawn(key, {worker_arguments(plan_.node.command, a.local_rank),
-                                              worker_environment(plan_.job, plan_.node, current_, a.local_rank, plan_.inherited)});
+                                                worker_environment(plan_.job, plan_.node, current_,
+                                                                   a.local_rank, plan_.inherited)});
                  },
                  [&](const SignalAll& a) { outside_.spawner.signal_all(a.signo); },
                  [&](const KillAll&) { outside_.spawner.kill_all(); },
@@ -253,7 +258,8 @@ void Runner::act(const MemberAction& action) {
                      return;
                    }
                    if (!link_) link_ = std::make_unique<Link>(*this);
-                   link_->dial(plan_.job.master, outside_.clock.now() + std::min(connect_attempt, plan_.job.join_timeout));
+                   link_->dial(plan_.job.master,
+                               outside_.clock.now() + std::min(connect_attempt, plan_.job.join_timeout));
                  },
                  [&](const ToCoordinator& a) { send_to_coordinator(a.message); },
                  [&](const ToGroup& a) {

@@ -1,7 +1,8 @@
-// The only class that knows both sides: it takes events from the outside world, steps the machines, and carries
-// out what they decide. It decides nothing itself.
+// The only class that knows both sides: it takes events from the outside world, steps the machines, and
+// carries out what they decide. It decides nothing itself.
 //
-// Everything outside comes in through interfaces, so the simulator runs the same class. One thread: the loop's.
+// Everything outside comes in through interfaces, so the simulator runs the same class. One thread: the
+// loop's.
 #pragma once
 
 #include <deque>
@@ -42,8 +43,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
     NodeSpec node;
     std::string build;  // dlaunch's version
     InheritedEnvironment inherited;
-    // What the coordinator does for the workers of a new round: an empty store. Unset where this node does not
-    // host it.
+    // What the coordinator does for the workers of a new round: an empty store. Unset where this node does
+    // not host it.
     std::function<void(std::uint32_t round)> open_store;
     std::function<void()> on_ended;
   };

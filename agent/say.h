@@ -1,4 +1,5 @@
-// A sentence that a machine wants to be heard, and how important it is. Machines do not log: they return these.
+// A sentence that a machine wants to be heard, and how important it is. Machines do not log: they return
+// these.
 #pragma once
 
 #include <string>
@@ -6,9 +7,9 @@
 namespace dlaunch::agent {
 
 enum class Loudness {
-  detail,   // for --verbose
-  progress, // what a person wants to follow: waiting for whom, restarting why
-  trouble,  // something is wrong and is being dealt with
+  detail,    // for --verbose
+  progress,  // what a person wants to follow: waiting for whom, restarting why
+  trouble,   // something is wrong and is being dealt with
 };
 
 struct Say {

@@ -13,8 +13,8 @@
 
 namespace dlaunch::agent {
 
-// Which start is meant: a local rank and the round it belongs to, so that a late report of an old round is known
-// for what it is.
+// Which start is meant: a local rank and the round it belongs to, so that a late report of an old round is
+// known for what it is.
 struct ProcKey {
   std::uint32_t round = 0;
   std::uint32_t local_rank = 0;
@@ -23,7 +23,8 @@ struct ProcKey {
 
 struct Command {
   std::vector<std::string> argv;  // argv[0] is searched on PATH where it has no slash
-  std::vector<std::pair<std::string, std::string>> environment;  // set on top of what the agent itself was given
+  std::vector<std::pair<std::string, std::string>>
+      environment;  // set on top of what the agent itself was given
 };
 
 class SpawnerHandler {
@@ -46,7 +47,8 @@ class ProcessSpawner {
  public:
   virtual ~ProcessSpawner() = default;
   virtual void set_handler(SpawnerHandler& handler) = 0;
-  // -> on_started or on_spawn_failed, then on_exited. Each process leads a session and process group of its own.
+  // -> on_started or on_spawn_failed, then on_exited. Each process leads a session and process group of its
+  // own.
   virtual void spawn(ProcKey key, const Command& command) = 0;
   // To each started process's group, and to every descendant outside them. -> on_leftovers or on_all_gone
   // where nothing that was started is alive.

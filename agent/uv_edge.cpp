@@ -33,8 +33,8 @@ struct UvEdge::Impl {
     // An error (the other end has gone) is found by whoever reads or writes.
     const int asked = watched->events;
     const bool failed = status < 0;
-    // The handler may unwatch: nothing of `watched` may be used after its first call, so at most one is made; the
-    // other kind comes with the loop's next turn.
+    // The handler may unwatch: nothing of `watched` may be used after its first call, so at most one is made;
+    // the other kind comes with the loop's next turn.
     if ((failed || (events & (UV_READABLE | UV_DISCONNECT)) != 0) && (asked & UV_READABLE) != 0) {
       handler->on_readable(fd);
     } else if ((failed || (events & UV_WRITABLE) != 0) && (asked & UV_WRITABLE) != 0) {
@@ -78,7 +78,8 @@ void UvEdge::unwatch(int fd) {
   Watched* watched = found->second;
   impl_->watched.erase(found);
   uv_poll_stop(&watched->poll);
-  uv_close(reinterpret_cast<uv_handle_t*>(&watched->poll), [](uv_handle_t* handle) { delete static_cast<Watched*>(handle->data); });
+  uv_close(reinterpret_cast<uv_handle_t*>(&watched->poll),
+           [](uv_handle_t* handle) { delete static_cast<Watched*>(handle->data); });
 }
 
 void UvEdge::on_signal(int signo, std::function<void(int)> handler) {
@@ -88,7 +89,9 @@ void UvEdge::on_signal(int signo, std::function<void(int)> handler) {
     watched->signal.data = watched;
     uv_signal_init(impl_->loop, &watched->signal);
     uv_signal_start(
-        &watched->signal, [](uv_signal_t* signal, int number) { static_cast<WatchedSignal*>(signal->data)->handler(number); }, signo);
+        &watched->signal,
+        [](uv_signal_t* signal, int number) { static_cast<WatchedSignal*>(signal->data)->handler(number); },
+        signo);
     // A signal alone does not keep the loop running.
     uv_unref(reinterpret_cast<uv_handle_t*>(&watched->signal));
   }

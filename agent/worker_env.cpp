@@ -8,7 +8,9 @@ Environment worker_environment(const JobSpec& job, const NodeSpec& node, const W
                                const InheritedEnvironment& inherited) {
   const WorldMember& self = *world.member(node.node_rank);
   Environment out;
-  const auto set = [&](std::string_view name, std::string value) { out.emplace_back(name, std::move(value)); };
+  const auto set = [&](std::string_view name, std::string value) {
+    out.emplace_back(name, std::move(value));
+  };
   const auto number = [&](std::string_view name, std::int64_t value) { set(name, std::to_string(value)); };
 
   const int rank = self.base_rank + local_rank;
@@ -40,7 +42,8 @@ std::vector<std::string> worker_arguments(const std::vector<std::string>& comman
   const std::string number = std::to_string(local_rank);
   std::vector<std::string> out = command;
   for (std::string& argument : out) {
-    for (std::size_t at = argument.find(placeholder); at != std::string::npos; at = argument.find(placeholder, at + number.size())) {
+    for (std::size_t at = argument.find(placeholder); at != std::string::npos;
+         at = argument.find(placeholder, at + number.size())) {
       argument.replace(at, placeholder.size(), number);
     }
   }

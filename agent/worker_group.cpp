@@ -58,19 +58,21 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
 
   const auto on_leftovers = [&](const LeftoversRemain& e) {
     leftover_ = e.example;
-    // A descendant in a session of its own is out of reach of its worker's process group while that worker lives.
+    // A descendant in a session of its own is out of reach of its worker's process group while that worker
+    // lives.
     if (state_ == State::stopping && all_ended()) out.emplace_back(SignalAll{SIGTERM});
     if (state_ != State::running || !all_ended()) return;
     state_ = State::leftovers;
     out.emplace_back(Say{Loudness::progress, "the workers have ended but left " + std::to_string(e.count) +
-                                                 (e.count == 1 ? " process" : " processes") + " behind, such as " + e.example +
-                                                 ": stopping them"});
+                                                 (e.count == 1 ? " process" : " processes") +
+                                                 " behind, such as " + e.example + ": stopping them"});
     out.emplace_back(SignalAll{SIGTERM});
     out.emplace_back(ArmStopDeadline{now + stop_timeout_});
   };
 
   const auto on_all_gone = [&] {
-    // Between two starts the keeper may see no process at all; the round has ended only when every worker has.
+    // Between two starts the keeper may see no process at all; the round has ended only when every worker
+    // has.
     if (state_ == State::idle || !all_ended()) return;
     end_round(out);
   };
@@ -87,7 +89,8 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     switch (state_) {
       case State::stopping:
       case State::leftovers:
-        out.emplace_back(Say{Loudness::trouble, "still alive " + to_words(stop_timeout_) + " after the signal: killing" +
+        out.emplace_back(Say{Loudness::trouble, "still alive " + to_words(stop_timeout_) +
+                                                    " after the signal: killing" +
                                                     (leftover_.empty() ? "" : " " + leftover_)});
         begin_killing(now, out);
         break;
@@ -98,28 +101,32 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
         failure.round = world_.round;
         failure.node_rank = node_.node_rank;
         failure.host = node_.host;
-        failure.why = (leftover_.empty() ? "a process" : leftover_) + " survived SIGKILL for " + to_words(unkillable_after) +
-                      " (in an uninterruptible system call?)";
+        failure.why = (leftover_.empty() ? "a process" : leftover_) + " survived SIGKILL for " +
+                      to_words(unkillable_after) + " (in an uninterruptible system call?)";
         out.emplace_back(RoundStuck{std::move(failure)});
         break;
       }
       case State::idle:
       case State::running:
-      case State::stuck: break;
+      case State::stuck:
+        break;
     }
   };
 
   const auto on_kill = [&] {
     if (state_ == State::running) stop_requested_ = true;
-    if (state_ == State::running || state_ == State::leftovers || state_ == State::stopping) begin_killing(now, out);
+    if (state_ == State::running || state_ == State::leftovers || state_ == State::stopping)
+      begin_killing(now, out);
   };
 
-  std::visit(Overloaded{[&](const StartWorkers& e) { on_start(e); }, [&](const WorkerStarted& e) { on_started(e); },
-                        [&](const WorkerSpawnFailed& e) { on_spawn_failed(e); }, [&](const WorkerExited& e) { on_exited(e); },
-                        [&](const LeftoversRemain& e) { on_leftovers(e); }, [&](const AllGone&) { on_all_gone(); },
-                        [&](const StopWorkers& e) { on_stop(e); }, [&](const KillNow&) { on_kill(); },
-                        [&](const StopDeadline&) { on_deadline(); }},
-             event);
+  std::visit(
+      Overloaded{[&](const StartWorkers& e) { on_start(e); }, [&](const WorkerStarted& e) { on_started(e); },
+                 [&](const WorkerSpawnFailed& e) { on_spawn_failed(e); },
+                 [&](const WorkerExited& e) { on_exited(e); },
+                 [&](const LeftoversRemain& e) { on_leftovers(e); }, [&](const AllGone&) { on_all_gone(); },
+                 [&](const StopWorkers& e) { on_stop(e); }, [&](const KillNow&) { on_kill(); },
+                 [&](const StopDeadline&) { on_deadline(); }},
+      event);
   return out;
 }
 
@@ -149,7 +156,8 @@ void WorkerGroup::end_round(GroupActions& out) {
 }
 
 bool WorkerGroup::all_ended() const {
-  return std::all_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.state == Worker::State::ended; });
+  return std::all_of(workers_.begin(), workers_.end(),
+                     [](const Worker& w) { return w.state == Worker::State::ended; });
 }
 
 Failure WorkerGroup::failure_of(int local_rank, FailureKind kind) const {

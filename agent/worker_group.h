@@ -5,8 +5,8 @@
 //                      v
 //                   stopping --TERM, wait; KILL after the grace time--> stopped (-> idle)
 //
-// It does no I/O, owns no thread and reads no clock. Every event is answered in one place, step(). A worker has
-// ended when it was reaped; the round has ended when, besides, none of the workers' descendants is left.
+// It does no I/O, owns no thread and reads no clock. Every event is answered in one place, step(). A worker
+// has ended when it was reaped; the round has ended when, besides, none of the workers' descendants is left.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +53,8 @@ struct StopWorkers {
 struct KillNow {};
 struct StopDeadline {};
 
-using GroupEvent =
-    std::variant<StartWorkers, WorkerStarted, WorkerSpawnFailed, WorkerExited, LeftoversRemain, AllGone, StopWorkers, KillNow, StopDeadline>;
+using GroupEvent = std::variant<StartWorkers, WorkerStarted, WorkerSpawnFailed, WorkerExited, LeftoversRemain,
+                                AllGone, StopWorkers, KillNow, StopDeadline>;
 
 // --- actions ---
 
@@ -97,8 +97,8 @@ struct RoundStuck {
   bool operator==(const RoundStuck&) const = default;
 };
 
-using GroupAction =
-    std::variant<SpawnWorker, SignalAll, KillAll, ArmStopDeadline, DisarmStopDeadline, RoundFailed, RoundDone, RoundStopped, RoundStuck, Say>;
+using GroupAction = std::variant<SpawnWorker, SignalAll, KillAll, ArmStopDeadline, DisarmStopDeadline,
+                                 RoundFailed, RoundDone, RoundStopped, RoundStuck, Say>;
 using GroupActions = std::vector<GroupAction>;
 
 class WorkerGroup {
@@ -135,7 +135,7 @@ class WorkerGroup {
   std::vector<Worker> workers_;
   bool all_succeeded_ = false;   // so far in this round
   bool stop_requested_ = false;  // in this round
-  std::string leftover_;        // an example of what remains
+  std::string leftover_;         // an example of what remains
 };
 
 }  // namespace dlaunch::agent

@@ -34,7 +34,8 @@ endif()
 # dlaunch_settings(target): warnings are errors, includes from the repository's root, sanitizers when asked for.
 function(dlaunch_settings target)
   # GCC 12 sees uninitialized members inside std::variant, and overlapping copies in std::string, where there are none.
-  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> -Wall -Wextra -Wpedantic -Wshadow -Wswitch-enum -Werror
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wswitch-enum -Werror
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized -Wno-restrict>
     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual -Wconversion>)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   if(DLAUNCH_SANITIZE STREQUAL "address")

@@ -23,8 +23,9 @@ int nvidia_devices() {
   int count = 0;
   while (const dirent* entry = readdir(dev)) {  // NOLINT(concurrency-mt-unsafe): one thread
     const std::string_view name = entry->d_name;
-    const bool device = name.starts_with("nvidia") && name.size() > 6 &&
-                        std::all_of(name.begin() + 6, name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+    const bool device =
+        name.starts_with("nvidia") && name.size() > 6 &&
+        std::all_of(name.begin() + 6, name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
     if (device) ++count;
   }
   closedir(dev);
@@ -83,7 +84,8 @@ Result<std::string> find_program(const std::string& name) {
     if (colon == std::string_view::npos) break;
     rest.remove_prefix(colon + 1);
   }
-  if (access(name.c_str(), F_OK) == 0 && !is_folder(name)) return cannot("it is not on PATH", "did you mean ./" + name + "?");
+  if (access(name.c_str(), F_OK) == 0 && !is_folder(name))
+    return cannot("it is not on PATH", "did you mean ./" + name + "?");
   return cannot("no such program on PATH", "check its name, or give a path");
 }
 

@@ -1,5 +1,5 @@
-// dlaunch: builds the real world (loop, keeper, output, store), hands it to the Runner, and maps the end to an
-// exit code.
+// dlaunch: builds the real world (loop, keeper, output, store), hands it to the Runner, and maps the end to
+// an exit code.
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -54,19 +54,22 @@ MachineFacts facts() {
   machine.cpus = allowed_cpus();
   machine.gpus = visible_gpus();
   machine.host = host_name();
-  if (const char* python = std::getenv("PYTHON_EXEC"); python && *python) machine.python = python;  // NOLINT(concurrency-mt-unsafe)
+  if (const char* python = std::getenv("PYTHON_EXEC"); python && *python)
+    machine.python = python;  // NOLINT(concurrency-mt-unsafe)
   return machine;
 }
 
 Result<void> check_program(const JobPlan& plan) {
   if (auto found = find_program(plan.program); !found) return std::move(found).error();
   if (!plan.script.empty() && access(plan.script.c_str(), R_OK) != 0) {
-    return Error{ErrorKind::not_found, "cannot start '" + plan.script + "'", "", std::strerror(errno), "check the path"};
+    return Error{ErrorKind::not_found, "cannot start '" + plan.script + "'", "", std::strerror(errno),
+                 "check the path"};
   }
   return {};
 }
 
-// Two pipes a worker and, with a store, two connections each (PyTorch 1.13): more than the usual soft limit at scale.
+// Two pipes a worker and, with a store, two connections each (PyTorch 1.13): more than the usual soft limit
+// at scale.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
@@ -78,23 +81,32 @@ class LogReporter final : public agent::Reporter {
  public:
   void say(const agent::Say& say) override {
     switch (say.loudness) {
-      case agent::Loudness::detail: log::debug(say.text); break;
-      case agent::Loudness::progress: log::info(say.text); break;
-      case agent::Loudness::trouble: log::warning(say.text); break;
+      case agent::Loudness::detail:
+        log::debug(say.text);
+        break;
+      case agent::Loudness::progress:
+        log::info(say.text);
+        break;
+      case agent::Loudness::trouble:
+        log::warning(say.text);
+        break;
     }
   }
 };
 
-// The port must be known before the Runner is made, and the Runner before an agent calls; no event comes in between.
+// The port must be known before the Runner is made, and the Runner before an agent calls; no event comes in
+// between.
 class LateDoor final : public AgentDoor {
  public:
   agent::Runner* runner = nullptr;
-  ConnectionHandler& on_agent_connection(ConnId conn, const Address& peer) override { return runner->on_agent_connection(conn, peer); }
+  ConnectionHandler& on_agent_connection(ConnId conn, const Address& peer) override {
+    return runner->on_agent_connection(conn, peer);
+  }
 };
 
 // The store listens where the workers will look for it. A name that this machine does not know as its own (a
-// service address, NAT), or knows only as loopback (Debian's /etc/hosts) while other nodes are to come, cannot be
-// bound usefully: then all interfaces are.
+// service address, NAT), or knows only as loopback (Debian's /etc/hosts) while other nodes are to come,
+// cannot be bound usefully: then all interfaces are.
 Result<Network::Listening> listen_at_master(StoreServer& server, const agent::JobSpec& job) {
   const auto is_loopback = [](const Address& a) { return a.host.starts_with("127.") || a.host == "::1"; };
   const bool loopback_meant = is_loopback(job.master) || job.master.host == "localhost";
@@ -109,10 +121,13 @@ Result<Network::Listening> listen_at_master(StoreServer& server, const agent::Jo
     everywhere = listening.error().kind == ErrorKind::not_found && job.nnodes > 1;
   }
   if (everywhere) {
-    log::info(job.master.host + " is not an address of this machine that others reach: the store listens on all interfaces");
+    log::info(job.master.host +
+              " is not an address of this machine that others reach: the store listens on all interfaces");
     listening = server.listen({"*", job.master.port});
   }
-  if (!listening) return std::move(listening).error().with_hint("choose a free port with --master-port, and an address of this machine with --master-addr");
+  if (!listening)
+    return std::move(listening).error().with_hint(
+        "choose a free port with --master-port, and an address of this machine with --master-addr");
   return listening;
 }
 
@@ -142,11 +157,15 @@ int run(JobPlan plan, agent::Keeper keeper, bool verbose) {
     }
     // From here on the agent answers at its endpoint; nothing has been started yet.
 
-    agent::Runner runner({loop, loop, loop, spawner, reporter},
-                         {plan.job, plan.node, DLAUNCH_VERSION,
-                          {std::getenv("OMP_NUM_THREADS") != nullptr, std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING") != nullptr},  // NOLINT(concurrency-mt-unsafe)
-                          [&server](std::uint32_t) { server.new_round(); },
-                          [&loop] { loop.stop(); }});
+    agent::Runner runner(
+        {loop, loop, loop, spawner, reporter},
+        {plan.job,
+         plan.node,
+         DLAUNCH_VERSION,
+         {std::getenv("OMP_NUM_THREADS") != nullptr,
+          std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING") != nullptr},  // NOLINT(concurrency-mt-unsafe)
+         [&server](std::uint32_t) { server.new_round(); },
+         [&loop] { loop.stop(); }});
     door.runner = &runner;
     for (int signo : stop_signals) {
       struct sigaction before {};
@@ -154,7 +173,8 @@ int run(JobPlan plan, agent::Keeper keeper, bool verbose) {
       if (before.sa_handler == SIG_IGN && signo == SIGHUP) continue;  // nohup meant it
       edge.on_signal(signo, [&runner](int number) { runner.on_signal(number); });
     }
-    for (int signo : passed_signals) edge.on_signal(signo, [&runner](int number) { runner.on_signal(number); });
+    for (int signo : passed_signals)
+      edge.on_signal(signo, [&runner](int number) { runner.on_signal(number); });
 
     runner.begin(plan.hosts_store);
     loop.run();
@@ -166,8 +186,8 @@ int run(JobPlan plan, agent::Keeper keeper, bool verbose) {
 
   if (!outcome) {
     log::error("failed: the event loop ended before the job did; this is a bug in dlaunch");
-  } else if (const std::string report = end_report(plan.job, *outcome); !report.empty()) {
-    log::error(report);
+  } else {
+    for (const std::string& paragraph : end_report(plan.job, *outcome)) log::error(paragraph);
   }
   output.flush();
   log::stop();

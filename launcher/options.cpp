@@ -39,52 +39,69 @@ struct Raw {
 };
 
 constexpr const char* description =
-    "dlaunch starts the processes of a distributed job on this machine or on several, watches them, and restarts\n"
-    "them when one fails. Every worker gets torchrun's environment (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, ...),\n"
+    "dlaunch starts the processes of a distributed job on this machine or on several, watches them, and "
+    "restarts\n"
+    "them when one fails. Every worker gets torchrun's environment (RANK, LOCAL_RANK, WORLD_SIZE, "
+    "MASTER_ADDR, ...),\n"
     "so C++ programs that use libdlaunch and PyTorch scripts run as they are.\n\n"
     "  dlaunch --nproc-per-node=4 ./train --epochs=10\n"
     "  dlaunch --nproc-per-node=2 train.py\n"
-    "  dlaunch --nproc-per-node=8 --nnodes=2 --node-rank=0 --master-addr=10.0.0.1 ./train    (on the first host)\n"
-    "  dlaunch --nproc-per-node=8 --nnodes=2 --node-rank=1 --master-addr=10.0.0.1 ./train    (on the second)\n\n"
+    "  dlaunch --nproc-per-node=8 --nnodes=2 --node-rank=0 --master-addr=10.0.0.1 ./train    (on the first "
+    "host)\n"
+    "  dlaunch --nproc-per-node=8 --nnodes=2 --node-rank=1 --master-addr=10.0.0.1 ./train    (on the "
+    "second)\n\n"
     "Usage: dlaunch [options] program [arguments ...]";
 
 constexpr const char* footer =
     "Everything after the program belongs to the program. A program whose name ends in .py is started with\n"
-    "python3 -u (PYTHON_EXEC overrides). Exit code: 0 when every worker returned 0, otherwise that of the first that\n"
-    "failed (128 + n for signal n); 2 for a mistake on the command line, 1 for other errors of dlaunch itself.\n"
+    "python3 -u (PYTHON_EXEC overrides). Exit code: 0 when every worker returned 0, otherwise that of the "
+    "first that\n"
+    "failed (128 + n for signal n); 2 for a mistake on the command line, 1 for other errors of dlaunch "
+    "itself.\n"
     "Manual: man dlaunch";
 
 void declare(CLI::App& app, Raw& raw) {
   const char* where = "Workers and nodes";
-  app.add_option("--nproc-per-node", raw.nproc_per_node, "workers on this node: a number, cpu, gpu, or auto (GPUs, else CPUs)")
+  app.add_option("--nproc-per-node", raw.nproc_per_node,
+                 "workers on this node: a number, cpu, gpu, or auto (GPUs, else CPUs) [1]")
       ->type_name("N|auto|cpu|gpu")
-      ->group(where)
-      ->capture_default_str();
-  app.add_option("--nnodes", raw.nnodes, "nodes of the job")->type_name("N")->group(where)->capture_default_str();
-  app.add_option("--node-rank", raw.node_rank, "number of this node, 0 to nnodes-1; node 0 serves the store")
+      ->group(where);
+  app.add_option("--nnodes", raw.nnodes, "nodes of the job [1]")->type_name("N")->group(where);
+  app.add_option("--node-rank", raw.node_rank,
+                 "number of this node, 0 to nnodes-1; node 0 serves the store [0]")
       ->type_name("N")
-      ->group(where)
-      ->capture_default_str();
-  app.add_option("--master-addr", raw.master_addr, "host of node 0, as all nodes reach it [127.0.0.1]")->type_name("HOST")->group(where);
-  app.add_option("--master-port", raw.master_port, "port on node 0 [one node: a free one; several: 29500]")->type_name("PORT")->group(where);
+      ->group(where);
+  app.add_option("--master-addr", raw.master_addr, "host of node 0, as all nodes reach it [127.0.0.1]")
+      ->type_name("HOST")
+      ->group(where);
+  app.add_option("--master-port", raw.master_port, "port on node 0 [one node: a free one; several: 29500]")
+      ->type_name("PORT")
+      ->group(where);
   app.add_flag("--standalone", raw.standalone, "one node, a free port, whatever else is said")->group(where);
-  app.add_option("--rdzv-id", raw.job_id, "the job's id; nodes with another id are refused [none]")->type_name("ID")->group(where);
-  app.add_option("--role", raw.role, "name of the workers' role (ROLE_NAME)")->type_name("NAME")->group(where)->capture_default_str();
+  app.add_option("--rdzv-id", raw.job_id, "the job's id; nodes with another id are refused [none]")
+      ->type_name("ID")
+      ->group(where);
+  app.add_option("--role", raw.role, "name of the workers' role (ROLE_NAME) [default]")
+      ->type_name("NAME")
+      ->group(where);
 
   const char* failure = "Failure and end";
-  app.add_option("--max-restarts", raw.max_restarts, "restarts of all workers together, over the job's life")
+  app.add_option("--max-restarts", raw.max_restarts,
+                 "restarts of all workers together, over the job's life [0]")
       ->type_name("N")
-      ->group(failure)
-      ->capture_default_str();
-  app.add_option("--join-timeout", raw.join_timeout, "seconds that nodes wait for each other")->type_name("S")->group(failure)->capture_default_str();
-  app.add_option("--stop-timeout", raw.stop_timeout, "seconds from the signal that stops workers to SIGKILL")
+      ->group(failure);
+  app.add_option("--join-timeout", raw.join_timeout, "seconds that nodes wait for each other [900]")
       ->type_name("S")
-      ->group(failure)
-      ->capture_default_str();
+      ->group(failure);
+  app.add_option("--stop-timeout", raw.stop_timeout,
+                 "seconds from the signal that stops workers to SIGKILL [30]")
+      ->type_name("S")
+      ->group(failure);
 
   const char* program = "Program";
   app.add_flag("-m,--module", raw.module, "the program is a Python module: python3 -u -m")->group(program);
-  app.add_flag("--no-python", raw.no_python, "start the program itself, also where its name ends in .py")->group(program);
+  app.add_flag("--no-python", raw.no_python, "start the program itself, also where its name ends in .py")
+      ->group(program);
 
   const char* other = "Other";
   app.add_flag("-v,--verbose", raw.verbose, "say more of what is done")->group(other);
@@ -97,6 +114,14 @@ class HelpFormat final : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App*, std::string) const override { return ""; }
 };
+
+// CLI11 leaves two empty lines between groups; one is enough.
+std::string help_text(const CLI::App& app) {
+  std::string text = app.help();
+  for (auto at = text.find("\n\n\n"); at != std::string::npos; at = text.find("\n\n\n", at))
+    text.erase(at, 1);
+  return text;
+}
 
 // --nproc_per_node is --nproc-per-node; a value keeps its underscores.
 std::string with_dashes(const std::string& token) {
@@ -112,7 +137,8 @@ struct Split {
   std::vector<std::string> program;
 };
 
-// Where the options of dlaunch end and the program begins. CLI11 parses the first part; the second is not looked at.
+// Where the options of dlaunch end and the program begins. CLI11 parses the first part; the second is not
+// looked at.
 Result<Split> split(const CLI::App& app, const std::vector<std::string>& arguments) {
   std::vector<std::string> known;
   for (const CLI::Option* option : app.get_options()) {
@@ -146,7 +172,8 @@ Result<Split> split(const CLI::App& app, const std::vector<std::string>& argumen
 Result<int> number(const char* name, const std::string& text, int least, int most) {
   int value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc{} || end != text.data() + text.size()) return usage(std::string(name) + ": '" + text + "' is not a number");
+  if (failure != std::errc{} || end != text.data() + text.size())
+    return usage(std::string(name) + ": '" + text + "' is not a number");
   if (value < least || value > most) {
     return usage(std::string(name) + ": " + text + " is out of range", "",
                  "it goes from " + std::to_string(least) + " to " + std::to_string(most));
@@ -158,8 +185,10 @@ Result<Duration> seconds(const char* name, const std::string& text) {
   constexpr double most = 7.0 * 24 * 3600;
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !std::isfinite(value)) return usage(std::string(name) + ": '" + text + "' is not a number of seconds");
-  if (value < 0 || value > most) return usage(std::string(name) + ": " + text + " is out of range", "", "it goes from 0 to 604800 s");
+  if (text.empty() || *end != '\0' || !std::isfinite(value))
+    return usage(std::string(name) + ": '" + text + "' is not a number of seconds");
+  if (value < 0 || value > most)
+    return usage(std::string(name) + ": " + text + " is out of range", "", "it goes from 0 to 604800 s");
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
 }
 
@@ -173,7 +202,8 @@ Result<void> take_slots(const std::string& text, Options& options) {
   } else {
     auto n = number("--nproc-per-node", text, 1, most_workers);
     if (!n) {
-      return std::move(n).error().with_hint("give a number from 1 to " + std::to_string(most_workers) + ", auto, cpu or gpu");
+      return std::move(n).error().with_hint("give a number from 1 to " + std::to_string(most_workers) +
+                                            ", auto, cpu or gpu");
     }
     options.slots = *n;
   }
@@ -187,9 +217,11 @@ Result<int> fixed_nodes(const std::string& text) {
   if (!least || colon == std::string::npos) return least;
   auto most = number("--nnodes", text.substr(colon + 1), 1, most_nodes);
   if (!most) return most;
-  if (*least > *most) return usage("--nnodes=" + text + ": the smallest number of nodes is larger than the largest");
+  if (*least > *most)
+    return usage("--nnodes=" + text + ": the smallest number of nodes is larger than the largest");
   if (*least < *most) {
-    return usage("--nnodes=" + text + ": a job whose size may change is not supported by this version", "", "give one number of nodes");
+    return usage("--nnodes=" + text + ": a job whose size may change is not supported by this version", "",
+                 "give one number of nodes");
   }
   return least;
 }
@@ -232,7 +264,8 @@ Result<Options> convert(const Raw& raw) {
     options.master_port.reset();
   }
   if (options.node_rank >= options.nnodes) {
-    return usage("--node-rank=" + raw.node_rank + " is outside --nnodes=" + std::to_string(options.nnodes), "",
+    return usage("--node-rank=" + raw.node_rank + " is outside --nnodes=" + std::to_string(options.nnodes),
+                 "",
                  options.nnodes == 1 ? "say how many nodes there are with --nnodes"
                                      : "node ranks go from 0 to " + std::to_string(options.nnodes - 1));
   }
@@ -249,7 +282,7 @@ Result<std::variant<Options, JustPrint>> parse_options(const std::vector<std::st
   Raw raw;
   CLI::App app(description);
   app.formatter(std::make_shared<HelpFormat>());
-  app.get_formatter()->column_width(34);
+  app.get_formatter()->column_width(36);
   declare(app, raw);
   app.footer(footer);
 
@@ -259,7 +292,7 @@ Result<std::variant<Options, JustPrint>> parse_options(const std::vector<std::st
     std::vector<std::string> reversed(parts->own.rbegin(), parts->own.rend());
     app.parse(std::move(reversed));
   } catch (const CLI::CallForHelp&) {
-    return std::variant<Options, JustPrint>(JustPrint{app.help()});
+    return std::variant<Options, JustPrint>(JustPrint{help_text(app)});
   } catch (const CLI::ParseError& mistake) {
     return usage(mistake.what());
   }
@@ -268,7 +301,8 @@ Result<std::variant<Options, JustPrint>> parse_options(const std::vector<std::st
   auto options = convert(raw);
   if (!options) return std::move(options).error();
   options->program = std::move(parts->program);
-  if (options->program.empty()) return usage("no program given", "", "say what to start: dlaunch [options] program [arguments ...]");
+  if (options->program.empty())
+    return usage("no program given", "", "say what to start: dlaunch [options] program [arguments ...]");
   return std::variant<Options, JustPrint>(std::move(*options));
 }
 

@@ -1,5 +1,5 @@
-// The command line as a value. Every mistake is answered with one line that names it and, where there is one, the
-// nearest right word.
+// The command line as a value. Every mistake is answered with one line that names it and, where there is one,
+// the nearest right word.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ struct JustPrint {
   std::string text;
 };
 
-// `arguments` without the program's own name. Long names may be written with underscores, values as --name=value
-// or --name value. The first word that is no option, or what follows "--", begins the program.
+// `arguments` without the program's own name. Long names may be written with underscores, values as
+// --name=value or --name value. The first word that is no option, or what follows "--", begins the program.
 Result<std::variant<Options, JustPrint>> parse_options(const std::vector<std::string>& arguments);
 
 }  // namespace dlaunch::launcher

@@ -7,12 +7,16 @@ constexpr std::uint16_t usual_port = 29500;  // torchrun's
 
 Result<int> slots_of(const Options& options, const MachineFacts& machine) {
   switch (options.slots_kind) {
-    case Options::Slots::number: return options.slots;
-    case Options::Slots::all_cpus: return machine.cpus;
-    case Options::Slots::gpus_or_cpus: return machine.gpus > 0 ? machine.gpus : machine.cpus;
+    case Options::Slots::number:
+      return options.slots;
+    case Options::Slots::all_cpus:
+      return machine.cpus;
+    case Options::Slots::gpus_or_cpus:
+      return machine.gpus > 0 ? machine.gpus : machine.cpus;
     case Options::Slots::all_gpus:
       if (machine.gpus > 0) return machine.gpus;
-      return Error{ErrorKind::not_found, "--nproc-per-node=gpu", "", "this machine has no GPU that may be used",
+      return Error{ErrorKind::not_found, "--nproc-per-node=gpu", "",
+                   "this machine has no GPU that may be used",
                    "check CUDA_VISIBLE_DEVICES, or use --nproc-per-node=auto"};
   }
   return options.slots;

@@ -1,16 +1,14 @@
 #include "launcher/report.h"
 
-#include <csignal>
-
 namespace dlaunch::launcher {
 namespace {
 
-using agent::ExitStatus;
 using agent::FailureKind;
 
 std::string restarts(const agent::JobSpec& job, const agent::Outcome& outcome) {
   if (job.max_restarts == 0) return "no restarts were allowed (--max-restarts)";
-  return std::to_string(outcome.restarts_used) + " of " + std::to_string(job.max_restarts) + " restarts were used";
+  return std::to_string(outcome.restarts_used) + " of " + std::to_string(job.max_restarts) +
+         " restarts were used";
 }
 
 std::string indented(const std::string& text) {
@@ -24,20 +22,23 @@ std::string indented(const std::string& text) {
 
 }  // namespace
 
-std::string end_report(const agent::JobSpec& job, const agent::Outcome& outcome) {
-  if (!outcome.failed) return "";
+std::vector<std::string> end_report(const agent::JobSpec& job, const agent::Outcome& outcome) {
+  if (!outcome.failed) return {};
   const agent::Failure& cause = outcome.cause;
-  if (cause.kind == FailureKind::signal) return "stopped: " + describe(cause);
+  if (cause.kind == FailureKind::signal) return {"stopped: " + describe(cause)};
 
-  std::string text;
+  std::vector<std::string> paragraphs;
   if (!cause.tail.empty()) {
-    text = "the last lines that rank " + std::to_string(cause.rank) + " wrote to stderr:\n" + indented(cause.tail) + "\n";
+    paragraphs.push_back("the last lines that rank " + std::to_string(cause.rank) + " wrote to stderr:\n" +
+                         indented(cause.tail));
   }
-  text += "failed: " + describe(cause);
-  if (cause.kind == FailureKind::worker || cause.kind == FailureKind::spawn || cause.kind == FailureKind::node_lost) {
-    text += "; " + restarts(job, outcome);
+  std::string line = "failed: " + describe(cause);
+  if (cause.kind == FailureKind::worker || cause.kind == FailureKind::spawn ||
+      cause.kind == FailureKind::node_lost) {
+    line += "; " + restarts(job, outcome);
   }
-  return text;
+  paragraphs.push_back(line);
+  return paragraphs;
 }
 
 }  // namespace dlaunch::launcher

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "agent/job.h"
 
 namespace dlaunch::launcher {
 
-// Empty where there is nothing to say. Several lines; the last one says what failed, where and why, how often was
-// restarted, and what to do where that is known.
-std::string end_report(const agent::JobSpec& job, const agent::Outcome& outcome);
+// Paragraphs; none where there is nothing to say. The last is one line: what failed, where and why, and how
+// often was restarted.
+std::vector<std::string> end_report(const agent::JobSpec& job, const agent::Outcome& outcome);
 
 }  // namespace dlaunch::launcher

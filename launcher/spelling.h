@@ -7,8 +7,8 @@
 
 namespace dlaunch::launcher {
 
-// The word with the smallest edit distance (insert, delete, replace, swap neighbours) that is at most a third of
-// its length; empty where none is near enough.
+// The word with the smallest edit distance (insert, delete, replace, swap neighbours) that is at most a third
+// of its length; empty where none is near enough.
 std::string nearest(std::string_view typed, const std::vector<std::string>& words);
 
 }  // namespace dlaunch::launcher

@@ -4,3 +4,4 @@ dlaunch_test(NAME agent_test
   LIBS dlaunch_agent_core LABELS unit)
 
 dlaunch_test(NAME sim_test SOURCES sim/swarm_test.cpp sim/world.cpp LIBS dlaunch_agent_runner LABELS sim TIMEOUT 300)
+target_compile_definitions(agent_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")

@@ -1,0 +1,5 @@
+dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher
+  SOURCES launcher/options_test.cpp launcher/plan_test.cpp)
+
+# dlaunch itself, with real processes.
+dlaunch_script_tests(NAME launch SCRIPT process/launch_test.py BASE Launch)

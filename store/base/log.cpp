@@ -1,7 +1,7 @@
 #include "store/base/log.h"
 
-#include <spdlog/sinks/base_sink.h>
 #include <spdlog/details/null_mutex.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -16,12 +16,18 @@ namespace {
 
 spdlog::level::level_enum native(Level level) {
   switch (level) {
-    case Level::trace: return spdlog::level::trace;
-    case Level::debug: return spdlog::level::debug;
-    case Level::info: return spdlog::level::info;
-    case Level::warning: return spdlog::level::warn;
-    case Level::error: return spdlog::level::err;
-    case Level::off: return spdlog::level::off;
+    case Level::trace:
+      return spdlog::level::trace;
+    case Level::debug:
+      return spdlog::level::debug;
+    case Level::info:
+      return spdlog::level::info;
+    case Level::warning:
+      return spdlog::level::warn;
+    case Level::error:
+      return spdlog::level::err;
+    case Level::off:
+      return spdlog::level::off;
   }
   return spdlog::level::warn;
 }
@@ -48,7 +54,8 @@ void write_to_stderr(std::string_view line) { std::fwrite(line.data(), 1, line.s
 }  // namespace
 
 void start(std::string_view name, Level level, bool colour, std::function<void(std::string_view)> write) {
-  auto logger = std::make_shared<spdlog::logger>(std::string(name), std::make_shared<WriterSink>(std::move(write)));
+  auto logger =
+      std::make_shared<spdlog::logger>(std::string(name), std::make_shared<WriterSink>(std::move(write)));
   logger->set_pattern(colour ? "\033[36m%n:\033[0m %v" : "%n: %v");
   spdlog::set_default_logger(std::move(logger));
   set_level(level);
@@ -56,7 +63,8 @@ void start(std::string_view name, Level level, bool colour, std::function<void(s
 
 void stop() {
   const auto level = spdlog::get_level();
-  auto logger = std::make_shared<spdlog::logger>(spdlog::default_logger()->name(), std::make_shared<WriterSink>(write_to_stderr));
+  auto logger = std::make_shared<spdlog::logger>(spdlog::default_logger()->name(),
+                                                 std::make_shared<WriterSink>(write_to_stderr));
   logger->set_pattern("%n: %v");
   spdlog::set_default_logger(std::move(logger));
   spdlog::set_level(level);
@@ -67,16 +75,18 @@ bool enabled(Level level) { return spdlog::should_log(native(level)); }
 
 Level parse_level(std::string_view text, Level fallback) {
   std::string word(text);
-  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   struct Word {
     std::string_view name;
     Level level;
   };
-  static constexpr std::array words{Word{"trace", Level::trace},     Word{"debug", Level::debug},   Word{"10", Level::debug},
-                                    Word{"info", Level::info},       Word{"20", Level::info},       Word{"warning", Level::warning},
-                                    Word{"warn", Level::warning},    Word{"30", Level::warning},    Word{"error", Level::error},
-                                    Word{"40", Level::error},        Word{"critical", Level::error}, Word{"50", Level::error},
-                                    Word{"off", Level::off}};
+  static constexpr std::array words{
+      Word{"trace", Level::trace},  Word{"debug", Level::debug},    Word{"10", Level::debug},
+      Word{"info", Level::info},    Word{"20", Level::info},        Word{"warning", Level::warning},
+      Word{"warn", Level::warning}, Word{"30", Level::warning},     Word{"error", Level::error},
+      Word{"40", Level::error},     Word{"critical", Level::error}, Word{"50", Level::error},
+      Word{"off", Level::off}};
   const auto* found = std::find_if(words.begin(), words.end(), [&](const Word& w) { return w.name == word; });
   return found == words.end() ? fallback : found->level;
 }

@@ -8,8 +8,8 @@ namespace dlaunch::log {
 
 enum class Level { trace, debug, info, warning, error, off };
 
-// Call once, before threads exist. `name` begins every line, coloured where `colour` is set. Lines, each with its
-// end, go to `write`.
+// Call once, before threads exist. `name` begins every line, coloured where `colour` is set. Lines, each with
+// its end, go to `write`.
 void start(std::string_view name, Level level, bool colour, std::function<void(std::string_view)> write);
 // Back to plain writing to stderr: for when what `write` uses has gone.
 void stop();

@@ -7,28 +7,34 @@
 namespace dlaunch::env {
 
 // torchrun's, with its meanings.
-inline constexpr std::string_view rank = "RANK";                                // 0 .. WORLD_SIZE-1, over all nodes
-inline constexpr std::string_view local_rank = "LOCAL_RANK";                    // 0 .. LOCAL_WORLD_SIZE-1, on this node
-inline constexpr std::string_view world_size = "WORLD_SIZE";                    // workers in all
-inline constexpr std::string_view local_world_size = "LOCAL_WORLD_SIZE";        // workers on this node
-inline constexpr std::string_view group_rank = "GROUP_RANK";                    // this node's number, 0 .. GROUP_WORLD_SIZE-1
-inline constexpr std::string_view group_world_size = "GROUP_WORLD_SIZE";        // nodes
-inline constexpr std::string_view role_name = "ROLE_NAME";                      // --role
-inline constexpr std::string_view role_rank = "ROLE_RANK";                      // rank among the workers of this role
-inline constexpr std::string_view role_world_size = "ROLE_WORLD_SIZE";          // workers of this role
-inline constexpr std::string_view master_addr = "MASTER_ADDR";                  // host of the store
-inline constexpr std::string_view master_port = "MASTER_PORT";                  // port of the store
-inline constexpr std::string_view restart_count = "TORCHELASTIC_RESTART_COUNT"; // rounds before this one; equal on all nodes
-inline constexpr std::string_view max_restarts = "TORCHELASTIC_MAX_RESTARTS";   // --max-restarts
-inline constexpr std::string_view run_id = "TORCHELASTIC_RUN_ID";               // the job's id
-inline constexpr std::string_view use_agent_store = "TORCHELASTIC_USE_AGENT_STORE";  // "True": the agent serves MASTER_ADDR:MASTER_PORT
-inline constexpr std::string_view error_file = "TORCHELASTIC_ERROR_FILE";       // where a worker may write why it failed
-inline constexpr std::string_view nccl_async_error_handling = "TORCH_NCCL_ASYNC_ERROR_HANDLING";  // "1" unless set
-inline constexpr std::string_view omp_num_threads = "OMP_NUM_THREADS";          // "1" if more than one worker and unset
+inline constexpr std::string_view rank = "RANK";              // 0 .. WORLD_SIZE-1, over all nodes
+inline constexpr std::string_view local_rank = "LOCAL_RANK";  // 0 .. LOCAL_WORLD_SIZE-1, on this node
+inline constexpr std::string_view world_size = "WORLD_SIZE";  // workers in all
+inline constexpr std::string_view local_world_size = "LOCAL_WORLD_SIZE";  // workers on this node
+inline constexpr std::string_view group_rank = "GROUP_RANK";  // this node's number, 0 .. GROUP_WORLD_SIZE-1
+inline constexpr std::string_view group_world_size = "GROUP_WORLD_SIZE";  // nodes
+inline constexpr std::string_view role_name = "ROLE_NAME";                // --role
+inline constexpr std::string_view role_rank = "ROLE_RANK";              // rank among the workers of this role
+inline constexpr std::string_view role_world_size = "ROLE_WORLD_SIZE";  // workers of this role
+inline constexpr std::string_view master_addr = "MASTER_ADDR";          // host of the store
+inline constexpr std::string_view master_port = "MASTER_PORT";          // port of the store
+inline constexpr std::string_view restart_count =
+    "TORCHELASTIC_RESTART_COUNT";  // rounds before this one; equal on all nodes
+inline constexpr std::string_view max_restarts = "TORCHELASTIC_MAX_RESTARTS";  // --max-restarts
+inline constexpr std::string_view run_id = "TORCHELASTIC_RUN_ID";              // the job's id
+inline constexpr std::string_view use_agent_store =
+    "TORCHELASTIC_USE_AGENT_STORE";  // "True": the agent serves MASTER_ADDR:MASTER_PORT
+inline constexpr std::string_view error_file =
+    "TORCHELASTIC_ERROR_FILE";  // where a worker may write why it failed
+inline constexpr std::string_view nccl_async_error_handling =
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING";  // "1" unless set
+inline constexpr std::string_view omp_num_threads =
+    "OMP_NUM_THREADS";  // "1" if more than one worker and unset
 
 // dlaunch's own.
-inline constexpr std::string_view version = "DLAUNCH_VERSION";                  // presence: dlaunch started this process
-inline constexpr std::string_view job_id = "DLAUNCH_JOB_ID";                    // the job's id
-inline constexpr std::string_view round = "DLAUNCH_ROUND";                      // number of the world this worker belongs to, from 0
+inline constexpr std::string_view version = "DLAUNCH_VERSION";  // presence: dlaunch started this process
+inline constexpr std::string_view job_id = "DLAUNCH_JOB_ID";    // the job's id
+inline constexpr std::string_view round =
+    "DLAUNCH_ROUND";  // number of the world this worker belongs to, from 0
 
 }  // namespace dlaunch::env

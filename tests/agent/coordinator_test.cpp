@@ -9,11 +9,25 @@ using std::chrono::seconds;
 
 class CoordinatorTest : public ::testing::Test {
  protected:
-  CoordinatorTest() { job_.id = "j"; job_.nnodes = 2; job_.max_restarts = 1; job_.join_timeout = seconds(60); job_.stop_timeout = seconds(30); job_.master = {"m", 29500}; }
+  CoordinatorTest() {
+    job_.id = "j";
+    job_.nnodes = 2;
+    job_.max_restarts = 1;
+    job_.join_timeout = seconds(60);
+    job_.stop_timeout = seconds(30);
+    job_.master = {"m", 29500};
+  }
 
-  void begin() { coordinator_.emplace(job_, now_); coordinator_->begin(); }
-  void from(MemberId member, Message message) { last_ = coordinator_->step(now_, FromMember{member, std::move(message)}); }
-  Join join(int node_rank, int slots = 2) { return {"j", 2, 1, node_rank, slots, "host" + std::to_string(node_rank), "0.1"}; }
+  void begin() {
+    coordinator_.emplace(job_, now_);
+    coordinator_->begin();
+  }
+  void from(MemberId member, Message message) {
+    last_ = coordinator_->step(now_, FromMember{member, std::move(message)});
+  }
+  Join join(int node_rank, int slots = 2) {
+    return {"j", 2, 1, node_rank, slots, "host" + std::to_string(node_rank), "0.1"};
+  }
   void gather() {
     begin();
     from(0, join(0));
@@ -127,7 +141,8 @@ TEST_F(CoordinatorTest, ALostNodeEndsTheJobAndIsNamed) {
   gather();
   last_ = coordinator_->step(now_, MemberLost{7, "connection reset by peer"});
   ASSERT_EQ(sent<End>().size(), 1U);
-  EXPECT_EQ(describe(sent<End>()[0].second.outcome.cause), "node 1 (host host1) was lost: connection reset by peer");
+  EXPECT_EQ(describe(sent<End>()[0].second.outcome.cause),
+            "node 1 (host host1) was lost: connection reset by peer");
 }
 
 TEST_F(CoordinatorTest, WhoDoesNotFitIsToldWhy) {
@@ -156,7 +171,8 @@ TEST_F(CoordinatorTest, WhoDoesNotComeIsNamedAtTheDeadline) {
   now_ += seconds(10);
   last_ = coordinator_->step(now_, CoordinatorTimer{});
   ASSERT_TRUE(did<Say>());
-  EXPECT_EQ(std::get<Say>(last_[0]).text, "waiting for node 1 of 2 at m:29500 since 10 s, until 50 s from now");
+  EXPECT_EQ(std::get<Say>(last_[0]).text,
+            "waiting for node 1 of 2 at m:29500 since 10 s, until 50 s from now");
   now_ += seconds(50);
   last_ = coordinator_->step(now_, CoordinatorTimer{});
   ASSERT_EQ(sent<End>().size(), 1U);

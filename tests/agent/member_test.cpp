@@ -78,7 +78,8 @@ TEST_F(MemberTest, TriesAgainUntilTheMasterAnswers) {
 TEST_F(MemberTest, AMasterThatNeverAnswersIsNamedAtTheDeadline) {
   now_ += seconds(6);
   step(LinkDown{"connection refused"});
-  EXPECT_EQ(got<Say>()->text, "waiting for node 0 at m:29500 since 6 s, until 54 s from now: connection refused");
+  EXPECT_EQ(got<Say>()->text,
+            "waiting for node 0 at m:29500 since 6 s, until 54 s from now: connection refused");
   now_ += seconds(54);
   step(LinkDown{"connection refused"});
   ASSERT_TRUE(got<MemberEnded>());
@@ -159,7 +160,8 @@ TEST_F(MemberTest, ARefusalIsFinalAndSaysWhy) {
   step(LinkUp{});
   hear(Refused{"--node-rank=1 is taken by host c"});
   ASSERT_TRUE(got<MemberEnded>());
-  EXPECT_EQ(got<MemberEnded>()->outcome.cause.why, "node 0 at m:29500 refused this node: --node-rank=1 is taken by host c");
+  EXPECT_EQ(got<MemberEnded>()->outcome.cause.why,
+            "node 0 at m:29500 refused this node: --node-rank=1 is taken by host c");
 }
 
 TEST_F(MemberTest, TheKeepersDeathEndsTheNode) {

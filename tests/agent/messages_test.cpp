@@ -24,8 +24,15 @@ Failure a_failure() {
 std::vector<Message> one_of_each() {
   World world{4, 3, 2, {"10.0.0.1", 29500}, {{0, 1, 0, "a"}, {1, 2, 1, "b"}}};
   Outcome outcome{139, 2, true, a_failure()};
-  return {Join{"job", 2, 3, 1, 8, "b", "0.1.0"}, Failed{a_failure()}, Done{4}, Stopped{4}, Leave{a_failure()}, Refused{"no"},
-          NewWorld{world}, StopRound{4, "why"}, End{outcome}};
+  return {Join{"job", 2, 3, 1, 8, "b", "0.1.0"},
+          Failed{a_failure()},
+          Done{4},
+          Stopped{4},
+          Leave{a_failure()},
+          Refused{"no"},
+          NewWorld{world},
+          StopRound{4, "why"},
+          End{outcome}};
 }
 
 FrameReader coordinator_reader() { return FrameReader::from_coordinator(); }
@@ -71,7 +78,8 @@ TEST(Messages, ATooLongFrameIsRefusedBeforeItArrives) {
 TEST(Messages, EveryTruncationAndExtensionOfABodyIsRefused) {
   for (const Message& message : one_of_each()) {
     const std::string body = encode(message).substr(4);
-    for (std::size_t size = 0; size < body.size(); ++size) EXPECT_FALSE(decode(as_byte_span(std::string_view(body).substr(0, size))).ok());
+    for (std::size_t size = 0; size < body.size(); ++size)
+      EXPECT_FALSE(decode(as_byte_span(std::string_view(body).substr(0, size))).ok());
     EXPECT_FALSE(decode(as_byte_span(body + "x")).ok());
   }
 }
@@ -81,10 +89,13 @@ TEST(Messages, RandomBytesNeverDoHarm) {
   const auto messages = one_of_each();
   for (int i = 0; i < 20'000; ++i) {
     std::string body = encode(messages[random() % messages.size()]).substr(4);
-    for (unsigned flips = random() % 8 + 1; flips > 0; --flips) body[random() % body.size()] = static_cast<char>(random());
+    for (unsigned flips = random() % 8 + 1; flips > 0; --flips)
+      body[random() % body.size()] = static_cast<char>(random());
     auto decoded = decode(as_byte_span(body));
     // What decodes must encode again to what was read.
-    if (decoded) { EXPECT_EQ(encode(*decoded).substr(4), body); }
+    if (decoded) {
+      EXPECT_EQ(encode(*decoded).substr(4), body);
+    }
   }
 }
 

@@ -15,8 +15,10 @@ namespace {
 TEST(ExitStatus, IsSaidInWords) {
   using How = ExitStatus::How;
   EXPECT_EQ(describe(ExitStatus{How::exited, 3, false}), "exited with code 3");
-  EXPECT_EQ(describe(ExitStatus{How::exited, 127, false}), "exited with code 127: a command or shared library was not found");
-  EXPECT_EQ(describe(ExitStatus{How::signaled, SIGSEGV, true}), "was killed by signal 11 (SIGSEGV, segmentation fault), core dumped");
+  EXPECT_EQ(describe(ExitStatus{How::exited, 127, false}),
+            "exited with code 127: a command or shared library was not found");
+  EXPECT_EQ(describe(ExitStatus{How::signaled, SIGSEGV, true}),
+            "was killed by signal 11 (SIGSEGV, segmentation fault), core dumped");
   EXPECT_EQ((ExitStatus{How::signaled, SIGKILL, false}.shell_code()), 137);
   EXPECT_TRUE((ExitStatus{How::exited, 0, false}.success()));
 }
@@ -50,12 +52,26 @@ class WorkerEnvironment : public ::testing::Test {
 };
 
 TEST_F(WorkerEnvironment, IsTorchruns) {
-  const std::map<std::string, std::string> expected{
-      {"RANK", "4"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "5"}, {"LOCAL_WORLD_SIZE", "2"}, {"GROUP_RANK", "1"}, {"GROUP_WORLD_SIZE", "2"},
-      {"ROLE_NAME", "trainer"}, {"ROLE_RANK", "4"}, {"ROLE_WORLD_SIZE", "5"}, {"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "29500"},
-      {"TORCHELASTIC_RESTART_COUNT", "2"}, {"TORCHELASTIC_MAX_RESTARTS", "3"}, {"TORCHELASTIC_RUN_ID", "run-7"},
-      {"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"}, {"OMP_NUM_THREADS", "1"},
-      {"DLAUNCH_VERSION", DLAUNCH_VERSION}, {"DLAUNCH_JOB_ID", "run-7"}, {"DLAUNCH_ROUND", "4"}};
+  const std::map<std::string, std::string> expected{{"RANK", "4"},
+                                                    {"LOCAL_RANK", "1"},
+                                                    {"WORLD_SIZE", "5"},
+                                                    {"LOCAL_WORLD_SIZE", "2"},
+                                                    {"GROUP_RANK", "1"},
+                                                    {"GROUP_WORLD_SIZE", "2"},
+                                                    {"ROLE_NAME", "trainer"},
+                                                    {"ROLE_RANK", "4"},
+                                                    {"ROLE_WORLD_SIZE", "5"},
+                                                    {"MASTER_ADDR", "10.0.0.1"},
+                                                    {"MASTER_PORT", "29500"},
+                                                    {"TORCHELASTIC_RESTART_COUNT", "2"},
+                                                    {"TORCHELASTIC_MAX_RESTARTS", "3"},
+                                                    {"TORCHELASTIC_RUN_ID", "run-7"},
+                                                    {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                                    {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+                                                    {"OMP_NUM_THREADS", "1"},
+                                                    {"DLAUNCH_VERSION", DLAUNCH_VERSION},
+                                                    {"DLAUNCH_JOB_ID", "run-7"},
+                                                    {"DLAUNCH_ROUND", "4"}};
   EXPECT_EQ(of(1), expected);
 }
 

@@ -22,7 +22,9 @@ class WorkerGroupTest : public ::testing::Test {
     last_.clear();
   }
   void step(const GroupEvent& event) { last_ = group_.step(now_, event); }
-  void exit(int local_rank, int code) { step(WorkerExited{local_rank, 100 + local_rank, {ExitStatus::How::exited, code, false}, "tail"}); }
+  void exit(int local_rank, int code) {
+    step(WorkerExited{local_rank, 100 + local_rank, {ExitStatus::How::exited, code, false}, "tail"});
+  }
   void killed(int local_rank, int signo) {
     step(WorkerExited{local_rank, 100 + local_rank, {ExitStatus::How::signaled, signo, false}, ""});
   }

@@ -1,5 +1,6 @@
-// Random jobs in the simulated world: nodes start late or never, workers fail, ignore signals and leave daemons,
-// nodes crash, keepers are killed, people press Ctrl-C. Whatever is drawn, the invariants below must hold.
+// Random jobs in the simulated world: nodes start late or never, workers fail, ignore signals and leave
+// daemons, nodes crash, keepers are killed, people press Ctrl-C. Whatever is drawn, the invariants below must
+// hold.
 
 #include <gtest/gtest.h>
 
@@ -45,7 +46,9 @@ class Job {
     world_size_ = nnodes * slots;
     max_restarts_ = max_restarts;
     cluster_.script = [](int, std::uint32_t, int) { return Script{}; };
-    cluster_.on_spawn = [this](int node, const agent::ProcKey& key, const agent::Command& command) { spawned(node, key, command); };
+    cluster_.on_spawn = [this](int node, const agent::ProcKey& key, const agent::Command& command) {
+      spawned(node, key, command);
+    };
     cluster_.on_end = [this](int node, const agent::ProcKey& key) { ended(node, key); };
   }
 
@@ -63,7 +66,8 @@ class Job {
     std::set<int> codes;
     for (const auto& node : nodes_) {
       if (!node->alive() || !node->started()) continue;
-      ASSERT_TRUE(node->outcome().has_value()) << "node " << node->rank() << " has not ended\n" << what_was_said();
+      ASSERT_TRUE(node->outcome().has_value()) << "node " << node->rank() << " has not ended\n"
+                                               << what_was_said();
       EXPECT_EQ(node->processes(), 0U) << "node " << node->rank();
       EXPECT_LE(node->outcome()->restarts_used, max_restarts_);
       codes.insert(node->outcome()->exit_code);
@@ -76,7 +80,8 @@ class Job {
   std::string what_was_said() const {
     std::string text;
     for (const auto& node : nodes_) {
-      text += "node " + std::to_string(node->rank()) + (node->alive() ? "" : " (crashed)") + (node->started() ? "" : " (never started)") + ":\n";
+      text += "node " + std::to_string(node->rank()) + (node->alive() ? "" : " (crashed)") +
+              (node->started() ? "" : " (never started)") + ":\n";
       for (const std::string& line : node->said()) text += "  " + line + "\n";
     }
     return text;
@@ -92,7 +97,8 @@ class Job {
     EXPECT_LT(rank, world_size_);
     // One world at a time in the whole job, and in it each rank once.
     for (const auto& [who, running] : running_) {
-      EXPECT_EQ(running.first, key.round) << "rank " << rank << " of round " << key.round << " starts beside round " << running.first;
+      EXPECT_EQ(running.first, key.round)
+          << "rank " << rank << " of round " << key.round << " starts beside round " << running.first;
       EXPECT_NE(running.second, rank) << "rank " << rank << " twice in round " << key.round;
     }
     running_[{node, key}] = {key.round, rank};
@@ -104,8 +110,9 @@ class Job {
   }
   // A hash of everything that happened: equal for equal runs.
   void note(int node, std::uint32_t round, int what) {
-    for (std::uint64_t part : {static_cast<std::uint64_t>(node), std::uint64_t{round}, static_cast<std::uint64_t>(what),
-                               static_cast<std::uint64_t>(world_.now().time_since_epoch().count())}) {
+    for (std::uint64_t part :
+         {static_cast<std::uint64_t>(node), std::uint64_t{round}, static_cast<std::uint64_t>(what),
+          static_cast<std::uint64_t>(world_.now().time_since_epoch().count())}) {
       trace_ = (trace_ ^ part) * 0x100000001b3ULL;
     }
   }
@@ -193,7 +200,8 @@ TEST(Scenario, AThousandNodesCostOneMessageEachForADecision) {
   job.check_end();
   EXPECT_EQ(job.exit_codes(), std::set<int>{0});
   EXPECT_EQ(job.spawns(), 2000U);
-  // Per node: start, world, two rounds, the end; each message in a few pieces. Quadratic growth would be millions.
+  // Per node: start, world, two rounds, the end; each message in a few pieces. Quadratic growth would be
+  // millions.
   EXPECT_LT(events, 1000U * 150U);
 }
 
@@ -206,7 +214,8 @@ void play(std::uint64_t seed, Job& job) {
   job.cluster().script = [&world, failing_workers, stubborn, daemons, failure_rate](int, std::uint32_t, int) {
     Script script;
     script.life = world.delay(milliseconds(1), seconds(60));
-    if (failing_workers && world.chance(failure_rate)) script.exit_code = static_cast<int>(world.draw(1, 255));
+    if (failing_workers && world.chance(failure_rate))
+      script.exit_code = static_cast<int>(world.draw(1, 255));
     script.ignores_term = stubborn && world.chance(0.3);
     script.leaves_daemon = daemons && world.chance(0.3);
     script.cannot_start = failing_workers && world.chance(0.01);
@@ -220,7 +229,11 @@ void play(std::uint64_t seed, Job& job) {
   const auto some_time = [&] { return world.now() + world.delay(Duration(0), seconds(90)); };
   if (world.chance(0.15)) world.at(some_time(), [&job, i = some_node()] { job.node(i).crash(); });
   if (world.chance(0.15)) world.at(some_time(), [&job, i = some_node()] { job.node(i).signal(SIGTERM); });
-  if (world.chance(0.05)) world.at(some_time(), [&job, i = some_node()] { job.node(i).signal(SIGINT); job.node(i).signal(SIGINT); });
+  if (world.chance(0.05))
+    world.at(some_time(), [&job, i = some_node()] {
+      job.node(i).signal(SIGINT);
+      job.node(i).signal(SIGINT);
+    });
   if (world.chance(0.05)) world.at(some_time(), [&job, i = some_node()] { job.node(i).kill_keeper(); });
   if (world.chance(0.10)) world.at(some_time(), [&job, i = some_node()] { job.node(i).signal(SIGUSR1); });
   SCOPED_TRACE("seed " + std::to_string(seed) + ": replay with DLAUNCH_SIM_SEED=" + std::to_string(seed));
@@ -230,7 +243,8 @@ void play(std::uint64_t seed, Job& job) {
 
 std::unique_ptr<Job> draw_job(std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  return std::make_unique<Job>(seed, static_cast<int>(random() % 8) + 1, static_cast<int>(random() % 4) + 1, static_cast<int>(random() % 4));
+  return std::make_unique<Job>(seed, static_cast<int>(random() % 8) + 1, static_cast<int>(random() % 4) + 1,
+                               static_cast<int>(random() % 4));
 }
 
 TEST(Swarm, RandomJobsKeepTheInvariants) {

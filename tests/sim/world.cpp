@@ -9,7 +9,9 @@ using std::chrono::milliseconds;
 
 // --- World ---
 
-void World::at(TimePoint when, std::function<void()> event) { events_.push({std::max(when, now_), next_number_++, std::move(event)}); }
+void World::at(TimePoint when, std::function<void()> event) {
+  events_.push({std::max(when, now_), next_number_++, std::move(event)});
+}
 
 std::size_t World::run(TimePoint end) {
   std::size_t count = 0;
@@ -26,7 +28,9 @@ std::size_t World::run(TimePoint end) {
 std::int64_t World::draw(std::int64_t least, std::int64_t most) {
   return least + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(most - least + 1));
 }
-bool World::chance(double probability) { return static_cast<double>(random_() >> 11) * 0x1.0p-53 < probability; }
+bool World::chance(double probability) {
+  return static_cast<double>(random_() >> 11) * 0x1.0p-53 < probability;
+}
 Duration World::delay(Duration least, Duration most) { return Duration(draw(least.count(), most.count())); }
 
 // --- Cluster ---
@@ -39,15 +43,17 @@ void Cluster::enter(Node& node) { nodes_["node" + std::to_string(node.rank())] =
 
 // --- Node ---
 
-Node::Node(Cluster& cluster, agent::JobSpec job, agent::NodeSpec spec) : cluster_(cluster), job_(std::move(job)), spec_(std::move(spec)) {
+Node::Node(Cluster& cluster, agent::JobSpec job, agent::NodeSpec spec)
+    : cluster_(cluster), job_(std::move(job)), spec_(std::move(spec)) {
   cluster_.enter(*this);
 }
 Node::~Node() = default;
 
 void Node::start() {
   if (!alive_ || runner_) return;
-  runner_ = std::make_unique<agent::Runner>(agent::Runner::Outside{*this, *this, *this, *this, *this},
-                                            agent::Runner::Plan{job_, spec_, "sim", {}, {}, [this] { later(Duration(0), [this] { exit(); }); }});
+  runner_ = std::make_unique<agent::Runner>(
+      agent::Runner::Outside{*this, *this, *this, *this, *this},
+      agent::Runner::Plan{job_, spec_, "sim", {}, {}, [this] { later(Duration(0), [this] { exit(); }); }});
   runner_->begin(spec_.node_rank == 0);
 }
 
@@ -113,7 +119,9 @@ TimerId Node::arm(TimePoint at, TimerHandler& handler) {
 void Node::disarm(TimerId timer) { timers_.erase(timer); }
 
 // The simulated front door lets agents through; see accept_from.
-Result<Network::Listening> Node::listen(const Address& address, ListenerHandler&) { return Listening{{1, 1}, address.port, {address}}; }
+Result<Network::Listening> Node::listen(const Address& address, ListenerHandler&) {
+  return Listening{{1, 1}, address.port, {address}};
+}
 void Node::unlisten(ListenerId) {}
 
 ConnId Node::open(ConnectionHandler* handler, const std::string& peer_host) {
@@ -160,11 +168,13 @@ void Node::send(ConnId id, ByteSpan bytes) {
   Conn& conn = found->second;
   std::string rest(as_text(bytes));
   while (!rest.empty()) {  // in order, in pieces of any size
-    const auto piece = static_cast<std::size_t>(cluster_.world().draw(1, static_cast<std::int64_t>(rest.size())));
+    const auto piece =
+        static_cast<std::size_t>(cluster_.world().draw(1, static_cast<std::int64_t>(rest.size())));
     conn.last_delivery = std::max(conn.last_delivery, now() + wire_delay());
     Node* peer = cluster_.find(conn.peer_host);
     if (!peer) return;
-    peer->later(conn.last_delivery - now(), [peer, to = conn.peer, text = rest.substr(0, piece)] { peer->deliver(to, text); });
+    peer->later(conn.last_delivery - now(),
+                [peer, to = conn.peer, text = rest.substr(0, piece)] { peer->deliver(to, text); });
     rest.erase(0, piece);
   }
 }
@@ -245,8 +255,9 @@ void Node::report_rest() {
 void Node::signal_all(int signo) {
   for (const auto& [key, process] : processes_) {
     if (process.script.ignores_term) continue;
-    later(cluster_.world().delay(microseconds(100), milliseconds(50)),
-          [this, key, signo] { end_process(key, {agent::ExitStatus::How::signaled, signo, false}); });
+    later(cluster_.world().delay(microseconds(100), milliseconds(50)), [this, key, signo] {
+      end_process(key, {agent::ExitStatus::How::signaled, signo, false});
+    });
   }
   if (daemons_ > 0) later(milliseconds(3), [this] { end_daemons(); });
   if (processes_.empty()) later(microseconds(100), [this] { report_rest(); });

@@ -1,8 +1,8 @@
-// A simulated world: virtual time, nodes, a network of byte streams and processes, all on one thread and drawn
-// from one seed. The real Runner, Coordinator, Member and WorkerGroup run in it unchanged.
+// A simulated world: virtual time, nodes, a network of byte streams and processes, all on one thread and
+// drawn from one seed. The real Runner, Coordinator, Member and WorkerGroup run in it unchanged.
 //
-// Time jumps from event to event. Events of one instant happen in the order they were asked for. Two runs with one
-// seed are equal, event for event.
+// Time jumps from event to event. Events of one instant happen in the order they were asked for. Two runs
+// with one seed are equal, event for event.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,9 @@ class World {
     TimePoint when;
     std::uint64_t number;
     std::function<void()> act;
-    bool operator<(const Event& other) const { return std::pair(other.when, other.number) < std::pair(when, number); }
+    bool operator<(const Event& other) const {
+      return std::pair(other.when, other.number) < std::pair(when, number);
+    }
   };
   std::priority_queue<Event> events_;
   std::uint64_t next_number_ = 0;
@@ -81,14 +83,18 @@ class Cluster {
 };
 
 // One machine with its agent: what the agent believes to be clock, timers, network and processes.
-class Node final : public Clock, public Timers, public Network, public agent::ProcessSpawner, public agent::Reporter {
+class Node final : public Clock,
+                   public Timers,
+                   public Network,
+                   public agent::ProcessSpawner,
+                   public agent::Reporter {
  public:
   Node(Cluster& cluster, agent::JobSpec job, agent::NodeSpec spec);
   ~Node() override;
 
-  void start();             // the agent begins
-  void crash();             // power off: nothing of it ever happens again, its peers' connections break
-  void signal(int signo);   // to the agent
+  void start();            // the agent begins
+  void crash();            // power off: nothing of it ever happens again, its peers' connections break
+  void signal(int signo);  // to the agent
   void kill_keeper();
 
   [[nodiscard]] bool alive() const { return alive_; }
