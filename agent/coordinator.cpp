@@ -90,7 +90,7 @@ void Coordinator::on_done(TimePoint now, MemberId member, const Done& done, Coor
     if (!std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.second.done; })) return;
     Outcome outcome;
     outcome.restarts_used = world_.restarts_used;
-    end(now, std::move(outcome), out);
+    end(now, outcome, out);
   } else if (state_ == State::restarting) {
     if (all_stopped()) announce_world(out);
   } else if (state_ == State::ending) {
@@ -186,7 +186,7 @@ void Coordinator::announce_world(CoordinatorActions& out) {
   for (const auto& [id, node] : nodes_) out.emplace_back(ToMember{id, NewWorld{world_}});
 }
 
-void Coordinator::end(TimePoint now, Outcome outcome, CoordinatorActions& out) {
+void Coordinator::end(TimePoint now, const Outcome& outcome, CoordinatorActions& out) {
   state_ = State::ending;
   end_deadline_ = now + job_.stop_timeout + end_margin;
   for (const auto& [id, node] : nodes_) out.emplace_back(ToMember{id, End{outcome}});
@@ -200,7 +200,7 @@ void Coordinator::fail(TimePoint now, Failure cause, CoordinatorActions& out) {
   outcome.exit_code = exit_code_of(cause);
   outcome.restarts_used = world_.restarts_used;
   outcome.cause = std::move(cause);
-  end(now, std::move(outcome), out);
+  end(now, outcome, out);
 }
 
 void Coordinator::end_when_all_stopped(CoordinatorActions& out) {

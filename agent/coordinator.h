@@ -105,7 +105,7 @@ class Coordinator {
 
   void refuse(MemberId member, std::string why, CoordinatorActions& out) const;
   void announce_world(CoordinatorActions& out);
-  void end(TimePoint now, Outcome outcome, CoordinatorActions& out);
+  void end(TimePoint now, const Outcome& outcome, CoordinatorActions& out);
   void fail(TimePoint now, Failure cause, CoordinatorActions& out);
   void end_when_all_stopped(CoordinatorActions& out);
   [[nodiscard]] std::string reason_to_refuse(const Join& join) const;

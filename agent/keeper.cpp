@@ -164,15 +164,18 @@ class KeeperProcess {
       strings.push_back(at);
 
     std::vector<char*> argv;
+    argv.reserve(counts[0] + 1);
     for (std::uint32_t i = 0; i < counts[0]; ++i) argv.push_back(const_cast<char*>(strings[i]));
     argv.push_back(nullptr);
 
     // The worker's own variables come first and hide the inherited ones of the same name.
     std::vector<std::string> set;
+    set.reserve(counts[1]);
     for (std::uint32_t i = 0; i < counts[1]; ++i) {
       set.push_back(std::string(strings[counts[0] + 2 * i]) + "=" + strings[counts[0] + 2 * i + 1]);
     }
     std::vector<char*> envp;
+    envp.reserve(counts[1]);
     for (std::string& variable : set) envp.push_back(variable.data());
     for (char** variable = environ; *variable; ++variable) {
       const std::string_view name(*variable, std::strcspn(*variable, "="));

@@ -22,7 +22,7 @@ std::string spawn_body(const Command& command) {
   ByteWriter out(body);
   out.u32(static_cast<std::uint32_t>(command.argv.size()))
       .u32(static_cast<std::uint32_t>(command.environment.size()));
-  const auto add = [&](const std::string& text) { body.append(text.c_str()).push_back('\0'); };
+  const auto add = [&](const std::string& text) { body.append(text).push_back('\0'); };
   for (const std::string& argument : command.argv) add(argument);
   for (const auto& [name, value] : command.environment) {
     add(name);

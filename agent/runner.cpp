@@ -2,13 +2,10 @@
 
 #include <algorithm>
 
+#include "store/base/overloaded.h"
+
 namespace dlaunch::agent {
 namespace {
-
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
 
 // One attempt to connect; the Member decides about the next.
 constexpr Duration connect_attempt = std::chrono::seconds(10);

@@ -18,7 +18,7 @@ namespace dlaunch::agent {
 struct ProcKey {
   std::uint32_t round = 0;
   std::uint32_t local_rank = 0;
-  auto operator<=>(const ProcKey&) const = default;
+  auto operator<=>(const ProcKey&) const = default;  // NOLINT(modernize-use-nullptr): its own mistake
 };
 
 struct Command {

@@ -3,16 +3,9 @@
 #include <algorithm>
 #include <csignal>
 
+#include "store/base/overloaded.h"
+
 namespace dlaunch::agent {
-namespace {
-
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-
-}  // namespace
-
 GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
   GroupActions out;
   const auto on_start = [&](const StartWorkers& e) {
