@@ -1,6 +1,7 @@
 #include "agent/keeper_spawner.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -98,6 +99,12 @@ void KeeperSpawner::send(Frame frame, const std::string& body, int out, int err)
     part = {bytes.data() + done, bytes.size() - done};
     const ssize_t sent = sendmsg(keeper_.socket, &header, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && (errno == EAGAIN || errno == ETOOMANYREFS)) {
+      // Full of bytes, or of descriptors under way. The loop made the socket non-blocking.
+      pollfd room{keeper_.socket, POLLOUT, 0};
+      poll(&room, 1, errno == EAGAIN ? -1 : 1);
+      continue;
+    }
     if (sent < 0) return;  // the keeper is gone: on_readable finds out
     done += static_cast<std::size_t>(sent);
     header.msg_control = nullptr;  // the descriptors went with the first byte

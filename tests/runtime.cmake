@@ -1,5 +1,5 @@
 # The runtime's own code, over threads.
-dlaunch_test(NAME runtime_test LABELS runtime threaded TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox
+dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox
   SOURCES runtime/bootstrap_test.cpp runtime/collectives_test.cpp runtime/group_test.cpp runtime/reduce_test.cpp
     runtime/work_test.cpp)
 

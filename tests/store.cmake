@@ -4,13 +4,13 @@ set(store_libraries dlaunch_store_server dlaunch_tcp_store dlaunch_loop)
 dlaunch_test(NAME store_pure_test LABELS store LIBS ${store_libraries}
   SOURCES store/capture_test.cpp store/decimal_test.cpp store/server_test.cpp store/session_test.cpp
     store/stranger_test.cpp store/table_test.cpp store/wire_test.cpp)
-dlaunch_test(NAME uv_loop_test LABELS store threaded LIBS dlaunch_loop
+dlaunch_test(NAME uv_loop_test LABELS store LIBS dlaunch_loop
   SOURCES store/uv_loop_test.cpp)
-dlaunch_test(NAME tcp_store_test LABELS store threaded LIBS ${store_libraries}
+dlaunch_test(NAME tcp_store_test LABELS store LIBS ${store_libraries}
   SOURCES store/tcp_store_test.cpp)
-dlaunch_test(NAME stores_test LABELS store threaded LIBS ${store_libraries}
+dlaunch_test(NAME stores_test LABELS store LIBS ${store_libraries}
   SOURCES store/stores_test.cpp)
-dlaunch_test(NAME torch_test LABELS store torch LIBS ${store_libraries} TIMEOUT 300
+dlaunch_test(NAME torch_test LABELS store LIBS ${store_libraries} TIMEOUT 300
   SOURCES store/torch_test.cpp)
 
 if(DLAUNCH_FUZZ)

@@ -117,6 +117,11 @@ class Results(Launch):
                          sorted(f"{rank} of round {count}" for rank in range(2) for count in range(3)))
         self.assertIn("restart 2 of 2", done.stderr)
 
+    def test_many_workers_start_and_end(self):
+        done = self.run_dlaunch("--nproc-per-node=300", "sh", "-c", "echo $RANK")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(map(int, done.stdout.split())), list(range(300)))
+
     def test_restarts_are_counted(self):
         done = self.run_dlaunch("--max-restarts=1", "sh", "-c", "exit 4")
         self.assertEqual(done.returncode, 4)
