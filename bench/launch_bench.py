@@ -50,7 +50,7 @@ def compare(workers, runs):
 
 def resident():
     """Peak of the dlaunch process (VmHWM) while four workers run."""
-    with subprocess.Popen([DLAUNCH, "--nproc-per-node=4", "sh", "-c", "echo up; read line"], stdin=subprocess.PIPE,
+    with subprocess.Popen([DLAUNCH, "--nproc-per-node=4", "sh", "-c", "echo up; read line || true"], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True) as job:
         for _ in range(4):
             job.stdout.readline()
