@@ -83,19 +83,17 @@ void Coordinator::on_failed(TimePoint now, const Failure& failure, CoordinatorAc
 
 void Coordinator::on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out) {
   if (done.round != world_.round) return;
+  if (state_ != State::running) {
+    on_stopped(member, Stopped{done.round}, out);  // too late to count as done, but nothing is left there
+    return;
+  }
   Node& node = nodes_[member];
   node.done = true;
   node.stopped = true;
-  if (state_ == State::running) {
-    if (!std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.second.done; })) return;
-    Outcome outcome;
-    outcome.restarts_used = world_.restarts_used;
-    end(now, outcome, out);
-  } else if (state_ == State::restarting) {
-    if (all_stopped()) announce_world(out);
-  } else if (state_ == State::ending) {
-    end_when_all_stopped(out);
-  }
+  if (!std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.second.done; })) return;
+  Outcome outcome;
+  outcome.restarts_used = world_.restarts_used;
+  end(now, outcome, out);
 }
 
 void Coordinator::on_stopped(MemberId member, const Stopped& stopped, CoordinatorActions& out) {
@@ -214,7 +212,6 @@ void Coordinator::end_when_all_stopped(CoordinatorActions& out) {
 
 std::string Coordinator::reason_to_refuse(const Join& join) const {
   if (state_ == State::ending) return "the job is ending";
-  const bool full = state_ != State::gathering;
   if (join.job_id != job_.id) return "this is job '" + job_.id + "', not '" + join.job_id + "'";
   if (join.nnodes != job_.nnodes) {
     return "this job has --nnodes=" + std::to_string(job_.nnodes) + ", not " + std::to_string(join.nnodes);
@@ -234,7 +231,7 @@ std::string Coordinator::reason_to_refuse(const Join& join) const {
       return "--node-rank=" + std::to_string(join.node_rank) + " is taken by host " + node.joined.host;
     }
   }
-  if (full) return "all nodes of the job are in";
+  if (state_ != State::gathering) return "all nodes of the job are in";
   return "";
 }
 

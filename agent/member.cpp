@@ -36,7 +36,7 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
   } else if (const auto* down = std::get_if<LinkDown>(&event)) {
     on_link_down(now, down->why, out);
   } else if (const auto* from = std::get_if<FromCoordinator>(&event)) {
-    on_message(now, from->message, out);
+    on_message(from->message, out);
   } else if (const auto* signal = std::get_if<SignalCame>(&event)) {
     on_signal(now, signal->signo, out);
   } else if (std::holds_alternative<MemberTimer>(event)) {
@@ -87,7 +87,7 @@ void Member::on_link_down(TimePoint now, const std::string& why, MemberActions& 
   lose(failure_here(FailureKind::node_lost, why), out);
 }
 
-void Member::on_message(TimePoint now, const Message& message, MemberActions& out) {
+void Member::on_message(const Message& message, MemberActions& out) {
   if (const auto* refused = std::get_if<Refused>(&message)) {
     lose(failure_here(FailureKind::join,
                       "node 0 at " + to_string(job_.master) + " refused this node: " + refused->why),
@@ -113,7 +113,6 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     out.emplace_back(
         Say{Loudness::trouble, "the coordinator sent a message that only members send; ignored"});
   }
-  (void)now;
 }
 
 void Member::on_signal(TimePoint now, int signo, MemberActions& out) {

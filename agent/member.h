@@ -88,7 +88,7 @@ class Member {
 
  private:
   void on_link_down(TimePoint now, const std::string& why, MemberActions& out);
-  void on_message(TimePoint now, const Message& message, MemberActions& out);
+  void on_message(const Message& message, MemberActions& out);
   void on_signal(TimePoint now, int signo, MemberActions& out);
   void on_timer(TimePoint now, MemberActions& out);
   void on_stuck(const Failure& failure, MemberActions& out);
