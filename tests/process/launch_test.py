@@ -111,7 +111,9 @@ class Results(Launch):
     def test_a_restart_begins_all_workers_anew(self):
         done = self.run_dlaunch("--nproc-per-node=2", "--max-restarts=2", "sh", "-c",
                                 "echo $RANK of round $TORCHELASTIC_RESTART_COUNT; "
-                                "[ $TORCHELASTIC_RESTART_COUNT = 2 ] && exit 0; [ $RANK = 1 ] && exit 5; exec sleep 1000")
+                                ": > seen.$RANK.$TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 2 ] && exit 0; "
+                                "[ $RANK = 0 ] && exec sleep 1000; "
+                                "while [ ! -e seen.0.$TORCHELASTIC_RESTART_COUNT ]; do sleep 0.005; done; exit 5")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(done.stdout.split("\n")[:-1]),
                          sorted(f"{rank} of round {count}" for rank in range(2) for count in range(3)))
@@ -305,7 +307,8 @@ class TwoHosts(Launch):
         self.assertEqual(len(re.findall(r"sum of ranks = 3", out + more)), 3)
 
     def test_a_failure_on_one_host_restarts_both_and_codes_agree(self):
-        script = "echo $RANK.$TORCHELASTIC_RESTART_COUNT > seen.$RANK.$TORCHELASTIC_RESTART_COUNT; [ $RANK = 1 ] && exit 6; exec sleep 1000"
+        script = ("echo > seen.$RANK.$TORCHELASTIC_RESTART_COUNT; [ $RANK = 0 ] && exec sleep 1000; "
+                  "while [ ! -e seen.0.$TORCHELASTIC_RESTART_COUNT ]; do sleep 0.005; done; exit 6")
         jobs = [self.on(i, "--max-restarts=1", "sh", "-c", script) for i in (0, 1)]
         errors = [job.communicate(timeout=PATIENCE)[1] for job in jobs]
         self.assertEqual([job.returncode for job in jobs], [6, 6], errors)
