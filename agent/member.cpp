@@ -84,6 +84,13 @@ void Member::on_link_down(TimePoint now, const std::string& why, MemberActions& 
     end_if_over(out);
     return;
   }
+  if (state_ == State::joined) {
+    lose(failure_here(FailureKind::join,
+                      "what listens at " + to_string(job_.master) + " hung up before the job began: " + why +
+                          "; check that --master-addr and --master-port are those of node 0"),
+         out);
+    return;
+  }
   lose(failure_here(FailureKind::node_lost, why), out);
 }
 
@@ -153,9 +160,9 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
       break;
     case State::joined:
       if (now >= join_deadline_) {
-        lose(failure_here(FailureKind::join, "waited " + to_words(job_.join_timeout) + " for node 0 at " +
+        lose(failure_here(FailureKind::join, "waited " + to_words(now - began_) + " for node 0 at " +
                                                  to_string(job_.master) +
-                                                 ", which accepted this node but never started the job"),
+                                                 ", which took the connection but never started the job"),
              out);
       }
       break;

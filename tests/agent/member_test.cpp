@@ -88,6 +88,25 @@ TEST_F(MemberTest, AMasterThatNeverAnswersIsNamedAtTheDeadline) {
             "waited 1 min 0 s for node 0 at m:29500, which never answered: connection refused");
 }
 
+TEST_F(MemberTest, WhoTakesTheConnectionAndStaysSilentIsNamedAtTheDeadline) {
+  step(LinkUp{});
+  EXPECT_EQ(got<ArmMemberTimer>()->at, now_ + seconds(60) + Member::farewell);
+  now_ += seconds(70);
+  step(MemberTimer{});
+  ASSERT_TRUE(got<MemberEnded>());
+  EXPECT_EQ(got<MemberEnded>()->outcome.cause.why,
+            "waited 1 min 10 s for node 0 at m:29500, which took the connection but never started the job");
+}
+
+TEST_F(MemberTest, WhoHangsUpBeforeTheJobBeganMayBeNoDlaunch) {
+  step(LinkUp{});
+  step(LinkDown{"connection reset by peer"});
+  ASSERT_TRUE(got<MemberEnded>());
+  EXPECT_EQ(got<MemberEnded>()->outcome.cause.why,
+            "what listens at m:29500 hung up before the job began: connection reset by peer; check that "
+            "--master-addr and --master-port are those of node 0");
+}
+
 TEST_F(MemberTest, StartsAWorldOnceAndStopsItWhenTold) {
   work();
   EXPECT_TRUE(told_group<StartWorkers>());
