@@ -297,10 +297,16 @@ TEST(Mismatch, OfLongCallsIsFound) {
   Call other_type = base;
   other_type.dtype = DType::int32;
   expect_mismatch(disagree(3, base, other_type, act_as_called), to_string(base), to_string(other_type));
-  base = {.kind = CallKind::broadcast, .dtype = DType::uint8, .src = 0, .count = 3 << 20};
-  longer = base;
+}
+
+// Rank 2 has its values from rank 0 alone: it may be through before rank 1 finds out.
+TEST(Mismatch, OfALongBroadcastIsFoundByWhomItConcerns) {
+  const Call base{.kind = CallKind::broadcast, .dtype = DType::uint8, .src = 0, .count = 3 << 20};
+  Call longer = base;
   longer.count = 5 << 20;
-  expect_mismatch(disagree(3, base, longer, act_as_called), to_string(base), to_string(longer));
+  auto errors = disagree(3, base, longer, act_as_called);
+  if (!errors[2]) errors.pop_back();
+  expect_mismatch(errors, to_string(base), to_string(longer));
 }
 
 TEST(Mismatch, OfSingleOutputsIsFound) {
