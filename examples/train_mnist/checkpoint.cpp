@@ -69,6 +69,7 @@ class Reader {
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
   void get(std::span<std::byte> raw) {
+    if (raw.empty()) return;
     std::memcpy(raw.data(), bytes_.data(), raw.size());
     bytes_ = bytes_.subspan(raw.size());
   }
@@ -93,7 +94,8 @@ struct Header {
 // the file's size. After this the file has exactly the bytes it should have.
 Header decode_header(std::span<const std::byte> bytes, std::uint64_t file_size, const std::string& path) {
   const std::size_t shown = std::min(bytes.size(), magic.size());
-  if (std::memcmp(bytes.data(), magic.data(), shown) != 0)
+  if (!std::equal(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(shown),
+                  std::as_bytes(std::span(magic)).begin()))
     fail_reading(path, "not a checkpoint of train_mnist");
   if (bytes.size() < header_bytes)
     fail_reading(path, "truncated: " + std::to_string(file_size) + " bytes, its header alone has " +

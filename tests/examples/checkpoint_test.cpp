@@ -107,6 +107,8 @@ TEST_F(CheckpointFile, a_lying_header_costs_no_memory) {
   EXPECT_EQ(complaint(bytes), "corrupt: its header claims 18446744073709551615 parameters");
 }
 
+TEST_F(CheckpointFile, an_empty_one_is_refused) { EXPECT_THROW((void)decode({}, "x"), DataError); }
+
 TEST_F(CheckpointFile, random_bytes_after_the_magic_are_refused) {
   std::mt19937_64 random(11);
   const auto good = encode(example());

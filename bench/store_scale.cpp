@@ -1,0 +1,125 @@
+// What a store server bears: many connections, all at once or idle; one large value; a wait for many keys.
+//
+//   store_scale HOST:PORT hold N     N clients that have been answered once; then idle until stdin ends
+//   store_scale HOST:PORT storm N    N clients connect in one turn; prints seconds until each was answered
+//   store_scale HOST:PORT big MIB    sets and gets one value; prints the seconds of each
+//   store_scale HOST:PORT wait N     one client waits for N keys that another sets; prints the seconds
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "store/base/uv_loop.h"
+#include "store/tcp_store.h"
+#include "store/wire.h"
+
+namespace dlaunch {
+namespace {
+
+constexpr Duration patience = std::chrono::seconds(60);
+
+struct Guest final : ConnectionHandler {
+  void on_connected(ConnId conn) override {
+    std::string bytes("\x00\xce\xf7\x85\x3c", 5);
+    Request add;
+    add.kind = RequestKind::add;
+    add.key = "init/";
+    add.number = 1;
+    encode(Dialect::v2_2, add, bytes);
+    loop->send(conn, as_byte_span(bytes));
+  }
+  void on_received(ConnId, ByteSpan bytes) override {
+    got += bytes.size();
+    if (got == sizeof(std::int64_t) && --*missing == 0) loop->stop();
+  }
+  void on_closed(ConnId, const Error& reason) override {
+    std::fprintf(stderr, "store_scale: %s\n", reason.message().c_str());
+    std::exit(1);  // NOLINT(concurrency-mt-unsafe)
+  }
+
+  UvLoop* loop = nullptr;
+  std::size_t* missing = nullptr;
+  std::size_t got = 0;
+};
+
+// Returns when all have been answered.
+void arrive(UvLoop& loop, std::vector<Guest>& guests, const Address& server) {
+  std::size_t missing = guests.size();
+  for (Guest& guest : guests) {
+    guest.loop = &loop;
+    guest.missing = &missing;
+    loop.connect(server, loop.now() + patience, guest);
+  }
+  loop.run();
+}
+
+double since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+TcpStore store_at(const Address& server) { return TcpStore({server, patience, Dialect::v2_2, {}}); }
+
+int big(const Address& server, std::size_t mib) {
+  TcpStore store = store_at(server);
+  const std::string value(mib << 20, 'x');
+  const auto start = std::chrono::steady_clock::now();
+  store.set("big", value);
+  store.check(std::vector<std::string>{"big"});  // a SET has no answer of its own
+  const double set = since(start);
+  const auto again = std::chrono::steady_clock::now();
+  const bool same = store.get("big") == value;
+  std::printf("%.2f %.2f\n", set, since(again));
+  store.delete_key("big");
+  return same ? 0 : 1;
+}
+
+int wait(const Address& server, std::size_t count) {
+  std::vector<std::string> keys;
+  for (std::size_t i = 0; i < count; ++i) keys.push_back("wait/" + std::to_string(i));
+  TcpStore setter = store_at(server);
+  TcpStore waiter = store_at(server);
+  const auto start = std::chrono::steady_clock::now();
+  std::thread waiting([&] { waiter.wait(keys, patience); });
+  for (const std::string& key : keys) setter.set(key, "1");
+  waiting.join();
+  std::printf("%.3f\n", since(start));
+  return 0;
+}
+
+int run(const Address& server, std::string_view what, std::size_t count) {
+  if (what == "big") return big(server, count);
+  if (what == "wait") return wait(server, count);
+  UvLoop loop;
+  std::vector<Guest> guests(count);
+  const auto start = std::chrono::steady_clock::now();
+  arrive(loop, guests, server);
+  std::printf("%.3f\n", since(start));
+  std::fflush(stdout);
+  if (what == "hold") {
+    while (std::getchar() != EOF) continue;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace dlaunch
+
+int main(int argc, char** argv) {
+  const char* colon = argc > 1 ? std::strrchr(argv[1], ':') : nullptr;
+  const std::string_view what = argc > 2 ? argv[2] : "";
+  const long count = argc > 3 ? std::strtol(argv[3], nullptr, 10) : 0;
+  const bool known = what == "hold" || what == "storm" || what == "big" || what == "wait";
+  if (colon == nullptr || !known || count < 1) {
+    std::fputs("usage: store_scale HOST:PORT hold|storm|big|wait NUMBER\n", stderr);
+    return 2;
+  }
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+  const dlaunch::Address server{std::string(argv[1], static_cast<std::size_t>(colon - argv[1])),
+                                static_cast<std::uint16_t>(std::strtol(colon + 1, nullptr, 10))};
+  return dlaunch::run(server, what, static_cast<std::size_t>(count));
+}

@@ -1,0 +1,41 @@
+# libFuzzer targets, one for each parser of bytes from outside. Built where DLAUNCH_SANITIZE is fuzzer:
+#
+#   cmake --preset fuzz && cmake --build --preset fuzz
+#   build-fuzz/fuzz/fuzz_agent_messages my-corpus tests/fuzz/corpus/fuzz_agent_messages
+if(NOT DLAUNCH_SANITIZE STREQUAL "fuzzer")
+  return()
+endif()
+if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  message(FATAL_ERROR "libFuzzer needs clang: cmake --preset fuzz")
+endif()
+add_custom_target(fuzzers)
+
+# dlaunch_fuzz_target(NAME name SOURCE file.cpp LIBS lib ... [DEFINES definition ...] [RUNS n])
+# Its CTest runs over the kept corpus (tests/fuzz/corpus/name) and then RUNS seeded inputs more.
+function(dlaunch_fuzz_target)
+  cmake_parse_arguments(T "" "NAME;SOURCE;RUNS" "LIBS;DEFINES" ${ARGN})
+  add_executable(${T_NAME} EXCLUDE_FROM_ALL ${T_SOURCE})
+  dlaunch_settings(${T_NAME})
+  target_compile_definitions(${T_NAME} PRIVATE ${T_DEFINES})
+  target_link_libraries(${T_NAME} PRIVATE ${T_LIBS})
+  target_link_options(${T_NAME} PRIVATE -fsanitize=fuzzer)
+  set_target_properties(${T_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+  add_dependencies(fuzzers ${T_NAME})
+  set(scratch ${CMAKE_BINARY_DIR}/fuzz/found/${T_NAME})
+  file(MAKE_DIRECTORY ${scratch})
+  # What it finds goes to the scratch folder, which comes first; the kept corpus is only read.
+  add_test(NAME fuzz.${T_NAME} COMMAND ${T_NAME} -seed=1 -runs=${T_RUNS} -max_len=4096 -timeout=10 -rss_limit_mb=2048
+    -print_final_stats=1 -artifact_prefix=${scratch}/ ${scratch} ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${T_NAME})
+  set_tests_properties(fuzz.${T_NAME} PROPERTIES TIMEOUT 300 LABELS fuzz)
+endfunction()
+
+dlaunch_fuzz_target(NAME fuzz_store_server SOURCE fuzz/fuzz_store_server.cpp LIBS dlaunch_store_server RUNS 20000)
+dlaunch_fuzz_target(NAME fuzz_store_v1_13 SOURCE fuzz/fuzz_store_requests.cpp LIBS dlaunch_store_server
+  DEFINES GENERATION=v1_13 RUNS 200000)
+dlaunch_fuzz_target(NAME fuzz_store_v2_1 SOURCE fuzz/fuzz_store_requests.cpp LIBS dlaunch_store_server
+  DEFINES GENERATION=v2_1 RUNS 200000)
+dlaunch_fuzz_target(NAME fuzz_store_v2_2 SOURCE fuzz/fuzz_store_requests.cpp LIBS dlaunch_store_server
+  DEFINES GENERATION=v2_2 RUNS 200000)
+dlaunch_fuzz_target(NAME fuzz_agent_messages SOURCE fuzz/fuzz_agent_messages.cpp LIBS dlaunch_agent_core RUNS 200000)
+dlaunch_fuzz_target(NAME fuzz_idx SOURCE fuzz/fuzz_idx.cpp LIBS train_mnist_parts RUNS 10000)
+dlaunch_fuzz_target(NAME fuzz_checkpoint SOURCE fuzz/fuzz_checkpoint.cpp LIBS train_mnist_parts RUNS 200000)

@@ -1,0 +1,43 @@
+// libFuzzer: what agents say to each other, arriving in pieces. The first byte draws the listening side, the
+// second how long the pieces are.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+#include "agent/messages.h"
+
+namespace {
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace dlaunch;
+  using namespace dlaunch::agent;
+  if (size < 2) return 0;
+  FrameReader reader = data[0] % 2 == 0 ? FrameReader::from_member() : FrameReader::from_coordinator();
+  const std::size_t piece = std::size_t{1} + data[1];
+  ByteSpan rest(reinterpret_cast<const std::byte*>(data) + 2, size - 2);
+  // Most inputs would fail at the greeting, which leaves nothing to look for.
+  if (data[0] % 2 == 0) reader.append(as_byte_span(greeting));
+  while (!rest.empty()) {
+    const ByteSpan now = rest.first(std::min(piece, rest.size()));
+    rest = rest.subspan(now.size());
+    reader.append(now);
+    while (true) {
+      auto message = reader.next();
+      if (!message) {
+        require(!message.error().message().empty());
+        return 0;
+      }
+      if (!*message) break;
+      // What is understood must be said again in the same words.
+      const auto again = decode(as_byte_span(encode(**message)).subspan(sizeof(std::uint32_t)));
+      require(again.ok() && *again == **message);
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,45 @@
+// libFuzzer: the request parser of one generation of PyTorch's protocol, GENERATION. A stream that decodes
+// must encode to the same bytes again, and cutting the stream anywhere must not change what it says.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "store/wire.h"
+
+namespace {
+
+using dlaunch::Decoded;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  constexpr dlaunch::Dialect dialect = dlaunch::Dialect::GENERATION;
+  dlaunch::StoreLimits limits;
+  limits.request_bytes = 1 << 16;
+  dlaunch::ByteSpan rest(reinterpret_cast<const std::byte*>(data), size);
+  dlaunch::Request request;
+  while (!rest.empty()) {
+    const Decoded decoded = decode(dialect, rest, limits, request);
+    if (decoded.status == Decoded::Status::more) {
+      require(decoded.size > rest.size());
+      break;
+    }
+    if (decoded.status == Decoded::Status::bad) {
+      require(!decoded.why.empty());
+      break;
+    }
+    require(decoded.status == Decoded::Status::whole);
+    require(decoded.size > 0 && decoded.size <= rest.size());
+    std::string again;
+    require(encode(dialect, request, again));
+    require(again == dlaunch::as_text(rest.first(decoded.size)));
+    dlaunch::Request early;
+    require(decode(dialect, rest.first(decoded.size - 1), limits, early).status != Decoded::Status::whole);
+    rest = rest.subspan(decoded.size);
+  }
+  return 0;
+}
