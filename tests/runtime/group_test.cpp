@@ -18,16 +18,23 @@
 namespace dlaunch {
 namespace {
 
-ProcessGroup make_group(int rank, int size, std::shared_ptr<Backend> backend) {
-  return GroupImpl::handle(std::make_shared<GroupImpl>(
+std::shared_ptr<GroupImpl> make_impl(int rank, int size, std::shared_ptr<Backend> backend) {
+  return std::make_shared<GroupImpl>(
       GroupImpl::Description{"test", rank, size, std::chrono::seconds(60), "threads"},
-      std::vector<GroupImpl::DeviceBackend>{{Device::Kind::cpu, std::move(backend)}}));
+      std::vector<GroupImpl::DeviceBackend>{{Device::Kind::cpu, std::move(backend)}});
+}
+
+ProcessGroup make_group(int rank, int size, std::shared_ptr<Backend> backend) {
+  return GroupImpl::handle(make_impl(rank, size, std::move(backend)));
 }
 
 std::vector<std::exception_ptr> in_groups(int size, const std::function<void(const ProcessGroup&)>& body) {
   return test::on_ranks(size, [&](std::unique_ptr<Transport> transport) {
     const int rank = transport->rank();
-    body(make_group(rank, size, std::make_shared<CollectiveBackend>(std::move(transport))));
+    const auto group = make_impl(rank, size, std::make_shared<CollectiveBackend>(std::move(transport)));
+    body(GroupImpl::handle(group));
+    // Who only lets go of a group that others still work in makes them fail.
+    group->destroy();
   });
 }
 
