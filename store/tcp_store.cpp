@@ -403,6 +403,7 @@ std::vector<std::string> TcpStore::list_keys() {
 }
 
 void TcpStore::barrier(std::string_view key, std::int64_t world_size) {
+  if (!type_byte(options_.dialect, RequestKind::barrier)) return Store::barrier(key, world_size);
   Call call(*this, timeout(), "barrier " + quoted(key));
   const std::string name = on_wire(key);
   Request request;

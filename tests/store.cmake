@@ -10,6 +10,8 @@ dlaunch_test(NAME tcp_store_test LABELS store LIBS ${store_libraries}
   SOURCES store/tcp_store_test.cpp)
 dlaunch_test(NAME stores_test LABELS store LIBS ${store_libraries}
   SOURCES store/stores_test.cpp)
+dlaunch_test(NAME file_store_test LABELS store LIBS dlaunch_tcp_store
+  SOURCES store/file_store_test.cpp)
 dlaunch_test(NAME torch_test LABELS store LIBS ${store_libraries} TIMEOUT 300
   SOURCES store/torch_test.cpp)
 
