@@ -72,6 +72,10 @@ class TcpStore : public Store {
 
   [[nodiscard]] const Address& server() const { return options_.server; }
 
+ protected:
+  // Adds so many workers to those that have joined, and returns how many that makes.
+  std::int64_t count_workers(std::int64_t more);
+
  private:
   class Call;
 

@@ -1,5 +1,5 @@
 # tests of store
-set(store_libraries dlaunch_store_server dlaunch_tcp_store dlaunch_loop)
+set(store_libraries dlaunch_store_host)
 
 dlaunch_test(NAME store_pure_test LABELS store LIBS ${store_libraries}
   SOURCES store/capture_test.cpp store/decimal_test.cpp store/server_test.cpp store/session_test.cpp
@@ -10,6 +10,8 @@ dlaunch_test(NAME tcp_store_test LABELS store LIBS ${store_libraries}
   SOURCES store/tcp_store_test.cpp)
 dlaunch_test(NAME stores_test LABELS store LIBS ${store_libraries}
   SOURCES store/stores_test.cpp)
+dlaunch_test(NAME hosted_store_test LABELS store LIBS ${store_libraries}
+  SOURCES store/hosted_store_test.cpp)
 dlaunch_test(NAME file_store_test LABELS store LIBS dlaunch_tcp_store
   SOURCES store/file_store_test.cpp)
 dlaunch_test(NAME torch_test LABELS store LIBS ${store_libraries} TIMEOUT 300
