@@ -7,7 +7,7 @@ dlaunch_test(NAME store_pure_test LABELS store LIBS ${store_libraries}
 dlaunch_test(NAME uv_loop_test LABELS store LIBS dlaunch_loop
   SOURCES store/uv_loop_test.cpp)
 dlaunch_test(NAME tcp_store_test LABELS store LIBS ${store_libraries}
-  SOURCES store/tcp_store_test.cpp)
+  SOURCES store/tcp_client_test.cpp store/tcp_store_test.cpp)
 dlaunch_test(NAME stores_test LABELS store LIBS ${store_libraries}
   SOURCES store/stores_test.cpp)
 dlaunch_test(NAME hosted_store_test LABELS store LIBS ${store_libraries}
