@@ -153,6 +153,31 @@ class FileStore::Turn {
   std::optional<LockedFile> file_;  // none: there is no file yet
 };
 
+// A watch for one wait. They are kept, since it takes the system several milliseconds to end one.
+class FileStore::WatchLoan {
+ public:
+  explicit WatchLoan(FileStore& store) : store_(store) {
+    const std::lock_guard lock(store_.mutex_);
+    if (store_.idle_watches_.empty()) {
+      watch_ = std::make_unique<FileWatch>(store_.options_.path);
+    } else {
+      watch_ = std::move(store_.idle_watches_.back());
+      store_.idle_watches_.pop_back();
+    }
+  }
+  ~WatchLoan() {
+    const std::lock_guard lock(store_.mutex_);
+    store_.idle_watches_.push_back(std::move(watch_));
+  }
+  WatchLoan(const WatchLoan&) = delete;
+  WatchLoan& operator=(const WatchLoan&) = delete;
+  FileWatch* operator->() { return watch_.get(); }
+
+ private:
+  FileStore& store_;
+  std::unique_ptr<FileWatch> watch_;
+};
+
 FileStore::FileStore(FileStoreOptions options) : options_(std::move(options)), timeout_(options_.timeout) {
   if (options_.users == FileStoreUsers::counted) Turn(*this, Access::create, timeout_).add(open_key, 1);
 }
@@ -284,7 +309,7 @@ bool FileStore::all_exist(std::span<const std::string> keys) const {
 // Looks first, and watches only if there is something to wait for.
 void FileStore::await(Duration timeout, const std::string& for_what, const std::function<bool()>& condition) {
   const TimePoint deadline = deadline_after(steady_now(), timeout);
-  std::optional<FileWatch> watch;
+  std::optional<WatchLoan> watch;
   while (true) {
     {
       const std::lock_guard lock(mutex_);
@@ -294,9 +319,9 @@ void FileStore::await(Duration timeout, const std::string& for_what, const std::
     if (steady_now() >= deadline)
       throw StoreError(waited_too_long("file store " + options_.path, timeout, for_what));
     if (watch) {
-      watch->await(deadline);
+      (*watch)->await(deadline);
     } else {
-      watch.emplace(options_.path);  // and look again: it sees only what comes
+      watch.emplace(*this);  // and look again: it sees only what comes
     }
   }
 }

@@ -18,6 +18,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -28,7 +29,7 @@
 
 namespace dlaunch {
 
-struct FileRecord;
+class FileWatch;
 
 enum class FileStoreUsers {
   counted,      // as PyTorch 2.x: safe with 1.13 too
@@ -72,13 +73,14 @@ class FileStore final : public Store {
   std::vector<std::string> multi_get(std::span<const std::string> keys) override;
   // All of them or none.
   void multi_set(std::span<const std::string> keys, std::span<const std::string> values) override;
-  void append(std::string_view key, std::string_view value) override;
-  std::vector<std::string> list_keys() override;  // users' keys
+  void append(std::string_view key, std::string_view value) override;  // writes the whole value once more
+  std::vector<std::string> list_keys() override;                       // users' keys
 
   [[nodiscard]] const std::string& path() const { return options_.path; }
 
  private:
   class Turn;
+  class WatchLoan;
   using Values = std::map<std::string, std::string, std::less<>>;
 
   void await(Duration timeout, const std::string& for_what, const std::function<bool()>& condition);
@@ -92,6 +94,7 @@ class FileStore final : public Store {
   std::uint64_t read_to_ = 0;
   FileIdentity known_;  // of the file that this store belongs to; none: not found yet
   std::optional<Error> lost_;
+  std::vector<std::unique_ptr<FileWatch>> idle_watches_;  // one more for each thread that waits at a time
 };
 
 }  // namespace dlaunch

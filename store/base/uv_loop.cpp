@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <climits>
 #include <csignal>
 #include <mutex>
@@ -456,7 +457,11 @@ Result<Network::Listening> UvLoop::Impl::listen(const Address& address, Listener
 Result<Network::Listening> UvLoop::Impl::listen_on(int fd, ListenerHandler& handler) {
   const ListenerId id = new_listener();
   ListenSocket* socket = new_listen_socket(id);
-  int status = uv_tcp_open(&socket->tcp, fd);
+  int family = AF_UNSPEC;
+  socklen_t size = sizeof family;
+  int status = getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 ? 0 : uv_translate_sys_error(errno);
+  if (status == 0 && family != AF_INET && family != AF_INET6) status = UV_EAFNOSUPPORT;
+  if (status == 0) status = uv_tcp_open(&socket->tcp, fd);
   if (status != 0) ::close(fd);
   status = start(*socket, status, listeners_[id.slot]);
   if (status != 0) {

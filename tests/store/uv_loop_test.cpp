@@ -206,6 +206,10 @@ TEST_F(UvLoopTest, SaysThatASocketIsNone) {
   loop.run();
   EXPECT_EQ(fcntl(pipe_ends[0], F_GETFD), -1);  // it was given away
   close(pipe_ends[1]);
+
+  const int local = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  EXPECT_EQ(loop.listen_on(local, door).error().message(),
+            "cannot listen on socket " + std::to_string(local) + ": address family not supported");
 }
 
 TEST_F(UvLoopTest, SaysThatAnAddressIsNotHere) {
