@@ -9,6 +9,7 @@
 
 #include "store/file_store.h"
 #include "store/hash_store.h"
+#include "store/hosted_store.h"
 #include "store/prefix_store.h"
 #include "tests/store/server_thread.h"
 #include "tests/store/temporary_folder.h"
@@ -53,6 +54,27 @@ struct TcpStores {
   static std::string full(const std::string& key) { return key; }
 };
 using NewTcpStores = TcpStores<Dialect::v2_2>;
+// The master, and clients of it.
+struct HostedStores {
+  static constexpr const char* name = "Hosted";
+  static constexpr std::int64_t own_keys = 0;
+  HostedStoreOptions options = [] {
+    HostedStoreOptions master;
+    master.address = {"127.0.0.1", 0};
+    master.listen_host = "127.0.0.1";
+    master.is_master = true;
+    master.timeout = 60s;
+    return master;
+  }();
+  std::shared_ptr<Store> make() {
+    auto store = std::make_shared<HostedStore>(options);
+    options.is_master = false;
+    options.address.port = store->port();
+    return store;
+  }
+  std::string where() const { return "store " + to_string(options.address); }
+  static std::string full(const std::string& key) { return key; }
+};
 template <class Inner>
 struct Prefixed : Inner {
   std::shared_ptr<Store> make() {
@@ -89,9 +111,9 @@ struct Names {
     return std::string(Stores::full("").empty() ? "" : "Prefix_over_") + Stores::name;
   }
 };
-using AllStores =
-    testing::Types<HashStores, FileStores, NewTcpStores, TcpStores<Dialect::v1_13>, TcpStores<Dialect::v2_1>,
-                   Prefixed<HashStores>, Prefixed<FileStores>, Prefixed<NewTcpStores>>;
+using AllStores = testing::Types<HashStores, FileStores, HostedStores, NewTcpStores,
+                                 TcpStores<Dialect::v1_13>, TcpStores<Dialect::v2_1>, Prefixed<HashStores>,
+                                 Prefixed<FileStores>, Prefixed<NewTcpStores>>;
 TYPED_TEST_SUITE(StoreContract, AllStores, Names);
 
 using Keys = std::vector<std::string>;
