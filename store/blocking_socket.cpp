@@ -18,8 +18,6 @@
 namespace dlaunch {
 namespace {
 
-constexpr Duration longest_timeout = std::chrono::hours(24 * 365 * 10);
-
 Error failure(int code) {
   if (code == ETIMEDOUT) return {ErrorKind::timeout, "", "", "no answer", ""};
   if (code == ECONNREFUSED) return {ErrorKind::network, "", "", "connection refused", ""};
@@ -47,12 +45,6 @@ bool met_itself(int fd) {
 }
 
 }  // namespace
-
-TimePoint steady_now() {
-  return TimePoint(std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
-}
-
-TimePoint deadline_after(TimePoint now, Duration timeout) { return now + std::min(timeout, longest_timeout); }
 
 void BlockingSocket::close() {
   if (fd_ >= 0) ::close(fd_);

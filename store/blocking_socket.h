@@ -10,14 +10,9 @@
 #include "store/base/address.h"
 #include "store/base/bytes.h"
 #include "store/base/result.h"
-#include "store/base/time.h"
+#include "store/steady_time.h"
 
 namespace dlaunch {
-
-// The time that deadlines here are compared with: the machine's steady clock.
-TimePoint steady_now();
-// `now` and so much, at most some years: a timeout of "for ever" does not wrap around.
-TimePoint deadline_after(TimePoint now, Duration timeout);
 
 class BlockingSocket {
  public:

@@ -47,7 +47,13 @@ std::optional<std::string> PrefixStore::queue_pop(std::string_view key, bool blo
   return store_->queue_pop(full(key), block);
 }
 std::int64_t PrefixStore::queue_len(std::string_view key) { return store_->queue_len(full(key)); }
-std::vector<std::string> PrefixStore::list_keys() { return store_->list_keys(); }
+std::vector<std::string> PrefixStore::list_keys() {
+  std::vector<std::string> keys;
+  for (const std::string& key : store_->list_keys()) {
+    if (key.starts_with(prefix_)) keys.push_back(key.substr(prefix_.size()));
+  }
+  return keys;
+}
 void PrefixStore::barrier(std::string_view key, std::int64_t world_size) {
   store_->barrier(full(key), world_size);
 }

@@ -59,6 +59,12 @@ Result<Network::Listening> StoreServer::listen(const Address& address) {
   return listening;
 }
 
+Result<Network::Listening> StoreServer::listen_on(int socket) {
+  auto listening = network_.listen_on(socket, door_);
+  if (listening) listeners_.push_back(listening->id);
+  return listening;
+}
+
 void StoreServer::new_round() {
   ++totals_.rounds;
   door_.new_round();

@@ -46,6 +46,7 @@ class StoreServer final : private StoreDoor {
 
   // May be called for several addresses. Fails as Network::listen does.
   Result<Network::Listening> listen(const Address& address);
+  Result<Network::Listening> listen_on(int socket);  // as Network::listen_on
 
   // Ends every store connection and begins with an empty table. Agents stay, and so does the port. Clients of
   // the old round are not let in again on a connection they already have; a new connection is a new client.

@@ -64,34 +64,26 @@ class Store {
   virtual void set_timeout(Duration timeout) = 0;
   [[nodiscard]] virtual Duration timeout() const = 0;
 
-  // Several keys at once. A store that can do it in one exchange does.
-  virtual std::vector<std::string> multi_get(std::span<const std::string> keys) {
-    std::vector<std::string> values;
-    values.reserve(keys.size());
-    for (const std::string& key : keys) values.push_back(get(key));
-    return values;
-  }
+  // Several keys at once. A store that can do it in one exchange does; else one after the other.
+  virtual std::vector<std::string> multi_get(std::span<const std::string> keys);
   // REQUIRES: as many values as keys.
-  virtual void multi_set(std::span<const std::string> keys, std::span<const std::string> values) {
-    for (std::size_t i = 0; i < keys.size(); ++i) set(keys[i], values[i]);
-  }
+  virtual void multi_set(std::span<const std::string> keys, std::span<const std::string> values);
+
+  // Returns when `world_size` calls with this key have been made, by anybody. A key is good for one barrier:
+  // its count is never taken back, not even by a call that timed out. A store that has nothing better does as
+  // PyTorch's: counts in "<key>/num_members", and the last to come sets "<key>/last_member". All who meet
+  // must use one kind of store.
+  virtual void barrier(std::string_view key, std::int64_t world_size);
 
   // What not every store has. Where one is missing: StoreError of kind refused.
-  virtual void append(std::string_view /*key*/, std::string_view /*value*/) { lacks("append"); }
+  virtual void append(std::string_view key, std::string_view value);
   // Queues share no values with keys of their name, but check and wait take one that is not empty for
   // present.
-  virtual void queue_push(std::string_view /*key*/, std::string_view /*value*/) { lacks("queues"); }
+  virtual void queue_push(std::string_view key, std::string_view value);
   // The oldest value. With `block` waits for one, else none at once.
-  virtual std::optional<std::string> queue_pop(std::string_view /*key*/, bool /*block*/) { lacks("queues"); }
-  virtual std::int64_t queue_len(std::string_view /*key*/) { lacks("queues"); }
-  virtual std::vector<std::string> list_keys() { lacks("a list of keys"); }
-  // Returns when `world_size` calls with this key have been made, by anybody.
-  virtual void barrier(std::string_view /*key*/, std::int64_t /*world_size*/) { lacks("barriers"); }
-
- private:
-  [[noreturn]] static void lacks(const char* what) {
-    throw StoreError({ErrorKind::refused, std::string("this kind of store has no ") + what, "", "", ""});
-  }
+  virtual std::optional<std::string> queue_pop(std::string_view key, bool block);
+  virtual std::int64_t queue_len(std::string_view key);
+  virtual std::vector<std::string> list_keys();
 };
 
 }  // namespace dlaunch

@@ -162,14 +162,17 @@ class TcpStore::Call {
 
 TcpStore::TcpStore(TcpStoreOptions options) : options_(std::move(options)), timeout_(options_.timeout) {
   connect(deadline_after(steady_now(), options_.timeout));
-  if (!options_.world_size) return;
-  Call call(*this, timeout_, "counting the workers");
+  if (options_.world_size) count_workers(1);
+}
+
+std::int64_t TcpStore::count_workers(std::int64_t more) {
+  Call call(*this, timeout(), "counting the workers");
   Request request;
   request.kind = RequestKind::add;
   request.key = worker_counter;
-  request.number = 1;
+  request.number = more;
   call.send(request);
-  call.integer<std::int64_t>();
+  return call.integer<std::int64_t>();
 }
 
 // Connecting and greeting are one thing that is tried until it works: a full backlog resets a connection only
@@ -403,6 +406,7 @@ std::vector<std::string> TcpStore::list_keys() {
 }
 
 void TcpStore::barrier(std::string_view key, std::int64_t world_size) {
+  if (!type_byte(options_.dialect, RequestKind::barrier)) return Store::barrier(key, world_size);
   Call call(*this, timeout(), "barrier " + quoted(key));
   const std::string name = on_wire(key);
   Request request;

@@ -35,7 +35,7 @@ struct TcpStoreOptions {
   std::optional<std::int64_t> world_size;
 };
 
-class TcpStore final : public Store {
+class TcpStore : public Store {
  public:
   // Connects; tries again with short pauses until the timeout, since the server may not be up yet.
   // Throws StoreError: timeout (with the last attempt's reason), refused (not a dialect), network.
@@ -62,7 +62,8 @@ class TcpStore final : public Store {
   void multi_set(std::span<const std::string> keys, std::span<const std::string> values) override;
   void append(std::string_view key, std::string_view value) override;
   // The rest needs a new server: queues ours or PyTorch 2.8's, list_keys and barrier ours or one of 2026. A
-  // server that does not know them hangs up.
+  // server that does not know them hangs up. With a dialect before v2_2, whose servers are known not to know
+  // it, barrier is done with what they have.
   void queue_push(std::string_view key, std::string_view value) override;
   std::optional<std::string> queue_pop(std::string_view key, bool block) override;
   std::int64_t queue_len(std::string_view key) override;
@@ -70,6 +71,10 @@ class TcpStore final : public Store {
   void barrier(std::string_view key, std::int64_t world_size) override;
 
   [[nodiscard]] const Address& server() const { return options_.server; }
+
+ protected:
+  // Adds so many workers to those that have joined, and returns how many that makes.
+  std::int64_t count_workers(std::int64_t more);
 
  private:
   class Call;

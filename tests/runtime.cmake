@@ -37,6 +37,6 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
     LIBS dlaunch_gloo_transport dlaunch_runtime_core)
   # Several processes with a store server.
   dlaunch_test(NAME gloo_test LABELS runtime TIMEOUT 180 SOURCES runtime/gloo_test.cpp
-    LIBS dlaunch_runtime dlaunch_store_server dlaunch_tcp_store dlaunch_loop)
+    LIBS dlaunch_runtime dlaunch_store_host)
   add_dependencies(gloo_test dlaunch_backend_gloo)
 endif()

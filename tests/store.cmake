@@ -1,5 +1,5 @@
 # tests of store
-set(store_libraries dlaunch_store_server dlaunch_tcp_store dlaunch_loop)
+set(store_libraries dlaunch_store_host)
 
 dlaunch_test(NAME store_pure_test LABELS store LIBS ${store_libraries}
   SOURCES store/capture_test.cpp store/decimal_test.cpp store/server_test.cpp store/session_test.cpp
@@ -7,8 +7,12 @@ dlaunch_test(NAME store_pure_test LABELS store LIBS ${store_libraries}
 dlaunch_test(NAME uv_loop_test LABELS store LIBS dlaunch_loop
   SOURCES store/uv_loop_test.cpp)
 dlaunch_test(NAME tcp_store_test LABELS store LIBS ${store_libraries}
-  SOURCES store/tcp_store_test.cpp)
+  SOURCES store/tcp_client_test.cpp store/tcp_store_test.cpp)
 dlaunch_test(NAME stores_test LABELS store LIBS ${store_libraries}
   SOURCES store/stores_test.cpp)
+dlaunch_test(NAME hosted_store_test LABELS store LIBS ${store_libraries}
+  SOURCES store/hosted_store_test.cpp)
+dlaunch_test(NAME file_store_test LABELS store LIBS dlaunch_tcp_store
+  SOURCES store/file_store_test.cpp)
 dlaunch_test(NAME torch_test LABELS store LIBS ${store_libraries} TIMEOUT 300
   SOURCES store/torch_test.cpp)

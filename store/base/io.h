@@ -91,6 +91,11 @@ class Network {
   // port and listens. Fails with ErrorKind::not_found where the name is not known or no address of this
   // machine, else with network: the port is in use, for instance.
   virtual Result<Listening> listen(const Address& address, ListenerHandler& handler) = 0;
+  // The same with a socket that was bound by others, and may listen already. From now on it is the network's,
+  // also where this fails. Only a network of real sockets has it; others refuse.
+  virtual Result<Listening> listen_on(int /*socket*/, ListenerHandler& /*handler*/) {
+    return Error{ErrorKind::refused, "cannot listen on", "a socket", "this network has none", ""};
+  }
   virtual void unlisten(ListenerId listener) = 0;
 
   // Tries every address the name has, in turn, until one answers or `deadline` passes. One attempt: a refused

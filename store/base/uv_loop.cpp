@@ -2,10 +2,12 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <climits>
 #include <csignal>
 #include <mutex>
@@ -105,6 +107,13 @@ bool met_itself(const uv_tcp_t& tcp) {
 }
 
 const sockaddr* raw(const sockaddr_storage& address) { return reinterpret_cast<const sockaddr*>(&address); }
+
+Address bound_address(const uv_tcp_t& tcp) {
+  sockaddr_storage bound{};
+  int size = sizeof bound;
+  uv_tcp_getsockname(&tcp, reinterpret_cast<sockaddr*>(&bound), &size);
+  return to_address(raw(bound));
+}
 
 }  // namespace
 
@@ -211,6 +220,11 @@ struct UvLoop::Impl {
 
   // listening
   Result<Listening> listen(const Address& address, ListenerHandler& handler);
+  Result<Listening> listen_on(int socket, ListenerHandler& handler);
+  ListenerId new_listener();
+  Listening started(ListenerId id, std::uint16_t port, ListenerHandler& handler);
+  ListenSocket* new_listen_socket(ListenerId id);
+  static int start(ListenSocket& socket, int status, Listener& into);
   int bind_one(ListenerId id, const sockaddr_storage& address, Listener& into);
   int bind_all(ListenerId id, std::vector<sockaddr_storage> targets, std::uint16_t& port, Listener& into);
   void unlisten(ListenerId id);
@@ -422,29 +436,15 @@ Result<Network::Listening> UvLoop::Impl::listen(const Address& address, Listener
     uv_freeaddrinfo(lookup.addrinfo);
   }
 
-  auto free_slot = std::find_if(listeners_.begin(), listeners_.end(),
-                                [](const Listener& l) { return l.handler == nullptr; });
-  if (free_slot == listeners_.end()) free_slot = listeners_.emplace(listeners_.end());
-  Listener& listener = *free_slot;
-  const ListenerId id{static_cast<std::uint32_t>(free_slot - listeners_.begin()), listener.generation};
-
+  const ListenerId id = new_listener();
+  Listener& listener = listeners_[id.slot];
   int status = UV_EADDRNOTAVAIL;
   for (const auto& targets : choices) {
     // A port that is free for the first address may be taken for the second: then another one is tried.
     for (int tries = address.port == 0 && targets.size() > 1 ? free_port_tries : 1; tries > 0; --tries) {
       std::uint16_t port = address.port;
       status = bind_all(id, targets, port, listener);
-      if (status == 0) {
-        listener.handler = &handler;
-        Listening result{id, port, {}};
-        for (ListenSocket* socket : listener.sockets) {
-          sockaddr_storage bound{};
-          int size = sizeof bound;
-          uv_tcp_getsockname(&socket->tcp, reinterpret_cast<sockaddr*>(&bound), &size);
-          result.addresses.push_back(to_address(raw(bound)));
-        }
-        return result;
-      }
+      if (status == 0) return started(id, port, handler);
       close_sockets(listener);
       if (status != UV_EADDRINUSE) break;
     }
@@ -452,6 +452,39 @@ Result<Network::Listening> UvLoop::Impl::listen(const Address& address, Listener
       break;  // in use is an answer; only a family that is not there leads to the next
   }
   return failure(status);
+}
+
+Result<Network::Listening> UvLoop::Impl::listen_on(int fd, ListenerHandler& handler) {
+  const ListenerId id = new_listener();
+  ListenSocket* socket = new_listen_socket(id);
+  int family = AF_UNSPEC;
+  socklen_t size = sizeof family;
+  int status = getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 ? 0 : uv_translate_sys_error(errno);
+  if (status == 0 && family != AF_INET && family != AF_INET6) status = UV_EAFNOSUPPORT;
+  if (status == 0) status = uv_tcp_open(&socket->tcp, fd);
+  if (status != 0) ::close(fd);
+  status = start(*socket, status, listeners_[id.slot]);
+  if (status != 0) {
+    return Error{ErrorKind::network, "cannot listen on", "socket " + std::to_string(fd), in_words(status),
+                 ""};
+  }
+  return started(id, bound_address(socket->tcp).port, handler);
+}
+
+// A slot that is free until started().
+ListenerId UvLoop::Impl::new_listener() {
+  auto free_slot = std::find_if(listeners_.begin(), listeners_.end(),
+                                [](const Listener& l) { return l.handler == nullptr; });
+  if (free_slot == listeners_.end()) free_slot = listeners_.emplace(listeners_.end());
+  return {static_cast<std::uint32_t>(free_slot - listeners_.begin()), free_slot->generation};
+}
+
+Network::Listening UvLoop::Impl::started(ListenerId id, std::uint16_t port, ListenerHandler& handler) {
+  Listener& listener = listeners_[id.slot];
+  listener.handler = &handler;
+  Listening result{id, port, {}};
+  for (const ListenSocket* socket : listener.sockets) result.addresses.push_back(bound_address(socket->tcp));
+  return result;
 }
 
 // Binds all targets on one port (the first one's, where `port` is 0). Addresses of a family that this machine
@@ -467,35 +500,39 @@ int UvLoop::Impl::bind_all(ListenerId id, std::vector<sockaddr_storage> targets,
       continue;
     }
     if (status != 0) return status;
-    if (port == 0) {
-      sockaddr_storage bound{};
-      int size = sizeof bound;
-      uv_tcp_getsockname(&into.sockets.back()->tcp, reinterpret_cast<sockaddr*>(&bound), &size);
-      port = to_address(raw(bound)).port;
-    }
+    if (port == 0) port = bound_address(into.sockets.back()->tcp).port;
   }
   return into.sockets.empty() ? missing : 0;
 }
 
 int UvLoop::Impl::bind_one(ListenerId id, const sockaddr_storage& address, Listener& into) {
+  ListenSocket* socket = new_listen_socket(id);
+  return start(*socket, uv_tcp_bind(&socket->tcp, raw(address), 0), into);
+}
+
+UvLoop::Impl::ListenSocket* UvLoop::Impl::new_listen_socket(ListenerId id) {
   auto* socket = new ListenSocket;
   socket->impl = this;
   socket->id = id;
   uv_tcp_init(&loop_, &socket->tcp);
   socket->tcp.data = socket;
-  int status = uv_tcp_bind(&socket->tcp, raw(address), 0);
+  return socket;
+}
+
+// Listens, if what came before (`status`) went well; else, or if it cannot, the socket goes.
+int UvLoop::Impl::start(ListenSocket& socket, int status, Listener& into) {
   if (status == 0) {
     // The kernel cuts the backlog to net.core.somaxconn.
-    status = uv_listen(stream(socket->tcp), INT_MAX, [](uv_stream_t* server, int failure) {
+    status = uv_listen(stream(socket.tcp), INT_MAX, [](uv_stream_t* server, int failure) {
       auto& from = *static_cast<ListenSocket*>(server->data);
       if (failure == 0) from.impl->accept(from);
     });
   }
   if (status != 0) {
-    uv_close(base(socket->tcp), [](uv_handle_t* handle) { delete static_cast<ListenSocket*>(handle->data); });
+    uv_close(base(socket.tcp), [](uv_handle_t* handle) { delete static_cast<ListenSocket*>(handle->data); });
     return status;
   }
-  into.sockets.push_back(socket);
+  into.sockets.push_back(&socket);
   return 0;
 }
 
@@ -926,6 +963,9 @@ TimerId UvLoop::arm(TimePoint at, TimerHandler& handler) { return impl_->arm(at,
 void UvLoop::disarm(TimerId timer) { impl_->disarm(timer); }
 Result<Network::Listening> UvLoop::listen(const Address& address, ListenerHandler& handler) {
   return impl_->listen(address, handler);
+}
+Result<Network::Listening> UvLoop::listen_on(int socket, ListenerHandler& handler) {
+  return impl_->listen_on(socket, handler);
 }
 void UvLoop::unlisten(ListenerId listener) { impl_->unlisten(listener); }
 ConnId UvLoop::connect(const Address& address, TimePoint deadline, ConnectionHandler& handler) {

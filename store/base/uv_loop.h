@@ -33,6 +33,7 @@ class UvLoop final : public Clock, public Timers, public Network, public Random 
   TimerId arm(TimePoint at, TimerHandler& handler) override;
   void disarm(TimerId timer) override;
   Result<Listening> listen(const Address& address, ListenerHandler& handler) override;
+  Result<Listening> listen_on(int socket, ListenerHandler& handler) override;
   void unlisten(ListenerId listener) override;
   ConnId connect(const Address& address, TimePoint deadline, ConnectionHandler& handler) override;
   void hand_over(ConnId conn, ConnectionHandler& handler) override;

@@ -336,6 +336,36 @@ TEST(TcpStore, StrangersDoNotDisturb) {
   EXPECT_LT(server.stats().bytes, 1000U);
 }
 
+// All that wait for one key ask for its value as soon as it is there.
+TEST(TcpStore, AHerdThatWaitsForOneKeyIsServed) {
+  constexpr int many = 300;
+  ServerThread server;
+  const TimePoint deadline = deadline_after(steady_now(), 60s);
+  const std::string wait("\x05\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0/k", 19);  // in the words of 1.13
+  const std::string get("\x02\x02\0\0\0\0\0\0\0/k", 11);
+  std::vector<std::unique_ptr<BlockingSocket>> clients;
+  for (int i = 0; i < many; ++i) {
+    clients.push_back(std::make_unique<BlockingSocket>());
+    ASSERT_TRUE(clients.back()->connect(server.address(), deadline));
+    ASSERT_TRUE(clients.back()->send(as_byte_span(wait), deadline));
+  }
+  server.until([](const StoreStats& stats) { return stats.waiting == many; });
+  const std::string value(1000, 'v');
+  TcpStore store(server.client_options());
+  store.set("k", value);
+  for (auto& client : clients) {
+    char stop = 1;
+    ASSERT_TRUE(client->receive(&stop, 1, deadline));
+    EXPECT_EQ(stop, 0);
+    ASSERT_TRUE(client->send(as_byte_span(get), deadline));
+  }
+  for (auto& client : clients) {
+    std::string answer(sizeof(std::uint64_t) + value.size(), '\0');
+    ASSERT_TRUE(client->receive(answer.data(), answer.size(), deadline));
+    EXPECT_EQ(answer.substr(sizeof(std::uint64_t)), value);
+  }
+}
+
 // Many clients that come at the same moment are all let in.
 TEST(TcpStore, AStormOfClientsIsServed) {
   constexpr int many = 400;

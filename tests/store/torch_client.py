@@ -1,10 +1,12 @@
-"""PyTorch's TCPStore against ours, or ours against PyTorch's.
+"""PyTorch's TCPStore and FileStore against ours, or ours against PyTorch's.
 
   torch_client.py client HOST PORT   exercises the store at HOST:PORT with PyTorch's client
   torch_client.py workers HOST PORT  two processes form a gloo group over it
+  torch_client.py joins HOST PORT    is the second of two workers that our master waits for
   torch_client.py server             serves a PyTorch store: prints its port, ends when stdin does
+  torch_client.py file PATH WORLD    shares a file with another store, which is ours
 
-Exit code 77: there is no torch.
+Anything else does nothing. Exit code 77: there is no torch.
 """
 import datetime
 import multiprocessing
@@ -69,6 +71,8 @@ def client(host, port):
     expect(store.get("late"), b"now", "get of a key that comes later")
     setter.join()
 
+    newer_client(store)
+
     # 1.13 abandons a wait without a word; its next request tells, and the wait must not answer a later call
     # (PyTorch's own server lets it).
     expect(fails(lambda: store.wait(["never"], datetime.timedelta(milliseconds=200))), True, "wait for nothing")
@@ -78,6 +82,55 @@ def client(host, port):
     expect(other.get("never"), b"after all", "get by the other")
     expect(store.num_keys(), 8, "num_keys after an abandoned wait")
     print("client ok, torch", torch.__version__)
+
+
+def newer_client(store):
+    """What only later versions have."""
+    keys = store.num_keys()
+    if hasattr(store, "append"):
+        store.append("appended", "po")
+        store.append("appended", "tato")
+        expect(store.get("appended"), b"potato", "append")
+        store.delete_key("appended")
+    if hasattr(store, "multi_get"):
+        store.multi_set(["m1", "m2"], ["1", "2"])
+        expect(store.multi_get(["m2", "m1"]), [b"2", b"1"], "multi_get")
+        store.delete_key("m1")
+        store.delete_key("m2")
+    if hasattr(store, "queue_push"):
+        store.queue_push("q", "1")
+        expect(store.queue_len("q"), 1, "queue_len")
+        expect(store.queue_pop("q"), b"1", "queue_pop")
+        expect(fails(lambda: store.queue_pop("q", block=False)), True, "queue_pop of nothing")
+    if hasattr(store, "list_keys"):
+        expect("k" in store.list_keys(), True, "list_keys")
+    if hasattr(store, "barrier"):
+        store.barrier("b", 1)
+        store.delete_key("b")
+    expect(store.num_keys(), keys, "num_keys after the newer functions")
+
+
+def joins(host, port):
+    store = dist.TCPStore(host, port, 2, False, timeout=seconds(60))
+    store.set("joined", "v")
+    expect(store.get("end"), b"now", "get of the master's key")
+
+
+def file(path, world_size):
+    store = dist.FileStore(path, world_size)
+    store.set_timeout(seconds(60))
+    expect(store.get("ours"), b"\0\xff", "get of any bytes")
+    expect(store.get("empty"), b"", "get of an empty value")
+    expect(store.compare_set("c", "", "torch"), b"ours", "compare_set of what is there")
+    expect(store.compare_set("c", "ours", "torch"), b"torch", "compare_set changes")
+    store.set("its", "\u00fc")
+    store.delete_key("no more")
+    store.set("ready", "")
+    for _ in range(1000):
+        store.add("n", 1)
+    for i in range(10):
+        store.set("pong%d" % i, store.get("ping%d" % i))
+    expect(store.get("end"), b"now", "get of the last key")
 
 
 def worker(rank, host, port):
@@ -114,5 +167,9 @@ if __name__ == "__main__":
         client(sys.argv[2], int(sys.argv[3]))
     elif sys.argv[1] == "workers":
         workers(sys.argv[2], int(sys.argv[3]))
-    else:
+    elif sys.argv[1] == "joins":
+        joins(sys.argv[2], int(sys.argv[3]))
+    elif sys.argv[1] == "file":
+        file(sys.argv[2], int(sys.argv[3]))
+    elif sys.argv[1] == "server":
         server()

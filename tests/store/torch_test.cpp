@@ -8,7 +8,12 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "store/file_store.h"
+#include "store/hosted_store.h"
+#include "store/prefix_store.h"
+#include "tests/store/reserved_port.h"
 #include "tests/store/server_thread.h"
+#include "tests/store/temporary_folder.h"
 
 namespace dlaunch {
 namespace {
@@ -21,14 +26,21 @@ std::string script(const std::string& arguments) {
   return std::string("exec /usr/bin/python3 " DLAUNCH_SOURCE_DIR "/tests/store/torch_client.py ") + arguments;
 }
 
-// Runs PyTorch against our server. Returns whether there is a PyTorch.
-bool run(const std::string& mode, ServerThread& server) {
-  const std::string command = script(mode + " 127.0.0.1 " + std::to_string(server.port()));
-  const int status = std::system(command.c_str());  // NOLINT(concurrency-mt-unsafe)
+// Runs PyTorch. Returns whether there is one.
+bool run(const std::string& arguments) {
+  const int status = std::system(script(arguments).c_str());  // NOLINT(concurrency-mt-unsafe)
   EXPECT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == no_torch) return false;
   EXPECT_EQ(WEXITSTATUS(status), 0);
   return true;
+}
+
+bool run(const std::string& mode, const ServerThread& server) {
+  return run(mode + " 127.0.0.1 " + std::to_string(server.port()));
+}
+bool there_is_one() {
+  static const bool found = run("none");
+  return found;
 }
 
 TEST(Torch, ItsClientUsesOurServer) {
@@ -43,6 +55,63 @@ TEST(Torch, ItsWorkersMeetAtOurServer) {
   EXPECT_TRUE(server.reports().empty());
   EXPECT_GE(server.stats().connections_total, 2U);
 }
+
+TEST(Torch, OurMasterWaitsForItsWorker) {
+  if (!there_is_one()) GTEST_SKIP() << "/usr/bin/python3 has no torch";
+  const test::ReservedPort port;
+  std::thread worker([&] { run("joins 127.0.0.1 " + std::to_string(port.address().port)); });
+  HostedStoreOptions options;
+  options.address = port.address();
+  options.listen_host = "127.0.0.1";
+  options.is_master = true;
+  options.world_size = 2;
+  options.timeout = std::chrono::seconds(60);
+  HostedStore store(options);
+  EXPECT_EQ(store.get("joined"), "v");
+  store.set("end", "now");
+  worker.join();
+}
+
+// Both write into one file at the same time, by either way of counting its users.
+class TorchFile : public testing::TestWithParam<FileStoreUsers> {};
+
+TEST_P(TorchFile, IsSharedByBoth) {
+  if (!there_is_one()) GTEST_SKIP() << "/usr/bin/python3 has no torch";
+  const test::TemporaryFolder folder;
+  FileStoreOptions options;
+  options.path = folder.path() + "/store";
+  options.timeout = std::chrono::seconds(60);
+  options.world_size = 2;
+  options.users = GetParam();
+  std::thread torch([&] { run("file " + options.path + " 2"); });
+  {
+    FileStore store(options);
+    store.multi_set(std::vector<std::string>{"empty", "c", "no more"},
+                    std::vector<std::string>{"", "ours", "v"});
+    store.set("ours", std::string("\0\xff", 2));
+    store.get("ready");
+    for (int i = 0; i < 1000; ++i) store.add("n", 1);
+    for (int i = 0; i < 10; ++i) {
+      store.set("ping" + std::to_string(i), std::to_string(i));
+      EXPECT_EQ(store.get("pong" + std::to_string(i)), std::to_string(i));
+    }
+    EXPECT_EQ(store.add("n", 0), 2000);
+    EXPECT_EQ(store.get("its"), "\xc3\xbc");
+    EXPECT_EQ(store.get("c"), "torch");
+    EXPECT_FALSE(store.check(std::vector<std::string>{"no more"}));
+    store.append("c", "-ours");
+    store.set("end", "now");
+  }
+  torch.join();
+  // Whoever was the last has removed it.
+  EXPECT_NE(access(options.path.c_str(), F_OK), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Torch, TorchFile,
+                         testing::Values(FileStoreUsers::counted, FileStoreUsers::not_counted),
+                         [](const auto& one) {
+                           return one.param == FileStoreUsers::counted ? "counted" : "not_counted";
+                         });
 
 // A PyTorch store in a process of its own.
 class TorchServer {
@@ -112,6 +181,31 @@ TEST(Torch, OurClientUsesItsServer) {
   EXPECT_TRUE(store.delete_key("k"));
   EXPECT_FALSE(store.delete_key("k"));
   EXPECT_EQ(store.num_keys(), keys - 1);
+
+  store.set("bytes", std::string("\0\xff", 2));
+  EXPECT_EQ(other.get("bytes"), std::string("\0\xff", 2));
+  store.set("bytes", "");
+  EXPECT_EQ(store.get("bytes"), "");
+  EXPECT_EQ(store.compare_set("absent", "expected", "b"), "expected");
+  store.multi_set(std::vector<std::string>{"m1", "m2"}, std::vector<std::string>{"1", "2"});
+  EXPECT_EQ(store.multi_get(std::vector<std::string>{"m2", "m1"}), (std::vector<std::string>{"2", "1"}));
+  EXPECT_THROW(store.wait(std::vector<std::string>{"absent"}, Duration::zero()), StoreError);
+  for (const char* key : {"bytes", "m1", "m2"}) EXPECT_TRUE(store.delete_key(key)) << key;
+  if (options.dialect != Dialect::v1_13) {
+    store.append("a", "po");
+    store.append("a", "tato");
+    EXPECT_EQ(store.get("a"), "potato");
+    EXPECT_TRUE(store.delete_key("a"));
+  } else {
+    EXPECT_THROW(store.append("a", "po"), StoreError);
+  }
+  if (options.dialect != Dialect::v2_2) {  // without a request of its own
+    std::thread second([&] { other.barrier("b", 2); });
+    store.barrier("b", 2);
+    second.join();
+    EXPECT_TRUE(store.delete_key("b/num_members"));
+    EXPECT_TRUE(store.delete_key("b/last_member"));
+  }
 
   std::thread setter([&] { other.set("late", "now"); });
   EXPECT_EQ(store.get("late"), "now");

@@ -1,8 +1,10 @@
 // The outside world over libuv: the promises of io.h and uv_loop.h on real sockets.
 #include "store/base/uv_loop.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <thread>
@@ -171,6 +173,43 @@ TEST_F(UvLoopTest, SaysThatAPortIsInUse) {
   ASSERT_FALSE(taken);
   EXPECT_EQ(taken.error().kind, ErrorKind::network);
   EXPECT_EQ(taken.error().message(), "cannot listen on " + to_string(address) + ": address already in use");
+}
+
+TEST_F(UvLoopTest, ListensOnASocketThatOthersBound) {
+  for (const bool listens : {false, true}) {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    if (listens) {
+      ASSERT_EQ(::listen(socket, 1), 0);
+    }
+    const auto listening = loop.listen_on(socket, door);
+    ASSERT_TRUE(listening) << listening.error().message();
+    EXPECT_EQ(listening->addresses, (std::vector<Address>{{"127.0.0.1", listening->port}}));
+    door.accepted = [&](ConnId) { loop.stop(); };
+    connect({"127.0.0.1", listening->port});
+    loop.run();
+    loop.unlisten(listening->id);
+  }
+  EXPECT_EQ(door.count, 2);
+}
+
+TEST_F(UvLoopTest, SaysThatASocketIsNone) {
+  std::array<int, 2> pipe_ends{};
+  ASSERT_EQ(pipe(pipe_ends.data()), 0);
+  const auto wrong = loop.listen_on(pipe_ends[0], door);
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().message(),
+            "cannot listen on socket " + std::to_string(pipe_ends[0]) + ": socket operation on non-socket");
+  loop.run();
+  EXPECT_EQ(fcntl(pipe_ends[0], F_GETFD), -1);  // it was given away
+  close(pipe_ends[1]);
+
+  const int local = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  EXPECT_EQ(loop.listen_on(local, door).error().message(),
+            "cannot listen on socket " + std::to_string(local) + ": address family not supported");
 }
 
 TEST_F(UvLoopTest, SaysThatAnAddressIsNotHere) {
