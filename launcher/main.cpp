@@ -1,7 +1,6 @@
 // dlaunch: builds the real world (loop, keeper, output, store), hands it to the Runner, and maps the end to
 // an exit code.
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -22,10 +21,13 @@
 #include "launcher/machine.h"
 #include "launcher/options.h"
 #include "launcher/plan.h"
+#include "launcher/process_limits.h"
 #include "launcher/report.h"
+#include "launcher/store_verb.h"
 #include "store/base/log.h"
 #include "store/base/uv_loop.h"
 #include "store/server.h"
+#include "store/status_page.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -66,15 +68,6 @@ Result<void> check_program(const JobPlan& plan) {
                  "check the path"};
   }
   return {};
-}
-
-// Two pipes a worker and, with a store, two connections each (PyTorch 1.13): more than the usual soft limit
-// at scale.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 class LogReporter final : public agent::Reporter {
@@ -144,8 +137,11 @@ int run(JobPlan plan, agent::Keeper keeper, bool verbose) {
     LateDoor door;
     ServerOptions options;
     options.agents = &door;
+    StatusPage page(loop);
+    options.https = &page;
     options.report = [](const std::string& sentence) { log::warning(sentence); };
     StoreServer server(loop, loop, loop, options);
+    page.show(server, options.limits);
     if (plan.hosts_store) {
       auto listening = listen_at_master(server, plan.job);
       if (!listening) {
@@ -201,7 +197,11 @@ int main(int argc, char** argv) {
   using namespace dlaunch;
   using namespace dlaunch::launcher;
 
-  auto parsed = parse_options({argv + 1, argv + argc});
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (!arguments.empty() && arguments[0] == "store")
+    return run_store({arguments.begin() + 1, arguments.end()});
+
+  auto parsed = parse_options(arguments);
   if (!parsed) return say_and_fail(parsed.error());
   if (const auto* print = std::get_if<JustPrint>(&*parsed)) {
     std::cout << print->text << std::flush;

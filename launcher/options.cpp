@@ -50,7 +50,10 @@ constexpr const char* description =
     "host)\n"
     "  dlaunch --nproc-per-node=8 --nnodes=2 --node-rank=1 --master-addr=10.0.0.1 ./train    (on the "
     "second)\n\n"
-    "Usage: dlaunch [options] program [arguments ...]";
+    "Usage: dlaunch [options] program [arguments ...]\n"
+    "       dlaunch store ...                  a key-value store server, and questions to one: see dlaunch "
+    "store "
+    "--help";
 
 constexpr const char* footer =
     "Everything after the program belongs to the program. A program whose name ends in .py is started with\n"

@@ -32,12 +32,13 @@ std::string_view reason_of(int status) {
   }
 }
 
-std::string to_wire(const HttpAnswer& answer) {
+std::string to_wire(const HttpAnswer& answer, bool with_body) {
   std::string text = "HTTP/1.1 ";
   text.append(std::to_string(answer.status)).append(" ").append(reason_of(answer.status));
   text.append("\r\nContent-Type: ").append(answer.type);
   text.append("\r\nContent-Length: ").append(std::to_string(answer.body.size()));
-  text.append("\r\nConnection: close\r\n\r\n").append(answer.body);
+  text.append("\r\nConnection: close\r\n\r\n");
+  if (with_body) text += answer.body;
   return text;
 }
 
@@ -104,8 +105,9 @@ void FrontDoor::listen_to_http(ConnId conn, Guest& guest, ByteSpan bytes) {
   if (!whole && guest.http.size() <= http_head_limit) return;
   const HttpAnswer answer =
       whole ? answer_http(guest.http) : HttpAnswer{431, plain_text, "request too large\n"};
+  const bool with_body = !guest.http.starts_with("HEAD ");
   guests_.erase(conn);
-  network_.send(conn, as_byte_span(to_wire(answer)));
+  network_.send(conn, as_byte_span(to_wire(answer, with_body)));
   network_.close(conn);
 }
 
@@ -117,7 +119,8 @@ HttpAnswer FrontDoor::answer_http(std::string_view head) {
     return {400, plain_text, "not an HTTP request\n"};
   }
   const std::string_view path = line.substr(first_blank + 1, last_blank - first_blank - 1);
-  if (line.substr(0, first_blank) != "GET") return {405, plain_text, "only GET is answered here\n"};
+  const std::string_view method = line.substr(0, first_blank);
+  if (method != "GET" && method != "HEAD") return {405, plain_text, "only GET and HEAD are answered here\n"};
   if (path == "/healthz") return {200, plain_text, "ok\n"};
   if (https_ == nullptr) return {404, plain_text, "nothing here\n"};
   return https_->on_http_get(path);

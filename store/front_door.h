@@ -39,7 +39,7 @@ struct HttpAnswer {
   std::string body;
 };
 
-// Answers GET for everything but /healthz, which the front door answers itself.
+// Answers GET and HEAD for everything but /healthz, which the front door answers itself.
 class HttpDoor {
  public:
   virtual ~HttpDoor() = default;

@@ -1,5 +1,6 @@
 dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher
-  SOURCES launcher/options_test.cpp launcher/plan_test.cpp)
+  SOURCES launcher/options_test.cpp launcher/plan_test.cpp launcher/store_options_test.cpp)
 
 # dlaunch itself, with real processes.
 dlaunch_script_tests(NAME launch SCRIPT process/launch_test.py BASE Launch)
+dlaunch_script_tests(NAME store_verb SCRIPT process/store_test.py BASE StoreVerb)

@@ -1,0 +1,14 @@
+#include "launcher/process_limits.h"
+
+#include <sys/resource.h>
+
+namespace dlaunch::launcher {
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace dlaunch::launcher

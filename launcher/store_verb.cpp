@@ -1,0 +1,206 @@
+#include "launcher/store_verb.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <memory>
+
+#include "agent/uv_edge.h"
+#include "launcher/process_limits.h"
+#include "launcher/store_options.h"
+#include "store/base/log.h"
+#include "store/base/uv_loop.h"
+#include "store/prefix_store.h"
+#include "store/server.h"
+#include "store/status_page.h"
+#include "store/tcp_store.h"
+#include "store/words.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+constexpr int exit_error = 1;
+constexpr int exit_usage = 2;
+constexpr Duration connecting = std::chrono::seconds(5);
+
+int fail(const std::string& sentence) {
+  std::cerr << "dlaunch: " << sentence << '\n';
+  return exit_error;
+}
+
+std::optional<std::string> variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+// --- serving ---
+
+// Says how the server is, every now and then.
+class StatusLines final : public TimerHandler {
+ public:
+  StatusLines(UvLoop& loop, const StoreServer& server, Duration interval)
+      : loop_(loop), server_(server), interval_(interval) {
+    if (interval_ > Duration::zero()) timer_ = loop_.arm(loop_.now() + interval_, *this);
+  }
+  ~StatusLines() override { loop_.disarm(timer_); }
+  StatusLines(const StatusLines&) = delete;
+  StatusLines& operator=(const StatusLines&) = delete;
+
+  void on_timer(TimerId) override {
+    const StoreStats stats = server_.stats();
+    std::uint64_t requests = 0;
+    for (const std::uint64_t count : stats.requests) requests += count;
+    log::info(std::to_string(stats.connections) + " connections, " + std::to_string(stats.keys) + " keys, " +
+              std::to_string(stats.bytes) + " bytes, " + std::to_string(stats.waiting) + " waiting, " +
+              std::to_string(requests - last_requests_) + " requests in the last " + to_words(interval_));
+    last_requests_ = requests;
+    timer_ = loop_.arm(loop_.now() + interval_, *this);
+  }
+
+ private:
+  UvLoop& loop_;
+  const StoreServer& server_;
+  const Duration interval_;
+  TimerId timer_;
+  std::uint64_t last_requests_ = 0;
+};
+
+int serve(const StoreServe& how) {
+  raise_descriptor_limit();
+  UvLoop loop;
+  agent::UvEdge edge(loop);
+  log::start("dlaunch store", log::Level::info, isatty(STDERR_FILENO) != 0, [](std::string_view line) {
+    std::fwrite(line.data(), 1, line.size(), stderr);  // unbuffered
+  });
+  StatusPage page(loop);
+  ServerOptions options;
+  options.limits = how.limits;
+  options.https = &page;
+  options.report = [](const std::string& sentence) { log::warning(sentence); };
+  StoreServer server(loop, loop, loop, options);
+  page.show(server, how.limits);
+  const auto listening = server.listen(how.address);
+  if (!listening) {
+    return fail(
+        Error(listening.error())
+            .with_hint("choose another --port (0 takes any that is free), or a --host of this machine")
+            .message());
+  }
+  for (const int signo : {SIGTERM, SIGINT, SIGHUP}) {
+    struct sigaction before {};
+    sigaction(signo, nullptr, &before);
+    if (before.sa_handler == SIG_IGN) continue;  // nohup meant it
+    edge.on_signal(signo, [&loop](int) { loop.stop(); });
+  }
+  // For scripts, which learn the port from it.
+  std::cout << "listening on " << to_string({how.address.host, listening->port}) << std::endl;
+  if (!std::cout) return fail("cannot write to standard output: " + std::string(std::strerror(errno)));
+  const StatusLines lines(loop, server, how.status_interval);
+  loop.run();
+  server.close();
+  return 0;
+}
+
+// --- asking ---
+
+std::string value_of(const std::string& word) {
+  if (word != "-") return word;
+  std::string value;
+  char chunk[1 << 16];
+  while (true) {
+    const ssize_t got = read(STDIN_FILENO, chunk, sizeof chunk);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      throw StoreError(
+          {ErrorKind::io, "cannot read the value from standard input", "", std::strerror(errno), ""});
+    }
+    if (got == 0) return value;
+    value.append(chunk, static_cast<std::size_t>(got));
+  }
+}
+
+int print(const std::string& text, bool raw) {
+  std::cout << text;
+  if (!raw) std::cout << '\n';
+  std::cout.flush();
+  return std::cout ? 0 : fail("cannot write to standard output");
+}
+
+int missing(const StoreAsk& ask, std::span<const std::string> keys) {
+  return fail("store " + to_string(ask.server) + (keys.size() == 1 ? " has no " : " lacks some of ") +
+              keys_in_words(keys) + (ask.what == StoreAsk::What::get ? "; --timeout=S waits for it" : ""));
+}
+
+int put_question(const StoreAsk& ask, Store& store) {
+  using What = StoreAsk::What;
+  const std::span<const std::string> keys(ask.words);
+  switch (ask.what) {
+    case What::get:
+      if (ask.timeout == Duration::zero() && !store.check(keys)) return missing(ask, keys);
+      return print(store.get(keys[0]), ask.raw);
+    case What::set:
+      store.set(keys[0], value_of(keys[1]));
+      store.check(keys.first(1));  // a SET has no answer: only now has the server taken it
+      return 0;
+    case What::add:
+      return print(std::to_string(store.add(keys[0], ask.amount)), ask.raw);
+    case What::append:
+      store.append(keys[0], value_of(keys[1]));
+      store.check(keys.first(1));
+      return 0;
+    case What::compare_set:
+      return print(store.compare_set(keys[0], keys[1], keys[2]), ask.raw);
+    case What::check:
+      return store.check(keys) ? 0 : missing(ask, keys);
+    case What::wait:
+      store.wait(keys, ask.timeout);
+      return 0;
+    case What::keys: {
+      std::string lines;
+      for (const std::string& key : store.list_keys()) lines += key + "\n";
+      return print(lines, true);
+    }
+    case What::num_keys:
+      return print(std::to_string(store.num_keys()), ask.raw);
+    case What::delete_key:
+      return store.delete_key(keys[0]) ? 0 : missing(ask, keys);
+  }
+  return exit_error;
+}
+
+int ask(const StoreAsk& what) {
+  try {
+    TcpStoreOptions options;
+    options.server = what.server;
+    options.timeout = connecting;
+    options.dialect = what.dialect;
+    auto store = std::make_shared<TcpStore>(options);
+    store->set_timeout(what.timeout);
+    if (what.prefix.empty()) return put_question(what, *store);
+    PrefixStore prefixed(what.prefix, store);
+    return put_question(what, prefixed);
+  } catch (const StoreError& error) {
+    return fail(error.what());
+  }
+}
+
+}  // namespace
+
+int run_store(const std::vector<std::string>& arguments) {
+  auto parsed = parse_store_options(arguments, variable);
+  if (!parsed) {
+    std::cerr << "dlaunch: " << parsed.error().message() << '\n';
+    return exit_usage;
+  }
+  if (const auto* text = std::get_if<JustPrint>(&*parsed)) return print(text->text, true);
+  if (const auto* how = std::get_if<StoreServe>(&*parsed)) return serve(*how);
+  return ask(std::get<StoreAsk>(*parsed));
+}
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,40 @@
+// What a store server shows to people and scrapers over HTTP: /status (JSON) and /metrics (Prometheus' text
+// format 0.0.4).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "store/base/io.h"
+#include "store/front_door.h"
+#include "store/server.h"
+
+namespace dlaunch {
+
+// One JSON object, two blanks of indentation, a line end.
+std::string status_json(const StoreStats& stats, const StoreLimits& limits, Duration uptime);
+// One family after the other: HELP, TYPE, samples.
+std::string metrics_text(const StoreStats& stats, const StoreLimits& limits, Duration uptime);
+
+// Answers for the server it is shown. On the server's thread.
+class StatusPage final : public HttpDoor {
+ public:
+  // REQUIRES: `clock` outlives it. Uptime counts from here.
+  explicit StatusPage(const Clock& clock) : clock_(clock), began_(clock.now()) {}
+
+  // REQUIRES: `server` and `limits` outlive its answers. Before this call it answers 503.
+  void show(const StoreServer& server, const StoreLimits& limits) {
+    server_ = &server;
+    limits_ = limits;
+  }
+
+  HttpAnswer on_http_get(std::string_view path) override;
+
+ private:
+  const Clock& clock_;
+  const TimePoint began_;
+  const StoreServer* server_ = nullptr;
+  StoreLimits limits_;
+};
+
+}  // namespace dlaunch

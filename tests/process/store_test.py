@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""`dlaunch store` as a person and as a script use it: real processes, real sockets, real signals.
+
+    DLAUNCH_BIN_DIR=build/bin store_test.py [Class.test ...]
+
+Every wait is for an event and has a deadline.
+"""
+
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+DLAUNCH = os.path.join(os.path.abspath(os.environ["DLAUNCH_BIN_DIR"]), "dlaunch")
+PATIENCE = 60  # seconds until a wait for an event is a failure
+GREETING = b"\x00\xce\xf7\x85\x3c"
+
+
+def environment():
+    return {key: value for key, value in os.environ.items() if not key.startswith("MASTER_")}
+
+
+class StoreVerb(unittest.TestCase):
+    def serve(self, *options):
+        """Returns the server's process and port."""
+        server = subprocess.Popen([DLAUNCH, "store", "--port=0", *options], env=environment(), text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(self.finish, server)
+        line = server.stdout.readline()
+        self.assertRegex(line, r"^listening on \S+:\d+\n$", line or server.stderr.read() if not line else line)
+        return server, int(line.rpartition(":")[2])
+
+    @staticmethod
+    def finish(server):
+        if server.poll() is None:
+            server.kill()
+        server.communicate()
+
+    def ask(self, port, *words, given=None):
+        return subprocess.run([DLAUNCH, "store", words[0], f"--endpoint=127.0.0.1:{port}", *words[1:]], env=environment(),
+                              input=given, stdin=subprocess.DEVNULL if given is None else None, capture_output=True,
+                              timeout=PATIENCE, check=False)
+
+    def answer(self, port, *words, given=None):
+        done = self.ask(port, *words, given=given)
+        self.assertEqual((done.returncode, done.stderr), (0, b""), words)
+        return done.stdout
+
+    def complaint(self, port, *words, code=1):
+        done = self.ask(port, *words)
+        self.assertEqual((done.returncode, done.stdout), (code, b""), words)
+        lines = done.stderr.decode().splitlines()
+        self.assertEqual(len(lines), 1, lines)
+        return lines[0]
+
+
+class Questions(StoreVerb):
+    def test_every_command(self):
+        _, port = self.serve()
+        self.assertEqual(self.answer(port, "set", "a", "1"), b"")
+        self.assertEqual(self.answer(port, "get", "a"), b"1\n")
+        self.assertEqual(self.answer(port, "get", "a", "--raw"), b"1")
+        self.assertEqual(self.answer(port, "add", "a", "41"), b"42\n")
+        self.assertEqual(self.answer(port, "append", "a", "0"), b"")
+        self.assertEqual(self.answer(port, "get", "a"), b"420\n")
+        self.assertEqual(self.answer(port, "compare-set", "a", "420", "x"), b"x\n")
+        self.assertEqual(self.answer(port, "compare-set", "a", "wrong", "y"), b"x\n")
+        self.assertEqual(self.answer(port, "set", "b c", ""), b"")
+        self.assertEqual(self.answer(port, "keys"), b"a\nb c\n")
+        self.assertEqual(self.answer(port, "num-keys"), b"2\n")
+        self.assertEqual(self.answer(port, "check", "a", "b c"), b"")
+        self.assertEqual(self.answer(port, "wait", "a", "b c"), b"")
+        self.assertEqual(self.answer(port, "delete", "a"), b"")
+        self.assertEqual(self.answer(port, "set", "--prefix=p", "k", "v"), b"")
+        self.assertEqual(self.answer(port, "get", "p/k"), b"v\n")
+
+    def test_values_are_any_bytes(self):
+        _, port = self.serve()
+        value = bytes(range(256)) * 4096
+        self.answer(port, "set", "bin", "-", given=value)
+        self.assertEqual(self.answer(port, "get", "bin", "--raw"), value)
+
+    def test_what_is_not_there_is_said_in_one_line(self):
+        _, port = self.serve()
+        where = f"dlaunch: store 127.0.0.1:{port}"
+        self.assertEqual(self.complaint(port, "get", "x"), f"{where} has no key 'x'; --timeout=S waits for it")
+        self.assertEqual(self.complaint(port, "get", "x", "--timeout=0.05"), f"{where}: waited 50 ms for key 'x'")
+        self.assertEqual(self.complaint(port, "wait", "x", "y", "--timeout=0.05"), f"{where}: waited 50 ms for keys 'x', 'y'")
+        self.assertEqual(self.complaint(port, "delete", "x"), f"{where} has no key 'x'")
+        self.answer(port, "set", "x", "1")
+        self.assertEqual(self.complaint(port, "check", "x", "y"), f"{where} lacks some of keys 'x', 'y'")
+        self.assertEqual(self.complaint(port, "add", "x", "1.5", code=2),
+                         "dlaunch: add: '1.5' is not a whole number; see dlaunch store --help")
+
+    def test_one_process_waits_for_what_another_sets(self):
+        _, port = self.serve()
+        waiter = subprocess.Popen([DLAUNCH, "store", "get", "late", "--timeout=50", f"--endpoint=127.0.0.1:{port}"],
+                                  env=environment(), stdout=subprocess.PIPE)
+        self.addCleanup(waiter.kill)
+        deadline = time.monotonic() + PATIENCE
+        while self.status(port)["waiting"] == 0:
+            self.assertLess(time.monotonic(), deadline, "nobody waits")
+        self.answer(port, "set", "late", "here")
+        self.assertEqual(waiter.communicate(timeout=PATIENCE)[0], b"here\n")
+
+    def test_a_server_that_is_not_there_is_named(self):
+        with socket.socket() as probe:  # bound, not listening: nobody else gets the port
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+            self.assertEqual(self.complaint(port, "keys"),
+                             f"dlaunch: cannot connect to store 127.0.0.1:{port}: connection refused (tried for 5 s)")
+
+    def test_the_server_of_a_job_answers_its_workers(self):
+        done = subprocess.run([DLAUNCH, "--nproc-per-node=2", "sh", "-c",
+                               f"{DLAUNCH} store set key.$RANK $RANK && {DLAUNCH} store get --timeout=30 key.$((1 - RANK))"],
+                              env=environment(), capture_output=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(done.stdout.split()), [b"0", b"1"])
+
+    @staticmethod
+    def status(port):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=PATIENCE) as page:
+            return json.load(page)
+
+
+class Serving(StoreVerb):
+    def test_stops_on_a_signal_and_says_nothing(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            server, _ = self.serve()
+            server.send_signal(number)
+            out, err = server.communicate(timeout=PATIENCE)
+            self.assertEqual((server.returncode, out, err), (0, "", ""))
+
+    def test_a_port_in_use_is_named(self):
+        _, port = self.serve()
+        done = subprocess.run([DLAUNCH, "store", f"--port={port}"], env=environment(), capture_output=True, text=True,
+                              timeout=PATIENCE, check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, rf"^dlaunch: cannot listen on 127\.0\.0\.1:{port}: address already in use; choose another --port")
+
+    def test_status_lines_come_at_intervals(self):
+        server, port = self.serve("--status-interval=0.05")
+        self.answer(port, "set", "a", "1")
+        while True:  # ends at the latest when the test's own limit does
+            line = server.stderr.readline()
+            self.assertRegex(line, r"^dlaunch store: \d+ connections, \d+ keys, \d+ bytes, \d+ waiting, \d+ requests in the last 50 ms\n$")
+            if ", 1 keys, " in line:
+                return
+
+    def test_pages(self):
+        _, port = self.serve()
+        self.answer(port, "set", "a", "1")
+
+        def page(path):
+            return urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE)
+        with page("/healthz") as answer:
+            self.assertEqual(answer.read(), b"ok\n")
+        with page("/status") as answer:
+            self.assertEqual(answer.headers["Content-Type"], "application/json")
+            self.assertEqual(json.load(answer)["requests"]["set"], 1)
+        with page("/metrics") as answer:
+            self.assertIn(b'dlaunch_store_requests_total{kind="set"} 1\n', answer.read())
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            page("/nothing")
+        self.assertEqual(refused.exception.code, 404)
+        refused.exception.close()
+
+    def test_strangers_do_not_disturb(self):
+        server, port = self.serve("--max-value=1K")
+        silent = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(50)]
+        half = socket.create_connection(("127.0.0.1", port), PATIENCE)
+        half.sendall(GREETING + b"\x01" + struct.pack("<Q", 3) + b"/k")  # a SET cut short
+        for garbage in (b"\xff\xfe garbage", GREETING + b"\x01" + struct.pack("<Q", 2**63), b"\x16\x03\x01 tls?",
+                        GREETING + b"\x01" + struct.pack("<Q", 2) + b"/k" + struct.pack("<Q", 2048)):
+            with socket.create_connection(("127.0.0.1", port), PATIENCE) as stranger:
+                stranger.settimeout(PATIENCE)
+                stranger.sendall(garbage)
+                try:
+                    self.assertEqual(stranger.recv(1), b"", "turned away")
+                except ConnectionResetError:
+                    pass
+        self.answer(port, "set", "good", "v")
+        self.assertEqual(self.answer(port, "get", "good"), b"v\n")
+        for one in silent + [half]:
+            one.close()
+        server.send_signal(signal.SIGTERM)
+        _, err = server.communicate(timeout=PATIENCE)
+        self.assertEqual(server.returncode, 0)
+        said = [line for line in err.splitlines() if "turned away 127.0.0.1" in line]
+        self.assertEqual(len(said), len(set(line.split(": ", 2)[2] for line in said)), err)  # each reason once
+        self.assertTrue(any("a value over the limit" in line for line in said), err)
+
+    def test_a_value_over_the_limit_loses_the_connection_and_nothing_else(self):
+        _, port = self.serve("--max-value=1K")
+        self.answer(port, "set", "fits", "x" * 1024)
+        self.assertRegex(self.complaint(port, "set", "big", "x" * 1025), rf"^dlaunch: store 127\.0\.0\.1:{port}: lost in ")
+        self.assertEqual(self.answer(port, "keys"), b"fits\n")
+
+    def test_two_thousand_connections(self):
+        _, port = self.serve()
+        ping = GREETING + b"\x0d" + struct.pack("<I", 7)
+        clients = []
+        try:
+            for _ in range(2000):
+                clients.append(socket.create_connection(("127.0.0.1", port), PATIENCE))
+        except OSError as failure:
+            self.skipTest(f"this machine allows only {len(clients)} connections: {failure}")
+        finally:
+            for client in clients:
+                self.addCleanup(client.close)
+        for client in clients:
+            client.sendall(ping)
+        for client in clients:
+            self.assertEqual(client.recv(4), struct.pack("<I", 7))
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=1)
+    if not program.result.wasSuccessful():
+        sys.exit(1)
+    sys.exit(77 if program.result.skipped and program.result.testsRun == len(program.result.skipped) else 0)
