@@ -29,17 +29,24 @@ store = d.TCPStore("127.0.0.1", int(sys.argv[1]), 1, True, datetime.timedelta(se
 sys.stdin.read()
 """
 
-# One client as a training script has it; prints gets a second.
-TORCH_CLIENT = """
-import sys, time, datetime, torch.distributed as d
-store = d.TCPStore("127.0.0.1", int(sys.argv[1]), 1, False, datetime.timedelta(seconds=60))
-store.set("key", "x" * 32)
-for _ in range(500): store.get("key")
-count, begin = 0, time.perf_counter()
-while time.perf_counter() - begin < 1.0:
-    for _ in range(100): store.get("key")
-    count += 100
-print(count / (time.perf_counter() - begin))
+# N clients, a thread each, as store_scale's "gets"; the interpreter's lock is free while one waits for its answer.
+TORCH_CLIENTS = """
+import sys, time, datetime, threading, torch.distributed as d
+port, clients = int(sys.argv[1]), int(sys.argv[2])
+counts = []
+def client():
+    store = d.TCPStore("127.0.0.1", port, 1, False, datetime.timedelta(seconds=60))
+    store.set("key", "x" * 32)
+    for _ in range(500): store.get("key")
+    count, begin = 0, time.perf_counter()
+    while time.perf_counter() - begin < 1.0:
+        store.get("key")
+        count += 1
+    counts.append(count)
+threads = [threading.Thread(target=client) for _ in range(clients)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(sum(counts))
 """
 
 
@@ -113,15 +120,16 @@ def compare(title, servers, connections, pipeline=1):
             print(f"  {work:4} {count:3} clients {cells}", flush=True)
 
 
-def torch_clients(servers, clients):
-    rates = {server: [] for server in servers}
-    for _ in range(3):
-        for server in servers:
-            running = [subprocess.Popen([PYTHON, "-c", TORCH_CLIENT, str(server.port)], stdout=subprocess.PIPE, text=True,
-                                        stderr=subprocess.DEVNULL) for _ in range(clients)]
-            rates[server].append(sum(float(client.communicate()[0]) for client in running))
-    print(f"gets a second of {clients} PyTorch client{'s' if clients > 1 else ''}: " +
-          ", ".join(f"{server.name} {statistics.median(taken):,.0f}" for server, taken in rates.items()))
+def whole_stores(own, torch, clients):
+    """Each server with its own client: what a program's get() takes."""
+    rates = {"dlaunch": [], "PyTorch": []}
+    for _ in range(RUNS):
+        rates["dlaunch"].append(float(scale(own, "gets", clients)[0]))
+        done = subprocess.run([PYTHON, "-c", TORCH_CLIENTS, str(torch.port), str(clients)], capture_output=True, text=True, check=True)
+        rates["PyTorch"].append(float(done.stdout))
+    ours, theirs = (statistics.median(taken) for taken in rates.values())
+    print(f"store.get() with its own client, {clients:2} of them: dlaunch {ours:9,.0f} a second, PyTorch {theirs:9,.0f}, {ours / theirs:.2f} x",
+          flush=True)
 
 
 def main():
@@ -138,8 +146,8 @@ def main():
             servers.append(torch := Server("PyTorch's", "torch1", [PYTHON, "-c", TORCH_SERVER, "{port}"]))
             compare("Next to PyTorch's server", [own, torch], (1, 16, 64))
             compare("The same, 16 requests at once", [own, torch], (64,), pipeline=16)
-            torch_clients([own, torch], 1)
-            torch_clients([own, torch], 4)
+            for clients in (1, 4, 16):
+                whole_stores(own, torch, clients)
     finally:
         for server in servers:
             server.stop()

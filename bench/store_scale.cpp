@@ -3,9 +3,11 @@
 //   store_scale HOST:PORT hold N     N clients that have been answered once; then idle until stdin ends
 //   store_scale HOST:PORT storm N    N clients connect in one turn; prints seconds until each was answered
 //   store_scale HOST:PORT big MIB    sets and gets one value; prints the seconds of each
+//   store_scale HOST:PORT gets N     N of our clients, a thread each, get for a second; prints gets a second
 //   store_scale HOST:PORT wait N     one client waits for N keys that another sets; prints the seconds
 #include <sys/resource.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -88,8 +90,26 @@ int wait(const Address& server, std::size_t count) {
   return 0;
 }
 
+int gets(const Address& server, std::size_t clients) {
+  store_at(server).set("key", std::string(32, 'x'));
+  std::atomic<std::uint64_t> count = 0;
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < clients; ++i) {
+    threads.emplace_back([&] {
+      TcpStore store = store_at(server);
+      for (int warm = 0; warm < 500; ++warm) (void)store.get("key");
+      const auto start = std::chrono::steady_clock::now();
+      for (; since(start) < 1; ++count) (void)store.get("key");
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::printf("%llu\n", static_cast<unsigned long long>(count));
+  return 0;
+}
+
 int run(const Address& server, std::string_view what, std::size_t count) {
   if (what == "big") return big(server, count);
+  if (what == "gets") return gets(server, count);
   if (what == "wait") return wait(server, count);
   UvLoop loop;
   std::vector<Guest> guests(count);
@@ -110,9 +130,9 @@ int main(int argc, char** argv) {
   const char* colon = argc > 1 ? std::strrchr(argv[1], ':') : nullptr;
   const std::string_view what = argc > 2 ? argv[2] : "";
   const long count = argc > 3 ? std::strtol(argv[3], nullptr, 10) : 0;
-  const bool known = what == "hold" || what == "storm" || what == "big" || what == "wait";
+  const bool known = what == "hold" || what == "storm" || what == "big" || what == "gets" || what == "wait";
   if (colon == nullptr || !known || count < 1) {
-    std::fputs("usage: store_scale HOST:PORT hold|storm|big|wait NUMBER\n", stderr);
+    std::fputs("usage: store_scale HOST:PORT hold|storm|big|gets|wait NUMBER\n", stderr);
     return 2;
   }
   rlimit files{};
@@ -121,5 +141,10 @@ int main(int argc, char** argv) {
   setrlimit(RLIMIT_NOFILE, &files);
   const dlaunch::Address server{std::string(argv[1], static_cast<std::size_t>(colon - argv[1])),
                                 static_cast<std::uint16_t>(std::strtol(colon + 1, nullptr, 10))};
-  return dlaunch::run(server, what, static_cast<std::size_t>(count));
+  try {
+    return dlaunch::run(server, what, static_cast<std::size_t>(count));
+  } catch (const dlaunch::StoreError& error) {
+    std::fprintf(stderr, "store_scale: %s\n", error.what());
+    return 1;
+  }
 }

@@ -83,7 +83,7 @@ const Table::Outcome& Table::apply(Client& client, const Request& request) {
       reply(Answer::Kind::byte, answer_wait_cancelled);
       break;
     case RequestKind::ping:
-      reply(Answer::Kind::nonce, request.number);
+      reply(Answer::Kind::nonce, request.number == ping_of_dlaunch ? pong_of_dlaunch : request.number);
       break;
     case RequestKind::queue_push:
       queue_push(request.key, request.value);

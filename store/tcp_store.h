@@ -93,6 +93,7 @@ class TcpStore : public Store {
   std::string out_;
   std::optional<Error> lost_;  // the first failure of the connection
   bool greet_with_ping_ = true;
+  bool server_is_ours_ = false;  // dlaunch's, which answers requests that are sent together in their order
 };
 
 }  // namespace dlaunch

@@ -57,6 +57,11 @@ inline constexpr std::size_t request_kinds = static_cast<std::size_t>(RequestKin
 std::string_view name_of(RequestKind kind);  // "compare_set"
 
 inline constexpr std::uint32_t validate_magic = 0x3C85F7CE;
+
+// A PING's answer repeats its number; a dlaunch server answers this one with the next, so that our client
+// knows whom it talks to. PyTorch's clients send their process number, which is never that large.
+inline constexpr std::uint32_t ping_of_dlaunch = 0x00D1A0C4;
+inline constexpr std::uint32_t pong_of_dlaunch = ping_of_dlaunch + 1;
 inline constexpr std::uint8_t last_request_byte = 18;  // no dialect has a type beyond
 
 // Answers of one byte.

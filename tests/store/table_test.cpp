@@ -163,6 +163,7 @@ TEST_F(TableTest, ManyAtOnce) {
 
 TEST_F(TableTest, Ping) {
   EXPECT_EQ(ask(a, numbered(RequestKind::ping, {}, 0x5656)), std::string("VV\0\0", 4));
+  EXPECT_EQ(ask(a, numbered(RequestKind::ping, {}, ping_of_dlaunch)), std::string("\xC5\xA0\xD1\0", 4));
 }
 
 // Waiting.

@@ -143,6 +143,30 @@ TEST(TcpClient, DoesNotBelieveLengths) {
             "store " + to_string(server.address()) + ": lost in get of key 'k': closed by the server");
 }
 
+// Ours says so in its answer to the greeting: then a key that is there is got in one exchange, and the
+// answers about one that is not yet there mean nothing.
+TEST(TcpClient, AsksOursForAllAtOnce) {
+  const std::string check = "\5\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k"s;
+  const std::string get = "\3\2\0\0\0\0\0\0\0/k"s;
+  const std::string wait = "\6\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k"s;
+  const FakeServer server({[&](const Visit& visit) {
+    std::string pong = visit.receive(10).substr(6);
+    ++pong[0];
+    visit.send(pong);
+    EXPECT_EQ(visit.receive_some(), check + get);
+    visit.send("\0\1\0\0\0\0\0\0\0v"s);
+    EXPECT_EQ(visit.receive_some(), check + get);
+    visit.send("\1\0\0\0\0\0\0\0\0"s);
+    EXPECT_EQ(visit.receive_some(), wait);
+    visit.send("\0"s);
+    EXPECT_EQ(visit.receive_some(), get);
+    visit.send("\1\0\0\0\0\0\0\0w"s);
+  }});
+  TcpStore store(client_of(server));
+  EXPECT_EQ(store.get("k"), "v");
+  EXPECT_EQ(store.get("k"), "w");
+}
+
 // An empty value's answer ends with its length: nothing more may be waited for.
 TEST(TcpClient, AnEmptyValueIsWhole) {
   const FakeServer server({[](const Visit& visit) {

@@ -1,0 +1,41 @@
+// libFuzzer: a FileStore's file. What decodes must encode to the same bytes, and a record cut short is no
+// record.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "store/file_record.h"
+
+namespace {
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using Status = dlaunch::DecodedFileRecord::Status;
+  dlaunch::StoreLimits limits;
+  limits.key_bytes = 64;
+  limits.value_bytes = 1024;
+  dlaunch::ByteSpan rest(reinterpret_cast<const std::byte*>(data), size);
+  while (!rest.empty()) {
+    const auto decoded = decode_file_record(rest, limits);
+    if (decoded.status == Status::more) {
+      require(decoded.size > rest.size());
+      break;
+    }
+    if (decoded.status == Status::bad) {
+      require(!decoded.why.empty());
+      break;
+    }
+    require(decoded.size > 0 && decoded.size <= rest.size());
+    std::string again;
+    encode_file_record(decoded.record, again);
+    require(again == dlaunch::as_text(rest.first(decoded.size)));
+    require(decode_file_record(rest.first(decoded.size - 1), limits).status != Status::whole);
+    rest = rest.subspan(decoded.size);
+  }
+  return 0;
+}
