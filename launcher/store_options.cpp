@@ -1,11 +1,9 @@
 #include "launcher/store_options.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 
+#include "launcher/command_line.h"
 #include "launcher/spelling.h"
 
 namespace dlaunch::launcher {
@@ -15,10 +13,9 @@ using What = StoreAsk::What;
 using Parsed = std::variant<StoreServe, StoreAsk, JustPrint>;
 
 constexpr std::uint16_t usual_port = 29500;
-constexpr double longest_time = 7.0 * 24 * 3600;
 
 Error usage(std::string what, std::string hint = "see dlaunch store --help") {
-  return {ErrorKind::invalid, std::move(what), "", "", std::move(hint)};
+  return usage_error(std::move(what), std::move(hint));
 }
 
 // The commands: how many words each takes, and how long its keys are waited for.
@@ -69,92 +66,6 @@ constexpr const char* serve_footer =
     "A program named store is started with: dlaunch -- store\n"
     "Manual: man dlaunch-store";
 
-class PlainFormat final : public CLI::Formatter {
- public:
-  PlainFormat() { column_width(36); }
-  std::string make_usage(const CLI::App*, std::string) const override { return ""; }
-};
-
-std::string help_text(const CLI::App& app) {
-  std::string text = app.help();
-  for (auto at = text.find("\n\n\n"); at != std::string::npos; at = text.find("\n\n\n", at))
-    text.erase(at, 1);
-  return text;
-}
-
-// Options are taken wherever they stand, until "--"; what is left are the words. A number may be negative.
-Result<std::vector<std::string>> take_options(const CLI::App& app, const std::vector<std::string>& arguments,
-                                              std::vector<std::string>& own) {
-  std::vector<std::string> known;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
-  }
-  std::vector<std::string> words;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& token = arguments[i];
-    if (token == "--") {
-      words.insert(words.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, arguments.end());
-      break;
-    }
-    const bool is_option =
-        token.size() > 1 && token[0] == '-' && std::isdigit(static_cast<unsigned char>(token[1])) == 0;
-    if (!is_option) {
-      words.push_back(token);
-      continue;
-    }
-    std::string spelled = token;
-    const auto name_end =
-        spelled.begin() + static_cast<std::ptrdiff_t>(std::min(spelled.find('='), spelled.size()));
-    std::replace(spelled.begin() + 1, name_end, '_', '-');
-    const std::string name = spelled.substr(0, spelled.find('='));
-    const CLI::Option* option = app.get_option_no_throw(name);
-    if (option == nullptr) {
-      const std::string near = nearest(name, known);
-      return usage("unknown option " + name, near.empty()
-                                                 ? "see --help; a word that begins with - goes behind --"
-                                                 : "did you mean " + near + "?");
-    }
-    own.push_back(spelled);
-    if (option->get_expected_min() == 0 || name != spelled) continue;
-    if (i + 1 == arguments.size()) return usage(name + " needs a value");
-    own.push_back(arguments[++i]);
-  }
-  return words;
-}
-
-// Nothing: `app` has been parsed. A text: print it and end.
-Result<std::optional<JustPrint>> parse(CLI::App& app, std::vector<std::string> own) {
-  try {
-    std::reverse(own.begin(), own.end());
-    app.parse(std::move(own));
-  } catch (const CLI::CallForHelp&) {
-    return std::optional<JustPrint>(JustPrint{help_text(app)});
-  } catch (const CLI::ParseError& mistake) {
-    return usage(mistake.what());
-  }
-  return std::optional<JustPrint>();
-}
-
-template <class T>
-Result<T> whole_number(const std::string& name, const std::string& text, T least, T most) {
-  T value{};
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc{} || end != text.data() + text.size())
-    return usage(name + ": '" + text + "' is not a whole number");
-  if (value < least || value > most)
-    return usage(name + ": " + text + " is out of range",
-                 "it goes from " + std::to_string(least) + " to " + std::to_string(most));
-  return value;
-}
-
-Result<Duration> seconds(const std::string& name, const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !std::isfinite(value) || value < 0 || value > longest_time)
-    return usage(name + ": '" + text + "' is no time", "give seconds from 0 to 604800");
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
-}
-
 // "1073741824", "64K", "512M", "1.5G": with K, M, G and T of 1024.
 Result<std::uint64_t> size(const std::string& name, const std::string& text) {
   constexpr std::string_view units = "KMGT";
@@ -177,37 +88,24 @@ Result<Parsed> parse_serve(const std::vector<std::string>& arguments) {
   std::string key_size;
   std::string value_size;
   std::string total_size;
-  CLI::App app(serve_description());
-  app.formatter(std::make_shared<PlainFormat>());
-  app.footer(serve_footer);
-  app.set_help_flag("-h,--help", "print this help");
-  const char* group = "Serving";
-  app.add_option("--host", host, "address to listen on; * for all interfaces [127.0.0.1]")
-      ->type_name("HOST")
-      ->group(group);
-  app.add_option("--port", port, "port; 0 for any that is free [29500]")->type_name("PORT")->group(group);
-  app.add_option("--status-interval", interval, "a status line every so many seconds; 0 for none [0]")
-      ->type_name("S")
-      ->group(group);
-  app.add_option("--max-key", key_size, "largest key [64K]")->type_name("SIZE")->group(group);
-  app.add_option("--max-value", value_size, "largest value [1G]")->type_name("SIZE")->group(group);
-  app.add_option("--max-total", total_size, "most that all clients together may store [16G]")
-      ->type_name("SIZE")
-      ->group(group);
-
-  std::vector<std::string> own;
-  auto words = take_options(app, arguments, own);
-  if (!words) return std::move(words).error();
-  auto print = parse(app, std::move(own));
-  if (!print) return std::move(print).error();
-  if (*print) return Parsed(**print);
-  if (!words->empty()) return usage("a command stands before its options: '" + words->front() + "'");
+  CommandLine line("dlaunch store", serve_description(), serve_footer);
+  line.option("--host", "HOST", "address to listen on; * for all interfaces [127.0.0.1]", host);
+  line.option("--port", "PORT", "port; 0 for any that is free [29500]", port);
+  line.option("--status-interval", "S", "a status line every so many seconds; 0 for none [0]", interval);
+  line.option("--max-key", "SIZE", "largest key [64K]", key_size);
+  line.option("--max-value", "SIZE", "largest value [1G]", value_size);
+  line.option("--max-total", "SIZE", "most that all clients together may store [16G]", total_size);
+  auto parsed = line.parse(arguments);
+  if (!parsed) return std::move(parsed).error();
+  if (const auto* print = std::get_if<JustPrint>(&*parsed)) return Parsed(*print);
+  if (const auto& words = std::get<CommandLine::Words>(*parsed); !words.empty())
+    return usage("a command stands before its options: '" + words.front() + "'");
 
   StoreServe serve;
-  auto port_number = whole_number<int>("--port", port, 0, 65535);
+  auto port_number = whole_number("--port", port, 0, 65535);
   if (!port_number) return std::move(port_number).error();
   serve.address = {host, static_cast<std::uint16_t>(*port_number)};
-  auto status_interval = seconds("--status-interval", interval);
+  auto status_interval = seconds_of("--status-interval", interval);
   if (!status_interval) return std::move(status_interval).error();
   serve.status_interval = *status_interval;
   const auto limit = [](const char* name, const std::string& text, std::uint64_t& into) -> Result<void> {
@@ -242,7 +140,7 @@ Result<Address> server_address(const std::string& endpoint, const Variable& vari
   }
   Address address{*host, usual_port};
   if (const auto port = variable("MASTER_PORT"); port && !port->empty()) {
-    auto number = whole_number<int>("MASTER_PORT", *port, 1, 65535);
+    auto number = whole_number("MASTER_PORT", *port, 1, 65535);
     if (!number) return std::move(number).error();
     address.port = static_cast<std::uint16_t>(*number);
   }
@@ -257,45 +155,32 @@ Result<Parsed> parse_ask(const Command& command, const std::vector<std::string>&
   StoreAsk ask;
   ask.what = command.what;
   const std::string name(command.name);
-  CLI::App app("dlaunch store " + name + ": " + std::string(command.does) + ".\n\nUsage: dlaunch store " +
-               name + " [options] " + std::string(command.words));
-  app.formatter(std::make_shared<PlainFormat>());
-  app.set_help_flag("-h,--help", "print this help");
-  const char* group = "Options";
-  app.add_option("--endpoint", endpoint, "the server [MASTER_ADDR:MASTER_PORT]")
-      ->type_name("HOST:PORT")
-      ->group(group);
-  app.add_option("--timeout", timeout, "seconds to wait for keys [" + timeout + "]")
-      ->type_name("S")
-      ->group(group);
-  app.add_option("--prefix", ask.prefix, "put PREFIX/ before every key, as PrefixStore does")
-      ->type_name("PREFIX")
-      ->group(group);
-  app.add_flag("--raw", ask.raw, "print a value's bytes only, without a line end")->group(group);
-  app.add_option("--generation", generation, "what an old PyTorch server speaks: 1.13, 2.1 or 2.2 [2.2]")
-      ->type_name("V")
-      ->group(group);
-
-  std::vector<std::string> own;
-  auto words = take_options(app, arguments, own);
-  if (!words) return std::move(words).error();
-  auto print = parse(app, std::move(own));
-  if (!print) return std::move(print).error();
-  if (*print) return Parsed(**print);
-  if (words->size() < command.least || words->size() > command.most) {
-    return usage(name + (words->size() < command.least ? " needs more words" : " takes fewer words"),
+  CommandLine line("dlaunch store " + name, "dlaunch store " + name + ": " + std::string(command.does) +
+                                                ".\n\nUsage: dlaunch store " + name + " [options] " +
+                                                std::string(command.words));
+  line.option("--endpoint", "HOST:PORT", "the server [MASTER_ADDR:MASTER_PORT]", endpoint);
+  line.option("--timeout", "S", "seconds to wait for keys [" + timeout + "]", timeout);
+  line.option("--prefix", "PREFIX", "put PREFIX/ before every key, as PrefixStore does", ask.prefix);
+  line.flag("--raw", "print a value's bytes only, without a line end", ask.raw);
+  line.option("--generation", "V", "what an old PyTorch server speaks: 1.13, 2.1 or 2.2 [2.2]", generation);
+  auto parsed = line.parse(arguments);
+  if (!parsed) return std::move(parsed).error();
+  if (const auto* print = std::get_if<JustPrint>(&*parsed)) return Parsed(*print);
+  auto& words = std::get<CommandLine::Words>(*parsed);
+  if (words.size() < command.least || words.size() > command.most) {
+    return usage(name + (words.size() < command.least ? " needs more words" : " takes fewer words"),
                  "dlaunch store " + name + (command.words.empty() ? "" : " ") + std::string(command.words));
   }
-  ask.words = std::move(*words);
+  ask.words = std::move(words);
   if (ask.what == What::add) {
-    auto amount = whole_number<std::int64_t>("add", ask.words[1], INT64_MIN, INT64_MAX);
+    auto amount = whole_number("add", ask.words[1], INT64_MIN, INT64_MAX);
     if (!amount) return std::move(amount).error();
     ask.amount = *amount;
   }
   auto server = server_address(endpoint, variable);
   if (!server) return std::move(server).error();
   ask.server = *server;
-  auto patience = seconds("--timeout", timeout);
+  auto patience = seconds_of("--timeout", timeout);
   if (!patience) return std::move(patience).error();
   ask.timeout = *patience;
   if (generation == "1.13") {
@@ -318,6 +203,7 @@ Result<Parsed> parse_store_options(const std::vector<std::string>& arguments, co
       std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == name; });
   if (command == commands.end()) {
     std::vector<std::string> names;
+    names.reserve(commands.size());
     for (const Command& one : commands) names.emplace_back(one.name);
     const std::string near = nearest(name, names);
     return usage("store has no command '" + name + "'",

@@ -1,0 +1,46 @@
+// The options and words of one verb (dlaunch store, dlaunch status, ...). Every mistake is one line that
+// names it and, where there is one, the nearest right word.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/options.h"
+#include "store/base/result.h"
+
+namespace dlaunch::launcher {
+
+Error usage_error(std::string what, std::string hint);
+
+class CommandLine {
+ public:
+  using Words = std::vector<std::string>;
+
+  // `verb`: "dlaunch store", for hints. `description` begins the help text, and says how to call the verb.
+  CommandLine(std::string verb, const std::string& description, const std::string& footer = "");
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  // REQUIRES: `into` lives until parse() has returned. `name` as "--port" or "-n,--lines".
+  void option(const std::string& name, const std::string& type, const std::string& help, std::string& into);
+  void flag(const std::string& name, const std::string& help, bool& into);
+
+  // Options are taken wherever they stand, until "--"; what is left are the words.
+  Result<std::variant<Words, JustPrint>> parse(const std::vector<std::string>& arguments);
+
+ private:
+  struct Impl;
+  const std::string verb_;
+  const std::unique_ptr<Impl> impl_;
+};
+
+// A whole number from `least` to `most`; `name` for the mistake.
+Result<std::int64_t> whole_number(const std::string& name, const std::string& text, std::int64_t least,
+                                  std::int64_t most);
+// "2.5": seconds, up to a week.
+Result<Duration> seconds_of(const std::string& name, const std::string& text);
+
+}  // namespace dlaunch::launcher
