@@ -88,6 +88,7 @@ class Coordinator {
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] std::uint32_t round() const { return world_.round; }
   [[nodiscard]] int restarts_used() const { return world_.restarts_used; }
+  [[nodiscard]] std::string missing() const;  // while gathering: "nodes 1 and 3"
 
  private:
   struct Node {
@@ -109,7 +110,6 @@ class Coordinator {
   void fail(TimePoint now, Failure cause, CoordinatorActions& out);
   void end_when_all_stopped(CoordinatorActions& out);
   [[nodiscard]] std::string reason_to_refuse(const Join& join) const;
-  [[nodiscard]] std::string missing() const;  // "nodes 1 and 3"
   [[nodiscard]] bool all_stopped() const;
 
   JobSpec job_;

@@ -45,6 +45,7 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
     round_active_ = false;
     lose(failure_here(FailureKind::agent, keeper->why), out);
   } else if (const auto* failed = std::get_if<RoundFailed>(&event)) {
+    last_failure_ = describe(failed->failure);
     if (state_ == State::working) out.emplace_back(ToCoordinator{Failed{failed->failure}});
   } else if (const auto* done = std::get_if<RoundDone>(&event)) {
     round_active_ = false;
@@ -107,7 +108,9 @@ void Member::on_message(const Message& message, MemberActions& out) {
     round_active_ = true;
     out.emplace_back(ToGroup{StartWorkers{world->world}});
   } else if (const auto* stop = std::get_if<StopRound>(&message)) {
-    if (state_ == State::working && stop->round == round_) stop_group(SIGTERM, out);
+    if (state_ != State::working || stop->round != round_) return;
+    last_failure_ = stop->why;
+    stop_group(SIGTERM, out);
   } else if (const auto* end = std::get_if<End>(&message)) {
     outcome_ = end->outcome;
     state_ = State::leaving;

@@ -85,6 +85,10 @@ class Member {
   MemberActions step(TimePoint now, const MemberEvent& event);
 
   [[nodiscard]] State state() const { return state_; }
+  // Why a round was stopped last; empty: none was.
+  [[nodiscard]] const std::string& last_failure() const { return last_failure_; }
+  // While connecting: what the last attempt met.
+  [[nodiscard]] const std::string& last_refusal() const { return last_refusal_; }
 
  private:
   void on_link_down(TimePoint now, const std::string& why, MemberActions& out);
@@ -111,7 +115,8 @@ class Member {
   std::uint32_t round_ = 0;
   int stop_signal_ = 0;             // the signal that was sent to us and means: stop
   std::optional<Outcome> outcome_;  // decided, but workers are still to go
-  std::string last_refusal_;        // why the last attempt to connect failed
+  std::string last_failure_;
+  std::string last_refusal_;  // why the last attempt to connect failed
 };
 
 }  // namespace dlaunch::agent

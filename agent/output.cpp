@@ -17,6 +17,14 @@ constexpr std::size_t high_water = 1U << 20;
 constexpr std::size_t low_water = 256U * 1024;
 constexpr std::size_t read_size = 64U * 1024;
 
+// The last line that has something in it.
+std::string_view last_line_of(std::string_view text) {
+  const std::size_t end = text.find_last_not_of("\r\n \t");
+  if (end == std::string_view::npos) return {};
+  text = text.substr(0, end + 1);
+  return text.substr(text.find_last_of("\r\n") + 1);
+}
+
 }  // namespace
 
 // Where forwarded bytes go. A regular file is written at once; a pipe, socket or terminal without ever
@@ -132,6 +140,11 @@ std::string Output::drain(ProcKey key) {
   return tail;
 }
 
+std::string Output::last_line(ProcKey key) const {
+  const auto found = last_lines_.find(key);
+  return found == last_lines_.end() ? "" : found->second;
+}
+
 void Output::close_all() {
   while (!sources_.empty()) {
     const auto first = sources_.begin();
@@ -139,6 +152,7 @@ void Output::close_all() {
     end(first->first);
   }
   ended_tails_.clear();
+  last_lines_.clear();
   pause_or_resume();
 }
 
@@ -186,6 +200,8 @@ bool Output::take_in(int fd, Source& source, bool all) {
     }
   } while (all);
   if (!open) source.lines.finish(complete);
+  if (const auto last = last_line_of(complete); !last.empty())
+    last_lines_[source.key].assign(last.substr(0, shown_bytes));
   sink(source.stream).add(complete);
   sink(source.stream).push();
   return open;

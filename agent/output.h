@@ -32,6 +32,10 @@ class Output final : public FdHandler {
   // worker that has ended this is all it will ever write; its descendants may still write more.
   std::string drain(ProcKey key);
 
+  // What the worker wrote last, on either stream: a line, cut to `shown_bytes`. Empty: nothing yet.
+  static constexpr std::size_t shown_bytes = 200;
+  [[nodiscard]] std::string last_line(ProcKey key) const;
+
   // Nobody is left who could write: takes in the rest, closes all streams.
   void close_all();
 
@@ -65,6 +69,7 @@ class Output final : public FdHandler {
   bool paused_ = false;
   std::map<int, Source> sources_;
   std::map<ProcKey, std::string> ended_tails_;
+  std::map<ProcKey, std::string> last_lines_;
   std::unique_ptr<Sink> out_;
   std::unique_ptr<Sink> err_;
 };

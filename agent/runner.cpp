@@ -12,6 +12,49 @@ constexpr Duration connect_attempt = std::chrono::seconds(10);
 // Connections that may be held by whoever has not said anything yet.
 constexpr std::size_t max_strangers = 1024;
 
+std::string joined(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line.append(line.empty() ? "" : " ").append(word);
+  return line;
+}
+
+std::string in_words(WorkerGroup::Worker::State state) {
+  switch (state) {
+    case WorkerGroup::Worker::State::starting:
+      return "starting";
+    case WorkerGroup::Worker::State::alive:
+      return "running";
+    case WorkerGroup::Worker::State::ended:
+      return "ended";
+  }
+  return "";
+}
+
+std::string state_in_words(Member::State member, WorkerGroup::State group) {
+  switch (member) {
+    case Member::State::connecting:
+    case Member::State::joined:
+      return "waiting";
+    case Member::State::leaving:
+    case Member::State::ended:
+      return "ending";
+    case Member::State::working:
+      break;
+  }
+  switch (group) {
+    case WorkerGroup::State::idle:
+      return "done";  // here; or between two rounds, for a moment
+    case WorkerGroup::State::running:
+    case WorkerGroup::State::leftovers:
+      return "running";
+    case WorkerGroup::State::stopping:
+    case WorkerGroup::State::killing:
+    case WorkerGroup::State::stuck:
+      return "stopping";
+  }
+  return "";
+}
+
 }  // namespace
 
 class Runner::Link final : public ConnectionHandler {
@@ -107,7 +150,9 @@ Runner::Runner(Outside outside, Plan plan)
     : outside_(outside),
       plan_(std::move(plan)),
       group_(plan_.node, plan_.job.stop_timeout),
-      member_(plan_.job, plan_.node, plan_.build, outside_.clock.now()) {
+      member_(plan_.job, plan_.node, plan_.build, outside_.clock.now()),
+      began_(outside_.clock.now()),
+      round_began_(began_) {
   outside_.spawner.set_handler(*this);
 }
 
@@ -122,6 +167,45 @@ void Runner::begin(bool hosts) {
   }
   for (const auto& action : member_.begin()) act(action);
   work();
+}
+
+JobStatus Runner::status() const {
+  const TimePoint now = outside_.clock.now();
+  JobStatus status;
+  status.job = plan_.job.id;
+  status.program = joined(plan_.node.command);
+  status.version = plan_.build;
+  status.host = plan_.node.host;
+  status.node_rank = plan_.node.node_rank;
+  status.nnodes = plan_.job.nnodes;
+  status.state = state_in_words(member_.state(), group_.state());
+  status.waiting_for = waiting_for();
+  status.round = static_cast<int>(current_.round);
+  status.world_size = current_.world_size;
+  status.restarts_used = current_.restarts_used;
+  status.max_restarts = plan_.job.max_restarts;
+  status.age_s = to_seconds(now - began_);
+  status.state_age_s = to_seconds(now - round_began_);
+  status.endpoint = to_string(plan_.job.master);
+  status.last_failure = member_.last_failure();
+  const WorldMember* own = current_.member(plan_.node.node_rank);
+  if (own == nullptr || !group_.active()) return status;
+  for (const WorkerGroup::Worker& worker : group_.workers()) {
+    const int local_rank = static_cast<int>(status.workers.size());
+    status.workers.push_back(
+        {own->base_rank + local_rank, local_rank, worker.pid, in_words(worker.state), ""});
+  }
+  return status;
+}
+
+std::string Runner::waiting_for() const {
+  if (member_.state() == Member::State::connecting) {
+    return "node 0 at " + to_string(plan_.job.master) +
+           (member_.last_refusal().empty() ? "" : ": " + member_.last_refusal());
+  }
+  if (coordinator_ && coordinator_->state() == Coordinator::State::gathering) return coordinator_->missing();
+  if (member_.state() == Member::State::joined) return "the other nodes";
+  return "";
 }
 
 void Runner::on_signal(int signo) {
@@ -260,7 +344,10 @@ void Runner::act(const MemberAction& action) {
                  },
                  [&](const ToCoordinator& a) { send_to_coordinator(a.message); },
                  [&](const ToGroup& a) {
-                   if (const auto* start = std::get_if<StartWorkers>(&a.event)) current_ = start->world;
+                   if (const auto* start = std::get_if<StartWorkers>(&a.event)) {
+                     current_ = start->world;
+                     round_began_ = outside_.clock.now();
+                   }
                    post(a.event);
                  },
                  [&](const ForwardSignal& a) { outside_.spawner.signal_all(a.signo); },

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "agent/coordinator.h"
+#include "agent/job_status.h"
 #include "agent/member.h"
 #include "agent/spawner.h"
 #include "agent/worker_env.h"
@@ -60,6 +61,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
 
   // Set once everything on this node has ended.
   [[nodiscard]] const std::optional<Outcome>& outcome() const { return outcome_; }
+  // How this node's part stands now.
+  [[nodiscard]] JobStatus status() const;
   [[nodiscard]] const Coordinator* coordinator() const { return coordinator_ ? &*coordinator_ : nullptr; }
 
   void on_started(ProcKey key, std::int64_t pid) override;
@@ -88,6 +91,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   void drop_member(MemberId member);
   void arm(TimerId& timer, TimePoint at);
   void finish_if_over();
+  [[nodiscard]] std::string waiting_for() const;
 
   Outside outside_;
   Plan plan_;
@@ -95,6 +99,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   Member member_;
   std::optional<Coordinator> coordinator_;
   World current_;  // the world of the workers being started
+  TimePoint began_;
+  TimePoint round_began_;
 
   std::deque<std::variant<GroupEvent, MemberEvent, CoordinatorEvent>> events_;
   bool working_ = false;

@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <iostream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,13 +16,15 @@
 
 #include "agent/keeper_spawner.h"
 #include "agent/runner.h"
+#include "agent/status_socket.h"
 #include "agent/uv_edge.h"
 #include "launcher/machine.h"
 #include "launcher/options.h"
 #include "launcher/plan.h"
 #include "launcher/process_limits.h"
 #include "launcher/report.h"
-#include "launcher/store_verb.h"
+#include "launcher/verb_output.h"
+#include "launcher/verbs.h"
 #include "store/base/log.h"
 #include "store/base/uv_loop.h"
 #include "store/server.h"
@@ -32,17 +33,9 @@
 namespace dlaunch::launcher {
 namespace {
 
-constexpr int exit_error = 1;
-constexpr int exit_usage = 2;
-
 // The first makes the job stop (the second kills it), the others are passed on.
 constexpr std::array stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 constexpr std::array passed_signals{SIGUSR1, SIGUSR2};
-
-int say_and_fail(const Error& error) {
-  std::cerr << "dlaunch: " << error.message() << '\n';
-  return error.kind == ErrorKind::invalid ? exit_usage : exit_error;
-}
 
 // The area that `ps` shows as the command line.
 std::size_t argument_area(int argc, char** argv) {
@@ -146,7 +139,7 @@ int run(JobPlan plan, agent::Keeper keeper, bool verbose) {
       auto listening = listen_at_master(server, plan.job);
       if (!listening) {
         log::stop();
-        return say_and_fail(listening.error());
+        return fail(listening.error());
       }
       plan.job.master.port = listening->port;
       log::debug("the store listens at " + to_string(plan.job.master));
@@ -172,6 +165,15 @@ int run(JobPlan plan, agent::Keeper keeper, bool verbose) {
     for (int signo : passed_signals)
       edge.on_signal(signo, [&runner](int number) { runner.on_signal(number); });
 
+    const agent::StatusSocket status_socket(edge, [&runner, &output] {
+      agent::JobStatus status = runner.status();
+      status.agent = getpid();
+      for (agent::WorkerStatus& worker : status.workers) {
+        worker.last_output = output.last_line(
+            {static_cast<std::uint32_t>(status.round), static_cast<std::uint32_t>(worker.local_rank)});
+      }
+      return agent::to_json(status);
+    });
     runner.begin(plan.hosts_store);
     loop.run();
     outcome = runner.outcome();
@@ -198,22 +200,19 @@ int main(int argc, char** argv) {
   using namespace dlaunch::launcher;
 
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (!arguments.empty() && arguments[0] == "store")
-    return run_store({arguments.begin() + 1, arguments.end()});
+  if (const Verb* verb = arguments.empty() ? nullptr : find_verb(arguments[0]); verb != nullptr)
+    return verb->run({arguments.begin() + 1, arguments.end()});
 
   auto parsed = parse_options(arguments);
-  if (!parsed) return say_and_fail(parsed.error());
-  if (const auto* print = std::get_if<JustPrint>(&*parsed)) {
-    std::cout << print->text << std::flush;
-    return std::cout ? 0 : exit_error;
-  }
+  if (!parsed) return fail(parsed.error());
+  if (const auto* text = std::get_if<JustPrint>(&*parsed)) return print(text->text);
   const auto& options = std::get<Options>(*parsed);
   auto plan = make_plan(options, facts());
-  if (!plan) return say_and_fail(plan.error());
-  if (auto startable = check_program(*plan); !startable) return say_and_fail(startable.error());
+  if (!plan) return fail(plan.error());
+  if (auto startable = check_program(*plan); !startable) return fail(startable.error());
 
   auto keeper = agent::start_keeper(argv[0], argument_area(argc, argv));
-  if (!keeper) return say_and_fail(keeper.error());
+  if (!keeper) return fail(keeper.error());
   // From here on nothing that is set is inherited by the workers: they come from the keeper.
 
   // A broken pipe is an error of a write, not the end of the agent.

@@ -51,9 +51,7 @@ constexpr const char* description =
     "  dlaunch --nproc-per-node=8 --nnodes=2 --node-rank=1 --master-addr=10.0.0.1 ./train    (on the "
     "second)\n\n"
     "Usage: dlaunch [options] program [arguments ...]\n"
-    "       dlaunch store ...                  a key-value store server, and questions to one: see dlaunch "
-    "store "
-    "--help";
+    "       dlaunch status|top|stop|doctor|store ...    jobs and this machine; each has its own --help";
 
 constexpr const char* footer =
     "Everything after the program belongs to the program. A program whose name ends in .py is started with\n"

@@ -8,12 +8,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <iostream>
 #include <memory>
 
 #include "agent/uv_edge.h"
 #include "launcher/process_limits.h"
 #include "launcher/store_options.h"
+#include "launcher/verb_output.h"
 #include "store/base/log.h"
 #include "store/base/uv_loop.h"
 #include "store/prefix_store.h"
@@ -25,14 +25,7 @@
 namespace dlaunch::launcher {
 namespace {
 
-constexpr int exit_error = 1;
-constexpr int exit_usage = 2;
 constexpr Duration connecting = std::chrono::seconds(5);
-
-int fail(const std::string& sentence) {
-  std::cerr << "dlaunch: " << sentence << '\n';
-  return exit_error;
-}
 
 std::optional<std::string> variable(const std::string& name) {
   const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
@@ -99,8 +92,8 @@ int serve(const StoreServe& how) {
     edge.on_signal(signo, [&loop](int) { loop.stop(); });
   }
   // For scripts, which learn the port from it.
-  std::cout << "listening on " << to_string({how.address.host, listening->port}) << std::endl;
-  if (!std::cout) return fail("cannot write to standard output: " + std::string(std::strerror(errno)));
+  const int said = print("listening on " + to_string({how.address.host, listening->port}) + "\n");
+  if (said != 0) return said;
   const StatusLines lines(loop, server, how.status_interval);
   loop.run();
   server.close();
@@ -125,12 +118,7 @@ std::string value_of(const std::string& word) {
   }
 }
 
-int print(const std::string& text, bool raw) {
-  std::cout << text;
-  if (!raw) std::cout << '\n';
-  std::cout.flush();
-  return std::cout ? 0 : fail("cannot write to standard output");
-}
+int print_value(const StoreAsk& ask, const std::string& text) { return print(ask.raw ? text : text + "\n"); }
 
 int missing(const StoreAsk& ask, std::span<const std::string> keys) {
   return fail("store " + to_string(ask.server) + (keys.size() == 1 ? " has no " : " lacks some of ") +
@@ -143,19 +131,19 @@ int put_question(const StoreAsk& ask, Store& store) {
   switch (ask.what) {
     case What::get:
       if (ask.timeout == Duration::zero() && !store.check(keys)) return missing(ask, keys);
-      return print(store.get(keys[0]), ask.raw);
+      return print_value(ask, store.get(keys[0]));
     case What::set:
       store.set(keys[0], value_of(keys[1]));
       store.check(keys.first(1));  // a SET has no answer: only now has the server taken it
       return 0;
     case What::add:
-      return print(std::to_string(store.add(keys[0], ask.amount)), ask.raw);
+      return print_value(ask, std::to_string(store.add(keys[0], ask.amount)));
     case What::append:
       store.append(keys[0], value_of(keys[1]));
       store.check(keys.first(1));
       return 0;
     case What::compare_set:
-      return print(store.compare_set(keys[0], keys[1], keys[2]), ask.raw);
+      return print_value(ask, store.compare_set(keys[0], keys[1], keys[2]));
     case What::check:
       return store.check(keys) ? 0 : missing(ask, keys);
     case What::wait:
@@ -164,10 +152,10 @@ int put_question(const StoreAsk& ask, Store& store) {
     case What::keys: {
       std::string lines;
       for (const std::string& key : store.list_keys()) lines += key + "\n";
-      return print(lines, true);
+      return print(lines);
     }
     case What::num_keys:
-      return print(std::to_string(store.num_keys()), ask.raw);
+      return print_value(ask, std::to_string(store.num_keys()));
     case What::delete_key:
       return store.delete_key(keys[0]) ? 0 : missing(ask, keys);
   }
@@ -194,11 +182,8 @@ int ask(const StoreAsk& what) {
 
 int run_store(const std::vector<std::string>& arguments) {
   auto parsed = parse_store_options(arguments, variable);
-  if (!parsed) {
-    std::cerr << "dlaunch: " << parsed.error().message() << '\n';
-    return exit_usage;
-  }
-  if (const auto* text = std::get_if<JustPrint>(&*parsed)) return print(text->text, true);
+  if (!parsed) return fail(parsed.error());
+  if (const auto* text = std::get_if<JustPrint>(&*parsed)) return print(text->text);
   if (const auto* how = std::get_if<StoreServe>(&*parsed)) return serve(*how);
   return ask(std::get<StoreAsk>(*parsed));
 }

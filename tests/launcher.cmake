@@ -1,6 +1,7 @@
 dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher
-  SOURCES launcher/options_test.cpp launcher/plan_test.cpp launcher/store_options_test.cpp)
+  SOURCES launcher/job_table_test.cpp launcher/options_test.cpp launcher/plan_test.cpp launcher/store_options_test.cpp)
 
 # dlaunch itself, with real processes.
 dlaunch_script_tests(NAME launch SCRIPT process/launch_test.py BASE Launch)
 dlaunch_script_tests(NAME store_verb SCRIPT process/store_test.py BASE StoreVerb)
+dlaunch_script_tests(NAME verbs SCRIPT process/verbs_test.py BASE Verbs)

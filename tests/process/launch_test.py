@@ -72,7 +72,7 @@ class Launch(unittest.TestCase):
         def numbers():
             found = []
             for name in os.listdir(self.dir):
-                if name.startswith("pid."):
+                if name.startswith("pid.") and not name.endswith(".tmp"):
                     with open(os.path.join(self.dir, name), encoding="utf-8") as file:
                         text = file.read().strip()
                     if text:

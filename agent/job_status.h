@@ -1,0 +1,51 @@
+// How this node's part of a job stands: what `dlaunch status` shows. A plain value, and its JSON.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/base/result.h"
+
+namespace dlaunch::agent {
+
+struct WorkerStatus {
+  int rank = 0;
+  int local_rank = 0;
+  std::int64_t pid = 0;     // 0: not started yet
+  std::string state;        // starting, running, ended
+  std::string last_output;  // the beginning of the last line it wrote
+
+  bool operator==(const WorkerStatus&) const = default;
+};
+
+struct JobStatus {
+  std::string job;         // its id
+  std::string program;     // and its arguments, in one line
+  std::string version;     // of dlaunch
+  std::int64_t agent = 0;  // pid of this node's dlaunch
+  std::string host;        // this node's
+  int node_rank = 0;
+  int nnodes = 0;
+  std::string state;        // waiting, running, stopping, done, ending
+  std::string waiting_for;  // who is missing; empty where nobody is
+  int round = 0;
+  int world_size = 0;  // 0: no world has been formed yet
+  int restarts_used = 0;
+  int max_restarts = 0;
+  double age_s = 0;                   // since this dlaunch began
+  double state_age_s = 0;             // since the round began, or since the start
+  std::string endpoint;               // where node 0 serves store and rendezvous
+  std::string last_failure;           // a line; empty: none so far
+  std::vector<WorkerStatus> workers;  // this node's
+
+  bool operator==(const JobStatus&) const = default;
+};
+
+std::string to_json(const JobStatus& status);
+
+// Fields that are missing keep their defaults; an error where the text is no such object.
+Result<JobStatus> status_from_json(std::string_view text);
+
+}  // namespace dlaunch::agent

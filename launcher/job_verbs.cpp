@@ -1,0 +1,140 @@
+#include "launcher/job_verbs.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "launcher/command_line.h"
+#include "launcher/job_list.h"
+#include "launcher/job_table.h"
+#include "launcher/verb_output.h"
+#include "store/steady_time.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+Error no_such_job(const std::string& name) {
+  return {ErrorKind::not_found, "no job '" + name + "' runs on this machine", "", "",
+          "dlaunch status shows those that do"};
+}
+
+std::string silent_note(const JobList& list) {
+  std::string text;
+  for (const std::int64_t pid : list.silent) {
+    text += "agent " + std::to_string(pid) + " does not answer: it is stopped, or very busy\n";
+  }
+  return text;
+}
+
+// A handle on the process itself: its number may be given to another the moment it ends.
+class ProcessHandle {
+ public:
+  explicit ProcessHandle(std::int64_t pid)
+      : fd_(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0))) {}
+  ~ProcessHandle() {
+    if (fd_ >= 0) close(fd_);
+  }
+  ProcessHandle(const ProcessHandle&) = delete;
+  ProcessHandle& operator=(const ProcessHandle&) = delete;
+
+  [[nodiscard]] bool found() const { return fd_ >= 0; }
+  [[nodiscard]] bool signal(int signo) const {
+    return syscall(SYS_pidfd_send_signal, fd_, signo, nullptr, 0) == 0;
+  }
+  // Whether it has ended by then.
+  [[nodiscard]] bool ended(TimePoint deadline) const {
+    while (true) {
+      const std::int64_t left = std::max<std::int64_t>(0, to_millis(deadline - steady_now()));
+      pollfd one{fd_, POLLIN, 0};
+      const int ready = poll(&one, 1, static_cast<int>(std::min<std::int64_t>(left, 60'000)));
+      if (ready > 0) return true;
+      if (ready < 0 && errno != EINTR) return true;
+      if (steady_now() >= deadline) return false;
+    }
+  }
+
+ private:
+  const int fd_;
+};
+
+int stop(const agent::JobStatus& job, bool now, Duration patience) {
+  const std::string name = "job '" + job.job + "' (agent " + std::to_string(job.agent) + ")";
+  const ProcessHandle process(job.agent);
+  if (!process.found()) return print(name + " has ended by itself\n");
+  // The second signal means: do not wait for the workers.
+  for (int count = now ? 2 : 1; count > 0; --count) {
+    if (!process.signal(SIGTERM)) return fail("cannot signal " + name + ": " + std::strerror(errno));
+  }
+  if (!process.ended(steady_now() + patience)) {
+    return fail(name + " has not ended within " + to_words(patience) +
+                "; its workers may take their --stop-timeout: wait longer with --timeout, or use --now");
+  }
+  return print(name + " has ended\n");
+}
+
+}  // namespace
+
+int run_status(const std::vector<std::string>& arguments) {
+  bool json = false;
+  CommandLine line(
+      "dlaunch status",
+      "dlaunch status shows the jobs on this machine: this node's number, what it does and since when, "
+      "how many\nof its workers run here, how many ranks there are in all, and what was restarted how "
+      "often. With a job's\nid, or its agent's pid, also each worker.\n\nUsage: dlaunch status [options] "
+      "[JOB]");
+  line.flag("--json", "one JSON object a line", json);
+  auto parsed = line.parse(arguments);
+  if (!parsed) return fail(parsed.error());
+  if (const auto* help = std::get_if<JustPrint>(&*parsed)) return print(help->text);
+  const auto& words = std::get<CommandLine::Words>(*parsed);
+  if (words.size() > 1) return fail(usage_error("status takes one job", "see dlaunch status --help"));
+  const std::string name = words.empty() ? "" : words[0];
+
+  const JobList list = select_jobs(running_jobs(), name);
+  if (!name.empty() && list.jobs.empty() && list.silent.empty()) return fail(no_such_job(name));
+  std::string text;
+  if (json) {
+    for (const agent::JobStatus& job : list.jobs) text += to_json(job) + "\n";
+    return print(text);
+  }
+  if (list.jobs.empty() && list.silent.empty()) return print("no jobs run on this machine\n");
+  if (!list.jobs.empty()) text = job_table(list.jobs);
+  for (const agent::JobStatus& job : list.jobs) {
+    if (!name.empty()) text += worker_table(job);
+  }
+  return print(text + silent_note(list));
+}
+
+int run_stop(const std::vector<std::string>& arguments) {
+  bool now = false;
+  std::string timeout = "60";
+  CommandLine line(
+      "dlaunch stop",
+      "dlaunch stop ends a job as Ctrl-C in its terminal would, and waits until it has ended. JOB is its "
+      "id,\nor an agent's pid.\n\nUsage: dlaunch stop [options] JOB");
+  line.flag("--now", "kill the workers without waiting for them", now);
+  line.option("--timeout", "S", "how long to wait for the end [60]", timeout);
+  auto parsed = line.parse(arguments);
+  if (!parsed) return fail(parsed.error());
+  if (const auto* help = std::get_if<JustPrint>(&*parsed)) return print(help->text);
+  const auto& words = std::get<CommandLine::Words>(*parsed);
+  if (words.size() != 1) return fail(usage_error("stop takes one job", "dlaunch status shows them"));
+  auto patience = seconds_of("--timeout", timeout);
+  if (!patience) return fail(patience.error());
+
+  const JobList list = select_jobs(running_jobs(), words[0]);
+  if (list.jobs.empty() && list.silent.empty()) return fail(no_such_job(words[0]));
+  int code = 0;
+  for (const agent::JobStatus& job : list.jobs) code = std::max(code, stop(job, now, *patience));
+  for (const std::int64_t pid : list.silent) {
+    code = fail("agent " + std::to_string(pid) + " does not answer: continue it (kill -CONT), or kill it");
+  }
+  return code;
+}
+
+}  // namespace dlaunch::launcher

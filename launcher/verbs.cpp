@@ -1,0 +1,28 @@
+#include "launcher/verbs.h"
+
+#include "launcher/doctor_verb.h"
+#include "launcher/job_verbs.h"
+#include "launcher/store_verb.h"
+#include "launcher/top_verb.h"
+
+namespace dlaunch::launcher {
+
+const std::vector<Verb>& verbs() {
+  static const std::vector<Verb> all = {
+      {"status", "the jobs on this machine", run_status},
+      {"top", "a live view of them and their workers", run_top},
+      {"stop", "end one", run_stop},
+      {"doctor", "check this machine, and the way to another", run_doctor},
+      {"store", "a key-value store server, and questions to one", run_store},
+  };
+  return all;
+}
+
+const Verb* find_verb(const std::string& name) {
+  for (const Verb& verb : verbs()) {
+    if (verb.name == name) return &verb;
+  }
+  return nullptr;
+}
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""dlaunch status, top, stop and doctor with real jobs.
+
+    DLAUNCH_BIN_DIR=build/bin verbs_test.py [Class.test ...]
+
+Every wait is for an event and has a deadline.
+"""
+
+import json
+import os
+import pty
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import uuid
+
+DLAUNCH = os.path.join(os.path.abspath(os.environ["DLAUNCH_BIN_DIR"]), "dlaunch")
+PATIENCE = 60  # seconds until a wait for an event is a failure
+
+
+class Verbs(unittest.TestCase):
+    def setUp(self):
+        self.id = f"verbs-{uuid.uuid4().hex[:12]}"  # other tests run jobs at the same time
+
+    def run_verb(self, *arguments):
+        return subprocess.run([DLAUNCH, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=PATIENCE, check=False)
+
+    def start(self, *arguments):
+        job = subprocess.Popen([DLAUNCH, f"--rdzv-id={self.id}", *arguments], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.finish, job)
+        return job
+
+    @staticmethod
+    def finish(job):
+        if job.poll() is None:
+            job.send_signal(signal.SIGCONT)
+            job.kill()
+        job.communicate()
+
+    def status(self, condition, what):
+        """The job's status, once the condition holds for it."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            done = self.run_verb("status", "--json", self.id)
+            if done.returncode == 0 and done.stdout:
+                status = json.loads(done.stdout.splitlines()[0])
+                if condition(status):
+                    return status
+            self.assertLess(time.monotonic(), deadline, f"{what}: {done.stdout}{done.stderr}")
+
+
+class Status(Verbs):
+    def test_a_running_job_and_its_workers(self):
+        job = self.start("--nproc-per-node=3", "--max-restarts=2", "sh", "-c", "echo hello of $RANK; exec sleep 1000")
+        status = self.status(lambda s: len(s["workers"]) == 3 and all(w["last_output"] for w in s["workers"]), "three workers speak")
+        self.assertEqual((status["state"], status["agent"], status["world_size"], status["restarts_used"], status["max_restarts"]),
+                         ("running", job.pid, 3, 0, 2))
+        self.assertEqual([w["last_output"] for w in status["workers"]], [f"hello of {rank}" for rank in range(3)])
+        for worker in status["workers"]:
+            os.kill(worker["pid"], 0)
+        shown = self.run_verb("status", self.id).stdout.splitlines()
+        self.assertRegex(shown[1], rf"^{self.id} +0 of 1 +running +3 +3 +0 of 2 +.* {job.pid} +sh -c echo hello")
+        self.assertEqual(len(shown), 2 + 1 + 3)
+        self.assertEqual(self.run_verb("status", str(job.pid)).stdout.splitlines()[0], shown[0])
+        self.assertIn(self.id, self.run_verb("status").stdout)
+
+    def test_a_restart_is_counted_and_its_reason_kept(self):
+        self.start("--max-restarts=1", "sh", "-c", "[ $TORCHELASTIC_RESTART_COUNT = 0 ] && exit 7; exec sleep 1000")
+        status = self.status(lambda s: s["restarts_used"] == 1 and s["state"] == "running", "restarted once")
+        self.assertEqual(status["round"], 1)
+        self.assertIn("exited with code 7", status["last_failure"])
+
+    def test_who_is_waited_for(self):
+        self.start("--nnodes=3", "--node-rank=0", "--master-addr=127.0.0.1", f"--master-port={free_port()}", "true")
+        status = self.status(lambda s: s["waiting_for"], "it waits")
+        self.assertEqual((status["state"], status["waiting_for"]), ("waiting", "nodes 1 and 2"))
+
+    def test_a_stopped_agent_is_told_apart(self):
+        job = self.start("sleep", "1000")
+        self.status(lambda s: s["state"] == "running", "it runs")
+        job.send_signal(signal.SIGSTOP)
+        shown = self.run_verb("status", str(job.pid))
+        self.assertEqual((shown.returncode, shown.stdout), (0, f"agent {job.pid} does not answer: it is stopped, or very busy\n"))
+
+    def test_mistakes(self):
+        done = self.run_verb("status", self.id)
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, f"dlaunch: no job '{self.id}' runs on this machine; dlaunch status shows those that do\n"))
+        self.assertEqual(self.run_verb("status", "a", "b").returncode, 2)
+        done = self.run_verb("status", "--jsn")
+        self.assertEqual((done.returncode, done.stderr), (2, "dlaunch: unknown option --jsn; did you mean --json?\n"))
+
+    def test_a_program_of_a_verbs_name_is_startable(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "status"), "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\necho I am $RANK\n")
+            os.chmod(os.path.join(folder, "status"), 0o755)
+            done = subprocess.run([DLAUNCH, "--", "status"], env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
+                                  capture_output=True, text=True, timeout=PATIENCE, check=False)
+            self.assertEqual((done.returncode, done.stdout), (0, "I am 0\n"), done.stderr)
+
+
+class Stop(Verbs):
+    def test_stops_a_job_and_waits_for_its_end(self):
+        job = self.start("--nproc-per-node=2", "sleep", "1000")
+        pids = [w["pid"] for w in self.status(lambda s: len(s["workers"]) == 2 and all(w["pid"] for w in s["workers"]), "both run")["workers"]]
+        done = self.run_verb("stop", self.id)
+        self.assertEqual((done.returncode, done.stdout), (0, f"job '{self.id}' (agent {job.pid}) has ended\n"), done.stderr)
+        self.assertEqual(job.wait(PATIENCE), 143)
+        for pid in pids:
+            with self.assertRaises(ProcessLookupError):
+                os.kill(pid, 0)
+
+    def test_who_does_not_end_is_said_and_now_does_not_wait(self):
+        job = self.start("sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done")
+        self.status(lambda s: s["workers"] and s["workers"][0]["last_output"] == "up", "its trap is set")
+        done = self.run_verb("stop", "--timeout=0.1", str(job.pid))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, rf"^dlaunch: job '{self.id}' \(agent {job.pid}\) has not ended within 100 ms; .*--now\n$")
+        done = self.run_verb("stop", "--now", self.id)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        job.wait(PATIENCE)
+
+    def test_mistakes(self):
+        self.assertEqual(self.run_verb("stop").returncode, 2)
+        self.assertEqual(self.run_verb("stop", "--timeout=x", "y").returncode, 2)
+        self.assertEqual(self.run_verb("stop", self.id).returncode, 1)
+
+
+class Top(Verbs):
+    def test_one_picture_where_output_is_no_terminal(self):
+        self.start("--nproc-per-node=2", "sh", "-c", "echo busy $RANK; while :; do :; done")
+        self.status(lambda s: len(s["workers"]) == 2 and all(w["last_output"] for w in s["workers"]), "both speak")
+        done = self.run_verb("top", self.id)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\n0 +\d+ +running +\d+% +\d+M +1 +busy 0\n1 +\d+ +running +\d+% +\d+M +1 +busy 1\n$")
+
+    def test_a_live_view_that_q_ends(self):
+        self.start("sh", "-c", "echo first words; exec sleep 1000")
+        self.status(lambda s: s["workers"] and s["workers"][0]["last_output"], "it speaks")
+        controller, terminal = pty.openpty()
+        self.addCleanup(os.close, controller)
+        view = subprocess.Popen([DLAUNCH, "top", "--interval=0.05", self.id], stdin=terminal, stdout=terminal)
+        self.addCleanup(view.kill)
+        os.close(terminal)
+        seen = b""
+        deadline = time.monotonic() + PATIENCE
+        while seen.count(b"first words") < 4:  # the program's line and the worker's, in two pictures
+            self.assertLess(time.monotonic(), deadline, seen)
+            if select.select([controller], [], [], 1)[0]:
+                seen += os.read(controller, 65536)
+        self.assertIn(b"\x1b[?1049h", seen)
+        os.write(controller, b"q")
+        while True:
+            self.assertLess(time.monotonic(), deadline, seen)
+            try:
+                piece = os.read(controller, 65536)
+            except OSError:  # the other side has closed
+                break
+            if not piece:
+                break
+            seen += piece
+        self.assertEqual(view.wait(PATIENCE), 0)
+        self.assertTrue(seen.endswith(b"\x1b[?1049l"), seen[-40:])
+
+
+class Doctor(Verbs):
+    def test_every_line_is_graded(self):
+        done = self.run_verb("doctor")
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        for line in done.stdout.splitlines():
+            self.assertRegex(line, r"^(ok    |note  |BAD   )\S")
+        self.assertEqual(done.returncode, 1 if "BAD   " in done.stdout else 0)
+        for what in ("Linux", "/dev/shm", "port 29500", "host name", "open files"):
+            self.assertIn(what, done.stdout)
+
+    def test_the_way_to_a_peer(self):
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+            refused = self.run_verb("doctor", f"--peer=127.0.0.1:{port}").stdout.splitlines()[-1]
+            self.assertRegex(refused, rf"^note  the host of 127\.0\.0\.1:{port} answers, after .*, but nothing listens at that port: ")
+            listener.listen()
+            self.assertRegex(self.run_verb("doctor", f"--peer=127.0.0.1:{port}").stdout.splitlines()[-1],
+                             rf"^ok    127\.0\.0\.1:{port} answers, after ")
+        unknown = self.run_verb("doctor", "--peer=no-such-host.invalid")
+        self.assertEqual(unknown.returncode, 1)
+        self.assertRegex(unknown.stdout.splitlines()[-1], r"^BAD   no-such-host\.invalid:29500: .*: check the name")
+        self.assertEqual(self.run_verb("doctor", "--peer=h:99999").returncode, 2)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=1)
+    sys.exit(not program.result.wasSuccessful())
