@@ -18,8 +18,8 @@
 #include <optional>
 #include <set>
 
-#include "launcher/command_line.h"
 #include "launcher/machine.h"
+#include "launcher/verb_line.h"
 #include "launcher/verb_output.h"
 #include "store/blocking_socket.h"
 #include "store/steady_time.h"
@@ -278,7 +278,7 @@ void check_peer(Findings& out, const Address& peer) {
 
 int run_doctor(const std::vector<std::string>& arguments) {
   std::string peer_name;
-  CommandLine line(
+  VerbLine line(
       "dlaunch doctor",
       "dlaunch doctor checks whether this machine is fit for jobs. Each line says ok, note (look at it "
       "where it\nmatters to you) or BAD, and what to do.\n\nUsage: dlaunch doctor [options]");
@@ -287,7 +287,7 @@ int run_doctor(const std::vector<std::string>& arguments) {
   auto parsed = line.parse(arguments);
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<JustPrint>(&*parsed)) return print(help->text);
-  if (!std::get<CommandLine::Words>(*parsed).empty())
+  if (!std::get<VerbLine::Words>(*parsed).empty())
     return fail(usage_error("doctor takes no words", "a host is given with --peer"));
 
   Findings findings;

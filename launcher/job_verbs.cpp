@@ -9,9 +9,9 @@
 #include <csignal>
 #include <cstring>
 
-#include "launcher/command_line.h"
 #include "launcher/job_list.h"
 #include "launcher/job_table.h"
+#include "launcher/verb_line.h"
 #include "launcher/verb_output.h"
 #include "store/steady_time.h"
 
@@ -81,7 +81,7 @@ int stop(const agent::JobStatus& job, bool now, Duration patience) {
 
 int run_status(const std::vector<std::string>& arguments) {
   bool json = false;
-  CommandLine line(
+  VerbLine line(
       "dlaunch status",
       "dlaunch status shows the jobs on this machine: this node's number, what it does and since when, "
       "how many\nof its workers run here, how many ranks there are in all, and what was restarted how "
@@ -91,7 +91,7 @@ int run_status(const std::vector<std::string>& arguments) {
   auto parsed = line.parse(arguments);
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<JustPrint>(&*parsed)) return print(help->text);
-  const auto& words = std::get<CommandLine::Words>(*parsed);
+  const auto& words = std::get<VerbLine::Words>(*parsed);
   if (words.size() > 1) return fail(usage_error("status takes one job", "see dlaunch status --help"));
   const std::string name = words.empty() ? "" : words[0];
 
@@ -113,7 +113,7 @@ int run_status(const std::vector<std::string>& arguments) {
 int run_stop(const std::vector<std::string>& arguments) {
   bool now = false;
   std::string timeout = "60";
-  CommandLine line(
+  VerbLine line(
       "dlaunch stop",
       "dlaunch stop ends a job as Ctrl-C in its terminal would, and waits until it has ended. JOB is its "
       "id,\nor an agent's pid.\n\nUsage: dlaunch stop [options] JOB");
@@ -122,7 +122,7 @@ int run_stop(const std::vector<std::string>& arguments) {
   auto parsed = line.parse(arguments);
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<JustPrint>(&*parsed)) return print(help->text);
-  const auto& words = std::get<CommandLine::Words>(*parsed);
+  const auto& words = std::get<VerbLine::Words>(*parsed);
   if (words.size() != 1) return fail(usage_error("stop takes one job", "dlaunch status shows them"));
   auto patience = seconds_of("--timeout", timeout);
   if (!patience) return fail(patience.error());

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "launcher/command_line.h"
 #include "launcher/spelling.h"
+#include "launcher/verb_line.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -88,7 +88,7 @@ Result<Parsed> parse_serve(const std::vector<std::string>& arguments) {
   std::string key_size;
   std::string value_size;
   std::string total_size;
-  CommandLine line("dlaunch store", serve_description(), serve_footer);
+  VerbLine line("dlaunch store", serve_description(), serve_footer);
   line.option("--host", "HOST", "address to listen on; * for all interfaces [127.0.0.1]", host);
   line.option("--port", "PORT", "port; 0 for any that is free [29500]", port);
   line.option("--status-interval", "S", "a status line every so many seconds; 0 for none [0]", interval);
@@ -98,7 +98,7 @@ Result<Parsed> parse_serve(const std::vector<std::string>& arguments) {
   auto parsed = line.parse(arguments);
   if (!parsed) return std::move(parsed).error();
   if (const auto* print = std::get_if<JustPrint>(&*parsed)) return Parsed(*print);
-  if (const auto& words = std::get<CommandLine::Words>(*parsed); !words.empty())
+  if (const auto& words = std::get<VerbLine::Words>(*parsed); !words.empty())
     return usage("a command stands before its options: '" + words.front() + "'");
 
   StoreServe serve;
@@ -155,9 +155,9 @@ Result<Parsed> parse_ask(const Command& command, const std::vector<std::string>&
   StoreAsk ask;
   ask.what = command.what;
   const std::string name(command.name);
-  CommandLine line("dlaunch store " + name, "dlaunch store " + name + ": " + std::string(command.does) +
-                                                ".\n\nUsage: dlaunch store " + name + " [options] " +
-                                                std::string(command.words));
+  VerbLine line("dlaunch store " + name, "dlaunch store " + name + ": " + std::string(command.does) +
+                                             ".\n\nUsage: dlaunch store " + name + " [options] " +
+                                             std::string(command.words));
   line.option("--endpoint", "HOST:PORT", "the server [MASTER_ADDR:MASTER_PORT]", endpoint);
   line.option("--timeout", "S", "seconds to wait for keys [" + timeout + "]", timeout);
   line.option("--prefix", "PREFIX", "put PREFIX/ before every key, as PrefixStore does", ask.prefix);
@@ -166,7 +166,7 @@ Result<Parsed> parse_ask(const Command& command, const std::vector<std::string>&
   auto parsed = line.parse(arguments);
   if (!parsed) return std::move(parsed).error();
   if (const auto* print = std::get_if<JustPrint>(&*parsed)) return Parsed(*print);
-  auto& words = std::get<CommandLine::Words>(*parsed);
+  auto& words = std::get<VerbLine::Words>(*parsed);
   if (words.size() < command.least || words.size() > command.most) {
     return usage(name + (words.size() < command.least ? " needs more words" : " takes fewer words"),
                  "dlaunch store " + name + (command.words.empty() ? "" : " ") + std::string(command.words));

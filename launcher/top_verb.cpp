@@ -12,10 +12,10 @@
 #include <cstdio>
 #include <map>
 
-#include "launcher/command_line.h"
 #include "launcher/job_list.h"
 #include "launcher/job_table.h"
 #include "launcher/process_table.h"
+#include "launcher/verb_line.h"
 #include "launcher/verb_output.h"
 #include "store/steady_time.h"
 
@@ -127,7 +127,7 @@ bool pause(Duration time, bool keys) {
 int run_top(const std::vector<std::string>& arguments) {
   bool once = false;
   std::string interval = "1";
-  CommandLine line(
+  VerbLine line(
       "dlaunch top",
       "dlaunch top shows the jobs on this machine and each of their workers: what it does, the processor "
       "time and\nmemory of it and its children, and what it wrote last. q ends it. Where output is no "
@@ -137,7 +137,7 @@ int run_top(const std::vector<std::string>& arguments) {
   auto parsed = line.parse(arguments);
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<JustPrint>(&*parsed)) return print(help->text);
-  const auto& words = std::get<CommandLine::Words>(*parsed);
+  const auto& words = std::get<VerbLine::Words>(*parsed);
   if (words.size() > 1) return fail(usage_error("top takes one job", "see dlaunch top --help"));
   auto pause_time = seconds_of("--interval", interval);
   if (!pause_time) return fail(pause_time.error());

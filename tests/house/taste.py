@@ -24,7 +24,7 @@ MAY_INCLUDE = {
 DOORS = {
     r"uv\.h": {"store/base/uv_loop.cpp", "agent/uv_edge.cpp"},
     r"spdlog/.*": {"store/base/log.cpp"},
-    r"CLI/.*": {"launcher/options.cpp", "launcher/command_line.cpp"},
+    r"CLI/.*": {"launcher/options.cpp", "launcher/verb_line.cpp"},
     r"nlohmann/.*": {"store/status_page.cpp", "agent/job_status.cpp"},
 }
 # Word, why not, and where all the same.

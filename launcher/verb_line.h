@@ -14,15 +14,15 @@ namespace dlaunch::launcher {
 
 Error usage_error(std::string what, std::string hint);
 
-class CommandLine {
+class VerbLine {
  public:
   using Words = std::vector<std::string>;
 
   // `verb`: "dlaunch store", for hints. `description` begins the help text, and says how to call the verb.
-  CommandLine(std::string verb, const std::string& description, const std::string& footer = "");
-  ~CommandLine();
-  CommandLine(const CommandLine&) = delete;
-  CommandLine& operator=(const CommandLine&) = delete;
+  VerbLine(std::string verb, const std::string& description, const std::string& footer = "");
+  ~VerbLine();
+  VerbLine(const VerbLine&) = delete;
+  VerbLine& operator=(const VerbLine&) = delete;
 
   // REQUIRES: `into` lives until parse() has returned. `name` as "--port" or "-n,--lines".
   void option(const std::string& name, const std::string& type, const std::string& help, std::string& into);

@@ -1,4 +1,4 @@
-#include "launcher/command_line.h"
+#include "launcher/verb_line.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -41,7 +41,7 @@ bool is_option(const std::string& token) {
 
 }  // namespace
 
-struct CommandLine::Impl {
+struct VerbLine::Impl {
   explicit Impl(const std::string& description) : app(description) {}
   CLI::App app;
 };
@@ -50,26 +50,25 @@ Error usage_error(std::string what, std::string hint) {
   return {ErrorKind::invalid, std::move(what), "", "", std::move(hint)};
 }
 
-CommandLine::CommandLine(std::string verb, const std::string& description, const std::string& footer)
+VerbLine::VerbLine(std::string verb, const std::string& description, const std::string& footer)
     : verb_(std::move(verb)), impl_(std::make_unique<Impl>(description)) {
   impl_->app.formatter(std::make_shared<PlainFormat>());
   impl_->app.footer(footer);
   impl_->app.set_help_flag("-h,--help", "print this help")->group(group);
 }
 
-CommandLine::~CommandLine() = default;
+VerbLine::~VerbLine() = default;
 
-void CommandLine::option(const std::string& name, const std::string& type, const std::string& help,
-                         std::string& into) {
+void VerbLine::option(const std::string& name, const std::string& type, const std::string& help,
+                      std::string& into) {
   impl_->app.add_option(name, into, help)->type_name(type)->group(group);
 }
 
-void CommandLine::flag(const std::string& name, const std::string& help, bool& into) {
+void VerbLine::flag(const std::string& name, const std::string& help, bool& into) {
   impl_->app.add_flag(name, into, help)->group(group);
 }
 
-Result<std::variant<CommandLine::Words, JustPrint>> CommandLine::parse(
-    const std::vector<std::string>& arguments) {
+Result<std::variant<VerbLine::Words, JustPrint>> VerbLine::parse(const std::vector<std::string>& arguments) {
   using Parsed = std::variant<Words, JustPrint>;
   CLI::App& app = impl_->app;
   const std::string see_help = "see " + verb_ + " --help";
