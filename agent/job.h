@@ -2,6 +2,7 @@
 // went wrong (Failure) and how it ended (Outcome). All are plain, printable and comparable.
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,13 +23,25 @@ struct JobSpec {
   Duration stop_timeout{};  // from the first signal to SIGKILL
 };
 
+// Where one worker runs.
+struct WorkerPlace {
+  std::vector<int> cpus;             // sorted; empty: those dlaunch itself may use
+  int cores = 0;                     // how many cores these are; 0 where it is not bound
+  std::string cuda_visible_devices;  // empty: as inherited
+
+  bool operator==(const WorkerPlace&) const = default;
+};
+
 // What is this node's own.
 struct NodeSpec {
   int node_rank = 0;
   int slots = 1;     // workers on this node
   std::string host;  // its name, for people
   std::string role = "default";
-  std::vector<std::string> command;  // program and arguments; ${local_rank} is replaced in each
+  std::vector<std::string> command;   // program and arguments; ${local_rank} is replaced in each
+  bool virtual_local_rank = false;    // LOCAL_RANK is 0 for every worker
+  std::vector<WorkerPlace> places{};  // by local rank; empty: all as inherited
+  std::vector<int> stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // others are only passed on
 };
 
 struct WorldMember {

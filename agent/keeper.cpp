@@ -47,7 +47,10 @@ struct ChildPlan {
   int err = -1;
   pid_t keeper = 0;
   const Inherited* inherited = nullptr;
-  int error = 0;  // written by the child, which shares our memory until it execs
+  const cpu_set_t* cpus = nullptr;  // nullptr: as inherited
+  std::size_t cpus_size = 0;
+  int error = 0;      // written by the child, which shares our memory until it execs
+  bool bound = true;  // likewise: false where it was the binding that failed
 };
 
 // Runs in the child between clone and exec, on its own stack but in the keeper's memory: only
@@ -68,9 +71,25 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int child_main(vo
     if (!plan.inherited->ignored[static_cast<std::size_t>(signo)]) sigaction(signo, &normal, nullptr);
   }
   sigprocmask(SIG_SETMASK, &plan.inherited->mask, nullptr);
+  if (plan.cpus && sched_setaffinity(0, plan.cpus_size, plan.cpus) != 0) {
+    plan.error = errno;
+    plan.bound = false;
+    _exit(127);
+  }
   execvpe(plan.argv[0], plan.argv, plan.envp);
   plan.error = errno;
   _exit(127);
+}
+
+// One mask, as long as the largest CPU needs; empty for no CPUs.
+std::vector<cpu_set_t> mask_of(const std::vector<std::uint32_t>& cpus) {
+  if (cpus.empty()) return {};
+  const std::uint32_t largest = *std::max_element(cpus.begin(), cpus.end());
+  std::vector<cpu_set_t> mask(largest / CPU_SETSIZE + 1);
+  const std::size_t size = mask.size() * sizeof(cpu_set_t);
+  CPU_ZERO_S(size, mask.data());
+  for (const std::uint32_t cpu : cpus) CPU_SET_S(cpu, size, mask.data());
+  return mask;
 }
 
 class KeeperProcess {
@@ -156,10 +175,13 @@ class KeeperProcess {
   }
 
   void spawn(const Frame& frame, const std::string& body, const std::array<int, 2>& fds) {
-    std::uint32_t counts[2];
+    std::uint32_t counts[3];
     std::memcpy(counts, body.data(), sizeof counts);
+    const std::size_t cpu_bytes = counts[2] * sizeof(std::uint32_t);
+    std::vector<std::uint32_t> cpus(counts[2]);
+    if (!cpus.empty()) std::memcpy(cpus.data(), body.data() + sizeof counts, cpu_bytes);
     std::vector<const char*> strings;
-    for (const char* at = body.data() + sizeof counts; at < body.data() + body.size();
+    for (const char* at = body.data() + sizeof counts + cpu_bytes; at < body.data() + body.size();
          at += std::strlen(at) + 1)
       strings.push_back(at);
 
@@ -187,21 +209,33 @@ class KeeperProcess {
     }
     envp.push_back(nullptr);
 
-    ChildPlan plan{argv.data(), envp.data(), fds[0], fds[1], getpid(), &inherited_, 0};
+    ChildPlan plan{argv.data(), envp.data(), fds[0], fds[1], getpid(), &inherited_};
+    const std::vector<cpu_set_t> mask = mask_of(cpus);
+    if (!mask.empty()) {
+      plan.cpus = mask.data();
+      plan.cpus_size = mask.size() * sizeof(cpu_set_t);
+    }
     alignas(16) static char stack[64 * 1024];
     const pid_t pid = clone(child_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
+    std::string_view what;
     Frame answer{FrameKind::started, 0, frame.round, frame.local_rank, pid, 0};
     if (pid < 0) {
       answer = {FrameKind::spawn_failed, 0, frame.round, frame.local_rank, errno, 0};
     } else if (plan.error != 0) {
       waitpid(pid, nullptr, 0);
-      answer = {FrameKind::spawn_failed, 0, frame.round, frame.local_rank, plan.error, 0};
+      if (!plan.bound) what = "cannot bind it to its CPUs: ";
+      answer = {FrameKind::spawn_failed,
+                static_cast<std::uint32_t>(what.size()),
+                frame.round,
+                frame.local_rank,
+                plan.error,
+                0};
     } else {
       workers_[pid] = {frame.round, frame.local_rank};
       killing_ = false;
       reported_gone_ = false;
     }
-    send(answer, {});
+    send(answer, what);
   }
 
   void signal_all(int signo) {

@@ -25,12 +25,12 @@ namespace dlaunch::agent {
 
 enum class FrameKind : std::uint32_t {
   // to the keeper
-  spawn = 1,   // body: u32 argc, u32 envc, then argc + 2*envc NUL-terminated strings
+  spawn = 1,   // body: u32 argc, envc, cpuc; cpuc u32 CPUs; argc + 2*envc NUL-terminated strings
   signal_all,  // number: the signal
   kill_all,
   // to the agent
   started,       // number: pid
-  spawn_failed,  // number: errno
+  spawn_failed,  // number: errno; body: what failed, where it was not exec
   exited,        // number: wait status; pid
   leftovers,     // number: how many; body: an example
   all_gone,

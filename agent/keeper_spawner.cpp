@@ -22,7 +22,9 @@ std::string spawn_body(const Command& command) {
   std::string body;
   ByteWriter out(body);
   out.u32(static_cast<std::uint32_t>(command.argv.size()))
-      .u32(static_cast<std::uint32_t>(command.environment.size()));
+      .u32(static_cast<std::uint32_t>(command.environment.size()))
+      .u32(static_cast<std::uint32_t>(command.cpus.size()));
+  for (const int cpu : command.cpus) out.u32(static_cast<std::uint32_t>(cpu));
   const auto add = [&](const std::string& text) { body.append(text).push_back('\0'); };
   for (const std::string& argument : command.argv) add(argument);
   for (const auto& [name, value] : command.environment) {
@@ -142,7 +144,7 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
     case FrameKind::spawn_failed:
       --outstanding_;
       output_.drain(key);
-      handler_->on_spawn_failed(key, std::strerror(static_cast<int>(frame.number)));
+      handler_->on_spawn_failed(key, body + std::strerror(static_cast<int>(frame.number)));
       break;
     case FrameKind::exited: {
       --outstanding_;

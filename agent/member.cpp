@@ -1,17 +1,8 @@
 #include "agent/member.h"
 
 #include <algorithm>
-#include <csignal>
 
 namespace dlaunch::agent {
-namespace {
-
-bool means_stop(int signo) {
-  return signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
-}
-
-}  // namespace
-
 Member::Member(JobSpec job, NodeSpec node, std::string build, TimePoint now)
     : job_(std::move(job)),
       node_(std::move(node)),
@@ -126,7 +117,9 @@ void Member::on_message(const Message& message, MemberActions& out) {
 }
 
 void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
-  if (!means_stop(signo)) {
+  const bool means_stop =
+      std::find(node_.stop_signals.begin(), node_.stop_signals.end(), signo) != node_.stop_signals.end();
+  if (!means_stop) {
     if (round_active_) out.emplace_back(ForwardSignal{signo});
     return;
   }

@@ -55,6 +55,10 @@ std::string state_in_words(Member::State member, WorkerGroup::State group) {
   return "";
 }
 
+std::vector<int> cpus_of(const NodeSpec& node, int local_rank) {
+  return node.places.empty() ? std::vector<int>{} : node.places[static_cast<std::size_t>(local_rank)].cpus;
+}
+
 }  // namespace
 
 class Runner::Link final : public ConnectionHandler {
@@ -313,7 +317,8 @@ void Runner::act(const GroupAction& action) {
                    const ProcKey key{current_.round, static_cast<std::uint32_t>(a.local_rank)};
                    outside_.spawner.spawn(key, {worker_arguments(plan_.node.command, a.local_rank),
                                                 worker_environment(plan_.job, plan_.node, current_,
-                                                                   a.local_rank, plan_.inherited)});
+                                                                   a.local_rank, plan_.inherited),
+                                                cpus_of(plan_.node, a.local_rank)});
                  },
                  [&](const SignalAll& a) { outside_.spawner.signal_all(a.signo); },
                  [&](const KillAll&) { outside_.spawner.kill_all(); },

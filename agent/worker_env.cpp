@@ -1,5 +1,7 @@
 #include "agent/worker_env.h"
 
+#include <algorithm>
+
 #include "store/contract/worker_env.h"
 
 namespace dlaunch::agent {
@@ -14,8 +16,11 @@ Environment worker_environment(const JobSpec& job, const NodeSpec& node, const W
   const auto number = [&](std::string_view name, std::int64_t value) { set(name, std::to_string(value)); };
 
   const int rank = self.base_rank + local_rank;
+  static const WorkerPlace anywhere;
+  const WorkerPlace& place =
+      node.places.empty() ? anywhere : node.places[static_cast<std::size_t>(local_rank)];
   number(env::rank, rank);
-  number(env::local_rank, local_rank);
+  number(env::local_rank, node.virtual_local_rank ? 0 : local_rank);
   number(env::world_size, world.world_size);
   number(env::local_world_size, self.slots);
   number(env::group_rank, self.node_rank);
@@ -30,7 +35,11 @@ Environment worker_environment(const JobSpec& job, const NodeSpec& node, const W
   set(env::run_id, job.id);
   set(env::use_agent_store, "True");
   if (!inherited.has_nccl_async_error_handling) set(env::nccl_async_error_handling, "1");
-  if (!inherited.has_omp_num_threads && node.slots > 1) set(env::omp_num_threads, "1");
+  if (!inherited.has_omp_num_threads && (place.cores > 0 || node.slots > 1))
+    number(env::omp_num_threads, std::max(1, place.cores));
+  if (!inherited.has_gloo_store_v2) set(env::gloo_store_v2, "1");
+  if (!inherited.has_gloo_sequence_number) set(env::gloo_sequence_number, "1");
+  if (!place.cuda_visible_devices.empty()) set(env::cuda_visible_devices, place.cuda_visible_devices);
   set(env::version, DLAUNCH_VERSION);
   set(env::job_id, job.id);
   number(env::round, world.round);

@@ -11,12 +11,18 @@ namespace dlaunch::agent {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-// Variables that torchrun leaves alone where the user has set them; `inherited` answers whether one is set.
+// Which variables are set already and therefore left alone: by the user, or all of them, to leave those unset
+// that are.
 struct InheritedEnvironment {
   bool has_omp_num_threads = false;
   bool has_nccl_async_error_handling = false;
+  bool has_gloo_store_v2 = false;
+  bool has_gloo_sequence_number = false;
 };
 
+// OMP_NUM_THREADS, where it is left to us: the cores a worker is bound to, else 1 where it is not the only
+// worker of the node.
+//
 // REQUIRES: `node` is a member of `world`, 0 <= local_rank < node.slots.
 Environment worker_environment(const JobSpec& job, const NodeSpec& node, const World& world, int local_rank,
                                const InheritedEnvironment& inherited);

@@ -215,7 +215,7 @@ void check_kernel(Findings& out) {
   utsname name{};
   uname(&name);
   out.push_back({Grade::ok,
-                 std::string("Linux ") + name.release + ", " + std::to_string(allowed_cpus()) +
+                 std::string("Linux ") + name.release + ", " + std::to_string(allowed_cpus().size()) +
                      " processors for this user's jobs",
                  ""});
   if (const auto backlog = number_in("/proc/sys/net/core/somaxconn"); backlog && *backlog < enough_backlog) {

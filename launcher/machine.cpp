@@ -8,10 +8,13 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <vector>
+
+extern char** environ;
 
 namespace dlaunch::launcher {
 namespace {
@@ -39,14 +42,19 @@ bool is_folder(const std::string& path) {
 
 }  // namespace
 
-int allowed_cpus() {
+Cpus allowed_cpus() {
   // Large enough for any machine the kernel supports.
   constexpr int most = 8192;
   cpu_set_t* set = CPU_ALLOC(most);
   const std::size_t size = CPU_ALLOC_SIZE(most);
-  const int count = sched_getaffinity(0, size, set) == 0 ? CPU_COUNT_S(size, set) : 1;
+  Cpus out;
+  if (sched_getaffinity(0, size, set) == 0) {
+    for (int cpu = 0; cpu < most; ++cpu) {
+      if (CPU_ISSET_S(static_cast<std::size_t>(cpu), size, set)) out.push_back(cpu);
+    }
+  }
   CPU_FREE(set);
-  return std::max(1, count);
+  return out.empty() ? Cpus{0} : out;
 }
 
 int visible_gpus() {
@@ -61,6 +69,33 @@ int visible_gpus() {
 std::string host_name() {
   char name[256] = {};
   return gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "localhost";
+}
+
+EnvironmentMap environment() {
+  EnvironmentMap out;
+  for (char** variable = environ; *variable; ++variable) {
+    const std::string_view text = *variable;
+    const auto equals = text.find('=');
+    if (equals != std::string_view::npos) out.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return out;
+}
+
+Result<std::string> read_small_file(const std::string& path) {
+  constexpr std::size_t most = 1 << 20;
+  const auto cannot = [&](std::string why) {
+    return Error{ErrorKind::io, "cannot read", path, std::move(why), ""};
+  };
+  if (is_folder(path)) return cannot("it is a folder");
+  std::FILE* file = std::fopen(path.c_str(), "re");
+  if (!file) return cannot(std::strerror(errno));
+  std::string text(most + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  const bool failed = std::ferror(file) != 0;
+  std::fclose(file);
+  if (failed) return cannot("reading failed");
+  if (text.size() > most) return cannot("it is larger than 1 MiB");
+  return text;
 }
 
 Result<std::string> find_program(const std::string& name) {

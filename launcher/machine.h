@@ -3,14 +3,20 @@
 
 #include <string>
 
+#include "launcher/cpu_list.h"
+#include "launcher/settings.h"
 #include "store/base/result.h"
 
 namespace dlaunch::launcher {
 
-int allowed_cpus();  // those this process may use, not all there are
-int visible_gpus();  // NVIDIA's; honours CUDA_VISIBLE_DEVICES; 0 where there is no driver. Creates no CUDA
-                     // context
+Cpus allowed_cpus();  // those this process may use, not all there are; at least one
+int visible_gpus();   // NVIDIA's; honours CUDA_VISIBLE_DEVICES; 0 where there is no driver. Creates no CUDA
+                      // context
 std::string host_name();
+EnvironmentMap environment();
+
+// A file of settings: at most a mebibyte.
+Result<std::string> read_small_file(const std::string& path);
 
 // Finds what execvp would run. The error says whether it is missing, a folder, or may not be executed.
 Result<std::string> find_program(const std::string& name);

@@ -18,11 +18,13 @@
 #include "agent/runner.h"
 #include "agent/status_socket.h"
 #include "agent/uv_edge.h"
+#include "launcher/dry_run.h"
 #include "launcher/machine.h"
 #include "launcher/options.h"
 #include "launcher/plan.h"
 #include "launcher/process_limits.h"
 #include "launcher/report.h"
+#include "launcher/topology.h"
 #include "launcher/verb_output.h"
 #include "launcher/verbs.h"
 #include "store/base/log.h"
@@ -33,8 +35,7 @@
 namespace dlaunch::launcher {
 namespace {
 
-// The first makes the job stop (the second kills it), the others are passed on.
-constexpr std::array stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+// Passed on, unless --signals-to-handle makes them stop the job.
 constexpr std::array passed_signals{SIGUSR1, SIGUSR2};
 
 // The area that `ps` shows as the command line.
@@ -44,13 +45,30 @@ std::size_t argument_area(int argc, char** argv) {
   return static_cast<std::size_t>(end - argv[0]);
 }
 
-MachineFacts facts() {
+std::optional<std::string> variable(const Outside& outside, const char* name) {
+  const auto found = outside.around.environment.find(name);
+  return found == outside.around.environment.end() ? std::nullopt : std::optional(found->second);
+}
+
+Outside outside_world() {
+  Outside outside{{environment(), host_name(), ""}, read_small_file};
+  // Only a pod of a Kubernetes Indexed Job needs its full name.
+  if (variable(outside, "JOB_COMPLETION_INDEX")) {
+    if (auto hosts = read_small_file("/etc/hosts")) outside.around.hosts_file = std::move(*hosts);
+  }
+  return outside;
+}
+
+MachineFacts facts(const Options& options, const Outside& outside) {
   MachineFacts machine;
-  machine.cpus = allowed_cpus();
-  machine.gpus = visible_gpus();
-  machine.host = host_name();
-  if (const char* python = std::getenv("PYTHON_EXEC"); python && *python)
-    machine.python = python;  // NOLINT(concurrency-mt-unsafe)
+  const Cpus cpus = allowed_cpus();
+  machine.cpus = static_cast<int>(cpus.size());
+  if (options.slots_kind != Options::Slots::number) machine.gpus = visible_gpus();
+  machine.host = outside.around.host;
+  if (const auto python = variable(outside, "PYTHON_EXEC"); python && !python->empty())
+    machine.python = *python;
+  machine.visible_gpus = variable(outside, "CUDA_VISIBLE_DEVICES");
+  if (options.bind != Bind::none) machine.topology = read_topology(cpus);
   return machine;
 }
 
@@ -117,12 +135,14 @@ Result<Network::Listening> listen_at_master(StoreServer& server, const agent::Jo
   return listening;
 }
 
-int run(JobPlan plan, agent::Keeper keeper, bool verbose) {
+int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, agent::Keeper keeper) {
   UvLoop loop;
   agent::UvEdge edge(loop);
   agent::Output output(edge, plan.node.slots > 1);
-  log::start("dlaunch", verbose ? log::Level::debug : log::Level::info, isatty(STDERR_FILENO) != 0,
+  log::start("dlaunch", asked.verbose ? log::Level::debug : log::Level::info, isatty(STDERR_FILENO) != 0,
              [&output](std::string_view line) { output.write_own(line); });
+  for (const std::string& line : asked.said) log::info(line);
+  for (const std::string& line : asked.warnings) log::warning(line);
   LogReporter reporter;
   std::optional<agent::Outcome> outcome;
   {
@@ -146,17 +166,11 @@ int run(JobPlan plan, agent::Keeper keeper, bool verbose) {
     }
     // From here on the agent answers at its endpoint; nothing has been started yet.
 
-    agent::Runner runner(
-        {loop, loop, loop, spawner, reporter},
-        {plan.job,
-         plan.node,
-         DLAUNCH_VERSION,
-         {std::getenv("OMP_NUM_THREADS") != nullptr,
-          std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING") != nullptr},  // NOLINT(concurrency-mt-unsafe)
-         [&server](std::uint32_t) { server.new_round(); },
-         [&loop] { loop.stop(); }});
+    agent::Runner runner({loop, loop, loop, spawner, reporter},
+                         {plan.job, plan.node, DLAUNCH_VERSION, inherited_environment(asked, environment),
+                          [&server](std::uint32_t) { server.new_round(); }, [&loop] { loop.stop(); }});
     door.runner = &runner;
-    for (int signo : stop_signals) {
+    for (int signo : plan.node.stop_signals) {
       struct sigaction before {};
       sigaction(signo, nullptr, &before);
       if (before.sa_handler == SIG_IGN && signo == SIGHUP) continue;  // nohup meant it
@@ -203,13 +217,15 @@ int main(int argc, char** argv) {
   if (const Verb* verb = arguments.empty() ? nullptr : find_verb(arguments[0]); verb != nullptr)
     return verb->run({arguments.begin() + 1, arguments.end()});
 
-  auto parsed = parse_options(arguments);
+  const Outside outside = outside_world();
+  auto parsed = parse_options(arguments, outside);
   if (!parsed) return fail(parsed.error());
   if (const auto* text = std::get_if<JustPrint>(&*parsed)) return print(text->text);
   const auto& options = std::get<Options>(*parsed);
-  auto plan = make_plan(options, facts());
+  auto plan = make_plan(options, facts(options, outside));
   if (!plan) return fail(plan.error());
   if (auto startable = check_program(*plan); !startable) return fail(startable.error());
+  if (options.dry_run) return print(dry_run(options, *plan, outside.around.environment));
 
   auto keeper = agent::start_keeper(argv[0], argument_area(argc, argv));
   if (!keeper) return fail(keeper.error());
@@ -218,5 +234,5 @@ int main(int argc, char** argv) {
   // A broken pipe is an error of a write, not the end of the agent.
   std::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
-  return run(std::move(*plan), *keeper, options.verbose);
+  return run(std::move(*plan), options, outside.around.environment, *keeper);
 }

@@ -1,37 +1,69 @@
-// The command line as a value. Every mistake is answered with one line that names it and, where there is one,
-// the nearest right word.
+// What was asked for, as a value: from the command line, the environment, a file and the scheduler. Every
+// mistake is answered with one line that names it, where it came from and, where there is one, the nearest
+// right word.
 #pragma once
 
+#include <csignal>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "agent/log_options.h"
+#include "launcher/scheduler.h"
+#include "launcher/settings.h"
+#include "store/base/address.h"
 #include "store/base/result.h"
 #include "store/base/time.h"
 
 namespace dlaunch::launcher {
 
+// How workers are bound to CPUs. The first four are --bind's; torchrun's --numa-binding adds the others.
+enum class Bind : std::uint8_t { none, core, numa, gpu, node, socket, exclusive, core_complex };
+
 struct Options {
   enum class Slots { number, all_cpus, all_gpus, gpus_or_cpus };
+  enum class Backend { fixed, c10d, etcd, etcd_v2 };  // `fixed` is --rdzv-backend=static
 
   Slots slots_kind = Slots::number;
   int slots = 1;
-  int nnodes = 1;
-  int node_rank = 0;
+  std::string role = "default";
+
+  int min_nodes = 1;
+  int nnodes = 1;                // the largest number of nodes
+  std::optional<int> node_rank;  // below nnodes
   std::optional<std::string> master_addr;
   std::optional<std::uint16_t> master_port;
-  int max_restarts = 0;
+  std::optional<std::string> local_addr;
   bool standalone = false;
+  Backend backend = Backend::fixed;
+  std::optional<std::string> endpoint_host;
+  std::optional<std::uint16_t> endpoint_port;
   std::string job_id;  // empty: none was given
-  std::string role = "default";
   Duration join_timeout = std::chrono::seconds(900);
+
+  int max_restarts = 0;
   Duration stop_timeout = std::chrono::seconds(30);
+  std::vector<int> stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // passed on, and end the job
+
   bool module = false;
   bool no_python = false;
+  bool run_path = false;
+  bool pass_local_rank = false;
+  bool env_defaults = true;
+
+  agent::LogOptions log;
+  Bind bind = Bind::none;
+  bool virtual_local_rank = false;
+  bool dry_run = false;
   bool verbose = false;
   std::vector<std::string> program;  // and its arguments, exactly as typed
+
+  Settings settings;                  // where each of these came from, for --verbose
+  std::vector<std::string> said;      // at start: what a scheduler decided
+  std::vector<std::string> warnings;  // what was asked for and will not be as it seems
 };
 
 // --help and --version: what to print; the exit code is 0.
@@ -39,8 +71,17 @@ struct JustPrint {
   std::string text;
 };
 
-// `arguments` without the program's own name. Long names may be written with underscores, values as
-// --name=value or --name value. The first word that is no option, or what follows "--", begins the program.
-Result<std::variant<Options, JustPrint>> parse_options(const std::vector<std::string>& arguments);
+struct Outside {
+  Surroundings around;
+  std::function<Result<std::string>(const std::string& path)> read_file;  // for --config
+};
+
+// `arguments` without the program's own name. The command line goes before the environment, this before
+// --config, this before what a scheduler says.
+Result<std::variant<Options, JustPrint>> parse_options(const std::vector<std::string>& arguments,
+                                                       const Outside& outside);
+
+// Every flag with its value and where that came from, one a line.
+std::string describe_settings(const Options& options);
 
 }  // namespace dlaunch::launcher

@@ -1,7 +1,12 @@
-// From options to what is to be done: pure but for what is asked of `machine`.
+// From options to what is to be done. Pure.
 #pragma once
 
+#include <optional>
+
 #include "agent/job.h"
+#include "agent/log_options.h"
+#include "agent/worker_env.h"
+#include "launcher/binding.h"
 #include "launcher/options.h"
 #include "store/base/result.h"
 
@@ -12,12 +17,16 @@ struct MachineFacts {
   int cpus = 1;
   int gpus = 0;
   std::string host;
-  std::string python = "python3";  // PYTHON_EXEC where it is set
+  std::string python = "python3";           // PYTHON_EXEC where it is set
+  std::optional<std::string> visible_gpus;  // CUDA_VISIBLE_DEVICES where it is set
+  Topology topology;                        // only where workers are to be bound
 };
 
 struct JobPlan {
   agent::JobSpec job;  // job.master.port is 0 where a free one is to be found
   agent::NodeSpec node;
+  agent::LogOptions log;
+  std::vector<Binding> bindings;  // by local rank; empty: not bound
   // What must exist for the workers to start; checked before anything is.
   std::string program;  // to be found on PATH or at a path
   std::string script;   // to be readable; empty where there is none
@@ -25,5 +34,8 @@ struct JobPlan {
 };
 
 Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine);
+
+// Which of the variables that dlaunch sets when they are unset it leaves alone.
+agent::InheritedEnvironment inherited_environment(const Options& options, const EnvironmentMap& environment);
 
 }  // namespace dlaunch::launcher

@@ -29,7 +29,12 @@ inline constexpr std::string_view error_file =
 inline constexpr std::string_view nccl_async_error_handling =
     "TORCH_NCCL_ASYNC_ERROR_HANDLING";  // "1" unless set
 inline constexpr std::string_view omp_num_threads =
-    "OMP_NUM_THREADS";  // "1" if more than one worker and unset
+    "OMP_NUM_THREADS";  // if unset: the cores a worker is bound to, else "1" if more than one worker
+inline constexpr std::string_view cuda_visible_devices = "CUDA_VISIBLE_DEVICES";  // --virtual-local-rank: one
+
+// PyTorch's Gloo: fewer round trips and bytes when many ranks connect. "1" unless set; equal on all ranks.
+inline constexpr std::string_view gloo_store_v2 = "GLOO_ENABLE_STORE_V2_API";
+inline constexpr std::string_view gloo_sequence_number = "GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER";
 
 // dlaunch's own.
 inline constexpr std::string_view version = "DLAUNCH_VERSION";  // presence: dlaunch started this process

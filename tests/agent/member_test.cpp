@@ -107,6 +107,19 @@ TEST_F(MemberTest, WhoHangsUpBeforeTheJobBeganMayBeNoDlaunch) {
             "--master-addr and --master-port are those of node 0");
 }
 
+TEST_F(MemberTest, WhichSignalsStopIsTheNodesChoice) {
+  NodeSpec node{1, 1, "b", "default", {"./train"}};
+  node.stop_signals = {SIGUSR1};
+  member_ = Member(job(), node, "0.1", now_);
+  work();
+  step(SignalCame{SIGTERM});
+  EXPECT_TRUE(got<ForwardSignal>());
+  EXPECT_FALSE(told_group<StopWorkers>());
+  step(SignalCame{SIGUSR1});
+  ASSERT_TRUE(told_group<StopWorkers>());
+  EXPECT_EQ(told_group<StopWorkers>()->signo, SIGUSR1);
+}
+
 TEST_F(MemberTest, StartsAWorldOnceAndStopsItWhenTold) {
   work();
   EXPECT_TRUE(told_group<StartWorkers>());

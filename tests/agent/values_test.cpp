@@ -69,6 +69,8 @@ TEST_F(WorkerEnvironment, IsTorchruns) {
                                                     {"TORCHELASTIC_USE_AGENT_STORE", "True"},
                                                     {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
                                                     {"OMP_NUM_THREADS", "1"},
+                                                    {"GLOO_ENABLE_STORE_V2_API", "1"},
+                                                    {"GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER", "1"},
                                                     {"DLAUNCH_VERSION", DLAUNCH_VERSION},
                                                     {"DLAUNCH_JOB_ID", "run-7"},
                                                     {"DLAUNCH_ROUND", "4"}};
@@ -76,7 +78,9 @@ TEST_F(WorkerEnvironment, IsTorchruns) {
 }
 
 TEST_F(WorkerEnvironment, LeavesAloneWhatTheUserSet) {
-  const auto env = of(0, {true, true});
+  const auto env = of(0, {true, true, true, true});
+  EXPECT_FALSE(env.contains("GLOO_ENABLE_STORE_V2_API"));
+  EXPECT_FALSE(env.contains("GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER"));
   EXPECT_FALSE(env.contains("OMP_NUM_THREADS"));
   EXPECT_FALSE(env.contains("TORCH_NCCL_ASYNC_ERROR_HANDLING"));
 }
@@ -84,6 +88,25 @@ TEST_F(WorkerEnvironment, LeavesAloneWhatTheUserSet) {
 TEST_F(WorkerEnvironment, ASingleWorkerMayUseAllThreads) {
   node_.slots = 1;
   EXPECT_FALSE(of(0).contains("OMP_NUM_THREADS"));
+}
+
+TEST_F(WorkerEnvironment, AWorkerMayUseAsManyThreadsAsItIsBoundToCores) {
+  node_.places = {{{0, 1, 8, 9}, 2, ""}, {{2, 10}, 1, ""}};
+  EXPECT_EQ(of(0)["OMP_NUM_THREADS"], "2");
+  EXPECT_EQ(of(1)["OMP_NUM_THREADS"], "1");
+  EXPECT_FALSE(of(0).contains("CUDA_VISIBLE_DEVICES"));
+  node_.slots = 1;
+  EXPECT_EQ(of(0)["OMP_NUM_THREADS"], "2");
+}
+
+TEST_F(WorkerEnvironment, AVirtualLocalRankIsZeroWithOneGpu) {
+  node_.virtual_local_rank = true;
+  node_.places = {{{}, 0, "4"}, {{}, 0, "5"}};
+  const auto env = of(1);
+  EXPECT_EQ(env.at("LOCAL_RANK"), "0");
+  EXPECT_EQ(env.at("RANK"), "4");
+  EXPECT_EQ(env.at("CUDA_VISIBLE_DEVICES"), "5");
+  EXPECT_EQ(env.at("OMP_NUM_THREADS"), "1");
 }
 
 TEST(WorkerArguments, OnlyTheLocalRankIsReplaced) {

@@ -24,8 +24,8 @@ MAY_INCLUDE = {
 DOORS = {
     r"uv\.h": {"store/base/uv_loop.cpp", "agent/uv_edge.cpp"},
     r"spdlog/.*": {"store/base/log.cpp"},
-    r"CLI/.*": {"launcher/options.cpp", "launcher/verb_line.cpp"},
-    r"nlohmann/.*": {"store/status_page.cpp", "agent/job_status.cpp"},
+    r"CLI/.*": {"launcher/command_line.cpp", "launcher/verb_line.cpp"},
+    r"nlohmann/.*": {"store/status_page.cpp", "agent/job_status.cpp", "launcher/config_file.cpp"},
 }
 # Word, why not, and where all the same.
 BANNED = [

@@ -1,37 +1,14 @@
-#include "launcher/options.h"
+// Where settings come from and which goes first; what belongs to the program; every mistake's sentence.
 
-#include <gtest/gtest.h>
+#include "asked.h"
 
 namespace dlaunch::launcher {
 namespace {
 
-Options good(const std::vector<std::string>& arguments) {
-  auto parsed = parse_options(arguments);
-  EXPECT_TRUE(parsed.ok()) << (parsed.ok() ? "" : parsed.error().message());
-  return parsed.ok() && std::holds_alternative<Options>(*parsed) ? std::get<Options>(*parsed) : Options{};
-}
-std::string bad(const std::vector<std::string>& arguments) {
-  auto parsed = parse_options(arguments);
-  EXPECT_FALSE(parsed.ok());
-  if (parsed.ok()) return "";
-  EXPECT_EQ(parsed.error().kind, ErrorKind::invalid);
-  return parsed.error().message();
-}
-
-TEST(Options, DashesUnderscoresAndBothFormsOfValues) {
-  for (const auto& arguments : std::vector<std::vector<std::string>>{{"--nproc-per-node=4", "x"},
-                                                                     {"--nproc_per_node=4", "x"},
-                                                                     {"--nproc-per-node", "4", "x"},
-                                                                     {"--nproc_per_node", "4", "x"}}) {
-    EXPECT_EQ(good(arguments).slots, 4);
-  }
-}
-
 TEST(Options, EverythingAfterTheProgramIsItsOwn) {
   EXPECT_EQ(good({"./train", "--nnodes=9", "--", "--help"}).program,
-            (std::vector<std::string>{"./train", "--nnodes=9", "--", "--help"}));
-  EXPECT_EQ(good({"--max-restarts=1", "--", "--odd-name", "x"}).program,
-            (std::vector<std::string>{"--odd-name", "x"}));
+            (Words{"./train", "--nnodes=9", "--", "--help"}));
+  EXPECT_EQ(good({"--max-restarts=1", "--", "--odd-name", "x"}).program, (Words{"--odd-name", "x"}));
 }
 
 TEST(Options, DefaultsAreTorchruns) {
@@ -40,46 +17,199 @@ TEST(Options, DefaultsAreTorchruns) {
   EXPECT_EQ(options.nnodes, 1);
   EXPECT_EQ(options.max_restarts, 0);
   EXPECT_FALSE(options.master_port);
+  EXPECT_EQ(options.log, agent::LogOptions{});
+  EXPECT_EQ(options.bind, Bind::none);
+  EXPECT_FALSE(options.pass_local_rank);
 }
 
 TEST(Options, StandaloneOverridesTheRest) {
-  const Options options = good({"--standalone", "--nnodes=2", "--node-rank=1", "--master-port=1", "x"});
+  const Options options = good({"--standalone", "--nnodes=2", "--node-rank=1", "--master-port=1",
+                                "--rdzv-backend=etcd", "--rdzv-endpoint=h:1", "x"});
   EXPECT_EQ(options.nnodes, 1);
-  EXPECT_EQ(options.node_rank, 0);
+  EXPECT_FALSE(options.node_rank);
   EXPECT_FALSE(options.master_port);
+  EXPECT_FALSE(options.endpoint_host);
+  EXPECT_EQ(options.backend, Options::Backend::fixed);
+}
+
+TEST(Options, TheCommandLineGoesBeforeVariablesTheseBeforeTheFileAndThisBeforeTheScheduler) {
+  const std::map<std::string, std::string> file{{"j", R"({"max-restarts": 4, "nnodes": 3, "role": "file"})"}};
+  const EnvironmentMap slurm{{"SLURM_JOB_ID", "1"},
+                             {"SLURM_STEP_ID", "0"},
+                             {"SLURM_NODEID", "1"},
+                             {"SLURM_STEP_NUM_NODES", "3"},
+                             {"SLURM_STEP_NODELIST", "c[1-3]"}};
+  EnvironmentMap all = slurm;
+  all.insert({{"PET_MAX_RESTARTS", "2"}, {"DLAUNCH_CONFIG", "j"}});
+  EXPECT_EQ(good({"--max-restarts=1", "x"}, all, file).max_restarts, 1);
+  EXPECT_EQ(good({"x"}, all, file).max_restarts, 2);
+  all["DLAUNCH_MAX_RESTARTS"] = "3";
+  EXPECT_EQ(good({"x"}, all, file).max_restarts, 3);
+  all.erase("DLAUNCH_MAX_RESTARTS");
+  all["PET_MAX_RESTARTS"] = "";
+  const Options options = good({"x"}, all, file);
+  EXPECT_EQ(options.max_restarts, 4);
+  EXPECT_EQ(options.node_rank, 1);
+  EXPECT_EQ(options.master_addr, "c1");
+  const std::string told = describe_settings(options);
+  for (const char* line :
+       {"max-restarts              4 (file: max-restarts in j)\n",
+        "node-rank                 1 (scheduler: SLURM_NODEID)\n",
+        "config                    j (variable DLAUNCH_CONFIG)\n", "tee                       0 (default)\n"})
+    EXPECT_NE(told.find(line), std::string::npos) << line << told;
+}
+
+TEST(Options, SwitchesInVariables) {
+  for (const char* on : {"1", "true", "TRUE", "yes", "on"})
+    EXPECT_TRUE(good({"x"}, {{"PET_STANDALONE", on}}).standalone) << on;
+  for (const char* off : {"0", "false", "no", "off", ""})
+    EXPECT_FALSE(good({"x"}, {{"PET_STANDALONE", off}}).standalone) << off;
+  EXPECT_FALSE(good({"x"}, {{"PET_STANDALONE", "1"}, {"DLAUNCH_STANDALONE", "0"}}).standalone);
+  EXPECT_FALSE(good({"--use-env", "x"}, {{"DLAUNCH_PASS_LOCAL_RANK", "1"}}).pass_local_rank);
+  EXPECT_EQ(bad({"x"}, {{"PET_STANDALONE", "maybe"}}),
+            "PET_STANDALONE: 'maybe' is neither true nor false; write 1, true or yes; or 0, false or no");
+}
+
+TEST(Options, AVariableIsNotLookedAtForHelp) {
+  EXPECT_TRUE(parse({"--help"}, {{"PET_STANDALONE", "maybe"}}).ok());
 }
 
 TEST(Options, EveryMistakeIsNamed) {
-  EXPECT_EQ(bad({}), "no program given; say what to start: dlaunch [options] program [arguments ...]");
-  EXPECT_EQ(bad({"--nnode=2", "x"}), "unknown option --nnode; did you mean --nnodes?");
-  EXPECT_EQ(bad({"--nonsense", "x"}), "unknown option --nonsense; see dlaunch --help");
-  EXPECT_EQ(bad({"--nnodes"}), "--nnodes needs a value; see dlaunch --help");
-  EXPECT_EQ(bad({"--nnodes=2", "--node-rank=2", "x"}),
-            "--node-rank=2 is outside --nnodes=2; node ranks go from 0 to 1");
-  EXPECT_EQ(bad({"--node-rank=1", "x"}),
-            "--node-rank=1 is outside --nnodes=1; say how many nodes there are with --nnodes");
-  EXPECT_EQ(bad({"--nproc-per-node=0", "x"}),
-            "--nproc-per-node: 0 is out of range; give a number from 1 to 65536, auto, cpu or gpu");
-  EXPECT_EQ(bad({"--max-restarts=1x", "x"}), "--max-restarts: '1x' is not a number; see dlaunch --help");
-  EXPECT_EQ(bad({"--max-restarts=99999999999999", "x"}),
-            "--max-restarts: '99999999999999' is not a number; see dlaunch --help");
-  EXPECT_EQ(bad({"--join-timeout=nan", "x"}),
-            "--join-timeout: 'nan' is not a number of seconds; see dlaunch --help");
-  EXPECT_EQ(bad({"--module", "--no-python", "x"}),
-            "--module and --no-python exclude each other; see dlaunch --help");
-  EXPECT_NE(bad({"--nnodes=1:4", "x"}).find("not supported"), std::string::npos);
-  EXPECT_EQ(good({"--nnodes=2:2", "x"}).nnodes, 2);
+  struct Mistake {
+    Words arguments;
+    const char* answer;
+  };
+  const std::vector<Mistake> mistakes{
+      {{}, "no program given; say what to start: dlaunch [options] program [arguments ...]"},
+      {{"--nproc-per-nod=2", "x"}, "unknown option --nproc-per-nod; did you mean --nproc-per-node?"},
+      {{"--max-restart=2", "x"}, "unknown option --max-restart; did you mean --max-restarts?"},
+      {{"--rdvz-id=2", "x"}, "unknown option --rdvz-id; did you mean --rdzv-id?"},
+      {{"--nonsense", "x"}, "unknown option --nonsense; see dlaunch --help"},
+      {{"-q", "x"}, "unknown option -q; see dlaunch --help"},
+      {{"-mq", "x"}, "unknown option -q in -mq; see dlaunch --help"},
+      {{"--nnodes"}, "--nnodes needs a value; see dlaunch --help"},
+      {{"-t"}, "-t needs a value; see dlaunch --help"},
+      {{"--log-dir", "--nnodes=2", "x"},
+       "--log-dir needs a value, but is followed by --nnodes=2; a value that begins with a dash is written "
+       "--log-dir=--nnodes=2"},
+      {{"--standalone=1", "x"}, "--standalone takes no value, but was given '1'; see dlaunch --help"},
+      {{"--nnodes=2", "--node-rank=2", "x"},
+       "--node-rank=2 is outside --nnodes=2; node ranks go from 0 to 1"},
+      {{"--node-rank=1", "x"},
+       "--node-rank=1 is outside --nnodes=1; say how many nodes there are with --nnodes"},
+      {{"--node-rank=-1", "x"}, "--node-rank: -1 is out of range; it goes from 0 to 2147483647"},
+      {{"--nproc-per-node=0", "x"},
+       "--nproc-per-node: 0 is out of range; give a number from 1 to 65536, auto, cpu or gpu"},
+      {{"--nproc-per-node=xpu", "x"},
+       "--nproc-per-node: 'xpu' is not a number; give a number from 1 to 65536, auto, cpu or gpu"},
+      {{"--nnodes=0", "x"}, "--nnodes: 0 is out of range; it goes from 1 to 65536"},
+      {{"--nnodes=3:2", "x"},
+       "--nnodes=3:2: the smallest number of nodes is larger than the largest; write MIN:MAX"},
+      {{"--nnodes=1:2:3", "x"}, "--nnodes: '2:3' is not a number; see dlaunch --help"},
+      {{"--nnodes=", "x"}, "--nnodes: '' is not a number; see dlaunch --help"},
+      {{"--max-restarts=1x", "x"}, "--max-restarts: '1x' is not a number; see dlaunch --help"},
+      {{"--max-restarts=-1", "x"}, "--max-restarts: -1 is out of range; it goes from 0 to 1000000"},
+      {{"--max-restarts=99999999999999", "x"},
+       "--max-restarts: '99999999999999' is not a number; see dlaunch --help"},
+      {{"--join-timeout=nan", "x"}, "--join-timeout: 'nan' is not a number of seconds; see dlaunch --help"},
+      {{"--shutdown-timeout=-1", "x"}, "--shutdown-timeout: -1 is out of range; it goes from 0 to 604800 s"},
+      {{"--monitor-interval=0", "x"}, "--monitor-interval=0 is not above 0; see dlaunch --help"},
+      {{"--master-port=70000", "x"}, "--master-port: 70000 is out of range; it goes from 0 to 65535"},
+      {{"--nnodes=2", "--master-port=0", "x"},
+       "--master-port=0: several nodes cannot find a port that is not named; see dlaunch --help"},
+      {{"--nnodes=2", "--rdzv-endpoint=h:0", "x"},
+       "--rdzv-endpoint=h:0: several nodes cannot find a port that is not named; see dlaunch --help"},
+      {{"--rdzv-endpoint=h:70000", "x"},
+       "--rdzv-endpoint: not an address: 'h:70000': the port is not a number from 0 to 65535; write "
+       "host:port or "
+       "[ipv6]:port"},
+      {{"--rdzv-backend=c10", "x"},
+       "--rdzv-backend: 'c10' is not one of static, c10d, etcd, etcd-v2; did you mean c10d?"},
+      {{"--rdzv-conf=timeout", "x"}, "--rdzv-conf: 'timeout' is not KEY=VALUE; write join_timeout=600,..."},
+      {{"--rdzv-conf=join_timeout=x", "x"},
+       "--rdzv-conf: join_timeout: 'x' is not a number of seconds; see dlaunch --help"},
+      {{"--start-method=bogus", "x"}, "--start-method: 'bogus' is not one of spawn, fork, forkserver"},
+      {{"--event-log-handler=x", "x"},
+       "--event-log-handler: 'x' is not one of null, console, dynamic_rendezvous"},
+      {{"--logs-specs=mine", "x"},
+       "--logs-specs=mine names a Python class, which dlaunch does not load; use --log-dir, --redirects, "
+       "--tee and "
+       "--local-ranks-filter"},
+      {{"--module", "--no-python", "x"}, "--module and --no-python exclude each other; see dlaunch --help"},
+      {{"--module", "--run-path", "x"}, "--module and --run-path exclude each other; see dlaunch --help"},
+      {{"--tee=4", "x"},
+       "--tee: '4' is not 0 (nothing), 1 (stdout), 2 (stderr) or 3 (both); write one of them, or "
+       "RANK:0-3,... for "
+       "some local ranks"},
+      {{"--redirects=0:1,3", "x"}, "--redirects: '3' names no local rank; write RANK:0-3,..."},
+      {{"--redirects=a:1", "x"}, "--redirects: 'a' is not a number; see dlaunch --help"},
+      {{"--local-ranks-filter=0,,1", "x"}, "--local-ranks-filter: '' is not a number; see dlaunch --help"},
+      {{"--duplicate-stdout-filters=a,", "x"},
+       "--duplicate-stdout-filters: one of its texts is empty; write TEXT,TEXT; two commas stand for a comma "
+       "in a "
+       "text"},
+      {{"--signals-to-handle=SIGTREM", "x"},
+       "--signals-to-handle: 'SIGTREM' is not one of SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, "
+       "SIGALRM, "
+       "SIGXCPU, SIGPWR; did you mean SIGTERM?"},
+      {{"--bind=socket", "x"}, "--bind: 'socket' is not one of none, core, numa, gpu"},
+      {{"--numa-binding=nod", "x"},
+       "--numa-binding: 'nod' is not one of node, socket, exclusive, core-complex; did you mean node?"},
+      {{"--bind=core", "--numa-binding=node", "x"},
+       "--bind and --numa-binding exclude each other; see dlaunch --help"},
+      {{"--config=missing", "x"}, "--config: cannot read missing: No such file or directory"},
+  };
+  for (const Mistake& mistake : mistakes) EXPECT_EQ(bad(mistake.arguments), mistake.answer);
 }
 
-TEST(Options, HelpNamesEveryOption) {
-  auto parsed = parse_options({"--help"});
-  ASSERT_TRUE(parsed.ok());
-  const std::string text = std::get<JustPrint>(*parsed).text;
-  for (const char* name :
-       {"--nproc-per-node", "--nnodes", "--node-rank", "--master-addr", "--master-port", "--max-restarts",
-        "--standalone", "--join-timeout", "--stop-timeout", "--no-python", "--module", "--version"}) {
-    EXPECT_NE(text.find(name), std::string::npos) << name;
-  }
+TEST(Options, AMistakeInAVariableNamesTheVariable) {
+  EXPECT_EQ(bad({"x"}, {{"PET_MAX_RESTARTS", "zz"}}),
+            "PET_MAX_RESTARTS: 'zz' is not a number; see dlaunch --help");
+  EXPECT_EQ(bad({"x"}, {{"DLAUNCH_NNODES", "zz"}, {"PET_NNODES", "2"}}),
+            "DLAUNCH_NNODES: 'zz' is not a number; see dlaunch --help");
+  EXPECT_EQ(bad({"x"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "zz"}}),
+            "TORCH_ELASTIC_SHUTDOWN_TIMEOUT: 'zz' is not a number of seconds; see dlaunch --help");
+}
+
+TEST(Options, AFileHasFlagsAsKeys) {
+  const auto options = good({"--config", "j", "x"}, {}, {{"j", R"({
+      // comments are allowed
+      "nproc_per_node": 4, "monitor-interval": 0.5, "standalone": true, "verbose": false,
+      "local-ranks-filter": [0, 2], "tee": "0:3", "role": null})"}});
+  EXPECT_EQ(options.slots, 4);
+  EXPECT_TRUE(options.standalone);
+  EXPECT_FALSE(options.verbose);
+  EXPECT_EQ(options.log.local_ranks_filter, (std::vector<int>{0, 2}));
+  EXPECT_EQ(options.log.tee.of(0), agent::Streams::both);
+  EXPECT_EQ(options.log.tee.of(1), agent::Streams::none);
+  EXPECT_EQ(options.role, "default");
+
+  const auto refused = [](const std::string& text) { return bad({"--config=j", "x"}, {}, {{"j", text}}); };
+  EXPECT_EQ(refused(R"({"nnode": 2})"), "'nnode' in j is not a flag's name; did you mean nnodes?");
+  EXPECT_EQ(refused(R"({"dry-run": true})"),
+            "'dry-run' in j can only be given on the command line; see dlaunch --help");
+  EXPECT_EQ(refused(R"({"nnodes": "many"})"), "nnodes in j: 'many' is not a number; see dlaunch --help");
+  EXPECT_EQ(refused(R"({"nnodes": {"min": 1}})"),
+            "nnodes in j: a value is a string, a number, true, false, or a list of these; not object");
+  EXPECT_EQ(
+      refused(R"({"tee": [[1]]})"),
+      "tee in j: a value is a string, a number, true, false, or a list of these; not a list of other things");
+  EXPECT_EQ(refused(R"({"module": "perhaps"})"),
+            "module in j: 'perhaps' is neither true nor false; write 1, true or yes; or 0, false or no");
+  EXPECT_EQ(refused(R"({"log-dir": "a", "log_dir": "b"})"),
+            "log_dir in j and log-dir in j set the same; see dlaunch --help");
+  EXPECT_EQ(refused("[1]"), "j: a JSON object with flags' names as keys is expected; see dlaunch --help");
+  EXPECT_EQ(refused("{").find("j is not JSON: parse error at line 1, column 2"), 0U) << refused("{");
+}
+
+TEST(Options, WhatIsNotAsItSeemsIsSaid) {
+  EXPECT_EQ(good({"--rdzv-endpoint=a:1", "--master-addr=b", "x"}).warnings,
+            Words{"--rdzv-endpoint=a:1 is used, --master-addr=b is not"});
+  EXPECT_TRUE(good({"--rdzv-endpoint=a:1", "--master-addr=a", "x"}).warnings.empty());
+  EXPECT_EQ(good({"--rdzv-conf=join_timeuot=3", "x"}).warnings,
+            Words{"--rdzv-conf: 'join_timeuot' is not known and has no effect; did you mean join_timeout?"});
+  EXPECT_EQ(good({"--join-timeout=5", "--rdzv-conf=join_timeout=3", "x"}).join_timeout,
+            std::chrono::seconds(5));
 }
 
 }  // namespace

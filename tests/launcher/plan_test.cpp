@@ -1,54 +1,137 @@
 #include "launcher/plan.h"
 
-#include <gtest/gtest.h>
-
+#include "asked.h"
 #include "launcher/report.h"
 #include "launcher/spelling.h"
 
 namespace dlaunch::launcher {
 namespace {
 
-JobPlan plan_of(Options options, MachineFacts machine = {4, 0, "a", "python3"}) {
+MachineFacts machine(int cpus, int gpus) {
+  MachineFacts facts;
+  facts.cpus = cpus;
+  facts.gpus = gpus;
+  facts.host = "a";
+  return facts;
+}
+
+JobPlan plan_of(Options options, const MachineFacts& facts = machine(4, 0)) {
   if (options.program.empty()) options.program = {"./train", "--x"};
-  auto plan = make_plan(options, machine);
-  EXPECT_TRUE(plan.ok());
+  auto plan = make_plan(options, facts);
+  EXPECT_TRUE(plan.ok()) << (plan.ok() ? "" : plan.error().message());
   return plan.ok() ? *plan : JobPlan{};
+}
+JobPlan planned(const Words& arguments, const MachineFacts& facts = machine(4, 0)) {
+  return plan_of(good(arguments), facts);
+}
+std::string refused(const Words& arguments, const MachineFacts& facts = machine(4, 0)) {
+  auto plan = make_plan(good(arguments), facts);
+  EXPECT_FALSE(plan.ok());
+  return plan.ok() ? "" : plan.error().message();
 }
 
 TEST(Plan, OneNodeTakesAFreePortAndSeveralTheUsualOne) {
-  EXPECT_EQ(plan_of({}).job.master, (Address{"127.0.0.1", 0}));
-  Options two;
-  two.nnodes = 2;
-  two.node_rank = 1;
-  two.master_addr = "h";
-  EXPECT_EQ(plan_of(two).job.master, (Address{"h", 29500}));
-  EXPECT_FALSE(plan_of(two).hosts_store);
+  EXPECT_EQ(planned({"x"}).job.master, (Address{"127.0.0.1", 0}));
+  EXPECT_TRUE(planned({"x"}).hosts_store);
+  const JobPlan second = planned({"--nnodes=2", "--node-rank=1", "--master-addr=h", "x"});
+  EXPECT_EQ(second.job.master, (Address{"h", 29500}));
+  EXPECT_FALSE(second.hosts_store);
+}
+
+TEST(Plan, TheEndpointIsTheMaster) {
+  const struct {
+    Words arguments;
+    Address master;
+  } cases[]{
+      {{"--rdzv-endpoint=h:7"}, {"h", 7}},
+      {{"--rdzv-backend=static", "--rdzv-endpoint=h:7", "--master-addr=m", "--master-port=8"}, {"h", 7}},
+      {{"--rdzv-endpoint=h", "--master-port=8"}, {"h", 8}},
+      {{"--rdzv-endpoint=h", "--nnodes=2"}, {"h", 29500}},
+      {{"--rdzv-backend=c10d", "--rdzv-endpoint=h", "--nnodes=2", "--node-rank=0"}, {"h", 29400}},
+      {{"--rdzv-backend=c10d", "--rdzv-endpoint=h:7", "--nnodes=2", "--node-rank=1"}, {"h", 7}},
+      {{"--rdzv-backend=c10d"}, {"127.0.0.1", 0}},
+      {{"--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0"}, {"localhost", 0}},
+      {{"--rdzv-endpoint=[::1]:7"}, {"::1", 7}},
+      {{"--standalone", "--rdzv-endpoint=h:7"}, {"127.0.0.1", 0}},
+      {{"--standalone", "--local-addr=10.0.0.1"}, {"10.0.0.1", 0}},
+      {{"--nnodes=2", "--local-addr=10.0.0.1"}, {"127.0.0.1", 29500}},
+  };
+  for (const auto& one : cases) {
+    Words arguments = one.arguments;
+    arguments.emplace_back("x");
+    EXPECT_EQ(planned(arguments).job.master, one.master) << arguments.front();
+  }
+  EXPECT_EQ(planned({"--local-addr=me", "x"}).node.host, "me");
+}
+
+TEST(Plan, WhatThisVersionCannotDoIsRefused) {
+  EXPECT_EQ(
+      refused({"--nnodes=1:4", "x"}),
+      "--nnodes=1:4: a job whose size may change is not supported by this version; give one number of nodes");
+  EXPECT_EQ(refused({"--rdzv-backend=etcd", "x"}),
+            "--rdzv-backend=etcd is not supported by this version; use --rdzv-backend=c10d with "
+            "--rdzv-endpoint=HOST:PORT of node 0");
+  EXPECT_EQ(refused({"--rdzv-backend=c10d", "--nnodes=2", "x"}),
+            "--rdzv-backend=c10d: nodes that find their ranks themselves are not supported by this version; "
+            "give each "
+            "node its --node-rank");
+  EXPECT_EQ(refused({"--rdzv-endpoint=a,b,c", "x"}),
+            "--rdzv-endpoint: several endpoints are not supported by this version; name that of node 0");
+  EXPECT_EQ(planned({"--nnodes=2:2", "x"}).job.nnodes, 2);
 }
 
 TEST(Plan, PythonScriptsAndModulesGetPython) {
-  Options script;
-  script.program = {"train.py", "--x"};
-  EXPECT_EQ(plan_of(script).node.command, (std::vector<std::string>{"python3", "-u", "train.py", "--x"}));
-  EXPECT_EQ(plan_of(script).script, "train.py");
-  script.no_python = true;
-  EXPECT_EQ(plan_of(script).node.command, (std::vector<std::string>{"train.py", "--x"}));
-  Options module;
-  module.program = {"pkg.train"};
-  module.module = true;
-  EXPECT_EQ(plan_of(module).node.command, (std::vector<std::string>{"python3", "-u", "-m", "pkg.train"}));
+  EXPECT_EQ(planned({"train.py", "--x"}).node.command, (Words{"python3", "-u", "train.py", "--x"}));
+  EXPECT_EQ(planned({"train.py", "--x"}).script, "train.py");
+  EXPECT_EQ(planned({"--no-python", "train.py", "--x"}).node.command, (Words{"train.py", "--x"}));
+  EXPECT_EQ(planned({"-m", "pkg.train"}).node.command, (Words{"python3", "-u", "-m", "pkg.train"}));
+  EXPECT_EQ(planned({"--run-path", "--no-python", "code"}).node.command, (Words{"python3", "-u", "code"}));
+  EXPECT_EQ(planned({"--run-path", "code"}).script, "code");
+}
+
+TEST(Plan, OldScriptsGetTheirLocalRankFirst) {
+  EXPECT_EQ(planned({"--pass-local-rank", "train.py", "--x"}).node.command,
+            (Words{"python3", "-u", "train.py", "--local-rank=${local_rank}", "--x"}));
+  EXPECT_EQ(planned({"--pass-local-rank", "-m", "pkg"}).node.command,
+            (Words{"python3", "-u", "-m", "pkg", "--local-rank=${local_rank}"}));
+  EXPECT_EQ(planned({"--use-env", "x"}).node.command, Words{"x"});
 }
 
 TEST(Plan, CountsProcessorsAndGpus) {
-  Options automatic;
-  automatic.slots_kind = Options::Slots::gpus_or_cpus;
-  EXPECT_EQ(plan_of(automatic).node.slots, 4);
-  EXPECT_EQ(plan_of(automatic, {4, 2, "a", "python3"}).node.slots, 2);
-  Options gpu;
-  gpu.slots_kind = Options::Slots::all_gpus;
-  gpu.program = {"x"};
-  auto none = make_plan(gpu, {4, 0, "a", "python3"});
-  ASSERT_FALSE(none.ok());
-  EXPECT_NE(none.error().message().find("no GPU"), std::string::npos);
+  EXPECT_EQ(planned({"--nproc-per-node=auto", "x"}).node.slots, 4);
+  EXPECT_EQ(planned({"--nproc-per-node=auto", "x"}, machine(4, 2)).node.slots, 2);
+  EXPECT_EQ(planned({"--nproc-per-node=cpu", "x"}, machine(4, 2)).node.slots, 4);
+  EXPECT_NE(refused({"--nproc-per-node=gpu", "x"}).find("no GPU"), std::string::npos);
+}
+
+TEST(Plan, AVirtualLocalRankSeesOneGpu) {
+  const Words two{"--virtual-local-rank", "--nproc-per-node=2", "x"};
+  MachineFacts facts = machine(4, 4);
+  EXPECT_EQ(planned(two, facts).node.places[1].cuda_visible_devices, "1");
+  EXPECT_TRUE(planned(two, facts).node.virtual_local_rank);
+  facts.visible_gpus = "GPU-aa,5,6";
+  EXPECT_EQ(planned(two, facts).node.places[0].cuda_visible_devices, "GPU-aa");
+  EXPECT_EQ(planned(two, facts).node.places[1].cuda_visible_devices, "5");
+  facts.visible_gpus = "5";
+  EXPECT_EQ(refused(two, facts),
+            "--virtual-local-rank: there are 2 workers, but CUDA_VISIBLE_DEVICES names 1 GPUs; start fewer "
+            "workers, or "
+            "name more GPUs");
+}
+
+TEST(Plan, BoundWorkersHaveTheirCpus) {
+  MachineFacts facts = machine(4, 0);
+  for (int i = 0; i < 4; ++i) facts.topology.cpus.push_back({i, i / 2 * 2, 0, 0, 0});
+  const JobPlan plan = planned({"--bind=core", "--nproc-per-node=2", "x"}, facts);
+  EXPECT_EQ(plan.node.places, (std::vector<agent::WorkerPlace>{{{0, 1}, 1, ""}, {{2, 3}, 1, ""}}));
+  EXPECT_TRUE(planned({"--nproc-per-node=2", "x"}, facts).node.places.empty());
+}
+
+TEST(Plan, DefaultsOfTheEnvironmentCanBeLeft) {
+  EXPECT_FALSE(inherited_environment(good({"x"}), {}).has_omp_num_threads);
+  EXPECT_TRUE(inherited_environment(good({"x"}), {{"OMP_NUM_THREADS", "3"}}).has_omp_num_threads);
+  EXPECT_FALSE(inherited_environment(good({"x"}), {{"OMP_NUM_THREADS", "3"}}).has_gloo_store_v2);
+  EXPECT_TRUE(inherited_environment(good({"--no-env-defaults", "x"}), {}).has_gloo_sequence_number);
 }
 
 TEST(Report, TheLastParagraphIsOneLineThatSaysEverything) {

@@ -1,0 +1,48 @@
+// What --log-dir, --redirects, --tee and the filters ask for, as a value: the launcher reads it from the
+// flags, the output's side carries it out.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace dlaunch::agent {
+
+// torchrun's numbers: the bits of a worker's two streams.
+enum class Streams : std::uint8_t { none = 0, out = 1, err = 2, both = 3 };
+
+// Which streams, by local rank: "3" is all ranks alike, "0:1,12:3" some of them.
+struct StreamMap {
+  Streams all = Streams::none;
+  std::map<int, Streams>
+      some;  // where not empty, ranks that are not named have none, and `all` is not looked at
+
+  [[nodiscard]] Streams of(int local_rank) const {
+    if (some.empty()) return all;
+    const auto found = some.find(local_rank);
+    return found == some.end() ? Streams::none : found->second;
+  }
+  [[nodiscard]] bool any() const {
+    if (some.empty()) return all != Streams::none;
+    for (const auto& [rank, streams] : some) {
+      if (streams != Streams::none) return true;
+    }
+    return false;
+  }
+  bool operator==(const StreamMap&) const = default;
+};
+
+struct LogOptions {
+  std::string dir;                      // empty: none was named; "/dev/null": no files at all
+  StreamMap redirects;                  // to a file, and not to the console
+  StreamMap tee;                        // to a file and to the console
+  std::vector<int> local_ranks_filter;  // sorted; only these appear on the console; empty: all
+  // Lines of stdout (stderr) that contain one of these are copied to one more file.
+  std::vector<std::string> duplicate_stdout_filters;
+  std::vector<std::string> duplicate_stderr_filters;
+
+  bool operator==(const LogOptions&) const = default;
+};
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,302 @@
+#include "launcher/convert.h"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <limits>
+
+#include "launcher/spelling.h"
+#include "launcher/values.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+constexpr int most_workers = 65'536;
+constexpr int most_nodes = 65'536;
+constexpr std::array may_be_handled{SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
+                                    SIGUSR2, SIGALRM, SIGXCPU, SIGPWR};
+
+// Reads one setting after the other, and keeps the first mistake.
+class Reader {
+ public:
+  explicit Reader(const Settings& settings) : settings_(settings) {}
+
+  [[nodiscard]] const Setting* given(std::string_view flag) const { return find(settings_, flag); }
+  [[nodiscard]] bool on(std::string_view flag) const { return given(flag) && given(flag)->value == "true"; }
+  // As given; an empty one counts as unset.
+  [[nodiscard]] std::optional<std::string> text(std::string_view flag) const {
+    const Setting* setting = given(flag);
+    return setting && !setting->value.empty() ? std::optional(setting->value) : std::nullopt;
+  }
+  std::optional<int> integer(std::string_view flag, int least, int most) {
+    const Setting* setting = given(flag);
+    return setting ? keep(number(setting->from, setting->value, least, most)) : std::nullopt;
+  }
+  std::optional<Duration> duration(std::string_view flag) {
+    const Setting* setting = given(flag);
+    return setting ? keep(seconds(setting->from, setting->value)) : std::nullopt;
+  }
+  std::optional<std::string> one_of(std::string_view flag, const std::vector<std::string>& choices) {
+    const Setting* setting = given(flag);
+    return setting ? keep(choice(setting->from, setting->value, choices)) : std::nullopt;
+  }
+
+  template <class T>
+  std::optional<T> keep(Result<T> result) {
+    if (result) return std::move(*result);
+    fail(std::move(result).error());
+    return std::nullopt;
+  }
+  void fail(Error error) {
+    if (!error_) error_ = std::move(error);
+  }
+  [[nodiscard]] std::optional<Error>& error() { return error_; }
+
+ private:
+  const Settings& settings_;
+  std::optional<Error> error_;
+};
+
+std::string as_given(const Setting& setting) { return setting.from + "=" + setting.value; }
+
+// --- workers ---
+
+void take_slots(Reader& in, Options& out) {
+  const Setting* setting = in.given("nproc-per-node");
+  if (!setting) return;
+  if (setting->value == "auto") {
+    out.slots_kind = Options::Slots::gpus_or_cpus;
+  } else if (setting->value == "cpu") {
+    out.slots_kind = Options::Slots::all_cpus;
+  } else if (setting->value == "gpu") {
+    out.slots_kind = Options::Slots::all_gpus;
+  } else {
+    auto n = number(setting->from, setting->value, 1, most_workers);
+    if (n) {
+      out.slots = *n;
+    } else {
+      in.fail(std::move(n).error().with_hint("give a number from 1 to " + std::to_string(most_workers) +
+                                             ", auto, cpu or gpu"));
+    }
+  }
+}
+
+void take_program_kind(Reader& in, Options& out) {
+  out.module = in.on("module");
+  out.no_python = in.on("no-python");
+  out.run_path = in.on("run-path");
+  out.pass_local_rank = in.on("pass-local-rank");
+  out.env_defaults = !in.on("no-env-defaults");
+  in.one_of("start-method", {"spawn", "fork", "forkserver"});
+  if (out.module && out.no_python) in.fail(usage("--module and --no-python exclude each other"));
+  if (out.module && out.run_path) in.fail(usage("--module and --run-path exclude each other"));
+}
+
+// --- nodes ---
+
+// "2" or "1:4".
+void take_nnodes(Reader& in, Options& out) {
+  const Setting* setting = in.given("nnodes");
+  if (!setting) return;
+  const std::string& text = setting->value;
+  const auto colon = text.find(':');
+  const auto least = in.keep(number(setting->from, text.substr(0, colon), 1, most_nodes));
+  if (!least) return;
+  out.min_nodes = out.nnodes = *least;
+  if (colon == std::string::npos) return;
+  const auto most = in.keep(number(setting->from, text.substr(colon + 1), 1, most_nodes));
+  if (!most) return;
+  out.nnodes = *most;
+  if (*least > *most) {
+    in.fail(usage(as_given(*setting) + ": the smallest number of nodes is larger than the largest", "",
+                  "write MIN:MAX"));
+  }
+}
+
+void take_endpoint(Reader& in, Options& out) {
+  const Setting* setting = in.given("rdzv-endpoint");
+  if (!setting || setting->value.empty()) return;
+  // Only where the port is missing do the two defaults show.
+  auto zero = parse_address(setting->value, 0);
+  auto one = parse_address(setting->value, 1);
+  if (!zero || !one) {
+    Error error = std::move(zero).error();
+    in.fail(usage(setting->from + ": " + error.what + " " + error.where, error.why, error.hint));
+    return;
+  }
+  out.endpoint_host = zero->host;
+  if (zero->port == one->port) out.endpoint_port = zero->port;
+}
+
+// torchrun's keys. Those without effect are accepted, since they are set by people and operators alike.
+void take_rdzv_conf(Reader& in, Options& out) {
+  const Setting* setting = in.given("rdzv-conf");
+  if (!setting) return;
+  static const std::vector<std::string> known{"join_timeout",
+                                              "timeout",
+                                              "last_call_timeout",
+                                              "close_timeout",
+                                              "heartbeat_timeout",
+                                              "keep_alive_interval",
+                                              "keep_alive_max_attempt",
+                                              "read_timeout",
+                                              "is_host",
+                                              "store_type",
+                                              "etcd_prefix",
+                                              "protocol",
+                                              "ssl_cert",
+                                              "ssl_cert_key",
+                                              "ca_cert"};
+  const bool join_timeout_given = in.given("join-timeout") != nullptr;
+  std::optional<Duration> timeout;
+  std::optional<Duration> join_timeout;
+  for (const std::string& entry : comma_list(setting->value)) {
+    const auto equals = entry.find('=');
+    const std::string key = entry.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : entry.substr(equals + 1);
+    if (key.empty() || value.empty()) {
+      in.fail(usage(setting->from + ": '" + entry + "' is not KEY=VALUE", "", "write join_timeout=600,..."));
+      return;
+    }
+    if (key == "timeout") timeout = in.keep(seconds(setting->from + ": timeout", value));
+    if (key == "join_timeout") join_timeout = in.keep(seconds(setting->from + ": join_timeout", value));
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      const std::string near = nearest(key, known);
+      out.warnings.push_back(setting->from + ": '" + key + "' is not known and has no effect" +
+                             (near.empty() ? "" : "; did you mean " + near + "?"));
+    }
+  }
+  if (join_timeout_given) return;
+  if (timeout) out.join_timeout = *timeout;
+  if (join_timeout) out.join_timeout = *join_timeout;
+}
+
+void take_backend(Reader& in, Options& out) {
+  const auto name = in.one_of("rdzv-backend", {"static", "c10d", "etcd", "etcd-v2"});
+  if (name == "c10d") out.backend = Options::Backend::c10d;
+  if (name == "etcd") out.backend = Options::Backend::etcd;
+  if (name == "etcd-v2") out.backend = Options::Backend::etcd_v2;
+}
+
+void take_nodes(Reader& in, Options& out) {
+  take_nnodes(in, out);
+  out.node_rank = in.integer("node-rank", 0, std::numeric_limits<int>::max());
+  out.master_addr = in.text("master-addr");
+  if (const auto port = in.integer("master-port", 0, 65535))
+    out.master_port = static_cast<std::uint16_t>(*port);
+  out.local_addr = in.text("local-addr");
+  take_backend(in, out);
+  take_endpoint(in, out);
+  out.job_id = in.text("rdzv-id").value_or("");
+  if (const auto wait = in.duration("join-timeout")) out.join_timeout = *wait;
+  take_rdzv_conf(in, out);
+  in.one_of("scheduler", {"auto", "none"});
+
+  out.standalone = in.on("standalone");
+  if (out.standalone) {
+    out.min_nodes = out.nnodes = 1;
+    out.node_rank.reset();
+    out.master_addr.reset();
+    out.master_port.reset();
+    out.backend = Options::Backend::fixed;
+    out.endpoint_host.reset();
+    out.endpoint_port.reset();
+  }
+  const bool endpoint_wins = out.endpoint_host && out.master_addr && *out.endpoint_host != *out.master_addr;
+  if (endpoint_wins) {
+    out.warnings.push_back(as_given(*in.given("rdzv-endpoint")) + " is used, " +
+                           as_given(*in.given("master-addr")) + " is not");
+  }
+  if (out.node_rank && *out.node_rank >= out.nnodes) {
+    in.fail(usage(as_given(*in.given("node-rank")) + " is outside --nnodes=" + std::to_string(out.nnodes), "",
+                  out.nnodes == 1 ? "say how many nodes there are with --nnodes"
+                                  : "node ranks go from 0 to " + std::to_string(out.nnodes - 1)));
+  }
+  const bool needs_port =
+      out.nnodes > 1 && (out.endpoint_port ? *out.endpoint_port == 0 : out.master_port == 0);
+  if (needs_port) {
+    const Setting& said = *in.given(out.endpoint_port ? "rdzv-endpoint" : "master-port");
+    in.fail(usage(as_given(said) + ": several nodes cannot find a port that is not named"));
+  }
+}
+
+// --- failure and end ---
+
+std::vector<std::string> names_of_signals() {
+  std::vector<std::string> names;
+  for (const int signo : may_be_handled) names.push_back(std::string("SIG") + sigabbrev_np(signo));
+  return names;
+}
+
+void take_signals(Reader& in, Options& out) {
+  const Setting* setting = in.given("signals-to-handle");
+  if (!setting) return;
+  static const std::vector<std::string> names = names_of_signals();
+  out.stop_signals.clear();
+  for (const std::string& name : comma_list(setting->value)) {
+    const auto known = in.keep(choice(setting->from, name, names));
+    if (!known) return;
+    const auto at = std::find(names.begin(), names.end(), *known) - names.begin();
+    out.stop_signals.push_back(may_be_handled[static_cast<std::size_t>(at)]);
+  }
+}
+
+void take_failure(Reader& in, Options& out) {
+  if (const auto n = in.integer("max-restarts", 0, 1'000'000)) out.max_restarts = *n;
+  if (const auto grace = in.duration("stop-timeout")) out.stop_timeout = *grace;
+  const auto interval = in.duration("monitor-interval");
+  if (interval && *interval <= Duration::zero())
+    in.fail(usage(as_given(*in.given("monitor-interval")) + " is not above 0"));
+  take_signals(in, out);
+}
+
+// --- output and placement ---
+
+void take_output(Reader& in, const Settings& settings, Options& out) {
+  if (auto log = in.keep(convert_log_flags(settings))) out.log = std::move(*log);
+  const auto events = in.one_of("event-log-handler", {"null", "console", "dynamic_rendezvous"});
+  if (events == "console") {
+    out.warnings.push_back(as_given(*in.given("event-log-handler")) +
+                           ": dlaunch has no events as torchrun's; use --verbose for what happens");
+  }
+  const Setting* specs = in.given("logs-specs");
+  if (specs && specs->value != "default") {
+    in.fail(usage(as_given(*specs) + " names a Python class, which dlaunch does not load", "",
+                  "use --log-dir, --redirects, --tee and --local-ranks-filter"));
+  }
+}
+
+void take_placement(Reader& in, Options& out) {
+  const auto bind = in.one_of("bind", {"none", "core", "numa", "gpu"});
+  if (bind == "core") out.bind = Bind::core;
+  if (bind == "numa") out.bind = Bind::numa;
+  if (bind == "gpu") out.bind = Bind::gpu;
+  const auto numa = in.one_of("numa-binding", {"node", "socket", "exclusive", "core-complex"});
+  if (numa && out.bind != Bind::none) in.fail(usage("--bind and --numa-binding exclude each other"));
+  if (numa == "node") out.bind = Bind::node;
+  if (numa == "socket") out.bind = Bind::socket;
+  if (numa == "exclusive") out.bind = Bind::exclusive;
+  if (numa == "core-complex") out.bind = Bind::core_complex;
+  out.virtual_local_rank = in.on("virtual-local-rank");
+}
+
+}  // namespace
+
+Result<Options> convert(const Settings& settings) {
+  Options out;
+  Reader in(settings);
+  take_slots(in, out);
+  out.role = in.text("role").value_or(out.role);
+  take_nodes(in, out);
+  take_failure(in, out);
+  take_program_kind(in, out);
+  take_output(in, settings, out);
+  take_placement(in, out);
+  out.verbose = in.on("verbose");
+  out.dry_run = in.on("dry-run");
+  if (in.error()) return std::move(*in.error());
+  return out;
+}
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,102 @@
+#include "launcher/dry_run.h"
+
+#include <algorithm>
+
+#include "agent/worker_env.h"
+#include "store/contract/worker_env.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+// As a shell reads it back.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view plain = "@%+=:,./-_";
+  const bool safe = !word.empty() && std::all_of(word.begin(), word.end(), [&](unsigned char c) {
+    return std::isalnum(c) != 0 || plain.find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (safe) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+std::string shell_line(const std::vector<std::string>& command) {
+  std::string out;
+  for (const std::string& word : command) out += (out.empty() ? "" : " ") + quoted(word);
+  return out;
+}
+
+// Every node as large as this one.
+agent::World expected_world(const JobPlan& plan) {
+  agent::World world;
+  world.world_size = plan.job.nnodes * plan.node.slots;
+  world.store = plan.job.master;
+  for (int node = 0; node < plan.job.nnodes; ++node)
+    world.members.push_back({node, plan.node.slots, node * plan.node.slots, ""});
+  world.members[static_cast<std::size_t>(plan.node.node_rank)].host = plan.node.host;
+  return world;
+}
+
+// The variables as lines, without those that are inherited with the same value.
+std::vector<std::string> variables(const agent::Environment& all, const JobPlan& plan,
+                                   const EnvironmentMap& environment) {
+  std::vector<std::string> out;
+  for (const auto& [name, value] : all) {
+    const auto inherited = environment.find(name);
+    if (inherited != environment.end() && inherited->second == value) continue;
+    const bool free_port = name == env::master_port && plan.job.master.port == 0;
+    out.push_back(name + "=" + (free_port ? "(a free port)" : quoted(value)));
+  }
+  return out;
+}
+
+std::string cpus_line(const JobPlan& plan, std::size_t local_rank) {
+  if (plan.bindings.empty()) return "not bound";
+  const Binding& binding = plan.bindings[local_rank];
+  return to_list(binding.cpus) + " (" + binding.place + ")";
+}
+
+std::string endpoint(const JobPlan& plan) {
+  return plan.job.master.port == 0 ? plan.job.master.host + ", a free port" : to_string(plan.job.master);
+}
+
+}  // namespace
+
+std::string dry_run(const Options& options, const JobPlan& plan, const EnvironmentMap& environment) {
+  const agent::World world = expected_world(plan);
+  const agent::InheritedEnvironment inherited = inherited_environment(options, environment);
+  std::vector<std::vector<std::string>> each;
+  for (int i = 0; i < plan.node.slots; ++i)
+    each.push_back(
+        variables(agent::worker_environment(plan.job, plan.node, world, i, inherited), plan, environment));
+  const auto common = [&](const std::string& line) {
+    return std::all_of(each.begin(), each.end(), [&](const std::vector<std::string>& lines) {
+      return std::find(lines.begin(), lines.end(), line) != lines.end();
+    });
+  };
+
+  std::string out = "job " + quoted(plan.job.id) + ": node " + std::to_string(plan.node.node_rank) + " of " +
+                    std::to_string(plan.job.nnodes) + " (" + plan.node.host + "), " +
+                    std::to_string(plan.node.slots) + (plan.node.slots == 1 ? " worker" : " workers") +
+                    ", store at " + endpoint(plan) + (plan.hosts_store ? " (served here)" : "") + "\n";
+  for (const std::string& line : options.said) out += line + "\n";
+  for (const std::string& line : options.warnings) out += "warning: " + line + "\n";
+  if (options.verbose) out += "settings:\n" + describe_settings(options);
+  out += plan.node.slots == 1 ? "the worker has:\n" : "all workers have:\n";
+  for (const std::string& line : each.front()) {
+    if (common(line)) out += "  " + line + "\n";
+  }
+  for (int i = 0; i < plan.node.slots; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const int rank = plan.node.node_rank * plan.node.slots + i;
+    out += "rank " + std::to_string(rank) + ":\n";
+    out += "  command: " + shell_line(agent::worker_arguments(plan.node.command, i)) + "\n";
+    out += "  cpus: " + cpus_line(plan, at) + "\n";
+    for (const std::string& line : each[at]) {
+      if (!common(line)) out += "  " + line + "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,30 @@
+// What a flag's value may be, and the sentence for one that is not. `name` is where the value came from, as a
+// person finds it again: "--nnodes", "PET_NNODES", "nnodes in job.json".
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/base/result.h"
+#include "store/base/time.h"
+
+namespace dlaunch::launcher {
+
+// A mistake of the user's: the exit code is 2.
+Error usage(std::string what, std::string why = "", std::string hint = "see dlaunch --help");
+
+Result<int> number(const std::string& name, const std::string& text, int least, int most);
+Result<Duration> seconds(const std::string& name, const std::string& text);
+// One of `choices`; otherwise they are listed.
+Result<std::string> choice(const std::string& name, const std::string& text,
+                           const std::vector<std::string>& choices);
+// 1, true, yes, on; 0, false, no, off. In any case of letters.
+std::optional<bool> switch_word(std::string_view text);
+
+// "a,b" -> a, b; empty text has no parts. With `doubled_is_literal`, ",," stands for a comma in a part.
+std::vector<std::string> comma_list(std::string_view text, bool doubled_is_literal = false);
+std::string join(const std::vector<std::string>& words, std::string_view between);
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,81 @@
+// What --dry-run prints, to the letter.
+
+#include "launcher/dry_run.h"
+
+#include "asked.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+MachineFacts four_cores() {
+  MachineFacts machine;
+  machine.cpus = 4;
+  machine.host = "b";
+  for (int i = 0; i < 4; ++i) machine.topology.cpus.push_back({i, i, 0, 0, 0});
+  return machine;
+}
+
+std::string printed(const Words& arguments, const EnvironmentMap& environment) {
+  const Options options = good(arguments, environment);
+  auto plan = make_plan(options, four_cores());
+  EXPECT_TRUE(plan.ok()) << (plan.ok() ? "" : plan.error().message());
+  return plan.ok() ? dry_run(options, *plan, environment) : "";
+}
+
+TEST(DryRun, SaysWhatWouldBeStarted) {
+  EXPECT_EQ(
+      printed({"--nproc-per-node=2", "--nnodes=2", "--node-rank=1", "--rdzv-endpoint=h:7", "--rdzv-id=run 7",
+               "--bind=core", "--pass-local-rank", "train.py", "--name=it's", "${local_rank}", "$$"},
+              {{"GLOO_ENABLE_STORE_V2_API", "0"}, {"ROLE_NAME", "default"}, {"WORLD_SIZE", "9"}}),
+      R"(job 'run 7': node 1 of 2 (b), 2 workers, store at h:7
+all workers have:
+  WORLD_SIZE=4
+  LOCAL_WORLD_SIZE=2
+  GROUP_RANK=1
+  GROUP_WORLD_SIZE=2
+  ROLE_WORLD_SIZE=4
+  MASTER_ADDR=h
+  MASTER_PORT=7
+  TORCHELASTIC_RESTART_COUNT=0
+  TORCHELASTIC_MAX_RESTARTS=0
+  TORCHELASTIC_RUN_ID='run 7'
+  TORCHELASTIC_USE_AGENT_STORE=True
+  TORCH_NCCL_ASYNC_ERROR_HANDLING=1
+  OMP_NUM_THREADS=2
+  GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER=1
+  DLAUNCH_VERSION=)" DLAUNCH_VERSION R"(
+  DLAUNCH_JOB_ID='run 7'
+  DLAUNCH_ROUND=0
+rank 2:
+  command: python3 -u train.py --local-rank=0 '--name=it'\''s' 0 '$$'
+  cpus: 0,1 (2 cores)
+  RANK=2
+  LOCAL_RANK=0
+  ROLE_RANK=2
+rank 3:
+  command: python3 -u train.py --local-rank=1 '--name=it'\''s' 1 '$$'
+  cpus: 2,3 (2 cores)
+  RANK=3
+  LOCAL_RANK=1
+  ROLE_RANK=3
+)");
+}
+
+TEST(DryRun, OneWorkerAndWhereSettingsCameFrom) {
+  const std::string text =
+      printed({"--verbose", "--no-env-defaults", "--virtual-local-rank", "./train"}, {{"PET_ROLE", "r"}});
+  EXPECT_EQ(text.find("job none: node 0 of 1 (b), 1 worker, store at 127.0.0.1, a free port (served here)\n"
+                      "settings:\n"
+                      "  nproc-per-node            1 (default)\n"
+                      "  role                      r (variable PET_ROLE)\n"),
+            0U)
+      << text;
+  EXPECT_NE(text.find("  MASTER_PORT=(a free port)\n"), std::string::npos);
+  EXPECT_NE(text.find("  CUDA_VISIBLE_DEVICES=0\n"), std::string::npos);
+  EXPECT_NE(text.find("rank 0:\n  command: ./train\n  cpus: not bound\n"), std::string::npos) << text;
+  for (const char* unset : {"OMP_NUM_THREADS", "GLOO_", "TORCH_NCCL"})
+    EXPECT_EQ(text.find(unset), std::string::npos) << unset;
+}
+
+}  // namespace
+}  // namespace dlaunch::launcher

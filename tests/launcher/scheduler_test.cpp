@@ -1,0 +1,201 @@
+// What is taken from Slurm, mpirun and Kubernetes, and what is refused.
+
+#include "launcher/scheduler.h"
+
+#include "asked.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+Settings given(std::map<std::string, std::string> flags) {
+  Settings out;
+  for (auto& [flag, value] : flags) out[flag] = {value, Origin::command_line, "--" + flag};
+  return out;
+}
+
+Detected found(const EnvironmentMap& environment, const Settings& settings = {},
+               const std::string& host = "a", const std::string& hosts_file = "") {
+  auto detected = detect_scheduler({environment, host, hosts_file}, settings);
+  EXPECT_TRUE(detected.ok()) << (detected.ok() ? "" : detected.error().message());
+  return detected.ok() ? *detected : Detected{};
+}
+std::string refused(const EnvironmentMap& environment, const Settings& settings = {}) {
+  auto detected = detect_scheduler({environment, "a", ""}, settings);
+  EXPECT_FALSE(detected.ok());
+  return detected.ok() ? "" : detected.error().message();
+}
+std::map<std::string, std::string> values(const Detected& detected) {
+  std::map<std::string, std::string> out;
+  for (const auto& [flag, setting] : detected.settings) out[flag] = setting.value;
+  return out;
+}
+EnvironmentMap with(EnvironmentMap map, const EnvironmentMap& more) {
+  for (const auto& [name, value] : more) map[name] = value;
+  return map;
+}
+
+const EnvironmentMap slurm{{"SLURM_JOB_ID", "42"},
+                           {"SLURM_JOB_NUM_NODES", "4"},
+                           {"SLURM_NNODES", "4"},
+                           {"SLURM_JOB_NODELIST", "c[01-04]"},
+                           {"SLURM_STEP_ID", "3"},
+                           {"SLURM_STEP_NUM_NODES", "2"},
+                           {"SLURM_STEP_NODELIST", "c[03,04]"},
+                           {"SLURM_STEP_NUM_TASKS", "2"},
+                           {"SLURM_NODEID", "1"},
+                           {"SLURM_LOCALID", "0"}};
+
+TEST(Slurm, AStepGivesNodesRankEndpointAndId) {
+  const Detected detected = found(slurm);
+  const auto got = values(detected);
+  const std::string port = got.at("master-port");
+  EXPECT_EQ(got, (std::map<std::string, std::string>{{"nnodes", "2"},
+                                                     {"node-rank", "1"},
+                                                     {"master-addr", "c03"},
+                                                     {"master-port", port},
+                                                     {"rdzv-id", "slurm-42.3"}}));
+  EXPECT_GE(std::stoi(port), 20'000);
+  EXPECT_LT(std::stoi(port), 32'000);
+  EXPECT_EQ(detected.said,
+            "Slurm step 42.3: nodes 2, node rank 1, master c03, port " + port + ", id slurm-42.3");
+  EXPECT_TRUE(detected.warnings.empty());
+  // Every node of the step finds the same port; another step or job another one.
+  EXPECT_EQ(values(found(with(slurm, {{"SLURM_NODEID", "0"}}))).at("master-port"), port);
+  EXPECT_NE(values(found(with(slurm, {{"SLURM_STEP_ID", "4"}}))).at("master-port"), port);
+  EXPECT_NE(values(found(with(slurm, {{"SLURM_JOB_ID", "43"}}))).at("master-port"), port);
+}
+
+TEST(Slurm, OnlyWhatIsNotGivenIsTaken) {
+  const auto got =
+      values(found(slurm, given({{"node-rank", "0"}, {"rdzv-endpoint", "h:1"}, {"rdzv-id", "mine"}})));
+  EXPECT_EQ(got, (std::map<std::string, std::string>{{"nnodes", "2"}}));
+  EXPECT_EQ(values(found(slurm, given({{"nnodes", "2"}}))).at("node-rank"), "1");
+  EXPECT_EQ(values(found(slurm, given({{"nnodes", "1:2"}}))).at("node-rank"), "1");
+  // Another number of nodes is another job than Slurm's.
+  EXPECT_TRUE(values(found(slurm, given({{"nnodes", "1"}}))).empty());
+  EXPECT_TRUE(values(found(slurm, given({{"standalone", "true"}}))).empty());
+  EXPECT_TRUE(values(found(slurm, given({{"scheduler", "none"}}))).empty());
+  EXPECT_TRUE(values(found(with(slurm, {{"TORCHELASTIC_RUN_ID", "x"}}))).empty())
+      << "a worker that starts dlaunch";
+}
+
+TEST(Slurm, OneNodeNeedsNoEndpoint) {
+  const auto got = values(found({{"SLURM_JOB_ID", "42"},
+                                 {"SLURM_STEP_ID", "0"},
+                                 {"SLURM_NODEID", "0"},
+                                 {"SLURM_STEP_NUM_NODES", "1"}}));
+  EXPECT_EQ(got, (std::map<std::string, std::string>{
+                     {"nnodes", "1"}, {"node-rank", "0"}, {"rdzv-id", "slurm-42.0"}}));
+}
+
+TEST(Slurm, AJobOfSeveralNodesOutsideAStepIsRefused) {
+  const EnvironmentMap batch{{"SLURM_JOB_ID", "42"}, {"SLURM_JOB_NUM_NODES", "4"}, {"SLURM_NODEID", "0"}};
+  EXPECT_EQ(refused(batch),
+            "Slurm job 42 has 4 nodes, but dlaunch was started on one of them only; start it with srun "
+            "--ntasks-per-node=1 dlaunch ..., or say --nnodes=1 if one is meant");
+  EXPECT_TRUE(values(found(batch, given({{"nnodes", "1"}}))).empty());
+  EXPECT_TRUE(values(found(with(batch, {{"SLURM_JOB_NUM_NODES", "1"}}))).empty());
+}
+
+TEST(Slurm, SeveralTasksOnANodeAreNamed) {
+  const EnvironmentMap eight = with(slurm, {{"SLURM_STEP_NUM_TASKS", "16"}});
+  ASSERT_EQ(found(eight).warnings.size(), 1U);
+  EXPECT_EQ(found(eight).warnings.front(),
+            "Slurm step 42.3 has 16 tasks on 2 nodes: only the first on each node starts workers; use srun "
+            "--ntasks-per-node=1, and --nproc-per-node for the workers");
+  EXPECT_EQ(refused(with(eight, {{"SLURM_LOCALID", "1"}})),
+            "Slurm step 42.3 started dlaunch several times on this node; dlaunch starts the workers itself: "
+            "use srun "
+            "--ntasks-per-node=1, and --nproc-per-node");
+}
+
+TEST(Slurm, AHostileListIsAnError) {
+  EXPECT_EQ(refused(with(slurm, {{"SLURM_STEP_NODELIST", "c[0-999999999]"}})),
+            "the list of hosts 'c[0-999999999]' in SLURM_STEP_NODELIST: it has more than 65536 names; name "
+            "the first "
+            "host with --rdzv-endpoint=HOST:PORT");
+}
+
+TEST(Mpi, OneDlaunchPerHostNeedsAnEndpoint) {
+  const EnvironmentMap open_mpi{{"OMPI_COMM_WORLD_SIZE", "2"},
+                                {"OMPI_COMM_WORLD_RANK", "1"},
+                                {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"},
+                                {"PMIX_NAMESPACE", "77@1"}};
+  EXPECT_EQ(
+      refused(open_mpi),
+      "Open MPI's mpirun started 2 dlaunch, but does not say on which host the first one is; name it with "
+      "--rdzv-endpoint=HOST:PORT");
+  const Detected detected = found(open_mpi, given({{"rdzv-endpoint", "h:1"}}));
+  EXPECT_EQ(values(detected), (std::map<std::string, std::string>{
+                                  {"nnodes", "2"}, {"node-rank", "1"}, {"rdzv-id", "mpi-77@1"}}));
+  EXPECT_EQ(detected.said, "Open MPI's mpirun: nodes 2, node rank 1, id mpi-77@1");
+}
+
+TEST(Mpi, AllOnOneHostFindEachOtherAndAreWarned) {
+  const Detected detected = found({{"OMPI_COMM_WORLD_SIZE", "2"},
+                                   {"OMPI_COMM_WORLD_RANK", "0"},
+                                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                   {"PMIX_NAMESPACE", "77"}});
+  EXPECT_EQ(values(detected).at("master-addr"), "127.0.0.1");
+  EXPECT_TRUE(values(detected).contains("master-port"));
+  EXPECT_EQ(
+      detected.warnings,
+      Words{"Open MPI's mpirun started 2 dlaunch on this node, each counts as a node: use one per node, and "
+            "--nproc-per-node for the workers"});
+}
+
+TEST(Mpi, HydraAndPlainPmi) {
+  const Settings endpoint = given({{"rdzv-endpoint", "h:1"}});
+  EXPECT_EQ(values(found({{"PMI_SIZE", "3"}, {"PMI_RANK", "2"}, {"MPI_LOCALNRANKS", "1"}}, endpoint)),
+            (std::map<std::string, std::string>{{"nnodes", "3"}, {"node-rank", "2"}}));
+  EXPECT_EQ(values(found({{"PMI_SIZE", "3"}, {"PMI_RANK", "2"}}, endpoint)).at("node-rank"), "2");
+  // srun's own PMI is Slurm; mpirun inside a Slurm job is mpirun.
+  EXPECT_EQ(found(with(slurm, {{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}})).who, "Slurm step 42.3");
+  EXPECT_EQ(found(with(slurm, {{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}})).who,
+            "Open MPI's mpirun");
+  EXPECT_EQ(found({{"PMI_SIZE", "many"}, {"PMI_RANK", "2"}}).who, "") << "not numbers: not ours";
+}
+
+const EnvironmentMap pod{{"KUBERNETES_SERVICE_HOST", "10.0.0.1"},
+                         {"WORLD_SIZE", "3"},
+                         {"RANK", "2"},
+                         {"MASTER_ADDR", "job-master-0"},
+                         {"MASTER_PORT", "23456"}};
+
+TEST(Kubernetes, APyTorchJobGivesAll) {
+  EXPECT_EQ(found(pod).said, "Kubernetes PyTorchJob: nodes 3, node rank 2, master job-master-0, port 23456");
+  const EnvironmentMap master = with(pod, {{"RANK", "0"}, {"MASTER_ADDR", "localhost"}});
+  EXPECT_EQ(values(found(master, {}, "job-master-0")).at("master-addr"), "job-master-0");
+  EXPECT_EQ(found(with(pod, {{"PET_NNODES", "3"}})).who, "") << "a newer operator sets flags";
+  EnvironmentMap elsewhere = pod;
+  elsewhere.erase("KUBERNETES_SERVICE_HOST");
+  EXPECT_EQ(found(elsewhere).who, "") << "these names alone mean nothing";
+}
+
+TEST(Kubernetes, AnIndexedJobKnowsItsRankButNotTheirNumber) {
+  const EnvironmentMap index{{"JOB_COMPLETION_INDEX", "3"}};
+  const std::string hosts =
+      "127.0.0.1 localhost\n# 10.1.2.3 train-3.no\n10.1.2.3\ttrain-3.workers.ns.svc.cluster.local\ttrain-3\n";
+  const Settings four = given({{"nnodes", "4"}});
+  EXPECT_EQ(values(found(index, four, "train-3", hosts)),
+            (std::map<std::string, std::string>{{"node-rank", "3"},
+                                                {"master-addr", "train-0.workers.ns.svc.cluster.local"}}));
+  EXPECT_EQ(found(index).who, "") << "each pod a job of its own";
+  EXPECT_NE(refused(index, four).find("no names for each other (a); give the Job's pods a subdomain"),
+            std::string::npos);
+  EXPECT_EQ(values(found(index, given({{"nnodes", "4"}, {"master-addr", "h"}}))),
+            (std::map<std::string, std::string>{{"node-rank", "3"}}));
+}
+
+TEST(Options, WhatTheSchedulerGaveIsSaid) {
+  const Options options = good({"x"}, slurm);
+  EXPECT_EQ(options.nnodes, 2);
+  EXPECT_EQ(options.node_rank, 1);
+  EXPECT_EQ(options.said.size(), 1U);
+  EXPECT_EQ(bad({"--max-restarts=x", "x"}, {{"SLURM_JOB_ID", "1"}, {"SLURM_NNODES", "2"}}),
+            "--max-restarts: 'x' is not a number; see dlaunch --help")
+      << "one's own mistake first";
+}
+
+}  // namespace
+}  // namespace dlaunch::launcher
