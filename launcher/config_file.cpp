@@ -61,7 +61,7 @@ Result<Settings> settings_from_json(const std::string& text, const std::string& 
     if (value.is_null()) continue;
     auto flag = flag_named(key, path);
     if (!flag) return std::move(flag).error();
-    const std::string name = key + " in " + path;
+    const std::string name = std::string(key).append(" in ").append(path);
     auto content = value_of(value, name);
     if (!content) return std::move(content).error();
     auto setting = make_setting(**flag, std::move(*content), Origin::config, name);

@@ -225,6 +225,7 @@ void take_nodes(Reader& in, Options& out) {
 
 std::vector<std::string> names_of_signals() {
   std::vector<std::string> names;
+  names.reserve(may_be_handled.size());
   for (const int signo : may_be_handled) names.push_back(std::string("SIG") + sigabbrev_np(signo));
   return names;
 }

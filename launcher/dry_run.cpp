@@ -66,6 +66,7 @@ std::string dry_run(const Options& options, const JobPlan& plan, const Environme
   const agent::World world = expected_world(plan);
   const agent::InheritedEnvironment inherited = inherited_environment(options, environment);
   std::vector<std::vector<std::string>> each;
+  each.reserve(static_cast<std::size_t>(plan.node.slots));
   for (int i = 0; i < plan.node.slots; ++i)
     each.push_back(
         variables(agent::worker_environment(plan.job, plan.node, world, i, inherited), plan, environment));

@@ -317,6 +317,7 @@ std::vector<std::string> variables_of(const Flag& flag) {
 
 std::vector<std::string> flag_spellings() {
   std::vector<std::string> out;
+  out.reserve(table.size());
   for (const Flag& flag : table) out.push_back("--" + std::string(flag.name));
   return out;
 }

@@ -122,7 +122,7 @@ class Expander {
     return std::string_view::npos;
   }
 
-  [[nodiscard]] Error wrong(std::string what, std::string_view part) const {
+  [[nodiscard]] Error wrong(const std::string& what, std::string_view part) const {
     constexpr std::size_t shown = 80;
     const auto quoted = [](std::string_view text) {
       return "'" + std::string(text.substr(0, shown)) + (text.size() > shown ? "..." : "") + "'";

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -79,6 +80,10 @@ Result<void> check_program(const JobPlan& plan) {
                  "check the path"};
   }
   return {};
+}
+
+bool stops(const agent::NodeSpec& node, int signo) {
+  return std::find(node.stop_signals.begin(), node.stop_signals.end(), signo) != node.stop_signals.end();
 }
 
 class LogReporter final : public agent::Reporter {
@@ -176,8 +181,10 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, a
       if (before.sa_handler == SIG_IGN && signo == SIGHUP) continue;  // nohup meant it
       edge.on_signal(signo, [&runner](int number) { runner.on_signal(number); });
     }
-    for (int signo : passed_signals)
-      edge.on_signal(signo, [&runner](int number) { runner.on_signal(number); });
+    for (int signo : passed_signals) {
+      if (!stops(plan.node, signo))
+        edge.on_signal(signo, [&runner](int number) { runner.on_signal(number); });
+    }
 
     const agent::StatusSocket status_socket(edge, [&runner, &output] {
       agent::JobStatus status = runner.status();

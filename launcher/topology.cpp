@@ -13,6 +13,8 @@
 namespace dlaunch::launcher {
 namespace {
 
+std::string in(std::string folder, const std::string& name) { return folder.append("/").append(name); }
+
 std::optional<std::string> read_line(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -54,7 +56,7 @@ std::map<int, int> nodes_of_cpus(const std::string& root) {
     constexpr std::size_t prefix = 4;  // "node"
     if (!name.starts_with("node")) continue;
     if (std::from_chars(name.data() + prefix, name.data() + name.size(), node).ec != std::errc{}) continue;
-    for (const int cpu : read_cpus(folder + "/" + name + "/cpulist")) out[cpu] = node;
+    for (const int cpu : read_cpus(in(folder, name) + "/cpulist")) out[cpu] = node;
   }
   return out;
 }
@@ -65,7 +67,7 @@ std::optional<int> last_level_cache(const std::string& cpu_folder) {
   int best_level = 0;
   for (const std::string& name : names_in(cpu_folder + "/cache")) {
     if (!name.starts_with("index")) continue;
-    const std::string folder = cpu_folder + "/cache/" + name;
+    const std::string folder = in(cpu_folder + "/cache", name);
     const int level = read_int(folder + "/level").value_or(0);
     const Cpus shared = read_cpus(folder + "/shared_cpu_list");
     if (level <= best_level || level < 3 || shared.empty()) continue;
@@ -90,8 +92,8 @@ std::vector<Gpu> read_gpus(const std::string& root) {
   std::vector<Gpu> out;
   const std::string driver = root + "/proc/driver/nvidia/gpus";
   for (const std::string& address : names_in(driver)) {
-    const std::string device = root + "/sys/bus/pci/devices/" + address;
-    out.push_back({address, uuid_of(driver + "/" + address + "/information"),
+    const std::string device = in(root + "/sys/bus/pci/devices", address);
+    out.push_back({address, uuid_of(in(driver, address) + "/information"),
                    read_int(device + "/numa_node").value_or(-1)});
   }
   return out;

@@ -24,7 +24,7 @@ PATIENCE = 60  # seconds until a wait for an event is a failure
 
 def environment():
     """As from a shell that no launcher has touched."""
-    own = ("TORCHELASTIC_", "DLAUNCH_", "MASTER_")
+    own = ("TORCHELASTIC_", "DLAUNCH_", "MASTER_", "PET_", "SLURM_", "OMPI_", "PMI", "GLOO_")
     return {key: value for key, value in os.environ.items()
             if not key.startswith(own) and key not in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "OMP_NUM_THREADS")}
 
@@ -264,6 +264,129 @@ def free_port():
         return probe.getsockname()[1]
 
 
+class Settings(Launch):
+    def test_a_dry_run_prints_the_plan_and_starts_nothing(self):
+        done = self.run_dlaunch("--dry-run", "--nproc-per-node=2", "--bind=core", "sh", "-c", "echo started > started.$RANK")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("rank 1:\n  command: sh -c 'echo started > started.$RANK'\n  cpus: ", done.stdout)
+        self.assertEqual(os.listdir(self.dir), [])
+        self.assertEqual(self.run_dlaunch("--dry-run", "no-such-program-anywhere").returncode, 1)
+
+    def test_variables_and_a_file_set_flags(self):
+        with open(os.path.join(self.dir, "job.json"), "w", encoding="utf-8") as file:
+            file.write('{"nproc-per-node": 3, "role": "from_the_file"}')
+        script = ("sh", "-c", "echo $RANK $ROLE_NAME $TORCHELASTIC_MAX_RESTARTS")
+        done = self.run_dlaunch("--config=job.json", *script, PET_MAX_RESTARTS="4", DLAUNCH_ROLE="of_the_variable")
+        self.assertEqual(sorted(done.stdout.splitlines()), [f"{rank} of_the_variable 4" for rank in range(3)], done.stderr)
+        done = self.run_dlaunch("--nproc-per-node=1", *script, DLAUNCH_CONFIG="job.json")
+        self.assertEqual(done.stdout, "0 from_the_file 0\n")
+        done = self.run_dlaunch("true", DLAUNCH_CONFIG="missing.json")
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "dlaunch: DLAUNCH_CONFIG: cannot read missing.json: No such file or directory\n"))
+
+    def test_a_slurm_step_of_one_node_is_said_in_one_line(self):
+        done = self.run_dlaunch("sh", "-c", "echo $TORCHELASTIC_RUN_ID", SLURM_JOB_ID="42", SLURM_STEP_ID="0", SLURM_NODEID="0",
+                                SLURM_STEP_NUM_NODES="1", SLURM_STEP_NODELIST="c[7]")
+        self.assertEqual((done.returncode, done.stdout), (0, "slurm-42.0\n"), done.stderr)
+        self.assertEqual(done.stderr, "dlaunch: Slurm step 42.0: nodes 1, node rank 0, id slurm-42.0\n")
+
+    def test_two_nodes_of_a_slurm_step_find_each_other(self):
+        step = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NODELIST": "127.0.0.[1-2]"}
+        jobs = [subprocess.Popen([DLAUNCH, "sh", "-c", "echo $RANK of $WORLD_SIZE"], cwd=self.dir, text=True, stdin=subprocess.DEVNULL,
+                                 env={**environment(), **step, "SLURM_NODEID": str(node)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                for node in range(2)]
+        for node, job in enumerate(jobs):
+            self.addCleanup(self.finish, job)
+            out, err = job.communicate(timeout=PATIENCE)
+            self.assertEqual((job.returncode, out), (0, f"{node} of 2\n"), err)
+
+    def test_mpirun_starts_the_nodes(self):
+        open_mpi = ("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe")
+        found = [command for command in (open_mpi, ("mpiexec.hydra",)) if shutil.which(command[0])]
+        if not found:
+            self.skipTest("neither Open MPI nor Hydra is here")
+        for command in found:
+            with self.subTest(command[0]):
+                done = subprocess.run([*command, "-n", "2", DLAUNCH, "--nproc-per-node=2", f"--master-port={free_port()}",
+                                       "sh", "-c", "echo $RANK of $WORLD_SIZE on $GROUP_RANK"],
+                                      cwd=self.dir, env=environment(), text=True, stdin=subprocess.DEVNULL, capture_output=True,
+                                      timeout=PATIENCE, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(sorted(done.stdout.splitlines()), [f"{rank} of 4 on {rank // 2}" for rank in range(4)])
+
+    def test_an_old_script_gets_its_local_rank_as_an_argument(self):
+        done = self.run_dlaunch("--nproc-per-node=2", "--pass-local-rank", "echo", "a")
+        self.assertEqual(sorted(done.stdout.splitlines()), ["--local-rank=0 a", "--local-rank=1 a"])
+        done = self.run_dlaunch("--pass_local_rank", "--use_env", "echo", "a", "--local_rank=${local_rank}")
+        self.assertEqual(done.stdout, "a --local_rank=0\n")
+
+    def test_a_named_signal_stops_the_job(self):
+        job = self.start("--signals-to-handle=SIGUSR1", "sh", "-c", "trap 'echo got it > usr1; exit 0' USR1; echo $$ > pid.0; while :; do sleep 0.01; done")
+        self.pids(1)
+        job.send_signal(signal.SIGUSR1)
+        _, err = job.communicate(timeout=PATIENCE)
+        self.assertEqual(job.returncode, 128 + signal.SIGUSR1, err)
+        self.assertTrue(os.path.exists(os.path.join(self.dir, "usr1")))
+
+
+class Placement(Launch):
+    AFFINITY = ("sh", "-c", "echo $LOCAL_RANK $OMP_NUM_THREADS $(grep Cpus_allowed_list: /proc/self/status | cut -f2)")
+
+    def setUp(self):
+        super().setUp()
+        self.allowed = sorted(os.sched_getaffinity(0))
+
+    @staticmethod
+    def cpus(text):
+        ends = [part.partition("-") for part in text.split(",")]
+        return {cpu for first, _, last in ends for cpu in range(int(first), int(last or first) + 1)}
+
+    def test_a_bound_worker_has_the_cpus_that_the_dry_run_names(self):
+        for flag in ("--bind=core", "--bind=numa", "--numa-binding=node", "--numa-binding=exclusive", "--numa-binding=core-complex"):
+            with self.subTest(flag):
+                plan = self.run_dlaunch("--dry-run", "--nproc-per-node=2", flag, *self.AFFINITY)
+                if "near GPU" in plan.stdout or "GPUs that they may use" in plan.stderr:
+                    continue  # a machine with GPUs: how they are attached is not this test's
+                expected = [self.cpus(text) for text in re.findall(r"cpus: (\S+) ", plan.stdout)]
+                done = self.run_dlaunch("--nproc-per-node=2", flag, *self.AFFINITY)
+                lines = [line.split() for line in sorted(done.stdout.splitlines())]
+                self.assertEqual([self.cpus(line[2]) for line in lines], expected, plan.stdout + done.stderr)
+                self.assertTrue(all(mask <= set(self.allowed) for mask in expected))
+
+    def test_cores_are_not_shared_where_there_are_enough(self):
+        done = self.run_dlaunch("--nproc-per-node=2", "--bind=core", *self.AFFINITY)
+        first, second = (self.cpus(line.split()[2]) for line in sorted(done.stdout.splitlines()))
+        if len(self.allowed) > 1:
+            self.assertEqual(first & second, set())
+            self.assertEqual(first | second, set(self.allowed))
+        else:
+            self.assertEqual(first, second)
+
+    def test_the_callers_own_mask_is_respected_and_threads_follow_the_cores(self):
+        last = self.allowed[-1]
+        done = subprocess.run(["taskset", "-c", str(last), DLAUNCH, "--bind=core", *self.AFFINITY], cwd=self.dir, env=environment(),
+                              text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.stdout, f"0 1 {last}\n", done.stderr)
+
+    def test_an_unbound_worker_has_what_dlaunch_has(self):
+        done = self.run_dlaunch(*self.AFFINITY)
+        self.assertEqual(self.cpus(done.stdout.split()[-1]), set(self.allowed))
+
+    def test_a_virtual_local_rank_sees_one_gpu(self):
+        done = self.run_dlaunch("--virtual-local-rank", "--nproc-per-node=2", "sh", "-c", "echo $RANK $LOCAL_RANK $CUDA_VISIBLE_DEVICES",
+                                CUDA_VISIBLE_DEVICES="4,GPU-ab")
+        self.assertEqual(sorted(done.stdout.splitlines()), ["0 0 4", "1 0 GPU-ab"])
+        done = self.run_dlaunch("--virtual-local-rank", "--nproc-per-node=2", "true", CUDA_VISIBLE_DEVICES="4")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("CUDA_VISIBLE_DEVICES names 1 GPUs", done.stderr)
+
+    def test_what_dlaunch_sets_by_itself_can_be_left(self):
+        script = ("sh", "-c", "echo ${OMP_NUM_THREADS-unset} ${GLOO_ENABLE_STORE_V2_API-unset} ${GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER-unset}")
+        self.assertEqual(self.run_dlaunch("--nproc-per-node=2", *script).stdout, "1 1 1\n" * 2)
+        self.assertEqual(self.run_dlaunch("--nproc-per-node=2", "--no-env-defaults", *script).stdout, "unset unset unset\n" * 2)
+        self.assertEqual(self.run_dlaunch(*script, GLOO_ENABLE_STORE_V2_API="0").stdout, "unset 0 1\n")
+
+
 class Python(Launch):
     def test_a_script_is_started_with_python_unbuffered_unless_told_otherwise(self):
         with open(os.path.join(self.dir, "job.py"), "w", encoding="utf-8") as script:
@@ -275,6 +398,49 @@ class Python(Launch):
         self.assertEqual(self.run_dlaunch("job.py", "--epochs=2", PYTHON_EXEC="./fake").stdout, "-u job.py --epochs=2\n")
         self.assertEqual(self.run_dlaunch("-m", "pkg.mod", "x", PYTHON_EXEC="./fake").stdout, "-u -m pkg.mod x\n")
         self.assertEqual(self.run_dlaunch("--no-python", "./job.py").returncode, 127)
+
+
+class AgainstTorchrun(Launch):
+    """The same command line under both: the workers' arguments and variables are the same, but for ids and ports."""
+
+    DUMP = """
+import json, os, sys
+names = ("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE "
+         "TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS").split()
+with open(sys.argv[1] + "." + os.environ["RANK"], "w") as file:
+    json.dump([sys.argv[2:], __name__, {name: os.environ.get(name) for name in names}], file, sort_keys=True)
+"""
+
+    def test_workers_get_the_same(self):
+        torchrun = shutil.which("torchrun")
+        if not torchrun:
+            self.skipTest("no torchrun here")
+        with open(os.path.join(self.dir, "dump.py"), "w", encoding="utf-8") as script:
+            script.write(self.DUMP)
+        # PyTorch 1.13 under Python 3.11 (Debian 12) knows no other streams than 1 and 2: its own default, 0, crashes it.
+        streams = {"PET_REDIRECTS": "1", "PET_TEE": "1", "PET_LOG_DIR": os.path.join(self.dir, "logs")}
+        lines = [  # options, variables, what stands before the script's own arguments
+            (["--nproc_per_node=2", "--role", "trainer", "--max_restarts=3"], {}, ["dump.py"]),
+            (["--stand"], {"PET_NPROC_PER_NODE": "2"}, ["dump.py"]),
+            (["--nproc_per_node", "1", "-m"], {}, ["dump"]),
+            (["--no_python", "--nnodes=1:1", "--"], {"OMP_NUM_THREADS": "3"}, [sys.executable, "dump.py"]),
+        ]
+        for number, (options, variables, program) in enumerate(lines):
+            dumps = {}
+            for name, launcher, more in (("torchrun", torchrun, streams), ("dlaunch", DLAUNCH, {})):
+                mark = f"{name}{number}"
+                port = [] if "--stand" in options else [f"--master_port={free_port()}"]
+                command = [launcher, "--monitor_interval=0.1", *port, *options, *program, mark, "--nnodes=7", "-t", "a b", "${local_rank}"]
+                done = subprocess.run(command, cwd=self.dir, env={**environment(), **variables, **more, "PYTHONPATH": self.dir}, text=True,
+                                      stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                dumps[name] = {}
+                for file_name in sorted(os.listdir(self.dir)):
+                    if file_name.startswith(mark + "."):
+                        with open(os.path.join(self.dir, file_name), encoding="utf-8") as file:
+                            dumps[name][file_name.partition(".")[2]] = file.read()
+            self.assertGreater(len(dumps["torchrun"]), 0)
+            self.assertEqual(dumps["dlaunch"], dumps["torchrun"], options)
 
 
 class TwoHosts(Launch):
