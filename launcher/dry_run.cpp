@@ -1,6 +1,7 @@
 #include "launcher/dry_run.h"
 
 #include <algorithm>
+#include <map>
 
 #include "agent/worker_env.h"
 #include "store/contract/worker_env.h"
@@ -70,11 +71,11 @@ std::string dry_run(const Options& options, const JobPlan& plan, const Environme
   for (int i = 0; i < plan.node.slots; ++i)
     each.push_back(
         variables(agent::worker_environment(plan.job, plan.node, world, i, inherited), plan, environment));
-  const auto common = [&](const std::string& line) {
-    return std::all_of(each.begin(), each.end(), [&](const std::vector<std::string>& lines) {
-      return std::find(lines.begin(), lines.end(), line) != lines.end();
-    });
-  };
+  std::map<std::string, int> having;  // workers, by line
+  for (const auto& lines : each) {
+    for (const std::string& line : lines) ++having[line];
+  }
+  const auto common = [&](const std::string& line) { return having[line] == plan.node.slots; };
 
   std::string out = "job " + quoted(plan.job.id) + ": node " + std::to_string(plan.node.node_rank) + " of " +
                     std::to_string(plan.job.nnodes) + " (" + plan.node.host + "), " +

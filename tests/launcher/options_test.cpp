@@ -199,6 +199,7 @@ TEST(Options, AFileHasFlagsAsKeys) {
   EXPECT_EQ(refused(R"({"log-dir": "a", "log_dir": "b"})"),
             "log_dir in j and log-dir in j set the same; see dlaunch --help");
   EXPECT_EQ(refused("[1]"), "j: a JSON object with flags' names as keys is expected; see dlaunch --help");
+  EXPECT_EQ(refused(R"({"nnodes": 1e999})"), "j is not JSON: number overflow parsing '1e999'");
   EXPECT_EQ(refused("{").find("j is not JSON: parse error at line 1, column 2"), 0U) << refused("{");
 }
 

@@ -1,0 +1,63 @@
+// Texts that others write: --config's JSON, a scheduler's list of hosts, the kernel's lists of CPUs. Whatever
+// they hold, they are read or refused with one line, in bounded memory.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "launcher/config_file.h"
+#include "launcher/convert.h"
+#include "launcher/cpu_list.h"
+#include "launcher/host_list.h"
+
+namespace {
+
+using namespace dlaunch;
+using namespace dlaunch::launcher;
+
+void check(bool holds) {
+  if (!holds) std::abort();
+}
+
+void host_list(const std::string& text) {
+  constexpr std::size_t most = 1000;
+  auto hosts = expand_hosts(text, most);
+  if (!hosts) return;
+  check(!hosts->empty() && hosts->size() <= most);
+}
+
+void cpu_list(const std::string& text) {
+  auto cpus = parse_cpu_list(text);
+  if (!cpus) return;
+  check(std::is_sorted(cpus->begin(), cpus->end()));
+  check(*parse_cpu_list(to_list(*cpus)) == *cpus);
+}
+
+// Keys and values go the whole way into options.
+void config(const std::string& text) {
+  auto settings = settings_from_json(text, "f");
+  if (!settings) {
+    check(settings.error().kind == ErrorKind::invalid);
+    return;
+  }
+  if (auto options = convert(*settings); !options) check(options.error().kind == ErrorKind::invalid);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 3) {
+    case 0:
+      config(text);
+      break;
+    case 1:
+      host_list(text);
+      break;
+    default:
+      cpu_list(text);
+  }
+  return 0;
+}
