@@ -25,6 +25,7 @@ struct Claim {
   std::optional<Value> master_addr;
   std::optional<Value> master_port;
   std::optional<Value> id;
+  std::optional<Error> no_master;  // why the first host is not known, where one is needed
   std::vector<std::string> warnings;
 };
 
@@ -62,6 +63,8 @@ class Variables {
   const EnvironmentMap& map_;
 };
 
+constexpr const char* name_it = "name the first host with --rdzv-endpoint=HOST:PORT";
+
 std::uint64_t hash_of(std::string_view text) {
   std::uint64_t hash = 14695981039346656037U;  // FNV-1a
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
@@ -76,6 +79,21 @@ std::string port_for(std::uint64_t job, std::uint64_t part) {
 }
 
 // --- Slurm ---
+
+void take_first_host(const Variables& env, Claim& claim) {
+  const auto list = env.text({"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"});
+  if (!list) {
+    claim.no_master =
+        usage(claim.who + " does not say which nodes it has", "SLURM_STEP_NODELIST is not set", name_it);
+    return;
+  }
+  auto hosts = expand_hosts(list->text);
+  if (hosts) {
+    claim.master_addr = Value{hosts->front(), list->from};
+  } else {
+    claim.no_master = std::move(hosts).error().with_where("in " + list->from).with_hint(name_it);
+  }
+}
 
 Result<std::optional<Claim>> slurm(const Variables& env, bool nnodes_given) {
   const auto job = env.text({"SLURM_JOB_ID", "SLURM_JOBID"});
@@ -111,18 +129,7 @@ Result<std::optional<Claim>> slurm(const Variables& env, bool nnodes_given) {
   claim.node_rank = env.integer({"SLURM_NODEID"});
   claim.id = Value{"slurm-" + job->text + "." + step, "SLURM_JOB_ID"};
   if (nodes > 1) {
-    const auto list = env.text({"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"});
-    if (!list)
-      return usage(claim.who + " does not say which nodes it has", "SLURM_STEP_NODELIST is not set",
-                   "name the first with --rdzv-endpoint=HOST:PORT");
-    auto hosts = expand_hosts(list->text);
-    if (!hosts) {
-      return std::move(hosts)
-          .error()
-          .with_where("in " + list->from)
-          .with_hint("name the first host with --rdzv-endpoint=HOST:PORT");
-    }
-    claim.master_addr = Value{hosts->front(), list->from};
+    take_first_host(env, claim);
     claim.master_port = Value{port_for(hash_of(job->text), hash_of(step) % 1000), "SLURM_JOB_ID"};
   }
   return std::optional<Claim>(std::move(claim));
@@ -138,38 +145,36 @@ struct MpiNames {
   std::vector<const char*> job;  // what all of one run have alike and no other run has
 };
 
-Result<std::optional<Claim>> mpi(const Variables& env, const MpiNames& names, const Settings& given) {
+std::optional<Claim> mpi(const Variables& env, const MpiNames& names) {
   const auto size = env.integer({names.size});
   const auto rank = env.integer({names.rank});
-  if (!size || !rank) return std::optional<Claim>();
+  if (!size || !rank) return std::nullopt;
   Claim claim;
   claim.who = names.who;
   claim.nnodes = size;
   claim.node_rank = rank;
   const auto all = *env.number({names.size});
   const auto here = env.number({names.local_size}).value_or(1);
-  if (all == 1) return std::optional<Claim>(std::move(claim));
+  if (all == 1) return claim;
 
   const auto job = env.text(names.job);
   if (job) {
     claim.id = Value{"mpi-" + job->text, job->from};
     claim.master_port = Value{port_for(hash_of(job->text), 0), job->from};
   }
-  const bool endpoint_given =
-      find(given, "rdzv-endpoint") != nullptr || find(given, "master-addr") != nullptr;
   if (here == all) {
     claim.master_addr = Value{"127.0.0.1", names.local_size};
-  } else if (!endpoint_given) {
-    return usage(std::string(names.who) + " started " + size->text +
-                     " dlaunch, but does not say on which host the first one is",
-                 "", "name it with --rdzv-endpoint=HOST:PORT");
+  } else {
+    claim.no_master = usage(
+        claim.who + " started " + size->text + " dlaunch, but does not say on which host the first one is",
+        "", name_it);
   }
   if (here > 1) {
-    claim.warnings.push_back(std::string(names.who) + " started " + std::to_string(here) +
+    claim.warnings.push_back(claim.who + " started " + std::to_string(here) +
                              " dlaunch on this node, each counts as a node: use one per node, and "
                              "--nproc-per-node for the workers");
   }
-  return std::optional<Claim>(std::move(claim));
+  return claim;
 }
 
 // --- Kubernetes ---
@@ -214,28 +219,26 @@ std::string full_name(const std::string& hosts_file, const std::string& host) {
 
 // An Indexed Job knows its index, but not how many there are; its pods have names of each other only with a
 // subdomain (a headless service).
-Result<std::optional<Claim>> indexed_job(const Variables& env, const Surroundings& around,
-                                         const Settings& given) {
+std::optional<Claim> indexed_job(const Variables& env, const Surroundings& around, const Settings& given) {
   const auto index = env.integer({"JOB_COMPLETION_INDEX"});
   const Setting* nnodes = find(given, "nnodes");
-  if (!index || !nnodes || nnodes->value == "1") return std::optional<Claim>();
+  if (!index || !nnodes || nnodes->value == "1") return std::nullopt;
   Claim claim;
   claim.who = "Kubernetes Indexed Job";
   claim.node_rank = index;
-  if (find(given, "rdzv-endpoint") || find(given, "master-addr"))
-    return std::optional<Claim>(std::move(claim));
 
   const std::string suffix = "-" + index->text;
   const std::string full = full_name(around.hosts_file, around.host);
   const std::size_t dot = full.find('.');
-  if (!around.host.ends_with(suffix) || dot == std::string::npos) {
-    return usage("this Indexed Job's pods have no names for each other (" + around.host + ")", "",
-                 "give the Job's pods a subdomain with a headless service, or name the first with "
-                 "--rdzv-endpoint=HOST:PORT");
+  if (around.host.ends_with(suffix) && dot != std::string::npos) {
+    const std::string job = around.host.substr(0, around.host.size() - suffix.size());
+    claim.master_addr = Value{job + "-0" + full.substr(dot), "the pod's name"};
+  } else {
+    claim.no_master =
+        usage("this Indexed Job's pods have no names for each other (" + around.host + ")", "",
+              "give the Job's pods a subdomain with a headless service, or " + std::string(name_it));
   }
-  claim.master_addr = Value{
-      around.host.substr(0, around.host.size() - suffix.size()) + "-0" + full.substr(dot), "the pod's name"};
-  return std::optional<Claim>(std::move(claim));
+  return claim;
 }
 
 // --- all ---
@@ -249,10 +252,10 @@ Result<std::optional<Claim>> claim_of(const Surroundings& around, const Settings
                           "OMPI_COMM_WORLD_LOCAL_SIZE",
                           {"PMIX_NAMESPACE", "OMPI_MCA_orte_ess_jobid", "OMPI_MCA_ess_base_jobid"}};
   const MpiNames hydra{"mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", {}};
-  if (env.has("OMPI_COMM_WORLD_SIZE")) return mpi(env, open_mpi, given);
-  if (env.has("PMI_SIZE") && env.has("MPI_LOCALNRANKS")) return mpi(env, hydra, given);
+  if (env.has("OMPI_COMM_WORLD_SIZE")) return mpi(env, open_mpi);
+  if (env.has("PMI_SIZE") && env.has("MPI_LOCALNRANKS")) return mpi(env, hydra);
   if (auto claim = slurm(env, find(given, "nnodes") != nullptr); !claim || *claim) return claim;
-  if (env.has("PMI_SIZE")) return mpi(env, hydra, given);
+  if (env.has("PMI_SIZE")) return mpi(env, hydra);
   if (auto claim = pytorch_job(env, around)) return claim;
   return indexed_job(env, around, given);
 }
@@ -283,6 +286,7 @@ Result<Detected> detect_scheduler(const Surroundings& around, const Settings& gi
   if (other_job) return out;
 
   const bool endpoint_given = find(given, "rdzv-endpoint") != nullptr;
+  if (found.no_master && !endpoint_given && !find(given, "master-addr")) return std::move(*found.no_master);
   if (endpoint_given) {
     found.master_addr.reset();
     found.master_port.reset();

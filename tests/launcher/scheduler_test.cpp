@@ -123,8 +123,9 @@ TEST(Mpi, OneDlaunchPerHostNeedsAnEndpoint) {
                                 {"PMIX_NAMESPACE", "77@1"}};
   EXPECT_EQ(
       refused(open_mpi),
-      "Open MPI's mpirun started 2 dlaunch, but does not say on which host the first one is; name it with "
-      "--rdzv-endpoint=HOST:PORT");
+      "Open MPI's mpirun started 2 dlaunch, but does not say on which host the first one is; name the first "
+      "host with --rdzv-endpoint=HOST:PORT");
+  EXPECT_TRUE(values(found(open_mpi, given({{"nnodes", "1"}}))).empty());
   const Detected detected = found(open_mpi, given({{"rdzv-endpoint", "h:1"}}));
   EXPECT_EQ(values(detected), (std::map<std::string, std::string>{
                                   {"nnodes", "2"}, {"node-rank", "1"}, {"rdzv-id", "mpi-77@1"}}));
