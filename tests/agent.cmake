@@ -5,3 +5,5 @@ dlaunch_test(NAME agent_test
 
 dlaunch_test(NAME sim_test SOURCES sim/swarm_test.cpp sim/world.cpp LIBS dlaunch_agent_runner LABELS sim TIMEOUT 300)
 target_compile_definitions(agent_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
+
+dlaunch_test(NAME spawner_test SOURCES agent/spawner_test.cpp LIBS dlaunch_agent_edge LABELS unit)
