@@ -30,6 +30,7 @@ std::string to_json(const JobStatus& status) {
                                        {"state_age_s", status.state_age_s},
                                        {"endpoint", status.endpoint},
                                        {"last_failure", status.last_failure},
+                                       {"log_dir", status.log_dir},
                                        {"workers", workers}};
   // A program's arguments may be any bytes; JSON may not.
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
@@ -63,6 +64,7 @@ Result<JobStatus> status_from_json(std::string_view text) {
     take("state_age_s", status.state_age_s);
     take("endpoint", status.endpoint);
     take("last_failure", status.last_failure);
+    take("log_dir", status.log_dir);
     if (const auto workers = json.find("workers"); workers != json.end()) {
       for (const auto& one : *workers) {
         WorkerStatus& worker = status.workers.emplace_back();

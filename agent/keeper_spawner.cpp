@@ -63,8 +63,8 @@ void KeeperSpawner::spawn(ProcKey key, const Command& command) {
   // Only our ends: a worker's stdout must behave as a program expects.
   fcntl(out[0], F_SETFL, O_NONBLOCK);
   fcntl(err[0], F_SETFL, O_NONBLOCK);
-  output_.add(key, Output::Stream::out, out[0]);
-  output_.add(key, Output::Stream::err, err[0]);
+  output_.add(key, command.rank, Output::Stream::out, out[0]);
+  output_.add(key, command.rank, Output::Stream::err, err[0]);
   ++outstanding_;
   send({FrameKind::spawn, 0, key.round, key.local_rank, 0, 0}, spawn_body(command), out[1], err[1]);
   close(out[1]);

@@ -14,26 +14,43 @@ class LineSplitter {
   // A line without an end is broken here.
   static constexpr std::size_t longest_line = 1U << 20;
 
-  // Appends to `out` what is now complete.
-  void add(std::string_view piece, std::string& out) {
+  // Calls emit(beginning, rest) with what is now complete: two texts that belong together.
+  template <class Emit>
+  void cut(std::string_view piece, Emit&& emit) {
     const std::size_t end = piece.find_last_of("\n\r");
     if (end == std::string_view::npos) {
       partial_.append(piece);
     } else {
-      out.append(partial_).append(piece.substr(0, end + 1));
+      emit(std::string_view(partial_), piece.substr(0, end + 1));
       partial_.assign(piece.substr(end + 1));
     }
-    if (partial_.size() >= longest_line) finish(out);
+    if (partial_.size() < longest_line) return;
+    const std::size_t whole = whole_characters(partial_);
+    emit(std::string_view(partial_).substr(0, whole), std::string_view("\n"));
+    partial_.erase(0, whole);
   }
 
   // The stream has ended: what is left becomes a line.
-  void finish(std::string& out) {
+  template <class Emit>
+  void finish(Emit&& emit) {
     if (partial_.empty()) return;
-    out.append(partial_).push_back('\n');
+    emit(std::string_view(partial_), std::string_view("\n"));
     partial_.clear();
   }
 
  private:
+  // The length of the text without a UTF-8 character that is cut at its end.
+  static std::size_t whole_characters(std::string_view text) {
+    for (std::size_t back = 1; back <= 4 && back < text.size(); ++back) {
+      const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+      if (byte < 0x80) break;  // ASCII: nothing is cut
+      if (byte < 0xC0) continue;
+      const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
+      return length > back ? text.size() - back : text.size();
+    }
+    return text.size();
+  }
+
   std::string partial_;
 };
 

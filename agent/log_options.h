@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,9 @@ struct LogOptions {
   // Lines of stdout (stderr) that contain one of these are copied to one more file.
   std::vector<std::string> duplicate_stdout_filters;
   std::vector<std::string> duplicate_stderr_filters;
+  std::optional<std::string> line_prefix;  // of console lines; none: by rule (see Output)
+  std::uint64_t max_bytes = 0;             // of one file; 0: no limit
+  int keep = 3;                            // files that are kept beside the current one
 
   bool operator==(const LogOptions&) const = default;
 };

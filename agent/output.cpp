@@ -1,20 +1,19 @@
 #include "agent/output.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <vector>
+
+#include "agent/line_prefix.h"
+#include "agent/log_dir.h"
 
 namespace dlaunch::agent {
 namespace {
 
-constexpr std::size_t high_water = 1U << 20;
-constexpr std::size_t low_water = 256U * 1024;
 constexpr std::size_t read_size = 64U * 1024;
 
 // The last line that has something in it.
@@ -25,109 +24,96 @@ std::string_view last_line_of(std::string_view text) {
   return text.substr(text.find_last_of("\r\n") + 1);
 }
 
+bool names(Streams streams, Output::Stream stream) {
+  const auto bit = stream == Output::Stream::out ? Streams::out : Streams::err;
+  return (static_cast<unsigned>(streams) & static_cast<unsigned>(bit)) != 0;
+}
+
 }  // namespace
 
-// Where forwarded bytes go. A regular file is written at once; a pipe, socket or terminal without ever
-// blocking, and without making the descriptor that we share with others non-blocking: through a description
-// of our own.
-class Output::Sink {
- public:
-  explicit Sink(int fd) : fd_(fd) {
-    struct stat info {};
-    if (fstat(fd, &info) != 0) {
-      broken_ = true;  // closed by whoever started us
-    } else if (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode)) {
-      own_fd_ =
-          open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-      if (own_fd_ >= 0) fd_ = own_fd_;
-      polled_ = own_fd_ >= 0 && (S_ISFIFO(info.st_mode) || isatty(own_fd_) != 0);
-    } else if (S_ISSOCK(info.st_mode)) {
-      is_socket_ = true;
-      polled_ = true;
-    }
-  }
-  ~Sink() {
-    if (own_fd_ >= 0) close(own_fd_);
-  }
-  Sink(const Sink&) = delete;
-  Sink& operator=(const Sink&) = delete;
-
-  void add(std::string_view bytes) {
-    if (!broken_) queue_.append(bytes);
-  }
-
-  // Writes what goes without waiting.
-  void push() {
-    std::size_t done = 0;
-    while (done < queue_.size() && !broken_) {
-      const char* at = queue_.data() + done;
-      const std::size_t size = queue_.size() - done;
-      const ssize_t wrote =
-          is_socket_ ? send(fd_, at, size, MSG_DONTWAIT | MSG_NOSIGNAL) : write(fd_, at, size);
-      if (wrote > 0) {
-        done += static_cast<std::size_t>(wrote);
-      } else if (wrote < 0 && errno == EINTR) {
-        continue;
-      } else if (wrote < 0 && errno == EAGAIN) {
-        break;
-      } else {
-        // The reader has gone (dlaunch ... | head) or the disk is full: the job goes on without this output.
-        broken_ = true;
-      }
-    }
-    queue_.erase(0, broken_ ? queue_.size() : done);
-  }
-
-  void push_all() {
-    push();
-    while (!queue_.empty()) {
-      pollfd waiting{fd_, POLLOUT, 0};
-      if (poll(&waiting, 1, -1) < 0 && errno != EINTR) return;
-      push();
-    }
-  }
-
-  [[nodiscard]] std::size_t size() const { return queue_.size(); }
-  [[nodiscard]] int fd() const { return fd_; }
-  [[nodiscard]] bool wants_writing() const { return polled_ && !queue_.empty(); }
-
- private:
-  int fd_;
-  int own_fd_ = -1;
-  bool polled_ = false;
-  bool is_socket_ = false;
-  bool broken_ = false;
-  std::string queue_;
+// One stream of one worker.
+struct Output::Source {
+  ProcKey key;
+  Stream stream{};
+  bool shown = true;   // on the console
+  std::string prefix;  // of its console lines
+  LineSplitter lines;  // to the console
+  Tail tail;           // stderr's
+  std::unique_ptr<LogFile> file;
+  std::unique_ptr<LogFile> copies;  // of the lines that contain one of `filters`
+  const std::vector<std::string>* filters = nullptr;
+  LineSplitter copied_lines;
+  bool paused = false;
 };
 
-Output::Output(UvEdge& edge, bool whole_lines)
+Output::Output(UvEdge& edge, Style style)
     : edge_(edge),
-      whole_lines_(whole_lines),
-      out_(std::make_unique<Sink>(STDOUT_FILENO)),
-      err_(std::make_unique<Sink>(STDERR_FILENO)) {}
+      style_(std::move(style)),
+      consoles_{std::make_unique<Console>(STDOUT_FILENO), std::make_unique<Console>(STDERR_FILENO)} {}
 
 Output::~Output() {
   for (auto& [fd, source] : sources_) {
     edge_.unwatch(fd);
     close(fd);
   }
-  edge_.unwatch(out_->fd());
-  edge_.unwatch(err_->fd());
+  for (const auto& console : consoles_) edge_.unwatch(console->fd());
 }
 
-void Output::add(ProcKey key, Stream stream, int fd) {
-  sources_[fd] = Source{key, stream, {}, {}};
-  if (!paused_) edge_.watch(fd, true, false, *this);
+void Output::add(ProcKey key, int rank, Stream stream, int fd) {
+  auto source = std::make_unique<Source>();
+  source->key = key;
+  source->stream = stream;
+  source->prefix = prefix_of(key, rank, stream);
+  const int local_rank = static_cast<int>(key.local_rank);
+  const LogOptions& log = style_.log;
+  const auto& only = log.local_ranks_filter;
+  const bool redirected = names(log.redirects.of(local_rank), stream);
+  source->shown = !redirected && (only.empty() || std::binary_search(only.begin(), only.end(), local_rank));
+  if (!style_.log_dir.empty()) {
+    const std::string name = stream == Stream::out ? "stdout.log" : "stderr.log";
+    const auto& filters = stream == Stream::out ? log.duplicate_stdout_filters : log.duplicate_stderr_filters;
+    if (redirected || names(log.tee.of(local_rank), stream)) source->file = log_file(key, name);
+    if (!filters.empty()) {
+      source->filters = &filters;
+      source->copies = log_file(key, "filtered_" + name);
+    }
+  }
+  edge_.watch(fd, true, false, *this);
+  sources_[fd] = std::move(source);
+  pause_or_resume();
+}
+
+std::string Output::prefix_of(ProcKey key, int rank, Stream stream) {
+  const bool terminal = console(stream).is_terminal();
+  std::string_view text;
+  if (style_.log.line_prefix) {
+    text = *style_.log.line_prefix;
+  } else if (names(style_.log.tee.of(static_cast<int>(key.local_rank)), stream)) {
+    text = tee_prefix;
+  } else if (terminal && style_.whole_lines) {
+    text = terminal_prefix;
+  }
+  if (text.empty()) return "";
+  const std::string prefix =
+      expand_prefix(text, {style_.role, rank, static_cast<int>(key.local_rank), style_.host});
+  return terminal && style_.colours ? coloured(prefix, rank) : prefix;
+}
+
+std::unique_ptr<LogFile> Output::log_file(ProcKey key, const std::string& name) const {
+  const std::string dir = worker_log_dir(style_.log_dir, key.round, key.local_rank);
+  std::error_code failed;  // opening the file will say what is wrong
+  std::filesystem::create_directories(dir, failed);
+  return std::make_unique<LogFile>(dir + "/" + name, style_.log.max_bytes, style_.log.keep, style_.warn);
 }
 
 std::string Output::drain(ProcKey key) {
   std::vector<int> fds;
   std::string tail;
   for (auto& [fd, source] : sources_) {
-    if (source.key == key) fds.push_back(fd);
+    if (source->key == key) fds.push_back(fd);
   }
   for (int fd : fds) {
-    Source& source = sources_.at(fd);
+    Source& source = *sources_.at(fd);
     const bool open = take_in(fd, source, true);
     if (source.stream == Stream::err) tail = source.tail.text();
     if (!open) end(fd);
@@ -148,7 +134,7 @@ std::string Output::last_line(ProcKey key) const {
 void Output::close_all() {
   while (!sources_.empty()) {
     const auto first = sources_.begin();
-    take_in(first->first, first->second, true);
+    take_in(first->first, *first->second, true);
     end(first->first);
   }
   ended_tails_.clear();
@@ -157,32 +143,37 @@ void Output::close_all() {
 }
 
 void Output::write_own(std::string_view line) {
-  err_->add(line);
-  err_->push();
+  console(Stream::err).write(line);
   pause_or_resume();
 }
 
 void Output::flush() {
-  out_->push_all();
-  err_->push_all();
+  for (const auto& console : consoles_) console->push_all();
 }
 
 void Output::on_readable(int fd) {
   const auto found = sources_.find(fd);
   if (found == sources_.end()) return;
-  if (!take_in(fd, found->second, false)) end(fd);
+  if (!take_in(fd, *found->second, false)) end(fd);
   pause_or_resume();
 }
 
 void Output::on_writable(int fd) {
-  Sink& sink = fd == out_->fd() ? *out_ : *err_;
-  sink.push();
+  for (const auto& console : consoles_) {
+    if (console->fd() == fd) console->push();
+  }
   pause_or_resume();
 }
 
 bool Output::take_in(int fd, Source& source, bool all) {
   static char buffer[read_size];  // the loop's thread is the only one
-  std::string complete;
+  const auto to_console = [&](std::string_view beginning, std::string_view rest) {
+    forward(source, beginning, rest);
+  };
+  const auto to_copies = [&](std::string_view beginning, std::string_view rest) {
+    copy_matching(source, std::string(beginning).append(rest));
+  };
+  const bool by_lines = style_.whole_lines || !source.prefix.empty();
   bool open = true;
   do {
     const ssize_t got = read(fd, buffer, sizeof buffer);
@@ -193,49 +184,76 @@ bool Output::take_in(int fd, Source& source, bool all) {
     }
     const std::string_view piece(buffer, static_cast<std::size_t>(got));
     if (source.stream == Stream::err) source.tail.add(piece);
-    if (whole_lines_) {
-      source.lines.add(piece, complete);
-    } else {
-      complete.append(piece);
+    if (const auto last = last_line_of(piece); !last.empty())
+      last_lines_[source.key].assign(last.substr(0, shown_bytes));
+    if (source.file) source.file->write(piece);
+    if (source.copies) source.copied_lines.cut(piece, to_copies);
+    if (source.shown && by_lines) {
+      source.lines.cut(piece, to_console);
+    } else if (source.shown) {
+      console(source.stream).write(piece);
     }
   } while (all);
-  if (!open) source.lines.finish(complete);
-  if (const auto last = last_line_of(complete); !last.empty())
-    last_lines_[source.key].assign(last.substr(0, shown_bytes));
-  sink(source.stream).add(complete);
-  sink(source.stream).push();
+  if (!open) {
+    source.lines.finish(to_console);
+    source.copied_lines.finish(to_copies);
+  }
   return open;
+}
+
+void Output::forward(Source& source, std::string_view beginning, std::string_view rest) {
+  if (source.prefix.empty()) return console(source.stream).write(beginning, rest);
+  prefixed_.clear();
+  if (beginning.empty()) {
+    add_prefixed(rest, source.prefix, prefixed_);
+  } else {
+    add_prefixed(std::string(beginning).append(rest), source.prefix, prefixed_);
+  }
+  console(source.stream).write(prefixed_);
+}
+
+void Output::copy_matching(Source& source, std::string_view lines) const {
+  while (!lines.empty()) {
+    const std::size_t end = std::min(lines.find('\n'), lines.size() - 1) + 1;
+    const std::string_view line = lines.substr(0, end);
+    const bool wanted =
+        std::any_of(source.filters->begin(), source.filters->end(),
+                    [&](const std::string& text) { return line.find(text) != std::string_view::npos; });
+    if (wanted) source.copies->write(line);
+    lines.remove_prefix(end);
+  }
 }
 
 void Output::end(int fd) {
   const auto found = sources_.find(fd);
-  if (found->second.stream == Stream::err) ended_tails_[found->second.key] = found->second.tail.text();
+  const Source& source = *found->second;
+  if (source.stream == Stream::err) ended_tails_[source.key] = source.tail.text();
   edge_.unwatch(fd);
   close(fd);
   sources_.erase(found);
 }
 
 void Output::pause_or_resume() {
-  for (Sink* sink : {out_.get(), err_.get()}) {
-    if (sink->wants_writing()) {
-      edge_.watch(sink->fd(), false, true, *this);
+  std::array<bool, 2> full{};
+  for (const Stream stream : {Stream::out, Stream::err}) {
+    Console& one = console(stream);
+    full.at(static_cast<std::size_t>(stream)) = one.is_full();
+    if (one.wants_writing()) {
+      edge_.watch(one.fd(), false, true, *this);
     } else {
-      edge_.unwatch(sink->fd());
+      edge_.unwatch(one.fd());
     }
   }
-  const std::size_t waiting = std::max(out_->size(), err_->size());
-  const bool pause = paused_ ? waiting > low_water : waiting > high_water;
-  if (pause == paused_) return;
-  paused_ = pause;
   for (auto& [fd, source] : sources_) {
-    if (paused_) {
+    const bool pause = source->shown && full.at(static_cast<std::size_t>(source->stream));
+    if (pause == source->paused) continue;
+    source->paused = pause;
+    if (pause) {
       edge_.unwatch(fd);
     } else {
       edge_.watch(fd, true, false, *this);
     }
   }
 }
-
-Output::Sink& Output::sink(Stream stream) { return stream == Stream::out ? *out_ : *err_; }
 
 }  // namespace dlaunch::agent

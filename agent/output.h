@@ -1,17 +1,22 @@
-// The workers' output: read from their pipes, forwarded to the agent's own stdout and stderr in whole lines,
-// the last lines of each stderr kept for the failure report.
+// The workers' output: read from their pipes, forwarded to the agent's own stdout and stderr in whole lines
+// and to log files as they come, the last lines of each stderr kept for the failure report.
 //
-// Memory is bounded: when the reader of our output is slow, reading from the workers stops until it has
-// caught up, so that they wait as they would in a shell's pipe. With `whole_lines` off (a single worker)
-// bytes pass as they come. One thread: the loop's.
+// Memory is bounded: when the reader of our stdout (stderr) is slow, reading from the workers that write
+// there stops until it has caught up, so that they wait as they would in a shell's pipe. One thread: the
+// loop's.
 #pragma once
 
+#include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "agent/console.h"
 #include "agent/lines.h"
+#include "agent/log_file.h"
+#include "agent/log_options.h"
 #include "agent/spawner.h"
 #include "agent/uv_edge.h"
 
@@ -21,12 +26,28 @@ class Output final : public FdHandler {
  public:
   enum class Stream { out, err };
 
+  struct Style {
+    LogOptions log = {};
+    std::string log_dir = {};  // this job's; empty: no files
+    // Off (a single worker, no prefix): bytes pass as they come.
+    bool whole_lines = true;
+    std::string role = {};
+    std::string host = {};
+    bool colours = false;          // where the console is a terminal
+    LogFile::Warn warn = nullptr;  // what goes wrong with files
+  };
+
+  // What the prefix of a console line is where none was asked for: torchrun's for streams that --tee names,
+  // the rank where several workers write to one terminal, else none.
+  static constexpr std::string_view tee_prefix = "[${role_name}${local_rank}]:";
+  static constexpr std::string_view terminal_prefix = "[rank ${rank}]: ";
+
   // Forwards to descriptors 1 and 2.
-  Output(UvEdge& edge, bool whole_lines);
+  Output(UvEdge& edge, Style style);
   ~Output() override;
 
   // Takes the descriptor over. It must be non-blocking.
-  void add(ProcKey key, Stream stream, int fd);
+  void add(ProcKey key, int rank, Stream stream, int fd);
 
   // Takes in all that the worker has written until now, and returns the last lines of its stderr. For a
   // worker that has ended this is all it will ever write; its descendants may still write more.
@@ -50,28 +71,25 @@ class Output final : public FdHandler {
   void on_writable(int fd) override;
 
  private:
-  struct Source {
-    ProcKey key;
-    Stream stream{};
-    LineSplitter lines;
-    Tail tail;
-  };
-  class Sink;
+  struct Source;
 
   // False: the stream has ended.
   bool take_in(int fd, Source& source, bool all);
+  void forward(Source& source, std::string_view beginning, std::string_view rest);
+  void copy_matching(Source& source, std::string_view lines) const;
   void end(int fd);
   void pause_or_resume();
-  Sink& sink(Stream stream);
+  Console& console(Stream stream) { return *consoles_[static_cast<std::size_t>(stream)]; }
+  [[nodiscard]] std::string prefix_of(ProcKey key, int rank, Stream stream);
+  std::unique_ptr<LogFile> log_file(ProcKey key, const std::string& name) const;
 
   UvEdge& edge_;
-  bool whole_lines_;
-  bool paused_ = false;
-  std::map<int, Source> sources_;
+  const Style style_;
+  std::array<std::unique_ptr<Console>, 2> consoles_;  // by Stream
+  std::map<int, std::unique_ptr<Source>> sources_;
   std::map<ProcKey, std::string> ended_tails_;
   std::map<ProcKey, std::string> last_lines_;
-  std::unique_ptr<Sink> out_;
-  std::unique_ptr<Sink> err_;
+  std::string prefixed_;  // keeps its memory
 };
 
 }  // namespace dlaunch::agent

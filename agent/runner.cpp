@@ -315,10 +315,12 @@ void Runner::act(const GroupAction& action) {
   std::visit(Overloaded{
                  [&](const SpawnWorker& a) {
                    const ProcKey key{current_.round, static_cast<std::uint32_t>(a.local_rank)};
-                   outside_.spawner.spawn(key, {worker_arguments(plan_.node.command, a.local_rank),
-                                                worker_environment(plan_.job, plan_.node, current_,
-                                                                   a.local_rank, plan_.inherited),
-                                                cpus_of(plan_.node, a.local_rank)});
+                   outside_.spawner.spawn(
+                       key,
+                       {worker_arguments(plan_.node.command, a.local_rank),
+                        worker_environment(plan_.job, plan_.node, current_, a.local_rank, plan_.inherited),
+                        current_.member(plan_.node.node_rank)->base_rank + a.local_rank,
+                        cpus_of(plan_.node, a.local_rank)});
                  },
                  [&](const SignalAll& a) { outside_.spawner.signal_all(a.signo); },
                  [&](const KillAll&) { outside_.spawner.kill_all(); },

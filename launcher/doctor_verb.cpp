@@ -19,6 +19,7 @@
 #include <set>
 
 #include "launcher/machine.h"
+#include "launcher/values.h"
 #include "launcher/verb_line.h"
 #include "launcher/verb_output.h"
 #include "store/blocking_socket.h"
@@ -288,7 +289,7 @@ int run_doctor(const std::vector<std::string>& arguments) {
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<JustPrint>(&*parsed)) return print(help->text);
   if (!std::get<VerbLine::Words>(*parsed).empty())
-    return fail(usage_error("doctor takes no words", "a host is given with --peer"));
+    return fail(mistake("doctor takes no words", "a host is given with --peer"));
 
   Findings findings;
   check_kernel(findings);
@@ -307,7 +308,7 @@ int run_doctor(const std::vector<std::string>& arguments) {
   check_limit(findings, RLIMIT_NPROC, "processes", "-u", enough_processes);
   if (!peer_name.empty()) {
     auto peer = parse_address(peer_name, usual_port);
-    if (!peer) return fail(usage_error("--peer: " + peer.error().message(), "give host or host:port"));
+    if (!peer) return fail(mistake("--peer: " + peer.error().message(), "give host or host:port"));
     check_peer(findings, *peer);
   }
   if (const int failed = print(in_words(findings)); failed != 0) return failed;

@@ -11,6 +11,7 @@
 
 #include "launcher/job_list.h"
 #include "launcher/job_table.h"
+#include "launcher/values.h"
 #include "launcher/verb_line.h"
 #include "launcher/verb_output.h"
 #include "store/steady_time.h"
@@ -92,7 +93,7 @@ int run_status(const std::vector<std::string>& arguments) {
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<JustPrint>(&*parsed)) return print(help->text);
   const auto& words = std::get<VerbLine::Words>(*parsed);
-  if (words.size() > 1) return fail(usage_error("status takes one job", "see dlaunch status --help"));
+  if (words.size() > 1) return fail(mistake("status takes one job", "see dlaunch status --help"));
   const std::string name = words.empty() ? "" : words[0];
 
   const JobList list = select_jobs(running_jobs(), name);
@@ -123,8 +124,8 @@ int run_stop(const std::vector<std::string>& arguments) {
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<JustPrint>(&*parsed)) return print(help->text);
   const auto& words = std::get<VerbLine::Words>(*parsed);
-  if (words.size() != 1) return fail(usage_error("stop takes one job", "dlaunch status shows them"));
-  auto patience = seconds_of("--timeout", timeout);
+  if (words.size() != 1) return fail(mistake("stop takes one job", "dlaunch status shows them"));
+  auto patience = seconds("--timeout", timeout);
   if (!patience) return fail(patience.error());
 
   const JobList list = select_jobs(running_jobs(), words[0]);

@@ -87,6 +87,17 @@ Result<agent::LogOptions> convert_log_flags(const Settings& settings) {
   auto err = texts(find(settings, "duplicate-stderr-filters"));
   if (!err) return std::move(err).error();
   log.duplicate_stderr_filters = std::move(*err);
+  if (const Setting* prefix = find(settings, "log-line-prefix-template")) log.line_prefix = prefix->value;
+  if (const Setting* size = find(settings, "log-max-size")) {
+    auto bytes = byte_size(size->from, size->value);
+    if (!bytes) return std::move(bytes).error();
+    log.max_bytes = *bytes;
+  }
+  if (const Setting* keep = find(settings, "log-keep")) {
+    auto count = number(keep->from, keep->value, 0, 1000);
+    if (!count) return std::move(count).error();
+    log.keep = *count;
+  }
   return log;
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "agent/keeper_spawner.h"
+#include "agent/log_dir.h"
 #include "agent/runner.h"
 #include "agent/status_socket.h"
 #include "agent/uv_edge.h"
@@ -140,12 +141,38 @@ Result<Network::Listening> listen_at_master(StoreServer& server, const agent::Jo
   return listening;
 }
 
+std::string temporary_folder(const EnvironmentMap& environment) {
+  const auto named = environment.find("TMPDIR");
+  return named == environment.end() || named->second.empty() ? "/tmp" : named->second;
+}
+
+agent::Output::Style output_style(const JobPlan& plan, const std::string& log_dir,
+                                  const EnvironmentMap& environment) {
+  agent::Output::Style style;
+  style.log = plan.log;
+  style.log_dir = log_dir;
+  style.whole_lines = plan.node.slots > 1;
+  style.role = plan.node.role;
+  style.host = plan.node.host;
+  const auto no_color = environment.find("NO_COLOR");
+  style.colours = no_color == environment.end() || no_color->second.empty();
+  style.warn = [](const std::string& sentence) { log::warning(sentence); };
+  return style;
+}
+
 int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, agent::Keeper keeper) {
+  std::string log_dir;
+  if (agent::wants_log_files(plan.log)) {
+    auto made = agent::make_log_dir(plan.log, plan.job.id, temporary_folder(environment));
+    if (!made) return fail(made.error());
+    log_dir = *made;
+  }
   UvLoop loop;
   agent::UvEdge edge(loop);
-  agent::Output output(edge, plan.node.slots > 1);
+  agent::Output output(edge, output_style(plan, log_dir, environment));
   log::start("dlaunch", asked.verbose ? log::Level::debug : log::Level::info, isatty(STDERR_FILENO) != 0,
              [&output](std::string_view line) { output.write_own(line); });
+  if (!log_dir.empty()) log::info("log files are in " + log_dir);
   for (const std::string& line : asked.said) log::info(line);
   for (const std::string& line : asked.warnings) log::warning(line);
   LogReporter reporter;
@@ -186,9 +213,10 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, a
         edge.on_signal(signo, [&runner](int number) { runner.on_signal(number); });
     }
 
-    const agent::StatusSocket status_socket(edge, [&runner, &output] {
+    const agent::StatusSocket status_socket(edge, [&runner, &output, &log_dir] {
       agent::JobStatus status = runner.status();
       status.agent = getpid();
+      status.log_dir = log_dir;
       for (agent::WorkerStatus& worker : status.workers) {
         worker.last_output = output.last_line(
             {static_cast<std::uint32_t>(status.round), static_cast<std::uint32_t>(worker.local_rank)});

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "launcher/spelling.h"
+#include "launcher/values.h"
 #include "launcher/verb_line.h"
 
 namespace dlaunch::launcher {
@@ -14,9 +15,7 @@ using Parsed = std::variant<StoreServe, StoreAsk, JustPrint>;
 
 constexpr std::uint16_t usual_port = 29500;
 
-Error usage(std::string what, std::string hint = "see dlaunch store --help") {
-  return usage_error(std::move(what), std::move(hint));
-}
+constexpr const char* see_help = "see dlaunch store --help";
 
 // The commands: how many words each takes, and how long its keys are waited for.
 struct Command {
@@ -66,21 +65,6 @@ constexpr const char* serve_footer =
     "A program named store is started with: dlaunch -- store\n"
     "Manual: man dlaunch-store";
 
-// "1073741824", "64K", "512M", "1.5G": with K, M, G and T of 1024.
-Result<std::uint64_t> size(const std::string& name, const std::string& text) {
-  constexpr std::string_view units = "KMGT";
-  constexpr double largest = 1ULL << 50;
-  char* end = nullptr;
-  double value = std::strtod(text.c_str(), &end);
-  if (const auto unit = *end == '\0' ? std::string_view::npos : units.find(*end); unit != units.npos) {
-    value *= static_cast<double>(std::uint64_t{1} << (10 * (unit + 1)));
-    ++end;
-  }
-  if (end == text.c_str() || *end != '\0' || !(value >= 1 && value <= largest))
-    return usage(name + ": '" + text + "' is no size", "give bytes, or for example 512M");
-  return static_cast<std::uint64_t>(value);
-}
-
 Result<Parsed> parse_serve(const std::vector<std::string>& arguments) {
   std::string host = "127.0.0.1";
   std::string port = std::to_string(usual_port);
@@ -99,18 +83,18 @@ Result<Parsed> parse_serve(const std::vector<std::string>& arguments) {
   if (!parsed) return std::move(parsed).error();
   if (const auto* print = std::get_if<JustPrint>(&*parsed)) return Parsed(*print);
   if (const auto& words = std::get<VerbLine::Words>(*parsed); !words.empty())
-    return usage("a command stands before its options: '" + words.front() + "'");
+    return mistake("a command stands before its options: '" + words.front() + "'", see_help);
 
   StoreServe serve;
   auto port_number = whole_number("--port", port, 0, 65535);
   if (!port_number) return std::move(port_number).error();
   serve.address = {host, static_cast<std::uint16_t>(*port_number)};
-  auto status_interval = seconds_of("--status-interval", interval);
+  auto status_interval = seconds("--status-interval", interval);
   if (!status_interval) return std::move(status_interval).error();
   serve.status_interval = *status_interval;
   const auto limit = [](const char* name, const std::string& text, std::uint64_t& into) -> Result<void> {
     if (text.empty()) return {};
-    auto bytes = size(name, text);
+    auto bytes = byte_size(name, text);
     if (!bytes) return std::move(bytes).error();
     into = *bytes;
     return {};
@@ -130,13 +114,13 @@ Result<Parsed> parse_serve(const std::vector<std::string>& arguments) {
 Result<Address> server_address(const std::string& endpoint, const Variable& variable) {
   if (!endpoint.empty()) {
     auto address = parse_address(endpoint, usual_port);
-    if (!address) return usage("--endpoint: " + address.error().message(), "give host:port");
+    if (!address) return mistake("--endpoint: " + address.error().message(), "give host:port");
     return address;
   }
   const auto host = variable("MASTER_ADDR");
   if (!host || host->empty()) {
-    return usage("no server given",
-                 "say where it is: --endpoint=host:port (or set MASTER_ADDR and MASTER_PORT)");
+    return mistake("no server given",
+                   "say where it is: --endpoint=host:port (or set MASTER_ADDR and MASTER_PORT)");
   }
   Address address{*host, usual_port};
   if (const auto port = variable("MASTER_PORT"); port && !port->empty()) {
@@ -168,8 +152,8 @@ Result<Parsed> parse_ask(const Command& command, const std::vector<std::string>&
   if (const auto* print = std::get_if<JustPrint>(&*parsed)) return Parsed(*print);
   auto& words = std::get<VerbLine::Words>(*parsed);
   if (words.size() < command.least || words.size() > command.most) {
-    return usage(name + (words.size() < command.least ? " needs more words" : " takes fewer words"),
-                 "dlaunch store " + name + (command.words.empty() ? "" : " ") + std::string(command.words));
+    return mistake(name + (words.size() < command.least ? " needs more words" : " takes fewer words"),
+                   "dlaunch store " + name + (command.words.empty() ? "" : " ") + std::string(command.words));
   }
   ask.words = std::move(words);
   if (ask.what == What::add) {
@@ -180,7 +164,7 @@ Result<Parsed> parse_ask(const Command& command, const std::vector<std::string>&
   auto server = server_address(endpoint, variable);
   if (!server) return std::move(server).error();
   ask.server = *server;
-  auto patience = seconds_of("--timeout", timeout);
+  auto patience = seconds("--timeout", timeout);
   if (!patience) return std::move(patience).error();
   ask.timeout = *patience;
   if (generation == "1.13") {
@@ -188,8 +172,8 @@ Result<Parsed> parse_ask(const Command& command, const std::vector<std::string>&
   } else if (generation == "2.1") {
     ask.dialect = Dialect::v2_1;
   } else if (generation != "2.2") {
-    return usage("--generation: '" + generation + "' is not known",
-                 "give 1.13 (also 2.0), 2.1, or 2.2 (and later)");
+    return mistake("--generation: '" + generation + "' is not known",
+                   "give 1.13 (also 2.0), 2.1, or 2.2 (and later)");
   }
   return Parsed(ask);
 }
@@ -206,10 +190,10 @@ Result<Parsed> parse_store_options(const std::vector<std::string>& arguments, co
     names.reserve(commands.size());
     for (const Command& one : commands) names.emplace_back(one.name);
     const std::string near = nearest(name, names);
-    return usage("store has no command '" + name + "'",
-                 near.empty()
-                     ? "see dlaunch store --help; a program of that name is started with dlaunch -- store"
-                     : "did you mean " + near + "?");
+    return mistake("store has no command '" + name + "'",
+                   near.empty()
+                       ? "see dlaunch store --help; a program of that name is started with dlaunch -- store"
+                       : "did you mean " + near + "?");
   }
   return parse_ask(*command, {arguments.begin() + 1, arguments.end()}, variable);
 }

@@ -15,6 +15,7 @@
 #include "launcher/job_list.h"
 #include "launcher/job_table.h"
 #include "launcher/process_table.h"
+#include "launcher/values.h"
 #include "launcher/verb_line.h"
 #include "launcher/verb_output.h"
 #include "store/steady_time.h"
@@ -138,8 +139,8 @@ int run_top(const std::vector<std::string>& arguments) {
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<JustPrint>(&*parsed)) return print(help->text);
   const auto& words = std::get<VerbLine::Words>(*parsed);
-  if (words.size() > 1) return fail(usage_error("top takes one job", "see dlaunch top --help"));
-  auto pause_time = seconds_of("--interval", interval);
+  if (words.size() > 1) return fail(mistake("top takes one job", "see dlaunch top --help"));
+  auto pause_time = seconds("--interval", interval);
   if (!pause_time) return fail(pause_time.error());
 
   Top top(words.empty() ? "" : words[0]);

@@ -15,16 +15,12 @@ Error usage(std::string what, std::string why, std::string hint) {
   return {ErrorKind::invalid, std::move(what), "", std::move(why), std::move(hint)};
 }
 
+Error mistake(std::string what, std::string hint) { return usage(std::move(what), "", std::move(hint)); }
+
 Result<int> number(const std::string& name, const std::string& text, int least, int most) {
-  int value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc{} || end != text.data() + text.size())
-    return usage(name + ": '" + text + "' is not a number");
-  if (value < least || value > most) {
-    return usage(name + ": " + text + " is out of range", "",
-                 "it goes from " + std::to_string(least) + " to " + std::to_string(most));
-  }
-  return value;
+  auto value = whole_number(name, text, least, most);
+  if (!value) return std::move(value).error();
+  return static_cast<int>(*value);
 }
 
 Result<Duration> seconds(const std::string& name, const std::string& text) {
@@ -80,6 +76,33 @@ std::string join(const std::vector<std::string>& words, std::string_view between
     out += word;
   }
   return out;
+}
+
+Result<std::int64_t> whole_number(const std::string& name, const std::string& text, std::int64_t least,
+                                  std::int64_t most) {
+  std::int64_t value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc{} || end != text.data() + text.size())
+    return usage(name + ": '" + text + "' is not a number");
+  if (value < least || value > most) {
+    return mistake(name + ": " + text + " is out of range",
+                   "it goes from " + std::to_string(least) + " to " + std::to_string(most));
+  }
+  return value;
+}
+
+Result<std::uint64_t> byte_size(const std::string& name, const std::string& text) {
+  constexpr std::string_view units = "KMGT";
+  constexpr double largest = 1ULL << 50;
+  char* end = nullptr;
+  double value = std::strtod(text.c_str(), &end);
+  if (const auto unit = *end == '\0' ? std::string_view::npos : units.find(*end); unit != units.npos) {
+    value *= static_cast<double>(std::uint64_t{1} << (10 * (unit + 1)));
+    ++end;
+  }
+  if (end == text.c_str() || *end != '\0' || !(value >= 1 && value <= largest))
+    return mistake(name + ": '" + text + "' is no size", "give bytes, or for example 512M");
+  return static_cast<std::uint64_t>(value);
 }
 
 }  // namespace dlaunch::launcher

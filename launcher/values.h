@@ -15,6 +15,8 @@ namespace dlaunch::launcher {
 // A mistake of the user's: the exit code is 2.
 Error usage(std::string what, std::string why = "", std::string hint = "see dlaunch --help");
 
+Error mistake(std::string what, std::string hint);
+
 Result<int> number(const std::string& name, const std::string& text, int least, int most);
 Result<Duration> seconds(const std::string& name, const std::string& text);
 // One of `choices`; otherwise they are listed.
@@ -26,5 +28,11 @@ std::optional<bool> switch_word(std::string_view text);
 // "a,b" -> a, b; empty text has no parts. With `doubled_is_literal`, ",," stands for a comma in a part.
 std::vector<std::string> comma_list(std::string_view text, bool doubled_is_literal = false);
 std::string join(const std::vector<std::string>& words, std::string_view between);
+
+// Also of more digits.
+Result<std::int64_t> whole_number(const std::string& name, const std::string& text, std::int64_t least,
+                                  std::int64_t most);
+// "1073741824", "64K", "512M", "1.5G": with K, M, G and T of 1024; at least 1.
+Result<std::uint64_t> byte_size(const std::string& name, const std::string& text);
 
 }  // namespace dlaunch::launcher

@@ -2,10 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 
 #include "launcher/spelling.h"
+#include "launcher/values.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -45,10 +44,6 @@ struct VerbLine::Impl {
   explicit Impl(const std::string& description) : app(description) {}
   CLI::App app;
 };
-
-Error usage_error(std::string what, std::string hint) {
-  return {ErrorKind::invalid, std::move(what), "", "", std::move(hint)};
-}
 
 VerbLine::VerbLine(std::string verb, const std::string& description, const std::string& footer)
     : verb_(std::move(verb)), impl_(std::make_unique<Impl>(description)) {
@@ -92,11 +87,11 @@ Result<std::variant<VerbLine::Words, JustPrint>> VerbLine::parse(const std::vect
     const CLI::Option* option = app.get_option_no_throw(name);
     if (option == nullptr) {
       const std::string near = nearest(name, known);
-      return usage_error("unknown option " + name, near.empty() ? see_help : "did you mean " + near + "?");
+      return usage("unknown option " + name, "", near.empty() ? see_help : "did you mean " + near + "?");
     }
     own.push_back(spelled);
     if (option->get_expected_min() == 0 || name != spelled) continue;
-    if (i + 1 == arguments.size()) return usage_error(name + " needs a value", see_help);
+    if (i + 1 == arguments.size()) return usage(name + " needs a value", "", see_help);
     own.push_back(arguments[++i]);
   }
   try {
@@ -105,30 +100,9 @@ Result<std::variant<VerbLine::Words, JustPrint>> VerbLine::parse(const std::vect
   } catch (const CLI::CallForHelp&) {
     return Parsed(JustPrint{help_text(app)});
   } catch (const CLI::ParseError& mistake) {
-    return usage_error(mistake.what(), see_help);
+    return usage(mistake.what(), "", see_help);
   }
   return Parsed(std::move(words));
-}
-
-Result<std::int64_t> whole_number(const std::string& name, const std::string& text, std::int64_t least,
-                                  std::int64_t most) {
-  std::int64_t value{};
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc{} || end != text.data() + text.size())
-    return usage_error(name + ": '" + text + "' is not a whole number", "see --help");
-  if (value < least || value > most)
-    return usage_error(name + ": " + text + " is out of range",
-                       "it goes from " + std::to_string(least) + " to " + std::to_string(most));
-  return value;
-}
-
-Result<Duration> seconds_of(const std::string& name, const std::string& text) {
-  constexpr double longest_time = 7.0 * 24 * 3600;
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !std::isfinite(value) || value < 0 || value > longest_time)
-    return usage_error(name + ": '" + text + "' is no time", "give seconds from 0 to 604800");
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
 }
 
 }  // namespace dlaunch::launcher

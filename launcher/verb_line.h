@@ -12,8 +12,6 @@
 
 namespace dlaunch::launcher {
 
-Error usage_error(std::string what, std::string hint);
-
 class VerbLine {
  public:
   using Words = std::vector<std::string>;
@@ -36,11 +34,5 @@ class VerbLine {
   const std::string verb_;
   const std::unique_ptr<Impl> impl_;
 };
-
-// A whole number from `least` to `most`; `name` for the mistake.
-Result<std::int64_t> whole_number(const std::string& name, const std::string& text, std::int64_t least,
-                                  std::int64_t most);
-// "2.5": seconds, up to a week.
-Result<Duration> seconds_of(const std::string& name, const std::string& text);
 
 }  // namespace dlaunch::launcher

@@ -2,6 +2,7 @@
 
 #include "launcher/doctor_verb.h"
 #include "launcher/job_verbs.h"
+#include "launcher/logs_verb.h"
 #include "launcher/store_verb.h"
 #include "launcher/top_verb.h"
 
@@ -12,6 +13,7 @@ const std::vector<Verb>& verbs() {
       {"status", "the jobs on this machine", run_status},
       {"top", "a live view of them and their workers", run_top},
       {"stop", "end one", run_stop},
+      {"logs", "what its workers wrote into log files", run_logs},
       {"doctor", "check this machine, and the way to another", run_doctor},
       {"store", "a key-value store server, and questions to one", run_store},
   };

@@ -7,3 +7,4 @@ dlaunch_test(NAME sim_test SOURCES sim/swarm_test.cpp sim/world.cpp LIBS dlaunch
 target_compile_definitions(agent_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
 
 dlaunch_test(NAME spawner_test SOURCES agent/spawner_test.cpp LIBS dlaunch_agent_edge LABELS unit)
+dlaunch_test(NAME log_file_test SOURCES agent/log_file_test.cpp LIBS dlaunch_agent_edge LABELS unit)

@@ -8,3 +8,4 @@ target_compile_definitions(launcher_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERS
 dlaunch_script_tests(NAME launch SCRIPT process/launch_test.py BASE Launch)
 dlaunch_script_tests(NAME store_verb SCRIPT process/store_test.py BASE StoreVerb)
 dlaunch_script_tests(NAME verbs SCRIPT process/verbs_test.py BASE Verbs)
+dlaunch_script_tests(NAME output SCRIPT process/output_test.py BASE Output)

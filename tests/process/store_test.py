@@ -97,7 +97,7 @@ class Questions(StoreVerb):
         self.answer(port, "set", "x", "1")
         self.assertEqual(self.complaint(port, "check", "x", "y"), f"{where} lacks some of keys 'x', 'y'")
         self.assertEqual(self.complaint(port, "add", "x", "1.5", code=2),
-                         "dlaunch: add: '1.5' is not a whole number; see --help")
+                         "dlaunch: add: '1.5' is not a number; see dlaunch --help")
 
     def test_one_process_waits_for_what_another_sets(self):
         _, port = self.serve()

@@ -1,0 +1,96 @@
+#include "agent/console.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+namespace dlaunch::agent {
+
+Console::Console(int fd) : fd_(fd) {
+  struct stat info {};
+  if (fstat(fd, &info) != 0) {
+    broken_ = true;  // closed by whoever started us
+  } else if (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode)) {
+    own_fd_ =
+        open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (own_fd_ >= 0) fd_ = own_fd_;
+    is_terminal_ = isatty(fd_) != 0;
+    polled_ = own_fd_ >= 0 && (S_ISFIFO(info.st_mode) || is_terminal_);
+  } else if (S_ISSOCK(info.st_mode)) {
+    is_socket_ = true;
+    polled_ = true;
+  }
+}
+
+Console::~Console() {
+  if (own_fd_ >= 0) close(own_fd_);
+}
+
+void Console::write(std::string_view first, std::string_view second) {
+  if (broken_) return;
+  // Mostly nothing is queued: then the bytes go from where they are, without a copy.
+  const std::size_t done = queue_.empty() ? write_now(first, second) : 0;
+  if (broken_) return;
+  if (done < first.size()) {
+    queue_.append(first.substr(done)).append(second);
+  } else {
+    queue_.append(second.substr(done - first.size()));
+  }
+}
+
+void Console::push() {
+  std::size_t done = 0;
+  while (done < queue_.size() && !broken_) {
+    const std::size_t now = write_now(std::string_view(queue_).substr(done), {});
+    if (now == 0) break;
+    done += now;
+  }
+  queue_.erase(0, broken_ ? queue_.size() : done);
+}
+
+void Console::push_all() {
+  push();
+  while (!queue_.empty()) {
+    pollfd waiting{fd_, POLLOUT, 0};
+    if (poll(&waiting, 1, -1) < 0 && errno != EINTR) return;
+    push();
+  }
+}
+
+bool Console::is_full() {
+  full_ = queue_.size() > (full_ ? low_water : high_water);
+  return full_;
+}
+
+// One attempt; how many bytes went.
+std::size_t Console::write_now(std::string_view first, std::string_view second) {
+  std::array<iovec, 2> parts = {
+      {{const_cast<char*>(first.data()), first.size()}, {const_cast<char*>(second.data()), second.size()}}};
+  if (first.empty() && second.empty()) return 0;
+  while (true) {
+    ssize_t wrote = 0;
+    if (is_socket_) {
+      msghdr message{};
+      message.msg_iov = parts.data();
+      message.msg_iovlen = parts.size();
+      wrote = sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } else {
+      wrote = writev(fd_, parts.data(), static_cast<int>(parts.size()));
+    }
+    if (wrote >= 0) return static_cast<std::size_t>(wrote);
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN) return 0;
+    // The reader has gone (dlaunch ... | head) or the disk is full: the job goes on without this output.
+    broken_ = true;
+    queue_.clear();
+    return 0;
+  }
+}
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,52 @@
+// The agent's own stdout or stderr, as a place where lines go.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace dlaunch::agent {
+
+// A regular file is written at once; a pipe, socket or terminal without ever blocking, and without making the
+// descriptor that we share with others non-blocking: through a description of our own. What does not go at
+// once is queued. When the reader has gone, or the disk is full, the rest is dropped.
+class Console {
+ public:
+  // Where more than `high_water` bytes are queued, its writers should wait until no more than `low_water`
+  // are.
+  static constexpr std::size_t high_water = 1U << 20;
+  static constexpr std::size_t low_water = 256U * 1024;
+
+  explicit Console(int fd);
+  ~Console();
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  // Both texts, one behind the other.
+  void write(std::string_view first, std::string_view second = {});
+  // Writes what goes without waiting.
+  void push();
+  // Waits for the reader, as long as it takes.
+  void push_all();
+
+  // With hysteresis: asks its writers to wait.
+  bool is_full();
+  [[nodiscard]] bool is_terminal() const { return is_terminal_; }
+  [[nodiscard]] int fd() const { return fd_; }
+  // Whether to call push() when fd() can be written.
+  [[nodiscard]] bool wants_writing() const { return polled_ && !queue_.empty(); }
+
+ private:
+  std::size_t write_now(std::string_view first, std::string_view second);
+
+  int fd_;
+  int own_fd_ = -1;
+  bool polled_ = false;
+  bool is_socket_ = false;
+  bool is_terminal_ = false;
+  bool broken_ = false;
+  bool full_ = false;
+  std::string queue_;
+};
+
+}  // namespace dlaunch::agent

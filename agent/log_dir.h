@@ -1,0 +1,24 @@
+// Where a job's log files are: <--log-dir>/<job id>_<random>/attempt_<round>/<local rank>/stdout.log, as
+// torchrun lays them out, and <--log-dir>/latest, a link to the newest job's directory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "agent/log_options.h"
+#include "store/base/result.h"
+
+namespace dlaunch::agent {
+
+// Whether the options ask for files at all.
+bool wants_log_files(const LogOptions& options);
+
+// Makes this job's directory and returns it. Where no --log-dir is named it is made in `temporary`. A job id
+// may hold what a file's name may not; that is replaced.
+Result<std::string> make_log_dir(const LogOptions& options, const std::string& job_id,
+                                 const std::string& temporary);
+
+// Of one worker; not made here.
+std::string worker_log_dir(const std::string& job_dir, std::uint32_t round, std::uint32_t local_rank);
+
+}  // namespace dlaunch::agent

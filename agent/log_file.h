@@ -1,0 +1,41 @@
+// One log file: appended to, turned over when it is large, and never a reason for a job to stop.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace dlaunch::agent {
+
+class LogFile {
+ public:
+  using Warn = std::function<void(const std::string& sentence)>;
+
+  // Opens `path` anew. Over `max_bytes` (0: no limit) it becomes path.1, that one path.2 and so on, of which
+  // `keep` are kept. Turned over between lines: a single line may make a file larger. What cannot be opened
+  // or written (a full disk) is said once through `warn`, and again when writing works again.
+  LogFile(std::string path, std::uint64_t max_bytes, int keep, Warn warn);
+  ~LogFile();
+  LogFile(const LogFile&) = delete;
+  LogFile& operator=(const LogFile&) = delete;
+
+  void write(std::string_view bytes);
+
+ private:
+  void open();
+  void turn_over();
+  void append(std::string_view bytes);
+  void failed(const std::string& doing, int why);
+
+  const std::string path_;
+  const std::uint64_t max_bytes_;
+  const int keep_;
+  const Warn warn_;
+  int fd_ = -1;
+  std::uint64_t size_ = 0;
+  bool between_lines_ = true;
+  bool failing_ = false;
+};
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,139 @@
+#include "agent/log_file.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "agent/log_dir.h"
+#include "tests/store/temporary_folder.h"
+
+namespace dlaunch::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+class LogFileTest : public testing::Test {
+ protected:
+  std::string path(const std::string& name = "log") const { return folder_.path() + "/" + name; }
+  static std::string content(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+  LogFile::Warn warn() {
+    return [this](const std::string& sentence) { warnings.push_back(sentence); };
+  }
+
+  test::TemporaryFolder folder_;
+  std::vector<std::string> warnings;
+};
+
+TEST_F(LogFileTest, BeginsAnewAndAppends) {
+  { LogFile(path(), 0, 3, warn()).write("old"); }
+  LogFile file(path(), 0, 3, warn());
+  file.write("a\n");
+  file.write("b");
+  EXPECT_EQ(content(path()), "a\nb");
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(LogFileTest, TurnsOverBetweenLinesAndKeepsTheLast) {
+  LogFile file(path(), 10, 2, warn());
+  for (int i = 0; i < 9; ++i) file.write("line " + std::to_string(i) + "\n");
+  EXPECT_EQ(content(path()), "line 8\n");
+  EXPECT_EQ(content(path("log.1")), "line 7\n");
+  EXPECT_EQ(content(path("log.2")), "line 6\n");
+  EXPECT_FALSE(fs::exists(path("log.3")));
+}
+
+TEST_F(LogFileTest, ALongLineStaysWhole) {
+  LogFile file(path(), 10, 2, warn());
+  file.write("1\n");
+  file.write("a very ");
+  file.write("long line\nnext\n");
+  EXPECT_EQ(content(path("log.1")), "1\na very long line\n");
+  EXPECT_EQ(content(path()), "next\n");
+}
+
+TEST_F(LogFileTest, LosesNothingHoweverItIsWritten) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 50; ++round) {
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += random() % 9 == 0 ? '\n' : static_cast<char>('a' + random() % 26);
+    {
+      LogFile file(path(), 1 + random() % 60, 1000, warn());
+      for (std::size_t at = 0; at < text.size();) {
+        const std::size_t size = 1 + random() % 50;
+        file.write(std::string_view(text).substr(at, size));
+        at += size;
+      }
+    }
+    std::string all = content(path());
+    for (int i = 1; fs::exists(path("log." + std::to_string(i))); ++i) {
+      const std::string older = content(path("log." + std::to_string(i)));
+      EXPECT_EQ(older.back(), '\n');
+      all.insert(0, older);
+      fs::remove(path("log." + std::to_string(i)));
+    }
+    EXPECT_EQ(all, text);
+  }
+}
+
+TEST_F(LogFileTest, AFullDiskIsSaidOnceAndNeverStopsAnybody) {
+  LogFile file("/dev/full", 0, 3, warn());
+  file.write("a\n");
+  file.write("b\n");
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_EQ(warnings[0],
+            "cannot write /dev/full: No space left on device; the job goes on, this log has a gap");
+}
+
+TEST_F(LogFileTest, WhatCannotBeOpenedIsTriedAgain) {
+  LogFile file(path("not/yet"), 0, 3, warn());
+  file.write("lost\n");
+  ASSERT_EQ(warnings.size(), 1U);
+  fs::create_directory(path("not"));
+  file.write("kept\n");
+  EXPECT_EQ(content(path("not/yet")), "kept\n");
+  ASSERT_EQ(warnings.size(), 2U);
+  EXPECT_EQ(warnings[1], "writing " + path("not/yet") + " works again");
+}
+
+TEST_F(LogFileTest, ADirectoryIsMadeForEachJobAndTheLatestIsLinked) {
+  LogOptions options;
+  options.dir = path("logs");
+  const auto first = make_log_dir(options, "a/b c", "/nowhere");
+  const auto second = make_log_dir(options, "x", "/nowhere");
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_TRUE(first->starts_with(path("logs/a_b_c_"))) << *first;
+  EXPECT_NE(*first, *second);
+  EXPECT_EQ(fs::canonical(path("logs/latest")), fs::canonical(*second));
+  EXPECT_EQ(worker_log_dir("/d", 2, 13), "/d/attempt_2/13");
+}
+
+TEST_F(LogFileTest, ADirectoryThatCannotBeMadeIsNamed) {
+  std::ofstream(path("file")) << "x";
+  LogOptions options;
+  options.dir = path("file");
+  const auto made = make_log_dir(options, "x", "/nowhere");
+  ASSERT_FALSE(made.ok());
+  EXPECT_NE(made.error().message().find("cannot make a log directory in " + path("file")), std::string::npos)
+      << made.error().message();
+}
+
+TEST(LogOptions, FilesAreOnlyMadeWhereSomethingGoesIntoThem) {
+  LogOptions options;
+  EXPECT_FALSE(wants_log_files(options));
+  options.dir = "/somewhere";
+  EXPECT_FALSE(wants_log_files(options));
+  options.tee.all = Streams::out;
+  EXPECT_TRUE(wants_log_files(options));
+  options.dir = "/dev/null";
+  EXPECT_FALSE(wants_log_files(options));
+}
+
+}  // namespace
+}  // namespace dlaunch::agent

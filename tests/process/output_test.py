@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""What happens to the workers' output: log files, prefixes, slow and lost readers, full disks.
+
+    DLAUNCH_BIN_DIR=build/bin output_test.py [Class.test ...]
+
+Every wait is for an event and has a deadline.
+"""
+
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+DLAUNCH = os.path.join(os.path.abspath(os.environ["DLAUNCH_BIN_DIR"]), "dlaunch")
+PATIENCE = 60  # seconds until a wait for an event is a failure
+SPEAK = "echo out $RANK; echo err $RANK >&2"
+
+
+class Output(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="dlaunch_output_test.")
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.logs = os.path.join(self.dir, "logs")
+
+    def run_job(self, *arguments, **variables):
+        return subprocess.run([DLAUNCH, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              env={**os.environ, "TMPDIR": self.dir, **variables}, timeout=PATIENCE, check=False)
+
+    def log(self, rank, name="stdout.log", attempt=0):
+        with open(os.path.join(self.logs, "latest", f"attempt_{attempt}", str(rank), name), encoding="utf-8") as file:
+            return file.read()
+
+
+class Files(Output):
+    def test_redirected_streams_go_to_files_only(self):
+        done = self.run_job("--nproc-per-node=2", f"--log-dir={self.logs}", "-r", "3", "sh", "-c", SPEAK)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stdout, "")
+        self.assertRegex(done.stderr, rf"^dlaunch: log files are in {self.logs}/none_\w{{6}}\n$")
+        for rank in range(2):
+            self.assertEqual(self.log(rank), f"out {rank}\n")
+            self.assertEqual(self.log(rank, "stderr.log"), f"err {rank}\n")
+
+    def test_a_map_names_single_ranks(self):
+        done = self.run_job("--nproc-per-node=12", f"--log-dir={self.logs}", "-r", "0:1,11:3", "sh", "-c", SPEAK)
+        self.assertEqual(sorted(done.stdout.splitlines()), sorted(f"out {rank}" for rank in range(1, 11)))
+        self.assertEqual(self.log(0), "out 0\n")
+        self.assertEqual(self.log(11, "stderr.log"), "err 11\n")
+        self.assertEqual(sorted(os.listdir(os.path.join(self.logs, "latest", "attempt_0"))), ["0", "11"])
+        self.assertIn("err 0\n", done.stderr)
+
+    def test_teed_lines_have_torchruns_prefix_and_files_have_none(self):
+        done = self.run_job("--nproc-per-node=2", f"--log-dir={self.logs}", "--tee=1", "--role=trainer", "sh", "-c", SPEAK)
+        self.assertEqual(sorted(done.stdout.splitlines()), ["[trainer0]:out 0", "[trainer1]:out 1"])
+        self.assertEqual(self.log(1), "out 1\n")
+        self.assertIn("err 1\n", done.stderr)
+        self.assertNotIn("]:err", done.stderr)
+
+    def test_each_attempt_has_its_own(self):
+        done = self.run_job("--max-restarts=1", f"--log-dir={self.logs}", "-r3", "sh", "-c",
+                            "echo try $TORCHELASTIC_RESTART_COUNT; exit $((1 - TORCHELASTIC_RESTART_COUNT))")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((self.log(0, attempt=0), self.log(0, attempt=1)), ("try 0\n", "try 1\n"))
+
+    def test_dev_null_means_no_files(self):
+        done = self.run_job("--nproc-per-node=2", "--log-dir=/dev/null", "-r1", "sh", "-c", SPEAK)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        self.assertEqual(sorted(done.stderr.splitlines()), ["err 0", "err 1"])
+        self.assertEqual(os.listdir(self.dir), [])
+
+    def test_nothing_is_made_where_nothing_is_asked_for(self):
+        self.run_job("--nproc-per-node=2", "sh", "-c", SPEAK)
+        self.assertEqual(os.listdir(self.dir), [])
+
+    def test_lines_that_match_are_copied(self):
+        self.run_job(f"--log-dir={self.logs}", "--duplicate-stdout-filters=loss,a,,b", "sh", "-c",
+                     "echo loss 1; echo x; echo 'has a,b in it'; echo a; printf 'loss at the end'")
+        self.assertEqual(self.log(0, "filtered_stdout.log"), "loss 1\nhas a,b in it\nloss at the end\n")
+
+    def test_large_files_are_turned_over(self):
+        self.run_job(f"--log-dir={self.logs}", "-r1", "--log-max-size=1K", "--log-keep=2", "sh", "-c",
+                     "i=0; while [ $i -lt 1000 ]; do echo line $i; i=$((i+1)); done")
+        names = sorted(os.listdir(os.path.join(self.logs, "latest", "attempt_0", "0")))
+        self.assertEqual(names, ["stderr.log", "stdout.log", "stdout.log.1", "stdout.log.2"][1:])
+        together = self.log(0, "stdout.log.2") + self.log(0, "stdout.log.1") + self.log(0)
+        last = together.splitlines()
+        self.assertEqual(last, [f"line {i}" for i in range(1000 - len(last), 1000)])
+
+    def test_a_full_disk_stops_nothing(self):
+        mounted = subprocess.run(["unshare", "--mount", "sh", "-c",
+                                  'mkdir "$1" && mount -t tmpfs -o size=64k none "$1" && shift && exec "$@"', "sh", self.logs,
+                                  DLAUNCH, f"--log-dir={self.logs}", "--tee=1", "sh", "-c", "yes 0123456789 | head -n 20000"],
+                                 capture_output=True, text=True, timeout=PATIENCE, check=False)
+        if "mount" in mounted.stderr or "unshare" in mounted.stderr:
+            self.skipTest(f"no small file system can be made here: {mounted.stderr.strip()}")
+        self.assertEqual(mounted.returncode, 0, mounted.stderr)
+        self.assertEqual(mounted.stdout.count("0123456789\n"), 20000)
+        self.assertEqual(len(re.findall("No space left on device; the job goes on", mounted.stderr)), 1, mounted.stderr)
+
+    def test_a_directory_that_cannot_be_made_is_a_mistake(self):
+        with open(self.logs, "w", encoding="utf-8"):
+            done = self.run_job(f"--log-dir={self.logs}", "-r3", "true")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, rf"^dlaunch: cannot make a log directory in {self.logs}: .*; choose another --log-dir\n$")
+
+
+class ConsoleLines(Output):
+    def test_only_the_ranks_asked_for(self):
+        done = self.run_job("--nproc-per-node=4", "--local-ranks-filter=1,3", "sh", "-c", SPEAK)
+        self.assertEqual(sorted(done.stdout.splitlines()), ["out 1", "out 3"])
+        self.assertEqual(sorted(done.stderr.splitlines()), ["err 1", "err 3"])
+
+    def test_a_prefix_by_template(self):
+        done = self.run_job("--nproc-per-node=2", "--log-line-prefix-template=<${rank}/${local_rank} of ${role_name}> ", "sh", "-c",
+                            "printf 'a\\nb'")
+        self.assertEqual(sorted(done.stdout.splitlines()),
+                         ["<0/0 of default> a", "<0/0 of default> b", "<1/1 of default> a", "<1/1 of default> b"])
+        done = self.run_job("echo", "x", TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="${rank}:")
+        self.assertEqual(done.stdout, "0:x\n")
+
+    def on_a_terminal(self, *arguments, **variables):
+        controller, terminal = pty.openpty()
+        job = subprocess.Popen([DLAUNCH, *arguments], stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal,
+                               env={**os.environ, **variables})
+        os.close(terminal)
+        seen = b""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            self.assertLess(time.monotonic(), deadline, seen)
+            try:
+                piece = os.read(controller, 65536)
+            except OSError:  # the other side has closed
+                break
+            if not piece:
+                break
+            seen += piece
+        os.close(controller)
+        self.assertEqual(job.wait(PATIENCE), 0)
+        return seen
+
+    def test_a_terminal_shows_the_ranks_in_colours(self):
+        environment = {"NO_COLOR": "1"}
+        seen = self.on_a_terminal("--nproc-per-node=2", "echo", "hi", **environment)
+        self.assertEqual(sorted(seen.split(b"\r\n")), [b"", b"[rank 0]: hi", b"[rank 1]: hi"])
+        saved = os.environ.pop("NO_COLOR", None)
+        try:
+            seen = self.on_a_terminal("--nproc-per-node=2", "echo", "hi")
+        finally:
+            if saved is not None:
+                os.environ["NO_COLOR"] = saved
+        self.assertEqual(sorted(seen.split(b"\r\n")), [b"", b"\x1b[33m[rank 1]: \x1b[0mhi", b"\x1b[36m[rank 0]: \x1b[0mhi"])
+
+    def test_one_worker_on_a_terminal_is_left_as_it_is(self):
+        self.assertEqual(self.on_a_terminal("printf", "10%%\\r20%%"), b"10%\r20%")
+
+
+class SlowReaders(Output):
+    def test_nothing_is_lost_and_little_is_held(self):
+        """A reader that pauses: the workers wait, dlaunch stays small, then everything comes."""
+        job = subprocess.Popen([DLAUNCH, "--nproc-per-node=4", "sh", "-c", "head -c 30000000 /dev/zero | tr '\\0' $RANK | fold -w 99"],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.kill)
+        self.assertTrue(job.stdout.read(1))
+        peak = 0
+        total = 1
+        while True:
+            piece = job.stdout.read1(4096)
+            if not piece:
+                break
+            total += len(piece)
+            if total % 1000 < 10:
+                with open(f"/proc/{job.pid}/status", encoding="utf-8") as status:
+                    peak = max([peak, *(int(line.split()[1]) for line in status if line.startswith("VmHWM"))])
+        self.assertEqual(job.wait(PATIENCE), 0)
+        lines = 30000000 // 99
+        self.assertEqual(total, 4 * (30000000 + lines + 1))
+        self.assertLess(peak, 40 * 1024, "KiB resident")
+
+    def test_who_writes_to_a_file_does_not_wait_for_the_console(self):
+        job = subprocess.Popen([DLAUNCH, "--nproc-per-node=2", f"--log-dir={self.logs}", "-r", "1:1", "sh", "-c",
+                                "[ $RANK = 0 ] && exec yes; yes | head -n 3000000; echo done > done.1"],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.dir)
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.send_signal, signal.SIGKILL)
+        deadline = time.monotonic() + PATIENCE
+        while not os.path.exists(os.path.join(self.dir, "done.1")):  # nobody reads what rank 0 writes
+            self.assertLess(time.monotonic(), deadline, "rank 1 waits")
+            time.sleep(0.01)
+        self.assertEqual(len(self.log(1)), 6000000)
+
+
+class LogsVerb(Output):
+    def logs_of(self, *arguments):
+        return subprocess.run([DLAUNCH, "logs", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=PATIENCE, check=False)
+
+    def test_shows_what_was_written(self):
+        self.run_job("--nproc-per-node=2", f"--log-dir={self.logs}", "-r3", "sh", "-c", SPEAK)
+        self.assertEqual(self.logs_of(f"--log-dir={self.logs}").stdout, "[0] out 0\n[0] err 0\n[1] out 1\n[1] err 1\n")
+        self.assertEqual(self.logs_of(f"--log-dir={self.logs}", "--rank=1").stdout, "[1] out 1\n[1] err 1\n")
+        self.assertEqual(self.logs_of(f"--log-dir={self.logs}", "--attempt=7").returncode, 1)
+
+    def test_follows_a_running_job(self):
+        job = subprocess.Popen([DLAUNCH, f"--log-dir={self.logs}", "-r1", "sh", "-c",
+                                "echo first; while [ ! -e go ]; do sleep 0.01; done; echo second; sleep 1000"], cwd=self.dir,
+                               stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.kill)
+        job.stderr.readline()  # where its log files are
+        deadline = time.monotonic() + PATIENCE
+        while "first" not in self.logs_of(f"--log-dir={self.logs}").stdout:
+            self.assertLess(time.monotonic(), deadline)
+        follower = subprocess.Popen([DLAUNCH, "logs", "-f", str(job.pid)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(follower.communicate)
+        self.addCleanup(follower.kill)
+        self.assertEqual(follower.stdout.readline(), "[0] first\n")
+        with open(os.path.join(self.dir, "go"), "w", encoding="utf-8"):
+            self.assertEqual(follower.stdout.readline(), "[0] second\n")
+        follower.send_signal(signal.SIGINT)
+        self.assertEqual(follower.wait(PATIENCE), 0)
+
+    def test_what_is_not_there_is_said(self):
+        done = self.logs_of(f"--log-dir={self.dir}")
+        self.assertEqual((done.returncode, done.stderr), (1, f"dlaunch: no log files in {self.dir}; name the directory that the "
+                                                             "job's --log-dir named, or one below it\n"))
+        self.assertEqual(self.logs_of("no-such-job").returncode, 1)
+        self.assertEqual(self.logs_of("--rank=x").returncode, 2)
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=1)
+    skipped_all = program.result.skipped and len(program.result.skipped) == program.result.testsRun
+    sys.exit(77 if skipped_all else not program.result.wasSuccessful())
