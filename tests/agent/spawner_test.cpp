@@ -21,7 +21,7 @@ class OneStart final : public SpawnerHandler, public TimerHandler {
     UvLoop loop;
     loop_ = &loop;
     UvEdge edge(loop);
-    Output output(edge, true);
+    Output output(edge, {});
     KeeperSpawner spawner(edge, output, *keeper);
     spawner.set_handler(*this);
     loop.arm(loop.now() + std::chrono::seconds(30), *this);

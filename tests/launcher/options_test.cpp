@@ -110,7 +110,7 @@ TEST(Options, EveryMistakeIsNamed) {
       {{"--max-restarts=1x", "x"}, "--max-restarts: '1x' is not a number; see dlaunch --help"},
       {{"--max-restarts=-1", "x"}, "--max-restarts: -1 is out of range; it goes from 0 to 1000000"},
       {{"--max-restarts=99999999999999", "x"},
-       "--max-restarts: '99999999999999' is not a number; see dlaunch --help"},
+       "--max-restarts: 99999999999999 is out of range; it goes from 0 to 1000000"},
       {{"--join-timeout=nan", "x"}, "--join-timeout: 'nan' is not a number of seconds; see dlaunch --help"},
       {{"--shutdown-timeout=-1", "x"}, "--shutdown-timeout: -1 is out of range; it goes from 0 to 604800 s"},
       {{"--monitor-interval=0", "x"}, "--monitor-interval=0 is not above 0; see dlaunch --help"},
