@@ -18,7 +18,8 @@ std::string place(const Failure& f) {
 std::string describe(const Failure& f) {
   switch (f.kind) {
     case FailureKind::worker:
-      return "rank " + std::to_string(f.rank) + place(f) + " " + describe(f.status);
+      return "rank " + std::to_string(f.rank) + place(f) + " " + describe(f.status) +
+             (f.error.empty() ? "" : ": " + f.error);
     case FailureKind::spawn:
       return "rank " + std::to_string(f.rank) + place(f) + " could not be started: " + f.why;
     case FailureKind::node_lost:

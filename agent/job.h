@@ -42,6 +42,7 @@ struct NodeSpec {
   bool virtual_local_rank = false;    // LOCAL_RANK is 0 for every worker
   std::vector<WorkerPlace> places{};  // by local rank; empty: all as inherited
   std::vector<int> stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // others are only passed on
+  std::string scratch_dir{};  // where workers put their error files; empty: nowhere
 };
 
 struct WorldMember {
@@ -92,6 +93,7 @@ struct Failure {
   ExitStatus status;  // of the worker; for `signal` the signal
   std::string why;    // a sentence, for every kind but `worker`
   std::string tail;   // the last lines the worker wrote to stderr
+  std::string error;  // a line: what the worker said of its failure, or what killed it; may be empty
 
   bool operator==(const Failure&) const = default;
 };

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "agent/reaper.h"
+#include "agent/scratch_dir.h"
 #include "agent/spawner.h"
 
 extern char** environ;
@@ -310,7 +311,8 @@ class KeeperProcess {
   int reported_rest_ = 0;
 };
 
-[[noreturn]] void keeper_main(int socket, pid_t agent, char* argv0, std::size_t argv0_size) {
+[[noreturn]] void keeper_main(int socket, pid_t agent, char* argv0, std::size_t argv0_size,
+                              const std::string& scratch_dir) {
   Inherited inherited;
   sigprocmask(SIG_SETMASK, nullptr, &inherited.mask);
   struct sigaction ignore {};
@@ -334,12 +336,13 @@ class KeeperProcess {
     std::fprintf(stderr, "dlaunch: process %s survives SIGKILL (in an uninterruptible system call?)\n",
                  name_process(pid).c_str());
   }
+  if (!scratch_dir.empty()) remove_scratch_dir(scratch_dir);
   _exit(survivors.empty() ? 0 : 1);
 }
 
 }  // namespace
 
-Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size) {
+Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const std::string& scratch_dir) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return Error{ErrorKind::io, "cannot start the keeper process", "", std::strerror(errno), ""};
@@ -355,7 +358,7 @@ Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size) {
   }
   if (pid == 0) {
     close(ends[0]);
-    keeper_main(ends[1], agent, argv0, argv0_size);
+    keeper_main(ends[1], agent, argv0, argv0_size, scratch_dir);
   }
   close(ends[1]);
   become_subreaper();

@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <string>
 
 #include "store/base/result.h"
 
@@ -52,6 +53,7 @@ struct Keeper {
 
 // Forks the keeper. Call it early: it inherits whatever is open and mapped. `argv0` is the start of the
 // process's argument area, `argv0_size` its size; the keeper's name in `ps` is written there.
-Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size);
+// `scratch_dir` (empty: none) is removed when the keeper ends, as the last of all.
+Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const std::string& scratch_dir);
 
 }  // namespace dlaunch::agent

@@ -10,13 +10,17 @@
 #include <csignal>
 #include <cstring>
 
+#include "agent/error_file.h"
+#include "agent/lines.h"
 #include "agent/reaper.h"
+#include "agent/scratch_dir.h"
 #include "store/base/bytes.h"
 
 namespace dlaunch::agent {
 namespace {
 
 constexpr Duration last_effort = std::chrono::seconds(60);
+constexpr std::size_t longest_error_file = 1U << 20;
 
 std::string spawn_body(const Command& command) {
   std::string body;
@@ -36,8 +40,8 @@ std::string spawn_body(const Command& command) {
 
 }  // namespace
 
-KeeperSpawner::KeeperSpawner(UvEdge& edge, Output& output, Keeper keeper)
-    : edge_(edge), output_(output), keeper_(keeper) {
+KeeperSpawner::KeeperSpawner(UvEdge& edge, Output& output, Keeper keeper, std::string scratch_dir)
+    : edge_(edge), output_(output), keeper_(keeper), scratch_dir_(std::move(scratch_dir)) {
   edge_.watch(keeper_.socket, true, false, *this);
 }
 
@@ -148,8 +152,8 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
       break;
     case FrameKind::exited: {
       --outstanding_;
-      const std::string tail = output_.drain(key);
-      handler_->on_exited(key, frame.pid, ExitStatus::from_wait_status(static_cast<int>(frame.number)), tail);
+      const ExitStatus status = ExitStatus::from_wait_status(static_cast<int>(frame.number));
+      handler_->on_exited(key, frame.pid, status, last_words(key, status));
       break;
     }
     case FrameKind::leftovers:
@@ -166,6 +170,26 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
     case FrameKind::kill_all:
       break;  // ours
   }
+}
+
+LastWords KeeperSpawner::last_words(ProcKey key, ExitStatus status) {
+  LastWords words{output_.drain(key), ""};
+  if (status.success()) return words;
+  if (!scratch_dir_.empty()) {
+    const std::string path = error_file_path(scratch_dir_, key.round, key.local_rank);
+    if (auto error = parse_error_file(read_bounded(path, longest_error_file))) {
+      words.error = std::move(error->message);
+      // What a program that keeps its stderr to itself has to say.
+      if (words.tail.empty()) {
+        Tail lines;
+        lines.add(error->traceback);
+        words.tail = lines.text();
+      }
+    }
+  }
+  if (words.error.empty() && status.how == ExitStatus::How::signaled && status.number == SIGKILL)
+    words.error = oom_watch_.explain();
+  return words;
 }
 
 // The workers die with the keeper (parent-death signal); what they leave is now ours, as we are a subreaper

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "agent/keeper.h"
+#include "agent/oom_watch.h"
 #include "agent/output.h"
 #include "agent/spawner.h"
 #include "agent/uv_edge.h"
@@ -13,7 +14,8 @@ namespace dlaunch::agent {
 
 class KeeperSpawner final : public ProcessSpawner, public FdHandler {
  public:
-  KeeperSpawner(UvEdge& edge, Output& output, Keeper keeper);
+  // `scratch_dir`: where the workers' error files are; empty: they have none.
+  KeeperSpawner(UvEdge& edge, Output& output, Keeper keeper, std::string scratch_dir);
   // Ends the keeper, and with it every process that it started or that came from one; returns when they are
   // gone.
   ~KeeperSpawner() override;
@@ -32,10 +34,13 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   void send(Frame frame, const std::string& body, int out, int err);
   void handle(const Frame& frame, const std::string& body);
   void lost();
+  LastWords last_words(ProcKey key, ExitStatus status);
 
   UvEdge& edge_;
   Output& output_;
   Keeper keeper_;
+  const std::string scratch_dir_;
+  OomWatch oom_watch_;
   SpawnerHandler* handler_ = nullptr;
   std::string received_;
   int outstanding_ = 0;  // spawns whose process has not been reported as ended

@@ -105,6 +105,7 @@ void failure_fields(IO& io, F& f) {
   status_fields(io, f.status);
   io.text(f.why);
   io.text(f.tail);
+  io.text(f.error);
 }
 
 template <class IO, class W>

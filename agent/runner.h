@@ -67,7 +67,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
 
   void on_started(ProcKey key, std::int64_t pid) override;
   void on_spawn_failed(ProcKey key, const std::string& why) override;
-  void on_exited(ProcKey key, std::int64_t pid, ExitStatus status, const std::string& tail) override;
+  void on_exited(ProcKey key, std::int64_t pid, ExitStatus status, const LastWords& words) override;
   void on_leftovers(int count, const std::string& example) override;
   void on_all_gone() override;
   void on_spawner_lost(const std::string& why) override;

@@ -29,14 +29,21 @@ struct Command {
   std::vector<int> cpus{};  // bound to these before it begins; empty: as inherited
 };
 
+// What is known of a process that has ended, beside its status.
+struct LastWords {
+  std::string tail;  // the last lines of its stderr
+  std::string
+      error;  // a line: what it said of its failure itself (TORCHELASTIC_ERROR_FILE), or what killed it
+};
+
 class SpawnerHandler {
  public:
   virtual ~SpawnerHandler() = default;
   virtual void on_started(ProcKey key, std::int64_t pid) = 0;
   // The program is missing, may not be executed, or the system has no room for another process.
   virtual void on_spawn_failed(ProcKey key, const std::string& why) = 0;
-  // Everything the process wrote before has been taken in; `tail` are the last lines of its stderr.
-  virtual void on_exited(ProcKey key, std::int64_t pid, ExitStatus status, const std::string& tail) = 0;
+  // Everything the process wrote before has been taken in.
+  virtual void on_exited(ProcKey key, std::int64_t pid, ExitStatus status, const LastWords& words) = 0;
   // Started processes have all ended, `count` descendants have not; `example` names one: "4711 (python3)".
   virtual void on_leftovers(int count, const std::string& example) = 0;
   // No started process and no descendant of one is alive.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "agent/error_file.h"
 #include "store/contract/worker_env.h"
 
 namespace dlaunch::agent {
@@ -34,6 +35,10 @@ Environment worker_environment(const JobSpec& job, const NodeSpec& node, const W
   number(env::max_restarts, job.max_restarts);
   set(env::run_id, job.id);
   set(env::use_agent_store, "True");
+  if (!node.scratch_dir.empty()) {
+    set(env::error_file,
+        error_file_path(node.scratch_dir, world.round, static_cast<std::uint32_t>(local_rank)));
+  }
   if (!inherited.has_nccl_async_error_handling) set(env::nccl_async_error_handling, "1");
   if (!inherited.has_omp_num_threads && (place.cores > 0 || node.slots > 1))
     number(env::omp_num_threads, std::max(1, place.cores));

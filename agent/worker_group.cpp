@@ -45,6 +45,7 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     failure.pid = e.pid;
     failure.status = e.status;
     failure.tail = e.tail;
+    failure.error = e.error;
     out.emplace_back(RoundFailed{std::move(failure)});
     begin_stopping(now, SIGTERM, out);
   };

@@ -37,7 +37,8 @@ struct WorkerExited {
   int local_rank = 0;
   std::int64_t pid = 0;
   ExitStatus status;
-  std::string tail;  // the last lines of its stderr
+  std::string tail;     // the last lines of its stderr
+  std::string error{};  // what it said of its failure, or what killed it; may be empty
 };
 // All workers have ended, `count` children of theirs have not.
 struct LeftoversRemain {

@@ -260,6 +260,10 @@ constexpr std::array table{
          .torchrun = true,
          .pet = true},
 
+    Flag{.name = "report",
+         .value = "FILE",
+         .help = "when the job has ended, say how in this file (JSON)",
+         .group = Group::failure},
     Flag{.name = "config",
          .value = "FILE",
          .help = "a JSON object with flags' names as keys; variables and the command line go before it",

@@ -9,15 +9,18 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "agent/error_file.h"
 #include "agent/keeper_spawner.h"
 #include "agent/log_dir.h"
 #include "agent/runner.h"
+#include "agent/scratch_dir.h"
 #include "agent/status_socket.h"
 #include "agent/uv_edge.h"
 #include "launcher/dry_run.h"
@@ -26,6 +29,7 @@
 #include "launcher/plan.h"
 #include "launcher/process_limits.h"
 #include "launcher/report.h"
+#include "launcher/report_file.h"
 #include "launcher/topology.h"
 #include "launcher/verb_output.h"
 #include "launcher/verbs.h"
@@ -160,7 +164,25 @@ agent::Output::Style output_style(const JobPlan& plan, const std::string& log_di
   return style;
 }
 
+std::int64_t unix_seconds() { return static_cast<std::int64_t>(std::time(nullptr)); }
+
+// What the job ended with is more than a file that cannot be written: that is only said.
+void write_reports(const JobPlan& plan, const Options& asked, const EnvironmentMap& environment,
+                   const agent::Outcome& outcome, const EndFacts& facts) {
+  if (!asked.report.empty()) {
+    const auto written = write_whole(asked.report, report_json(plan.job, plan.node, outcome, facts));
+    if (!written) log::warning(written.error().message());
+  }
+  // Of an agent that started this dlaunch as its worker.
+  const auto own = environment.find("TORCHELASTIC_ERROR_FILE");
+  if (!outcome.failed || own == environment.end() || own->second.empty()) return;
+  const auto written = write_whole(
+      own->second, agent::make_error_file(describe(outcome.cause), outcome.exit_code, facts.ended));
+  if (!written) log::warning(written.error().message());
+}
+
 int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, agent::Keeper keeper) {
+  const std::int64_t began = unix_seconds();
   std::string log_dir;
   if (agent::wants_log_files(plan.log)) {
     auto made = agent::make_log_dir(plan.log, plan.job.id, temporary_folder(environment));
@@ -178,7 +200,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, a
   LogReporter reporter;
   std::optional<agent::Outcome> outcome;
   {
-    agent::KeeperSpawner spawner(edge, output, keeper);
+    agent::KeeperSpawner spawner(edge, output, keeper, plan.node.scratch_dir);
     LateDoor door;
     ServerOptions options;
     options.agents = &door;
@@ -237,6 +259,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, a
     for (const std::string& paragraph : end_report(plan.job, *outcome)) log::error(paragraph);
   }
   output.flush();
+  if (outcome) write_reports(plan, asked, environment, *outcome, {began, unix_seconds(), log_dir});
   log::stop();
   return outcome ? outcome->exit_code : exit_error;
 }
@@ -260,10 +283,19 @@ int main(int argc, char** argv) {
   auto plan = make_plan(options, facts(options, outside));
   if (!plan) return fail(plan.error());
   if (auto startable = check_program(*plan); !startable) return fail(startable.error());
+  if (!options.report.empty()) {
+    if (auto writable = check_writable(options.report); !writable) return fail(writable.error());
+  }
   if (options.dry_run) return print(dry_run(options, *plan, outside.around.environment));
 
-  auto keeper = agent::start_keeper(argv[0], argument_area(argc, argv));
-  if (!keeper) return fail(keeper.error());
+  auto scratch_dir = agent::make_scratch_dir(temporary_folder(outside.around.environment));
+  if (!scratch_dir) return fail(scratch_dir.error());
+  plan->node.scratch_dir = *scratch_dir;
+  auto keeper = agent::start_keeper(argv[0], argument_area(argc, argv), *scratch_dir);
+  if (!keeper) {
+    agent::remove_scratch_dir(*scratch_dir);
+    return fail(keeper.error());
+  }
   // From here on nothing that is set is inherited by the workers: they come from the keeper.
 
   // A broken pipe is an error of a write, not the end of the agent.

@@ -57,6 +57,7 @@ struct Options {
   agent::LogOptions log;
   Bind bind = Bind::none;
   bool virtual_local_rank = false;
+  std::string report;  // a file; empty: none
   bool dry_run = false;
   bool verbose = false;
   std::vector<std::string> program;  // and its arguments, exactly as typed

@@ -1,5 +1,5 @@
 dlaunch_test(NAME agent_test
-  SOURCES agent/coordinator_test.cpp agent/lines_test.cpp agent/member_test.cpp agent/messages_test.cpp
+  SOURCES agent/coordinator_test.cpp agent/error_file_test.cpp agent/lines_test.cpp agent/member_test.cpp agent/messages_test.cpp
           agent/values_test.cpp agent/worker_group_test.cpp
   LIBS dlaunch_agent_core LABELS unit)
 
@@ -7,4 +7,4 @@ dlaunch_test(NAME sim_test SOURCES sim/swarm_test.cpp sim/world.cpp LIBS dlaunch
 target_compile_definitions(agent_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
 
 dlaunch_test(NAME spawner_test SOURCES agent/spawner_test.cpp LIBS dlaunch_agent_edge LABELS unit)
-dlaunch_test(NAME log_file_test SOURCES agent/log_file_test.cpp LIBS dlaunch_agent_edge LABELS unit)
+dlaunch_test(NAME log_file_test SOURCES agent/log_file_test.cpp agent/oom_watch_test.cpp LIBS dlaunch_agent_edge LABELS unit)

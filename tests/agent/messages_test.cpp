@@ -18,6 +18,7 @@ Failure a_failure() {
   f.pid = 4711;
   f.status = {ExitStatus::How::signaled, 11, true};
   f.tail = "Traceback\nboom";
+  f.error = "RuntimeError: boom";
   return f;
 }
 
@@ -57,7 +58,7 @@ TEST(Messages, EveryKindSurvivesTheWireByteByByte) {
 TEST(Messages, AMemberMustGreetAsThisVersionDoes) {
   FrameReader reader = FrameReader::from_member();
   std::string wrong(greeting);
-  wrong.back() = 2;
+  wrong.back() = 1;
   reader.append(as_byte_span(wrong));
   EXPECT_FALSE(reader.next().ok());
 

@@ -15,14 +15,14 @@ class OneStart final : public SpawnerHandler, public TimerHandler {
  public:
   explicit OneStart(const Command& command) {
     char name[64] = "spawner_test";
-    auto keeper = start_keeper(name, sizeof name);
+    auto keeper = start_keeper(name, sizeof name, "");
     EXPECT_TRUE(keeper.ok());
     if (!keeper) return;
     UvLoop loop;
     loop_ = &loop;
     UvEdge edge(loop);
     Output output(edge, {});
-    KeeperSpawner spawner(edge, output, *keeper);
+    KeeperSpawner spawner(edge, output, *keeper, "");
     spawner.set_handler(*this);
     loop.arm(loop.now() + std::chrono::seconds(30), *this);
     spawner.spawn({}, command);
@@ -31,8 +31,8 @@ class OneStart final : public SpawnerHandler, public TimerHandler {
 
   void on_started(ProcKey, std::int64_t) override {}
   void on_spawn_failed(ProcKey, const std::string& why) override { end("not started: " + why); }
-  void on_exited(ProcKey, std::int64_t, ExitStatus status, const std::string& tail) override {
-    end(describe(status) + ": " + tail);
+  void on_exited(ProcKey, std::int64_t, ExitStatus status, const LastWords& words) override {
+    end(describe(status) + ": " + words.tail);
   }
   void on_leftovers(int, const std::string&) override {}
   void on_all_gone() override {}

@@ -102,6 +102,7 @@ const std::vector<Row>& rows() {
       {"log-line-prefix-template",
        "${rank}_: ", [](const Options& o) { return o.log.line_prefix == "${rank}_: "; }},
       {"log-max-size", "64M", [](const Options& o) { return o.log.max_bytes == 64U << 20; }},
+      {"report", "/tmp/end_1.json", [](const Options& o) { return o.report == "/tmp/end_1.json"; }},
       {"log-keep", "7", [](const Options& o) { return o.log.keep == 7; }},
       {"node-rank", "1", [](const Options& o) { return o.node_rank == 1; }, {"--nnodes=2"}},
       {"master-addr", "my_host", [](const Options& o) { return o.master_addr == "my_host"; }},

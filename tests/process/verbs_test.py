@@ -68,7 +68,7 @@ class Status(Verbs):
         shown = self.run_verb("status", self.id).stdout.splitlines()
         self.assertRegex(shown[1], rf"^{self.id} +0 of 1 +running +3 +3 +0 of 2 +.* {job.pid} +sh -c echo hello")
         self.assertEqual(len(shown), 2 + 1 + 3)
-        self.assertEqual(self.run_verb("status", str(job.pid)).stdout.splitlines()[0], shown[0])
+        self.assertEqual(self.run_verb("status", str(job.pid)).stdout.splitlines()[1].split()[0], self.id)
         self.assertIn(self.id, self.run_verb("status").stdout)
 
     def test_a_restart_is_counted_and_its_reason_kept(self):

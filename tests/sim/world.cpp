@@ -233,7 +233,7 @@ void Node::end_process(agent::ProcKey key, agent::ExitStatus status) {
   processes_.erase(found);
   if (process.script.leaves_daemon) ++daemons_;
   cluster_.on_end(rank(), key);
-  spawner_handler_->on_exited(key, process.pid, status, "");
+  spawner_handler_->on_exited(key, process.pid, status, {});
   report_rest();
 }
 
