@@ -1,6 +1,7 @@
 #include "agent/coordinator.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "agent/placement.h"
@@ -9,6 +10,8 @@ namespace dlaunch::agent {
 namespace {
 
 constexpr MemberId local_member = 0;
+constexpr std::int64_t longest_age_ms =
+    24LL * 3600 * 1000;  // what a node says of the past is believed so far
 
 std::string count_of(int n, const char* thing) {
   return std::to_string(n) + " " + thing + (n == 1 ? "" : "s");
@@ -43,7 +46,7 @@ CoordinatorActions Coordinator::step(TimePoint now, const CoordinatorEvent& even
     } else if (const auto* done = std::get_if<Done>(&message)) {
       on_done(now, member, *done, out);
     } else if (const auto* stopped = std::get_if<Stopped>(&message)) {
-      on_stopped(member, *stopped, out);
+      on_stopped(now, member, *stopped, out);
     } else if (const auto* leave = std::get_if<Leave>(&message)) {
       if (state_ != State::ending) fail(now, leave->failure, out);
     } else {
@@ -70,21 +73,37 @@ void Coordinator::on_join(MemberId member, const Join& join, CoordinatorActions&
 }
 
 void Coordinator::on_failed(TimePoint now, const Failure& failure, CoordinatorActions& out) {
-  if (state_ != State::running || failure.round != world_.round) return;
-  first_failure_ = failure;
-  if (world_.restarts_used >= job_.max_restarts) {
-    fail(now, failure, out);
-    return;
-  }
-  state_ = State::restarting;
+  if (failure.round != world_.round) return;
+  if (state_ == State::stopping) return remember(now, failure);
+  if (state_ != State::running) return;
+  failures_.clear();
+  more_failures_ = 0;
+  remember(now, failure);
+  state_ = State::stopping;
+  end_deadline_ = now + job_.stop_timeout + end_margin;
+  out.emplace_back(ArmCoordinatorTimer{end_deadline_});
   for (const auto& [id, node] : nodes_)
     out.emplace_back(ToMember{id, StopRound{world_.round, describe(failure)}});
+}
+
+// A node tells its first failure at once, and again with the others when it has stopped.
+void Coordinator::remember(TimePoint now, const Failure& failure) {
+  const auto known = std::find_if(failures_.begin(), failures_.end(), [&](const auto& f) {
+    return f.second.rank == failure.rank && failure.rank >= 0;
+  });
+  if (known != failures_.end()) return;
+  failures_.emplace(
+      now - std::chrono::milliseconds(std::clamp<std::int64_t>(failure.age_ms, 0, longest_age_ms)), failure);
+  if (failures_.size() <= most_failures) return;
+  failures_.erase(std::prev(failures_.end()));
+  ++more_failures_;
 }
 
 void Coordinator::on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out) {
   if (done.round != world_.round) return;
   if (state_ != State::running) {
-    on_stopped(member, Stopped{done.round}, out);  // too late to count as done, but nothing is left there
+    on_stopped(now, member, Stopped{done.round, {}, 0},
+               out);  // too late to count as done, but nothing is left there
     return;
   }
   Node& node = nodes_[member];
@@ -96,14 +115,23 @@ void Coordinator::on_done(TimePoint now, MemberId member, const Done& done, Coor
   end(now, outcome, out);
 }
 
-void Coordinator::on_stopped(MemberId member, const Stopped& stopped, CoordinatorActions& out) {
+void Coordinator::on_stopped(TimePoint now, MemberId member, const Stopped& stopped,
+                             CoordinatorActions& out) {
   if (stopped.round != world_.round) return;
   nodes_[member].stopped = true;
-  if (state_ == State::restarting && all_stopped()) {
-    announce_world(out);
+  if (state_ == State::stopping) {
+    for (const Failure& failure : stopped.failures) remember(now, failure);
+    more_failures_ += std::max(0, stopped.more);
+    go_on_when_all_stopped(now, out);
   } else if (state_ == State::ending) {
     end_when_all_stopped(out);
   }
+}
+
+void Coordinator::go_on_when_all_stopped(TimePoint now, CoordinatorActions& out) {
+  if (!all_stopped()) return;
+  if (world_.restarts_used < job_.max_restarts) return announce_world(out);
+  fail(now, failures_.begin()->second, out);
 }
 
 void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out) {
@@ -144,6 +172,16 @@ void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
                                                  to_string(job_.master) + " since " + to_words(now - began_) +
                                                  ", until " + to_words(join_deadline_ - now) + " from now"});
     out.emplace_back(ArmCoordinatorTimer{std::min(now + next_report, join_deadline_)});
+  } else if (state_ == State::stopping && now >= end_deadline_) {
+    const auto mute =
+        std::find_if(nodes_.begin(), nodes_.end(), [](const auto& n) { return !n.second.stopped; });
+    Failure failure;
+    failure.kind = FailureKind::node_lost;
+    failure.round = world_.round;
+    failure.node_rank = mute->second.joined.node_rank;
+    failure.host = mute->second.joined.host;
+    failure.why = "it did not stop its workers in time";
+    fail(now, std::move(failure), out);
   } else if (state_ == State::ending && now >= end_deadline_) {
     for (const auto& [id, node] : nodes_) {
       if (node.stopped) continue;
@@ -162,13 +200,13 @@ void Coordinator::refuse(MemberId member, std::string why, CoordinatorActions& o
 }
 
 void Coordinator::announce_world(CoordinatorActions& out) {
-  if (state_ == State::restarting) {
+  if (state_ == State::stopping) {
     ++world_.round;
     ++world_.restarts_used;
     out.emplace_back(Say{Loudness::progress, "restarting all " + count_of(world_.world_size, "worker") +
                                                  " (restart " + std::to_string(world_.restarts_used) +
                                                  " of " + std::to_string(job_.max_restarts) + ") because " +
-                                                 describe(*first_failure_)});
+                                                 describe(failures_.begin()->second)});
   }
   std::vector<Join> joined;
   joined.reserve(nodes_.size());
@@ -178,7 +216,6 @@ void Coordinator::announce_world(CoordinatorActions& out) {
     joined.push_back(node.joined);
   }
   place(joined, world_);
-  first_failure_.reset();
   state_ = State::running;
   out.emplace_back(OpenStore{world_.round});
   for (const auto& [id, node] : nodes_) out.emplace_back(ToMember{id, NewWorld{world_}});
@@ -198,6 +235,16 @@ void Coordinator::fail(TimePoint now, Failure cause, CoordinatorActions& out) {
   outcome.exit_code = exit_code_of(cause);
   outcome.restarts_used = world_.restarts_used;
   outcome.cause = std::move(cause);
+  for (const auto& [happened, failure] : failures_) {
+    if (state_ != State::stopping || failure.rank == outcome.cause.rank) continue;
+    if (outcome.others.size() == most_others) {
+      ++outcome.more;
+      continue;
+    }
+    outcome.others.push_back(failure);
+    outcome.others.back().tail.clear();
+  }
+  if (state_ == State::stopping) outcome.more += more_failures_;
   end(now, outcome, out);
 }
 

@@ -1,11 +1,15 @@
 // Who is in the job, and which world is current: a pure state machine, one per job, in the agent that serves
 // the endpoint. One decision is one message to each member.
 //
-//   gathering --all nodes are in--> running --a failure, restarts left--> restarting --all have stopped-->
+//   gathering --all nodes are in--> running --a failure--> stopping --all have stopped, restarts left-->
 //   running
-//       |                             |  all done, or a failure without restarts, or a node left or lost
-//       |  deadline                   v
+//       |                             |                      |  no restarts left
+//       |  deadline                   |  all done, or a node left or was lost
+//       |                             v                      v
 //       +-------------------------> ending --all have stopped or are lost--> ended
+//
+// The first failure that is heard of stops the round. Which one was the cause is known when all have stopped
+// and told theirs: the first in time, by how long ago each node says it was.
 //
 // Messages carry their round; what speaks of another round than the current one is stale and ignored.
 #pragma once
@@ -71,7 +75,7 @@ using CoordinatorActions = std::vector<CoordinatorAction>;
 
 class Coordinator {
  public:
-  enum class State { gathering, running, restarting, ending, ended };
+  enum class State { gathering, running, stopping, ending, ended };
 
   // How long after the members' own stop timeout the end is waited for.
   static constexpr Duration end_margin = std::chrono::seconds(30);
@@ -100,7 +104,7 @@ class Coordinator {
   void on_join(MemberId member, const Join& join, CoordinatorActions& out);
   void on_failed(TimePoint now, const Failure& failure, CoordinatorActions& out);
   void on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out);
-  void on_stopped(MemberId member, const Stopped& stopped, CoordinatorActions& out);
+  void on_stopped(TimePoint now, MemberId member, const Stopped& stopped, CoordinatorActions& out);
   void on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out);
   void on_timer(TimePoint now, CoordinatorActions& out);
 
@@ -108,6 +112,8 @@ class Coordinator {
   void announce_world(CoordinatorActions& out);
   void end(TimePoint now, const Outcome& outcome, CoordinatorActions& out);
   void fail(TimePoint now, Failure cause, CoordinatorActions& out);
+  void remember(TimePoint now, const Failure& failure);
+  void go_on_when_all_stopped(TimePoint now, CoordinatorActions& out);
   void end_when_all_stopped(CoordinatorActions& out);
   [[nodiscard]] std::string reason_to_refuse(const Join& join) const;
   [[nodiscard]] bool all_stopped() const;
@@ -119,7 +125,8 @@ class Coordinator {
   TimePoint end_deadline_;
   std::map<MemberId, Node> nodes_;
   World world_;
-  std::optional<Failure> first_failure_;  // of the current round
+  std::multimap<TimePoint, Failure> failures_;  // of the current round, by when they happened
+  int more_failures_ = 0;                       // that are not among them
 };
 
 }  // namespace dlaunch::agent

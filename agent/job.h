@@ -94,9 +94,14 @@ struct Failure {
   std::string why;    // a sentence, for every kind but `worker`
   std::string tail;   // the last lines the worker wrote to stderr
   std::string error;  // a line: what the worker said of its failure, or what killed it; may be empty
+  // How long before it was told it had happened, in milliseconds: by the worker's own account (its exception
+  // comes before its end), else since its end.
+  std::int64_t age_ms = 0;
 
   bool operator==(const Failure&) const = default;
 };
+
+inline constexpr std::size_t most_others = 5;
 
 // One line without the tail: "rank 3 (local rank 1, node 1, host b, pid 4711) exited with code 3".
 std::string describe(const Failure& failure);
@@ -108,7 +113,10 @@ struct Outcome {
   int exit_code = 0;
   int restarts_used = 0;
   bool failed = false;
-  Failure cause;  // where failed
+  Failure cause;  // where failed: the first of all
+  // Who else failed by itself in that round: the first of them, without their last lines, and how many more.
+  std::vector<Failure> others{};
+  int more = 0;
 
   bool operator==(const Outcome&) const = default;
 };

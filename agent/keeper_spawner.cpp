@@ -179,6 +179,8 @@ LastWords KeeperSpawner::last_words(ProcKey key, ExitStatus status) {
     const std::string path = error_file_path(scratch_dir_, key.round, key.local_rank);
     if (auto error = parse_error_file(read_bounded(path, longest_error_file))) {
       words.error = std::move(error->message);
+      // Written when the exception came; the end of a Python process may be seconds later.
+      words.ago = age_of(path);
       // What a program that keeps its stderr to itself has to say.
       if (words.tail.empty()) {
         Tail lines;

@@ -44,7 +44,8 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
     end_if_over(out);
   } else if (const auto* stopped = std::get_if<RoundStopped>(&event)) {
     round_active_ = false;
-    if (state_ == State::working) out.emplace_back(ToCoordinator{Stopped{stopped->round}});
+    if (state_ == State::working)
+      out.emplace_back(ToCoordinator{Stopped{stopped->round, stopped->failures, stopped->more}});
     end_if_over(out);
   } else if (const auto* stuck = std::get_if<RoundStuck>(&event)) {
     on_stuck(stuck->failure, out);
@@ -213,7 +214,7 @@ void Member::lose(Failure cause, MemberActions& out) {
 void Member::end_if_over(MemberActions& out) {
   if (state_ != State::leaving || round_active_ || !outcome_) return;
   state_ = State::ended;
-  if (link_) out.emplace_back(ToCoordinator{Stopped{round_}});
+  if (link_) out.emplace_back(ToCoordinator{Stopped{round_, {}, 0}});
   out.emplace_back(MemberEnded{*outcome_});
 }
 

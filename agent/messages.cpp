@@ -106,6 +106,7 @@ void failure_fields(IO& io, F& f) {
   io.text(f.why);
   io.text(f.tail);
   io.text(f.error);
+  io.number(f.age_ms);
 }
 
 template <class IO, class W>
@@ -129,6 +130,8 @@ void outcome_fields(IO& io, O& o) {
   io.number(o.restarts_used);
   io.flag(o.failed);
   failure_fields(io, o.cause);
+  io.list(o.others, static_cast<std::uint32_t>(most_others), [&](auto& f) { failure_fields(io, f); });
+  io.number(o.more);
 }
 
 struct Fields {
@@ -145,8 +148,12 @@ struct Fields {
       io.text(m.build);
     } else if constexpr (std::is_same_v<T, Failed> || std::is_same_v<T, Leave>) {
       failure_fields(io, m.failure);
-    } else if constexpr (std::is_same_v<T, Done> || std::is_same_v<T, Stopped>) {
+    } else if constexpr (std::is_same_v<T, Done>) {
       io.number(m.round);
+    } else if constexpr (std::is_same_v<T, Stopped>) {
+      io.number(m.round);
+      io.list(m.failures, static_cast<std::uint32_t>(most_failures), [&](auto& f) { failure_fields(io, f); });
+      io.number(m.more);
     } else if constexpr (std::is_same_v<T, Refused>) {
       io.text(m.why);
     } else if constexpr (std::is_same_v<T, NewWorld>) {

@@ -233,7 +233,8 @@ void Runner::on_spawn_failed(ProcKey key, const std::string& why) {
 
 void Runner::on_exited(ProcKey key, std::int64_t pid, ExitStatus status, const LastWords& words) {
   if (key.round != group_.round()) return;
-  post(GroupEvent{WorkerExited{static_cast<int>(key.local_rank), pid, status, words.tail, words.error}});
+  post(GroupEvent{
+      WorkerExited{static_cast<int>(key.local_rank), pid, status, words.tail, words.error, words.ago}});
   work();
 }
 

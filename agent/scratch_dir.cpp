@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <system_error>
 
@@ -24,6 +26,15 @@ Result<std::string> make_scratch_dir(const std::string& temporary) {
 void remove_scratch_dir(const std::string& path) {
   std::error_code ignored;
   std::filesystem::remove_all(path, ignored);
+}
+
+Duration age_of(const std::string& path) {
+  struct stat info {};
+  timespec now{};
+  if (stat(path.c_str(), &info) != 0 || clock_gettime(CLOCK_REALTIME, &now) != 0) return {};
+  const Duration age = std::chrono::seconds(now.tv_sec - info.st_mtim.tv_sec) +
+                       std::chrono::nanoseconds(now.tv_nsec - info.st_mtim.tv_nsec);
+  return std::max(age, Duration::zero());
 }
 
 std::string read_bounded(const std::string& path, std::size_t limit) {

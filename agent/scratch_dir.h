@@ -5,6 +5,7 @@
 #include <string>
 
 #include "store/base/result.h"
+#include "store/base/time.h"
 
 namespace dlaunch::agent {
 
@@ -12,6 +13,9 @@ namespace dlaunch::agent {
 Result<std::string> make_scratch_dir(const std::string& temporary);
 // With the files in it. No directory is no error.
 void remove_scratch_dir(const std::string& path);
+
+// Since the file was written last; zero where there is none.
+Duration age_of(const std::string& path);
 
 // At most `limit` bytes of a regular file; empty where there is none.
 std::string read_bounded(const std::string& path, std::size_t limit);

@@ -10,6 +10,7 @@
 
 #include "agent/exit_status.h"
 #include "store/base/result.h"
+#include "store/base/time.h"
 
 namespace dlaunch::agent {
 
@@ -33,7 +34,8 @@ struct Command {
 struct LastWords {
   std::string tail;  // the last lines of its stderr
   std::string
-      error;  // a line: what it said of its failure itself (TORCHELASTIC_ERROR_FILE), or what killed it
+      error;       // a line: what it said of its failure itself (TORCHELASTIC_ERROR_FILE), or what killed it
+  Duration ago{};  // since it failed, by what it said itself; zero: its end was its failure
 };
 
 class SpawnerHandler {

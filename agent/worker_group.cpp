@@ -1,11 +1,25 @@
 #include "agent/worker_group.h"
 
 #include <algorithm>
+#include <array>
 #include <csignal>
+#include <iterator>
 
+#include "agent/messages.h"
 #include "store/base/overloaded.h"
 
 namespace dlaunch::agent {
+namespace {
+
+// By our signals, or by a handler of theirs that ends the process as the shell would say it.
+bool was_stopped(const ExitStatus& status) {
+  constexpr std::array ours{SIGTERM, SIGKILL, SIGINT, SIGHUP, SIGQUIT};
+  const int signo = status.how == ExitStatus::How::signaled ? status.number : status.number - 128;
+  return std::find(ours.begin(), ours.end(), signo) != ours.end();
+}
+
+}  // namespace
+
 GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
   GroupActions out;
   const auto on_start = [&](const StartWorkers& e) {
@@ -15,6 +29,8 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     all_succeeded_ = true;
     stop_requested_ = false;
     leftover_.clear();
+    failures_.clear();
+    more_failures_ = 0;
     workers_.assign(static_cast<std::size_t>(node_.slots), Worker{});
     for (int i = 0; i < node_.slots; ++i) out.emplace_back(SpawnWorker{i});
   };
@@ -30,6 +46,7 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     if (state_ != State::running) return;
     Failure failure = failure_of(e.local_rank, FailureKind::spawn);
     failure.why = e.why;
+    remember(now, failure);
     out.emplace_back(RoundFailed{std::move(failure)});
     begin_stopping(now, SIGTERM, out);
   };
@@ -39,13 +56,16 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     worker = {Worker::State::ended, e.pid};
     if (e.status.success()) return;
     all_succeeded_ = false;
-    // Once stopping has begun an exit is its consequence, not a failure of its own.
-    if (state_ != State::running) return;
+    if (state_ != State::running && was_stopped(e.status)) return;
     Failure failure = failure_of(e.local_rank, FailureKind::worker);
     failure.pid = e.pid;
     failure.status = e.status;
     failure.tail = e.tail;
     failure.error = e.error;
+    failure.age_ms = to_millis(e.ago);
+    remember(now - e.ago, failure);
+    // The first to end need not be the first that failed; that is found out when all have ended.
+    if (state_ != State::running) return;
     out.emplace_back(RoundFailed{std::move(failure)});
     begin_stopping(now, SIGTERM, out);
   };
@@ -68,12 +88,12 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     // Between two starts the keeper may see no process at all; the round has ended only when every worker
     // has.
     if (state_ == State::idle || !all_ended()) return;
-    end_round(out);
+    end_round(now, out);
   };
 
   const auto on_stop = [&](const StopWorkers& e) {
     if (state_ == State::idle) {
-      out.emplace_back(RoundStopped{world_.round});
+      out.emplace_back(stopped(now));
     } else if (state_ == State::running || state_ == State::leftovers) {
       begin_stopping(now, e.signo, out);
     }
@@ -137,7 +157,23 @@ void WorkerGroup::begin_killing(TimePoint now, GroupActions& out) {
   out.emplace_back(ArmStopDeadline{now + unkillable_after});
 }
 
-void WorkerGroup::end_round(GroupActions& out) {
+void WorkerGroup::remember(TimePoint happened, Failure failure) {
+  failures_.emplace(happened, std::move(failure));
+  if (failures_.size() <= most_failures) return;
+  failures_.erase(std::prev(failures_.end()));
+  ++more_failures_;
+}
+
+RoundStopped WorkerGroup::stopped(TimePoint now) const {
+  RoundStopped stopped{world_.round, {}, more_failures_};
+  for (const auto& [happened, failure] : failures_) {
+    stopped.failures.push_back(failure);
+    stopped.failures.back().age_ms = to_millis(now - happened);
+  }
+  return stopped;
+}
+
+void WorkerGroup::end_round(TimePoint now, GroupActions& out) {
   // A daemon that had to be killed at the end does not make a failure of a job whose workers all returned 0.
   const bool clean = all_succeeded_ && !stop_requested_;
   if (state_ != State::running) out.emplace_back(DisarmStopDeadline{});
@@ -145,7 +181,7 @@ void WorkerGroup::end_round(GroupActions& out) {
   if (clean) {
     out.emplace_back(RoundDone{world_.round});
   } else {
-    out.emplace_back(RoundStopped{world_.round});
+    out.emplace_back(stopped(now));
   }
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -39,6 +40,7 @@ struct WorkerExited {
   ExitStatus status;
   std::string tail;     // the last lines of its stderr
   std::string error{};  // what it said of its failure, or what killed it; may be empty
+  Duration ago{};       // since its failure, by its own account; zero: its end was its failure
 };
 // All workers have ended, `count` children of theirs have not.
 struct LeftoversRemain {
@@ -90,6 +92,8 @@ struct RoundDone {
 };
 struct RoundStopped {
   std::uint32_t round = 0;
+  std::vector<Failure> failures{};  // of workers that failed by themselves, the first in time first
+  int more = 0;                     // how many others did
   bool operator==(const RoundStopped&) const = default;
 };
 // Something survived SIGKILL for longer than `unkillable_after`.
@@ -125,7 +129,9 @@ class WorkerGroup {
  private:
   void begin_stopping(TimePoint now, int signo, GroupActions& out);
   void begin_killing(TimePoint now, GroupActions& out);
-  void end_round(GroupActions& out);
+  void end_round(TimePoint now, GroupActions& out);
+  void remember(TimePoint happened, Failure failure);
+  [[nodiscard]] RoundStopped stopped(TimePoint now) const;
   [[nodiscard]] bool all_ended() const;
   [[nodiscard]] Failure failure_of(int local_rank, FailureKind kind) const;
 
@@ -134,9 +140,11 @@ class WorkerGroup {
   State state_ = State::idle;
   World world_;
   std::vector<Worker> workers_;
-  bool all_succeeded_ = false;   // so far in this round
-  bool stop_requested_ = false;  // in this round
-  std::string leftover_;         // an example of what remains
+  bool all_succeeded_ = false;                  // so far in this round
+  bool stop_requested_ = false;                 // in this round
+  std::string leftover_;                        // an example of what remains
+  std::multimap<TimePoint, Failure> failures_;  // of this round, by when they happened
+  int more_failures_ = 0;                       // that were not kept
 };
 
 }  // namespace dlaunch::agent

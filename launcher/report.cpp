@@ -32,6 +32,12 @@ std::vector<std::string> end_report(const agent::JobSpec& job, const agent::Outc
     paragraphs.push_back("the last lines that rank " + std::to_string(cause.rank) + " wrote to stderr:\n" +
                          indented(cause.tail));
   }
+  if (!outcome.others.empty()) {
+    std::string others = "after that also failed:";
+    for (const agent::Failure& other : outcome.others) others += "\n  " + describe(other);
+    if (outcome.more > 0) others += "\n  and " + std::to_string(outcome.more) + " more";
+    paragraphs.push_back(others);
+  }
   std::string line = "failed: " + describe(cause);
   if (cause.kind == FailureKind::worker || cause.kind == FailureKind::spawn ||
       cause.kind == FailureKind::node_lost) {

@@ -84,7 +84,13 @@ std::string report_json(const agent::JobSpec& job, const agent::NodeSpec& node, 
                                    {"began", facts.began},
                                    {"ended", facts.ended}};
   if (!facts.log_dir.empty()) report["log_dir"] = facts.log_dir;
-  if (outcome.failed) report["cause"] = cause_of(outcome.cause);
+  if (outcome.failed) {
+    report["cause"] = cause_of(outcome.cause);
+    nlohmann::ordered_json others = nlohmann::ordered_json::array();
+    for (const agent::Failure& other : outcome.others) others.push_back(cause_of(other));
+    report["others"] = others;
+    report["more"] = outcome.more;
+  }
   return report.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

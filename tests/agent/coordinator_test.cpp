@@ -5,6 +5,7 @@
 namespace dlaunch::agent {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 class CoordinatorTest : public ::testing::Test {
@@ -99,15 +100,75 @@ TEST_F(CoordinatorTest, WithoutRestartsLeftTheFirstFailureEndsTheJob) {
   from(0, Stopped{0});
   from(7, Stopped{0});
   from(0, failed(1, 0));
+  EXPECT_EQ(sent<StopRound>().size(), 2U);
+  from(0, Stopped{1});
+  EXPECT_TRUE(sent<End>().empty()) << "node 1 may know of an earlier one";
+  from(7, Stopped{1});
   const auto ends = sent<End>();
   ASSERT_EQ(ends.size(), 2U);
   EXPECT_EQ(ends[0].second.outcome.exit_code, 3);
   EXPECT_EQ(ends[0].second.outcome.cause.rank, 0);
-  from(0, Stopped{1});
-  from(7, Stopped{1});
+  EXPECT_TRUE(ends[0].second.outcome.others.empty());
   EXPECT_FALSE(did<CoordinatorEnded>()) << "node 1 may not have heard the end yet";
   last_ = coordinator_->step(now_, MemberLost{7, "closed"});
   EXPECT_TRUE(did<CoordinatorEnded>());
+}
+
+TEST_F(CoordinatorTest, TheCauseIsTheFirstFailureInTimeNotTheFirstHeardOf) {
+  job_.max_restarts = 0;
+  begin();
+  auto one = join(0);
+  auto two = join(1);
+  one.max_restarts = two.max_restarts = 0;
+  from(0, one);
+  from(7, two);
+  from(7, failed(0, 3));  // at 100 s
+  now_ += milliseconds(200);
+  Failure early = failed(0, 0).failure;
+  early.age_ms = 900;  // at 99.3 s
+  early.status.number = 9;
+  Failure late = failed(0, 1).failure;
+  late.age_ms = 50;
+  from(0, Stopped{0, {early, late}, 4});
+  Failure again = failed(0, 3).failure;  // told a second time, by now older
+  again.age_ms = 200;
+  from(7, Stopped{0, {again}, 0});
+  ASSERT_EQ(sent<End>().size(), 2U);
+  const Outcome outcome = sent<End>()[0].second.outcome;
+  EXPECT_EQ(outcome.cause.rank, 0);
+  EXPECT_EQ(outcome.exit_code, 9);
+  ASSERT_EQ(outcome.others.size(), 2U);
+  EXPECT_EQ(outcome.others[0].rank, 3);
+  EXPECT_EQ(outcome.others[1].rank, 1);
+  EXPECT_EQ(outcome.more, 4);
+}
+
+TEST_F(CoordinatorTest, ManyVictimsAreCountedNotListed) {
+  job_.max_restarts = 0;
+  job_.nnodes = 1;
+  begin();
+  auto one = join(0, 100);
+  one.nnodes = 1;
+  one.max_restarts = 0;
+  from(0, one);
+  std::vector<Failure> failures;
+  for (int rank = 0; rank < 6; ++rank) failures.push_back(failed(0, rank).failure);
+  from(0, Failed{failures[0]});
+  from(0, Stopped{0, failures, 94});
+  ASSERT_EQ(sent<End>().size(), 1U);
+  EXPECT_EQ(sent<End>()[0].second.outcome.others.size(), most_others);
+  EXPECT_EQ(sent<End>()[0].second.outcome.more, 94);
+}
+
+TEST_F(CoordinatorTest, ANodeThatDoesNotStopInTimeIsNamed) {
+  gather();
+  from(7, failed(0, 3));
+  from(7, Stopped{0});
+  now_ += job_.stop_timeout + Coordinator::end_margin;
+  last_ = coordinator_->step(now_, CoordinatorTimer{});
+  ASSERT_EQ(sent<End>().size(), 2U);
+  EXPECT_EQ(describe(sent<End>()[0].second.outcome.cause),
+            "node 0 (host host0) was lost: it did not stop its workers in time");
 }
 
 TEST_F(CoordinatorTest, AFailureOfAnOldRoundIsStale) {

@@ -19,16 +19,17 @@ Failure a_failure() {
   f.status = {ExitStatus::How::signaled, 11, true};
   f.tail = "Traceback\nboom";
   f.error = "RuntimeError: boom";
+  f.age_ms = 1500;
   return f;
 }
 
 std::vector<Message> one_of_each() {
   World world{4, 3, 2, {"10.0.0.1", 29500}, {{0, 1, 0, "a"}, {1, 2, 1, "b"}}};
-  Outcome outcome{139, 2, true, a_failure()};
+  Outcome outcome{139, 2, true, a_failure(), {a_failure()}, 7};
   return {Join{"job", 2, 3, 1, 8, "b", "0.1.0"},
           Failed{a_failure()},
           Done{4},
-          Stopped{4},
+          Stopped{4, {a_failure(), a_failure()}, 3},
           Leave{a_failure()},
           Refused{"no"},
           NewWorld{world},

@@ -77,6 +77,34 @@ TEST_F(WorkerGroupTest, AFailureIsReportedOnceAndStopsTheOthers) {
   EXPECT_TRUE(got<RoundStopped>());
 }
 
+TEST_F(WorkerGroupTest, TellsWhoFailedByItselfTheFirstInTimeFirst) {
+  start();
+  exit(0, 3);
+  now_ += seconds(2);
+  // Its exception came three seconds ago, before the other's end.
+  step(WorkerExited{1, 101, {ExitStatus::How::exited, 1, false}, "", "RuntimeError: x", seconds(3)});
+  EXPECT_FALSE(got<RoundFailed>());
+  now_ += seconds(1);
+  step(AllGone{});
+  ASSERT_TRUE(got<RoundStopped>());
+  const auto& failures = got<RoundStopped>()->failures;
+  ASSERT_EQ(failures.size(), 2U);
+  EXPECT_EQ(failures[0].local_rank, 1);
+  EXPECT_EQ(failures[0].error, "RuntimeError: x");
+  EXPECT_EQ(failures[0].age_ms, 4000);
+  EXPECT_EQ(failures[1].local_rank, 0);
+  EXPECT_EQ(failures[1].age_ms, 3000);
+}
+
+TEST_F(WorkerGroupTest, WhoEndsByOurSignalHasNotFailed) {
+  start();
+  exit(0, 3);
+  exit(1, 128 + SIGTERM);
+  step(AllGone{});
+  ASSERT_TRUE(got<RoundStopped>());
+  EXPECT_EQ(got<RoundStopped>()->failures.size(), 1U);
+}
+
 TEST_F(WorkerGroupTest, KillsWhatIgnoresTheSignal) {
   start();
   step(StopWorkers{SIGTERM});

@@ -104,6 +104,22 @@ class ErrorFiles(Failure):
         self.assertRegex(done.stderr.splitlines()[-1],
                          r"^dlaunch: failed: rank 0 \(.*\) exited with code 3: rank 0 \(.*\) exited with code 3: inner words; ")
 
+    def test_the_first_exception_is_the_cause_though_its_process_ends_last(self):
+        done = self.run_job("--nproc-per-node=3", "sh", "-c",
+                            """if [ $RANK = 1 ]; then
+                                 printf '{"message": "the cause"}' > $TORCHELASTIC_ERROR_FILE
+                                 trap '' TERM; echo > failed; while [ ! -e stopped ]; do sleep 0.005; done; exit 8
+                               fi
+                               while [ ! -e failed ]; do sleep 0.005; done
+                               [ $RANK = 0 ] && exit 1
+                               trap 'echo > stopped; exit 5' TERM; while :; do sleep 0.005; done""")
+        self.assertEqual(done.returncode, 8, done.stderr)
+        lines = done.stderr.splitlines()
+        self.assertRegex(lines[-1], r"^dlaunch: failed: rank 1 \(.*\) exited with code 8: the cause; no restarts")
+        self.assertEqual(lines[-4], "dlaunch: after that also failed:")
+        self.assertRegex(lines[-3], r"^  rank 0 \(.*\) exited with code 1$")
+        self.assertRegex(lines[-2], r"^  rank 2 \(.*\) exited with code 5$")
+
     def test_a_full_temporary_folder_is_said(self):
         done = self.run_job("true", TMPDIR="/proc")
         self.assertEqual(done.returncode, 1)
