@@ -5,3 +5,14 @@ install(TARGETS dlaunch RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS dlaunch_runtime LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/dlaunch DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
+
+# What the program itself prints for each shell.
+function(install_completion shell directory name)
+  install(CODE "
+    execute_process(COMMAND \"$<TARGET_FILE:dlaunch>\" completion ${shell} OUTPUT_FILE \"${CMAKE_BINARY_DIR}/completion.${shell}\"
+      COMMAND_ERROR_IS_FATAL ANY)
+    file(INSTALL \"${CMAKE_BINARY_DIR}/completion.${shell}\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${directory}\" RENAME \"${name}\")")
+endfunction()
+install_completion(bash ${CMAKE_INSTALL_DATADIR}/bash-completion/completions dlaunch)
+install_completion(zsh ${CMAKE_INSTALL_DATADIR}/zsh/site-functions _dlaunch)
+install_completion(fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d dlaunch.fish)

@@ -27,7 +27,7 @@ constexpr const char* description =
     "  srun --ntasks-per-node=1 dlaunch --nproc-per-node=8 ./train                           (under Slurm)\n"
     "\n"
     "Usage: dlaunch [options] program [arguments ...]\n"
-    "       dlaunch status|top|stop|logs|doctor|store ...    jobs and this machine; each has its own --help";
+    "       dlaunch status|top|stop|logs|doctor|store|completion ...    each has its own --help";
 
 constexpr const char* footer =
     "Everything after the program belongs to the program. A program whose name ends in .py is started with\n"

@@ -1,5 +1,6 @@
 #include "launcher/verbs.h"
 
+#include "launcher/completion_verb.h"
 #include "launcher/doctor_verb.h"
 #include "launcher/job_verbs.h"
 #include "launcher/logs_verb.h"
@@ -15,6 +16,7 @@ const std::vector<Verb>& verbs() {
       {"stop", "end one", run_stop},
       {"logs", "what its workers wrote into log files", run_logs},
       {"doctor", "check this machine, and the way to another", run_doctor},
+      {"completion", "make a shell complete dlaunch's flags and commands", run_completion},
       {"store", "a key-value store server, and questions to one", run_store},
   };
   return all;

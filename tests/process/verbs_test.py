@@ -10,6 +10,7 @@ import json
 import os
 import pty
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -194,6 +195,39 @@ class Doctor(Verbs):
         self.assertEqual(unknown.returncode, 1)
         self.assertRegex(unknown.stdout.splitlines()[-1], r"^BAD   no-such-host\.invalid:29500: .*: check the name")
         self.assertEqual(self.run_verb("doctor", "--peer=h:99999").returncode, 2)
+
+
+class Completion(Verbs):
+    def complete(self, *words):
+        """What bash would propose for the last word."""
+        script = ('source <("$1" completion bash); shift; COMP_WORDS=(dlaunch "$@"); COMP_CWORD=$#; _dlaunch; '
+                  'printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", script, "bash", DLAUNCH, *words], capture_output=True, text=True, timeout=PATIENCE, check=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_bash_completes_flags_values_verbs_and_leaves_the_programs_own_alone(self):
+        self.assertEqual(self.complete("--nproc"), ["--nproc-per-node"])
+        self.assertEqual(self.complete("--bind", "=", "n"), ["none", "numa"])
+        self.assertEqual(self.complete("--bind", "g"), ["gpu"])
+        self.assertIn("status", self.complete("stat"))
+        self.assertEqual(self.complete("--nnodes", "2", "./train", "--nn"), [])
+        self.assertEqual(self.complete("--nnodes=2", "--max-r"), ["--max-restarts"])
+
+    def test_every_shell_understands_its_script(self):
+        for shell in ("bash", "zsh", "fish"):
+            done = self.run_verb("completion", shell)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("nproc-per-node", done.stdout)
+            if not shutil.which(shell):
+                continue  # not every machine has all three
+            with tempfile.NamedTemporaryFile("w", suffix=".script") as script:
+                script.write(done.stdout)
+                script.flush()
+                checked = subprocess.run([shell, "-n", script.name], capture_output=True, text=True, timeout=PATIENCE, check=False)
+                self.assertEqual((checked.returncode, checked.stderr), (0, ""), shell)
+        self.assertEqual(self.run_verb("completion", "tcsh").returncode, 2)
+        self.assertEqual(self.run_verb("completion").returncode, 2)
 
 
 def free_port():

@@ -1,0 +1,184 @@
+#include "launcher/completion.h"
+
+#include <algorithm>
+
+#include "launcher/flag_table.h"
+#include "launcher/values.h"
+#include "launcher/verbs.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+// For single quotes of all three shells.
+std::string quoted(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
+bool is_file(const Flag& flag) { return flag.value == "FILE" || flag.value == "DIR"; }
+
+// "auto|cpu|gpu" of "N|auto|cpu|gpu": what can be proposed, words in small letters.
+std::vector<std::string> choices_of(const Flag& flag) {
+  std::vector<std::string> choices;
+  std::string word;
+  const auto end_word = [&] {
+    const bool is_choice = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+      return std::islower(c) != 0 || c == '-' || c == '_';
+    });
+    if (is_choice) choices.push_back(word);
+    word.clear();
+  };
+  for (const char c : flag.value) {
+    if (c == '|') {
+      end_word();
+    } else {
+      word += c;
+    }
+  }
+  end_word();
+  return choices;
+}
+
+std::string names_of_verbs() {
+  std::string names;
+  for (const Verb& verb : verbs()) names.append(names.empty() ? "" : " ").append(verb.name);
+  return names;
+}
+
+std::string bash() {
+  std::string all;
+  std::string with_value;
+  std::string cases;
+  for (const Flag& flag : flags()) {
+    const std::string name = "--" + std::string(flag.name);
+    const std::string names = flag.letter == '\0' ? name : name + "|-" + flag.letter;
+    all.append(all.empty() ? "" : " ").append(name);
+    if (flag.is_switch()) continue;
+    with_value.append(with_value.empty() ? "" : "|").append(names);
+    const auto choices = choices_of(flag);
+    if (!choices.empty()) {
+      cases += "    " + names + ") COMPREPLY=($(compgen -W " + quoted(join(choices, " ")) +
+               " -- \"$cur\")); return ;;\n";
+    } else if (is_file(flag)) {
+      cases += "    " + names + ") COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n";
+    }
+  }
+  return "# bash completion for dlaunch: source <(dlaunch completion bash)\n"
+         "_dlaunch() {\n"
+         "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} i\n"
+         "  COMPREPLY=()\n"
+         "  # Behind the program everything is the program's.\n"
+         "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
+         "    case ${COMP_WORDS[i]} in\n"
+         "      " +
+         with_value +
+         ") ((i++)) ;;\n"
+         "      =) ((i++)) ;;\n"
+         "      -*) ;;\n"
+         "      *) COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n"
+         "    esac\n"
+         "  done\n"
+         "  [[ $prev == = ]] && prev=${COMP_WORDS[COMP_CWORD-2]}\n"
+         "  [[ $cur == = ]] && cur=\n"
+         "  case $prev in\n" +
+         cases + "    " + with_value +
+         ") return ;;\n"
+         "  esac\n"
+         "  if [[ $cur == -* ]]; then\n"
+         "    COMPREPLY=($(compgen -W " +
+         quoted(all) +
+         " -- \"$cur\"))\n"
+         "  else\n"
+         "    COMPREPLY=($(compgen -c -f -- \"$cur\"))\n"
+         "    ((COMP_CWORD == 1)) && COMPREPLY+=($(compgen -W " +
+         quoted(names_of_verbs()) +
+         " -- \"$cur\"))\n"
+         "  fi\n"
+         "}\n"
+         "complete -o filenames -F _dlaunch dlaunch\n";
+}
+
+// In zsh's own language of specifications a colon and brackets mean something.
+std::string zsh_help(std::string_view help) {
+  std::string out;
+  for (const char c : help) {
+    if (c == ':' || c == '[' || c == ']') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string zsh() {
+  std::string specs;
+  for (const Flag& flag : flags()) {
+    const std::string help = "[" + zsh_help(flag.help) + "]";
+    std::string value;
+    if (!flag.is_switch()) {
+      const auto choices = choices_of(flag);
+      value = ":" + zsh_help(flag.value) + ":" +
+              (!choices.empty() ? "(" + join(choices, " ") + ")"
+               : is_file(flag)  ? "_files"
+                                : " ");
+    }
+    const std::string name = "--" + std::string(flag.name);
+    specs += "    " + quoted(name + (flag.is_switch() ? "" : "=") + help + value) + " \\\n";
+    if (flag.letter != '\0')
+      specs += "    " + quoted(std::string("-") + flag.letter + help + value) + " \\\n";
+  }
+  return "#compdef dlaunch\n"
+         "# zsh completion for dlaunch: source <(dlaunch completion zsh)\n"
+         "_dlaunch_programs() {\n"
+         "  compadd -- " +
+         names_of_verbs() +
+         "\n"
+         "  _command_names -e\n"
+         "  _files\n"
+         "}\n"
+         "_dlaunch() {\n"
+         "  _arguments -S \\\n" +
+         specs +
+         "    '1:program:_dlaunch_programs' \\\n"
+         "    '*::argument:_files'\n"
+         "}\n"
+         "compdef _dlaunch dlaunch\n";
+}
+
+std::string fish() {
+  std::string text =
+      "# fish completion for dlaunch: dlaunch completion fish | source\n"
+      "function __dlaunch_no_program\n"
+      "  test (count (commandline -opc | string match -v -- '-*')) -le 1\n"
+      "end\n";
+  for (const Verb& verb : verbs()) {
+    text += "complete -c dlaunch -n __dlaunch_no_program -a " + verb.name + " -d " + quoted(verb.does) + "\n";
+  }
+  for (const Flag& flag : flags()) {
+    text += "complete -c dlaunch -n __dlaunch_no_program -l " + std::string(flag.name);
+    if (flag.letter != '\0') text += std::string(" -s ") + flag.letter;
+    if (!flag.is_switch()) {
+      const auto choices = choices_of(flag);
+      text += is_file(flag) ? " -r -F" : " -x";
+      if (!choices.empty()) text += " -a " + quoted(join(choices, " "));
+    }
+    text += " -d " + quoted(flag.help) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<std::string> completion_script(const std::string& shell) {
+  if (shell == "bash") return bash();
+  if (shell == "zsh") return zsh();
+  if (shell == "fish") return fish();
+  return mistake("no completion for the shell '" + shell + "'", "there is one for bash, zsh and fish");
+}
+
+}  // namespace dlaunch::launcher

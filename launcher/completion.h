@@ -1,0 +1,14 @@
+// Shell completion, made from the table of flags and the list of verbs. Pure.
+#pragma once
+
+#include <string>
+
+#include "store/base/result.h"
+
+namespace dlaunch::launcher {
+
+// `shell`: bash, zsh or fish. What that shell has to read to complete dlaunch's flags and verbs, and, once a
+// program's name has begun, programs and files.
+Result<std::string> completion_script(const std::string& shell);
+
+}  // namespace dlaunch::launcher
