@@ -150,6 +150,14 @@ std::string temporary_folder(const EnvironmentMap& environment) {
   return named == environment.end() || named->second.empty() ? "/tmp" : named->second;
 }
 
+// Small and short-lived files: in memory where nobody said otherwise, which is quicker than a disk.
+std::string scratch_folder(const EnvironmentMap& environment) {
+  constexpr const char* in_memory = "/dev/shm";
+  const auto named = environment.find("TMPDIR");
+  const bool said = named != environment.end() && !named->second.empty();
+  return !said && access(in_memory, W_OK | X_OK) == 0 ? in_memory : temporary_folder(environment);
+}
+
 agent::Output::Style output_style(const JobPlan& plan, const std::string& log_dir,
                                   const EnvironmentMap& environment) {
   agent::Output::Style style;
@@ -288,7 +296,7 @@ int main(int argc, char** argv) {
   }
   if (options.dry_run) return print(dry_run(options, *plan, outside.around.environment));
 
-  auto scratch_dir = agent::make_scratch_dir(temporary_folder(outside.around.environment));
+  auto scratch_dir = agent::make_scratch_dir(scratch_folder(outside.around.environment));
   if (!scratch_dir) return fail(scratch_dir.error());
   plan->node.scratch_dir = *scratch_dir;
   auto keeper = agent::start_keeper(argv[0], argument_area(argc, argv), *scratch_dir);
