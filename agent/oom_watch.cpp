@@ -13,7 +13,7 @@ constexpr std::size_t enough = 64 << 10;
 
 }  // namespace
 
-OomWatch::OomWatch(std::string cgroup_root, const std::string& own_cgroup) {
+OomWatch::OomWatch(const std::string& cgroup_root, const std::string& own_cgroup) {
   // "0::/path" is the unified hierarchy's line.
   std::istringstream lines(own_cgroup);
   for (std::string line; std::getline(lines, line);) {

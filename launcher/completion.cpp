@@ -127,10 +127,13 @@ std::string zsh() {
                : is_file(flag)  ? "_files"
                                 : " ");
     }
-    const std::string name = "--" + std::string(flag.name);
-    specs += "    " + quoted(name + (flag.is_switch() ? "" : "=") + help + value) + " \\\n";
-    if (flag.letter != '\0')
-      specs += "    " + quoted(std::string("-") + flag.letter + help + value) + " \\\n";
+    const auto add = [&](const std::string& spelling) {
+      std::string spec = spelling;
+      spec.append(help).append(value);
+      specs.append("    ").append(quoted(spec)).append(" \\\n");
+    };
+    add("--" + std::string(flag.name) + (flag.is_switch() ? "" : "="));
+    if (flag.letter != '\0') add(std::string("-") + flag.letter);
   }
   return "#compdef dlaunch\n"
          "# zsh completion for dlaunch: source <(dlaunch completion zsh)\n"
