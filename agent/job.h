@@ -42,6 +42,8 @@ struct NodeSpec {
   bool virtual_local_rank = false;    // LOCAL_RANK is 0 for every worker
   std::vector<WorkerPlace> places{};  // by local rank; empty: all as inherited
   std::vector<int> stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // others are only passed on
+  int preempt_signal = 0;     // SIGTERM gives workers this notice first; 0: none
+  Duration preempt_notice{};  // so long before the SIGTERM itself
   std::string scratch_dir{};  // where workers put their error files; empty: nowhere
 };
 

@@ -37,7 +37,11 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
     lose(failure_here(FailureKind::agent, keeper->why), out);
   } else if (const auto* failed = std::get_if<RoundFailed>(&event)) {
     last_failure_ = describe(failed->failure);
-    if (state_ == State::working) out.emplace_back(ToCoordinator{Failed{failed->failure}});
+    if (noticed_ && stop_signal_ == 0) {
+      on_signal(now, SIGTERM, out);  // to end was what it was asked for: no failure, and no restart
+    } else if (state_ == State::working) {
+      out.emplace_back(ToCoordinator{Failed{failed->failure}});
+    }
   } else if (const auto* done = std::get_if<RoundDone>(&event)) {
     round_active_ = false;
     if (state_ == State::working) out.emplace_back(ToCoordinator{Done{done->round}});
@@ -133,6 +137,8 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
     }
     return;
   }
+  const bool may_get_notice = node_.preempt_signal != 0 && state_ == State::working && round_active_;
+  if (signo == SIGTERM && may_get_notice && !noticed_) return give_notice(now, out);
   stop_signal_ = signo;
   Failure cause = failure_here(FailureKind::signal, "");
   cause.status = {ExitStatus::How::signaled, signo, false};
@@ -150,6 +156,17 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
   if (!link_) lose(cause, out);
 }
 
+// A planned end (Slurm, Kubernetes): workers may save what they have before the SIGTERM.
+void Member::give_notice(TimePoint now, MemberActions& out) {
+  noticed_ = true;
+  out.emplace_back(ForwardSignal{node_.preempt_signal});
+  out.emplace_back(Say{Loudness::progress, "told to end: giving the workers notice by " +
+                                               signal_name(node_.preempt_signal) + "; SIGTERM follows in " +
+                                               to_words(node_.preempt_notice) +
+                                               " (a second signal sends it at once)"});
+  out.emplace_back(ArmMemberTimer{now + node_.preempt_notice});
+}
+
 void Member::on_timer(TimePoint now, MemberActions& out) {
   switch (state_) {
     case State::connecting:
@@ -164,7 +181,9 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
       }
       break;
     case State::working:
-      if (stop_signal_ != 0 && !round_active_) {
+      if (noticed_ && stop_signal_ == 0) {
+        on_signal(now, SIGTERM, out);
+      } else if (stop_signal_ != 0 && !round_active_) {
         Failure cause = failure_here(FailureKind::signal, "");
         cause.status = {ExitStatus::How::signaled, stop_signal_, false};
         lose(cause, out);

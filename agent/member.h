@@ -94,6 +94,7 @@ class Member {
   void on_link_down(TimePoint now, const std::string& why, MemberActions& out);
   void on_message(const Message& message, MemberActions& out);
   void on_signal(TimePoint now, int signo, MemberActions& out);
+  void give_notice(TimePoint now, MemberActions& out);
   void on_timer(TimePoint now, MemberActions& out);
   void on_stuck(const Failure& failure, MemberActions& out);
 
@@ -113,6 +114,7 @@ class Member {
   bool link_ = false;
   bool round_active_ = false;  // workers of `round_` are running or being stopped
   std::uint32_t round_ = 0;
+  bool noticed_ = false;            // the workers know that SIGTERM will follow
   int stop_signal_ = 0;             // the signal that was sent to us and means: stop
   std::optional<Outcome> outcome_;  // decided, but workers are still to go
   std::string last_failure_;

@@ -243,6 +243,21 @@ void take_signals(Reader& in, Options& out) {
   }
 }
 
+// "SIGUSR1", or "SIGUSR1@60".
+void take_preempt_signal(Reader& in, Options& out) {
+  const Setting* setting = in.given("preempt-signal");
+  if (!setting) return;
+  static const std::vector<std::string> names = names_of_signals();
+  const auto at_sign = setting->value.find('@');
+  const auto known = in.keep(choice(setting->from, setting->value.substr(0, at_sign), names));
+  if (!known) return;
+  const auto at = std::find(names.begin(), names.end(), *known) - names.begin();
+  out.preempt_signal = may_be_handled[static_cast<std::size_t>(at)];
+  if (at_sign == std::string::npos) return;
+  if (auto notice = in.keep(seconds(setting->from, setting->value.substr(at_sign + 1))))
+    out.preempt_notice = *notice;
+}
+
 void take_failure(Reader& in, Options& out) {
   if (const auto n = in.integer("max-restarts", 0, 1'000'000)) out.max_restarts = *n;
   if (const auto grace = in.duration("stop-timeout")) out.stop_timeout = *grace;
@@ -250,6 +265,7 @@ void take_failure(Reader& in, Options& out) {
   if (interval && *interval <= Duration::zero())
     in.fail(usage(as_given(*in.given("monitor-interval")) + " is not above 0"));
   take_signals(in, out);
+  take_preempt_signal(in, out);
 }
 
 // --- output and placement ---

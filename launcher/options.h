@@ -48,6 +48,9 @@ struct Options {
   Duration stop_timeout = std::chrono::seconds(30);
   std::vector<int> stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // passed on, and end the job
 
+  int preempt_signal = 0;  // 0: no notice
+  Duration preempt_notice = std::chrono::seconds(30);
+
   bool module = false;
   bool no_python = false;
   bool run_path = false;

@@ -130,6 +130,8 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
   plan.node.host = options.local_addr.value_or(machine.host);
   plan.node.role = options.role;
   plan.node.stop_signals = options.stop_signals;
+  plan.node.preempt_signal = options.preempt_signal;
+  plan.node.preempt_notice = options.preempt_notice;
 
   take_command(options, machine, plan);
   if (auto placed = take_places(options, machine, plan); !placed) return std::move(placed).error();

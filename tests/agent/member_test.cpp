@@ -166,6 +166,56 @@ TEST_F(MemberTest, PassesTheFirstSignalOnAndKillsAtTheSecond) {
   EXPECT_TRUE(told_group<KillNow>());
 }
 
+class NoticeTest : public MemberTest {
+ protected:
+  NoticeTest() {
+    NodeSpec node{1, 1, "b", "default", {"./train"}};
+    node.preempt_signal = SIGUSR1;
+    node.preempt_notice = seconds(20);
+    member_ = Member(job(), node, "0.1", now_);
+    work();
+  }
+};
+
+TEST_F(NoticeTest, ComesBeforeTheSigterm) {
+  step(SignalCame{SIGTERM});
+  EXPECT_EQ(got<ForwardSignal>()->signo, SIGUSR1);
+  EXPECT_EQ(got<ArmMemberTimer>()->at, now_ + seconds(20));
+  EXPECT_FALSE(said<Leave>());
+  EXPECT_FALSE(told_group<StopWorkers>());
+  now_ += seconds(20);
+  step(MemberTimer{});
+  EXPECT_EQ(told_group<StopWorkers>()->signo, SIGTERM);
+  EXPECT_TRUE(said<Leave>());
+}
+
+TEST_F(NoticeTest, IsCutShortByASecondSignal) {
+  step(SignalCame{SIGTERM});
+  step(SignalCame{SIGTERM});
+  EXPECT_EQ(told_group<StopWorkers>()->signo, SIGTERM);
+  step(SignalCame{SIGTERM});
+  EXPECT_TRUE(told_group<KillNow>());
+}
+
+TEST_F(NoticeTest, IsOnlyForSigterm) {
+  step(SignalCame{SIGINT});
+  EXPECT_EQ(told_group<StopWorkers>()->signo, SIGINT);
+}
+
+TEST_F(NoticeTest, WhoEndsBecauseOfItHasNotFailed) {
+  step(SignalCame{SIGTERM});
+  step(RoundFailed{Failure{}});
+  EXPECT_FALSE(said<Failed>());
+  ASSERT_TRUE(said<Leave>());
+  EXPECT_EQ(said<Leave>()->failure.kind, FailureKind::signal);
+}
+
+TEST_F(NoticeTest, WorkersThatAllReturnZeroHaveDoneTheirJob) {
+  step(SignalCame{SIGTERM});
+  step(RoundDone{0});
+  EXPECT_TRUE(said<Done>());
+}
+
 TEST_F(MemberTest, AUserSignalOnlyPassesThrough) {
   work();
   step(SignalCame{SIGUSR1});

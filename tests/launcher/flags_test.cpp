@@ -102,6 +102,10 @@ const std::vector<Row>& rows() {
       {"log-line-prefix-template",
        "${rank}_: ", [](const Options& o) { return o.log.line_prefix == "${rank}_: "; }},
       {"log-max-size", "64M", [](const Options& o) { return o.log.max_bytes == 64U << 20; }},
+      {"preempt-signal", "SIGUSR1@60",
+       [](const Options& o) {
+         return o.preempt_signal == SIGUSR1 && o.preempt_notice == std::chrono::seconds(60);
+       }},
       {"report", "/tmp/end_1.json", [](const Options& o) { return o.report == "/tmp/end_1.json"; }},
       {"log-keep", "7", [](const Options& o) { return o.log.keep == 7; }},
       {"node-rank", "1", [](const Options& o) { return o.node_rank == 1; }, {"--nnodes=2"}},

@@ -169,6 +169,19 @@ class Signals(Launch):
         self.assertEqual(job.returncode, 130)
         self.assertFalse(alive(worker))
 
+    def test_notice_comes_before_the_end(self):
+        for exits, code in (("exit 0", 0), ("exit 9", 143)):
+            job = self.start("--preempt-signal=SIGUSR1@50", "--max-restarts=3", "sh", "-c",
+                             f"trap 'echo saved > saved; {exits}' USR1; echo $$ > pid.0; while :; do sleep 0.01; done")
+            self.pids(1)
+            job.send_signal(signal.SIGTERM)
+            _, err = job.communicate(timeout=PATIENCE)
+            self.assertEqual(job.returncode, code, err)
+            self.assertTrue(os.path.exists(os.path.join(self.dir, "saved")))
+            self.assertIn("giving the workers notice by SIGUSR1; SIGTERM follows in 50 s", err)
+            for name in ("saved", "pid.0"):
+                os.unlink(os.path.join(self.dir, name))
+
     def test_a_user_signal_passes_through_and_the_job_goes_on(self):
         job = self.start("--nproc-per-node=2", "sh", "-c", "trap 'exit 0' USR1; echo $$ > pid.$RANK; while :; do sleep 0.01; done")
         self.pids(2)
