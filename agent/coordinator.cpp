@@ -1,7 +1,6 @@
 #include "agent/coordinator.h"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 
 #include "agent/placement.h"
@@ -10,8 +9,6 @@ namespace dlaunch::agent {
 namespace {
 
 constexpr MemberId local_member = 0;
-constexpr std::int64_t longest_age_ms =
-    24LL * 3600 * 1000;  // what a node says of the past is believed so far
 
 std::string count_of(int n, const char* thing) {
   return std::to_string(n) + " " + thing + (n == 1 ? "" : "s");
@@ -38,17 +35,17 @@ CoordinatorActions Coordinator::step(TimePoint now, const CoordinatorEvent& even
   } else {
     const auto& [member, message] = std::get<FromMember>(event);
     if (const auto* join = std::get_if<Join>(&message)) {
-      on_join(member, *join, out);
+      on_join(now, member, *join, out);
     } else if (!nodes_.contains(member)) {
       refuse(member, "a Join must come first", out);
     } else if (const auto* failed = std::get_if<Failed>(&message)) {
-      on_failed(now, failed->failure, out);
+      on_failed(now, *failed, out);
     } else if (const auto* done = std::get_if<Done>(&message)) {
       on_done(now, member, *done, out);
     } else if (const auto* stopped = std::get_if<Stopped>(&message)) {
       on_stopped(now, member, *stopped, out);
     } else if (const auto* leave = std::get_if<Leave>(&message)) {
-      if (state_ != State::ending) fail(now, leave->failure, out);
+      end_the_job_by(now, leave->failure, out);
     } else {
       refuse(member, "only a coordinator may say that", out);
     }
@@ -56,7 +53,7 @@ CoordinatorActions Coordinator::step(TimePoint now, const CoordinatorEvent& even
   return out;
 }
 
-void Coordinator::on_join(MemberId member, const Join& join, CoordinatorActions& out) {
+void Coordinator::on_join(TimePoint now, MemberId member, const Join& join, CoordinatorActions& out) {
   const std::string why = nodes_.contains(member) ? "it has joined already" : reason_to_refuse(join);
   if (!why.empty()) {
     out.emplace_back(Say{Loudness::trouble, "refused node " + std::to_string(join.node_rank) + " (host " +
@@ -69,40 +66,29 @@ void Coordinator::on_join(MemberId member, const Join& join, CoordinatorActions&
                                              ") joined with " + count_of(join.slots, "worker") + ": " +
                                              std::to_string(nodes_.size()) + " of " +
                                              std::to_string(job_.nnodes)});
-  if (static_cast<int>(nodes_.size()) == job_.nnodes) announce_world(out);
+  if (static_cast<int>(nodes_.size()) == job_.nnodes) announce_world(now, out);
 }
 
-void Coordinator::on_failed(TimePoint now, const Failure& failure, CoordinatorActions& out) {
-  if (failure.round != world_.round) return;
-  if (state_ == State::stopping) return remember(now, failure);
+void Coordinator::on_failed(TimePoint now, const Failed& failed, CoordinatorActions& out) {
+  const bool of_this_round = failed.failure.round == world_.round;
+  const bool wanted = state_ == State::running || state_ == State::restarting || state_ == State::collecting;
+  if (!of_this_round || !wanted || !fallen_ranks_.insert(failed.failure.rank).second) return;
+  record(now - std::clamp(failed.age, Duration(0), now - round_began_), failed.failure);
   if (state_ != State::running) return;
-  failures_.clear();
-  more_failures_ = 0;
-  remember(now, failure);
-  state_ = State::stopping;
-  end_deadline_ = now + job_.stop_timeout + end_margin;
-  out.emplace_back(ArmCoordinatorTimer{end_deadline_});
-  for (const auto& [id, node] : nodes_)
-    out.emplace_back(ToMember{id, StopRound{world_.round, describe(failure)}});
-}
-
-// A node tells its first failure at once, and again with the others when it has stopped.
-void Coordinator::remember(TimePoint now, const Failure& failure) {
-  const auto known = std::find_if(failures_.begin(), failures_.end(), [&](const auto& f) {
-    return f.second.rank == failure.rank && failure.rank >= 0;
-  });
-  if (known != failures_.end()) return;
-  failures_.emplace(
-      now - std::chrono::milliseconds(std::clamp<std::int64_t>(failure.age_ms, 0, longest_age_ms)), failure);
-  if (failures_.size() <= most_failures) return;
-  failures_.erase(std::prev(failures_.end()));
-  ++more_failures_;
+  stop_round(failed.failure, out);
+  if (world_.restarts_used < job_.max_restarts) {
+    state_ = State::restarting;
+    end_deadline_ = now + job_.stop_timeout + end_margin;
+    out.emplace_back(ArmCoordinatorTimer{end_deadline_});
+  } else {
+    collect(now, out);
+  }
 }
 
 void Coordinator::on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out) {
   if (done.round != world_.round) return;
   if (state_ != State::running) {
-    on_stopped(now, member, Stopped{done.round, {}, 0},
+    on_stopped(now, member, Stopped{done.round},
                out);  // too late to count as done, but nothing is left there
     return;
   }
@@ -111,7 +97,6 @@ void Coordinator::on_done(TimePoint now, MemberId member, const Done& done, Coor
   node.stopped = true;
   if (!std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.second.done; })) return;
   Outcome outcome;
-  outcome.restarts_used = world_.restarts_used;
   end(now, outcome, out);
 }
 
@@ -119,19 +104,7 @@ void Coordinator::on_stopped(TimePoint now, MemberId member, const Stopped& stop
                              CoordinatorActions& out) {
   if (stopped.round != world_.round) return;
   nodes_[member].stopped = true;
-  if (state_ == State::stopping) {
-    for (const Failure& failure : stopped.failures) remember(now, failure);
-    more_failures_ += std::max(0, stopped.more);
-    go_on_when_all_stopped(now, out);
-  } else if (state_ == State::ending) {
-    end_when_all_stopped(out);
-  }
-}
-
-void Coordinator::go_on_when_all_stopped(TimePoint now, CoordinatorActions& out) {
-  if (!all_stopped()) return;
-  if (world_.restarts_used < job_.max_restarts) return announce_world(out);
-  fail(now, failures_.begin()->second, out);
+  go_on_when_all_stopped(now, out);
 }
 
 void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out) {
@@ -148,13 +121,18 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
                                                 joined.host + ") is gone again: " + lost.why});
     return;
   }
+  end_the_job_by(now, lost_node(joined, lost.why), out);
+  go_on_when_all_stopped(now, out);
+}
+
+Failure Coordinator::lost_node(const Join& joined, std::string why) const {
   Failure failure;
   failure.kind = FailureKind::node_lost;
   failure.round = world_.round;
   failure.node_rank = joined.node_rank;
   failure.host = joined.host;
-  failure.why = lost.why;
-  fail(now, std::move(failure), out);
+  failure.why = std::move(why);
+  return failure;
 }
 
 void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
@@ -164,7 +142,7 @@ void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
       failure.kind = FailureKind::join;
       failure.why = "waited " + to_words(job_.join_timeout) + " for " + missing() + " of " +
                     std::to_string(job_.nnodes) + ", at " + to_string(job_.master) + ", in vain";
-      fail(now, std::move(failure), out);
+      end_the_job_by(now, failure, out);
       return;
     }
     out.emplace_back(Say{Loudness::progress, "waiting for " + missing() + " of " +
@@ -172,16 +150,13 @@ void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
                                                  to_string(job_.master) + " since " + to_words(now - began_) +
                                                  ", until " + to_words(join_deadline_ - now) + " from now"});
     out.emplace_back(ArmCoordinatorTimer{std::min(now + next_report, join_deadline_)});
-  } else if (state_ == State::stopping && now >= end_deadline_) {
+  } else if (state_ == State::restarting && now >= end_deadline_) {
     const auto mute =
         std::find_if(nodes_.begin(), nodes_.end(), [](const auto& n) { return !n.second.stopped; });
-    Failure failure;
-    failure.kind = FailureKind::node_lost;
-    failure.round = world_.round;
-    failure.node_rank = mute->second.joined.node_rank;
-    failure.host = mute->second.joined.host;
-    failure.why = "it did not stop its workers in time";
-    fail(now, std::move(failure), out);
+    end_the_job_by(now, lost_node(mute->second.joined, "it did not stop its workers in time"), out);
+    end_failed(now, out);  // it had its time
+  } else if (state_ == State::collecting && now >= collect_until_) {
+    end_failed(now, out);
   } else if (state_ == State::ending && now >= end_deadline_) {
     for (const auto& [id, node] : nodes_) {
       if (node.stopped) continue;
@@ -199,15 +174,7 @@ void Coordinator::refuse(MemberId member, std::string why, CoordinatorActions& o
   out.emplace_back(DropMember{member});
 }
 
-void Coordinator::announce_world(CoordinatorActions& out) {
-  if (state_ == State::stopping) {
-    ++world_.round;
-    ++world_.restarts_used;
-    out.emplace_back(Say{Loudness::progress, "restarting all " + count_of(world_.world_size, "worker") +
-                                                 " (restart " + std::to_string(world_.restarts_used) +
-                                                 " of " + std::to_string(job_.max_restarts) + ") because " +
-                                                 describe(failures_.begin()->second)});
-  }
+void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   std::vector<Join> joined;
   joined.reserve(nodes_.size());
   for (auto& [id, node] : nodes_) {
@@ -216,36 +183,90 @@ void Coordinator::announce_world(CoordinatorActions& out) {
     joined.push_back(node.joined);
   }
   place(joined, world_);
+  fallen_.clear();
+  fallen_ranks_.clear();
+  round_began_ = now;
+  if (state_ == State::gathering) job_began_ = now;
   state_ = State::running;
   out.emplace_back(OpenStore{world_.round});
   for (const auto& [id, node] : nodes_) out.emplace_back(ToMember{id, NewWorld{world_}});
 }
 
-void Coordinator::end(TimePoint now, const Outcome& outcome, CoordinatorActions& out) {
+void Coordinator::restart(TimePoint now, CoordinatorActions& out) {
+  const Fallen& root = fallen_[root_cause(fallen_)];
+  ++world_.round;
+  ++world_.restarts_used;
+  out.emplace_back(Say{Loudness::progress, "restarting all " + count_of(world_.world_size, "worker") +
+                                               " (restart " + std::to_string(world_.restarts_used) + " of " +
+                                               std::to_string(job_.max_restarts) + ") because " +
+                                               describe(root.failure)});
+  if (restarts_.size() == static_cast<std::size_t>(Outcome::max_restarts)) restarts_.erase(restarts_.begin());
+  restarts_.push_back({world_.restarts_used, root.when - job_began_, brief(root.failure)});
+  announce_world(now, out);
+}
+
+void Coordinator::record(TimePoint when, const Failure& failure) {
+  // The long texts are kept of those that may turn out to be the cause, but not of thousands.
+  constexpr std::size_t in_full = 64;
+  fallen_.push_back({when, fallen_.size() < in_full ? failure : brief(failure)});
+}
+
+void Coordinator::stop_round(const Failure& because, CoordinatorActions& out) {
+  for (const auto& [id, node] : nodes_)
+    out.emplace_back(ToMember{id, StopRound{world_.round, describe(because)}});
+}
+
+void Coordinator::collect(TimePoint now, CoordinatorActions& out) {
+  state_ = State::collecting;
+  collect_until_ = now + collecting_time;
+  out.emplace_back(ArmCoordinatorTimer{collect_until_});
+}
+
+// A lost node or a signal is no failure that a restart could heal, so it is what ends the job; unless the job
+// was ending already.
+void Coordinator::end_the_job_by(TimePoint now, const Failure& cause, CoordinatorActions& out) {
+  if (state_ == State::ending) return;
+  const bool was_ending = state_ == State::collecting;
+  if (was_ending && cause.kind == FailureKind::signal) return;
+  record(now, cause);
+  if (was_ending) return;
+  decisive_ = fallen_.size() - 1;
+  if (state_ == State::gathering) {
+    end_failed(now, out);
+    return;
+  }
+  if (state_ == State::running) stop_round(cause, out);
+  collect(now, out);
+}
+
+void Coordinator::go_on_when_all_stopped(TimePoint now, CoordinatorActions& out) {
+  if (state_ == State::ending) {
+    end_when_all_stopped(out);
+  } else if (!all_stopped()) {
+    return;
+  } else if (state_ == State::restarting) {
+    restart(now, out);
+  } else if (state_ == State::collecting) {
+    end_failed(now, out);
+  }
+}
+
+void Coordinator::end_failed(TimePoint now, CoordinatorActions& out) {
+  const std::size_t cause = decisive_ ? *decisive_ : root_cause(fallen_);
+  Outcome outcome;
+  tell(std::move(fallen_), cause, outcome);
+  fallen_.clear();
+  end(now, std::move(outcome), out);
+}
+
+void Coordinator::end(TimePoint now, Outcome outcome, CoordinatorActions& out) {
   state_ = State::ending;
   end_deadline_ = now + job_.stop_timeout + end_margin;
+  outcome.restarts_used = world_.restarts_used;
+  outcome.restarts = restarts_;
   for (const auto& [id, node] : nodes_) out.emplace_back(ToMember{id, End{outcome}});
   out.emplace_back(ArmCoordinatorTimer{end_deadline_});
   end_when_all_stopped(out);
-}
-
-void Coordinator::fail(TimePoint now, Failure cause, CoordinatorActions& out) {
-  Outcome outcome;
-  outcome.failed = true;
-  outcome.exit_code = exit_code_of(cause);
-  outcome.restarts_used = world_.restarts_used;
-  outcome.cause = std::move(cause);
-  for (const auto& [happened, failure] : failures_) {
-    if (state_ != State::stopping || failure.rank == outcome.cause.rank) continue;
-    if (outcome.others.size() == most_others) {
-      ++outcome.more;
-      continue;
-    }
-    outcome.others.push_back(failure);
-    outcome.others.back().tail.clear();
-  }
-  if (state_ == State::stopping) outcome.more += more_failures_;
-  end(now, outcome, out);
 }
 
 void Coordinator::end_when_all_stopped(CoordinatorActions& out) {

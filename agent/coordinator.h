@@ -1,15 +1,19 @@
 // Who is in the job, and which world is current: a pure state machine, one per job, in the agent that serves
 // the endpoint. One decision is one message to each member.
 //
-//   gathering --all nodes are in--> running --a failure--> stopping --all have stopped, restarts left-->
+//   gathering --all nodes are in--> running --a failure, restarts left--> restarting --all have stopped-->
 //   running
-//       |                             |                      |  no restarts left
-//       |  deadline                   |  all done, or a node left or was lost
-//       |                             v                      v
+//       |                            |    |                                  |
+//       |                            |    |  a failure without restarts, or a node left or was lost
+//       |                            |    v
+//       |  deadline                  |  collecting
+//       |                            |    |  all have stopped, or there was time enough for it
+//       |                            v    v
 //       +-------------------------> ending --all have stopped or are lost--> ended
 //
-// The first failure that is heard of stops the round. Which one was the cause is known when all have stopped
-// and told theirs: the first in time, by how long ago each node says it was.
+// The first failure that is heard of stops everyone at once. The others of its round are collected while they
+// stop, each with its age, so that the cause is the first that happened and not the first that was told
+// (agent/root_cause.h).
 //
 // Messages carry their round; what speaks of another round than the current one is stale and ignored.
 #pragma once
@@ -17,11 +21,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "agent/messages.h"
+#include "agent/root_cause.h"
 #include "agent/say.h"
 
 namespace dlaunch::agent {
@@ -75,10 +81,12 @@ using CoordinatorActions = std::vector<CoordinatorAction>;
 
 class Coordinator {
  public:
-  enum class State { gathering, running, stopping, ending, ended };
+  enum class State { gathering, running, restarting, collecting, ending, ended };
 
   // How long after the members' own stop timeout the end is waited for.
   static constexpr Duration end_margin = std::chrono::seconds(30);
+  // How long after the first failure the root cause is looked for, where not all stop before.
+  static constexpr Duration collecting_time = std::chrono::seconds(1);
   // Waiting is told after this long, and then again.
   static constexpr Duration first_report = std::chrono::seconds(5);
   static constexpr Duration next_report = std::chrono::seconds(10);
@@ -101,20 +109,25 @@ class Coordinator {
     bool stopped = false;  // in the current round
   };
 
-  void on_join(MemberId member, const Join& join, CoordinatorActions& out);
-  void on_failed(TimePoint now, const Failure& failure, CoordinatorActions& out);
+  void on_join(TimePoint now, MemberId member, const Join& join, CoordinatorActions& out);
+  void on_failed(TimePoint now, const Failed& failed, CoordinatorActions& out);
   void on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out);
   void on_stopped(TimePoint now, MemberId member, const Stopped& stopped, CoordinatorActions& out);
   void on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out);
   void on_timer(TimePoint now, CoordinatorActions& out);
 
   void refuse(MemberId member, std::string why, CoordinatorActions& out) const;
-  void announce_world(CoordinatorActions& out);
-  void end(TimePoint now, const Outcome& outcome, CoordinatorActions& out);
-  void fail(TimePoint now, Failure cause, CoordinatorActions& out);
-  void remember(TimePoint now, const Failure& failure);
+  void announce_world(TimePoint now, CoordinatorActions& out);
+  void restart(TimePoint now, CoordinatorActions& out);
+  void record(TimePoint when, const Failure& failure);
+  void stop_round(const Failure& because, CoordinatorActions& out);
+  void collect(TimePoint now, CoordinatorActions& out);
+  void end_the_job_by(TimePoint now, const Failure& cause, CoordinatorActions& out);
   void go_on_when_all_stopped(TimePoint now, CoordinatorActions& out);
+  void end_failed(TimePoint now, CoordinatorActions& out);
+  void end(TimePoint now, Outcome outcome, CoordinatorActions& out);
   void end_when_all_stopped(CoordinatorActions& out);
+  [[nodiscard]] Failure lost_node(const Join& joined, std::string why) const;
   [[nodiscard]] std::string reason_to_refuse(const Join& join) const;
   [[nodiscard]] bool all_stopped() const;
 
@@ -125,8 +138,14 @@ class Coordinator {
   TimePoint end_deadline_;
   std::map<MemberId, Node> nodes_;
   World world_;
-  std::multimap<TimePoint, Failure> failures_;  // of the current round, by when they happened
-  int more_failures_ = 0;                       // that are not among them
+
+  TimePoint job_began_;  // its first round
+  TimePoint round_began_;
+  TimePoint collect_until_;
+  std::vector<Fallen> fallen_;           // of the current round, as they were told
+  std::set<int> fallen_ranks_;           // the workers among them
+  std::optional<std::size_t> decisive_;  // what ended the job, where that is not for root_cause() to find
+  std::vector<Restart> restarts_;
 };
 
 }  // namespace dlaunch::agent

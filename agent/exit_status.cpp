@@ -32,6 +32,8 @@ const char* signal_meaning(int signo) {
       return "broken pipe";
     case SIGXCPU:
       return "CPU time limit exceeded";
+    case SIGXFSZ:
+      return "file size limit exceeded";
     case SIGSYS:
       return "forbidden system call";
     default:
@@ -39,17 +41,14 @@ const char* signal_meaning(int signo) {
   }
 }
 
-const char* code_meaning(int code) {
-  switch (code) {
-    case 126:
-      return "126: a program that may not be executed";
-    case 127:
-      return "127: a command or shared library was not found";
-    case 137:
-      return "137: as if by signal 9";
-    default:
-      return nullptr;
-  }
+// What a code means by itself; shells and containers say 128 + n for signal n.
+std::string code_meaning(int code) {
+  if (code == 126) return "a program that may not be executed";
+  if (code == 127) return "a command, interpreter or shared library was not found";
+  const int signo = code - 128;
+  const char* meaning = signal_meaning(signo);
+  if (!meaning) return "";
+  return "as if by signal " + std::to_string(signo) + " (" + signal_name(signo) + ", " + meaning + ")";
 }
 
 }  // namespace
@@ -64,16 +63,20 @@ std::string signal_name(int signo) {
   return abbreviation ? std::string("SIG") + abbreviation : "signal " + std::to_string(signo);
 }
 
-std::string describe(const ExitStatus& status) {
+std::string describe(const ExitStatus& status, const std::string& known_cause) {
+  std::string text;
   if (status.how == ExitStatus::How::exited) {
-    if (const char* meaning = code_meaning(status.number)) return std::string("exited with code ") + meaning;
-    return "exited with code " + std::to_string(status.number);
+    text = "exited with code " + std::to_string(status.number);
+    const std::string meaning = known_cause.empty() ? code_meaning(status.number) : "";
+    if (!meaning.empty()) text += ": " + meaning;
+  } else {
+    text = "was killed by signal " + std::to_string(status.number) + " (" + signal_name(status.number);
+    const char* meaning = known_cause.empty() ? signal_meaning(status.number) : nullptr;
+    if (meaning) text += std::string(", ") + meaning;
+    text += ")";
+    if (status.core_dumped) text += ", core dumped";
   }
-  std::string text =
-      "was killed by signal " + std::to_string(status.number) + " (" + signal_name(status.number);
-  if (const char* meaning = signal_meaning(status.number)) text += std::string(", ") + meaning;
-  text += ")";
-  if (status.core_dumped) text += ", core dumped";
+  if (!known_cause.empty()) text += ": " + known_cause;
   return text;
 }
 

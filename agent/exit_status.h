@@ -21,8 +21,10 @@ struct ExitStatus {
 };
 
 // "exited with code 3", "was killed by signal 11 (SIGSEGV, segmentation fault), core dumped". Codes that have
-// a usual meaning get it: 126, 127, 137.
-std::string describe(const ExitStatus& status);
+// a usual meaning get it: 126, 127, and those of shells and containers for signals. `known_cause`, where
+// something is known, stands in the place of what it usually means: "was killed by signal 9 (SIGKILL): the
+// kernel's ...".
+std::string describe(const ExitStatus& status, const std::string& known_cause = "");
 
 // "SIGTERM"; "signal 77" where there is no name.
 std::string signal_name(int signo);

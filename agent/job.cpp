@@ -1,7 +1,11 @@
 #include "agent/job.h"
 
+#include "agent/printable.h"
+
 namespace dlaunch::agent {
 namespace {
+
+constexpr std::size_t brief_text = 200;
 
 std::string place(const Failure& f) {
   std::string text;
@@ -18,10 +22,10 @@ std::string place(const Failure& f) {
 std::string describe(const Failure& f) {
   switch (f.kind) {
     case FailureKind::worker:
-      return "rank " + std::to_string(f.rank) + place(f) + " " + describe(f.status) +
-             (f.error.empty() ? "" : ": " + f.error);
+      return "rank " + std::to_string(f.rank) + place(f) + " " + describe_end(f) +
+             (f.exception.empty() ? "" : ": " + f.exception);
     case FailureKind::spawn:
-      return "rank " + std::to_string(f.rank) + place(f) + " could not be started: " + f.why;
+      return "rank " + std::to_string(f.rank) + place(f) + " " + describe_end(f) + ": " + f.why;
     case FailureKind::node_lost:
       return "node " + std::to_string(f.node_rank) + " (host " + f.host + ") was lost: " + f.why;
     case FailureKind::signal:
@@ -37,10 +41,38 @@ std::string describe(const Failure& f) {
   return f.why;
 }
 
+std::string describe_end(const Failure& f) {
+  switch (f.kind) {
+    case FailureKind::worker:
+      if (f.ended_by_us) return "had failed, and was stopped before it had exited";
+      return describe(f.status, f.hint);
+    case FailureKind::spawn:
+      return "could not be started";
+    case FailureKind::node_lost:
+      return "was lost";
+    case FailureKind::signal:
+      return "was told to stop";
+    case FailureKind::unkillable:
+      return "could not be killed";
+    case FailureKind::join:
+    case FailureKind::agent:
+      return "dlaunch failed";
+  }
+  return f.why;
+}
+
+Failure brief(Failure f) {
+  f.tail.clear();
+  f.traceback.clear();
+  for (std::string* text : {&f.why, &f.exception, &f.hint}) *text = shortened(*text, brief_text);
+  return f;
+}
+
 int exit_code_of(const Failure& f) {
   switch (f.kind) {
     case FailureKind::worker:
-      return f.status.shell_code();
+      // Left alone it would have ended as a program does that nothing catches its exception.
+      return f.ended_by_us ? 1 : f.status.shell_code();
     case FailureKind::signal:
       return 128 + f.status.number;
     case FailureKind::spawn:

@@ -83,7 +83,7 @@ enum class FailureKind : std::uint8_t {
   agent,       // dlaunch's own machinery broke
 };
 
-// The first thing that went wrong, with everything a person needs to find it.
+// One thing that went wrong, with everything a person needs to find it.
 struct Failure {
   FailureKind kind = FailureKind::agent;
   std::uint32_t round = 0;
@@ -94,31 +94,65 @@ struct Failure {
   std::int64_t pid = 0;
   ExitStatus status;  // of the worker; for `signal` the signal
   std::string why;    // a sentence, for every kind but `worker`
-  std::string tail;   // the last lines the worker wrote to stderr
-  std::string error;  // a line: what the worker said of its failure, or what killed it; may be empty
-  // How long before it was told it had happened, in milliseconds: by the worker's own account (its exception
-  // comes before its end), else since its end.
-  std::int64_t age_ms = 0;
+
+  // What is known of a worker's end besides (agent/ending.h).
+  std::string tail;
+  std::string exception;
+  std::string traceback;
+  std::string hint;
+  std::string log_file;
+  std::int64_t unix_ms = 0;     // when, by the clock of its host; 0: not known
+  bool while_stopping = false;  // it fell after this node had begun to stop its workers
+  bool ended_by_us = false;     // it had failed, but was still there when our signal ended it
+
+  Duration after{};  // since the root cause, by the coordinator's clock
 
   bool operator==(const Failure&) const = default;
 };
 
-inline constexpr std::size_t most_others = 5;
-
-// One line without the tail: "rank 3 (local rank 1, node 1, host b, pid 4711) exited with code 3".
+// One line: "rank 3 (local rank 1, node 1, host b, pid 4711) exited with code 1: ValueError: no such file".
 std::string describe(const Failure& failure);
+
+// What happened without who: "exited with code 3", "could not be started".
+std::string describe_end(const Failure& failure);
+
+// The same without the long texts, for lists.
+Failure brief(Failure failure);
 
 // What dlaunch exits with when this is the cause: the worker's code, 128 + signal, otherwise 1.
 int exit_code_of(const Failure& failure);
 
+// A round that failed and was followed by another.
+struct Restart {
+  int number = 0;    // from 1
+  Duration after{};  // since the job's first round began
+  Failure cause;     // in brief
+
+  bool operator==(const Restart&) const = default;
+};
+
+// How many failures ended alike, in the words of describe_end().
+struct Tally {
+  std::string what;
+  int count = 0;
+
+  bool operator==(const Tally&) const = default;
+};
+
 struct Outcome {
+  // The most that is told of each, whatever the size of the job.
+  static constexpr int max_others = 64;
+  static constexpr int max_restarts = 32;
+  static constexpr int max_tallies = 8;
+
   int exit_code = 0;
   int restarts_used = 0;
   bool failed = false;
-  Failure cause;  // where failed: the first of all
-  // Who else failed by itself in that round: the first of them, without their last lines, and how many more.
-  std::vector<Failure> others{};
-  int more = 0;
+  Failure cause;                  // where failed
+  std::vector<Failure> others;    // the next in time in the same round, in brief
+  int fallen = 0;                 // how many failed in that round, with the cause and those not in `others`
+  std::vector<Tally> tallies;     // of all of these but the cause; the most frequent first
+  std::vector<Restart> restarts;  // the last ones, in order
 
   bool operator==(const Outcome&) const = default;
 };

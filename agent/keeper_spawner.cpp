@@ -10,17 +10,13 @@
 #include <csignal>
 #include <cstring>
 
-#include "agent/error_file.h"
-#include "agent/lines.h"
 #include "agent/reaper.h"
-#include "agent/scratch_dir.h"
 #include "store/base/bytes.h"
 
 namespace dlaunch::agent {
 namespace {
 
 constexpr Duration last_effort = std::chrono::seconds(60);
-constexpr std::size_t longest_error_file = 1U << 20;
 
 std::string spawn_body(const Command& command) {
   std::string body;
@@ -40,8 +36,8 @@ std::string spawn_body(const Command& command) {
 
 }  // namespace
 
-KeeperSpawner::KeeperSpawner(UvEdge& edge, Output& output, Keeper keeper, std::string scratch_dir)
-    : edge_(edge), output_(output), keeper_(keeper), scratch_dir_(std::move(scratch_dir)) {
+KeeperSpawner::KeeperSpawner(UvEdge& edge, Output& output, Postmortem& postmortem, Keeper keeper)
+    : edge_(edge), output_(output), postmortem_(postmortem), keeper_(keeper) {
   edge_.watch(keeper_.socket, true, false, *this);
 }
 
@@ -70,13 +66,17 @@ void KeeperSpawner::spawn(ProcKey key, const Command& command) {
   output_.add(key, command.rank, Output::Stream::out, out[0]);
   output_.add(key, command.rank, Output::Stream::err, err[0]);
   ++outstanding_;
+  killed_ = false;
   send({FrameKind::spawn, 0, key.round, key.local_rank, 0, 0}, spawn_body(command), out[1], err[1]);
   close(out[1]);
   close(err[1]);
 }
 
 void KeeperSpawner::signal_all(int signo) { send({FrameKind::signal_all, 0, 0, 0, signo, 0}, "", -1, -1); }
-void KeeperSpawner::kill_all() { send({FrameKind::kill_all, 0, 0, 0, 0, 0}, "", -1, -1); }
+void KeeperSpawner::kill_all() {
+  killed_ = true;
+  send({FrameKind::kill_all, 0, 0, 0, 0, 0}, "", -1, -1);
+}
 
 // Blocks while the socket's buffer is full; the keeper never blocks on us, so it always gets on with reading.
 void KeeperSpawner::send(Frame frame, const std::string& body, int out, int err) {
@@ -143,6 +143,7 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
   const ProcKey key{frame.round, frame.local_rank};
   switch (frame.kind) {
     case FrameKind::started:
+      postmortem_.begin();
       handler_->on_started(key, frame.number);
       break;
     case FrameKind::spawn_failed:
@@ -152,8 +153,12 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
       break;
     case FrameKind::exited: {
       --outstanding_;
-      const ExitStatus status = ExitStatus::from_wait_status(static_cast<int>(frame.number));
-      handler_->on_exited(key, frame.pid, status, last_words(key, status));
+      Ending ending;
+      ending.status = ExitStatus::from_wait_status(static_cast<int>(frame.number));
+      ending.tail = output_.drain(key);
+      ending.log_file = output_.log_file_of(key);
+      if (!ending.status.success()) postmortem_.examine(key, frame.pid, killed_, ending);
+      handler_->on_exited(key, frame.pid, ending);
       break;
     }
     case FrameKind::leftovers:
@@ -170,28 +175,6 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
     case FrameKind::kill_all:
       break;  // ours
   }
-}
-
-LastWords KeeperSpawner::last_words(ProcKey key, ExitStatus status) {
-  LastWords words{output_.drain(key), ""};
-  if (status.success()) return words;
-  if (!scratch_dir_.empty()) {
-    const std::string path = error_file_path(scratch_dir_, key.round, key.local_rank);
-    if (auto error = parse_error_file(read_bounded(path, longest_error_file))) {
-      words.error = std::move(error->message);
-      // Written when the exception came; the end of a Python process may be seconds later.
-      words.ago = age_of(path);
-      // What a program that keeps its stderr to itself has to say.
-      if (words.tail.empty()) {
-        Tail lines;
-        lines.add(error->traceback);
-        words.tail = lines.text();
-      }
-    }
-  }
-  if (words.error.empty() && status.how == ExitStatus::How::signaled && status.number == SIGKILL)
-    words.error = oom_watch_.explain();
-  return words;
 }
 
 // The workers die with the keeper (parent-death signal); what they leave is now ours, as we are a subreaper

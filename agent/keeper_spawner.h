@@ -5,8 +5,8 @@
 #include <string>
 
 #include "agent/keeper.h"
-#include "agent/oom_watch.h"
 #include "agent/output.h"
+#include "agent/postmortem.h"
 #include "agent/spawner.h"
 #include "agent/uv_edge.h"
 
@@ -14,8 +14,8 @@ namespace dlaunch::agent {
 
 class KeeperSpawner final : public ProcessSpawner, public FdHandler {
  public:
-  // `scratch_dir`: where the workers' error files are; empty: they have none.
-  KeeperSpawner(UvEdge& edge, Output& output, Keeper keeper, std::string scratch_dir);
+  // The first three are not owned.
+  KeeperSpawner(UvEdge& edge, Output& output, Postmortem& postmortem, Keeper keeper);
   // Ends the keeper, and with it every process that it started or that came from one; returns when they are
   // gone.
   ~KeeperSpawner() override;
@@ -34,15 +34,14 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   void send(Frame frame, const std::string& body, int out, int err);
   void handle(const Frame& frame, const std::string& body);
   void lost();
-  LastWords last_words(ProcKey key, ExitStatus status);
 
   UvEdge& edge_;
   Output& output_;
+  Postmortem& postmortem_;
   Keeper keeper_;
-  const std::string scratch_dir_;
-  OomWatch oom_watch_;
   SpawnerHandler* handler_ = nullptr;
   std::string received_;
+  bool killed_ = false;  // the last thing asked for was that nothing may live
   int outstanding_ = 0;  // spawns whose process has not been reported as ended
 };
 

@@ -36,11 +36,11 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
     round_active_ = false;
     lose(failure_here(FailureKind::agent, keeper->why), out);
   } else if (const auto* failed = std::get_if<RoundFailed>(&event)) {
-    last_failure_ = describe(failed->failure);
+    if (!failed->failure.while_stopping) last_failure_ = describe(failed->failure);
     if (noticed_ && stop_signal_ == 0) {
       on_signal(now, SIGTERM, out);  // to end was what it was asked for: no failure, and no restart
     } else if (state_ == State::working) {
-      out.emplace_back(ToCoordinator{Failed{failed->failure}});
+      out.emplace_back(ToCoordinator{Failed{failed->failure, now - failed->when}});
     }
   } else if (const auto* done = std::get_if<RoundDone>(&event)) {
     round_active_ = false;
@@ -48,8 +48,7 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
     end_if_over(out);
   } else if (const auto* stopped = std::get_if<RoundStopped>(&event)) {
     round_active_ = false;
-    if (state_ == State::working)
-      out.emplace_back(ToCoordinator{Stopped{stopped->round, stopped->failures, stopped->more}});
+    if (state_ == State::working) out.emplace_back(ToCoordinator{Stopped{stopped->round}});
     end_if_over(out);
   } else if (const auto* stuck = std::get_if<RoundStuck>(&event)) {
     on_stuck(stuck->failure, out);
@@ -233,7 +232,7 @@ void Member::lose(Failure cause, MemberActions& out) {
 void Member::end_if_over(MemberActions& out) {
   if (state_ != State::leaving || round_active_ || !outcome_) return;
   state_ = State::ended;
-  if (link_) out.emplace_back(ToCoordinator{Stopped{round_, {}, 0}});
+  if (link_) out.emplace_back(ToCoordinator{Stopped{round_}});
   out.emplace_back(MemberEnded{*outcome_});
 }
 

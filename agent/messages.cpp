@@ -26,6 +26,7 @@ class Writer {
   void number(const std::uint32_t& value) { out_.u32(value); }
   void number(const std::uint16_t& value) { out_.integer(value); }
   void flag(const bool& value) { out_.u8(value ? 1 : 0); }
+  void duration(const Duration& value) { out_.i64(value.count()); }
   void text(const std::string& value) { out_.text(std::string_view(value).substr(0, max_text)); }
   template <class E>
   void choice(const E& value, E) {
@@ -58,6 +59,7 @@ class Reader {
     if (raw > 1) bad_ = true;
   }
   void text(std::string& value) { value = std::string(in_.text(max_text)); }
+  void duration(Duration& value) { value = Duration(in_.i64()); }
   template <class E>
   void choice(E& value, E last) {
     const std::uint8_t raw = in_.u8();
@@ -105,8 +107,14 @@ void failure_fields(IO& io, F& f) {
   status_fields(io, f.status);
   io.text(f.why);
   io.text(f.tail);
-  io.text(f.error);
-  io.number(f.age_ms);
+  io.text(f.exception);
+  io.text(f.traceback);
+  io.text(f.hint);
+  io.text(f.log_file);
+  io.number(f.unix_ms);
+  io.flag(f.while_stopping);
+  io.flag(f.ended_by_us);
+  io.duration(f.after);
 }
 
 template <class IO, class W>
@@ -130,8 +138,17 @@ void outcome_fields(IO& io, O& o) {
   io.number(o.restarts_used);
   io.flag(o.failed);
   failure_fields(io, o.cause);
-  io.list(o.others, static_cast<std::uint32_t>(most_others), [&](auto& f) { failure_fields(io, f); });
-  io.number(o.more);
+  io.list(o.others, Outcome::max_others, [&](auto& f) { failure_fields(io, f); });
+  io.number(o.fallen);
+  io.list(o.tallies, Outcome::max_tallies, [&](auto& t) {
+    io.text(t.what);
+    io.number(t.count);
+  });
+  io.list(o.restarts, Outcome::max_restarts, [&](auto& r) {
+    io.number(r.number);
+    io.duration(r.after);
+    failure_fields(io, r.cause);
+  });
 }
 
 struct Fields {
@@ -146,14 +163,13 @@ struct Fields {
       io.number(m.slots);
       io.text(m.host);
       io.text(m.build);
-    } else if constexpr (std::is_same_v<T, Failed> || std::is_same_v<T, Leave>) {
+    } else if constexpr (std::is_same_v<T, Failed>) {
       failure_fields(io, m.failure);
-    } else if constexpr (std::is_same_v<T, Done>) {
+      io.duration(m.age);
+    } else if constexpr (std::is_same_v<T, Leave>) {
+      failure_fields(io, m.failure);
+    } else if constexpr (std::is_same_v<T, Done> || std::is_same_v<T, Stopped>) {
       io.number(m.round);
-    } else if constexpr (std::is_same_v<T, Stopped>) {
-      io.number(m.round);
-      io.list(m.failures, static_cast<std::uint32_t>(most_failures), [&](auto& f) { failure_fields(io, f); });
-      io.number(m.more);
     } else if constexpr (std::is_same_v<T, Refused>) {
       io.text(m.why);
     } else if constexpr (std::is_same_v<T, NewWorld>) {

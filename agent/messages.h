@@ -27,7 +27,6 @@ inline constexpr std::uint32_t max_frame_from_member = 1U << 20;
 inline constexpr std::uint64_t max_text = 1U << 18;
 inline constexpr int max_nodes = 65'536;
 inline constexpr int max_slots = 65'536;
-inline constexpr std::size_t most_failures = 6;  // that a Stopped carries: the cause and most_others
 
 // --- a member to the coordinator ---
 
@@ -41,9 +40,10 @@ struct Join {
   std::string build;  // dlaunch's version, for the message where two do not match
   bool operator==(const Join&) const = default;
 };
-// This node's workers failed in `failure.round`; they are being stopped.
+// A worker of this node failed in `failure.round`; the others are being stopped.
 struct Failed {
   Failure failure;
+  Duration age{};  // how long before this was sent
   bool operator==(const Failed&) const = default;
 };
 // All workers of this node have returned 0.
@@ -54,8 +54,6 @@ struct Done {
 // Nothing of this round is left on this node.
 struct Stopped {
   std::uint32_t round = 0;
-  std::vector<Failure> failures{};  // those of its workers that failed by themselves, the first ones
-  int more = 0;                     // how many others did
   bool operator==(const Stopped&) const = default;
 };
 // This node was told to leave; its workers are being stopped.

@@ -1,52 +1,112 @@
 #include "agent/oom_watch.h"
 
-#include <cstdio>
-#include <cstdlib>
-#include <sstream>
+#include <sys/klog.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
 
-#include "agent/scratch_dir.h"
+#include <algorithm>
+#include <csignal>
+
+#include "agent/small_file.h"
 
 namespace dlaunch::agent {
 namespace {
 
-constexpr std::size_t enough = 64 << 10;
+constexpr std::size_t longest_file = 64U * 1024;
+constexpr const char* killer = "the kernel's out-of-memory killer";
+
+std::string text_of(const std::string& path) {
+  const auto file = read_plain_file(path, longest_file);
+  return file ? file->text : "";
+}
+
+// The end of the kernel's log; empty where it may not be read.
+std::string real_kernel_log() {
+  constexpr int read_all = 3;  // SYSLOG_ACTION_READ_ALL
+  std::string text(256U * 1024, '\0');
+  const int got = klogctl(read_all, text.data(), static_cast<int>(text.size()));
+  text.resize(static_cast<std::size_t>(std::max(got, 0)));
+  return text;
+}
+
+bool was_killed(const ExitStatus& status) { return status.shell_code() == 128 + SIGKILL; }
+
+std::string parent_of(const std::string& cgroup) {
+  const std::size_t slash = cgroup.rfind('/');
+  return slash == std::string::npos || slash == 0 ? "/" : cgroup.substr(0, slash);
+}
 
 }  // namespace
 
-OomWatch::OomWatch(const std::string& cgroup_root, const std::string& own_cgroup) {
-  // "0::/path" is the unified hierarchy's line.
-  std::istringstream lines(own_cgroup);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("0::")) dir_ = cgroup_root + line.substr(3);
-  }
-  known_ = kills();
+void OomWatch::begin() {
+  cgroup_ = memory_cgroup(text_of(places_.proc + "/self/cgroup"));
+  // In a container the path may be the host's, while only the container's part is mounted.
+  const bool visible = cgroup_ && access(file_of(cgroup_->path, "cgroup.procs").c_str(), F_OK) == 0;
+  if (cgroup_ && !visible) cgroup_->path = "/";
+  seen_ = counters();
 }
 
-std::string OomWatch::explain() {
-  const auto now = kills();
-  if (!now || !known_ || *now <= *known_) return "";
-  known_ = now;
-  std::string text = "the kernel's out-of-memory killer";
-  char* end = nullptr;
-  const std::string limit = read_bounded(dir_ + "/memory.max", enough);
-  const double bytes = std::strtod(limit.c_str(), &end);
-  if (end == limit.c_str() || bytes <= 0) return text;  // "max": the machine's own memory was the limit
-  char words[64];
-  std::snprintf(words, sizeof words, " (the limit is %.1f GiB)", bytes / (1 << 30));
-  return text + words;
+std::string OomWatch::explain(std::int64_t pid, const ExitStatus& status) {
+  const Counters now = counters();
+  const bool in_cgroup = now.cgroup > seen_.cgroup;
+  const bool on_machine = now.system > seen_.system;
+  if (!in_cgroup && !on_machine) return "";
+  if (in_cgroup && !was_killed(status)) {
+    seen_ = now;
+    return std::string(killer) + " had killed a process of this job (" + limit_in_words(cgroup_->path) + ")";
+  }
+  if (!was_killed(status)) return "";
+  std::string log;
+  if (on_machine) {
+    log = places_.kernel_log ? places_.kernel_log() : real_kernel_log();
+    if (const auto limited = killed_for_memory(log, pid)) {
+      if (in_cgroup) ++seen_.cgroup;
+      ++seen_.system;
+      return std::string(killer) + " (" + limit_in_words(*limited) + ")";
+    }
+  }
+  if (in_cgroup) {
+    ++seen_.cgroup;  // one kill explains one death
+    seen_.system = std::min(seen_.system + 1, now.system);
+    return std::string(killer) + " (" + limit_in_words(cgroup_->path) + ")";
+  }
+  if (!log.empty()) return "";  // the log would name it
+  return "probably " + std::string(killer) + ", which has struck on this machine since the job began";
 }
 
-std::string OomWatch::own() { return read_bounded("/proc/self/cgroup", enough); }
-
-std::optional<std::uint64_t> OomWatch::kills() const {
-  if (dir_.empty()) return std::nullopt;
-  std::istringstream events(read_bounded(dir_ + "/memory.events", enough));
-  std::string name;
-  std::uint64_t count = 0;
-  while (events >> name >> count) {
-    if (name == "oom_kill") return count;
+OomWatch::Counters OomWatch::counters() const {
+  Counters counters;
+  if (cgroup_) {
+    const char* name = cgroup_->version == 1 ? "memory.oom_control" : "memory.events";
+    counters.cgroup = oom_kills(text_of(file_of(cgroup_->path, name))).value_or(0);
   }
-  return std::nullopt;
+  counters.system = oom_kills(text_of(places_.proc + "/vmstat")).value_or(0);
+  return counters;
+}
+
+std::string OomWatch::file_of(const std::string& cgroup, const char* name) const {
+  const bool own_hierarchy = cgroup_ && cgroup_->version == 1;
+  return places_.cgroup + (own_hierarchy ? "/memory" : "") + (cgroup == "/" ? "" : cgroup) + "/" + name;
+}
+
+// The tightest limit on the way up is the one that was met.
+std::string OomWatch::limit_in_words(std::string cgroup) const {
+  const char* name = cgroup_ && cgroup_->version == 1 ? "memory.limit_in_bytes" : "memory.max";
+  std::optional<std::uint64_t> tightest;
+  std::string whose;
+  while (!cgroup.empty()) {
+    const auto limit = memory_limit(text_of(file_of(cgroup, name)));
+    if (limit && (!tightest || *limit < *tightest)) {
+      tightest = limit;
+      whose = cgroup;
+    }
+    if (cgroup == "/") break;
+    cgroup = parent_of(cgroup);
+  }
+  if (tightest) return "limit " + in_bytes(*tightest) + " of cgroup " + whose;
+  struct sysinfo machine {};
+  if (sysinfo(&machine) != 0) return "no limit of a cgroup";
+  return "the machine's memory, " + in_bytes(std::uint64_t{machine.totalram} * machine.mem_unit);
 }
 
 }  // namespace dlaunch::agent

@@ -1,28 +1,48 @@
-// Whether the kernel's out-of-memory killer struck in this process's control group.
+// Whether the kernel killed a process of ours because memory ran out: its counters now against those at the
+// start, and its log where it may be read. One thread; reads files of the kernel, which takes microseconds.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+
+#include "agent/exit_status.h"
+#include "agent/memory_events.h"
 
 namespace dlaunch::agent {
 
 class OomWatch {
  public:
-  // Remembers how often it had struck before. `cgroup_root` is where the unified hierarchy is mounted,
-  // `own_cgroup` what /proc/self/cgroup says.
-  explicit OomWatch(const std::string& cgroup_root = "/sys/fs/cgroup", const std::string& own_cgroup = own());
+  // Where the kernel shows itself.
+  struct Places {
+    std::string proc = "/proc";
+    std::string cgroup = "/sys/fs/cgroup";
+    std::function<std::string()> kernel_log{};  // unset: the real one, as far as it may be read
+  };
 
-  // For a worker that SIGKILL ended: "the kernel's out-of-memory killer (the limit is 2.0 GiB)" if it has
-  // struck since the last call; else empty, also where that cannot be known.
-  std::string explain();
+  OomWatch() : OomWatch(Places{}) {}
+  explicit OomWatch(Places places) : places_(std::move(places)) {}
+
+  // Notes the counters. What happened before is not ours.
+  void begin();
+
+  // In words; empty: nothing points to it. REQUIRES: begin() was called, and `status` is no success.
+  std::string explain(std::int64_t pid, const ExitStatus& status);
 
  private:
-  static std::string own();
-  [[nodiscard]] std::optional<std::uint64_t> kills() const;
+  struct Counters {
+    std::uint64_t cgroup = 0;  // killed in our cgroup
+    std::uint64_t system = 0;  // killed on this machine
+  };
 
-  std::string dir_;  // empty: no unified hierarchy
-  std::optional<std::uint64_t> known_;
+  [[nodiscard]] Counters counters() const;
+  [[nodiscard]] std::string file_of(const std::string& cgroup, const char* name) const;
+  [[nodiscard]] std::string limit_in_words(std::string cgroup) const;
+
+  Places places_;
+  std::optional<MemoryCgroup> cgroup_;
+  Counters seen_;  // and accounted for
 };
 
 }  // namespace dlaunch::agent

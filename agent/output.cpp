@@ -24,6 +24,10 @@ std::string_view last_line_of(std::string_view text) {
   return text.substr(text.find_last_of("\r\n") + 1);
 }
 
+const char* file_name(Output::Stream stream) {
+  return stream == Output::Stream::out ? "stdout.log" : "stderr.log";
+}
+
 bool names(Streams streams, Output::Stream stream) {
   const auto bit = stream == Output::Stream::out ? Streams::out : Streams::err;
   return (static_cast<unsigned>(streams) & static_cast<unsigned>(bit)) != 0;
@@ -70,7 +74,7 @@ void Output::add(ProcKey key, int rank, Stream stream, int fd) {
   const bool redirected = names(log.redirects.of(local_rank), stream);
   source->shown = !redirected && (only.empty() || std::binary_search(only.begin(), only.end(), local_rank));
   if (!style_.log_dir.empty()) {
-    const std::string name = stream == Stream::out ? "stdout.log" : "stderr.log";
+    const std::string name = file_name(stream);
     const auto& filters = stream == Stream::out ? log.duplicate_stdout_filters : log.duplicate_stderr_filters;
     if (redirected || names(log.tee.of(local_rank), stream)) source->file = log_file(key, name);
     if (!filters.empty()) {
@@ -124,6 +128,17 @@ std::string Output::drain(ProcKey key) {
   }
   pause_or_resume();
   return tail;
+}
+
+std::string Output::log_file_of(ProcKey key) const {
+  if (style_.log_dir.empty()) return "";
+  const int local_rank = static_cast<int>(key.local_rank);
+  for (const Stream stream : {Stream::err, Stream::out}) {
+    const bool kept =
+        names(style_.log.redirects.of(local_rank), stream) || names(style_.log.tee.of(local_rank), stream);
+    if (kept) return worker_log_dir(style_.log_dir, key.round, key.local_rank) + "/" + file_name(stream);
+  }
+  return "";
 }
 
 std::string Output::last_line(ProcKey key) const {

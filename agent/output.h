@@ -53,6 +53,9 @@ class Output final : public FdHandler {
   // worker that has ended this is all it will ever write; its descendants may still write more.
   std::string drain(ProcKey key);
 
+  // The file that its stderr, else its stdout, goes to; empty: none.
+  [[nodiscard]] std::string log_file_of(ProcKey key) const;
+
   // What the worker wrote last, on either stream: a line, cut to `shown_bytes`. Empty: nothing yet.
   static constexpr std::size_t shown_bytes = 200;
   [[nodiscard]] std::string last_line(ProcKey key) const;

@@ -231,10 +231,9 @@ void Runner::on_spawn_failed(ProcKey key, const std::string& why) {
   work();
 }
 
-void Runner::on_exited(ProcKey key, std::int64_t pid, ExitStatus status, const LastWords& words) {
+void Runner::on_exited(ProcKey key, std::int64_t pid, const Ending& ending) {
   if (key.round != group_.round()) return;
-  post(GroupEvent{
-      WorkerExited{static_cast<int>(key.local_rank), pid, status, words.tail, words.error, words.ago}});
+  post(GroupEvent{WorkerExited{static_cast<int>(key.local_rank), pid, ending}});
   work();
 }
 

@@ -61,13 +61,15 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
 
   // Set once everything on this node has ended.
   [[nodiscard]] const std::optional<Outcome>& outcome() const { return outcome_; }
+  // The last one; empty (no members) where the job did not begin.
+  [[nodiscard]] const World& world() const { return current_; }
   // How this node's part stands now.
   [[nodiscard]] JobStatus status() const;
   [[nodiscard]] const Coordinator* coordinator() const { return coordinator_ ? &*coordinator_ : nullptr; }
 
   void on_started(ProcKey key, std::int64_t pid) override;
   void on_spawn_failed(ProcKey key, const std::string& why) override;
-  void on_exited(ProcKey key, std::int64_t pid, ExitStatus status, const LastWords& words) override;
+  void on_exited(ProcKey key, std::int64_t pid, const Ending& ending) override;
   void on_leftovers(int count, const std::string& example) override;
   void on_all_gone() override;
   void on_spawner_lost(const std::string& why) override;

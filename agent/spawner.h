@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "agent/exit_status.h"
+#include "agent/ending.h"
 #include "store/base/result.h"
-#include "store/base/time.h"
 
 namespace dlaunch::agent {
 
@@ -30,14 +29,6 @@ struct Command {
   std::vector<int> cpus{};  // bound to these before it begins; empty: as inherited
 };
 
-// What is known of a process that has ended, beside its status.
-struct LastWords {
-  std::string tail;  // the last lines of its stderr
-  std::string
-      error;       // a line: what it said of its failure itself (TORCHELASTIC_ERROR_FILE), or what killed it
-  Duration ago{};  // since it failed, by what it said itself; zero: its end was its failure
-};
-
 class SpawnerHandler {
  public:
   virtual ~SpawnerHandler() = default;
@@ -45,7 +36,7 @@ class SpawnerHandler {
   // The program is missing, may not be executed, or the system has no room for another process.
   virtual void on_spawn_failed(ProcKey key, const std::string& why) = 0;
   // Everything the process wrote before has been taken in.
-  virtual void on_exited(ProcKey key, std::int64_t pid, ExitStatus status, const LastWords& words) = 0;
+  virtual void on_exited(ProcKey key, std::int64_t pid, const Ending& ending) = 0;
   // Started processes have all ended, `count` descendants have not; `example` names one: "4711 (python3)".
   virtual void on_leftovers(int count, const std::string& example) = 0;
   // No started process and no descendant of one is alive.

@@ -1,25 +1,12 @@
 #include "agent/worker_group.h"
 
 #include <algorithm>
-#include <array>
 #include <csignal>
-#include <iterator>
 
-#include "agent/messages.h"
+#include "agent/root_cause.h"
 #include "store/base/overloaded.h"
 
 namespace dlaunch::agent {
-namespace {
-
-// By our signals, or by a handler of theirs that ends the process as the shell would say it.
-bool was_stopped(const ExitStatus& status) {
-  constexpr std::array ours{SIGTERM, SIGKILL, SIGINT, SIGHUP, SIGQUIT};
-  const int signo = status.how == ExitStatus::How::signaled ? status.number : status.number - 128;
-  return std::find(ours.begin(), ours.end(), signo) != ours.end();
-}
-
-}  // namespace
-
 GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
   GroupActions out;
   const auto on_start = [&](const StartWorkers& e) {
@@ -28,9 +15,8 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     state_ = State::running;
     all_succeeded_ = true;
     stop_requested_ = false;
+    failed_first_.reset();
     leftover_.clear();
-    failures_.clear();
-    more_failures_ = 0;
     workers_.assign(static_cast<std::size_t>(node_.slots), Worker{});
     for (int i = 0; i < node_.slots; ++i) out.emplace_back(SpawnWorker{i});
   };
@@ -46,27 +32,7 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     if (state_ != State::running) return;
     Failure failure = failure_of(e.local_rank, FailureKind::spawn);
     failure.why = e.why;
-    remember(now, failure);
-    out.emplace_back(RoundFailed{std::move(failure)});
-    begin_stopping(now, SIGTERM, out);
-  };
-
-  const auto on_exited = [&](const WorkerExited& e) {
-    Worker& worker = workers_.at(static_cast<std::size_t>(e.local_rank));
-    worker = {Worker::State::ended, e.pid};
-    if (e.status.success()) return;
-    all_succeeded_ = false;
-    if (state_ != State::running && was_stopped(e.status)) return;
-    Failure failure = failure_of(e.local_rank, FailureKind::worker);
-    failure.pid = e.pid;
-    failure.status = e.status;
-    failure.tail = e.tail;
-    failure.error = e.error;
-    failure.age_ms = to_millis(e.ago);
-    remember(now - e.ago, failure);
-    // The first to end need not be the first that failed; that is found out when all have ended.
-    if (state_ != State::running) return;
-    out.emplace_back(RoundFailed{std::move(failure)});
+    report(std::move(failure), now, out);
     begin_stopping(now, SIGTERM, out);
   };
 
@@ -88,12 +54,12 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     // Between two starts the keeper may see no process at all; the round has ended only when every worker
     // has.
     if (state_ == State::idle || !all_ended()) return;
-    end_round(now, out);
+    end_round(out);
   };
 
   const auto on_stop = [&](const StopWorkers& e) {
     if (state_ == State::idle) {
-      out.emplace_back(stopped(now));
+      out.emplace_back(RoundStopped{world_.round});
     } else if (state_ == State::running || state_ == State::leftovers) {
       begin_stopping(now, e.signo, out);
     }
@@ -128,7 +94,11 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
   };
 
   const auto on_kill = [&] {
-    if (state_ == State::running) stop_requested_ = true;
+    if (state_ == State::running) {
+      stop_requested_ = true;
+      stopping_since_ = now;
+      stop_signal_ = SIGKILL;
+    }
     if (state_ == State::running || state_ == State::leftovers || state_ == State::stopping)
       begin_killing(now, out);
   };
@@ -136,7 +106,7 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
   std::visit(
       Overloaded{[&](const StartWorkers& e) { on_start(e); }, [&](const WorkerStarted& e) { on_started(e); },
                  [&](const WorkerSpawnFailed& e) { on_spawn_failed(e); },
-                 [&](const WorkerExited& e) { on_exited(e); },
+                 [&](const WorkerExited& e) { on_exited(now, e, out); },
                  [&](const LeftoversRemain& e) { on_leftovers(e); }, [&](const AllGone&) { on_all_gone(); },
                  [&](const StopWorkers& e) { on_stop(e); }, [&](const KillNow&) { on_kill(); },
                  [&](const StopDeadline&) { on_deadline(); }},
@@ -144,9 +114,45 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
   return out;
 }
 
+void WorkerGroup::on_exited(TimePoint now, const WorkerExited& e, GroupActions& out) {
+  workers_.at(static_cast<std::size_t>(e.local_rank)) = {Worker::State::ended, e.pid};
+  const Ending& ending = e.ending;
+  if (ending.status.success()) return;
+  all_succeeded_ = false;
+
+  // An exception that came before our signal is a failure of its own, however the process ended then.
+  const TimePoint when = now - std::max(ending.since_exception.value_or(Duration(0)), Duration(0));
+  const bool on_its_own = !stop_requested_ || when <= stopping_since_;
+  const bool by_us = stop_requested_ && ended_by_us(ending.status);
+  if (by_us && !(on_its_own && ending.since_exception)) return;
+
+  Failure failure = failure_of(e.local_rank, FailureKind::worker);
+  failure.pid = e.pid;
+  failure.status = ending.status;
+  failure.tail = ending.tail;
+  failure.exception = ending.exception;
+  failure.traceback = ending.traceback;
+  failure.hint = ending.hint;
+  failure.log_file = ending.log_file;
+  failure.unix_ms = ending.unix_ms;
+  failure.while_stopping = !on_its_own;
+  failure.ended_by_us = by_us;
+  report(std::move(failure), when, out);
+  if (state_ == State::running) begin_stopping(now, SIGTERM, out);
+}
+
+void WorkerGroup::report(Failure failure, TimePoint when, GroupActions& out) {
+  failed_first_ = std::min(failed_first_.value_or(when), when);
+  // What cannot be the cause travels without its long texts: hundreds of workers may fall at once.
+  const bool may_be_cause = !failure.while_stopping && when - *failed_first_ <= one_moment;
+  out.emplace_back(RoundFailed{may_be_cause ? std::move(failure) : brief(std::move(failure)), when});
+}
+
 void WorkerGroup::begin_stopping(TimePoint now, int signo, GroupActions& out) {
   state_ = State::stopping;
   stop_requested_ = true;
+  stopping_since_ = now;
+  stop_signal_ = signo;
   out.emplace_back(SignalAll{signo});
   out.emplace_back(ArmStopDeadline{now + stop_timeout_});
 }
@@ -157,23 +163,7 @@ void WorkerGroup::begin_killing(TimePoint now, GroupActions& out) {
   out.emplace_back(ArmStopDeadline{now + unkillable_after});
 }
 
-void WorkerGroup::remember(TimePoint happened, Failure failure) {
-  failures_.emplace(happened, std::move(failure));
-  if (failures_.size() <= most_failures) return;
-  failures_.erase(std::prev(failures_.end()));
-  ++more_failures_;
-}
-
-RoundStopped WorkerGroup::stopped(TimePoint now) const {
-  RoundStopped stopped{world_.round, {}, more_failures_};
-  for (const auto& [happened, failure] : failures_) {
-    stopped.failures.push_back(failure);
-    stopped.failures.back().age_ms = to_millis(now - happened);
-  }
-  return stopped;
-}
-
-void WorkerGroup::end_round(TimePoint now, GroupActions& out) {
+void WorkerGroup::end_round(GroupActions& out) {
   // A daemon that had to be killed at the end does not make a failure of a job whose workers all returned 0.
   const bool clean = all_succeeded_ && !stop_requested_;
   if (state_ != State::running) out.emplace_back(DisarmStopDeadline{});
@@ -181,13 +171,20 @@ void WorkerGroup::end_round(TimePoint now, GroupActions& out) {
   if (clean) {
     out.emplace_back(RoundDone{world_.round});
   } else {
-    out.emplace_back(stopped(now));
+    out.emplace_back(RoundStopped{world_.round});
   }
 }
 
 bool WorkerGroup::all_ended() const {
   return std::all_of(workers_.begin(), workers_.end(),
                      [](const Worker& w) { return w.state == Worker::State::ended; });
+}
+
+// A handler of the signal may end the process by 128 + n, as shells do.
+bool WorkerGroup::ended_by_us(const ExitStatus& status) const {
+  const bool killed = state_ == State::killing || state_ == State::stuck;
+  const int code = status.shell_code();
+  return code == 128 + stop_signal_ || (killed && code == 128 + SIGKILL);
 }
 
 Failure WorkerGroup::failure_of(int local_rank, FailureKind kind) const {

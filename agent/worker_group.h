@@ -10,12 +10,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "agent/ending.h"
 #include "agent/job.h"
 #include "agent/say.h"
 
@@ -37,10 +37,7 @@ struct WorkerSpawnFailed {
 struct WorkerExited {
   int local_rank = 0;
   std::int64_t pid = 0;
-  ExitStatus status;
-  std::string tail;     // the last lines of its stderr
-  std::string error{};  // what it said of its failure, or what killed it; may be empty
-  Duration ago{};       // since its failure, by its own account; zero: its end was its failure
+  Ending ending;
 };
 // All workers have ended, `count` children of theirs have not.
 struct LeftoversRemain {
@@ -81,9 +78,11 @@ struct ArmStopDeadline {
 struct DisarmStopDeadline {
   bool operator==(const DisarmStopDeadline&) const = default;
 };
-// For the Member: the first failure of this node's round. Stopping has begun.
+// For the Member: a failure of this node's round. With the first, stopping has begun; more may follow until
+// the round has stopped. A worker that only obeyed the stop has not failed.
 struct RoundFailed {
   Failure failure;
+  TimePoint when;
   bool operator==(const RoundFailed&) const = default;
 };
 struct RoundDone {
@@ -92,8 +91,6 @@ struct RoundDone {
 };
 struct RoundStopped {
   std::uint32_t round = 0;
-  std::vector<Failure> failures{};  // of workers that failed by themselves, the first in time first
-  int more = 0;                     // how many others did
   bool operator==(const RoundStopped&) const = default;
 };
 // Something survived SIGKILL for longer than `unkillable_after`.
@@ -127,12 +124,13 @@ class WorkerGroup {
   [[nodiscard]] const std::vector<Worker>& workers() const { return workers_; }
 
  private:
+  void on_exited(TimePoint now, const WorkerExited& exited, GroupActions& out);
+  void report(Failure failure, TimePoint when, GroupActions& out);
   void begin_stopping(TimePoint now, int signo, GroupActions& out);
   void begin_killing(TimePoint now, GroupActions& out);
-  void end_round(TimePoint now, GroupActions& out);
-  void remember(TimePoint happened, Failure failure);
-  [[nodiscard]] RoundStopped stopped(TimePoint now) const;
+  void end_round(GroupActions& out);
   [[nodiscard]] bool all_ended() const;
+  [[nodiscard]] bool ended_by_us(const ExitStatus& status) const;
   [[nodiscard]] Failure failure_of(int local_rank, FailureKind kind) const;
 
   NodeSpec node_;
@@ -140,11 +138,12 @@ class WorkerGroup {
   State state_ = State::idle;
   World world_;
   std::vector<Worker> workers_;
-  bool all_succeeded_ = false;                  // so far in this round
-  bool stop_requested_ = false;                 // in this round
-  std::string leftover_;                        // an example of what remains
-  std::multimap<TimePoint, Failure> failures_;  // of this round, by when they happened
-  int more_failures_ = 0;                       // that were not kept
+  bool all_succeeded_ = false;   // so far in this round
+  bool stop_requested_ = false;  // in this round
+  int stop_signal_ = 0;          // what was sent to stop the workers
+  TimePoint stopping_since_;     // where stop_requested_
+  std::optional<TimePoint> failed_first_;
+  std::string leftover_;  // an example of what remains
 };
 
 }  // namespace dlaunch::agent

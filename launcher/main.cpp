@@ -19,6 +19,7 @@
 #include "agent/error_file.h"
 #include "agent/keeper_spawner.h"
 #include "agent/log_dir.h"
+#include "agent/postmortem.h"
 #include "agent/runner.h"
 #include "agent/scratch_dir.h"
 #include "agent/status_socket.h"
@@ -172,25 +173,32 @@ agent::Output::Style output_style(const JobPlan& plan, const std::string& log_di
   return style;
 }
 
-std::int64_t unix_seconds() { return static_cast<std::int64_t>(std::time(nullptr)); }
+std::int64_t unix_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
 
 // What the job ended with is more than a file that cannot be written: that is only said.
-void write_reports(const JobPlan& plan, const Options& asked, const EnvironmentMap& environment,
-                   const agent::Outcome& outcome, const EndFacts& facts) {
+void write_reports(const JobReport& report, const Options& asked, const EnvironmentMap& environment) {
   if (!asked.report.empty()) {
-    const auto written = write_whole(asked.report, report_json(plan.job, plan.node, outcome, facts));
+    const auto written = write_whole(asked.report, report_json(report));
     if (!written) log::warning(written.error().message());
   }
   // Of an agent that started this dlaunch as its worker.
   const auto own = environment.find("TORCHELASTIC_ERROR_FILE");
-  if (!outcome.failed || own == environment.end() || own->second.empty()) return;
-  const auto written = write_whole(
-      own->second, agent::make_error_file(describe(outcome.cause), outcome.exit_code, facts.ended));
+  if (!report.outcome.failed || own == environment.end() || own->second.empty()) return;
+  const agent::Failure& cause = report.outcome.cause;
+  const std::int64_t when_ms = cause.unix_ms > 0 ? cause.unix_ms : report.ended_unix_ms;
+  const std::string& words = cause.traceback.empty() ? cause.tail : cause.traceback;
+  const agent::ErrorFile file{describe(cause), words, when_ms / 1000};
+  const auto written = write_whole(own->second, agent::to_error_file(file, report.outcome.exit_code));
   if (!written) log::warning(written.error().message());
 }
 
 int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, agent::Keeper keeper) {
-  const std::int64_t began = unix_seconds();
+  JobReport report;
+  report.began_unix_ms = unix_ms();
   std::string log_dir;
   if (agent::wants_log_files(plan.log)) {
     auto made = agent::make_log_dir(plan.log, plan.job.id, temporary_folder(environment));
@@ -207,8 +215,10 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, a
   for (const std::string& line : asked.warnings) log::warning(line);
   LogReporter reporter;
   std::optional<agent::Outcome> outcome;
+  agent::Postmortem postmortem(plan.node.scratch_dir, log_dir,
+                               [](const std::string& sentence) { log::warning(sentence); });
   {
-    agent::KeeperSpawner spawner(edge, output, keeper, plan.node.scratch_dir);
+    agent::KeeperSpawner spawner(edge, output, postmortem, keeper);
     LateDoor door;
     ServerOptions options;
     options.agents = &door;
@@ -256,6 +266,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, a
     runner.begin(plan.hosts_store);
     loop.run();
     outcome = runner.outcome();
+    report.world = runner.world();
     server.close();
     // From here on the spawner's end waits until the keeper has seen that no process is left.
   }
@@ -264,10 +275,15 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, a
   if (!outcome) {
     log::error("failed: the event loop ended before the job did; this is a bug in dlaunch");
   } else {
-    for (const std::string& paragraph : end_report(plan.job, *outcome)) log::error(paragraph);
+    report.job = plan.job;
+    report.node = plan.node;
+    report.outcome = *outcome;
+    report.ended_unix_ms = unix_ms();
+    report.log_dir = log_dir;
+    for (const std::string& paragraph : end_report(report)) log::error(paragraph);
   }
   output.flush();
-  if (outcome) write_reports(plan, asked, environment, *outcome, {began, unix_seconds(), log_dir});
+  if (outcome) write_reports(report, asked, environment);
   log::stop();
   return outcome ? outcome->exit_code : exit_error;
 }

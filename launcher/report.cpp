@@ -1,49 +1,150 @@
 #include "launcher/report.h"
 
+#include <algorithm>
+#include <ctime>
+
+#include "agent/printable.h"
+
 namespace dlaunch::launcher {
 namespace {
 
+using agent::Failure;
 using agent::FailureKind;
+using agent::Outcome;
+using agent::printable;
 
-std::string restarts(const agent::JobSpec& job, const agent::Outcome& outcome) {
-  if (job.max_restarts == 0) return "no restarts were allowed (--max-restarts)";
-  return std::to_string(outcome.restarts_used) + " of " + std::to_string(job.max_restarts) +
+constexpr std::size_t shown_others = 5;
+constexpr std::size_t shown_restarts = 5;
+constexpr std::size_t longest_line = 500;
+
+std::string restarts(const JobReport& report) {
+  if (report.job.max_restarts == 0) return "no restarts were allowed (--max-restarts)";
+  return std::to_string(report.outcome.restarts_used) + " of " + std::to_string(report.job.max_restarts) +
          " restarts were used";
 }
 
-std::string indented(const std::string& text) {
-  std::string out = "  | ";
-  for (char c : text) {
-    out.push_back(c);
-    if (c == '\n') out += "  | ";
+bool restart_may_heal(FailureKind kind) {
+  return kind == FailureKind::worker || kind == FailureKind::spawn || kind == FailureKind::node_lost;
+}
+
+// Each line behind a bar, so that it is not taken for one of dlaunch's own.
+std::string quoted(const std::string& text) {
+  std::string out;
+  const std::string clean = printable(text, true);
+  for (std::size_t at = 0; at < clean.size();) {
+    const std::size_t end = std::min(clean.find('\n', at), clean.size());
+    out += "\n  | " + agent::shortened(clean.substr(at, end - at), longest_line);
+    at = end + 1;
   }
   return out;
 }
 
+// "14:03:07", by the clock of the host where it happened, told in this one's time zone.
+std::string clock_time(std::int64_t unix_ms) {
+  const std::time_t seconds = unix_ms / 1000;
+  std::tm parts{};
+  char text[16];
+  if (!localtime_r(&seconds, &parts) || std::strftime(text, sizeof text, "%H:%M:%S", &parts) == 0) return "";
+  return text;
+}
+
+// Python prints the traceback to stderr as well: then one of both is enough.
+bool says_it_too(const std::string& tail, const std::string& traceback) {
+  const std::string clean = printable(tail, true);
+  std::size_t begin = traceback.rfind('\n');
+  begin = begin == std::string::npos ? 0 : begin + 1;
+  return clean.find(traceback.substr(begin)) != std::string::npos;
+}
+
+std::string last_words(const Failure& cause) {
+  std::string text;
+  const std::string who = "rank " + std::to_string(cause.rank);
+  if (!cause.traceback.empty() && !says_it_too(cause.tail, cause.traceback))
+    text += "the last lines of " + who + "'s traceback:" + quoted(cause.traceback) + "\n";
+  if (!cause.tail.empty())
+    text += "the last lines that " + who + " wrote to stderr:" + quoted(cause.tail) + "\n";
+  if (!cause.log_file.empty()) {
+    text += "what " + who + " wrote is in " + printable(cause.log_file) +
+            (cause.host.empty() ? "" : " on host " + printable(cause.host)) + "\n";
+  }
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
+std::string distance(Duration after) {
+  return after < Duration(0) ? to_words(-after) + " before" : to_words(after) + " later";
+}
+
+std::string one_line(const Failure& failure) {
+  return agent::shortened(printable(describe(failure)), longest_line);
+}
+
+std::string others(const Outcome& outcome) {
+  const int count = outcome.fallen - 1;
+  if (count < 1 || outcome.others.empty()) return "";
+  const std::size_t shown = std::min(outcome.others.size(), shown_others);
+  std::string text =
+      std::to_string(count) + (count == 1 ? " other failure" : " other failures") + " in this round:";
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Failure& other = outcome.others[i];
+    text += "\n  " + distance(other.after) + ": " + one_line(other) +
+            (other.while_stopping ? ", while it was being stopped" : "");
+  }
+  if (static_cast<std::size_t>(count) <= shown) return text;
+  text += "\n  and " + std::to_string(count - static_cast<int>(shown)) + " more; in all";
+  int told = 0;
+  for (const agent::Tally& tally : outcome.tallies) {
+    text += (told == 0 ? " " : ", ") + std::to_string(tally.count) + " " + printable(tally.what);
+    told += tally.count;
+  }
+  if (told < count) text += ", " + std::to_string(count - told) + " otherwise";
+  return text;
+}
+
+std::string history(const Outcome& outcome) {
+  if (outcome.restarts.empty()) return "";
+  const std::size_t first =
+      outcome.restarts.size() > shown_restarts ? outcome.restarts.size() - shown_restarts : 0;
+  std::string text = "restarts before:";
+  for (std::size_t i = first; i < outcome.restarts.size(); ++i) {
+    const agent::Restart& restart = outcome.restarts[i];
+    text += "\n  " + std::to_string(restart.number) + ", after " + to_words(restart.after) + ": " +
+            one_line(restart.cause);
+  }
+  return text;
+}
+
+std::string root_cause(const Failure& cause) {
+  const std::string at = cause.unix_ms > 0 ? ", at " + clock_time(cause.unix_ms) : "";
+  return "root cause: " + one_line(cause) + at;
+}
+
+std::string headline(const JobReport& report) {
+  const Failure& cause = report.outcome.cause;
+  std::string line = "failed: " + one_line(cause);
+  if (restart_may_heal(cause.kind)) line += "; " + restarts(report);
+  return line;
+}
+
 }  // namespace
 
-std::vector<std::string> end_report(const agent::JobSpec& job, const agent::Outcome& outcome) {
+std::vector<std::string> end_report(const JobReport& report) {
+  const Outcome& outcome = report.outcome;
   if (!outcome.failed) return {};
-  const agent::Failure& cause = outcome.cause;
-  if (cause.kind == FailureKind::signal) return {"stopped: " + describe(cause)};
+  if (outcome.cause.kind == FailureKind::signal) return {"stopped: " + printable(describe(outcome.cause))};
 
   std::vector<std::string> paragraphs;
-  if (!cause.tail.empty()) {
-    paragraphs.push_back("the last lines that rank " + std::to_string(cause.rank) + " wrote to stderr:\n" +
-                         indented(cause.tail));
+  const std::string fallen = others(outcome);
+  const std::string restarted = history(outcome);
+  const bool tells_all = report.node.node_rank == 0 || report.node.node_rank == outcome.cause.node_rank;
+  if (tells_all) {
+    // With much to come the cause is named first; it is once more, with how it ended, in the last line.
+    const std::string first = fallen.empty() && restarted.empty() ? "" : root_cause(outcome.cause);
+    for (const std::string& part : {first, last_words(outcome.cause), fallen, restarted}) {
+      if (!part.empty()) paragraphs.push_back(part);
+    }
   }
-  if (!outcome.others.empty()) {
-    std::string others = "after that also failed:";
-    for (const agent::Failure& other : outcome.others) others += "\n  " + describe(other);
-    if (outcome.more > 0) others += "\n  and " + std::to_string(outcome.more) + " more";
-    paragraphs.push_back(others);
-  }
-  std::string line = "failed: " + describe(cause);
-  if (cause.kind == FailureKind::worker || cause.kind == FailureKind::spawn ||
-      cause.kind == FailureKind::node_lost) {
-    line += "; " + restarts(job, outcome);
-  }
-  paragraphs.push_back(line);
+  paragraphs.push_back(headline(report));
   return paragraphs;
 }
 

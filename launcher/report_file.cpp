@@ -4,122 +4,187 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
 
 namespace dlaunch::launcher {
 namespace {
 
-std::string kind_in_words(agent::FailureKind kind) {
+using Json = nlohmann::ordered_json;
+using agent::Failure;
+using agent::FailureKind;
+
+const char* name_of(FailureKind kind) {
   switch (kind) {
-    case agent::FailureKind::worker:
+    case FailureKind::worker:
       return "worker";
-    case agent::FailureKind::spawn:
+    case FailureKind::spawn:
       return "spawn";
-    case agent::FailureKind::node_lost:
+    case FailureKind::node_lost:
       return "node_lost";
-    case agent::FailureKind::signal:
+    case FailureKind::signal:
       return "signal";
-    case agent::FailureKind::join:
+    case FailureKind::join:
       return "join";
-    case agent::FailureKind::unkillable:
+    case FailureKind::unkillable:
       return "unkillable";
-    case agent::FailureKind::agent:
+    case FailureKind::agent:
       return "agent";
   }
-  return "";
+  return "agent";
 }
 
-nlohmann::ordered_json cause_of(const agent::Failure& failure) {
-  nlohmann::ordered_json cause = {{"kind", kind_in_words(failure.kind)},
-                                  {"text", describe(failure)},
-                                  {"round", failure.round},
-                                  {"node_rank", failure.node_rank},
-                                  {"host", failure.host}};
-  if (failure.rank >= 0) {
-    cause["rank"] = failure.rank;
-    cause["local_rank"] = failure.local_rank;
-    cause["pid"] = failure.pid;
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+double in_seconds(std::int64_t ms) { return static_cast<double>(ms) / 1000; }
+
+// What is not known or does not apply is left out.
+Json json_of(const Failure& f) {
+  Json json = {{"kind", name_of(f.kind)},
+               {"text", describe(f)},
+               {"round", f.round},
+               {"node_rank", f.node_rank},
+               {"host", f.host}};
+  if (f.rank >= 0) {
+    json["rank"] = f.rank;
+    json["local_rank"] = f.local_rank;
+    json["pid"] = f.pid;
   }
-  const bool has_status =
-      failure.kind == agent::FailureKind::worker || failure.kind == agent::FailureKind::signal;
-  if (has_status && failure.status.how == agent::ExitStatus::How::signaled) {
-    cause["signal"] = failure.status.number;
+  const bool has_status = f.kind == FailureKind::worker || f.kind == FailureKind::signal;
+  if (has_status && f.status.how == agent::ExitStatus::How::signaled) {
+    json["signal"] = f.status.number;
+    json["signal_name"] = agent::signal_name(f.status.number);
   } else if (has_status) {
-    cause["exit_code"] = failure.status.number;
+    json["exit_code"] = f.status.number;
   }
-  if (!failure.error.empty()) cause["error"] = failure.error;
-  if (!failure.tail.empty()) cause["stderr"] = failure.tail;
-  return cause;
+  if (f.unix_ms > 0) json["time"] = in_seconds(f.unix_ms);
+  if (f.while_stopping) json["while_stopping"] = true;
+  const std::pair<const char*, const std::string&> texts[] = {{"error", f.exception},
+                                                              {"traceback", f.traceback},
+                                                              {"hint", f.hint},
+                                                              {"stderr", f.tail},
+                                                              {"log_file", f.log_file}};
+  for (const auto& [name, text] : texts) {
+    if (!text.empty()) json[name] = text;
+  }
+  return json;
 }
 
-Error cannot_write(const std::string& path, int why) {
-  return {ErrorKind::io, "cannot write", path, std::strerror(why), "choose another place"};
+Error cannot_write(const std::string& path, const std::string& why) {
+  return {ErrorKind::io, "cannot write", path, why, "choose another place"};
 }
 
-// A new file beside `path`, open, or a negative number.
-int open_beside(const std::string& path, std::string& name) {
-  name = path + ".XXXXXX";
-  return mkostemp(name.data(), O_CLOEXEC);
+// What a link points to keeps its place.
+std::string target_of(const std::string& path) {
+  std::error_code failed;
+  const auto target = std::filesystem::canonical(path, failed);
+  return failed ? path : target.string();
+}
+
+// A new file beside `path`; -1: none can be made.
+int make_beside(std::string& path) {
+  path += ".XXXXXX";
+  return mkostemp(path.data(), O_CLOEXEC);
+}
+
+bool write_all(int fd, const std::string& text) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t put = write(fd, text.data() + done, text.size() - done);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    done += static_cast<std::size_t>(put);
+  }
+  return true;
 }
 
 }  // namespace
 
-std::string report_json(const agent::JobSpec& job, const agent::NodeSpec& node, const agent::Outcome& outcome,
-                        const EndFacts& facts) {
-  std::string program;
-  for (const std::string& word : node.command) program.append(program.empty() ? "" : " ").append(word);
-  nlohmann::ordered_json report = {{"job", job.id},
-                                   {"program", program},
-                                   {"nnodes", job.nnodes},
-                                   {"node_rank", node.node_rank},
-                                   {"host", node.host},
-                                   {"exit_code", outcome.exit_code},
-                                   {"failed", outcome.failed},
-                                   {"restarts_used", outcome.restarts_used},
-                                   {"max_restarts", job.max_restarts},
-                                   {"began", facts.began},
-                                   {"ended", facts.ended}};
-  if (!facts.log_dir.empty()) report["log_dir"] = facts.log_dir;
-  if (outcome.failed) {
-    report["cause"] = cause_of(outcome.cause);
-    nlohmann::ordered_json others = nlohmann::ordered_json::array();
-    for (const agent::Failure& other : outcome.others) others.push_back(cause_of(other));
-    report["others"] = others;
-    report["more"] = outcome.more;
+std::string report_json(const JobReport& report) {
+  const agent::Outcome& outcome = report.outcome;
+  Json nodes = Json::array();
+  for (const agent::WorldMember& node : report.world.members) {
+    nodes.push_back({{"node_rank", node.node_rank},
+                     {"host", node.host},
+                     {"first_rank", node.base_rank},
+                     {"workers", node.slots}});
   }
-  return report.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  Json restarts = Json::array();
+  for (const agent::Restart& restart : outcome.restarts) {
+    restarts.push_back({{"number", restart.number},
+                        {"after", to_seconds(restart.after)},
+                        {"cause", json_of(restart.cause)}});
+  }
+  Json json = {{"version", 1},
+               {"dlaunch", DLAUNCH_VERSION},
+               {"job", report.job.id},
+               {"program", joined(report.node.command)},
+               {"nnodes", report.job.nnodes},
+               {"node_rank", report.node.node_rank},
+               {"host", report.node.host},
+               {"exit_code", outcome.exit_code},
+               {"failed", outcome.failed},
+               {"restarts_used", outcome.restarts_used},
+               {"max_restarts", report.job.max_restarts},
+               {"began", in_seconds(report.began_unix_ms)},
+               {"ended", in_seconds(report.ended_unix_ms)},
+               {"world_size", report.world.world_size},
+               {"nodes", nodes},
+               {"restarts", restarts}};
+  if (!report.log_dir.empty()) json["log_dir"] = report.log_dir;
+  if (outcome.failed) {
+    json["cause"] = json_of(outcome.cause);
+    Json others = Json::array();
+    for (const Failure& other : outcome.others) {
+      others.push_back(json_of(other));
+      others.back()["after"] = to_seconds(other.after);
+    }
+    Json alike = Json::array();
+    for (const agent::Tally& tally : outcome.tallies)
+      alike.push_back({{"text", tally.what}, {"count", tally.count}});
+    json["others"] = others;
+    json["more"] = std::max(0, outcome.fallen - 1 - static_cast<int>(outcome.others.size()));
+    json["alike"] = alike;
+  }
+  // What workers wrote may be any bytes; JSON may not.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 Result<void> check_writable(const std::string& path) {
-  std::string name;
-  const int fd = open_beside(path, name);
-  if (fd < 0) return cannot_write(path, errno);
+  struct stat about {};
+  if (stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode))
+    return cannot_write(path, S_ISDIR(about.st_mode) ? "it is a directory" : "it is no plain file");
+  std::string probe = target_of(path);
+  const int fd = make_beside(probe);
+  if (fd < 0) return cannot_write(path, std::strerror(errno));
   close(fd);
-  unlink(name.c_str());
+  unlink(probe.c_str());
   return {};
 }
 
 Result<void> write_whole(const std::string& path, const std::string& text) {
-  std::string name;
-  const int fd = open_beside(path, name);
-  if (fd < 0) return cannot_write(path, errno);
-  std::size_t done = 0;
-  int why = 0;
-  while (done < text.size() && why == 0) {
-    const ssize_t wrote = write(fd, text.data() + done, text.size() - done);
-    if (wrote > 0) done += static_cast<std::size_t>(wrote);
-    if (wrote < 0 && errno != EINTR) why = errno;
-  }
-  if (why == 0 && (fchmod(fd, 0644) != 0 || fsync(fd) != 0)) why = errno;
+  const std::string target = target_of(path);
+  std::string aside = target;
+  const int fd = make_beside(aside);
+  if (fd < 0) return cannot_write(path, std::strerror(errno));
+  constexpr mode_t for_all_to_read = 0644;
+  const bool written =
+      fchmod(fd, for_all_to_read) == 0 && write_all(fd, text) && rename(aside.c_str(), target.c_str()) == 0;
+  const int why = errno;
   close(fd);
-  if (why == 0 && std::rename(name.c_str(), path.c_str()) != 0) why = errno;
-  if (why == 0) return {};
-  unlink(name.c_str());
-  return cannot_write(path, why);
+  if (written) return {};
+  unlink(aside.c_str());
+  return cannot_write(path, std::strerror(why));
 }
 
 }  // namespace dlaunch::launcher

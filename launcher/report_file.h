@@ -1,27 +1,21 @@
-// How the job ended, for programs: a JSON file.
+// The job's end as a file for programs: --report.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
-#include "agent/job.h"
+#include "launcher/report.h"
 #include "store/base/result.h"
 
 namespace dlaunch::launcher {
 
-struct EndFacts {
-  std::int64_t began = 0;  // seconds since 1970
-  std::int64_t ended = 0;
-  std::string log_dir;  // empty: none
-};
+// The schema is in the manual page; `version` counts its changes.
+std::string report_json(const JobReport& report);
 
-// Pure.
-std::string report_json(const agent::JobSpec& job, const agent::NodeSpec& node, const agent::Outcome& outcome,
-                        const EndFacts& facts);
-
-// Whether write_whole could work: better known before the job than after it. Leaves nothing behind.
+// Whether a file can be made at `path` and put in the place of what is there: asked before the job starts.
+// Its last part may be a link to a plain file; what is no plain file is refused.
 Result<void> check_writable(const std::string& path);
-// The file is there whole, or what was there before still is.
+
+// The whole text or, where that fails, what was there before: written beside it, then renamed.
 Result<void> write_whole(const std::string& path, const std::string& text);
 
 }  // namespace dlaunch::launcher

@@ -139,7 +139,7 @@ TEST_F(MemberTest, ReportsAFailureAndLetsTheCoordinatorDecide) {
   work();
   Failure failure;
   failure.rank = 1;
-  step(RoundFailed{failure});
+  step(RoundFailed{failure, now_ - seconds(1)});
   ASSERT_TRUE(said<Failed>());
   EXPECT_FALSE(got<MemberEnded>());
 }

@@ -18,18 +18,31 @@ Failure a_failure() {
   f.pid = 4711;
   f.status = {ExitStatus::How::signaled, 11, true};
   f.tail = "Traceback\nboom";
-  f.error = "RuntimeError: boom";
-  f.age_ms = 1500;
+  f.exception = "RuntimeError: boom";
+  f.traceback = "Traceback\nboom";
+  f.hint = "the kernel";
+  f.log_file = "/logs/stderr.log";
+  f.unix_ms = 1'700'000'000'123;
+  f.while_stopping = true;
+  f.ended_by_us = true;
+  f.after = std::chrono::milliseconds(-5);
   return f;
 }
 
 std::vector<Message> one_of_each() {
   World world{4, 3, 2, {"10.0.0.1", 29500}, {{0, 1, 0, "a"}, {1, 2, 1, "b"}}};
-  Outcome outcome{139, 2, true, a_failure(), {a_failure()}, 7};
+  Outcome outcome{139,
+                  2,
+                  true,
+                  a_failure(),
+                  {a_failure(), a_failure()},
+                  7,
+                  {{"exited with code 1", 5}},
+                  {{2, std::chrono::seconds(3), a_failure()}}};
   return {Join{"job", 2, 3, 1, 8, "b", "0.1.0"},
-          Failed{a_failure()},
+          Failed{a_failure(), std::chrono::milliseconds(12)},
           Done{4},
-          Stopped{4, {a_failure(), a_failure()}, 3},
+          Stopped{4},
           Leave{a_failure()},
           Refused{"no"},
           NewWorld{world},
@@ -75,6 +88,15 @@ TEST(Messages, ATooLongFrameIsRefusedBeforeItArrives) {
   FrameReader reader = coordinator_reader();
   reader.append(as_byte_span("\xff\xff\xff\xff"));
   EXPECT_FALSE(reader.next().ok());
+}
+
+TEST(Messages, MoreThanAnOutcomeMayTellIsRefused) {
+  Outcome outcome;
+  outcome.others.assign(Outcome::max_others + 1, a_failure());
+  EXPECT_FALSE(decode(as_byte_span(encode(End{outcome}).substr(4))).ok());
+  outcome.others.clear();
+  outcome.restarts.assign(Outcome::max_restarts + 1, {});
+  EXPECT_FALSE(decode(as_byte_span(encode(End{outcome}).substr(4))).ok());
 }
 
 TEST(Messages, EveryTruncationAndExtensionOfABodyIsRefused) {

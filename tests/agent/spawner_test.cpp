@@ -22,7 +22,8 @@ class OneStart final : public SpawnerHandler, public TimerHandler {
     loop_ = &loop;
     UvEdge edge(loop);
     Output output(edge, {});
-    KeeperSpawner spawner(edge, output, *keeper, "");
+    Postmortem postmortem("", "", nullptr);
+    KeeperSpawner spawner(edge, output, postmortem, *keeper);
     spawner.set_handler(*this);
     loop.arm(loop.now() + std::chrono::seconds(30), *this);
     spawner.spawn({}, command);
@@ -31,8 +32,8 @@ class OneStart final : public SpawnerHandler, public TimerHandler {
 
   void on_started(ProcKey, std::int64_t) override {}
   void on_spawn_failed(ProcKey, const std::string& why) override { end("not started: " + why); }
-  void on_exited(ProcKey, std::int64_t, ExitStatus status, const LastWords& words) override {
-    end(describe(status) + ": " + words.tail);
+  void on_exited(ProcKey, std::int64_t, const Ending& ending) override {
+    end(describe(ending.status) + ": " + ending.tail);
   }
   void on_leftovers(int, const std::string&) override {}
   void on_all_gone() override {}

@@ -22,11 +22,15 @@ class WorkerGroupTest : public ::testing::Test {
     last_.clear();
   }
   void step(const GroupEvent& event) { last_ = group_.step(now_, event); }
-  void exit(int local_rank, int code) {
-    step(WorkerExited{local_rank, 100 + local_rank, {ExitStatus::How::exited, code, false}, "tail"});
-  }
-  void killed(int local_rank, int signo) {
-    step(WorkerExited{local_rank, 100 + local_rank, {ExitStatus::How::signaled, signo, false}, ""});
+  void exit(int local_rank, int code) { ended(local_rank, {ExitStatus::How::exited, code, false}); }
+  void killed(int local_rank, int signo) { ended(local_rank, {ExitStatus::How::signaled, signo, false}); }
+  void ended(int local_rank, ExitStatus status, std::optional<Duration> since_exception = {}) {
+    Ending ending;
+    ending.status = status;
+    ending.tail = "tail";
+    if (since_exception) ending.exception = "E: x";
+    ending.since_exception = since_exception;
+    step(WorkerExited{local_rank, 100 + local_rank, ending});
   }
   template <class A>
   const A* got() const {
@@ -77,32 +81,68 @@ TEST_F(WorkerGroupTest, AFailureIsReportedOnceAndStopsTheOthers) {
   EXPECT_TRUE(got<RoundStopped>());
 }
 
-TEST_F(WorkerGroupTest, TellsWhoFailedByItselfTheFirstInTimeFirst) {
+TEST_F(WorkerGroupTest, WhoFailedBeforeIsToldThoughItEndsLater) {
   start();
   exit(0, 3);
   now_ += seconds(2);
   // Its exception came three seconds ago, before the other's end.
-  step(WorkerExited{1, 101, {ExitStatus::How::exited, 1, false}, "", "RuntimeError: x", seconds(3)});
-  EXPECT_FALSE(got<RoundFailed>());
-  now_ += seconds(1);
-  step(AllGone{});
-  ASSERT_TRUE(got<RoundStopped>());
-  const auto& failures = got<RoundStopped>()->failures;
-  ASSERT_EQ(failures.size(), 2U);
-  EXPECT_EQ(failures[0].local_rank, 1);
-  EXPECT_EQ(failures[0].error, "RuntimeError: x");
-  EXPECT_EQ(failures[0].age_ms, 4000);
-  EXPECT_EQ(failures[1].local_rank, 0);
-  EXPECT_EQ(failures[1].age_ms, 3000);
+  ended(1, {ExitStatus::How::exited, 1, false}, seconds(3));
+  const auto* failed = got<RoundFailed>();
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->when, now_ - seconds(3));
+  EXPECT_EQ(failed->failure.exception, "E: x");
+  EXPECT_EQ(failed->failure.tail, "tail");
+  EXPECT_FALSE(failed->failure.while_stopping);
+  EXPECT_FALSE(got<SignalAll>()) << "stopping has begun already";
 }
 
-TEST_F(WorkerGroupTest, WhoEndsByOurSignalHasNotFailed) {
+TEST_F(WorkerGroupTest, AnExceptionBeforeOurSignalIsAFailureThoughTheSignalEndedIt) {
   start();
   exit(0, 3);
-  exit(1, 128 + SIGTERM);
-  step(AllGone{});
-  ASSERT_TRUE(got<RoundStopped>());
-  EXPECT_EQ(got<RoundStopped>()->failures.size(), 1U);
+  now_ += seconds(2);
+  ended(1, {ExitStatus::How::signaled, SIGTERM, false}, seconds(3));
+  const auto* failed = got<RoundFailed>();
+  ASSERT_TRUE(failed);
+  EXPECT_TRUE(failed->failure.ended_by_us);
+  EXPECT_EQ(exit_code_of(failed->failure), 1);
+  EXPECT_NE(describe(failed->failure).find("had failed, and was stopped before it had exited: E: x"),
+            std::string::npos);
+}
+
+TEST_F(WorkerGroupTest, WhoOnlyObeysTheStopHasNotFailed) {
+  start();
+  exit(0, 3);
+  now_ += seconds(1);
+  exit(1, 128 + SIGTERM);  // by a handler
+  EXPECT_FALSE(got<RoundFailed>());
+}
+
+TEST_F(WorkerGroupTest, WhoFallsWhileBeingStoppedIsToldAsThatAndInBrief) {
+  start();
+  exit(0, 3);
+  now_ += seconds(1);
+  killed(1, SIGSEGV);
+  const auto* failed = got<RoundFailed>();
+  ASSERT_TRUE(failed);
+  EXPECT_TRUE(failed->failure.while_stopping);
+  EXPECT_EQ(failed->failure.tail, "");
+}
+
+TEST_F(WorkerGroupTest, DeathsOfOneInstantAreBothFailures) {
+  start();
+  exit(0, 3);
+  exit(1, 4);
+  ASSERT_TRUE(got<RoundFailed>());
+  EXPECT_FALSE(got<RoundFailed>()->failure.while_stopping);
+}
+
+TEST_F(WorkerGroupTest, AKillAfterTheGraceTimeIsOurs) {
+  start();
+  exit(0, 3);
+  step(StopDeadline{});
+  EXPECT_TRUE(got<KillAll>());
+  killed(1, SIGKILL);
+  EXPECT_FALSE(got<RoundFailed>());
 }
 
 TEST_F(WorkerGroupTest, KillsWhatIgnoresTheSignal) {

@@ -135,9 +135,9 @@ TEST(Plan, DefaultsOfTheEnvironmentCanBeLeft) {
 }
 
 TEST(Report, TheLastParagraphIsOneLineThatSaysEverything) {
-  agent::JobSpec job;
-  job.max_restarts = 2;
-  agent::Outcome outcome;
+  JobReport report;
+  report.job.max_restarts = 2;
+  agent::Outcome& outcome = report.outcome;
   outcome.failed = true;
   outcome.restarts_used = 2;
   outcome.cause.kind = agent::FailureKind::worker;
@@ -148,11 +148,11 @@ TEST(Report, TheLastParagraphIsOneLineThatSaysEverything) {
   outcome.cause.pid = 7;
   outcome.cause.status = {agent::ExitStatus::How::exited, 5, false};
   outcome.cause.tail = "one\ntwo";
-  EXPECT_EQ(end_report(job, outcome),
+  EXPECT_EQ(end_report(report),
             (std::vector<std::string>{"the last lines that rank 3 wrote to stderr:\n  | one\n  | two",
                                       "failed: rank 3 (local rank 1, node 1, host b, pid 7) exited with code "
                                       "5; 2 of 2 restarts were used"}));
-  EXPECT_TRUE(end_report(job, agent::Outcome{}).empty());
+  EXPECT_TRUE(end_report(JobReport{}).empty());
 }
 
 TEST(Spelling, FindsTheNearestWordIfItIsNear) {

@@ -50,6 +50,7 @@ class Job {
       spawned(node, key, command);
     };
     cluster_.on_end = [this](int node, const agent::ProcKey& key) { ended(node, key); };
+    cluster_.on_failure = [this](int node, const agent::ProcKey& key) { failed(node, key); };
   }
 
   World& world() { return world_; }
@@ -71,11 +72,27 @@ class Job {
       EXPECT_EQ(node->processes(), 0U) << "node " << node->rank();
       EXPECT_LE(node->outcome()->restarts_used, max_restarts_);
       codes.insert(node->outcome()->exit_code);
+      check_cause(*node->outcome());
     }
     EXPECT_TRUE(running_.empty());
     exit_codes_ = codes;
   }
   const std::set<int>& exit_codes() const { return exit_codes_; }
+
+  // A message may be this long under way, and looks younger by that.
+  static constexpr Duration longest_wire = milliseconds(25);
+
+  // A worker that is called the cause failed first in its round, as far as messages can tell.
+  void check_cause(const agent::Outcome& outcome) const {
+    if (!outcome.failed || outcome.cause.kind != agent::FailureKind::worker) return;
+    const auto found = failures_.find(outcome.cause.round);
+    ASSERT_NE(found, failures_.end());
+    TimePoint first = TimePoint::max();
+    for (const auto& [worker, when] : found->second) first = std::min(first, when);
+    const std::pair cause{outcome.cause.node_rank, outcome.cause.local_rank};
+    ASSERT_TRUE(found->second.contains(cause)) << describe(outcome.cause);
+    EXPECT_LE(found->second.at(cause) - first, longest_wire) << describe(outcome.cause);
+  }
 
   std::string what_was_said() const {
     std::string text;
@@ -108,6 +125,9 @@ class Job {
     EXPECT_EQ(running_.erase({node, key}), 1U);
     note(node, key.round, -1 - static_cast<int>(key.local_rank));
   }
+  void failed(int node, const agent::ProcKey& key) {
+    failures_[key.round][{node, static_cast<int>(key.local_rank)}] = world_.now();
+  }
   // A hash of everything that happened: equal for equal runs.
   void note(int node, std::uint32_t round, int what) {
     for (std::uint64_t part :
@@ -123,6 +143,8 @@ class Job {
   int world_size_ = 0;
   int max_restarts_ = 0;
   std::map<std::pair<int, agent::ProcKey>, std::pair<std::uint32_t, int>> running_;
+  // By round and worker: when it failed by itself.
+  std::map<std::uint32_t, std::map<std::pair<int, int>, TimePoint>> failures_;
   std::size_t spawns_ = 0;
   std::uint64_t trace_ = 0xcbf29ce484222325ULL;
   std::set<int> exit_codes_;
@@ -165,6 +187,83 @@ TEST(Scenario, WhenRestartsAreUsedUpEveryNodeEndsWithTheSameCode) {
   EXPECT_EQ(job.exit_codes(), std::set<int>{7});
   EXPECT_EQ(job.node(0).outcome()->cause.rank, 2);
   EXPECT_EQ(job.node(2).outcome()->cause, job.node(0).outcome()->cause);
+}
+
+// One worker fails, and all others fall within milliseconds because their peer is gone: whichever node it was
+// on, however slowly it dies, whatever the network does to the messages.
+TEST(Scenario, TheWorkerThatPulledTheOthersDownIsTheCause) {
+  constexpr int nodes = 5;
+  constexpr int slots = 4;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Job job(1000 + seed, nodes, slots, 0);
+    std::mt19937_64 random(seed);
+    const auto draw = [&](int least, int most) {
+      return milliseconds(least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1)));
+    };
+    const int root_node = static_cast<int>(random() % nodes);
+    const int root_slot = static_cast<int>(random() % slots);
+    const Duration slowly = random() % 2 == 0 ? Duration(0) : draw(1, 400);
+    job.cluster().script = [&](int node, std::uint32_t, int local_rank) {
+      Script script;
+      script.exit_code = 1;
+      if (node == root_node && local_rank == root_slot) {
+        script.life = seconds(2) + slowly;
+        script.exit_code = 9;
+        script.dies_slowly = slowly;
+      } else {
+        script.life = seconds(2) + draw(60, 300);  // longer than start-up and wire can differ
+      }
+      return script;
+    };
+    for (int i = 0; i < nodes; ++i) job.node(i).start();
+    job.run();
+    job.check_end();
+    const agent::Outcome& outcome = *job.node(0).outcome();
+    EXPECT_EQ(outcome.cause.node_rank, root_node) << "seed " << seed;
+    EXPECT_EQ(outcome.cause.local_rank, root_slot) << "seed " << seed;
+    // By our signal, where it died too slowly.
+    EXPECT_EQ(outcome.exit_code, outcome.cause.ended_by_us ? 1 : 9);
+    for (int i = 1; i < nodes; ++i) EXPECT_EQ(*job.node(i).outcome(), outcome) << "seed " << seed;
+  }
+}
+
+TEST(Scenario, OfWorkersThatFallInOneMomentThoseThatAccuseAPeerAreNotTheCause) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    Job job(2000 + seed, 4, 8, 0);
+    job.cluster().script = [](int node, std::uint32_t, int local_rank) {
+      Script script{seconds(2), 1, false, false, false, {}, "RuntimeError: Connection closed by peer"};
+      if (node == 2 && local_rank == 5) {
+        script.last_words = "ValueError: x";
+        script.life -= milliseconds(26);  // just before any other, though its message may look younger
+      }
+      return script;
+    };
+    for (int i = 0; i < 4; ++i) job.node(i).start();
+    job.run();
+    job.check_end();
+    EXPECT_EQ(job.node(0).outcome()->cause.rank, 2 * 8 + 5) << "seed " << seed;
+  }
+}
+
+TEST(Scenario, EveryNodeTellsTheSameRestarts) {
+  Job job(9, 3, 2, 2);
+  job.cluster().script = [](int node, std::uint32_t round, int local_rank) {
+    Script script;
+    if (node == static_cast<int>(round) && local_rank == 1) {
+      script.life = seconds(1);
+      script.exit_code = 20 + static_cast<int>(round);
+    }
+    return script;
+  };
+  for (int i = 0; i < 3; ++i) job.node(i).start();
+  job.run();
+  job.check_end();
+  EXPECT_EQ(job.exit_codes(), std::set<int>{22});
+  const auto& restarts = job.node(1).outcome()->restarts;
+  ASSERT_EQ(restarts.size(), 2U);
+  EXPECT_EQ(restarts[0].cause.rank, 1);
+  EXPECT_EQ(restarts[1].cause.rank, 3);
+  EXPECT_EQ(restarts, job.node(0).outcome()->restarts);
 }
 
 TEST(Scenario, ACrashedNodeIsNamedByTheOthers) {
@@ -218,6 +317,9 @@ void play(std::uint64_t seed, Job& job) {
       script.exit_code = static_cast<int>(world.draw(1, 255));
     script.ignores_term = stubborn && world.chance(0.3);
     script.leaves_daemon = daemons && world.chance(0.3);
+    // Who neither dies nor lets itself be stopped is not waited for when the cause is decided.
+    if (script.exit_code != 0 && !script.ignores_term && world.chance(0.3))
+      script.dies_slowly = world.delay(milliseconds(1), script.life);
     script.cannot_start = failing_workers && world.chance(0.01);
     return script;
   };

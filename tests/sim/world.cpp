@@ -213,17 +213,25 @@ void Node::spawn(agent::ProcKey key, const agent::Command& command) {
     later(takes, [this, key] { spawner_handler_->on_spawn_failed(key, "No such file or directory"); });
     return;
   }
-  processes_[key] = {next_pid_++, script};
+  processes_[key] = {next_pid_++, script, {}};
   cluster_.on_spawn(rank(), key, command);
   later(takes, [this, key, pid = processes_[key].pid] {
     // A keeper answers in order: started comes before exited.
     spawner_handler_->on_started(key, pid);
   });
+  if (script.exit_code != 0) later(takes + script.life - script.dies_slowly, [this, key] { fail(key); });
   later(takes + script.life, [this, key] {
     const auto found = processes_.find(key);
     if (found == processes_.end()) return;
     end_process(key, {agent::ExitStatus::How::exited, found->second.script.exit_code, false});
   });
+}
+
+void Node::fail(agent::ProcKey key) {
+  const auto found = processes_.find(key);
+  if (found == processes_.end()) return;
+  found->second.failed = now();
+  if (cluster_.on_failure) cluster_.on_failure(rank(), key);
 }
 
 void Node::end_process(agent::ProcKey key, agent::ExitStatus status) {
@@ -233,7 +241,14 @@ void Node::end_process(agent::ProcKey key, agent::ExitStatus status) {
   processes_.erase(found);
   if (process.script.leaves_daemon) ++daemons_;
   cluster_.on_end(rank(), key);
-  spawner_handler_->on_exited(key, process.pid, status, {});
+  agent::Ending ending;
+  ending.status = status;
+  ending.tail = process.script.last_words;
+  if (process.failed && process.script.dies_slowly > Duration(0)) {
+    ending.exception = "RuntimeError: simulated";
+    ending.since_exception = now() - *process.failed;
+  }
+  spawner_handler_->on_exited(key, process.pid, ending);
   report_rest();
 }
 
@@ -256,6 +271,7 @@ void Node::signal_all(int signo) {
   for (const auto& [key, process] : processes_) {
     if (process.script.ignores_term) continue;
     later(cluster_.world().delay(microseconds(100), milliseconds(50)), [this, key, signo] {
+      if (signo == SIGUSR1) fail(key);  // nobody asked it to stop
       end_process(key, {agent::ExitStatus::How::signaled, signo, false});
     });
   }
@@ -264,10 +280,14 @@ void Node::signal_all(int signo) {
 }
 
 void Node::kill_all() {
-  later(milliseconds(1), [this] {
-    while (!processes_.empty()) {
-      const agent::ProcKey key = processes_.begin()->first;
-      processes_.begin()->second.script.leaves_daemon = false;
+  // A keeper acts in order: what is started after this is not meant.
+  std::vector<agent::ProcKey> meant;
+  for (const auto& [key, process] : processes_) meant.push_back(key);
+  later(milliseconds(1), [this, meant] {
+    for (const agent::ProcKey key : meant) {
+      const auto found = processes_.find(key);
+      if (found == processes_.end()) continue;
+      found->second.script.leaves_daemon = false;
       end_process(key, {agent::ExitStatus::How::signaled, SIGKILL, false});
     }
     daemons_ = 0;

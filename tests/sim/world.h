@@ -58,6 +58,9 @@ struct Script {
   bool ignores_term = false;
   bool leaves_daemon = false;  // a descendant that outlives it until it is signalled
   bool cannot_start = false;
+  // Its exception comes this long before its end, and is told in an error file. Zero: no such file.
+  Duration dies_slowly{};
+  std::string last_words{};
 };
 
 class Node;
@@ -76,6 +79,8 @@ class Cluster {
   // Called at each start with the worker's environment, and at each end.
   std::function<void(int node_rank, const agent::ProcKey&, const agent::Command&)> on_spawn;
   std::function<void(int node_rank, const agent::ProcKey&)> on_end;
+  // Called when a worker fails by itself.
+  std::function<void(int node_rank, const agent::ProcKey&)> on_failure;
 
  private:
   World& world_;
@@ -132,6 +137,7 @@ class Node final : public Clock,
   struct Process {
     std::int64_t pid = 0;
     Script script;
+    std::optional<TimePoint> failed;
   };
 
   // Runs later unless this node has crashed in between.
@@ -144,6 +150,7 @@ class Node final : public Clock,
   void deliver(ConnId conn, std::string bytes);
   void peer_closed(ConnId conn, std::string why);
   void end_process(agent::ProcKey key, agent::ExitStatus status);
+  void fail(agent::ProcKey key);
   void end_daemons();
   void report_rest();
 

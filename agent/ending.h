@@ -1,0 +1,26 @@
+// What is known of a worker's end, gathered while the traces are fresh.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "agent/exit_status.h"
+#include "store/base/time.h"
+
+namespace dlaunch::agent {
+
+struct Ending {
+  ExitStatus status;
+  std::string tail;       // the last lines it wrote to stderr
+  std::string exception;  // "ValueError: no such file": a line of the error file it wrote
+  std::string traceback;  // likewise; the last lines
+  std::string hint;       // what else is known of the cause: "the kernel's out-of-memory killer (...)"
+  std::string log_file;   // where what it wrote is kept, on its host
+  std::optional<Duration> since_exception;  // from the exception to the end; none: no error file
+  std::int64_t unix_ms = 0;                 // of the exception, else of the end, by this host's clock
+
+  bool operator==(const Ending&) const = default;
+};
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,111 @@
+#include "agent/memory_events.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+
+namespace dlaunch::agent {
+namespace {
+
+// Calls `each` with every line until it returns true.
+template <class F>
+void find_line(std::string_view text, F&& each) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    if (each(text.substr(0, end))) return;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+std::optional<std::uint64_t> number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = failed == std::errc{} && (end == text.data() + text.size() || *end == '\n');
+  return whole ? std::optional(value) : std::nullopt;
+}
+
+bool lists_memory(std::string_view controllers) {
+  while (true) {
+    const std::size_t end = controllers.find(',');
+    if (controllers.substr(0, end) == "memory") return true;
+    if (end == std::string_view::npos) return false;
+    controllers.remove_prefix(end + 1);
+  }
+}
+
+// The value of "name=value" in a list with commas; nullopt where there is none.
+std::optional<std::string_view> field(std::string_view line, std::string_view name) {
+  for (std::size_t at = line.find(name); at != std::string_view::npos; at = line.find(name, at + 1)) {
+    const bool begins = at == 0 || line[at - 1] == ',' || line[at - 1] == ':';
+    const std::size_t value = at + name.size();
+    if (!begins || value >= line.size() || line[value] != '=') continue;
+    return line.substr(value + 1, line.find(',', value) - value - 1);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<MemoryCgroup> memory_cgroup(std::string_view text) {
+  std::optional<MemoryCgroup> found;
+  find_line(text, [&](std::string_view line) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
+    if (second == std::string_view::npos) return false;
+    const std::string_view controllers = line.substr(first + 1, second - first - 1);
+    const std::string path(line.substr(second + 1));
+    if (lists_memory(controllers)) {
+      found = {1, path};
+      return true;
+    }
+    if (controllers.empty() && line.substr(0, first) == "0") found = {2, path};
+    return false;
+  });
+  return found;
+}
+
+std::optional<std::uint64_t> oom_kills(std::string_view text) {
+  constexpr std::string_view name = "oom_kill ";
+  std::optional<std::uint64_t> found;
+  find_line(text, [&](std::string_view line) {
+    if (line.starts_with(name)) found = number(line.substr(name.size()));
+    return found.has_value();
+  });
+  return found;
+}
+
+std::optional<std::uint64_t> memory_limit(std::string_view text) {
+  constexpr std::uint64_t unlimited = 1ULL << 62;
+  const auto value = number(text);
+  return value && *value < unlimited ? value : std::nullopt;
+}
+
+std::optional<std::string> killed_for_memory(std::string_view kernel_log, std::int64_t pid) {
+  const std::string victim = std::to_string(pid);
+  const std::string killed = "Killed process " + victim + " ";
+  std::optional<std::string> whose;
+  std::string limit_of;  // what the last line of detail said of this process
+  find_line(kernel_log, [&](std::string_view line) {
+    const bool detail = line.find("oom-kill:") != std::string_view::npos && field(line, "pid") == victim;
+    if (detail) limit_of = std::string(field(line, "oom_memcg").value_or(""));
+    const bool out_of_memory = line.find("ut of memory: ") != std::string_view::npos;
+    if (out_of_memory && line.find(killed) != std::string_view::npos) whose = limit_of;
+    return false;  // numbers of processes come again: the last one counts
+  });
+  return whose;
+}
+
+std::string in_bytes(std::uint64_t bytes) {
+  constexpr std::array units{"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  constexpr double step = 1024;
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= step && unit + 1 < units.size(); ++unit) value /= step;
+  char text[32];
+  const bool whole = std::abs(value - std::round(value)) < 0.05;
+  std::snprintf(text, sizeof text, whole ? "%.0f %s" : "%.1f %s", value, units.at(unit));
+  return text;
+}
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,35 @@
+// The kernel's texts about memory that ran out, read. Pure; the files are read by OomWatch.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace dlaunch::agent {
+
+// The cgroup that accounts this process's memory.
+struct MemoryCgroup {
+  int version = 2;   // 1 where the controller is mounted in a hierarchy of its own
+  std::string path;  // below the mount point; "/" is its root
+
+  bool operator==(const MemoryCgroup&) const = default;
+};
+
+// From /proc/self/cgroup. None: there are no cgroups.
+std::optional<MemoryCgroup> memory_cgroup(std::string_view proc_self_cgroup);
+
+// "oom_kill N" as it stands in a cgroup's memory.events, in memory.oom_control, and in /proc/vmstat.
+std::optional<std::uint64_t> oom_kills(std::string_view text);
+
+// A limit in bytes; none for "max", and for the huge number that means it in cgroup v1.
+std::optional<std::uint64_t> memory_limit(std::string_view text);
+
+// Whether the kernel's log says that it killed process `pid` because memory had run out, and whose limit that
+// was: a cgroup's path, or "" where it was the machine's.
+std::optional<std::string> killed_for_memory(std::string_view kernel_log, std::int64_t pid);
+
+// "2 GiB", "1.5 MiB", "100 bytes".
+std::string in_bytes(std::uint64_t bytes);
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,40 @@
+// What can be learned of a worker's end besides its exit status: the error file it wrote, the kernel's
+// out-of-memory killer, a full /dev/shm. Touches only files; one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "agent/ending.h"
+#include "agent/oom_watch.h"
+#include "agent/spawner.h"
+
+namespace dlaunch::agent {
+
+class Postmortem {
+ public:
+  // `scratch_dir` is where the workers' error files are; empty: they have none. `log_dir` is this job's
+  // (agent/log_dir.h): an error file that says something is kept there, as torchrun keeps it. Empty: nowhere.
+  // `warn` is told of files that are of no use; may be unset.
+  using Warn = std::function<void(const std::string& sentence)>;
+  Postmortem(std::string scratch_dir, std::string log_dir, Warn warn)
+      : scratch_dir_(std::move(scratch_dir)), log_dir_(std::move(log_dir)), warn_(std::move(warn)) {}
+
+  // A worker runs: from now on the kernel's counters are ours. Does its work once.
+  void begin();
+
+  // Adds what is known of this end. `killed`: it was us who killed it. REQUIRES: it is no success.
+  void examine(ProcKey key, std::int64_t pid, bool killed, Ending& ending);
+
+ private:
+  void read_error_file(ProcKey key, std::int64_t now_ns, Ending& ending) const;
+
+  std::string scratch_dir_;
+  std::string log_dir_;
+  Warn warn_;
+  bool begun_ = false;
+  OomWatch oom_;
+};
+
+}  // namespace dlaunch::agent

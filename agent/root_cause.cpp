@@ -1,0 +1,101 @@
+#include "agent/root_cause.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+
+namespace dlaunch::agent {
+namespace {
+
+// How PyTorch, NCCL, Gloo, libdlaunch and the system say that somebody else is gone.
+constexpr std::array<std::string_view, 14> accusations{
+    "connection reset",      "connection closed",
+    "connection was closed", "closed by peer",
+    "broken pipe",           "connection refused",
+    "distnetworkerror",      "distbackenderror",
+    "ncclremoteerror",       "nccl error",
+    "remote process exited", "remote process has terminated",
+    "has left the group",    "watchdog caught collective"};
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+// What a program that fails says last is why it fails; above that may stand anything.
+std::string_view last_lines(std::string_view text, int count) {
+  for (std::size_t at = text.size(); at > 0; --at) {
+    if (text[at - 1] == '\n' && --count == 0) return text.substr(at);
+  }
+  return text;
+}
+
+std::vector<Tally> tallied(const std::vector<Fallen>& fallen, std::size_t cause) {
+  std::map<std::string, int> counts;
+  for (std::size_t i = 0; i < fallen.size(); ++i) {
+    if (i != cause) ++counts[describe_end(brief(fallen[i].failure))];
+  }
+  std::vector<Tally> tallies;
+  for (const auto& [what, count] : counts) tallies.push_back({what, count});
+  std::stable_sort(tallies.begin(), tallies.end(),
+                   [](const Tally& a, const Tally& b) { return a.count > b.count; });
+  if (tallies.size() > static_cast<std::size_t>(Outcome::max_tallies)) tallies.resize(Outcome::max_tallies);
+  return tallies;
+}
+
+}  // namespace
+
+bool accuses_a_peer(const Failure& failure) {
+  constexpr int looked_at = 3;
+  if (failure.kind != FailureKind::worker) return false;
+  const std::string words =
+      lower(failure.exception.empty() ? last_lines(failure.tail, looked_at) : failure.exception);
+  return std::any_of(accusations.begin(), accusations.end(),
+                     [&](std::string_view text) { return words.find(text) != std::string::npos; });
+}
+
+std::size_t root_cause(const std::vector<Fallen>& fallen) {
+  const bool all_stopped =
+      std::all_of(fallen.begin(), fallen.end(), [](const Fallen& f) { return f.failure.while_stopping; });
+  const auto counts = [&](const Fallen& f) { return all_stopped || !f.failure.while_stopping; };
+  TimePoint first = TimePoint::max();
+  for (const Fallen& f : fallen) {
+    if (counts(f)) first = std::min(first, f.when);
+  }
+  const Fallen* best = nullptr;
+  bool best_accuses = false;
+  for (const Fallen& f : fallen) {
+    if (!counts(f) || f.when - first > one_moment) continue;
+    const bool accuses = accuses_a_peer(f.failure);
+    const bool better =
+        !best || (best_accuses && !accuses) || (best_accuses == accuses && f.when < best->when);
+    if (!better) continue;
+    best = &f;
+    best_accuses = accuses;
+  }
+  return static_cast<std::size_t>(best - fallen.data());
+}
+
+void tell(std::vector<Fallen> fallen, std::size_t cause, Outcome& outcome) {
+  outcome.fallen = static_cast<int>(fallen.size());
+  outcome.tallies = tallied(fallen, cause);
+  const TimePoint since = fallen[cause].when;
+  outcome.cause = std::move(fallen[cause].failure);
+  outcome.exit_code = exit_code_of(outcome.cause);
+  outcome.failed = true;
+  fallen.erase(fallen.begin() + static_cast<std::ptrdiff_t>(cause));
+  std::stable_sort(fallen.begin(), fallen.end(),
+                   [](const Fallen& a, const Fallen& b) { return a.when < b.when; });
+  if (fallen.size() > static_cast<std::size_t>(Outcome::max_others)) fallen.resize(Outcome::max_others);
+  outcome.others.clear();
+  for (Fallen& f : fallen) {
+    outcome.others.push_back(brief(std::move(f.failure)));
+    outcome.others.back().after = f.when - since;
+  }
+}
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,32 @@
+// Which of several failures of one round pulled the others down. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/job.h"
+
+namespace dlaunch::agent {
+
+struct Fallen {
+  TimePoint when;  // by the clock of whoever compares
+  Failure failure;
+};
+
+// Failures this close to the first are taken for simultaneous: a process's death is noticed, reported and
+// read with delays of its own.
+inline constexpr Duration one_moment = std::chrono::milliseconds(100);
+
+// Whether a worker ended with words that accuse another: a connection that was closed, NCCL, Gloo.
+bool accuses_a_peer(const Failure& failure);
+
+// The root cause's place in `fallen`: the first in time of those that did not fall while being stopped. Among
+// simultaneous ones, those that accuse a peer come last: the peer is the one to look at.
+// REQUIRES: `fallen` is not empty.
+std::size_t root_cause(const std::vector<Fallen>& fallen);
+
+// What is told of a round's end: the cause is fallen[cause], the others follow in time, and all are counted.
+void tell(std::vector<Fallen> fallen, std::size_t cause, Outcome& outcome);
+
+}  // namespace dlaunch::agent

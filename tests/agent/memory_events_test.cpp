@@ -1,0 +1,51 @@
+#include "agent/memory_events.h"
+
+#include <gtest/gtest.h>
+
+namespace dlaunch::agent {
+namespace {
+
+TEST(MemoryEvents, TheMemorysCgroupIsFoundInBothHierarchies) {
+  EXPECT_EQ(memory_cgroup("0::/user.slice/x.scope\n"), (MemoryCgroup{2, "/user.slice/x.scope"}));
+  EXPECT_EQ(memory_cgroup("5:cpu:/c\n4:hugetlb,memory:/m:n\n0::/u\n"), (MemoryCgroup{1, "/m:n"}));
+  EXPECT_EQ(memory_cgroup("0::/u"), (MemoryCgroup{2, "/u"}));
+  EXPECT_EQ(memory_cgroup("5:memory2:/c\n"), std::nullopt);
+  EXPECT_EQ(memory_cgroup(":\n\nx\n"), std::nullopt);
+  EXPECT_EQ(memory_cgroup(""), std::nullopt);
+}
+
+TEST(MemoryEvents, OnlyTheCountOfKillsIsRead) {
+  EXPECT_EQ(oom_kills("oom 5\noom_kill 3\noom_kill_disable 0\n"), 3U);
+  EXPECT_EQ(oom_kills("oom_kill_disable 0\nunder_oom 0\noom_kill 2"), 2U);
+  EXPECT_EQ(oom_kills("oom_kill \n"), std::nullopt);
+  EXPECT_EQ(oom_kills("oom_kill 99999999999999999999\n"), std::nullopt);
+}
+
+TEST(MemoryEvents, NoLimitIsNone) {
+  EXPECT_EQ(memory_limit("1024\n"), 1024U);
+  EXPECT_EQ(memory_limit("max\n"), std::nullopt);
+  EXPECT_EQ(memory_limit("9223372036854771712\n"), std::nullopt);
+}
+
+TEST(MemoryEvents, TheKernelsLogNamesItsVictim) {
+  const char* machine = "Out of memory: Killed process 12 (train) total-vm:5kB, UID:0\n";
+  EXPECT_EQ(killed_for_memory(machine, 12), "");
+  EXPECT_EQ(killed_for_memory(machine, 1), std::nullopt);
+  EXPECT_EQ(killed_for_memory(machine, 123), std::nullopt);
+  EXPECT_EQ(killed_for_memory("Killed process 12 (by somebody) \n", 12), std::nullopt);
+  // A number that came twice: the last time counts.
+  EXPECT_EQ(killed_for_memory(std::string("oom-kill:constraint=X,oom_memcg=/a,task_memcg=/a,pid=12,uid=0\n") +
+                                  machine + "oom-kill:constraint=X,oom_memcg=/b,pid=12\n" + machine,
+                              12),
+            "/b");
+}
+
+TEST(MemoryEvents, BytesAreSaidAsPeopleSayThem) {
+  EXPECT_EQ(in_bytes(0), "0 bytes");
+  EXPECT_EQ(in_bytes(1023), "1023 bytes");
+  EXPECT_EQ(in_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(in_bytes(2ULL << 30), "2 GiB");
+}
+
+}  // namespace
+}  // namespace dlaunch::agent

@@ -1,0 +1,46 @@
+#include "agent/root_cause.h"
+
+#include <gtest/gtest.h>
+
+namespace dlaunch::agent {
+namespace {
+
+using std::chrono::milliseconds;
+
+Fallen fell(int at_ms, std::string last_words = "", bool while_stopping = false) {
+  Fallen one;
+  one.when = TimePoint(milliseconds(at_ms));
+  one.failure.kind = FailureKind::worker;
+  one.failure.tail = std::move(last_words);
+  one.failure.while_stopping = while_stopping;
+  return one;
+}
+const char* const victim = "RuntimeError: Connection closed by peer";
+
+TEST(RootCause, IsTheFirstInTime) {
+  EXPECT_EQ(root_cause({fell(30), fell(10), fell(20)}), 1U);
+  EXPECT_EQ(root_cause({fell(10), fell(10)}), 0U) << "of equals the one that was told first";
+}
+
+TEST(RootCause, WhoAccusesAPeerComesLastAmongSimultaneousOnes) {
+  EXPECT_EQ(root_cause({fell(10, victim), fell(90), fell(50)}), 2U);
+  EXPECT_EQ(root_cause({fell(10, victim), fell(200)}), 0U) << "that is another moment";
+  EXPECT_EQ(root_cause({fell(20, victim), fell(10, victim)}), 1U);
+}
+
+TEST(RootCause, WhoFellWhileStoppingIsItOnlyWhereNobodyElseIs) {
+  EXPECT_EQ(root_cause({fell(10, "", true), fell(500)}), 1U);
+  EXPECT_EQ(root_cause({fell(10, "", true), fell(5, "", true)}), 1U);
+}
+
+TEST(RootCause, AnAccusationStandsInTheLastWords) {
+  EXPECT_TRUE(accuses_a_peer(fell(0, "torch.distributed.DistBackendError: NCCL error in: x").failure));
+  EXPECT_TRUE(accuses_a_peer(fell(0, "x\nBrokenPipeError: [Errno 32] Broken pipe").failure));
+  EXPECT_FALSE(accuses_a_peer(fell(0, "warning: connection refused, retrying\n1\n2\n3").failure));
+  Failure said = fell(0, victim).failure;
+  said.exception = "ValueError: x";
+  EXPECT_FALSE(accuses_a_peer(said)) << "what it said itself goes before what it printed";
+}
+
+}  // namespace
+}  // namespace dlaunch::agent
