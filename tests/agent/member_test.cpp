@@ -204,7 +204,7 @@ TEST_F(NoticeTest, IsOnlyForSigterm) {
 
 TEST_F(NoticeTest, WhoEndsBecauseOfItHasNotFailed) {
   step(SignalCame{SIGTERM});
-  step(RoundFailed{Failure{}});
+  step(RoundFailed{Failure{}, now_});
   EXPECT_FALSE(said<Failed>());
   ASSERT_TRUE(said<Leave>());
   EXPECT_EQ(said<Leave>()->failure.kind, FailureKind::signal);
