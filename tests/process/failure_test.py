@@ -8,12 +8,15 @@ Every wait is for an event and has a deadline.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+
+from launch_test import make_two_hosts
 
 DLAUNCH = os.path.join(os.path.abspath(os.environ["DLAUNCH_BIN_DIR"]), "dlaunch")
 PATIENCE = 60  # seconds until a wait for an event is a failure
@@ -29,6 +32,26 @@ def main():
     time.sleep(1000)
 main()
 """
+
+
+# The exception comes first, but its process has still much to do when the other one, its victim, has ended.
+SLOW_TO_DIE = """
+import atexit, os, sys, time
+from torch.distributed.elastic.multiprocessing.errors import record
+@record
+def main():
+    if os.environ["RANK"] == "1":
+        atexit.register(time.sleep, 1000)
+        raise RuntimeError("the cause")
+    while not os.path.exists(os.environ["TORCHELASTIC_ERROR_FILE"].replace("0_0.", "0_1.")):
+        time.sleep(0.005)
+    time.sleep(0.2)
+    sys.exit(7)
+main()
+"""
+
+# A worker that takes 200 MiB.
+HUNGRY = [PYTHON, "-c", "x = bytearray(200 << 20); print(len(x))"]
 
 
 class Failure(unittest.TestCase):
@@ -48,6 +71,17 @@ class Failure(unittest.TestCase):
         return subprocess.run([DLAUNCH, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=self.dir,
                               env=environment, timeout=PATIENCE, check=False)
 
+    def needs_torch(self):
+        if subprocess.run([PYTHON, "-c", "import torch"], capture_output=True, check=False).returncode != 0:
+            self.skipTest(f"{PYTHON} has no torch")
+
+    def report(self, *arguments, **variables):
+        done = self.run_job(f"--report={self.path('end.json')}", *arguments, **variables)
+        with open(self.path("end.json"), encoding="utf-8") as file:
+            report = json.load(file)
+        self.assertEqual(report["exit_code"], done.returncode)
+        return report
+
     def say(self, error):
         """A worker that leaves this in its error file and fails."""
         return ["sh", "-c", f"printf '%s' '{error}' > $TORCHELASTIC_ERROR_FILE; exit 3"]
@@ -55,8 +89,7 @@ class Failure(unittest.TestCase):
 
 class ErrorFiles(Failure):
     def test_what_record_writes_is_in_the_last_line(self):
-        if subprocess.run([PYTHON, "-c", "import torch"], capture_output=True, check=False).returncode != 0:
-            self.skipTest(f"{PYTHON} has no torch")
+        self.needs_torch()
         with open(self.path("train.py"), "w", encoding="utf-8") as file:
             file.write(RECORDED)
         done = self.run_job("--nproc-per-node=2", "train.py", PYTHON_EXEC=PYTHON)
@@ -74,6 +107,8 @@ class ErrorFiles(Failure):
             done = self.run_job(*self.say(error))
             self.assertEqual(done.returncode, 3)
             self.assertRegex(done.stderr.splitlines()[-1], r"exited with code 3; no restarts were allowed")
+            self.assertIn(f"local rank 0: its error file is of no use: ", done.stderr)
+            self.assertIn(f"it begins with '{error[:50]}", done.stderr)
 
     def test_each_worker_of_each_attempt_has_its_own_and_nothing_stays(self):
         done = self.run_job("--nproc-per-node=3", "--max-restarts=1", "sh", "-c",
@@ -110,15 +145,27 @@ class ErrorFiles(Failure):
                                  printf '{"message": "the cause"}' > $TORCHELASTIC_ERROR_FILE
                                  trap '' TERM; echo > failed; while [ ! -e stopped ]; do sleep 0.005; done; exit 8
                                fi
-                               while [ ! -e failed ]; do sleep 0.005; done
+                               [ $RANK = 2 ] && trap 'echo > stopped; exit 5' TERM && echo > ready
+                               while [ ! -e failed ] || [ ! -e ready ]; do sleep 0.005; done
                                [ $RANK = 0 ] && exit 1
-                               trap 'echo > stopped; exit 5' TERM; while :; do sleep 0.005; done""")
+                               while :; do sleep 0.005; done""")
         self.assertEqual(done.returncode, 8, done.stderr)
         lines = done.stderr.splitlines()
         self.assertRegex(lines[-1], r"^dlaunch: failed: rank 1 \(.*\) exited with code 8: the cause; no restarts")
-        self.assertEqual(lines[-4], "dlaunch: after that also failed:")
-        self.assertRegex(lines[-3], r"^  rank 0 \(.*\) exited with code 1$")
-        self.assertRegex(lines[-2], r"^  rank 2 \(.*\) exited with code 5$")
+        self.assertRegex(lines[-5], r"^dlaunch: root cause: rank 1 \(.*\) exited with code 8: the cause, at \d\d:\d\d:\d\d$")
+        self.assertEqual(lines[-4], "dlaunch: 2 other failures in this round:")
+        self.assertRegex(lines[-3], r"^  .* later: rank 0 \(.*\) exited with code 1$")
+        self.assertRegex(lines[-2], r"^  .* later: rank 2 \(.*\) exited with code 5, while it was being stopped$")
+
+    def test_an_exception_is_the_cause_though_our_signal_ended_its_process(self):
+        self.needs_torch()
+        with open(self.path("train.py"), "w", encoding="utf-8") as file:
+            file.write(SLOW_TO_DIE)
+        done = self.run_job("--nproc-per-node=2", "train.py", PYTHON_EXEC=PYTHON)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr.splitlines()[-1],
+                         r"^dlaunch: failed: rank 1 \(.*\) had failed, and was stopped before it had exited: RuntimeError: the cause; no")
+        self.assertRegex(done.stderr, r"(?m)^  .* later: rank 0 \(.*\) exited with code 7$")
 
     def test_a_full_temporary_folder_is_said(self):
         done = self.run_job("true", TMPDIR="/proc")
@@ -127,13 +174,6 @@ class ErrorFiles(Failure):
 
 
 class Reports(Failure):
-    def report(self, *arguments):
-        done = self.run_job(f"--report={self.path('end.json')}", *arguments)
-        with open(self.path("end.json"), encoding="utf-8") as file:
-            report = json.load(file)
-        self.assertEqual(report["exit_code"], done.returncode)
-        return report
-
     def test_of_a_failure(self):
         report = self.report("--nproc-per-node=2", "--max-restarts=1", "--rdzv-id=j", "sh", "-c",
                              "[ $RANK = 0 ] && exec sleep 1000; echo bad >&2; exit 4")
@@ -161,6 +201,189 @@ class Reports(Failure):
         done = self.run_job("--report=/nowhere/x.json", "sh", "-c", "echo started")
         self.assertEqual((done.returncode, done.stdout, done.stderr),
                          (1, "", "dlaunch: cannot write /nowhere/x.json: No such file or directory; choose another place\n"))
+
+
+    def test_says_where_who_and_what_was_restarted(self):
+        report = self.report("--nproc-per-node=2", "--max-restarts=2", "sh", "-c",
+                             "[ $RANK = 1 ] && exec sleep 1000; exit $((4 + TORCHELASTIC_RESTART_COUNT))")
+        self.assertEqual((report["version"], report["world_size"], report["exit_code"]), (1, 2, 6))
+        self.assertEqual([(node["node_rank"], node["first_rank"], node["workers"]) for node in report["nodes"]], [(0, 0, 2)])
+        self.assertEqual([(restart["number"], restart["cause"]["exit_code"]) for restart in report["restarts"]], [(1, 4), (2, 5)])
+        self.assertTrue(0 <= report["restarts"][0]["after"] <= report["restarts"][1]["after"])
+        self.assertTrue(report["began"] <= report["cause"]["time"] <= report["ended"])
+
+    def test_what_is_no_plain_file_is_not_replaced(self):
+        os.mkfifo(self.path("pipe"))
+        for path, why in ((self.path("pipe"), "it is no plain file"), (self.dir, "it is a directory")):
+            done = self.run_job(f"--report={path}", "sh", "-c", "echo started")
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", f"dlaunch: cannot write {path}: {why}; choose another place\n"))
+
+    def test_a_link_stays_a_link(self):
+        os.symlink("real.json", self.path("end.json"))
+        with open(self.path("real.json"), "w", encoding="utf-8"):
+            pass
+        self.report("true")
+        self.assertTrue(os.path.islink(self.path("end.json")))
+
+
+class People(Failure):
+    """What is printed at the end."""
+
+    def test_many_victims_are_counted_and_few_are_shown(self):
+        done = self.run_job("--nproc-per-node=100", "sh", "-c",
+                            "trap '' TERM; : > up.$RANK; [ $RANK = 17 ] && { "
+                            "while [ $(ls | grep -c '^up') != 100 ]; do sleep 0.01; done; : > gone; exit 9; }; "
+                            "while [ ! -e gone ]; do sleep 0.01; done; echo 'RuntimeError: Connection closed by peer' >&2; exit 1")
+        self.assertEqual(done.returncode, 9, done.stderr[-3000:])
+        report = done.stderr[done.stderr.index("dlaunch: root cause"):].splitlines()
+        self.assertRegex(report[0], r"^dlaunch: root cause: rank 17 \(.*\) exited with code 9, at ")
+        self.assertEqual(report[1], "dlaunch: 99 other failures in this round:")
+        for line in report[2:7]:
+            self.assertRegex(line, r"^  .* (later|before): rank \d+ \(.*\) exited with code 1(, while it was being stopped)?$")
+        self.assertEqual(report[7], "  and 94 more; in all 99 exited with code 1")
+        self.assertRegex(report[8], r"^dlaunch: failed: rank 17 .* exited with code 9; no restarts were allowed")
+        self.assertEqual(len(report), 9)
+
+    def test_the_restarts_before_are_listed(self):
+        done = self.run_job("--max-restarts=7", "sh", "-c", "exit $((10 + TORCHELASTIC_RESTART_COUNT))")
+        lines = done.stderr.splitlines()
+        at = lines.index("dlaunch: restarts before:")
+        self.assertEqual(len(lines) - at, 7)
+        for line, number in zip(lines[at + 1:-1], range(3, 8)):  # the last five
+            self.assertRegex(line, rf"^  {number}, after .*: rank 0 \(.*\) exited with code {9 + number}$")
+        self.assertRegex(lines[-1], r"exited with code 17; 7 of 7 restarts were used$")
+
+    def test_garbage_drives_no_terminal_and_breaks_no_json(self):
+        with open(self.path("garbage"), "wb") as file:
+            file.write(b"\x1b[2J\x1b]0;title\x07" + bytes(range(256)) + b"\nplain\n\xff\xfe" + b"\x00" * 100)
+        done = subprocess.run([DLAUNCH, f"--report={self.path('end.json')}", "sh", "-c",
+                               "cat garbage > $TORCHELASTIC_ERROR_FILE; cat garbage >&2; exit 3"], stdin=subprocess.DEVNULL,
+                              capture_output=True, cwd=self.dir, env={**os.environ, "TMPDIR": self.tmp}, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 3)
+        own = done.stderr[done.stderr.index(b"dlaunch: "):].decode("utf-8")  # whatever it quotes is text
+        self.assertIn("\n  | plain\n", own)
+        self.assertFalse([c for c in own if (ord(c) < 32 and c not in "\n\t") or 127 <= ord(c) < 160], own)
+        with open(self.path("end.json"), encoding="utf-8") as file:
+            self.assertIn("plain", json.load(file)["cause"]["stderr"])
+
+    def test_the_log_file_is_named_and_the_error_file_kept_beside_it(self):
+        done = self.run_job(f"--log-dir={self.path('logs')}", "-r", "3", *self.say('{"message": "E: x"}'))
+        named = re.search(r"(?m)^dlaunch: what rank 0 wrote is in (\S+) on host \S+$", done.stderr)
+        self.assertTrue(named, done.stderr)
+        self.assertTrue(os.path.exists(named.group(1)))
+        with open(os.path.join(os.path.dirname(named.group(1)), "error.json"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), '{"message": "E: x"}')
+
+    def test_a_full_shared_memory_is_said(self):
+        fill = ("import mmap, os; f = os.open('/dev/shm/x', os.O_RDWR | os.O_CREAT); os.ftruncate(f, 8 << 20); "
+                "m = mmap.mmap(f, 8 << 20); m.write(bytes(8 << 20))")
+        inside = f"mount -t tmpfs -o size=1M none /dev/shm || exit 77; exec {DLAUNCH} {PYTHON} -c \"{fill}\""
+        done = subprocess.run(["unshare", "-m", "sh", "-c", inside], capture_output=True, text=True, timeout=PATIENCE, check=False,
+                              env={**os.environ, "TMPDIR": self.tmp})
+        if done.returncode in (1, 77):
+            self.skipTest(f"no /dev/shm of our own can be mounted here: {done.stderr.strip()}")
+        self.assertEqual(done.returncode, 135, done.stderr)
+        self.assertRegex(done.stderr, r"was killed by signal 7 \(SIGBUS\).*: /dev/shm \(1 MiB\) is full; no restarts")
+
+
+class OutOfMemory(Failure):
+    """A real control group with a limit, and a real kill."""
+
+    LIMIT = 64 << 20
+
+    def setUp(self):
+        super().setUp()
+        self.group = self.make_group()
+        self.addCleanup(self.remove_group)
+
+    def make_group(self):
+        name = f"dlaunch_test_{os.getpid()}"
+        unified = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
+        root = "/sys/fs/cgroup" if unified else "/sys/fs/cgroup/memory"
+        group = os.path.join(root, name)
+        try:
+            if unified:
+                with open(os.path.join(root, "cgroup.subtree_control"), "w", encoding="utf-8") as file:
+                    file.write("+memory")
+            os.mkdir(group)
+            limits = {"memory.max": self.LIMIT, "memory.swap.max": 0} if unified else {"memory.limit_in_bytes": self.LIMIT}
+            for file_name, value in limits.items():
+                if file_name != "memory.swap.max" or os.path.exists(os.path.join(group, file_name)):
+                    with open(os.path.join(group, file_name), "w", encoding="utf-8") as file:
+                        file.write(str(value))
+        except OSError as error:
+            self.skipTest(f"no control group with a memory limit can be made here: {error}")
+        return group
+
+    def remove_group(self):
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return os.rmdir(self.group)
+            except OSError:  # until the kernel has let the last process go
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+    def test_a_job_in_a_group_that_is_too_small(self):
+        job = subprocess.run(["sh", "-c", f"echo $$ > {self.group}/cgroup.procs && exec \"$@\"", "sh", DLAUNCH, "--nproc-per-node=2", "sh",
+                              "-c", "[ $RANK = 0 ] && exec sleep 1000; exec \"$@\"", "sh", *HUNGRY],
+                             capture_output=True, text=True, timeout=PATIENCE, check=False, env={**os.environ, "TMPDIR": self.tmp})
+        self.assertEqual(job.returncode, 137, job.stderr)
+        self.assertRegex(job.stderr.splitlines()[-1],
+                         r"rank 1 \(.*\) was killed by signal 9 \(SIGKILL\): the kernel's out-of-memory killer "
+                         rf"\(limit 64 MiB of cgroup \S*/{os.path.basename(self.group)}\); no restarts")
+
+    def test_a_child_of_a_worker_is_killed(self):
+        job = subprocess.run(["sh", "-c", f"echo $$ > {self.group}/cgroup.procs && exec \"$@\"", "sh", DLAUNCH, "sh", "-c",
+                              "\"$@\"; exit 3", "sh", *HUNGRY],
+                             capture_output=True, text=True, timeout=PATIENCE, check=False, env={**os.environ, "TMPDIR": self.tmp})
+        self.assertEqual(job.returncode, 3, job.stderr)
+        self.assertRegex(job.stderr.splitlines()[-1], r"exited with code 3: the kernel's out-of-memory killer had killed a process of this job")
+
+    def test_a_kill_by_hand_is_not_blamed_on_the_kernel(self):
+        done = self.run_job("sh", "-c", "kill -KILL $$")
+        self.assertEqual(done.returncode, 137)
+        self.assertIn("(SIGKILL, killed; often by the kernel when memory ran out); no restarts", done.stderr)
+
+
+class AcrossHosts(Failure):
+    def setUp(self):
+        super().setUp()
+        self.hosts = make_two_hosts(self)
+
+    def run_on_both(self, script, *options):
+        """Each host's exit code, and what dlaunch said there in lines."""
+        jobs = [subprocess.Popen(["ip", "netns", "exec", host, DLAUNCH, "--nnodes=2", f"--node-rank={i}", "--master-addr=10.213.7.1",
+                                  "--master-port=29500", f"--local-addr=host{i}", *options, "sh", "-c", script],
+                                 cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                 env={**os.environ, "TMPDIR": self.tmp}) for i, host in enumerate(self.hosts)]
+        for job in jobs:
+            self.addCleanup(job.kill)
+        said = [job.communicate(timeout=PATIENCE)[1].splitlines() for job in jobs]
+        return [job.returncode for job in jobs], said
+
+    def test_the_first_exception_is_the_cause_on_both_though_a_victim_elsewhere_ended_first(self):
+        codes, said = self.run_on_both(
+            """if [ $RANK = 3 ]; then
+                 trap '' TERM; printf '{"message": "E: the cause"}' > $TORCHELASTIC_ERROR_FILE; : > failed
+                 while [ ! -e victim ]; do sleep 0.005; done; sleep 0.05; exit 8
+               fi
+               while [ ! -e failed ]; do sleep 0.005; done
+               [ $RANK = 0 ] && { sleep 0.15; : > victim; exit 5; }
+               exec sleep 1000""", "--nproc-per-node=2")
+        self.assertEqual(codes, [8, 8], said)
+        for lines in said:
+            self.assertRegex(lines[-1], r"^dlaunch: failed: rank 3 \(local rank 1, node 1, host host1, pid \d+\) exited with code 8: E: the cause; no")
+            self.assertRegex("\n".join(lines), r"(?m)^  .* later: rank 0 \(local rank 0, node 0, host host0, .*\) exited with code 5$")
+
+    def test_a_node_that_has_nothing_to_do_with_it_says_one_line(self):
+        codes, said = self.run_on_both(": > up.$RANK; [ $RANK = 1 ] && exec sleep 1000; "
+                                       "while [ ! -e up.1 ]; do sleep 0.005; done; echo words >&2; exit 6")
+        self.assertEqual(codes, [6, 6], said)
+        self.assertIn("  | words", said[0])
+        self.assertEqual(len(said[1]), 1, said[1])
+        self.assertRegex(said[1][0], r"^dlaunch: failed: rank 0 \(local rank 0, node 0, host host0, pid \d+\) exited with code 6; no")
 
 
 if __name__ == "__main__":

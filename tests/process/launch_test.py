@@ -456,21 +456,25 @@ with open(sys.argv[1] + "." + os.environ["RANK"], "w") as file:
             self.assertEqual(dumps["dlaunch"], dumps["torchrun"], options)
 
 
-class TwoHosts(Launch):
-    """Two network namespaces with a cable between them: two hosts."""
+def make_two_hosts(test):
+    """Two network namespaces with a cable between them, 10.213.7.1 and .2: their names. They go with the test."""
+    tag = f"dl{os.getpid() % 100000}"
+    hosts = [f"{tag}a", f"{tag}b"]
+    made = subprocess.run(["sh", "-c", " && ".join([
+        *(f"ip netns add {host}" for host in hosts),
+        f"ip link add {tag}v0 netns {hosts[0]} type veth peer name {tag}v1 netns {hosts[1]}",
+        *(f"ip -n {host} addr add 10.213.7.{i + 1}/24 dev {tag}v{i} && ip -n {host} link set {tag}v{i} up && ip -n {host} link set lo up"
+          for i, host in enumerate(hosts))])], capture_output=True, text=True, check=False)
+    test.addCleanup(lambda: [subprocess.run(["ip", "netns", "del", host], capture_output=True, check=False) for host in hosts])
+    if made.returncode != 0:
+        test.skipTest(f"network namespaces cannot be made here: {made.stderr.strip()}")
+    return hosts
 
+
+class TwoHosts(Launch):
     def setUp(self):
         super().setUp()
-        tag = f"dl{os.getpid() % 100000}"
-        self.hosts = [f"{tag}a", f"{tag}b"]
-        made = subprocess.run(["sh", "-c", " && ".join([
-            *(f"ip netns add {host}" for host in self.hosts),
-            f"ip link add {tag}v0 netns {self.hosts[0]} type veth peer name {tag}v1 netns {self.hosts[1]}",
-            *(f"ip -n {host} addr add 10.213.7.{i + 1}/24 dev {tag}v{i} && ip -n {host} link set {tag}v{i} up && ip -n {host} link set lo up"
-              for i, host in enumerate(self.hosts))])], capture_output=True, text=True, check=False)
-        self.addCleanup(lambda: [subprocess.run(["ip", "netns", "del", host], capture_output=True, check=False) for host in self.hosts])
-        if made.returncode != 0:
-            self.skipTest(f"network namespaces cannot be made here: {made.stderr.strip()}")
+        self.hosts = make_two_hosts(self)
 
     def on(self, i, *arguments):
         return self.start("--nnodes=2", f"--node-rank={i}", "--master-addr=10.213.7.1", "--master-port=29500", *arguments,
