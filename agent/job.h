@@ -102,6 +102,7 @@ struct Failure {
   std::string hint;
   std::string log_file;
   std::int64_t unix_ms = 0;     // when, by the clock of its host; 0: not known
+  bool accuses_peer = false;    // its last words say that another was gone (agent/root_cause.h)
   bool while_stopping = false;  // it fell after this node had begun to stop its workers
   bool ended_by_us = false;     // it had failed, but was still there when our signal ended it
 

@@ -112,6 +112,7 @@ void failure_fields(IO& io, F& f) {
   io.text(f.hint);
   io.text(f.log_file);
   io.number(f.unix_ms);
+  io.flag(f.accuses_peer);
   io.flag(f.while_stopping);
   io.flag(f.ended_by_us);
   io.duration(f.after);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <map>
+#include <string_view>
 
 namespace dlaunch::agent {
 namespace {
@@ -34,6 +35,22 @@ std::string_view last_lines(std::string_view text, int count) {
   return text;
 }
 
+// Our own are not reported as failures.
+bool died_of_a_signal(const Failure& failure) {
+  return failure.kind == FailureKind::worker && !failure.ended_by_us &&
+         failure.status.how == ExitStatus::How::signaled;
+}
+
+// nullptr: none is `wanted`.
+template <class F>
+const Fallen* earliest(const std::vector<Fallen>& fallen, F&& wanted) {
+  const Fallen* found = nullptr;
+  for (const Fallen& f : fallen) {
+    if (wanted(f) && (!found || f.when < found->when)) found = &f;
+  }
+  return found;
+}
+
 std::vector<Tally> tallied(const std::vector<Fallen>& fallen, std::size_t cause) {
   std::map<std::string, int> counts;
   for (std::size_t i = 0; i < fallen.size(); ++i) {
@@ -59,25 +76,21 @@ bool accuses_a_peer(const Failure& failure) {
 }
 
 std::size_t root_cause(const std::vector<Fallen>& fallen) {
-  const bool all_stopped =
-      std::all_of(fallen.begin(), fallen.end(), [](const Fallen& f) { return f.failure.while_stopping; });
-  const auto counts = [&](const Fallen& f) { return all_stopped || !f.failure.while_stopping; };
-  TimePoint first = TimePoint::max();
-  for (const Fallen& f : fallen) {
-    if (counts(f)) first = std::min(first, f.when);
+  const bool any_by_itself =
+      std::any_of(fallen.begin(), fallen.end(), [](const Fallen& f) { return !f.failure.while_stopping; });
+  const auto by_itself = [&](const Fallen& f) { return !any_by_itself || !f.failure.while_stopping; };
+  const Fallen* first = earliest(fallen, by_itself);
+  const auto simultaneous = [&](const Fallen& f) { return f.when - first->when <= one_moment; };
+  const auto accuses = [](const Fallen& f) { return f.failure.accuses_peer; };
+
+  const Fallen* root =
+      earliest(fallen, [&](const Fallen& f) { return by_itself(f) && simultaneous(f) && !accuses(f); });
+  if (!root) {
+    root = earliest(fallen, [&](const Fallen& f) {
+      return !accuses(f) && (simultaneous(f) || died_of_a_signal(f.failure));
+    });
   }
-  const Fallen* best = nullptr;
-  bool best_accuses = false;
-  for (const Fallen& f : fallen) {
-    if (!counts(f) || f.when - first > one_moment) continue;
-    const bool accuses = accuses_a_peer(f.failure);
-    const bool better =
-        !best || (best_accuses && !accuses) || (best_accuses == accuses && f.when < best->when);
-    if (!better) continue;
-    best = &f;
-    best_accuses = accuses;
-  }
-  return static_cast<std::size_t>(best - fallen.data());
+  return static_cast<std::size_t>((root ? root : first) - fallen.data());
 }
 
 void tell(std::vector<Fallen> fallen, std::size_t cause, Outcome& outcome) {

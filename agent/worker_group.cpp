@@ -142,9 +142,12 @@ void WorkerGroup::on_exited(TimePoint now, const WorkerExited& e, GroupActions& 
 }
 
 void WorkerGroup::report(Failure failure, TimePoint when, GroupActions& out) {
-  failed_first_ = std::min(failed_first_.value_or(when), when);
+  const bool first = !failed_first_ || when < *failed_first_;
+  if (first) failed_first_ = when;
+  failure.accuses_peer = accuses_a_peer(failure);
   // What cannot be the cause travels without its long texts: hundreds of workers may fall at once.
-  const bool may_be_cause = !failure.while_stopping && when - *failed_first_ <= one_moment;
+  const bool late = when - *failed_first_ > one_moment && failure.status.how == ExitStatus::How::exited;
+  const bool may_be_cause = first || (!failure.accuses_peer && !late);
   out.emplace_back(RoundFailed{may_be_cause ? std::move(failure) : brief(std::move(failure)), when});
 }
 

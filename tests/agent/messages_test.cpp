@@ -23,6 +23,7 @@ Failure a_failure() {
   f.hint = "the kernel";
   f.log_file = "/logs/stderr.log";
   f.unix_ms = 1'700'000'000'123;
+  f.accuses_peer = true;
   f.while_stopping = true;
   f.ended_by_us = true;
   f.after = std::chrono::milliseconds(-5);

@@ -12,6 +12,7 @@ Fallen fell(int at_ms, std::string last_words = "", bool while_stopping = false)
   one.when = TimePoint(milliseconds(at_ms));
   one.failure.kind = FailureKind::worker;
   one.failure.tail = std::move(last_words);
+  one.failure.accuses_peer = accuses_a_peer(one.failure);
   one.failure.while_stopping = while_stopping;
   return one;
 }
@@ -31,6 +32,16 @@ TEST(RootCause, WhoAccusesAPeerComesLastAmongSimultaneousOnes) {
 TEST(RootCause, WhoFellWhileStoppingIsItOnlyWhereNobodyElseIs) {
   EXPECT_EQ(root_cause({fell(10, "", true), fell(500)}), 1U);
   EXPECT_EQ(root_cause({fell(10, "", true), fell(5, "", true)}), 1U);
+}
+
+TEST(RootCause, WhereAllAccuseWhoIsHeardOfLaterMayBeThePeer) {
+  EXPECT_EQ(root_cause({fell(10, victim), fell(60, "", true)}), 1U) << "its end was only noticed later";
+  EXPECT_EQ(root_cause({fell(10, victim), fell(500, "", true)}), 0U) << "it obeyed the stop, in its way";
+  EXPECT_EQ(root_cause({fell(10), fell(60, "", true)}), 0U);
+  auto crashed = fell(3000, "", true);
+  crashed.failure.status = {ExitStatus::How::signaled, 11, false};
+  EXPECT_EQ(root_cause({fell(10, victim), crashed, fell(20, victim, true)}), 1U);
+  EXPECT_EQ(root_cause({fell(10), crashed}), 0U);
 }
 
 TEST(RootCause, AnAccusationStandsInTheLastWords) {

@@ -117,15 +117,27 @@ TEST_F(WorkerGroupTest, WhoOnlyObeysTheStopHasNotFailed) {
   EXPECT_FALSE(got<RoundFailed>());
 }
 
-TEST_F(WorkerGroupTest, WhoFallsWhileBeingStoppedIsToldAsThatAndInBrief) {
+TEST_F(WorkerGroupTest, WhoFallsLateWhileBeingStoppedIsToldAsThatAndInBrief) {
   start();
   exit(0, 3);
   now_ += seconds(1);
-  killed(1, SIGSEGV);
+  exit(1, 4);
   const auto* failed = got<RoundFailed>();
   ASSERT_TRUE(failed);
   EXPECT_TRUE(failed->failure.while_stopping);
   EXPECT_EQ(failed->failure.tail, "");
+}
+
+TEST_F(WorkerGroupTest, WhoAccusesAPeerIsMarkedAndAfterTheFirstToldInBrief) {
+  start();
+  exit(0, 3);
+  Ending ending;
+  ending.status = {ExitStatus::How::exited, 1, false};
+  ending.tail = "RuntimeError: Connection closed by peer";
+  step(WorkerExited{1, 101, ending});
+  ASSERT_TRUE(got<RoundFailed>());
+  EXPECT_TRUE(got<RoundFailed>()->failure.accuses_peer);
+  EXPECT_EQ(got<RoundFailed>()->failure.tail, "");
 }
 
 TEST_F(WorkerGroupTest, DeathsOfOneInstantAreBothFailures) {
