@@ -1,6 +1,6 @@
 dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher
   SOURCES launcher/binding_test.cpp launcher/dry_run_test.cpp launcher/flags_test.cpp launcher/host_list_test.cpp
-          launcher/job_table_test.cpp launcher/options_test.cpp launcher/plan_test.cpp launcher/scheduler_test.cpp
+          launcher/job_table_test.cpp launcher/options_test.cpp launcher/plan_test.cpp launcher/report_test.cpp launcher/scheduler_test.cpp
           launcher/store_options_test.cpp)
 target_compile_definitions(launcher_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
 

@@ -1,7 +1,6 @@
 #include "launcher/plan.h"
 
 #include "asked.h"
-#include "launcher/report.h"
 #include "launcher/spelling.h"
 
 namespace dlaunch::launcher {
@@ -132,27 +131,6 @@ TEST(Plan, DefaultsOfTheEnvironmentCanBeLeft) {
   EXPECT_TRUE(inherited_environment(good({"x"}), {{"OMP_NUM_THREADS", "3"}}).has_omp_num_threads);
   EXPECT_FALSE(inherited_environment(good({"x"}), {{"OMP_NUM_THREADS", "3"}}).has_gloo_store_v2);
   EXPECT_TRUE(inherited_environment(good({"--no-env-defaults", "x"}), {}).has_gloo_sequence_number);
-}
-
-TEST(Report, TheLastParagraphIsOneLineThatSaysEverything) {
-  JobReport report;
-  report.job.max_restarts = 2;
-  agent::Outcome& outcome = report.outcome;
-  outcome.failed = true;
-  outcome.restarts_used = 2;
-  outcome.cause.kind = agent::FailureKind::worker;
-  outcome.cause.rank = 3;
-  outcome.cause.local_rank = 1;
-  outcome.cause.node_rank = 1;
-  outcome.cause.host = "b";
-  outcome.cause.pid = 7;
-  outcome.cause.status = {agent::ExitStatus::How::exited, 5, false};
-  outcome.cause.tail = "one\ntwo";
-  EXPECT_EQ(end_report(report),
-            (std::vector<std::string>{"the last lines that rank 3 wrote to stderr:\n  | one\n  | two",
-                                      "failed: rank 3 (local rank 1, node 1, host b, pid 7) exited with code "
-                                      "5; 2 of 2 restarts were used"}));
-  EXPECT_TRUE(end_report(JobReport{}).empty());
 }
 
 TEST(Spelling, FindsTheNearestWordIfItIsNear) {
