@@ -57,6 +57,7 @@ std::vector<Tally> tallied(const std::vector<Fallen>& fallen, std::size_t cause)
     if (i != cause) ++counts[describe_end(brief(fallen[i].failure))];
   }
   std::vector<Tally> tallies;
+  tallies.reserve(counts.size());
   for (const auto& [what, count] : counts) tallies.push_back({what, count});
   std::stable_sort(tallies.begin(), tallies.end(),
                    [](const Tally& a, const Tally& b) { return a.count > b.count; });
