@@ -271,6 +271,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, a
     // From here on the spawner's end waits until the keeper has seen that no process is left.
   }
   output.close_all();
+  agent::remove_scratch_dir(plan.node.scratch_dir);  // the keeper has, unless somebody killed it
 
   if (!outcome) {
     log::error("failed: the event loop ended before the job did; this is a bug in dlaunch");

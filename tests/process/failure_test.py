@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -132,6 +133,15 @@ class ErrorFiles(Failure):
         while os.listdir(self.tmp):  # the keeper's last act
             self.assertLess(time.monotonic(), deadline, "the directory stays")
             time.sleep(0.005)
+
+    def test_nothing_stays_after_kill_9_of_the_keeper(self):
+        job = subprocess.Popen([DLAUNCH, "sh", "-c", "echo > $TORCHELASTIC_ERROR_FILE; echo up; exec sleep 1000"], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": self.tmp})
+        self.assertEqual(job.stdout.readline(), b"up\n")
+        with open(f"/proc/{job.pid}/task/{job.pid}/children", encoding="utf-8") as children:
+            os.kill(int(children.read().split()[0]), signal.SIGKILL)
+        job.communicate(timeout=PATIENCE)
+        self.assertEqual((job.returncode, os.listdir(self.tmp)), (1, []))
 
     def test_a_dlaunch_that_is_a_worker_tells_its_own_agent(self):
         done = self.run_job(DLAUNCH, *self.say('{"message": "inner words"}'))
