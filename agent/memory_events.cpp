@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 namespace dlaunch::agent {
 namespace {
@@ -81,19 +82,22 @@ std::optional<std::uint64_t> memory_limit(std::string_view text) {
   return value && *value < unlimited ? value : std::nullopt;
 }
 
-std::optional<std::string> killed_for_memory(std::string_view kernel_log, std::int64_t pid) {
+std::optional<OomKill> killed_for_memory(std::string_view kernel_log, std::int64_t pid) {
   const std::string victim = std::to_string(pid);
   const std::string killed = "Killed process " + victim + " ";
-  std::optional<std::string> whose;
-  std::string limit_of;  // what the last line of detail said of this process
+  std::optional<OomKill> kill;
+  std::string limit_of;  // what the detail before a kill said of this process
   find_line(kernel_log, [&](std::string_view line) {
-    const bool detail = line.find("oom-kill:") != std::string_view::npos && field(line, "pid") == victim;
-    if (detail) limit_of = std::string(field(line, "oom_memcg").value_or(""));
-    const bool out_of_memory = line.find("ut of memory: ") != std::string_view::npos;
-    if (out_of_memory && line.find(killed) != std::string_view::npos) whose = limit_of;
+    if (line.find("oom-kill:") != std::string_view::npos && field(line, "pid") == victim) {
+      limit_of = std::string(field(line, "oom_memcg").value_or(""));
+    }
+    const std::size_t words = line.find("ut of memory");  // or "Memory cgroup out of memory"
+    if (words != std::string_view::npos && line.find(killed, words) != std::string_view::npos) {
+      kill = OomKill{line.find("Memory cgroup o") != std::string_view::npos, std::exchange(limit_of, "")};
+    }
     return false;  // numbers of processes come again: the last one counts
   });
-  return whose;
+  return kill;
 }
 
 std::string in_bytes(std::uint64_t bytes) {

@@ -25,9 +25,17 @@ std::optional<std::uint64_t> oom_kills(std::string_view text);
 // A limit in bytes; none for "max", and for the huge number that means it in cgroup v1.
 std::optional<std::uint64_t> memory_limit(std::string_view text);
 
-// Whether the kernel's log says that it killed process `pid` because memory had run out, and whose limit that
-// was: a cgroup's path, or "" where it was the machine's.
-std::optional<std::string> killed_for_memory(std::string_view kernel_log, std::int64_t pid);
+// A kill of the kernel's, and whose limit had been reached. A kernel that kills often cuts its own words
+// short and leaves the path out.
+struct OomKill {
+  bool of_a_cgroup = false;  // or the machine's memory was full
+  std::string cgroup;        // its path; empty where it is not known
+
+  bool operator==(const OomKill&) const = default;
+};
+
+// What the kernel's log says of the end of process `pid`; none: that it was not killed for want of memory.
+std::optional<OomKill> killed_for_memory(std::string_view kernel_log, std::int64_t pid);
 
 // "2 GiB", "1.5 MiB", "100 bytes".
 std::string in_bytes(std::uint64_t bytes);

@@ -59,10 +59,12 @@ std::string OomWatch::explain(std::int64_t pid, const ExitStatus& status) {
   std::string log;
   if (on_machine) {
     log = places_.kernel_log ? places_.kernel_log() : real_kernel_log();
-    if (const auto limited = killed_for_memory(log, pid)) {
+    if (const auto kill = killed_for_memory(log, pid)) {
       if (in_cgroup) ++seen_.cgroup;
       ++seen_.system;
-      return std::string(killer) + " (" + limit_in_words(*limited) + ")";
+      const bool unnamed = kill->of_a_cgroup && kill->cgroup.empty();
+      if (unnamed && !in_cgroup) return std::string(killer) + " (the limit of a cgroup)";
+      return std::string(killer) + " (" + limit_in_words(unnamed ? cgroup_->path : kill->cgroup) + ")";
     }
   }
   if (in_cgroup) {

@@ -28,16 +28,19 @@ TEST(MemoryEvents, NoLimitIsNone) {
 }
 
 TEST(MemoryEvents, TheKernelsLogNamesItsVictim) {
-  const char* machine = "Out of memory: Killed process 12 (train) total-vm:5kB, UID:0\n";
-  EXPECT_EQ(killed_for_memory(machine, 12), "");
+  const std::string machine = "Out of memory: Killed process 12 (train) total-vm:5kB, UID:0\n";
+  const std::string group = "Memory cgroup out of memory: Killed process 12 (train) total-vm:5kB, UID:0\n";
+  const std::string detail =
+      "oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/b,task_memcg=/b,task=train,pid=12,uid=0\n";
+  EXPECT_EQ(killed_for_memory(machine, 12), (OomKill{false, ""}));
   EXPECT_EQ(killed_for_memory(machine, 1), std::nullopt);
   EXPECT_EQ(killed_for_memory(machine, 123), std::nullopt);
   EXPECT_EQ(killed_for_memory("Killed process 12 (by somebody) \n", 12), std::nullopt);
+  EXPECT_EQ(killed_for_memory(detail + group, 12), (OomKill{true, "/b"}));
   // A number that came twice: the last time counts.
-  EXPECT_EQ(killed_for_memory(std::string("oom-kill:constraint=X,oom_memcg=/a,task_memcg=/a,pid=12,uid=0\n") +
-                                  machine + "oom-kill:constraint=X,oom_memcg=/b,pid=12\n" + machine,
-                              12),
-            "/b");
+  EXPECT_EQ(killed_for_memory(machine + detail + group, 12), (OomKill{true, "/b"}));
+  // The kernel leaves the detail out when it has killed often in a short time.
+  EXPECT_EQ(killed_for_memory(detail + group + group, 12), (OomKill{true, ""}));
 }
 
 TEST(MemoryEvents, BytesAreSaidAsPeopleSayThem) {

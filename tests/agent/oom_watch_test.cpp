@@ -110,6 +110,18 @@ TEST_F(OomWatchTest, TheKernelsLogKnowsWhoWasKilledElsewhere) {
   EXPECT_EQ(watch_.explain(77, killed), "the kernel's out-of-memory killer (limit 4 KiB of cgroup /z)");
 }
 
+TEST_F(OomWatchTest, TheKernelsLogMayLeaveOutWhoseLimitItWas) {
+  has_cgroup_v2();
+  kills_on_machine(1);
+  begin();
+  kills_on_machine(2);
+  log_ = "Memory cgroup out of memory: Killed process 7 (python3) total-vm:1kB\n";
+  EXPECT_EQ(watch_.explain(7, killed), "the kernel's out-of-memory killer (the limit of a cgroup)");
+  kills_on_machine(3);
+  kills_in_group(4);
+  EXPECT_EQ(watch_.explain(7, killed), limited);
+}
+
 TEST_F(OomWatchTest, WhereTheLogMayNotBeReadItIsOnlyProbable) {
   kills_on_machine(1);
   begin();
