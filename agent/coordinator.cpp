@@ -1,9 +1,7 @@
 #include "agent/coordinator.h"
 
 #include <algorithm>
-#include <set>
-
-#include "agent/placement.h"
+#include <utility>
 
 namespace dlaunch::agent {
 namespace {
@@ -14,75 +12,338 @@ std::string count_of(int n, const char* thing) {
   return std::to_string(n) + " " + thing + (n == 1 ? "" : "s");
 }
 
+// "1, 2 and 5"; what is beyond the eighth is only counted.
+std::string in_words(const std::vector<int>& numbers) {
+  constexpr std::size_t shown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(numbers.size(), shown); ++i) {
+    if (i > 0) text += i + 1 == numbers.size() ? " and " : ", ";
+    text += std::to_string(numbers[i]);
+  }
+  if (numbers.size() > shown) text += " and " + std::to_string(numbers.size() - shown) + " more";
+  return text;
+}
+
 }  // namespace
 
-Coordinator::Coordinator(JobSpec job, TimePoint now)
-    : job_(std::move(job)), began_(now), join_deadline_(now + job_.join_timeout) {
-  world_.store = job_.master;
+Coordinator::Coordinator(JobSpec job, Address own, TimePoint now)
+    : job_(std::move(job)),
+      state_(job_.may_move() ? State::standby : State::gathering),
+      waiting_since_(now),
+      join_deadline_(now + job_.join_timeout),
+      report_at_(now + first_report),
+      enough_(job_.nnodes),
+      patience_(job_.last_call) {
+  world_.store = std::move(own);
 }
 
 CoordinatorActions Coordinator::begin() {
-  return {ArmCoordinatorTimer{std::min(began_ + first_report, join_deadline_)}};
+  CoordinatorActions out;
+  rearm(waiting_since_, out);
+  return out;
 }
 
 CoordinatorActions Coordinator::step(TimePoint now, const CoordinatorEvent& event) {
   CoordinatorActions out;
-  if (state_ == State::ended) return out;
+  if (state_ == State::ended) {
+    // Another may lead; whoever still comes here shall look for that one.
+    if (const auto* from = std::get_if<FromMember>(&event); from != nullptr && from->member != local_member)
+      out.emplace_back(DropMember{from->member});
+    return out;
+  }
   if (const auto* lost = std::get_if<MemberLost>(&event)) {
     on_lost(now, *lost, out);
   } else if (std::holds_alternative<CoordinatorTimer>(event)) {
+    armed_.reset();
     on_timer(now, out);
   } else {
-    const auto& [member, message] = std::get<FromMember>(event);
-    if (const auto* join = std::get_if<Join>(&message)) {
-      on_join(now, member, *join, out);
-    } else if (!nodes_.contains(member)) {
-      refuse(member, "a Join must come first", out);
-    } else if (const auto* failed = std::get_if<Failed>(&message)) {
-      on_failed(now, *failed, out);
-    } else if (const auto* done = std::get_if<Done>(&message)) {
-      on_done(now, member, *done, out);
-    } else if (const auto* stopped = std::get_if<Stopped>(&message)) {
-      on_stopped(now, member, *stopped, out);
-    } else if (const auto* leave = std::get_if<Leave>(&message)) {
-      end_the_job_by(now, leave->failure, out);
-    } else {
-      refuse(member, "only a coordinator may say that", out);
-    }
+    on_message(now, std::get<FromMember>(event), out);
   }
+  rearm(now, out);
   return out;
 }
 
+void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorActions& out) {
+  const auto& [member, message] = from;
+  if (const auto* join = std::get_if<Join>(&message)) {
+    on_join(now, member, *join, out);
+    return;
+  }
+  Roster::Node* node = roster_.find(member);
+  if (node == nullptr) {
+    refuse(member, "a Join must come first", out);
+    return;
+  }
+  node->heard = now;
+  if (const auto* failed = std::get_if<Failed>(&message)) {
+    on_failed(now, *failed, out);
+  } else if (const auto* done = std::get_if<Done>(&message)) {
+    on_done(now, member, *done, out);
+  } else if (const auto* stopped = std::get_if<Stopped>(&message)) {
+    on_stopped(now, member, *stopped, out);
+  } else if (const auto* leave = std::get_if<Leave>(&message)) {
+    on_leave(now, member, *leave, out);
+  } else if (std::holds_alternative<Beat>(message)) {
+    out.emplace_back(ToMember{member, Beat{}});
+  } else {
+    refuse(member, "only a coordinator may say that", out);
+  }
+}
+
+// --- who comes ---
+
 void Coordinator::on_join(TimePoint now, MemberId member, const Join& join, CoordinatorActions& out) {
-  const std::string why = nodes_.contains(member) ? "it has joined already" : reason_to_refuse(join);
-  if (!why.empty()) {
-    out.emplace_back(Say{Loudness::trouble, "refused node " + std::to_string(join.node_rank) + " (host " +
-                                                join.host + "): " + why});
+  if (roster_.find(member) != nullptr) {
+    refuse(member, "it has joined already", out);
+    return;
+  }
+  // A node that comes back has noticed the end of its connection before we have.
+  if (const auto before = roster_.of_agent(join.agent); join.agent != 0 && before) {
+    out.emplace_back(DropMember{*before});
+    on_lost(now, {*before, "it came back by a new connection"}, out);
+  }
+  if (const std::string why = reason_to_refuse(join); !why.empty()) {
+    const std::string who = join.node_rank < 0 ? "a node" : "node " + std::to_string(join.node_rank);
+    out.emplace_back(Say{Loudness::trouble, "refused " + who + " (host " + join.host + "): " + why});
     refuse(member, why, out);
     return;
   }
-  nodes_[member].joined = join;
-  out.emplace_back(Say{Loudness::detail, "node " + std::to_string(join.node_rank) + " (host " + join.host +
-                                             ") joined with " + count_of(join.slots, "worker") + ": " +
-                                             std::to_string(nodes_.size()) + " of " +
+  const Roster::Node& node = roster_.add(member, join, now);
+  if (member != local_member && job_.node_timeout > Duration(0) && !check_at_) check_at_ = now + job_.beat();
+  out.emplace_back(Say{Loudness::detail, name_of(node) + " joined with " + count_of(join.slots, "worker") + ": " +
+                                             std::to_string(roster_.ready()) + " of " +
                                              std::to_string(job_.nnodes)});
-  if (static_cast<int>(nodes_.size()) == job_.nnodes) announce_world(now, out);
+  if (state_ == State::standby) {
+    out.emplace_back(ToMember{member, Welcome{false}});
+    lead_if_enough(now, out);
+    return;
+  }
+  out.emplace_back(ToMember{member, Welcome{true}});
+  if (state_ == State::gathering) {
+    announce_when_complete(now, out);
+  } else if (state_ == State::running && world_.nodes < job_.nnodes && !roster_.any_done()) {
+    stop_world(now, name_of(node) + " came", out);
+    out.emplace_back(Say{Loudness::progress, name_of(node) + " came: forming a new world of " +
+                                                 count_of(std::min(roster_.ready(), job_.nnodes), "node")});
+  } else if (state_ == State::running) {
+    out.emplace_back(Say{Loudness::progress, name_of(node) + " waits as a spare"});
+  }
 }
+
+std::string Coordinator::reason_to_refuse(const Join& join) const {
+  if (state_ == State::ending) return "the job is ending";
+  if (join.job_id != job_.id) return "this is job '" + job_.id + "', not '" + join.job_id + "'";
+  if (join.nnodes != job_.nnodes) {
+    return "this job has --nnodes=" + std::to_string(job_.nnodes) + ", not " + std::to_string(join.nnodes);
+  }
+  if (join.min_nodes != job_.least()) {
+    return "this job needs at least " + count_of(job_.least(), "node") + ", not " + std::to_string(join.min_nodes);
+  }
+  if (join.max_restarts != job_.max_restarts) {
+    return "this job has --max-restarts=" + std::to_string(job_.max_restarts) + ", not " +
+           std::to_string(join.max_restarts);
+  }
+  if (join.node_rank >= job_.nnodes) {
+    return "--node-rank=" + std::to_string(join.node_rank) +
+           " is outside --nnodes=" + std::to_string(job_.nnodes);
+  }
+  if (join.slots < 1 || join.slots > max_slots)
+    return std::to_string(join.slots) + " is no number of workers";
+  // Where nodes are replaced, the one that comes may know of the other's end before we do.
+  const auto taken = join.node_rank < 0 || job_.elastic() ? std::nullopt : roster_.of_rank(join.node_rank);
+  if (taken) {
+    return "--node-rank=" + std::to_string(join.node_rank) + " is taken by host " +
+           roster_.nodes().at(*taken).joined.host;
+  }
+  if (state_ != State::gathering && !job_.elastic()) return "all nodes of the job are in";
+  if (job_.may_move() && roster_.ready() >= job_.nnodes + job_.spares) {
+    return "this job has its " + count_of(job_.nnodes, "node") +
+           (job_.spares > 0 ? " and " + count_of(job_.spares, "spare") : "");
+  }
+  if (roster_.nodes().size() >= static_cast<std::size_t>(max_nodes)) return "there are too many nodes";
+  return "";
+}
+
+void Coordinator::refuse(MemberId member, std::string why, CoordinatorActions& out) const {
+  out.emplace_back(ToMember{member, Refused{std::move(why)}});
+  out.emplace_back(DropMember{member});
+}
+
+// --- taking up and laying down the lead ---
+
+// More than half of all that may take part; --nnodes and --spares are checked at the start to leave that possible.
+int Coordinator::quorum() const { return std::max(job_.least(), (job_.nnodes + job_.spares) / 2 + 1); }
+
+void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
+  if (roster_.ready() < quorum()) return;
+  const Join* last = nullptr;
+  not_before_ = now;
+  for (const auto& [member, node] : roster_.nodes()) {
+    const Join& join = node.joined;
+    if (join.been_in && (last == nullptr || join.round > last->round)) last = &join;
+    not_before_ = std::max(not_before_, node.heard + std::min(join.lease, 2 * job_.node_timeout));
+  }
+  formed_ = last != nullptr;
+  job_began_ = now;
+  int enough = job_.nnodes;
+  if (last != nullptr) {
+    next_round_ = std::max(next_round_, last->round + 1);
+    world_.restarts_used = last->restarts_used;
+    restarts_ = last->restarts;
+    enough = std::max(quorum(), last->nodes - 1);  // without the one that led
+  }
+  out.emplace_back(Say{formed_ ? Loudness::progress : Loudness::detail,
+                       "this node leads the job now, at " + to_string(world_.store)});
+  for (const auto& [member, node] : roster_.nodes()) out.emplace_back(ToMember{member, Welcome{true}});
+  gather(now, enough, formed_ ? settling_time : job_.last_call, out);
+}
+
+// Others may follow another leader: those who are here shall look for it.
+void Coordinator::step_down(CoordinatorActions& out) {
+  state_ = State::standby;
+  last_call_.reset();
+  out.emplace_back(Say{Loudness::progress, "only " + count_of(roster_.ready(), "node") + " of " +
+                                               std::to_string(job_.nnodes) + " " +
+                                               (roster_.ready() == 1 ? "is" : "are") +
+                                               " here, fewer than a majority: another endpoint may lead"});
+  for (const auto& [member, node] : roster_.nodes()) out.emplace_back(ToMember{member, Welcome{false}});
+}
+
+// This agent was told to leave, and another endpoint can lead.
+void Coordinator::abdicate(const Outcome& outcome, CoordinatorActions& out) {
+  out.emplace_back(ToMember{local_member, End{outcome}});
+  for (const auto& [member, node] : roster_.nodes()) {
+    if (member != local_member) out.emplace_back(DropMember{member});
+  }
+  state_ = State::ended;
+  out.emplace_back(CoordinatorEnded{});
+}
+
+// --- from one world to the next ---
+
+void Coordinator::gather(TimePoint now, int enough, Duration patience, CoordinatorActions& out) {
+  state_ = State::gathering;
+  waiting_since_ = now;
+  join_deadline_ = now + job_.join_timeout;
+  report_at_ = now + first_report;
+  enough_ = enough;
+  patience_ = patience;
+  last_call_.reset();
+  announce_when_complete(now, out);
+}
+
+void Coordinator::announce_when_complete(TimePoint now, CoordinatorActions& out) {
+  if (state_ != State::gathering) return;
+  const int ready = roster_.ready();
+  if (ready < job_.least()) {
+    last_call_.reset();
+    return;
+  }
+  TimePoint when = not_before_;
+  if (ready < enough_) {
+    if (!last_call_) {
+      last_call_ = now + patience_;
+      if (!formed_) {
+        out.emplace_back(Say{Loudness::progress, count_of(ready, "node") + " of at most " +
+                                                     std::to_string(job_.nnodes) + " " + (ready == 1 ? "is" : "are") +
+                                                     " here, which is enough; waiting " + to_words(patience_) +
+                                                     " for more"});
+      }
+    }
+    when = std::max(when, *last_call_);
+  }
+  if (now >= when && roster_.all_stopped()) announce_world(now, out);
+}
+
+void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
+  roster_.choose(job_.nnodes, world_);
+  world_.round = next_round_++;
+  world_.restarts = job_.may_move() ? restarts_ : std::vector<Restart>{};
+  fallen_.clear();
+  fallen_ranks_.clear();
+  decisive_.reset();
+  last_call_.reset();
+  round_began_ = now;
+  if (!std::exchange(formed_, true)) job_began_ = now;
+  state_ = State::running;
+  out.emplace_back(OpenStore{world_.round});
+  World copy = world_;
+  std::size_t spares = 0;
+  for (const auto& [member, node] : roster_.nodes()) {
+    if (!node.active) {
+      ++spares;
+      continue;
+    }
+    copy.members = member == local_member ? world_.members : std::vector{world_.members[static_cast<std::size_t>(node.place)]};
+    out.emplace_back(ToMember{member, NewWorld{copy}});
+  }
+  if (spares > 0)
+    out.emplace_back(Say{Loudness::progress, count_of(static_cast<int>(spares), "node") + " beyond these " +
+                                                 std::to_string(world_.nodes) + " as spares"});
+}
+
+void Coordinator::stop_world(TimePoint now, const std::string& why, CoordinatorActions& out) {
+  state_ = State::stopping;
+  stop_deadline_ = now + job_.stop_timeout + end_margin;
+  for (const auto& [member, node] : roster_.nodes()) {
+    if (node.active && !node.leaving) out.emplace_back(ToMember{member, StopRound{world_.round, why}});
+  }
+}
+
+void Coordinator::go_on_when_all_stopped(TimePoint now, CoordinatorActions& out) {
+  if (state_ == State::ending) {
+    end_when_all_stopped(out);
+  } else if (state_ == State::gathering) {
+    announce_when_complete(now, out);
+  } else if (!roster_.all_stopped()) {
+    return;
+  } else if (state_ == State::stopping) {
+    go_on(now, out);
+  } else if (state_ == State::collecting) {
+    end_failed(now, out);
+  }
+}
+
+// Nothing of the last round is left.
+void Coordinator::go_on(TimePoint now, CoordinatorActions& out) {
+  if (!fallen_.empty()) {
+    const Fallen root = fallen_[root_cause(fallen_)];
+    if (root.failure.kind != FailureKind::node_lost || job_.counts_membership) count_restart(root, out);
+  }
+  const int ready = roster_.ready();
+  if (job_.may_move() && ready < quorum()) {
+    step_down(out);
+    return;
+  }
+  const bool enough = ready >= job_.least();
+  gather(now, enough ? job_.least() : world_.nodes, job_.last_call, out);
+  if (enough) return;
+  out.emplace_back(Say{Loudness::progress, "waiting for " + missing() + ", until " + to_words(job_.join_timeout) +
+                                               " from now"});
+}
+
+void Coordinator::count_restart(const Fallen& root, CoordinatorActions& out) {
+  ++world_.restarts_used;
+  out.emplace_back(Say{Loudness::progress, "restarting all " + count_of(world_.world_size, "worker") +
+                                               " (restart " + std::to_string(world_.restarts_used) + " of " +
+                                               std::to_string(job_.max_restarts) + ") because " +
+                                               describe(root.failure)});
+  if (restarts_.size() == static_cast<std::size_t>(Outcome::max_restarts)) restarts_.erase(restarts_.begin());
+  restarts_.push_back({world_.restarts_used, root.when - job_began_, brief(root.failure)});
+}
+
+// --- what nodes report ---
 
 void Coordinator::on_failed(TimePoint now, const Failed& failed, CoordinatorActions& out) {
   const bool of_this_round = failed.failure.round == world_.round;
-  const bool wanted = state_ == State::running || state_ == State::restarting || state_ == State::collecting;
+  const bool wanted = state_ == State::running || state_ == State::stopping || state_ == State::collecting;
   if (!of_this_round || !wanted || !fallen_ranks_.insert(failed.failure.rank).second) return;
+  // A world that is stopped because nodes came or went may well fail in doing so.
+  if (state_ == State::stopping && fallen_.empty()) return;
   record(now - std::clamp(failed.age, Duration(0), now - round_began_), failed.failure);
   if (state_ != State::running) return;
-  stop_round(failed.failure, out);
-  if (world_.restarts_used < job_.max_restarts) {
-    state_ = State::restarting;
-    end_deadline_ = now + job_.stop_timeout + end_margin;
-    out.emplace_back(ArmCoordinatorTimer{end_deadline_});
-  } else {
-    collect(now, out);
-  }
+  stop_world(now, describe(failed.failure), out);
+  if (!restarts_left()) collect(now);
 }
 
 void Coordinator::on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out) {
@@ -92,118 +353,221 @@ void Coordinator::on_done(TimePoint now, MemberId member, const Done& done, Coor
                out);  // too late to count as done, but nothing is left there
     return;
   }
-  Node& node = nodes_[member];
+  Roster::Node& node = *roster_.find(member);
   node.done = true;
   node.stopped = true;
-  if (!std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.second.done; })) return;
-  Outcome outcome;
-  end(now, outcome, out);
+  if (roster_.all_done()) end(now, Outcome{}, out);
 }
 
 void Coordinator::on_stopped(TimePoint now, MemberId member, const Stopped& stopped,
                              CoordinatorActions& out) {
-  if (stopped.round != world_.round) return;
-  nodes_[member].stopped = true;
+  Roster::Node& node = *roster_.find(member);
+  // Of one that joined while it was still stopping, the round is another leader's.
+  if (node.active && stopped.round != world_.round) return;
+  node.stopped = true;
   go_on_when_all_stopped(now, out);
+}
+
+void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, CoordinatorActions& out) {
+  Roster::Node& node = *roster_.find(member);
+  const Failure& failure = leave.failure;
+  if (failure.kind != FailureKind::signal) {
+    if (may_go_on()) {
+      node.leaving = true;
+      lose(now, node, failure, out);
+    } else {
+      end_the_job_by(now, failure, out);
+    }
+    return;
+  }
+  Outcome outcome;
+  outcome.failed = true;
+  outcome.exit_code = exit_code_of(failure);
+  outcome.cause = failure;
+  outcome.restarts_used = world_.restarts_used;
+  const bool needed = node.active && !node.done && roster_.ready() - 1 < job_.least();
+  const bool waiting = state_ == State::gathering || state_ == State::standby;
+  if (member == local_member && job_.may_move() && !needed) {
+    abdicate(outcome, out);
+    return;
+  }
+  const bool may_go = waiting || !node.active || (job_.elastic() && !needed);
+  if (member == local_member || !may_go || state_ == State::collecting || state_ == State::ending) {
+    end_the_job_by(now, failure, out);
+    return;
+  }
+  out.emplace_back(Say{Loudness::progress, name_of(node) + " leaves: " + describe(failure)});
+  out.emplace_back(ToMember{member, End{outcome}});
+  node.leaving = true;
+  if (state_ == State::running && node.active && !node.done) stop_world(now, name_of(node) + " leaves", out);
+  announce_when_complete(now, out);
 }
 
 void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out) {
-  const auto found = nodes_.find(lost.member);
-  if (found == nodes_.end()) return;
-  const Join joined = found->second.joined;
-  nodes_.erase(found);
+  const auto node = roster_.remove(lost.member);
+  if (!node || state_ == State::standby) return;
   if (state_ == State::ending) {
     end_when_all_stopped(out);
-    return;
+  } else if (node->leaving || node->done) {
+    if (state_ == State::running && roster_.all_done()) {
+      end(now, Outcome{}, out);
+    } else {
+      go_on_when_all_stopped(now, out);
+    }
+  } else if (state_ == State::gathering || !node->active) {
+    out.emplace_back(Say{Loudness::trouble, name_of(*node) + " is gone again: " + lost.why});
+    if (state_ == State::gathering && job_.may_move() && formed_ && roster_.ready() < quorum()) {
+      step_down(out);
+    } else {
+      announce_when_complete(now, out);
+    }
+  } else {
+    const Failure failure = lost_node(*node, lost.why);
+    if (may_go_on()) {
+      lose(now, *node, failure, out);
+    } else {
+      end_the_job_by(now, failure, out);
+    }
+    go_on_when_all_stopped(now, out);
   }
-  if (state_ == State::gathering) {
-    out.emplace_back(Say{Loudness::trouble, "node " + std::to_string(joined.node_rank) + " (host " +
-                                                joined.host + ") is gone again: " + lost.why});
-    return;
-  }
-  end_the_job_by(now, lost_node(joined, lost.why), out);
-  go_on_when_all_stopped(now, out);
 }
 
-Failure Coordinator::lost_node(const Join& joined, std::string why) const {
+// The others form a new world, now or when enough have come.
+void Coordinator::lose(TimePoint now, const Roster::Node& node, const Failure& failure, CoordinatorActions& out) {
+  record(now, failure);
+  out.emplace_back(Say{Loudness::trouble, describe(failure)});
+  const int ready = roster_.ready();
+  if (ready >= job_.least()) {
+    out.emplace_back(Say{Loudness::progress, "going on without " + name_of(node) + ", with " +
+                                                 count_of(std::min(ready, job_.nnodes), "node")});
+  }
+  // Where the workers' failures were all that was known, and no restart was left for them, this explains them.
+  if (state_ == State::collecting && !decisive_) {
+    state_ = State::stopping;
+    stop_deadline_ = now + job_.stop_timeout + end_margin;
+  } else if (state_ == State::running) {
+    stop_world(now, describe(failure), out);
+  }
+}
+
+// A node is gone; whether the others may form a new world, now or when another has come.
+bool Coordinator::may_go_on() const {
+  if (state_ == State::collecting && decisive_) return false;
+  return job_.elastic() && (!job_.counts_membership || restarts_left());
+}
+
+Failure Coordinator::lost_node(const Roster::Node& node, std::string why) const {
   Failure failure;
   failure.kind = FailureKind::node_lost;
   failure.round = world_.round;
-  failure.node_rank = joined.node_rank;
-  failure.host = joined.host;
+  failure.node_rank = node.place >= 0 ? node.place : node.joined.node_rank;
+  failure.host = node.joined.host;
   failure.why = std::move(why);
   return failure;
 }
 
+// --- time ---
+
 void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
+  if (check_at_ && now >= *check_at_) drop_the_silent(now, out);
   if (state_ == State::gathering) {
-    if (now >= join_deadline_) {
-      Failure failure;
-      failure.kind = FailureKind::join;
-      failure.why = "waited " + to_words(job_.join_timeout) + " for " + missing() + " of " +
-                    std::to_string(job_.nnodes) + ", at " + to_string(job_.master) + ", in vain";
-      end_the_job_by(now, failure, out);
-      return;
+    announce_when_complete(now, out);
+    if (state_ == State::gathering) report_waiting(now, out);
+  } else if (state_ == State::stopping && now >= stop_deadline_) {
+    std::vector<MemberId> mute;
+    for (const auto& [member, node] : roster_.nodes()) {
+      if (!node.stopped) mute.push_back(member);
     }
-    out.emplace_back(Say{Loudness::progress, "waiting for " + missing() + " of " +
-                                                 std::to_string(job_.nnodes) + " at " +
-                                                 to_string(job_.master) + " since " + to_words(now - began_) +
-                                                 ", until " + to_words(join_deadline_ - now) + " from now"});
-    out.emplace_back(ArmCoordinatorTimer{std::min(now + next_report, join_deadline_)});
-  } else if (state_ == State::restarting && now >= end_deadline_) {
-    const auto mute =
-        std::find_if(nodes_.begin(), nodes_.end(), [](const auto& n) { return !n.second.stopped; });
-    end_the_job_by(now, lost_node(mute->second.joined, "it did not stop its workers in time"), out);
-    end_failed(now, out);  // it had its time
+    for (const MemberId member : mute) {
+      if (state_ != State::stopping) break;
+      const Roster::Node node = *roster_.find(member);
+      const Failure failure = lost_node(node, "it did not stop its workers in time");
+      if (!may_go_on()) {
+        end_the_job_by(now, failure, out);
+        end_failed(now, out);  // it had its time
+        return;
+      }
+      roster_.remove(member);
+      out.emplace_back(DropMember{member});
+      lose(now, node, failure, out);
+    }
+    go_on_when_all_stopped(now, out);
   } else if (state_ == State::collecting && now >= collect_until_) {
     end_failed(now, out);
   } else if (state_ == State::ending && now >= end_deadline_) {
-    for (const auto& [id, node] : nodes_) {
+    for (const auto& [member, node] : roster_.nodes()) {
       if (node.stopped) continue;
-      out.emplace_back(Say{Loudness::trouble, "node " + std::to_string(node.joined.node_rank) + " (host " +
-                                                  node.joined.host +
-                                                  ") did not say that it has stopped; going on without it"});
+      out.emplace_back(
+          Say{Loudness::trouble, name_of(node) + " did not say that it has stopped; going on without it"});
     }
     state_ = State::ended;
     out.emplace_back(CoordinatorEnded{});
   }
 }
 
-void Coordinator::refuse(MemberId member, std::string why, CoordinatorActions& out) const {
-  out.emplace_back(ToMember{member, Refused{std::move(why)}});
-  out.emplace_back(DropMember{member});
-}
-
-void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
-  std::vector<Join> joined;
-  joined.reserve(nodes_.size());
-  for (auto& [id, node] : nodes_) {
-    node.done = false;
-    node.stopped = false;
-    joined.push_back(node.joined);
+void Coordinator::drop_the_silent(TimePoint now, CoordinatorActions& out) {
+  std::vector<MemberId> silent;
+  for (const auto& [member, node] : roster_.nodes()) {
+    if (member != local_member && now - node.heard >= job_.node_timeout) silent.push_back(member);
   }
-  place(joined, world_);
-  fallen_.clear();
-  fallen_ranks_.clear();
-  round_began_ = now;
-  if (state_ == State::gathering) job_began_ = now;
-  state_ = State::running;
-  out.emplace_back(OpenStore{world_.round});
-  for (const auto& [id, node] : nodes_) out.emplace_back(ToMember{id, NewWorld{world_}});
+  for (const MemberId member : silent) {
+    const Roster::Node* node = roster_.find(member);
+    if (node == nullptr || state_ == State::ended) continue;
+    const Duration quiet = now - node->heard;
+    out.emplace_back(DropMember{member});
+    on_lost(now, {member, "no sign of life for " + to_words(quiet)}, out);
+  }
+  check_at_ = now + job_.beat();
 }
 
-void Coordinator::restart(TimePoint now, CoordinatorActions& out) {
-  const Fallen& root = fallen_[root_cause(fallen_)];
-  ++world_.round;
-  ++world_.restarts_used;
-  out.emplace_back(Say{Loudness::progress, "restarting all " + count_of(world_.world_size, "worker") +
-                                               " (restart " + std::to_string(world_.restarts_used) + " of " +
-                                               std::to_string(job_.max_restarts) + ") because " +
-                                               describe(root.failure)});
-  if (restarts_.size() == static_cast<std::size_t>(Outcome::max_restarts)) restarts_.erase(restarts_.begin());
-  restarts_.push_back({world_.restarts_used, root.when - job_began_, brief(root.failure)});
-  announce_world(now, out);
+void Coordinator::report_waiting(TimePoint now, CoordinatorActions& out) {
+  if (now >= join_deadline_ && roster_.ready() < job_.least()) {
+    Failure failure;
+    failure.kind = FailureKind::join;
+    failure.why = "waited " + to_words(job_.join_timeout) + " for " + missing() + ", at " +
+                  to_string(world_.store) + ", in vain";
+    end_the_job_by(now, failure, out);
+    return;
+  }
+  if (now < report_at_) return;
+  report_at_ = now + next_report;
+  if (roster_.ready() >= job_.least()) return;  // the last call has been said
+  out.emplace_back(Say{Loudness::progress, "waiting for " + missing() + " at " + to_string(world_.store) +
+                                               " since " + to_words(now - waiting_since_) + ", until " +
+                                               to_words(join_deadline_ - now) + " from now"});
 }
+
+void Coordinator::rearm(TimePoint now, CoordinatorActions& out) {
+  std::optional<TimePoint> next;
+  const auto wake = [&](TimePoint at) { next = next ? std::min(*next, at) : at; };
+  if (check_at_) wake(*check_at_);
+  switch (state_) {
+    case State::gathering:
+      wake(report_at_);
+      if (now < join_deadline_) wake(join_deadline_);
+      if (last_call_ && *last_call_ > now) wake(*last_call_);
+      if (not_before_ > now) wake(not_before_);
+      break;
+    case State::stopping:
+      wake(stop_deadline_);
+      break;
+    case State::collecting:
+      wake(collect_until_);
+      break;
+    case State::ending:
+      wake(end_deadline_);
+      break;
+    case State::standby:
+    case State::running:
+    case State::ended:
+      break;
+  }
+  if (state_ == State::ended || !next || next == armed_) return;
+  armed_ = next;
+  out.emplace_back(ArmCoordinatorTimer{*next});
+}
+
+// --- from the first failure to the end ---
 
 void Coordinator::record(TimePoint when, const Failure& failure) {
   // The long texts are kept of those that may turn out to be the cause, but not of thousands.
@@ -211,19 +575,12 @@ void Coordinator::record(TimePoint when, const Failure& failure) {
   fallen_.push_back({when, fallen_.size() < in_full ? failure : brief(failure)});
 }
 
-void Coordinator::stop_round(const Failure& because, CoordinatorActions& out) {
-  for (const auto& [id, node] : nodes_)
-    out.emplace_back(ToMember{id, StopRound{world_.round, describe(because)}});
-}
-
-void Coordinator::collect(TimePoint now, CoordinatorActions& out) {
+void Coordinator::collect(TimePoint now) {
   state_ = State::collecting;
   collect_until_ = now + collecting_time;
-  out.emplace_back(ArmCoordinatorTimer{collect_until_});
 }
 
-// A lost node or a signal is no failure that a restart could heal, so it is what ends the job; unless the job
-// was ending already.
+// What no restart could heal is what ends the job; unless the job was ending already.
 void Coordinator::end_the_job_by(TimePoint now, const Failure& cause, CoordinatorActions& out) {
   if (state_ == State::ending) return;
   const bool was_ending = state_ == State::collecting;
@@ -231,24 +588,12 @@ void Coordinator::end_the_job_by(TimePoint now, const Failure& cause, Coordinato
   record(now, cause);
   if (was_ending) return;
   decisive_ = fallen_.size() - 1;
-  if (state_ == State::gathering) {
+  if (state_ == State::gathering || state_ == State::standby) {
     end_failed(now, out);
     return;
   }
-  if (state_ == State::running) stop_round(cause, out);
-  collect(now, out);
-}
-
-void Coordinator::go_on_when_all_stopped(TimePoint now, CoordinatorActions& out) {
-  if (state_ == State::ending) {
-    end_when_all_stopped(out);
-  } else if (!all_stopped()) {
-    return;
-  } else if (state_ == State::restarting) {
-    restart(now, out);
-  } else if (state_ == State::collecting) {
-    end_failed(now, out);
-  }
+  if (state_ == State::running) stop_world(now, describe(cause), out);
+  collect(now);
 }
 
 void Coordinator::end_failed(TimePoint now, CoordinatorActions& out) {
@@ -264,64 +609,57 @@ void Coordinator::end(TimePoint now, Outcome outcome, CoordinatorActions& out) {
   end_deadline_ = now + job_.stop_timeout + end_margin;
   outcome.restarts_used = world_.restarts_used;
   outcome.restarts = restarts_;
-  for (const auto& [id, node] : nodes_) out.emplace_back(ToMember{id, End{outcome}});
-  out.emplace_back(ArmCoordinatorTimer{end_deadline_});
+  for (const auto& [member, node] : roster_.nodes()) {
+    if (!node.leaving) out.emplace_back(ToMember{member, End{outcome}});
+  }
   end_when_all_stopped(out);
 }
 
 void Coordinator::end_when_all_stopped(CoordinatorActions& out) {
   // A remote node hangs up after it has heard the end and stopped: until then End may still be on its way.
-  const bool remote_left =
-      std::any_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.first != local_member; });
-  if (remote_left || !all_stopped()) return;
+  const bool remote_left = std::any_of(roster_.nodes().begin(), roster_.nodes().end(),
+                                       [](const auto& n) { return n.first != local_member; });
+  if (remote_left || !roster_.all_stopped()) return;
   state_ = State::ended;
   out.emplace_back(CoordinatorEnded{});
 }
 
-std::string Coordinator::reason_to_refuse(const Join& join) const {
-  if (state_ == State::ending) return "the job is ending";
-  if (join.job_id != job_.id) return "this is job '" + job_.id + "', not '" + join.job_id + "'";
-  if (join.nnodes != job_.nnodes) {
-    return "this job has --nnodes=" + std::to_string(job_.nnodes) + ", not " + std::to_string(join.nnodes);
-  }
-  if (join.max_restarts != job_.max_restarts) {
-    return "this job has --max-restarts=" + std::to_string(job_.max_restarts) + ", not " +
-           std::to_string(join.max_restarts);
-  }
-  if (join.node_rank < 0 || join.node_rank >= job_.nnodes) {
-    return "--node-rank=" + std::to_string(join.node_rank) +
-           " is outside --nnodes=" + std::to_string(job_.nnodes);
-  }
-  if (join.slots < 1 || join.slots > max_slots)
-    return std::to_string(join.slots) + " is no number of workers";
-  for (const auto& [id, node] : nodes_) {
-    if (node.joined.node_rank == join.node_rank) {
-      return "--node-rank=" + std::to_string(join.node_rank) + " is taken by host " + node.joined.host;
-    }
-  }
-  if (state_ != State::gathering) return "all nodes of the job are in";
-  return "";
-}
+// --- in words ---
 
 std::string Coordinator::missing() const {
+  const bool by_rank = job_.least() == job_.nnodes &&
+                       std::all_of(roster_.nodes().begin(), roster_.nodes().end(),
+                                   [](const auto& n) { return n.second.joined.node_rank >= 0; });
+  if (by_rank) {
+    const std::vector<int> absent = absent_ranks();
+    return (absent.size() == 1 ? "node " : "nodes ") + in_words(absent) + " of " + std::to_string(job_.nnodes);
+  }
+  constexpr int shown = 8;
+  std::string here;
+  int count = 0;
+  for (const auto& [member, node] : roster_.nodes()) {
+    if (node.leaving || ++count > shown) continue;
+    here.append(here.empty() ? "" : ", ").append(node.joined.host);
+  }
+  if (count > shown) here += " and " + std::to_string(count - shown) + " more";
+  return count_of(std::max(0, job_.least() - count), "more node") + " of " +
+         (job_.least() < job_.nnodes ? "at least " : "") + std::to_string(job_.least()) +
+         (here.empty() ? "" : " (here: " + here + ")");
+}
+
+std::vector<int> Coordinator::absent_ranks() const {
   std::set<int> present;
-  for (const auto& [id, node] : nodes_) present.insert(node.joined.node_rank);
+  for (const auto& [member, node] : roster_.nodes()) present.insert(node.joined.node_rank);
   std::vector<int> absent;
   for (int i = 0; i < job_.nnodes; ++i) {
     if (!present.contains(i)) absent.push_back(i);
   }
-  constexpr std::size_t shown = 8;
-  std::string text = absent.size() == 1 ? "node " : "nodes ";
-  for (std::size_t i = 0; i < std::min(absent.size(), shown); ++i) {
-    if (i > 0) text += i + 1 == absent.size() ? " and " : ", ";
-    text += std::to_string(absent[i]);
-  }
-  if (absent.size() > shown) text += " and " + std::to_string(absent.size() - shown) + " more";
-  return text;
+  return absent;
 }
 
-bool Coordinator::all_stopped() const {
-  return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.second.stopped; });
+std::string Coordinator::name_of(const Roster::Node& node) const {
+  const int rank = node.place >= 0 ? node.place : node.joined.node_rank;
+  return rank < 0 ? "host " + node.joined.host : "node " + std::to_string(rank) + " (host " + node.joined.host + ")";
 }
 
 }  // namespace dlaunch::agent

@@ -1,25 +1,32 @@
-// Who is in the job, and which world is current: a pure state machine, one per job, in the agent that serves
-// the endpoint. One decision is one message to each member.
+// Who is in the job, and which world is current: a pure state machine, in each agent that serves an endpoint of the
+// job. One decision is one message to each member.
 //
-//   gathering --all nodes are in--> running --a failure, restarts left--> restarting --all have stopped-->
-//   running
-//       |                            |    |                                  |
-//       |                            |    |  a failure without restarts, or a node left or was lost
-//       |                            |    v
-//       |  deadline                  |  collecting
-//       |                            |    |  all have stopped, or there was time enough for it
-//       |                            v    v
-//       +-------------------------> ending --all have stopped or are lost--> ended
+//   standby --enough nodes came here--> gathering --enough, and no more expected--> running
+//      ^                                   ^   |                                      |
+//      |  fewer than a majority            |   | deadline        a failure with restarts left, or nodes
+//      +-----------------------------------+   |                 came, went or were lost
+//      |                                   |   |                                      v
+//      +-------------------------------- too few --all have stopped--------------- stopping --enough--> running
+//                                              |
+//   running --a failure without restarts, a loss that nothing may replace, a signal--> collecting
+//                                              v                                      |
+//                                           ending <--all have stopped, or time enough+
+//                                              |
+//                                              +--all have stopped or are lost--> ended
 //
 // The first failure that is heard of stops everyone at once. The others of its round are collected while they
 // stop, each with its age, so that the cause is the first that happened and not the first that was told
 // (agent/root_cause.h).
 //
 // Messages carry their round; what speaks of another round than the current one is stale and ignored.
+//
+// Where a job has several endpoints, each has a coordinator, and one of them leads: the one that has the connections
+// of a quorum of nodes. A node has one connection at a time, and a quorum is more than half of all nodes that may
+// take part, so no two of them lead at once. A node that lost the last leader in silence, and cannot know whether
+// that one has noticed, says for how long it may not have (Join::lease); so long the new one waits.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -28,12 +35,10 @@
 
 #include "agent/messages.h"
 #include "agent/root_cause.h"
+#include "agent/roster.h"
 #include "agent/say.h"
 
 namespace dlaunch::agent {
-
-// Names a member's connection; 0 is the member in the coordinator's own process.
-using MemberId = std::uint32_t;
 
 // --- events ---
 
@@ -67,6 +72,7 @@ struct OpenStore {
   std::uint32_t round = 0;
   bool operator==(const OpenStore&) const = default;
 };
+// Replaces the time asked for before.
 struct ArmCoordinatorTimer {
   TimePoint at;
   bool operator==(const ArmCoordinatorTimer&) const = default;
@@ -81,7 +87,7 @@ using CoordinatorActions = std::vector<CoordinatorAction>;
 
 class Coordinator {
  public:
-  enum class State { gathering, running, restarting, collecting, ending, ended };
+  enum class State { standby, gathering, running, stopping, collecting, ending, ended };
 
   // How long after the members' own stop timeout the end is waited for.
   static constexpr Duration end_margin = std::chrono::seconds(30);
@@ -90,8 +96,11 @@ class Coordinator {
   // Waiting is told after this long, and then again.
   static constexpr Duration first_report = std::chrono::seconds(5);
   static constexpr Duration next_report = std::chrono::seconds(10);
+  // How long a new leader waits for those who had followed the last one.
+  static constexpr Duration settling_time = std::chrono::seconds(1);
 
-  Coordinator(JobSpec job, TimePoint now);
+  // `own` is where this coordinator is reached, and its agent serves the store.
+  Coordinator(JobSpec job, Address own, TimePoint now);
 
   // What must happen before the first event.
   CoordinatorActions begin();
@@ -100,46 +109,74 @@ class Coordinator {
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] std::uint32_t round() const { return world_.round; }
   [[nodiscard]] int restarts_used() const { return world_.restarts_used; }
-  [[nodiscard]] std::string missing() const;  // while gathering: "nodes 1 and 3"
+  // While gathering: for whom it waits, "nodes 1 and 3 of 4".
+  [[nodiscard]] std::string missing() const;
 
  private:
-  struct Node {
-    Join joined;
-    bool done = false;     // in the current round
-    bool stopped = false;  // in the current round
-  };
-
+  void on_message(TimePoint now, const FromMember& from, CoordinatorActions& out);
   void on_join(TimePoint now, MemberId member, const Join& join, CoordinatorActions& out);
   void on_failed(TimePoint now, const Failed& failed, CoordinatorActions& out);
   void on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out);
   void on_stopped(TimePoint now, MemberId member, const Stopped& stopped, CoordinatorActions& out);
+  void on_leave(TimePoint now, MemberId member, const Leave& leave, CoordinatorActions& out);
   void on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out);
   void on_timer(TimePoint now, CoordinatorActions& out);
+  void drop_the_silent(TimePoint now, CoordinatorActions& out);
+  void report_waiting(TimePoint now, CoordinatorActions& out);
+  void rearm(TimePoint now, CoordinatorActions& out);
 
-  void refuse(MemberId member, std::string why, CoordinatorActions& out) const;
+  // Taking up and laying down the lead.
+  [[nodiscard]] int quorum() const;
+  void lead_if_enough(TimePoint now, CoordinatorActions& out);
+  void step_down(CoordinatorActions& out);
+  void abdicate(const Outcome& outcome, CoordinatorActions& out);
+
+  // From one world to the next.
+  void gather(TimePoint now, int enough, Duration patience, CoordinatorActions& out);
+  void announce_when_complete(TimePoint now, CoordinatorActions& out);
   void announce_world(TimePoint now, CoordinatorActions& out);
-  void restart(TimePoint now, CoordinatorActions& out);
-  void record(TimePoint when, const Failure& failure);
-  void stop_round(const Failure& because, CoordinatorActions& out);
-  void collect(TimePoint now, CoordinatorActions& out);
-  void end_the_job_by(TimePoint now, const Failure& cause, CoordinatorActions& out);
+  void stop_world(TimePoint now, const std::string& why, CoordinatorActions& out);
   void go_on_when_all_stopped(TimePoint now, CoordinatorActions& out);
+  void go_on(TimePoint now, CoordinatorActions& out);
+  void count_restart(const Fallen& root, CoordinatorActions& out);
+  void lose(TimePoint now, const Roster::Node& node, const Failure& failure, CoordinatorActions& out);
+  [[nodiscard]] bool may_go_on() const;
+
+  // From the first failure to the end.
+  void record(TimePoint when, const Failure& failure);
+  void collect(TimePoint now);
+  void end_the_job_by(TimePoint now, const Failure& cause, CoordinatorActions& out);
   void end_failed(TimePoint now, CoordinatorActions& out);
   void end(TimePoint now, Outcome outcome, CoordinatorActions& out);
   void end_when_all_stopped(CoordinatorActions& out);
-  [[nodiscard]] Failure lost_node(const Join& joined, std::string why) const;
+
+  void refuse(MemberId member, std::string why, CoordinatorActions& out) const;
+  [[nodiscard]] Failure lost_node(const Roster::Node& node, std::string why) const;
   [[nodiscard]] std::string reason_to_refuse(const Join& join) const;
-  [[nodiscard]] bool all_stopped() const;
+  [[nodiscard]] std::string name_of(const Roster::Node& node) const;
+  [[nodiscard]] std::vector<int> absent_ranks() const;
+  [[nodiscard]] bool restarts_left() const { return world_.restarts_used < job_.max_restarts; }
 
   JobSpec job_;
-  State state_ = State::gathering;
-  TimePoint began_;
-  TimePoint join_deadline_;
-  TimePoint end_deadline_;
-  std::map<MemberId, Node> nodes_;
-  World world_;
+  State state_;
+  Roster roster_;
+  World world_;          // the current one, or the last
+  bool formed_ = false;  // there was one
+  std::uint32_t next_round_ = 0;
 
-  TimePoint job_began_;  // its first round
+  TimePoint waiting_since_;               // while gathering
+  TimePoint join_deadline_;               // likewise
+  TimePoint report_at_;                   // likewise
+  int enough_ = 0;                        // so many nodes, and no more are waited for
+  Duration patience_{};                   // with fewer, so long after the last condition was met
+  std::optional<TimePoint> last_call_;    // until when
+  TimePoint not_before_;                  // a leader of before may still count on its nodes
+  std::optional<TimePoint> check_at_;     // for silent nodes
+  std::optional<TimePoint> armed_;
+  TimePoint stop_deadline_;
+  TimePoint end_deadline_;
+
+  TimePoint job_began_;  // its first round, as far as this coordinator knows
   TimePoint round_began_;
   TimePoint collect_until_;
   std::vector<Fallen> fallen_;           // of the current round, as they were told

@@ -13,14 +13,31 @@
 
 namespace dlaunch::agent {
 
+// One agent's process, drawn at random when it starts: an agent that was started anew is another one.
+using AgentId = std::uint64_t;
+
 // What all nodes of a job must have been told alike.
 struct JobSpec {
   std::string id;
-  int nnodes = 1;
+  int nnodes = 1;     // the most that run at once
+  int min_nodes = 0;  // the fewest that run at all; 0: nnodes
+  int spares = 0;     // nodes beyond nnodes that are expected to wait for a place
   int max_restarts = 0;
-  Address master;           // where node 0 serves the store and the coordinator
-  Duration join_timeout{};  // how long nodes wait for each other
-  Duration stop_timeout{};  // from the first signal to SIGKILL
+  bool replaces = false;             // a lost node is waited for (join_timeout) where too few are left
+  bool counts_membership = false;    // nodes that come and go use up max_restarts, too
+  Address master;                    // the first endpoint: where the store and the coordinator are served
+  std::vector<Address> endpoints{};  // all, where the coordinator may move; empty: only `master`
+  Duration join_timeout{};           // how long nodes wait for each other
+  Duration stop_timeout{};           // from the first signal to SIGKILL
+  Duration last_call = std::chrono::seconds(30);    // for more nodes, once there are enough
+  Duration node_timeout = std::chrono::seconds(5);  // a node that is silent for so long is lost
+
+  [[nodiscard]] int least() const { return min_nodes > 0 ? min_nodes : nnodes; }
+  [[nodiscard]] bool elastic() const { return least() < nnodes || spares > 0 || replaces; }
+  [[nodiscard]] bool may_move() const { return endpoints.size() > 1; }
+  [[nodiscard]] const Address& endpoint(std::size_t i) const { return endpoints.empty() ? master : endpoints[i]; }
+  // How often a node says that it is there.
+  [[nodiscard]] Duration beat() const { return node_timeout / 4; }
 };
 
 // Where one worker runs.
@@ -34,7 +51,7 @@ struct WorkerPlace {
 
 // What is this node's own.
 struct NodeSpec {
-  int node_rank = 0;
+  int node_rank = 0;  // the one that was asked for; -1: any
   int slots = 1;     // workers on this node
   std::string host;  // its name, for people
   std::string role = "default";
@@ -45,32 +62,18 @@ struct NodeSpec {
   int preempt_signal = 0;     // SIGTERM gives workers this notice first; 0: none
   Duration preempt_notice{};  // so long before the SIGTERM itself
   std::string scratch_dir{};  // where workers put their error files; empty: nowhere
+  AgentId agent = 0;
 };
 
 struct WorldMember {
-  int node_rank = 0;
+  int node_rank = 0;  // GROUP_RANK: 0 .. nodes-1
   int slots = 0;
   int base_rank = 0;  // the rank of its first worker
   std::string host;
+  AgentId agent = 0;
+  int seat = 0;  // what its rank follows; kept for as long as it stays, so that ranks change as little as they can
 
   bool operator==(const WorldMember&) const = default;
-};
-
-// Who is in the job in one round: every member's ranks are contiguous, in the order of the node ranks.
-struct World {
-  std::uint32_t round = 0;
-  int world_size = 0;
-  int restarts_used = 0;
-  Address store;  // MASTER_ADDR and MASTER_PORT of the workers
-  std::vector<WorldMember> members;
-
-  [[nodiscard]] const WorldMember* member(int node_rank) const {
-    for (const WorldMember& m : members) {
-      if (m.node_rank == node_rank) return &m;
-    }
-    return nullptr;
-  }
-  bool operator==(const World&) const = default;
 };
 
 enum class FailureKind : std::uint8_t {
@@ -130,6 +133,27 @@ struct Restart {
   Failure cause;     // in brief
 
   bool operator==(const Restart&) const = default;
+};
+
+// Who is in the job in one round: every member's ranks are contiguous, in the order of the node ranks. The copy
+// that a node is sent holds of the members only that node, so that a round costs each node the same however
+// many there are.
+struct World {
+  std::uint32_t round = 0;
+  int world_size = 0;  // workers
+  int nodes = 0;
+  int restarts_used = 0;
+  Address store;                    // MASTER_ADDR and MASTER_PORT of the workers
+  std::vector<Restart> restarts{};  // for the next coordinator, where there may be one; at most max_restarts
+  std::vector<WorldMember> members;
+
+  [[nodiscard]] const WorldMember* member(AgentId agent) const {
+    for (const WorldMember& m : members) {
+      if (m.agent == agent) return &m;
+    }
+    return nullptr;
+  }
+  bool operator==(const World&) const = default;
 };
 
 // How many failures ended alike, in the words of describe_end().

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 namespace dlaunch::agent {
+
 Member::Member(JobSpec job, NodeSpec node, std::string build, TimePoint now)
     : job_(std::move(job)),
       node_(std::move(node)),
@@ -11,26 +12,26 @@ Member::Member(JobSpec job, NodeSpec node, std::string build, TimePoint now)
       join_deadline_(now + job_.join_timeout),
       report_at_(now + first_report) {}
 
-MemberActions Member::begin() { return {Dial{}}; }
+MemberActions Member::begin() {
+  MemberActions out;
+  dial(0, out);
+  return out;
+}
 
 MemberActions Member::step(TimePoint now, const MemberEvent& event) {
   MemberActions out;
   if (state_ == State::ended) return out;
   if (std::holds_alternative<LinkUp>(event)) {
-    if (state_ != State::connecting) return out;
-    link_ = true;
-    state_ = State::joined;
-    // The coordinator ends the wait for the other nodes; this deadline is for a coordinator that is silent.
-    out.emplace_back(ArmMemberTimer{join_deadline_ + farewell});
-    out.emplace_back(ToCoordinator{
-        Join{job_.id, job_.nnodes, job_.max_restarts, node_.node_rank, node_.slots, node_.host, build_}});
+    if (state_ == State::connecting) on_link_up(now, out);
   } else if (const auto* down = std::get_if<LinkDown>(&event)) {
-    on_link_down(now, down->why, out);
+    on_link_down(now, down->why, false, out);
   } else if (const auto* from = std::get_if<FromCoordinator>(&event)) {
-    on_message(from->message, out);
+    heard_ = now;
+    on_message(now, from->message, out);
   } else if (const auto* signal = std::get_if<SignalCame>(&event)) {
     on_signal(now, signal->signo, out);
   } else if (std::holds_alternative<MemberTimer>(event)) {
+    armed_.reset();
     on_timer(now, out);
   } else if (const auto* keeper = std::get_if<KeeperLost>(&event)) {
     round_active_ = false;
@@ -43,65 +44,185 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
       out.emplace_back(ToCoordinator{Failed{failed->failure, now - failed->when}});
     }
   } else if (const auto* done = std::get_if<RoundDone>(&event)) {
-    round_active_ = false;
-    if (state_ == State::working) out.emplace_back(ToCoordinator{Done{done->round}});
-    end_if_over(out);
+    on_round_over(Done{done->round}, out);
   } else if (const auto* stopped = std::get_if<RoundStopped>(&event)) {
-    round_active_ = false;
-    if (state_ == State::working) out.emplace_back(ToCoordinator{Stopped{stopped->round}});
-    end_if_over(out);
+    on_round_over(Stopped{stopped->round}, out);
   } else if (const auto* stuck = std::get_if<RoundStuck>(&event)) {
     on_stuck(stuck->failure, out);
   }
+  rearm(now, out);
   return out;
 }
 
-void Member::on_link_down(TimePoint now, const std::string& why, MemberActions& out) {
-  link_ = false;
-  if (state_ == State::connecting) {
-    last_refusal_ = why;
-    if (now >= join_deadline_) {
-      lose(failure_here(FailureKind::join, "waited " + to_words(job_.join_timeout) + " for node 0 at " +
-                                               to_string(job_.master) + ", which never answered: " + why),
-           out);
-      return;
-    }
-    if (now >= report_at_) {
-      report_at_ = now + next_report;
-      out.emplace_back(Say{Loudness::progress, "waiting for node 0 at " + to_string(job_.master) + " since " +
-                                                   to_words(now - began_) + ", until " +
-                                                   to_words(join_deadline_ - now) + " from now: " + why});
-    }
-    out.emplace_back(ArmMemberTimer{std::min(now + pause_, join_deadline_)});
-    pause_ = std::min(pause_ * 2, longest_pause);
+// --- the way to a coordinator ---
+
+void Member::dial(std::size_t endpoint, MemberActions& out) {
+  state_ = State::connecting;
+  endpoint_ = endpoint;
+  dial_at_.reset();
+  out.emplace_back(Dial{endpoint});
+}
+
+void Member::on_link_up(TimePoint now, MemberActions& out) {
+  link_ = true;
+  led_ = false;
+  state_ = State::joined;
+  heard_ = now;
+  if (job_.node_timeout > Duration(0)) beat_at_ = now + job_.beat();
+  out.emplace_back(ToCoordinator{join(now)});
+}
+
+Join Member::join(TimePoint now) const {
+  Join join;
+  join.job_id = job_.id;
+  join.min_nodes = job_.least();
+  join.nnodes = job_.nnodes;
+  join.max_restarts = job_.max_restarts;
+  join.node_rank = node_.node_rank;
+  join.slots = node_.slots;
+  join.host = node_.host;
+  join.build = build_;
+  join.agent = node_.agent;
+  join.been_in = been_in_;
+  join.stopped = !round_active_;
+  if (!been_in_) return join;
+  join.round = round_;
+  if (const WorldMember* own = world_.member(node_.agent)) join.seat = own->seat;
+  join.nodes = world_.nodes;
+  join.restarts_used = world_.restarts_used;
+  join.restarts = world_.restarts;
+  join.lease = std::max(Duration(0), counted_on_until_ - now);
+  return join;
+}
+
+void Member::on_welcome(TimePoint now, bool leads, MemberActions& out) {
+  if (state_ == State::leaving) return;
+  if (leads) {
+    led_ = true;
+    staying_ = false;
+    walked_ = 0;
+    taker_.reset();
     return;
   }
+  if (led_) {  // it has stepped down, and will tell so to nobody who follows another
+    led_ = false;
+    began_ = now;
+    join_deadline_ = now + job_.join_timeout;
+    state_ = State::joined;
+    walked_ = 0;
+    taker_.reset();
+    staying_ = false;
+  }
+  if (staying_) return;
+  if (!taker_ || endpoint_ < *taker_) taker_ = endpoint_;
+  out.emplace_back(HangUp{});
+  link_ = false;
+  beat_at_.reset();
+  walk_on(now, out);
+}
+
+// To the next endpoint; after the last one back to the first that took us, or, after a pause, from the beginning.
+void Member::walk_on(TimePoint now, MemberActions& out) {
+  state_ = State::connecting;
+  if (++walked_ < endpoints()) {
+    dial((endpoint_ + 1) % endpoints(), out);
+    return;
+  }
+  walked_ = 0;
+  if (taker_ && !staying_) {
+    staying_ = true;
+    stay_until_ = now + stay;
+    dial(*taker_, out);
+    return;
+  }
+  taker_.reset();
+  staying_ = false;
+  endpoint_ = endpoints() - 1;
+  dial_at_ = std::min(now + pause_, std::max(join_deadline_, now));
+  pause_ = std::min(pause_ * 2, longest_pause);
+}
+
+void Member::on_link_down(TimePoint now, const std::string& why, bool silent, MemberActions& out) {
+  const bool followed = led_ || state_ == State::working;
+  link_ = false;
+  led_ = false;
+  beat_at_.reset();
   if (state_ == State::leaving) {
     end_if_over(out);
-    return;
-  }
-  if (state_ == State::joined) {
+  } else if (followed && may_find_another()) {
+    seek(now, silent, why, out);
+  } else if (state_ == State::working) {
+    lose(failure_here(FailureKind::node_lost, why), out);
+  } else if (state_ == State::joined && !may_find_another()) {
     lose(failure_here(FailureKind::join,
                       "what listens at " + to_string(job_.master) + " hung up before the job began: " + why +
                           "; check that --master-addr and --master-port are those of node 0"),
          out);
-    return;
+  } else if (now >= join_deadline_) {
+    lose(failure_here(FailureKind::join, "waited " + to_words(job_.join_timeout) + " for " + endpoints_in_words() +
+                                             (endpoints() == 1 ? ", which never answered: " : ": ") + why),
+         out);
+  } else {
+    last_refusal_ = why;
+    report_waiting(now, why, out);
+    if (staying_) walked_ = endpoints();  // where we stayed is gone, or does not lead: from the beginning
+    walk_on(now, out);
   }
-  lose(failure_here(FailureKind::node_lost, why), out);
 }
 
-void Member::on_message(const Message& message, MemberActions& out) {
+// The coordinator is lost: the workers stop, and this node looks for the next one.
+void Member::seek(TimePoint now, bool silent, const std::string& why, MemberActions& out) {
+  out.emplace_back(Say{Loudness::trouble, "lost the coordinator at " + to_string(job_.endpoint(endpoint_)) + ": " +
+                                              why + (round_active_ ? "; stopping the workers" : "")});
+  began_ = now;
+  join_deadline_ = now + job_.join_timeout;
+  report_at_ = now + first_report;
+  pause_ = first_pause;
+  // Whoever closes a connection no longer counts on us; whoever fell silent may not have noticed.
+  counted_on_until_ = silent ? heard_ + job_.node_timeout + job_.beat() : now;
+  if (round_active_) stop_group(SIGTERM, out);
+  walked_ = 0;
+  taker_.reset();
+  staying_ = false;
+  walk_on(now, out);  // the lost one is the last to be tried again
+}
+
+void Member::report_waiting(TimePoint now, const std::string& why, MemberActions& out) {
+  if (now < report_at_) return;
+  report_at_ = now + next_report;
+  out.emplace_back(Say{Loudness::progress, "waiting for " + endpoints_in_words() + " since " +
+                                               to_words(now - began_) + ", until " +
+                                               to_words(join_deadline_ - now) + " from now: " + why});
+}
+
+std::string Member::endpoints_in_words() const {
+  if (endpoints() == 1) return "node 0 at " + to_string(job_.master);
+  std::string text;
+  for (const Address& endpoint : job_.endpoints) text.append(text.empty() ? "" : " or ").append(to_string(endpoint));
+  return "a coordinator at " + text;
+}
+
+// --- what the coordinator says ---
+
+void Member::on_message(TimePoint now, const Message& message, MemberActions& out) {
   if (const auto* refused = std::get_if<Refused>(&message)) {
-    lose(failure_here(FailureKind::join,
-                      "node 0 at " + to_string(job_.master) + " refused this node: " + refused->why),
+    lose(failure_here(FailureKind::join, (endpoints() == 1 ? "node 0 at " : "") +
+                                             to_string(job_.endpoint(endpoint_)) +
+                                             " refused this node: " + refused->why),
          out);
+  } else if (const auto* welcome = std::get_if<Welcome>(&message)) {
+    on_welcome(now, welcome->leads, out);
   } else if (const auto* world = std::get_if<NewWorld>(&message)) {
-    const bool newer = state_ == State::joined || (state_ == State::working && world->world.round > round_);
-    if (!newer || round_active_ || !world->world.member(node_.node_rank)) return;
+    const bool expected = state_ == State::joined || state_ == State::working;
+    const bool newer = !been_in_ || world->world.round > round_;
+    if (!expected || !newer || round_active_ || !world->world.member(node_.agent)) return;
     state_ = State::working;
-    round_ = world->world.round;
+    been_in_ = true;
+    led_ = true;
+    world_ = world->world;
+    round_ = world_.round;
     round_active_ = true;
-    out.emplace_back(ToGroup{StartWorkers{world->world}});
+    out.emplace_back(ToGroup{StartWorkers{world_}});
   } else if (const auto* stop = std::get_if<StopRound>(&message)) {
     if (state_ != State::working || stop->round != round_) return;
     last_failure_ = stop->why;
@@ -114,11 +235,20 @@ void Member::on_message(const Message& message, MemberActions& out) {
     } else {
       end_if_over(out);
     }
-  } else {
+  } else if (!std::holds_alternative<Beat>(message)) {
     out.emplace_back(
         Say{Loudness::trouble, "the coordinator sent a message that only members send; ignored"});
   }
 }
+
+void Member::on_round_over(const Message& said, MemberActions& out) {
+  round_active_ = false;
+  if (link_ && (state_ == State::working || state_ == State::joined)) out.emplace_back(ToCoordinator{said});
+  if (stop_signal_ != 0 && !link_) end_by_signal(out);
+  end_if_over(out);
+}
+
+// --- what this machine says ---
 
 void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
   const bool means_stop =
@@ -144,7 +274,7 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
   if (link_ && state_ != State::leaving) {
     out.emplace_back(ToCoordinator{Leave{cause}});
     // Should the coordinator have no last word for us, this node ends on its own.
-    out.emplace_back(ArmMemberTimer{now + job_.stop_timeout + farewell});
+    last_word_by_ = now + job_.stop_timeout + farewell;
   }
   if (round_active_) {
     out.emplace_back(
@@ -158,40 +288,18 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
 // A planned end (Slurm, Kubernetes): workers may save what they have before the SIGTERM.
 void Member::give_notice(TimePoint now, MemberActions& out) {
   noticed_ = true;
+  notice_until_ = now + node_.preempt_notice;
   out.emplace_back(ForwardSignal{node_.preempt_signal});
   out.emplace_back(Say{Loudness::progress, "told to end: giving the workers notice by " +
                                                signal_name(node_.preempt_signal) + "; SIGTERM follows in " +
                                                to_words(node_.preempt_notice) +
                                                " (a second signal sends it at once)"});
-  out.emplace_back(ArmMemberTimer{now + node_.preempt_notice});
 }
 
-void Member::on_timer(TimePoint now, MemberActions& out) {
-  switch (state_) {
-    case State::connecting:
-      out.emplace_back(Dial{});
-      break;
-    case State::joined:
-      if (now >= join_deadline_) {
-        lose(failure_here(FailureKind::join, "waited " + to_words(now - began_) + " for node 0 at " +
-                                                 to_string(job_.master) +
-                                                 ", which took the connection but never started the job"),
-             out);
-      }
-      break;
-    case State::working:
-      if (noticed_ && stop_signal_ == 0) {
-        on_signal(now, SIGTERM, out);
-      } else if (stop_signal_ != 0 && !round_active_) {
-        Failure cause = failure_here(FailureKind::signal, "");
-        cause.status = {ExitStatus::How::signaled, stop_signal_, false};
-        lose(cause, out);
-      }
-      break;
-    case State::leaving:
-    case State::ended:
-      break;
-  }
+void Member::end_by_signal(MemberActions& out) {
+  Failure cause = failure_here(FailureKind::signal, "");
+  cause.status = {ExitStatus::How::signaled, stop_signal_, false};
+  lose(cause, out);
 }
 
 void Member::on_stuck(const Failure& failure, MemberActions& out) {
@@ -207,6 +315,63 @@ void Member::on_stuck(const Failure& failure, MemberActions& out) {
   state_ = State::leaving;
   end_if_over(out);
 }
+
+// --- time ---
+
+void Member::on_timer(TimePoint now, MemberActions& out) {
+  if (link_ && beat_at_ && now >= heard_ + job_.node_timeout && state_ != State::leaving) {
+    out.emplace_back(HangUp{});
+    on_link_down(now, "no sign of life for " + to_words(now - heard_), true, out);
+    return;
+  }
+  if (link_ && beat_at_ && now >= *beat_at_) {
+    beat_at_ = now + job_.beat();
+    out.emplace_back(ToCoordinator{Beat{}});
+  }
+  if (notice_until_ && now >= *notice_until_) {
+    notice_until_.reset();
+    if (stop_signal_ == 0 && state_ != State::leaving) on_signal(now, SIGTERM, out);
+  }
+  if (last_word_by_ && now >= *last_word_by_ && !round_active_ && state_ != State::leaving) {
+    last_word_by_.reset();
+    end_by_signal(out);
+    return;
+  }
+  if (state_ == State::connecting && dial_at_ && now >= *dial_at_) {
+    dial((endpoint_ + 1) % endpoints(), out);
+  } else if (state_ == State::joined && staying_ && !led_ && now >= stay_until_) {
+    out.emplace_back(HangUp{});
+    on_link_down(now, "none of the endpoints leads yet", false, out);
+  } else if (may_be_forgotten() && now >= join_deadline_ + farewell) {
+    lose(failure_here(FailureKind::join, "waited " + to_words(now - began_) + " for node 0 at " +
+                                             to_string(job_.endpoint(endpoint_)) +
+                                             ", which took the connection but never started the job"),
+         out);
+  }
+}
+
+void Member::rearm(TimePoint now, MemberActions& out) {
+  if (state_ == State::ended) return;
+  std::optional<TimePoint> next;
+  const auto wake = [&](TimePoint at) { next = next ? std::min(*next, at) : at; };
+  if (link_ && beat_at_) wake(std::min(*beat_at_, heard_ + job_.node_timeout));
+  if (notice_until_) wake(*notice_until_);
+  if (last_word_by_ && *last_word_by_ > now) wake(*last_word_by_);
+  if (state_ == State::connecting && dial_at_) wake(*dial_at_);
+  if (state_ == State::joined && staying_ && !led_) wake(stay_until_);
+  if (may_be_forgotten()) wake(join_deadline_ + farewell);
+  if (!next || next == armed_) return;
+  armed_ = next;
+  out.emplace_back(ArmMemberTimer{*next});
+}
+
+// The coordinator ends the wait for the other nodes; where no beats tell that it lives, we do not wait for it much
+// longer. A spare waits for as long as the job lasts.
+bool Member::may_be_forgotten() const {
+  return state_ == State::joined && job_.node_timeout == Duration(0) && !job_.elastic();
+}
+
+// --- the end ---
 
 void Member::stop_group(int signo, MemberActions& out) { out.emplace_back(ToGroup{StopWorkers{signo}}); }
 
@@ -241,7 +406,9 @@ Failure Member::failure_here(FailureKind kind, std::string why) const {
   failure.kind = kind;
   failure.round = round_;
   failure.node_rank = kind == FailureKind::node_lost ? 0 : node_.node_rank;
-  failure.host = kind == FailureKind::node_lost ? job_.master.host : node_.host;
+  failure.host = kind == FailureKind::node_lost ? job_.endpoint(endpoint_).host : node_.host;
+  if (const WorldMember* own = world_.member(node_.agent); own && kind != FailureKind::node_lost)
+    failure.node_rank = own->node_rank;
   failure.why = std::move(why);
   return failure;
 }

@@ -1,8 +1,14 @@
 // One node's side of the conversation with the coordinator: a pure state machine.
 //
 //   connecting --link--> joined --NewWorld--> working --End--> leaving --workers gone--> ended
+//       ^                                       |
+//       +---- the coordinator is lost, and -----+
+//             another may lead, or it comes back
 //
 // It decides when this node's workers start and stop, and with what the agent ends.
+//
+// Where the job has several endpoints, it walks along them until one says that it leads. If none does, it stays for a
+// while with the first that took it: so do all others, and with enough of them that one leads.
 #pragma once
 
 #include <optional>
@@ -40,8 +46,14 @@ using MemberEvent = std::variant<LinkUp, LinkDown, FromCoordinator, SignalCame, 
 
 // --- actions ---
 
+// Connect to the endpoint of this number. Answered by LinkUp or LinkDown.
 struct Dial {
+  std::size_t endpoint = 0;
   bool operator==(const Dial&) const = default;
+};
+// Closes the connection; it is not answered.
+struct HangUp {
+  bool operator==(const HangUp&) const = default;
 };
 struct ToCoordinator {
   Message message;
@@ -54,6 +66,7 @@ struct ForwardSignal {
   int signo = 0;
   bool operator==(const ForwardSignal&) const = default;
 };
+// Replaces the time asked for before.
 struct ArmMemberTimer {
   TimePoint at;
   bool operator==(const ArmMemberTimer&) const = default;
@@ -64,7 +77,7 @@ struct MemberEnded {
 };
 
 using MemberAction =
-    std::variant<Dial, ToCoordinator, ToGroup, ForwardSignal, ArmMemberTimer, MemberEnded, Say>;
+    std::variant<Dial, HangUp, ToCoordinator, ToGroup, ForwardSignal, ArmMemberTimer, MemberEnded, Say>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -78,6 +91,8 @@ class Member {
   static constexpr Duration next_report = std::chrono::seconds(10);
   // How long a departing node waits for the coordinator's last word.
   static constexpr Duration farewell = std::chrono::seconds(10);
+  // How long it stays with an endpoint that does not lead.
+  static constexpr Duration stay = std::chrono::seconds(3);
 
   Member(JobSpec job, NodeSpec node, std::string build, TimePoint now);
 
@@ -91,12 +106,27 @@ class Member {
   [[nodiscard]] const std::string& last_refusal() const { return last_refusal_; }
 
  private:
-  void on_link_down(TimePoint now, const std::string& why, MemberActions& out);
-  void on_message(const Message& message, MemberActions& out);
+  void on_link_up(TimePoint now, MemberActions& out);
+  void on_link_down(TimePoint now, const std::string& why, bool silent, MemberActions& out);
+  void on_message(TimePoint now, const Message& message, MemberActions& out);
+  void on_welcome(TimePoint now, bool leads, MemberActions& out);
   void on_signal(TimePoint now, int signo, MemberActions& out);
   void give_notice(TimePoint now, MemberActions& out);
   void on_timer(TimePoint now, MemberActions& out);
   void on_stuck(const Failure& failure, MemberActions& out);
+  void on_round_over(const Message& said, MemberActions& out);
+  void end_by_signal(MemberActions& out);
+  void rearm(TimePoint now, MemberActions& out);
+
+  void dial(std::size_t endpoint, MemberActions& out);
+  void walk_on(TimePoint now, MemberActions& out);
+  void seek(TimePoint now, bool silent, const std::string& why, MemberActions& out);
+  void report_waiting(TimePoint now, const std::string& why, MemberActions& out);
+  [[nodiscard]] Join join(TimePoint now) const;
+  [[nodiscard]] std::size_t endpoints() const { return job_.may_move() ? job_.endpoints.size() : 1; }
+  [[nodiscard]] bool may_find_another() const { return job_.elastic() || job_.may_move(); }
+  [[nodiscard]] bool may_be_forgotten() const;
+  [[nodiscard]] std::string endpoints_in_words() const;
 
   void stop_group(int signo, MemberActions& out);
   void lose(Failure cause, MemberActions& out);
@@ -107,16 +137,33 @@ class Member {
   NodeSpec node_;
   std::string build_;
   State state_ = State::connecting;
-  TimePoint began_;
+  TimePoint began_;  // to look for a coordinator
   TimePoint join_deadline_;
   TimePoint report_at_;
   Duration pause_ = first_pause;
   bool link_ = false;
+  bool led_ = false;  // by whoever the link leads to
+  TimePoint heard_;   // the coordinator, last
+  std::optional<TimePoint> beat_at_;
+  std::optional<TimePoint> dial_at_;
+  std::optional<TimePoint> armed_;
+
+  std::size_t endpoint_ = 0;          // that is dialled, or was
+  std::size_t walked_ = 0;            // endpoints tried since the walk began
+  std::optional<std::size_t> taker_;  // the first that took us, but does not lead
+  bool staying_ = false;              // with it
+  TimePoint stay_until_;
+
   bool round_active_ = false;  // workers of `round_` are running or being stopped
+  bool been_in_ = false;       // a world
   std::uint32_t round_ = 0;
-  bool noticed_ = false;            // the workers know that SIGTERM will follow
-  int stop_signal_ = 0;             // the signal that was sent to us and means: stop
-  std::optional<Outcome> outcome_;  // decided, but workers are still to go
+  World world_;                            // that round's
+  TimePoint counted_on_until_;             // by the coordinator that was lost
+  bool noticed_ = false;                   // the workers know that SIGTERM will follow
+  std::optional<TimePoint> notice_until_;  // then it does
+  std::optional<TimePoint> last_word_by_;  // of the coordinator, after we said that we leave
+  int stop_signal_ = 0;                    // the signal that was sent to us and means: stop
+  std::optional<Outcome> outcome_;         // decided, but workers are still to go
   std::string last_failure_;
   std::string last_refusal_;  // why the last attempt to connect failed
 };

@@ -11,6 +11,8 @@ enum class Kind : std::uint8_t {
   done,
   stopped,
   leave,
+  beat,
+  welcome,
   refused,
   new_world,
   stop_round,
@@ -23,6 +25,7 @@ class Writer {
   explicit Writer(std::string& out) : out_(out) {}
   void number(const int& value) { out_.i64(value); }
   void number(const std::int64_t& value) { out_.i64(value); }
+  void number(const std::uint64_t& value) { out_.integer(value); }
   void number(const std::uint32_t& value) { out_.u32(value); }
   void number(const std::uint16_t& value) { out_.integer(value); }
   void flag(const bool& value) { out_.u8(value ? 1 : 0); }
@@ -51,6 +54,7 @@ class Reader {
     if (value != wide) bad_ = true;
   }
   void number(std::int64_t& value) { value = in_.i64(); }
+  void number(std::uint64_t& value) { value = in_.integer<std::uint64_t>(); }
   void number(std::uint32_t& value) { value = in_.u32(); }
   void number(std::uint16_t& value) { value = in_.integer<std::uint16_t>(); }
   void flag(bool& value) {
@@ -118,18 +122,31 @@ void failure_fields(IO& io, F& f) {
   io.duration(f.after);
 }
 
+template <class IO, class R>
+void restart_fields(IO& io, R& restarts) {
+  io.list(restarts, Outcome::max_restarts, [&](auto& r) {
+    io.number(r.number);
+    io.duration(r.after);
+    failure_fields(io, r.cause);
+  });
+}
+
 template <class IO, class W>
 void world_fields(IO& io, W& w) {
   io.number(w.round);
   io.number(w.world_size);
+  io.number(w.nodes);
   io.number(w.restarts_used);
   io.text(w.store.host);
   io.number(w.store.port);
+  restart_fields(io, w.restarts);
   io.list(w.members, static_cast<std::uint32_t>(max_nodes), [&](auto& m) {
     io.number(m.node_rank);
     io.number(m.slots);
     io.number(m.base_rank);
     io.text(m.host);
+    io.number(m.agent);
+    io.number(m.seat);
   });
 }
 
@@ -145,11 +162,7 @@ void outcome_fields(IO& io, O& o) {
     io.text(t.what);
     io.number(t.count);
   });
-  io.list(o.restarts, Outcome::max_restarts, [&](auto& r) {
-    io.number(r.number);
-    io.duration(r.after);
-    failure_fields(io, r.cause);
-  });
+  restart_fields(io, o.restarts);
 }
 
 struct Fields {
@@ -158,12 +171,26 @@ struct Fields {
     using T = std::remove_const_t<M>;
     if constexpr (std::is_same_v<T, Join>) {
       io.text(m.job_id);
+      io.number(m.min_nodes);
       io.number(m.nnodes);
       io.number(m.max_restarts);
       io.number(m.node_rank);
       io.number(m.slots);
       io.text(m.host);
       io.text(m.build);
+      io.number(m.agent);
+      io.flag(m.been_in);
+      io.flag(m.stopped);
+      io.number(m.round);
+      io.number(m.seat);
+      io.number(m.nodes);
+      io.number(m.restarts_used);
+      restart_fields(io, m.restarts);
+      io.duration(m.lease);
+    } else if constexpr (std::is_same_v<T, Beat>) {
+      (void)io;
+    } else if constexpr (std::is_same_v<T, Welcome>) {
+      io.flag(m.leads);
     } else if constexpr (std::is_same_v<T, Failed>) {
       failure_fields(io, m.failure);
       io.duration(m.age);
@@ -226,6 +253,10 @@ Result<Message> decode(ByteSpan body) {
       return read_fields<Stopped>(in);
     case Kind::leave:
       return read_fields<Leave>(in);
+    case Kind::beat:
+      return read_fields<Beat>(in);
+    case Kind::welcome:
+      return read_fields<Welcome>(in);
     case Kind::refused:
       return read_fields<Refused>(in);
     case Kind::new_world:

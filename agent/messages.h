@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "agent/job.h"
 #include "store/base/bytes.h"
@@ -17,10 +18,10 @@
 
 namespace dlaunch::agent {
 
-inline constexpr std::uint8_t protocol_version = 2;
+inline constexpr std::uint8_t protocol_version = 3;
 inline constexpr std::string_view greeting =
     "\xD1"
-    "LAUNCH\x02";  // the last byte is protocol_version
+    "LAUNCH\x03";  // the last byte is protocol_version
 // A world of max_nodes fits the first; the second is all a member has to say.
 inline constexpr std::uint32_t max_frame_from_coordinator = 8U << 20;
 inline constexpr std::uint32_t max_frame_from_member = 1U << 20;
@@ -32,12 +33,24 @@ inline constexpr int max_slots = 65'536;
 
 struct Join {
   std::string job_id;
+  int min_nodes = 0;
   int nnodes = 0;
   int max_restarts = 0;
-  int node_rank = 0;
+  int node_rank = 0;  // the one it wants; -1: any
   int slots = 0;
   std::string host;
   std::string build;  // dlaunch's version, for the message where two do not match
+  AgentId agent = 0;
+  // Of the last world it was in, where there was one: what the next coordinator must know.
+  bool been_in = false;
+  bool stopped = true;  // nothing of it is left
+  std::uint32_t round = 0;
+  int seat = 0;
+  int nodes = 0;
+  int restarts_used = 0;
+  std::vector<Restart> restarts{};
+  Duration lease{};  // for how long from now the last coordinator may still count on this node
+
   bool operator==(const Join&) const = default;
 };
 // A worker of this node failed in `failure.round`; the others are being stopped.
@@ -62,7 +75,18 @@ struct Leave {
   bool operator==(const Leave&) const = default;
 };
 
+// This node is there. Answered with the same.
+struct Beat {
+  bool operator==(const Beat&) const = default;
+};
+
 // --- the coordinator to a member ---
+
+// The Join was taken; `leads`: by the job's coordinator. Otherwise by one that would be, if enough nodes came.
+struct Welcome {
+  bool leads = true;
+  bool operator==(const Welcome&) const = default;
+};
 
 struct Refused {
   std::string why;
@@ -84,7 +108,8 @@ struct End {
   bool operator==(const End&) const = default;
 };
 
-using Message = std::variant<Join, Failed, Done, Stopped, Leave, Refused, NewWorld, StopRound, End>;
+using Message =
+    std::variant<Join, Failed, Done, Stopped, Leave, Beat, Welcome, Refused, NewWorld, StopRound, End>;
 
 // The whole frame, length included.
 std::string encode(const Message& message);

@@ -1,6 +1,7 @@
 #include "agent/runner.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "store/base/overloaded.h"
 
@@ -9,6 +10,8 @@ namespace {
 
 // One attempt to connect; the Member decides about the next.
 constexpr Duration connect_attempt = std::chrono::seconds(10);
+// Where there are several endpoints, one that does not answer is not waited for so long.
+constexpr Duration short_attempt = std::chrono::seconds(2);
 // Connections that may be held by whoever has not said anything yet.
 constexpr std::size_t max_strangers = 1024;
 
@@ -77,7 +80,7 @@ class Runner::Link final : public ConnectionHandler {
 
   void on_connected(ConnId conn) override {
     runner_.outside_.network.send(conn, as_byte_span(greeting));
-    runner_.post(LinkUp{});
+    runner_.hear(LinkUp{});
     runner_.work();
   }
   void on_received(ConnId conn, ByteSpan bytes) override {
@@ -87,17 +90,17 @@ class Runner::Link final : public ConnectionHandler {
       if (!message) {
         runner_.outside_.network.close(conn);
         conn_ = {};
-        runner_.post(LinkDown{message.error().message()});
+        runner_.hear(LinkDown{message.error().message()});
         break;
       }
       if (!*message) break;
-      runner_.post(FromCoordinator{std::move(**message)});
+      runner_.hear(FromCoordinator{std::move(**message)});
     }
     runner_.work();
   }
   void on_closed(ConnId, const Error& reason) override {
     conn_ = {};
-    runner_.post(LinkDown{reason.why.empty() ? reason.message() : reason.why});
+    runner_.hear(LinkDown{reason.why.empty() ? reason.message() : reason.why});
     runner_.work();
   }
 
@@ -164,9 +167,9 @@ Runner::~Runner() {
   for (TimerId timer : {stop_timer_, member_timer_, coordinator_timer_}) outside_.timers.disarm(timer);
 }
 
-void Runner::begin(bool hosts) {
-  if (hosts) {
-    coordinator_.emplace(plan_.job, outside_.clock.now());
+void Runner::begin() {
+  if (plan_.serves) {
+    coordinator_.emplace(plan_.job, plan_.job.endpoint(*plan_.serves), outside_.clock.now());
     for (const auto& action : coordinator_->begin()) act(action);
   }
   for (const auto& action : member_.begin()) act(action);
@@ -180,7 +183,8 @@ JobStatus Runner::status() const {
   status.program = joined(plan_.node.command);
   status.version = plan_.build;
   status.host = plan_.node.host;
-  status.node_rank = plan_.node.node_rank;
+  const WorldMember* own = current_.member(plan_.node.agent);
+  status.node_rank = own != nullptr ? own->node_rank : plan_.node.node_rank;
   status.nnodes = plan_.job.nnodes;
   status.state = state_in_words(member_.state(), group_.state());
   status.waiting_for = waiting_for();
@@ -192,7 +196,6 @@ JobStatus Runner::status() const {
   status.state_age_s = to_seconds(now - round_began_);
   status.endpoint = to_string(plan_.job.master);
   status.last_failure = member_.last_failure();
-  const WorldMember* own = current_.member(plan_.node.node_rank);
   if (own == nullptr || !group_.active()) return status;
   for (const WorkerGroup::Worker& worker : group_.workers()) {
     const int local_rank = static_cast<int>(status.workers.size());
@@ -204,7 +207,8 @@ JobStatus Runner::status() const {
 
 std::string Runner::waiting_for() const {
   if (member_.state() == Member::State::connecting) {
-    return "node 0 at " + to_string(plan_.job.master) +
+    return (plan_.job.may_move() ? "a coordinator at " : "node 0 at ") + to_string(plan_.job.master) +
+           (plan_.job.may_move() ? " or elsewhere" : "") +
            (member_.last_refusal().empty() ? "" : ": " + member_.last_refusal());
   }
   if (coordinator_ && coordinator_->state() == Coordinator::State::gathering) return coordinator_->missing();
@@ -302,6 +306,10 @@ void Runner::work() {
                           [&](const CoordinatorEvent& e) {
                             if (!coordinator_) return;
                             for (const auto& action : coordinator_->step(now, e)) act(action);
+                          },
+                          [&](const Heard& heard) {
+                            if (heard.link != link_number_) return;
+                            for (const auto& action : member_.step(now, heard.event)) act(action);
                           }},
                event);
   }
@@ -319,7 +327,7 @@ void Runner::act(const GroupAction& action) {
                        key,
                        {worker_arguments(plan_.node.command, a.local_rank),
                         worker_environment(plan_.job, plan_.node, current_, a.local_rank, plan_.inherited),
-                        current_.member(plan_.node.node_rank)->base_rank + a.local_rank,
+                        current_.member(plan_.node.agent)->base_rank + a.local_rank,
                         cpus_of(plan_.node, a.local_rank)});
                  },
                  [&](const SignalAll& a) { outside_.spawner.signal_all(a.signo); },
@@ -340,15 +348,8 @@ void Runner::act(const GroupAction& action) {
 
 void Runner::act(const MemberAction& action) {
   std::visit(Overloaded{
-                 [&](const Dial&) {
-                   if (coordinator_) {
-                     post(MemberEvent{LinkUp{}});
-                     return;
-                   }
-                   if (!link_) link_ = std::make_unique<Link>(*this);
-                   link_->dial(plan_.job.master,
-                               outside_.clock.now() + std::min(connect_attempt, plan_.job.join_timeout));
-                 },
+                 [&](const Dial& a) { dial(a.endpoint); },
+                 [&](const HangUp&) { hang_up(); },
                  [&](const ToCoordinator& a) { send_to_coordinator(a.message); },
                  [&](const ToGroup& a) {
                    if (const auto* start = std::get_if<StartWorkers>(&a.event)) {
@@ -379,8 +380,31 @@ void Runner::act(const CoordinatorAction& action) {
              action);
 }
 
+void Runner::dial(std::size_t endpoint) {
+  ++link_number_;
+  link_is_local_ = plan_.serves == endpoint;
+  if (link_is_local_) {
+    hear(LinkUp{});
+    return;
+  }
+  if (!link_) link_ = std::make_unique<Link>(*this);
+  const Duration attempt = plan_.job.may_move() ? short_attempt : connect_attempt;
+  link_->dial(plan_.job.endpoint(endpoint), outside_.clock.now() + std::min(attempt, plan_.job.join_timeout));
+}
+
+void Runner::hang_up() {
+  ++link_number_;
+  if (std::exchange(link_is_local_, false)) {
+    post(CoordinatorEvent{MemberLost{0, "it looks for another coordinator"}});
+  } else if (link_) {
+    link_->close();
+  }
+}
+
+void Runner::hear(MemberEvent event) { events_.emplace_back(Heard{link_number_, std::move(event)}); }
+
 void Runner::send_to_coordinator(const Message& message) {
-  if (coordinator_) {
+  if (link_is_local_) {
     post(CoordinatorEvent{FromMember{0, message}});
   } else if (link_) {
     link_->send(message);
@@ -389,13 +413,18 @@ void Runner::send_to_coordinator(const Message& message) {
 
 void Runner::send_to_member(MemberId member, const Message& message) {
   if (member == 0) {
-    post(MemberEvent{FromCoordinator{message}});
+    if (link_is_local_) hear(FromCoordinator{message});
   } else if (const auto found = member_ends_.find(member); found != member_ends_.end()) {
     found->second->send(message);
   }
 }
 
 void Runner::drop_member(MemberId member) {
+  if (member == 0 && link_is_local_) {
+    hear(LinkDown{"the coordinator here let go of this node"});
+    link_is_local_ = false;
+    return;
+  }
   const auto found = member_ends_.find(member);
   if (found == member_ends_.end()) return;
   found->second->close();
@@ -413,7 +442,8 @@ void Runner::finish_if_over() {
     link_->close();
     link_.reset();
   }
-  if (coordinator_ && !coordinator_ended_) return;
+  const bool leads = coordinator_ && coordinator_->state() != Coordinator::State::standby;
+  if (leads && !coordinator_ended_) return;
   outcome_ = member_outcome_;
   if (plan_.on_ended) plan_.on_ended();
 }

@@ -44,8 +44,9 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
     NodeSpec node;
     std::string build;  // dlaunch's version
     InheritedEnvironment inherited;
-    // What the coordinator does for the workers of a new round: an empty store. Unset where this node does
-    // not host it.
+    // The endpoint that this node serves: where its coordinator is, and the store. None: others do.
+    std::optional<std::size_t> serves;
+    // What the coordinator does for the workers of a new round: an empty store.
     std::function<void(std::uint32_t round)> open_store;
     std::function<void()> on_ended;
   };
@@ -55,8 +56,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  // This node's first step; with `hosts` it is also the coordinator's.
-  void begin(bool hosts);
+  // This node's first step, and its coordinator's.
+  void begin();
   void on_signal(int signo);
 
   // Set once everything on this node has ended.
@@ -88,6 +89,9 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   void act(const GroupAction& action);
   void act(const MemberAction& action);
   void act(const CoordinatorAction& action);
+  void dial(std::size_t endpoint);
+  void hang_up();
+  void hear(MemberEvent event);
   void send_to_coordinator(const Message& message);
   void send_to_member(MemberId member, const Message& message);
   void drop_member(MemberId member);
@@ -104,12 +108,19 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   TimePoint began_;
   TimePoint round_began_;
 
-  std::deque<std::variant<GroupEvent, MemberEvent, CoordinatorEvent>> events_;
+  // What came by the member's connection of this number.
+  struct Heard {
+    std::uint64_t link = 0;
+    MemberEvent event;
+  };
+  std::deque<std::variant<GroupEvent, MemberEvent, CoordinatorEvent, Heard>> events_;
   bool working_ = false;
   TimerId stop_timer_;
   TimerId member_timer_;
   TimerId coordinator_timer_;
   std::unique_ptr<Link> link_;
+  std::uint64_t link_number_ = 0;  // of the current connection; what earlier ones still bring is dropped
+  bool link_is_local_ = false;     // to the coordinator in this process
   std::map<MemberId, std::unique_ptr<MemberEnd>> member_ends_;
   MemberId next_member_ = 1;
   std::optional<Outcome> member_outcome_;

@@ -9,7 +9,7 @@ namespace dlaunch::agent {
 
 Environment worker_environment(const JobSpec& job, const NodeSpec& node, const World& world, int local_rank,
                                const InheritedEnvironment& inherited) {
-  const WorldMember& self = *world.member(node.node_rank);
+  const WorldMember& self = *world.member(node.agent);
   Environment out;
   const auto set = [&](std::string_view name, std::string value) {
     out.emplace_back(name, std::move(value));
@@ -25,7 +25,7 @@ Environment worker_environment(const JobSpec& job, const NodeSpec& node, const W
   number(env::world_size, world.world_size);
   number(env::local_world_size, self.slots);
   number(env::group_rank, self.node_rank);
-  number(env::group_world_size, static_cast<std::int64_t>(world.members.size()));
+  number(env::group_world_size, world.nodes);
   set(env::role_name, node.role);
   number(env::role_rank, rank);
   number(env::role_world_size, world.world_size);

@@ -79,7 +79,8 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
         Failure failure;
         failure.kind = FailureKind::unkillable;
         failure.round = world_.round;
-        failure.node_rank = node_.node_rank;
+        const WorldMember* self = world_.member(node_.agent);
+        failure.node_rank = self ? self->node_rank : node_.node_rank;
         failure.host = node_.host;
         failure.why = (leftover_.empty() ? "a process" : leftover_) + " survived SIGKILL for " +
                       to_words(unkillable_after) + " (in an uninterruptible system call?)";
@@ -194,10 +195,10 @@ Failure WorkerGroup::failure_of(int local_rank, FailureKind kind) const {
   Failure failure;
   failure.kind = kind;
   failure.round = world_.round;
-  failure.node_rank = node_.node_rank;
+  const WorldMember* self = world_.member(node_.agent);
+  failure.node_rank = self ? self->node_rank : node_.node_rank;
   failure.host = node_.host;
   failure.local_rank = local_rank;
-  const WorldMember* self = world_.member(node_.node_rank);
   failure.rank = (self ? self->base_rank : 0) + local_rank;
   return failure;
 }
