@@ -8,8 +8,15 @@ namespace {
 
 constexpr MemberId local_member = 0;
 
+std::int64_t stamp_of(TimePoint time) { return time.time_since_epoch().count(); }
+
 std::string count_of(int n, const char* thing) {
   return std::to_string(n) + " " + thing + (n == 1 ? "" : "s");
+}
+
+World without_members(World world) {
+  world.members.clear();
+  return world;
 }
 
 // "1, 2 and 5"; what is beyond the eighth is only counted.
@@ -26,8 +33,9 @@ std::string in_words(const std::vector<int>& numbers) {
 
 }  // namespace
 
-Coordinator::Coordinator(JobSpec job, Address own, TimePoint now)
+Coordinator::Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now)
     : job_(std::move(job)),
+      agent_(agent),
       state_(job_.may_move() ? State::standby : State::gathering),
       waiting_since_(now),
       join_deadline_(now + job_.join_timeout),
@@ -35,6 +43,7 @@ Coordinator::Coordinator(JobSpec job, Address own, TimePoint now)
       enough_(job_.nnodes),
       patience_(job_.last_call) {
   world_.store = std::move(own);
+  world_.origin = agent_;
 }
 
 CoordinatorActions Coordinator::begin() {
@@ -83,11 +92,21 @@ void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorA
     on_stopped(now, member, *stopped, out);
   } else if (const auto* leave = std::get_if<Leave>(&message)) {
     on_leave(now, member, *leave, out);
-  } else if (std::holds_alternative<Beat>(message)) {
-    out.emplace_back(ToMember{member, Beat{}});
+  } else if (const auto* beat = std::get_if<Beat>(&message)) {
+    on_beat(now, member, *beat, out);
   } else {
     refuse(member, "only a coordinator may say that", out);
   }
+}
+
+// Answers are not answered again: a Welcome is, and each beat of the member's own is, with the next.
+void Coordinator::on_beat(TimePoint now, MemberId member, const Beat& beat, CoordinatorActions& out) {
+  Roster::Node& node = *roster_.find(member);
+  const TimePoint said{Duration(beat.stamp)};
+  if (said <= now) node.echoed = std::max(node.echoed, said);
+  if (node.echoed >= told_at_) node.knows = true;
+  out.emplace_back(ToMember{member, Beat{stamp_of(now)}});
+  announce_when_complete(now, out);  // where only that was missing
 }
 
 // --- who comes ---
@@ -114,11 +133,13 @@ void Coordinator::on_join(TimePoint now, MemberId member, const Join& join, Coor
                                              std::to_string(roster_.ready()) + " of " +
                                              std::to_string(job_.nnodes)});
   if (state_ == State::standby) {
-    out.emplace_back(ToMember{member, Welcome{false}});
+    out.emplace_back(ToMember{member, welcome(now, false)});
     lead_if_enough(now, out);
     return;
   }
-  out.emplace_back(ToMember{member, Welcome{true}});
+  learn_from(join);
+  if (told_at_ != TimePoint{}) out.emplace_back(ToMember{member, NewWorld{without_members(world_)}});
+  out.emplace_back(ToMember{member, welcome(now, true)});
   if (state_ == State::gathering) {
     announce_when_complete(now, out);
   } else if (state_ == State::running && world_.nodes < job_.nnodes && !roster_.any_done()) {
@@ -174,39 +195,68 @@ void Coordinator::refuse(MemberId member, std::string why, CoordinatorActions& o
 // More than half of all that may take part; --nnodes and --spares are checked at the start to leave that possible.
 int Coordinator::quorum() const { return std::max(job_.least(), (job_.nnodes + job_.spares) / 2 + 1); }
 
+// Whether no other can lead at this moment: a node that answered follows until a node timeout after it was asked. And
+// whether so many know of the last world that each later leader hears of it, or of the one before.
+bool Coordinator::sure_to_lead(TimePoint now) const {
+  if (!job_.may_move() || job_.node_timeout == Duration(0)) return true;
+  const auto follows = [&](const auto& n) {
+    const Roster::Node& node = n.second;
+    return n.first == local_member ||
+           (now < node.echoed + job_.node_timeout && (node.knows || told_at_ == TimePoint{}));
+  };
+  return std::count_if(roster_.nodes().begin(), roster_.nodes().end(), follows) >= quorum();
+}
+
+Welcome Coordinator::welcome(TimePoint now, bool leads) { return {leads, stamp_of(now)}; }
+
+// Rounds, and the restarts that were used up, go on where another coordinator, or this one before it was started
+// anew, left them.
+void Coordinator::learn_from(const Join& join) {
+  if (!join.been_in || join.round < next_round_) return;
+  // The last leader may have formed one more that nobody here has heard of (sure_to_lead).
+  next_round_ = join.round + (job_.may_move() ? 2 : 1);
+  if (state_ != State::standby && state_ != State::gathering) return;
+  formed_ = true;
+  if (job_.may_move()) world_.origin = join.origin;
+  world_.nodes = join.nodes;
+  world_.restarts_used = std::min(join.restarts_used, job_.max_restarts);
+  restarts_ = join.restarts;
+}
+
+// The others may follow another leader.
+bool Coordinator::too_few() const { return job_.may_move() && roster_.ready() < quorum(); }
+
 void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
-  if (roster_.ready() < quorum()) return;
-  const Join* last = nullptr;
+  if (roster_.staying() < quorum()) return;
+  formed_ = false;
+  world_.origin = agent_;
+  told_at_ = {};
   not_before_ = now;
   for (const auto& [member, node] : roster_.nodes()) {
-    const Join& join = node.joined;
-    if (join.been_in && (last == nullptr || join.round > last->round)) last = &join;
-    not_before_ = std::max(not_before_, node.heard + std::min(join.lease, 2 * job_.node_timeout));
+    learn_from(node.joined);
+    not_before_ = std::max(not_before_, node.heard + std::min(node.joined.lease, 2 * job_.node_timeout));
   }
-  formed_ = last != nullptr;
   job_began_ = now;
-  int enough = job_.nnodes;
-  if (last != nullptr) {
-    next_round_ = std::max(next_round_, last->round + 1);
-    world_.restarts_used = last->restarts_used;
-    restarts_ = last->restarts;
-    enough = std::max(quorum(), last->nodes - 1);  // without the one that led
-  }
+  // Without the one that led.
+  const int enough = formed_ ? std::max(quorum(), world_.nodes - 1) : job_.nnodes;
   out.emplace_back(Say{formed_ ? Loudness::progress : Loudness::detail,
                        "this node leads the job now, at " + to_string(world_.store)});
-  for (const auto& [member, node] : roster_.nodes()) out.emplace_back(ToMember{member, Welcome{true}});
+  for (const auto& [member, node] : roster_.nodes()) out.emplace_back(ToMember{member, welcome(now, true)});
   gather(now, enough, formed_ ? settling_time : job_.last_call, out);
 }
 
 // Others may follow another leader: those who are here shall look for it.
-void Coordinator::step_down(CoordinatorActions& out) {
+void Coordinator::step_down(TimePoint now, CoordinatorActions& out) {
   state_ = State::standby;
   last_call_.reset();
   out.emplace_back(Say{Loudness::progress, "only " + count_of(roster_.ready(), "node") + " of " +
                                                std::to_string(job_.nnodes) + " " +
                                                (roster_.ready() == 1 ? "is" : "are") +
                                                " here, fewer than a majority: another endpoint may lead"});
-  for (const auto& [member, node] : roster_.nodes()) out.emplace_back(ToMember{member, Welcome{false}});
+  for (auto& [member, node] : roster_.nodes()) {
+    node.joined.stays = false;
+    out.emplace_back(ToMember{member, welcome(now, false)});
+  }
 }
 
 // This agent was told to leave, and another endpoint can lead.
@@ -252,7 +302,7 @@ void Coordinator::announce_when_complete(TimePoint now, CoordinatorActions& out)
     }
     when = std::max(when, *last_call_);
   }
-  if (now >= when && roster_.all_stopped()) announce_world(now, out);
+  if (now >= when && roster_.all_stopped() && sure_to_lead(now)) announce_world(now, out);
 }
 
 void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
@@ -265,16 +315,19 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   last_call_.reset();
   round_began_ = now;
   if (!std::exchange(formed_, true)) job_began_ = now;
+  told_at_ = now;
   state_ = State::running;
   out.emplace_back(OpenStore{world_.round});
   World copy = world_;
   std::size_t spares = 0;
   for (const auto& [member, node] : roster_.nodes()) {
-    if (!node.active) {
-      ++spares;
-      continue;
+    copy.members.clear();
+    if (member == local_member) {
+      copy.members = world_.members;
+    } else if (node.active) {
+      copy.members.push_back(world_.members[static_cast<std::size_t>(node.place)]);
     }
-    copy.members = member == local_member ? world_.members : std::vector{world_.members[static_cast<std::size_t>(node.place)]};
+    spares += node.active ? 0 : 1;
     out.emplace_back(ToMember{member, NewWorld{copy}});
   }
   if (spares > 0)
@@ -308,13 +361,12 @@ void Coordinator::go_on_when_all_stopped(TimePoint now, CoordinatorActions& out)
 void Coordinator::go_on(TimePoint now, CoordinatorActions& out) {
   if (!fallen_.empty()) {
     const Fallen root = fallen_[root_cause(fallen_)];
-    if (root.failure.kind != FailureKind::node_lost || job_.counts_membership) count_restart(root, out);
+    const bool counts = root.failure.kind != FailureKind::node_lost || job_.counts_membership;
+    if (counts && !restarts_left()) return end_failed(now, out);
+    if (counts) count_restart(root, out);
   }
   const int ready = roster_.ready();
-  if (job_.may_move() && ready < quorum()) {
-    step_down(out);
-    return;
-  }
+  if (too_few()) return step_down(now, out);
   const bool enough = ready >= job_.least();
   gather(now, enough ? job_.least() : world_.nodes, job_.last_call, out);
   if (enough) return;
@@ -354,6 +406,7 @@ void Coordinator::on_done(TimePoint now, MemberId member, const Done& done, Coor
     return;
   }
   Roster::Node& node = *roster_.find(member);
+  node.knows = true;
   node.done = true;
   node.stopped = true;
   if (roster_.all_done()) end(now, Outcome{}, out);
@@ -364,6 +417,7 @@ void Coordinator::on_stopped(TimePoint now, MemberId member, const Stopped& stop
   Roster::Node& node = *roster_.find(member);
   // Of one that joined while it was still stopping, the round is another leader's.
   if (node.active && stopped.round != world_.round) return;
+  node.knows = node.knows || node.active;
   node.stopped = true;
   go_on_when_all_stopped(now, out);
 }
@@ -385,7 +439,8 @@ void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, C
   outcome.exit_code = exit_code_of(failure);
   outcome.cause = failure;
   outcome.restarts_used = world_.restarts_used;
-  const bool needed = node.active && !node.done && roster_.ready() - 1 < job_.least();
+  const int needed_nodes = job_.may_move() ? quorum() : job_.least();
+  const bool needed = node.active && !node.done && roster_.ready() - 1 < needed_nodes;
   const bool waiting = state_ == State::gathering || state_ == State::standby;
   if (member == local_member && job_.may_move() && !needed) {
     abdicate(outcome, out);
@@ -406,30 +461,25 @@ void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, C
 void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out) {
   const auto node = roster_.remove(lost.member);
   if (!node || state_ == State::standby) return;
-  if (state_ == State::ending) {
-    end_when_all_stopped(out);
-  } else if (node->leaving || node->done) {
-    if (state_ == State::running && roster_.all_done()) {
-      end(now, Outcome{}, out);
-    } else {
-      go_on_when_all_stopped(now, out);
-    }
-  } else if (state_ == State::gathering || !node->active) {
+  const bool expected = node->leaving || node->done || state_ == State::ending;
+  if (!expected && (state_ == State::gathering || !node->active)) {
     out.emplace_back(Say{Loudness::trouble, name_of(*node) + " is gone again: " + lost.why});
-    if (state_ == State::gathering && job_.may_move() && formed_ && roster_.ready() < quorum()) {
-      step_down(out);
-    } else {
-      announce_when_complete(now, out);
-    }
-  } else {
+  } else if (!expected) {
     const Failure failure = lost_node(*node, lost.why);
     if (may_go_on()) {
       lose(now, *node, failure, out);
     } else {
       end_the_job_by(now, failure, out);
     }
-    go_on_when_all_stopped(now, out);
   }
+  if (state_ == State::running && roster_.all_done()) {
+    end(now, Outcome{}, out);
+  } else if (state_ == State::running && too_few()) {
+    stop_world(now, "fewer than a majority of the nodes are here", out);
+  } else if (state_ == State::gathering && too_few()) {
+    step_down(now, out);
+  }
+  go_on_when_all_stopped(now, out);
 }
 
 // The others form a new world, now or when enough have come.
@@ -506,6 +556,10 @@ void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
 }
 
 void Coordinator::drop_the_silent(TimePoint now, CoordinatorActions& out) {
+  // Where it was this process that slept, what the nodes have said meanwhile is still to be read.
+  const bool overslept = now - *check_at_ > job_.beat();
+  check_at_ = now + job_.beat();
+  if (overslept) return;
   std::vector<MemberId> silent;
   for (const auto& [member, node] : roster_.nodes()) {
     if (member != local_member && now - node.heard >= job_.node_timeout) silent.push_back(member);
@@ -517,7 +571,6 @@ void Coordinator::drop_the_silent(TimePoint now, CoordinatorActions& out) {
     out.emplace_back(DropMember{member});
     on_lost(now, {member, "no sign of life for " + to_words(quiet)}, out);
   }
-  check_at_ = now + job_.beat();
 }
 
 void Coordinator::report_waiting(TimePoint now, CoordinatorActions& out) {

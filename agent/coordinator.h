@@ -99,8 +99,8 @@ class Coordinator {
   // How long a new leader waits for those who had followed the last one.
   static constexpr Duration settling_time = std::chrono::seconds(1);
 
-  // `own` is where this coordinator is reached, and its agent serves the store.
-  Coordinator(JobSpec job, Address own, TimePoint now);
+  // `own` is where this coordinator is reached, and its `agent` serves the store.
+  Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now);
 
   // What must happen before the first event.
   CoordinatorActions begin();
@@ -119,6 +119,7 @@ class Coordinator {
   void on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out);
   void on_stopped(TimePoint now, MemberId member, const Stopped& stopped, CoordinatorActions& out);
   void on_leave(TimePoint now, MemberId member, const Leave& leave, CoordinatorActions& out);
+  void on_beat(TimePoint now, MemberId member, const Beat& beat, CoordinatorActions& out);
   void on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out);
   void on_timer(TimePoint now, CoordinatorActions& out);
   void drop_the_silent(TimePoint now, CoordinatorActions& out);
@@ -127,8 +128,12 @@ class Coordinator {
 
   // Taking up and laying down the lead.
   [[nodiscard]] int quorum() const;
+  [[nodiscard]] bool too_few() const;
+  [[nodiscard]] bool sure_to_lead(TimePoint now) const;
+  [[nodiscard]] static Welcome welcome(TimePoint now, bool leads);
+  void learn_from(const Join& join);
   void lead_if_enough(TimePoint now, CoordinatorActions& out);
-  void step_down(CoordinatorActions& out);
+  void step_down(TimePoint now, CoordinatorActions& out);
   void abdicate(const Outcome& outcome, CoordinatorActions& out);
 
   // From one world to the next.
@@ -158,10 +163,12 @@ class Coordinator {
   [[nodiscard]] bool restarts_left() const { return world_.restarts_used < job_.max_restarts; }
 
   JobSpec job_;
+  AgentId agent_;
   State state_;
   Roster roster_;
   World world_;          // the current one, or the last
   bool formed_ = false;  // there was one
+  TimePoint told_at_{};  // when this leader told of it; never: it has not formed one
   std::uint32_t next_round_ = 0;
 
   TimePoint waiting_since_;               // while gathering

@@ -189,4 +189,6 @@ void KeeperSpawner::lost() {
                             ") was killed, and with it the workers");
 }
 
+void KeeperSpawner::keep_alive(Duration) {}
+
 }  // namespace dlaunch::agent

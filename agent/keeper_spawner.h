@@ -26,6 +26,7 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   void spawn(ProcKey key, const Command& command) override;
   void signal_all(int signo) override;
   void kill_all() override;
+  void keep_alive(Duration lease) override;
 
   void on_readable(int fd) override;
   void on_writable(int fd) override;

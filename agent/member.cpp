@@ -24,10 +24,14 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
   if (std::holds_alternative<LinkUp>(event)) {
     if (state_ == State::connecting) on_link_up(now, out);
   } else if (const auto* down = std::get_if<LinkDown>(&event)) {
-    on_link_down(now, down->why, false, out);
+    on_link_down(now, *down, out);
   } else if (const auto* from = std::get_if<FromCoordinator>(&event)) {
-    heard_ = now;
-    on_message(now, from->message, out);
+    if (is_given_up(now)) {
+      give_up(now, out);
+    } else {
+      heard_ = now;
+      on_message(now, from->message, out);
+    }
   } else if (const auto* signal = std::get_if<SignalCame>(&event)) {
     on_signal(now, signal->signo, out);
   } else if (std::holds_alternative<MemberTimer>(event)) {
@@ -85,7 +89,9 @@ Join Member::join(TimePoint now) const {
   join.agent = node_.agent;
   join.been_in = been_in_;
   join.stopped = !round_active_;
+  join.stays = staying_ || endpoints() == 1;
   if (!been_in_) return join;
+  join.origin = world_.origin;
   join.round = round_;
   if (const WorldMember* own = world_.member(node_.agent)) join.seat = own->seat;
   join.nodes = world_.nodes;
@@ -95,9 +101,11 @@ Join Member::join(TimePoint now) const {
   return join;
 }
 
-void Member::on_welcome(TimePoint now, bool leads, MemberActions& out) {
+void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& out) {
   if (state_ == State::leaving) return;
-  if (leads) {
+  stamp_ = welcome.stamp;
+  if (welcome.leads) {
+    if (job_.may_move()) out.emplace_back(ToCoordinator{Beat{stamp_}});
     led_ = true;
     staying_ = false;
     walked_ = 0;
@@ -142,7 +150,8 @@ void Member::walk_on(TimePoint now, MemberActions& out) {
   pause_ = std::min(pause_ * 2, longest_pause);
 }
 
-void Member::on_link_down(TimePoint now, const std::string& why, bool silent, MemberActions& out) {
+void Member::on_link_down(TimePoint now, const LinkDown& down, MemberActions& out) {
+  const std::string& why = down.why;
   const bool followed = led_ || state_ == State::working;
   link_ = false;
   led_ = false;
@@ -150,7 +159,7 @@ void Member::on_link_down(TimePoint now, const std::string& why, bool silent, Me
   if (state_ == State::leaving) {
     end_if_over(out);
   } else if (followed && may_find_another()) {
-    seek(now, silent, why, out);
+    seek(now, down.silent, why, out);
   } else if (state_ == State::working) {
     lose(failure_here(FailureKind::node_lost, why), out);
   } else if (state_ == State::joined && !may_find_another()) {
@@ -211,17 +220,19 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
                                              " refused this node: " + refused->why),
          out);
   } else if (const auto* welcome = std::get_if<Welcome>(&message)) {
-    on_welcome(now, welcome->leads, out);
+    on_welcome(now, *welcome, out);
   } else if (const auto* world = std::get_if<NewWorld>(&message)) {
     const bool expected = state_ == State::joined || state_ == State::working;
-    const bool newer = !been_in_ || world->world.round > round_;
-    if (!expected || !newer || round_active_ || !world->world.member(node_.agent)) return;
-    state_ = State::working;
+    const bool newer = !been_in_ || world->world.round > round_ || world->world.origin != world_.origin;
+    if (!expected || !newer || round_active_) return;
     been_in_ = true;
     led_ = true;
     world_ = world->world;
     round_ = world_.round;
+    if (!world_.member(node_.agent)) return;  // a spare only knows of it
+    state_ = State::working;
     round_active_ = true;
+    renew_lease(now, out);
     out.emplace_back(ToGroup{StartWorkers{world_}});
   } else if (const auto* stop = std::get_if<StopRound>(&message)) {
     if (state_ != State::working || stop->round != round_) return;
@@ -235,7 +246,9 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     } else {
       end_if_over(out);
     }
-  } else if (!std::holds_alternative<Beat>(message)) {
+  } else if (const auto* beat = std::get_if<Beat>(&message)) {
+    stamp_ = beat->stamp;
+  } else {
     out.emplace_back(
         Say{Loudness::trouble, "the coordinator sent a message that only members send; ignored"});
   }
@@ -319,15 +332,17 @@ void Member::on_stuck(const Failure& failure, MemberActions& out) {
 // --- time ---
 
 void Member::on_timer(TimePoint now, MemberActions& out) {
-  if (link_ && beat_at_ && now >= heard_ + job_.node_timeout && state_ != State::leaving) {
-    out.emplace_back(HangUp{});
-    on_link_down(now, "no sign of life for " + to_words(now - heard_), true, out);
+  // Where it was this process that slept, what the coordinator has said meanwhile is still to be read.
+  const bool overslept = beat_at_ && now - *beat_at_ > job_.beat();
+  if (is_given_up(now) || (link_ && beat_at_ && !overslept && now >= heard_ + job_.node_timeout)) {
+    give_up(now, out);
     return;
   }
   if (link_ && beat_at_ && now >= *beat_at_) {
     beat_at_ = now + job_.beat();
-    out.emplace_back(ToCoordinator{Beat{}});
+    out.emplace_back(ToCoordinator{Beat{stamp_}});
   }
+  if (renew_at_ && now >= *renew_at_) renew_lease(now, out);
   if (notice_until_ && now >= *notice_until_) {
     notice_until_.reset();
     if (stop_signal_ == 0 && state_ != State::leaving) on_signal(now, SIGTERM, out);
@@ -341,7 +356,7 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
     dial((endpoint_ + 1) % endpoints(), out);
   } else if (state_ == State::joined && staying_ && !led_ && now >= stay_until_) {
     out.emplace_back(HangUp{});
-    on_link_down(now, "none of the endpoints leads yet", false, out);
+    on_link_down(now, {"none of the endpoints leads yet", false}, out);
   } else if (may_be_forgotten() && now >= join_deadline_ + farewell) {
     lose(failure_here(FailureKind::join, "waited " + to_words(now - began_) + " for node 0 at " +
                                              to_string(job_.endpoint(endpoint_)) +
@@ -350,11 +365,30 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
   }
 }
 
+// By a coordinator that has not heard of this node for so long: what it had said before is of the past.
+bool Member::is_given_up(TimePoint now) const {
+  return link_ && beat_at_ && now >= heard_ + job_.node_timeout + job_.beat();
+}
+
+void Member::give_up(TimePoint now, MemberActions& out) {
+  out.emplace_back(HangUp{});
+  on_link_down(now, {"no sign of life for " + to_words(now - heard_), true}, out);
+}
+
+void Member::renew_lease(TimePoint now, MemberActions& out) {
+  if (job_.node_timeout == Duration(0)) return;
+  renew_at_.reset();
+  if (!round_active_) return;
+  renew_at_ = now + job_.beat();
+  out.emplace_back(RenewLease{job_.node_timeout});
+}
+
 void Member::rearm(TimePoint now, MemberActions& out) {
   if (state_ == State::ended) return;
   std::optional<TimePoint> next;
   const auto wake = [&](TimePoint at) { next = next ? std::min(*next, at) : at; };
   if (link_ && beat_at_) wake(std::min(*beat_at_, heard_ + job_.node_timeout));
+  if (renew_at_) wake(*renew_at_);
   if (notice_until_) wake(*notice_until_);
   if (last_word_by_ && *last_word_by_ > now) wake(*last_word_by_);
   if (state_ == State::connecting && dial_at_) wake(*dial_at_);

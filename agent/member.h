@@ -27,6 +27,7 @@ namespace dlaunch::agent {
 struct LinkUp {};
 struct LinkDown {
   std::string why;
+  bool silent = false;  // the other side did not close it, and may not know
 };
 struct FromCoordinator {
   Message message;
@@ -66,6 +67,12 @@ struct ForwardSignal {
   int signo = 0;
   bool operator==(const ForwardSignal&) const = default;
 };
+// The workers may live for so long without another of these: those of an agent that is frozen end before the others
+// of the job go on without it. Zero: for ever.
+struct RenewLease {
+  Duration lease{};
+  bool operator==(const RenewLease&) const = default;
+};
 // Replaces the time asked for before.
 struct ArmMemberTimer {
   TimePoint at;
@@ -77,7 +84,7 @@ struct MemberEnded {
 };
 
 using MemberAction =
-    std::variant<Dial, HangUp, ToCoordinator, ToGroup, ForwardSignal, ArmMemberTimer, MemberEnded, Say>;
+    std::variant<Dial, HangUp, ToCoordinator, ToGroup, ForwardSignal, RenewLease, ArmMemberTimer, MemberEnded, Say>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -107,15 +114,18 @@ class Member {
 
  private:
   void on_link_up(TimePoint now, MemberActions& out);
-  void on_link_down(TimePoint now, const std::string& why, bool silent, MemberActions& out);
+  void on_link_down(TimePoint now, const LinkDown& down, MemberActions& out);
   void on_message(TimePoint now, const Message& message, MemberActions& out);
-  void on_welcome(TimePoint now, bool leads, MemberActions& out);
+  void on_welcome(TimePoint now, const Welcome& welcome, MemberActions& out);
   void on_signal(TimePoint now, int signo, MemberActions& out);
   void give_notice(TimePoint now, MemberActions& out);
   void on_timer(TimePoint now, MemberActions& out);
   void on_stuck(const Failure& failure, MemberActions& out);
   void on_round_over(const Message& said, MemberActions& out);
   void end_by_signal(MemberActions& out);
+  [[nodiscard]] bool is_given_up(TimePoint now) const;
+  void give_up(TimePoint now, MemberActions& out);
+  void renew_lease(TimePoint now, MemberActions& out);
   void rearm(TimePoint now, MemberActions& out);
 
   void dial(std::size_t endpoint, MemberActions& out);
@@ -144,7 +154,9 @@ class Member {
   bool link_ = false;
   bool led_ = false;  // by whoever the link leads to
   TimePoint heard_;   // the coordinator, last
+  std::int64_t stamp_ = 0;  // of the coordinator's clock, last
   std::optional<TimePoint> beat_at_;
+  std::optional<TimePoint> renew_at_;  // the workers' lease
   std::optional<TimePoint> dial_at_;
   std::optional<TimePoint> armed_;
 

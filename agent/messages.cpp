@@ -133,6 +133,7 @@ void restart_fields(IO& io, R& restarts) {
 
 template <class IO, class W>
 void world_fields(IO& io, W& w) {
+  io.number(w.origin);
   io.number(w.round);
   io.number(w.world_size);
   io.number(w.nodes);
@@ -181,16 +182,19 @@ struct Fields {
       io.number(m.agent);
       io.flag(m.been_in);
       io.flag(m.stopped);
+      io.number(m.origin);
       io.number(m.round);
       io.number(m.seat);
       io.number(m.nodes);
       io.number(m.restarts_used);
       restart_fields(io, m.restarts);
       io.duration(m.lease);
+      io.flag(m.stays);
     } else if constexpr (std::is_same_v<T, Beat>) {
-      (void)io;
+      io.number(m.stamp);
     } else if constexpr (std::is_same_v<T, Welcome>) {
       io.flag(m.leads);
+      io.number(m.stamp);
     } else if constexpr (std::is_same_v<T, Failed>) {
       failure_fields(io, m.failure);
       io.duration(m.age);

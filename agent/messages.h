@@ -41,15 +41,17 @@ struct Join {
   std::string host;
   std::string build;  // dlaunch's version, for the message where two do not match
   AgentId agent = 0;
-  // Of the last world it was in, where there was one: what the next coordinator must know.
+  // Of the last world that it was told of, where there was one: what the next coordinator must know.
   bool been_in = false;
   bool stopped = true;  // nothing of it is left
+  AgentId origin = 0;
   std::uint32_t round = 0;
-  int seat = 0;
+  int seat = -1;  // -1: it was a spare
   int nodes = 0;
   int restarts_used = 0;
   std::vector<Restart> restarts{};
-  Duration lease{};  // for how long from now the last coordinator may still count on this node
+  Duration lease{};    // for how long from now the last coordinator may still count on this node
+  bool stays = true;   // also where this coordinator does not lead yet: it counts for its quorum
 
   bool operator==(const Join&) const = default;
 };
@@ -75,16 +77,21 @@ struct Leave {
   bool operator==(const Leave&) const = default;
 };
 
-// This node is there. Answered with the same.
+// The sender is there. A member's is answered with the coordinator's. Both carry the coordinator's clock: what it said
+// last, and what of that came back, so that it knows for how long it may count on a node whatever the network or a
+// pause does to the messages (its lease, as in Gray and Cheriton, "Leases", 1989).
 struct Beat {
+  std::int64_t stamp = 0;  // nanoseconds of a clock that only its owner can read
   bool operator==(const Beat&) const = default;
 };
 
 // --- the coordinator to a member ---
 
 // The Join was taken; `leads`: by the job's coordinator. Otherwise by one that would be, if enough nodes came.
+// Answered with a Beat.
 struct Welcome {
   bool leads = true;
+  std::int64_t stamp = 0;  // as Beat's
   bool operator==(const Welcome&) const = default;
 };
 

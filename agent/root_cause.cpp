@@ -84,11 +84,14 @@ std::size_t root_cause(const std::vector<Fallen>& fallen) {
   const auto simultaneous = [&](const Fallen& f) { return f.when - first->when <= one_moment; };
   const auto accuses = [](const Fallen& f) { return f.failure.accuses_peer; };
 
-  const Fallen* root =
-      earliest(fallen, [&](const Fallen& f) { return by_itself(f) && simultaneous(f) && !accuses(f); });
+  const auto lost = [](const Fallen& f) { return f.failure.kind == FailureKind::node_lost; };
+
+  const Fallen* root = earliest(fallen, [&](const Fallen& f) { return simultaneous(f) && lost(f); });
+  if (!root)
+    root = earliest(fallen, [&](const Fallen& f) { return by_itself(f) && simultaneous(f) && !accuses(f); });
   if (!root) {
     root = earliest(fallen, [&](const Fallen& f) {
-      return !accuses(f) && (simultaneous(f) || died_of_a_signal(f.failure));
+      return !accuses(f) && (simultaneous(f) || died_of_a_signal(f.failure) || lost(f));
     });
   }
   return static_cast<std::size_t>((root ? root : first) - fallen.data());

@@ -32,6 +32,11 @@ int Roster::ready() const {
       std::count_if(nodes_.begin(), nodes_.end(), [](const auto& n) { return !n.second.leaving; }));
 }
 
+int Roster::staying() const {
+  return static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(),
+                                        [](const auto& n) { return !n.second.leaving && n.second.joined.stays; }));
+}
+
 bool Roster::all_stopped() const {
   return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.second.stopped; });
 }
@@ -61,7 +66,7 @@ std::optional<MemberId> Roster::of_rank(int node_rank) const {
 void Roster::choose(int most, World& world) {
   std::vector<Node*> order;
   for (auto& [member, node] : nodes_) {
-    node.active = node.done = false;
+    node.active = node.done = node.knows = false;
     node.place = -1;
     if (!node.leaving) order.push_back(&node);
   }

@@ -22,6 +22,8 @@ class Roster {
     Join joined;
     std::uint64_t arrival = 0;
     TimePoint heard;       // when it last said something
+    TimePoint echoed{};    // when that was said which it last answered: it follows until a node timeout after
+    bool knows = false;    // that there is the last world
     int seat = -1;         // -1: none yet
     int place = -1;        // in the world's members; -1: not active
     bool active = false;   // in the current round
@@ -37,6 +39,8 @@ class Roster {
 
   // How many may be in the next round.
   [[nodiscard]] int ready() const;
+  // Of these: that stay where they are though nobody leads there.
+  [[nodiscard]] int staying() const;
   // Nothing runs that a new round would have to wait for.
   [[nodiscard]] bool all_stopped() const;
   // Every node of the current round is done.

@@ -100,7 +100,8 @@ class Runner::Link final : public ConnectionHandler {
   }
   void on_closed(ConnId, const Error& reason) override {
     conn_ = {};
-    runner_.hear(LinkDown{reason.why.empty() ? reason.message() : reason.why});
+    runner_.hear(
+        LinkDown{reason.why.empty() ? reason.message() : reason.why, reason.kind == ErrorKind::timeout});
     runner_.work();
   }
 
@@ -169,7 +170,7 @@ Runner::~Runner() {
 
 void Runner::begin() {
   if (plan_.serves) {
-    coordinator_.emplace(plan_.job, plan_.job.endpoint(*plan_.serves), outside_.clock.now());
+    coordinator_.emplace(plan_.job, plan_.job.endpoint(*plan_.serves), plan_.node.agent, outside_.clock.now());
     for (const auto& action : coordinator_->begin()) act(action);
   }
   for (const auto& action : member_.begin()) act(action);
@@ -359,6 +360,7 @@ void Runner::act(const MemberAction& action) {
                    post(a.event);
                  },
                  [&](const ForwardSignal& a) { outside_.spawner.signal_all(a.signo); },
+                 [&](const RenewLease& a) { outside_.spawner.keep_alive(a.lease); },
                  [&](const ArmMemberTimer& a) { arm(member_timer_, a.at); },
                  [&](const MemberEnded& a) { member_outcome_ = a.outcome; },
                  [&](const Say& a) { outside_.reporter.say(a); },

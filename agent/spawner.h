@@ -10,6 +10,7 @@
 
 #include "agent/ending.h"
 #include "store/base/result.h"
+#include "store/base/time.h"
 
 namespace dlaunch::agent {
 
@@ -57,6 +58,8 @@ class ProcessSpawner {
   virtual void signal_all(int signo) = 0;
   // SIGKILL to every descendant, again and again until none is left. -> on_all_gone
   virtual void kill_all() = 0;
+  // The agent lives: what was started is killed where this is not said again for so long. Zero: never.
+  virtual void keep_alive(Duration lease) = 0;
 };
 
 }  // namespace dlaunch::agent

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "launcher/spelling.h"
 #include "launcher/values.h"
@@ -14,6 +15,8 @@ namespace {
 
 constexpr int most_workers = 65'536;
 constexpr int most_nodes = 65'536;
+constexpr Duration torchrun_keep_alive = std::chrono::seconds(5);
+constexpr int torchrun_keep_alive_attempts = 3;
 constexpr std::array may_be_handled{SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
                                     SIGUSR2, SIGALRM, SIGXCPU, SIGPWR};
 
@@ -114,19 +117,29 @@ void take_nnodes(Reader& in, Options& out) {
   }
 }
 
-void take_endpoint(Reader& in, Options& out) {
+// "host", "host:port", or several of these.
+void take_endpoints(Reader& in, Options& out) {
+  constexpr std::size_t most = 16;
   const Setting* setting = in.given("rdzv-endpoint");
   if (!setting || setting->value.empty()) return;
-  // Only where the port is missing do the two defaults show.
-  auto zero = parse_address(setting->value, 0);
-  auto one = parse_address(setting->value, 1);
-  if (!zero || !one) {
-    Error error = std::move(zero).error();
-    in.fail(usage(setting->from + ": " + error.what + " " + error.where, error.why, error.hint));
-    return;
+  for (const std::string& text : comma_list(setting->value)) {
+    // Only where the port is missing do the two defaults show.
+    auto zero = parse_address(text, 0);
+    auto one = parse_address(text, 1);
+    if (!zero || !one) {
+      Error error = std::move(zero).error();
+      in.fail(usage(setting->from + ": " + error.what + " " + error.where, error.why, error.hint));
+      return;
+    }
+    const Endpoint endpoint{zero->host, zero->port == one->port ? std::optional(zero->port) : std::nullopt};
+    if (std::find(out.endpoints.begin(), out.endpoints.end(), endpoint) != out.endpoints.end()) {
+      in.fail(usage(as_given(*setting) + " names " + text + " twice"));
+      return;
+    }
+    out.endpoints.push_back(endpoint);
   }
-  out.endpoint_host = zero->host;
-  if (zero->port == one->port) out.endpoint_port = zero->port;
+  if (out.endpoints.size() > most)
+    in.fail(usage(setting->from + ": more than " + std::to_string(most) + " endpoints"));
 }
 
 // torchrun's keys. Those without effect are accepted, since they are set by people and operators alike.
@@ -148,9 +161,8 @@ void take_rdzv_conf(Reader& in, Options& out) {
                                               "ssl_cert",
                                               "ssl_cert_key",
                                               "ca_cert"};
-  const bool join_timeout_given = in.given("join-timeout") != nullptr;
-  std::optional<Duration> timeout;
-  std::optional<Duration> join_timeout;
+  std::map<std::string, Duration> times;
+  std::optional<int> attempts;
   for (const std::string& entry : comma_list(setting->value)) {
     const auto equals = entry.find('=');
     const std::string key = entry.substr(0, equals);
@@ -159,21 +171,45 @@ void take_rdzv_conf(Reader& in, Options& out) {
       in.fail(usage(setting->from + ": '" + entry + "' is not KEY=VALUE", "", "write join_timeout=600,..."));
       return;
     }
-    if (key == "timeout") timeout = in.keep(seconds(setting->from + ": timeout", value));
-    if (key == "join_timeout") join_timeout = in.keep(seconds(setting->from + ": join_timeout", value));
+    const std::string name = setting->from + ": " + key;
+    if (key == "timeout" || key == "join_timeout" || key == "last_call_timeout" || key == "keep_alive_interval") {
+      if (const auto time = in.keep(seconds(name, value))) times[key] = *time;
+    }
+    if (key == "keep_alive_max_attempt") attempts = in.keep(number(name, value, 1, 1'000'000));
+    if (key == "is_host") {
+      out.hosts_endpoint = switch_word(value);
+      if (!out.hosts_endpoint) in.fail(usage(name + ": '" + value + "' is neither true nor false"));
+    }
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       const std::string near = nearest(key, known);
       out.warnings.push_back(setting->from + ": '" + key + "' is not known and has no effect" +
                              (near.empty() ? "" : "; did you mean " + near + "?"));
     }
   }
-  if (join_timeout_given) return;
-  if (timeout) out.join_timeout = *timeout;
-  if (join_timeout) out.join_timeout = *join_timeout;
+  const auto take = [&](const char* key, const char* flag, Duration& value) {
+    if (times.contains(key) && in.given(flag) == nullptr) value = times[key];
+  };
+  take("timeout", "join-timeout", out.join_timeout);
+  take("join_timeout", "join-timeout", out.join_timeout);
+  take("last_call_timeout", "last-call-timeout", out.last_call);
+  const bool alive_given = times.contains("keep_alive_interval") || attempts;
+  if (alive_given && in.given("node-timeout") == nullptr) {
+    const auto found = times.find("keep_alive_interval");
+    const Duration interval = found == times.end() ? torchrun_keep_alive : found->second;
+    out.node_timeout = interval * attempts.value_or(torchrun_keep_alive_attempts);
+  }
 }
 
+// Where none is named, what else was said decides: ranks that are given are fixed ones.
 void take_backend(Reader& in, Options& out) {
   const auto name = in.one_of("rdzv-backend", {"static", "c10d", "etcd", "etcd-v2"});
+  const bool changes = out.min_nodes < out.nnodes || out.spares > 0 || out.endpoints.size() > 1;
+  const bool finds_ranks = out.nnodes > 1 && !out.endpoints.empty() && !out.node_rank;
+  if (!name && (changes || finds_ranks)) out.backend = Options::Backend::c10d;
+  if (name == "static" && changes) {
+    in.fail(usage(as_given(*in.given("rdzv-backend")) + ": a job that may change has to find its nodes itself", "",
+                  "use --rdzv-backend=c10d"));
+  }
   if (name == "c10d") out.backend = Options::Backend::c10d;
   if (name == "etcd") out.backend = Options::Backend::etcd;
   if (name == "etcd-v2") out.backend = Options::Backend::etcd_v2;
@@ -186,10 +222,13 @@ void take_nodes(Reader& in, Options& out) {
   if (const auto port = in.integer("master-port", 0, 65535))
     out.master_port = static_cast<std::uint16_t>(*port);
   out.local_addr = in.text("local-addr");
+  take_endpoints(in, out);
+  if (const auto n = in.integer("spares", 0, most_nodes)) out.spares = *n;
   take_backend(in, out);
-  take_endpoint(in, out);
   out.job_id = in.text("rdzv-id").value_or("");
   if (const auto wait = in.duration("join-timeout")) out.join_timeout = *wait;
+  if (const auto wait = in.duration("last-call-timeout")) out.last_call = *wait;
+  if (const auto wait = in.duration("node-timeout")) out.node_timeout = *wait;
   take_rdzv_conf(in, out);
   in.one_of("scheduler", {"auto", "none"});
 
@@ -200,10 +239,11 @@ void take_nodes(Reader& in, Options& out) {
     out.master_addr.reset();
     out.master_port.reset();
     out.backend = Options::Backend::fixed;
-    out.endpoint_host.reset();
-    out.endpoint_port.reset();
+    out.endpoints.clear();
+    out.spares = 0;
   }
-  const bool endpoint_wins = out.endpoint_host && out.master_addr && *out.endpoint_host != *out.master_addr;
+  const bool endpoint_wins =
+      !out.endpoints.empty() && out.master_addr && out.endpoints.front().host != *out.master_addr;
   if (endpoint_wins) {
     out.warnings.push_back(as_given(*in.given("rdzv-endpoint")) + " is used, " +
                            as_given(*in.given("master-addr")) + " is not");
@@ -213,10 +253,17 @@ void take_nodes(Reader& in, Options& out) {
                   out.nnodes == 1 ? "say how many nodes there are with --nnodes"
                                   : "node ranks go from 0 to " + std::to_string(out.nnodes - 1)));
   }
-  const bool needs_port =
-      out.nnodes > 1 && (out.endpoint_port ? *out.endpoint_port == 0 : out.master_port == 0);
-  if (needs_port) {
-    const Setting& said = *in.given(out.endpoint_port ? "rdzv-endpoint" : "master-port");
+  const int all = out.nnodes + out.spares;
+  if (out.endpoints.size() > 1 && out.min_nodes <= all / 2) {
+    out.warnings.push_back("fewer than " + std::to_string(all / 2 + 1) + " of " + std::to_string(all) +
+                           " nodes wait for others, also where --nnodes allows fewer: with several endpoints, only a "
+                           "majority can know that no other part of the job goes on");
+  }
+  const bool named = !out.endpoints.empty() && out.endpoints.front().port;
+  const bool endpoint_without =
+      std::any_of(out.endpoints.begin(), out.endpoints.end(), [](const Endpoint& e) { return e.port == 0; });
+  if (out.nnodes + out.spares > 1 && (endpoint_without || (!named && out.master_port == 0))) {
+    const Setting& said = *in.given(endpoint_without ? "rdzv-endpoint" : "master-port");
     in.fail(usage(as_given(said) + ": several nodes cannot find a port that is not named"));
   }
 }
@@ -260,6 +307,7 @@ void take_preempt_signal(Reader& in, Options& out) {
 
 void take_failure(Reader& in, Options& out) {
   if (const auto n = in.integer("max-restarts", 0, 1'000'000)) out.max_restarts = *n;
+  out.counts_membership = in.on("count-membership-changes");
   if (const auto grace = in.duration("stop-timeout")) out.stop_timeout = *grace;
   const auto interval = in.duration("monitor-interval");
   if (interval && *interval <= Duration::zero())

@@ -27,14 +27,17 @@ std::string shell_line(const std::vector<std::string>& command) {
   return out;
 }
 
+// Where the nodes find their ranks themselves, as if this one came first.
+int expected_rank(const JobPlan& plan) { return std::max(0, plan.node.node_rank); }
+
 // Every node as large as this one.
 agent::World expected_world(const JobPlan& plan) {
   agent::World world;
   world.world_size = plan.job.nnodes * plan.node.slots;
+  world.nodes = plan.job.nnodes;
   world.store = plan.job.master;
-  for (int node = 0; node < plan.job.nnodes; ++node)
-    world.members.push_back({node, plan.node.slots, node * plan.node.slots, ""});
-  world.members[static_cast<std::size_t>(plan.node.node_rank)].host = plan.node.host;
+  const int rank = expected_rank(plan);
+  world.members = {{rank, plan.node.slots, rank * plan.node.slots, plan.node.host, plan.node.agent, rank}};
   return world;
 }
 
@@ -58,7 +61,32 @@ std::string cpus_line(const JobPlan& plan, std::size_t local_rank) {
 }
 
 std::string endpoint(const JobPlan& plan) {
-  return plan.job.master.port == 0 ? plan.job.master.host + ", a free port" : to_string(plan.job.master);
+  if (plan.job.master.port == 0) return plan.job.master.host + ", a free port";
+  std::string text;
+  for (const Address& address : plan.job.endpoints) text.append(text.empty() ? "" : " or ").append(to_string(address));
+  return text;
+}
+
+std::string served_in_words(const JobPlan& plan) {
+  switch (plan.serves) {
+    case JobPlan::Serves::no:
+      return "";
+    case JobPlan::Serves::yes:
+      return " (served here)";
+    case JobPlan::Serves::if_ours:
+      return " (served here, if it is an address of this machine)";
+  }
+  return "";
+}
+
+// "node 1 of 2", "a node of 2 to 4".
+std::string node_in_words(const JobPlan& plan) {
+  const std::string most = std::to_string(plan.job.nnodes);
+  const std::string count =
+      plan.job.least() < plan.job.nnodes ? std::to_string(plan.job.least()) + " to " + most : most;
+  const std::string spares = plan.job.spares > 0 ? " and " + std::to_string(plan.job.spares) + " spare" : "";
+  const std::string which = plan.node.node_rank < 0 ? "a node" : "node " + std::to_string(plan.node.node_rank);
+  return which + " of " + count + spares;
 }
 
 }  // namespace
@@ -77,10 +105,9 @@ std::string dry_run(const Options& options, const JobPlan& plan, const Environme
   }
   const auto common = [&](const std::string& line) { return having[line] == plan.node.slots; };
 
-  std::string out = "job " + quoted(plan.job.id) + ": node " + std::to_string(plan.node.node_rank) + " of " +
-                    std::to_string(plan.job.nnodes) + " (" + plan.node.host + "), " +
+  std::string out = "job " + quoted(plan.job.id) + ": " + node_in_words(plan) + " (" + plan.node.host + "), " +
                     std::to_string(plan.node.slots) + (plan.node.slots == 1 ? " worker" : " workers") +
-                    ", store at " + endpoint(plan) + (plan.hosts_store ? " (served here)" : "") + "\n";
+                    ", store at " + endpoint(plan) + served_in_words(plan) + "\n";
   for (const std::string& line : options.said) out += line + "\n";
   for (const std::string& line : options.warnings) out += "warning: " + line + "\n";
   if (options.verbose) out += "settings:\n" + describe_settings(options);
@@ -90,7 +117,7 @@ std::string dry_run(const Options& options, const JobPlan& plan, const Environme
   }
   for (int i = 0; i < plan.node.slots; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    const int rank = plan.node.node_rank * plan.node.slots + i;
+    const int rank = expected_rank(plan) * plan.node.slots + i;
     out += "rank " + std::to_string(rank) + ":\n";
     out += "  command: " + shell_line(agent::worker_arguments(plan.node.command, i)) + "\n";
     out += "  cpus: " + cpus_line(plan, at) + "\n";

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <functional>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,7 @@
 #include "launcher/process_limits.h"
 #include "launcher/report.h"
 #include "launcher/report_file.h"
+#include "launcher/serve.h"
 #include "launcher/topology.h"
 #include "launcher/verb_output.h"
 #include "launcher/verbs.h"
@@ -119,32 +121,6 @@ class LateDoor final : public AgentDoor {
   }
 };
 
-// The store listens where the workers will look for it. A name that this machine does not know as its own (a
-// service address, NAT), or knows only as loopback (Debian's /etc/hosts) while other nodes are to come,
-// cannot be bound usefully: then all interfaces are.
-Result<Network::Listening> listen_at_master(StoreServer& server, const agent::JobSpec& job) {
-  const auto is_loopback = [](const Address& a) { return a.host.starts_with("127.") || a.host == "::1"; };
-  const bool loopback_meant = is_loopback(job.master) || job.master.host == "localhost";
-  auto listening = server.listen(job.master);
-  bool everywhere = false;
-  if (listening) {
-    bool loopback_only = true;
-    for (const Address& address : listening->addresses) loopback_only = loopback_only && is_loopback(address);
-    everywhere = job.nnodes > 1 && loopback_only && !loopback_meant;
-    if (everywhere) server.close();
-  } else {
-    everywhere = listening.error().kind == ErrorKind::not_found && job.nnodes > 1;
-  }
-  if (everywhere) {
-    log::info(job.master.host +
-              " is not an address of this machine that others reach: the store listens on all interfaces");
-    listening = server.listen({"*", job.master.port});
-  }
-  if (!listening)
-    return std::move(listening).error().with_hint(
-        "choose a free port with --master-port, and an address of this machine with --master-addr");
-  return listening;
-}
 
 std::string temporary_folder(const EnvironmentMap& environment) {
   const auto named = environment.find("TMPDIR");
@@ -171,6 +147,11 @@ agent::Output::Style output_style(const JobPlan& plan, const std::string& log_di
   style.colours = no_color == environment.end() || no_color->second.empty();
   style.warn = [](const std::string& sentence) { log::warning(sentence); };
   return style;
+}
+
+agent::AgentId random_id() {
+  std::random_device device;
+  return std::uniform_int_distribution<agent::AgentId>(1)(device);
 }
 
 std::int64_t unix_ms() {
@@ -227,19 +208,15 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, a
     options.report = [](const std::string& sentence) { log::warning(sentence); };
     StoreServer server(loop, loop, loop, options);
     page.show(server, options.limits);
-    if (plan.hosts_store) {
-      auto listening = listen_at_master(server, plan.job);
-      if (!listening) {
-        log::stop();
-        return fail(listening.error());
-      }
-      plan.job.master.port = listening->port;
-      log::debug("the store listens at " + to_string(plan.job.master));
+    const auto serves = serve_endpoint(server, plan);
+    if (!serves) {
+      log::stop();
+      return fail(serves.error());
     }
     // From here on the agent answers at its endpoint; nothing has been started yet.
 
     agent::Runner runner({loop, loop, loop, spawner, reporter},
-                         {plan.job, plan.node, DLAUNCH_VERSION, inherited_environment(asked, environment),
+                         {plan.job, plan.node, DLAUNCH_VERSION, inherited_environment(asked, environment), *serves,
                           [&server](std::uint32_t) { server.new_round(); }, [&loop] { loop.stop(); }});
     door.runner = &runner;
     for (int signo : plan.node.stop_signals) {
@@ -263,7 +240,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, a
       }
       return agent::to_json(status);
     });
-    runner.begin(plan.hosts_store);
+    runner.begin();
     loop.run();
     outcome = runner.outcome();
     report.world = runner.world();
@@ -278,6 +255,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, a
   } else {
     report.job = plan.job;
     report.node = plan.node;
+    if (const agent::WorldMember* own = report.world.member(plan.node.agent)) report.node.node_rank = own->node_rank;
     report.outcome = *outcome;
     report.ended_unix_ms = unix_ms();
     report.log_dir = log_dir;
@@ -311,6 +289,7 @@ int main(int argc, char** argv) {
   if (!options.report.empty()) {
     if (auto writable = check_writable(options.report); !writable) return fail(writable.error());
   }
+  plan->node.agent = random_id();
   if (options.dry_run) return print(dry_run(options, *plan, outside.around.environment));
 
   auto scratch_dir = agent::make_scratch_dir(scratch_folder(outside.around.environment));

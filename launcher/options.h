@@ -23,6 +23,14 @@ namespace dlaunch::launcher {
 // How workers are bound to CPUs. The first four are --bind's; torchrun's --numa-binding adds the others.
 enum class Bind : std::uint8_t { none, core, numa, gpu, node, socket, exclusive, core_complex };
 
+// Where agents meet.
+struct Endpoint {
+  std::string host;
+  std::optional<std::uint16_t> port;  // none: the backend's usual one
+
+  bool operator==(const Endpoint&) const = default;
+};
+
 struct Options {
   enum class Slots { number, all_cpus, all_gpus, gpus_or_cpus };
   enum class Backend { fixed, c10d, etcd, etcd_v2 };  // `fixed` is --rdzv-backend=static
@@ -39,12 +47,16 @@ struct Options {
   std::optional<std::string> local_addr;
   bool standalone = false;
   Backend backend = Backend::fixed;
-  std::optional<std::string> endpoint_host;
-  std::optional<std::uint16_t> endpoint_port;
+  std::vector<Endpoint> endpoints;  // empty: none was given
+  std::optional<bool> hosts_endpoint;  // whether this node serves it; not said: where it is this machine's
   std::string job_id;  // empty: none was given
   Duration join_timeout = std::chrono::seconds(900);
+  Duration last_call = std::chrono::seconds(30);
+  Duration node_timeout = std::chrono::seconds(5);
+  int spares = 0;
 
   int max_restarts = 0;
+  bool counts_membership = false;
   Duration stop_timeout = std::chrono::seconds(30);
   std::vector<int> stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // passed on, and end the job
 

@@ -12,23 +12,9 @@ constexpr std::uint16_t usual_c10d_port = 29400;  // torchrun's, of c10d
 // What the agents cannot do yet; nothing else knows of it.
 Result<void> refuse_what_is_missing(const Options& options) {
   using Backend = Options::Backend;
-  if (options.min_nodes < options.nnodes) {
-    return usage("--nnodes=" + std::to_string(options.min_nodes) + ":" + std::to_string(options.nnodes) +
-                     ": a job whose size may change is not supported by this version",
-                 "", "give one number of nodes");
-  }
   if (options.backend == Backend::etcd || options.backend == Backend::etcd_v2) {
     return usage("--rdzv-backend=etcd is not supported by this version", "",
                  "use --rdzv-backend=c10d with --rdzv-endpoint=HOST:PORT of node 0");
-  }
-  if (options.endpoint_host && options.endpoint_host->find(',') != std::string::npos) {
-    return usage("--rdzv-endpoint: several endpoints are not supported by this version", "",
-                 "name that of node 0");
-  }
-  if (options.backend == Backend::c10d && options.nnodes > 1 && !options.node_rank) {
-    return usage(
-        "--rdzv-backend=c10d: nodes that find their ranks themselves are not supported by this version", "",
-        "give each node its --node-rank");
   }
   return {};
 }
@@ -50,17 +36,53 @@ Result<int> slots_of(const Options& options, const MachineFacts& machine) {
   return options.slots;
 }
 
-// An endpoint goes before --master-addr and --master-port.
-Address master_of(const Options& options) {
+bool alone(const Options& options) { return options.nnodes + options.spares == 1; }
+
+// Endpoints go before --master-addr and --master-port.
+std::vector<Address> endpoints_of(const Options& options) {
   // On one node nobody else has to know the port, so two jobs need not quarrel about one.
-  const std::uint16_t unnamed = options.nnodes > 1 ? usual_port : 0;
-  if (options.endpoint_host) {
-    const bool c10d = options.backend == Options::Backend::c10d;
-    return {*options.endpoint_host,
-            options.endpoint_port.value_or(c10d ? usual_c10d_port : options.master_port.value_or(unnamed))};
+  const std::uint16_t unnamed = alone(options) ? 0 : usual_port;
+  const bool c10d = options.backend == Options::Backend::c10d;
+  std::vector<Address> out;
+  for (const Endpoint& endpoint : options.endpoints) {
+    out.push_back({endpoint.host,
+                   endpoint.port.value_or(c10d ? usual_c10d_port : options.master_port.value_or(unnamed))});
   }
-  const std::string alone = options.nnodes == 1 ? options.local_addr.value_or("127.0.0.1") : "127.0.0.1";
-  return {options.master_addr.value_or(alone), options.master_port.value_or(unnamed)};
+  if (!out.empty()) return out;
+  const std::string here = alone(options) ? options.local_addr.value_or("127.0.0.1") : "127.0.0.1";
+  const std::uint16_t usual = c10d && !alone(options) ? usual_c10d_port : unnamed;
+  return {{options.master_addr.value_or(here), options.master_port.value_or(usual)}};
+}
+
+agent::JobSpec job_of(const Options& options) {
+  agent::JobSpec job;
+  job.id = options.job_id.empty() ? "none" : options.job_id;
+  job.nnodes = options.nnodes;
+  job.min_nodes = options.min_nodes;
+  job.spares = options.spares;
+  job.max_restarts = options.max_restarts;
+  // Where ranks are fixed, who starts the nodes is not expected to start one anew.
+  job.replaces = options.backend != Options::Backend::fixed && options.max_restarts > 0;
+  job.counts_membership = options.counts_membership;
+  job.endpoints = endpoints_of(options);
+  job.master = job.endpoints.front();
+  job.join_timeout = options.join_timeout;
+  job.stop_timeout = options.stop_timeout;
+  job.last_call = options.last_call;
+  job.node_timeout = alone(options) ? Duration(0) : options.node_timeout;
+  return job;
+}
+
+JobPlan::Serves serves(const Options& options) {
+  const bool meet = options.backend == Options::Backend::c10d && !alone(options);
+  if (options.hosts_endpoint && meet) return *options.hosts_endpoint ? JobPlan::Serves::yes : JobPlan::Serves::no;
+  if (meet && (options.endpoints.size() > 1 || !options.node_rank)) return JobPlan::Serves::if_ours;
+  return options.node_rank.value_or(0) == 0 ? JobPlan::Serves::yes : JobPlan::Serves::no;
+}
+
+int node_rank_of(const Options& options) {
+  const bool finds = options.backend != Options::Backend::fixed && !alone(options);
+  return options.node_rank.value_or(finds ? -1 : 0);
 }
 
 void take_command(const Options& options, const MachineFacts& machine, JobPlan& plan) {
@@ -117,15 +139,10 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
 
   JobPlan plan;
   plan.log = options.log;
-  plan.hosts_store = options.node_rank.value_or(0) == 0;
-  plan.job.id = options.job_id.empty() ? "none" : options.job_id;
-  plan.job.nnodes = options.nnodes;
-  plan.job.max_restarts = options.max_restarts;
-  plan.job.join_timeout = options.join_timeout;
-  plan.job.stop_timeout = options.stop_timeout;
-  plan.job.master = master_of(options);
+  plan.job = job_of(options);
+  plan.serves = serves(options);
 
-  plan.node.node_rank = options.node_rank.value_or(0);
+  plan.node.node_rank = node_rank_of(options);
   plan.node.slots = *slots;
   plan.node.host = options.local_addr.value_or(machine.host);
   plan.node.role = options.role;

@@ -23,6 +23,9 @@ struct MachineFacts {
 };
 
 struct JobPlan {
+  // Whether this node serves an endpoint; `if_ours`: one that is an address of this machine, and still free.
+  enum class Serves { no, yes, if_ours };
+
   agent::JobSpec job;  // job.master.port is 0 where a free one is to be found
   agent::NodeSpec node;
   agent::LogOptions log;
@@ -30,7 +33,7 @@ struct JobPlan {
   // What must exist for the workers to start; checked before anything is.
   std::string program;  // to be found on PATH or at a path
   std::string script;   // to be readable; empty where there is none
-  bool hosts_store = false;
+  Serves serves = Serves::no;
 };
 
 Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine);

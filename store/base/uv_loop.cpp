@@ -412,7 +412,8 @@ void UvLoop::Impl::disarm(TimerId id) {
 Result<Network::Listening> UvLoop::Impl::listen(const Address& address, ListenerHandler& handler) {
   const auto failure = [&](int status) {
     const bool not_ours = status == UV_EADDRNOTAVAIL || status == UV_EAI_NONAME || status == UV_EAI_NODATA;
-    return Error{not_ours ? ErrorKind::not_found : ErrorKind::network, "cannot listen on", to_string(address),
+    const ErrorKind other = status == UV_EADDRINUSE ? ErrorKind::in_use : ErrorKind::network;
+    return Error{not_ours ? ErrorKind::not_found : other, "cannot listen on", to_string(address),
                  in_words(status), ""};
   };
 
@@ -816,8 +817,10 @@ void UvLoop::Impl::lost(Socket& socket, int status) {
   }
   ConnectionHandler& handler = *conn->handler;
   const ConnId id = std::exchange(socket.id, {});
-  const Error reason{ErrorKind::network, "lost the connection to", to_string(socket.peer), in_words(status),
-                     ""};
+  // Whoever closes a connection knows of its end; where it timed out, the other side may not.
+  const bool closed = status == UV_EOF || status == UV_ECONNRESET || status == UV_EPIPE;
+  const Error reason{closed ? ErrorKind::network : ErrorKind::timeout, "lost the connection to",
+                     to_string(socket.peer), in_words(status), ""};
   free_conn(id);
   if (status == UV_EOF && unsent(socket) != 0) {
     linger(socket);  // the peer has said all it will say, it may still listen

@@ -20,14 +20,15 @@ class CoordinatorTest : public ::testing::Test {
   }
 
   void begin() {
-    coordinator_.emplace(job_, now_);
+    coordinator_.emplace(job_, job_.master, 100, now_);
     coordinator_->begin();
   }
   void from(MemberId member, Message message) {
     last_ = coordinator_->step(now_, FromMember{member, std::move(message)});
   }
   Join join(int node_rank, int slots = 2) {
-    return {"j", 2, job_.max_restarts, node_rank, slots, "host" + std::to_string(node_rank), "0.1"};
+    return {"j",  job_.least(), job_.nnodes, job_.max_restarts, node_rank,
+            slots, "host" + std::to_string(node_rank), "0.1", static_cast<AgentId>(node_rank) + 100};
   }
   void gather() {
     begin();
@@ -79,10 +80,12 @@ TEST_F(CoordinatorTest, TheWorldComesWhenAllAreInAndRanksFollowNodeRanks) {
   from(0, join(0, 2));
   const auto worlds = sent<NewWorld>();
   ASSERT_EQ(worlds.size(), 2U);
-  EXPECT_EQ(worlds[0].second.world, worlds[1].second.world);
-  const World& world = worlds[0].second.world;
-  EXPECT_EQ(world.world_size, 5);
-  EXPECT_EQ(world.members, (std::vector<WorldMember>{{0, 2, 0, "host0"}, {1, 3, 2, "host1"}}));
+  const World& whole = worlds[0].second.world;  // as the node has it that serves the store
+  EXPECT_EQ(whole.world_size, 5);
+  EXPECT_EQ(whole.members, (std::vector<WorldMember>{{0, 2, 0, "host0", 100, 0}, {1, 3, 2, "host1", 101, 1}}));
+  World part = whole;
+  part.members.erase(part.members.begin());
+  EXPECT_EQ(worlds[1].second.world, part);
   // The store must be there before a worker can look for it.
   EXPECT_TRUE(std::holds_alternative<OpenStore>(last_[last_.size() - 3]));
 }
@@ -333,7 +336,9 @@ TEST_F(CoordinatorTest, WhoDoesNotFitIsToldWhy) {
   EXPECT_EQ(refusal(wrong), "this job has --nnodes=2, not 3");
   EXPECT_EQ(refusal(join(2)), "--node-rank=2 is outside --nnodes=2");
   from(0, join(0));
-  EXPECT_EQ(refusal(join(0)), "--node-rank=0 is taken by host host0");
+  wrong = join(0);
+  wrong.agent = 7;
+  EXPECT_EQ(refusal(wrong), "--node-rank=0 is taken by host host0");
   from(9, Done{0});
   EXPECT_EQ(sent<Refused>().size(), 1U);
 }

@@ -19,13 +19,15 @@ class MemberTest : public ::testing::Test {
     job.join_timeout = seconds(60);
     job.stop_timeout = seconds(30);
     job.master = {"m", 29500};
+    job.node_timeout = Duration(0);
     return job;
   }
   static NewWorld world(std::uint32_t round) {
     NewWorld message;
     message.world.round = round;
     message.world.world_size = 2;
-    message.world.members = {{0, 1, 0, "a"}, {1, 1, 1, "b"}};
+    message.world.nodes = 2;
+    message.world.members = {{1, 1, 1, "b", agent_id, 1}};
     return message;
   }
   void step(const MemberEvent& event) { last_ = member_.step(now_, event); }
@@ -60,14 +62,22 @@ class MemberTest : public ::testing::Test {
     return nullptr;
   }
 
+  static constexpr AgentId agent_id = 42;
+  static NodeSpec node() {
+    NodeSpec node{1, 1, "b", "default", {"./train"}};
+    node.agent = agent_id;
+    return node;
+  }
+
   TimePoint now_{seconds(100)};
-  Member member_{job(), NodeSpec{1, 1, "b", "default", {"./train"}}, "0.1", now_};
+  Member member_{job(), node(), "0.1", now_};
   MemberActions last_;
 };
 
 TEST_F(MemberTest, TriesAgainUntilTheMasterAnswers) {
   step(LinkDown{"connection refused"});
   EXPECT_EQ(got<ArmMemberTimer>()->at, now_ + milliseconds(20));
+  now_ += milliseconds(20);
   step(MemberTimer{});
   EXPECT_TRUE(got<Dial>());
   step(LinkUp{});
@@ -108,9 +118,9 @@ TEST_F(MemberTest, WhoHangsUpBeforeTheJobBeganMayBeNoDlaunch) {
 }
 
 TEST_F(MemberTest, WhichSignalsStopIsTheNodesChoice) {
-  NodeSpec node{1, 1, "b", "default", {"./train"}};
-  node.stop_signals = {SIGUSR1};
-  member_ = Member(job(), node, "0.1", now_);
+  NodeSpec choosy = node();
+  choosy.stop_signals = {SIGUSR1};
+  member_ = Member(job(), choosy, "0.1", now_);
   work();
   step(SignalCame{SIGTERM});
   EXPECT_TRUE(got<ForwardSignal>());
@@ -169,10 +179,10 @@ TEST_F(MemberTest, PassesTheFirstSignalOnAndKillsAtTheSecond) {
 class NoticeTest : public MemberTest {
  protected:
   NoticeTest() {
-    NodeSpec node{1, 1, "b", "default", {"./train"}};
-    node.preempt_signal = SIGUSR1;
-    node.preempt_notice = seconds(20);
-    member_ = Member(job(), node, "0.1", now_);
+    NodeSpec warning = node();
+    warning.preempt_signal = SIGUSR1;
+    warning.preempt_notice = seconds(20);
+    member_ = Member(job(), warning, "0.1", now_);
     work();
   }
 };

@@ -44,6 +44,16 @@ TEST(RootCause, WhereAllAccuseWhoIsHeardOfLaterMayBeThePeer) {
   EXPECT_EQ(root_cause({fell(10), crashed}), 0U);
 }
 
+TEST(RootCause, ALostNodeExplainsWhatFellWithIt) {
+  auto lost = fell(60);
+  lost.failure.kind = FailureKind::node_lost;
+  EXPECT_EQ(root_cause({fell(10), lost}), 1U);
+  EXPECT_EQ(root_cause({fell(10, victim), lost}), 1U);
+  lost.when += one_moment;
+  EXPECT_EQ(root_cause({fell(10), lost}), 0U);
+  EXPECT_EQ(root_cause({fell(10, victim), lost}), 1U);
+}
+
 TEST(RootCause, AnAccusationStandsInTheLastWords) {
   EXPECT_TRUE(accuses_a_peer(fell(0, "torch.distributed.DistBackendError: NCCL error in: x").failure));
   EXPECT_TRUE(accuses_a_peer(fell(0, "x\nBrokenPipeError: [Errno 32] Broken pipe").failure));

@@ -51,9 +51,9 @@ class WorkerEnvironment : public ::testing::Test {
     return {all.begin(), all.end()};
   }
 
-  JobSpec job_{"run-7", 2, 3, {"10.0.0.1", 29500}, {}, {}};
+  JobSpec job_{.id = "run-7", .nnodes = 2, .max_restarts = 3, .master = {"10.0.0.1", 29500}};
   NodeSpec node_{1, 2, "b", "trainer", {"./train"}};
-  World world_{4, 5, 2, {"10.0.0.1", 29500}, {{0, 3, 0, "a"}, {1, 2, 3, "b"}}};
+  World world_{6, 4, 5, 2, 2, {"10.0.0.1", 29500}, {}, {{1, 2, 3, "b", 0, 1}}};
 };
 
 TEST_F(WorkerEnvironment, IsTorchruns) {

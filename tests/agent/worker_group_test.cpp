@@ -15,7 +15,7 @@ class WorkerGroupTest : public ::testing::Test {
   void start() {
     World world;
     world.world_size = 4;
-    world.members = {{0, 2, 0, "a"}, {1, 2, 2, "b"}};
+    world.members = {{1, 2, 2, "b", agent_id, 1}};
     world.round = round_;
     step(StartWorkers{world});
     for (int i = 0; i < 2; ++i) step(WorkerStarted{i, 100 + i});
@@ -43,12 +43,18 @@ class WorkerGroupTest : public ::testing::Test {
   TimePoint now_{seconds(1000)};
   std::uint32_t round_ = 0;
   GroupActions last_;
-  WorkerGroup group_{NodeSpec{1, 2, "b", "default", {"./train"}}, seconds(30)};
+  static constexpr AgentId agent_id = 42;
+  static NodeSpec node() {
+    NodeSpec node{1, 2, "b", "default", {"./train"}};
+    node.agent = agent_id;
+    return node;
+  }
+  WorkerGroup group_{node(), seconds(30)};
 };
 
 TEST_F(WorkerGroupTest, StartsEveryWorkerOnce) {
   World world;
-  world.members = {{1, 2, 0, "b"}};
+  world.members = {{1, 2, 0, "b", agent_id, 1}};
   step(StartWorkers{world});
   EXPECT_EQ(last_, (GroupActions{SpawnWorker{0}, SpawnWorker{1}}));
 }
@@ -192,7 +198,7 @@ TEST_F(WorkerGroupTest, StopsWhatWorkersLeaveBehindAndIsStillDone) {
 
 TEST_F(WorkerGroupTest, AllGoneBetweenTwoStartsIsNotTheEnd) {
   World world;
-  world.members = {{1, 2, 0, "b"}};
+  world.members = {{1, 2, 0, "b", agent_id, 1}};
   step(StartWorkers{world});
   step(WorkerStarted{0, 100});
   exit(0, 0);
@@ -203,7 +209,7 @@ TEST_F(WorkerGroupTest, AllGoneBetweenTwoStartsIsNotTheEnd) {
 
 TEST_F(WorkerGroupTest, AProgramThatCannotBeStartedIsAFailure) {
   World world;
-  world.members = {{1, 2, 2, "b"}};
+  world.members = {{1, 2, 2, "b", agent_id, 1}};
   step(StartWorkers{world});
   step(WorkerSpawnFailed{0, "No such file or directory"});
   ASSERT_TRUE(got<RoundFailed>());

@@ -53,10 +53,10 @@ const std::vector<Row>& rows() {
       {"rdzv-backend", "etcd", [](const Options& o) { return o.backend == Options::Backend::etcd; }},
       {"rdzv-backend", "etcd-v2", [](const Options& o) { return o.backend == Options::Backend::etcd_v2; }},
       {"rdzv-endpoint", "h:1234",
-       [](const Options& o) { return o.endpoint_host == "h" && o.endpoint_port == 1234; }},
-      {"rdzv-endpoint", "h", [](const Options& o) { return o.endpoint_host == "h" && !o.endpoint_port; }},
+       [](const Options& o) { return o.endpoints == std::vector<Endpoint>{{"h", 1234}}; }},
+      {"rdzv-endpoint", "h", [](const Options& o) { return o.endpoints == std::vector<Endpoint>{{"h", std::nullopt}}; }},
       {"rdzv-endpoint", "[::1]:7",
-       [](const Options& o) { return o.endpoint_host == "::1" && o.endpoint_port == 7; }},
+       [](const Options& o) { return o.endpoints == std::vector<Endpoint>{{"::1", 7}}; }},
       {"rdzv-id", "run_7", [](const Options& o) { return o.job_id == "run_7"; }},
       {"rdzv-conf", "join_timeout=7,is_host=1",
        [](const Options& o) { return o.join_timeout == milliseconds(7000); }},
@@ -241,8 +241,8 @@ TEST(Flags, TheLastOfSeveralWins) {
 }
 
 TEST(Flags, AnEmptyValueOfTheCommandLineMeansTheDefault) {
-  EXPECT_FALSE(good({"--rdzv-endpoint=", "--rdzv-conf=", "--local-ranks-filter=", "x"}).endpoint_host);
-  EXPECT_FALSE(good({"--rdzv-endpoint", "", "x"}).endpoint_host);
+  EXPECT_TRUE(good({"--rdzv-endpoint=", "--rdzv-conf=", "--local-ranks-filter=", "x"}).endpoints.empty());
+  EXPECT_TRUE(good({"--rdzv-endpoint", "", "x"}).endpoints.empty());
   EXPECT_EQ(good({"--rdzv-endpoint", "", "x"}).program, Words{"x"});
 }
 

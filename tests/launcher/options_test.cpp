@@ -28,7 +28,7 @@ TEST(Options, StandaloneOverridesTheRest) {
   EXPECT_EQ(options.nnodes, 1);
   EXPECT_FALSE(options.node_rank);
   EXPECT_FALSE(options.master_port);
-  EXPECT_FALSE(options.endpoint_host);
+  EXPECT_TRUE(options.endpoints.empty());
   EXPECT_EQ(options.backend, Options::Backend::fixed);
 }
 

@@ -31,10 +31,10 @@ std::string refused(const Words& arguments, const MachineFacts& facts = machine(
 
 TEST(Plan, OneNodeTakesAFreePortAndSeveralTheUsualOne) {
   EXPECT_EQ(planned({"x"}).job.master, (Address{"127.0.0.1", 0}));
-  EXPECT_TRUE(planned({"x"}).hosts_store);
+  EXPECT_EQ(planned({"x"}).serves, JobPlan::Serves::yes);
   const JobPlan second = planned({"--nnodes=2", "--node-rank=1", "--master-addr=h", "x"});
   EXPECT_EQ(second.job.master, (Address{"h", 29500}));
-  EXPECT_FALSE(second.hosts_store);
+  EXPECT_EQ(second.serves, JobPlan::Serves::no);
 }
 
 TEST(Plan, TheEndpointIsTheMaster) {

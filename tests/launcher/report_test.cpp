@@ -109,7 +109,7 @@ TEST(Report, WhatOthersWroteIsQuotedAsText) {
 TEST(Report, TheFileIsTextWhateverWorkersWrote) {
   JobReport one = report();
   one.outcome.cause.tail = "\xff\x00\x1b";
-  one.world.members = {{0, 2, 0, "host0"}, {1, 2, 2, "host1"}};
+  one.world.members = {{0, 2, 0, "host0", 7, 0}, {1, 2, 2, "host1", 8, 1}};
   const std::string json = report_json(one);
   EXPECT_TRUE(json.ends_with("}\n"));
   EXPECT_NE(json.find(R"("first_rank": 2)"), std::string::npos);

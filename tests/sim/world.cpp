@@ -7,6 +7,9 @@ namespace dlaunch::sim {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
+// How soon TCP notices that a cut is mended.
+constexpr Duration retransmission = milliseconds(200);
+
 // --- World ---
 
 void World::at(TimePoint when, std::function<void()> event) {
@@ -37,38 +40,70 @@ Duration World::delay(Duration least, Duration most) { return Duration(draw(leas
 
 Node* Cluster::find(const std::string& host) {
   const auto found = nodes_.find(host);
-  return found == nodes_.end() || !found->second->answers() ? nullptr : found->second;
+  return found == nodes_.end() ? nullptr : found->second;
 }
-void Cluster::enter(Node& node) { nodes_["node" + std::to_string(node.rank())] = &node; }
+void Cluster::enter(Node& node) { nodes_["node" + std::to_string(node.index())] = &node; }
 
 // --- Node ---
 
-Node::Node(Cluster& cluster, agent::JobSpec job, agent::NodeSpec spec)
-    : cluster_(cluster), job_(std::move(job)), spec_(std::move(spec)) {
+Node::Node(Cluster& cluster, int index, agent::JobSpec job, agent::NodeSpec spec,
+           std::optional<std::size_t> serves)
+    : cluster_(cluster), job_(std::move(job)), spec_(std::move(spec)), index_(index), serves_(serves) {
   cluster_.enter(*this);
 }
 Node::~Node() = default;
 
 void Node::start() {
-  if (!alive_ || runner_) return;
+  if (runner_ && alive_ && !exited_) return;
+  on_ = alive_ = true;
+  exited_ = paused_ = false;
+  spec_.agent = (++life_ << 32) + static_cast<std::uint64_t>(index_) + 1;
+  runner_.reset();
   runner_ = std::make_unique<agent::Runner>(
       agent::Runner::Outside{*this, *this, *this, *this, *this},
-      agent::Runner::Plan{job_, spec_, "sim", {}, {}, [this] { later(Duration(0), [this] { exit(); }); }});
-  runner_->begin(spec_.node_rank == 0);
+      agent::Runner::Plan{
+          job_, spec_, "sim", {}, serves_, {}, [this] { later(Duration(0), [this] { exit(); }); }});
+  runner_->begin();
 }
 
-void Node::crash() {
+void Node::crash() { die(false); }
+
+void Node::vanish() {
+  on_ = false;
+  die(true);
+}
+
+void Node::die(bool silently) {
   if (!alive_) return;
   alive_ = false;
-  for (const auto& [key, process] : processes_) cluster_.on_end(rank(), key);
+  for (const auto& [key, process] : processes_) cluster_.on_end(index_, key);
   processes_.clear();
   daemons_ = 0;
-  cut_connections("connection reset by peer");
+  due_timers_.clear();
+  held_.clear();
+  timers_.clear();
+  lease_until_ = TimePoint::max();
+  if (silently) {
+    conns_.clear();
+  } else {
+    cut_connections("connection reset by peer");
+  }
+}
+
+void Node::pause() { paused_ = alive_; }
+
+// What a loop finds when it goes on: first the timers that are due, then everything else.
+void Node::resume() {
+  if (!std::exchange(paused_, false)) return;
+  for (auto* held : {&due_timers_, &held_}) {
+    for (const auto& act : std::exchange(*held, {})) when_awake(act);
+  }
 }
 
 // The agent's process has ended: the kernel closes what it had open, after what it had sent.
 void Node::exit() {
   exited_ = true;
+  timers_.clear();
   cut_connections("connection closed by peer");
 }
 
@@ -77,27 +112,40 @@ void Node::cut_connections(const std::string& why) {
     Node* peer = cluster_.find(conn.peer_host);
     if (!peer || !conn.peer) continue;
     const TimePoint when = std::max(conn.last_delivery, now() + wire_delay());
-    peer->later(when - now(), [peer, to = conn.peer, why] { peer->peer_closed(to, why); });
+    peer->outside(when - now(), [peer, to = conn.peer, why] { peer->deliver(to, {"", why}); });
   }
   conns_.clear();
 }
 
 void Node::signal(int signo) {
-  if (alive_ && runner_) runner_->on_signal(signo);
+  if (answers()) when_awake([this, signo] { runner_->on_signal(signo); });
 }
 
 void Node::kill_keeper() {
-  if (!alive_ || !runner_) return;
-  for (const auto& [key, process] : processes_) cluster_.on_end(rank(), key);
+  if (!answers()) return;
+  for (const auto& [key, process] : processes_) cluster_.on_end(index_, key);
   processes_.clear();
   daemons_ = 0;
   later(milliseconds(1), [this] { spawner_handler_->on_spawner_lost("the keeper was killed"); });
 }
 
-void Node::later(Duration after, std::function<void()> act) {
-  cluster_.world().at(cluster_.world().now() + after, [this, act = std::move(act)] {
-    if (alive_) act();
+void Node::outside(Duration after, std::function<void()> act) {
+  cluster_.world().at(cluster_.world().now() + after, [this, life = life_, act = std::move(act)] {
+    if (alive_ && life == life_) act();
   });
+}
+
+void Node::later(Duration after, std::function<void()> act) {
+  outside(after, [this, act = std::move(act)] { when_awake(act); });
+}
+
+void Node::when_awake(std::function<void()> act) {
+  if (!alive_ || exited_) return;
+  if (paused_) {
+    held_.push_back(std::move(act));
+  } else {
+    act();
+  }
 }
 
 Duration Node::wire_delay() { return cluster_.world().delay(microseconds(50), milliseconds(20)); }
@@ -107,12 +155,19 @@ TimePoint Node::now() const { return cluster_.world().now(); }
 TimerId Node::arm(TimePoint at, TimerHandler& handler) {
   const TimerId id{next_id_++, 1};
   timers_[id] = &handler;
-  cluster_.world().at(at, [this, id] {
+  const auto fire = [this, id] {
     const auto found = timers_.find(id);
-    if (!alive_ || found == timers_.end()) return;
+    if (found == timers_.end()) return;
     TimerHandler* armed = found->second;
     timers_.erase(found);
     armed->on_timer(id);
+  };
+  outside(at - now(), [this, fire] {
+    if (paused_) {
+      due_timers_.emplace_back(fire);
+    } else {
+      fire();
+    }
   });
   return id;
 }
@@ -132,30 +187,37 @@ ConnId Node::open(ConnectionHandler* handler, const std::string& peer_host) {
 
 ConnId Node::connect(const Address& address, TimePoint deadline, ConnectionHandler& handler) {
   const ConnId id = open(&handler, address.host);
-  if (cluster_.world().chance(0.02)) {  // the network swallows it
-    later(deadline - now(), [this, id] { peer_closed(id, "connection timed out"); });
+  const auto no_answer = [this, id, deadline] {
+    later(std::max(Duration(0), deadline - now()), [this, id] { peer_closed(id, "connection timed out"); });
+  };
+  if (cluster_.world().chance(cluster_.swallowed)) {  // the network swallows it
+    no_answer();
     return id;
   }
-  later(wire_delay(), [this, id, host = address.host] {
+  outside(wire_delay(), [this, id, host = address.host, no_answer] {
     if (!conns_.contains(id)) return;
     Node* peer = cluster_.find(host);
-    if (!peer || !peer->runner_->coordinator()) {
-      peer_closed(id, "connection refused");
-      return;
+    if (peer && (!peer->on() || cluster_.is_cut(index_, peer->index()))) return no_answer();
+    if (!peer || !peer->answers() || !peer->serves_) {
+      return when_awake([this, id] { peer_closed(id, "connection refused"); });
     }
-    peer->accept_from(*this, id);
-    Conn& conn = conns_.at(id);
-    conn.handler->on_connected(id);
+    // The kernels shake hands; the agents learn of it when they look.
+    const ConnId other = peer->open(nullptr, "node" + std::to_string(index_));
+    peer->conns_.at(other).peer = id;
+    conns_.at(id).peer = other;
+    peer->when_awake([this, peer, other, id] { peer->accept_from(*this, other, id); });
+    when_awake([this, id] {
+      if (conns_.contains(id)) conns_.at(id).handler->on_connected(id);
+    });
   });
   return id;
 }
 
-void Node::accept_from(Node& caller, ConnId caller_conn) {
-  const ConnId id = open(nullptr, "node" + std::to_string(caller.rank()));
-  Conn& conn = conns_.at(id);
-  conn.peer = caller_conn;
-  conn.handler = &runner_->on_agent_connection(id, {"node" + std::to_string(caller.rank()), 1});
-  caller.conns_.at(caller_conn).peer = id;
+void Node::accept_from(const Node& caller, ConnId own, ConnId) {
+  const auto found = conns_.find(own);
+  if (found == conns_.end()) return;
+  ConnectionHandler& handler = runner_->on_agent_connection(own, {"node" + std::to_string(caller.index()), 1});
+  conns_.at(own).handler = &handler;
 }
 
 void Node::hand_over(ConnId conn, ConnectionHandler& handler) {
@@ -173,15 +235,42 @@ void Node::send(ConnId id, ByteSpan bytes) {
     conn.last_delivery = std::max(conn.last_delivery, now() + wire_delay());
     Node* peer = cluster_.find(conn.peer_host);
     if (!peer) return;
-    peer->later(conn.last_delivery - now(),
-                [peer, to = conn.peer, text = rest.substr(0, piece)] { peer->deliver(to, text); });
+    peer->outside(conn.last_delivery - now(),
+                  [peer, to = conn.peer, text = rest.substr(0, piece)] { peer->deliver(to, {text}); });
     rest.erase(0, piece);
   }
 }
 
-void Node::deliver(ConnId conn, std::string bytes) {
-  const auto found = conns_.find(conn);
-  if (found != conns_.end()) found->second.handler->on_received(conn, as_byte_span(bytes));
+bool Node::held_up(const Conn& conn) const {
+  const Node* peer = cluster_.find(conn.peer_host);
+  return peer && cluster_.is_cut(index_, peer->index());
+}
+
+void Node::deliver(ConnId id, Piece piece) {
+  const auto found = conns_.find(id);
+  if (found == conns_.end()) return;
+  Conn& conn = found->second;
+  if (!held_up(conn) && conn.stuck.empty()) {
+    when_awake([this, id, piece = std::move(piece)] { take(id, piece); });
+    return;
+  }
+  conn.stuck.push_back(std::move(piece));
+  if (conn.stuck.size() == 1) outside(retransmission, [this, id] { deliver_stuck(id); });
+}
+
+void Node::deliver_stuck(ConnId id) {
+  const auto found = conns_.find(id);
+  if (found == conns_.end()) return;
+  if (held_up(found->second)) return outside(retransmission, [this, id] { deliver_stuck(id); });
+  const std::deque<Piece> stuck = std::exchange(found->second.stuck, {});
+  for (const Piece& piece : stuck) when_awake([this, id, piece] { take(id, piece); });
+}
+
+void Node::take(ConnId id, const Piece& piece) {
+  const auto found = conns_.find(id);
+  if (found == conns_.end()) return;
+  if (piece.bytes.empty()) return peer_closed(id, piece.end);
+  found->second.handler->on_received(id, as_byte_span(piece.bytes));
 }
 
 std::size_t Node::unsent(ConnId) const { return 0; }
@@ -195,7 +284,7 @@ void Node::close(ConnId id) {
   Node* peer = cluster_.find(conn.peer_host);
   if (!peer || !conn.peer) return;
   const TimePoint when = std::max(conn.last_delivery, now() + wire_delay());
-  peer->later(when - now(), [peer, to = conn.peer] { peer->peer_closed(to, "connection closed by peer"); });
+  peer->outside(when - now(), [peer, to = conn.peer] { peer->deliver(to, {"", "connection closed by peer"}); });
 }
 
 void Node::peer_closed(ConnId id, std::string why) {
@@ -203,24 +292,26 @@ void Node::peer_closed(ConnId id, std::string why) {
   if (found == conns_.end()) return;
   ConnectionHandler* handler = found->second.handler;
   conns_.erase(found);
-  handler->on_closed(id, Error{ErrorKind::network, "connection", "", std::move(why), ""});
+  if (!handler) return;  // not accepted yet
+  const ErrorKind kind = why == "connection timed out" ? ErrorKind::timeout : ErrorKind::network;
+  handler->on_closed(id, Error{kind, "connection", "", std::move(why), ""});
 }
 
 void Node::spawn(agent::ProcKey key, const agent::Command& command) {
-  const Script script = cluster_.script(rank(), key.round, static_cast<int>(key.local_rank));
+  const Script script = cluster_.script(index_, key.round, static_cast<int>(key.local_rank));
   const Duration takes = cluster_.world().delay(microseconds(200), milliseconds(5));
   if (script.cannot_start) {
     later(takes, [this, key] { spawner_handler_->on_spawn_failed(key, "No such file or directory"); });
     return;
   }
   processes_[key] = {next_pid_++, script, {}};
-  cluster_.on_spawn(rank(), key, command);
+  cluster_.on_spawn(index_, key, command);
   later(takes, [this, key, pid = processes_[key].pid] {
     // A keeper answers in order: started comes before exited.
     spawner_handler_->on_started(key, pid);
   });
-  if (script.exit_code != 0) later(takes + script.life - script.dies_slowly, [this, key] { fail(key); });
-  later(takes + script.life, [this, key] {
+  if (script.exit_code != 0) outside(takes + script.life - script.dies_slowly, [this, key] { fail(key); });
+  outside(takes + script.life, [this, key] {
     const auto found = processes_.find(key);
     if (found == processes_.end()) return;
     end_process(key, {agent::ExitStatus::How::exited, found->second.script.exit_code, false});
@@ -231,7 +322,7 @@ void Node::fail(agent::ProcKey key) {
   const auto found = processes_.find(key);
   if (found == processes_.end()) return;
   found->second.failed = now();
-  if (cluster_.on_failure) cluster_.on_failure(rank(), key);
+  if (cluster_.on_failure) cluster_.on_failure(index_, key);
 }
 
 void Node::end_process(agent::ProcKey key, agent::ExitStatus status) {
@@ -240,7 +331,7 @@ void Node::end_process(agent::ProcKey key, agent::ExitStatus status) {
   const Process process = found->second;
   processes_.erase(found);
   if (process.script.leaves_daemon) ++daemons_;
-  cluster_.on_end(rank(), key);
+  cluster_.on_end(index_, key);
   agent::Ending ending;
   ending.status = status;
   ending.tail = process.script.last_words;
@@ -248,7 +339,7 @@ void Node::end_process(agent::ProcKey key, agent::ExitStatus status) {
     ending.exception = "RuntimeError: simulated";
     ending.since_exception = now() - *process.failed;
   }
-  spawner_handler_->on_exited(key, process.pid, ending);
+  when_awake([this, key, pid = process.pid, ending] { spawner_handler_->on_exited(key, pid, ending); });
   report_rest();
 }
 
@@ -260,30 +351,32 @@ void Node::end_daemons() {
 
 void Node::report_rest() {
   if (!processes_.empty()) return;
-  if (daemons_ > 0) {
-    spawner_handler_->on_leftovers(static_cast<int>(daemons_), "77 (daemon)");
-  } else {
-    spawner_handler_->on_all_gone();
-  }
+  when_awake([this, daemons = static_cast<int>(daemons_)] {
+    if (daemons > 0) {
+      spawner_handler_->on_leftovers(daemons, "77 (daemon)");
+    } else {
+      spawner_handler_->on_all_gone();
+    }
+  });
 }
 
 void Node::signal_all(int signo) {
   for (const auto& [key, process] : processes_) {
     if (process.script.ignores_term) continue;
-    later(cluster_.world().delay(microseconds(100), milliseconds(50)), [this, key, signo] {
+    outside(cluster_.world().delay(microseconds(100), milliseconds(50)), [this, key, signo] {
       if (signo == SIGUSR1) fail(key);  // nobody asked it to stop
       end_process(key, {agent::ExitStatus::How::signaled, signo, false});
     });
   }
-  if (daemons_ > 0) later(milliseconds(3), [this] { end_daemons(); });
-  if (processes_.empty()) later(microseconds(100), [this] { report_rest(); });
+  if (daemons_ > 0) outside(milliseconds(3), [this] { end_daemons(); });
+  if (processes_.empty()) outside(microseconds(100), [this] { report_rest(); });
 }
 
 void Node::kill_all() {
   // A keeper acts in order: what is started after this is not meant.
   std::vector<agent::ProcKey> meant;
   for (const auto& [key, process] : processes_) meant.push_back(key);
-  later(milliseconds(1), [this, meant] {
+  outside(milliseconds(1), [this, meant] {
     for (const agent::ProcKey key : meant) {
       const auto found = processes_.find(key);
       if (found == processes_.end()) continue;
@@ -293,6 +386,27 @@ void Node::kill_all() {
     daemons_ = 0;
     report_rest();
   });
+}
+
+void Node::say(const agent::Say& say) {
+  const std::string time = std::to_string(to_seconds(now() - cluster_.world().began()));
+  said_.push_back(time.substr(0, time.find('.') + 4) + " " + say.text);
+}
+
+// The keeper's part: it kills what it started where the agent is not heard of for too long.
+void Node::keep_alive(Duration lease) {
+  if (lease == Duration(0)) {
+    lease_until_ = TimePoint::max();
+    return;
+  }
+  lease_until_ = now() + lease;
+  outside(lease, [this] { lease_over(); });
+}
+
+void Node::lease_over() {
+  if (now() < lease_until_) return;
+  lease_until_ = TimePoint::max();
+  kill_all();
 }
 
 }  // namespace dlaunch::sim

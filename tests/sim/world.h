@@ -5,7 +5,9 @@
 // with one seed are equal, event for event.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -27,6 +29,7 @@ class World {
   explicit World(std::uint64_t seed) : random_(seed) {}
 
   [[nodiscard]] TimePoint now() const { return now_; }
+  [[nodiscard]] TimePoint began() const { return TimePoint(std::chrono::hours(1)); }
   void at(TimePoint when, std::function<void()> event);
   // Until nothing is left to happen, or virtual time passes `end`. Returns the number of events.
   std::size_t run(TimePoint end);
@@ -47,7 +50,7 @@ class World {
   };
   std::priority_queue<Event> events_;
   std::uint64_t next_number_ = 0;
-  TimePoint now_{std::chrono::hours(1)};
+  TimePoint now_ = began();
   std::mt19937_64 random_;
 };
 
@@ -65,7 +68,7 @@ struct Script {
 
 class Node;
 
-// All nodes, and the wires between them. Hosts are named by what Address::host says.
+// All nodes, and the wires between them. Host "node3" is the node with the index 3.
 class Cluster {
  public:
   explicit Cluster(World& world) : world_(world) {}
@@ -73,18 +76,24 @@ class Cluster {
   World& world() { return world_; }
   Node* find(const std::string& host);
   void enter(Node& node);
+  // Bytes between the two are held up until they are joined again, as TCP's are; who calls meanwhile gets no answer.
+  void cut(int one, int other) { cuts_.insert(std::minmax(one, other)); }
+  void join_all() { cuts_.clear(); }
+  [[nodiscard]] bool is_cut(int one, int other) const { return cuts_.contains(std::minmax(one, other)); }
+  double swallowed = 0.02;  // of the attempts to connect
 
-  // How a worker of this node and round will behave; drawn by the scenario.
-  std::function<Script(int node_rank, std::uint32_t round, int local_rank)> script;
+  // How a worker of this node (its index) and round will behave; drawn by the scenario.
+  std::function<Script(int node, std::uint32_t round, int local_rank)> script;
   // Called at each start with the worker's environment, and at each end.
-  std::function<void(int node_rank, const agent::ProcKey&, const agent::Command&)> on_spawn;
-  std::function<void(int node_rank, const agent::ProcKey&)> on_end;
+  std::function<void(int node, const agent::ProcKey&, const agent::Command&)> on_spawn;
+  std::function<void(int node, const agent::ProcKey&)> on_end;
   // Called when a worker fails by itself.
-  std::function<void(int node_rank, const agent::ProcKey&)> on_failure;
+  std::function<void(int node, const agent::ProcKey&)> on_failure;
 
  private:
   World& world_;
   std::map<std::string, Node*> nodes_;
+  std::set<std::pair<int, int>> cuts_;
 };
 
 // One machine with its agent: what the agent believes to be clock, timers, network and processes.
@@ -94,19 +103,25 @@ class Node final : public Clock,
                    public agent::ProcessSpawner,
                    public agent::Reporter {
  public:
-  Node(Cluster& cluster, agent::JobSpec job, agent::NodeSpec spec);
+  // `serves`: the endpoint that is this machine's.
+  Node(Cluster& cluster, int index, agent::JobSpec job, agent::NodeSpec spec, std::optional<std::size_t> serves);
   ~Node() override;
 
-  void start();            // the agent begins
-  void crash();            // power off: nothing of it ever happens again, its peers' connections break
+  void start();            // the agent begins; after a crash or its end anew
+  void crash();            // the agent and all its processes are killed: its peers' connections break
+  void vanish();           // power off: nothing tells the others
+  void pause();            // the agent is stopped (SIGSTOP), its workers go on
+  void resume();           //
   void signal(int signo);  // to the agent
   void kill_keeper();
 
   [[nodiscard]] bool alive() const { return alive_; }
   [[nodiscard]] bool answers() const { return alive_ && runner_ && !exited_; }
+  [[nodiscard]] bool on() const { return on_; }
   [[nodiscard]] bool started() const { return runner_ != nullptr; }
-  [[nodiscard]] int rank() const { return spec_.node_rank; }
+  [[nodiscard]] int index() const { return index_; }
   [[nodiscard]] const std::optional<agent::Outcome>& outcome() const { return runner_->outcome(); }
+  [[nodiscard]] const agent::Runner* runner() const { return runner_.get(); }
   [[nodiscard]] std::size_t processes() const { return processes_.size() + daemons_; }
   [[nodiscard]] const std::vector<std::string>& said() const { return said_; }
 
@@ -125,14 +140,21 @@ class Node final : public Clock,
   void spawn(agent::ProcKey key, const agent::Command& command) override;
   void signal_all(int signo) override;
   void kill_all() override;
-  void say(const agent::Say& say) override { said_.push_back(say.text); }
+  void keep_alive(Duration lease) override;
+  void say(const agent::Say& say) override;
 
  private:
+  // Of a stream; no bytes: its end.
+  struct Piece {
+    std::string bytes;
+    std::string end{};
+  };
   struct Conn {
     ConnectionHandler* handler = nullptr;
     std::string peer_host;
     ConnId peer;              // 0 until connected
     TimePoint last_delivery;  // keeps the stream in order
+    std::deque<Piece> stuck{};  // what a cut holds up on its way here
   };
   struct Process {
     std::int64_t pid = 0;
@@ -140,15 +162,23 @@ class Node final : public Clock,
     std::optional<TimePoint> failed;
   };
 
-  // Runs later unless this node has crashed in between.
+  // Runs later unless this node's agent has died in between, and not while it is paused.
   void later(Duration after, std::function<void()> act);
+  // The same of what does not need the agent.
+  void outside(Duration after, std::function<void()> act);
+  void when_awake(std::function<void()> act);
+  void die(bool silently);
   Duration wire_delay();
   void exit();
   void cut_connections(const std::string& why);
   ConnId open(ConnectionHandler* handler, const std::string& peer_host);
-  void accept_from(Node& caller, ConnId caller_conn);
-  void deliver(ConnId conn, std::string bytes);
+  void accept_from(const Node& caller, ConnId own, ConnId caller_conn);
+  void deliver(ConnId conn, Piece piece);
+  void deliver_stuck(ConnId conn);
+  [[nodiscard]] bool held_up(const Conn& conn) const;
+  void take(ConnId conn, const Piece& piece);
   void peer_closed(ConnId conn, std::string why);
+  void lease_over();
   void end_process(agent::ProcKey key, agent::ExitStatus status);
   void fail(agent::ProcKey key);
   void end_daemons();
@@ -157,8 +187,16 @@ class Node final : public Clock,
   Cluster& cluster_;
   agent::JobSpec job_;
   agent::NodeSpec spec_;
+  int index_;
+  std::optional<std::size_t> serves_;
   bool alive_ = true;
+  bool on_ = true;
   bool exited_ = false;
+  bool paused_ = false;
+  std::uint64_t life_ = 0;  // of the agent: how often it was started
+  std::vector<std::function<void()>> due_timers_;  // while paused
+  std::vector<std::function<void()>> held_;        // likewise: everything else
+  TimePoint lease_until_ = TimePoint::max();
   agent::SpawnerHandler* spawner_handler_ = nullptr;
   std::uint32_t next_id_ = 1;
   std::map<TimerId, TimerHandler*> timers_;

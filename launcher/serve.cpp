@@ -1,0 +1,66 @@
+#include "launcher/serve.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "store/base/log.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+bool is_loopback(const Address& address) {
+  return address.host.starts_with("127.") || address.host == "::1";
+}
+
+bool is_alone(const agent::JobSpec& job) { return job.nnodes + job.spares == 1; }
+
+// A name that this machine knows only as loopback (Debian's /etc/hosts) is no address where other nodes find it:
+// then all interfaces are bound.
+Result<Network::Listening> listen_at(StoreServer& server, const Address& address, bool alone) {
+  auto listening = server.listen(address);
+  const bool loopback_meant = is_loopback(address) || address.host == "localhost";
+  if (!listening || alone || loopback_meant ||
+      !std::all_of(listening->addresses.begin(), listening->addresses.end(), is_loopback))
+    return listening;
+  server.close();
+  log::info(address.host + " is a loopback address here: the store listens on all interfaces");
+  return server.listen({"*", address.port});
+}
+
+// What the nodes were told is this one's, though this machine does not know the name or address as its own (a
+// service address, NAT).
+Result<Network::Listening> listen_everywhere(StoreServer& server, const Address& address) {
+  log::info(address.host + " is not an address of this machine: the store listens on all interfaces");
+  return server.listen({"*", address.port});
+}
+
+}  // namespace
+
+Result<std::optional<std::size_t>> serve_endpoint(StoreServer& server, JobPlan& plan) {
+  if (plan.serves == JobPlan::Serves::no) return std::optional<std::size_t>{};
+  agent::JobSpec& job = plan.job;
+  const bool must = plan.serves == JobPlan::Serves::yes;
+  std::optional<Error> failure;
+  for (std::size_t i = 0; i < job.endpoints.size(); ++i) {
+    auto listening = listen_at(server, job.endpoints[i], is_alone(job));
+    const bool foreign = !listening && listening.error().kind == ErrorKind::not_found;
+    if (foreign && must && job.endpoints.size() == 1 && !is_alone(job))
+      listening = listen_everywhere(server, job.endpoints[i]);
+    if (listening) {
+      job.endpoints[i].port = listening->port;
+      job.master = job.endpoints.front();
+      log::debug("the store listens at " + to_string(job.endpoints[i]));
+      return std::optional(i);
+    }
+    log::debug(listening.error().message());
+    // In use: by another agent of the job on this machine, or the Join will tell.
+    const bool others = foreign || listening.error().kind == ErrorKind::in_use;
+    if (!failure && (must || !others)) failure = listening.error();
+  }
+  if (!failure) return std::optional<std::size_t>{};
+  return std::move(*failure).with_hint(
+      "choose a free port with --master-port, and an address of this machine with --master-addr");
+}
+
+}  // namespace dlaunch::launcher

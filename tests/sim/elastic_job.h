@@ -1,0 +1,217 @@
+// An elastic job in the simulated world, and what must be true of it at every moment.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "store/contract/worker_env.h"
+#include "tests/sim/world.h"
+
+namespace dlaunch::sim {
+
+struct Shape {
+  int machines = 4;  // that may run an agent of the job
+  int min_nodes = 2;
+  int nnodes = 4;
+  int spares = 0;
+  int endpoints = 1;  // on the first machines
+  int slots = 1;
+  int max_restarts = 3;
+  bool counts_membership = false;
+};
+
+class ElasticJob {
+ public:
+  static constexpr Duration node_timeout = std::chrono::seconds(5);
+  static constexpr Duration stop_timeout = std::chrono::seconds(10);
+  static constexpr Duration join_timeout = std::chrono::seconds(120);
+  // From when a world is announced until nothing of an older one is left on nodes that do not know of it: they notice
+  // within a timeout, or their keeper does, and then stop their workers.
+  static constexpr Duration farewell = 2 * node_timeout + stop_timeout + std::chrono::seconds(3);
+
+  ElasticJob(std::uint64_t seed, Shape shape) : shape_(shape), world_(seed), cluster_(world_) {
+    agent::JobSpec job;
+    job.id = "sim";
+    job.nnodes = shape.nnodes;
+    job.min_nodes = shape.min_nodes;
+    job.spares = shape.spares;
+    job.max_restarts = shape.max_restarts;
+    job.replaces = true;
+    job.counts_membership = shape.counts_membership;
+    job.join_timeout = join_timeout;
+    job.stop_timeout = stop_timeout;
+    job.last_call = std::chrono::seconds(3);
+    job.node_timeout = node_timeout;
+    for (int i = 0; i < shape.endpoints; ++i) job.endpoints.push_back({"node" + std::to_string(i), 29400});
+    job.master = job.endpoints.front();
+    for (int i = 0; i < shape.machines; ++i) {
+      agent::NodeSpec node;
+      node.node_rank = -1;
+      node.slots = shape.slots;
+      node.host = "node" + std::to_string(i);
+      node.command = {"./train"};
+      nodes_.push_back(std::make_unique<Node>(
+          cluster_, i, job, node, i < shape.endpoints ? std::optional(static_cast<std::size_t>(i)) : std::nullopt));
+    }
+    cluster_.script = [](int, std::uint32_t, int) { return Script{}; };
+    cluster_.on_spawn = [this](int node, const agent::ProcKey& key, const agent::Command& command) {
+      spawned(node, key, command);
+    };
+    cluster_.on_end = [this](int node, const agent::ProcKey& key) { ended(node, key); };
+  }
+
+  World& world() { return world_; }
+  Cluster& cluster() { return cluster_; }
+  Node& node(int i) { return *nodes_[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] const Shape& shape() const { return shape_; }
+  int machines() const { return static_cast<int>(nodes_.size()); }
+  void start_all() {
+    for (const auto& node : nodes_) node->start();
+  }
+  std::size_t run(Duration time) { return world_.run(world_.now() + time); }
+
+  struct Round {
+    int world_size = 0;
+    int nodes = 0;
+    std::string store;
+    std::string restart_count;
+    TimePoint began;
+    std::map<int, int> ranks;       // by rank: the machine
+    std::map<int, int> group_rank;  // by machine
+    bool operator==(const Round&) const = default;
+  };
+  // Where nobody is left who knows of the job's past, it begins anew: another history.
+  using RoundId = std::pair<int, std::uint32_t>;
+  const std::map<RoundId, Round>& rounds() const { return rounds_; }
+  const Round& last_round() const { return rounds_.rbegin()->second; }
+  [[nodiscard]] bool complete(const Round& round) const {
+    return static_cast<int>(round.ranks.size()) == round.world_size;
+  }
+  // The machines of the newest round whose workers run.
+  std::set<int> running() const {
+    std::set<int> machines;
+    for (const auto& [who, round] : running_) {
+      if (round == rounds_.rbegin()->first) machines.insert(who.first);
+    }
+    return machines;
+  }
+
+  std::set<int> exit_codes() const {
+    std::set<int> codes;
+    for (const auto& node : nodes_) {
+      if (node->answers() || !node->started() || !node->outcome()) continue;
+      codes.insert(node->outcome()->exit_code);
+    }
+    return codes;
+  }
+  // Everyone who lives has ended, and nothing is left.
+  void check_ended() const {
+    for (const auto& node : nodes_) {
+      if (!node->alive() || !node->started()) continue;
+      ASSERT_TRUE(node->outcome().has_value())
+          << "node " << node->index() << " has not ended: " << node->runner()->status().state << ", "
+          << node->runner()->status().waiting_for << "\n"
+          << what_was_said();
+      EXPECT_EQ(node->processes(), 0U) << "node " << node->index();
+      EXPECT_LE(node->outcome()->restarts_used, shape_.max_restarts);
+    }
+    EXPECT_TRUE(running_.empty());
+  }
+
+  std::string what_was_said() const {
+    std::string text;
+    for (const auto& node : nodes_) {
+      text += "node " + std::to_string(node->index()) + (node->alive() ? "" : " (dead)") +
+              (node->started() ? "" : " (never started)") + ":\n";
+      for (const std::string& line : node->said()) text += "  " + line + "\n";
+    }
+    return text;
+  }
+  std::uint64_t trace() const { return trace_; }
+
+ private:
+  static std::string value_of(const agent::Command& command, std::string_view name) {
+    for (const auto& [key, value] : command.environment) {
+      if (key == name) return value;
+    }
+    return "";
+  }
+
+  void spawned(int machine, const agent::ProcKey& key, const agent::Command& command) {
+    const int rank = std::stoi(value_of(command, env::rank));
+    const int group_rank = std::stoi(value_of(command, env::group_rank));
+    const agent::AgentId origin = node(machine).runner()->world().origin;
+    history_.emplace(origin, static_cast<int>(history_.size()));
+    const RoundId id{history_.at(origin), key.round};
+    Round& round = rounds_[id];
+    if (round.ranks.empty()) {
+      round.world_size = std::stoi(value_of(command, env::world_size));
+      round.nodes = std::stoi(value_of(command, env::group_world_size));
+      round.store = value_of(command, env::master_addr);
+      round.restart_count = value_of(command, env::restart_count);
+      round.began = world_.now();
+      EXPECT_GE(round.nodes, shape_.min_nodes);
+      EXPECT_LE(round.nodes, shape_.nnodes);
+      EXPECT_EQ(round.world_size, round.nodes * shape_.slots);
+    }
+    // All nodes were told of the same world.
+    EXPECT_EQ(round.world_size, std::stoi(value_of(command, env::world_size))) << "round " << key.round;
+    EXPECT_EQ(round.nodes, std::stoi(value_of(command, env::group_world_size))) << "round " << key.round;
+    EXPECT_EQ(round.store, value_of(command, env::master_addr)) << "round " << key.round;
+    EXPECT_EQ(round.restart_count, value_of(command, env::restart_count)) << "round " << key.round;
+    EXPECT_LT(rank, round.world_size);
+    EXPECT_TRUE(round.ranks.emplace(rank, machine).second)
+        << "rank " << rank << " of round " << key.round << " twice: on node " << machine << " and "
+        << round.ranks[rank] << "\n"
+        << what_was_said();
+    round.group_rank[machine] = group_rank;
+    for (const auto& [who, running] : running_) {
+      if (who.first == machine) {
+        EXPECT_EQ(running, id) << "two rounds on node " << machine;
+      }
+    }
+    // A message that was long under way may still start workers of an old round, but not for long.
+    if (const auto next = rounds_.upper_bound(id); next != rounds_.end()) {
+      EXPECT_LE(world_.now() - next->second.began, 2 * node_timeout) << "round " << key.round << " is long over";
+    }
+    running_[{machine, key}] = id;
+    note(machine, key.round, rank);
+  }
+
+  void ended(int machine, const agent::ProcKey& key) {
+    const auto running = running_.extract({machine, key});
+    ASSERT_TRUE(running);
+    if (const auto next = rounds_.upper_bound(running.mapped()); next != rounds_.end()) {
+      EXPECT_LE(world_.now() - next->second.began, farewell)
+          << "a worker of round " << key.round << " outlived it on node " << machine << "\n"
+          << what_was_said();
+    }
+    note(machine, key.round, -1 - static_cast<int>(key.local_rank));
+  }
+
+  // A hash of everything that happened: equal for equal runs.
+  void note(int machine, std::uint32_t round, int what) {
+    for (std::uint64_t part :
+         {static_cast<std::uint64_t>(machine), std::uint64_t{round}, static_cast<std::uint64_t>(what),
+          static_cast<std::uint64_t>(world_.now().time_since_epoch().count())}) {
+      trace_ = (trace_ ^ part) * 0x100000001b3ULL;
+    }
+  }
+
+  Shape shape_;
+  World world_;
+  Cluster cluster_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::map<agent::AgentId, int> history_;  // by origin
+  std::map<RoundId, Round> rounds_;
+  std::map<std::pair<int, agent::ProcKey>, RoundId> running_;
+  std::uint64_t trace_ = 0xcbf29ce484222325ULL;
+};
+
+}  // namespace dlaunch::sim

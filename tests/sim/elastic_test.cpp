@@ -1,0 +1,479 @@
+// Elastic jobs in the simulated world: nodes come late, go, die, freeze and are cut off; the coordinator's too.
+
+#include "tests/sim/elastic_job.h"
+
+#include <cstdlib>
+
+namespace dlaunch::sim {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+Script long_life(Duration life = minutes(10)) {
+  Script script;
+  script.life = life;
+  return script;
+}
+
+// Workers run for long; what happens to them is the test's.
+std::unique_ptr<ElasticJob> steady(std::uint64_t seed, Shape shape, Duration life = minutes(10)) {
+  auto job = std::make_unique<ElasticJob>(seed, shape);
+  job->cluster().swallowed = 0;
+  job->cluster().script = [life](int, std::uint32_t, int) { return long_life(life); };
+  return job;
+}
+
+TEST(Elastic, TheWorldBeginsAtOnceWhenAllAreThere) {
+  const auto job = steady(1, {.machines = 4, .min_nodes = 2, .nnodes = 4});
+  job->start_all();
+  job->run(seconds(1));
+  EXPECT_EQ(job->running(), (std::set<int>{0, 1, 2, 3}));
+}
+
+TEST(Elastic, EnoughNodesWaitOnlyForTheLastCall) {
+  const auto job = steady(1, {.machines = 4, .min_nodes = 2, .nnodes = 4});
+  for (int i = 0; i < 3; ++i) job->node(i).start();
+  job->run(seconds(2));
+  EXPECT_TRUE(job->rounds().empty());
+  job->run(seconds(2));
+  EXPECT_EQ(job->running(), (std::set<int>{0, 1, 2}));
+}
+
+TEST(Elastic, ALateNodeIsTakenInAndThoseThatStayKeepTheirOrder) {
+  const auto job = steady(2, {.machines = 4, .min_nodes = 2, .nnodes = 4});
+  for (int i = 0; i < 3; ++i) job->node(i).start();
+  job->run(seconds(10));
+  const auto before = job->last_round().group_rank;
+  job->node(3).start();
+  job->run(seconds(2));
+  EXPECT_EQ(job->running(), (std::set<int>{0, 1, 2, 3}));
+  auto after = job->last_round().group_rank;
+  EXPECT_EQ(after.at(3), 3);
+  after.erase(3);
+  EXPECT_EQ(after, before);
+  EXPECT_EQ(job->last_round().restart_count, "0") << "to come is no failure";
+}
+
+TEST(Elastic, ADeadNodeIsGoneWithoutAndTheOthersMoveUp) {
+  const auto job = steady(3, {.machines = 4, .min_nodes = 2, .nnodes = 4, .max_restarts = 0});
+  job->start_all();
+  job->run(seconds(1));
+  const int dead = job->last_round().ranks.at(1);
+  ASSERT_NE(dead, 0) << "the coordinator's";
+  job->node(dead).crash();
+  job->run(seconds(1));
+  EXPECT_EQ(job->running().size(), 3U);
+  EXPECT_FALSE(job->running().contains(dead));
+  EXPECT_EQ(job->last_round().world_size, 3);
+}
+
+TEST(Elastic, ASilentNodeIsLostWithinTheTimeout) {
+  const auto job = steady(4, {.machines = 4, .min_nodes = 2, .nnodes = 4});
+  job->start_all();
+  job->run(seconds(1));
+  job->node(2).vanish();
+  job->run(ElasticJob::node_timeout - seconds(1));
+  EXPECT_EQ(job->rounds().size(), 1U);
+  job->run(seconds(3));
+  EXPECT_EQ(job->running(), (std::set<int>{0, 1, 3}));
+}
+
+TEST(Elastic, BelowTheMinimumTheOthersWaitForAReplacement) {
+  const auto job = steady(5, {.machines = 4, .min_nodes = 3, .nnodes = 3}, seconds(60));
+  for (int i = 0; i < 3; ++i) job->node(i).start();
+  job->run(seconds(1));
+  job->node(1).crash();
+  job->run(seconds(20));
+  EXPECT_TRUE(job->running().empty());
+  job->node(3).start();
+  job->run(seconds(1));
+  EXPECT_EQ(job->running(), (std::set<int>{0, 2, 3}));
+  job->run(minutes(5));
+  job->check_ended();
+  EXPECT_EQ(job->exit_codes(), std::set<int>{0});
+}
+
+TEST(Elastic, WhereNoReplacementComesTheJobEndsAtTheDeadline) {
+  const auto job = steady(6, {.machines = 3, .min_nodes = 3, .nnodes = 3});
+  job->start_all();
+  job->run(seconds(1));
+  job->node(1).crash();
+  job->run(ElasticJob::join_timeout + seconds(40));
+  job->check_ended();
+  EXPECT_EQ(job->exit_codes(), std::set<int>{1});
+  EXPECT_NE(job->node(2).outcome()->cause.why.find("1 more node of 3"), std::string::npos)
+      << job->node(2).outcome()->cause.why;
+}
+
+TEST(Elastic, ASpareTakesADeadNodesRanks) {
+  const auto job = steady(7, {.machines = 4, .min_nodes = 3, .nnodes = 3, .spares = 1});
+  for (int i = 0; i < 3; ++i) job->node(i).start();
+  job->run(seconds(2));
+  job->node(3).start();
+  job->run(seconds(10));
+  EXPECT_EQ(job->rounds().size(), 1U) << "a spare only waits";
+  const auto before = job->last_round().group_rank;
+  job->node(1).crash();
+  job->run(seconds(1));
+  auto expected = before;
+  expected[3] = expected.at(1);
+  expected.erase(1);
+  EXPECT_EQ(job->last_round().group_rank, expected);
+}
+
+TEST(Elastic, ASpareEndsWithTheJob) {
+  const auto job = steady(8, {.machines = 4, .min_nodes = 3, .nnodes = 3, .spares = 1}, seconds(30));
+  job->start_all();
+  job->run(minutes(2));
+  job->check_ended();
+  EXPECT_EQ(job->exit_codes(), std::set<int>{0});
+}
+
+TEST(Elastic, ANodeThatIsToldToLeaveLeavesAlone) {
+  const auto job = steady(9, {.machines = 4, .min_nodes = 2, .nnodes = 4}, seconds(60));
+  job->start_all();
+  job->run(seconds(1));
+  job->node(2).signal(SIGTERM);
+  job->run(seconds(5));
+  EXPECT_EQ(job->running(), (std::set<int>{0, 1, 3}));
+  EXPECT_EQ(job->node(2).outcome()->exit_code, 143);
+  EXPECT_EQ(job->last_round().restart_count, "0");
+  job->run(minutes(3));
+  job->check_ended();
+  EXPECT_EQ(job->node(0).outcome()->exit_code, 0);
+}
+
+TEST(Elastic, WhereNoneMayBeMissedASignalEndsTheJob) {
+  const auto job = steady(10, {.machines = 3, .min_nodes = 3, .nnodes = 3});
+  job->start_all();
+  job->run(seconds(1));
+  job->node(2).signal(SIGTERM);
+  job->run(seconds(20));
+  job->check_ended();
+  EXPECT_EQ(job->exit_codes(), std::set<int>{143});
+}
+
+TEST(Elastic, OneNodeMayBeDoneLongBeforeTheOthers) {
+  const auto job = std::make_unique<ElasticJob>(11, Shape{.machines = 3, .min_nodes = 2, .nnodes = 3});
+  job->cluster().script = [](int node, std::uint32_t, int) {
+    return long_life(node == 1 ? Duration(seconds(5)) : Duration(std::chrono::hours(3)));
+  };
+  job->start_all();
+  job->run(std::chrono::hours(1));
+  EXPECT_EQ(job->running(), (std::set<int>{0, 2}));
+  job->run(std::chrono::hours(3));
+  job->check_ended();
+  EXPECT_EQ(job->exit_codes(), std::set<int>{0});
+}
+
+TEST(Elastic, FailuresCountAndMembershipDoesNot) {
+  const auto job = steady(12, {.machines = 4, .min_nodes = 2, .nnodes = 4, .max_restarts = 1});
+  job->cluster().script = [](int, std::uint32_t round, int) {
+    Script script = long_life();
+    if (round == 1) script = {seconds(1), 3};
+    return script;
+  };
+  job->start_all();
+  job->run(seconds(1));
+  job->node(3).crash();
+  job->run(seconds(10));
+  ASSERT_EQ(job->rounds().size(), 3U);
+  EXPECT_EQ(job->rounds().at({0, 1}).restart_count, "0");
+  EXPECT_EQ(job->rounds().at({0, 2}).restart_count, "1");
+}
+
+TEST(Elastic, WithTheSwitchMembershipCountsToo) {
+  const auto job = steady(13, {.machines = 4, .min_nodes = 2, .nnodes = 4, .max_restarts = 1, .counts_membership = true});
+  job->start_all();
+  job->run(seconds(1));
+  job->node(3).crash();
+  job->run(seconds(5));
+  EXPECT_EQ(job->last_round().restart_count, "1");
+  job->node(2).crash();
+  job->run(seconds(30));
+  job->check_ended();
+  EXPECT_EQ(job->node(1).outcome()->cause.kind, agent::FailureKind::node_lost);
+}
+
+// --- the coordinator is lost ---
+
+TEST(Failover, TheNextEndpointLeadsWhenTheFirstIsKilled) {
+  const auto job = steady(20, {.machines = 5, .min_nodes = 3, .nnodes = 5, .endpoints = 3}, seconds(120));
+  job->start_all();
+  job->run(seconds(5));
+  EXPECT_EQ(job->last_round().store, "node0");
+  job->node(0).crash();
+  job->run(seconds(5));
+  EXPECT_EQ(job->running(), (std::set<int>{1, 2, 3, 4})) << job->what_was_said();
+  EXPECT_EQ(job->last_round().store, "node1");
+  job->node(1).vanish();
+  job->run(seconds(20));
+  EXPECT_EQ(job->running(), (std::set<int>{2, 3, 4})) << job->what_was_said();
+  EXPECT_EQ(job->last_round().store, "node2");
+  job->run(minutes(5));
+  job->check_ended();
+  EXPECT_EQ(job->node(4).outcome()->exit_code, 0);
+}
+
+TEST(Failover, EveryNodeInTurnMayDieAndComeBack) {
+  const auto job = steady(21, {.machines = 4, .min_nodes = 3, .nnodes = 4, .endpoints = 3}, minutes(10));
+  job->start_all();
+  job->run(seconds(5));
+  for (int i = 0; i < 4; ++i) {
+    job->node(i).crash();
+    job->run(seconds(10));
+    EXPECT_EQ(job->running().size(), 3U) << "without node " << i << "\n" << job->what_was_said();
+    job->node(i).start();
+    job->run(seconds(10));
+    EXPECT_EQ(job->running().size(), 4U) << "node " << i << " is back\n" << job->what_was_said();
+  }
+  EXPECT_EQ(job->last_round().restart_count, "0");
+}
+
+TEST(Failover, ANodeThatIsToldToLeaveHandsTheLeadOver) {
+  const auto job = steady(22, {.machines = 4, .min_nodes = 3, .nnodes = 4, .endpoints = 3}, seconds(60));
+  job->start_all();
+  job->run(seconds(5));
+  job->node(0).signal(SIGTERM);
+  job->run(seconds(10));
+  EXPECT_EQ(job->running(), (std::set<int>{1, 2, 3})) << job->what_was_said();
+  EXPECT_EQ(job->node(0).outcome()->exit_code, 143);
+}
+
+TEST(Failover, RestartsAreRememberedByTheNextLeader) {
+  const auto job = steady(23, {.machines = 4, .min_nodes = 3, .nnodes = 4, .endpoints = 3, .max_restarts = 2});
+  job->cluster().script = [](int, std::uint32_t round, int) {
+    Script script = long_life();
+    if (round != 1) script = {seconds(2), 3};
+    return script;
+  };
+  job->start_all();
+  job->run(seconds(6));
+  ASSERT_EQ(job->last_round().restart_count, "1");
+  job->node(0).crash();
+  job->run(minutes(1));
+  job->check_ended();
+  EXPECT_EQ(job->node(3).outcome()->exit_code, 3);
+  EXPECT_EQ(job->node(3).outcome()->restarts_used, 2);
+  ASSERT_EQ(job->node(3).outcome()->restarts.size(), 2U);
+}
+
+TEST(Failover, OfTwoHalvesOnlyTheMajorityGoesOn) {
+  const auto job = steady(24, {.machines = 5, .min_nodes = 1, .nnodes = 5, .endpoints = 5}, minutes(3));
+  job->start_all();
+  job->run(seconds(5));
+  // The leader and one other are cut off from three.
+  for (int one : {0, 1}) {
+    for (int other : {2, 3, 4}) job->cluster().cut(one, other);
+  }
+  job->run(seconds(40));
+  EXPECT_EQ(job->running(), (std::set<int>{2, 3, 4})) << job->what_was_said();
+  EXPECT_EQ(job->node(0).processes() + job->node(1).processes(), 0U);
+  job->cluster().join_all();
+  job->run(seconds(20));
+  EXPECT_EQ(job->running(), (std::set<int>{0, 1, 2, 3, 4})) << job->what_was_said();
+  job->run(minutes(5));
+  job->check_ended();
+  EXPECT_EQ(job->exit_codes(), std::set<int>{0});
+}
+
+TEST(Failover, AFrozenLeaderThatWakesUpDoesNoHarm) {
+  const auto job = steady(25, {.machines = 5, .min_nodes = 3, .nnodes = 5, .endpoints = 3}, minutes(3));
+  job->start_all();
+  job->run(seconds(5));
+  job->node(0).pause();
+  job->run(seconds(40));
+  EXPECT_EQ(job->running(), (std::set<int>{1, 2, 3, 4})) << job->what_was_said();
+  job->node(0).resume();
+  job->run(seconds(20));
+  EXPECT_EQ(job->running(), (std::set<int>{0, 1, 2, 3, 4})) << job->what_was_said();
+  job->run(minutes(5));
+  job->check_ended();
+  EXPECT_EQ(job->exit_codes(), std::set<int>{0});
+}
+
+TEST(Elastic, AFrozenNodesWorkersEndBeforeTheOthersGoOnForLong) {
+  const auto job = steady(26, {.machines = 3, .min_nodes = 2, .nnodes = 3}, minutes(3));
+  job->start_all();
+  job->run(seconds(5));
+  job->node(2).pause();
+  job->run(seconds(7));
+  EXPECT_EQ(job->node(2).processes(), 0U);
+  EXPECT_EQ(job->running(), (std::set<int>{0, 1}));
+  job->node(2).resume();
+  job->run(seconds(5));
+  EXPECT_EQ(job->running(), (std::set<int>{0, 1, 2})) << job->what_was_said();
+}
+
+TEST(Elastic, FourThousandNodesFormAWorldAndLoseOne) {
+  constexpr int nodes = 4096;
+  const auto job = steady(27, {.machines = nodes, .min_nodes = nodes - 8, .nnodes = nodes, .endpoints = 3}, minutes(2));
+  job->start_all();
+  job->run(seconds(30));
+  ASSERT_EQ(job->running().size(), static_cast<std::size_t>(nodes));
+  job->node(1234).crash();
+  job->run(seconds(20));
+  EXPECT_EQ(job->running().size(), static_cast<std::size_t>(nodes - 1));
+  job->node(0).crash();
+  job->run(seconds(30));
+  EXPECT_EQ(job->running().size(), static_cast<std::size_t>(nodes - 2)) << job->last_round().nodes;
+  job->run(minutes(10));
+  job->check_ended();
+  EXPECT_EQ(job->exit_codes(), std::set<int>{0});
+}
+
+// --- whatever comes ---
+
+Shape draw_shape(std::mt19937_64& random) {
+  const auto draw = [&](int least, int most) {
+    return least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1));
+  };
+  Shape shape;
+  // Few nodes meet more; now and then there are many.
+  shape.nnodes = random() % 20 == 0 ? draw(9, 64) : draw(1, 8);
+  shape.min_nodes = draw(1, shape.nnodes);
+  shape.spares = random() % 3 == 0 ? draw(1, 3) : 0;
+  shape.machines = std::min(64, shape.nnodes + shape.spares);
+  shape.endpoints = random() % 2 == 0 ? 1 : std::min(shape.machines, draw(1, 5));
+  // A majority is one of all that may take part: who starts more agents than that cannot have several endpoints.
+  if (shape.endpoints == 1 && random() % 4 == 0) shape.machines += draw(1, 2);
+  shape.slots = draw(1, 2);
+  shape.max_restarts = draw(0, 6);
+  shape.counts_membership = random() % 8 == 0;
+  return shape;
+}
+
+void inflict(ElasticJob& job, Duration period) {
+  World& world = job.world();
+  const auto some_node = [&] { return static_cast<int>(world.draw(0, job.machines() - 1)); };
+  const auto some_time = [&] { return world.now() + world.delay(Duration(0), period); };
+  const auto some_while = [&] { return world.delay(milliseconds(100), seconds(20)); };
+  const auto often = [&](double probability, int most, const auto& fault) {
+    if (!world.chance(probability)) return;
+    for (std::int64_t n = world.draw(1, most); n > 0; --n) fault();
+  };
+  often(0.5, 3, [&] {
+    const int i = some_node();
+    const bool silently = world.chance(0.4);
+    const TimePoint when = some_time();
+    world.at(when, [&job, i, silently] { silently ? job.node(i).vanish() : job.node(i).crash(); });
+    if (world.chance(0.6)) world.at(when + some_while(), [&job, i] { job.node(i).start(); });
+  });
+  often(0.3, 2, [&] {
+    const int i = some_node();
+    const TimePoint when = some_time();
+    if (getenv("DBG")) printf("pause %d at %f for..\n", i, to_seconds(when - world.began()));
+    world.at(when, [&job, i] { job.node(i).pause(); });
+    world.at(std::min(when + some_while(), world.now() + period), [&job, i] { job.node(i).resume(); });
+  });
+  often(0.3, 2, [&] {
+    std::set<int> side;
+    for (int i = 0; i < job.machines(); ++i) {
+      if (world.chance(0.5)) side.insert(i);
+    }
+    const TimePoint when = some_time();
+    if (getenv("DBG")) { printf("partition at %f", to_seconds(when - world.began())); for (int i : side) printf(" %d", i); printf("\n"); }
+    world.at(when, [&job, side] {
+      for (int one = 0; one < job.machines(); ++one) {
+        for (int other = 0; other < one; ++other) {
+          if (side.contains(one) != side.contains(other)) job.cluster().cut(one, other);
+        }
+      }
+    });
+    world.at(when + some_while(), [&job] { job.cluster().join_all(); });
+  });
+  often(0.2, 3, [&] {
+    world.at(some_time(), [&job, one = some_node(), other = some_node()] { job.cluster().cut(one, other); });
+  });
+  often(0.2, 2, [&] { world.at(some_time(), [&job, i = some_node()] { job.node(i).signal(SIGTERM); }); });
+  often(0.05, 1, [&] { world.at(some_time(), [&job, i = some_node()] { job.node(i).kill_keeper(); }); });
+  world.at(world.now() + period, [&job] { job.cluster().join_all(); });
+}
+
+struct Met {
+  std::set<int> codes;
+  std::size_t rounds = 0;
+  std::size_t moved = 0;  // rounds whose store was elsewhere than the one's before
+  std::size_t grown = 0;
+  std::size_t shrunk = 0;
+};
+
+void play(std::uint64_t seed, ElasticJob& job, Met& met) {
+  SCOPED_TRACE("seed " + std::to_string(seed) + ": replay with DLAUNCH_SIM_SEED=" + std::to_string(seed));
+  World& world = job.world();
+  const Duration faults = seconds(90);
+  const double failure_rate = world.chance(0.5) ? 0.02 * static_cast<double>(world.draw(1, 10)) : 0;
+  const bool stubborn = world.chance(0.2);
+  const TimePoint calm = world.now() + faults;
+  job.cluster().script = [&world, failure_rate, stubborn, calm](int, std::uint32_t, int) {
+    Script script;
+    script.life = world.delay(seconds(1), seconds(120));
+    if (world.now() < calm && world.chance(failure_rate)) {
+      script.exit_code = static_cast<int>(world.draw(1, 255));
+      script.life = world.delay(milliseconds(1), seconds(30));
+    }
+    script.ignores_term = stubborn && world.chance(0.3);
+    return script;
+  };
+  for (int i = 0; i < job.machines(); ++i)
+    world.at(world.now() + world.delay(Duration(0), seconds(20)), [&job, i] { job.node(i).start(); });
+  inflict(job, faults);
+  // Until the faults cease, and then for as long as a job without them may take.
+  job.run(faults + minutes(20));
+  job.check_ended();
+  const ElasticJob::Round* before = nullptr;
+  for (const auto& [number, round] : job.rounds()) {
+    if (before) {
+      met.moved += before->store != round.store ? 1 : 0;
+      met.grown += before->nodes < round.nodes ? 1 : 0;
+      met.shrunk += before->nodes > round.nodes ? 1 : 0;
+    }
+    before = &round;
+  }
+  met.rounds += job.rounds().size();
+  const auto codes = job.exit_codes();
+  met.codes.insert(codes.begin(), codes.end());
+}
+
+TEST(ElasticSwarm, RandomJobsKeepTheInvariants) {
+  std::uint64_t first = 1;
+  std::uint64_t count = 10'000;
+  if (const char* seed = std::getenv("DLAUNCH_SIM_SEED")) {  // NOLINT(concurrency-mt-unsafe): one thread
+    first = std::strtoull(seed, nullptr, 10);
+    count = 1;
+  }
+  if (const char* many = std::getenv("DLAUNCH_SIM_COUNT"))  // NOLINT(concurrency-mt-unsafe): one thread
+    count = std::strtoull(many, nullptr, 10);
+  Met met;
+  for (std::uint64_t seed = first; seed < first + count && !::testing::Test::HasFailure(); ++seed) {
+    std::mt19937_64 random(seed);
+    ElasticJob job(seed, draw_shape(random));
+    play(seed, job, met);
+  }
+  if (count < 1000) return;
+  // The swarm must have met what it is for, or it tests less than it says.
+  EXPECT_TRUE(met.codes.contains(0) && met.codes.contains(1) && met.codes.contains(143));
+  EXPECT_GT(met.rounds, 2 * count);
+  EXPECT_GT(met.moved, count / 20);
+  EXPECT_GT(met.grown, count / 10);
+  EXPECT_GT(met.shrunk, count / 10);
+}
+
+TEST(ElasticSwarm, OneSeedIsOneHistory) {
+  for (std::uint64_t seed = 100; seed < 120; ++seed) {
+    std::uint64_t traces[2]{};
+    for (std::uint64_t& trace : traces) {
+      std::mt19937_64 random(seed);
+      ElasticJob job(seed, draw_shape(random));
+      Met met;
+      play(seed, job, met);
+      trace = job.trace();
+    }
+    EXPECT_EQ(traces[0], traces[1]) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace dlaunch::sim
