@@ -43,7 +43,7 @@ Coordinator::Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now)
       enough_(job_.nnodes),
       patience_(job_.last_call) {
   world_.store = std::move(own);
-  world_.origin = agent_;
+  world_.leader = agent_;
 }
 
 CoordinatorActions Coordinator::begin() {
@@ -104,7 +104,6 @@ void Coordinator::on_beat(TimePoint now, MemberId member, const Beat& beat, Coor
   Roster::Node& node = *roster_.find(member);
   const TimePoint said{Duration(beat.stamp)};
   if (said <= now) node.echoed = std::max(node.echoed, said);
-  if (node.echoed >= told_at_) node.knows = true;
   out.emplace_back(ToMember{member, Beat{stamp_of(now)}});
   announce_when_complete(now, out);  // where only that was missing
 }
@@ -133,13 +132,13 @@ void Coordinator::on_join(TimePoint now, MemberId member, const Join& join, Coor
                                              std::to_string(roster_.ready()) + " of " +
                                              std::to_string(job_.nnodes)});
   if (state_ == State::standby) {
-    out.emplace_back(ToMember{member, welcome(now, false)});
+    out.emplace_back(ToMember{member, Welcome{false, stamp_of(now)}});
     lead_if_enough(now, out);
     return;
   }
   learn_from(join);
-  if (told_at_ != TimePoint{}) out.emplace_back(ToMember{member, NewWorld{without_members(world_)}});
-  out.emplace_back(ToMember{member, welcome(now, true)});
+  if (formed_ && !join.been_in) out.emplace_back(ToMember{member, NewWorld{without_members(world_)}});
+  out.emplace_back(ToMember{member, Welcome{true, stamp_of(now)}});
   if (state_ == State::gathering) {
     announce_when_complete(now, out);
   } else if (state_ == State::running && world_.nodes < job_.nnodes && !roster_.any_done()) {
@@ -195,29 +194,29 @@ void Coordinator::refuse(MemberId member, std::string why, CoordinatorActions& o
 // More than half of all that may take part; --nnodes and --spares are checked at the start to leave that possible.
 int Coordinator::quorum() const { return std::max(job_.least(), (job_.nnodes + job_.spares) / 2 + 1); }
 
-// Whether no other can lead at this moment: a node that answered follows until a node timeout after it was asked. And
-// whether so many know of the last world that each later leader hears of it, or of the one before.
+// Whether no other can lead at this moment: a node that answered follows until a node timeout after it was asked.
 bool Coordinator::sure_to_lead(TimePoint now) const {
   if (!job_.may_move() || job_.node_timeout == Duration(0)) return true;
   const auto follows = [&](const auto& n) {
     const Roster::Node& node = n.second;
     return n.first == local_member ||
-           (now < node.echoed + job_.node_timeout && (node.knows || told_at_ == TimePoint{}));
+           now < node.echoed + job_.node_timeout;
   };
   return std::count_if(roster_.nodes().begin(), roster_.nodes().end(), follows) >= quorum();
 }
 
-Welcome Coordinator::welcome(TimePoint now, bool leads) { return {leads, stamp_of(now)}; }
+void Coordinator::tell_who_leads(TimePoint now, bool leads, CoordinatorActions& out) {
+  for (const auto& [member, node] : roster_.nodes())
+    out.emplace_back(ToMember{member, Welcome{leads, stamp_of(now)}});
+}
 
 // Rounds, and the restarts that were used up, go on where another coordinator, or this one before it was started
 // anew, left them.
 void Coordinator::learn_from(const Join& join) {
   if (!join.been_in || join.round < next_round_) return;
-  // The last leader may have formed one more that nobody here has heard of (sure_to_lead).
-  next_round_ = join.round + (job_.may_move() ? 2 : 1);
+  next_round_ = join.round + 1;
   if (state_ != State::standby && state_ != State::gathering) return;
   formed_ = true;
-  if (job_.may_move()) world_.origin = join.origin;
   world_.nodes = join.nodes;
   world_.restarts_used = std::min(join.restarts_used, job_.max_restarts);
   restarts_ = join.restarts;
@@ -228,9 +227,6 @@ bool Coordinator::too_few() const { return job_.may_move() && roster_.ready() < 
 
 void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
   if (roster_.staying() < quorum()) return;
-  formed_ = false;
-  world_.origin = agent_;
-  told_at_ = {};
   not_before_ = now;
   for (const auto& [member, node] : roster_.nodes()) {
     learn_from(node.joined);
@@ -241,7 +237,7 @@ void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
   const int enough = formed_ ? std::max(quorum(), world_.nodes - 1) : job_.nnodes;
   out.emplace_back(Say{formed_ ? Loudness::progress : Loudness::detail,
                        "this node leads the job now, at " + to_string(world_.store)});
-  for (const auto& [member, node] : roster_.nodes()) out.emplace_back(ToMember{member, welcome(now, true)});
+  tell_who_leads(now, true, out);
   gather(now, enough, formed_ ? settling_time : job_.last_call, out);
 }
 
@@ -253,10 +249,8 @@ void Coordinator::step_down(TimePoint now, CoordinatorActions& out) {
                                                std::to_string(job_.nnodes) + " " +
                                                (roster_.ready() == 1 ? "is" : "are") +
                                                " here, fewer than a majority: another endpoint may lead"});
-  for (auto& [member, node] : roster_.nodes()) {
-    node.joined.stays = false;
-    out.emplace_back(ToMember{member, welcome(now, false)});
-  }
+  tell_who_leads(now, false, out);
+  for (auto& [member, node] : roster_.nodes()) node.joined.stays = false;
 }
 
 // This agent was told to leave, and another endpoint can lead.
@@ -315,7 +309,6 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   last_call_.reset();
   round_began_ = now;
   if (!std::exchange(formed_, true)) job_began_ = now;
-  told_at_ = now;
   state_ = State::running;
   out.emplace_back(OpenStore{world_.round});
   World copy = world_;
@@ -406,7 +399,6 @@ void Coordinator::on_done(TimePoint now, MemberId member, const Done& done, Coor
     return;
   }
   Roster::Node& node = *roster_.find(member);
-  node.knows = true;
   node.done = true;
   node.stopped = true;
   if (roster_.all_done()) end(now, Outcome{}, out);
@@ -417,7 +409,6 @@ void Coordinator::on_stopped(TimePoint now, MemberId member, const Stopped& stop
   Roster::Node& node = *roster_.find(member);
   // Of one that joined while it was still stopping, the round is another leader's.
   if (node.active && stopped.round != world_.round) return;
-  node.knows = node.knows || node.active;
   node.stopped = true;
   go_on_when_all_stopped(now, out);
 }

@@ -130,7 +130,7 @@ class Coordinator {
   [[nodiscard]] int quorum() const;
   [[nodiscard]] bool too_few() const;
   [[nodiscard]] bool sure_to_lead(TimePoint now) const;
-  [[nodiscard]] static Welcome welcome(TimePoint now, bool leads);
+  void tell_who_leads(TimePoint now, bool leads, CoordinatorActions& out);
   void learn_from(const Join& join);
   void lead_if_enough(TimePoint now, CoordinatorActions& out);
   void step_down(TimePoint now, CoordinatorActions& out);
@@ -168,7 +168,6 @@ class Coordinator {
   Roster roster_;
   World world_;          // the current one, or the last
   bool formed_ = false;  // there was one
-  TimePoint told_at_{};  // when this leader told of it; never: it has not formed one
   std::uint32_t next_round_ = 0;
 
   TimePoint waiting_since_;               // while gathering

@@ -139,9 +139,9 @@ struct Restart {
 // that a node is sent holds of the members only that node, so that a round costs each node the same however
 // many there are.
 struct World {
-  // The agent that formed the first of these worlds; with one endpoint, whoever served it since. With the round, it
-  // names this one.
-  AgentId origin = 0;
+  // The agent whose coordinator formed it. With the round, it names the world: rounds grow with each leader, but the next
+  // may not have heard of the last one's last.
+  AgentId leader = 0;
   std::uint32_t round = 0;
   int world_size = 0;  // workers
   int nodes = 0;

@@ -91,7 +91,7 @@ Join Member::join(TimePoint now) const {
   join.stopped = !round_active_;
   join.stays = staying_ || endpoints() == 1;
   if (!been_in_) return join;
-  join.origin = world_.origin;
+  join.leader = world_.leader;
   join.round = round_;
   if (const WorldMember* own = world_.member(node_.agent)) join.seat = own->seat;
   join.nodes = world_.nodes;
@@ -223,7 +223,7 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     on_welcome(now, *welcome, out);
   } else if (const auto* world = std::get_if<NewWorld>(&message)) {
     const bool expected = state_ == State::joined || state_ == State::working;
-    const bool newer = !been_in_ || world->world.round > round_ || world->world.origin != world_.origin;
+    const bool newer = !been_in_ || world->world.round > round_ || world->world.leader != world_.leader;
     if (!expected || !newer || round_active_) return;
     been_in_ = true;
     led_ = true;

@@ -133,7 +133,7 @@ void restart_fields(IO& io, R& restarts) {
 
 template <class IO, class W>
 void world_fields(IO& io, W& w) {
-  io.number(w.origin);
+  io.number(w.leader);
   io.number(w.round);
   io.number(w.world_size);
   io.number(w.nodes);
@@ -182,7 +182,7 @@ struct Fields {
       io.number(m.agent);
       io.flag(m.been_in);
       io.flag(m.stopped);
-      io.number(m.origin);
+      io.number(m.leader);
       io.number(m.round);
       io.number(m.seat);
       io.number(m.nodes);

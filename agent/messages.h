@@ -44,7 +44,7 @@ struct Join {
   // Of the last world that it was told of, where there was one: what the next coordinator must know.
   bool been_in = false;
   bool stopped = true;  // nothing of it is left
-  AgentId origin = 0;
+  AgentId leader = 0;
   std::uint32_t round = 0;
   int seat = -1;  // -1: it was a spare
   int nodes = 0;

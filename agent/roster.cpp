@@ -66,7 +66,7 @@ std::optional<MemberId> Roster::of_rank(int node_rank) const {
 void Roster::choose(int most, World& world) {
   std::vector<Node*> order;
   for (auto& [member, node] : nodes_) {
-    node.active = node.done = node.knows = false;
+    node.active = node.done = false;
     node.place = -1;
     if (!node.leaving) order.push_back(&node);
   }

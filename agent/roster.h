@@ -23,7 +23,6 @@ class Roster {
     std::uint64_t arrival = 0;
     TimePoint heard;       // when it last said something
     TimePoint echoed{};    // when that was said which it last answered: it follows until a node timeout after
-    bool knows = false;    // that there is the last world
     int seat = -1;         // -1: none yet
     int place = -1;        // in the world's members; -1: not active
     bool active = false;   // in the current round

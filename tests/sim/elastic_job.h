@@ -60,6 +60,10 @@ class ElasticJob {
           cluster_, i, job, node, i < shape.endpoints ? std::optional(static_cast<std::size_t>(i)) : std::nullopt));
     }
     cluster_.script = [](int, std::uint32_t, int) { return Script{}; };
+    cluster_.on_world = [this](agent::AgentId leader, std::uint32_t round) {
+      EXPECT_TRUE(id_.emplace(std::pair(leader, round), rounds_.size()).second) << "round " << round << " twice";
+      rounds_.emplace_back().began = world_.now();
+    };
     cluster_.on_spawn = [this](int node, const agent::ProcKey& key, const agent::Command& command) {
       spawned(node, key, command);
     };
@@ -86,10 +90,9 @@ class ElasticJob {
     std::map<int, int> group_rank;  // by machine
     bool operator==(const Round&) const = default;
   };
-  // Where nobody is left who knows of the job's past, it begins anew: another history.
-  using RoundId = std::pair<int, std::uint32_t>;
-  const std::map<RoundId, Round>& rounds() const { return rounds_; }
-  const Round& last_round() const { return rounds_.rbegin()->second; }
+  // In the order in which they were formed.
+  const std::vector<Round>& rounds() const { return rounds_; }
+  const Round& last_round() const { return rounds_.back(); }
   [[nodiscard]] bool complete(const Round& round) const {
     return static_cast<int>(round.ranks.size()) == round.world_size;
   }
@@ -97,7 +100,7 @@ class ElasticJob {
   std::set<int> running() const {
     std::set<int> machines;
     for (const auto& [who, round] : running_) {
-      if (round == rounds_.rbegin()->first) machines.insert(who.first);
+      if (round + 1 == rounds_.size()) machines.insert(who.first);
     }
     return machines;
   }
@@ -146,16 +149,13 @@ class ElasticJob {
   void spawned(int machine, const agent::ProcKey& key, const agent::Command& command) {
     const int rank = std::stoi(value_of(command, env::rank));
     const int group_rank = std::stoi(value_of(command, env::group_rank));
-    const agent::AgentId origin = node(machine).runner()->world().origin;
-    history_.emplace(origin, static_cast<int>(history_.size()));
-    const RoundId id{history_.at(origin), key.round};
+    const auto id = id_.at({node(machine).runner()->world().leader, key.round});
     Round& round = rounds_[id];
     if (round.ranks.empty()) {
       round.world_size = std::stoi(value_of(command, env::world_size));
       round.nodes = std::stoi(value_of(command, env::group_world_size));
       round.store = value_of(command, env::master_addr);
       round.restart_count = value_of(command, env::restart_count);
-      round.began = world_.now();
       EXPECT_GE(round.nodes, shape_.min_nodes);
       EXPECT_LE(round.nodes, shape_.nnodes);
       EXPECT_EQ(round.world_size, round.nodes * shape_.slots);
@@ -177,8 +177,8 @@ class ElasticJob {
       }
     }
     // A message that was long under way may still start workers of an old round, but not for long.
-    if (const auto next = rounds_.upper_bound(id); next != rounds_.end()) {
-      EXPECT_LE(world_.now() - next->second.began, 2 * node_timeout) << "round " << key.round << " is long over";
+    if (id + 1 < rounds_.size()) {
+      EXPECT_LE(world_.now() - rounds_[id + 1].began, 2 * node_timeout) << "round " << key.round << " is long over";
     }
     running_[{machine, key}] = id;
     note(machine, key.round, rank);
@@ -187,8 +187,8 @@ class ElasticJob {
   void ended(int machine, const agent::ProcKey& key) {
     const auto running = running_.extract({machine, key});
     ASSERT_TRUE(running);
-    if (const auto next = rounds_.upper_bound(running.mapped()); next != rounds_.end()) {
-      EXPECT_LE(world_.now() - next->second.began, farewell)
+    if (const std::size_t next = running.mapped() + 1; next < rounds_.size()) {
+      EXPECT_LE(world_.now() - rounds_[next].began, farewell)
           << "a worker of round " << key.round << " outlived it on node " << machine << "\n"
           << what_was_said();
     }
@@ -208,9 +208,9 @@ class ElasticJob {
   World world_;
   Cluster cluster_;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::map<agent::AgentId, int> history_;  // by origin
-  std::map<RoundId, Round> rounds_;
-  std::map<std::pair<int, agent::ProcKey>, RoundId> running_;
+  std::vector<Round> rounds_;
+  std::map<std::pair<agent::AgentId, std::uint32_t>, std::size_t> id_;  // by what names a world
+  std::map<std::pair<int, agent::ProcKey>, std::size_t> running_;       // the round's number
   std::uint64_t trace_ = 0xcbf29ce484222325ULL;
 };
 

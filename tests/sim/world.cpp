@@ -62,7 +62,11 @@ void Node::start() {
   runner_ = std::make_unique<agent::Runner>(
       agent::Runner::Outside{*this, *this, *this, *this, *this},
       agent::Runner::Plan{
-          job_, spec_, "sim", {}, serves_, {}, [this] { later(Duration(0), [this] { exit(); }); }});
+          job_, spec_, "sim", {}, serves_,
+          [this](std::uint32_t round) {
+            if (cluster_.on_world) cluster_.on_world(spec_.agent, round);
+          },
+          [this] { later(Duration(0), [this] { exit(); }); }});
   runner_->begin();
 }
 

@@ -84,6 +84,8 @@ class Cluster {
 
   // How a worker of this node (its index) and round will behave; drawn by the scenario.
   std::function<Script(int node, std::uint32_t round, int local_rank)> script;
+  // Called when a world is formed, by the agent that leads.
+  std::function<void(agent::AgentId leader, std::uint32_t round)> on_world;
   // Called at each start with the worker's environment, and at each end.
   std::function<void(int node, const agent::ProcKey&, const agent::Command&)> on_spawn;
   std::function<void(int node, const agent::ProcKey&)> on_end;
