@@ -126,6 +126,14 @@ void Coordinator::on_join(TimePoint now, MemberId member, const Join& join, Coor
     refuse(member, why, out);
     return;
   }
+  // One of those that are here may be lost already, and this one its successor.
+  if (job_.may_move() && roster_.ready() >= job_.nnodes + job_.spares) {
+    refuse(member,
+           "this job has its " + count_of(job_.nnodes, "node") +
+               (job_.spares > 0 ? " and " + count_of(job_.spares, "spare") : ""),
+           out, false);
+    return;
+  }
   const Roster::Node& node = roster_.add(member, join, now);
   if (member != local_member && job_.node_timeout > Duration(0) && !check_at_) check_at_ = now + job_.beat();
   out.emplace_back(Say{Loudness::detail, name_of(node) + " joined with " + count_of(join.slots, "worker") + ": " +
@@ -176,16 +184,12 @@ std::string Coordinator::reason_to_refuse(const Join& join) const {
            roster_.nodes().at(*taken).joined.host;
   }
   if (state_ != State::gathering && !job_.elastic()) return "all nodes of the job are in";
-  if (job_.may_move() && roster_.ready() >= job_.nnodes + job_.spares) {
-    return "this job has its " + count_of(job_.nnodes, "node") +
-           (job_.spares > 0 ? " and " + count_of(job_.spares, "spare") : "");
-  }
   if (roster_.nodes().size() >= static_cast<std::size_t>(max_nodes)) return "there are too many nodes";
   return "";
 }
 
-void Coordinator::refuse(MemberId member, std::string why, CoordinatorActions& out) const {
-  out.emplace_back(ToMember{member, Refused{std::move(why)}});
+void Coordinator::refuse(MemberId member, std::string why, CoordinatorActions& out, bool for_good) const {
+  out.emplace_back(ToMember{member, Refused{std::move(why), for_good}});
   out.emplace_back(DropMember{member});
 }
 

@@ -155,7 +155,7 @@ class Coordinator {
   void end(TimePoint now, Outcome outcome, CoordinatorActions& out);
   void end_when_all_stopped(CoordinatorActions& out);
 
-  void refuse(MemberId member, std::string why, CoordinatorActions& out) const;
+  void refuse(MemberId member, std::string why, CoordinatorActions& out, bool for_good = true) const;
   [[nodiscard]] Failure lost_node(const Roster::Node& node, std::string why) const;
   [[nodiscard]] std::string reason_to_refuse(const Join& join) const;
   [[nodiscard]] std::string name_of(const Roster::Node& node) const;

@@ -215,6 +215,11 @@ std::string Member::endpoints_in_words() const {
 
 void Member::on_message(TimePoint now, const Message& message, MemberActions& out) {
   if (const auto* refused = std::get_if<Refused>(&message)) {
+    if (!refused->for_good) {
+      out.emplace_back(HangUp{});
+      on_link_down(now, {refused->why}, out);
+      return;
+    }
     lose(failure_here(FailureKind::join, (endpoints() == 1 ? "node 0 at " : "") +
                                              to_string(job_.endpoint(endpoint_)) +
                                              " refused this node: " + refused->why),

@@ -204,6 +204,7 @@ struct Fields {
       io.number(m.round);
     } else if constexpr (std::is_same_v<T, Refused>) {
       io.text(m.why);
+      io.flag(m.for_good);
     } else if constexpr (std::is_same_v<T, NewWorld>) {
       world_fields(io, m.world);
     } else if constexpr (std::is_same_v<T, StopRound>) {

@@ -97,6 +97,7 @@ struct Welcome {
 
 struct Refused {
   std::string why;
+  bool for_good = true;  // otherwise it may be another time
   bool operator==(const Refused&) const = default;
 };
 struct NewWorld {

@@ -48,7 +48,7 @@ std::vector<Message> one_of_each() {
           Done{4},
           Stopped{4},
           Leave{a_failure()},
-          Refused{"no"},
+          Refused{"no", false},
           NewWorld{world},
           StopRound{4, "why"},
           End{outcome}};

@@ -308,12 +308,9 @@ void Node::spawn(agent::ProcKey key, const agent::Command& command) {
     later(takes, [this, key] { spawner_handler_->on_spawn_failed(key, "No such file or directory"); });
     return;
   }
-  processes_[key] = {next_pid_++, script, {}};
+  processes_[key] = {next_pid_++, script, {}, now() + takes};
   cluster_.on_spawn(index_, key, command);
-  later(takes, [this, key, pid = processes_[key].pid] {
-    // A keeper answers in order: started comes before exited.
-    spawner_handler_->on_started(key, pid);
-  });
+  later(takes, [this, key, pid = processes_[key].pid] { spawner_handler_->on_started(key, pid); });
   if (script.exit_code != 0) outside(takes + script.life - script.dies_slowly, [this, key] { fail(key); });
   outside(takes + script.life, [this, key] {
     const auto found = processes_.find(key);
@@ -367,7 +364,9 @@ void Node::report_rest() {
 void Node::signal_all(int signo) {
   for (const auto& [key, process] : processes_) {
     if (process.script.ignores_term) continue;
-    outside(cluster_.world().delay(microseconds(100), milliseconds(50)), [this, key, signo] {
+    // A keeper answers in order: that it started is told before its end.
+    const Duration dies = cluster_.world().delay(microseconds(100), milliseconds(50));
+    outside(std::max(dies, process.reported - now()), [this, key = key, signo] {
       if (signo == SIGUSR1) fail(key);  // nobody asked it to stop
       end_process(key, {agent::ExitStatus::How::signaled, signo, false});
     });
@@ -379,8 +378,12 @@ void Node::signal_all(int signo) {
 void Node::kill_all() {
   // A keeper acts in order: what is started after this is not meant.
   std::vector<agent::ProcKey> meant;
-  for (const auto& [key, process] : processes_) meant.push_back(key);
-  outside(milliseconds(1), [this, meant] {
+  Duration takes = milliseconds(1);
+  for (const auto& [key, process] : processes_) {
+    meant.push_back(key);
+    takes = std::max(takes, process.reported - now());
+  }
+  outside(takes, [this, meant] {
     for (const agent::ProcKey key : meant) {
       const auto found = processes_.find(key);
       if (found == processes_.end()) continue;

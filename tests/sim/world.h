@@ -162,6 +162,7 @@ class Node final : public Clock,
     std::int64_t pid = 0;
     Script script;
     std::optional<TimePoint> failed;
+    TimePoint reported;  // that it has started
   };
 
   // Runs later unless this node's agent has died in between, and not while it is paused.
