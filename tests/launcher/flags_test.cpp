@@ -57,9 +57,17 @@ const std::vector<Row>& rows() {
       {"rdzv-endpoint", "h", [](const Options& o) { return o.endpoints == std::vector<Endpoint>{{"h", std::nullopt}}; }},
       {"rdzv-endpoint", "[::1]:7",
        [](const Options& o) { return o.endpoints == std::vector<Endpoint>{{"::1", 7}}; }},
+      {"rdzv-endpoint", "a,b:7",
+       [](const Options& o) {
+         return o.endpoints == std::vector<Endpoint>{{"a", std::nullopt}, {"b", 7}};
+       }},
       {"rdzv-id", "run_7", [](const Options& o) { return o.job_id == "run_7"; }},
       {"rdzv-conf", "join_timeout=7,is_host=1",
        [](const Options& o) { return o.join_timeout == milliseconds(7000); }},
+      {"rdzv-conf", "is_host=0", [](const Options& o) { return o.hosts_endpoint == false; }},
+      {"rdzv-conf", "last_call_timeout=4", [](const Options& o) { return o.last_call == milliseconds(4000); }},
+      {"rdzv-conf", "keep_alive_interval=2", [](const Options& o) { return o.node_timeout == milliseconds(6000); }},
+      {"rdzv-conf", "keep_alive_max_attempt=2", [](const Options& o) { return o.node_timeout == milliseconds(10'000); }},
       {"rdzv-conf", "timeout=8", [](const Options& o) { return o.join_timeout == milliseconds(8000); }},
       {"standalone", nullptr, [](const Options& o) { return o.standalone; }},
       {"max-restarts", "5", [](const Options& o) { return o.max_restarts == 5; }},
@@ -127,6 +135,10 @@ const std::vector<Row>& rows() {
       // dlaunch's own
       {"pass-local-rank", nullptr, [](const Options& o) { return o.pass_local_rank; }},
       {"join-timeout", "9", [](const Options& o) { return o.join_timeout == milliseconds(9000); }},
+      {"last-call-timeout", "3", [](const Options& o) { return o.last_call == milliseconds(3000); }},
+      {"spares", "2", [](const Options& o) { return o.spares == 2 && o.backend == Options::Backend::c10d; }},
+      {"count-membership-changes", nullptr, [](const Options& o) { return o.counts_membership; }},
+      {"node-timeout", "1.5", [](const Options& o) { return o.node_timeout == milliseconds(1500); }},
       {"stop-timeout", "2", [](const Options& o) { return o.stop_timeout == milliseconds(2000); }},
       {"scheduler", "none", kept("scheduler", "none")},
       {"no-env-defaults", nullptr, [](const Options& o) { return !o.env_defaults; }},

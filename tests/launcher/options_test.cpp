@@ -157,6 +157,12 @@ TEST(Options, EveryMistakeIsNamed) {
        "--numa-binding: 'nod' is not one of node, socket, exclusive, core-complex; did you mean node?"},
       {{"--bind=core", "--numa-binding=node", "x"},
        "--bind and --numa-binding exclude each other; see dlaunch --help"},
+      {{"--rdzv-conf=is_host=perhaps", "x"}, "--rdzv-conf: is_host: 'perhaps' is neither true nor false; see dlaunch --help"},
+      {{"--rdzv-endpoint=a,b,a", "x"}, "--rdzv-endpoint=a,b,a names a twice; see dlaunch --help"},
+      {{"--rdzv-backend=static", "--nnodes=1:2", "x"},
+       "--rdzv-backend=static: a job that may change has to find its nodes itself; use --rdzv-backend=c10d"},
+      {{"--nnodes=1:2", "--master-port=0", "x"},
+       "--master-port=0: several nodes cannot find a port that is not named; see dlaunch --help"},
       {{"--config=missing", "x"}, "--config: cannot read missing: No such file or directory"},
   };
   for (const Mistake& mistake : mistakes) EXPECT_EQ(bad(mistake.arguments), mistake.answer);
@@ -201,6 +207,32 @@ TEST(Options, AFileHasFlagsAsKeys) {
   EXPECT_EQ(refused("[1]"), "j: a JSON object with flags' names as keys is expected; see dlaunch --help");
   EXPECT_EQ(refused(R"({"nnodes": 1e999})"), "j is not JSON: number overflow parsing '1e999'");
   EXPECT_EQ(refused("{").find("j is not JSON: parse error at line 1, column 2"), 0U) << refused("{");
+}
+
+TEST(Options, TheBackendFollowsFromWhatElseIsSaid) {
+  const struct {
+    Words arguments;
+    Options::Backend backend;
+  } cases[]{
+      {{"x"}, Options::Backend::fixed},
+      {{"--nnodes=2", "x"}, Options::Backend::fixed},
+      {{"--nnodes=2", "--rdzv-endpoint=h", "x"}, Options::Backend::c10d},
+      {{"--nnodes=2", "--rdzv-endpoint=h", "--node-rank=1", "x"}, Options::Backend::fixed},
+      {{"--nnodes=2", "--rdzv-backend=static", "--rdzv-endpoint=h", "x"}, Options::Backend::fixed},
+      {{"--nnodes=1:2", "x"}, Options::Backend::c10d},
+      {{"--nnodes=2", "--spares=1", "x"}, Options::Backend::c10d},
+      {{"--nnodes=3", "--rdzv-endpoint=a,b", "x"}, Options::Backend::c10d},
+      {{"--nnodes=1:2", "--standalone", "x"}, Options::Backend::fixed},
+  };
+  for (const auto& one : cases) EXPECT_EQ(good(one.arguments).backend, one.backend) << one.arguments.front();
+}
+
+TEST(Options, AMinorityThatMayNotGoOnIsSaid) {
+  EXPECT_TRUE(good({"--nnodes=3:5", "--rdzv-endpoint=a,b", "x"}).warnings.empty());
+  EXPECT_EQ(good({"--nnodes=2:5", "--rdzv-endpoint=a,b", "x"}).warnings,
+            Words{"fewer than 3 of 5 nodes wait for others, also where --nnodes allows fewer: with several "
+                  "endpoints, only a majority can know that no other part of the job goes on"});
+  EXPECT_TRUE(good({"--nnodes=2:5", "--rdzv-endpoint=a", "x"}).warnings.empty());
 }
 
 TEST(Options, WhatIsNotAsItSeemsIsSaid) {

@@ -45,7 +45,10 @@ TEST(Plan, TheEndpointIsTheMaster) {
       {{"--rdzv-endpoint=h:7"}, {"h", 7}},
       {{"--rdzv-backend=static", "--rdzv-endpoint=h:7", "--master-addr=m", "--master-port=8"}, {"h", 7}},
       {{"--rdzv-endpoint=h", "--master-port=8"}, {"h", 8}},
-      {{"--rdzv-endpoint=h", "--nnodes=2"}, {"h", 29500}},
+      {{"--rdzv-endpoint=h", "--nnodes=2"}, {"h", 29400}},
+      {{"--rdzv-endpoint=h", "--nnodes=2", "--node-rank=0"}, {"h", 29500}},
+      {{"--nnodes=1:2", "--master-addr=h"}, {"h", 29400}},
+      {{"--nnodes=1:2", "--master-addr=h", "--master-port=5"}, {"h", 5}},
       {{"--rdzv-backend=c10d", "--rdzv-endpoint=h", "--nnodes=2", "--node-rank=0"}, {"h", 29400}},
       {{"--rdzv-backend=c10d", "--rdzv-endpoint=h:7", "--nnodes=2", "--node-rank=1"}, {"h", 7}},
       {{"--rdzv-backend=c10d"}, {"127.0.0.1", 0}},
@@ -64,19 +67,37 @@ TEST(Plan, TheEndpointIsTheMaster) {
 }
 
 TEST(Plan, WhatThisVersionCannotDoIsRefused) {
-  EXPECT_EQ(
-      refused({"--nnodes=1:4", "x"}),
-      "--nnodes=1:4: a job whose size may change is not supported by this version; give one number of nodes");
   EXPECT_EQ(refused({"--rdzv-backend=etcd", "x"}),
             "--rdzv-backend=etcd is not supported by this version; use --rdzv-backend=c10d with "
             "--rdzv-endpoint=HOST:PORT of node 0");
-  EXPECT_EQ(refused({"--rdzv-backend=c10d", "--nnodes=2", "x"}),
-            "--rdzv-backend=c10d: nodes that find their ranks themselves are not supported by this version; "
-            "give each "
-            "node its --node-rank");
-  EXPECT_EQ(refused({"--rdzv-endpoint=a,b,c", "x"}),
-            "--rdzv-endpoint: several endpoints are not supported by this version; name that of node 0");
   EXPECT_EQ(planned({"--nnodes=2:2", "x"}).job.nnodes, 2);
+}
+
+TEST(Plan, AnElasticJobsNodesFindTheirRanks) {
+  const JobPlan plan = planned({"--nnodes=2:4", "--spares=1", "--max-restarts=3", "--rdzv-endpoint=a,b:7", "x"});
+  EXPECT_EQ(plan.node.node_rank, -1);
+  EXPECT_EQ(plan.job.least(), 2);
+  EXPECT_EQ(plan.job.nnodes, 4);
+  EXPECT_EQ(plan.job.spares, 1);
+  EXPECT_TRUE(plan.job.replaces);
+  EXPECT_EQ(plan.job.endpoints, (std::vector<Address>{{"a", 29400}, {"b", 7}}));
+  EXPECT_EQ(plan.serves, JobPlan::Serves::if_ours);
+  EXPECT_EQ(planned({"--nnodes=2", "--rdzv-endpoint=a", "--rdzv-conf=is_host=1", "x"}).serves, JobPlan::Serves::yes);
+  EXPECT_EQ(planned({"--nnodes=2", "--rdzv-endpoint=a", "--rdzv-conf=is_host=0", "x"}).serves, JobPlan::Serves::no);
+  const JobPlan ranked = planned({"--nnodes=2", "--rdzv-backend=c10d", "--node-rank=1", "x"});
+  EXPECT_EQ(ranked.node.node_rank, 1);
+  EXPECT_EQ(ranked.serves, JobPlan::Serves::no);
+}
+
+TEST(Plan, AJobOfFixedRanksDoesNotWaitForAReplacement) {
+  EXPECT_FALSE(planned({"--nnodes=2", "--max-restarts=3", "x"}).job.replaces);
+  EXPECT_TRUE(planned({"--nnodes=2", "--max-restarts=3", "--rdzv-endpoint=a", "x"}).job.replaces);
+  EXPECT_FALSE(planned({"--nnodes=2", "--rdzv-endpoint=a", "x"}).job.replaces);
+}
+
+TEST(Plan, OneNodeHasNobodyToWatch) {
+  EXPECT_EQ(planned({"x"}).job.node_timeout, Duration(0));
+  EXPECT_EQ(planned({"--nnodes=2", "x"}).job.node_timeout, std::chrono::seconds(5));
 }
 
 TEST(Plan, PythonScriptsAndModulesGetPython) {

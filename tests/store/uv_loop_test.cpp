@@ -171,7 +171,7 @@ TEST_F(UvLoopTest, SaysThatAPortIsInUse) {
   Door second;
   const auto taken = loop.listen(address, second);
   ASSERT_FALSE(taken);
-  EXPECT_EQ(taken.error().kind, ErrorKind::network);
+  EXPECT_EQ(taken.error().kind, ErrorKind::in_use);
   EXPECT_EQ(taken.error().message(), "cannot listen on " + to_string(address) + ": address already in use");
 }
 
