@@ -196,7 +196,7 @@ void Coordinator::refuse(MemberId member, std::string why, CoordinatorActions& o
 // --- taking up and laying down the lead ---
 
 // More than half of all that may take part; --nnodes and --spares are checked at the start to leave that possible.
-int Coordinator::quorum() const { return std::max(job_.least(), (job_.nnodes + job_.spares) / 2 + 1); }
+int Coordinator::quorum() const { return (job_.nnodes + job_.spares) / 2 + 1; }
 
 // Whether no other can lead at this moment: a node that answered follows until a node timeout after it was asked.
 bool Coordinator::sure_to_lead(TimePoint now) const {
@@ -434,7 +434,7 @@ void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, C
   outcome.exit_code = exit_code_of(failure);
   outcome.cause = failure;
   outcome.restarts_used = world_.restarts_used;
-  const int needed_nodes = job_.may_move() ? quorum() : job_.least();
+  const int needed_nodes = std::max(job_.least(), job_.may_move() ? quorum() : 0);
   const bool needed = node.active && !node.done && roster_.ready() - 1 < needed_nodes;
   const bool waiting = state_ == State::gathering || state_ == State::standby;
   if (member == local_member && job_.may_move() && !needed) {

@@ -107,6 +107,7 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
   if (welcome.leads) {
     if (job_.may_move()) out.emplace_back(ToCoordinator{Beat{stamp_}});
     led_ = true;
+    stay_ = first_stay;
     staying_ = false;
     walked_ = 0;
     taker_.reset();
@@ -139,7 +140,8 @@ void Member::walk_on(TimePoint now, MemberActions& out) {
   walked_ = 0;
   if (taker_ && !staying_) {
     staying_ = true;
-    stay_until_ = now + stay;
+    stay_until_ = now + stay_;
+    stay_ = std::min(2 * stay_, longest_stay);
     dial(*taker_, out);
     return;
   }

@@ -98,8 +98,10 @@ class Member {
   static constexpr Duration next_report = std::chrono::seconds(10);
   // How long a departing node waits for the coordinator's last word.
   static constexpr Duration farewell = std::chrono::seconds(10);
-  // How long it stays with an endpoint that does not lead.
-  static constexpr Duration stay = std::chrono::seconds(3);
+  // How long it stays with an endpoint that does not lead: each time twice as long, so that in the end all stay at once
+  // whatever their walks take.
+  static constexpr Duration first_stay = std::chrono::seconds(3);
+  static constexpr Duration longest_stay = std::chrono::seconds(24);
 
   Member(JobSpec job, NodeSpec node, std::string build, TimePoint now);
 
@@ -165,6 +167,7 @@ class Member {
   std::optional<std::size_t> taker_;  // the first that took us, but does not lead
   bool staying_ = false;              // with it
   TimePoint stay_until_;
+  Duration stay_ = first_stay;        // the next time
 
   bool round_active_ = false;  // workers of `round_` are running or being stopped
   bool been_in_ = false;       // a world
