@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+"""Elastic jobs of real processes on separate hosts: nodes come, go, are killed, frozen and cut off.
+
+    DLAUNCH_BIN_DIR=build/bin elastic_test.py [Class.test ...]
+
+Nothing here passes by waiting for a time: every wait is for an event, and has a deadline.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from hosts import Hosts
+
+BIN = os.path.abspath(os.environ["DLAUNCH_BIN_DIR"])
+DLAUNCH = os.path.join(BIN, "dlaunch")
+PATIENCE = 90  # seconds until a wait for an event is a failure
+
+# A worker that says who it is in which world, and returns 0 once there is a file named "done".
+WORKER = """
+echo "$GROUP_RANK $WORLD_SIZE $TORCHELASTIC_RESTART_COUNT $MASTER_ADDR" > said.$DLAUNCH_ROUND.$RANK.$HOST.tmp
+mv said.$DLAUNCH_ROUND.$RANK.$HOST.tmp said.$DLAUNCH_ROUND.$RANK.$HOST
+while [ ! -e done ]; do sleep 0.02; done
+"""
+
+
+def environment():
+    """As from a shell that no launcher has touched."""
+    own = ("TORCHELASTIC_", "DLAUNCH_", "MASTER_", "PET_", "SLURM_", "OMPI_", "PMI", "GLOO_")
+    return {key: value for key, value in os.environ.items()
+            if not key.startswith(own) and key not in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "OMP_NUM_THREADS")}
+
+
+class Elastic(unittest.TestCase):
+    hosts_wanted = 4
+
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="dlaunch_elastic_test.")
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.hosts = Hosts(self, self.hosts_wanted)
+        self.agents = {}
+
+    def start(self, i, *options, command=("sh", "-c", WORKER)):
+        """Starts the agent on host i; what it says goes to a file, since nobody reads a pipe here."""
+        said = open(os.path.join(self.dir, f"agent.{i}"), "a+", encoding="utf-8")
+        self.addCleanup(said.close)
+        process = subprocess.Popen([*self.hosts.on(i), DLAUNCH, f"--local-addr=host{i}", *options, *command], cwd=self.dir,
+                                   env={**environment(), "HOST": str(i)}, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+        self.agents[i] = process
+        self.addCleanup(self.finish, process)
+        return process
+
+    @staticmethod
+    def finish(process):
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+    def said(self, i):
+        with open(os.path.join(self.dir, f"agent.{i}"), encoding="utf-8") as file:
+            return file.read()
+
+    def wait_until(self, condition, what):
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"waited {PATIENCE} s: {what}\n" + "\n".join(
+                    f"--- host {i}\n{self.said(i)}" for i in self.agents) + "\n" + " ".join(sorted(os.listdir(self.dir))))
+            time.sleep(0.02)
+
+    def rounds(self):
+        """By round: {rank: (host, group rank, world size, restart count, store)}."""
+        found = {}
+        for name in os.listdir(self.dir):
+            match = re.fullmatch(r"said\.(\d+)\.(\d+)\.(\d+)", name)
+            if match:
+                with open(os.path.join(self.dir, name), encoding="utf-8") as file:
+                    group_rank, world_size, restarts, store = file.read().split()
+                number, rank, host = map(int, match.groups())
+                found.setdefault(number, {})[rank] = (host, int(group_rank), int(world_size), int(restarts), store)
+        return found
+
+    def world(self, hosts):
+        """Waits for a newest round whose ranks are held by these hosts, one each; its ranks, as in rounds()."""
+        def newest():
+            rounds = self.rounds()
+            if not rounds:
+                return None
+            ranks = rounds[max(rounds)]
+            whole = sorted(ranks) == list(range(len(hosts))) and {r[0] for r in ranks.values()} == set(hosts)
+            return ranks if whole and all(r[2] == len(hosts) for r in ranks.values()) else None
+        self.wait_until(newest, f"a world of hosts {sorted(hosts)}")
+        return newest()
+
+    def done(self):
+        with open(os.path.join(self.dir, "done"), "w", encoding="utf-8"):
+            pass
+
+    def end(self, i):
+        try:
+            return self.agents[i].wait(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"host {i} has not ended\n" + self.said(i)) from None
+
+    def workers_of(self, i):
+        """The pids of what runs on host i and is no dlaunch."""
+        pids = subprocess.run(["ip", "netns", "pids", self.hosts.names[i]], capture_output=True, text=True, check=True).stdout.split()
+        found = []
+        for pid in pids:
+            try:
+                with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+                    name = file.read().strip()
+                with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                    state = file.read().rpartition(")")[2].split()[0]
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if name in ("sh", "sleep") and state not in "ZX":
+                found.append(int(pid))
+        return found
+
+
+class OneEndpoint(Elastic):
+    def options(self, nodes="2:4", *more):
+        return (f"--nnodes={nodes}", "--last-call-timeout=1", "--rdzv-endpoint=10.213.8.1:29400", *more)
+
+    def test_nodes_come_late_and_each_is_taken_in(self):
+        for i in (0, 1):
+            self.start(i, *self.options())
+        self.world({0, 1})
+        for i in (2, 3):
+            self.start(i, *self.options())
+            ranks = self.world(set(range(i + 1)))
+            self.assertEqual({r[3] for r in ranks.values()}, {0}, "to come is no failure")
+        self.done()
+        self.assertEqual([self.end(i) for i in range(4)], [0] * 4)
+
+    def test_a_killed_node_is_gone_without(self):
+        for i in range(4):
+            self.start(i, *self.options())
+        before = self.world({0, 1, 2, 3})
+        self.agents[2].kill()
+        after = self.world({0, 1, 3})
+        order = lambda ranks: [ranks[rank][0] for rank in sorted(ranks) if ranks[rank][0] != 2]
+        self.assertEqual(order(after), order(before), "who stays keeps its place among the others")
+        self.done()
+        self.assertEqual([self.end(i) for i in (0, 1, 3)], [0] * 3)
+
+    def test_below_the_minimum_the_others_wait_for_a_replacement(self):
+        for i in range(2):
+            self.start(i, *self.options("2"), "--max-restarts=1")
+        self.world({0, 1})
+        self.agents[1].kill()
+        self.wait_until(lambda: "waiting for 1 more node of 2 (here: host0)" in self.said(0), "host 0 waits for another node")
+        self.assertEqual(self.workers_of(0), [])
+        self.start(2, *self.options("2"), "--max-restarts=1")
+        self.world({0, 2})
+        self.done()
+        self.assertEqual([self.end(i) for i in (0, 2)], [0, 0])
+
+    def test_a_spare_takes_the_place_of_a_killed_node(self):
+        for i in range(3):
+            self.start(i, *self.options("3"), "--spares=1")
+        before = self.world({0, 1, 2})
+        self.start(3, *self.options("3"), "--spares=1")
+        self.wait_until(lambda: "waits as a spare" in self.said(0), "host 3 is a spare")
+        self.agents[1].kill()
+        after = self.world({0, 2, 3})
+        self.assertEqual([after[rank][0] for rank in range(3)], [3 if before[rank][0] == 1 else before[rank][0] for rank in range(3)])
+        self.done()
+        self.assertEqual([self.end(i) for i in (0, 2, 3)], [0] * 3)
+
+    def test_a_node_that_is_told_to_leave_leaves_alone(self):
+        for i in range(3):
+            self.start(i, *self.options("2:3"))
+        self.world({0, 1, 2})
+        self.agents[1].terminate()
+        self.assertEqual(self.end(1), 143)
+        self.world({0, 2})
+        self.done()
+        self.assertEqual([self.end(i) for i in (0, 2)], [0, 0])
+
+    def test_where_none_may_be_missed_a_signal_ends_the_job(self):
+        for i in range(2):
+            self.start(i, *self.options("2"))
+        self.world({0, 1})
+        self.agents[1].terminate()
+        self.assertEqual([self.end(i) for i in (0, 1)], [143, 143])
+
+    def test_a_frozen_node_is_gone_without_and_comes_back(self):
+        for i in range(3):
+            self.start(i, *self.options("2:3"), "--node-timeout=1")
+        self.world({0, 1, 2})
+        self.agents[1].send_signal(signal.SIGSTOP)
+        self.world({0, 2})
+        self.wait_until(lambda: not self.workers_of(1), "the frozen agent's workers are gone")
+        self.agents[1].send_signal(signal.SIGCONT)
+        self.world({0, 1, 2})
+        self.done()
+        self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
+
+    def test_all_nodes_end_with_the_cause_of_the_failure(self):
+        script = WORKER.replace("while", '[ "$RANK" = 2 ] && { while [ "$(ls said.* | wc -l)" -lt 3 ]; do sleep 0.02; done; exit 9; }\nwhile')
+        for i in range(3):
+            self.start(i, *self.options("2:3"), command=("sh", "-c", script))
+        self.assertEqual([self.end(i) for i in range(3)], [9] * 3)
+        for i in range(3):
+            self.assertRegex(self.said(i).splitlines()[-1], r"failed: rank 2 \(local rank 0, node 2, host host\d, pid \d+\) exited with code 9")
+
+    def test_a_restart_counts_alike_everywhere(self):
+        script = WORKER.replace("while", '[ "$RANK" = 1 ] && [ "$TORCHELASTIC_RESTART_COUNT" = 0 ] && exit 9\nwhile')
+        for i in range(2):
+            self.start(i, *self.options("2"), "--max-restarts=3", command=("sh", "-c", script))
+        self.wait_until(lambda: len(self.rounds().get(1, {})) == 2, "a second round")
+        self.assertEqual({r[3] for r in self.rounds()[1].values()}, {1})
+        self.done()
+        self.assertEqual([self.end(i) for i in range(2)], [0, 0])
+
+    def test_another_job_at_the_same_endpoint_is_refused(self):
+        self.start(0, *self.options("2"), "--rdzv-id=one")
+        self.wait_until(lambda: "waiting for 1 more node" in self.said(0), "host 0 waits")
+        self.start(1, *self.options("2"), "--rdzv-id=two")
+        self.assertEqual(self.end(1), 1)
+        self.assertIn("this is job 'one', not 'two'", self.said(1).splitlines()[-1])
+        self.start(2, *self.options("2"), "--rdzv-id=one")
+        self.world({0, 2})
+        self.done()
+        self.assertEqual([self.end(i) for i in (0, 2)], [0, 0])
+
+
+class ThreeEndpoints(Elastic):
+    OPTIONS = ("--nnodes=2:3", "--last-call-timeout=1", "--rdzv-endpoint=10.213.8.1,10.213.8.2,10.213.8.3", "--node-timeout=2")
+    hosts_wanted = 3
+
+    def test_every_node_in_turn_may_be_killed_and_come_back(self):
+        for i in range(3):
+            self.start(i, *self.OPTIONS)
+        self.world({0, 1, 2})
+        for i in range(3):
+            self.agents[i].kill()
+            self.world({0, 1, 2} - {i})
+            self.start(i, *self.OPTIONS)
+            ranks = self.world({0, 1, 2})
+            self.assertEqual({r[3] for r in ranks.values()}, {0})
+        self.done()
+        self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
+
+    def test_a_leader_that_is_cut_off_is_gone_without_and_comes_back(self):
+        for i in range(3):
+            self.start(i, *self.OPTIONS)
+        leader = int(next(iter(self.world({0, 1, 2}).values()))[4].rpartition(".")[2]) - 1
+        self.hosts.pull_cable(leader)
+        self.world({0, 1, 2} - {leader})
+        self.wait_until(lambda: not self.workers_of(leader), "nothing runs on the node that is cut off")
+        self.hosts.plug_cable(leader)
+        self.world({0, 1, 2})
+        self.done()
+        self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
+
+    def test_a_frozen_leader_that_wakes_up_does_no_harm(self):
+        for i in range(3):
+            self.start(i, *self.OPTIONS)
+        leader = int(next(iter(self.world({0, 1, 2}).values()))[4].rpartition(".")[2]) - 1
+        self.agents[leader].send_signal(signal.SIGSTOP)
+        self.world({0, 1, 2} - {leader})
+        self.wait_until(lambda: not self.workers_of(leader), "the frozen agent's workers are gone")
+        self.agents[leader].send_signal(signal.SIGCONT)
+        self.world({0, 1, 2})
+        self.done()
+        self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=1)
+    skipped_all = program.result.skipped and len(program.result.skipped) == program.result.testsRun
+    sys.exit(77 if skipped_all else not program.result.wasSuccessful())
