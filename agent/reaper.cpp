@@ -133,6 +133,11 @@ std::string name_process(pid_t pid) {
   return std::to_string(pid) + " (" + *name + ")";
 }
 
+void reap_all_ended() {
+  while (waitpid(-1, nullptr, WNOHANG) > 0) {
+  }
+}
+
 std::vector<pid_t> kill_and_reap_all(Duration limit) {
   const timespec pause{0, 2'000'000};
   timespec began{};

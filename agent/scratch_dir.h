@@ -7,8 +7,7 @@
 
 namespace dlaunch::agent {
 
-// Makes one in `temporary`, readable by this user only. Whoever ends last, the keeper, removes it,
-// and the agent where the keeper was killed.
+// Makes one in `temporary`, readable by this user only. Whoever ends last removes it (agent/job_traces.h).
 Result<std::string> make_scratch_dir(const std::string& temporary);
 // With the files in it. No directory is no error.
 void remove_scratch_dir(const std::string& path);

@@ -18,6 +18,7 @@
 #include <optional>
 #include <set>
 
+#include "agent/job_group.h"
 #include "launcher/machine.h"
 #include "launcher/values.h"
 #include "launcher/verb_line.h"
@@ -205,6 +206,23 @@ void check_limit(Findings& out, __rlimit_resource which, const std::string& name
   }
 }
 
+// How a job's processes are held together. The one made here is removed again.
+void check_containment(Findings& out) {
+  const auto group = agent::make_job_group();
+  if (group) {
+    agent::remove_job_group(*group);
+    out.push_back({Grade::ok,
+                   "a job's processes are ended together, by a control group in " +
+                       group->path.substr(0, group->path.rfind('/')),
+                   ""});
+  } else {
+    out.push_back({Grade::note,
+                   group.error().message() + ": a job's processes are ended by process groups, parent-death "
+                                             "signals and a subreaper",
+                   "they leave something only where dlaunch and both its helpers are killed in one instant"});
+  }
+}
+
 std::optional<long> number_in(const std::string& path) {
   std::ifstream file(path);
   long value = 0;
@@ -293,6 +311,7 @@ int run_doctor(const std::vector<std::string>& arguments) {
 
   Findings findings;
   check_kernel(findings);
+  check_containment(findings);
   check_gpus(findings);
   check_python(findings);
   check_names(findings);

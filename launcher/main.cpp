@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "agent/error_file.h"
+#include "agent/job_traces.h"
 #include "agent/keeper_spawner.h"
 #include "agent/log_dir.h"
 #include "agent/postmortem.h"
@@ -196,7 +197,8 @@ void write_reports(const JobReport& report, const Options& asked, const Environm
   if (!written) log::warning(written.error().message());
 }
 
-int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, agent::Keeper keeper) {
+int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, const agent::Keeper& keeper,
+        const Result<agent::JobGroup>& group) {
   JobReport report;
   report.began_unix_ms = unix_ms();
   std::string log_dir;
@@ -211,6 +213,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, a
   log::start("dlaunch", asked.verbose ? log::Level::debug : log::Level::info, isatty(STDERR_FILENO) != 0,
              [&output](std::string_view line) { output.write_own(line); });
   if (!log_dir.empty()) log::info("log files are in " + log_dir);
+  log::debug(group ? "the workers are in control group " + group->path : group.error().message());
   for (const std::string& line : asked.said) log::info(line);
   for (const std::string& line : asked.warnings) log::warning(line);
   LogReporter reporter;
@@ -271,7 +274,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, a
     // From here on the spawner's end waits until the keeper has seen that no process is left.
   }
   output.close_all();
-  agent::remove_scratch_dir(plan.node.scratch_dir);  // the keeper has, unless somebody killed it
+  agent::end_and_remove_all(keeper.traces);  // the keeper has, unless somebody killed it
 
   if (!outcome) {
     log::error("failed: the event loop ended before the job did; this is a bug in dlaunch");
@@ -316,9 +319,11 @@ int main(int argc, char** argv) {
   auto scratch_dir = agent::make_scratch_dir(scratch_folder(outside.around.environment));
   if (!scratch_dir) return fail(scratch_dir.error());
   plan->node.scratch_dir = *scratch_dir;
-  auto keeper = agent::start_keeper(argv[0], argument_area(argc, argv), *scratch_dir);
+  const auto group = agent::make_job_group();
+  const agent::JobTraces traces{*scratch_dir, group ? *group : agent::JobGroup{}};
+  auto keeper = agent::start_keeper(argv[0], argument_area(argc, argv), traces);
   if (!keeper) {
-    agent::remove_scratch_dir(*scratch_dir);
+    agent::end_and_remove_all(traces);
     return fail(keeper.error());
   }
   // From here on nothing that is set is inherited by the workers: they come from the keeper.
@@ -326,5 +331,5 @@ int main(int argc, char** argv) {
   // A broken pipe is an error of a write, not the end of the agent.
   std::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
-  return run(std::move(*plan), options, outside.around.environment, *keeper);
+  return run(std::move(*plan), options, outside.around.environment, *keeper, group);
 }
