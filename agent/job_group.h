@@ -2,27 +2,27 @@
 // them all at once, also what forks meanwhile or has made itself a daemon, and whoever their parent is.
 //
 // It lies in this process's own group, which root may write to, and others where it was delegated to them (by
-// systemd: a unit with Delegate=yes, or a scope of the user's own manager). Every process of the job that
-// could remove it holds a lock on it; a group whose lock nobody holds is a dead job's, and the next job that
-// starts beside it ends what is in it. The lock is the open directory, so it lives as long as the last copy
-// of `fd`.
+// systemd: a unit with Delegate=yes, or a scope of the user's own manager).
 #pragma once
 
 #include <string>
 
+#include "agent/locked_dir.h"
 #include "store/base/result.h"
 
 namespace dlaunch::agent {
 
-struct JobGroup {
-  std::string path;  // empty: the job has none
-  int fd = -1;       // the locked directory, closed on exec
-
-  [[nodiscard]] bool exists() const { return fd >= 0; }
-};
+using JobGroup = LockedDir;
 
 // Also ends what dead jobs have left beside it. An error says why there can be none here.
 Result<JobGroup> make_job_group();
+
+// A group inside it, for processes that are to be started; a descriptor of its directory, -1 where there is
+// none. After a kill the next processes need a new one: Linux 6.18, and others, kill a process at birth that
+// is cloned into a group that was ever killed from one that was not (they compare the two groups' counts of
+// kills).
+int make_part(const JobGroup& group, const std::string& name);
+void remove_part(const JobGroup& group, const std::string& name);
 
 // SIGKILL to everything in it and in groups below it. No group is no error.
 void kill_job_group(const JobGroup& group);

@@ -21,7 +21,7 @@ bool end_and_remove_all(const JobTraces& traces) {
                  name_process(pid).c_str());
   }
   remove_job_group(traces.group);
-  if (!traces.scratch_dir.empty()) remove_scratch_dir(traces.scratch_dir);
+  remove_scratch_dir(traces.scratch_dir);
   return survivors.empty();
 }
 

@@ -2,14 +2,13 @@
 // sees to it that nothing remains.
 #pragma once
 
-#include <string>
-
 #include "agent/job_group.h"
+#include "agent/locked_dir.h"
 
 namespace dlaunch::agent {
 
 struct JobTraces {
-  std::string scratch_dir;  // empty: none
+  LockedDir scratch_dir;
   JobGroup group;
 };
 

@@ -108,7 +108,7 @@ void KeeperProcess::spawn(const Frame& frame, const std::string& body, const std
   WorkerStart start;
   start.out = fds[0];
   start.err = fds[1];
-  start.group = group_.fd;
+  start.group = group_of_next();
   start.cpus.resize(counts[2]);
   const std::size_t cpu_bytes = counts[2] * sizeof(std::uint32_t);
   if (cpu_bytes > 0) std::memcpy(start.cpus.data(), body.data() + sizeof counts, cpu_bytes);
@@ -166,6 +166,14 @@ void KeeperProcess::suspend(bool stop) {
 void KeeperProcess::kill_once() {
   kill_job_group(group_);
   kill_descendants();
+  if (part_ >= 0) close(part_);
+  part_ = -1;
+}
+
+int KeeperProcess::group_of_next() {
+  if (part_ >= 0) return part_;
+  if (parts_ > 0) remove_part(group_, std::to_string(parts_));
+  return part_ = make_part(group_, std::to_string(++parts_));
 }
 
 void KeeperProcess::reap() {

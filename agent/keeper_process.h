@@ -30,6 +30,7 @@ class KeeperProcess {
   void signal_all(int signo);
   void suspend(bool stop);
   void kill_once();
+  int group_of_next();
   void reap();
   void report_rest(bool again);
   void send(const Frame& frame, std::string_view body);
@@ -38,6 +39,8 @@ class KeeperProcess {
   int socket_;
   Inherited inherited_;
   JobGroup group_;
+  int part_ = -1;  // of the group, where workers are started
+  int parts_ = 0;  // how many there have been
   std::map<pid_t, ProcKey> workers_;
   std::string unsent_;
   bool killing_ = false;

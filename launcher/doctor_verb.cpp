@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "agent/job_group.h"
 #include "launcher/machine.h"
@@ -216,10 +217,13 @@ void check_containment(Findings& out) {
                        group->path.substr(0, group->path.rfind('/')),
                    ""});
   } else {
-    out.push_back({Grade::note,
-                   group.error().message() + ": a job's processes are ended by process groups, parent-death "
-                                             "signals and a subreaper",
-                   "they leave something only where dlaunch and both its helpers are killed in one instant"});
+    Error error = group.error();
+    const std::string to_do = std::exchange(error.hint, "");
+    out.push_back(
+        {Grade::note,
+         "a job's processes are ended one by one, since " + error.message() +
+             "; what dlaunch, dl-guard and dl-keeper leave when all three are killed at once, stays",
+         to_do.empty() ? "mount cgroup v2" : to_do});
   }
 }
 

@@ -318,7 +318,7 @@ int main(int argc, char** argv) {
 
   auto scratch_dir = agent::make_scratch_dir(scratch_folder(outside.around.environment));
   if (!scratch_dir) return fail(scratch_dir.error());
-  plan->node.scratch_dir = *scratch_dir;
+  plan->node.scratch_dir = scratch_dir->path;
   const auto group = agent::make_job_group();
   const agent::JobTraces traces{*scratch_dir, group ? *group : agent::JobGroup{}};
   auto keeper = agent::start_keeper(argv[0], argument_area(argc, argv), traces);
