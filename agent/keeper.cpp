@@ -32,7 +32,6 @@ void rename_process(const NameArea& area, const char* name, pid_t agent) {
 
 Inherited ignore_signals() {
   Inherited inherited;
-  sigprocmask(SIG_SETMASK, nullptr, &inherited.mask);
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   for (int signo : kept_ignored) {

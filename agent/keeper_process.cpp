@@ -22,6 +22,10 @@ namespace {
 constexpr int killing_pause_ms = 20;
 constexpr std::uint32_t max_body = 64U << 20;
 
+bool ends_by_default(int signo) {
+  return signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
+}
+
 }  // namespace
 
 void KeeperProcess::run() {
@@ -139,7 +143,7 @@ void KeeperProcess::signal_all(int signo) {
   for (const auto& [pid, key] : workers_) {
     kill(-pid, signo);
     // A stopped process would keep the signal until somebody continues it.
-    if (signo == SIGTERM) kill(-pid, SIGCONT);
+    if (ends_by_default(signo)) kill(-pid, SIGCONT);
   }
   for (pid_t orphan : children_of(getpid())) {
     if (workers_.contains(orphan)) continue;

@@ -22,6 +22,22 @@ void wait_for(pid_t child) {
   }
 }
 
+// Why a process could not be started, and what to do.
+std::string explain(int error) {
+  const std::string why = std::strerror(error);
+  switch (error) {
+    case EAGAIN:
+      return why + " (raise the limit on processes: ulimit -u, or the container's or service's on pids)";
+    case E2BIG:
+      return why + " (its arguments and variables together; pass less, or raise ulimit -s)";
+    case EMFILE:
+    case ENFILE:
+      return why + " (raise ulimit -n)";
+    default:
+      return why;
+  }
+}
+
 std::string spawn_body(const Command& command) {
   std::string body;
   ByteWriter out(body);
@@ -61,7 +77,7 @@ void KeeperSpawner::spawn(ProcKey key, const Command& command) {
   int out[2] = {-1, -1};
   int err[2] = {-1, -1};
   if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
-    const std::string why = std::string(std::strerror(errno)) + (errno == EMFILE ? " (raise ulimit -n)" : "");
+    const std::string why = explain(errno);
     if (out[0] >= 0) close(out[0]);
     if (out[1] >= 0) close(out[1]);
     handler_->on_spawn_failed(key, "no pipe for its output: " + why);
@@ -158,7 +174,7 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
     case FrameKind::spawn_failed:
       --outstanding_;
       output_.drain(key);
-      handler_->on_spawn_failed(key, body + std::strerror(static_cast<int>(frame.number)));
+      handler_->on_spawn_failed(key, body + explain(static_cast<int>(frame.number)));
       break;
     case FrameKind::exited: {
       --outstanding_;

@@ -47,7 +47,9 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int child_main(vo
   for (int signo : kept_ignored) {
     if (!plan.inherited->ignored[static_cast<std::size_t>(signo)]) sigaction(signo, &normal, nullptr);
   }
-  sigprocmask(SIG_SETMASK, &plan.inherited->mask, nullptr);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
   if (plan.cpus && sched_setaffinity(0, plan.cpus_size, plan.cpus) != 0) {
     plan.error = errno;
     plan.bound = false;

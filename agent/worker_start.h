@@ -17,9 +17,9 @@ namespace dlaunch::agent {
 inline constexpr std::array kept_ignored{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
                                          SIGUSR2, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU};
 
-// Signals as the caller of dlaunch had set them.
+// Signals as the caller of dlaunch had set them. No worker begins with one blocked: nobody blocks a signal
+// for the programs he starts, and one that does so by accident would make their gentle stop impossible.
 struct Inherited {
-  sigset_t mask{};
   std::array<bool, NSIG> ignored{};
 };
 

@@ -35,7 +35,7 @@ case $1 in
   double)   (setsid sh "$0" daemon2 &) & stay ;;
   daemon2)  came double; trap '' TERM INT HUP; stay ;;
   spinner)  came spinner; spin ;;
-  breeder)  came breeder; i=0; while [ $i -lt 300 ]; do sleep 1000 & i=$((i + 1)); done; stay ;;
+  breeder)  came breeder; i=0; while [ $i -lt 40 ]; do sleep 1000 & i=$((i + 1)); done; stay ;;
   worker)   [ $2 = stubborn ] && trap '' TERM INT HUP
             sh "$0" deep 1 &
             setsid sh "$0" daemon &
