@@ -1,18 +1,27 @@
-// The keeper: a tiny process between the agent and the workers, so that nothing is left behind when the agent
-// is killed with SIGKILL.
+// The keeper and its guard: two tiny processes between the agent and the workers, so that nothing is left
+// behind when the agent is killed with SIGKILL, or any two of the three at once.
 //
-// The agent forks it before it has opened anything. The keeper is the parent of all workers and a subreaper,
-// so every descendant of a worker, daemonised or orphaned, stays below it. It has a session of its own, so a
-// signal to the agent's process group or terminal does not reach it. Three deaths, three answers:
-//   the agent dies    -> the socket between them closes; the keeper kills all its descendants and exits.
-//   the keeper dies   -> the kernel kills the workers (parent-death signal), and the agent, itself a
-//   subreaper,
-//                        inherits and kills the rest.
-//   a worker dies     -> the keeper reaps it and tells the agent.
-// It also makes starting cheap: it is small, and clones with CLONE_VM | CLONE_VFORK.
+//   agent -- guard -- keeper -- workers
 //
-// The two talk over a stream socket: a Frame, then `length` bytes. A Spawn carries two descriptors, the write
-// ends for the worker's stdout and stderr.
+// The agent forks them before it has opened anything. The keeper is the parent of all workers. All three are
+// subreapers, so every descendant of a worker, daemonised or orphaned, stays below the lowest of them that
+// lives; and all three know what else a job leaves behind (JobTraces). Guard and keeper have sessions of
+// their own, so a signal to the agent's process group or terminal does not reach them. Who dies, and who
+// acts:
+//   the agent   -> the socket between it and the keeper closes; the keeper ends all its descendants, and
+//   itself. the keeper  -> the kernel kills the workers (parent-death signal); their descendants are the
+//   guard's now, which
+//                  ends them; the agent sees the socket close.
+//   the guard   -> the keeper is the agent's child now, and goes on.
+//   a worker    -> the keeper reaps it and tells the agent.
+// Of any two that die at once the third ends everything. If all three do, the workers die by the parent-death
+// signal, and their descendants live until the next job's start ends the control group they are in; where
+// there is none, nobody finds them.
+//
+// The keeper also makes starting cheap: it is small, and clones with CLONE_VM | CLONE_VFORK.
+//
+// Agent and keeper talk over a stream socket: a Frame, then `length` bytes. A Spawn carries two descriptors,
+// the write ends for the worker's stdout and stderr.
 #pragma once
 
 #include <sys/types.h>
@@ -20,6 +29,7 @@
 #include <cstdint>
 #include <string>
 
+#include "agent/job_traces.h"
 #include "store/base/result.h"
 
 namespace dlaunch::agent {
@@ -29,7 +39,11 @@ enum class FrameKind : std::uint32_t {
   spawn = 1,   // body: u32 argc, envc, cpuc; cpuc u32 CPUs; argc + 2*envc NUL-terminated strings
   signal_all,  // number: the signal
   kill_all,
+  suspend,  // every process, as by SIGSTOP
+  resume,
+  keep_alive,  // number: milliseconds
   // to the agent
+  ready,         // the first: number: the keeper's pid, or minus errno where there is none
   started,       // number: pid
   spawn_failed,  // number: errno; body: what failed, where it was not exec
   exited,        // number: wait status; pid
@@ -47,13 +61,15 @@ struct Frame {
 };
 
 struct Keeper {
+  pid_t guard = 0;
   pid_t pid = 0;
-  int socket = -1;  // the agent's end; closing it makes the keeper kill everything and exit
+  int socket =
+      -1;  // the agent's end; closing it makes the keeper end everything, then itself, then the guard
+  JobTraces traces;
 };
 
-// Forks the keeper. Call it early: it inherits whatever is open and mapped. `argv0` is the start of the
-// process's argument area, `argv0_size` its size; the keeper's name in `ps` is written there.
-// `scratch_dir` (empty: none) is removed when the keeper ends, as the last of all.
-Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const std::string& scratch_dir);
+// Forks guard and keeper. Call it early: they inherit whatever is open and mapped. `argv0` is the start of
+// the process's argument area, `argv0_size` its size; their names in `ps` are written there.
+Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobTraces& traces);
 
 }  // namespace dlaunch::agent

@@ -10,13 +10,33 @@
 #include <csignal>
 #include <cstring>
 
+#include "agent/job_traces.h"
 #include "agent/reaper.h"
 #include "store/base/bytes.h"
 
 namespace dlaunch::agent {
 namespace {
 
-constexpr Duration last_effort = std::chrono::seconds(60);
+void wait_for(pid_t child) {
+  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+// Why a process could not be started, and what to do.
+std::string explain(int error) {
+  const std::string why = std::strerror(error);
+  switch (error) {
+    case EAGAIN:
+      return why + " (raise the limit on processes: ulimit -u, or the container's or service's on pids)";
+    case E2BIG:
+      return why + " (its arguments and variables together; pass less, or raise ulimit -s)";
+    case EMFILE:
+    case ENFILE:
+      return why + " (raise ulimit -n)";
+    default:
+      return why;
+  }
+}
 
 std::string spawn_body(const Command& command) {
   std::string body;
@@ -39,14 +59,17 @@ std::string spawn_body(const Command& command) {
 KeeperSpawner::KeeperSpawner(UvEdge& edge, Output& output, Postmortem& postmortem, Keeper keeper)
     : edge_(edge), output_(output), postmortem_(postmortem), keeper_(keeper) {
   edge_.watch(keeper_.socket, true, false, *this);
+  // What lost its parent and is not below the keeper: the keeper, where its guard was killed, and anything
+  // where the agent is process 1 of a container.
+  edge_.on_signal(SIGCHLD, [](int) { reap_all_ended(); });
 }
 
 KeeperSpawner::~KeeperSpawner() {
   if (keeper_.socket >= 0) {
     edge_.unwatch(keeper_.socket);
     close(keeper_.socket);
-    while (waitpid(keeper_.pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    wait_for(keeper_.guard);
+    wait_for(keeper_.pid);  // ours where the guard was killed, else no child
   }
 }
 
@@ -54,7 +77,7 @@ void KeeperSpawner::spawn(ProcKey key, const Command& command) {
   int out[2] = {-1, -1};
   int err[2] = {-1, -1};
   if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
-    const std::string why = std::string(std::strerror(errno)) + (errno == EMFILE ? " (raise ulimit -n)" : "");
+    const std::string why = explain(errno);
     if (out[0] >= 0) close(out[0]);
     if (out[1] >= 0) close(out[1]);
     handler_->on_spawn_failed(key, "no pipe for its output: " + why);
@@ -73,6 +96,8 @@ void KeeperSpawner::spawn(ProcKey key, const Command& command) {
 }
 
 void KeeperSpawner::signal_all(int signo) { send({FrameKind::signal_all, 0, 0, 0, signo, 0}, "", -1, -1); }
+void KeeperSpawner::suspend() { send({FrameKind::suspend, 0, 0, 0, 0, 0}, "", -1, -1); }
+void KeeperSpawner::resume() { send({FrameKind::resume, 0, 0, 0, 0, 0}, "", -1, -1); }
 void KeeperSpawner::kill_all() {
   killed_ = true;
   send({FrameKind::kill_all, 0, 0, 0, 0, 0}, "", -1, -1);
@@ -149,7 +174,7 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
     case FrameKind::spawn_failed:
       --outstanding_;
       output_.drain(key);
-      handler_->on_spawn_failed(key, body + std::strerror(static_cast<int>(frame.number)));
+      handler_->on_spawn_failed(key, body + explain(static_cast<int>(frame.number)));
       break;
     case FrameKind::exited: {
       --outstanding_;
@@ -173,22 +198,29 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
     case FrameKind::spawn:
     case FrameKind::signal_all:
     case FrameKind::kill_all:
-      break;  // ours
+    case FrameKind::suspend:
+    case FrameKind::resume:
+    case FrameKind::keep_alive:
+    case FrameKind::ready:
+      break;  // ours, or read before we were made
   }
 }
 
-// The workers die with the keeper (parent-death signal); what they leave is now ours, as we are a subreaper
-// too.
+// The workers die with the keeper (parent-death signal); what they leave is the guard's, or ours where the
+// guard was killed as well. Both at work do each other no harm.
 void KeeperSpawner::lost() {
   edge_.unwatch(keeper_.socket);
   close(keeper_.socket);
   keeper_.socket = -1;
-  kill_and_reap_all(last_effort);
+  end_and_remove_all(keeper_.traces);
   output_.close_all();
   handler_->on_spawner_lost("the keeper process (pid " + std::to_string(keeper_.pid) +
                             ") was killed, and with it the workers");
 }
 
-void KeeperSpawner::keep_alive(Duration) {}
+void KeeperSpawner::keep_alive(Duration lease) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(lease).count();
+  send({FrameKind::keep_alive, 0, 0, 0, ms, 0}, "", -1, -1);
+}
 
 }  // namespace dlaunch::agent

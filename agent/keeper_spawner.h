@@ -28,6 +28,10 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   void kill_all() override;
   void keep_alive(Duration lease) override;
 
+  // Stops every process, as Ctrl-Z does in a shell, and lets them go on. Nobody above is told.
+  void suspend();
+  void resume();
+
   void on_readable(int fd) override;
   void on_writable(int fd) override;
 

@@ -66,31 +66,71 @@ std::optional<Stat> stat_of(pid_t pid) {
   return stat;
 }
 
+// Our own number in /proc. Not getpid() where /proc was mounted outside our process namespace ("unshare
+// --pid" without --mount-proc): there all its numbers are others than ours.
+pid_t own_number() {
+  char text[32] = "";
+  const ssize_t size = readlink("/proc/self", text, sizeof text - 1);
+  return size > 0 ? static_cast<pid_t>(std::strtol(text, nullptr, 10)) : getpid();
+}
+
+bool proc_is_foreign() { return own_number() != getpid(); }
+
+using Tree = std::map<pid_t, std::vector<pid_t>>;  // children by parent
+
 // Where the kernel was built without /proc/PID/task/TID/children: one look at every process there is.
-std::map<pid_t, std::vector<pid_t>> children_by_parent() {
-  std::map<pid_t, std::vector<pid_t>> tree;
+Tree children_by_parent() {
+  Tree tree;
   for (pid_t pid : numbers_in("/proc")) {
     if (const auto stat = stat_of(pid)) tree[stat->parent].push_back(pid);
   }
   return tree;
 }
 
+// A process's numbers, from that of /proc's namespace to that of its own.
+std::vector<pid_t> numbers_of(pid_t number) {
+  std::vector<pid_t> numbers;
+  const auto status = read_small_file("/proc/" + std::to_string(number) + "/status");
+  const auto line = status ? status->find("\nNSpid:") : std::string::npos;
+  if (line == std::string::npos) return numbers;
+  const char* at = status->c_str() + line + std::strlen("\nNSpid:");
+  char* end = nullptr;
+  for (long one = std::strtol(at, &end, 10); end != at && *at != '\n'; one = std::strtol(at, &end, 10)) {
+    numbers.push_back(static_cast<pid_t>(one));
+    at = end;
+  }
+  return numbers;
+}
+
+// Our descendants under the numbers they have for us, read in a foreign /proc.
+Tree translated_tree() {
+  const Tree seen = children_by_parent();
+  const std::size_t depth = numbers_of(own_number()).size();
+  Tree ours;
+  std::vector<std::pair<pid_t, pid_t>> open{{own_number(), getpid()}};  // in /proc, for us
+  while (!open.empty()) {
+    const auto [number, pid] = open.back();
+    open.pop_back();
+    const auto children = seen.find(number);
+    if (children == seen.end()) continue;
+    for (const pid_t child : children->second) {
+      const auto numbers = numbers_of(child);
+      if (depth == 0 || numbers.size() < depth) continue;  // has ended meanwhile
+      ours[pid].push_back(numbers[depth - 1]);
+      open.emplace_back(child, numbers[depth - 1]);
+    }
+  }
+  return ours;
+}
+
 bool kernel_lists_children() {
-  static const bool lists = access("/proc/thread-self/children", R_OK) == 0;
+  static const bool lists = access("/proc/thread-self/children", R_OK) == 0 && !proc_is_foreign();
   return lists;
 }
 
-bool is_zombie(pid_t pid) {
-  const auto stat = stat_of(pid);
-  return !stat || stat->state == 'Z' || stat->state == 'X';
-}
+Tree whole_tree() { return proc_is_foreign() ? translated_tree() : children_by_parent(); }
 
-}  // namespace
-
-void become_subreaper() { prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
-
-std::vector<pid_t> children_of(pid_t pid) {
-  if (!kernel_lists_children()) return children_by_parent()[pid];
+std::vector<pid_t> listed_children_of(pid_t pid) {
   std::vector<pid_t> found;
   const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
   for (pid_t task : numbers_in(tasks)) {  // a child belongs to the thread that forked it
@@ -106,10 +146,29 @@ std::vector<pid_t> children_of(pid_t pid) {
   return found;
 }
 
+bool is_zombie(pid_t pid) {
+  if (proc_is_foreign()) return false;  // a signal to one does no harm
+  const auto stat = stat_of(pid);
+  return !stat || stat->state == 'Z' || stat->state == 'X';
+}
+
+}  // namespace
+
+void become_subreaper() { prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
+
+std::vector<pid_t> children_of(pid_t pid) {
+  return kernel_lists_children() ? listed_children_of(pid) : whole_tree()[pid];
+}
+
 std::vector<pid_t> descendants_of(pid_t pid) {
-  std::vector<pid_t> all = children_of(pid);
+  Tree tree;
+  if (!kernel_lists_children()) tree = whole_tree();
+  const auto children = [&](pid_t parent) {
+    return kernel_lists_children() ? listed_children_of(parent) : tree[parent];
+  };
+  std::vector<pid_t> all = children(pid);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    for (pid_t child : children_of(all[i])) {
+    for (pid_t child : children(all[i])) {
       // A process that moved to a new parent while we looked may be listed twice.
       if (std::find(all.begin(), all.end(), child) == all.end()) all.push_back(child);
     }
@@ -127,10 +186,16 @@ int kill_descendants(const std::vector<pid_t>& spared) {
 }
 
 std::string name_process(pid_t pid) {
+  if (proc_is_foreign()) return std::to_string(pid);
   auto name = read_small_file("/proc/" + std::to_string(pid) + "/comm");
   if (!name || name->empty()) return std::to_string(pid);
   if (name->back() == '\n') name->pop_back();
   return std::to_string(pid) + " (" + *name + ")";
+}
+
+void reap_all_ended() {
+  while (waitpid(-1, nullptr, WNOHANG) > 0) {
+  }
 }
 
 std::vector<pid_t> kill_and_reap_all(Duration limit) {

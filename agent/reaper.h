@@ -28,6 +28,9 @@ int kill_descendants(const std::vector<pid_t>& spared = {});
 // "4711 (python3)"; "4711" where the name cannot be read.
 std::string name_process(pid_t pid);
 
+// Without waiting: whatever child of this process has ended.
+void reap_all_ended();
+
 // For a process that is ending: kills and reaps all descendants, pass after pass, until none is left or
 // `limit` has passed. Returns the survivors (in an uninterruptible system call). Blocks; needs SIGCHLD not
 // ignored.

@@ -1,25 +1,21 @@
 #include "agent/scratch_dir.h"
 
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 
 namespace dlaunch::agent {
 
-Result<std::string> make_scratch_dir(const std::string& temporary) {
-  std::string path = temporary + "/dlaunch-XXXXXX";
-  if (mkdtemp(path.data()) == nullptr) {
-    return Error{ErrorKind::io, "cannot make a directory in", temporary, std::strerror(errno),
-                 "make room there, or point TMPDIR elsewhere"};
-  }
-  return path;
+Result<LockedDir> make_scratch_dir(const std::string& temporary) {
+  for_each_dead_job(temporary, remove_scratch_dir);
+  auto made = make_locked_dir(temporary);
+  if (!made) return std::move(made).error().with_hint("make room there, or point TMPDIR elsewhere");
+  return made;
 }
 
-void remove_scratch_dir(const std::string& path) {
+void remove_scratch_dir(const LockedDir& dir) {
+  if (!dir.exists()) return;
   std::error_code ignored;
-  std::filesystem::remove_all(path, ignored);
+  std::filesystem::remove_all(dir.path, ignored);
 }
 
 }  // namespace dlaunch::agent

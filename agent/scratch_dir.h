@@ -3,14 +3,15 @@
 
 #include <string>
 
+#include "agent/locked_dir.h"
 #include "store/base/result.h"
 
 namespace dlaunch::agent {
 
-// Makes one in `temporary`, readable by this user only. Whoever ends last, the keeper, removes it,
-// and the agent where the keeper was killed.
-Result<std::string> make_scratch_dir(const std::string& temporary);
-// With the files in it. No directory is no error.
-void remove_scratch_dir(const std::string& path);
+// Makes one in `temporary`, readable by this user only, and removes what dead jobs of this user have left
+// there. Whoever of the job ends last removes it (agent/job_traces.h).
+Result<LockedDir> make_scratch_dir(const std::string& temporary);
+// With the files in it. None is no error.
+void remove_scratch_dir(const LockedDir& dir);
 
 }  // namespace dlaunch::agent

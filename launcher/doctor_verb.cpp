@@ -17,7 +17,9 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 
+#include "agent/job_group.h"
 #include "launcher/machine.h"
 #include "launcher/values.h"
 #include "launcher/verb_line.h"
@@ -205,6 +207,26 @@ void check_limit(Findings& out, __rlimit_resource which, const std::string& name
   }
 }
 
+// How a job's processes are held together. The one made here is removed again.
+void check_containment(Findings& out) {
+  const auto group = agent::make_job_group();
+  if (group) {
+    agent::remove_job_group(*group);
+    out.push_back({Grade::ok,
+                   "a job's processes are ended together, by a control group in " +
+                       group->path.substr(0, group->path.rfind('/')),
+                   ""});
+  } else {
+    Error error = group.error();
+    const std::string to_do = std::exchange(error.hint, "");
+    out.push_back(
+        {Grade::note,
+         "a job's processes are ended one by one, since " + error.message() +
+             "; what dlaunch, dl-guard and dl-keeper leave when all three are killed at once, stays",
+         to_do.empty() ? "mount cgroup v2" : to_do});
+  }
+}
+
 std::optional<long> number_in(const std::string& path) {
   std::ifstream file(path);
   long value = 0;
@@ -293,6 +315,7 @@ int run_doctor(const std::vector<std::string>& arguments) {
 
   Findings findings;
   check_kernel(findings);
+  check_containment(findings);
   check_gpus(findings);
   check_python(findings);
   check_names(findings);

@@ -18,7 +18,10 @@
 #include <vector>
 
 #include "agent/error_file.h"
+#include "agent/job_group.h"
+#include "agent/job_traces.h"
 #include "agent/keeper_spawner.h"
+#include "agent/locked_dir.h"
 #include "agent/log_dir.h"
 #include "agent/postmortem.h"
 #include "agent/runner.h"
@@ -30,6 +33,7 @@
 #include "launcher/options.h"
 #include "launcher/plan.h"
 #include "launcher/process_limits.h"
+#include "launcher/process_start.h"
 #include "launcher/report.h"
 #include "launcher/report_file.h"
 #include "launcher/serve.h"
@@ -122,17 +126,34 @@ class LateDoor final : public AgentDoor {
 };
 
 
-std::string temporary_folder(const EnvironmentMap& environment) {
+bool names_temporary_folder(const EnvironmentMap& environment) {
   const auto named = environment.find("TMPDIR");
-  return named == environment.end() || named->second.empty() ? "/tmp" : named->second;
+  return named != environment.end() && !named->second.empty();
 }
 
-// Small and short-lived files: in memory where nobody said otherwise, which is quicker than a disk.
-std::string scratch_folder(const EnvironmentMap& environment) {
-  constexpr const char* in_memory = "/dev/shm";
-  const auto named = environment.find("TMPDIR");
-  const bool said = named != environment.end() && !named->second.empty();
-  return !said && access(in_memory, W_OK | X_OK) == 0 ? in_memory : temporary_folder(environment);
+std::string temporary_folder(const EnvironmentMap& environment) {
+  return names_temporary_folder(environment) ? environment.at("TMPDIR") : "/tmp";
+}
+
+// For small and short-lived files: in memory where nobody said otherwise, which is quicker than a disk.
+Result<agent::LockedDir> scratch_dir_for_job(const EnvironmentMap& environment) {
+  if (!names_temporary_folder(environment)) {
+    if (auto in_memory = agent::make_scratch_dir("/dev/shm")) return in_memory;
+  }
+  return agent::make_scratch_dir(temporary_folder(environment));
+}
+
+// What holds the job together, and sees to its end. The first two may be missing.
+struct Containment {
+  Result<agent::LockedDir> scratch_dir;
+  Result<agent::JobGroup> group;
+  agent::Keeper keeper;
+};
+
+void say(const Containment& held) {
+  if (!held.scratch_dir) log::warning("workers have no error files: " + held.scratch_dir.error().message());
+  log::debug(held.group ? "the workers are in control group " + held.group->path
+                        : held.group.error().message());
 }
 
 agent::Output::Style output_style(const JobPlan& plan, const std::string& log_dir,
@@ -177,7 +198,26 @@ void write_reports(const JobReport& report, const Options& asked, const Environm
   if (!written) log::warning(written.error().message());
 }
 
-int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, agent::Keeper keeper) {
+// Ctrl-Z: the shell's terminal knows only this process; the workers have sessions of their own. They stop
+// with it, and go on with it. Where no shell could continue us (an orphaned process group, process 1) the
+// kernel takes the signal's default action for nothing, and everybody goes on at once.
+void stop_with_the_terminal(agent::UvEdge& edge, agent::KeeperSpawner& spawner) {
+  struct sigaction before {};
+  sigaction(SIGTSTP, nullptr, &before);
+  if (before.sa_handler == SIG_IGN) return;
+  edge.on_signal(SIGTSTP, [&spawner](int) {
+    spawner.suspend();
+    struct sigaction normal {};
+    struct sigaction ours {};
+    normal.sa_handler = SIG_DFL;
+    sigaction(SIGTSTP, &normal, &ours);
+    raise(SIGTSTP);
+    sigaction(SIGTSTP, &ours, nullptr);
+    spawner.resume();
+  });
+}
+
+int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, const Containment& held) {
   JobReport report;
   report.began_unix_ms = unix_ms();
   std::string log_dir;
@@ -192,6 +232,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, a
   log::start("dlaunch", asked.verbose ? log::Level::debug : log::Level::info, isatty(STDERR_FILENO) != 0,
              [&output](std::string_view line) { output.write_own(line); });
   if (!log_dir.empty()) log::info("log files are in " + log_dir);
+  say(held);
   for (const std::string& line : asked.said) log::info(line);
   for (const std::string& line : asked.warnings) log::warning(line);
   LogReporter reporter;
@@ -199,7 +240,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, a
   agent::Postmortem postmortem(plan.node.scratch_dir, log_dir,
                                [](const std::string& sentence) { log::warning(sentence); });
   {
-    agent::KeeperSpawner spawner(edge, output, postmortem, keeper);
+    agent::KeeperSpawner spawner(edge, output, postmortem, held.keeper);
     LateDoor door;
     ServerOptions options;
     options.agents = &door;
@@ -230,6 +271,8 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, a
         edge.on_signal(signo, [&runner](int number) { runner.on_signal(number); });
     }
 
+    stop_with_the_terminal(edge, spawner);
+
     const agent::StatusSocket status_socket(edge, [&runner, &output, &log_dir] {
       agent::JobStatus status = runner.status();
       status.agent = getpid();
@@ -248,7 +291,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, a
     // From here on the spawner's end waits until the keeper has seen that no process is left.
   }
   output.close_all();
-  agent::remove_scratch_dir(plan.node.scratch_dir);  // the keeper has, unless somebody killed it
+  agent::end_and_remove_all(held.keeper.traces);  // the keeper has, unless somebody killed it
 
   if (!outcome) {
     log::error("failed: the event loop ended before the job did; this is a bug in dlaunch");
@@ -274,6 +317,7 @@ int main(int argc, char** argv) {
   using namespace dlaunch;
   using namespace dlaunch::launcher;
 
+  take_ordinary_start();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (const Verb* verb = arguments.empty() ? nullptr : find_verb(arguments[0]); verb != nullptr)
     return verb->run({arguments.begin() + 1, arguments.end()});
@@ -292,18 +336,25 @@ int main(int argc, char** argv) {
   plan->node.agent = random_id();
   if (options.dry_run) return print(dry_run(options, *plan, outside.around.environment));
 
-  auto scratch_dir = agent::make_scratch_dir(scratch_folder(outside.around.environment));
-  if (!scratch_dir) return fail(scratch_dir.error());
-  plan->node.scratch_dir = *scratch_dir;
-  auto keeper = agent::start_keeper(argv[0], argument_area(argc, argv), *scratch_dir);
+  if (auto enough = check_descriptor_limit(plan->node.slots, plan->job.nnodes); !enough)
+    return fail(enough.error());
+  Containment held{scratch_dir_for_job(outside.around.environment), agent::make_job_group(), {}};
+  // Where the user chose the place, he is told; else a full machine does not keep the job from running.
+  if (!held.scratch_dir && names_temporary_folder(outside.around.environment))
+    return fail(held.scratch_dir.error());
+  if (held.scratch_dir) plan->node.scratch_dir = held.scratch_dir->path;
+  const agent::JobTraces traces{held.scratch_dir ? *held.scratch_dir : agent::LockedDir{},
+                                held.group ? *held.group : agent::JobGroup{}};
+  auto keeper = agent::start_keeper(argv[0], argument_area(argc, argv), traces);
   if (!keeper) {
-    agent::remove_scratch_dir(*scratch_dir);
+    agent::end_and_remove_all(traces);
     return fail(keeper.error());
   }
+  held.keeper = *keeper;
   // From here on nothing that is set is inherited by the workers: they come from the keeper.
 
   // A broken pipe is an error of a write, not the end of the agent.
   std::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
-  return run(std::move(*plan), options, outside.around.environment, *keeper);
+  return run(std::move(*plan), options, outside.around.environment, held);
 }

@@ -1,8 +1,43 @@
 #include "launcher/process_limits.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 
+#include <string>
+
 namespace dlaunch::launcher {
+namespace {
+
+constexpr rlim_t own_files = 32;  // loop, sockets, terminal, the helpers' ends; with some to spare
+constexpr rlim_t files_a_worker = 2;
+
+// Those that the caller left open count too.
+rlim_t open_files(rlim_t up_to) {
+  rlim_t open = 0;
+  for (int fd = 0; static_cast<rlim_t>(fd) < up_to; ++fd) {
+    if (fcntl(fd, F_GETFD) >= 0) ++open;
+  }
+  return open;
+}
+
+}  // namespace
+
+Result<void> check_descriptor_limit(int workers, int nodes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  const rlim_t before =
+      own_files + files_a_worker * static_cast<rlim_t>(workers) + static_cast<rlim_t>(nodes);
+  const rlim_t needed = before + open_files(before);
+  // The helpers and the workers live with the soft limit, dlaunch itself with the hard one.
+  if (limit.rlim_max >= needed && limit.rlim_cur >= own_files) return {};
+  const bool hard = limit.rlim_max < needed;
+  return Error{ErrorKind::limit,
+               "cannot start " + std::to_string(workers) + (workers == 1 ? " worker" : " workers"), "",
+               std::to_string(hard ? needed : own_files) + " open files are needed, and " +
+                   std::to_string(hard ? limit.rlim_max : limit.rlim_cur) + " allowed",
+               hard ? "raise the hard limit (ulimit -Hn, or LimitNOFILE=, or the container's nofile)"
+                    : "raise ulimit -n"};
+}
 
 void raise_descriptor_limit() {
   rlimit limit{};

@@ -10,3 +10,5 @@ dlaunch_script_tests(NAME store_verb SCRIPT process/store_test.py BASE StoreVerb
 dlaunch_script_tests(NAME verbs SCRIPT process/verbs_test.py BASE Verbs)
 dlaunch_script_tests(NAME output SCRIPT process/output_test.py BASE Output)
 dlaunch_script_tests(NAME failure SCRIPT process/failure_test.py BASE Failure)
+dlaunch_script_tests(NAME cleanliness SCRIPT process/cleanliness_test.py BASE Cleanliness)
+dlaunch_script_tests(NAME odd_start SCRIPT process/odd_start_test.py BASE OddStart)

@@ -15,7 +15,7 @@ class OneStart final : public SpawnerHandler, public TimerHandler {
  public:
   explicit OneStart(const Command& command) {
     char name[64] = "spawner_test";
-    auto keeper = start_keeper(name, sizeof name, "");
+    auto keeper = start_keeper(name, sizeof name, {});
     EXPECT_TRUE(keeper.ok());
     if (!keeper) return;
     UvLoop loop;

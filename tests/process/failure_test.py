@@ -138,8 +138,11 @@ class ErrorFiles(Failure):
         job = subprocess.Popen([DLAUNCH, "sh", "-c", "echo > $TORCHELASTIC_ERROR_FILE; echo up; exec sleep 1000"], stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": self.tmp})
         self.assertEqual(job.stdout.readline(), b"up\n")
-        with open(f"/proc/{job.pid}/task/{job.pid}/children", encoding="utf-8") as children:
-            os.kill(int(children.read().split()[0]), signal.SIGKILL)
+        pid = job.pid
+        for _ in ("its guard", "the keeper"):
+            with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as children:
+                pid = int(children.read().split()[0])
+        os.kill(pid, signal.SIGKILL)
         job.communicate(timeout=PATIENCE)
         self.assertEqual((job.returncode, os.listdir(self.tmp)), (1, []))
 

@@ -38,6 +38,11 @@ def alive(pid):
         return False
 
 
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as children:
+        return [int(child) for child in children.read().split()]
+
+
 def wait_until(condition, what):
     deadline = time.monotonic() + PATIENCE
     while not condition():
@@ -206,9 +211,9 @@ class Orphans(Launch):
     def test_none_after_kill_9_of_the_keeper(self):
         job = self.start("--nproc-per-node=2", "sh", "-c", FAMILY)
         pids = self.pids(6)
-        with open(f"/proc/{job.pid}/task/{job.pid}/children", encoding="utf-8") as children:
-            (keeper,) = children.read().split()
-        os.kill(int(keeper), signal.SIGKILL)
+        (guard,) = children_of(job.pid)
+        (keeper,) = children_of(guard)
+        os.kill(keeper, signal.SIGKILL)
         _, err = job.communicate(timeout=PATIENCE)
         self.assertEqual(job.returncode, 1)
         self.assertIn("the keeper process", err)

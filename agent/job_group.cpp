@@ -1,0 +1,102 @@
+#include "agent/job_group.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "agent/cgroup_path.h"
+#include "agent/clone_into_group.h"
+
+namespace dlaunch::agent {
+namespace {
+
+constexpr int own_dying_ms = 2000;
+constexpr int others_dying_ms = 200;  // what is stuck in a dead job's group must not hold up every new job
+constexpr int look_again_ms = 10;
+
+std::string text_of(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Those below first. False: something in it is still alive.
+bool remove_tree(const std::string& path) {
+  for (const std::string& name : folders_in(path)) remove_tree(path + "/" + name);
+  return rmdir(path.c_str()) == 0 || errno != EBUSY;
+}
+
+void end_and_remove(const JobGroup& group, int limit_ms) {
+  kill_job_group(group);
+  for (int waited = 0; !remove_tree(group.path) && waited < limit_ms; waited += look_again_ms)
+    poll(nullptr, 0, look_again_ms);
+}
+
+int leave(void*) { _exit(0); }
+
+// Whether a process can be started there: the kernel, a seccomp filter or a threaded group may forbid it.
+int try_to_start_in(const JobGroup& group) {
+  alignas(16) static char stack[16 * 1024];
+  const pid_t pid = clone_into_group(group.fd, leave, nullptr, stack, sizeof stack);
+  if (pid < 0) return errno;
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status == 0 ? 0 : ECANCELED;
+}
+
+Error no_group(const std::string& where, const std::string& why) {
+  return Error{ErrorKind::io, "there is no control group in", where, why,
+               "'systemd-run --user --scope -p Delegate=yes dlaunch ...' may have one"};
+}
+
+}  // namespace
+
+Result<JobGroup> make_job_group() {
+  const auto own = cgroup_directory(text_of("/proc/self/mountinfo"), text_of("/proc/self/cgroup"));
+  if (!own)
+    return Error{ErrorKind::not_found, "there is no control group", "", "cgroup v2 is not mounted", ""};
+  for_each_dead_job(*own, [](const JobGroup& dead) { end_and_remove(dead, others_dying_ms); });
+  auto group = make_locked_dir(*own);
+  if (!group) return no_group(*own, group.error().why);
+  std::string why_not;
+  if (faccessat(group->fd, "cgroup.kill", W_OK, 0) != 0) {
+    why_not = "the kernel cannot kill one (Linux 5.14 can)";
+  } else if (const int failed = try_to_start_in(*group); failed != 0) {
+    why_not = std::string("no process may start in it: ") + std::strerror(failed);
+  }
+  if (why_not.empty()) return group;
+  rmdir(group->path.c_str());
+  close(group->fd);
+  return no_group(*own, why_not);
+}
+
+int make_part(const JobGroup& group, const std::string& name) {
+  if (!group.exists() || mkdirat(group.fd, name.c_str(), 0700) != 0) return -1;
+  return openat(group.fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+void remove_part(const JobGroup& group, const std::string& name) {
+  if (group.exists()) remove_tree(group.path + "/" + name);
+}
+
+void kill_job_group(const JobGroup& group) {
+  if (!group.exists()) return;
+  const int fd = openat(group.fd, "cgroup.kill", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  [[maybe_unused]] const ssize_t written = write(fd, "1", 1);
+  close(fd);
+}
+
+void remove_job_group(const JobGroup& group) {
+  if (group.exists()) end_and_remove(group, own_dying_ms);
+}
+
+}  // namespace dlaunch::agent

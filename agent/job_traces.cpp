@@ -1,0 +1,28 @@
+#include "agent/job_traces.h"
+
+#include <cstdio>
+#include <vector>
+
+#include "agent/reaper.h"
+#include "agent/scratch_dir.h"
+
+namespace dlaunch::agent {
+namespace {
+
+constexpr Duration last_effort = std::chrono::seconds(60);
+
+}  // namespace
+
+bool end_and_remove_all(const JobTraces& traces) {
+  kill_job_group(traces.group);
+  const std::vector<pid_t> survivors = kill_and_reap_all(last_effort);
+  for (pid_t pid : survivors) {
+    std::fprintf(stderr, "dlaunch: process %s survives SIGKILL (in an uninterruptible system call?)\n",
+                 name_process(pid).c_str());
+  }
+  remove_job_group(traces.group);
+  remove_scratch_dir(traces.scratch_dir);
+  return survivors.empty();
+}
+
+}  // namespace dlaunch::agent

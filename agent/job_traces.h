@@ -1,0 +1,19 @@
+// What a job leaves in the machine besides its processes. Whoever of agent, guard and keeper lives longest
+// sees to it that nothing remains.
+#pragma once
+
+#include "agent/job_group.h"
+#include "agent/locked_dir.h"
+
+namespace dlaunch::agent {
+
+struct JobTraces {
+  LockedDir scratch_dir;
+  JobGroup group;
+};
+
+// Ends every descendant of this process and what is in the group, and removes the rest. Says on stderr what
+// cannot be ended; false then. Blocks, for a minute at most. More than once does no harm.
+bool end_and_remove_all(const JobTraces& traces);
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,260 @@
+#include "agent/keeper_process.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "agent/reaper.h"
+
+namespace dlaunch::agent {
+namespace {
+
+constexpr int killing_pause_ms = 20;
+constexpr std::uint32_t max_body = 64U << 20;
+
+// Also while the machine sleeps: the others of the job do not.
+std::int64_t now_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
+
+bool ends_by_default(int signo) {
+  return signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
+}
+
+}  // namespace
+
+void KeeperProcess::run() {
+  sigset_t chld;
+  sigemptyset(&chld);
+  sigaddset(&chld, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &chld, nullptr);
+  const int children = signalfd(-1, &chld, SFD_NONBLOCK | SFD_CLOEXEC);
+  while (true) {
+    std::array<pollfd, 2> fds{
+        {{socket_, static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)), 0}, {children, POLLIN, 0}}};
+    const int ready = poll(fds.data(), fds.size(), poll_timeout());
+    if (ready < 0 && errno != EINTR) return;
+    if (fds[1].revents != 0) {
+      signalfd_siginfo info;
+      while (read(children, &info, sizeof info) > 0) {
+      }
+    }
+    reap();
+    if (killing_) kill_once();
+    if ((fds[0].revents & POLLOUT) != 0) flush();
+    if ((fds[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !take_command()) return;
+    end_lease_when_over();
+  }
+}
+
+int KeeperProcess::poll_timeout() const {
+  if (killing_) return killing_pause_ms;
+  return lease_end_ == 0 ? -1 : static_cast<int>(std::max<std::int64_t>(0, lease_end_ - now_ms()));
+}
+
+void KeeperProcess::keep_alive(std::int64_t lease_ms) {
+  constexpr std::int64_t longest = 24 * 3600 * 1000;
+  lease_end_ = lease_ms > 0 ? now_ms() + std::min(lease_ms, longest) : 0;
+}
+
+// The agent does not move. What the others of the job are told is that it is lost.
+void KeeperProcess::end_lease_when_over() {
+  if (lease_end_ == 0 || now_ms() < lease_end_) return;
+  lease_end_ = 0;
+  if (workers_.empty() && reported_gone_) return;
+  killing_ = true;
+  kill_once();
+}
+
+bool KeeperProcess::take_command() {
+  Frame frame;
+  std::array<int, 2> fds{-1, -1};
+  if (!read_frame(frame, fds)) return false;
+  std::string body(std::min(frame.length, max_body), '\0');
+  if (frame.length > max_body || !read_all(body.data(), body.size())) return false;
+  if (frame.kind == FrameKind::spawn) {
+    spawn(frame, body, fds);
+  } else if (frame.kind == FrameKind::signal_all) {
+    signal_all(static_cast<int>(frame.number));
+  } else if (frame.kind == FrameKind::kill_all) {
+    killing_ = true;
+    kill_once();
+    report_rest(true);
+  } else if (frame.kind == FrameKind::keep_alive) {
+    keep_alive(frame.number);
+  } else if (frame.kind == FrameKind::suspend || frame.kind == FrameKind::resume) {
+    suspend(frame.kind == FrameKind::suspend);
+  }
+  for (int fd : fds) {
+    if (fd >= 0) close(fd);
+  }
+  return true;
+}
+
+bool KeeperProcess::read_frame(Frame& frame, std::array<int, 2>& fds) {
+  iovec part{&frame, sizeof frame};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 2)] = {};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  ssize_t got = 0;
+  do {
+    got = recvmsg(socket_, &header, MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);
+  if (got <= 0) return false;
+  if (const cmsghdr* message = CMSG_FIRSTHDR(&header); message && message->cmsg_type == SCM_RIGHTS) {
+    std::memcpy(fds.data(), CMSG_DATA(message),
+                std::min<std::size_t>(sizeof(int) * 2, message->cmsg_len - CMSG_LEN(0)));
+  }
+  const auto have = static_cast<std::size_t>(got);
+  return read_all(reinterpret_cast<char*>(&frame) + have, sizeof frame - have);
+}
+
+bool KeeperProcess::read_all(char* into, std::size_t size) const {
+  while (size > 0) {
+    const ssize_t got = recv(socket_, into, size, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    into += got;
+    size -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+void KeeperProcess::spawn(const Frame& frame, const std::string& body, const std::array<int, 2>& fds) {
+  std::uint32_t counts[3];
+  std::memcpy(counts, body.data(), sizeof counts);
+  WorkerStart start;
+  start.out = fds[0];
+  start.err = fds[1];
+  start.group = group_of_next();
+  start.cpus.resize(counts[2]);
+  const std::size_t cpu_bytes = counts[2] * sizeof(std::uint32_t);
+  if (cpu_bytes > 0) std::memcpy(start.cpus.data(), body.data() + sizeof counts, cpu_bytes);
+  const char* at = body.data() + sizeof counts + cpu_bytes;
+  const auto next = [&at] { return std::exchange(at, at + std::strlen(at) + 1); };
+  for (std::uint32_t i = 0; i < counts[0]; ++i) start.argv.push_back(next());
+  for (std::uint32_t i = 0; i < counts[1]; ++i) {
+    const char* name = next();
+    start.environment.emplace_back(name, next());
+  }
+
+  const WorkerStarted started = start_worker(start, inherited_);
+  if (started.pid < 0) {
+    const std::string_view what = started.what;
+    send({FrameKind::spawn_failed, static_cast<std::uint32_t>(what.size()), frame.round, frame.local_rank,
+          started.error, 0},
+         what);
+    return;
+  }
+  workers_[started.pid] = {frame.round, frame.local_rank};
+  killing_ = false;
+  reported_gone_ = false;
+  send({FrameKind::started, 0, frame.round, frame.local_rank, started.pid, 0}, {});
+}
+
+void KeeperProcess::signal_all(int signo) {
+  // A worker that is not reaped yet still owns its process group, so the number cannot mean anybody else.
+  for (const auto& [pid, key] : workers_) {
+    kill(-pid, signo);
+    // A stopped process would keep the signal until somebody continues it.
+    if (ends_by_default(signo)) kill(-pid, SIGCONT);
+  }
+  for (pid_t orphan : children_of(getpid())) {
+    if (workers_.contains(orphan)) continue;
+    for (pid_t pid : descendants_of(orphan)) kill(pid, signo);
+    kill(orphan, signo);
+  }
+  report_rest(true);
+}
+
+// Nobody may catch it, and it is for every process: SIGTSTP would pass the workers by, as their sessions have
+// no parent in a shell.
+void KeeperProcess::suspend(bool stop) {
+  std::set<pid_t> done;
+  std::size_t before = 0;
+  do {  // again, for what was forked meanwhile
+    before = done.size();
+    for (const pid_t pid : descendants_of(getpid())) {
+      if (done.insert(pid).second) kill(pid, stop ? SIGSTOP : SIGCONT);
+    }
+  } while (done.size() != before);
+}
+
+// The group ends in one stroke; what has left it, and all where there is none, by the tree.
+void KeeperProcess::kill_once() {
+  kill_job_group(group_);
+  kill_descendants();
+  if (part_ >= 0) close(part_);
+  part_ = -1;
+}
+
+int KeeperProcess::group_of_next() {
+  if (part_ >= 0) return part_;
+  if (parts_ > 0) remove_part(group_, std::to_string(parts_));
+  return part_ = make_part(group_, std::to_string(++parts_));
+}
+
+void KeeperProcess::reap() {
+  bool any = false;
+  int status = 0;
+  for (pid_t pid = waitpid(-1, &status, WNOHANG); pid > 0; pid = waitpid(-1, &status, WNOHANG)) {
+    any = true;
+    const auto found = workers_.find(pid);
+    if (found == workers_.end()) continue;  // an adopted orphan
+    const ProcKey key = found->second;
+    workers_.erase(found);
+    send({FrameKind::exited, 0, key.round, key.local_rank, status, pid}, {});
+  }
+  if (any) report_rest(false);
+}
+
+// Once no worker is left: what else is.
+void KeeperProcess::report_rest(bool again) {
+  if (!workers_.empty() || (reported_gone_ && !again)) return;
+  siginfo_t info{};
+  if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD) {
+    reported_gone_ = true;
+    killing_ = false;
+    send({FrameKind::all_gone, 0, 0, 0, 0, 0}, {});
+    return;
+  }
+  const std::vector<pid_t> rest = descendants_of(getpid());
+  const std::string example = rest.empty() ? "" : name_process(rest.front());
+  if (static_cast<int>(rest.size()) == reported_rest_ && !again) return;
+  reported_rest_ = static_cast<int>(rest.size());
+  send({FrameKind::leftovers, static_cast<std::uint32_t>(example.size()), 0, 0, reported_rest_, 0}, example);
+}
+
+// Never blocks: an agent that is busy writing to us must not wait for us to read while we wait for it.
+void KeeperProcess::send(const Frame& frame, std::string_view body) {
+  unsent_.append(reinterpret_cast<const char*>(&frame), sizeof frame);
+  unsent_.append(body);
+  flush();
+}
+
+void KeeperProcess::flush() {
+  while (!unsent_.empty()) {
+    const ssize_t sent = ::send(socket_, unsent_.data(), unsent_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return;
+    unsent_.erase(0, static_cast<std::size_t>(sent));
+  }
+}
+
+}  // namespace dlaunch::agent

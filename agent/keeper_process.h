@@ -1,0 +1,56 @@
+// What the keeper does while the agent lives (agent/keeper.h): carries out its commands, tells it who ended.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "agent/job_group.h"
+#include "agent/keeper.h"
+#include "agent/spawner.h"
+#include "agent/worker_start.h"
+
+namespace dlaunch::agent {
+
+class KeeperProcess {
+ public:
+  // `socket` is the keeper's end.
+  KeeperProcess(int socket, const Inherited& inherited, JobGroup group)
+      : socket_(socket), inherited_(inherited), group_(std::move(group)) {}
+
+  // Until the agent is gone.
+  void run();
+
+ private:
+  bool take_command();
+  bool read_frame(Frame& frame, std::array<int, 2>& fds);
+  bool read_all(char* into, std::size_t size) const;
+  void spawn(const Frame& frame, const std::string& body, const std::array<int, 2>& fds);
+  void signal_all(int signo);
+  void suspend(bool stop);
+  void keep_alive(std::int64_t lease_ms);
+  void end_lease_when_over();
+  [[nodiscard]] int poll_timeout() const;
+  void kill_once();
+  int group_of_next();
+  void reap();
+  void report_rest(bool again);
+  void send(const Frame& frame, std::string_view body);
+  void flush();
+
+  int socket_;
+  Inherited inherited_;
+  JobGroup group_;
+  int part_ = -1;  // of the group, where workers are started
+  int parts_ = 0;  // how many there have been
+  std::map<pid_t, ProcKey> workers_;
+  std::string unsent_;
+  bool killing_ = false;
+  std::int64_t lease_end_ = 0;  // by now_ms(); 0: there is none
+  bool reported_gone_ = true;
+  int reported_rest_ = 0;
+};
+
+}  // namespace dlaunch::agent

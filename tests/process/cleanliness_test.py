@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+"""Nothing remains of a job: no process, no control group, no file; whoever is killed, and whatever the workers do.
+
+    DLAUNCH_BIN_DIR=build/bin [CLEANLINESS_REPEATS=1000] cleanliness_test.py [Class.test ...]
+
+Every process of a job carries a mark in its environment, which its descendants inherit: what remains is found in
+/proc, whoever its parent is by now. Each case is repeated, in turns with a control group and (where root may take
+the hierarchy away) without.
+"""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import uuid
+
+BIN = os.path.abspath(os.environ["DLAUNCH_BIN_DIR"])
+DLAUNCH = os.path.join(BIN, "dlaunch")
+REPEATS = int(os.environ.get("CLEANLINESS_REPEATS", "4"))
+PATIENCE = 60  # seconds until a wait for an event is a failure
+
+# What a worker may do to get away, each in its own way; the names are the arguments of the script below.
+FAMILY = r"""
+came() { echo $$ > "$DIR/$1.$RANK.tmp"; mv "$DIR/$1.$RANK.tmp" "$DIR/pid.$1.$RANK"; }
+stay() { while :; do sleep 1000; done; }
+spin() { spin & }   # a process that is never the same: it forks, and ends
+case $1 in
+  deep)     came deep$2; [ $2 = 5 ] || sh "$0" deep $(($2 + 1)) & stay ;;
+  daemon)   came daemon; trap '' TERM INT HUP; stay ;;
+  double)   (setsid sh "$0" daemon2 &) & stay ;;
+  daemon2)  came double; trap '' TERM INT HUP; stay ;;
+  spinner)  came spinner; spin ;;
+  breeder)  came breeder; i=0; while [ $i -lt 40 ]; do sleep 1000 & i=$((i + 1)); done; stay ;;
+  worker)   [ $2 = stubborn ] && trap '' TERM INT HUP
+            sh "$0" deep 1 &
+            setsid sh "$0" daemon &
+            sh "$0" double &
+            setsid sh "$0" spinner &
+            sh "$0" breeder &
+            came worker; stay ;;
+esac
+"""
+NAMES = ("worker", "deep5", "daemon", "double", "spinner", "breeder")
+WORKERS = 2
+
+
+def wait_until(condition, what):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {PATIENCE} s: {what}")
+        time.sleep(0.005)
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as children:
+        return [int(child) for child in children.read().split()]
+
+
+def marked(mark):
+    """Living processes with the mark; a zombie has no environment any more."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                if mark in file.read():
+                    found.append(int(name))
+        except OSError:
+            pass
+    return found
+
+
+def describe(pids):
+    lines = subprocess.run(["ps", "-o", "pid,ppid,sid,stat,args", "-p", ",".join(map(str, pids))], capture_output=True, text=True, check=False)
+    return lines.stdout
+
+
+# The hierarchy of cgroup v2 is taken away, for dlaunch alone.
+WITHOUT_GROUPS = ["unshare", "--mount", "sh", "-c", 'umount -a -t cgroup2; exec "$@"', "sh"]
+
+
+def containments():
+    """What stands before dlaunch, for each way to hold a job together that this machine has."""
+    found = [[]]
+    if "control group in" in doctor([]) and "ended one by one" in doctor(WITHOUT_GROUPS):
+        found.append(WITHOUT_GROUPS)
+    return found
+
+
+def doctor(prefix):
+    return subprocess.run([*prefix, DLAUNCH, "doctor"], capture_output=True, text=True, check=False).stdout
+
+
+class Cleanliness(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.containments = containments()
+
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="dlaunch_cleanliness_test.")
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        with open(os.path.join(self.dir, "family.sh"), "w", encoding="utf-8") as file:
+            file.write(FAMILY)
+        self.mark = "none yet"
+        self.addCleanup(self.clean_up)
+        self.random = random.Random(os.environ.get("CLEANLINESS_SEED", "7"))
+
+    def each_time(self):
+        """Repeats, in turns."""
+        for number in range(REPEATS):
+            self.begin(self.containments[number % len(self.containments)])
+            yield number
+            shutil.rmtree(self.place)
+
+    def begin(self, prefix):
+        self.prefix = prefix
+        self.mark = uuid.uuid4().hex
+        self.place = os.path.join(self.dir, self.mark)
+        self.tmp = os.path.join(self.place, "tmp")
+        os.makedirs(self.tmp)
+
+    def clean_up(self):
+        for pid in marked(self.mark.encode()):
+            os.kill(pid, signal.SIGKILL)
+
+    def start(self, *arguments):
+        variables = {"CLEAN_MARK": self.mark, "DIR": self.place, "TMPDIR": self.tmp, "PATH": os.environ["PATH"]}
+        return subprocess.Popen([*self.prefix, DLAUNCH, *arguments], cwd=self.dir, env=variables, text=True, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def start_family(self, manner="gentle", *options):
+        job = self.start(f"--nproc-per-node={WORKERS}", *options, "sh", "family.sh", "worker", manner)
+        for name in NAMES:
+            for rank in range(WORKERS):
+                wait_until(lambda: os.path.exists(os.path.join(self.place, f"pid.{name}.{rank}")), f"{name} of worker {rank} has begun")
+        return job
+
+    def pid_of(self, name, rank=0):
+        with open(os.path.join(self.place, f"pid.{name}.{rank}"), encoding="utf-8") as file:
+            return int(file.read())
+
+    @staticmethod
+    def helpers(job):
+        (guard,) = children_of(job.pid)
+        (keeper,) = children_of(guard)
+        return {"agent": job.pid, "guard": guard, "keeper": keeper}
+
+    @staticmethod
+    def kill_at_once(pids):
+        """None of them can act on another's death."""
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+
+    def nothing_remains(self, job):
+        _, err = job.communicate(timeout=PATIENCE)
+        mark = self.mark.encode()
+        deadline = time.monotonic() + PATIENCE
+        while pids := marked(mark):
+            self.assertLess(time.monotonic(), deadline, f"these remain:\n{describe(pids)}\n{err}")
+            time.sleep(0.002)
+        wait_until(lambda: os.listdir(self.tmp) == [], "the files have been removed")
+        wait_until(lambda: not self.groups_of(job), "the control group has been removed")
+        return err
+
+    @staticmethod
+    def groups_of(job):
+        found = []
+        with open("/proc/self/mounts", encoding="utf-8") as mounts:
+            roots = [line.split()[1] for line in mounts if line.split()[2] == "cgroup2"]
+        for root in roots:
+            for place, folders, _ in os.walk(root):
+                found += [os.path.join(place, name) for name in folders if name.startswith(f"dlaunch-job-{job.pid}-")]
+        return found
+
+
+class Kills(Cleanliness):
+    def after_kill_of(self, *victims):
+        for _ in self.each_time():
+            job = self.start_family()
+            everyone = self.helpers(job)
+            self.kill_at_once([everyone[victim] for victim in victims])
+            self.nothing_remains(job)
+
+    def test_of_the_agent(self):
+        self.after_kill_of("agent")
+
+    def test_of_the_keeper(self):
+        self.after_kill_of("keeper")
+
+    def test_of_the_agent_and_the_keeper_at_once(self):
+        self.after_kill_of("agent", "keeper")
+
+    def test_of_the_agent_and_the_guard_at_once(self):
+        self.after_kill_of("agent", "guard")
+
+    def test_of_the_guard_and_the_keeper_at_once(self):
+        self.after_kill_of("guard", "keeper")
+
+    def test_the_job_goes_on_without_its_guard(self):
+        for _ in self.each_time():
+            job = self.start_family("gentle", "--stop-timeout=0.1")
+            os.kill(self.helpers(job)["guard"], signal.SIGKILL)
+            os.kill(self.pid_of("worker", 1), signal.SIGKILL)
+            self.assertIn("rank 1", self.nothing_remains(job).splitlines()[-1])
+            self.assertEqual(job.returncode, 137)
+
+    def test_of_all_three_at_once_until_the_next_start(self):
+        for _ in self.each_time():
+            if self.prefix:
+                continue  # nobody is left who could find them
+            if len(self.containments) == 1:
+                self.skipTest("no control groups here")
+            job = self.start_family()
+            self.kill_at_once(self.helpers(job).values())
+            job.communicate(timeout=PATIENCE)
+            subprocess.run([DLAUNCH, "true"], check=True, timeout=PATIENCE, env={**os.environ, "TMPDIR": self.tmp})
+            self.nothing_remains(job)
+
+    def test_of_a_worker(self):
+        for _ in self.each_time():
+            job = self.start_family("gentle", "--stop-timeout=0.1")
+            os.kill(self.pid_of("worker", 1), signal.SIGKILL)
+            self.assertIn("was killed by signal 9", self.nothing_remains(job))
+            self.assertEqual(job.returncode, 137)
+
+    def test_of_one_amid_a_tree_five_deep(self):
+        for number in self.each_time():
+            job = self.start_family("gentle", "--stop-timeout=0.1")
+            os.kill(self.pid_of(f"deep{1 + number % 4}"), signal.SIGKILL)
+            job.send_signal(signal.SIGTERM)
+            self.nothing_remains(job)
+            self.assertEqual(job.returncode, 143)
+
+    def test_at_any_moment(self):
+        """Also while it starts, and while it ends."""
+        for _ in self.each_time():
+            job = self.start("--nproc-per-node=3", "sh", "-c", "sleep 0.002 & setsid sh -c 'sleep 0.004; sleep 1000' & sleep 0.003")
+            moment = time.monotonic() + self.random.uniform(0, 0.02)
+            while time.monotonic() < moment:
+                pass
+            victims = [job.pid]
+            for _ in range(self.random.randrange(2)):  # the helpers may not be there yet, or any more
+                victims += [child for child in self.children_if_any(victims[-1])][:1]
+            for pid in victims:
+                self.kill_if_any(pid)
+            job.communicate(timeout=PATIENCE)
+            # Whoever was killed before anybody else knew of its files and group: the next start removes them.
+            subprocess.run([*self.prefix, DLAUNCH, "true"], check=True, timeout=PATIENCE, env={**os.environ, "TMPDIR": self.tmp})
+            self.nothing_remains(job)
+
+    @staticmethod
+    def children_if_any(pid):
+        try:
+            return children_of(pid)
+        except OSError:
+            return []
+
+    @staticmethod
+    def kill_if_any(pid):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+class Stops(Cleanliness):
+    def test_workers_that_ignore_it(self):
+        for _ in self.each_time():
+            job = self.start_family("stubborn", "--stop-timeout=0.1")
+            job.send_signal(signal.SIGTERM)
+            self.nothing_remains(job)
+            self.assertEqual(job.returncode, 143)
+
+    def test_a_second_signal_ends_them_at_once(self):
+        for _ in self.each_time():
+            job = self.start_family("stubborn", "--stop-timeout=1000")
+            job.send_signal(signal.SIGINT)
+            wait_until(lambda: not os.path.exists(f"/proc/{job.pid}") or self.has_taken(job.pid, signal.SIGINT), "the first signal was taken")
+            job.send_signal(signal.SIGINT)
+            self.nothing_remains(job)
+            self.assertEqual(job.returncode, 130)
+
+    def test_between_two_rounds(self):
+        for _ in self.each_time():
+            job = self.start("--nproc-per-node=2", "--max-restarts=1", "--stop-timeout=0.1", "sh", "-c",
+                             'if [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then [ $RANK = 0 ] && exec sh family.sh worker stubborn; '
+                             'while [ ! -e "$DIR/pid.double.0" ] || [ ! -e "$DIR/pid.daemon.0" ] || [ ! -e "$DIR/pid.deep5.0" ]; do sleep 0.005; done; exit 1; fi; '
+                             'for one in double daemon deep5 spinner; do read pid < "$DIR/pid.$one.0"; kill -0 $pid 2> /dev/null && exit 77; done; exit 0')
+            err = self.nothing_remains(job)
+            self.assertEqual(job.returncode, 0, err)
+
+    @staticmethod
+    def has_taken(pid, signo):
+        with open(f"/proc/{pid}/status", encoding="utf-8") as status:
+            pending = next(int(line.split()[1], 16) for line in status if line.startswith("ShdPnd"))
+        return not pending & (1 << (signo - 1))
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=1)
+    skipped_all = program.result.skipped and len(program.result.skipped) == program.result.testsRun
+    sys.exit(77 if skipped_all else not program.result.wasSuccessful())
