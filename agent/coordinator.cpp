@@ -386,13 +386,15 @@ void Coordinator::count_restart(const Fallen& root, CoordinatorActions& out) {
 void Coordinator::on_failed(TimePoint now, const Failed& failed, CoordinatorActions& out) {
   const bool of_this_round = failed.failure.round == world_.round;
   const bool wanted = state_ == State::running || state_ == State::stopping || state_ == State::collecting;
-  if (!of_this_round || !wanted || !fallen_ranks_.insert(failed.failure.rank).second) return;
+  if (!of_this_round || !wanted) return;
+  const bool lost = failed.failure.kind == FailureKind::node_lost;  // its workers, not its agent
+  if (!lost && !fallen_ranks_.insert(failed.failure.rank).second) return;
   // A world that is stopped because nodes came or went may well fail in doing so.
   if (state_ == State::stopping && fallen_.empty()) return;
   record(now - std::clamp(failed.age, Duration(0), now - round_began_), failed.failure);
   if (state_ != State::running) return;
   stop_world(now, describe(failed.failure), out);
-  if (!restarts_left()) collect(now);
+  if (lost ? !may_go_on() : !restarts_left()) collect(now);
 }
 
 void Coordinator::on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out) {

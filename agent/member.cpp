@@ -44,6 +44,9 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
     if (!failed->failure.while_stopping) last_failure_ = describe(failed->failure);
     if (noticed_ && stop_signal_ == 0) {
       on_signal(now, SIGTERM, out);  // to end was what it was asked for: no failure, and no restart
+    } else if (state_ == State::working && lease_over_) {
+      const std::string why = "its agent did not move for more than " + to_words(job_.node_timeout) + " (stopped, or the machine was)";
+      out.emplace_back(ToCoordinator{Failed{failure_here(FailureKind::node_lost, why), now - failed->when}});
     } else if (state_ == State::working) {
       out.emplace_back(ToCoordinator{Failed{failed->failure, now - failed->when}});
     }
@@ -163,7 +166,7 @@ void Member::on_link_down(TimePoint now, const LinkDown& down, MemberActions& ou
   } else if (followed && may_find_another()) {
     seek(now, down.silent, why, out);
   } else if (state_ == State::working) {
-    lose(failure_here(FailureKind::node_lost, why), out);
+    lose(lost_coordinator(why), out);
   } else if (state_ == State::joined && !may_find_another()) {
     lose(failure_here(FailureKind::join,
                       "what listens at " + to_string(job_.master) + " hung up before the job began: " + why +
@@ -239,7 +242,9 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     if (!world_.member(node_.agent)) return;  // a spare only knows of it
     state_ = State::working;
     round_active_ = true;
+    renew_at_.reset();
     renew_lease(now, out);
+    lease_over_ = false;
     out.emplace_back(ToGroup{StartWorkers{world_}});
   } else if (const auto* stop = std::get_if<StopRound>(&message)) {
     if (state_ != State::working || stop->round != round_) return;
@@ -384,9 +389,11 @@ void Member::give_up(TimePoint now, MemberActions& out) {
 
 void Member::renew_lease(TimePoint now, MemberActions& out) {
   if (job_.node_timeout == Duration(0)) return;
+  lease_over_ = lease_over_ || (renew_at_ && now >= lease_until_);
   renew_at_.reset();
   if (!round_active_) return;
   renew_at_ = now + job_.beat();
+  lease_until_ = now + job_.node_timeout;
   out.emplace_back(RenewLease{job_.node_timeout});
 }
 
@@ -446,11 +453,17 @@ Failure Member::failure_here(FailureKind kind, std::string why) const {
   Failure failure;
   failure.kind = kind;
   failure.round = round_;
-  failure.node_rank = kind == FailureKind::node_lost ? 0 : node_.node_rank;
-  failure.host = kind == FailureKind::node_lost ? job_.endpoint(endpoint_).host : node_.host;
-  if (const WorldMember* own = world_.member(node_.agent); own && kind != FailureKind::node_lost)
-    failure.node_rank = own->node_rank;
+  failure.node_rank = node_.node_rank;
+  failure.host = node_.host;
+  if (const WorldMember* own = world_.member(node_.agent)) failure.node_rank = own->node_rank;
   failure.why = std::move(why);
+  return failure;
+}
+
+Failure Member::lost_coordinator(std::string why) const {
+  Failure failure = failure_here(FailureKind::node_lost, std::move(why));
+  failure.node_rank = 0;
+  failure.host = job_.endpoint(endpoint_).host;
   return failure;
 }
 

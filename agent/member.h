@@ -143,6 +143,7 @@ class Member {
   void stop_group(int signo, MemberActions& out);
   void lose(Failure cause, MemberActions& out);
   void end_if_over(MemberActions& out);
+  [[nodiscard]] Failure lost_coordinator(std::string why) const;
   [[nodiscard]] Failure failure_here(FailureKind kind, std::string why) const;
 
   JobSpec job_;
@@ -159,6 +160,8 @@ class Member {
   std::int64_t stamp_ = 0;  // of the coordinator's clock, last
   std::optional<TimePoint> beat_at_;
   std::optional<TimePoint> renew_at_;  // the workers' lease
+  TimePoint lease_until_;
+  bool lease_over_ = false;  // in this round: its workers were killed because we did not move
   std::optional<TimePoint> dial_at_;
   std::optional<TimePoint> armed_;
 

@@ -79,10 +79,16 @@ class Inherited(OddStart):
     def test_closed_standard_descriptors(self):
         for closed in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)):
             with self.subTest(closed=closed):
+                for name in os.listdir(self.dir):
+                    if name.startswith("said."):
+                        os.unlink(self.path(name))
+
                 def close_them():
                     for fd in closed:
                         os.close(fd)
-                done = self.run_job("--nproc-per-node=2", "sh", "-c", 'cat > in.$RANK; echo "hello $RANK"; echo "oops $RANK" >&2; exit $((RANK * 3))',
+                script = ('cat > in.$RANK; echo "hello $RANK"; echo "oops $RANK" >&2; : > said.$RANK; '
+                          '[ $RANK = 0 ] || while [ ! -e said.0 ]; do sleep 0.005; done; exit $((RANK * 3))')
+                done = self.run_job("--nproc-per-node=2", "sh", "-c", script,
                                     before=close_them)
                 self.assertEqual(done.returncode, 3)
                 self.assertEqual(sorted(done.stdout.splitlines()), [] if 1 in closed else ["hello 0", "hello 1"])

@@ -81,7 +81,7 @@ class Status(Verbs):
     def test_who_is_waited_for(self):
         self.start("--nnodes=3", "--node-rank=0", "--master-addr=127.0.0.1", f"--master-port={free_port()}", "true")
         status = self.status(lambda s: s["waiting_for"], "it waits")
-        self.assertEqual((status["state"], status["waiting_for"]), ("waiting", "nodes 1 and 2"))
+        self.assertEqual((status["state"], status["waiting_for"]), ("waiting", "nodes 1 and 2 of 3"))
 
     def test_a_stopped_agent_is_told_apart(self):
         job = self.start("sleep", "1000")
