@@ -241,7 +241,10 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& arguments
     const std::string& value = option->results()[seen[option]++];
     auto setting = make_setting(flag, value, Origin::command_line, spelling(flag));
     if (!setting) return std::move(setting).error();
-    out.settings.insert_or_assign(std::string(canonical(flag).name), std::move(*setting));
+    const auto [known, is_new] = out.settings.try_emplace(std::string(canonical(flag).name), *setting);
+    if (is_new) continue;
+    if (flag.repeats) setting->value.insert(0, known->second.value + "\n");
+    known->second = std::move(*setting);
   }
   out.version = out.settings.contains("version");
   out.program = reader.program();

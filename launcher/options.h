@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/log_options.h"
+#include "launcher/agent_talk.h"
 #include "launcher/scheduler.h"
 #include "launcher/settings.h"
 #include "store/base/address.h"
@@ -43,6 +44,13 @@ struct Options {
   std::optional<std::uint16_t> endpoint_port;
   std::string job_id;  // empty: none was given
   Duration join_timeout = std::chrono::seconds(900);
+
+  // The job starts on other hosts too, from here, where one of the first two is not empty.
+  std::string hosts;     // as listed
+  std::string hostfile;  // a path
+  std::vector<std::string> ssh{"ssh"};
+  std::vector<std::string> exports;       // NAME or NAME=VALUE, the last of a name counts
+  std::optional<LifelineTerms> lifeline;  // this dlaunch is one of those that were started so
 
   int max_restarts = 0;
   Duration stop_timeout = std::chrono::seconds(30);
@@ -81,7 +89,8 @@ struct Outside {
 };
 
 // `arguments` without the program's own name. The command line goes before the environment, this before
-// --config, this before what a scheduler says.
+// --config, this before what a scheduler says. With --lifeline only the command line counts: whoever wrote it
+// has asked the others.
 Result<std::variant<Options, JustPrint>> parse_options(const std::vector<std::string>& arguments,
                                                        const Outside& outside);
 
