@@ -149,7 +149,7 @@ void RemoteJob::fail(TimePoint now, Failure failure, int exit_code, RemoteAction
   if (!is_first) return;
   cause_ = std::move(failure);
   cause_code_ = exit_code;
-  stop_all(now, SIGTERM, out);
+  stop_all(now, SIGHUP, out);  // of which no notice is given (--preempt-signal)
 }
 
 void RemoteJob::stop_all(TimePoint now, int signo, RemoteActions& out) {

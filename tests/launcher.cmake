@@ -12,3 +12,4 @@ dlaunch_script_tests(NAME store_verb SCRIPT process/store_test.py BASE StoreVerb
 dlaunch_script_tests(NAME verbs SCRIPT process/verbs_test.py BASE Verbs)
 dlaunch_script_tests(NAME output SCRIPT process/output_test.py BASE Output)
 dlaunch_script_tests(NAME failure SCRIPT process/failure_test.py BASE Failure)
+dlaunch_script_tests(NAME hosts SCRIPT process/hosts_test.py BASE Hosts)

@@ -115,10 +115,10 @@ TEST(RemoteJob, AHostThatDoesNotStartEndsTheOthers) {
   job.event(HostReady{0});
   job.did<RunHost>();
   job.event(HostGone{1, exited(255), "ssh: connect to host h1 port 22: Connection refused\r\n"});
-  EXPECT_EQ(job.did<PassSignal>(), (std::vector<PassSignal>{{0, SIGTERM}}));
+  EXPECT_EQ(job.did<PassSignal>(), (std::vector<PassSignal>{{0, SIGHUP}}));
   EXPECT_EQ(job.did<HangUp>().size(), static_cast<std::size_t>(RemoteJob::fan_out - 1));
   EXPECT_TRUE(job.did<RunHost>().empty());
-  job.ends(0, 143, "stopped: node 0");
+  job.ends(0, 129, "stopped: node 0");
   for (int i = 2; i <= RemoteJob::fan_out; ++i) job.event(HostGone{i, killed, ""});
   ASSERT_TRUE(job.ended());  // also with hosts that were never started
   EXPECT_EQ(job.outcome().exit_code, 1);
@@ -188,7 +188,7 @@ TEST(RemoteJob, WithoutNodeZeroThereIsNoJob) {
   Job job(3);
   job.all_ready();
   job.event(HostGone{0, exited(255), "Connection to h0 closed by remote host.\n"});
-  EXPECT_EQ(job.did<PassSignal>(), (std::vector<PassSignal>{{1, SIGTERM}, {2, SIGTERM}}));
+  EXPECT_EQ(job.did<PassSignal>(), (std::vector<PassSignal>{{1, SIGHUP}, {2, SIGHUP}}));
   job.ends(1, 1, "failed: node 0 was lost");
   job.ends(2, 143);
   EXPECT_EQ(job.outcome().exit_code, 1);
