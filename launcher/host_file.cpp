@@ -68,8 +68,7 @@ class Hosts {
       if (!count.empty() && count.front() != ':') return not_a_host(from_, item);
       return add_names({std::string(name)}, count, slots, item);
     }
-    const bool is_ipv6 = std::count(item.begin(), item.end(), ':') > 1;
-    if (const std::size_t colon = item.rfind(':'); !is_ipv6 && colon != std::string_view::npos) {
+    if (const std::size_t colon = item.rfind(':'); !is_ipv6(item) && colon != std::string_view::npos) {
       name = item.substr(0, colon);
       count = item.substr(colon);
     }
@@ -110,13 +109,13 @@ class Hosts {
     return {};
   }
 
+  static bool is_ipv6(std::string_view text) { return std::count(text.begin(), text.end(), ':') > 1; }
+
   // The bracket that ends an address of IPv6: "[fe80::1]:2".
   static std::size_t address_end(std::string_view item) {
     if (item.empty() || item.front() != '[') return std::string_view::npos;
     const std::size_t close = item.find(']');
-    const bool is_address =
-        close != std::string_view::npos && item.substr(0, close).find(':') != std::string_view::npos;
-    return is_address ? close : std::string_view::npos;
+    return close != std::string_view::npos && is_ipv6(item.substr(0, close)) ? close : std::string_view::npos;
   }
 
   static std::size_t comma(std::string_view text) {

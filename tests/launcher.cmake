@@ -6,6 +6,9 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher
           launcher/shell_words_test.cpp launcher/store_options_test.cpp)
 target_compile_definitions(launcher_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
 
+dlaunch_test(NAME lifeline_test LABELS unit LIBS dlaunch_launcher dlaunch_agent_edge
+  SOURCES launcher/lifeline_test.cpp ${PROJECT_SOURCE_DIR}/launcher/lifeline.cpp)
+
 # dlaunch itself, with real processes.
 dlaunch_script_tests(NAME launch SCRIPT process/launch_test.py BASE Launch)
 dlaunch_script_tests(NAME store_verb SCRIPT process/store_test.py BASE StoreVerb)

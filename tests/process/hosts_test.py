@@ -235,13 +235,12 @@ class OwnMachine(Hosts):
         self.one_failure(done, "CUDA_VISIBLE_DEVICES names 1 GPUs", 2)
 
     def test_a_port_in_use_is_node_zeros_trouble(self):
-        first = self.start("--hosts=127.0.0.1,127.0.0.2", "--master-port=24999", "sh", "-c", FAMILY)
+        first = self.start("--hosts=127.0.0.1,127.0.0.2", "--master-port=24999", "--stop-timeout=0.5", "sh", "-c", FAMILY)
         self.pids(6)
         done = self.run_job("--hosts=127.0.0.1,127.0.0.2", "--master-port=24999", "true")
         self.one_failure(done, r"cannot start on host 127.0.0.1 \(node 0\): cannot listen .*in use; choose a free port with --master-port")
-        first.send_signal(signal.SIGINT)
-        first.send_signal(signal.SIGINT)
-        first.communicate(timeout=PATIENCE)
+        first.kill()
+        self.nothing_remains()
 
     def test_one_report_for_the_job(self):
         script = "[ $RANK = 2 ] && { echo boom >&2; exit 7; }; exec sleep 1000"
