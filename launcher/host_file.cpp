@@ -156,15 +156,14 @@ std::vector<std::string> words_of(std::string_view line) {
 Result<void> add_line(Hosts& hosts, const std::vector<std::string>& words, const std::string& from) {
   std::optional<int> slots;
   for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::size_t equals = std::min(words[i].find('='), words[i].size() - 1);
     const std::string key = words[i].substr(0, words[i].find('='));
     const bool is_slots = key == "slots";
     if (!is_slots && key != "max_slots" && key != "max-slots") {
       return usage(from + ": '" + words[i].substr(0, 80) + "' is not understood", "",
                    "a line is HOST, HOST slots=N or HOST:N");
     }
-    const std::size_t equals = words[i].find('=');
-    auto n = number(from + ": " + key, equals == std::string::npos ? "" : words[i].substr(equals + 1), 1,
-                    most_slots);
+    auto n = number(std::string(from).append(": ").append(key), words[i].substr(equals + 1), 1, most_slots);
     if (!n) return std::move(n).error();
     if (is_slots) slots = *n;
   }

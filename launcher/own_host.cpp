@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <ctime>
 #include <list>
-#include <memory>
+#include <string_view>
 
 #include "launcher/machine.h"
 
@@ -90,7 +90,9 @@ std::vector<bool> are_this_machine(const std::vector<HostEntry>& hosts) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     const std::string bare = bare_host(hosts[i].name);
-    if (bare.size() < hosts[i].name.size() && hosts[i].name != user + "@" + bare) continue;
+    const std::string_view listed = hosts[i].name;
+    const bool has_user = bare.size() < listed.size();
+    if (has_user && listed.substr(0, listed.size() - bare.size() - 1) != user) continue;
     out[i] = bare == "localhost" || bare == own_name;
     if (out[i]) continue;
     unknown.push_back(bare);

@@ -135,12 +135,13 @@ Result<std::vector<HostEntry>> chosen_hosts(const Options& options, std::vector<
 
 EnvironmentMap carried_environment(const Options& options, const EnvironmentMap& environment) {
   EnvironmentMap out;
-  for (const auto& [name, value] : environment) {
+  for (const auto& variable : environment) {
+    const std::string& name = variable.first;
     const bool by_name = std::find(carried_names.begin(), carried_names.end(), name) != carried_names.end();
     const bool by_prefix = std::any_of(carried_prefixes.begin(), carried_prefixes.end(),
                                        [&](const char* prefix) { return name.starts_with(prefix); });
     // A flag's variable has done its work: the flag itself is passed on.
-    if (by_name || (by_prefix && !sets_a_flag(name))) out.emplace(name, value);
+    if (by_name || (by_prefix && !sets_a_flag(name))) out.insert(variable);
   }
   for (const std::string& one : options.exports) {
     const std::size_t equals = one.find('=');

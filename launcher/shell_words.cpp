@@ -24,7 +24,9 @@ std::string quoted_line(const std::vector<std::string>& words) {
 
 Result<std::vector<std::string>> split_words(std::string_view text) {
   constexpr std::string_view blanks = " \t\r\n";
-  constexpr std::string_view protected_in_double = "\"\\$`";
+  const auto is_protected = [](char c) {
+    return std::string_view("\"\\$`").find(c) != std::string_view::npos;
+  };
   std::vector<std::string> words;
   bool in_word = false;
   char quote = '\0';
@@ -41,10 +43,7 @@ Result<std::vector<std::string>> split_words(std::string_view text) {
       quote = c;
     } else if (quote != '\0' && c == quote) {
       quote = '\0';
-    } else if (c == '\\' && quote == '\0' && has_next) {
-      words.back() += text[++i];
-    } else if (c == '\\' && quote == '"' && has_next &&
-               protected_in_double.find(text[i + 1]) != std::string_view::npos) {
+    } else if (c == '\\' && has_next && (quote == '\0' || (quote == '"' && is_protected(text[i + 1])))) {
       words.back() += text[++i];
     } else {
       words.back() += c;

@@ -36,21 +36,25 @@ class ByHand final : public Clock, public Timers {
   std::uint32_t generation_ = 0;
 };
 
+struct Pipe {
+  Pipe() { EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0); }
+  int ends[2] = {-1, -1};
+};
+
 class LifelineTest : public ::testing::Test {
  protected:
-  LifelineTest() { EXPECT_EQ(pipe2(ends_, O_CLOEXEC), 0); }
   ~LifelineTest() override { hang_up(); }
 
   void say(std::string_view text) {
-    ASSERT_EQ(write(ends_[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
-    lifeline_.on_readable(ends_[0]);
+    ASSERT_EQ(write(pipe_.ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    lifeline_.on_readable(pipe_.ends[0]);
   }
   void hang_up() {
-    if (ends_[1] >= 0) close(ends_[1]);
-    ends_[1] = -1;
+    if (pipe_.ends[1] >= 0) close(pipe_.ends[1]);
+    pipe_.ends[1] = -1;
   }
 
-  int ends_[2] = {-1, -1};
+  Pipe pipe_;  // whose reading end the lifeline closes
   UvLoop loop_;
   agent::UvEdge edge_{loop_};
   ByHand time_;
@@ -59,7 +63,7 @@ class LifelineTest : public ::testing::Test {
   Lifeline lifeline_{edge_,
                      time_,
                      time_,
-                     ends_[0],
+                     pipe_.ends[0],
                      {[this](int signo) { signals_.push_back(signo); },
                       [this](const std::string& why) { losses_.push_back(why); }}};
 };
@@ -75,7 +79,7 @@ TEST_F(LifelineTest, SignalsArePassedOn) {
 TEST_F(LifelineTest, ItsEndIsALoss) {
   say("alive\n");
   hang_up();
-  lifeline_.on_readable(ends_[0]);
+  lifeline_.on_readable(pipe_.ends[0]);
   ASSERT_EQ(losses_.size(), 1U);
   EXPECT_TRUE(lifeline_.lost());
   time_.pass(2 * silence_limit);
