@@ -94,7 +94,7 @@ TEST_F(LifelineTest, SilenceIsALossAndSignsOfLifeAreNone) {
   EXPECT_TRUE(losses_.empty());
   time_.pass(silence_limit);
   ASSERT_EQ(losses_.size(), 1U);
-  EXPECT_NE(losses_[0].find("nothing was heard of it for 60 s"), std::string::npos) << losses_[0];
+  EXPECT_NE(losses_[0].find("nothing was heard of it for 1 min 0 s"), std::string::npos) << losses_[0];
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ import pty
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -235,9 +236,12 @@ class OwnMachine(Hosts):
         self.one_failure(done, "CUDA_VISIBLE_DEVICES names 1 GPUs", 2)
 
     def test_a_port_in_use_is_node_zeros_trouble(self):
-        first = self.start("--hosts=127.0.0.1,127.0.0.2", "--master-port=24999", "--stop-timeout=0.5", "sh", "-c", FAMILY)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = f"--master-port={probe.getsockname()[1]}"
+        first = self.start("--hosts=127.0.0.1,127.0.0.2", port, "--stop-timeout=0.5", "sh", "-c", FAMILY)
         self.pids(6)
-        done = self.run_job("--hosts=127.0.0.1,127.0.0.2", "--master-port=24999", "true")
+        done = self.run_job("--hosts=127.0.0.1,127.0.0.2", port, "true")
         self.one_failure(done, r"cannot start on host 127.0.0.1 \(node 0\): cannot listen .*in use; choose a free port with --master-port")
         first.kill()
         self.nothing_remains()
