@@ -62,10 +62,9 @@ void Lifeline::expect_more() {
 
 void say_ready(const LifelineTerms& terms, const std::string& version) {
   const std::string line = to_line(terms.key, {AgentMessage::Kind::ready, version});
-  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
-    // A line fits into a pipe that nobody has written to; what cannot be written is found missing there.
-    if (write(fd, line.data(), line.size()) < 0) continue;
-  }
+  // A line fits into a pipe that nobody has written to; where it cannot be written it is missed over there.
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO})
+    [[maybe_unused]] const ssize_t wrote = write(fd, line.data(), line.size());
 }
 
 }  // namespace dlaunch::launcher

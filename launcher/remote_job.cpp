@@ -48,9 +48,15 @@ RemoteActions RemoteJob::step(TimePoint now, const RemoteEvent& event) {
 RemoteOutcome RemoteJob::outcome() const {
   RemoteOutcome outcome;
   const Host& first = hosts_.front();
+  // A host whose connection is cut ends itself as by SIGHUP: that is all that node 0 can tell.
+  const bool is_cut =
+      suspect_ && suspect_->kind == FailureKind::node_lost && signo_ == 0 && first.exit_code == 128 + SIGHUP;
   if (cause_) {
     outcome.cause = cause_;
     outcome.exit_code = cause_code_;
+  } else if (is_cut) {
+    outcome.cause = suspect_;
+    outcome.exit_code = exit_code_of(*suspect_);
   } else if (first.exit_code) {
     outcome.exit_code = *first.exit_code;
     outcome.report = reports();
@@ -103,9 +109,9 @@ void RemoteJob::on_gone(TimePoint now, const HostGone& gone, RemoteActions& out)
          out);
   } else if (gone.node != 0) {
     // The others hear of a failure from their coordinator. Only who is beyond its reach has to be hurried.
-    if (one.exit_code == 0 || !plan_.fixed_size) return;
+    if (one.exit_code == 0) return;
     if (!suspect_) suspect_ = lost(gone);
-    begin_end(now);
+    if (plan_.fixed_size) begin_end(now);
   } else if (one.exit_code) {
     begin_end(now);
   } else {
@@ -145,8 +151,8 @@ void RemoteJob::start_more(TimePoint now, RemoteActions& out) {
 
 void RemoteJob::fail(TimePoint now, Failure failure, int exit_code, RemoteActions& out) {
   // What falls while everything is taken down has its reason in that.
-  const bool is_first = !cause_ && hurry_ == Hurry::none;
-  if (!is_first) return;
+  const bool is_over = cause_ || signo_ != 0 || hosts_.front().exit_code;
+  if (is_over) return;
   cause_ = std::move(failure);
   cause_code_ = exit_code;
   stop_all(now, SIGHUP, out);  // of which no notice is given (--preempt-signal)

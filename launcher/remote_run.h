@@ -1,4 +1,4 @@
-// A job on several hosts, started from here: runs what RemoteJob decides, and passes on what the hosts say.
+// A job on several hosts, started from here: from what was asked for to an exit code.
 #pragma once
 
 #include "launcher/options.h"

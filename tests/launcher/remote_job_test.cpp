@@ -220,6 +220,30 @@ TEST(RemoteJob, ALostHostIsTheOthersAffairForAWhile) {
   EXPECT_EQ(deaf.why().find("node 1 (host h1) was lost"), 0U);
 }
 
+TEST(RemoteJob, WhatKeepsNodeZeroFromStartingIsTheCauseAlsoAfterOthersHaveGivenUp) {
+  Job job(2);
+  job.event(HostReady{1});
+  job.ends(1, 1, "failed: node 0 refused this node: it belongs to another job");
+  job.event(HostGone{0, exited(1), "dlaunch: cannot listen: in use\n"});
+  ASSERT_TRUE(job.ended());
+  EXPECT_EQ(job.outcome().exit_code, 1);
+  EXPECT_EQ(job.why(), "cannot start on host h0 (node 0): cannot listen: in use");
+}
+
+TEST(RemoteJob, ACutConnectionIsNamedAsSuch) {
+  for (const bool by_the_user : {false, true}) {
+    Job job(2);
+    job.all_ready();
+    if (by_the_user) job.event(UserSignal{SIGHUP, true});
+    job.event(HostGone{1, exited(255), ""});
+    job.ends(0, 128 + SIGHUP, "stopped: node 1 (host h1) was told to stop by SIGHUP");
+    ASSERT_TRUE(job.ended());
+    EXPECT_EQ(job.outcome().exit_code, by_the_user ? 129 : 1);
+    EXPECT_EQ(job.why().find("node 1 (host h1) was lost: its dlaunch was killed, or the connection"),
+              by_the_user ? std::string::npos : 0);
+  }
+}
+
 TEST(RemoteJob, AJobThatMayShrinkGoesOnWithoutAHost) {
   Job job(3, false);
   job.all_ready();
@@ -307,6 +331,8 @@ TEST(RemoteJob, EndsWhateverHappens) {
     }
     ASSERT_TRUE(job.ended()) << seed;
     ASSERT_EQ(ends, 1) << seed;
+    const auto cause = job.outcome().cause;
+    ASSERT_TRUE(!cause || cause->kind != FailureKind::signal || cause->status.number != 0) << seed;
   }
 }
 
