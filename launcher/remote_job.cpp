@@ -181,7 +181,7 @@ void RemoteJob::hurry(TimePoint now, RemoteActions& out) {
     case Hurry::none:
       return;
     case Hurry::waiting:
-      if (!cause_ && signo_ == 0 && suspect_ && host(0).state == Host::State::up) {
+      if (!cause_ && signo_ == 0 && suspect_ && host(0).state != Host::State::gone) {
         cause_ = suspect_;
         cause_code_ = 1;
       }
