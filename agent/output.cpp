@@ -88,7 +88,8 @@ void Output::add(ProcKey key, int rank, Stream stream, int fd) {
 }
 
 std::string Output::prefix_of(ProcKey key, int rank, Stream stream) {
-  const bool terminal = console(stream).is_terminal();
+  const bool terminal =
+      console(stream).is_terminal() || style_.onto_terminal.at(static_cast<std::size_t>(stream));
   std::string_view text;
   if (style_.log.line_prefix) {
     text = *style_.log.line_prefix;

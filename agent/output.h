@@ -33,7 +33,9 @@ class Output final : public FdHandler {
     bool whole_lines = true;
     std::string role = {};
     std::string host = {};
-    bool colours = false;          // where the console is a terminal
+    bool colours = false;  // where the console is a terminal
+    // By stream: what we write is passed on to a terminal by somebody else.
+    std::array<bool, 2> onto_terminal = {};
     LogFile::Warn warn = nullptr;  // what goes wrong with files
   };
 

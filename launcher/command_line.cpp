@@ -20,6 +20,9 @@ constexpr const char* description =
     "so C++ programs that use libdlaunch and PyTorch scripts run as they are.\n\n"
     "  dlaunch --nproc-per-node=4 ./train --epochs=10\n"
     "  dlaunch --nproc-per-node=2 train.py\n"
+    "  dlaunch --nproc-per-node=8 --hosts=node[01-16] ./train                                (on all of "
+    "these, "
+    "over ssh)\n"
     "  dlaunch --nproc-per-node=8 --nnodes=2 --node-rank=0 --master-addr=10.0.0.1 ./train    (on the first "
     "host)\n"
     "  dlaunch --nproc-per-node=8 --nnodes=2 --node-rank=1 --master-addr=10.0.0.1 ./train    (on the "
@@ -241,7 +244,10 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& arguments
     const std::string& value = option->results()[seen[option]++];
     auto setting = make_setting(flag, value, Origin::command_line, spelling(flag));
     if (!setting) return std::move(setting).error();
-    out.settings.insert_or_assign(std::string(canonical(flag).name), std::move(*setting));
+    const auto [known, is_new] = out.settings.try_emplace(std::string(canonical(flag).name), *setting);
+    if (is_new) continue;
+    if (flag.repeats) setting->value.insert(0, known->second.value + "\n");
+    known->second = std::move(*setting);
   }
   out.version = out.settings.contains("version");
   out.program = reader.program();

@@ -17,7 +17,7 @@ std::string text_of(const Json& scalar) {
   return scalar.is_string() ? scalar.get<std::string>() : scalar.dump();
 }
 
-Result<std::string> value_of(const Json& value, const std::string& name) {
+Result<std::string> value_of(const Json& value, const std::string& name, bool repeats) {
   if (is_scalar(value)) return text_of(value);
   const bool list_of_scalars = value.is_array() && std::all_of(value.begin(), value.end(), is_scalar);
   if (!list_of_scalars) {
@@ -26,7 +26,7 @@ Result<std::string> value_of(const Json& value, const std::string& name) {
   }
   std::vector<std::string> parts;
   for (const Json& part : value) parts.push_back(text_of(part));
-  return join(parts, ",");
+  return join(parts, repeats ? "\n" : ",");
 }
 
 Result<const Flag*> flag_named(const std::string& key, const std::string& path) {
@@ -62,7 +62,7 @@ Result<Settings> settings_from_json(const std::string& text, const std::string& 
     auto flag = flag_named(key, path);
     if (!flag) return std::move(flag).error();
     const std::string name = std::string(key).append(" in ").append(path);
-    auto content = value_of(value, name);
+    auto content = value_of(value, name, (*flag)->repeats);
     if (!content) return std::move(content).error();
     auto setting = make_setting(**flag, std::move(*content), Origin::config, name);
     if (!setting) return std::move(setting).error();

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <csignal>
 #include <cstring>
 #include <limits>
 #include <map>
 
+#include "launcher/shell_words.h"
 #include "launcher/spelling.h"
 #include "launcher/values.h"
 
@@ -268,6 +270,65 @@ void take_nodes(Reader& in, Options& out) {
   }
 }
 
+// --- hosts ---
+
+bool is_variable_name(std::string_view name) {
+  const auto fits = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  return !name.empty() && std::isdigit(static_cast<unsigned char>(name.front())) == 0 &&
+         std::all_of(name.begin(), name.end(), fits);
+}
+
+void take_exports(Reader& in, Options& out) {
+  const Setting* setting = in.given("export");
+  if (!setting) return;
+  for (std::string_view rest = setting->value; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string one(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (one.empty()) continue;
+    if (!is_variable_name(one.substr(0, one.find('=')))) {
+      in.fail(usage(setting->from + ": '" + one + "' is not NAME or NAME=VALUE", "",
+                    "give one variable each time, and by its name alone where its value has several lines"));
+    }
+    out.exports.push_back(one);
+  }
+}
+
+void take_ssh(Reader& in, Options& out) {
+  const Setting* setting = in.given("ssh");
+  if (!setting || setting->value.empty()) return;
+  auto words = split_words(setting->value);
+  if (words && !words->empty()) {
+    out.ssh = std::move(*words);
+  } else {
+    in.fail(usage(as_given(*setting) + " is no command", words ? "" : words.error().why, ""));
+  }
+}
+
+void take_hosts(Reader& in, Options& out) {
+  out.hosts = in.text("hosts").value_or("");
+  out.hostfile = in.text("hostfile").value_or("");
+  take_exports(in, out);
+  if (const Setting* terms = in.given("lifeline")) {
+    out.lifeline = in.keep(parse_lifeline(terms->from, terms->value));
+    return;
+  }
+  take_ssh(in, out);
+  if (out.hosts.empty() && out.hostfile.empty()) return;
+  if (!out.hosts.empty() && !out.hostfile.empty()) {
+    in.fail(usage(
+        as_given(*in.given("hosts")) + " and " + as_given(*in.given("hostfile")) + " exclude each other", "",
+        "name the hosts once"));
+  }
+  const Setting& hosts = *in.given(out.hosts.empty() ? "hostfile" : "hosts");
+  for (const char* flag : {"node-rank", "local-addr", "standalone"}) {
+    const Setting* other = in.given(flag);
+    if (!other || other->value == "false") continue;
+    in.fail(usage(as_given(hosts) + " and " + as_given(*other) + " exclude each other", "",
+                  "with named hosts dlaunch is started once, and gives each host its rank and name"));
+  }
+}
+
 // --- failure and end ---
 
 std::vector<std::string> names_of_signals() {
@@ -355,6 +416,7 @@ Result<Options> convert(const Settings& settings) {
   take_slots(in, out);
   out.role = in.text("role").value_or(out.role);
   take_nodes(in, out);
+  take_hosts(in, out);
   take_failure(in, out);
   take_program_kind(in, out);
   take_output(in, settings, out);

@@ -4,28 +4,11 @@
 #include <map>
 
 #include "agent/worker_env.h"
+#include "launcher/shell_words.h"
 #include "store/contract/worker_env.h"
 
 namespace dlaunch::launcher {
 namespace {
-
-// As a shell reads it back.
-std::string quoted(const std::string& word) {
-  constexpr std::string_view plain = "@%+=:,./-_";
-  const bool safe = !word.empty() && std::all_of(word.begin(), word.end(), [&](unsigned char c) {
-    return std::isalnum(c) != 0 || plain.find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (safe) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
-}
-
-std::string shell_line(const std::vector<std::string>& command) {
-  std::string out;
-  for (const std::string& word : command) out += (out.empty() ? "" : " ") + quoted(word);
-  return out;
-}
 
 // Where the nodes find their ranks themselves, as if this one came first.
 int expected_rank(const JobPlan& plan) { return std::max(0, plan.node.node_rank); }
@@ -119,7 +102,7 @@ std::string dry_run(const Options& options, const JobPlan& plan, const Environme
     const auto at = static_cast<std::size_t>(i);
     const int rank = expected_rank(plan) * plan.node.slots + i;
     out += "rank " + std::to_string(rank) + ":\n";
-    out += "  command: " + shell_line(agent::worker_arguments(plan.node.command, i)) + "\n";
+    out += "  command: " + quoted_line(agent::worker_arguments(plan.node.command, i)) + "\n";
     out += "  cpus: " + cpus_line(plan, at) + "\n";
     for (const std::string& line : each[at]) {
       if (!common(line)) out += "  " + line + "\n";

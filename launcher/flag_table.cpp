@@ -113,6 +113,32 @@ constexpr std::array table{
          .fallback = "auto",
          .group = Group::nodes},
 
+    Flag{.name = "hosts",
+         .value = "HOST[:N],...",
+         .help = "start the job on these hosts, over ssh; the first is node 0; N is --nproc-per-node there",
+         .group = Group::hosts},
+    Flag{.name = "hostfile",
+         .value = "FILE",
+         .help = "the same, one host a line: HOST, HOST slots=N or HOST:N",
+         .group = Group::hosts},
+    Flag{.name = "ssh",
+         .value = "COMMAND",
+         .help = "the remote shell and its options",
+         .fallback = "ssh",
+         .group = Group::hosts},
+    Flag{.name = "export",
+         .letter = 'x',
+         .value = "NAME[=VALUE]",
+         .help = "a variable that the workers on all hosts get; may be given several times",
+         .group = Group::hosts,
+         .repeats = true},
+    Flag{.name = "lifeline",
+         .value = "KEY",
+         .help = "for the dlaunch that started this one on its host: standard input carries its signals, and "
+                 "its end stops the job",
+         .group = Group::hosts,
+         .settable = false},
+
     Flag{.name = "max-restarts",
          .value = "N",
          .help = "restarts of all workers together, over the job's life",
@@ -329,6 +355,8 @@ std::string_view title_of(FlagGroup group) {
       return "Workers";
     case Group::nodes:
       return "Nodes";
+    case FlagGroup::hosts:
+      return "Other hosts";
     case Group::failure:
       return "Failure and end";
     case Group::program:

@@ -9,7 +9,7 @@
 
 namespace dlaunch::launcher {
 
-enum class FlagGroup { workers, nodes, failure, program, output, placement, other };
+enum class FlagGroup { workers, nodes, hosts, failure, program, output, placement, other };
 
 struct Flag {
   std::string_view name{};      // with dashes, without the leading two
@@ -21,6 +21,7 @@ struct Flag {
   bool torchrun = false;              // torchrun has it, so it may be abbreviated as there
   bool pet = false;                   // torchrun reads PET_<NAME> for it
   bool settable = true;               // by a variable and by --config, not only by the command line
+  bool repeats = false;               // given twice, both count: one value a line
   std::string_view means{};           // another flag: this is only one more name for it
   bool negates = false;               // that other flag
   std::string_view extra_variable{};  // one more environment variable, below the regular ones

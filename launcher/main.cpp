@@ -29,11 +29,13 @@
 #include "agent/status_socket.h"
 #include "agent/uv_edge.h"
 #include "launcher/dry_run.h"
+#include "launcher/lifeline.h"
 #include "launcher/machine.h"
 #include "launcher/options.h"
 #include "launcher/plan.h"
 #include "launcher/process_limits.h"
 #include "launcher/process_start.h"
+#include "launcher/remote_run.h"
 #include "launcher/report.h"
 #include "launcher/report_file.h"
 #include "launcher/serve.h"
@@ -70,6 +72,17 @@ Outside outside_world() {
     if (auto hosts = read_small_file("/etc/hosts")) outside.around.hosts_file = std::move(*hosts);
   }
   return outside;
+}
+
+// For this dlaunch's own workers, who inherit them.
+void set_exports(const std::vector<std::string>& exports, EnvironmentMap& environment) {
+  for (const std::string& one : exports) {
+    const std::size_t equals = one.find('=');
+    if (equals == std::string::npos) continue;
+    const std::string name = one.substr(0, equals);
+    environment[name] = one.substr(equals + 1);
+    setenv(name.c_str(), environment[name].c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  }
 }
 
 MachineFacts facts(const Options& options, const Outside& outside) {
@@ -156,16 +169,20 @@ void say(const Containment& held) {
                         : held.group.error().message());
 }
 
-agent::Output::Style output_style(const JobPlan& plan, const std::string& log_dir,
+agent::Output::Style output_style(const JobPlan& plan, const Options& asked, const std::string& log_dir,
                                   const EnvironmentMap& environment) {
   agent::Output::Style style;
   style.log = plan.log;
   style.log_dir = log_dir;
-  style.whole_lines = plan.node.slots > 1;
+  style.whole_lines = plan.node.slots > 1 || asked.lifeline;
   style.role = plan.node.role;
   style.host = plan.node.host;
   const auto no_color = environment.find("NO_COLOR");
   style.colours = no_color == environment.end() || no_color->second.empty();
+  if (asked.lifeline) {
+    style.onto_terminal = {asked.lifeline->terminal_out, asked.lifeline->terminal_err};
+    style.colours = asked.lifeline->colours;
+  }
   style.warn = [](const std::string& sentence) { log::warning(sentence); };
   return style;
 }
@@ -181,9 +198,40 @@ std::int64_t unix_ms() {
   return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
 }
 
+// One voice for the job: of the agents that another dlaunch started, node 0 tells what happens; the others
+// only what goes wrong, and where.
+void start_log(const JobPlan& plan, const Options& asked, agent::Output& output) {
+  const bool is_quiet = asked.lifeline && plan.node.node_rank > 0;
+  const log::Level level = asked.verbose ? log::Level::debug
+                           : is_quiet    ? log::Level::warning
+                                         : log::Level::info;
+  const bool colour =
+      asked.lifeline ? asked.lifeline->terminal_err && asked.lifeline->colours : isatty(STDERR_FILENO) != 0;
+  log::start(is_quiet ? "dlaunch: " + plan.node.host : "dlaunch", level, colour,
+             [&output](std::string_view line) { output.write_own(line); });
+}
+
+// The end, told to whom it belongs: people, or the dlaunch that started this one.
+void tell_end(const JobReport& report, const Options& asked, agent::Output& output) {
+  using Kind = AgentMessage::Kind;
+  const auto say = [&](Kind kind, const std::string& text) {
+    output.write_own(to_line(asked.lifeline->key, {kind, text}));
+  };
+  for (const std::string& paragraph : end_report(report)) {
+    if (asked.lifeline) {
+      say(Kind::report, paragraph);
+    } else {
+      log::error(paragraph);
+    }
+  }
+  if (!asked.lifeline) return;
+  if (!asked.report.empty()) say(Kind::json, report_json(report));
+  say(Kind::end, std::to_string(report.outcome.exit_code));
+}
+
 // What the job ended with is more than a file that cannot be written: that is only said.
 void write_reports(const JobReport& report, const Options& asked, const EnvironmentMap& environment) {
-  if (!asked.report.empty()) {
+  if (!asked.report.empty() && !asked.lifeline) {
     const auto written = write_whole(asked.report, report_json(report));
     if (!written) log::warning(written.error().message());
   }
@@ -217,7 +265,9 @@ void stop_with_the_terminal(agent::UvEdge& edge, agent::KeeperSpawner& spawner) 
   });
 }
 
-int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, const Containment& held) {
+// `lifeline_input`: with --lifeline, what was standard input.
+int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, const Containment& held,
+        int lifeline_input) {
   JobReport report;
   report.began_unix_ms = unix_ms();
   std::string log_dir;
@@ -228,14 +278,10 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
   }
   UvLoop loop;
   agent::UvEdge edge(loop);
-  agent::Output output(edge, output_style(plan, log_dir, environment));
-  log::start("dlaunch", asked.verbose ? log::Level::debug : log::Level::info, isatty(STDERR_FILENO) != 0,
-             [&output](std::string_view line) { output.write_own(line); });
-  if (!log_dir.empty()) log::info("log files are in " + log_dir);
-  say(held);
-  for (const std::string& line : asked.said) log::info(line);
-  for (const std::string& line : asked.warnings) log::warning(line);
+  agent::Output output(edge, output_style(plan, asked, log_dir, environment));
+  start_log(plan, asked, output);
   LogReporter reporter;
+  bool is_heard = true;  // false: who started this is gone
   std::optional<agent::Outcome> outcome;
   agent::Postmortem postmortem(plan.node.scratch_dir, log_dir,
                                [](const std::string& sentence) { log::warning(sentence); });
@@ -255,6 +301,11 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
       return fail(serves.error());
     }
     // From here on the agent answers at its endpoint; nothing has been started yet.
+    if (asked.lifeline) say_ready(*asked.lifeline, DLAUNCH_VERSION);
+    say(held);
+    if (!log_dir.empty()) log::info("log files are in " + log_dir);
+    for (const std::string& line : asked.said) log::info(line);
+    for (const std::string& line : asked.warnings) log::warning(line);
 
     agent::Runner runner({loop, loop, loop, spawner, reporter},
                          {plan.job, plan.node, DLAUNCH_VERSION, inherited_environment(asked, environment), *serves,
@@ -283,6 +334,16 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
       }
       return agent::to_json(status);
     });
+    std::optional<Lifeline> lifeline;
+    if (asked.lifeline) {
+      lifeline.emplace(edge, loop, loop, lifeline_input,
+                       Lifeline::Calls{[&runner](int signo) { runner.on_signal(signo); },
+                                       [&runner, &is_heard](const std::string& why) {
+                                         is_heard = false;
+                                         log::warning("nobody is left who started this: " + why);
+                                         runner.on_signal(SIGHUP);
+                                       }});
+    }
     runner.begin();
     loop.run();
     outcome = runner.outcome();
@@ -302,9 +363,9 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     report.outcome = *outcome;
     report.ended_unix_ms = unix_ms();
     report.log_dir = log_dir;
-    for (const std::string& paragraph : end_report(report)) log::error(paragraph);
+    tell_end(report, asked, output);
   }
-  output.flush();
+  if (is_heard) output.flush();
   if (outcome) write_reports(report, asked, environment);
   log::stop();
   return outcome ? outcome->exit_code : exit_error;
@@ -322,15 +383,21 @@ int main(int argc, char** argv) {
   if (const Verb* verb = arguments.empty() ? nullptr : find_verb(arguments[0]); verb != nullptr)
     return verb->run({arguments.begin() + 1, arguments.end()});
 
-  const Outside outside = outside_world();
+  Outside outside = outside_world();
   auto parsed = parse_options(arguments, outside);
   if (!parsed) return fail(parsed.error());
   if (const auto* text = std::get_if<JustPrint>(&*parsed)) return print(text->text);
   const auto& options = std::get<Options>(*parsed);
+  const bool names_hosts = !options.hosts.empty() || !options.hostfile.empty();
+  if (names_hosts && !options.lifeline) return run_on_hosts(options, outside);
+  set_exports(options.exports, outside.around.environment);
+  const int lifeline_input = options.lifeline ? take_standard_input() : -1;
   auto plan = make_plan(options, facts(options, outside));
   if (!plan) return fail(plan.error());
+  // Where nobody is left to speak for the job, it ends: that is then a signal like others.
+  if (options.lifeline && !stops(plan->node, SIGHUP)) plan->node.stop_signals.push_back(SIGHUP);
   if (auto startable = check_program(*plan); !startable) return fail(startable.error());
-  if (!options.report.empty()) {
+  if (!options.report.empty() && !options.lifeline) {
     if (auto writable = check_writable(options.report); !writable) return fail(writable.error());
   }
   plan->node.agent = random_id();
@@ -356,5 +423,5 @@ int main(int argc, char** argv) {
   // A broken pipe is an error of a write, not the end of the agent.
   std::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
-  return run(std::move(*plan), options, outside.around.environment, held);
+  return run(std::move(*plan), options, outside.around.environment, held, lifeline_input);
 }

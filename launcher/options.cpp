@@ -16,6 +16,25 @@ Result<Settings> settings_from_file(const Settings& settings, const Outside& out
   return settings_from_json(*text, config->value);
 }
 
+// Adds what the command line leaves open.
+Result<Detected> complete(Settings& settings, const Outside& outside) {
+  if (find(settings, "lifeline")) return Detected{};
+  auto variables = settings_from(outside.around.environment);
+  if (!variables) return std::move(variables).error();
+  add_weaker(settings, std::move(*variables));
+  auto file = settings_from_file(settings, outside);
+  if (!file) return std::move(file).error();
+  add_weaker(settings, std::move(*file));
+  auto detected = detect_scheduler(outside.around, settings);
+  if (!detected) {
+    // A mistake of the user's is named before what may follow from it.
+    auto own = convert(settings);
+    return own ? std::move(detected).error() : std::move(own).error();
+  }
+  add_weaker(settings, std::move(detected->settings));
+  return detected;
+}
+
 std::string origin_of(const Setting& setting) {
   switch (setting.origin) {
     case Origin::command_line:
@@ -41,19 +60,8 @@ Result<std::variant<Options, JustPrint>> parse_options(const std::vector<std::st
   if (line->version) return Parsed(JustPrint{"dlaunch " DLAUNCH_VERSION "\n"});
 
   Settings settings = std::move(line->settings);
-  auto variables = settings_from(outside.around.environment);
-  if (!variables) return std::move(variables).error();
-  add_weaker(settings, std::move(*variables));
-  auto file = settings_from_file(settings, outside);
-  if (!file) return std::move(file).error();
-  add_weaker(settings, std::move(*file));
-  auto detected = detect_scheduler(outside.around, settings);
-  if (!detected) {
-    // A mistake of the user's is named before what may follow from it.
-    auto own = convert(settings);
-    return own ? std::move(detected).error() : std::move(own).error();
-  }
-  add_weaker(settings, std::move(detected->settings));
+  auto detected = complete(settings, outside);
+  if (!detected) return std::move(detected).error();
 
   auto options = convert(settings);
   if (!options) return std::move(options).error();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/log_options.h"
+#include "launcher/agent_talk.h"
 #include "launcher/scheduler.h"
 #include "launcher/settings.h"
 #include "store/base/address.h"
@@ -55,6 +56,13 @@ struct Options {
   Duration node_timeout = std::chrono::seconds(5);
   int spares = 0;
 
+  // The job starts on other hosts too, from here, where one of the first two is not empty.
+  std::string hosts;     // as listed
+  std::string hostfile;  // a path
+  std::vector<std::string> ssh{"ssh"};
+  std::vector<std::string> exports;       // NAME or NAME=VALUE, the last of a name counts
+  std::optional<LifelineTerms> lifeline;  // this dlaunch is one of those that were started so
+
   int max_restarts = 0;
   bool counts_membership = false;
   Duration stop_timeout = std::chrono::seconds(30);
@@ -93,7 +101,8 @@ struct Outside {
 };
 
 // `arguments` without the program's own name. The command line goes before the environment, this before
-// --config, this before what a scheduler says.
+// --config, this before what a scheduler says. With --lifeline only the command line counts: whoever wrote it
+// has asked the others.
 Result<std::variant<Options, JustPrint>> parse_options(const std::vector<std::string>& arguments,
                                                        const Outside& outside);
 

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "launcher/host_list.h"
+#include "launcher/job_port.h"
 #include "launcher/values.h"
 
 namespace dlaunch::launcher {
@@ -71,13 +72,6 @@ std::uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-// Below Linux's ephemeral ports, and different for jobs that share a first host, mostly.
-std::string port_for(std::uint64_t job, std::uint64_t part) {
-  constexpr std::uint64_t first = 20'000;
-  constexpr std::uint64_t how_many = 12'000;
-  return std::to_string(first + (job * 31 + part) % how_many);
-}
-
 // --- Slurm ---
 
 void take_first_host(const Variables& env, Claim& claim) {
@@ -130,7 +124,8 @@ Result<std::optional<Claim>> slurm(const Variables& env, bool nnodes_given) {
   claim.id = Value{"slurm-" + job->text + "." + step, "SLURM_JOB_ID"};
   if (nodes > 1) {
     take_first_host(env, claim);
-    claim.master_port = Value{port_for(hash_of(job->text), hash_of(step) % 1000), "SLURM_JOB_ID"};
+    claim.master_port =
+        Value{std::to_string(port_for(hash_of(job->text) * 31 + hash_of(step) % 1000)), "SLURM_JOB_ID"};
   }
   return std::optional<Claim>(std::move(claim));
 }
@@ -160,7 +155,7 @@ std::optional<Claim> mpi(const Variables& env, const MpiNames& names) {
   const auto job = env.text(names.job);
   if (job) {
     claim.id = Value{"mpi-" + job->text, job->from};
-    claim.master_port = Value{port_for(hash_of(job->text), 0), job->from};
+    claim.master_port = Value{std::to_string(port_for(hash_of(job->text) * 31)), job->from};
   }
   if (here == all) {
     claim.master_addr = Value{"127.0.0.1", names.local_size};
@@ -264,7 +259,8 @@ bool is_off(const Surroundings& around, const Settings& given) {
   const Setting* standalone = find(given, "standalone");
   const Setting* scheduler = find(given, "scheduler");
   const bool is_worker = around.environment.contains("TORCHELASTIC_RUN_ID");
-  return is_worker || (standalone && standalone->value == "true") ||
+  const bool hosts_are_named = find(given, "hosts") || find(given, "hostfile");
+  return is_worker || hosts_are_named || (standalone && standalone->value == "true") ||
          (scheduler && scheduler->value == "none");
 }
 

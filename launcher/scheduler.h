@@ -24,8 +24,8 @@ struct Detected {
 };
 
 // Takes only what `given` (the flags, the variables, the file) leaves open, and nothing where it contradicts
-// the scheduler's number of nodes, asks for --standalone or --scheduler=none, or where this process is itself
-// a worker. A job that is started such that each node would be alone is refused.
+// the scheduler's number of nodes, names the hosts, asks for --standalone or --scheduler=none, or where this
+// process is itself a worker. A job that is started such that each node would be alone is refused.
 Result<Detected> detect_scheduler(const Surroundings& around, const Settings& given);
 
 }  // namespace dlaunch::launcher

@@ -1,8 +1,13 @@
 dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher
-  SOURCES launcher/binding_test.cpp launcher/dry_run_test.cpp launcher/flags_test.cpp launcher/host_list_test.cpp
-          launcher/job_table_test.cpp launcher/options_test.cpp launcher/plan_test.cpp launcher/report_test.cpp launcher/scheduler_test.cpp
-          launcher/store_options_test.cpp)
+  SOURCES launcher/agent_talk_test.cpp launcher/binding_test.cpp launcher/dry_run_test.cpp launcher/flags_test.cpp launcher/host_file_test.cpp
+          launcher/host_list_test.cpp
+          launcher/job_table_test.cpp launcher/options_test.cpp launcher/plan_test.cpp launcher/remote_job_test.cpp
+          launcher/remote_plan_test.cpp launcher/remote_trouble_test.cpp launcher/report_test.cpp launcher/scheduler_test.cpp
+          launcher/shell_words_test.cpp launcher/store_options_test.cpp)
 target_compile_definitions(launcher_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
+
+dlaunch_test(NAME lifeline_test LABELS unit LIBS dlaunch_launcher dlaunch_agent_edge
+  SOURCES launcher/lifeline_test.cpp ${PROJECT_SOURCE_DIR}/launcher/lifeline.cpp)
 
 # dlaunch itself, with real processes.
 dlaunch_script_tests(NAME launch SCRIPT process/launch_test.py BASE Launch)
@@ -11,4 +16,6 @@ dlaunch_script_tests(NAME verbs SCRIPT process/verbs_test.py BASE Verbs)
 dlaunch_script_tests(NAME output SCRIPT process/output_test.py BASE Output)
 dlaunch_script_tests(NAME failure SCRIPT process/failure_test.py BASE Failure)
 dlaunch_script_tests(NAME cleanliness SCRIPT process/cleanliness_test.py BASE Cleanliness)
+dlaunch_script_tests(NAME elastic SCRIPT process/elastic_test.py BASE Elastic)
 dlaunch_script_tests(NAME odd_start SCRIPT process/odd_start_test.py BASE OddStart)
+dlaunch_script_tests(NAME hosts SCRIPT process/hosts_test.py BASE Hosts)

@@ -1,14 +1,16 @@
-// Texts that others write: --config's JSON, a scheduler's list of hosts, the kernel's lists of CPUs. Whatever
-// they hold, they are read or refused with one line, in bounded memory.
+// Texts that others write: --config's JSON, a scheduler's list of hosts, files of hosts, the kernel's lists
+// of CPUs. Whatever they hold, they are read or refused with one line, in bounded memory.
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <set>
 #include <string>
 
 #include "launcher/config_file.h"
 #include "launcher/convert.h"
 #include "launcher/cpu_list.h"
+#include "launcher/host_file.h"
 #include "launcher/host_list.h"
 
 namespace {
@@ -25,6 +27,26 @@ void host_list(const std::string& text) {
   auto hosts = expand_hosts(text, most);
   if (!hosts) return;
   check(!hosts->empty() && hosts->size() <= most);
+}
+
+// Each host once, none that a remote shell could take for an option, and the list reads back as it is.
+void host_file(const std::string& text) {
+  auto hosts = parse_host_file(text, "f");
+  if (!hosts) {
+    check(hosts.error().message().find('\n') == std::string::npos);
+    return;
+  }
+  check(!hosts->empty());
+  std::set<std::string> names;
+  std::string again;
+  for (const HostEntry& host : *hosts) {
+    check(names.insert(host.name).second && !host.name.empty() && host.name.front() != '-');
+    check(host.name.find_first_of(" \t\n'\"$`;&|<>()/") == std::string::npos);
+    check(!bare_host(host.name).empty() && bare_host(host.name).front() != '-');
+    again += host.name + (host.slots > 0 ? " slots=" + std::to_string(host.slots) : "") + "\n";
+  }
+  auto back = parse_host_file(again, "f");
+  check(back && *back == *hosts);
 }
 
 void cpu_list(const std::string& text) {
@@ -49,15 +71,18 @@ void config(const std::string& text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 3) {
+  switch (data[0] % 4) {
     case 0:
       config(text);
       break;
     case 1:
       host_list(text);
       break;
-    default:
+    case 2:
       cpu_list(text);
+      break;
+    default:
+      host_file(text);
   }
   return 0;
 }

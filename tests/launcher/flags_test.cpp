@@ -145,6 +145,13 @@ const std::vector<Row>& rows() {
       {"bind", "core", [](const Options& o) { return o.bind == Bind::core; }},
       {"bind", "numa", [](const Options& o) { return o.bind == Bind::numa; }},
       {"bind", "gpu", [](const Options& o) { return o.bind == Bind::gpu; }},
+      {"hosts", "a,b_1:2", [](const Options& o) { return o.hosts == "a,b_1:2"; }},
+      {"hostfile", "my_hosts", [](const Options& o) { return o.hostfile == "my_hosts"; }},
+      {"ssh", "my_rsh -q",
+       [](const Options& o) {
+         return o.ssh == Words{"my_rsh", "-q"};
+       }},
+      {"export", "MY_NAME=x", [](const Options& o) { return o.exports == Words{"MY_NAME=x"}; }},
       {"verbose", nullptr, [](const Options& o) { return o.verbose; }},
   };
   return all;

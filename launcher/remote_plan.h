@@ -1,0 +1,52 @@
+// From the list of hosts to what is started on each: the way there, and what the shell there is told. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "agent/job.h"
+#include "launcher/agent_talk.h"
+#include "launcher/host_file.h"
+#include "launcher/options.h"
+#include "store/base/result.h"
+
+namespace dlaunch::launcher {
+
+// What the plan needs to know of this dlaunch and its machine.
+struct RemoteFacts {
+  std::string executable;  // dlaunch, where it is expected on every host
+  std::string folder;      // the working directory, on every host
+  EnvironmentMap environment;
+  std::vector<bool> here;    // by host: it is this machine
+  std::uint64_t random = 0;  // makes id and port of a job that has none
+  LifelineTerms terms;
+};
+
+struct RemoteHost {
+  std::string name;  // without a user
+  bool here = false;
+  std::vector<std::string> command;  // run on this machine; ends in a shell on the host
+  std::string script;                // that shell's standard input
+};
+
+struct RemotePlan {
+  agent::JobSpec job;             // as far as it is known without the machines
+  std::vector<RemoteHost> hosts;  // by node rank
+  std::string key;                // of their --lifeline
+  bool fixed_size = true;         // the job cannot go on with fewer
+};
+
+// As many of the hosts as --nnodes asks for.
+Result<std::vector<HostEntry>> chosen_hosts(const Options& options, std::vector<HostEntry> all);
+
+// REQUIRES: hosts and facts.here are equally long.
+Result<RemotePlan> make_remote_plan(const Options& options, const std::vector<HostEntry>& hosts,
+                                    const RemoteFacts& facts);
+
+// The variables that go to every host with the values they have there; sorted.
+EnvironmentMap carried_environment(const Options& options, const EnvironmentMap& environment);
+
+// For --dry-run.
+std::string describe(const RemotePlan& plan);
+
+}  // namespace dlaunch::launcher

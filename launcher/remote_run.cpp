@@ -1,0 +1,174 @@
+#include "launcher/remote_run.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+
+#include "agent/uv_edge.h"
+#include "launcher/machine.h"
+#include "launcher/own_host.h"
+#include "launcher/process_limits.h"
+#include "launcher/remote_runner.h"
+#include "launcher/report.h"
+#include "launcher/report_file.h"
+#include "launcher/values.h"
+#include "launcher/verb_output.h"
+#include "store/base/log.h"
+#include "store/base/uv_loop.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+// Passed on, unless --signals-to-handle makes them stop the job.
+constexpr std::array passed_signals{SIGUSR1, SIGUSR2};
+
+Result<std::vector<HostEntry>> named_hosts(const Options& asked, const Outside& outside) {
+  if (!asked.hosts.empty()) return parse_hosts(asked.hosts, find(asked.settings, "hosts")->from);
+  auto text = outside.read_file(asked.hostfile);
+  if (!text) {
+    return usage(find(asked.settings, "hostfile")->from + ": cannot read " + asked.hostfile, text.error().why,
+                 "check the path");
+  }
+  return parse_host_file(*text, asked.hostfile);
+}
+
+// As its user sees it, where that is the same directory: the way through a link or an automounter is more
+// likely to exist on the other hosts.
+std::string working_directory(const EnvironmentMap& environment) {
+  struct stat named {};
+  struct stat real {};
+  const auto pwd = environment.find("PWD");
+  if (pwd != environment.end() && pwd->second.starts_with('/') && stat(pwd->second.c_str(), &named) == 0 &&
+      stat(".", &real) == 0 && named.st_dev == real.st_dev && named.st_ino == real.st_ino)
+    return pwd->second;
+  std::error_code failed;
+  const auto path = std::filesystem::current_path(failed);
+  return failed ? "/" : path.string();
+}
+
+Result<RemotePlan> plan_for_hosts(const Options& asked, const Outside& outside, Random& random) {
+  auto all = named_hosts(asked, outside);
+  if (!all) return std::move(all).error();
+  auto hosts = chosen_hosts(asked, std::move(*all));
+  if (!hosts) return std::move(hosts).error();
+
+  RemoteFacts facts;
+  std::error_code failed;
+  facts.executable = std::filesystem::read_symlink("/proc/self/exe", failed).string();
+  if (failed) {
+    return Error{ErrorKind::io, "cannot find out where this dlaunch is", "", failed.message(),
+                 "is /proc mounted?"};
+  }
+  facts.environment = outside.around.environment;
+  facts.folder = working_directory(facts.environment);
+  facts.here = are_this_machine(*hosts);
+  facts.random = random.next();
+  facts.terms.key = "k" + std::to_string(random.next());
+  facts.terms.terminal_out = isatty(STDOUT_FILENO) != 0;
+  facts.terms.terminal_err = isatty(STDERR_FILENO) != 0;
+  const auto no_color = facts.environment.find("NO_COLOR");
+  facts.terms.colours = no_color == facts.environment.end() || no_color->second.empty();
+  const bool some_are_elsewhere = std::count(facts.here.begin(), facts.here.end(), false) > 0;
+  if (auto found = find_program(asked.ssh.front()); some_are_elsewhere && !found) {
+    return std::move(found).error().with_hint(
+        "install it (openssh-client), or name the remote shell with --ssh");
+  }
+  return make_remote_plan(asked, *hosts, facts);
+}
+
+void say_what_is_odd(const Options& asked, const EnvironmentMap& environment) {
+  for (const std::string& line : asked.warnings) log::warning(line);
+  for (const std::string& name : asked.exports) {
+    if (name.find('=') == std::string::npos && !environment.contains(name))
+      log::warning("--export: " + name + " is not set here, and is left as it is on the hosts");
+  }
+}
+
+void handle_signals(const Options& asked, agent::UvEdge& edge, RemoteRunner& runner) {
+  const auto stops = [&](int signo) {
+    return std::find(asked.stop_signals.begin(), asked.stop_signals.end(), signo) != asked.stop_signals.end();
+  };
+  for (const int signo : asked.stop_signals) {
+    struct sigaction before {};
+    sigaction(signo, nullptr, &before);
+    if (before.sa_handler == SIG_IGN && signo == SIGHUP) continue;  // nohup meant it
+    edge.on_signal(signo, [&runner](int number) { runner.on_signal(number, true); });
+  }
+  for (const int signo : passed_signals) {
+    if (!stops(signo)) edge.on_signal(signo, [&runner](int number) { runner.on_signal(number, false); });
+  }
+  edge.on_signal(SIGTSTP, [](int) {
+    log::warning("not suspended: the other hosts would take the silence for this dlaunch's end");
+  });
+}
+
+// The end as a report, where the hosts' own dlaunch do not know it.
+JobReport own_report(const RemotePlan& plan, const Options& asked, const RemoteOutcome& outcome,
+                     std::int64_t began_unix_ms) {
+  JobReport report;
+  report.job = plan.job;
+  report.node.host = plan.hosts.front().name;
+  report.node.command = asked.program;
+  report.outcome.failed = true;
+  report.outcome.exit_code = outcome.exit_code;
+  report.outcome.cause = *outcome.cause;
+  report.began_unix_ms = began_unix_ms;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  report.ended_unix_ms = now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+  return report;
+}
+
+}  // namespace
+
+int run_on_hosts(const Options& asked, const Outside& outside) {
+  UvLoop loop;
+  auto plan = plan_for_hosts(asked, outside, loop);
+  if (!plan) return fail(plan.error());
+  if (!asked.report.empty()) {
+    if (auto writable = check_writable(asked.report); !writable) return fail(writable.error());
+  }
+  if (asked.dry_run) return print(describe(*plan));
+  std::signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
+
+  timespec began{};
+  clock_gettime(CLOCK_REALTIME, &began);
+  RemoteRunner::Consoles consoles{agent::Console(STDOUT_FILENO), agent::Console(STDERR_FILENO)};
+  RemoteOutcome outcome;
+  {
+    agent::UvEdge edge(loop);
+    RemoteRunner runner(*plan, asked.preempt_signal == 0 ? Duration::zero() : asked.preempt_notice, loop,
+                        edge, consoles);
+    log::start("dlaunch", asked.verbose ? log::Level::debug : log::Level::info, isatty(STDERR_FILENO) != 0,
+               [&runner](std::string_view line) { runner.write_own(line); });
+    say_what_is_odd(asked, outside.around.environment);
+    handle_signals(asked, edge, runner);
+    runner.begin();
+    loop.run();
+    outcome = runner.job().outcome();
+    std::string json = outcome.json;
+    if (outcome.cause) {
+      const JobReport report =
+          own_report(*plan, asked, outcome, began.tv_sec * 1000 + began.tv_nsec / 1'000'000);
+      outcome.report = end_report(report);
+      json = report_json(report);
+    }
+    for (const std::string& paragraph : outcome.report) log::error(paragraph);
+    if (!asked.report.empty() && !json.empty()) {
+      const auto written = write_whole(asked.report, json);
+      if (!written) log::warning(written.error().message());
+    }
+    log::stop();
+  }
+  for (agent::Console& console : consoles) console.push_all();
+  return outcome.exit_code;
+}
+
+}  // namespace dlaunch::launcher
