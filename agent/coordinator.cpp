@@ -62,6 +62,8 @@ CoordinatorActions Coordinator::step(TimePoint now, const CoordinatorEvent& even
   }
   if (const auto* lost = std::get_if<MemberLost>(&event)) {
     on_lost(now, *lost, out);
+  } else if (const auto* follows = std::get_if<FollowsAnother>(&event)) {
+    follows_another_ = follows->yes;
   } else if (std::holds_alternative<CoordinatorTimer>(event)) {
     armed_.reset();
     on_timer(now, out);
@@ -140,13 +142,13 @@ void Coordinator::on_join(TimePoint now, MemberId member, const Join& join, Coor
                                              std::to_string(roster_.ready()) + " of " +
                                              std::to_string(job_.nnodes)});
   if (state_ == State::standby) {
-    out.emplace_back(ToMember{member, Welcome{false, stamp_of(now)}});
+    out.emplace_back(ToMember{member, Welcome{false, follows_another_, stamp_of(now)}});
     lead_if_enough(now, out);
     return;
   }
   learn_from(join);
   if (formed_ && !join.been_in) out.emplace_back(ToMember{member, NewWorld{without_members(world_)}});
-  out.emplace_back(ToMember{member, Welcome{true, stamp_of(now)}});
+  out.emplace_back(ToMember{member, Welcome{true, false, stamp_of(now)}});
   if (state_ == State::gathering) {
     announce_when_complete(now, out);
   } else if (state_ == State::running && world_.nodes < job_.nnodes && !roster_.any_done()) {
@@ -211,7 +213,7 @@ bool Coordinator::sure_to_lead(TimePoint now) const {
 
 void Coordinator::tell_who_leads(TimePoint now, bool leads, CoordinatorActions& out) {
   for (const auto& [member, node] : roster_.nodes())
-    out.emplace_back(ToMember{member, Welcome{leads, stamp_of(now)}});
+    out.emplace_back(ToMember{member, Welcome{leads, false, stamp_of(now)}});
 }
 
 // Rounds, and the restarts that were used up, go on where another coordinator, or this one before it was started

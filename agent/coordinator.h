@@ -52,8 +52,12 @@ struct MemberLost {
 };
 // Answers ArmCoordinatorTimer: the time asked for has come.
 struct CoordinatorTimer {};
+// Whether this agent's own member follows a coordinator elsewhere.
+struct FollowsAnother {
+  bool yes = false;
+};
 
-using CoordinatorEvent = std::variant<FromMember, MemberLost, CoordinatorTimer>;
+using CoordinatorEvent = std::variant<FromMember, MemberLost, CoordinatorTimer, FollowsAnother>;
 
 // --- actions ---
 
@@ -168,6 +172,7 @@ class Coordinator {
   Roster roster_;
   World world_;          // the current one, or the last
   bool formed_ = false;  // there was one
+  bool follows_another_ = false;
   std::uint32_t next_round_ = 0;
 
   TimePoint waiting_since_;               // while gathering

@@ -10,7 +10,8 @@ Member::Member(JobSpec job, NodeSpec node, std::string build, TimePoint now)
       build_(std::move(build)),
       began_(now),
       join_deadline_(now + job_.join_timeout),
-      report_at_(now + first_report) {}
+      report_at_(now + first_report),
+      walk_began_(now) {}
 
 MemberActions Member::begin() {
   MemberActions out;
@@ -110,7 +111,6 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
   if (welcome.leads) {
     if (job_.may_move()) out.emplace_back(ToCoordinator{Beat{stamp_}});
     led_ = true;
-    stay_ = first_stay;
     staying_ = false;
     walked_ = 0;
     taker_.reset();
@@ -125,8 +125,9 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
     taker_.reset();
     staying_ = false;
   }
-  if (staying_) return;
-  if (!taker_ || endpoint_ < *taker_) taker_ = endpoint_;
+  if (staying_ && !welcome.elsewhere) return;
+  if (staying_) walked_ = endpoints();
+  if (!welcome.elsewhere && (!taker_ || endpoint_ < *taker_)) taker_ = endpoint_;
   out.emplace_back(HangUp{});
   link_ = false;
   beat_at_.reset();
@@ -143,8 +144,7 @@ void Member::walk_on(TimePoint now, MemberActions& out) {
   walked_ = 0;
   if (taker_ && !staying_) {
     staying_ = true;
-    stay_until_ = now + stay_;
-    stay_ = std::min(2 * stay_, longest_stay);
+    stay_until_ = now + std::clamp(stay_per_walk * (now - walk_began_), shortest_stay, longest_stay);
     dial(*taker_, out);
     return;
   }
@@ -198,6 +198,7 @@ void Member::seek(TimePoint now, bool silent, const std::string& why, MemberActi
   walked_ = 0;
   taker_.reset();
   staying_ = false;
+  walk_began_ = now;
   walk_on(now, out);  // the lost one is the last to be tried again
 }
 
@@ -365,6 +366,7 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
     return;
   }
   if (state_ == State::connecting && dial_at_ && now >= *dial_at_) {
+    walk_began_ = now;
     dial((endpoint_ + 1) % endpoints(), out);
   } else if (state_ == State::joined && staying_ && !led_ && now >= stay_until_) {
     out.emplace_back(HangUp{});

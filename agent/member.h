@@ -98,10 +98,11 @@ class Member {
   static constexpr Duration next_report = std::chrono::seconds(10);
   // How long a departing node waits for the coordinator's last word.
   static constexpr Duration farewell = std::chrono::seconds(10);
-  // How long it stays with an endpoint that does not lead: each time twice as long, so that in the end all stay at once
-  // whatever their walks take.
-  static constexpr Duration first_stay = std::chrono::seconds(3);
-  static constexpr Duration longest_stay = std::chrono::seconds(24);
+  // How long it stays with an endpoint that does not lead, and how many times as long as the walk before took: so
+  // enough stay at once though some endpoints do not answer.
+  static constexpr Duration shortest_stay = std::chrono::seconds(3);
+  static constexpr Duration longest_stay = std::chrono::seconds(40);
+  static constexpr int stay_per_walk = 4;
 
   Member(JobSpec job, NodeSpec node, std::string build, TimePoint now);
 
@@ -109,6 +110,8 @@ class Member {
   MemberActions step(TimePoint now, const MemberEvent& event);
 
   [[nodiscard]] State state() const { return state_; }
+  // By whoever it has its connection to.
+  [[nodiscard]] bool is_led() const { return led_; }
   // Why a round was stopped last; empty: none was.
   [[nodiscard]] const std::string& last_failure() const { return last_failure_; }
   // While connecting: what the last attempt met.
@@ -170,7 +173,7 @@ class Member {
   std::optional<std::size_t> taker_;  // the first that took us, but does not lead
   bool staying_ = false;              // with it
   TimePoint stay_until_;
-  Duration stay_ = first_stay;        // the next time
+  TimePoint walk_began_;
 
   bool round_active_ = false;  // workers of `round_` are running or being stopped
   bool been_in_ = false;       // a world

@@ -194,6 +194,7 @@ struct Fields {
       io.number(m.stamp);
     } else if constexpr (std::is_same_v<T, Welcome>) {
       io.flag(m.leads);
+      io.flag(m.elsewhere);
       io.number(m.stamp);
     } else if constexpr (std::is_same_v<T, Failed>) {
       failure_fields(io, m.failure);

@@ -91,6 +91,7 @@ struct Beat {
 // Answered with a Beat.
 struct Welcome {
   bool leads = true;
+  bool elsewhere = false;  // the agent here follows another: do not wait for this one to lead
   std::int64_t stamp = 0;  // as Beat's
   bool operator==(const Welcome&) const = default;
 };

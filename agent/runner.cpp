@@ -301,21 +301,25 @@ void Runner::work() {
     std::visit(Overloaded{[&](const GroupEvent& e) {
                             for (const auto& action : group_.step(now, e)) act(action);
                           },
-                          [&](const MemberEvent& e) {
-                            for (const auto& action : member_.step(now, e)) act(action);
-                          },
+                          [&](const MemberEvent& e) { step_member(now, e); },
                           [&](const CoordinatorEvent& e) {
                             if (!coordinator_) return;
                             for (const auto& action : coordinator_->step(now, e)) act(action);
                           },
                           [&](const Heard& heard) {
-                            if (heard.link != link_number_) return;
-                            for (const auto& action : member_.step(now, heard.event)) act(action);
+                            if (heard.link == link_number_) step_member(now, heard.event);
                           }},
                event);
   }
   working_ = false;
   finish_if_over();
+}
+
+void Runner::step_member(TimePoint now, const MemberEvent& event) {
+  for (const auto& action : member_.step(now, event)) act(action);
+  const bool follows_another = member_.is_led() && !link_is_local_;
+  if (std::exchange(follows_another_, follows_another) != follows_another)
+    post(CoordinatorEvent{FollowsAnother{follows_another}});
 }
 
 // --- carrying out ---

@@ -85,6 +85,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   void post(MemberEvent event);
   void post(CoordinatorEvent event);
   void work();  // until no event is left
+  void step_member(TimePoint now, const MemberEvent& event);
 
   void act(const GroupAction& action);
   void act(const MemberAction& action);
@@ -121,6 +122,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   std::unique_ptr<Link> link_;
   std::uint64_t link_number_ = 0;  // of the current connection; what earlier ones still bring is dropped
   bool link_is_local_ = false;     // to the coordinator in this process
+  bool follows_another_ = false;   // as it was said last
   std::map<MemberId, std::unique_ptr<MemberEnd>> member_ends_;
   MemberId next_member_ = 1;
   std::optional<Outcome> member_outcome_;

@@ -43,7 +43,7 @@ std::vector<Message> one_of_each() {
                   {restart}};
   return {Join{"job", 1, 2, 3, -1, 8, "b", "0.1.0", 7, true, false, 6, 4, 3, 2, 1, {restart}, std::chrono::seconds(2), false},
           Beat{-5},
-          Welcome{false, 12},
+          Welcome{false, true, 12},
           Failed{a_failure(), std::chrono::milliseconds(12)},
           Done{4},
           Stopped{4},
