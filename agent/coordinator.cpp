@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/restart_policy.h"
+
 namespace dlaunch::agent {
 namespace {
 
@@ -146,7 +148,7 @@ void Coordinator::on_join(TimePoint now, MemberId member, const Join& join, Coor
     lead_if_enough(now, out);
     return;
   }
-  learn_from(join);
+  learn_from(now, join);
   if (formed_ && !join.been_in) out.emplace_back(ToMember{member, NewWorld{without_members(world_)}});
   out.emplace_back(ToMember{member, Welcome{true, false, stamp_of(now)}});
   if (state_ == State::gathering) {
@@ -179,6 +181,11 @@ std::string Coordinator::reason_to_refuse(const Join& join) const {
   }
   if (join.slots < 1 || join.slots > max_slots)
     return std::to_string(join.slots) + " is no number of workers";
+  const int failures = failures_of(join.host, restarts_);
+  const bool needed = join.been_in || roster_.ready() < fewest();
+  if (job_.policy.exclude_after > 0 && failures >= job_.policy.exclude_after && !needed) {
+    return "host " + join.host + " is left out: it failed " + count_of(failures, "time") + " (--exclude-after)";
+  }
   // Where nodes are replaced, the one that comes may know of the other's end before we do.
   const auto taken = join.node_rank < 0 || job_.elastic() ? std::nullopt : roster_.of_rank(join.node_rank);
   if (taken) {
@@ -218,7 +225,7 @@ void Coordinator::tell_who_leads(TimePoint now, bool leads, CoordinatorActions& 
 
 // Rounds, and the restarts that were used up, go on where another coordinator, or this one before it was started
 // anew, left them.
-void Coordinator::learn_from(const Join& join) {
+void Coordinator::learn_from(TimePoint now, const Join& join) {
   if (!join.been_in || join.round < next_round_) return;
   next_round_ = join.round + 1;
   if (state_ != State::standby && state_ != State::gathering) return;
@@ -226,6 +233,7 @@ void Coordinator::learn_from(const Join& join) {
   world_.nodes = join.nodes;
   world_.restarts_used = std::min(join.restarts_used, job_.max_restarts);
   restarts_ = join.restarts;
+  job_began_ = now - std::clamp(join.age, Duration(0), now.time_since_epoch());
 }
 
 // The others may follow another leader.
@@ -235,10 +243,9 @@ void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
   if (roster_.staying() < quorum()) return;
   not_before_ = now;
   for (const auto& [member, node] : roster_.nodes()) {
-    learn_from(node.joined);
+    learn_from(now, node.joined);
     not_before_ = std::max(not_before_, node.heard + std::min(node.joined.lease, 2 * job_.node_timeout));
   }
-  job_began_ = now;
   // Without the one that led.
   const int enough = formed_ ? std::max(quorum(), world_.nodes - 1) : job_.nnodes;
   out.emplace_back(Say{formed_ ? Loudness::progress : Loudness::detail,
@@ -308,13 +315,14 @@ void Coordinator::announce_when_complete(TimePoint now, CoordinatorActions& out)
 void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   roster_.choose(job_.nnodes, world_);
   world_.round = next_round_++;
-  world_.restarts = job_.may_move() ? restarts_ : std::vector<Restart>{};
+  world_.restarts = restarts_;
   fallen_.clear();
   fallen_ranks_.clear();
   decisive_.reset();
   last_call_.reset();
   round_began_ = now;
   if (!std::exchange(formed_, true)) job_began_ = now;
+  world_.age = now - job_began_;
   state_ = State::running;
   out.emplace_back(OpenStore{world_.round});
   World copy = world_;
@@ -361,8 +369,16 @@ void Coordinator::go_on(TimePoint now, CoordinatorActions& out) {
   if (!fallen_.empty()) {
     const Fallen root = fallen_[root_cause(fallen_)];
     const bool counts = root.failure.kind != FailureKind::node_lost || job_.counts_membership;
-    if (counts && !restarts_left()) return end_failed(now, out);
-    if (counts) count_restart(root, out);
+    const Restart entry{world_.restarts_used + (counts ? 1 : 0), root.when - job_began_, brief(root.failure),
+                        root.when - round_began_, counts};
+    Verdict verdict = judge(job_.policy, job_.max_restarts, world_.restarts_used, restarts_, entry);
+    if (!verdict.restarts) {
+      no_restart_ = std::move(verdict.why_not);
+      return end_failed(now, out);
+    }
+    enter_in_ledger(entry, verdict.delay, out);
+    not_before_ = std::max(not_before_, now + verdict.delay);
+    leave_out(root.failure, out);
   }
   const int ready = roster_.ready();
   if (too_few()) return step_down(now, out);
@@ -373,15 +389,44 @@ void Coordinator::go_on(TimePoint now, CoordinatorActions& out) {
                                                " from now"});
 }
 
-void Coordinator::count_restart(const Fallen& root, CoordinatorActions& out) {
+void Coordinator::enter_in_ledger(const Restart& entry, Duration delay, CoordinatorActions& out) {
+  remember(restarts_, entry);
+  if (!entry.counted) return;
   ++world_.restarts_used;
-  out.emplace_back(Say{Loudness::progress, "restarting all " + count_of(world_.world_size, "worker") +
+  const std::string later = delay > Duration(0) ? " in " + to_words(delay) : "";
+  out.emplace_back(Say{Loudness::progress, "restarting all " + count_of(world_.world_size, "worker") + later +
                                                " (restart " + std::to_string(world_.restarts_used) + " of " +
                                                std::to_string(job_.max_restarts) + ") because " +
-                                               describe(root.failure)});
-  if (restarts_.size() == static_cast<std::size_t>(Outcome::max_restarts)) restarts_.erase(restarts_.begin());
-  restarts_.push_back({world_.restarts_used, root.when - job_began_, brief(root.failure)});
+                                               describe(entry.cause)});
 }
+
+// A node that was the cause too often, where the others may do without it.
+void Coordinator::leave_out(const Failure& cause, CoordinatorActions& out) {
+  const int count = failures_of(cause.host, restarts_);
+  if (job_.policy.exclude_after == 0 || count < job_.policy.exclude_after) return;
+  for (auto& [member, node] : roster_.nodes()) {
+    if (node.joined.host != cause.host || node.leaving) continue;
+    const std::string why = "it failed " + count_of(count, "time") + " (--exclude-after)";
+    if (member == local_member || roster_.ready() - 1 < fewest()) {
+      out.emplace_back(Say{Loudness::trouble, name_of(node) + " should be left out, since " + why + ", but " +
+                                                  (member == local_member ? "it serves the endpoint"
+                                                                          : "there are not enough others")});
+      continue;
+    }
+    out.emplace_back(Say{Loudness::trouble, "leaving out " + name_of(node) + ": " + why});
+    node.leaving = true;
+    Outcome outcome;
+    outcome.failed = true;
+    outcome.exit_code = exit_code_of(cause);
+    outcome.cause = cause;
+    outcome.no_restart = "this node is left out: " + why;
+    outcome.restarts_used = world_.restarts_used;
+    out.emplace_back(ToMember{member, End{outcome}});
+  }
+}
+
+// Without so many the job cannot go on.
+int Coordinator::fewest() const { return std::max(job_.least(), job_.may_move() ? quorum() : 0); }
 
 // --- what nodes report ---
 
@@ -438,8 +483,7 @@ void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, C
   outcome.exit_code = exit_code_of(failure);
   outcome.cause = failure;
   outcome.restarts_used = world_.restarts_used;
-  const int needed_nodes = std::max(job_.least(), job_.may_move() ? quorum() : 0);
-  const bool needed = node.active && !node.done && roster_.ready() - 1 < needed_nodes;
+  const bool needed = node.active && !node.done && roster_.ready() - 1 < fewest();
   const bool waiting = state_ == State::gathering || state_ == State::standby;
   if (member == local_member && job_.may_move() && !needed) {
     abdicate(outcome, out);
@@ -661,6 +705,7 @@ void Coordinator::end(TimePoint now, Outcome outcome, CoordinatorActions& out) {
   end_deadline_ = now + job_.stop_timeout + end_margin;
   outcome.restarts_used = world_.restarts_used;
   outcome.restarts = restarts_;
+  outcome.no_restart = no_restart_;
   for (const auto& [member, node] : roster_.nodes()) {
     if (!node.leaving) out.emplace_back(ToMember{member, End{outcome}});
   }

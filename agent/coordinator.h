@@ -133,9 +133,10 @@ class Coordinator {
   // Taking up and laying down the lead.
   [[nodiscard]] int quorum() const;
   [[nodiscard]] bool too_few() const;
+  [[nodiscard]] int fewest() const;
   [[nodiscard]] bool sure_to_lead(TimePoint now) const;
   void tell_who_leads(TimePoint now, bool leads, CoordinatorActions& out);
-  void learn_from(const Join& join);
+  void learn_from(TimePoint now, const Join& join);
   void lead_if_enough(TimePoint now, CoordinatorActions& out);
   void step_down(TimePoint now, CoordinatorActions& out);
   void abdicate(const Outcome& outcome, CoordinatorActions& out);
@@ -147,7 +148,8 @@ class Coordinator {
   void stop_world(TimePoint now, const std::string& why, CoordinatorActions& out);
   void go_on_when_all_stopped(TimePoint now, CoordinatorActions& out);
   void go_on(TimePoint now, CoordinatorActions& out);
-  void count_restart(const Fallen& root, CoordinatorActions& out);
+  void enter_in_ledger(const Restart& entry, Duration delay, CoordinatorActions& out);
+  void leave_out(const Failure& cause, CoordinatorActions& out);
   void lose(TimePoint now, const Roster::Node& node, const Failure& failure, CoordinatorActions& out);
   [[nodiscard]] bool may_go_on() const;
 
@@ -194,6 +196,7 @@ class Coordinator {
   std::set<int> fallen_ranks_;           // the workers among them
   std::optional<std::size_t> decisive_;  // what ended the job, where that is not for root_cause() to find
   std::vector<Restart> restarts_;
+  std::string no_restart_;  // why there is none
 };
 
 }  // namespace dlaunch::agent

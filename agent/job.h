@@ -16,6 +16,18 @@ namespace dlaunch::agent {
 // One agent's process, drawn at random when it starts: an agent that was started anew is another one.
 using AgentId = std::uint64_t;
 
+// When a failure is followed by a restart, besides JobSpec::max_restarts.
+struct RestartPolicy {
+  int burst = 0;  // at most so many within `window`; 0: no limit
+  Duration window{};
+  Duration first_delay{};  // after two quick failures in a row; then twice as long each time; 0: none
+  Duration longest_delay = std::chrono::seconds(60);
+  int exclude_after = 0;             // a host that was the cause so often is left out; 0: never
+  std::vector<int> final_codes{};    // exit codes of workers that no restart heals
+
+  bool operator==(const RestartPolicy&) const = default;
+};
+
 // What all nodes of a job must have been told alike.
 struct JobSpec {
   std::string id;
@@ -23,6 +35,7 @@ struct JobSpec {
   int min_nodes = 0;  // the fewest that run at all; 0: nnodes
   int spares = 0;     // nodes beyond nnodes that are expected to wait for a place
   int max_restarts = 0;
+  RestartPolicy policy{};
   bool replaces = false;             // a lost node is waited for (join_timeout) where too few are left
   bool counts_membership = false;    // nodes that come and go use up max_restarts, too
   Address master;                    // the first endpoint: where the store and the coordinator are served
@@ -126,11 +139,13 @@ Failure brief(Failure failure);
 // What dlaunch exits with when this is the cause: the worker's code, 128 + signal, otherwise 1.
 int exit_code_of(const Failure& failure);
 
-// A round that failed and was followed by another.
+// An entry of the job's ledger: a round that failed, or lost a node, and was followed by another.
 struct Restart {
-  int number = 0;    // from 1
+  int number = 0;    // from 1; of a loss that did not count: how many there had been
   Duration after{};  // since the job's first round began
   Failure cause;     // in brief
+  Duration lasted{};    // the round, until the cause
+  bool counted = true;  // it used up one of max_restarts
 
   bool operator==(const Restart&) const = default;
 };
@@ -147,6 +162,7 @@ struct World {
   int nodes = 0;
   int restarts_used = 0;
   Address store;                    // MASTER_ADDR and MASTER_PORT of the workers
+  Duration age{};                   // since the job's first round began, when this one was formed
   std::vector<Restart> restarts{};  // for the next coordinator, where there may be one; at most max_restarts
   std::vector<WorldMember> members;
 
@@ -177,6 +193,7 @@ struct Outcome {
   int restarts_used = 0;
   bool failed = false;
   Failure cause;                  // where failed
+  std::string no_restart{};       // why none followed, where one might have; empty: none was left
   std::vector<Failure> others;    // the next in time in the same round, in brief
   int fallen = 0;                 // how many failed in that round, with the cause and those not in `others`
   std::vector<Tally> tallies;     // of all of these but the cause; the most frequent first

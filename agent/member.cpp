@@ -101,6 +101,7 @@ Join Member::join(TimePoint now) const {
   join.nodes = world_.nodes;
   join.restarts_used = world_.restarts_used;
   join.restarts = world_.restarts;
+  join.age = world_.age + (now - world_came_);
   join.lease = std::max(Duration(0), counted_on_until_ - now);
   return join;
 }
@@ -240,6 +241,7 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     led_ = true;
     world_ = world->world;
     round_ = world_.round;
+    world_came_ = now;
     if (!world_.member(node_.agent)) return;  // a spare only knows of it
     state_ = State::working;
     round_active_ = true;

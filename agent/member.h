@@ -179,6 +179,7 @@ class Member {
   bool been_in_ = false;       // a world
   std::uint32_t round_ = 0;
   World world_;                            // that round's
+  TimePoint world_came_;
   TimePoint counted_on_until_;             // by the coordinator that was lost
   bool noticed_ = false;                   // the workers know that SIGTERM will follow
   std::optional<TimePoint> notice_until_;  // then it does

@@ -128,6 +128,8 @@ void restart_fields(IO& io, R& restarts) {
     io.number(r.number);
     io.duration(r.after);
     failure_fields(io, r.cause);
+    io.duration(r.lasted);
+    io.flag(r.counted);
   });
 }
 
@@ -140,6 +142,7 @@ void world_fields(IO& io, W& w) {
   io.number(w.restarts_used);
   io.text(w.store.host);
   io.number(w.store.port);
+  io.duration(w.age);
   restart_fields(io, w.restarts);
   io.list(w.members, static_cast<std::uint32_t>(max_nodes), [&](auto& m) {
     io.number(m.node_rank);
@@ -157,6 +160,7 @@ void outcome_fields(IO& io, O& o) {
   io.number(o.restarts_used);
   io.flag(o.failed);
   failure_fields(io, o.cause);
+  io.text(o.no_restart);
   io.list(o.others, Outcome::max_others, [&](auto& f) { failure_fields(io, f); });
   io.number(o.fallen);
   io.list(o.tallies, Outcome::max_tallies, [&](auto& t) {
@@ -188,6 +192,7 @@ struct Fields {
       io.number(m.nodes);
       io.number(m.restarts_used);
       restart_fields(io, m.restarts);
+      io.duration(m.age);
       io.duration(m.lease);
       io.flag(m.stays);
     } else if constexpr (std::is_same_v<T, Beat>) {

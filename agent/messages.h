@@ -50,6 +50,7 @@ struct Join {
   int nodes = 0;
   int restarts_used = 0;
   std::vector<Restart> restarts{};
+  Duration age{};      // since the job's first round began
   Duration lease{};    // for how long from now the last coordinator may still count on this node
   bool stays = true;   // also where this coordinator does not lead yet: it counts for its quorum
 

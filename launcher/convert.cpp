@@ -366,9 +366,48 @@ void take_preempt_signal(Reader& in, Options& out) {
     out.preempt_notice = *notice;
 }
 
+// "3@3600": three within an hour.
+void take_restart_limit(Reader& in, agent::RestartPolicy& policy) {
+  const Setting* setting = in.given("restart-limit");
+  if (!setting) return;
+  const auto at_sign = setting->value.find('@');
+  if (at_sign == std::string::npos) {
+    in.fail(usage(as_given(*setting) + " is not N@S", "", "write 3@3600 for at most 3 restarts within an hour"));
+    return;
+  }
+  const auto count = in.keep(number(setting->from, setting->value.substr(0, at_sign), 1, agent::Outcome::max_restarts));
+  const auto window = in.keep(seconds(setting->from, setting->value.substr(at_sign + 1)));
+  if (count) policy.burst = *count;
+  if (window) policy.window = *window;
+}
+
+// "1:60": one second, doubled up to a minute.
+void take_restart_backoff(Reader& in, agent::RestartPolicy& policy) {
+  const Setting* setting = in.given("restart-backoff");
+  if (!setting) return;
+  const auto colon = setting->value.find(':');
+  if (const auto first = in.keep(seconds(setting->from, setting->value.substr(0, colon)))) policy.first_delay = *first;
+  if (colon != std::string::npos) {
+    if (const auto most = in.keep(seconds(setting->from, setting->value.substr(colon + 1)))) policy.longest_delay = *most;
+  }
+  policy.longest_delay = std::max(policy.longest_delay, policy.first_delay);
+}
+
+void take_restart_policy(Reader& in, agent::RestartPolicy& policy) {
+  take_restart_limit(in, policy);
+  take_restart_backoff(in, policy);
+  if (const auto n = in.integer("exclude-after", 0, agent::Outcome::max_restarts)) policy.exclude_after = *n;
+  const Setting* codes = in.given("no-restart-on");
+  if (!codes) return;
+  for (const std::string& text : comma_list(codes->value)) {
+    if (const auto code = in.keep(number(codes->from, text, 1, 255))) policy.final_codes.push_back(*code);
+  }
+}
+
 void take_failure(Reader& in, Options& out) {
   if (const auto n = in.integer("max-restarts", 0, 1'000'000)) out.max_restarts = *n;
   out.counts_membership = in.on("count-membership-changes");
+  take_restart_policy(in, out.restart_policy);
   if (const auto grace = in.duration("stop-timeout")) out.stop_timeout = *grace;
   const auto interval = in.duration("monitor-interval");
   if (interval && *interval <= Duration::zero())

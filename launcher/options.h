@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/job.h"
 #include "agent/log_options.h"
 #include "launcher/agent_talk.h"
 #include "launcher/scheduler.h"
@@ -65,6 +66,7 @@ struct Options {
 
   int max_restarts = 0;
   bool counts_membership = false;
+  agent::RestartPolicy restart_policy{.first_delay = std::chrono::seconds(1)};
   Duration stop_timeout = std::chrono::seconds(30);
   std::vector<int> stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // passed on, and end the job
 

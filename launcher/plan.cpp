@@ -64,6 +64,7 @@ agent::JobSpec job_of(const Options& options) {
   // Where ranks are fixed, who starts the nodes is not expected to start one anew.
   job.replaces = options.backend != Options::Backend::fixed && options.max_restarts > 0;
   job.counts_membership = options.counts_membership;
+  job.policy = options.restart_policy;
   job.endpoints = endpoints_of(options);
   job.master = job.endpoints.front();
   job.join_timeout = options.join_timeout;

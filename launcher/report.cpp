@@ -108,8 +108,8 @@ std::string history(const Outcome& outcome) {
   std::string text = "restarts before:";
   for (std::size_t i = first; i < outcome.restarts.size(); ++i) {
     const agent::Restart& restart = outcome.restarts[i];
-    text += "\n  " + std::to_string(restart.number) + ", after " + to_words(restart.after) + ": " +
-            one_line(restart.cause);
+    const std::string which = restart.counted ? std::to_string(restart.number) : "not counted";
+    text += "\n  " + which + ", after " + to_words(restart.after) + ": " + one_line(restart.cause);
   }
   return text;
 }
@@ -122,7 +122,11 @@ std::string root_cause(const Failure& cause) {
 std::string headline(const JobReport& report) {
   const Failure& cause = report.outcome.cause;
   std::string line = "failed: " + one_line(cause);
-  if (restart_may_heal(cause.kind)) line += "; " + restarts(report);
+  if (!report.outcome.no_restart.empty()) {
+    line += "; not restarted: " + printable(report.outcome.no_restart);
+  } else if (restart_may_heal(cause.kind)) {
+    line += "; " + restarts(report);
+  }
   return line;
 }
 

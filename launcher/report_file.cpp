@@ -122,6 +122,7 @@ std::string report_json(const JobReport& report) {
   Json restarts = Json::array();
   for (const agent::Restart& restart : outcome.restarts) {
     restarts.push_back({{"number", restart.number},
+                        {"counted", restart.counted},
                         {"after", to_seconds(restart.after)},
                         {"cause", json_of(restart.cause)}});
   }

@@ -31,17 +31,18 @@ Failure a_failure() {
 }
 
 std::vector<Message> one_of_each() {
-  const Restart restart{2, std::chrono::seconds(3), a_failure()};
-  World world{6, 4, 3, 2, 2, {"10.0.0.1", 29500}, {restart}, {{0, 1, 0, "a", 7, 0}, {1, 2, 1, "b", 8, 3}}};
+  const Restart restart{2, std::chrono::seconds(3), a_failure(), std::chrono::seconds(1), false};
+  World world{6, 4, 3, 2, 2, {"10.0.0.1", 29500}, std::chrono::seconds(9), {restart}, {{0, 1, 0, "a", 7, 0}, {1, 2, 1, "b", 8, 3}}};
   Outcome outcome{139,
                   2,
                   true,
                   a_failure(),
+                  "why not",
                   {a_failure(), a_failure()},
                   7,
                   {{"exited with code 1", 5}},
                   {restart}};
-  return {Join{"job", 1, 2, 3, -1, 8, "b", "0.1.0", 7, true, false, 6, 4, 3, 2, 1, {restart}, std::chrono::seconds(2), false},
+  return {Join{"job", 1, 2, 3, -1, 8, "b", "0.1.0", 7, true, false, 6, 4, 3, 2, 1, {restart}, std::chrono::seconds(7), std::chrono::seconds(2), false},
           Beat{-5},
           Welcome{false, true, 12},
           Failed{a_failure(), std::chrono::milliseconds(12)},

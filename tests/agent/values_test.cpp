@@ -53,7 +53,7 @@ class WorkerEnvironment : public ::testing::Test {
 
   JobSpec job_{.id = "run-7", .nnodes = 2, .max_restarts = 3, .master = {"10.0.0.1", 29500}};
   NodeSpec node_{1, 2, "b", "trainer", {"./train"}};
-  World world_{6, 4, 5, 2, 2, {"10.0.0.1", 29500}, {}, {{1, 2, 3, "b", 0, 1}}};
+  World world_{6, 4, 5, 2, 2, {"10.0.0.1", 29500}, {}, {}, {{1, 2, 3, "b", 0, 1}}};
 };
 
 TEST_F(WorkerEnvironment, IsTorchruns) {

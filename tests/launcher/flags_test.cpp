@@ -137,6 +137,14 @@ const std::vector<Row>& rows() {
       {"join-timeout", "9", [](const Options& o) { return o.join_timeout == milliseconds(9000); }},
       {"last-call-timeout", "3", [](const Options& o) { return o.last_call == milliseconds(3000); }},
       {"spares", "2", [](const Options& o) { return o.spares == 2 && o.backend == Options::Backend::c10d; }},
+      {"restart-limit", "3@60",
+       [](const Options& o) { return o.restart_policy.burst == 3 && o.restart_policy.window == milliseconds(60'000); }},
+      {"restart-backoff", "2:8",
+       [](const Options& o) {
+         return o.restart_policy.first_delay == milliseconds(2000) && o.restart_policy.longest_delay == milliseconds(8000);
+       }},
+      {"no-restart-on", "64,2", [](const Options& o) { return o.restart_policy.final_codes == std::vector<int>{64, 2}; }},
+      {"exclude-after", "3", [](const Options& o) { return o.restart_policy.exclude_after == 3; }},
       {"count-membership-changes", nullptr, [](const Options& o) { return o.counts_membership; }},
       {"node-timeout", "1.5", [](const Options& o) { return o.node_timeout == milliseconds(1500); }},
       {"stop-timeout", "2", [](const Options& o) { return o.stop_timeout == milliseconds(2000); }},

@@ -1,0 +1,58 @@
+#include "agent/restart_policy.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dlaunch::agent {
+namespace {
+
+bool is_final(const RestartPolicy& policy, const Failure& cause) {
+  if (cause.kind != FailureKind::worker) return false;
+  const auto& codes = policy.final_codes;
+  return std::find(codes.begin(), codes.end(), exit_code_of(cause)) != codes.end();
+}
+
+// The restarts that were counted in the time before this one.
+int within_window(Duration window, const std::vector<Restart>& ledger, const Restart& next) {
+  return static_cast<int>(std::count_if(ledger.begin(), ledger.end(), [&](const Restart& before) {
+    return before.counted && next.after - before.after < window;
+  }));
+}
+
+// None for the first in a row, then twice as long each time.
+Duration backoff(const RestartPolicy& policy, const std::vector<Restart>& ledger, const Restart& next) {
+  if (!next.counted || next.lasted >= quick_failure) return {};
+  Duration delay{};
+  for (auto before = ledger.rbegin(); before != ledger.rend(); ++before) {
+    if (!before->counted || before->lasted >= quick_failure) break;
+    delay = std::min(policy.longest_delay, delay == Duration(0) ? policy.first_delay : 2 * delay);
+  }
+  return delay;
+}
+
+}  // namespace
+
+Verdict judge(const RestartPolicy& policy, int max_restarts, int used, const std::vector<Restart>& ledger,
+              const Restart& next) {
+  if (!next.counted) return {};
+  if (is_final(policy, next.cause))
+    return {false, "exit code " + std::to_string(exit_code_of(next.cause)) + " is final (--no-restart-on)"};
+  if (used >= max_restarts) return {false};
+  if (policy.burst > 0 && within_window(policy.window, ledger, next) >= policy.burst) {
+    return {false, "there were " + std::to_string(policy.burst) + " restarts within " + to_words(policy.window) +
+                       " (--restart-limit)"};
+  }
+  return {true, "", backoff(policy, ledger, next)};
+}
+
+int failures_of(const std::string& host, const std::vector<Restart>& ledger) {
+  return static_cast<int>(
+      std::count_if(ledger.begin(), ledger.end(), [&](const Restart& r) { return r.cause.host == host; }));
+}
+
+void remember(std::vector<Restart>& ledger, Restart entry) {
+  if (ledger.size() == static_cast<std::size_t>(Outcome::max_restarts)) ledger.erase(ledger.begin());
+  ledger.push_back(std::move(entry));
+}
+
+}  // namespace dlaunch::agent
