@@ -29,7 +29,7 @@ std::string text_of(const char* path) {
 
 // Those below first. False: something in it is still alive.
 bool remove_tree(const std::string& path) {
-  for (const std::string& name : folders_in(path)) remove_tree(path + "/" + name);
+  for (const std::string& name : folders_in(path)) remove_tree(std::string(path).append("/").append(name));
   return rmdir(path.c_str()) == 0 || errno != EBUSY;
 }
 

@@ -42,7 +42,7 @@ enum class FrameKind : std::uint32_t {
   suspend,  // every process, as by SIGSTOP
   resume,
   // to the agent
-  ready,         // the first: number: the keeper's pid, or minus errno where there is none
+  ready,         // the first; number: the keeper's pid, or minus errno where there can be none
   started,       // number: pid
   spawn_failed,  // number: errno; body: what failed, where it was not exec
   exited,        // number: wait status; pid
@@ -61,14 +61,19 @@ struct Frame {
 
 struct Keeper {
   pid_t guard = 0;
-  pid_t pid = 0;
   int socket =
       -1;  // the agent's end; closing it makes the keeper end everything, then itself, then the guard
   JobTraces traces;
 };
 
-// Forks guard and keeper. Call it early: they inherit whatever is open and mapped. `argv0` is the start of
-// the process's argument area, `argv0_size` its size; their names in `ps` are written there.
+Error cannot_start_keeper(int error);
+
+// Why a process could not be started, by errno, and what to do.
+std::string advice_on_start(int error);
+
+// Forks the guard, which forks the keeper and says so (FrameKind::ready). Call it early: they inherit
+// whatever is open and mapped. `argv0` is the start of the process's argument area, `argv0_size` its size;
+// their names in `ps` are written there.
 Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobTraces& traces);
 
 }  // namespace dlaunch::agent

@@ -311,6 +311,10 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
       }
       return agent::to_json(status);
     });
+    if (auto keeper = spawner.await_keeper(); !keeper) {
+      log::stop();
+      return fail(keeper.error());
+    }
     runner.begin(plan.hosts_store);
     loop.run();
     outcome = runner.outcome();
