@@ -34,6 +34,10 @@ def marked(mark):
     return found
 
 
+# Two workers wait here for each other: whoever fails first would have the other stopped.
+TOGETHER = ": > here.$RANK; until [ -e here.0 ] && [ -e here.1 ]; do sleep 0.005; done; "
+
+
 class OddStart(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix="dlaunch_odd_start_test.")
@@ -82,13 +86,15 @@ class Inherited(OddStart):
                 def close_them():
                     for fd in closed:
                         os.close(fd)
-                done = self.run_job("--nproc-per-node=2", "sh", "-c", 'cat > in.$RANK; echo "hello $RANK"; echo "oops $RANK" >&2; exit $((RANK * 3))',
+                done = self.run_job("--nproc-per-node=2", "sh", "-c", 'cat > in.$RANK; echo "hello $RANK"; echo "oops $RANK" >&2; ' + TOGETHER + 'exit $((RANK * 3))',
                                     before=close_them)
                 self.assertEqual(done.returncode, 3)
                 self.assertEqual(sorted(done.stdout.splitlines()), [] if 1 in closed else ["hello 0", "hello 1"])
                 own = [line for line in done.stderr.splitlines() if line.startswith("oops")]
                 self.assertEqual(sorted(own), [] if 2 in closed else ["oops 0", "oops 1"])
                 self.assertEqual(self.text_of("in.0"), "")
+                for name in ("here.0", "here.1"):
+                    os.unlink(self.path(name))
 
     def test_an_ignored_sigchld(self):
         ignore = lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -255,7 +261,7 @@ class Namespaces(OddStart):
             self.skipTest("no process namespaces here")
 
     WORKER = ("--nproc-per-node=2", "--stop-timeout=0.1", "sh", "-c",
-              "(setsid sh -c 'trap : TERM; sleep 1000; sleep 1000' &) & echo $RANK; exit $((RANK * 5))")
+              "(setsid sh -c 'trap : TERM; sleep 1000; sleep 1000' &) & echo $RANK; " + TOGETHER + "exit $((RANK * 5))")
 
     def check(self, done):
         self.assertEqual((done.returncode, sorted(done.stdout.split())), (5, ["0", "1"]), done.stderr)
