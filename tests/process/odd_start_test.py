@@ -19,7 +19,7 @@ import uuid
 BIN = os.path.abspath(os.environ["DLAUNCH_BIN_DIR"])
 DLAUNCH = os.path.join(BIN, "dlaunch")
 PATIENCE = 60  # seconds until a wait for an event is a failure
-NOBODY = 54321  # a user who has no process yet
+NOBODY = 200_000 + os.getpid()  # a user who has no process yet, nor in another run of this test
 
 
 def marked(mark):
