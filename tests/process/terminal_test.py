@@ -143,7 +143,6 @@ class Interrupt(Terminal):
         self.type(CTRL_C)
         self.read_until("passing SIGINT on to the workers; they have 16 min 40 s to end (a second signal kills them)\n")
         self.wait_for("got.0", "got.1")
-        self.type(CTRL_C)  # the daemons have the rest of the time
         self.read_until("code 130.")
         self.nothing_remains()
 
@@ -202,7 +201,6 @@ class Suspend(Terminal):
             wait_until(lambda: os.tcgetpgrp(self.keys) != self.shell, "the job is in the foreground")
         self.type(CTRL_C)
         self.wait_for("got.0", "got.1")
-        self.type(CTRL_C)
         self.nothing_remains()
 
     def test_a_stopped_job_can_be_ended(self):
@@ -224,7 +222,6 @@ class Suspend(Terminal):
         self.all_are(pids[:1], "T")
         self.type(CTRL_C)
         self.wait_for("got.0", "got.1")
-        self.type(CTRL_C)
         self.read_until("code 130.")
 
     def test_where_nobody_could_continue_it_the_job_goes_on(self):
