@@ -6,14 +6,13 @@
 // The agent forks them before it has opened anything. The keeper is the parent of all workers. All three are
 // subreapers, so every descendant of a worker, daemonised or orphaned, stays below the lowest of them that
 // lives; and all three know what else a job leaves behind (JobTraces). Guard and keeper have sessions of
-// their own, so a signal to the agent's process group or terminal does not reach them. Who dies, and who
-// acts:
-//   the agent   -> the socket between it and the keeper closes; the keeper ends all its descendants, and
-//   itself. the keeper  -> the kernel kills the workers (parent-death signal); their descendants are the
-//   guard's now, which
-//                  ends them; the agent sees the socket close.
-//   the guard   -> the keeper is the agent's child now, and goes on.
-//   a worker    -> the keeper reaps it and tells the agent.
+// their own: a signal to the agent's process group or terminal does not reach them. Whose death, whose act:
+//
+//   agent: the socket to the keeper closes; the keeper ends its descendants, then itself.
+//   keeper: the kernel kills the workers (parent-death signal); the guard ends what they leave.
+//   guard: the keeper becomes the agent's child, and goes on.
+//   worker: the keeper reaps it and tells the agent.
+//
 // Of any two that die at once the third ends everything. If all three do, the workers die by the parent-death
 // signal, and their descendants live until the next job's start ends the control group they are in; where
 // there is none, nobody finds them.
