@@ -78,27 +78,30 @@ bool wait_for_keeper(pid_t keeper) {
   _exit(0);
 }
 
-Error cannot_start(int why) {
-  return Error{
-      ErrorKind::io, "cannot start the keeper process", "", std::strerror(why),
-      why == EAGAIN ? "raise the limit on processes (ulimit -u, or the pids limit of a container)" : ""};
-}
-
-// The keeper's pid, or minus an errno.
-std::int64_t wait_until_ready(int socket) {
-  Frame ready;
-  ssize_t got = 0;
-  do {
-    got = recv(socket, &ready, sizeof ready, MSG_WAITALL);
-  } while (got < 0 && errno == EINTR);
-  return got == sizeof ready ? ready.number : -ECHILD;
-}
-
 }  // namespace
+
+std::string advice_on_start(int error) {
+  std::string why = std::strerror(error);
+  switch (error) {
+    case EAGAIN:
+      return why + " (raise the limit on processes: ulimit -u, or the container's or service's on pids)";
+    case E2BIG:
+      return why + " (its arguments and variables together; pass less, or raise ulimit -s)";
+    case EMFILE:
+    case ENFILE:
+      return why + " (raise ulimit -n)";
+    default:
+      return why;
+  }
+}
+
+Error cannot_start_keeper(int error) {
+  return Error{ErrorKind::io, "cannot start the keeper process", "", advice_on_start(error), ""};
+}
 
 Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobTraces& traces) {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return cannot_start(errno);
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return cannot_start_keeper(errno);
   become_subreaper();
   const pid_t agent = getpid();
   const pid_t guard = fork();
@@ -108,13 +111,11 @@ Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobTraces
   }
   const int why = errno;
   close(ends[1]);
-  const std::int64_t keeper = guard < 0 ? -why : wait_until_ready(ends[0]);
-  if (keeper < 0) {
+  if (guard < 0) {
     close(ends[0]);
-    if (guard > 0) waitpid(guard, nullptr, 0);
-    return cannot_start(static_cast<int>(-keeper));
+    return cannot_start_keeper(why);
   }
-  return Keeper{guard, static_cast<pid_t>(keeper), ends[0], traces};
+  return Keeper{guard, ends[0], traces};
 }
 
 }  // namespace dlaunch::agent

@@ -6,14 +6,13 @@
 // The agent forks them before it has opened anything. The keeper is the parent of all workers. All three are
 // subreapers, so every descendant of a worker, daemonised or orphaned, stays below the lowest of them that
 // lives; and all three know what else a job leaves behind (JobTraces). Guard and keeper have sessions of
-// their own, so a signal to the agent's process group or terminal does not reach them. Who dies, and who
-// acts:
-//   the agent   -> the socket between it and the keeper closes; the keeper ends all its descendants, and
-//   itself. the keeper  -> the kernel kills the workers (parent-death signal); their descendants are the
-//   guard's now, which
-//                  ends them; the agent sees the socket close.
-//   the guard   -> the keeper is the agent's child now, and goes on.
-//   a worker    -> the keeper reaps it and tells the agent.
+// their own: a signal to the agent's process group or terminal does not reach them. Whose death, whose act:
+//
+//   agent: the socket to the keeper closes; the keeper ends its descendants, then itself.
+//   keeper: the kernel kills the workers (parent-death signal); the guard ends what they leave.
+//   guard: the keeper becomes the agent's child, and goes on.
+//   worker: the keeper reaps it and tells the agent.
+//
 // Of any two that die at once the third ends everything. If all three do, the workers die by the parent-death
 // signal, and their descendants live until the next job's start ends the control group they are in; where
 // there is none, nobody finds them.
@@ -43,7 +42,7 @@ enum class FrameKind : std::uint32_t {
   resume,
   keep_alive,  // number: milliseconds
   // to the agent
-  ready,         // the first: number: the keeper's pid, or minus errno where there is none
+  ready,         // the first; number: the keeper's pid, or minus errno where there can be none
   started,       // number: pid
   spawn_failed,  // number: errno; body: what failed, where it was not exec
   exited,        // number: wait status; pid
@@ -62,14 +61,19 @@ struct Frame {
 
 struct Keeper {
   pid_t guard = 0;
-  pid_t pid = 0;
   int socket =
       -1;  // the agent's end; closing it makes the keeper end everything, then itself, then the guard
   JobTraces traces;
 };
 
-// Forks guard and keeper. Call it early: they inherit whatever is open and mapped. `argv0` is the start of
-// the process's argument area, `argv0_size` its size; their names in `ps` are written there.
+Error cannot_start_keeper(int error);
+
+// Why a process could not be started, by errno, and what to do.
+std::string advice_on_start(int error);
+
+// Forks the guard, which forks the keeper and says so (FrameKind::ready). Call it early: they inherit
+// whatever is open and mapped. `argv0` is the start of the process's argument area, `argv0_size` its size;
+// their names in `ps` are written there.
 Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobTraces& traces);
 
 }  // namespace dlaunch::agent

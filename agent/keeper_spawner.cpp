@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "agent/job_traces.h"
 #include "agent/reaper.h"
@@ -19,22 +20,6 @@ namespace {
 
 void wait_for(pid_t child) {
   while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-  }
-}
-
-// Why a process could not be started, and what to do.
-std::string explain(int error) {
-  const std::string why = std::strerror(error);
-  switch (error) {
-    case EAGAIN:
-      return why + " (raise the limit on processes: ulimit -u, or the container's or service's on pids)";
-    case E2BIG:
-      return why + " (its arguments and variables together; pass less, or raise ulimit -s)";
-    case EMFILE:
-    case ENFILE:
-      return why + " (raise ulimit -n)";
-    default:
-      return why;
   }
 }
 
@@ -57,7 +42,7 @@ std::string spawn_body(const Command& command) {
 }  // namespace
 
 KeeperSpawner::KeeperSpawner(UvEdge& edge, Output& output, Postmortem& postmortem, Keeper keeper)
-    : edge_(edge), output_(output), postmortem_(postmortem), keeper_(keeper) {
+    : edge_(edge), output_(output), postmortem_(postmortem), keeper_(std::move(keeper)) {
   edge_.watch(keeper_.socket, true, false, *this);
   // What lost its parent and is not below the keeper: the keeper, where its guard was killed, and anything
   // where the agent is process 1 of a container.
@@ -69,15 +54,28 @@ KeeperSpawner::~KeeperSpawner() {
     edge_.unwatch(keeper_.socket);
     close(keeper_.socket);
     wait_for(keeper_.guard);
-    wait_for(keeper_.pid);  // ours where the guard was killed, else no child
+    if (pid_ > 0) wait_for(pid_);  // ours where the guard was killed, else no child
   }
+}
+
+Result<void> KeeperSpawner::await_keeper() {
+  Frame ready;
+  pollfd waiting{keeper_.socket, POLLIN, 0};
+  while (poll(&waiting, 1, -1) < 0 && errno == EINTR) {
+  }
+  const ssize_t got = recv(keeper_.socket, &ready, sizeof ready, 0);
+  if (got == sizeof ready && ready.number > 0) {
+    pid_ = static_cast<pid_t>(ready.number);
+    return {};
+  }
+  return cannot_start_keeper(got == sizeof ready ? static_cast<int>(-ready.number) : ECHILD);
 }
 
 void KeeperSpawner::spawn(ProcKey key, const Command& command) {
   int out[2] = {-1, -1};
   int err[2] = {-1, -1};
   if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
-    const std::string why = explain(errno);
+    const std::string why = advice_on_start(errno);
     if (out[0] >= 0) close(out[0]);
     if (out[1] >= 0) close(out[1]);
     handler_->on_spawn_failed(key, "no pipe for its output: " + why);
@@ -174,7 +172,7 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
     case FrameKind::spawn_failed:
       --outstanding_;
       output_.drain(key);
-      handler_->on_spawn_failed(key, body + explain(static_cast<int>(frame.number)));
+      handler_->on_spawn_failed(key, body + advice_on_start(static_cast<int>(frame.number)));
       break;
     case FrameKind::exited: {
       --outstanding_;
@@ -202,7 +200,7 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
     case FrameKind::resume:
     case FrameKind::keep_alive:
     case FrameKind::ready:
-      break;  // ours, or read before we were made
+      break;  // ours, or taken by await_keeper
   }
 }
 
@@ -214,7 +212,7 @@ void KeeperSpawner::lost() {
   keeper_.socket = -1;
   end_and_remove_all(keeper_.traces);
   output_.close_all();
-  handler_->on_spawner_lost("the keeper process (pid " + std::to_string(keeper_.pid) +
+  handler_->on_spawner_lost("the keeper process (pid " + std::to_string(pid_) +
                             ") was killed, and with it the workers");
 }
 

@@ -22,6 +22,10 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   KeeperSpawner(const KeeperSpawner&) = delete;
   KeeperSpawner& operator=(const KeeperSpawner&) = delete;
 
+  // Waits until the keeper has begun; the guard forks it meanwhile. An error: it could not. Before anything
+  // is spawned.
+  Result<void> await_keeper();
+
   void set_handler(SpawnerHandler& handler) override { handler_ = &handler; }
   void spawn(ProcKey key, const Command& command) override;
   void signal_all(int signo) override;
@@ -44,6 +48,7 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   Output& output_;
   Postmortem& postmortem_;
   Keeper keeper_;
+  pid_t pid_ = 0;  // the keeper's
   SpawnerHandler* handler_ = nullptr;
   std::string received_;
   bool killed_ = false;  // the last thing asked for was that nothing may live

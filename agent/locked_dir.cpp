@@ -49,7 +49,7 @@ Result<LockedDir> make_locked_dir(const std::string& parent) {
 void for_each_dead_job(const std::string& parent, const std::function<void(const LockedDir&)>& remove) {
   for (const std::string& name : folders_in(parent)) {
     if (!name.starts_with(prefix)) continue;
-    if (const auto dead = lock(parent + "/" + name)) {
+    if (const auto dead = lock(std::string(parent).append("/").append(name))) {
       remove(*dead);
       close(dead->fd);
     }

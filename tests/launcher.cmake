@@ -19,3 +19,4 @@ dlaunch_script_tests(NAME cleanliness SCRIPT process/cleanliness_test.py BASE Cl
 dlaunch_script_tests(NAME elastic SCRIPT process/elastic_test.py BASE Elastic)
 dlaunch_script_tests(NAME odd_start SCRIPT process/odd_start_test.py BASE OddStart)
 dlaunch_script_tests(NAME hosts SCRIPT process/hosts_test.py BASE Hosts)
+dlaunch_script_tests(NAME terminal SCRIPT process/terminal_test.py BASE Terminal)

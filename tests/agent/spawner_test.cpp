@@ -25,6 +25,7 @@ class OneStart final : public SpawnerHandler, public TimerHandler {
     Postmortem postmortem("", "", nullptr);
     KeeperSpawner spawner(edge, output, postmortem, *keeper);
     spawner.set_handler(*this);
+    EXPECT_TRUE(spawner.await_keeper().ok());
     loop.arm(loop.now() + std::chrono::seconds(30), *this);
     spawner.spawn({}, command);
     loop.run();
