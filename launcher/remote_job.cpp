@@ -172,7 +172,7 @@ void RemoteJob::stop_all(TimePoint now, int signo, RemoteActions& out) {
 void RemoteJob::begin_end(TimePoint now) {
   if (hurry_ != Hurry::none) return;
   hurry_ = Hurry::waiting;
-  hurry_at_ = now + plan_.job.stop_timeout + notice_ + end_margin;
+  hurry_at_ = now + patience();
 }
 
 void RemoteJob::hurry(TimePoint now, RemoteActions& out) {
@@ -184,6 +184,11 @@ void RemoteJob::hurry(TimePoint now, RemoteActions& out) {
       if (!cause_ && signo_ == 0 && suspect_ && host(0).state != Host::State::gone) {
         cause_ = suspect_;
         cause_code_ = 1;
+      }
+      if (stop_signal_ == 0) {
+        stop_all(now, SIGHUP, out);
+        hurry_at_ = now + patience();
+        return;
       }
       for (const int node : rest) out.emplace_back(HangUp{node});
       hurry_ = Hurry::hung_up;
@@ -239,6 +244,8 @@ std::vector<int> RemoteJob::in(std::initializer_list<Host::State> states) const 
 const std::string& RemoteJob::name(int node) const {
   return plan_.hosts[static_cast<std::size_t>(node)].name;
 }
+
+Duration RemoteJob::patience() const { return plan_.job.stop_timeout + notice_ + end_margin; }
 
 Failure RemoteJob::failure_at(int node, FailureKind kind, std::string why) const {
   Failure failure;

@@ -214,7 +214,7 @@ TEST(RemoteJob, ALostHostIsTheOthersAffairForAWhile) {
   const TimePoint lost = deaf.now();
   deaf.wait();
   EXPECT_EQ(deaf.now() - lost, seconds(30) + RemoteJob::end_margin);
-  EXPECT_EQ(deaf.did<HangUp>(), std::vector<HangUp>{HangUp{0}});
+  EXPECT_EQ(deaf.did<PassSignal>(), (std::vector<PassSignal>{{0, SIGHUP}}));
   deaf.ends(0, 129, "stopped: node 0 was told to stop by SIGHUP");
   EXPECT_EQ(deaf.outcome().exit_code, 1);
   EXPECT_EQ(deaf.why().find("node 1 (host h1) was lost"), 0U);
@@ -272,6 +272,8 @@ TEST(RemoteJob, WhoDoesNotEndIsHurriedToTheEnd) {
   Job job(2);
   job.all_ready();
   job.ends(0, 0);
+  job.wait();
+  EXPECT_EQ(job.did<PassSignal>(), (std::vector<PassSignal>{{1, SIGHUP}}));
   job.wait();
   EXPECT_EQ(job.did<HangUp>(), std::vector<HangUp>{HangUp{1}});
   job.wait();
