@@ -133,6 +133,8 @@ class RemoteJob {
 
   void start_more(TimePoint now, RemoteActions& out);
   void fail(TimePoint now, agent::Failure failure, int exit_code, RemoteActions& out);
+  void give_up_starting(RemoteActions& out);
+  static void abandon(const std::vector<int>& starting, RemoteActions& out);
   void stop_all(TimePoint now, int signo, RemoteActions& out);
   void begin_end(TimePoint now);
   void hurry(TimePoint now, RemoteActions& out);
