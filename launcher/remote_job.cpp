@@ -113,6 +113,7 @@ void RemoteJob::on_gone(TimePoint now, const HostGone& gone, RemoteActions& out)
     if (!suspect_) suspect_ = lost(gone);
     if (plan_.fixed_size) begin_end(now);
   } else if (one.exit_code) {
+    give_up_starting(out);
     begin_end(now);
   } else {
     fail(now, lost(gone), 1, out);
@@ -158,13 +159,30 @@ void RemoteJob::fail(TimePoint now, Failure failure, int exit_code, RemoteAction
   stop_all(now, SIGHUP, out);  // of which no notice is given (--preempt-signal)
 }
 
-void RemoteJob::stop_all(TimePoint now, int signo, RemoteActions& out) {
-  stop_signal_ = signo;
-  for (const int node : in({Host::State::up})) out.emplace_back(PassSignal{node, signo});
-  for (const int node : in({Host::State::starting})) {
+// Node 0 has ended: who is still on the way comes too late, and may be why.
+void RemoteJob::give_up_starting(RemoteActions& out) {
+  const std::vector<int> late = in({Host::State::starting});
+  const bool was_waited_for = plan_.fixed_size && signo_ == 0 && hosts_.front().exit_code == 1;
+  if (!late.empty() && was_waited_for && !cause_) {
+    const std::string& way = plan_.hosts[static_cast<std::size_t>(late.front())].command.front();
+    cause_ = not_started(late.front(), "nothing was heard of it while node 0 waited; '" + way + " " +
+                                           name(late.front()) + " true' must come back without a question");
+    cause_code_ = 1;
+  }
+  abandon(late, out);
+}
+
+void RemoteJob::abandon(const std::vector<int>& starting, RemoteActions& out) {
+  for (const int node : starting) {
     out.emplace_back(HangUp{node});
     out.emplace_back(SignalHost{node, SIGTERM});
   }
+}
+
+void RemoteJob::stop_all(TimePoint now, int signo, RemoteActions& out) {
+  stop_signal_ = signo;
+  for (const int node : in({Host::State::up})) out.emplace_back(PassSignal{node, signo});
+  abandon(in({Host::State::starting}), out);
   begin_end(now);
 }
 
@@ -172,7 +190,7 @@ void RemoteJob::stop_all(TimePoint now, int signo, RemoteActions& out) {
 void RemoteJob::begin_end(TimePoint now) {
   if (hurry_ != Hurry::none) return;
   hurry_ = Hurry::waiting;
-  hurry_at_ = now + plan_.job.stop_timeout + notice_ + end_margin;
+  hurry_at_ = now + patience();
 }
 
 void RemoteJob::hurry(TimePoint now, RemoteActions& out) {
@@ -184,6 +202,11 @@ void RemoteJob::hurry(TimePoint now, RemoteActions& out) {
       if (!cause_ && signo_ == 0 && suspect_ && host(0).state != Host::State::gone) {
         cause_ = suspect_;
         cause_code_ = 1;
+      }
+      if (stop_signal_ == 0) {
+        stop_all(now, SIGHUP, out);
+        hurry_at_ = now + patience();
+        return;
       }
       for (const int node : rest) out.emplace_back(HangUp{node});
       hurry_ = Hurry::hung_up;
@@ -239,6 +262,8 @@ std::vector<int> RemoteJob::in(std::initializer_list<Host::State> states) const 
 const std::string& RemoteJob::name(int node) const {
   return plan_.hosts[static_cast<std::size_t>(node)].name;
 }
+
+Duration RemoteJob::patience() const { return plan_.job.stop_timeout + notice_ + end_margin; }
 
 Failure RemoteJob::failure_at(int node, FailureKind kind, std::string why) const {
   Failure failure;

@@ -122,7 +122,7 @@ class RemoteJob {
     std::vector<std::string> report;
     std::string json;
   };
-  // How an end is hurried along, one after the other.
+  // How an end is hurried along, one after the other; who was not told to stop is told first.
   enum class Hurry { none, waiting, hung_up, killed };
 
   void on_ready(int node, RemoteActions& out);
@@ -133,6 +133,8 @@ class RemoteJob {
 
   void start_more(TimePoint now, RemoteActions& out);
   void fail(TimePoint now, agent::Failure failure, int exit_code, RemoteActions& out);
+  void give_up_starting(RemoteActions& out);
+  static void abandon(const std::vector<int>& starting, RemoteActions& out);
   void stop_all(TimePoint now, int signo, RemoteActions& out);
   void begin_end(TimePoint now);
   void hurry(TimePoint now, RemoteActions& out);
@@ -142,6 +144,7 @@ class RemoteJob {
   [[nodiscard]] int count(Host::State state) const;
   [[nodiscard]] Host& host(int node) { return hosts_[static_cast<std::size_t>(node)]; }
   [[nodiscard]] const std::string& name(int node) const;
+  [[nodiscard]] Duration patience() const;
   [[nodiscard]] agent::Failure failure_at(int node, agent::FailureKind kind, std::string why) const;
   [[nodiscard]] agent::Failure not_started(int node, const std::string& why) const;
   [[nodiscard]] agent::Failure lost(const HostGone& gone) const;

@@ -197,7 +197,8 @@ bool RemoteRunner::take_in(std::size_t node, Stream stream) {
     if (beginning.empty()) {
       pass_on(node, stream, rest);
     } else {
-      pass_on(node, stream, std::string(beginning).append(rest));
+      joined_.assign(beginning).append(rest);
+      pass_on(node, stream, joined_);
     }
   };
   if (got > 0) {

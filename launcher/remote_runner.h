@@ -7,6 +7,7 @@
 #include <array>
 #include <deque>
 #include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -69,6 +70,7 @@ class RemoteRunner final : public agent::FdHandler, public TimerHandler {
   std::vector<HostProcess> hosts_;                         // by node rank
   std::map<int, std::pair<std::size_t, Stream>> readers_;  // by descriptor: whose output it is
   std::map<int, std::size_t> writers_;                     // by descriptor: whose input
+  std::string joined_;                                     // keeps its memory
   std::deque<RemoteEvent> events_;
   bool working_ = false;
   TimerId job_timer_;

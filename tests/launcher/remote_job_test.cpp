@@ -154,6 +154,23 @@ TEST(RemoteJob, AHostThatTakesTooLongIsGivenUp) {
   EXPECT_EQ(job.why(), "cannot start on host h1 (node 1): it took more than 15 min 0 s (--join-timeout)");
 }
 
+TEST(RemoteJob, WhoIsLateWhenNodeZeroGivesUpIsTheReason) {
+  Job job(3);
+  job.event(HostReady{0});
+  job.event(HostReady{1});
+  job.ends(0, 1, "failed: waited for node 2 of 3");
+  EXPECT_EQ(job.did<HangUp>(), std::vector<HangUp>{HangUp{2}});
+  EXPECT_EQ(job.did<SignalHost>(), (std::vector<SignalHost>{{2, SIGTERM}}));
+  EXPECT_TRUE(job.did<PassSignal>().empty());  // node 0 has told the other
+  job.ends(1, 1, "failed: waited for node 2 of 3");
+  job.event(HostGone{2, killed, ""});
+  ASSERT_TRUE(job.ended());
+  EXPECT_EQ(job.outcome().exit_code, 1);
+  EXPECT_EQ(job.why(),
+            "cannot start on host h2 (node 2): nothing was heard of it while node 0 waited; 'ssh h2 "
+            "true' must come back without a question");
+}
+
 TEST(RemoteJob, SignalsReachEveryHost) {
   Job job(2);
   job.all_ready();
@@ -214,7 +231,7 @@ TEST(RemoteJob, ALostHostIsTheOthersAffairForAWhile) {
   const TimePoint lost = deaf.now();
   deaf.wait();
   EXPECT_EQ(deaf.now() - lost, seconds(30) + RemoteJob::end_margin);
-  EXPECT_EQ(deaf.did<HangUp>(), std::vector<HangUp>{HangUp{0}});
+  EXPECT_EQ(deaf.did<PassSignal>(), (std::vector<PassSignal>{{0, SIGHUP}}));
   deaf.ends(0, 129, "stopped: node 0 was told to stop by SIGHUP");
   EXPECT_EQ(deaf.outcome().exit_code, 1);
   EXPECT_EQ(deaf.why().find("node 1 (host h1) was lost"), 0U);
@@ -272,6 +289,8 @@ TEST(RemoteJob, WhoDoesNotEndIsHurriedToTheEnd) {
   Job job(2);
   job.all_ready();
   job.ends(0, 0);
+  job.wait();
+  EXPECT_EQ(job.did<PassSignal>(), (std::vector<PassSignal>{{1, SIGHUP}}));
   job.wait();
   EXPECT_EQ(job.did<HangUp>(), std::vector<HangUp>{HangUp{1}});
   job.wait();

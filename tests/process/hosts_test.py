@@ -327,10 +327,9 @@ class OwnMachine(Hosts):
 
     def test_a_host_that_never_answers_is_given_up(self):
         silent = self.rsh("#!/bin/sh\n[ $1 = 198.51.100.2 ] && exec sleep 1000\nshift\nexec \"$@\"\n")
-        # Node 0 waits a little longer for its nodes than we for the hosts.
         done = self.elsewhere(silent, "--join-timeout=0.5", "true")
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertRegex(done.stderr.splitlines()[-1], r"node 1")
+        # Node 0 and we have the same time; whoever is first.
+        self.one_failure(done, r"^dlaunch: failed: cannot start on host 198.51.100.2 \(node 1\): (it took more than 500 ms|nothing was heard of it)")
         self.nothing_remains()
 
     def test_kill_9_leaves_nothing_anywhere(self):
