@@ -368,7 +368,8 @@ void Coordinator::go_on_when_all_stopped(TimePoint now, CoordinatorActions& out)
 void Coordinator::go_on(TimePoint now, CoordinatorActions& out) {
   if (!fallen_.empty()) {
     const Fallen root = fallen_[root_cause(fallen_)];
-    const bool counts = root.failure.kind != FailureKind::node_lost || job_.counts_membership;
+    const bool of_node = root.failure.kind == FailureKind::node_lost || root.failure.kind == FailureKind::health;
+    const bool counts = !of_node || job_.counts_membership;
     const Restart entry{world_.restarts_used + (counts ? 1 : 0), root.when - job_began_, brief(root.failure),
                         root.when - round_began_, counts};
     Verdict verdict = judge(job_.policy, job_.max_restarts, world_.restarts_used, restarts_, entry);

@@ -17,6 +17,11 @@ std::string place(const Failure& f) {
   return text.empty() ? "" : " (" + text + ")";
 }
 
+// A node that has no rank yet goes by its host.
+std::string node_name(const Failure& f) {
+  return f.node_rank < 0 ? "host " + f.host : "node " + std::to_string(f.node_rank) + " (host " + f.host + ")";
+}
+
 }  // namespace
 
 std::string describe(const Failure& f) {
@@ -27,13 +32,13 @@ std::string describe(const Failure& f) {
     case FailureKind::spawn:
       return "rank " + std::to_string(f.rank) + place(f) + " " + describe_end(f) + ": " + f.why;
     case FailureKind::node_lost:
-      return "node " + std::to_string(f.node_rank) + " (host " + f.host + ") was lost: " + f.why;
+      return node_name(f) + " was lost: " + f.why;
     case FailureKind::signal:
-      return "node " + std::to_string(f.node_rank) + " (host " + f.host + ") was told to stop by " +
-             signal_name(f.status.number);
+      return node_name(f) + " was told to stop by " + signal_name(f.status.number);
     case FailureKind::unkillable:
-      return "node " + std::to_string(f.node_rank) + " (host " + f.host +
-             ") cannot get rid of its workers: " + f.why;
+      return node_name(f) + " cannot get rid of its workers: " + f.why;
+    case FailureKind::health:
+      return node_name(f) + " failed its health check: " + f.why;
     case FailureKind::join:
     case FailureKind::agent:
       return f.why;
@@ -54,6 +59,8 @@ std::string describe_end(const Failure& f) {
       return "was told to stop";
     case FailureKind::unkillable:
       return "could not be killed";
+    case FailureKind::health:
+      return "failed its health check";
     case FailureKind::join:
     case FailureKind::agent:
       return "dlaunch failed";
@@ -79,6 +86,7 @@ int exit_code_of(const Failure& f) {
     case FailureKind::node_lost:
     case FailureKind::join:
     case FailureKind::unkillable:
+    case FailureKind::health:
     case FailureKind::agent:
       return 1;
   }

@@ -75,6 +75,8 @@ struct NodeSpec {
   int preempt_signal = 0;     // SIGTERM gives workers this notice first; 0: none
   Duration preempt_notice{};  // so long before the SIGTERM itself
   std::string scratch_dir{};  // where workers put their error files; empty: nowhere
+  std::string health_check{};  // a shell command that must return 0 before this node takes part in a round; empty: none
+  Duration health_timeout = std::chrono::seconds(20);
   AgentId agent = 0;
 };
 
@@ -96,6 +98,7 @@ enum class FailureKind : std::uint8_t {
   signal,      // an agent was told to stop
   join,        // nodes did not come, or were refused
   unkillable,  // a process survived SIGKILL
+  health,      // a node's own check said that it should not take part
   agent,       // dlaunch's own machinery broke
 };
 

@@ -1,8 +1,15 @@
 #include "agent/member.h"
 
 #include <algorithm>
+#include <csignal>
+#include <utility>
 
 namespace dlaunch::agent {
+namespace {
+
+bool is_from_keyboard(int signo) { return signo == SIGINT || signo == SIGQUIT; }
+
+}  // namespace
 
 Member::Member(JobSpec job, NodeSpec node, std::string build, TimePoint now)
     : job_(std::move(job)),
@@ -15,14 +22,22 @@ Member::Member(JobSpec job, NodeSpec node, std::string build, TimePoint now)
 
 MemberActions Member::begin() {
   MemberActions out;
-  dial(0, out);
+  if (node_.health_check.empty()) {
+    dial(0, out);
+  } else {
+    check_was_first_ = true;
+    check_health(began_, out);
+    rearm(began_, out);
+  }
   return out;
 }
 
 MemberActions Member::step(TimePoint now, const MemberEvent& event) {
   MemberActions out;
   if (state_ == State::ended) return out;
-  if (std::holds_alternative<LinkUp>(event)) {
+  if (const auto* checked = std::get_if<HealthChecked>(&event)) {
+    on_health_checked(now, checked->why_not, out);
+  } else if (std::holds_alternative<LinkUp>(event)) {
     if (state_ == State::connecting) on_link_up(now, out);
   } else if (const auto* down = std::get_if<LinkDown>(&event)) {
     on_link_down(now, *down, out);
@@ -54,7 +69,13 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
   } else if (const auto* done = std::get_if<RoundDone>(&event)) {
     on_round_over(Done{done->round}, out);
   } else if (const auto* stopped = std::get_if<RoundStopped>(&event)) {
-    on_round_over(Stopped{stopped->round}, out);
+    const bool goes_on = state_ != State::leaving && stop_signal_ == 0 && !node_.health_check.empty();
+    round_active_ = !goes_on && round_active_;
+    if (goes_on) {
+      check_health(now, out);  // it says Stopped once it is well
+    } else {
+      on_round_over(Stopped{stopped->round}, out);
+    }
   } else if (const auto* stuck = std::get_if<RoundStuck>(&event)) {
     on_stuck(stuck->failure, out);
   }
@@ -92,7 +113,7 @@ Join Member::join(TimePoint now) const {
   join.build = build_;
   join.agent = node_.agent;
   join.been_in = been_in_;
-  join.stopped = !round_active_;
+  join.stopped = !round_active_ && !check_until_;
   join.stays = staying_ || endpoints() == 1;
   if (!been_in_) return join;
   join.leader = world_.leader;
@@ -276,6 +297,30 @@ void Member::on_round_over(const Message& said, MemberActions& out) {
   end_if_over(out);
 }
 
+// --- this node's health ---
+
+void Member::check_health(TimePoint now, MemberActions& out) {
+  check_until_ = now + node_.health_timeout;
+  check_killed_ = false;
+  out.emplace_back(RunHealthCheck{});
+}
+
+void Member::on_health_checked(TimePoint now, const std::string& why_not, MemberActions& out) {
+  if (!check_until_) return;
+  check_until_.reset();
+  if (state_ == State::leaving) return end_if_over(out);
+  if (why_not.empty() && std::exchange(check_was_first_, false)) {
+    walk_began_ = now;
+    dial(0, out);
+  } else if (why_not.empty()) {
+    on_round_over(Stopped{round_}, out);
+  } else {
+    const std::string why =
+        check_killed_ ? "it took longer than " + to_words(node_.health_timeout) + " (--health-check-timeout)" : why_not;
+    lose(failure_here(FailureKind::health, why), out);
+  }
+}
+
 // --- what this machine says ---
 
 void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
@@ -286,7 +331,9 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
     return;
   }
   if (stop_signal_ != 0) {
-    if (round_active_) {
+    // Supervisors repeat SIGTERM, and terminals SIGHUP; a person at a keyboard is impatient.
+    const bool impatient = is_from_keyboard(signo) || is_from_keyboard(stop_signal_);
+    if (round_active_ && impatient) {
       out.emplace_back(Say{Loudness::progress, "second signal: killing the workers"});
       out.emplace_back(ToGroup{KillNow{}});
     } else if (outcome_) {
@@ -307,7 +354,8 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
   if (round_active_) {
     out.emplace_back(
         Say{Loudness::progress, "passing " + signal_name(signo) + " on to the workers; they have " +
-                                    to_words(job_.stop_timeout) + " to end (a second signal kills them)"});
+                                    to_words(job_.stop_timeout) + " to end (" +
+                                    (is_from_keyboard(signo) ? "a second signal" : "Ctrl-C") + " kills them)"});
     stop_group(signo, out);
   }
   if (!link_) lose(cause, out);
@@ -357,6 +405,7 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
     beat_at_ = now + job_.beat();
     out.emplace_back(ToCoordinator{Beat{stamp_}});
   }
+  if (check_until_ && now >= *check_until_ && !std::exchange(check_killed_, true)) out.emplace_back(KillHealthCheck{});
   if (renew_at_ && now >= *renew_at_) renew_lease(now, out);
   if (notice_until_ && now >= *notice_until_) {
     notice_until_.reset();
@@ -406,6 +455,7 @@ void Member::rearm(TimePoint now, MemberActions& out) {
   std::optional<TimePoint> next;
   const auto wake = [&](TimePoint at) { next = next ? std::min(*next, at) : at; };
   if (link_ && beat_at_) wake(std::min(*beat_at_, heard_ + job_.node_timeout));
+  if (check_until_ && !check_killed_) wake(*check_until_);
   if (renew_at_) wake(*renew_at_);
   if (notice_until_) wake(*notice_until_);
   if (last_word_by_ && *last_word_by_ > now) wake(*last_word_by_);

@@ -42,7 +42,12 @@ struct KeeperLost {
   std::string why;
 };
 
-using MemberEvent = std::variant<LinkUp, LinkDown, FromCoordinator, SignalCame, MemberTimer, KeeperLost,
+// Answers RunHealthCheck.
+struct HealthChecked {
+  std::string why_not;  // it is not well; empty: it is
+};
+
+using MemberEvent = std::variant<HealthChecked, LinkUp, LinkDown, FromCoordinator, SignalCame, MemberTimer, KeeperLost,
                                  RoundFailed, RoundDone, RoundStopped, RoundStuck>;
 
 // --- actions ---
@@ -67,6 +72,13 @@ struct ForwardSignal {
   int signo = 0;
   bool operator==(const ForwardSignal&) const = default;
 };
+struct RunHealthCheck {
+  bool operator==(const RunHealthCheck&) const = default;
+};
+// It took too long. HealthChecked follows.
+struct KillHealthCheck {
+  bool operator==(const KillHealthCheck&) const = default;
+};
 // The workers may live for so long without another of these: those of an agent that is frozen end before the others
 // of the job go on without it. Zero: for ever.
 struct RenewLease {
@@ -84,7 +96,7 @@ struct MemberEnded {
 };
 
 using MemberAction =
-    std::variant<Dial, HangUp, ToCoordinator, ToGroup, ForwardSignal, RenewLease, ArmMemberTimer, MemberEnded, Say>;
+    std::variant<RunHealthCheck, KillHealthCheck, Dial, HangUp, ToCoordinator, ToGroup, ForwardSignal, RenewLease, ArmMemberTimer, MemberEnded, Say>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -125,6 +137,8 @@ class Member {
   void on_signal(TimePoint now, int signo, MemberActions& out);
   void give_notice(TimePoint now, MemberActions& out);
   void on_timer(TimePoint now, MemberActions& out);
+  void check_health(TimePoint now, MemberActions& out);
+  void on_health_checked(TimePoint now, const std::string& why_not, MemberActions& out);
   void on_stuck(const Failure& failure, MemberActions& out);
   void on_round_over(const Message& said, MemberActions& out);
   void end_by_signal(MemberActions& out);
@@ -174,6 +188,10 @@ class Member {
   bool staying_ = false;              // with it
   TimePoint stay_until_;
   TimePoint walk_began_;
+
+  std::optional<TimePoint> check_until_;  // the health check, which is running
+  bool check_killed_ = false;
+  bool check_was_first_ = false;          // before the first dial
 
   bool round_active_ = false;  // workers of `round_` are running or being stopped
   bool been_in_ = false;       // a world

@@ -67,6 +67,13 @@ void Output::add(ProcKey key, int rank, Stream stream, int fd) {
   auto source = std::make_unique<Source>();
   source->key = key;
   source->stream = stream;
+  if (key == health_check) {  // part of what dlaunch itself says
+    source->prefix = "health check: ";
+    source->shown = true;
+    edge_.watch(fd, true, false, *this);
+    sources_[fd] = std::move(source);
+    return;
+  }
   source->prefix = prefix_of(key, rank, stream);
   const int local_rank = static_cast<int>(key.local_rank);
   const LogOptions& log = style_.log;

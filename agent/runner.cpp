@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "store/base/overloaded.h"
+#include "store/contract/worker_env.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -56,6 +57,11 @@ std::string state_in_words(Member::State member, WorkerGroup::State group) {
       return "stopping";
   }
   return "";
+}
+
+std::string last_line(std::string_view text) {
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  return std::string(text.substr(text.rfind('\n') + 1));
 }
 
 std::vector<int> cpus_of(const NodeSpec& node, int local_rank) {
@@ -231,12 +237,23 @@ void Runner::on_started(ProcKey key, std::int64_t pid) {
 }
 
 void Runner::on_spawn_failed(ProcKey key, const std::string& why) {
+  if (key == health_check) {
+    post(MemberEvent{HealthChecked{"it could not be started: " + why}});
+    work();
+  }
   if (key.round != group_.round()) return;
   post(GroupEvent{WorkerSpawnFailed{static_cast<int>(key.local_rank), why}});
   work();
 }
 
 void Runner::on_exited(ProcKey key, std::int64_t pid, const Ending& ending) {
+  if (key == health_check) {
+    const bool well = ending.status.how == ExitStatus::How::exited && ending.status.number == 0;
+    const std::string words = last_line(ending.tail);
+    post(MemberEvent{
+        HealthChecked{well ? "" : describe(ending.status) + (words.empty() ? "" : ": " + words)}});
+    work();
+  }
   if (key.round != group_.round()) return;
   post(GroupEvent{WorkerExited{static_cast<int>(key.local_rank), pid, ending}});
   work();
@@ -353,6 +370,8 @@ void Runner::act(const GroupAction& action) {
 
 void Runner::act(const MemberAction& action) {
   std::visit(Overloaded{
+                 [&](const RunHealthCheck&) { run_health_check(); },
+                 [&](const KillHealthCheck&) { outside_.spawner.kill_all(); },
                  [&](const Dial& a) { dial(a.endpoint); },
                  [&](const HangUp&) { hang_up(); },
                  [&](const ToCoordinator& a) { send_to_coordinator(a.message); },
@@ -384,6 +403,12 @@ void Runner::act(const CoordinatorAction& action) {
                  [&](const Say& a) { outside_.reporter.say(a); },
              },
              action);
+}
+
+void Runner::run_health_check() {
+  Command check{{"/bin/sh", "-c", plan_.node.health_check},
+                {{std::string(env::job_id), plan_.job.id}, {std::string(env::round), std::to_string(current_.round)}}};
+  outside_.spawner.spawn(health_check, check);
 }
 
 void Runner::dial(std::size_t endpoint) {

@@ -90,6 +90,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   void act(const GroupAction& action);
   void act(const MemberAction& action);
   void act(const CoordinatorAction& action);
+  void run_health_check();
   void dial(std::size_t endpoint);
   void hang_up();
   void hear(MemberEvent event);

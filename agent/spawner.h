@@ -22,6 +22,9 @@ struct ProcKey {
   auto operator<=>(const ProcKey&) const = default;  // NOLINT(modernize-use-nullptr): its own mistake
 };
 
+// Not a worker's, but the node's health check.
+inline constexpr ProcKey health_check{UINT32_MAX, 0};
+
 struct Command {
   std::vector<std::string> argv;  // argv[0] is searched on PATH where it has no slash
   std::vector<std::pair<std::string, std::string>>

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int most_workers = 65'536;
 constexpr int most_nodes = 65'536;
+constexpr Duration longest_health_check = std::chrono::seconds(25);  // the others wait for it
 constexpr Duration torchrun_keep_alive = std::chrono::seconds(5);
 constexpr int torchrun_keep_alive_attempts = 3;
 constexpr std::array may_be_handled{SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
@@ -408,6 +409,12 @@ void take_failure(Reader& in, Options& out) {
   if (const auto n = in.integer("max-restarts", 0, 1'000'000)) out.max_restarts = *n;
   out.counts_membership = in.on("count-membership-changes");
   take_restart_policy(in, out.restart_policy);
+  out.health_check = in.text("health-check").value_or("");
+  if (const auto limit = in.duration("health-check-timeout")) out.health_timeout = *limit;
+  if (out.health_timeout <= Duration(0) || out.health_timeout > longest_health_check) {
+    in.fail(usage(as_given(*in.given("health-check-timeout")) + " is not above 0 and at most " +
+                  to_words(longest_health_check)));
+  }
   if (const auto grace = in.duration("stop-timeout")) out.stop_timeout = *grace;
   const auto interval = in.duration("monitor-interval");
   if (interval && *interval <= Duration::zero())

@@ -67,9 +67,9 @@ int stop(const agent::JobStatus& job, bool now, Duration patience) {
   const std::string name = "job '" + job.job + "' (agent " + std::to_string(job.agent) + ")";
   const ProcessHandle process(job.agent);
   if (!process.found()) return print(name + " has ended by itself\n");
-  // The second signal means: do not wait for the workers.
-  for (int count = now ? 2 : 1; count > 0; --count) {
-    if (!process.signal(SIGTERM)) return fail("cannot signal " + name + ": " + std::strerror(errno));
+  // The second one means: do not wait for the workers.
+  for (const int signo : now ? std::vector{SIGTERM, SIGINT} : std::vector{SIGTERM}) {
+    if (!process.signal(signo)) return fail("cannot signal " + name + ": " + std::strerror(errno));
   }
   if (!process.ended(steady_now() + patience)) {
     return fail(name + " has not ended within " + to_words(patience) +

@@ -316,11 +316,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
       struct sigaction before {};
       sigaction(signo, nullptr, &before);
       if (before.sa_handler == SIG_IGN && signo == SIGHUP) continue;  // nohup meant it
-      edge.on_signal(signo, [&runner, hung_up = false](int number) mutable {
-        // A terminal that goes sends two, one by the kernel and one by the shell: not a person's impatience.
-        if (number == SIGHUP && std::exchange(hung_up, true)) return;
-        runner.on_signal(number);
-      });
+      edge.on_signal(signo, [&runner](int number) { runner.on_signal(number); });
     }
     for (int signo : passed_signals) {
       if (!stops(plan.node, signo))

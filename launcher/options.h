@@ -70,6 +70,8 @@ struct Options {
   Duration stop_timeout = std::chrono::seconds(30);
   std::vector<int> stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // passed on, and end the job
 
+  std::string health_check;  // a shell command; empty: none
+  Duration health_timeout = std::chrono::seconds(20);
   int preempt_signal = 0;  // 0: no notice
   Duration preempt_notice = std::chrono::seconds(30);
 

@@ -148,6 +148,8 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
   plan.node.host = options.local_addr.value_or(machine.host);
   plan.node.role = options.role;
   plan.node.stop_signals = options.stop_signals;
+  plan.node.health_check = options.health_check;
+  plan.node.health_timeout = options.health_timeout;
   plan.node.preempt_signal = options.preempt_signal;
   plan.node.preempt_notice = options.preempt_notice;
 

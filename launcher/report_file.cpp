@@ -33,6 +33,8 @@ const char* name_of(FailureKind kind) {
       return "signal";
     case FailureKind::join:
       return "join";
+    case FailureKind::health:
+      return "health";
     case FailureKind::unkillable:
       return "unkillable";
     case FailureKind::agent:

@@ -176,6 +176,16 @@ TEST_F(MemberTest, PassesTheFirstSignalOnAndKillsAtTheSecond) {
   EXPECT_TRUE(told_group<KillNow>());
 }
 
+TEST_F(MemberTest, WhatSupervisorsRepeatIsNotImpatience) {
+  work();
+  for (const int signo : {SIGTERM, SIGTERM, SIGHUP, SIGTERM}) {
+    step(SignalCame{signo});
+    EXPECT_FALSE(told_group<KillNow>());
+  }
+  step(SignalCame{SIGINT});
+  EXPECT_TRUE(told_group<KillNow>());
+}
+
 class NoticeTest : public MemberTest {
  protected:
   NoticeTest() {
@@ -204,6 +214,8 @@ TEST_F(NoticeTest, IsCutShortByASecondSignal) {
   step(SignalCame{SIGTERM});
   EXPECT_EQ(told_group<StopWorkers>()->signo, SIGTERM);
   step(SignalCame{SIGTERM});
+  EXPECT_FALSE(told_group<KillNow>());
+  step(SignalCame{SIGINT});
   EXPECT_TRUE(told_group<KillNow>());
 }
 
@@ -224,6 +236,70 @@ TEST_F(NoticeTest, WorkersThatAllReturnZeroHaveDoneTheirJob) {
   step(SignalCame{SIGTERM});
   step(RoundDone{0});
   EXPECT_TRUE(said<Done>());
+}
+
+class HealthTest : public MemberTest {
+ protected:
+  HealthTest() {
+    NodeSpec careful = node();
+    careful.health_check = "true";
+    careful.health_timeout = seconds(5);
+    member_ = Member(job(), careful, "0.1", now_);
+    last_ = member_.begin();
+  }
+};
+
+TEST_F(HealthTest, IsCheckedBeforeTheNodeJoins) {
+  EXPECT_TRUE(got<RunHealthCheck>());
+  EXPECT_FALSE(got<Dial>());
+  step(HealthChecked{});
+  EXPECT_TRUE(got<Dial>());
+}
+
+TEST_F(HealthTest, WhoIsNotWellDoesNotJoin) {
+  step(HealthChecked{"exited with code 3: no disk"});
+  ASSERT_TRUE(got<MemberEnded>());
+  EXPECT_EQ(describe(got<MemberEnded>()->outcome.cause), "node 1 (host b) failed its health check: exited with code 3: no disk");
+}
+
+TEST_F(HealthTest, IsCheckedBetweenRoundsBeforeTheOthersAreTold) {
+  step(HealthChecked{});
+  work();
+  hear(StopRound{0, "rank 0 failed"});
+  step(RoundStopped{0});
+  EXPECT_TRUE(got<RunHealthCheck>());
+  EXPECT_FALSE(said<Stopped>());
+  step(HealthChecked{});
+  EXPECT_TRUE(said<Stopped>());
+}
+
+TEST_F(HealthTest, WhoFallsIllLeavesAndSaysWhy) {
+  step(HealthChecked{});
+  work();
+  hear(StopRound{0, "rank 0 failed"});
+  step(RoundStopped{0});
+  step(HealthChecked{"exited with code 3"});
+  ASSERT_TRUE(said<Leave>());
+  EXPECT_EQ(said<Leave>()->failure.kind, FailureKind::health);
+  EXPECT_TRUE(got<MemberEnded>());
+}
+
+TEST_F(HealthTest, MayNotTakeForEver) {
+  now_ += seconds(5);
+  step(MemberTimer{});
+  EXPECT_TRUE(got<KillHealthCheck>());
+  step(HealthChecked{"was killed by signal 9"});
+  ASSERT_TRUE(got<MemberEnded>());
+  EXPECT_EQ(got<MemberEnded>()->outcome.cause.why, "it took longer than 5 s (--health-check-timeout)");
+}
+
+TEST_F(HealthTest, IsNotCheckedWhereNoRoundFollows) {
+  step(HealthChecked{});
+  work();
+  hear(End{Outcome{}});
+  step(RoundStopped{0});
+  EXPECT_FALSE(got<RunHealthCheck>());
+  EXPECT_TRUE(got<MemberEnded>());
 }
 
 TEST_F(MemberTest, AUserSignalOnlyPassesThrough) {

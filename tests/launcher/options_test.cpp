@@ -162,6 +162,7 @@ TEST(Options, EveryMistakeIsNamed) {
       {{"--restart-limit=99@1", "x"}, "--restart-limit: 99 is out of range; it goes from 1 to 32"},
       {{"--restart-backoff=x", "x"}, "--restart-backoff: 'x' is not a number of seconds; see dlaunch --help"},
       {{"--no-restart-on=0", "x"}, "--no-restart-on: 0 is out of range; it goes from 1 to 255"},
+      {{"--health-check-timeout=26", "x"}, "--health-check-timeout=26 is not above 0 and at most 25 s; see dlaunch --help"},
       {{"--rdzv-endpoint=a,b,a", "x"}, "--rdzv-endpoint=a,b,a names a twice; see dlaunch --help"},
       {{"--rdzv-backend=static", "--nnodes=1:2", "x"},
        "--rdzv-backend=static: a job that may change has to find its nodes itself; use --rdzv-backend=c10d"},

@@ -221,6 +221,35 @@ class OneEndpoint(Elastic):
         self.done()
         self.assertEqual([self.end(i) for i in range(2)], [0, 0])
 
+    def test_a_node_that_is_not_well_is_gone_without(self):
+        for i in range(3):
+            self.start(i, *self.options("2:3"), "--health-check", 'echo "checking $HOST"; test ! -e ill.$HOST || { echo "no disk" >&2; exit 3; }')
+        self.world({0, 1, 2})
+        self.assertIn("health check: checking 1", self.said(1))
+        with open(os.path.join(self.dir, "ill.1"), "w", encoding="utf-8"):
+            pass
+        self.agents[2].kill()
+        self.assertEqual(self.end(1), 1)
+        self.assertRegex(self.said(1).splitlines()[-1], r"failed: node \d \(host host1\) failed its health check: exited with code 3: no disk")
+        self.wait_until(lambda: "waiting for 1 more node of at least 2" in self.said(0), "host 0 waits for another node")
+        self.start(2, *self.options("2:3"), "--health-check", "true")
+        self.world({0, 2})
+        self.done()
+        self.assertEqual([self.end(i) for i in (0, 2)], [0, 0])
+
+    def test_a_node_that_keeps_failing_is_left_out(self):
+        script = WORKER.replace("while", '[ "$HOST" = 1 ] && exit 9\nwhile')
+        for i in range(3):
+            self.start(i, *self.options("2:3"), "--max-restarts=9", "--restart-backoff=0", "--exclude-after=2", command=("sh", "-c", script))
+        self.assertEqual(self.end(1), 9)
+        self.assertIn("this node is left out: it failed 2 times (--exclude-after)", self.said(1).splitlines()[-1])
+        self.world({0, 2})
+        self.start(1, *self.options("2:3"), "--max-restarts=9", command=("sh", "-c", script))
+        self.assertEqual(self.end(1), 1)
+        self.assertIn("host host1 is left out: it failed 2 times (--exclude-after)", self.said(1).splitlines()[-1])
+        self.done()
+        self.assertEqual([self.end(i) for i in (0, 2)], [0, 0])
+
     def test_another_job_at_the_same_endpoint_is_refused(self):
         self.start(0, *self.options("2"), "--rdzv-id=one")
         self.wait_until(lambda: "waiting for 1 more node" in self.said(0), "host 0 waits")

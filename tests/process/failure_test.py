@@ -258,7 +258,7 @@ class People(Failure):
         self.assertEqual(len(report), 9)
 
     def test_the_restarts_before_are_listed(self):
-        done = self.run_job("--max-restarts=7", "sh", "-c", "exit $((10 + TORCHELASTIC_RESTART_COUNT))")
+        done = self.run_job("--max-restarts=7", "--restart-backoff=0", "sh", "-c", "exit $((10 + TORCHELASTIC_RESTART_COUNT))")
         lines = done.stderr.splitlines()
         at = lines.index("dlaunch: restarts before:")
         self.assertEqual(len(lines) - at, 7)

@@ -311,7 +311,7 @@ class OwnMachine(Hosts):
         self.pids(6)
         job.send_signal(signal.SIGTERM)
         self.assertIn("passing SIGTERM on", job.stderr.readline())
-        job.send_signal(signal.SIGTERM)
+        job.send_signal(signal.SIGINT)
         job.communicate(timeout=PATIENCE)
         self.assertEqual(job.returncode, 143)
         self.nothing_remains()

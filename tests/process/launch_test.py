@@ -161,7 +161,8 @@ class Signals(Launch):
         self.pids(6)
         job.send_signal(signal.SIGTERM)
         wait_until(lambda: os.path.exists(os.path.join(self.dir, "term.1")), "worker 1 got the signal")
-        job.send_signal(signal.SIGTERM)  # the daemons ignore it: do not wait for the grace time
+        job.send_signal(signal.SIGTERM)  # somebody repeats it
+        job.send_signal(signal.SIGINT)  # the daemons ignore it: do not wait for the grace time
         _, err = job.communicate(timeout=PATIENCE)
         self.assertEqual(job.returncode, 143, err)
         self.assertRegex(err.splitlines()[-1], "^dlaunch: stopped: node 0 .* was told to stop by SIGTERM$")
