@@ -140,8 +140,8 @@ void Coordinator::on_join(TimePoint now, MemberId member, const Join& join, Coor
   }
   const Roster::Node& node = roster_.add(member, join, now);
   if (member != local_member && job_.node_timeout > Duration(0) && !check_at_) check_at_ = now + job_.beat();
-  out.emplace_back(Say{Loudness::detail, name_of(node) + " joined with " + count_of(join.slots, "worker") + ": " +
-                                             std::to_string(roster_.ready()) + " of " +
+  out.emplace_back(Say{Loudness::detail, name_of(node) + " joined with " + count_of(join.slots, "worker") +
+                                             ": " + std::to_string(roster_.ready()) + " of " +
                                              std::to_string(job_.nnodes)});
   if (state_ == State::standby) {
     out.emplace_back(ToMember{member, Welcome{false, follows_another_, stamp_of(now)}});
@@ -169,7 +169,8 @@ std::string Coordinator::reason_to_refuse(const Join& join) const {
     return "this job has --nnodes=" + std::to_string(job_.nnodes) + ", not " + std::to_string(join.nnodes);
   }
   if (join.min_nodes != job_.least()) {
-    return "this job needs at least " + count_of(job_.least(), "node") + ", not " + std::to_string(join.min_nodes);
+    return "this job needs at least " + count_of(job_.least(), "node") + ", not " +
+           std::to_string(join.min_nodes);
   }
   if (join.max_restarts != job_.max_restarts) {
     return "this job has --max-restarts=" + std::to_string(job_.max_restarts) + ", not " +
@@ -184,7 +185,8 @@ std::string Coordinator::reason_to_refuse(const Join& join) const {
   const int failures = failures_of(join.host, restarts_);
   const bool needed = join.been_in || roster_.ready() < fewest();
   if (job_.policy.exclude_after > 0 && failures >= job_.policy.exclude_after && !needed) {
-    return "host " + join.host + " is left out: it failed " + count_of(failures, "time") + " (--exclude-after)";
+    return "host " + join.host + " is left out: it failed " + count_of(failures, "time") +
+           " (--exclude-after)";
   }
   // Where nodes are replaced, the one that comes may know of the other's end before we do.
   const auto taken = join.node_rank < 0 || job_.elastic() ? std::nullopt : roster_.of_rank(join.node_rank);
@@ -204,16 +206,17 @@ void Coordinator::refuse(MemberId member, std::string why, CoordinatorActions& o
 
 // --- taking up and laying down the lead ---
 
-// More than half of all that may take part; --nnodes and --spares are checked at the start to leave that possible.
+// More than half of all that may take part; --nnodes and --spares are checked at the start to leave that
+// possible.
 int Coordinator::quorum() const { return (job_.nnodes + job_.spares) / 2 + 1; }
 
-// Whether no other can lead at this moment: a node that answered follows until a node timeout after it was asked.
+// Whether no other can lead at this moment: a node that answered follows until a node timeout after it was
+// asked.
 bool Coordinator::sure_to_lead(TimePoint now) const {
   if (!job_.may_move() || job_.node_timeout == Duration(0)) return true;
   const auto follows = [&](const auto& n) {
     const Roster::Node& node = n.second;
-    return n.first == local_member ||
-           now < node.echoed + job_.node_timeout;
+    return n.first == local_member || now < node.echoed + job_.node_timeout;
   };
   return std::count_if(roster_.nodes().begin(), roster_.nodes().end(), follows) >= quorum();
 }
@@ -223,8 +226,8 @@ void Coordinator::tell_who_leads(TimePoint now, bool leads, CoordinatorActions& 
     out.emplace_back(ToMember{member, Welcome{leads, false, stamp_of(now)}});
 }
 
-// Rounds, and the restarts that were used up, go on where another coordinator, or this one before it was started
-// anew, left them.
+// Rounds, and the restarts that were used up, go on where another coordinator, or this one before it was
+// started anew, left them.
 void Coordinator::learn_from(TimePoint now, const Join& join) {
   if (!join.been_in || join.round < next_round_) return;
   next_round_ = join.round + 1;
@@ -301,10 +304,10 @@ void Coordinator::announce_when_complete(TimePoint now, CoordinatorActions& out)
     if (!last_call_) {
       last_call_ = now + patience_;
       if (!formed_) {
-        out.emplace_back(Say{Loudness::progress, count_of(ready, "node") + " of at most " +
-                                                     std::to_string(job_.nnodes) + " " + (ready == 1 ? "is" : "are") +
-                                                     " here, which is enough; waiting " + to_words(patience_) +
-                                                     " for more"});
+        out.emplace_back(Say{Loudness::progress,
+                             count_of(ready, "node") + " of at most " + std::to_string(job_.nnodes) + " " +
+                                 (ready == 1 ? "is" : "are") + " here, which is enough; waiting " +
+                                 to_words(patience_) + " for more"});
       }
     }
     when = std::max(when, *last_call_);
@@ -368,7 +371,8 @@ void Coordinator::go_on_when_all_stopped(TimePoint now, CoordinatorActions& out)
 void Coordinator::go_on(TimePoint now, CoordinatorActions& out) {
   if (!fallen_.empty()) {
     const Fallen root = fallen_[root_cause(fallen_)];
-    const bool of_node = root.failure.kind == FailureKind::node_lost || root.failure.kind == FailureKind::health;
+    const bool of_node =
+        root.failure.kind == FailureKind::node_lost || root.failure.kind == FailureKind::health;
     const bool counts = !of_node || job_.counts_membership;
     const Restart entry{world_.restarts_used + (counts ? 1 : 0), root.when - job_began_, brief(root.failure),
                         root.when - round_began_, counts};
@@ -386,8 +390,8 @@ void Coordinator::go_on(TimePoint now, CoordinatorActions& out) {
   const bool enough = ready >= job_.least();
   gather(now, enough ? job_.least() : world_.nodes, job_.last_call, out);
   if (enough) return;
-  out.emplace_back(Say{Loudness::progress, "waiting for " + missing() + ", until " + to_words(job_.join_timeout) +
-                                               " from now"});
+  out.emplace_back(Say{Loudness::progress,
+                       "waiting for " + missing() + ", until " + to_words(job_.join_timeout) + " from now"});
 }
 
 void Coordinator::enter_in_ledger(const Restart& entry, Duration delay, CoordinatorActions& out) {
@@ -527,7 +531,8 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
 }
 
 // The others form a new world, now or when enough have come.
-void Coordinator::lose(TimePoint now, const Roster::Node& node, const Failure& failure, CoordinatorActions& out) {
+void Coordinator::lose(TimePoint now, const Roster::Node& node, const Failure& failure,
+                       CoordinatorActions& out) {
   record(now, failure);
   out.emplace_back(Say{Loudness::trouble, describe(failure)});
   const int ready = roster_.ready();
@@ -535,7 +540,8 @@ void Coordinator::lose(TimePoint now, const Roster::Node& node, const Failure& f
     out.emplace_back(Say{Loudness::progress, "going on without " + name_of(node) + ", with " +
                                                  count_of(std::min(ready, job_.nnodes), "node")});
   }
-  // Where the workers' failures were all that was known, and no restart was left for them, this explains them.
+  // Where the workers' failures were all that was known, and no restart was left for them, this explains
+  // them.
   if (state_ == State::collecting && !decisive_) {
     state_ = State::stopping;
     stop_deadline_ = now + job_.stop_timeout + end_margin;
@@ -730,7 +736,8 @@ std::string Coordinator::missing() const {
                                    [](const auto& n) { return n.second.joined.node_rank >= 0; });
   if (by_rank) {
     const std::vector<int> absent = absent_ranks();
-    return (absent.size() == 1 ? "node " : "nodes ") + in_words(absent) + " of " + std::to_string(job_.nnodes);
+    return (absent.size() == 1 ? "node " : "nodes ") + in_words(absent) + " of " +
+           std::to_string(job_.nnodes);
   }
   constexpr int shown = 8;
   std::string here;
@@ -757,7 +764,8 @@ std::vector<int> Coordinator::absent_ranks() const {
 
 std::string Coordinator::name_of(const Roster::Node& node) const {
   const int rank = node.place >= 0 ? node.place : node.joined.node_rank;
-  return rank < 0 ? "host " + node.joined.host : "node " + std::to_string(rank) + " (host " + node.joined.host + ")";
+  return rank < 0 ? "host " + node.joined.host
+                  : "node " + std::to_string(rank) + " (host " + node.joined.host + ")";
 }
 
 }  // namespace dlaunch::agent

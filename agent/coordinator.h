@@ -1,12 +1,13 @@
-// Who is in the job, and which world is current: a pure state machine, in each agent that serves an endpoint of the
-// job. One decision is one message to each member.
+// Who is in the job, and which world is current: a pure state machine, in each agent that serves an endpoint
+// of the job. One decision is one message to each member.
 //
 //   standby --enough nodes came here--> gathering --enough, and no more expected--> running
 //      ^                                   ^   |                                      |
 //      |  fewer than a majority            |   | deadline        a failure with restarts left, or nodes
 //      +-----------------------------------+   |                 came, went or were lost
 //      |                                   |   |                                      v
-//      +-------------------------------- too few --all have stopped--------------- stopping --enough--> running
+//      +-------------------------------- too few --all have stopped--------------- stopping --enough-->
+//      running
 //                                              |
 //   running --a failure without restarts, a loss that nothing may replace, a signal--> collecting
 //                                              v                                      |
@@ -20,10 +21,11 @@
 //
 // Messages carry their round; what speaks of another round than the current one is stale and ignored.
 //
-// Where a job has several endpoints, each has a coordinator, and one of them leads: the one that has the connections
-// of a quorum of nodes. A node has one connection at a time, and a quorum is more than half of all nodes that may
-// take part, so no two of them lead at once. A node that lost the last leader in silence, and cannot know whether
-// that one has noticed, says for how long it may not have (Join::lease); so long the new one waits.
+// Where a job has several endpoints, each has a coordinator, and one of them leads: the one that has the
+// connections of a quorum of nodes. A node has one connection at a time, and a quorum is more than half of
+// all nodes that may take part, so no two of them lead at once. A node that lost the last leader in silence,
+// and cannot know whether that one has noticed, says for how long it may not have (Join::lease); so long the
+// new one waits.
 #pragma once
 
 #include <cstdint>
@@ -177,14 +179,14 @@ class Coordinator {
   bool follows_another_ = false;
   std::uint32_t next_round_ = 0;
 
-  TimePoint waiting_since_;               // while gathering
-  TimePoint join_deadline_;               // likewise
-  TimePoint report_at_;                   // likewise
-  int enough_ = 0;                        // so many nodes, and no more are waited for
-  Duration patience_{};                   // with fewer, so long after the last condition was met
-  std::optional<TimePoint> last_call_;    // until when
-  TimePoint not_before_;                  // a leader of before may still count on its nodes
-  std::optional<TimePoint> check_at_;     // for silent nodes
+  TimePoint waiting_since_;             // while gathering
+  TimePoint join_deadline_;             // likewise
+  TimePoint report_at_;                 // likewise
+  int enough_ = 0;                      // so many nodes, and no more are waited for
+  Duration patience_{};                 // with fewer, so long after the last condition was met
+  std::optional<TimePoint> last_call_;  // until when
+  TimePoint not_before_;                // a leader of before may still count on its nodes
+  std::optional<TimePoint> check_at_;   // for silent nodes
   std::optional<TimePoint> armed_;
   TimePoint stop_deadline_;
   TimePoint end_deadline_;

@@ -19,7 +19,8 @@ std::string place(const Failure& f) {
 
 // A node that has no rank yet goes by its host.
 std::string node_name(const Failure& f) {
-  return f.node_rank < 0 ? "host " + f.host : "node " + std::to_string(f.node_rank) + " (host " + f.host + ")";
+  return f.node_rank < 0 ? "host " + f.host
+                         : "node " + std::to_string(f.node_rank) + " (host " + f.host + ")";
 }
 
 }  // namespace

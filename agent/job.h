@@ -22,8 +22,8 @@ struct RestartPolicy {
   Duration window{};
   Duration first_delay{};  // after two quick failures in a row; then twice as long each time; 0: none
   Duration longest_delay = std::chrono::seconds(60);
-  int exclude_after = 0;             // a host that was the cause so often is left out; 0: never
-  std::vector<int> final_codes{};    // exit codes of workers that no restart heals
+  int exclude_after = 0;           // a host that was the cause so often is left out; 0: never
+  std::vector<int> final_codes{};  // exit codes of workers that no restart heals
 
   bool operator==(const RestartPolicy&) const = default;
 };
@@ -48,7 +48,9 @@ struct JobSpec {
   [[nodiscard]] int least() const { return min_nodes > 0 ? min_nodes : nnodes; }
   [[nodiscard]] bool elastic() const { return least() < nnodes || spares > 0 || replaces; }
   [[nodiscard]] bool may_move() const { return endpoints.size() > 1; }
-  [[nodiscard]] const Address& endpoint(std::size_t i) const { return endpoints.empty() ? master : endpoints[i]; }
+  [[nodiscard]] const Address& endpoint(std::size_t i) const {
+    return endpoints.empty() ? master : endpoints[i];
+  }
   // How often a node says that it is there.
   [[nodiscard]] Duration beat() const { return node_timeout / 4; }
 };
@@ -65,17 +67,18 @@ struct WorkerPlace {
 // What is this node's own.
 struct NodeSpec {
   int node_rank = 0;  // the one that was asked for; -1: any
-  int slots = 1;     // workers on this node
-  std::string host;  // its name, for people
+  int slots = 1;      // workers on this node
+  std::string host;   // its name, for people
   std::string role = "default";
   std::vector<std::string> command;   // program and arguments; ${local_rank} is replaced in each
   bool virtual_local_rank = false;    // LOCAL_RANK is 0 for every worker
   std::vector<WorkerPlace> places{};  // by local rank; empty: all as inherited
   std::vector<int> stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // others are only passed on
-  int preempt_signal = 0;     // SIGTERM gives workers this notice first; 0: none
-  Duration preempt_notice{};  // so long before the SIGTERM itself
-  std::string scratch_dir{};  // where workers put their error files; empty: nowhere
-  std::string health_check{};  // a shell command that must return 0 before this node takes part in a round; empty: none
+  int preempt_signal = 0;      // SIGTERM gives workers this notice first; 0: none
+  Duration preempt_notice{};   // so long before the SIGTERM itself
+  std::string scratch_dir{};   // where workers put their error files; empty: nowhere
+  std::string health_check{};  // a shell command that must return 0 before this node takes part in a round;
+                               // empty: none
   Duration health_timeout = std::chrono::seconds(20);
   AgentId agent = 0;
 };
@@ -86,7 +89,8 @@ struct WorldMember {
   int base_rank = 0;  // the rank of its first worker
   std::string host;
   AgentId agent = 0;
-  int seat = 0;  // what its rank follows; kept for as long as it stays, so that ranks change as little as they can
+  int seat =
+      0;  // what its rank follows; kept for as long as it stays, so that ranks change as little as they can
 
   bool operator==(const WorldMember&) const = default;
 };
@@ -144,21 +148,21 @@ int exit_code_of(const Failure& failure);
 
 // An entry of the job's ledger: a round that failed, or lost a node, and was followed by another.
 struct Restart {
-  int number = 0;    // from 1; of a loss that did not count: how many there had been
-  Duration after{};  // since the job's first round began
-  Failure cause;     // in brief
+  int number = 0;       // from 1; of a loss that did not count: how many there had been
+  Duration after{};     // since the job's first round began
+  Failure cause;        // in brief
   Duration lasted{};    // the round, until the cause
   bool counted = true;  // it used up one of max_restarts
 
   bool operator==(const Restart&) const = default;
 };
 
-// Who is in the job in one round: every member's ranks are contiguous, in the order of the node ranks. The copy
-// that a node is sent holds of the members only that node, so that a round costs each node the same however
-// many there are.
+// Who is in the job in one round: every member's ranks are contiguous, in the order of the node ranks. The
+// copy that a node is sent holds of the members only that node, so that a round costs each node the same
+// however many there are.
 struct World {
-  // The agent whose coordinator formed it. With the round, it names the world: rounds grow with each leader, but the next
-  // may not have heard of the last one's last.
+  // The agent whose coordinator formed it. With the round, it names the world: rounds grow with each leader,
+  // but the next may not have heard of the last one's last.
   AgentId leader = 0;
   std::uint32_t round = 0;
   int world_size = 0;  // workers

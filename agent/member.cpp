@@ -61,7 +61,8 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
     if (noticed_ && stop_signal_ == 0) {
       on_signal(now, SIGTERM, out);  // to end was what it was asked for: no failure, and no restart
     } else if (state_ == State::working && lease_over_) {
-      const std::string why = "its agent did not move for more than " + to_words(job_.node_timeout) + " (stopped, or the machine was)";
+      const std::string why = "its agent did not move for more than " + to_words(job_.node_timeout) +
+                              " (stopped, or the machine was)";
       out.emplace_back(ToCoordinator{Failed{failure_here(FailureKind::node_lost, why), now - failed->when}});
     } else if (state_ == State::working) {
       out.emplace_back(ToCoordinator{Failed{failed->failure, now - failed->when}});
@@ -156,7 +157,8 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
   walk_on(now, out);
 }
 
-// To the next endpoint; after the last one back to the first that took us, or, after a pause, from the beginning.
+// To the next endpoint; after the last one back to the first that took us, or, after a pause, from the
+// beginning.
 void Member::walk_on(TimePoint now, MemberActions& out) {
   state_ = State::connecting;
   if (++walked_ < endpoints()) {
@@ -195,7 +197,8 @@ void Member::on_link_down(TimePoint now, const LinkDown& down, MemberActions& ou
                           "; check that --master-addr and --master-port are those of node 0"),
          out);
   } else if (now >= join_deadline_) {
-    lose(failure_here(FailureKind::join, "waited " + to_words(job_.join_timeout) + " for " + endpoints_in_words() +
+    lose(failure_here(FailureKind::join, "waited " + to_words(job_.join_timeout) + " for " +
+                                             endpoints_in_words() +
                                              (endpoints() == 1 ? ", which never answered: " : ": ") + why),
          out);
   } else {
@@ -208,8 +211,8 @@ void Member::on_link_down(TimePoint now, const LinkDown& down, MemberActions& ou
 
 // The coordinator is lost: the workers stop, and this node looks for the next one.
 void Member::seek(TimePoint now, bool silent, const std::string& why, MemberActions& out) {
-  out.emplace_back(Say{Loudness::trouble, "lost the coordinator at " + to_string(job_.endpoint(endpoint_)) + ": " +
-                                              why + (round_active_ ? "; stopping the workers" : "")});
+  out.emplace_back(Say{Loudness::trouble, "lost the coordinator at " + to_string(job_.endpoint(endpoint_)) +
+                                              ": " + why + (round_active_ ? "; stopping the workers" : "")});
   began_ = now;
   join_deadline_ = now + job_.join_timeout;
   report_at_ = now + first_report;
@@ -235,7 +238,8 @@ void Member::report_waiting(TimePoint now, const std::string& why, MemberActions
 std::string Member::endpoints_in_words() const {
   if (endpoints() == 1) return "node 0 at " + to_string(job_.master);
   std::string text;
-  for (const Address& endpoint : job_.endpoints) text.append(text.empty() ? "" : " or ").append(to_string(endpoint));
+  for (const Address& endpoint : job_.endpoints)
+    text.append(text.empty() ? "" : " or ").append(to_string(endpoint));
   return "a coordinator at " + text;
 }
 
@@ -316,7 +320,8 @@ void Member::on_health_checked(TimePoint now, const std::string& why_not, Member
     on_round_over(Stopped{round_}, out);
   } else {
     const std::string why =
-        check_killed_ ? "it took longer than " + to_words(node_.health_timeout) + " (--health-check-timeout)" : why_not;
+        check_killed_ ? "it took longer than " + to_words(node_.health_timeout) + " (--health-check-timeout)"
+                      : why_not;
     lose(failure_here(FailureKind::health, why), out);
   }
 }
@@ -352,10 +357,10 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
     last_word_by_ = now + job_.stop_timeout + farewell;
   }
   if (round_active_) {
-    out.emplace_back(
-        Say{Loudness::progress, "passing " + signal_name(signo) + " on to the workers; they have " +
-                                    to_words(job_.stop_timeout) + " to end (" +
-                                    (is_from_keyboard(signo) ? "a second signal" : "Ctrl-C") + " kills them)"});
+    out.emplace_back(Say{Loudness::progress,
+                         "passing " + signal_name(signo) + " on to the workers; they have " +
+                             to_words(job_.stop_timeout) + " to end (" +
+                             (is_from_keyboard(signo) ? "a second signal" : "Ctrl-C") + " kills them)"});
     stop_group(signo, out);
   }
   if (!link_) lose(cause, out);
@@ -405,7 +410,8 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
     beat_at_ = now + job_.beat();
     out.emplace_back(ToCoordinator{Beat{stamp_}});
   }
-  if (check_until_ && now >= *check_until_ && !std::exchange(check_killed_, true)) out.emplace_back(KillHealthCheck{});
+  if (check_until_ && now >= *check_until_ && !std::exchange(check_killed_, true))
+    out.emplace_back(KillHealthCheck{});
   if (renew_at_ && now >= *renew_at_) renew_lease(now, out);
   if (notice_until_ && now >= *notice_until_) {
     notice_until_.reset();
@@ -467,8 +473,8 @@ void Member::rearm(TimePoint now, MemberActions& out) {
   out.emplace_back(ArmMemberTimer{*next});
 }
 
-// The coordinator ends the wait for the other nodes; where no beats tell that it lives, we do not wait for it much
-// longer. A spare waits for as long as the job lasts.
+// The coordinator ends the wait for the other nodes; where no beats tell that it lives, we do not wait for it
+// much longer. A spare waits for as long as the job lasts.
 bool Member::may_be_forgotten() const {
   return state_ == State::joined && job_.node_timeout == Duration(0) && !job_.elastic();
 }

@@ -7,8 +7,8 @@
 //
 // It decides when this node's workers start and stop, and with what the agent ends.
 //
-// Where the job has several endpoints, it walks along them until one says that it leads. If none does, it stays for a
-// while with the first that took it: so do all others, and with enough of them that one leads.
+// Where the job has several endpoints, it walks along them until one says that it leads. If none does, it
+// stays for a while with the first that took it: so do all others, and with enough of them that one leads.
 #pragma once
 
 #include <optional>
@@ -47,8 +47,8 @@ struct HealthChecked {
   std::string why_not;  // it is not well; empty: it is
 };
 
-using MemberEvent = std::variant<HealthChecked, LinkUp, LinkDown, FromCoordinator, SignalCame, MemberTimer, KeeperLost,
-                                 RoundFailed, RoundDone, RoundStopped, RoundStuck>;
+using MemberEvent = std::variant<HealthChecked, LinkUp, LinkDown, FromCoordinator, SignalCame, MemberTimer,
+                                 KeeperLost, RoundFailed, RoundDone, RoundStopped, RoundStuck>;
 
 // --- actions ---
 
@@ -79,8 +79,8 @@ struct RunHealthCheck {
 struct KillHealthCheck {
   bool operator==(const KillHealthCheck&) const = default;
 };
-// The workers may live for so long without another of these: those of an agent that is frozen end before the others
-// of the job go on without it. Zero: for ever.
+// The workers may live for so long without another of these: those of an agent that is frozen end before the
+// others of the job go on without it. Zero: for ever.
 struct RenewLease {
   Duration lease{};
   bool operator==(const RenewLease&) const = default;
@@ -95,8 +95,8 @@ struct MemberEnded {
   bool operator==(const MemberEnded&) const = default;
 };
 
-using MemberAction =
-    std::variant<RunHealthCheck, KillHealthCheck, Dial, HangUp, ToCoordinator, ToGroup, ForwardSignal, RenewLease, ArmMemberTimer, MemberEnded, Say>;
+using MemberAction = std::variant<RunHealthCheck, KillHealthCheck, Dial, HangUp, ToCoordinator, ToGroup,
+                                  ForwardSignal, RenewLease, ArmMemberTimer, MemberEnded, Say>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -110,8 +110,8 @@ class Member {
   static constexpr Duration next_report = std::chrono::seconds(10);
   // How long a departing node waits for the coordinator's last word.
   static constexpr Duration farewell = std::chrono::seconds(10);
-  // How long it stays with an endpoint that does not lead, and how many times as long as the walk before took: so
-  // enough stay at once though some endpoints do not answer.
+  // How long it stays with an endpoint that does not lead, and how many times as long as the walk before
+  // took: so enough stay at once though some endpoints do not answer.
   static constexpr Duration shortest_stay = std::chrono::seconds(3);
   static constexpr Duration longest_stay = std::chrono::seconds(40);
   static constexpr int stay_per_walk = 4;
@@ -172,8 +172,8 @@ class Member {
   TimePoint report_at_;
   Duration pause_ = first_pause;
   bool link_ = false;
-  bool led_ = false;  // by whoever the link leads to
-  TimePoint heard_;   // the coordinator, last
+  bool led_ = false;        // by whoever the link leads to
+  TimePoint heard_;         // the coordinator, last
   std::int64_t stamp_ = 0;  // of the coordinator's clock, last
   std::optional<TimePoint> beat_at_;
   std::optional<TimePoint> renew_at_;  // the workers' lease
@@ -191,12 +191,12 @@ class Member {
 
   std::optional<TimePoint> check_until_;  // the health check, which is running
   bool check_killed_ = false;
-  bool check_was_first_ = false;          // before the first dial
+  bool check_was_first_ = false;  // before the first dial
 
   bool round_active_ = false;  // workers of `round_` are running or being stopped
   bool been_in_ = false;       // a world
   std::uint32_t round_ = 0;
-  World world_;                            // that round's
+  World world_;  // that round's
   TimePoint world_came_;
   TimePoint counted_on_until_;             // by the coordinator that was lost
   bool noticed_ = false;                   // the workers know that SIGTERM will follow

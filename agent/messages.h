@@ -50,9 +50,9 @@ struct Join {
   int nodes = 0;
   int restarts_used = 0;
   std::vector<Restart> restarts{};
-  Duration age{};      // since the job's first round began
-  Duration lease{};    // for how long from now the last coordinator may still count on this node
-  bool stays = true;   // also where this coordinator does not lead yet: it counts for its quorum
+  Duration age{};     // since the job's first round began
+  Duration lease{};   // for how long from now the last coordinator may still count on this node
+  bool stays = true;  // also where this coordinator does not lead yet: it counts for its quorum
 
   bool operator==(const Join&) const = default;
 };
@@ -78,9 +78,9 @@ struct Leave {
   bool operator==(const Leave&) const = default;
 };
 
-// The sender is there. A member's is answered with the coordinator's. Both carry the coordinator's clock: what it said
-// last, and what of that came back, so that it knows for how long it may count on a node whatever the network or a
-// pause does to the messages (its lease, as in Gray and Cheriton, "Leases", 1989).
+// The sender is there. A member's is answered with the coordinator's. Both carry the coordinator's clock:
+// what it said last, and what of that came back, so that it knows for how long it may count on a node
+// whatever the network or a pause does to the messages (its lease, as in Gray and Cheriton, "Leases", 1989).
 struct Beat {
   std::int64_t stamp = 0;  // nanoseconds of a clock that only its owner can read
   bool operator==(const Beat&) const = default;
@@ -88,8 +88,8 @@ struct Beat {
 
 // --- the coordinator to a member ---
 
-// The Join was taken; `leads`: by the job's coordinator. Otherwise by one that would be, if enough nodes came.
-// Answered with a Beat.
+// The Join was taken; `leads`: by the job's coordinator. Otherwise by one that would be, if enough nodes
+// came. Answered with a Beat.
 struct Welcome {
   bool leads = true;
   bool elsewhere = false;  // the agent here follows another: do not wait for this one to lead

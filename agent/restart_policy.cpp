@@ -39,8 +39,8 @@ Verdict judge(const RestartPolicy& policy, int max_restarts, int used, const std
     return {false, "exit code " + std::to_string(exit_code_of(next.cause)) + " is final (--no-restart-on)"};
   if (used >= max_restarts) return {false};
   if (policy.burst > 0 && within_window(policy.window, ledger, next) >= policy.burst) {
-    return {false, "there were " + std::to_string(policy.burst) + " restarts within " + to_words(policy.window) +
-                       " (--restart-limit)"};
+    return {false, "there were " + std::to_string(policy.burst) + " restarts within " +
+                       to_words(policy.window) + " (--restart-limit)"};
   }
   return {true, "", backoff(policy, ledger, next)};
 }

@@ -1,4 +1,5 @@
-// Whether a job whose round failed goes on, when, and with whom: decided from the ledger of what happened before. Pure.
+// Whether a job whose round failed goes on, when, and with whom: decided from the ledger of what happened
+// before. Pure.
 #pragma once
 
 #include <optional>

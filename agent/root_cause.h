@@ -23,11 +23,10 @@ inline constexpr Duration one_moment = std::chrono::milliseconds(100);
 bool accuses_a_peer(const Failure& failure);
 
 // The root cause's place in `fallen`: the first in time of those that did not fall while being stopped; of
-// simultaneous ones a node that is lost goes before what its loss did to others' workers. But who accuses a peer is it
-// only where no such peer is found: among the simultaneous ones, or among those that a signal killed and nodes that
-// were lost later. (A process's connections are closed before its end is reported; with a GPU that may
-// take seconds, and then its victims are heard of first.)
-// REQUIRES: `fallen` is not empty.
+// simultaneous ones a node that is lost goes before what its loss did to others' workers. But who accuses a
+// peer is it only where no such peer is found: among the simultaneous ones, or among those that a signal
+// killed and nodes that were lost later. (A process's connections are closed before its end is reported; with
+// a GPU that may take seconds, and then its victims are heard of first.) REQUIRES: `fallen` is not empty.
 std::size_t root_cause(const std::vector<Fallen>& fallen);
 
 // What is told of a round's end: the cause is fallen[cause], the others follow in time, and all are counted.

@@ -33,8 +33,9 @@ int Roster::ready() const {
 }
 
 int Roster::staying() const {
-  return static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(),
-                                        [](const auto& n) { return !n.second.leaving && n.second.joined.stays; }));
+  return static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(), [](const auto& n) {
+    return !n.second.leaving && n.second.joined.stays;
+  }));
 }
 
 bool Roster::all_stopped() const {
@@ -42,11 +43,13 @@ bool Roster::all_stopped() const {
 }
 
 bool Roster::all_done() const {
-  return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return !n.second.active || n.second.done; });
+  return std::all_of(nodes_.begin(), nodes_.end(),
+                     [](const auto& n) { return !n.second.active || n.second.done; });
 }
 
 bool Roster::any_done() const {
-  return std::any_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.second.active && n.second.done; });
+  return std::any_of(nodes_.begin(), nodes_.end(),
+                     [](const auto& n) { return n.second.active && n.second.done; });
 }
 
 std::optional<MemberId> Roster::of_agent(AgentId agent) const {
@@ -73,7 +76,13 @@ void Roster::choose(int most, World& world) {
   const auto claim = [](const Node* n) {
     const bool seated = n->seat >= 0;
     const bool wants = n->joined.node_rank >= 0;
-    return std::tuple(seated ? 0 : wants ? 1 : 2, seated ? n->seat : wants ? n->joined.node_rank : 0, n->arrival);
+    return std::tuple(seated  ? 0
+                      : wants ? 1
+                              : 2,
+                      seated  ? n->seat
+                      : wants ? n->joined.node_rank
+                              : 0,
+                      n->arrival);
   };
   std::sort(order.begin(), order.end(), [&](const Node* a, const Node* b) { return claim(a) < claim(b); });
   if (order.size() > static_cast<std::size_t>(most)) order.resize(static_cast<std::size_t>(most));
@@ -102,8 +111,8 @@ void Roster::choose(int most, World& world) {
     node->stopped = false;
     node->place = static_cast<int>(world.members.size());
     const Join& joined = node->joined;
-    world.members.push_back({node->place, joined.slots, world.world_size, joined.host,
-                             joined.agent, node->seat});
+    world.members.push_back(
+        {node->place, joined.slots, world.world_size, joined.host, joined.agent, node->seat});
     world.world_size += joined.slots;
   }
   world.nodes = static_cast<int>(world.members.size());

@@ -1,7 +1,7 @@
 // Who has joined the job, who of them runs, and in which seats. Pure.
 //
-// A node keeps its seat for as long as it stays; ranks follow the seats. So those who stay keep their order, and a
-// node that takes a dead one's place takes its ranks.
+// A node keeps its seat for as long as it stays; ranks follow the seats. So those who stay keep their order,
+// and a node that takes a dead one's place takes its ranks.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +49,8 @@ class Roster {
   [[nodiscard]] std::optional<MemberId> of_agent(AgentId agent) const;
   [[nodiscard]] std::optional<MemberId> of_rank(int node_rank) const;
 
-  // Makes at most `most` nodes active and fills world.members, world.nodes and world.world_size: first those that
-  // have a seat, then those that want a certain rank, then the others in the order of their arrival.
+  // Makes at most `most` nodes active and fills world.members, world.nodes and world.world_size: first those
+  // that have a seat, then those that want a certain rank, then the others in the order of their arrival.
   void choose(int most, World& world);
 
   [[nodiscard]] const std::map<MemberId, Node>& nodes() const { return nodes_; }

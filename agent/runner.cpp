@@ -176,7 +176,8 @@ Runner::~Runner() {
 
 void Runner::begin() {
   if (plan_.serves) {
-    coordinator_.emplace(plan_.job, plan_.job.endpoint(*plan_.serves), plan_.node.agent, outside_.clock.now());
+    coordinator_.emplace(plan_.job, plan_.job.endpoint(*plan_.serves), plan_.node.agent,
+                         outside_.clock.now());
     for (const auto& action : coordinator_->begin()) act(action);
   }
   for (const auto& action : member_.begin()) act(action);
@@ -345,12 +346,11 @@ void Runner::act(const GroupAction& action) {
   std::visit(Overloaded{
                  [&](const SpawnWorker& a) {
                    const ProcKey key{current_.round, static_cast<std::uint32_t>(a.local_rank)};
-                   outside_.spawner.spawn(
-                       key,
-                       {worker_arguments(plan_.node.command, a.local_rank),
-                        worker_environment(plan_.job, plan_.node, current_, a.local_rank, plan_.inherited),
-                        current_.member(plan_.node.agent)->base_rank + a.local_rank,
-                        cpus_of(plan_.node, a.local_rank)});
+                   outside_.spawner.spawn(key, {worker_arguments(plan_.node.command, a.local_rank),
+                                                worker_environment(plan_.job, plan_.node, current_,
+                                                                   a.local_rank, plan_.inherited),
+                                                current_.member(plan_.node.agent)->base_rank + a.local_rank,
+                                                cpus_of(plan_.node, a.local_rank)});
                  },
                  [&](const SignalAll& a) { outside_.spawner.signal_all(a.signo); },
                  [&](const KillAll&) { outside_.spawner.kill_all(); },
@@ -406,8 +406,9 @@ void Runner::act(const CoordinatorAction& action) {
 }
 
 void Runner::run_health_check() {
-  Command check{{"/bin/sh", "-c", plan_.node.health_check},
-                {{std::string(env::job_id), plan_.job.id}, {std::string(env::round), std::to_string(current_.round)}}};
+  Command check{
+      {"/bin/sh", "-c", plan_.node.health_check},
+      {{std::string(env::job_id), plan_.job.id}, {std::string(env::round), std::to_string(current_.round)}}};
   outside_.spawner.spawn(health_check, check);
 }
 

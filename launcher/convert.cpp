@@ -175,7 +175,8 @@ void take_rdzv_conf(Reader& in, Options& out) {
       return;
     }
     const std::string name = setting->from + ": " + key;
-    if (key == "timeout" || key == "join_timeout" || key == "last_call_timeout" || key == "keep_alive_interval") {
+    if (key == "timeout" || key == "join_timeout" || key == "last_call_timeout" ||
+        key == "keep_alive_interval") {
       if (const auto time = in.keep(seconds(name, value))) times[key] = *time;
     }
     if (key == "keep_alive_max_attempt") attempts = in.keep(number(name, value, 1, 1'000'000));
@@ -210,8 +211,9 @@ void take_backend(Reader& in, Options& out) {
   const bool finds_ranks = out.nnodes > 1 && !out.endpoints.empty() && !out.node_rank;
   if (!name && (changes || finds_ranks)) out.backend = Options::Backend::c10d;
   if (name == "static" && changes) {
-    in.fail(usage(as_given(*in.given("rdzv-backend")) + ": a job that may change has to find its nodes itself", "",
-                  "use --rdzv-backend=c10d"));
+    in.fail(
+        usage(as_given(*in.given("rdzv-backend")) + ": a job that may change has to find its nodes itself",
+              "", "use --rdzv-backend=c10d"));
   }
   if (name == "c10d") out.backend = Options::Backend::c10d;
   if (name == "etcd") out.backend = Options::Backend::etcd;
@@ -258,9 +260,10 @@ void take_nodes(Reader& in, Options& out) {
   }
   const int all = out.nnodes + out.spares;
   if (out.endpoints.size() > 1 && out.min_nodes <= all / 2) {
-    out.warnings.push_back("fewer than " + std::to_string(all / 2 + 1) + " of " + std::to_string(all) +
-                           " nodes wait for others, also where --nnodes allows fewer: with several endpoints, only a "
-                           "majority can know that no other part of the job goes on");
+    out.warnings.push_back(
+        "fewer than " + std::to_string(all / 2 + 1) + " of " + std::to_string(all) +
+        " nodes wait for others, also where --nnodes allows fewer: with several endpoints, only a "
+        "majority can know that no other part of the job goes on");
   }
   const bool named = !out.endpoints.empty() && out.endpoints.front().port;
   const bool endpoint_without =
@@ -373,10 +376,12 @@ void take_restart_limit(Reader& in, agent::RestartPolicy& policy) {
   if (!setting) return;
   const auto at_sign = setting->value.find('@');
   if (at_sign == std::string::npos) {
-    in.fail(usage(as_given(*setting) + " is not N@S", "", "write 3@3600 for at most 3 restarts within an hour"));
+    in.fail(
+        usage(as_given(*setting) + " is not N@S", "", "write 3@3600 for at most 3 restarts within an hour"));
     return;
   }
-  const auto count = in.keep(number(setting->from, setting->value.substr(0, at_sign), 1, agent::Outcome::max_restarts));
+  const auto count =
+      in.keep(number(setting->from, setting->value.substr(0, at_sign), 1, agent::Outcome::max_restarts));
   const auto window = in.keep(seconds(setting->from, setting->value.substr(at_sign + 1)));
   if (count) policy.burst = *count;
   if (window) policy.window = *window;
@@ -387,9 +392,11 @@ void take_restart_backoff(Reader& in, agent::RestartPolicy& policy) {
   const Setting* setting = in.given("restart-backoff");
   if (!setting) return;
   const auto colon = setting->value.find(':');
-  if (const auto first = in.keep(seconds(setting->from, setting->value.substr(0, colon)))) policy.first_delay = *first;
+  if (const auto first = in.keep(seconds(setting->from, setting->value.substr(0, colon))))
+    policy.first_delay = *first;
   if (colon != std::string::npos) {
-    if (const auto most = in.keep(seconds(setting->from, setting->value.substr(colon + 1)))) policy.longest_delay = *most;
+    if (const auto most = in.keep(seconds(setting->from, setting->value.substr(colon + 1))))
+      policy.longest_delay = *most;
   }
   policy.longest_delay = std::max(policy.longest_delay, policy.first_delay);
 }

@@ -46,7 +46,8 @@ std::string cpus_line(const JobPlan& plan, std::size_t local_rank) {
 std::string endpoint(const JobPlan& plan) {
   if (plan.job.master.port == 0) return plan.job.master.host + ", a free port";
   std::string text;
-  for (const Address& address : plan.job.endpoints) text.append(text.empty() ? "" : " or ").append(to_string(address));
+  for (const Address& address : plan.job.endpoints)
+    text.append(text.empty() ? "" : " or ").append(to_string(address));
   return text;
 }
 
@@ -68,7 +69,8 @@ std::string node_in_words(const JobPlan& plan) {
   const std::string count =
       plan.job.least() < plan.job.nnodes ? std::to_string(plan.job.least()) + " to " + most : most;
   const std::string spares = plan.job.spares > 0 ? " and " + std::to_string(plan.job.spares) + " spare" : "";
-  const std::string which = plan.node.node_rank < 0 ? "a node" : "node " + std::to_string(plan.node.node_rank);
+  const std::string which =
+      plan.node.node_rank < 0 ? "a node" : "node " + std::to_string(plan.node.node_rank);
   return which + " of " + count + spares;
 }
 
@@ -88,9 +90,10 @@ std::string dry_run(const Options& options, const JobPlan& plan, const Environme
   }
   const auto common = [&](const std::string& line) { return having[line] == plan.node.slots; };
 
-  std::string out = "job " + quoted(plan.job.id) + ": " + node_in_words(plan) + " (" + plan.node.host + "), " +
-                    std::to_string(plan.node.slots) + (plan.node.slots == 1 ? " worker" : " workers") +
-                    ", store at " + endpoint(plan) + served_in_words(plan) + "\n";
+  std::string out = "job " + quoted(plan.job.id) + ": " + node_in_words(plan) + " (" + plan.node.host +
+                    "), " + std::to_string(plan.node.slots) +
+                    (plan.node.slots == 1 ? " worker" : " workers") + ", store at " + endpoint(plan) +
+                    served_in_words(plan) + "\n";
   for (const std::string& line : options.said) out += line + "\n";
   for (const std::string& line : options.warnings) out += "warning: " + line + "\n";
   if (options.verbose) out += "settings:\n" + describe_settings(options);

@@ -156,7 +156,8 @@ constexpr std::array table{
          .group = Group::failure},
     Flag{.name = "restart-backoff",
          .value = "S[:MAX]",
-         .help = "wait S seconds before a restart after two quick failures, then twice as long each time; 0: never",
+         .help = "wait S seconds before a restart after two quick failures, then twice as long each time; 0: "
+                 "never",
          .fallback = "1:60",
          .group = Group::failure},
     Flag{.name = "no-restart-on",

@@ -139,7 +139,6 @@ class LateDoor final : public AgentDoor {
   }
 };
 
-
 bool names_temporary_folder(const EnvironmentMap& environment) {
   const auto named = environment.find("TMPDIR");
   return named != environment.end() && !named->second.empty();
@@ -308,9 +307,10 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     for (const std::string& line : asked.said) log::info(line);
     for (const std::string& line : asked.warnings) log::warning(line);
 
-    agent::Runner runner({loop, loop, loop, spawner, reporter},
-                         {plan.job, plan.node, DLAUNCH_VERSION, inherited_environment(asked, environment), *serves,
-                          [&server](std::uint32_t) { server.new_round(); }, [&loop] { loop.stop(); }});
+    agent::Runner runner(
+        {loop, loop, loop, spawner, reporter},
+        {plan.job, plan.node, DLAUNCH_VERSION, inherited_environment(asked, environment), *serves,
+         [&server](std::uint32_t) { server.new_round(); }, [&loop] { loop.stop(); }});
     door.runner = &runner;
     for (int signo : plan.node.stop_signals) {
       struct sigaction before {};
@@ -364,7 +364,8 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
   } else {
     report.job = plan.job;
     report.node = plan.node;
-    if (const agent::WorldMember* own = report.world.member(plan.node.agent)) report.node.node_rank = own->node_rank;
+    if (const agent::WorldMember* own = report.world.member(plan.node.agent))
+      report.node.node_rank = own->node_rank;
     report.outcome = *outcome;
     report.ended_unix_ms = unix_ms();
     report.log_dir = log_dir;

@@ -76,7 +76,8 @@ agent::JobSpec job_of(const Options& options) {
 
 JobPlan::Serves serves(const Options& options) {
   const bool meet = options.backend == Options::Backend::c10d && !alone(options);
-  if (options.hosts_endpoint && meet) return *options.hosts_endpoint ? JobPlan::Serves::yes : JobPlan::Serves::no;
+  if (options.hosts_endpoint && meet)
+    return *options.hosts_endpoint ? JobPlan::Serves::yes : JobPlan::Serves::no;
   if (meet && (options.endpoints.size() > 1 || !options.node_rank)) return JobPlan::Serves::if_ours;
   return options.node_rank.value_or(0) == 0 ? JobPlan::Serves::yes : JobPlan::Serves::no;
 }

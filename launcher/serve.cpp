@@ -9,14 +9,12 @@
 namespace dlaunch::launcher {
 namespace {
 
-bool is_loopback(const Address& address) {
-  return address.host.starts_with("127.") || address.host == "::1";
-}
+bool is_loopback(const Address& address) { return address.host.starts_with("127.") || address.host == "::1"; }
 
 bool is_alone(const agent::JobSpec& job) { return job.nnodes + job.spares == 1; }
 
-// A name that this machine knows only as loopback (Debian's /etc/hosts) is no address where other nodes find it:
-// then all interfaces are bound.
+// A name that this machine knows only as loopback (Debian's /etc/hosts) is no address where other nodes find
+// it: then all interfaces are bound.
 Result<Network::Listening> listen_at(StoreServer& server, const Address& address, bool alone) {
   auto listening = server.listen(address);
   const bool loopback_meant = is_loopback(address) || address.host == "localhost";

@@ -10,8 +10,8 @@
 
 namespace dlaunch::launcher {
 
-// Listens there; the number of the endpoint, or none where others serve. Where the plan left the port open, it is
-// filled in.
+// Listens there; the number of the endpoint, or none where others serve. Where the plan left the port open,
+// it is filled in.
 Result<std::optional<std::size_t>> serve_endpoint(StoreServer& server, JobPlan& plan);
 
 }  // namespace dlaunch::launcher

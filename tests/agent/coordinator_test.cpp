@@ -27,8 +27,15 @@ class CoordinatorTest : public ::testing::Test {
     last_ = coordinator_->step(now_, FromMember{member, std::move(message)});
   }
   Join join(int node_rank, int slots = 2) {
-    return {"j",  job_.least(), job_.nnodes, job_.max_restarts, node_rank,
-            slots, "host" + std::to_string(node_rank), "0.1", static_cast<AgentId>(node_rank) + 100};
+    return {"j",
+            job_.least(),
+            job_.nnodes,
+            job_.max_restarts,
+            node_rank,
+            slots,
+            "host" + std::to_string(node_rank),
+            "0.1",
+            static_cast<AgentId>(node_rank) + 100};
   }
   void gather() {
     begin();
@@ -82,7 +89,8 @@ TEST_F(CoordinatorTest, TheWorldComesWhenAllAreInAndRanksFollowNodeRanks) {
   ASSERT_EQ(worlds.size(), 2U);
   const World& whole = worlds[0].second.world;  // as the node has it that serves the store
   EXPECT_EQ(whole.world_size, 5);
-  EXPECT_EQ(whole.members, (std::vector<WorldMember>{{0, 2, 0, "host0", 100, 0}, {1, 3, 2, "host1", 101, 1}}));
+  EXPECT_EQ(whole.members,
+            (std::vector<WorldMember>{{0, 2, 0, "host0", 100, 0}, {1, 3, 2, "host1", 101, 1}}));
   World part = whole;
   part.members.erase(part.members.begin());
   EXPECT_EQ(worlds[1].second.world, part);

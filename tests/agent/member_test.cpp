@@ -259,7 +259,8 @@ TEST_F(HealthTest, IsCheckedBeforeTheNodeJoins) {
 TEST_F(HealthTest, WhoIsNotWellDoesNotJoin) {
   step(HealthChecked{"exited with code 3: no disk"});
   ASSERT_TRUE(got<MemberEnded>());
-  EXPECT_EQ(describe(got<MemberEnded>()->outcome.cause), "node 1 (host b) failed its health check: exited with code 3: no disk");
+  EXPECT_EQ(describe(got<MemberEnded>()->outcome.cause),
+            "node 1 (host b) failed its health check: exited with code 3: no disk");
 }
 
 TEST_F(HealthTest, IsCheckedBetweenRoundsBeforeTheOthersAreTold) {

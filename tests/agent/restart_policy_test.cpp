@@ -65,7 +65,8 @@ TEST(RestartPolicy, QuickFailuresInARowAreBackedOff) {
   EXPECT_EQ(judge(policy, 99, 5, ledger, entry(60, 50)).delay, Duration(0)) << "it had run for a while";
   remember(ledger, entry(60, 50));
   EXPECT_EQ(judge(policy, 99, 6, ledger, entry(61, 1)).delay, Duration(0)) << "the first after that";
-  EXPECT_EQ(judge({}, 99, 2, {entry(1, 1), entry(2, 1)}, entry(3, 1)).delay, Duration(0)) << "nobody asked for it";
+  EXPECT_EQ(judge({}, 99, 2, {entry(1, 1), entry(2, 1)}, entry(3, 1)).delay, Duration(0))
+      << "nobody asked for it";
 }
 
 TEST(RestartPolicy, AHostsFailuresAreCounted) {

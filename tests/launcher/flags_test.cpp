@@ -53,10 +53,17 @@ const std::vector<Row>& rows() {
       {"rdzv-backend", "etcd", [](const Options& o) { return o.backend == Options::Backend::etcd; }},
       {"rdzv-backend", "etcd-v2", [](const Options& o) { return o.backend == Options::Backend::etcd_v2; }},
       {"rdzv-endpoint", "h:1234",
-       [](const Options& o) { return o.endpoints == std::vector<Endpoint>{{"h", 1234}}; }},
-      {"rdzv-endpoint", "h", [](const Options& o) { return o.endpoints == std::vector<Endpoint>{{"h", std::nullopt}}; }},
+       [](const Options& o) {
+         return o.endpoints == std::vector<Endpoint>{{"h", 1234}};
+       }},
+      {"rdzv-endpoint", "h",
+       [](const Options& o) {
+         return o.endpoints == std::vector<Endpoint>{{"h", std::nullopt}};
+       }},
       {"rdzv-endpoint", "[::1]:7",
-       [](const Options& o) { return o.endpoints == std::vector<Endpoint>{{"::1", 7}}; }},
+       [](const Options& o) {
+         return o.endpoints == std::vector<Endpoint>{{"::1", 7}};
+       }},
       {"rdzv-endpoint", "a,b:7",
        [](const Options& o) {
          return o.endpoints == std::vector<Endpoint>{{"a", std::nullopt}, {"b", 7}};
@@ -65,9 +72,12 @@ const std::vector<Row>& rows() {
       {"rdzv-conf", "join_timeout=7,is_host=1",
        [](const Options& o) { return o.join_timeout == milliseconds(7000); }},
       {"rdzv-conf", "is_host=0", [](const Options& o) { return o.hosts_endpoint == false; }},
-      {"rdzv-conf", "last_call_timeout=4", [](const Options& o) { return o.last_call == milliseconds(4000); }},
-      {"rdzv-conf", "keep_alive_interval=2", [](const Options& o) { return o.node_timeout == milliseconds(6000); }},
-      {"rdzv-conf", "keep_alive_max_attempt=2", [](const Options& o) { return o.node_timeout == milliseconds(10'000); }},
+      {"rdzv-conf", "last_call_timeout=4",
+       [](const Options& o) { return o.last_call == milliseconds(4000); }},
+      {"rdzv-conf", "keep_alive_interval=2",
+       [](const Options& o) { return o.node_timeout == milliseconds(6000); }},
+      {"rdzv-conf", "keep_alive_max_attempt=2",
+       [](const Options& o) { return o.node_timeout == milliseconds(10'000); }},
       {"rdzv-conf", "timeout=8", [](const Options& o) { return o.join_timeout == milliseconds(8000); }},
       {"standalone", nullptr, [](const Options& o) { return o.standalone; }},
       {"max-restarts", "5", [](const Options& o) { return o.max_restarts == 5; }},
@@ -138,12 +148,18 @@ const std::vector<Row>& rows() {
       {"last-call-timeout", "3", [](const Options& o) { return o.last_call == milliseconds(3000); }},
       {"spares", "2", [](const Options& o) { return o.spares == 2 && o.backend == Options::Backend::c10d; }},
       {"restart-limit", "3@60",
-       [](const Options& o) { return o.restart_policy.burst == 3 && o.restart_policy.window == milliseconds(60'000); }},
+       [](const Options& o) {
+         return o.restart_policy.burst == 3 && o.restart_policy.window == milliseconds(60'000);
+       }},
       {"restart-backoff", "2:8",
        [](const Options& o) {
-         return o.restart_policy.first_delay == milliseconds(2000) && o.restart_policy.longest_delay == milliseconds(8000);
+         return o.restart_policy.first_delay == milliseconds(2000) &&
+                o.restart_policy.longest_delay == milliseconds(8000);
        }},
-      {"no-restart-on", "64,2", [](const Options& o) { return o.restart_policy.final_codes == std::vector<int>{64, 2}; }},
+      {"no-restart-on", "64,2",
+       [](const Options& o) {
+         return o.restart_policy.final_codes == std::vector<int>{64, 2};
+       }},
       {"exclude-after", "3", [](const Options& o) { return o.restart_policy.exclude_after == 3; }},
       {"health-check", "nvidia-smi", [](const Options& o) { return o.health_check == "nvidia-smi"; }},
       {"health-check-timeout", "3", [](const Options& o) { return o.health_timeout == milliseconds(3000); }},

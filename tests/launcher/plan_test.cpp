@@ -74,7 +74,8 @@ TEST(Plan, WhatThisVersionCannotDoIsRefused) {
 }
 
 TEST(Plan, AnElasticJobsNodesFindTheirRanks) {
-  const JobPlan plan = planned({"--nnodes=2:4", "--spares=1", "--max-restarts=3", "--rdzv-endpoint=a,b:7", "x"});
+  const JobPlan plan =
+      planned({"--nnodes=2:4", "--spares=1", "--max-restarts=3", "--rdzv-endpoint=a,b:7", "x"});
   EXPECT_EQ(plan.node.node_rank, -1);
   EXPECT_EQ(plan.job.least(), 2);
   EXPECT_EQ(plan.job.nnodes, 4);
@@ -82,8 +83,10 @@ TEST(Plan, AnElasticJobsNodesFindTheirRanks) {
   EXPECT_TRUE(plan.job.replaces);
   EXPECT_EQ(plan.job.endpoints, (std::vector<Address>{{"a", 29400}, {"b", 7}}));
   EXPECT_EQ(plan.serves, JobPlan::Serves::if_ours);
-  EXPECT_EQ(planned({"--nnodes=2", "--rdzv-endpoint=a", "--rdzv-conf=is_host=1", "x"}).serves, JobPlan::Serves::yes);
-  EXPECT_EQ(planned({"--nnodes=2", "--rdzv-endpoint=a", "--rdzv-conf=is_host=0", "x"}).serves, JobPlan::Serves::no);
+  EXPECT_EQ(planned({"--nnodes=2", "--rdzv-endpoint=a", "--rdzv-conf=is_host=1", "x"}).serves,
+            JobPlan::Serves::yes);
+  EXPECT_EQ(planned({"--nnodes=2", "--rdzv-endpoint=a", "--rdzv-conf=is_host=0", "x"}).serves,
+            JobPlan::Serves::no);
   const JobPlan ranked = planned({"--nnodes=2", "--rdzv-backend=c10d", "--node-rank=1", "x"});
   EXPECT_EQ(ranked.node.node_rank, 1);
   EXPECT_EQ(ranked.serves, JobPlan::Serves::no);

@@ -31,8 +31,8 @@ class ElasticJob {
   static constexpr Duration node_timeout = std::chrono::seconds(5);
   static constexpr Duration stop_timeout = std::chrono::seconds(10);
   static constexpr Duration join_timeout = std::chrono::seconds(120);
-  // From when a world is announced until nothing of an older one is left on nodes that do not know of it: they notice
-  // within a timeout, or their keeper does, and then stop their workers.
+  // From when a world is announced until nothing of an older one is left on nodes that do not know of it:
+  // they notice within a timeout, or their keeper does, and then stop their workers.
   static constexpr Duration farewell = 2 * node_timeout + stop_timeout + std::chrono::seconds(3);
 
   ElasticJob(std::uint64_t seed, Shape shape) : shape_(shape), world_(seed), cluster_(world_) {
@@ -57,11 +57,13 @@ class ElasticJob {
       node.host = "node" + std::to_string(i);
       node.command = {"./train"};
       nodes_.push_back(std::make_unique<Node>(
-          cluster_, i, job, node, i < shape.endpoints ? std::optional(static_cast<std::size_t>(i)) : std::nullopt));
+          cluster_, i, job, node,
+          i < shape.endpoints ? std::optional(static_cast<std::size_t>(i)) : std::nullopt));
     }
     cluster_.script = [](int, std::uint32_t, int) { return Script{}; };
     cluster_.on_world = [this](agent::AgentId leader, std::uint32_t round) {
-      EXPECT_TRUE(id_.emplace(std::pair(leader, round), rounds_.size()).second) << "round " << round << " twice";
+      EXPECT_TRUE(id_.emplace(std::pair(leader, round), rounds_.size()).second)
+          << "round " << round << " twice";
       rounds_.emplace_back().began = world_.now();
     };
     cluster_.on_spawn = [this](int node, const agent::ProcKey& key, const agent::Command& command) {
@@ -178,7 +180,8 @@ class ElasticJob {
     }
     // A message that was long under way may still start workers of an old round, but not for long.
     if (id + 1 < rounds_.size()) {
-      EXPECT_LE(world_.now() - rounds_[id + 1].began, 2 * node_timeout) << "round " << key.round << " is long over";
+      EXPECT_LE(world_.now() - rounds_[id + 1].began, 2 * node_timeout)
+          << "round " << key.round << " is long over";
     }
     running_[{machine, key}] = id;
     note(machine, key.round, rank);

@@ -1,4 +1,5 @@
-// Elastic jobs in the simulated world: nodes come late, go, die, freeze and are cut off; the coordinator's too.
+// Elastic jobs in the simulated world: nodes come late, go, die, freeze and are cut off; the coordinator's
+// too.
 
 #include "tests/sim/elastic_job.h"
 
@@ -185,7 +186,8 @@ TEST(Elastic, FailuresCountAndMembershipDoesNot) {
 }
 
 TEST(Elastic, WithTheSwitchMembershipCountsToo) {
-  const auto job = steady(13, {.machines = 4, .min_nodes = 2, .nnodes = 4, .max_restarts = 1, .counts_membership = true});
+  const auto job =
+      steady(13, {.machines = 4, .min_nodes = 2, .nnodes = 4, .max_restarts = 1, .counts_membership = true});
   job->start_all();
   job->run(seconds(1));
   job->node(3).crash();
@@ -243,7 +245,8 @@ TEST(Failover, ANodeThatIsToldToLeaveHandsTheLeadOver) {
 }
 
 TEST(Failover, RestartsAreRememberedByTheNextLeader) {
-  const auto job = steady(23, {.machines = 4, .min_nodes = 3, .nnodes = 4, .endpoints = 3, .max_restarts = 2});
+  const auto job =
+      steady(23, {.machines = 4, .min_nodes = 3, .nnodes = 4, .endpoints = 3, .max_restarts = 2});
   job->cluster().script = [](int, std::uint32_t round, int) {
     Script script = long_life();
     if (round != 1) script = {seconds(2), 3};
@@ -309,7 +312,8 @@ TEST(Elastic, AFrozenNodesWorkersEndBeforeTheOthersGoOnForLong) {
 
 TEST(Elastic, FourThousandNodesFormAWorldAndLoseOne) {
   constexpr int nodes = 4096;
-  const auto job = steady(27, {.machines = nodes, .min_nodes = nodes - 8, .nnodes = nodes, .endpoints = 3}, minutes(2));
+  const auto job =
+      steady(27, {.machines = nodes, .min_nodes = nodes - 8, .nnodes = nodes, .endpoints = 3}, minutes(2));
   job->start_all();
   job->run(seconds(30));
   ASSERT_EQ(job->running().size(), static_cast<std::size_t>(nodes));
@@ -337,7 +341,8 @@ Shape draw_shape(std::mt19937_64& random) {
   shape.spares = random() % 3 == 0 ? draw(1, 3) : 0;
   shape.machines = std::min(64, shape.nnodes + shape.spares);
   shape.endpoints = random() % 2 == 0 ? 1 : std::min(shape.machines, draw(1, 5));
-  // A majority is one of all that may take part: who starts more agents than that cannot have several endpoints.
+  // A majority is one of all that may take part: who starts more agents than that cannot have several
+  // endpoints.
   if (shape.endpoints == 1 && random() % 4 == 0) shape.machines += draw(1, 2);
   shape.slots = draw(1, 2);
   shape.max_restarts = draw(0, 6);
@@ -493,7 +498,9 @@ TEST(ElasticSwarm, OnceFaultsCeaseTheJobIsDone) {
     shape.counts_membership = false;
     ElasticJob job(seed, shape);
     World& world = job.world();
-    job.cluster().script = [&world](int, std::uint32_t, int) { return long_life(world.delay(seconds(100), seconds(120))); };
+    job.cluster().script = [&world](int, std::uint32_t, int) {
+      return long_life(world.delay(seconds(100), seconds(120)));
+    };
     for (int i = 0; i < job.machines(); ++i)
       world.at(world.now() + world.delay(Duration(0), seconds(20)), [&job, i] { job.node(i).start(); });
     inflict_passing_faults(job, faults);

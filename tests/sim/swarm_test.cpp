@@ -41,7 +41,8 @@ class Job {
       node.slots = slots;
       node.host = "node" + std::to_string(i);
       node.command = {"./train"};
-      nodes_.push_back(std::make_unique<Node>(cluster_, i, job, node, i == 0 ? std::optional<std::size_t>(0) : std::nullopt));
+      nodes_.push_back(std::make_unique<Node>(cluster_, i, job, node,
+                                              i == 0 ? std::optional<std::size_t>(0) : std::nullopt));
     }
     world_size_ = nnodes * slots;
     max_restarts_ = max_restarts;
@@ -299,8 +300,8 @@ TEST(Scenario, AThousandNodesCostOneMessageEachForADecision) {
   job.check_end();
   EXPECT_EQ(job.exit_codes(), std::set<int>{0});
   EXPECT_EQ(job.spawns(), 2000U);
-  // Per node: start, world, two rounds, the end, some beats; each message in a few pieces. Quadratic growth would be
-  // millions.
+  // Per node: start, world, two rounds, the end, some beats; each message in a few pieces. Quadratic growth
+  // would be millions.
   EXPECT_LT(events, 1000U * 300U);
 }
 

@@ -61,12 +61,15 @@ void Node::start() {
   runner_.reset();
   runner_ = std::make_unique<agent::Runner>(
       agent::Runner::Outside{*this, *this, *this, *this, *this},
-      agent::Runner::Plan{
-          job_, spec_, "sim", {}, serves_,
-          [this](std::uint32_t round) {
-            if (cluster_.on_world) cluster_.on_world(spec_.agent, round);
-          },
-          [this] { later(Duration(0), [this] { exit(); }); }});
+      agent::Runner::Plan{job_,
+                          spec_,
+                          "sim",
+                          {},
+                          serves_,
+                          [this](std::uint32_t round) {
+                            if (cluster_.on_world) cluster_.on_world(spec_.agent, round);
+                          },
+                          [this] { later(Duration(0), [this] { exit(); }); }});
   runner_->begin();
 }
 
@@ -220,7 +223,8 @@ ConnId Node::connect(const Address& address, TimePoint deadline, ConnectionHandl
 void Node::accept_from(const Node& caller, ConnId own, ConnId) {
   const auto found = conns_.find(own);
   if (found == conns_.end()) return;
-  ConnectionHandler& handler = runner_->on_agent_connection(own, {"node" + std::to_string(caller.index()), 1});
+  ConnectionHandler& handler =
+      runner_->on_agent_connection(own, {"node" + std::to_string(caller.index()), 1});
   conns_.at(own).handler = &handler;
 }
 
@@ -288,7 +292,9 @@ void Node::close(ConnId id) {
   Node* peer = cluster_.find(conn.peer_host);
   if (!peer || !conn.peer) return;
   const TimePoint when = std::max(conn.last_delivery, now() + wire_delay());
-  peer->outside(when - now(), [peer, to = conn.peer] { peer->deliver(to, {"", "connection closed by peer"}); });
+  peer->outside(when - now(), [peer, to = conn.peer] {
+    peer->deliver(to, {"", "connection closed by peer"});
+  });
 }
 
 void Node::peer_closed(ConnId id, std::string why) {

@@ -76,7 +76,8 @@ class Cluster {
   World& world() { return world_; }
   Node* find(const std::string& host);
   void enter(Node& node);
-  // Bytes between the two are held up until they are joined again, as TCP's are; who calls meanwhile gets no answer.
+  // Bytes between the two are held up until they are joined again, as TCP's are; who calls meanwhile gets no
+  // answer.
   void cut(int one, int other) { cuts_.insert(std::minmax(one, other)); }
   void join_all() { cuts_.clear(); }
   [[nodiscard]] bool is_cut(int one, int other) const { return cuts_.contains(std::minmax(one, other)); }
@@ -106,7 +107,8 @@ class Node final : public Clock,
                    public agent::Reporter {
  public:
   // `serves`: the endpoint that is this machine's.
-  Node(Cluster& cluster, int index, agent::JobSpec job, agent::NodeSpec spec, std::optional<std::size_t> serves);
+  Node(Cluster& cluster, int index, agent::JobSpec job, agent::NodeSpec spec,
+       std::optional<std::size_t> serves);
   ~Node() override;
 
   void start();            // the agent begins; after a crash or its end anew
@@ -154,8 +156,8 @@ class Node final : public Clock,
   struct Conn {
     ConnectionHandler* handler = nullptr;
     std::string peer_host;
-    ConnId peer;              // 0 until connected
-    TimePoint last_delivery;  // keeps the stream in order
+    ConnId peer;                // 0 until connected
+    TimePoint last_delivery;    // keeps the stream in order
     std::deque<Piece> stuck{};  // what a cut holds up on its way here
   };
   struct Process {
@@ -196,7 +198,7 @@ class Node final : public Clock,
   bool on_ = true;
   bool exited_ = false;
   bool paused_ = false;
-  std::uint64_t life_ = 0;  // of the agent: how often it was started
+  std::uint64_t life_ = 0;                         // of the agent: how often it was started
   std::vector<std::function<void()>> due_timers_;  // while paused
   std::vector<std::function<void()>> held_;        // likewise: everything else
   TimePoint lease_until_ = TimePoint::max();
