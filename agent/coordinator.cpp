@@ -64,6 +64,8 @@ CoordinatorActions Coordinator::step(TimePoint now, const CoordinatorEvent& even
   }
   if (const auto* lost = std::get_if<MemberLost>(&event)) {
     on_lost(now, *lost, out);
+  } else if (const auto* leads = std::get_if<LeadsUntil>(&event)) {
+    on_election(now, *leads, out);
   } else if (const auto* follows = std::get_if<FollowsAnother>(&event)) {
     follows_another_ = follows->yes;
   } else if (std::holds_alternative<CoordinatorTimer>(event)) {
@@ -131,7 +133,7 @@ void Coordinator::on_join(TimePoint now, MemberId member, const Join& join, Coor
     return;
   }
   // One of those that are here may be lost already, and this one its successor.
-  if (job_.may_move() && roster_.ready() >= job_.nnodes + job_.spares) {
+  if (by_majority() && roster_.ready() >= job_.nnodes + job_.spares) {
     refuse(member,
            "this job has its " + count_of(job_.nnodes, "node") +
                (job_.spares > 0 ? " and " + count_of(job_.spares, "spare") : ""),
@@ -213,6 +215,7 @@ int Coordinator::quorum() const { return (job_.nnodes + job_.spares) / 2 + 1; }
 // Whether no other can lead at this moment: a node that answered follows until a node timeout after it was
 // asked.
 bool Coordinator::sure_to_lead(TimePoint now) const {
+  if (job_.elected) return leads_until_ && now < *leads_until_;
   if (!job_.may_move() || job_.node_timeout == Duration(0)) return true;
   const auto follows = [&](const auto& n) {
     const Roster::Node& node = n.second;
@@ -240,17 +243,31 @@ void Coordinator::learn_from(TimePoint now, const Join& join) {
 }
 
 // The others may follow another leader.
-bool Coordinator::too_few() const { return job_.may_move() && roster_.ready() < quorum(); }
+bool Coordinator::too_few() const {
+  return job_.elected ? !leads_until_ : by_majority() && roster_.ready() < quorum();
+}
+
+void Coordinator::on_election(TimePoint now, const LeadsUntil& leads, CoordinatorActions& out) {
+  leads_until_ = leads.until;
+  if (leads_until_) {
+    if (state_ == State::standby) lead_if_enough(now, out);
+    announce_when_complete(now, out);  // where only the lease was over
+  } else if (state_ == State::running) {
+    stop_world(now, "another node leads the job now", out);
+  } else if (state_ == State::gathering) {
+    step_down(now, out);
+  }
+}
 
 void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
-  if (roster_.staying() < quorum()) return;
+  if (job_.elected ? !leads_until_ || roster_.ready() == 0 : roster_.staying() < quorum()) return;
   not_before_ = now;
   for (const auto& [member, node] : roster_.nodes()) {
     learn_from(now, node.joined);
     not_before_ = std::max(not_before_, node.heard + std::min(node.joined.lease, 2 * job_.node_timeout));
   }
   // Without the one that led.
-  const int enough = formed_ ? std::max(quorum(), world_.nodes - 1) : job_.nnodes;
+  const int enough = formed_ ? std::max(job_.elected ? 1 : quorum(), world_.nodes - 1) : job_.nnodes;
   out.emplace_back(Say{formed_ ? Loudness::progress : Loudness::detail,
                        "this node leads the job now, at " + to_string(world_.store)});
   tell_who_leads(now, true, out);
@@ -261,10 +278,14 @@ void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
 void Coordinator::step_down(TimePoint now, CoordinatorActions& out) {
   state_ = State::standby;
   last_call_.reset();
-  out.emplace_back(Say{Loudness::progress, "only " + count_of(roster_.ready(), "node") + " of " +
+  if (job_.elected) {
+    out.emplace_back(Say{Loudness::progress, "this node has laid down the lead"});
+  } else {
+    out.emplace_back(Say{Loudness::progress, "only " + count_of(roster_.ready(), "node") + " of " +
                                                std::to_string(job_.nnodes) + " " +
                                                (roster_.ready() == 1 ? "is" : "are") +
                                                " here, fewer than a majority: another endpoint may lead"});
+  }
   tell_who_leads(now, false, out);
   for (auto& [member, node] : roster_.nodes()) node.joined.stays = false;
 }
@@ -431,7 +452,7 @@ void Coordinator::leave_out(const Failure& cause, CoordinatorActions& out) {
 }
 
 // Without so many the job cannot go on.
-int Coordinator::fewest() const { return std::max(job_.least(), job_.may_move() ? quorum() : 0); }
+int Coordinator::fewest() const { return std::max(job_.least(), by_majority() ? quorum() : 0); }
 
 // --- what nodes report ---
 

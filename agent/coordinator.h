@@ -25,7 +25,7 @@
 // connections of a quorum of nodes. A node has one connection at a time, and a quorum is more than half of
 // all nodes that may take part, so no two of them lead at once. A node that lost the last leader in silence,
 // and cannot know whether that one has noticed, says for how long it may not have (Join::lease); so long the
-// new one waits.
+// new one waits. Where an election decides (agent/election.h), the elected one leads, for as long as that says.
 #pragma once
 
 #include <cstdint>
@@ -54,12 +54,16 @@ struct MemberLost {
 };
 // Answers ArmCoordinatorTimer: the time asked for has come.
 struct CoordinatorTimer {};
+// This agent leads by election, until then unless it is said again; none: it does not.
+struct LeadsUntil {
+  std::optional<TimePoint> until;
+};
 // Whether this agent's own member follows a coordinator elsewhere.
 struct FollowsAnother {
   bool yes = false;
 };
 
-using CoordinatorEvent = std::variant<FromMember, MemberLost, CoordinatorTimer, FollowsAnother>;
+using CoordinatorEvent = std::variant<FromMember, MemberLost, CoordinatorTimer, FollowsAnother, LeadsUntil>;
 
 // --- actions ---
 
@@ -134,6 +138,8 @@ class Coordinator {
 
   // Taking up and laying down the lead.
   [[nodiscard]] int quorum() const;
+  [[nodiscard]] bool by_majority() const { return job_.may_move() && !job_.elected; }
+  void on_election(TimePoint now, const LeadsUntil& leads, CoordinatorActions& out);
   [[nodiscard]] bool too_few() const;
   [[nodiscard]] int fewest() const;
   [[nodiscard]] bool sure_to_lead(TimePoint now) const;
@@ -177,6 +183,7 @@ class Coordinator {
   World world_;          // the current one, or the last
   bool formed_ = false;  // there was one
   bool follows_another_ = false;
+  std::optional<TimePoint> leads_until_;  // by election
   std::uint32_t next_round_ = 0;
 
   TimePoint waiting_since_;             // while gathering

@@ -38,6 +38,7 @@ struct JobSpec {
   RestartPolicy policy{};
   bool replaces = false;             // a lost node is waited for (join_timeout) where too few are left
   bool counts_membership = false;    // nodes that come and go use up max_restarts, too
+  bool elected = false;              // by etcd: who leads, wherever that is. `master` is etcd's address
   Address master;                    // the first endpoint: where the store and the coordinator are served
   std::vector<Address> endpoints{};  // all, where the coordinator may move; empty: only `master`
   Duration join_timeout{};           // how long nodes wait for each other
@@ -47,7 +48,7 @@ struct JobSpec {
 
   [[nodiscard]] int least() const { return min_nodes > 0 ? min_nodes : nnodes; }
   [[nodiscard]] bool elastic() const { return least() < nnodes || spares > 0 || replaces; }
-  [[nodiscard]] bool may_move() const { return endpoints.size() > 1; }
+  [[nodiscard]] bool may_move() const { return endpoints.size() > 1 || elected; }
   [[nodiscard]] const Address& endpoint(std::size_t i) const {
     return endpoints.empty() ? master : endpoints[i];
   }

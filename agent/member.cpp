@@ -211,7 +211,7 @@ void Member::on_link_down(TimePoint now, const LinkDown& down, MemberActions& ou
 
 // The coordinator is lost: the workers stop, and this node looks for the next one.
 void Member::seek(TimePoint now, bool silent, const std::string& why, MemberActions& out) {
-  out.emplace_back(Say{Loudness::trouble, "lost the coordinator at " + to_string(job_.endpoint(endpoint_)) +
+  out.emplace_back(Say{Loudness::trouble, "lost the coordinator at " + coordinator_in_words() +
                                               ": " + why + (round_active_ ? "; stopping the workers" : "")});
   began_ = now;
   join_deadline_ = now + job_.join_timeout;
@@ -235,7 +235,13 @@ void Member::report_waiting(TimePoint now, const std::string& why, MemberActions
                                                to_words(join_deadline_ - now) + " from now: " + why});
 }
 
+std::string Member::coordinator_in_words() const {
+  if (job_.elected) return been_in_ ? to_string(world_.store) : "the elected node";
+  return to_string(job_.endpoint(endpoint_));
+}
+
 std::string Member::endpoints_in_words() const {
+  if (job_.elected) return "a leader, elected at etcd (" + to_string(job_.master) + ")";
   if (endpoints() == 1) return "node 0 at " + to_string(job_.master);
   std::string text;
   for (const Address& endpoint : job_.endpoints)
@@ -253,7 +259,7 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
       return;
     }
     lose(failure_here(FailureKind::join, (endpoints() == 1 ? "node 0 at " : "") +
-                                             to_string(job_.endpoint(endpoint_)) +
+                                             coordinator_in_words() +
                                              " refused this node: " + refused->why),
          out);
   } else if (const auto* welcome = std::get_if<Welcome>(&message)) {

@@ -152,9 +152,10 @@ class Member {
   void seek(TimePoint now, bool silent, const std::string& why, MemberActions& out);
   void report_waiting(TimePoint now, const std::string& why, MemberActions& out);
   [[nodiscard]] Join join(TimePoint now) const;
-  [[nodiscard]] std::size_t endpoints() const { return job_.may_move() ? job_.endpoints.size() : 1; }
+  [[nodiscard]] std::size_t endpoints() const { return std::max<std::size_t>(1, job_.endpoints.size()); }
   [[nodiscard]] bool may_find_another() const { return job_.elastic() || job_.may_move(); }
   [[nodiscard]] bool may_be_forgotten() const;
+  [[nodiscard]] std::string coordinator_in_words() const;
   [[nodiscard]] std::string endpoints_in_words() const;
 
   void stop_group(int signo, MemberActions& out);

@@ -176,7 +176,8 @@ Runner::~Runner() {
 
 void Runner::begin() {
   if (plan_.serves) {
-    coordinator_.emplace(plan_.job, plan_.job.endpoint(*plan_.serves), plan_.node.agent,
+    const Address& own = plan_.find_leader ? plan_.own : plan_.job.endpoint(*plan_.serves);
+    coordinator_.emplace(plan_.job, own, plan_.node.agent,
                          outside_.clock.now());
     for (const auto& action : coordinator_->begin()) act(action);
   }
@@ -215,6 +216,7 @@ JobStatus Runner::status() const {
 
 std::string Runner::waiting_for() const {
   if (member_.state() == Member::State::connecting) {
+    if (plan_.job.elected) return "a leader, elected at etcd (" + to_string(plan_.job.master) + ")";
     return (plan_.job.may_move() ? "a coordinator at " : "node 0 at ") + to_string(plan_.job.master) +
            (plan_.job.may_move() ? " or elsewhere" : "") +
            (member_.last_refusal().empty() ? "" : ": " + member_.last_refusal());
@@ -226,6 +228,11 @@ std::string Runner::waiting_for() const {
 
 void Runner::on_signal(int signo) {
   post(MemberEvent{SignalCame{signo}});
+  work();
+}
+
+void Runner::on_election(std::optional<TimePoint> leads_until) {
+  post(CoordinatorEvent{LeadsUntil{leads_until}});
   work();
 }
 
@@ -414,14 +421,21 @@ void Runner::run_health_check() {
 
 void Runner::dial(std::size_t endpoint) {
   ++link_number_;
-  link_is_local_ = plan_.serves == endpoint;
+  const auto leader = plan_.find_leader ? plan_.find_leader() : std::nullopt;
+  link_is_local_ = plan_.find_leader ? leader && leader->here : plan_.serves == endpoint;
   if (link_is_local_) {
     hear(LinkUp{});
-    return;
+  } else if (plan_.find_leader && !leader) {
+    hear(LinkDown{"none is elected yet"});
+  } else {
+    dial(leader ? leader->address : plan_.job.endpoint(endpoint));
   }
+}
+
+void Runner::dial(const Address& address) {
   if (!link_) link_ = std::make_unique<Link>(*this);
   const Duration attempt = plan_.job.may_move() ? short_attempt : connect_attempt;
-  link_->dial(plan_.job.endpoint(endpoint), outside_.clock.now() + std::min(attempt, plan_.job.join_timeout));
+  link_->dial(address, outside_.clock.now() + std::min(attempt, plan_.job.join_timeout));
 }
 
 void Runner::hang_up() {

@@ -49,6 +49,14 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
     // What the coordinator does for the workers of a new round: an empty store.
     std::function<void(std::uint32_t round)> open_store;
     std::function<void()> on_ended;
+    // Where an election decides: who leads, where that is known, and whether it is this agent; and where this one is
+    // reached.
+    struct Leader {
+      Address address;
+      bool here = false;
+    };
+    std::function<std::optional<Leader>()> find_leader{};
+    Address own{};
   };
 
   Runner(Outside outside, Plan plan);
@@ -59,6 +67,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   // This node's first step, and its coordinator's.
   void begin();
   void on_signal(int signo);
+  // What the election says of this agent, as LeadsUntil.
+  void on_election(std::optional<TimePoint> leads_until);
 
   // Set once everything on this node has ended.
   [[nodiscard]] const std::optional<Outcome>& outcome() const { return outcome_; }
@@ -91,6 +101,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   void act(const MemberAction& action);
   void act(const CoordinatorAction& action);
   void run_health_check();
+  void dial(const Address& address);
   void dial(std::size_t endpoint);
   void hang_up();
   void hear(MemberEvent event);

@@ -179,6 +179,10 @@ void take_rdzv_conf(Reader& in, Options& out) {
         key == "keep_alive_interval") {
       if (const auto time = in.keep(seconds(name, value))) times[key] = *time;
     }
+    if (key == "etcd_prefix") out.etcd_prefix = value;
+    if (key == "protocol" && value != "http") {
+      in.fail(usage(name + ": etcd is spoken to by http only", "", "give an endpoint that serves it without TLS"));
+    }
     if (key == "keep_alive_max_attempt") attempts = in.keep(number(name, value, 1, 1'000'000));
     if (key == "is_host") {
       out.hosts_endpoint = switch_word(value);

@@ -57,6 +57,8 @@ std::string served_in_words(const JobPlan& plan) {
       return "";
     case JobPlan::Serves::yes:
       return " (served here)";
+    case JobPlan::Serves::elected:
+      return " (etcd; the store is served by who is elected)";
     case JobPlan::Serves::if_ours:
       return " (served here, if it is an address of this machine)";
   }

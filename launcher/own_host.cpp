@@ -103,4 +103,29 @@ std::vector<bool> are_this_machine(const std::vector<HostEntry>& hosts) {
   return out;
 }
 
+// Nothing is sent: a datagram socket that is connected only has its route looked up.
+Result<std::string> own_address_towards(const std::vector<Address>& others) {
+  for (const Address& other : others) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_DGRAM;
+    addrinfo* found = nullptr;
+    if (getaddrinfo(other.host.c_str(), std::to_string(other.port).c_str(), &hints, &found) != 0) continue;
+    std::string own;
+    for (const addrinfo* one = found; one != nullptr && own.empty(); one = one->ai_next) {
+      const int probe = socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+      sockaddr_storage name{};
+      socklen_t size = sizeof name;
+      char text[NI_MAXHOST];
+      if (probe >= 0 && connect(probe, one->ai_addr, one->ai_addrlen) == 0 &&
+          getsockname(probe, reinterpret_cast<sockaddr*>(&name), &size) == 0 &&
+          getnameinfo(reinterpret_cast<sockaddr*>(&name), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0)
+        own = text;
+      if (probe >= 0) close(probe);
+    }
+    freeaddrinfo(found);
+    if (!own.empty()) return own;
+  }
+  return Error{ErrorKind::not_found, "no way to", to_string(others.front()), "", "check --rdzv-endpoint, or name this node's address with --local-addr"};
+}
+
 }  // namespace dlaunch::launcher

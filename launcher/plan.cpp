@@ -8,13 +8,14 @@ namespace {
 
 constexpr std::uint16_t usual_port = 29500;       // torchrun's, of static
 constexpr std::uint16_t usual_c10d_port = 29400;  // torchrun's, of c10d
+constexpr std::uint16_t usual_etcd_port = 2379;
 
 // What the agents cannot do yet; nothing else knows of it.
 Result<void> refuse_what_is_missing(const Options& options) {
   using Backend = Options::Backend;
-  if (options.backend == Backend::etcd || options.backend == Backend::etcd_v2) {
-    return usage("--rdzv-backend=etcd is not supported by this version", "",
-                 "use --rdzv-backend=c10d with --rdzv-endpoint=HOST:PORT of node 0");
+  if (options.backend == Backend::etcd_v2) {
+    return usage("--rdzv-backend=etcd-v2: etcd has given its second interface up", "",
+                 "use --rdzv-backend=etcd, which needs etcd 3.3 or later");
   }
   return {};
 }
@@ -38,6 +39,8 @@ Result<int> slots_of(const Options& options, const MachineFacts& machine) {
 
 bool alone(const Options& options) { return options.nnodes + options.spares == 1; }
 
+bool elects(const Options& options) { return options.backend == Options::Backend::etcd && !alone(options); }
+
 // Endpoints go before --master-addr and --master-port.
 std::vector<Address> endpoints_of(const Options& options) {
   // On one node nobody else has to know the port, so two jobs need not quarrel about one.
@@ -45,10 +48,13 @@ std::vector<Address> endpoints_of(const Options& options) {
   const bool c10d = options.backend == Options::Backend::c10d;
   std::vector<Address> out;
   for (const Endpoint& endpoint : options.endpoints) {
-    out.push_back({endpoint.host,
-                   endpoint.port.value_or(c10d ? usual_c10d_port : options.master_port.value_or(unnamed))});
+    const std::uint16_t usual = c10d            ? usual_c10d_port
+                                : elects(options) ? usual_etcd_port
+                                                : options.master_port.value_or(unnamed);
+    out.push_back({endpoint.host, endpoint.port.value_or(usual)});
   }
   if (!out.empty()) return out;
+  if (elects(options)) return {{"127.0.0.1", usual_etcd_port}};
   const std::string here = alone(options) ? options.local_addr.value_or("127.0.0.1") : "127.0.0.1";
   const std::uint16_t usual = c10d && !alone(options) ? usual_c10d_port : unnamed;
   return {{options.master_addr.value_or(here), options.master_port.value_or(usual)}};
@@ -67,6 +73,7 @@ agent::JobSpec job_of(const Options& options) {
   job.policy = options.restart_policy;
   job.endpoints = endpoints_of(options);
   job.master = job.endpoints.front();
+  job.elected = elects(options);
   job.join_timeout = options.join_timeout;
   job.stop_timeout = options.stop_timeout;
   job.last_call = options.last_call;
@@ -75,6 +82,7 @@ agent::JobSpec job_of(const Options& options) {
 }
 
 JobPlan::Serves serves(const Options& options) {
+  if (elects(options)) return JobPlan::Serves::elected;
   const bool meet = options.backend == Options::Backend::c10d && !alone(options);
   if (options.hosts_endpoint && meet)
     return *options.hosts_endpoint ? JobPlan::Serves::yes : JobPlan::Serves::no;
@@ -143,6 +151,10 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
   plan.log = options.log;
   plan.job = job_of(options);
   plan.serves = serves(options);
+  if (elects(options)) {
+    plan.etcd_key = options.etcd_prefix + "/" + plan.job.id + "/leader";
+    plan.own = {options.local_addr.value_or(""), options.master_port.value_or(0)};
+  }
 
   plan.node.node_rank = node_rank_of(options);
   plan.node.slots = *slots;

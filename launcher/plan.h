@@ -24,7 +24,8 @@ struct MachineFacts {
 
 struct JobPlan {
   // Whether this node serves an endpoint; `if_ours`: one that is an address of this machine, and still free.
-  enum class Serves { no, yes, if_ours };
+  // `elected`: at a free port, where others find it by the election.
+  enum class Serves { no, yes, if_ours, elected };
 
   agent::JobSpec job;  // job.master.port is 0 where a free one is to be found
   agent::NodeSpec node;
@@ -34,6 +35,8 @@ struct JobPlan {
   std::string program;  // to be found on PATH or at a path
   std::string script;   // to be readable; empty where there is none
   Serves serves = Serves::no;
+  std::string etcd_key;  // where the leader's name is, with an election
+  Address own;           // where this agent is reached, with an election; an empty host: to be found
 };
 
 Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine);

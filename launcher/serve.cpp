@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <string>
 
+#include "launcher/own_host.h"
 #include "store/base/log.h"
 
 namespace dlaunch::launcher {
@@ -33,10 +34,25 @@ Result<Network::Listening> listen_everywhere(StoreServer& server, const Address&
   return server.listen({"*", address.port});
 }
 
+// At this machine's address, as etcd is reached from it, where nobody said another.
+Result<std::optional<std::size_t>> serve_anywhere(StoreServer& server, JobPlan& plan) {
+  if (plan.own.host.empty()) {
+    auto found = own_address_towards(plan.job.endpoints);
+    if (!found) return std::move(found).error();
+    plan.own.host = *found;
+  }
+  auto listening = server.listen(plan.own);
+  if (!listening && listening.error().kind == ErrorKind::not_found) listening = server.listen({"*", plan.own.port});
+  if (!listening) return std::move(listening).error().with_hint("choose a free port with --master-port");
+  plan.own.port = listening->port;
+  return std::optional<std::size_t>(0);
+}
+
 }  // namespace
 
 Result<std::optional<std::size_t>> serve_endpoint(StoreServer& server, JobPlan& plan) {
   if (plan.serves == JobPlan::Serves::no) return std::optional<std::size_t>{};
+  if (plan.serves == JobPlan::Serves::elected) return serve_anywhere(server, plan);
   agent::JobSpec& job = plan.job;
   const bool must = plan.serves == JobPlan::Serves::yes;
   std::optional<Error> failure;

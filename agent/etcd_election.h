@@ -1,0 +1,73 @@
+// The election (agent/election.h) at an etcd v3 cluster, by its JSON gateway. One thread: the loop's.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/election.h"
+#include "agent/etcd_messages.h"
+#include "store/base/address.h"
+#include "store/base/io.h"
+
+namespace dlaunch::agent {
+
+class EtcdElection final : public TimerHandler {
+ public:
+  struct Outside {  // not owned; all must outlive the election
+    Clock& clock;
+    Timers& timers;
+    Network& network;
+  };
+  struct Plan {
+    std::vector<Address> endpoints;  // of the cluster; the next is asked where one does not answer
+    std::string key;
+    std::string value;  // what it says of this agent
+    Duration ttl{};
+    std::function<void(TimePoint until)> on_elected;
+    std::function<void()> on_deposed;
+    std::function<void(const Say&)> say;
+  };
+
+  EtcdElection(Outside outside, Plan plan);
+  ~EtcdElection() override;
+  EtcdElection(const EtcdElection&) = delete;
+  EtcdElection& operator=(const EtcdElection&) = delete;
+
+  void begin();
+  // Gives the lead up; `done` follows within a second.
+  void resign(std::function<void()> done);
+
+  // What the key says, as far as is known.
+  [[nodiscard]] const std::optional<std::string>& leader() const { return leader_; }
+
+  void on_timer(TimerId timer) override;
+
+ private:
+  class Call;
+
+  void step(const ElectionEvent& event);
+  void act(const ElectionActions& actions);
+  // `read` is given the whole body, or each line of a stream.
+  void ask(const EtcdRequest& request, bool is_stream, std::function<void(const std::string&)> read);
+  void fail(const std::string& why);
+  template <class T>
+  void take(Result<T> answer);
+
+  Outside outside_;
+  Plan plan_;
+  Election election_;
+  std::optional<std::string> leader_;
+  std::size_t endpoint_ = 0;
+  std::unique_ptr<Call> call_;
+  std::unique_ptr<Call> retired_;    // the one before
+  std::unique_ptr<Call> last_call_;  // the revocation
+  TimerId timer_;
+  TimerId deadline_;  // of the call
+  TimerId end_;       // of the resignation
+  std::function<void()> resigned_;
+};
+
+}  // namespace dlaunch::agent
