@@ -36,6 +36,7 @@ class Job {
   }
 
   void event(const RemoteEvent& event) {
+    if (std::holds_alternative<RemoteTimer>(event)) timer_.reset();
     take(job_.step(now_, event));
     const bool answered = std::holds_alternative<RemoteTimer>(event) && !job_.ended();
     EXPECT_TRUE(!answered || !timer_ || *timer_ > now_) << "it would come to nothing else";
