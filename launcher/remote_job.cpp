@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "launcher/remote_trouble.h"
 #include "store/base/overloaded.h"
@@ -132,10 +133,13 @@ void RemoteJob::on_signal(TimePoint now, const UserSignal& signal, RemoteActions
 void RemoteJob::on_timer(TimePoint now, RemoteActions& out) {
   if (hurry_at_ && now >= *hurry_at_) return hurry(now, out);
   for (const int node : in({Host::State::starting})) {
-    if (now < host(node).start_deadline) continue;
-    return fail(
-        now, not_started(node, "it took more than " + to_words(plan_.job.join_timeout) + " (--join-timeout)"),
-        1, out);
+    std::optional<TimePoint>& deadline = host(node).start_deadline;
+    if (!deadline || now < *deadline) continue;
+    deadline.reset();
+    fail(now,
+         not_started(node, "it took more than " + to_words(plan_.job.join_timeout) + " (--join-timeout)"), 1,
+         out);
+    abandon({node}, out);
   }
 }
 
@@ -174,6 +178,7 @@ void RemoteJob::give_up_starting(RemoteActions& out) {
 
 void RemoteJob::abandon(const std::vector<int>& starting, RemoteActions& out) {
   for (const int node : starting) {
+    if (std::exchange(host(node).abandoned, true)) continue;
     out.emplace_back(HangUp{node});
     out.emplace_back(SignalHost{node, SIGTERM});
   }
@@ -237,8 +242,8 @@ void RemoteJob::end_when_all_gone(RemoteActions& out) {
 void RemoteJob::arm(RemoteActions& out) const {
   std::optional<TimePoint> next = hurry_at_;
   for (const int node : in({Host::State::starting})) {
-    const TimePoint deadline = hosts_[static_cast<std::size_t>(node)].start_deadline;
-    if (hurry_ == Hurry::none && (!next || deadline < *next)) next = deadline;
+    const std::optional<TimePoint> deadline = hosts_[static_cast<std::size_t>(node)].start_deadline;
+    if (hurry_ == Hurry::none && deadline && (!next || *deadline < *next)) next = deadline;
   }
   if (next) out.emplace_back(ArmRemoteTimer{*next});
 }

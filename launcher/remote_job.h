@@ -117,8 +117,9 @@ class RemoteJob {
   struct Host {
     enum class State { waiting, starting, up, gone };
     State state = State::waiting;
-    TimePoint start_deadline;
-    std::optional<int> exit_code;  // its dlaunch's last word
+    std::optional<TimePoint> start_deadline;  // none: it has passed, or it was not started yet
+    bool abandoned = false;                   // while it was starting
+    std::optional<int> exit_code;             // its dlaunch's last word
     std::vector<std::string> report;
     std::string json;
   };
@@ -134,7 +135,7 @@ class RemoteJob {
   void start_more(TimePoint now, RemoteActions& out);
   void fail(TimePoint now, agent::Failure failure, int exit_code, RemoteActions& out);
   void give_up_starting(RemoteActions& out);
-  static void abandon(const std::vector<int>& starting, RemoteActions& out);
+  void abandon(const std::vector<int>& starting, RemoteActions& out);
   void stop_all(TimePoint now, int signo, RemoteActions& out);
   void begin_end(TimePoint now);
   void hurry(TimePoint now, RemoteActions& out);

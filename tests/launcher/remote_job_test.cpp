@@ -35,7 +35,12 @@ class Job {
     take(job_.begin(now_));
   }
 
-  void event(const RemoteEvent& event) { take(job_.step(now_, event)); }
+  void event(const RemoteEvent& event) {
+    if (std::holds_alternative<RemoteTimer>(event)) timer_.reset();
+    take(job_.step(now_, event));
+    const bool answered = std::holds_alternative<RemoteTimer>(event) && !job_.ended();
+    EXPECT_TRUE(!answered || !timer_ || *timer_ > now_) << "it would come to nothing else";
+  }
   void all_ready() {
     for (int i = 0; i < static_cast<int>(plan_.hosts.size()); ++i) event(HostReady{i});
   }
@@ -152,6 +157,18 @@ TEST(RemoteJob, AHostThatTakesTooLongIsGivenUp) {
   job.event(HostGone{1, killed, ""});
   job.ends(0, 143);
   EXPECT_EQ(job.why(), "cannot start on host h1 (node 1): it took more than 15 min 0 s (--join-timeout)");
+}
+
+TEST(RemoteJob, ADeadlineThatPassesWhileNodeZeroEndsIsNotAskedForAgain) {
+  Job job(2);
+  job.event(HostReady{0});
+  job.event(HostSaid{0, {Kind::end, "1"}});
+  job.wait();
+  EXPECT_EQ(job.did<HangUp>(), std::vector<HangUp>{HangUp{1}});
+  job.event(HostGone{0, exited(1), ""});
+  job.event(HostGone{1, killed, ""});
+  ASSERT_TRUE(job.ended());
+  EXPECT_EQ(job.why().find("cannot start on host h1 (node 1): "), 0U);
 }
 
 TEST(RemoteJob, WhoIsLateWhenNodeZeroGivesUpIsTheReason) {
