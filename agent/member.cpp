@@ -96,6 +96,10 @@ void Member::dial(std::size_t endpoint, MemberActions& out) {
 void Member::on_link_up(TimePoint now, MemberActions& out) {
   link_ = true;
   led_ = false;
+  if (job_.elected) {  // there is no other to look for; its agent may only not have heard of its election
+    staying_ = true;
+    stay_until_ = now + shortest_stay;
+  }
   state_ = State::joined;
   heard_ = now;
   if (job_.node_timeout > Duration(0)) beat_at_ = now + job_.beat();

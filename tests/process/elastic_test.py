@@ -50,7 +50,8 @@ class Elastic(unittest.TestCase):
         """Starts the agent on host i; what it says goes to a file, since nobody reads a pipe here."""
         said = open(os.path.join(self.dir, f"agent.{i}"), "a+", encoding="utf-8")
         self.addCleanup(said.close)
-        process = subprocess.Popen([*self.hosts.on(i), DLAUNCH, f"--local-addr=host{i}", *options, *command], cwd=self.dir,
+        name = () if any(option.startswith("--local-addr") for option in options) else (f"--local-addr=host{i}",)
+        process = subprocess.Popen([*self.hosts.on(i), DLAUNCH, *name, *options, *command], cwd=self.dir,
                                    env={**environment(), "HOST": str(i)}, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
         self.agents[i] = process
         self.addCleanup(self.finish, process)
@@ -299,6 +300,88 @@ class ThreeEndpoints(Elastic):
         self.world({0, 1, 2} - {leader})
         self.wait_until(lambda: not self.workers_of(leader), "the frozen agent's workers are gone")
         self.agents[leader].send_signal(signal.SIGCONT)
+        self.world({0, 1, 2})
+        self.done()
+        self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
+
+
+class WithEtcd(Elastic):
+    hosts_wanted = 3
+    OPTIONS = ("--nnodes=2:3", "--last-call-timeout=1", "--rdzv-backend=etcd", "--node-timeout=2")
+
+    def setUp(self):
+        super().setUp()
+        if not shutil.which("etcd"):
+            self.skipTest("etcd is not installed (Debian: etcd-server)")
+        self.etcd = None
+        self.start_etcd()
+
+    def start_etcd(self):
+        address = f"http://{Hosts.SWITCH_ADDRESS}"
+        log = open(os.path.join(self.dir, "etcd.log"), "a", encoding="utf-8")
+        self.addCleanup(log.close)
+        self.etcd = subprocess.Popen([*self.hosts.on_switch(), "etcd", "--data-dir", os.path.join(self.dir, "etcd"),
+                                      "--listen-client-urls", f"{address}:2379", "--advertise-client-urls", f"{address}:2379",
+                                      "--listen-peer-urls", f"{address}:2380", "--initial-advertise-peer-urls", f"{address}:2380",
+                                      "--initial-cluster", f"default={address}:2380"], stdout=log, stderr=log)
+        self.addCleanup(self.finish, self.etcd)
+
+    def start(self, i, *options, **more):
+        return super().start(i, f"--rdzv-endpoint={Hosts.SWITCH_ADDRESS}", f"--local-addr={self.hosts.addresses[i]}", *options, **more)
+
+    def leader(self, ranks):
+        return self.hosts.addresses.index(next(iter(ranks.values()))[4])
+
+    def test_every_leader_in_turn_may_be_killed_and_come_back(self):
+        for i in range(3):
+            self.start(i, *self.OPTIONS)
+        for _ in range(3):
+            leader = self.leader(self.world({0, 1, 2}))
+            self.agents[leader].kill()
+            ranks = self.world({0, 1, 2} - {leader})
+            self.assertNotEqual(self.leader(ranks), leader)
+            self.start(leader, *self.OPTIONS)
+            self.world({0, 1, 2})
+        self.done()
+        self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
+
+    def test_a_leader_that_is_told_to_leave_hands_the_lead_over(self):
+        for i in range(3):
+            self.start(i, *self.OPTIONS)
+        leader = self.leader(self.world({0, 1, 2}))
+        self.agents[leader].terminate()
+        self.assertEqual(self.end(leader), 143)
+        others = {0, 1, 2} - {leader}
+        self.world(others)
+        self.done()
+        self.assertEqual([self.end(i) for i in others], [0, 0])
+
+    def test_a_leader_that_is_cut_off_is_gone_without_and_comes_back(self):
+        for i in range(3):
+            self.start(i, *self.OPTIONS)
+        leader = self.leader(self.world({0, 1, 2}))
+        self.hosts.pull_cable(leader)
+        self.world({0, 1, 2} - {leader})
+        self.wait_until(lambda: not self.workers_of(leader), "nothing runs on the node that is cut off")
+        self.hosts.plug_cable(leader)
+        self.world({0, 1, 2})
+        self.done()
+        self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
+
+    def test_etcd_may_come_late_and_be_lost_for_a_while(self):
+        self.etcd.kill()
+        self.etcd.wait()
+        for i in range(3):
+            self.start(i, *self.OPTIONS)
+        self.wait_until(lambda: "the election at etcd" in self.said(0), "host 0 says that etcd does not answer")
+        self.start_etcd()
+        self.world({0, 1, 2})
+        self.etcd.kill()
+        self.etcd.wait()
+        self.wait_until(lambda: not any(self.workers_of(i) for i in range(3)), "nobody leads, nothing runs")
+        before = max(self.rounds())
+        self.start_etcd()
+        self.wait_until(lambda: max(self.rounds()) > before, "another round")
         self.world({0, 1, 2})
         self.done()
         self.assertEqual([self.end(i) for i in range(3)], [0] * 3)

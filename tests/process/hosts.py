@@ -7,6 +7,8 @@ import subprocess
 class Hosts:
     """`count` hosts that reach each other at 10.213.8.1, .2, ...; they go with the test, which is skipped where they cannot be had."""
 
+    SWITCH_ADDRESS = "10.213.8.254"  # where a service may run that is on none of the hosts
+
     def __init__(self, test, count):
         tag = f"dl{os.getpid() % 100000}"
         self.switch = f"{tag}s"
@@ -14,7 +16,8 @@ class Hosts:
         self.addresses = [f"10.213.8.{i + 1}" for i in range(count)]
         self.ports = [f"{tag}p{i}" for i in range(count)]
         commands = [f"ip netns add {self.switch}", f"ip -n {self.switch} link add switch type bridge",
-                    f"ip -n {self.switch} link set switch up"]
+                    f"ip -n {self.switch} link set switch up", f"ip -n {self.switch} link set lo up",
+                    f"ip -n {self.switch} addr add {self.SWITCH_ADDRESS}/24 dev switch"]
         for name, address, port in zip(self.names, self.addresses, self.ports):
             commands += [f"ip netns add {name}",
                          f"ip link add eth0 netns {name} type veth peer name {port} netns {self.switch}",
@@ -34,6 +37,9 @@ class Hosts:
     def on(self, i):
         """What to put before a command to run it on host i."""
         return ["ip", "netns", "exec", self.names[i]]
+
+    def on_switch(self):
+        return ["ip", "netns", "exec", self.switch]
 
     def pull_cable(self, i):
         subprocess.run(["ip", "-n", self.switch, "link", "set", self.ports[i], "nomaster"], check=True)
