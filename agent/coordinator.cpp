@@ -282,9 +282,9 @@ void Coordinator::step_down(TimePoint now, CoordinatorActions& out) {
     out.emplace_back(Say{Loudness::progress, "this node has laid down the lead"});
   } else {
     out.emplace_back(Say{Loudness::progress, "only " + count_of(roster_.ready(), "node") + " of " +
-                                               std::to_string(job_.nnodes) + " " +
-                                               (roster_.ready() == 1 ? "is" : "are") +
-                                               " here, fewer than a majority: another endpoint may lead"});
+                                                 std::to_string(job_.nnodes) + " " +
+                                                 (roster_.ready() == 1 ? "is" : "are") +
+                                                 " here, fewer than a majority: another endpoint may lead"});
   }
   tell_who_leads(now, false, out);
   for (auto& [member, node] : roster_.nodes()) node.joined.stays = false;

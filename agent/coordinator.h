@@ -25,7 +25,8 @@
 // connections of a quorum of nodes. A node has one connection at a time, and a quorum is more than half of
 // all nodes that may take part, so no two of them lead at once. A node that lost the last leader in silence,
 // and cannot know whether that one has noticed, says for how long it may not have (Join::lease); so long the
-// new one waits. Where an election decides (agent/election.h), the elected one leads, for as long as that says.
+// new one waits. Where an election decides (agent/election.h), the elected one leads, for as long as that
+// says.
 #pragma once
 
 #include <cstdint>

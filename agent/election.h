@@ -5,8 +5,8 @@
 //                      |                       +--somebody has it--> following|
 //                      +------- the key is gone, a request failed, or the lease is over
 //
-// The leader is whoever holds the key; the key lives for as long as its lease is renewed. The leader counts its lease from
-// when it asked for the renewal, so it has stopped to lead before another can begin.
+// The leader is whoever holds the key; the key lives for as long as its lease is renewed. The leader counts
+// its lease from when it asked for the renewal, so it has stopped to lead before another can begin.
 #pragma once
 
 #include <cstdint>
@@ -91,8 +91,8 @@ struct LeaderIs {
   bool operator==(const LeaderIs&) const = default;
 };
 
-using ElectionAction = std::variant<GrantLease, Campaign, RenewLeaseOf, WatchKey, RevokeLease, ArmElectionTimer,
-                                    Elected, Deposed, LeaderIs, Say>;
+using ElectionAction = std::variant<GrantLease, Campaign, RenewLeaseOf, WatchKey, RevokeLease,
+                                    ArmElectionTimer, Elected, Deposed, LeaderIs, Say>;
 using ElectionActions = std::vector<ElectionAction>;
 
 class Election {

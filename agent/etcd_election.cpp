@@ -20,8 +20,8 @@ std::string http_request(const Address& host, const EtcdRequest& request) {
 
 }  // namespace
 
-// One request on a connection of its own. `read` is given the whole body or, of a stream, each line; `fail` what is wrong.
-// After stop(), neither.
+// One request on a connection of its own. `read` is given the whole body or, of a stream, each line; `fail`
+// what is wrong. After stop(), neither.
 class EtcdElection::Call final : public ConnectionHandler {
  public:
   using Told = std::function<void(const std::string&)>;
@@ -115,14 +115,16 @@ void EtcdElection::act(const ElectionActions& actions) {
   for (const ElectionAction& action : actions) {
     std::visit(Overloaded{
                    [&](const GrantLease&) {
-                     ask(grant_lease(plan_.ttl), false, [this](const std::string& body) { take(read_granted(body)); });
+                     ask(grant_lease(plan_.ttl), false,
+                         [this](const std::string& body) { take(read_granted(body)); });
                    },
                    [&](const Campaign& a) {
                      ask(campaign(plan_.key, plan_.value, a.lease), false,
                          [this](const std::string& body) { take(read_campaign(body)); });
                    },
                    [&](const RenewLeaseOf& a) {
-                     ask(renew_lease(a.lease), false, [this](const std::string& body) { take(read_renewed(body)); });
+                     ask(renew_lease(a.lease), false,
+                         [this](const std::string& body) { take(read_renewed(body)); });
                    },
                    [&](const WatchKey& a) {
                      ask(watch_key(plan_.key, a.since_revision), true, [this](const std::string& line) {
@@ -150,7 +152,8 @@ void EtcdElection::act(const ElectionActions& actions) {
   }
 }
 
-void EtcdElection::ask(const EtcdRequest& request, bool is_stream, std::function<void(const std::string&)> read) {
+void EtcdElection::ask(const EtcdRequest& request, bool is_stream,
+                       std::function<void(const std::string&)> read) {
   if (call_) call_->stop();
   retired_ = std::move(call_);  // it may be what called us
   const TimePoint deadline = outside_.clock.now() + patience;

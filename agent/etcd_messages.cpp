@@ -54,12 +54,15 @@ EtcdRequest campaign(std::string_view key, std::string_view value, LeaseId lease
   const Json put{{"requestPut", {{"key", name}, {"value", to_base64(value)}, {"lease", text_of(lease)}}}};
   const Json get{{"requestRange", {{"key", name}}}};
   const Json is_free{{"key", name}, {"target", "CREATE"}, {"result", "EQUAL"}, {"createRevision", "0"}};
-  return {"/v3/kv/txn",
-          Json{{"compare", Json::array({is_free})}, {"success", Json::array({put})}, {"failure", Json::array({get})}}
-              .dump()};
+  return {"/v3/kv/txn", Json{{"compare", Json::array({is_free})},
+                             {"success", Json::array({put})},
+                             {"failure", Json::array({get})}}
+                            .dump()};
 }
 
-EtcdRequest renew_lease(LeaseId lease) { return {"/v3/lease/keepalive", Json{{"ID", text_of(lease)}}.dump()}; }
+EtcdRequest renew_lease(LeaseId lease) {
+  return {"/v3/lease/keepalive", Json{{"ID", text_of(lease)}}.dump()};
+}
 EtcdRequest revoke_lease(LeaseId lease) { return {"/v3/lease/revoke", Json{{"ID", text_of(lease)}}.dump()}; }
 
 EtcdRequest watch_key(std::string_view key, std::int64_t since_revision) {

@@ -1,5 +1,6 @@
 // What the election asks etcd v3, and what etcd answers: the bodies of its JSON gateway. Pure.
-// https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway/ describes them: bytes are base64, 64-bit numbers are texts.
+// https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway/ describes them: bytes are base64, 64-bit numbers are
+// texts.
 #pragma once
 
 #include <string>

@@ -20,7 +20,8 @@ std::string lower(std::string_view text) {
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r'))
+    text.remove_suffix(1);
   return text;
 }
 
@@ -37,7 +38,8 @@ Result<void> HttpReply::append(ByteSpan bytes) {
   while (result && read_some(result)) {
   }
   if (result && body_.size() > max_body) return malformed("it is too long");
-  if (result && part_ != Part::sized && part_ != Part::chunk && waiting_.size() > max_head && part_ != Part::end)
+  if (result && part_ != Part::sized && part_ != Part::chunk && waiting_.size() > max_head &&
+      part_ != Part::end)
     return malformed("a line of it is too long");
   return result;
 }
@@ -104,7 +106,8 @@ Result<void> HttpReply::read_head() {
     if (name == "transfer-encoding" && value == "chunked") {
       part_ = Part::chunk_size;
     } else if (name == "content-length" && part_ != Part::chunk_size) {
-      if (!read_number(value, 10, left_) || left_ > max_body) return malformed("its length is no number, or too large");
+      if (!read_number(value, 10, left_) || left_ > max_body)
+        return malformed("its length is no number, or too large");
       part_ = left_ > 0 ? Part::sized : Part::end;
     }
   }
@@ -113,7 +116,8 @@ Result<void> HttpReply::read_head() {
 
 Result<void> HttpReply::read_chunk_size(const std::string& line) {
   const std::string_view size = trimmed(std::string_view(line).substr(0, line.find(';')));
-  if (!read_number(size, 16, left_) || left_ > max_body) return malformed("a chunk's length is no number, or too large");
+  if (!read_number(size, 16, left_) || left_ > max_body)
+    return malformed("a chunk's length is no number, or too large");
   part_ = left_ > 0 ? Part::chunk : Part::trailer;
   return {};
 }

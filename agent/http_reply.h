@@ -1,4 +1,5 @@
-// The answer to one HTTP/1.1 request, as it arrives: status, headers, and a body that is sized or chunked. Pure.
+// The answer to one HTTP/1.1 request, as it arrives: status, headers, and a body that is sized or chunked.
+// Pure.
 //
 // For requests we make ourselves, to etcd's JSON gateway: no compression, no redirects, no trailers kept.
 #pragma once

@@ -215,8 +215,8 @@ void Member::on_link_down(TimePoint now, const LinkDown& down, MemberActions& ou
 
 // The coordinator is lost: the workers stop, and this node looks for the next one.
 void Member::seek(TimePoint now, bool silent, const std::string& why, MemberActions& out) {
-  out.emplace_back(Say{Loudness::trouble, "lost the coordinator at " + coordinator_in_words() +
-                                              ": " + why + (round_active_ ? "; stopping the workers" : "")});
+  out.emplace_back(Say{Loudness::trouble, "lost the coordinator at " + coordinator_in_words() + ": " + why +
+                                              (round_active_ ? "; stopping the workers" : "")});
   began_ = now;
   join_deadline_ = now + job_.join_timeout;
   report_at_ = now + first_report;
@@ -262,8 +262,7 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
       on_link_down(now, {refused->why}, out);
       return;
     }
-    lose(failure_here(FailureKind::join, (endpoints() == 1 ? "node 0 at " : "") +
-                                             coordinator_in_words() +
+    lose(failure_here(FailureKind::join, (endpoints() == 1 ? "node 0 at " : "") + coordinator_in_words() +
                                              " refused this node: " + refused->why),
          out);
   } else if (const auto* welcome = std::get_if<Welcome>(&message)) {

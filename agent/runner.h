@@ -49,8 +49,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
     // What the coordinator does for the workers of a new round: an empty store.
     std::function<void(std::uint32_t round)> open_store;
     std::function<void()> on_ended;
-    // Where an election decides: who leads, where that is known, and whether it is this agent; and where this one is
-    // reached.
+    // Where an election decides: who leads, where that is known, and whether it is this agent; and where this
+    // one is reached.
     struct Leader {
       Address address;
       bool here = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "agent/root_cause.h"
 #include "store/base/overloaded.h"
@@ -17,6 +18,7 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     stop_requested_ = false;
     failed_first_.reset();
     leftover_.clear();
+    leftovers_ = 0;
     workers_.assign(static_cast<std::size_t>(node_.slots), Worker{});
     for (int i = 0; i < node_.slots; ++i) out.emplace_back(SpawnWorker{i});
   };
@@ -40,7 +42,8 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     leftover_ = e.example;
     // A descendant in a session of its own is out of reach of its worker's process group while that worker
     // lives.
-    if (state_ == State::stopping && all_ended()) out.emplace_back(SignalAll{SIGTERM});
+    const bool others = std::exchange(leftovers_, e.count) != e.count;  // the same ones have it already
+    if (state_ == State::stopping && all_ended() && others) out.emplace_back(SignalAll{SIGTERM});
     if (state_ != State::running || !all_ended()) return;
     state_ = State::leftovers;
     out.emplace_back(Say{Loudness::progress, "the workers have ended but left " + std::to_string(e.count) +

@@ -144,6 +144,7 @@ class WorkerGroup {
   TimePoint stopping_since_;     // where stop_requested_
   std::optional<TimePoint> failed_first_;
   std::string leftover_;  // an example of what remains
+  int leftovers_ = 0;     // how many there were last
 };
 
 }  // namespace dlaunch::agent

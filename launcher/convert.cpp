@@ -181,7 +181,8 @@ void take_rdzv_conf(Reader& in, Options& out) {
     }
     if (key == "etcd_prefix") out.etcd_prefix = value;
     if (key == "protocol" && value != "http") {
-      in.fail(usage(name + ": etcd is spoken to by http only", "", "give an endpoint that serves it without TLS"));
+      in.fail(usage(name + ": etcd is spoken to by http only", "",
+                    "give an endpoint that serves it without TLS"));
     }
     if (key == "keep_alive_max_attempt") attempts = in.keep(number(name, value, 1, 1'000'000));
     if (key == "is_host") {
@@ -263,7 +264,7 @@ void take_nodes(Reader& in, Options& out) {
                                   : "node ranks go from 0 to " + std::to_string(out.nnodes - 1)));
   }
   const int all = out.nnodes + out.spares;
-  if (out.endpoints.size() > 1 && out.min_nodes <= all / 2) {
+  if (out.backend == Options::Backend::c10d && out.endpoints.size() > 1 && out.min_nodes <= all / 2) {
     out.warnings.push_back(
         "fewer than " + std::to_string(all / 2 + 1) + " of " + std::to_string(all) +
         " nodes wait for others, also where --nnodes allows fewer: with several endpoints, only a "

@@ -131,9 +131,12 @@ class LogReporter final : public agent::Reporter {
 };
 
 // What the election's key says of this agent: where it is reached, and which one it is.
-std::string own_name(const JobPlan& plan) { return to_string(plan.own) + " " + std::to_string(plan.node.agent); }
+std::string own_name(const JobPlan& plan) {
+  return to_string(plan.own) + " " + std::to_string(plan.node.agent);
+}
 
-std::optional<agent::Runner::Plan::Leader> leader_of(const std::optional<std::string>& name, const std::string& own) {
+std::optional<agent::Runner::Plan::Leader> leader_of(const std::optional<std::string>& name,
+                                                     const std::string& own) {
   if (!name) return std::nullopt;
   const auto address = parse_address(name->substr(0, name->find(' ')), 0);
   if (!address) return std::nullopt;
@@ -319,9 +322,13 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     for (const std::string& line : asked.warnings) log::warning(line);
 
     std::optional<agent::EtcdElection> election;
-    agent::Runner::Plan run_plan{
-        plan.job, plan.node, DLAUNCH_VERSION, inherited_environment(asked, environment), *serves,
-        [&server](std::uint32_t) { server.new_round(); }, [&loop] { loop.stop(); }};
+    agent::Runner::Plan run_plan{plan.job,
+                                 plan.node,
+                                 DLAUNCH_VERSION,
+                                 inherited_environment(asked, environment),
+                                 *serves,
+                                 [&server](std::uint32_t) { server.new_round(); },
+                                 [&loop] { loop.stop(); }};
     if (plan.job.elected) {
       run_plan.find_leader = [&election, &plan] { return leader_of(election->leader(), own_name(plan)); };
       run_plan.own = plan.own;
@@ -329,12 +336,12 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     agent::Runner runner({loop, loop, loop, spawner, reporter}, std::move(run_plan));
     door.runner = &runner;
     if (plan.job.elected) {
-      election.emplace(agent::EtcdElection::Outside{loop, loop, loop},
-                       agent::EtcdElection::Plan{
-                           plan.job.endpoints, plan.etcd_key, own_name(plan), plan.job.node_timeout,
-                           [&runner](TimePoint until) { runner.on_election(until); },
-                           [&runner] { runner.on_election(std::nullopt); },
-                           [&reporter](const agent::Say& say) { reporter.say(say); }});
+      election.emplace(
+          agent::EtcdElection::Outside{loop, loop, loop},
+          agent::EtcdElection::Plan{plan.job.endpoints, plan.etcd_key, own_name(plan), plan.job.node_timeout,
+                                    [&runner](TimePoint until) { runner.on_election(until); },
+                                    [&runner] { runner.on_election(std::nullopt); },
+                                    [&reporter](const agent::Say& say) { reporter.say(say); }});
     }
     for (int signo : plan.node.stop_signals) {
       struct sigaction before {};

@@ -49,10 +49,10 @@ struct Options {
   std::optional<std::string> local_addr;
   bool standalone = false;
   Backend backend = Backend::fixed;
-  std::vector<Endpoint> endpoints;     // empty: none was given
+  std::vector<Endpoint> endpoints;       // empty: none was given
   std::string etcd_prefix = "/dlaunch";  // of the keys
-  std::optional<bool> hosts_endpoint;  // whether this node serves it; not said: where it is this machine's
-  std::string job_id;                  // empty: none was given
+  std::optional<bool> hosts_endpoint;    // whether this node serves it; not said: where it is this machine's
+  std::string job_id;                    // empty: none was given
   Duration join_timeout = std::chrono::seconds(900);
   Duration last_call = std::chrono::seconds(30);
   Duration node_timeout = std::chrono::seconds(5);

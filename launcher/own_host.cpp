@@ -118,14 +118,16 @@ Result<std::string> own_address_towards(const std::vector<Address>& others) {
       char text[NI_MAXHOST];
       if (probe >= 0 && connect(probe, one->ai_addr, one->ai_addrlen) == 0 &&
           getsockname(probe, reinterpret_cast<sockaddr*>(&name), &size) == 0 &&
-          getnameinfo(reinterpret_cast<sockaddr*>(&name), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0)
+          getnameinfo(reinterpret_cast<sockaddr*>(&name), size, text, sizeof text, nullptr, 0,
+                      NI_NUMERICHOST) == 0)
         own = text;
       if (probe >= 0) close(probe);
     }
     freeaddrinfo(found);
     if (!own.empty()) return own;
   }
-  return Error{ErrorKind::not_found, "no way to", to_string(others.front()), "", "check --rdzv-endpoint, or name this node's address with --local-addr"};
+  return Error{ErrorKind::not_found, "no way to", to_string(others.front()), "",
+               "check --rdzv-endpoint, or name this node's address with --local-addr"};
 }
 
 }  // namespace dlaunch::launcher

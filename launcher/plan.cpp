@@ -48,9 +48,9 @@ std::vector<Address> endpoints_of(const Options& options) {
   const bool c10d = options.backend == Options::Backend::c10d;
   std::vector<Address> out;
   for (const Endpoint& endpoint : options.endpoints) {
-    const std::uint16_t usual = c10d            ? usual_c10d_port
+    const std::uint16_t usual = c10d              ? usual_c10d_port
                                 : elects(options) ? usual_etcd_port
-                                                : options.master_port.value_or(unnamed);
+                                                  : options.master_port.value_or(unnamed);
     out.push_back({endpoint.host, endpoint.port.value_or(usual)});
   }
   if (!out.empty()) return out;

@@ -42,7 +42,8 @@ Result<std::optional<std::size_t>> serve_anywhere(StoreServer& server, JobPlan& 
     plan.own.host = *found;
   }
   auto listening = server.listen(plan.own);
-  if (!listening && listening.error().kind == ErrorKind::not_found) listening = server.listen({"*", plan.own.port});
+  if (!listening && listening.error().kind == ErrorKind::not_found)
+    listening = server.listen({"*", plan.own.port});
   if (!listening) return std::move(listening).error().with_hint("choose a free port with --master-port");
   plan.own.port = listening->port;
   return std::optional<std::size_t>(0);

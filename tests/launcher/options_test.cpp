@@ -166,6 +166,8 @@ TEST(Options, EveryMistakeIsNamed) {
       {{"--no-restart-on=0", "x"}, "--no-restart-on: 0 is out of range; it goes from 1 to 255"},
       {{"--health-check-timeout=26", "x"},
        "--health-check-timeout=26 is not above 0 and at most 25 s; see dlaunch --help"},
+      {{"--rdzv-conf=protocol=https", "x"},
+       "--rdzv-conf: protocol: etcd is spoken to by http only; give an endpoint that serves it without TLS"},
       {{"--rdzv-endpoint=a,b,a", "x"}, "--rdzv-endpoint=a,b,a names a twice; see dlaunch --help"},
       {{"--rdzv-backend=static", "--nnodes=1:2", "x"},
        "--rdzv-backend=static: a job that may change has to find its nodes itself; use --rdzv-backend=c10d"},

@@ -67,9 +67,10 @@ TEST(Plan, TheEndpointIsTheMaster) {
 }
 
 TEST(Plan, WhatThisVersionCannotDoIsRefused) {
-  EXPECT_EQ(refused({"--rdzv-backend=etcd", "x"}),
-            "--rdzv-backend=etcd is not supported by this version; use --rdzv-backend=c10d with "
-            "--rdzv-endpoint=HOST:PORT of node 0");
+  EXPECT_EQ(refused({"--rdzv-backend=etcd-v2", "x"}),
+            "--rdzv-backend=etcd-v2: etcd has given its second interface up; use --rdzv-backend=etcd, which "
+            "needs etcd 3.3 "
+            "or later");
   EXPECT_EQ(planned({"--nnodes=2:2", "x"}).job.nnodes, 2);
 }
 
@@ -90,6 +91,21 @@ TEST(Plan, AnElasticJobsNodesFindTheirRanks) {
   const JobPlan ranked = planned({"--nnodes=2", "--rdzv-backend=c10d", "--node-rank=1", "x"});
   EXPECT_EQ(ranked.node.node_rank, 1);
   EXPECT_EQ(ranked.serves, JobPlan::Serves::no);
+}
+
+TEST(Plan, EtcdElectsWhoServes) {
+  const JobPlan plan =
+      planned({"--nnodes=2:3", "--rdzv-backend=etcd", "--rdzv-endpoint=e,f:7", "--rdzv-id=j", "x"});
+  EXPECT_TRUE(plan.job.elected);
+  EXPECT_EQ(plan.job.endpoints, (std::vector<Address>{{"e", 2379}, {"f", 7}}));
+  EXPECT_EQ(plan.etcd_key, "/dlaunch/j/leader");
+  EXPECT_EQ(plan.serves, JobPlan::Serves::elected);
+  EXPECT_EQ(plan.own, (Address{"", 0})) << "to be found";
+  EXPECT_EQ(planned({"--nnodes=2", "--rdzv-backend=etcd", "--local-addr=h", "--master-port=8", "x"}).own,
+            (Address{"h", 8}));
+  EXPECT_EQ(planned({"--nnodes=2", "--rdzv-backend=etcd", "--rdzv-conf=etcd_prefix=/p", "x"}).etcd_key,
+            "/p/none/leader");
+  EXPECT_FALSE(planned({"--rdzv-backend=etcd", "x"}).job.elected) << "one node has nobody to elect";
 }
 
 TEST(Plan, AJobOfFixedRanksDoesNotWaitForAReplacement) {

@@ -456,15 +456,27 @@ void play(std::uint64_t seed, ElasticJob& job, Met& met) {
   met.codes.insert(codes.begin(), codes.end());
 }
 
-TEST(ElasticSwarm, RandomJobsKeepTheInvariants) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t slowness = 10;
+#else
+constexpr std::uint64_t slowness = 1;
+#endif
+
+// Which seeds are played: `count`, unless somebody asks for one that has failed, or for many.
+std::pair<std::uint64_t, std::uint64_t> seeds(std::uint64_t count) {
   std::uint64_t first = 1;
-  std::uint64_t count = 10'000;
+  count /= slowness;
   if (const char* seed = std::getenv("DLAUNCH_SIM_SEED")) {  // NOLINT(concurrency-mt-unsafe): one thread
     first = std::strtoull(seed, nullptr, 10);
     count = 1;
   }
   if (const char* many = std::getenv("DLAUNCH_SIM_COUNT"))  // NOLINT(concurrency-mt-unsafe): one thread
     count = std::strtoull(many, nullptr, 10);
+  return {first, count};
+}
+
+TEST(ElasticSwarm, RandomJobsKeepTheInvariants) {
+  const auto [first, count] = seeds(10'000);
   Met met;
   for (std::uint64_t seed = first; seed < first + count && !::testing::Test::HasFailure(); ++seed) {
     std::mt19937_64 random(seed);
@@ -482,14 +494,7 @@ TEST(ElasticSwarm, RandomJobsKeepTheInvariants) {
 
 // Nothing is lost for good, and no worker fails: then the job is done in the end, for every node.
 TEST(ElasticSwarm, OnceFaultsCeaseTheJobIsDone) {
-  std::uint64_t first = 1;
-  std::uint64_t count = 2'000;
-  if (const char* seed = std::getenv("DLAUNCH_SIM_SEED")) {  // NOLINT(concurrency-mt-unsafe): one thread
-    first = std::strtoull(seed, nullptr, 10);
-    count = 1;
-  }
-  if (const char* many = std::getenv("DLAUNCH_SIM_COUNT"))  // NOLINT(concurrency-mt-unsafe): one thread
-    count = std::strtoull(many, nullptr, 10);
+  const auto [first, count] = seeds(2'000);
   constexpr Duration faults = seconds(90);
   for (std::uint64_t seed = first; seed < first + count && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ": replay with DLAUNCH_SIM_SEED=" + std::to_string(seed));

@@ -1,0 +1,43 @@
+// libFuzzer: what comes back from where etcd is said to be, arriving in pieces. The first byte is how long they are.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+#include "agent/base64.h"
+#include "agent/etcd_messages.h"
+#include "agent/http_reply.h"
+
+namespace {
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace dlaunch;
+  using namespace dlaunch::agent;
+  if (size < 1) return 0;
+  const std::size_t piece = std::size_t{1} + data[0];
+  ByteSpan rest(reinterpret_cast<const std::byte*>(data) + 1, size - 1);
+  const std::string body(as_text(rest));
+  HttpReply reply;
+  std::string read;
+  while (!rest.empty()) {
+    const ByteSpan now = rest.first(std::min(piece, rest.size()));
+    rest = rest.subspan(now.size());
+    if (!reply.append(now)) break;
+    read += reply.take_body();
+    require(read.size() <= size);
+  }
+  for (const std::string& text : {body, read}) {
+    if (const auto granted = read_granted(text)) require(granted->lease != 0);
+    (void)read_campaign(text);
+    (void)read_renewed(text);
+    (void)read_watch_line(text);
+    (void)read_trouble(500, text);
+    if (const auto bytes = from_base64(text)) require(from_base64(to_base64(*bytes)) == bytes);
+  }
+  return 0;
+}
