@@ -115,12 +115,15 @@ TEST_F(ElectionTest, PausesGrowWhereEtcdDoesNotAnswer) {
   EXPECT_EQ(pauses.back(), Election::longest_pause);
 }
 
-// A store of leases as etcd is one, with requests that are late or lost: whatever happens, no two lead at once.
+// A store of leases as etcd is one, with requests that are late or lost: whatever happens, no two lead at
+// once.
 TEST(ElectionSwarm, NoTwoLeadAtOnce) {
   constexpr Duration ttl = seconds(5);
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     std::mt19937_64 random(seed);
-    const auto draw = [&](int least, int most) { return least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1)); };
+    const auto draw = [&](int least, int most) {
+      return least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1));
+    };
     struct Pending {
       TimePoint at;
       std::size_t who;
@@ -150,8 +153,9 @@ TEST(ElectionSwarm, NoTwoLeadAtOnce) {
     act = [&](std::size_t who, const ElectionActions& actions) {
       Voter& voter = voters[who];
       for (const ElectionAction& action : actions) {
-        const bool asks = std::holds_alternative<GrantLease>(action) || std::holds_alternative<Campaign>(action) ||
-                          std::holds_alternative<RenewLeaseOf>(action) || std::holds_alternative<WatchKey>(action);
+        const bool asks =
+            std::holds_alternative<GrantLease>(action) || std::holds_alternative<Campaign>(action) ||
+            std::holds_alternative<RenewLeaseOf>(action) || std::holds_alternative<WatchKey>(action);
         if (asks) ++voter.request;
         if (std::holds_alternative<GrantLease>(action)) {
           voter.watches = false;
@@ -191,7 +195,8 @@ TEST(ElectionSwarm, NoTwoLeadAtOnce) {
     }
     for (int tick = 0; tick < 6000; ++tick) {
       now += milliseconds(20);
-      for (auto lease = leases.begin(); lease != leases.end();) lease = lease->second <= now ? leases.erase(lease) : std::next(lease);
+      for (auto lease = leases.begin(); lease != leases.end();)
+        lease = lease->second <= now ? leases.erase(lease) : std::next(lease);
       if (key && !leases.contains(key->first)) {
         key.reset();
         for (std::size_t i = 0; i < voters.size(); ++i) {
@@ -211,10 +216,13 @@ TEST(ElectionSwarm, NoTwoLeadAtOnce) {
         }
         const Pending pending = wire[i];
         wire.erase(wire.begin() + static_cast<std::ptrdiff_t>(i));
-        if (pending.request == voters[pending.who].request) act(pending.who, voters[pending.who].election->step(now, pending.event));
+        if (pending.request == voters[pending.who].request)
+          act(pending.who, voters[pending.who].election->step(now, pending.event));
       }
       // What counts is until when a leader believes in its lease.
-      const auto leading = std::count_if(voters.begin(), voters.end(), [&](const Voter& v) { return v.leads_until && now < *v.leads_until; });
+      const auto leading = std::count_if(voters.begin(), voters.end(), [&](const Voter& v) {
+        return v.leads_until && now < *v.leads_until;
+      });
       ASSERT_LE(leading, 1) << "seed " << seed;
     }
     EXPECT_GT(elections, 0U) << "seed " << seed;

@@ -28,12 +28,15 @@ bool is_refused(const std::string& text) {
 TEST(HttpReply, ABodyHasALengthOrChunksOrIsMissing) {
   expect_body("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, "hello");
   expect_body("HTTP/1.1 404 Not Found\r\nX: y\r\n\r\n", 404, "");
-  expect_body("HTTP/1.1 200 OK\r\nTRANSFER-ENCODING:  Chunked\r\n\r\n3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\nX: y\r\n\r\n", 200, "hello");
+  expect_body(
+      "HTTP/1.1 200 OK\r\nTRANSFER-ENCODING:  Chunked\r\n\r\n3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\nX: y\r\n\r\n",
+      200, "hello");
 }
 
 TEST(HttpReply, AStreamIsReadAsItComes) {
   HttpReply reply;
-  ASSERT_TRUE(reply.append(as_byte_span("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\na\nb")).ok());
+  ASSERT_TRUE(
+      reply.append(as_byte_span("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\na\nb")).ok());
   EXPECT_TRUE(reply.has_head());
   EXPECT_FALSE(reply.complete());
   EXPECT_EQ(reply.take_body(), "a\nb");

@@ -1,4 +1,5 @@
-// libFuzzer: what comes back from where etcd is said to be, arriving in pieces. The first byte is how long they are.
+// libFuzzer: what comes back from where etcd is said to be, arriving in pieces. The first byte is how long
+// they are.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
