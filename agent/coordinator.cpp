@@ -142,6 +142,7 @@ void Coordinator::on_join(TimePoint now, MemberId member, const Join& join, Coor
   }
   const Roster::Node& node = roster_.add(member, join, now);
   if (member != local_member && job_.node_timeout > Duration(0) && !check_at_) check_at_ = now + job_.beat();
+  out.emplace_back(event_of(EventKind::joined, node, ""));
   out.emplace_back(Say{Loudness::detail, name_of(node) + " joined with " + count_of(join.slots, "worker") +
                                              ": " + std::to_string(roster_.ready()) + " of " +
                                              std::to_string(job_.nnodes)});
@@ -349,6 +350,10 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   world_.age = now - job_began_;
   state_ = State::running;
   out.emplace_back(OpenStore{world_.round});
+  Event formed{EventKind::world, world_.round};
+  formed.nodes = world_.nodes;
+  formed.world_size = world_.world_size;
+  out.emplace_back(std::move(formed));
   World copy = world_;
   std::size_t spares = 0;
   for (const auto& [member, node] : roster_.nodes()) {
@@ -419,6 +424,10 @@ void Coordinator::enter_in_ledger(const Restart& entry, Duration delay, Coordina
   remember(restarts_, entry);
   if (!entry.counted) return;
   ++world_.restarts_used;
+  Event restarted{EventKind::restarted, world_.round};
+  restarted.number = world_.restarts_used;
+  restarted.text = describe(entry.cause);
+  out.emplace_back(std::move(restarted));
   const std::string later = delay > Duration(0) ? " in " + to_words(delay) : "";
   out.emplace_back(Say{Loudness::progress, "restarting all " + count_of(world_.world_size, "worker") + later +
                                                " (restart " + std::to_string(world_.restarts_used) + " of " +
@@ -440,6 +449,7 @@ void Coordinator::leave_out(const Failure& cause, CoordinatorActions& out) {
       continue;
     }
     out.emplace_back(Say{Loudness::trouble, "leaving out " + name_of(node) + ": " + why});
+    out.emplace_back(event_of(EventKind::lost, node, why));
     node.leaving = true;
     Outcome outcome;
     outcome.failed = true;
@@ -521,6 +531,7 @@ void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, C
     return;
   }
   out.emplace_back(Say{Loudness::progress, name_of(node) + " leaves: " + describe(failure)});
+  out.emplace_back(event_of(EventKind::left, node, describe(failure)));
   out.emplace_back(ToMember{member, End{outcome}});
   node.leaving = true;
   if (state_ == State::running && node.active && !node.done) stop_world(now, name_of(node) + " leaves", out);
@@ -533,6 +544,7 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
   const bool expected = node->leaving || node->done || state_ == State::ending;
   if (!expected && (state_ == State::gathering || !node->active)) {
     out.emplace_back(Say{Loudness::trouble, name_of(*node) + " is gone again: " + lost.why});
+    out.emplace_back(event_of(EventKind::left, *node, lost.why));
   } else if (!expected) {
     const Failure failure = lost_node(*node, lost.why);
     if (may_go_on()) {
@@ -556,6 +568,7 @@ void Coordinator::lose(TimePoint now, const Roster::Node& node, const Failure& f
                        CoordinatorActions& out) {
   record(now, failure);
   out.emplace_back(Say{Loudness::trouble, describe(failure)});
+  out.emplace_back(event_of(EventKind::lost, node, failure.why));
   const int ready = roster_.ready();
   if (ready >= job_.least()) {
     out.emplace_back(Say{Loudness::progress, "going on without " + name_of(node) + ", with " +
@@ -734,6 +747,9 @@ void Coordinator::end(TimePoint now, Outcome outcome, CoordinatorActions& out) {
   outcome.restarts_used = world_.restarts_used;
   outcome.restarts = restarts_;
   outcome.no_restart = no_restart_;
+  Event ended{EventKind::ended, world_.round};
+  ended.text = outcome.failed ? describe(outcome.cause) : "";
+  out.emplace_back(std::move(ended));
   for (const auto& [member, node] : roster_.nodes()) {
     if (!node.leaving) out.emplace_back(ToMember{member, End{outcome}});
   }
@@ -781,6 +797,14 @@ std::vector<int> Coordinator::absent_ranks() const {
     if (!present.contains(i)) absent.push_back(i);
   }
   return absent;
+}
+
+Event Coordinator::event_of(EventKind kind, const Roster::Node& node, std::string text) const {
+  Event event{kind, world_.round};
+  event.node_rank = node.place >= 0 ? node.place : node.joined.node_rank;
+  event.host = node.joined.host;
+  event.text = std::move(text);
+  return event;
 }
 
 std::string Coordinator::name_of(const Roster::Node& node) const {

@@ -36,6 +36,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/event.h"
 #include "agent/messages.h"
 #include "agent/root_cause.h"
 #include "agent/roster.h"
@@ -93,7 +94,7 @@ struct CoordinatorEnded {
 };
 
 using CoordinatorAction =
-    std::variant<ToMember, DropMember, OpenStore, ArmCoordinatorTimer, CoordinatorEnded, Say>;
+    std::variant<ToMember, DropMember, OpenStore, ArmCoordinatorTimer, CoordinatorEnded, Event, Say>;
 using CoordinatorActions = std::vector<CoordinatorAction>;
 
 class Coordinator {
@@ -173,6 +174,7 @@ class Coordinator {
   void refuse(MemberId member, std::string why, CoordinatorActions& out, bool for_good = true) const;
   [[nodiscard]] Failure lost_node(const Roster::Node& node, std::string why) const;
   [[nodiscard]] std::string reason_to_refuse(const Join& join) const;
+  [[nodiscard]] Event event_of(EventKind kind, const Roster::Node& node, std::string text) const;
   [[nodiscard]] std::string name_of(const Roster::Node& node) const;
   [[nodiscard]] std::vector<int> absent_ranks() const;
   [[nodiscard]] bool restarts_left() const { return world_.restarts_used < job_.max_restarts; }

@@ -239,6 +239,7 @@ void Runner::on_election(std::optional<TimePoint> leads_until) {
 
 void Runner::on_started(ProcKey key, std::int64_t pid) {
   if (key.round != group_.round()) return;
+  tell_of_worker(EventKind::started, static_cast<int>(key.local_rank), pid, "");
   post(GroupEvent{WorkerStarted{static_cast<int>(key.local_rank), pid}});
   work();
 }
@@ -365,7 +366,11 @@ void Runner::act(const GroupAction& action) {
                    outside_.timers.disarm(stop_timer_);
                    stop_timer_ = {};
                  },
-                 [&](const RoundFailed& a) { post(MemberEvent{a}); },
+                 [&](const RoundFailed& a) {
+                   const Failure& failure = a.failure;
+                   tell_of_worker(EventKind::failed, failure.local_rank, failure.pid, describe_end(failure));
+                   post(MemberEvent{a});
+                 },
                  [&](const RoundDone& a) { post(MemberEvent{a}); },
                  [&](const RoundStopped& a) { post(MemberEvent{a}); },
                  [&](const RoundStuck& a) { post(MemberEvent{a}); },
@@ -406,9 +411,20 @@ void Runner::act(const CoordinatorAction& action) {
                  },
                  [&](const ArmCoordinatorTimer& a) { arm(coordinator_timer_, a.at); },
                  [&](const CoordinatorEnded&) { coordinator_ended_ = true; },
+                 [&](const Event& e) {
+                   if (plan_.on_event) plan_.on_event(e);
+                 },
                  [&](const Say& a) { outside_.reporter.say(a); },
              },
              action);
+}
+
+void Runner::tell_of_worker(EventKind kind, int local_rank, std::int64_t pid, std::string text) {
+  const WorldMember* own = current_.member(plan_.node.agent);
+  if (!plan_.on_event || own == nullptr) return;
+  Event event{kind, current_.round, own->node_rank, plan_.node.host, own->base_rank + local_rank, pid};
+  event.text = std::move(text);
+  plan_.on_event(event);
 }
 
 void Runner::run_health_check() {

@@ -49,6 +49,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
     // What the coordinator does for the workers of a new round: an empty store.
     std::function<void(std::uint32_t round)> open_store;
     std::function<void()> on_ended;
+    std::function<void(const Event&)> on_event{};  // for whoever keeps them
     // Where an election decides: who leads, where that is known, and whether it is this agent; and where this
     // one is reached.
     struct Leader {
@@ -100,6 +101,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   void act(const GroupAction& action);
   void act(const MemberAction& action);
   void act(const CoordinatorAction& action);
+  void tell_of_worker(EventKind kind, int local_rank, std::int64_t pid, std::string text);
   void run_health_check();
   void dial(const Address& address);
   void dial(std::size_t endpoint);

@@ -440,6 +440,7 @@ void take_failure(Reader& in, Options& out) {
 void take_output(Reader& in, const Settings& settings, Options& out) {
   if (auto log = in.keep(convert_log_flags(settings))) out.log = std::move(*log);
   if (const Setting* report = in.given("report")) out.report = report->value;
+  out.events = in.text("events").value_or("");
   const auto events = in.one_of("event-log-handler", {"null", "console", "dynamic_rendezvous"});
   if (events == "console") {
     out.warnings.push_back(as_given(*in.given("event-log-handler")) +

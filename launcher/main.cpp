@@ -31,6 +31,7 @@
 #include "agent/status_socket.h"
 #include "agent/uv_edge.h"
 #include "launcher/dry_run.h"
+#include "launcher/event_log.h"
 #include "launcher/lifeline.h"
 #include "launcher/machine.h"
 #include "launcher/options.h"
@@ -290,6 +291,12 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     if (!made) return fail(made.error());
     log_dir = *made;
   }
+  std::optional<EventLog> events;
+  if (!asked.events.empty()) {
+    auto opened = EventLog::open(asked.events, plan.job.id);
+    if (!opened) return fail(opened.error());
+    events.emplace(std::move(*opened));
+  }
   UvLoop loop;
   agent::UvEdge edge(loop);
   agent::Output output(edge, output_style(plan, asked, log_dir, environment));
@@ -329,6 +336,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
                                  *serves,
                                  [&server](std::uint32_t) { server.new_round(); },
                                  [&loop] { loop.stop(); }};
+    if (events) run_plan.on_event = [&events](const agent::Event& event) { events->write(event); };
     if (plan.job.elected) {
       run_plan.find_leader = [&election, &plan] { return leader_of(election->leader(), own_name(plan)); };
       run_plan.own = plan.own;

@@ -86,6 +86,7 @@ struct Options {
   Bind bind = Bind::none;
   bool virtual_local_rank = false;
   std::string report;  // a file; empty: none
+  std::string events;  // likewise
   bool dry_run = false;
   bool verbose = false;
   std::vector<std::string> program;  // and its arguments, exactly as typed

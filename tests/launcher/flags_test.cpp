@@ -163,6 +163,7 @@ const std::vector<Row>& rows() {
       {"exclude-after", "3", [](const Options& o) { return o.restart_policy.exclude_after == 3; }},
       {"health-check", "nvidia-smi", [](const Options& o) { return o.health_check == "nvidia-smi"; }},
       {"health-check-timeout", "3", [](const Options& o) { return o.health_timeout == milliseconds(3000); }},
+      {"events", "e.json", [](const Options& o) { return o.events == "e.json"; }},
       {"count-membership-changes", nullptr, [](const Options& o) { return o.counts_membership; }},
       {"node-timeout", "1.5", [](const Options& o) { return o.node_timeout == milliseconds(1500); }},
       {"stop-timeout", "2", [](const Options& o) { return o.stop_timeout == milliseconds(2000); }},

@@ -6,6 +6,7 @@
 Nothing here passes by waiting for a time: every wait is for an event, and has a deadline.
 """
 
+import json
 import os
 import re
 import shutil
@@ -143,7 +144,7 @@ class OneEndpoint(Elastic):
 
     def test_a_killed_node_is_gone_without(self):
         for i in range(4):
-            self.start(i, *self.options())
+            self.start(i, *self.options(), "--events=events")
         before = self.world({0, 1, 2, 3})
         self.agents[2].kill()
         after = self.world({0, 1, 3})
@@ -151,6 +152,13 @@ class OneEndpoint(Elastic):
         self.assertEqual(order(after), order(before), "who stays keeps its place among the others")
         self.done()
         self.assertEqual([self.end(i) for i in (0, 1, 3)], [0] * 3)
+        with open(os.path.join(self.dir, "events"), encoding="utf-8") as file:
+            events = [json.loads(line) for line in file]
+        count = lambda kind, number: sum(e["event"] == kind and e["round"] == number for e in events)
+        self.assertEqual([count("joined", 0), count("started", 0), count("lost", 0), count("started", 1), count("failed", 1)], [4, 4, 1, 3, 0])
+        self.assertEqual([(e["nodes"], e["world_size"]) for e in events if e["event"] == "world"], [(4, 4), (3, 3)])
+        self.assertEqual([e["host"] for e in events if e["event"] == "lost"], ["host2"])
+        self.assertEqual(events[-1]["event"], "ended")
 
     def test_below_the_minimum_the_others_wait_for_a_replacement(self):
         for i in range(2):
