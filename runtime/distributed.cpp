@@ -130,10 +130,6 @@ std::shared_ptr<GroupImpl> make_default_group(const InitOptions& options, const 
       std::move(backends));
 }
 
-ProcessGroup group_of(const CollectiveOptions& options) {
-  return options.group ? options.group : GroupImpl::handle(current_group());
-}
-
 }  // namespace
 
 void init_process_group(const InitOptions& options) {
@@ -171,20 +167,6 @@ ProcessGroup default_group() { return GroupImpl::handle(current_group()); }
 int get_rank() { return current_group()->description().rank; }
 int get_world_size() { return current_group()->description().size; }
 std::string get_backend() { return current_group()->description().backend; }
-
-Work all_reduce(const Tensor& tensor, ReduceOp op, const CollectiveOptions& options) {
-  return group_of(options).all_reduce(tensor, op, options);
-}
-Work broadcast(const Tensor& tensor, int src, const CollectiveOptions& options) {
-  return group_of(options).broadcast(tensor, src, options);
-}
-Work all_gather(std::span<const Tensor> outputs, const Tensor& input, const CollectiveOptions& options) {
-  return group_of(options).all_gather(outputs, input, options);
-}
-Work all_gather_into_tensor(const Tensor& output, const Tensor& input, const CollectiveOptions& options) {
-  return group_of(options).all_gather_into_tensor(output, input, options);
-}
-Work barrier(const CollectiveOptions& options) { return group_of(options).barrier(options); }
 
 void register_backend(const BackendModule& module) {
   if (Result<void> added = process().registry.add(module); !added) throw DistError(added.error().message());

@@ -18,15 +18,17 @@ struct Work::State {
   // protected by mutex
   bool done = false;
   std::exception_ptr error;
+  int source_rank = -1;
   std::vector<std::function<void(const Work&)>> callbacks;
 
-  void complete(const std::shared_ptr<State>& self, std::exception_ptr reason) {
+  void complete(const std::shared_ptr<State>& self, std::exception_ptr reason, int source) {
     std::vector<std::function<void(const Work&)>> to_call;
     {
       const std::lock_guard lock(mutex);
       if (done) return;
       done = true;
       error = std::move(reason);
+      source_rank = source;
       to_call.swap(callbacks);
       completed.notify_all();
     }
@@ -68,6 +70,12 @@ std::exception_ptr Work::exception() const {
   return state_->error;
 }
 
+int Work::source_rank() const {
+  if (!state_) return -1;
+  const std::lock_guard lock(state_->mutex);
+  return state_->source_rank;
+}
+
 void Work::then(std::function<void(const Work&)> callback) const {
   if (state_) {
     const std::lock_guard lock(state_->mutex);
@@ -81,8 +89,9 @@ void Work::then(std::function<void(const Work&)> callback) const {
 
 WorkSource::WorkSource() : state_(std::make_shared<Work::State>()) {}
 Work WorkSource::work() const { return Work(state_); }
-void WorkSource::succeed() const { state_->complete(state_, nullptr); }
-void WorkSource::fail(std::exception_ptr reason) const { state_->complete(state_, std::move(reason)); }
+void WorkSource::succeed() const { state_->complete(state_, nullptr, -1); }
+void WorkSource::succeed_from(int source_rank) const { state_->complete(state_, nullptr, source_rank); }
+void WorkSource::fail(std::exception_ptr reason) const { state_->complete(state_, std::move(reason), -1); }
 
 }  // namespace v1
 }  // namespace dlaunch

@@ -31,6 +31,10 @@ class ThreadTransport final : public Transport {
   std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override {
     return mailbox_->post_recv(peer, rank_, slot, bytes);
   }
+  std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override {
+    return mailbox_->post_recv_any(rank_, slot, bytes);
+  }
+  void check() override { mailbox_->check(rank_); }
   void abort(const std::string& reason) noexcept override { mailbox_->abort(rank_, reason); }
   void shutdown(Deadline /*deadline*/) noexcept override { mailbox_->leave(rank_); }
 

@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dlaunch/error.h"
 #include "dlaunch/export.h"
@@ -61,7 +62,13 @@ struct CollectiveOptions : OperationOptions {
   ProcessGroup group;  // none: the default group
 };
 
-// See ProcessGroup for what each does.
+struct PointToPointOptions : MessageOptions {
+  ProcessGroup group;  // none: the default group
+};
+
+// See ProcessGroup for what each does. Other than there, and as in torch.distributed, `src`, `dst` and `peer`
+// are ranks in the default group, whatever group is used: rank 5 of a job is rank 5 everywhere. One that is
+// not a member of the group throws DistError.
 DLAUNCH_EXPORT Work all_reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum,
                                const CollectiveOptions& options = {});
 DLAUNCH_EXPORT Work broadcast(const Tensor& tensor, int src, const CollectiveOptions& options = {});
@@ -70,6 +77,44 @@ DLAUNCH_EXPORT Work all_gather(std::span<const Tensor> outputs, const Tensor& in
 DLAUNCH_EXPORT Work all_gather_into_tensor(const Tensor& output, const Tensor& input,
                                            const CollectiveOptions& options = {});
 DLAUNCH_EXPORT Work barrier(const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work reduce(const Tensor& tensor, int dst, ReduceOp op = ReduceOp::sum,
+                           const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
+                           const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
+                            const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work reduce_scatter(const Tensor& output, std::span<const Tensor> inputs,
+                                   ReduceOp op = ReduceOp::sum, const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work reduce_scatter_tensor(const Tensor& output, const Tensor& input,
+                                          ReduceOp op = ReduceOp::sum, const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                               const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work all_to_all_single(const Tensor& output, const Tensor& input,
+                                      std::span<const std::int64_t> output_splits = {},
+                                      std::span<const std::int64_t> input_splits = {},
+                                      const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work all_reduce_coalesced(std::span<const Tensor> tensors, ReduceOp op = ReduceOp::sum,
+                                         const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work all_gather_into_tensor_coalesced(std::span<const Tensor> outputs,
+                                                     std::span<const Tensor> inputs,
+                                                     const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs,
+                                                    std::span<const Tensor> inputs,
+                                                    ReduceOp op = ReduceOp::sum,
+                                                    const CollectiveOptions& options = {});
+
+DLAUNCH_EXPORT void send(const Tensor& tensor, int dst, const PointToPointOptions& options = {});
+DLAUNCH_EXPORT int recv(const Tensor& tensor, int src = any_source, const PointToPointOptions& options = {});
+DLAUNCH_EXPORT Work isend(const Tensor& tensor, int dst, const PointToPointOptions& options = {});
+DLAUNCH_EXPORT Work irecv(const Tensor& tensor, int src = any_source,
+                          const PointToPointOptions& options = {});
+DLAUNCH_EXPORT std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops, ProcessGroup group = {});
+
+// Between the numbers of a process in `group` and in the default group. DistError if it is not a member.
+DLAUNCH_EXPORT int get_group_rank(const ProcessGroup& group, int global_rank);
+DLAUNCH_EXPORT int get_global_rank(const ProcessGroup& group, int group_rank);
+// The members' ranks in the default group, by rank in `group`. None: the default group.
+DLAUNCH_EXPORT std::vector<int> get_process_group_ranks(const ProcessGroup& group = {});
 
 // Whether this process could use the backend: it is known and says that it works here.
 DLAUNCH_EXPORT bool is_backend_available(std::string_view name);
