@@ -230,53 +230,77 @@ class GlooTransport::Message final : public Transfer, private Pending {
 class GlooTransport::AnyMessage final : public Inbox, private Pending {
  public:
   AnyMessage(GlooTransport& owner, std::uint64_t slot, std::span<std::byte> bytes)
-      : Pending(owner), buffer_(owner.context_->createUnboundBuffer(bytes.data(), bytes.size())) {
+      : Pending(owner), slot_(slot), bytes_(bytes) {
     owner_.check();
-    const std::vector<int> others = owner_.present_peers();
-    try {
-      if (!others.empty()) buffer_->recv(others, slot);
-    } catch (const ::gloo::Exception& e) {
-      throw DistNetworkError("no message can be received: " + without_place(e.what()));
-    }
+    post();
   }
 
   Arrival wait(Deadline deadline) override {
     set_deadline(deadline);
     enrol();
     // Only now: from here on a departure ends the wait.
-    if (const std::optional<int> gone = next_departure()) {
-      resign();
-      return {Event::left, *gone};
-    }
-    int sender = -1;
-    bool arrived = false;
-    std::string gloo_says;
-    try {
-      arrived = buffer_->waitRecv(&sender, never);
-    } catch (const ::gloo::Exception& e) {
-      gloo_says = e.what();
-    }
+    if (departure()) buffer_->abortWaitRecv();
+    bool spoilt = false;
+    const Arrival arrival = wait_enrolled(spoilt);
     resign();
-    if (arrived) return {Event::message, sender};
+    if (arrival.event == Event::message) return arrival;
     owner_.check();
-    if (!gloo_says.empty()) throw DistNetworkError(without_place(gloo_says));
-    if (const std::optional<int> gone = next_departure()) return {Event::left, *gone};
-    return {};
+    if (spoilt) post();
+    const std::optional<int> gone = departure();
+    if (!gone) return {};
+    ++told_;
+    return {Event::left, *gone};
   }
 
-  void wake() noexcept override { buffer_->abortWaitRecv(); }
+  void wake() noexcept override {
+    const std::lock_guard lock(owner_.mutex_);
+    buffer_->abortWaitRecv();
+  }
   void end_wait() override { buffer_->abortWaitRecv(); }
   void hear_of_departure() override { buffer_->abortWaitRecv(); }
   [[nodiscard]] bool is_idle() const override { return !has_deadline(); }
 
  private:
-  std::optional<int> next_departure() {
-    const std::lock_guard lock(owner_.mutex_);
-    if (told_ == owner_.left_.size()) return std::nullopt;
-    return owner_.left_[told_++];
+  void post() {
+    Buffer fresh = owner_.context_->createUnboundBuffer(bytes_.data(), bytes_.size());
+    bytes_.front() = std::byte{0};
+    const std::vector<int> others = owner_.present_peers();
+    try {
+      if (!others.empty()) fresh->recv(others, slot_);
+    } catch (const ::gloo::Exception& e) {
+      throw DistNetworkError("no message can be received: " + without_place(e.what()));
+    }
+    const std::lock_guard lock(owner_.mutex_);  // for wake()
+    buffer_.swap(fresh);
   }
 
-  Buffer buffer_;
+  // A message, or nothing when the wait was ended. `spoilt`: nothing will come into this buffer any more,
+  // since who was to fill it has gone.
+  Arrival wait_enrolled(bool& spoilt) {
+    int sender = -1;
+    try {
+      // Gloo looks at the order to end first, and cannot be asked whether a message is there. Its first byte
+      // can: what has begun to come ends soon, and what a departed rank has sent is here.
+      while (!buffer_->waitRecv(&sender, never)) {
+        if (std::atomic_ref(bytes_.front()).load(std::memory_order_relaxed) == std::byte{0}) return {};
+        if (owner_.has_ended()) return {};
+      }
+    } catch (const ::gloo::Exception&) {
+      spoilt = true;  // why, the owner knows
+      return {};
+    }
+    return {Event::message, sender};
+  }
+
+  std::optional<int> departure() {
+    const std::lock_guard lock(owner_.mutex_);
+    if (told_ == owner_.left_.size()) return std::nullopt;
+    return owner_.left_[told_];
+  }
+
+  const std::uint64_t slot_;
+  const std::span<std::byte> bytes_;
+  Buffer buffer_;         // replaced under owner_.mutex_
   std::size_t told_ = 0;  // of owner_.left_
 };
 
@@ -468,6 +492,11 @@ void GlooTransport::check() {
   look_for_losses();
   const std::lock_guard lock(mutex_);
   if (ended_) throw DistNetworkError(*ended_, {.peer = blamed_});
+}
+
+bool GlooTransport::has_ended() {
+  const std::lock_guard lock(mutex_);
+  return ended_.has_value();
 }
 
 std::vector<int> GlooTransport::present_peers() {

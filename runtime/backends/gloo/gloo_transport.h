@@ -69,6 +69,7 @@ class GlooTransport final : public Transport {
   void watch();
   void look_for_losses();
   std::vector<int> present_peers();
+  bool has_ended();
   void end(const std::string& reason, int blamed);
   void say_goodbye(const LastWords& words);
   void await_echoes(Deadline deadline);

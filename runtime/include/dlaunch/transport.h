@@ -30,7 +30,7 @@ class DLAUNCH_EXPORT Inbox {
  public:
   enum class Event : std::uint8_t {
     message,  // it is in the memory; nothing more will come into this Inbox
-    left,     // a rank has left the group in order; told once for each
+    left,     // a rank has left the group in order and has sent no more than came; told once for each
     nothing,  // the deadline has passed, or wake() was called
   };
   struct Arrival {
@@ -72,7 +72,7 @@ class DLAUNCH_EXPORT Transport {
   virtual std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) = 0;
 
   // As post_recv, from any rank but the own. A slot is used either with this or with post_recv, and with one
-  // Inbox at a time.
+  // Inbox at a time. The messages are not empty, and their first byte is not 0.
   virtual std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) = 0;
 
   // Throws DistNetworkError if a peer is known to be lost or the transport was aborted. Does not block.
