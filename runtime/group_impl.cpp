@@ -23,8 +23,11 @@ GroupImpl::Description completed(GroupImpl::Description description) {
 
 }  // namespace
 
-GroupImpl::GroupImpl(Description description, std::vector<DeviceBackend> backends)
-    : description_(completed(std::move(description))), backends_(std::move(backends)) {}
+GroupImpl::GroupImpl(Description description, std::vector<DeviceBackend> backends,
+                     std::shared_ptr<Store> keys)
+    : description_(completed(std::move(description))),
+      keys_(std::move(keys)),
+      backends_(std::move(backends)) {}
 
 GroupImpl::~GroupImpl() { end_backends(); }
 

@@ -11,6 +11,7 @@
 
 #include "dlaunch/backend.h"
 #include "dlaunch/process_group.h"
+#include "store/store.h"
 
 namespace dlaunch {
 inline namespace v1 {
@@ -33,7 +34,8 @@ class GroupImpl {
     std::vector<std::string> hosts = {};  // by rank in this group; empty where unknown
   };
 
-  GroupImpl(Description description, std::vector<DeviceBackend> backends);
+  // `keys`: the group's own part of the store; none where it has no store.
+  GroupImpl(Description description, std::vector<DeviceBackend> backends, std::shared_ptr<Store> keys = {});
   ~GroupImpl();
   GroupImpl(const GroupImpl&) = delete;
   GroupImpl& operator=(const GroupImpl&) = delete;
@@ -102,6 +104,7 @@ class GroupImpl {
   void check_message(const char* operation, const Tensor& tensor, int peer, bool receives) const;
 
   const Description description_;
+  const std::shared_ptr<Store> keys_;
 
   std::mutex call_mutex_;       // held during a collective's call: one at a time
   std::uint64_t sequence_ = 0;  // of the latest collective; protected by call_mutex_

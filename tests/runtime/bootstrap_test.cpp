@@ -10,6 +10,8 @@
 
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
+#include "runtime/errors.h"
+#include "runtime/key_value_store.h"
 #include "runtime/registry.h"
 #include "store/hash_store.h"
 #include "tests/runtime/thread_transport.h"

@@ -76,6 +76,7 @@ class DLAUNCH_EXPORT ProcessGroup {
  public:
   ProcessGroup() = default;
   explicit operator bool() const { return impl_ != nullptr; }
+  bool operator==(const ProcessGroup&) const = default;  // the same group
 
   [[nodiscard]] int rank() const;  // of this process, 0 .. size()-1; -1 where it is not a member
   [[nodiscard]] int size() const;  // ranks in the group
