@@ -52,6 +52,10 @@ Work all_gather_into_tensor(const Tensor& output, const Tensor& input, const Col
   return or_default(options.group).all_gather_into_tensor(output, input, options);
 }
 Work barrier(const CollectiveOptions& options) { return or_default(options.group).barrier(options); }
+void monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks,
+                       const ProcessGroup& group) {
+  or_default(group).monitored_barrier(timeout, wait_all_ranks);
+}
 Work reduce(const Tensor& tensor, int dst, ReduceOp op, const CollectiveOptions& options) {
   const ProcessGroup group = or_default(options.group);
   return group.reduce(tensor, get_group_rank(group, dst), op, options);

@@ -28,6 +28,23 @@ std::vector<Tensor> equal_parts(const Tensor& whole, std::size_t parts) {
   return result;
 }
 
+std::uint64_t bytes_of(std::span<const Tensor> tensors) {
+  std::uint64_t sum = 0;
+  for (const Tensor& tensor : tensors) sum += tensor.nbytes();
+  return sum;
+}
+
+// "float32[2, 3] on cpu" and such, in the words of an argument list.
+std::string listed(std::span<const Tensor> tensors) {
+  std::string text = "[";
+  for (const Tensor& tensor : tensors) text += (text.size() > 1 ? ", " : "") + tensor.to_string();
+  return text + "]";
+}
+
+std::string root(const char* role, int rank) { return std::string(", ") + role + " " + std::to_string(rank); }
+
+std::string reduction_text(ReduceOp op) { return ", " + std::string(to_string(op)); }
+
 std::string elements(const Tensor& tensor) { return std::to_string(tensor.numel()) + " elements"; }
 
 }  // namespace
@@ -85,7 +102,9 @@ Work GroupImpl::all_reduce(const Tensor& tensor, ReduceOp op, const OperationOpt
   require_writable(name, tensor);
   require_allowed(name, tensor, op);
   const Reduction reduction{op, options.premul_factor};
-  return run(name, options, tensor.device(), [&](Backend& backend, const Operation& operation) {
+  const Call call{name, tensor.device(), tensor.nbytes(),
+                  [&] { return std::string(name) + "(" + tensor.to_string() + reduction_text(op) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_reduce(tensor, reduction, operation);
   });
 }
@@ -94,7 +113,9 @@ Work GroupImpl::broadcast(const Tensor& tensor, int src, const OperationOptions&
   constexpr const char* name = "broadcast";
   require_rank(name, "src", src);
   if (src != description_.rank) require_writable(name, tensor);
-  return run(name, options, tensor.device(), [&](Backend& backend, const Operation& operation) {
+  const Call call{name, tensor.device(), tensor.nbytes(),
+                  [&] { return std::string(name) + "(" + tensor.to_string() + root("src", src) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.broadcast(tensor, src, operation);
   });
 }
@@ -113,7 +134,9 @@ Work GroupImpl::all_gather(std::span<const Tensor> outputs, const Tensor& input,
     refuse(name,
            "the input has " + elements(input) + ", the output for this rank " + std::to_string(own.numel()));
   }
-  return run(name, options, input.device(), [&](Backend& backend, const Operation& operation) {
+  const Call call{name, input.device(), bytes_of(outputs),
+                  [&] { return std::string(name) + "(" + listed(outputs) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_gather(outputs, input, operation);
   });
 }
@@ -126,14 +149,17 @@ Work GroupImpl::all_gather_into_tensor(const Tensor& output, const Tensor& input
   require_same_kind(name, output, input);
   require_whole(name, output, "output", input);
   const std::vector<Tensor> parts = equal_parts(output, static_cast<std::size_t>(description_.size));
-  return run(name, options, input.device(), [&](Backend& backend, const Operation& operation) {
+  const Call call{name, input.device(), output.nbytes(),
+                  [&] { return std::string(name) + "(" + output.to_string() + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_gather(parts, input, operation);
   });
 }
 
 Work GroupImpl::barrier(const OperationOptions& options) {
   require_member("barrier");
-  return run("barrier", options, std::nullopt,
+  const Call call{"barrier", std::nullopt, 0, [] { return std::string("barrier()"); }};
+  return run(call, options,
              [](Backend& backend, const Operation& operation) { return backend.barrier(operation); });
 }
 
@@ -143,7 +169,11 @@ Work GroupImpl::reduce(const Tensor& tensor, int dst, ReduceOp op, const Operati
   if (dst == description_.rank) require_writable(name, tensor);
   require_allowed(name, tensor, op);
   const Reduction reduction{op, options.premul_factor};
-  return run(name, options, tensor.device(), [&](Backend& backend, const Operation& operation) {
+  const Call call{name, tensor.device(), tensor.nbytes(), [&] {
+                    return std::string(name) + "(" + tensor.to_string() + reduction_text(op) +
+                           root("dst", dst) + ")";
+                  }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.reduce(tensor, dst, reduction, operation);
   });
 }
@@ -164,7 +194,9 @@ Work GroupImpl::gather(std::span<const Tensor> outputs, const Tensor& input, int
       refuse(name, "an output has " + elements(output) + ", the input " + std::to_string(input.numel()));
     }
   }
-  return run(name, options, input.device(), [&](Backend& backend, const Operation& operation) {
+  const Call call{name, input.device(), input.nbytes(),
+                  [&] { return std::string(name) + "(" + input.to_string() + root("dst", dst) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.gather(outputs, input, dst, operation);
   });
 }
@@ -185,7 +217,9 @@ Work GroupImpl::scatter(const Tensor& output, std::span<const Tensor> inputs, in
       refuse(name, "an input has " + elements(input) + ", the output " + std::to_string(output.numel()));
     }
   }
-  return run(name, options, output.device(), [&](Backend& backend, const Operation& operation) {
+  const Call call{name, output.device(), output.nbytes(),
+                  [&] { return std::string(name) + "(" + output.to_string() + root("src", src) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.scatter(output, inputs, src, operation);
   });
 }
@@ -204,7 +238,9 @@ Work GroupImpl::reduce_scatter(const Tensor& output, std::span<const Tensor> inp
            "the output has " + elements(output) + ", the input for this rank " + std::to_string(own.numel()));
   }
   const Reduction reduction{op, options.premul_factor};
-  return run(name, options, output.device(), [&](Backend& backend, const Operation& operation) {
+  const Call call{name, output.device(), bytes_of(inputs),
+                  [&] { return std::string(name) + "(" + listed(inputs) + reduction_text(op) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.reduce_scatter(output, inputs, reduction, operation);
   });
 }
@@ -219,7 +255,9 @@ Work GroupImpl::reduce_scatter_tensor(const Tensor& output, const Tensor& input,
   require_whole(name, input, "input", output);
   const std::vector<Tensor> parts = equal_parts(input, static_cast<std::size_t>(description_.size));
   const Reduction reduction{op, options.premul_factor};
-  return run(name, options, output.device(), [&](Backend& backend, const Operation& operation) {
+  const Call call{name, output.device(), input.nbytes(),
+                  [&] { return std::string(name) + "(" + input.to_string() + reduction_text(op) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.reduce_scatter(output, parts, reduction, operation);
   });
 }
@@ -240,7 +278,10 @@ Work GroupImpl::all_to_all(std::span<const Tensor> outputs, std::span<const Tens
     refuse(name, "this rank sends itself " + elements(inputs[rank]) + " and expects " +
                      std::to_string(outputs[rank].numel()));
   }
-  return run(name, options, inputs.front().device(), [&](Backend& backend, const Operation& operation) {
+  const Call call{name, inputs.front().device(), bytes_of(inputs), [&] {
+                    return std::string(name) + "(" + std::string(to_string(inputs.front().dtype())) + ")";
+                  }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_to_all(outputs, inputs, operation);
   });
 }
@@ -297,7 +338,9 @@ Work GroupImpl::all_to_all_single(const Tensor& output, const Tensor& input,
     refuse(name, "this rank sends itself " + elements(inputs[rank]) + " and expects " +
                      std::to_string(outputs[rank].numel()));
   }
-  return run(name, options, input.device(), [&](Backend& backend, const Operation& operation) {
+  const Call call{name, input.device(), input.nbytes(),
+                  [&] { return std::string(name) + "(" + std::string(to_string(input.dtype())) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_to_all(outputs, inputs, operation);
   });
 }
@@ -313,7 +356,9 @@ Work GroupImpl::all_reduce_coalesced(std::span<const Tensor> tensors, ReduceOp o
   }
   require_allowed(name, tensors.front(), op);
   const Reduction reduction{op, options.premul_factor};
-  return run(name, options, tensors.front().device(), [&](Backend& backend, const Operation& operation) {
+  const Call call{name, tensors.front().device(), bytes_of(tensors),
+                  [&] { return std::string(name) + "(" + listed(tensors) + reduction_text(op) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_reduce_coalesced(tensors, reduction, operation);
   });
 }
@@ -326,18 +371,18 @@ void GroupImpl::check_message(const char* operation, const Tensor& tensor, int p
 
 Work GroupImpl::isend(const Tensor& tensor, int dst, const MessageOptions& options) {
   check_message("send", tensor, dst, false);
-  return run_message("send", dst, options, tensor.device(),
-                     [&](Backend& backend, const Operation& operation) {
-                       return backend.send(tensor, dst, options.tag, operation);
-                     });
+  const Call call{"send", tensor.device(), tensor.nbytes(), [] { return std::string("send"); }};
+  return run_message(call, dst, options, [&](Backend& backend, const Operation& operation) {
+    return backend.send(tensor, dst, options.tag, operation);
+  });
 }
 
 Work GroupImpl::irecv(const Tensor& tensor, int src, const MessageOptions& options) {
   check_message("recv", tensor, src, true);
-  return run_message("recv", src, options, tensor.device(),
-                     [&](Backend& backend, const Operation& operation) {
-                       return backend.recv(tensor, src, options.tag, operation);
-                     });
+  const Call call{"recv", tensor.device(), tensor.nbytes(), [] { return std::string("recv"); }};
+  return run_message(call, src, options, [&](Backend& backend, const Operation& operation) {
+    return backend.recv(tensor, src, options.tag, operation);
+  });
 }
 
 std::vector<Work> GroupImpl::batch_isend_irecv(std::span<const P2POp> ops) {

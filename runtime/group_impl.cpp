@@ -1,12 +1,18 @@
 #include "runtime/group_impl.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
+#include "dlaunch/debug.h"
 #include "dlaunch/error.h"
+#include "runtime/bootstrap.h"
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
+#include "runtime/log.h"
+#include "runtime/profiler.h"
+#include "store/prefix_store.h"
 
 namespace dlaunch {
 inline namespace v1 {
@@ -19,6 +25,24 @@ GroupImpl::Description completed(GroupImpl::Description description) {
     std::iota(description.ranks.begin(), description.ranks.end(), 0);
   }
   return description;
+}
+
+// Who calls something else than most, and what; empty if nobody does.
+std::string difference(const std::vector<std::string>& calls) {
+  std::map<std::string, std::vector<int>> callers;
+  for (std::size_t rank = 0; rank < calls.size(); ++rank)
+    callers[calls[rank]].push_back(static_cast<int>(rank));
+  if (callers.size() < 2) return {};
+  std::vector<std::pair<std::string, std::vector<int>>> by_number(callers.begin(), callers.end());
+  std::ranges::stable_sort(by_number, [](const auto& a, const auto& b) {
+    return a.second.size() != b.second.size() ? a.second.size() > b.second.size() : a.second < b.second;
+  });
+  std::string text = "the ranks call different operations: ";
+  for (std::size_t i = 0; i < by_number.size(); ++i) {
+    const auto& [call, ranks] = by_number[i];
+    text += (i > 0 ? "; " : "") + name_ranks(ranks) + (ranks.size() == 1 ? " calls " : " call ") + call;
+  }
+  return text;
 }
 
 }  // namespace
@@ -71,20 +95,27 @@ Deadline GroupImpl::deadline_for(const char* name, std::optional<std::chrono::mi
   return deadline_after(length);
 }
 
-Work GroupImpl::run(const char* name, const OperationOptions& options, std::optional<Device> device,
-                    const Started& start) {
-  const Deadline deadline = deadline_for(name, options.timeout);
+Work GroupImpl::run(const Call& call, const OperationOptions& options, const Start& start) {
+  const Deadline deadline = deadline_for(call.name, options.timeout);
   const std::lock_guard turn(call_mutex_);
-  const std::shared_ptr<Backend> backend = usable_backend(device);
+  const std::shared_ptr<Backend> backend = usable_backend(call.device);
   // Only now, after everything that can be wrong on this rank alone: the ranks' numbers must stay the same.
   const Operation operation{++sequence_, deadline, options.async_op};
-  const ErrorContext context{description_.rank, name, operation.sequence, description_.name, -1, {}};
+  const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, -1, {}};
+  if (logs(LogLevel::trace)) {
+    log(LogLevel::trace, "rank " + std::to_string(description_.rank) + " of group " + description_.name +
+                             " calls " + call.describe() + " #" + std::to_string(operation.sequence));
+  }
+  if (get_debug_level() == DebugLevel::detail) compare_calls(call, operation, context);
+  const std::uint64_t span = profiler().begin(call.name, description_, operation.sequence, call.bytes);
   try {
     const Work inner = start(*backend, operation);
-    if (options.async_op) return finish_with_context(inner, context);
+    if (options.async_op) return finish_with_context(inner, context, span);
     inner.wait();
+    profiler().end(span, true);
     return {};
   } catch (...) {
+    profiler().end(span, false);
     const std::exception_ptr error = located(std::current_exception(), context);
     fail(error);
     std::rethrow_exception(error);
@@ -92,19 +123,20 @@ Work GroupImpl::run(const char* name, const OperationOptions& options, std::opti
 }
 
 // Without the turn of the collectives: a receive may wait for what another thread still has to send.
-Work GroupImpl::run_message(const char* name, int peer, const MessageOptions& options, Device device,
-                            const Started& start) {
-  const Deadline deadline = deadline_for(name, options.timeout);
-  const std::shared_ptr<Backend> backend = usable_backend(device);
+Work GroupImpl::run_message(const Call& call, int peer, const MessageOptions& options, const Start& start) {
+  const Deadline deadline = deadline_for(call.name, options.timeout);
+  const std::shared_ptr<Backend> backend = usable_backend(call.device);
   Operation operation{0, deadline, true};
   {
     const std::lock_guard lock(state_mutex_);
     operation.sequence = ++messages_;
   }
-  const ErrorContext context{description_.rank, name, operation.sequence, description_.name, peer, {}};
+  const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, peer, {}};
+  const std::uint64_t span = profiler().begin(call.name, description_, operation.sequence, call.bytes);
   try {
-    return finish_with_context(start(*backend, operation), context);
+    return finish_with_context(start(*backend, operation), context, span);
   } catch (...) {
+    profiler().end(span, false);
     const std::exception_ptr error = located(std::current_exception(), context);
     fail(error);
     std::rethrow_exception(error);
@@ -112,11 +144,14 @@ Work GroupImpl::run_message(const char* name, int peer, const MessageOptions& op
 }
 
 // A Work whose error says where it happened, and which has broken the group by the time anybody sees it.
-Work GroupImpl::finish_with_context(const Work& inner, const ErrorContext& context) {
+Work GroupImpl::finish_with_context(const Work& inner, const ErrorContext& context, std::uint64_t span) {
   const WorkSource outer;
-  inner.then([this, outer, context](const Work& work) {
+  inner.then([this, outer, context, span](const Work& work) {
+    profiler().end(span, work.is_success());
     if (const std::exception_ptr raw = work.exception()) {
       const std::exception_ptr error = located(raw, context);
+      // Perhaps nobody waits for it.
+      log(LogLevel::warning, message_of(error));
       fail(error);
       outer.fail(error);
     } else if (work.source_rank() >= 0) {
@@ -126,6 +161,71 @@ Work GroupImpl::finish_with_context(const Work& inner, const ErrorContext& conte
     }
   });
   return outer.work();
+}
+
+void GroupImpl::throw_if_lost() const {
+  for (const std::shared_ptr<Backend>& backend : all_backends()) backend->check();
+}
+
+// Before anything is sent: all ranks get the same answer, and where it is an error nothing has happened.
+void GroupImpl::compare_calls(const Call& call, const Operation& operation, const ErrorContext& context) {
+  if (!keys_ || description_.size == 1) return;
+  if (!comparison_) {
+    comparison_.emplace(std::make_shared<PrefixStore>("compare", keys_), description_.rank,
+                        description_.size);
+  }
+  try {
+    const std::string verdict =
+        comparison_->meet({.statement = call.describe(),
+                           .deadline = operation.deadline,
+                           .judge = [](const std::vector<std::string>& calls) { return difference(calls); },
+                           .name_missing =
+                               [&](const std::vector<int>& missing) {
+                                 return name_ranks(missing) +
+                                        " did not call anything before the deadline, where this group's " +
+                                        "other ranks call " + call.describe();
+                               },
+                           .check = [this] { throw_if_lost(); }});
+    if (!verdict.empty()) throw DistNetworkError(verdict, context);
+  } catch (const StoreError& e) {
+    throw DistStoreError(e.what(), context);
+  } catch (const DistNetworkError&) {
+    std::rethrow_exception(located(std::current_exception(), context));
+  }
+}
+
+void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks) {
+  constexpr const char* name = "monitored_barrier";
+  require_member(name);
+  const std::chrono::milliseconds length = timeout.value_or(description_.timeout);
+  const Deadline deadline = deadline_for(name, timeout);
+  const std::lock_guard turn(barrier_mutex_);
+  (void)usable_backend(std::nullopt);
+  const ErrorContext context{.rank = description_.rank, .operation = name, .group = description_.name};
+  if (!keys_) throw DistError("the group has no store", context);
+  if (!monitored_) {
+    monitored_.emplace(std::make_shared<PrefixStore>("monitored", keys_), description_.rank,
+                       description_.size);
+  }
+  try {
+    const std::string verdict = monitored_->meet(
+        {.statement = "",
+         .deadline = deadline,
+         .judge = [](const std::vector<std::string>&) { return std::string(); },
+         .name_missing =
+             [&](std::vector<int> missing) {
+               if (!wait_all_ranks) missing.resize(1);
+               std::string who = name_ranks(missing);
+               who.front() = 'R';
+               return who + " failed to pass monitoredBarrier in " + std::to_string(length.count()) + " ms";
+             },
+         .check = [this] { throw_if_lost(); }});
+    if (!verdict.empty()) throw DistNetworkError(verdict);
+  } catch (const StoreError& e) {
+    throw DistStoreError(e.what(), context);
+  } catch (const DistNetworkError&) {
+    std::rethrow_exception(located(std::current_exception(), context));
+  }
 }
 
 std::exception_ptr GroupImpl::located(const std::exception_ptr& error, ErrorContext context) const {

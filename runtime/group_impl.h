@@ -11,6 +11,7 @@
 
 #include "dlaunch/backend.h"
 #include "dlaunch/process_group.h"
+#include "runtime/assembly.h"
 #include "store/store.h"
 
 namespace dlaunch {
@@ -67,20 +68,28 @@ class GroupImpl {
   Work isend(const Tensor& tensor, int dst, const MessageOptions& options);
   Work irecv(const Tensor& tensor, int src, const MessageOptions& options);
   std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops);
+  void monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks);
   void abort(const std::string& reason);
 
   // Completes what was started and leaves; later calls throw.
   void destroy();
 
  private:
-  using Started = std::function<Work(Backend&, const Operation&)>;
+  using Start = std::function<Work(Backend&, const Operation&)>;
+  // A call of this rank's, whose arguments are right.
+  struct Call {
+    const char* name;
+    std::optional<Device> device;           // none: any
+    std::uint64_t bytes;                    // of this rank's data that take part
+    std::function<std::string()> describe;  // what all ranks must agree on
+  };
 
   // One operation, from its number to its result.
-  Work run(const char* name, const OperationOptions& options, std::optional<Device> device,
-           const Started& start);
-  Work run_message(const char* name, int peer, const MessageOptions& options, Device device,
-                   const Started& start);
-  Work finish_with_context(const Work& inner, const ErrorContext& context);
+  Work run(const Call& call, const OperationOptions& options, const Start& start);
+  Work run_message(const Call& call, int peer, const MessageOptions& options, const Start& start);
+  Work finish_with_context(const Work& inner, const ErrorContext& context, std::uint64_t span);
+  void compare_calls(const Call& call, const Operation& operation, const ErrorContext& context);
+  void throw_if_lost() const;
   [[nodiscard]] std::exception_ptr located(const std::exception_ptr& error, ErrorContext context) const;
   [[nodiscard]] Deadline deadline_for(const char* name,
                                       std::optional<std::chrono::milliseconds> timeout) const;
@@ -106,8 +115,12 @@ class GroupImpl {
   const Description description_;
   const std::shared_ptr<Store> keys_;
 
-  std::mutex call_mutex_;       // held during a collective's call: one at a time
-  std::uint64_t sequence_ = 0;  // of the latest collective; protected by call_mutex_
+  std::mutex call_mutex_;               // held during a collective's call: one at a time
+  std::uint64_t sequence_ = 0;          // of the latest collective; protected by call_mutex_
+  std::optional<Assembly> comparison_;  // of calls, under DebugLevel::detail; protected by call_mutex_
+
+  std::mutex barrier_mutex_;  // held during a monitored barrier: one at a time
+  std::optional<Assembly> monitored_;
 
   std::mutex abort_mutex_;  // held while backends are aborted, so that they do not end meanwhile
 

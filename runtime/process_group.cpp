@@ -128,6 +128,11 @@ std::vector<Work> ProcessGroup::batch_isend_irecv(std::span<const P2POp> ops) co
   return required(impl_).batch_isend_irecv(ops);
 }
 
+void ProcessGroup::monitored_barrier(std::optional<std::chrono::milliseconds> timeout,
+                                     bool wait_all_ranks) const {
+  required(impl_).monitored_barrier(timeout, wait_all_ranks);
+}
+
 void ProcessGroup::abort(const std::string& reason) const { required(impl_).abort(reason); }
 
 void Coalescing::all_reduce(const Tensor& tensor, ReduceOp op) {

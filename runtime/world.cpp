@@ -9,6 +9,8 @@
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
 #include "runtime/key_value_store.h"
+#include "runtime/log.h"
+#include "runtime/profiler.h"
 #include "store/file_store.h"
 #include "store/prefix_store.h"
 
@@ -122,6 +124,7 @@ World::Made World::make_default(const InitOptions& options, int rank, int world_
 }
 
 void World::init(const InitOptions& options) {
+  (void)get_debug_level();  // a wrong variable is said now
   const std::lock_guard making(making_);
   if (is_initialized()) throw DistError("the default process group is already initialized");
   if (options.timeout <= std::chrono::milliseconds(0))
@@ -174,6 +177,13 @@ void World::init_with(const InitOptions& options) {
     }
     Made made =
         make_default(options, self.rank, self.world_size, store, self.round, self.master.host, modules);
+    if (const auto trace = process_environment("DLAUNCH_TRACE"); trace && !trace->empty()) {
+      start_trace(trace_path(*trace, self.rank));
+    }
+    if (logs(LogLevel::info)) {
+      log(LogLevel::info, "rank " + std::to_string(self.rank) + " of " + std::to_string(self.world_size) +
+                              " has met the others; backend " + backend);
+    }
     const std::lock_guard lock(mutex_);
     default_ = std::move(made.group);
     keys_ = std::move(made.keys);
@@ -297,6 +307,7 @@ void World::destroy_all() {
   }
   for (const std::shared_ptr<GroupImpl>& group : others) group->destroy();
   last->destroy();
+  if (!preset_) stop_trace();  // of several ranks in one process none speaks for all
   const std::lock_guard lock(mutex_);
   default_ = nullptr;
   keys_ = nullptr;

@@ -10,7 +10,6 @@
 
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
-#include "runtime/errors.h"
 #include "runtime/key_value_store.h"
 #include "runtime/registry.h"
 #include "store/hash_store.h"

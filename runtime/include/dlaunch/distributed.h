@@ -118,6 +118,8 @@ DLAUNCH_EXPORT Work all_gather(std::span<const Tensor> outputs, const Tensor& in
 DLAUNCH_EXPORT Work all_gather_into_tensor(const Tensor& output, const Tensor& input,
                                            const CollectiveOptions& options = {});
 DLAUNCH_EXPORT Work barrier(const CollectiveOptions& options = {});
+DLAUNCH_EXPORT void monitored_barrier(std::optional<std::chrono::milliseconds> timeout = {},
+                                      bool wait_all_ranks = false, const ProcessGroup& group = {});
 DLAUNCH_EXPORT Work reduce(const Tensor& tensor, int dst, ReduceOp op = ReduceOp::sum,
                            const CollectiveOptions& options = {});
 DLAUNCH_EXPORT Work gather(std::span<const Tensor> outputs, const Tensor& input, int dst,

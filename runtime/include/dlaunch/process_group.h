@@ -156,6 +156,12 @@ class DLAUNCH_EXPORT ProcessGroup {
   // Starts all of them; nothing is started if one of them is wrong. One Work for each, in their order.
   std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops) const;
 
+  // As barrier, but says who does not come: the first rank throws DistNetworkError that names the first rank
+  // (or, with `wait_all_ranks`, all) that did not call before the timeout, and the others repeat it. Goes
+  // through the store; a rank that is missing does not break the group, and calls do not count.
+  void monitored_barrier(std::optional<std::chrono::milliseconds> timeout = {},
+                         bool wait_all_ranks = false) const;
+
   // Ends all operations of the group on this rank with an error that carries
   // `reason`, and breaks it for all others. Does not block.
   void abort(const std::string& reason) const;
