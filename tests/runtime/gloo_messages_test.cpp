@@ -3,6 +3,8 @@
 #include <dlaunch/distributed.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdint>
 #include <functional>
@@ -171,6 +173,50 @@ TEST(GlooMessagesDeath, InTheMiddleOfAMessage) {
     }
     dlaunch::recv(Tensor::of(value), 2, {{.tag = 2, .timeout = {}}, {}});
   });
+}
+
+TEST(GlooMessagesDeath, IsToldWithTheHostAndAlsoToAMonitoredBarrier) {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  const auto results = run_processes(3, [](int rank) -> std::string {
+    dlaunch::init_process_group();
+    dlaunch::barrier();
+    if (rank == 2) raise(SIGKILL);
+    try {
+      dlaunch::monitored_barrier();
+    } catch (const dlaunch::DistNetworkError& e) {
+      return e.what();
+    }
+    return "not noticed";
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::string& said = results[static_cast<std::size_t>(rank)].said;
+    const std::string place = "rank " + std::to_string(rank) + ", monitored_barrier of group default, peer ";
+    EXPECT_TRUE(contains(said, place)) << said;
+    EXPECT_TRUE(contains(said, std::string(" on ") + host + ": it ")) << said;
+  }
+}
+
+// After an error everything can be built again in the same processes.
+TEST(GlooMessagesDeath, OfTheGroupIsNotThatOfTheProcess) {
+  const auto results = run_processes(3, [](int rank) -> std::string {
+    for (int i = 0; i < 3; ++i) {
+      dlaunch::init_process_group();
+      std::vector<float> values(rank == 1 ? 10 : 20000);
+      try {
+        dlaunch::all_reduce(Tensor::of(values));
+        return "not noticed";
+      } catch (const dlaunch::DistNetworkError&) {
+        dlaunch::destroy_process_group();
+      }
+    }
+    dlaunch::init_process_group();
+    std::vector<int> one = {1};
+    dlaunch::all_reduce(Tensor::of(one));
+    dlaunch::destroy_process_group();
+    return one[0] == 3 ? "ok" : "wrong";
+  });
+  expect_all_say(results, "ok");
 }
 
 TEST(GlooMessagesDeath, WhileSending) {
