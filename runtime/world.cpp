@@ -307,7 +307,7 @@ void World::destroy_all() {
   }
   for (const std::shared_ptr<GroupImpl>& group : others) group->destroy();
   last->destroy();
-  if (!preset_) stop_trace();  // of several ranks in one process none speaks for all
+  if (!this_threads_world) stop_trace();  // of several ranks in one process none speaks for all
   const std::lock_guard lock(mutex_);
   default_ = nullptr;
   keys_ = nullptr;

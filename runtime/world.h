@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dlaunch/distributed.h"
@@ -33,6 +34,8 @@ class World {
 
   World() = default;
   explicit World(Preset preset) : preset_(std::move(preset)) {}
+  // REQUIRES: nothing has been made yet, and no other thread is here.
+  void set_preset(Preset preset) { preset_ = std::move(preset); }
 
   void init(const InitOptions& options);
   ProcessGroup new_group(const std::vector<int>& ranks, const NewGroupOptions& options);
@@ -60,7 +63,7 @@ class World {
                     const std::vector<ChosenModule>& modules);
   void init_with(const InitOptions& options);
 
-  const std::optional<Preset> preset_;
+  std::optional<Preset> preset_;
 
   std::mutex making_;   // a group is being made or ended
   int generation_ = 0;  // default groups made; each must not find the keys of an earlier one

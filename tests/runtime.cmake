@@ -40,4 +40,7 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
     runtime/init_test.cpp
     LIBS dlaunch_runtime dlaunch_store_host)
   add_dependencies(gloo_test dlaunch_backend_gloo dlaunch_store_server_module)
+  # No server and no thread in the program that is copied.
+  dlaunch_test(NAME spawn_test LABELS runtime SOURCES runtime/spawn_test.cpp LIBS dlaunch_runtime)
+  add_dependencies(spawn_test dlaunch_backend_gloo)
 endif()
