@@ -150,8 +150,6 @@ Work GroupImpl::finish_with_context(const Work& inner, const ErrorContext& conte
     profiler().end(span, work.is_success());
     if (const std::exception_ptr raw = work.exception()) {
       const std::exception_ptr error = located(raw, context);
-      // Perhaps nobody waits for it.
-      log(LogLevel::warning, message_of(error));
       fail(error);
       outer.fail(error);
     } else if (work.source_rank() >= 0) {

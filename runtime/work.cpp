@@ -8,6 +8,8 @@
 
 #include "dlaunch/error.h"
 #include "runtime/deadline.h"
+#include "runtime/errors.h"
+#include "runtime/log.h"
 
 namespace dlaunch {
 inline namespace v1 {
@@ -20,6 +22,15 @@ struct Work::State {
   std::exception_ptr error;
   int source_rank = -1;
   std::vector<std::function<void(const Work&)>> callbacks;
+  bool seen = false;  // somebody knows how it ended
+
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    if (error && !seen)
+      log(LogLevel::warning, "an operation nobody waited for has failed: " + message_of(error));
+  }
 
   void complete(const std::shared_ptr<State>& self, std::exception_ptr reason, int source) {
     std::vector<std::function<void(const Work&)>> to_call;
@@ -40,6 +51,7 @@ void Work::wait() const {
   if (!state_) return;
   std::unique_lock lock(state_->mutex);
   state_->completed.wait(lock, [this] { return state_->done; });
+  state_->seen = true;
   if (state_->error) std::rethrow_exception(state_->error);
 }
 
@@ -49,6 +61,7 @@ void Work::wait(std::chrono::milliseconds timeout) const {
   if (!state_->completed.wait_until(lock, deadline_after(timeout), [this] { return state_->done; })) {
     throw DistError("the operation has not completed within " + in_words(timeout) + "; it goes on");
   }
+  state_->seen = true;
   if (state_->error) std::rethrow_exception(state_->error);
 }
 
@@ -67,6 +80,7 @@ bool Work::is_success() const {
 std::exception_ptr Work::exception() const {
   if (!state_) return nullptr;
   const std::lock_guard lock(state_->mutex);
+  state_->seen |= state_->done;
   return state_->error;
 }
 

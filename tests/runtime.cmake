@@ -44,3 +44,13 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
   dlaunch_test(NAME spawn_test LABELS runtime SOURCES runtime/spawn_test.cpp LIBS dlaunch_runtime)
   add_dependencies(spawn_test dlaunch_backend_gloo)
 endif()
+
+# Our results against PyTorch's, where it is installed.
+if(TARGET dlaunch_backend_gloo)
+  add_executable(conformance_ranks runtime/conformance_ranks.cpp)
+  dlaunch_settings(conformance_ranks)
+  target_link_libraries(conformance_ranks PRIVATE dlaunch_runtime)
+  set_target_properties(conformance_ranks PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_dependencies(conformance_ranks dlaunch_backend_gloo)
+  dlaunch_script_tests(NAME conformance SCRIPT runtime/conformance_test.py BASE unittest.TestCase)
+endif()

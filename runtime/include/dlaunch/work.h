@@ -17,7 +17,7 @@ inline constexpr int any_source = -1;
 // A handle; copies mean the same operation. It completes exactly once, with success or
 // with an error, at the latest shortly after the operation's deadline. A default-made
 // Work is one that has succeeded. Dropping every handle neither cancels the operation nor
-// waits for it; an error nobody waited for is what the group's next call throws.
+// waits for it; an error nobody waited for is what the group's next call throws, and is logged as a warning.
 //
 // All members may be called from several threads at once.
 class DLAUNCH_EXPORT Work {
