@@ -45,6 +45,19 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
   add_dependencies(spawn_test dlaunch_backend_gloo)
 endif()
 
+# The C API from C, on ranks that the launcher starts.
+if(TARGET dlaunch_backend_gloo)
+  add_executable(c_api_test runtime/c_api_test.c)
+  dlaunch_settings(c_api_test)
+  target_link_libraries(c_api_test PRIVATE dlaunch_runtime)
+  set_target_properties(c_api_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_dependencies(c_api_test dlaunch dlaunch_backend_gloo)
+  foreach(ranks 1 2 3 4 5 8)
+    add_test(NAME c_api_test.${ranks}_ranks COMMAND dlaunch --nproc-per-node=${ranks} $<TARGET_FILE:c_api_test>)
+    set_tests_properties(c_api_test.${ranks}_ranks PROPERTIES TIMEOUT 60 LABELS runtime)
+  endforeach()
+endif()
+
 # Our results against PyTorch's, where it is installed.
 if(TARGET dlaunch_backend_gloo)
   add_executable(conformance_ranks runtime/conformance_ranks.cpp)

@@ -66,11 +66,12 @@ class Small(Example):
         run = self.launched(4, "hello")
         self.assertEqual((run.code, run.out), (0, ""), run)
 
-    def test_rank_sum(self):
-        run = self.launched(4, "rank_sum")
-        self.assertEqual(run.code, 0, run)
-        self.assertEqual(sorted(re.findall(r"rank \d of 4: sum of ranks = \d+", run.out)),
-                         [f"rank {rank} of 4: sum of ranks = 6" for rank in range(4)], run)
+    def test_rank_sum_in_both_languages(self):
+        for program in ("rank_sum", "rank_sum_c"):
+            run = self.launched(4, program)
+            self.assertEqual(run.code, 0, run)
+            self.assertEqual(sorted(re.findall(r"rank \d of 4: sum of ranks = \d+", run.out)),
+                             [f"rank {rank} of 4: sum of ranks = 6" for rank in range(4)], run)
 
 
 class Library(Example):
