@@ -56,6 +56,10 @@ void monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wa
                        const ProcessGroup& group) {
   or_default(group).monitored_barrier(timeout, wait_all_ranks);
 }
+void breakpoint(int rank, const ProcessGroup& given) {
+  const ProcessGroup group = or_default(given);
+  group.breakpoint(get_group_rank(group, rank));
+}
 Work reduce(const Tensor& tensor, int dst, ReduceOp op, const CollectiveOptions& options) {
   const ProcessGroup group = or_default(options.group);
   return group.reduce(tensor, get_group_rank(group, dst), op, options);

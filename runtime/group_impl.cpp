@@ -1,6 +1,7 @@
 #include "runtime/group_impl.h"
 
 #include <algorithm>
+#include <csignal>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "dlaunch/debug.h"
 #include "dlaunch/error.h"
 #include "runtime/bootstrap.h"
+#include "runtime/breakpoint.h"
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
 #include "runtime/log.h"
@@ -25,6 +27,17 @@ GroupImpl::Description completed(GroupImpl::Description description) {
     std::iota(description.ranks.begin(), description.ranks.end(), 0);
   }
   return description;
+}
+
+// Whether the key has come. Short, since other threads need the store too.
+bool wait_a_moment(Store& store, const std::string& key) {
+  try {
+    store.wait({&key, 1}, std::chrono::milliseconds(50));
+    return true;
+  } catch (const StoreError& e) {
+    if (e.error().kind != ErrorKind::timeout) throw;
+    return false;
+  }
 }
 
 // Who calls something else than most, and what; empty if nobody does.
@@ -243,6 +256,33 @@ void GroupImpl::fail(const std::exception_ptr& error) {
   }
   const std::lock_guard stay(abort_mutex_);
   for (const std::shared_ptr<Backend>& backend : all_backends()) backend->abort(message_of(error));
+}
+
+void GroupImpl::breakpoint(int rank) {
+  constexpr const char* name = "breakpoint";
+  require_rank(name, "rank", rank);
+  (void)usable_backend(std::nullopt);
+  const ErrorContext context{.rank = description_.rank, .operation = name, .group = description_.name};
+  if (!keys_) throw DistError("the group has no store", context);
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(state_mutex_);
+    number = ++breakpoints_;
+  }
+  const std::string attached = "breakpoint/" + std::to_string(number);
+  try {
+    if (rank != description_.rank) {
+      while (!wait_a_moment(*keys_, attached)) throw_if_lost();
+      return;
+    }
+    await_debugger("rank " + std::to_string(description_.ranks[static_cast<std::size_t>(rank)]));
+    keys_->set(attached, "");
+  } catch (const StoreError& e) {
+    throw DistStoreError(e.what(), context);
+  } catch (const DistNetworkError&) {
+    std::rethrow_exception(located(std::current_exception(), context));
+  }
+  (void)std::raise(SIGTRAP);  // the debugger takes it
 }
 
 void GroupImpl::abort(const std::string& reason) {

@@ -69,6 +69,7 @@ class GroupImpl {
   Work irecv(const Tensor& tensor, int src, const MessageOptions& options);
   std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops);
   void monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks);
+  void breakpoint(int rank);
   void abort(const std::string& reason);
 
   // Completes what was started and leaves; later calls throw.
@@ -126,7 +127,8 @@ class GroupImpl {
 
   mutable std::mutex state_mutex_;  // the last one taken; never held while calling out
   std::vector<DeviceBackend> backends_;
-  std::uint64_t messages_ = 0;  // sends and receives started
+  std::uint64_t messages_ = 0;     // sends and receives started
+  std::uint64_t breakpoints_ = 0;  // reached
   std::exception_ptr first_error_;
   bool destroyed_ = false;
 };

@@ -133,6 +133,8 @@ void ProcessGroup::monitored_barrier(std::optional<std::chrono::milliseconds> ti
   required(impl_).monitored_barrier(timeout, wait_all_ranks);
 }
 
+void ProcessGroup::breakpoint(int rank) const { required(impl_).breakpoint(rank); }
+
 void ProcessGroup::abort(const std::string& reason) const { required(impl_).abort(reason); }
 
 void Coalescing::all_reduce(const Tensor& tensor, ReduceOp op) {

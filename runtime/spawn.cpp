@@ -220,8 +220,8 @@ bool SpawnContext::join(std::optional<std::chrono::milliseconds> timeout) {
   return true;
 }
 
-std::vector<pid_t> SpawnContext::pids() const {
-  std::vector<pid_t> result;
+std::vector<int> SpawnContext::pids() const {
+  std::vector<int> result;
   for (const Process& process : state_->processes) result.push_back(process.pid);
   return result;
 }

@@ -3,6 +3,8 @@
 #include <dlaunch/distributed.h>
 #include <dlaunch/spawn.h>
 #include <gtest/gtest.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -123,9 +125,32 @@ TEST(Spawn, CanBeWaitedForWithALimitAndGivenUp) {
       2);
   EXPECT_EQ(running.pids().size(), 2U);
   EXPECT_FALSE(running.join(std::chrono::milliseconds(20)));
-  const std::vector<pid_t> pids = running.pids();
+  const std::vector<int> pids = running.pids();
   { const auto ending = std::move(running); }
-  for (const pid_t pid : pids) EXPECT_EQ(kill(pid, 0), -1);
+  for (const int pid : pids) EXPECT_EQ(kill(pid, 0), -1);
+}
+
+// This process plays the debugger.
+TEST(Breakpoint, StopsOneRankAndTheOthersWait) {
+  auto running = dlaunch::start_processes(
+      [](int) {
+        dlaunch::InitOptions options;
+        options.timeout = std::chrono::seconds(30);
+        dlaunch::init_process_group(options);
+        dlaunch::breakpoint(1);
+        dlaunch::barrier();
+        dlaunch::destroy_process_group();
+      },
+      3);
+  const pid_t rank_1 = running.pids()[1];
+  EXPECT_FALSE(running.join(std::chrono::milliseconds(300)));  // all of them wait
+  if (ptrace(PTRACE_SEIZE, rank_1, nullptr, nullptr) != 0) GTEST_SKIP() << "no tracing here";
+  int status = 0;
+  ASSERT_EQ(waitpid(rank_1, &status, 0), rank_1);
+  EXPECT_TRUE(WIFSTOPPED(status));
+  EXPECT_EQ(WSTOPSIG(status), SIGTRAP);
+  ASSERT_EQ(ptrace(PTRACE_DETACH, rank_1, nullptr, nullptr), 0);
+  EXPECT_TRUE(running.join());
 }
 
 TEST(Spawn, NeedsAProcess) {

@@ -159,6 +159,11 @@ DLAUNCH_EXPORT int get_global_rank(const ProcessGroup& group, int group_rank);
 // The members' ranks in the default group, by rank in `group`. None: the default group.
 DLAUNCH_EXPORT std::vector<int> get_process_group_ranks(const ProcessGroup& group = {});
 
+// Stops this rank for a debugger: it says its process number and the command to attach, waits until one has,
+// and stops there (SIGTRAP). All ranks of the group call it; the others wait for that one, however long it
+// takes, but not for one that has died. `rank` is a rank in the default group.
+DLAUNCH_EXPORT void breakpoint(int rank = 0, const ProcessGroup& group = {});
+
 // Whether this process could use the backend: it is known and says that it works here.
 DLAUNCH_EXPORT bool is_backend_available(std::string_view name);
 DLAUNCH_EXPORT bool is_gloo_available();

@@ -162,6 +162,9 @@ class DLAUNCH_EXPORT ProcessGroup {
   void monitored_barrier(std::optional<std::chrono::milliseconds> timeout = {},
                          bool wait_all_ranks = false) const;
 
+  // See dlaunch::breakpoint().
+  void breakpoint(int rank) const;
+
   // Ends all operations of the group on this rank with an error that carries
   // `reason`, and breaks it for all others. Does not block.
   void abort(const std::string& reason) const;

@@ -7,8 +7,6 @@
 //   }, 4);
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -45,7 +43,7 @@ class DLAUNCH_EXPORT SpawnContext {
   // others are ended, and then SpawnError is thrown.
   bool join(std::optional<std::chrono::milliseconds> timeout = {});
 
-  [[nodiscard]] std::vector<pid_t> pids() const;  // by rank
+  [[nodiscard]] std::vector<int> pids() const;  // by rank
 
  private:
   friend DLAUNCH_EXPORT SpawnContext start_processes(const std::function<void(int rank)>& body, int nprocs,
