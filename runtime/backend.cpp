@@ -9,6 +9,7 @@ inline namespace v1 {
 BackendStore::~BackendStore() = default;
 Backend::~Backend() = default;
 Transfer::~Transfer() = default;
+Inbox::~Inbox() = default;
 Transport::~Transport() = default;
 
 namespace {
@@ -23,6 +24,23 @@ Work Backend::all_gather(std::span<const Tensor>, const Tensor&, const Operation
   not_offered("all_gather");
 }
 Work Backend::barrier(const Operation&) { not_offered("barrier"); }
+Work Backend::reduce(const Tensor&, int, const Reduction&, const Operation&) { not_offered("reduce"); }
+Work Backend::gather(std::span<const Tensor>, const Tensor&, int, const Operation&) { not_offered("gather"); }
+Work Backend::scatter(const Tensor&, std::span<const Tensor>, int, const Operation&) {
+  not_offered("scatter");
+}
+Work Backend::reduce_scatter(const Tensor&, std::span<const Tensor>, const Reduction&, const Operation&) {
+  not_offered("reduce_scatter");
+}
+Work Backend::all_to_all(std::span<const Tensor>, std::span<const Tensor>, const Operation&) {
+  not_offered("all_to_all");
+}
+Work Backend::all_reduce_coalesced(std::span<const Tensor>, const Reduction&, const Operation&) {
+  not_offered("all_reduce_coalesced");
+}
+Work Backend::send(const Tensor&, int, std::uint32_t, const Operation&) { not_offered("send"); }
+Work Backend::recv(const Tensor&, int, std::uint32_t, const Operation&) { not_offered("recv"); }
+void Backend::check() {}
 
 }  // namespace v1
 }  // namespace dlaunch

@@ -1,13 +1,16 @@
 #include "runtime/bootstrap.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <random>
 #include <utility>
-#include <vector>
 
 #include "runtime/deadline.h"
+#include "runtime/key_value_store.h"
 #include "store/contract/worker_env.h"
-#include "store/tcp_store.h"
 
 namespace dlaunch {
 
@@ -32,19 +35,38 @@ Result<int> number(const Environment& environment, std::string_view name, int le
   return value;
 }
 
-DistStoreError store_error(const StoreError& e) { return DistStoreError(e.what()); }
-
 std::string arrival(int rank) { return "rank/" + std::to_string(rank); }
 
-// "ranks 1, 4, 7"; of many only the first.
-std::string name_ranks(const std::vector<int>& ranks, int world_size) {
-  constexpr std::size_t most = 16;
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < std::min(most, ranks.size()); ++i) {
-    text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "an unnamed host";
+}
+
+// Who has come, as a value in the store: host, process, and a number that no other process has.
+struct Visitor {
+  std::string host;
+  std::string process;
+
+  static std::string self() {
+    std::random_device random;
+    return host_name() + "\n" + std::to_string(getpid()) + "\n" + std::to_string(random()) +
+           std::to_string(random());
   }
-  if (ranks.size() > most) text += " and " + std::to_string(ranks.size() - most) + " more";
-  return text + " of " + std::to_string(world_size);
+  static Visitor parse(const std::string& text) {
+    const std::size_t first = std::min(text.find('\n'), text.size());
+    const std::size_t second = std::min(text.find('\n', first + 1), text.size());
+    return {text.substr(0, first), first < text.size() ? text.substr(first + 1, second - first - 1) : ""};
+  }
+};
+
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> result;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    result.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return result;
 }
 
 class StoreForBackend final : public BackendStore {
@@ -98,6 +120,7 @@ Result<Identity> identify(const Environment& environment) {
   if (!port) return port.error();
 
   Identity identity{*rank, *world_size, {*host, static_cast<std::uint16_t>(*port)}, "0"};
+  identity.store_is_served = environment(env::use_agent_store) == "True";
   // torchrun's agent keeps one store over all restarts, but counts them.
   for (const std::string_view name : {env::round, env::restart_count}) {
     if (const std::optional<std::string> round = environment(name)) {
@@ -108,40 +131,74 @@ Result<Identity> identify(const Environment& environment) {
   return identity;
 }
 
-std::shared_ptr<Store> connect_store(const Address& server, Deadline deadline) {
-  try {
-    TcpStoreOptions options;
-    options.server = server;
-    options.timeout = time_left(deadline);
-    return std::make_shared<TcpStore>(options);
-  } catch (const StoreError& e) {
-    throw DistStoreError("the store at " + to_string(server) +
-                         " (MASTER_ADDR:MASTER_PORT) cannot be reached: " + e.what() +
-                         "; dlaunch serves it for the programs that it starts");
+Result<InitMethod> parse_init_method(std::string_view text) {
+  const auto wrong = [&](std::string why) {
+    return Error{ErrorKind::invalid, "cannot use init_method", "'" + std::string(text) + "'", std::move(why),
+                 "known are env://, tcp://host:port and file:///path"};
+  };
+  constexpr std::string_view tcp = "tcp://";
+  constexpr std::string_view file = "file://";
+  if (text.empty() || text == "env://") return InitMethod{};
+  if (text.starts_with(tcp)) {
+    const Result<Address> address = parse_address(text.substr(tcp.size()), 0);
+    if (!address) return wrong(address.error().message());
+    if (address->port == 0) return wrong("the port is missing");
+    return InitMethod{InitMethod::Kind::tcp, *address, ""};
   }
+  if (text.starts_with(file)) {
+    const std::string_view path = text.substr(file.size());
+    if (!path.starts_with('/')) return wrong("the path must begin with a slash");
+    return InitMethod{InitMethod::Kind::file, {}, std::string(path)};
+  }
+  return wrong("there is no such method");
 }
 
-void join(Store& store, int rank, int world_size, Deadline deadline) {
+std::string name_ranks(const std::vector<int>& ranks) {
+  constexpr std::size_t most = 16;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < std::min(most, ranks.size()); ++i) {
+    text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+  }
+  if (ranks.size() > most) text += " and " + std::to_string(ranks.size() - most) + " more";
+  return text;
+}
+
+std::vector<std::string> join(Store& store, int rank, int world_size, Deadline deadline) {
   const std::string complete = "complete";
+  std::vector<std::string> arrivals;
+  arrivals.reserve(static_cast<std::size_t>(world_size));
+  for (int other = 0; other < world_size; ++other) arrivals.push_back(arrival(other));
   try {
-    store.set(arrival(rank), "");
+    const std::string self = Visitor::self();
+    const std::string there = store.compare_set(arrival(rank), "", self);
+    if (there != self) {
+      const Visitor other = Visitor::parse(there);
+      throw DistError("process " + other.process + " on " + other.host + " has joined as rank " +
+                      std::to_string(rank) +
+                      " already; if it is of an earlier run, the store still holds that run's left-overs: "
+                      "remove them (the file of file://) or use another store");
+    }
     // The one who counts to the end tells all: the work of the store grows with
     // the ranks, not with their square.
-    if (store.add("arrived", 1) == world_size) store.set(complete, "");
+    if (store.add("arrived", 1) == world_size) {
+      std::string hosts;
+      for (const std::string& visitor : store.multi_get(arrivals))
+        hosts += Visitor::parse(visitor).host + "\n";
+      store.set(complete, hosts);
+    }
     try {
       store.wait({&complete, 1}, time_left(deadline));
-      return;
+      return lines(store.get(complete));
     } catch (const StoreError& e) {
       if (e.error().kind != ErrorKind::timeout) throw;
     }
     std::vector<int> missing;
     for (int other = 0; other < world_size; ++other) {
-      const std::string key = arrival(other);
-      if (!store.check({&key, 1})) missing.push_back(other);
+      if (!store.check({&arrivals[static_cast<std::size_t>(other)], 1})) missing.push_back(other);
     }
-    if (missing.empty()) return;  // the last one came while we looked
-    throw DistNetworkError("not all ranks came before the deadline; missing: " +
-                           name_ranks(missing, world_size));
+    if (missing.empty()) return lines(store.get(complete));  // the last one came while we looked
+    throw DistNetworkError("not all ranks came before the deadline; missing: " + name_ranks(missing) +
+                           " of " + std::to_string(world_size));
   } catch (const StoreError& e) {
     throw store_error(e);
   }

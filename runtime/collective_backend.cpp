@@ -8,14 +8,47 @@
 
 #include "runtime/collectives/all_gather.h"
 #include "runtime/collectives/all_reduce.h"
+#include "runtime/collectives/all_to_all.h"
 #include "runtime/collectives/barrier.h"
 #include "runtime/collectives/broadcast.h"
+#include "runtime/collectives/coalesced.h"
+#include "runtime/collectives/gather.h"
+#include "runtime/collectives/reduce_scatter.h"
+#include "runtime/collectives/reduce_to_root.h"
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
+#include "runtime/point_to_point/messenger.h"
 #include "runtime/work_queue.h"
 
 namespace dlaunch {
 inline namespace v1 {
+
+namespace {
+
+using Bytes = std::span<std::byte>;
+using ConstBytes = std::span<const std::byte>;
+
+template <class Span>
+std::vector<Span> bytes_of(std::span<const Tensor> tensors) {
+  std::vector<Span> result;
+  result.reserve(tensors.size());
+  for (const Tensor& tensor : tensors) result.push_back(tensor.bytes());
+  return result;
+}
+
+// A call that is made of parts, whose single sizes the ranks must agree on.
+Call call_of_parts(CallKind kind, DType dtype, std::span<const Tensor> parts) {
+  Call call{.kind = kind, .dtype = dtype};
+  // FNV-1a over the sizes, one after the other.
+  call.layout = 0xcbf29ce484222325U;
+  for (const Tensor& part : parts) {
+    call.count += part.numel();
+    call.layout = (call.layout ^ part.numel()) * 0x100000001b3U;
+  }
+  return call;
+}
+
+}  // namespace
 
 class CollectiveBackend::Impl {
  public:
@@ -24,6 +57,8 @@ class CollectiveBackend::Impl {
   ~Impl() {
     if (!shut_down_) transport_->abort("the group was destroyed");
   }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   // `body` gets the call's Exchange and does the work.
   template <class Body>
@@ -58,12 +93,14 @@ class CollectiveBackend::Impl {
     return source.work();
   }
 
-  void abort(const std::string& reason) noexcept { transport_->abort(reason); }
+  [[nodiscard]] Transport& transport() { return *transport_; }
+  [[nodiscard]] Messenger& messenger() { return messenger_; }
 
   void shutdown() noexcept {
     // Enough for what has been sent to leave over a slow line; peers that no longer read are not waited for.
     constexpr auto limit = std::chrono::seconds(5);
     queue_.drain();
+    messenger_.drain(deadline_after(limit));
     transport_->shutdown(deadline_after(limit));
     shut_down_ = true;
   }
@@ -72,6 +109,7 @@ class CollectiveBackend::Impl {
   std::unique_ptr<Transport> transport_;
   Workspace workspace_{Exchange::block_size};
   bool shut_down_ = false;
+  Messenger messenger_{*transport_};
   WorkQueue queue_;  // last: its thread uses the others
 };
 
@@ -90,7 +128,7 @@ Work CollectiveBackend::all_reduce(const Tensor& tensor, const Reduction& reduct
 }
 
 Work CollectiveBackend::broadcast(const Tensor& tensor, int src, const Operation& operation) {
-  const Call call{.kind = CallKind::broadcast, .dtype = tensor.dtype(), .src = src, .count = tensor.numel()};
+  const Call call{.kind = CallKind::broadcast, .dtype = tensor.dtype(), .root = src, .count = tensor.numel()};
   return impl_->start(call, operation, [tensor, src](Exchange& exchange) {
     dlaunch::broadcast(exchange, tensor.bytes(), src);
   });
@@ -98,17 +136,8 @@ Work CollectiveBackend::broadcast(const Tensor& tensor, int src, const Operation
 
 Work CollectiveBackend::all_gather(std::span<const Tensor> outputs, const Tensor& input,
                                    const Operation& operation) {
-  Call call{.kind = CallKind::all_gather, .dtype = input.dtype()};
-  std::vector<std::span<std::byte>> places;
-  places.reserve(outputs.size());
-  // FNV-1a over the sizes, one after the other.
-  call.layout = 0xcbf29ce484222325U;
-  for (const Tensor& output : outputs) {
-    call.count += output.numel();
-    call.layout = (call.layout ^ output.numel()) * 0x100000001b3U;
-    places.push_back(output.bytes());
-  }
-  return impl_->start(call, operation, [places = std::move(places), input](Exchange& exchange) {
+  const Call call = call_of_parts(CallKind::all_gather, input.dtype(), outputs);
+  return impl_->start(call, operation, [places = bytes_of<Bytes>(outputs), input](Exchange& exchange) {
     dlaunch::all_gather(exchange, places, input.bytes());
   });
 }
@@ -118,7 +147,74 @@ Work CollectiveBackend::barrier(const Operation& operation) {
                       [](Exchange& exchange) { dlaunch::barrier(exchange); });
 }
 
-void CollectiveBackend::abort(const std::string& reason) noexcept { impl_->abort(reason); }
+Work CollectiveBackend::reduce(const Tensor& tensor, int dst, const Reduction& reduction,
+                               const Operation& operation) {
+  const Call call{.kind = CallKind::reduce,
+                  .dtype = tensor.dtype(),
+                  .op = reduction.op,
+                  .root = dst,
+                  .count = tensor.numel()};
+  return impl_->start(call, operation, [tensor, dst, reduction](Exchange& exchange) {
+    reduce_to_root(exchange, tensor.bytes(), tensor.dtype(), reduction, dst);
+  });
+}
+
+Work CollectiveBackend::gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
+                               const Operation& operation) {
+  const Call call{.kind = CallKind::gather, .dtype = input.dtype(), .root = dst, .count = input.numel()};
+  return impl_->start(call, operation, [places = bytes_of<Bytes>(outputs), input, dst](Exchange& exchange) {
+    dlaunch::gather(exchange, places, input.bytes(), dst);
+  });
+}
+
+Work CollectiveBackend::scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
+                                const Operation& operation) {
+  const Call call{.kind = CallKind::scatter, .dtype = output.dtype(), .root = src, .count = output.numel()};
+  return impl_->start(call, operation,
+                      [output, places = bytes_of<ConstBytes>(inputs), src](Exchange& exchange) {
+                        dlaunch::scatter(exchange, output.bytes(), places, src);
+                      });
+}
+
+Work CollectiveBackend::reduce_scatter(const Tensor& output, std::span<const Tensor> inputs,
+                                       const Reduction& reduction, const Operation& operation) {
+  Call call = call_of_parts(CallKind::reduce_scatter, output.dtype(), inputs);
+  call.op = reduction.op;
+  return impl_->start(call, operation,
+                      [output, places = bytes_of<ConstBytes>(inputs), reduction](Exchange& exchange) {
+                        dlaunch::reduce_scatter(exchange, output.bytes(), places, output.dtype(), reduction);
+                      });
+}
+
+Work CollectiveBackend::all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                                   const Operation& operation) {
+  const Call call{.kind = CallKind::all_to_all, .dtype = inputs.front().dtype()};
+  return impl_->start(call, operation,
+                      [to = bytes_of<Bytes>(outputs), from = bytes_of<ConstBytes>(inputs)](
+                          Exchange& exchange) { dlaunch::all_to_all(exchange, to, from); });
+}
+
+Work CollectiveBackend::all_reduce_coalesced(std::span<const Tensor> tensors, const Reduction& reduction,
+                                             const Operation& operation) {
+  const DType dtype = tensors.front().dtype();
+  Call call = call_of_parts(CallKind::all_reduce_coalesced, dtype, tensors);
+  call.op = reduction.op;
+  return impl_->start(call, operation,
+                      [places = bytes_of<Bytes>(tensors), dtype, reduction](Exchange& exchange) {
+                        dlaunch::all_reduce_coalesced(exchange, places, dtype, reduction);
+                      });
+}
+
+Work CollectiveBackend::send(const Tensor& tensor, int dst, std::uint32_t tag, const Operation& operation) {
+  return impl_->messenger().send(tensor, dst, tag, operation.deadline);
+}
+
+Work CollectiveBackend::recv(const Tensor& tensor, int src, std::uint32_t tag, const Operation& operation) {
+  return impl_->messenger().recv(tensor, src, tag, operation.deadline);
+}
+
+void CollectiveBackend::check() { impl_->transport().check(); }
+void CollectiveBackend::abort(const std::string& reason) noexcept { impl_->transport().abort(reason); }
 void CollectiveBackend::shutdown() noexcept { impl_->shutdown(); }
 
 }  // namespace v1

@@ -1,197 +1,81 @@
 #include "dlaunch/distributed.h"
 
-#include <memory>
-#include <mutex>
-#include <utility>
-#include <vector>
+#include <algorithm>
+#include <charconv>
 
 #include "runtime/bootstrap.h"
-#include "runtime/deadline.h"
-#include "runtime/errors.h"
-#include "runtime/group_impl.h"
-#include "runtime/registry.h"
+#include "runtime/world.h"
 #include "store/contract/worker_env.h"
-#include "store/prefix_store.h"
 
 namespace dlaunch {
 inline namespace v1 {
 
-namespace {
-
-// What the free functions share. Never destroyed: a program that ends without destroy_process_group must not
-// wait for other ranks in a static destructor.
-struct Process {
-  Registry registry{backend_folders()};
-  std::mutex mutex;
-  // protected by mutex
-  std::shared_ptr<GroupImpl> default_group;
-  int groups_made = 0;  // a second default group must not find the first one's keys
-};
-
-Process& process() {
-  static Process& only = *new Process;
-  return only;
+void init_process_group(const InitOptions& options) { world().init(options); }
+void destroy_process_group() { world().destroy_all(); }
+void destroy_process_group(const ProcessGroup& group) {
+  if (!group || group == default_group()) return world().destroy_all();
+  world().destroy(group);
 }
 
-std::shared_ptr<GroupImpl> current_group() {
-  const std::lock_guard lock(process().mutex);
-  if (!process().default_group) {
-    throw DistError("the default process group has not been initialized; call init_process_group() first");
+bool is_available() { return true; }
+bool is_initialized() { return world().is_initialized(); }
+ProcessGroup default_group() { return GroupImpl::handle(world().default_group()); }
+int get_rank(const ProcessGroup& group) { return (group ? group : default_group()).rank(); }
+int get_world_size(const ProcessGroup& group) { return (group ? group : default_group()).size(); }
+std::string get_backend(const ProcessGroup& group) { return (group ? group : default_group()).backend(); }
+int get_pg_count() { return static_cast<int>(world().group_count()); }
+
+int get_node_local_rank() {
+  const std::optional<std::string> text = process_environment(env::local_rank);
+  if (!text) throw DistError("the environment variable LOCAL_RANK is not set; the launcher sets it");
+  int rank = -1;
+  const char* const end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, rank);
+  if (error != std::errc() || stop != end || rank < 0) {
+    throw DistError("the environment variable LOCAL_RANK: '" + *text + "' is not a rank");
   }
-  return process().default_group;
+  return rank;
 }
 
-// A part of a backend option: "gloo", "cpu:gloo".
-struct BackendChoice {
-  std::string device;  // empty: all that the module names
-  std::string name;
-};
+ProcessGroup new_group(const std::vector<int>& ranks, const NewGroupOptions& options) {
+  return world().new_group(ranks, options);
+}
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
+ProcessGroup new_subgroups(int group_size, const NewGroupOptions& options) {
+  const int size = get_world_size();
+  if (group_size < 1 || size % group_size != 0) {
+    throw DistError("new_subgroups: " + std::to_string(size) + " ranks cannot be divided into groups of " +
+                    std::to_string(group_size));
   }
+  std::vector<std::vector<int>> all(static_cast<std::size_t>(size / group_size));
+  for (int rank = 0; rank < size; ++rank) all[static_cast<std::size_t>(rank / group_size)].push_back(rank);
+  return new_subgroups_by_enumeration(all, options);
 }
 
-std::vector<BackendChoice> parse_backends(std::string_view text) {
-  std::vector<BackendChoice> choices;
-  for (const std::string_view part : split(text, ',')) {
-    const std::vector<std::string_view> words = split(part, ':');
-    if (words.size() > 2 || words.back().empty()) {
-      throw DistBackendError("cannot read backend '" + std::string(text) +
-                             "'; write a name, or one for each device as in cpu:gloo,cuda:nccl");
-    }
-    choices.push_back({words.size() == 2 ? std::string(words.front()) : "", std::string(words.back())});
+ProcessGroup new_subgroups_by_enumeration(std::span<const std::vector<int>> ranks,
+                                          const NewGroupOptions& options) {
+  std::vector<int> seen;
+  for (const std::vector<int>& members : ranks) seen.insert(seen.end(), members.begin(), members.end());
+  std::ranges::sort(seen);
+  if (const auto twice = std::ranges::adjacent_find(seen); twice != seen.end()) {
+    throw DistError("new_subgroups_by_enumeration: rank " + std::to_string(*twice) + " is in two groups");
   }
-  return choices;
-}
-
-Device::Kind device_kind(std::string_view name) {
-  if (name == "cpu") return Device::Kind::cpu;
-  if (name == "cuda") return Device::Kind::cuda;
-  throw DistBackendError("unknown device '" + std::string(name) + "'; known are cpu and cuda");
-}
-
-const BackendModule& find_module(const std::string& name) {
-  const Result<const BackendModule*> found = process().registry.find(name);
-  if (!found) throw DistBackendError(found.error().message());
-  return **found;
-}
-
-struct ChosenModule {
-  const BackendModule* module;
-  std::vector<Device::Kind> devices;
-};
-
-std::vector<ChosenModule> choose_modules(const std::string& text) {
-  std::vector<ChosenModule> chosen;
-  for (const BackendChoice& choice : parse_backends(text)) {
-    const BackendModule& module = find_module(choice.name);
-    ChosenModule entry{&module, {}};
-    for (const std::string_view device : split(module.devices, ',')) {
-      if (choice.device.empty() || choice.device == device) entry.devices.push_back(device_kind(device));
-    }
-    if (entry.devices.empty()) {
-      throw DistBackendError("backend '" + choice.name + "' works on " + module.devices + ", not on '" +
-                             choice.device + "'");
-    }
-    chosen.push_back(std::move(entry));
+  ProcessGroup own;
+  for (const std::vector<int>& members : ranks) {
+    ProcessGroup group = new_group(members, options);
+    if (group && group.rank() >= 0) own = group;
   }
-  return chosen;
+  return own;
 }
-
-std::shared_ptr<GroupImpl> make_default_group(const InitOptions& options, const Identity& self,
-                                              int generation) {
-  const Deadline deadline = deadline_after(options.timeout);
-  const std::string backend = options.backend.empty() ? "gloo" : options.backend;
-  const std::string name = "default";
-  const std::vector<ChosenModule> modules = choose_modules(backend);
-
-  const auto keys =
-      std::make_shared<PrefixStore>("dlaunch/" + self.round + "/" + name + "/" + std::to_string(generation),
-                                    connect_store(self.master, deadline));
-  join(*keys, self.rank, self.world_size, deadline);
-  // All ranks are here; what follows may count on their answers.
-
-  std::vector<GroupImpl::DeviceBackend> backends;
-  for (const ChosenModule& chosen : modules) {
-    const auto own_keys = backend_store(std::make_shared<PrefixStore>(chosen.module->name, keys));
-    const BackendContext context{*own_keys,       self.rank, self.world_size, name,
-                                 options.timeout, deadline,  self.master.host};
-    const std::shared_ptr<Backend> made = chosen.module->create(context);
-    for (const Device::Kind device : chosen.devices) backends.push_back({device, made});
-  }
-  return std::make_shared<GroupImpl>(
-      GroupImpl::Description{name, self.rank, self.world_size, options.timeout, backend},
-      std::move(backends));
-}
-
-ProcessGroup group_of(const CollectiveOptions& options) {
-  return options.group ? options.group : GroupImpl::handle(current_group());
-}
-
-}  // namespace
-
-void init_process_group(const InitOptions& options) {
-  Process& here = process();
-  const std::lock_guard lock(here.mutex);
-  if (here.default_group) throw DistError("the default process group is already initialized");
-  if (options.init_method != "env://") {
-    throw DistError("init_method '" + options.init_method + "' is not known; known is env://");
-  }
-  if (options.timeout <= std::chrono::milliseconds(0))
-    throw DistError("the timeout must be longer than 0 ms");
-  const Result<Identity> self = identify(process_environment);
-  if (!self) throw DistError(self.error().message());
-  try {
-    here.default_group = make_default_group(options, *self, here.groups_made++);
-  } catch (...) {
-    std::rethrow_exception(
-        in_context(std::current_exception(), {.rank = self->rank, .operation = "init_process_group"}));
-  }
-}
-
-void destroy_process_group() {
-  const std::shared_ptr<GroupImpl> group = current_group();
-  group->destroy();
-  const std::lock_guard lock(process().mutex);
-  process().default_group = nullptr;
-}
-
-bool is_initialized() {
-  const std::lock_guard lock(process().mutex);
-  return process().default_group != nullptr;
-}
-
-ProcessGroup default_group() { return GroupImpl::handle(current_group()); }
-int get_rank() { return current_group()->description().rank; }
-int get_world_size() { return current_group()->description().size; }
-std::string get_backend() { return current_group()->description().backend; }
-
-Work all_reduce(const Tensor& tensor, ReduceOp op, const CollectiveOptions& options) {
-  return group_of(options).all_reduce(tensor, op, options);
-}
-Work broadcast(const Tensor& tensor, int src, const CollectiveOptions& options) {
-  return group_of(options).broadcast(tensor, src, options);
-}
-Work all_gather(std::span<const Tensor> outputs, const Tensor& input, const CollectiveOptions& options) {
-  return group_of(options).all_gather(outputs, input, options);
-}
-Work all_gather_into_tensor(const Tensor& output, const Tensor& input, const CollectiveOptions& options) {
-  return group_of(options).all_gather_into_tensor(output, input, options);
-}
-Work barrier(const CollectiveOptions& options) { return group_of(options).barrier(options); }
 
 void register_backend(const BackendModule& module) {
-  if (Result<void> added = process().registry.add(module); !added) throw DistError(added.error().message());
+  if (Result<void> added = registry().add(module); !added) throw DistError(added.error().message());
 }
 
-bool is_backend_available(std::string_view name) { return process().registry.find(name).ok(); }
+bool is_backend_available(std::string_view name) { return registry().find(name).ok(); }
 bool is_gloo_available() { return is_backend_available("gloo"); }
+bool is_nccl_available() { return is_backend_available("nccl"); }
+bool is_mpi_available() { return is_backend_available("mpi"); }
 
 bool is_dlaunch_launched() { return process_environment(env::version).has_value(); }
 bool is_torchelastic_launched() { return process_environment(env::run_id).has_value(); }

@@ -18,7 +18,9 @@ std::string sentence(const std::string& reason, const ErrorContext& context) {
   } else if (!context.group.empty()) {
     add("group " + context.group);
   }
-  if (context.peer >= 0) add("peer " + std::to_string(context.peer));
+  if (context.peer >= 0) {
+    add("peer " + std::to_string(context.peer) + (context.host.empty() ? "" : " on " + context.host));
+  }
   return place.empty() ? reason : place + ": " + reason;
 }
 

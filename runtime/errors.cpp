@@ -43,6 +43,7 @@ std::exception_ptr in_context(const std::exception_ptr& error, const ErrorContex
     if (merged.sequence == 0) merged.sequence = context.sequence;
     if (merged.group.empty()) merged.group = context.group;
     if (merged.peer < 0) merged.peer = context.peer;
+    if (merged.host.empty()) merged.host = context.host;
     return Remade{e.reason(), merged};
   });
 }
@@ -50,6 +51,16 @@ std::exception_ptr in_context(const std::exception_ptr& error, const ErrorContex
 std::exception_ptr with_words(const std::exception_ptr& error, const std::string& words,
                               const ErrorContext& context) {
   return same_kind(error, [&](const DistError& e) { return Remade{words + e.what(), context}; });
+}
+
+int peer_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const DistError& e) {
+    return e.context().peer;
+  } catch (...) {
+    return -1;
+  }
 }
 
 std::string message_of(const std::exception_ptr& error) {

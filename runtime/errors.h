@@ -16,6 +16,9 @@ std::exception_ptr in_context(const std::exception_ptr& error, const ErrorContex
 std::exception_ptr with_words(const std::exception_ptr& error, const std::string& words,
                               const ErrorContext& context);
 
+// The rank on the other side, if the error knows it; else -1.
+int peer_of(const std::exception_ptr& error);
+
 // The message, place included.
 std::string message_of(const std::exception_ptr& error);
 

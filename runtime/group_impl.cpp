@@ -1,18 +1,70 @@
 #include "runtime/group_impl.h"
 
 #include <algorithm>
+#include <csignal>
+#include <map>
+#include <numeric>
 #include <utility>
 
+#include "dlaunch/debug.h"
 #include "dlaunch/error.h"
+#include "runtime/bootstrap.h"
+#include "runtime/breakpoint.h"
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
-#include "runtime/reduce.h"
+#include "runtime/log.h"
+#include "runtime/profiler.h"
+#include "store/prefix_store.h"
 
 namespace dlaunch {
 inline namespace v1 {
 
-GroupImpl::GroupImpl(Description description, std::vector<DeviceBackend> backends)
-    : description_(std::move(description)), backends_(std::move(backends)) {}
+namespace {
+
+GroupImpl::Description completed(GroupImpl::Description description) {
+  if (description.ranks.empty()) {
+    description.ranks.resize(static_cast<std::size_t>(description.size));
+    std::iota(description.ranks.begin(), description.ranks.end(), 0);
+  }
+  return description;
+}
+
+// Whether the key has come. Short, since other threads need the store too.
+bool wait_a_moment(Store& store, const std::string& key) {
+  try {
+    store.wait({&key, 1}, std::chrono::milliseconds(50));
+    return true;
+  } catch (const StoreError& e) {
+    if (e.error().kind != ErrorKind::timeout) throw;
+    return false;
+  }
+}
+
+// Who calls something else than most, and what; empty if nobody does.
+std::string difference(const std::vector<std::string>& calls) {
+  std::map<std::string, std::vector<int>> callers;
+  for (std::size_t rank = 0; rank < calls.size(); ++rank)
+    callers[calls[rank]].push_back(static_cast<int>(rank));
+  if (callers.size() < 2) return {};
+  std::vector<std::pair<std::string, std::vector<int>>> by_number(callers.begin(), callers.end());
+  std::ranges::stable_sort(by_number, [](const auto& a, const auto& b) {
+    return a.second.size() != b.second.size() ? a.second.size() > b.second.size() : a.second < b.second;
+  });
+  std::string text = "the ranks call different operations: ";
+  for (std::size_t i = 0; i < by_number.size(); ++i) {
+    const auto& [call, ranks] = by_number[i];
+    text += (i > 0 ? "; " : "") + name_ranks(ranks) + (ranks.size() == 1 ? " calls " : " call ") + call;
+  }
+  return text;
+}
+
+}  // namespace
+
+GroupImpl::GroupImpl(Description description, std::vector<DeviceBackend> backends,
+                     std::shared_ptr<Store> keys)
+    : description_(completed(std::move(description))),
+      keys_(std::move(keys)),
+      backends_(std::move(backends)) {}
 
 GroupImpl::~GroupImpl() { end_backends(); }
 
@@ -26,16 +78,16 @@ void GroupImpl::end_backends() {
   }
 }
 
-std::vector<Backend*> GroupImpl::all_backends() const {
+std::vector<std::shared_ptr<Backend>> GroupImpl::all_backends() const {
   const std::lock_guard lock(state_mutex_);
-  std::vector<Backend*> result;
+  std::vector<std::shared_ptr<Backend>> result;
   for (const DeviceBackend& entry : backends_) {
-    if (std::ranges::find(result, entry.backend.get()) == result.end()) result.push_back(entry.backend.get());
+    if (std::ranges::find(result, entry.backend) == result.end()) result.push_back(entry.backend);
   }
   return result;
 }
 
-Backend& GroupImpl::usable_backend(std::optional<Device> device) const {
+std::shared_ptr<Backend> GroupImpl::usable_backend(std::optional<Device> device) const {
   const std::lock_guard lock(state_mutex_);
   const ErrorContext here{.rank = description_.rank, .group = description_.name};
   if (first_error_) std::rethrow_exception(with_words(first_error_, "the group is broken: ", {}));
@@ -47,44 +99,153 @@ Backend& GroupImpl::usable_backend(std::optional<Device> device) const {
                                to_string(device.value_or(Device{})),
                            here);
   }
-  return *found->backend;
+  return found->backend;
 }
 
-// One operation, from the number to the result. `start` gets the backend and the operation.
-template <class Start>
-Work GroupImpl::run(const char* name, const OperationOptions& options, std::optional<Device> device,
-                    const Start& start) {
-  const std::chrono::milliseconds timeout = options.timeout.value_or(description_.timeout);
-  if (timeout <= std::chrono::milliseconds(0)) refuse(name, "the timeout must be longer than 0 ms");
-  const Deadline deadline = deadline_after(timeout);
+Deadline GroupImpl::deadline_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const {
+  const std::chrono::milliseconds length = timeout.value_or(description_.timeout);
+  if (length <= std::chrono::milliseconds(0)) refuse(name, "the timeout must be longer than 0 ms");
+  return deadline_after(length);
+}
 
+Work GroupImpl::run(const Call& call, const OperationOptions& options, const Start& start) {
+  const Deadline deadline = deadline_for(call.name, options.timeout);
   const std::lock_guard turn(call_mutex_);
-  Backend& backend = usable_backend(device);
+  const std::shared_ptr<Backend> backend = usable_backend(call.device);
   // Only now, after everything that can be wrong on this rank alone: the ranks' numbers must stay the same.
   const Operation operation{++sequence_, deadline, options.async_op};
-  const ErrorContext context{description_.rank, name, operation.sequence, description_.name, -1};
+  const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, -1, {}};
+  if (logs(LogLevel::trace)) {
+    log(LogLevel::trace, "rank " + std::to_string(description_.rank) + " of group " + description_.name +
+                             " calls " + call.describe() + " #" + std::to_string(operation.sequence));
+  }
+  if (get_debug_level() == DebugLevel::detail) compare_calls(call, operation, context);
+  const std::uint64_t span = profiler().begin(call.name, description_, operation.sequence, call.bytes);
   try {
-    const Work inner = start(backend, operation);
-    if (!options.async_op) {
-      inner.wait();
-      return {};
-    }
-    const WorkSource outer;
-    inner.then([this, outer, context](const Work& work) {
-      if (const std::exception_ptr raw = work.exception()) {
-        const std::exception_ptr error = in_context(raw, context);
-        fail(error);
-        outer.fail(error);
-      } else {
-        outer.succeed();
-      }
-    });
-    return outer.work();
+    const Work inner = start(*backend, operation);
+    if (options.async_op) return finish_with_context(inner, context, span);
+    inner.wait();
+    profiler().end(span, true);
+    return {};
   } catch (...) {
-    const std::exception_ptr error = in_context(std::current_exception(), context);
+    profiler().end(span, false);
+    const std::exception_ptr error = located(std::current_exception(), context);
     fail(error);
     std::rethrow_exception(error);
   }
+}
+
+// Without the turn of the collectives: a receive may wait for what another thread still has to send.
+Work GroupImpl::run_message(const Call& call, int peer, const MessageOptions& options, const Start& start) {
+  const Deadline deadline = deadline_for(call.name, options.timeout);
+  const std::shared_ptr<Backend> backend = usable_backend(call.device);
+  Operation operation{0, deadline, true};
+  {
+    const std::lock_guard lock(state_mutex_);
+    operation.sequence = ++messages_;
+  }
+  const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, peer, {}};
+  const std::uint64_t span = profiler().begin(call.name, description_, operation.sequence, call.bytes);
+  try {
+    return finish_with_context(start(*backend, operation), context, span);
+  } catch (...) {
+    profiler().end(span, false);
+    const std::exception_ptr error = located(std::current_exception(), context);
+    fail(error);
+    std::rethrow_exception(error);
+  }
+}
+
+// A Work whose error says where it happened, and which has broken the group by the time anybody sees it.
+Work GroupImpl::finish_with_context(const Work& inner, const ErrorContext& context, std::uint64_t span) {
+  const WorkSource outer;
+  inner.then([this, outer, context, span](const Work& work) {
+    profiler().end(span, work.is_success());
+    if (const std::exception_ptr raw = work.exception()) {
+      const std::exception_ptr error = located(raw, context);
+      fail(error);
+      outer.fail(error);
+    } else if (work.source_rank() >= 0) {
+      outer.succeed_from(work.source_rank());
+    } else {
+      outer.succeed();
+    }
+  });
+  return outer.work();
+}
+
+void GroupImpl::throw_if_lost() const {
+  for (const std::shared_ptr<Backend>& backend : all_backends()) backend->check();
+}
+
+// Before anything is sent: all ranks get the same answer, and where it is an error nothing has happened.
+void GroupImpl::compare_calls(const Call& call, const Operation& operation, const ErrorContext& context) {
+  if (!keys_ || description_.size == 1) return;
+  if (!comparison_) {
+    comparison_.emplace(std::make_shared<PrefixStore>("compare", keys_), description_.rank,
+                        description_.size);
+  }
+  try {
+    const std::string verdict =
+        comparison_->meet({.statement = call.describe(),
+                           .deadline = operation.deadline,
+                           .judge = [](const std::vector<std::string>& calls) { return difference(calls); },
+                           .name_missing =
+                               [&](const std::vector<int>& missing) {
+                                 return name_ranks(missing) +
+                                        " did not call anything before the deadline, where this group's " +
+                                        "other ranks call " + call.describe();
+                               },
+                           .check = [this] { throw_if_lost(); }});
+    if (!verdict.empty()) throw DistNetworkError(verdict, context);
+  } catch (const StoreError& e) {
+    throw DistStoreError(e.what(), context);
+  } catch (const DistNetworkError&) {
+    std::rethrow_exception(located(std::current_exception(), context));
+  }
+}
+
+void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks) {
+  constexpr const char* name = "monitored_barrier";
+  require_member(name);
+  const std::chrono::milliseconds length = timeout.value_or(description_.timeout);
+  const Deadline deadline = deadline_for(name, timeout);
+  const std::lock_guard turn(barrier_mutex_);
+  (void)usable_backend(std::nullopt);
+  const ErrorContext context{.rank = description_.rank, .operation = name, .group = description_.name};
+  if (!keys_) throw DistError("the group has no store", context);
+  if (!monitored_) {
+    monitored_.emplace(std::make_shared<PrefixStore>("monitored", keys_), description_.rank,
+                       description_.size);
+  }
+  try {
+    const std::string verdict = monitored_->meet(
+        {.statement = "",
+         .deadline = deadline,
+         .judge = [](const std::vector<std::string>&) { return std::string(); },
+         .name_missing =
+             [&](std::vector<int> missing) {
+               if (!wait_all_ranks) missing.resize(1);
+               std::string who = name_ranks(missing);
+               who.front() = 'R';
+               return who + " failed to pass monitoredBarrier in " + std::to_string(length.count()) + " ms";
+             },
+         .check = [this] { throw_if_lost(); }});
+    if (!verdict.empty()) throw DistNetworkError(verdict);
+  } catch (const StoreError& e) {
+    throw DistStoreError(e.what(), context);
+  } catch (const DistNetworkError&) {
+    std::rethrow_exception(located(std::current_exception(), context));
+  }
+}
+
+std::exception_ptr GroupImpl::located(const std::exception_ptr& error, ErrorContext context) const {
+  const int known = peer_of(error);
+  const int peer = known >= 0 ? known : context.peer;
+  if (peer >= 0 && static_cast<std::size_t>(peer) < description_.hosts.size()) {
+    context.host = description_.hosts[static_cast<std::size_t>(peer)];
+  }
+  return in_context(error, context);
 }
 
 void GroupImpl::fail(const std::exception_ptr& error) {
@@ -94,10 +255,38 @@ void GroupImpl::fail(const std::exception_ptr& error) {
     first_error_ = error;
   }
   const std::lock_guard stay(abort_mutex_);
-  for (Backend* const backend : all_backends()) backend->abort(message_of(error));
+  for (const std::shared_ptr<Backend>& backend : all_backends()) backend->abort(message_of(error));
+}
+
+void GroupImpl::breakpoint(int rank) {
+  constexpr const char* name = "breakpoint";
+  require_rank(name, "rank", rank);
+  (void)usable_backend(std::nullopt);
+  const ErrorContext context{.rank = description_.rank, .operation = name, .group = description_.name};
+  if (!keys_) throw DistError("the group has no store", context);
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(state_mutex_);
+    number = ++breakpoints_;
+  }
+  const std::string attached = "breakpoint/" + std::to_string(number);
+  try {
+    if (rank != description_.rank) {
+      while (!wait_a_moment(*keys_, attached)) throw_if_lost();
+      return;
+    }
+    await_debugger("rank " + std::to_string(description_.ranks[static_cast<std::size_t>(rank)]));
+    keys_->set(attached, "");
+  } catch (const StoreError& e) {
+    throw DistStoreError(e.what(), context);
+  } catch (const DistNetworkError&) {
+    std::rethrow_exception(located(std::current_exception(), context));
+  }
+  (void)std::raise(SIGTRAP);  // the debugger takes it
 }
 
 void GroupImpl::abort(const std::string& reason) {
+  require_member("abort");
   fail(std::make_exception_ptr(
       DistError("aborted: " + reason, {.rank = description_.rank, .group = description_.name})));
 }
@@ -111,96 +300,9 @@ void GroupImpl::destroy() {
     destroyed_ = true;
   }
   if (!broken) {
-    for (Backend* const backend : all_backends()) backend->shutdown();
+    for (const std::shared_ptr<Backend>& backend : all_backends()) backend->shutdown();
   }
   end_backends();
-}
-
-void GroupImpl::refuse(const char* operation, const std::string& reason) const {
-  throw DistError(reason, {.rank = description_.rank, .operation = operation, .group = description_.name});
-}
-
-void GroupImpl::require_writable(const char* operation, const Tensor& tensor) const {
-  if (tensor.read_only() && tensor.numel() > 0)
-    refuse(operation, "the tensor to write to is a view of const memory");
-}
-
-void GroupImpl::require_same_kind(const char* operation, const Tensor& output, const Tensor& input) const {
-  if (output.dtype() != input.dtype() || output.device() != input.device()) {
-    refuse(operation,
-           "output and input differ in dtype or device: " + output.to_string() + " and " + input.to_string());
-  }
-}
-
-Work GroupImpl::all_reduce(const Tensor& tensor, ReduceOp op, const OperationOptions& options) {
-  constexpr const char* name = "all_reduce";
-  require_writable(name, tensor);
-  if (const auto why = why_not_allowed(tensor.dtype(), op)) refuse(name, *why);
-  const Reduction reduction{op, options.premul_factor};
-  return run(name, options, tensor.device(), [&](Backend& backend, const Operation& operation) {
-    return backend.all_reduce(tensor, reduction, operation);
-  });
-}
-
-Work GroupImpl::broadcast(const Tensor& tensor, int src, const OperationOptions& options) {
-  constexpr const char* name = "broadcast";
-  if (src < 0 || src >= description_.size) {
-    refuse(name,
-           "src " + std::to_string(src) + " is no rank of a group of " + std::to_string(description_.size));
-  }
-  if (src != description_.rank) require_writable(name, tensor);
-  return run(name, options, tensor.device(), [&](Backend& backend, const Operation& operation) {
-    return backend.broadcast(tensor, src, operation);
-  });
-}
-
-Work GroupImpl::all_gather(std::span<const Tensor> outputs, const Tensor& input,
-                           const OperationOptions& options) {
-  constexpr const char* name = "all_gather";
-  if (outputs.size() != static_cast<std::size_t>(description_.size)) {
-    refuse(name,
-           std::to_string(outputs.size()) + " outputs for " + std::to_string(description_.size) + " ranks");
-  }
-  for (const Tensor& output : outputs) {
-    require_writable(name, output);
-    require_same_kind(name, output, input);
-  }
-  const Tensor& own = outputs[static_cast<std::size_t>(description_.rank)];
-  if (own.numel() != input.numel()) {
-    refuse(name, "the input has " + std::to_string(input.numel()) + " elements, the output for this rank " +
-                     std::to_string(own.numel()));
-  }
-  return run(name, options, input.device(), [&](Backend& backend, const Operation& operation) {
-    return backend.all_gather(outputs, input, operation);
-  });
-}
-
-Work GroupImpl::all_gather_into_tensor(const Tensor& output, const Tensor& input,
-                                       const OperationOptions& options) {
-  constexpr const char* name = "all_gather_into_tensor";
-  require_writable(name, output);
-  require_same_kind(name, output, input);
-  const std::size_t size = static_cast<std::size_t>(description_.size);
-  if (output.numel() != size * input.numel()) {
-    refuse(name, "the output has " + std::to_string(output.numel()) + " elements; " + std::to_string(size) +
-                     " ranks with " + std::to_string(input.numel()) + " each need " +
-                     std::to_string(size * input.numel()));
-  }
-  std::vector<Tensor> parts;
-  parts.reserve(size);
-  const std::int64_t extent = static_cast<std::int64_t>(input.numel());
-  for (std::size_t i = 0; i < size; ++i) {
-    std::byte* const begin = static_cast<std::byte*>(output.data()) + i * input.nbytes();
-    parts.emplace_back(static_cast<void*>(begin), input.dtype(), std::span(&extent, 1), output.device());
-  }
-  return run(name, options, input.device(), [&](Backend& backend, const Operation& operation) {
-    return backend.all_gather(parts, input, operation);
-  });
-}
-
-Work GroupImpl::barrier(const OperationOptions& options) {
-  return run("barrier", options, std::nullopt,
-             [](Backend& backend, const Operation& operation) { return backend.barrier(operation); });
 }
 
 }  // namespace v1

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -10,6 +11,8 @@
 
 #include "dlaunch/backend.h"
 #include "dlaunch/process_group.h"
+#include "runtime/assembly.h"
+#include "store/store.h"
 
 namespace dlaunch {
 inline namespace v1 {
@@ -24,13 +27,16 @@ class GroupImpl {
   };
   struct Description {
     std::string name;
-    int rank;
+    int rank;  // -1: not a member
     int size;
     std::chrono::milliseconds timeout;
-    std::string backend;  // as get_backend() says it
+    std::string backend;                  // as get_backend() says it
+    std::vector<int> ranks = {};          // the members' ranks in the default group; empty: as here
+    std::vector<std::string> hosts = {};  // by rank in this group; empty where unknown
   };
 
-  GroupImpl(Description description, std::vector<DeviceBackend> backends);
+  // `keys`: the group's own part of the store; none where it has no store.
+  GroupImpl(Description description, std::vector<DeviceBackend> backends, std::shared_ptr<Store> keys = {});
   ~GroupImpl();
   GroupImpl(const GroupImpl&) = delete;
   GroupImpl& operator=(const GroupImpl&) = delete;
@@ -45,32 +51,84 @@ class GroupImpl {
   Work all_gather(std::span<const Tensor> outputs, const Tensor& input, const OperationOptions& options);
   Work all_gather_into_tensor(const Tensor& output, const Tensor& input, const OperationOptions& options);
   Work barrier(const OperationOptions& options);
+  Work reduce(const Tensor& tensor, int dst, ReduceOp op, const OperationOptions& options);
+  Work gather(std::span<const Tensor> outputs, const Tensor& input, int dst, const OperationOptions& options);
+  Work scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
+               const OperationOptions& options);
+  Work reduce_scatter(const Tensor& output, std::span<const Tensor> inputs, ReduceOp op,
+                      const OperationOptions& options);
+  Work reduce_scatter_tensor(const Tensor& output, const Tensor& input, ReduceOp op,
+                             const OperationOptions& options);
+  Work all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                  const OperationOptions& options);
+  Work all_to_all_single(const Tensor& output, const Tensor& input,
+                         std::span<const std::int64_t> output_splits,
+                         std::span<const std::int64_t> input_splits, const OperationOptions& options);
+  Work all_reduce_coalesced(std::span<const Tensor> tensors, ReduceOp op, const OperationOptions& options);
+  Work isend(const Tensor& tensor, int dst, const MessageOptions& options);
+  Work irecv(const Tensor& tensor, int src, const MessageOptions& options);
+  std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops);
+  void monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks);
+  void breakpoint(int rank);
   void abort(const std::string& reason);
 
   // Completes what was started and leaves; later calls throw.
   void destroy();
 
  private:
-  template <class Start>
-  Work run(const char* name, const OperationOptions& options, std::optional<Device> device,
-           const Start& start);
+  using Start = std::function<Work(Backend&, const Operation&)>;
+  // A call of this rank's, whose arguments are right.
+  struct Call {
+    const char* name;
+    std::optional<Device> device;           // none: any
+    std::uint64_t bytes;                    // of this rank's data that take part
+    std::function<std::string()> describe;  // what all ranks must agree on
+  };
+
+  // One operation, from its number to its result.
+  Work run(const Call& call, const OperationOptions& options, const Start& start);
+  Work run_message(const Call& call, int peer, const MessageOptions& options, const Start& start);
+  Work finish_with_context(const Work& inner, const ErrorContext& context, std::uint64_t span);
+  void compare_calls(const Call& call, const Operation& operation, const ErrorContext& context);
+  void throw_if_lost() const;
+  [[nodiscard]] std::exception_ptr located(const std::exception_ptr& error, ErrorContext context) const;
+  [[nodiscard]] Deadline deadline_for(const char* name,
+                                      std::optional<std::chrono::milliseconds> timeout) const;
   void fail(const std::exception_ptr& error);
   void end_backends();
-  Backend& usable_backend(std::optional<Device> device) const;  // no device: any
-  std::vector<Backend*> all_backends() const;
+  [[nodiscard]] std::shared_ptr<Backend> usable_backend(std::optional<Device> device) const;  // none: any
+  [[nodiscard]] std::vector<std::shared_ptr<Backend>> all_backends() const;
+
+  // Arguments.
   [[noreturn]] void refuse(const char* operation, const std::string& reason) const;
+  void require_member(const char* operation) const;
+  void require_rank(const char* operation, const char* role, int rank) const;
   void require_writable(const char* operation, const Tensor& tensor) const;
   void require_same_kind(const char* operation, const Tensor& output, const Tensor& input) const;
+  void require_allowed(const char* operation, const Tensor& tensor, ReduceOp op) const;
+  void require_one_per_rank(const char* operation, const char* role, std::size_t count) const;
+  void require_whole(const char* operation, const Tensor& whole, const char* whole_role,
+                     const Tensor& part) const;
+  [[nodiscard]] std::vector<Tensor> rows(const char* operation, const char* role, const Tensor& tensor,
+                                         std::span<const std::int64_t> splits) const;
+  void check_message(const char* operation, const Tensor& tensor, int peer, bool receives) const;
 
   const Description description_;
+  const std::shared_ptr<Store> keys_;
 
-  std::mutex call_mutex_;       // held during a call: one at a time
-  std::uint64_t sequence_ = 0;  // of the latest operation; protected by call_mutex_
+  std::mutex call_mutex_;               // held during a collective's call: one at a time
+  std::uint64_t sequence_ = 0;          // of the latest collective; protected by call_mutex_
+  std::optional<Assembly> comparison_;  // of calls, under DebugLevel::detail; protected by call_mutex_
+
+  std::mutex barrier_mutex_;  // held during a monitored barrier: one at a time
+  std::optional<Assembly> monitored_;
 
   std::mutex abort_mutex_;  // held while backends are aborted, so that they do not end meanwhile
 
   mutable std::mutex state_mutex_;  // the last one taken; never held while calling out
   std::vector<DeviceBackend> backends_;
+  std::uint64_t messages_ = 0;     // sends and receives started
+  std::uint64_t breakpoints_ = 0;  // reached
   std::exception_ptr first_error_;
   bool destroyed_ = false;
 };

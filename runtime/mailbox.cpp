@@ -46,6 +46,58 @@ struct Mailbox::Letter final : Transfer {
   bool too_long = false;
 };
 
+class Mailbox::AnyLetter final : public Inbox {
+ public:
+  AnyLetter(Mailbox& box, int rank, std::uint64_t slot, std::span<std::byte> bytes)
+      : box_(box), rank_(rank), slot_(slot), bytes_(bytes), told_(box.left_.size()) {}
+
+  ~AnyLetter() override {
+    const std::lock_guard lock(box_.mutex_);
+    const auto own = box_.open_.find({rank_, slot_});
+    if (own != box_.open_.end() && own->second == this) box_.open_.erase(own);
+  }
+
+  Arrival wait(Deadline deadline) override {
+    std::unique_lock lock(box_.mutex_);
+    for (;;) {
+      if (sender_ >= 0) {
+        if (too_long_) throw DistBackendError("a message is longer than its memory", {.peer = sender_});
+        return {Event::message, sender_};
+      }
+      box_.throw_if_aborted(rank_, -1);
+      for (std::size_t peer = 0; peer < told_.size(); ++peer) {
+        if (!box_.left_[peer] || told_[peer]) continue;
+        told_[peer] = true;
+        return {Event::left, static_cast<int>(peer)};
+      }
+      if (std::exchange(woken_, false) || has_passed(deadline)) return {};
+      if (deadline == Deadline::max()) {
+        box_.changed_.wait(lock);
+      } else {
+        box_.changed_.wait_until(lock, deadline);
+      }
+    }
+  }
+
+  void wake() noexcept override {
+    const std::lock_guard lock(box_.mutex_);
+    woken_ = true;
+    box_.changed_.notify_all();
+  }
+
+ private:
+  friend class Mailbox;
+  Mailbox& box_;
+  const int rank_;
+  const std::uint64_t slot_;
+  const std::span<std::byte> bytes_;
+  // protected by box_.mutex_
+  std::vector<bool> told_;  // by rank: that it has left
+  int sender_ = -1;
+  bool too_long_ = false;
+  bool woken_ = false;
+};
+
 Mailbox::Mailbox(int size) : left_(static_cast<std::size_t>(size)) {}
 Mailbox::~Mailbox() = default;
 
@@ -64,6 +116,11 @@ std::unique_ptr<Transfer> Mailbox::post(std::unique_ptr<Letter> letter) {
   const std::lock_guard lock(mutex_);
   const auto [from, to, slot] = letter->address;
   throw_if_ended(letter->send ? from : to, letter->send ? to : from);
+  if (const auto open = open_.find({to, slot}); letter->send && open != open_.end()) {
+    take(*letter, *open->second);
+    open_.erase(open);
+    return letter;
+  }
   Queues& queues = queues_[letter->address];
   std::deque<Letter*>& others = letter->send ? queues.receives : queues.sends;
   if (others.empty()) {
@@ -92,10 +149,44 @@ void Mailbox::match(Letter& send, Letter& receive) {
   changed_.notify_all();
 }
 
-void Mailbox::throw_if_ended(int rank, int peer) const {
+std::unique_ptr<Inbox> Mailbox::post_recv_any(int to, std::uint64_t slot, std::span<std::byte> bytes) {
+  auto inbox = std::make_unique<AnyLetter>(*this, to, slot, bytes);
+  const std::lock_guard lock(mutex_);
+  throw_if_aborted(to, -1);
+  for (int from = 0; from < size(); ++from) {
+    const auto found = queues_.find({from, to, slot});
+    if (found == queues_.end()) continue;
+    Letter& first = *found->second.sends.front();
+    found->second.sends.pop_front();
+    if (found->second.sends.empty()) queues_.erase(found);
+    first.queued = false;
+    take(first, *inbox);
+    return inbox;
+  }
+  open_[{to, slot}] = inbox.get();
+  return inbox;
+}
+
+void Mailbox::take(Letter& send, AnyLetter& receive) {
+  receive.sender_ = std::get<0>(send.address);
+  receive.too_long_ = send.size > receive.bytes_.size();
+  if (!receive.too_long_ && send.size > 0) std::memcpy(receive.bytes_.data(), send.data, send.size);
+  changed_.notify_all();
+}
+
+void Mailbox::check(int rank) {
+  const std::lock_guard lock(mutex_);
+  throw_if_aborted(rank, -1);
+}
+
+void Mailbox::throw_if_aborted(int rank, int peer) const {
   if (aborter_ == rank) throw DistNetworkError(reason_, {.peer = peer});
   if (aborter_ >= 0)
     throw DistNetworkError("rank " + std::to_string(aborter_) + " gave up: " + reason_, {.peer = aborter_});
+}
+
+void Mailbox::throw_if_ended(int rank, int peer) const {
+  throw_if_aborted(rank, peer);
   if (left_[static_cast<std::size_t>(peer)]) throw DistNetworkError("it has left the group", {.peer = peer});
 }
 

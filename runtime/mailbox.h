@@ -32,6 +32,9 @@ class Mailbox {
   std::unique_ptr<Transfer> post_send(int from, int to, std::uint64_t slot, std::span<const std::byte> bytes);
   std::unique_ptr<Transfer> post_recv(int from, int to, std::uint64_t slot, std::span<std::byte> bytes);
 
+  std::unique_ptr<Inbox> post_recv_any(int to, std::uint64_t slot, std::span<std::byte> bytes);
+  void check(int rank);
+
   // Every wait throws from now on, on `rank` with this reason, on the others saying also who it was.
   void abort(int rank, const std::string& reason);
   // Waits for messages from or to `rank` throw from now on.
@@ -39,6 +42,7 @@ class Mailbox {
 
  private:
   struct Letter;
+  class AnyLetter;
   struct Queues {
     std::deque<Letter*> sends;
     std::deque<Letter*> receives;
@@ -47,12 +51,15 @@ class Mailbox {
 
   std::unique_ptr<Transfer> post(std::unique_ptr<Letter> letter);
   void match(Letter& send, Letter& receive);
+  void take(Letter& send, AnyLetter& receive);
+  void throw_if_aborted(int rank, int peer) const;
   void throw_if_ended(int rank, int peer) const;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   // protected by mutex_
   std::map<Address, Queues> queues_;
+  std::map<std::pair<int, std::uint64_t>, AnyLetter*> open_;  // waiting for anybody: rank, slot
   std::vector<bool> left_;
   int aborter_ = -1;
   std::string reason_;

@@ -286,6 +286,12 @@ ReduceKernel reduce_kernel(DType dtype, ReduceOp op) {
   return nullptr;
 }
 
+bool needs_preparing(DType dtype, const Reduction& reduction) {
+  const Family family = family_of(dtype);
+  return reduction.op == ReduceOp::premul_sum ||
+         (reduction.op == ReduceOp::avg && (family == Family::floating || family == Family::complex));
+}
+
 void prepare(std::span<std::byte> values, DType dtype, const Reduction& reduction, int world_size) {
   if (reduction.op == ReduceOp::premul_sum) {
     for_each_real(values, dtype,

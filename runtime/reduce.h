@@ -28,6 +28,9 @@ using ReduceKernel = void (*)(std::byte* out, const std::byte* low, const std::b
 // of sum; prepare() and finish() do the rest.
 ReduceKernel reduce_kernel(DType dtype, ReduceOp op);
 
+// Whether prepare() would change anything.
+bool needs_preparing(DType dtype, const Reduction& reduction);
+
 // Before the first kernel, on each rank's own values: premul_sum multiplies with
 // its factor; avg of floating point divides by the world size here and not at the
 // end, since the sum might not be representable where the average is.

@@ -8,6 +8,8 @@
 
 #include "dlaunch/error.h"
 #include "runtime/deadline.h"
+#include "runtime/errors.h"
+#include "runtime/log.h"
 
 namespace dlaunch {
 inline namespace v1 {
@@ -18,15 +20,26 @@ struct Work::State {
   // protected by mutex
   bool done = false;
   std::exception_ptr error;
+  int source_rank = -1;
   std::vector<std::function<void(const Work&)>> callbacks;
+  bool seen = false;  // somebody knows how it ended
 
-  void complete(const std::shared_ptr<State>& self, std::exception_ptr reason) {
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    if (error && !seen)
+      log(LogLevel::warning, "an operation nobody waited for has failed: " + message_of(error));
+  }
+
+  void complete(const std::shared_ptr<State>& self, std::exception_ptr reason, int source) {
     std::vector<std::function<void(const Work&)>> to_call;
     {
       const std::lock_guard lock(mutex);
       if (done) return;
       done = true;
       error = std::move(reason);
+      source_rank = source;
       to_call.swap(callbacks);
       completed.notify_all();
     }
@@ -38,6 +51,7 @@ void Work::wait() const {
   if (!state_) return;
   std::unique_lock lock(state_->mutex);
   state_->completed.wait(lock, [this] { return state_->done; });
+  state_->seen = true;
   if (state_->error) std::rethrow_exception(state_->error);
 }
 
@@ -47,6 +61,7 @@ void Work::wait(std::chrono::milliseconds timeout) const {
   if (!state_->completed.wait_until(lock, deadline_after(timeout), [this] { return state_->done; })) {
     throw DistError("the operation has not completed within " + in_words(timeout) + "; it goes on");
   }
+  state_->seen = true;
   if (state_->error) std::rethrow_exception(state_->error);
 }
 
@@ -65,7 +80,14 @@ bool Work::is_success() const {
 std::exception_ptr Work::exception() const {
   if (!state_) return nullptr;
   const std::lock_guard lock(state_->mutex);
+  state_->seen |= state_->done;
   return state_->error;
+}
+
+int Work::source_rank() const {
+  if (!state_) return -1;
+  const std::lock_guard lock(state_->mutex);
+  return state_->source_rank;
 }
 
 void Work::then(std::function<void(const Work&)> callback) const {
@@ -81,8 +103,9 @@ void Work::then(std::function<void(const Work&)> callback) const {
 
 WorkSource::WorkSource() : state_(std::make_shared<Work::State>()) {}
 Work WorkSource::work() const { return Work(state_); }
-void WorkSource::succeed() const { state_->complete(state_, nullptr); }
-void WorkSource::fail(std::exception_ptr reason) const { state_->complete(state_, std::move(reason)); }
+void WorkSource::succeed() const { state_->complete(state_, nullptr, -1); }
+void WorkSource::succeed_from(int source_rank) const { state_->complete(state_, nullptr, source_rank); }
+void WorkSource::fail(std::exception_ptr reason) const { state_->complete(state_, std::move(reason), -1); }
 
 }  // namespace v1
 }  // namespace dlaunch

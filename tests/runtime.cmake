@@ -1,7 +1,7 @@
 # The runtime's own code, over threads.
 dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox
-  SOURCES runtime/bootstrap_test.cpp runtime/collectives_test.cpp runtime/group_test.cpp runtime/reduce_test.cpp
-    runtime/work_test.cpp)
+  SOURCES runtime/bootstrap_test.cpp runtime/collectives_test.cpp runtime/group_collectives_test.cpp runtime/group_test.cpp
+    runtime/point_to_point_test.cpp runtime/debug_test.cpp runtime/object_test.cpp runtime/reduce_test.cpp runtime/work_test.cpp runtime/world_test.cpp)
 
 # Modules as third parties would build them: public headers, C++20 and libdlaunch.so, nothing of this build's settings
 # but the sanitizer.
@@ -36,7 +36,34 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
   dlaunch_test(NAME gloo_transport_test LABELS runtime TIMEOUT 120 SOURCES runtime/gloo_transport_test.cpp
     LIBS dlaunch_gloo_transport dlaunch_runtime_core)
   # Several processes with a store server.
-  dlaunch_test(NAME gloo_test LABELS runtime TIMEOUT 180 SOURCES runtime/gloo_test.cpp
+  dlaunch_test(NAME gloo_test LABELS runtime TIMEOUT 180 SOURCES runtime/gloo_messages_test.cpp runtime/gloo_test.cpp
+    runtime/init_test.cpp
     LIBS dlaunch_runtime dlaunch_store_host)
-  add_dependencies(gloo_test dlaunch_backend_gloo)
+  add_dependencies(gloo_test dlaunch_backend_gloo dlaunch_store_server_module)
+  # No server and no thread in the program that is copied.
+  dlaunch_test(NAME spawn_test LABELS runtime SOURCES runtime/spawn_test.cpp LIBS dlaunch_runtime)
+  add_dependencies(spawn_test dlaunch_backend_gloo)
+endif()
+
+# The C API from C, on ranks that the launcher starts.
+if(TARGET dlaunch_backend_gloo)
+  add_executable(c_api_test runtime/c_api_test.c)
+  dlaunch_settings(c_api_test)
+  target_link_libraries(c_api_test PRIVATE dlaunch_runtime)
+  set_target_properties(c_api_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_dependencies(c_api_test dlaunch dlaunch_backend_gloo)
+  foreach(ranks 1 2 3 4 5 8)
+    add_test(NAME c_api_test.${ranks}_ranks COMMAND dlaunch --nproc-per-node=${ranks} $<TARGET_FILE:c_api_test>)
+    set_tests_properties(c_api_test.${ranks}_ranks PROPERTIES TIMEOUT 60 LABELS runtime)
+  endforeach()
+endif()
+
+# Our results against PyTorch's, where it is installed.
+if(TARGET dlaunch_backend_gloo)
+  add_executable(conformance_ranks runtime/conformance_ranks.cpp)
+  dlaunch_settings(conformance_ranks)
+  target_link_libraries(conformance_ranks PRIVATE dlaunch_runtime)
+  set_target_properties(conformance_ranks PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_dependencies(conformance_ranks dlaunch_backend_gloo)
+  dlaunch_script_tests(NAME conformance SCRIPT runtime/conformance_test.py BASE unittest.TestCase)
 endif()

@@ -1,22 +1,29 @@
 #include "runtime/collectives/all_gather.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
 namespace dlaunch {
 
+namespace {
+
+void copy(std::byte* to, std::span<const std::byte> from) {
+  if (!from.empty() && to != from.data()) std::memmove(to, from.data(), from.size());
+}
+
+}  // namespace
+
 // Ring: in each of size-1 steps every rank passes to the right what it got from the left one step before,
 // beginning with its own block. (R. Thakur et al., 2005, section 4.1.)
-void all_gather(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
-                std::span<const std::byte> input) {
+void all_gather_by_ring(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
+                        std::span<const std::byte> input) {
   const std::size_t size = outputs.size();
   const std::size_t rank = static_cast<std::size_t>(exchange.rank());
   const int left = static_cast<int>((rank + size - 1) % size);
   const int right = static_cast<int>((rank + 1) % size);
 
-  if (!input.empty() && input.data() != outputs[rank].data()) {
-    std::memmove(outputs[rank].data(), input.data(), input.size());
-  }
+  copy(outputs[rank].data(), input);
   std::vector<Exchange::Send> sent;
   sent.reserve(size);
   for (std::size_t step = 0; step + 1 < size; ++step) {
@@ -25,6 +32,44 @@ void all_gather(Exchange& exchange, std::span<const std::span<std::byte>> output
     message.wait_in_place();
   }
   for (Exchange::Send& message : sent) message.wait();
+}
+
+// Each rank keeps a row of blocks that begins with its own and goes on with those of the ranks to the right.
+// In round k it gets the next 2^k blocks from the one 2^k to the right, and gives its row to the one 2^k to
+// the left: log2(size) rounds. (J. Bruck, C.-T. Ho, S. Kipnis, E. Upfal, D. Weathersby: "Efficient algorithms
+// for all-to-all communications in multiport message-passing systems", 1997.)
+void all_gather_by_doubling(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
+                            std::span<const std::byte> input) {
+  const std::size_t size = outputs.size();
+  const std::size_t rank = static_cast<std::size_t>(exchange.rank());
+  std::vector<std::size_t> offsets(size + 1);  // in the row
+  for (std::size_t i = 0; i < size; ++i) offsets[i + 1] = offsets[i] + outputs[(rank + i) % size].size();
+  const std::span<std::byte> row = exchange.workspace().scratch(offsets[size]);
+  const auto part = [&](std::size_t begin, std::size_t end) {
+    return row.subspan(offsets[begin], offsets[end] - offsets[begin]);
+  };
+
+  copy(row.data(), input);
+  for (std::size_t distance = 1; distance < size; distance *= 2) {
+    const std::size_t blocks = std::min(distance, size - distance);
+    Exchange::Receive message =
+        exchange.receive(static_cast<int>((rank + distance) % size), part(distance, distance + blocks));
+    Exchange::Send own = exchange.send(static_cast<int>((rank + size - distance) % size), part(0, blocks));
+    message.wait_in_place();
+    own.wait();
+  }
+  for (std::size_t i = 0; i < size; ++i) copy(outputs[(rank + i) % size].data(), part(i, i + 1));
+}
+
+void all_gather(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
+                std::span<const std::byte> input) {
+  std::size_t total = 0;
+  for (const std::span<std::byte> output : outputs) total += output.size();
+  if (total <= Exchange::eager_limit) {
+    all_gather_by_doubling(exchange, outputs, input);
+  } else {
+    all_gather_by_ring(exchange, outputs, input);
+  }
 }
 
 }  // namespace dlaunch

@@ -9,16 +9,29 @@
 
 namespace dlaunch {
 
-enum class CallKind : std::uint8_t { all_reduce = 1, broadcast, all_gather, barrier };
+enum class CallKind : std::uint8_t {
+  all_reduce = 1,
+  broadcast,
+  all_gather,
+  barrier,
+  reduce,
+  gather,
+  scatter,
+  reduce_scatter,
+  all_to_all,
+  all_reduce_coalesced,
+};
 
 // A factor of premul_sum is not part of it: each rank may have its own.
 struct Call {
   CallKind kind = CallKind::barrier;
   DType dtype = DType::uint8;
-  ReduceOp op = ReduceOp::sum;  // all_reduce
-  std::int32_t src = -1;        // broadcast
-  std::uint64_t count = 0;      // elements; of all outputs together for all_gather
-  std::uint64_t layout = 0;     // all_gather: a hash of the single outputs' sizes
+  ReduceOp op = ReduceOp::sum;  // of the calls that reduce
+  std::int32_t root = -1;       // broadcast, scatter: the source; reduce, gather: the destination
+  // Elements. all_gather, reduce_scatter, all_reduce_coalesced: of all ranks' parts, or all tensors,
+  // together. gather, scatter: of one rank's part. all_to_all: 0, since each pair has sizes of its own.
+  std::uint64_t count = 0;
+  std::uint64_t layout = 0;  // where count is a total: a hash of the single sizes
 
   bool operator==(const Call&) const = default;
 };

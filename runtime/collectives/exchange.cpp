@@ -14,11 +14,11 @@ struct Exchange::Header {
   std::uint8_t dtype;
   std::uint8_t op;
   std::uint8_t unused;
-  std::int32_t src;
+  std::int32_t root;
   std::uint32_t unused2;
   std::uint64_t count;
   std::uint64_t layout;
-  std::uint64_t length;  // of the payload behind it; 0 if that comes as a long message
+  std::uint64_t length;  // of the message, which comes behind the header or, if it is long, by itself
   std::uint64_t unused3[3];
 };
 
@@ -28,7 +28,8 @@ namespace {
 constexpr std::uint64_t long_flag = std::uint64_t{1} << 62;
 constexpr int length_bits = 40;
 
-std::uint64_t short_slot(std::uint64_t sequence) { return sequence & (long_flag - 1); }
+// Bit 61 belongs to point-to-point messages.
+std::uint64_t short_slot(std::uint64_t sequence) { return sequence & ((long_flag >> 1) - 1); }
 
 // Number (22 bits) and length (40 bits, a tebibyte). That numbers repeat after four million calls does no
 // harm: ranks are never that far apart.
@@ -51,20 +52,23 @@ Exchange::Exchange(Transport& transport, Workspace& workspace, const Call& call,
       met_(static_cast<std::size_t>(transport.size())) {}
 
 std::unique_ptr<Transfer> Exchange::send_header(int peer, std::byte* block,
-                                                std::span<const std::byte> payload) {
+                                                std::span<const std::byte> message) {
   static_assert(sizeof(Header) == header_size && std::is_trivially_copyable_v<Header>);
   Header header{};
   header.magic = Header::expected_magic;
   header.kind = static_cast<std::uint8_t>(call_.kind);
   header.dtype = static_cast<std::uint8_t>(call_.dtype);
   header.op = static_cast<std::uint8_t>(call_.op);
-  header.src = call_.src;
+  header.root = call_.root;
   header.count = call_.count;
   header.layout = call_.layout;
-  header.length = payload.size();
+  header.length = message.size();
   std::memcpy(block, &header, sizeof header);
-  if (!payload.empty()) std::memcpy(block + header_size, payload.data(), payload.size());
-  return transport_.post_send(peer, short_slot(sequence_), {block, header_size + payload.size()});
+  if (message.empty() || message.size() > eager_limit) {
+    return transport_.post_send(peer, short_slot(sequence_), {block, header_size});
+  }
+  std::memcpy(block + header_size, message.data(), message.size());
+  return transport_.post_send(peer, short_slot(sequence_), {block, header_size + message.size()});
 }
 
 Exchange::Send Exchange::send(int peer, std::span<const std::byte> bytes) {
@@ -74,8 +78,7 @@ Exchange::Send Exchange::send(int peer, std::span<const std::byte> bytes) {
   const bool is_short = bytes.size() <= eager_limit;
   if (is_short || (met & sent_to) == 0) {
     message.block_ = workspace_.block();
-    message.short_ =
-        send_header(peer, message.block_.data(), is_short ? bytes : std::span<const std::byte>());
+    message.short_ = send_header(peer, message.block_.data(), bytes);
   }
   if (!is_short) {
     if (bytes.size() >> length_bits != 0) throw DistError("messages of a tebibyte and more cannot be sent");
@@ -112,7 +115,7 @@ void Exchange::check(int peer, const std::byte* block, std::size_t expected_leng
   theirs.kind = static_cast<CallKind>(header.kind);
   theirs.dtype = static_cast<DType>(header.dtype);
   theirs.op = static_cast<ReduceOp>(header.op);
-  theirs.src = header.src;
+  theirs.root = header.root;
   theirs.count = header.count;
   theirs.layout = header.layout;
   if (theirs != call_) {
@@ -122,9 +125,13 @@ void Exchange::check(int peer, const std::byte* block, std::size_t expected_leng
                                (same_text ? " with other sizes of the single outputs" : ""),
                            {.peer = peer});
   }
+  // In an all_to_all the sizes are a matter of two ranks; in all other calls they follow from the call.
   if (header.length != expected_length) {
-    throw DistBackendError("a message of " + std::to_string(header.length) + " bytes came where " +
-                               std::to_string(expected_length) + " were expected (a bug in libdlaunch)",
+    const std::size_t element = size_of(call_.dtype);
+    throw DistNetworkError("in " + to_string(call_) + " rank " + std::to_string(peer) + " sends " +
+                               std::to_string(header.length / element) +
+                               " elements to this rank, which expects " +
+                               std::to_string(expected_length / element),
                            {.peer = peer});
   }
 }
@@ -137,7 +144,7 @@ void Exchange::Send::wait() {
 std::span<const std::byte> Exchange::Receive::wait() {
   if (short_) {
     short_->wait(exchange_->deadline_);
-    exchange_->check(peer_, block_.data(), long_ ? 0 : memory_.size());
+    exchange_->check(peer_, block_.data(), memory_.size());
   }
   if (!long_) return {block_.data() + header_size, memory_.size()};
   long_->wait(exchange_->deadline_);

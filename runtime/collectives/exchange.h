@@ -85,7 +85,7 @@ class Exchange {
   struct Header;
   enum Met : std::uint8_t { sent_to = 1, heard_from = 2 };
 
-  std::unique_ptr<Transfer> send_header(int peer, std::byte* block, std::span<const std::byte> payload);
+  std::unique_ptr<Transfer> send_header(int peer, std::byte* block, std::span<const std::byte> message);
   void check(int peer, const std::byte* block, std::size_t expected_length) const;
 
   Transport& transport_;

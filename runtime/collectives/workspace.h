@@ -1,6 +1,7 @@
 // Memory that the operations of one group use again and again, so that none of them waits for fresh pages.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -50,14 +51,16 @@ class Workspace {
     return {*this, std::move(memory)};
   }
 
-  // At least `size` bytes, aligned for every dtype; valid until the next call.
-  std::span<std::byte> scratch(std::size_t size) {
-    if (size > scratch_size_) {
-      scratch_.reset();
-      scratch_ = allocate(size);
-      scratch_size_ = size;
+  // At least `size` bytes, aligned for every dtype; valid until the next call with this area. An operation
+  // that is built upon another one leaves the areas before its own to that.
+  std::span<std::byte> scratch(std::size_t size, std::size_t area = 0) {
+    Scratch& wanted = scratch_.at(area);
+    if (size > wanted.size) {
+      wanted.memory.reset();
+      wanted.memory = allocate(size);
+      wanted.size = size;
     }
-    return {scratch_.get(), size};
+    return {wanted.memory.get(), size};
   }
 
  private:
@@ -68,8 +71,11 @@ class Workspace {
 
   std::size_t block_size_;
   std::vector<Memory> free_;
-  Memory scratch_;
-  std::size_t scratch_size_ = 0;
+  struct Scratch {
+    Memory memory;
+    std::size_t size = 0;
+  };
+  std::array<Scratch, 2> scratch_;
 };
 
 }  // namespace dlaunch

@@ -6,6 +6,7 @@
 Nothing here waits for a time or measures one: a run ends or CTest ends it.
 """
 
+import json
 import os
 import re
 import shutil
@@ -65,11 +66,64 @@ class Small(Example):
         run = self.launched(4, "hello")
         self.assertEqual((run.code, run.out), (0, ""), run)
 
-    def test_rank_sum(self):
-        run = self.launched(4, "rank_sum")
-        self.assertEqual(run.code, 0, run)
-        self.assertEqual(sorted(re.findall(r"rank \d of 4: sum of ranks = \d+", run.out)),
-                         [f"rank {rank} of 4: sum of ranks = 6" for rank in range(4)], run)
+    def test_rank_sum_in_both_languages(self):
+        for program in ("rank_sum", "rank_sum_c"):
+            run = self.launched(4, program)
+            self.assertEqual(run.code, 0, run)
+            self.assertEqual(sorted(re.findall(r"rank \d of 4: sum of ranks = \d+", run.out)),
+                             [f"rank {rank} of 4: sum of ranks = 6" for rank in range(4)], run)
+
+
+class Library(Example):
+    """Programs that show one part of libdlaunch each, on several numbers of ranks."""
+
+    def outputs(self, workers, program, **variables):
+        run = self.launched(workers, program, **variables)
+        self.assertEqual((run.code, run.err), (0, ""), run)
+        return run.out.splitlines()
+
+    def test_collectives_tour(self):
+        self.assertEqual(
+            [line.split(None, 1) for line in self.outputs(1, "collectives_tour")][0], ["all_gather", "1"])
+        lines = [" ".join(line.split()) for line in self.outputs(3, "collectives_tour")]
+        self.assertEqual(lines, ["all_gather 1 2 3", "all_reduce 6", "reduce max to 0 3", "broadcast from last 3",
+                                 "gather to 0 1 2 3", "scatter from 0 1", "reduce_scatter 3", "all_to_all 0 10 20",
+                                 "all_gather_object worker 2", "all 3 ranks came through"])
+
+    def test_ring_all_reduce(self):
+        for workers in (1, 2, 3, 4):
+            lines = self.outputs(workers, "ring_all_reduce")
+            self.assertEqual(sorted(lines), [f"rank {rank} of {workers}: the ring and all_reduce agree"
+                                             for rank in range(workers)])
+
+    def test_pipeline(self):
+        for workers in (1, 2, 3):
+            self.assertEqual(self.outputs(workers, "pipeline"),
+                             [f"8 batches went through {workers} stages: right"])
+
+    def test_mesh_2x2(self):
+        self.assertEqual(sorted(self.outputs(4, "mesh_2x2")), [
+            "rank 0 at (0, 0): result 3 6 9 12, gradient 4.5 9",
+            "rank 1 at (0, 1): result 3 6 9 12, gradient 13.5 18",
+            "rank 2 at (1, 0): result 6 12 18 24, gradient 4.5 9",
+            "rank 3 at (1, 1): result 6 12 18 24, gradient 13.5 18"])
+
+    def test_mesh_needs_four(self):
+        run = self.launched(2, "mesh_2x2")
+        self.assertNotEqual(run.code, 0, run)
+        self.assertIn("a device mesh of shape [2, 2]: it does not have as many places as there are ranks, 2", run.err, run)
+
+    def test_overlap_and_its_trace(self):
+        lines = self.outputs(2, "overlap", DLAUNCH_TRACE=self.path("trace.json"))
+        self.assertEqual(sorted(lines), [f"rank {rank} of 2: 12 gradients in 5 operations, right"
+                                         for rank in range(2)])
+        for rank in range(2):
+            with open(self.path(f"trace.rank{rank}.json"), encoding="utf-8") as file:
+                events = json.load(file)
+            names = [event["name"] for event in events if event["ph"] == "X"]
+            self.assertEqual(sorted(names), ["all_reduce"] * 4 + ["all_reduce_coalesced"])
+            self.assertTrue(all(event["pid"] == rank for event in events))
+            self.assertTrue(all(event["args"]["success"] for event in events if event["ph"] == "X"))
 
 
 class PyTorch(Example):

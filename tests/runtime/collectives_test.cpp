@@ -254,7 +254,7 @@ void act_as_called(Exchange& exchange, const Call& call) {
     case CallKind::all_reduce:
       return all_reduce(exchange, memory, call.dtype, {call.op, 1.0});
     case CallKind::broadcast:
-      return broadcast(exchange, memory, call.src);
+      return broadcast(exchange, memory, call.root);
     case CallKind::barrier:
       return barrier(exchange);
     case CallKind::all_gather: {
@@ -266,6 +266,13 @@ void act_as_called(Exchange& exchange, const Call& call) {
       }
       return all_gather(exchange, parts, parts[static_cast<std::size_t>(exchange.rank())]);
     }
+    case CallKind::reduce:
+    case CallKind::gather:
+    case CallKind::scatter:
+    case CallKind::reduce_scatter:
+    case CallKind::all_to_all:
+    case CallKind::all_reduce_coalesced:
+      break;
   }
 }
 
@@ -301,7 +308,7 @@ TEST(Mismatch, OfLongCallsIsFound) {
 
 // Rank 2 has its values from rank 0 alone: it may be through before rank 1 finds out.
 TEST(Mismatch, OfALongBroadcastIsFoundByWhomItConcerns) {
-  const Call base{.kind = CallKind::broadcast, .dtype = DType::uint8, .src = 0, .count = 3 << 20};
+  const Call base{.kind = CallKind::broadcast, .dtype = DType::uint8, .root = 0, .count = 3 << 20};
   Call longer = base;
   longer.count = 5 << 20;
   auto errors = disagree(3, base, longer, act_as_called);
@@ -322,7 +329,7 @@ TEST(Deadline, EndsEveryCollective) {
   for (const CallKind kind :
        {CallKind::all_reduce, CallKind::broadcast, CallKind::all_gather, CallKind::barrier}) {
     for (const std::uint64_t count : {4U, 400000U}) {
-      const Call call{.kind = kind, .dtype = DType::uint8, .src = 2, .count = count};
+      const Call call{.kind = kind, .dtype = DType::uint8, .root = 2, .count = count};
       const auto errors = on_ranks(3, [&](std::unique_ptr<Transport> transport) {
         if (transport->rank() == 2) return;
         Workspace workspace(Exchange::block_size);

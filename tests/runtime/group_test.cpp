@@ -13,45 +13,17 @@
 #include "dlaunch/error.h"
 #include "runtime/errors.h"
 #include "runtime/group_impl.h"
-#include "tests/runtime/thread_transport.h"
+#include "tests/runtime/thread_groups.h"
 
 namespace dlaunch {
 namespace {
 
-std::shared_ptr<GroupImpl> make_impl(int rank, int size, std::shared_ptr<Backend> backend) {
-  return std::make_shared<GroupImpl>(
-      GroupImpl::Description{"test", rank, size, std::chrono::seconds(60), "threads"},
-      std::vector<GroupImpl::DeviceBackend>{{Device::Kind::cpu, std::move(backend)}});
-}
+using test::error_of;
+using test::expect_success;
+using test::in_groups;
 
 ProcessGroup make_group(int rank, int size, std::shared_ptr<Backend> backend) {
-  return GroupImpl::handle(make_impl(rank, size, std::move(backend)));
-}
-
-std::vector<std::exception_ptr> in_groups(int size, const std::function<void(const ProcessGroup&)>& body) {
-  return test::on_ranks(size, [&](std::unique_ptr<Transport> transport) {
-    const int rank = transport->rank();
-    const auto group = make_impl(rank, size, std::make_shared<CollectiveBackend>(std::move(transport)));
-    body(GroupImpl::handle(group));
-    // Who only lets go of a group that others still work in makes them fail.
-    group->destroy();
-  });
-}
-
-void expect_success(const std::vector<std::exception_ptr>& errors) {
-  for (const std::exception_ptr& error : errors) {
-    if (error) ADD_FAILURE() << message_of(error);
-  }
-}
-
-template <class F>
-std::string error_of(const F& f) {
-  try {
-    f();
-  } catch (const DistError& e) {
-    return e.what();
-  }
-  return "no error";
+  return GroupImpl::handle(test::make_impl(rank, size, std::move(backend)));
 }
 
 TEST(Group, SaysWhatItIs) {
@@ -262,9 +234,9 @@ TEST(Tensor, RefusesImpossibleShapes) {
 
 TEST(Errors, KeepTheirTypeOnTheWayUp) {
   const auto raw = std::make_exception_ptr(DistStoreError("gone", {.peer = 3}));
-  const auto up = in_context(raw, {2, "barrier", 7, "default", 5});
+  const auto up = in_context(raw, {2, "barrier", 7, "default", 5, "node7"});
   EXPECT_THROW(std::rethrow_exception(up), DistStoreError);
-  EXPECT_EQ(message_of(up), "rank 2, barrier #7 of group default, peer 3: gone");
+  EXPECT_EQ(message_of(up), "rank 2, barrier #7 of group default, peer 3 on node7: gone");
   EXPECT_THROW(std::rethrow_exception(in_context(std::make_exception_ptr(1), {})), DistBackendError);
 }
 

@@ -65,7 +65,8 @@ TEST_F(PublicApi, WrongOptionsAreRefused) {
   dlaunch::InitOptions options;
   options.init_method = "mpi://";
   EXPECT_EQ(error_of([&] { dlaunch::init_process_group(options); }),
-            "init_method 'mpi://' is not known; known is env://");
+            "cannot use init_method 'mpi://': there is no such method; known are env://, tcp://host:port and "
+            "file:///path");
   options = {};
   options.timeout = std::chrono::milliseconds(-1);
   EXPECT_EQ(error_of([&] { dlaunch::init_process_group(options); }), "the timeout must be longer than 0 ms");

@@ -45,6 +45,7 @@ inline void write_all(int fd, const std::string& text) {
   setenv("LOCAL_WORLD_SIZE", std::to_string(size).c_str(), 1);
   setenv("MASTER_ADDR", "127.0.0.1", 1);
   setenv("MASTER_PORT", port, 1);
+  setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
   std::string said;
   try {
     said = body(rank);

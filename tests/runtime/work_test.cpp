@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "dlaunch/debug.h"
 #include "dlaunch/error.h"
 #include "runtime/errors.h"
 #include "runtime/work_queue.h"
@@ -25,6 +26,28 @@ TEST(Work, MadeByDefaultHasSucceeded) {
   EXPECT_EQ(work.exception(), nullptr);
   work.wait();
   work.wait(std::chrono::milliseconds(0));
+}
+
+TEST(Work, AnErrorNobodyHasSeenIsLogged) {
+  std::vector<std::string> logged;
+  set_log_handler([&](LogLevel level, const std::string& message) {
+    EXPECT_EQ(level, LogLevel::warning);
+    logged.push_back(message);
+  });
+  {
+    const WorkSource unseen;
+    unseen.fail(error("lost"));
+    const WorkSource waited;
+    waited.fail(error("waited for"));
+    EXPECT_THROW(waited.work().wait(), DistNetworkError);
+    const WorkSource asked;
+    asked.fail(error("asked for"));
+    EXPECT_TRUE(asked.work().exception());
+    const WorkSource good;
+    good.succeed();
+  }
+  set_log_handler(nullptr);
+  EXPECT_EQ(logged, std::vector<std::string>{"an operation nobody waited for has failed: lost"});
 }
 
 TEST(Work, TheFirstEndCounts) {

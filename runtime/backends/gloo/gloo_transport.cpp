@@ -124,17 +124,32 @@ struct GlooTransport::Peer {
   Buffer echo;                     // send, posted in advance
   Buffer ask_echo;                 // receive, posted when flushing
   std::optional<LastWords> known;  // what was heard, once asked for; protected by peers_mutex_
-  bool left = false;               // in order; the watcher's
+  bool left = false;               // in order; protected by peers_mutex_
   bool asked = false;              // for its echo
 };
 
-class GlooTransport::Message final : public Transfer {
+// What the watcher sees of a message: when it is late, and how to end the wait for it.
+class GlooTransport::Pending {
  public:
-  Message(GlooTransport& owner, int peer, bool is_send, std::byte* data, std::size_t size)
-      : owner_(owner),
-        peer_(peer),
-        is_send_(is_send),
-        buffer_(owner.context_->createUnboundBuffer(data, size)) {
+  Pending(const Pending&) = delete;
+  Pending& operator=(const Pending&) = delete;
+
+  // From the watcher, with the owner's mutex held: the wait, running or to come, returns without success.
+  virtual void end_wait() = 0;
+  // From the watcher, with the owner's mutex held: a rank has left in order.
+  virtual void hear_of_departure() {}
+  // Whether nobody would miss it: the watcher may sleep.
+  [[nodiscard]] virtual bool is_idle() const { return false; }
+  [[nodiscard]] bool is_late() const {
+    return has_passed(Deadline(Deadline::duration(deadline_.load(std::memory_order_relaxed))));
+  }
+
+ protected:
+  explicit Pending(GlooTransport& owner) : owner_(owner) {}
+  ~Pending() = default;
+
+  // While enrolled the watcher looks after it. Throws if the transport has ended.
+  void enrol() {
     const std::lock_guard lock(owner_.mutex_);
     if (owner_.ended_) throw DistNetworkError(*owner_.ended_, {.peer = owner_.blamed_});
     place_ = owner_.under_way_.size();
@@ -142,14 +157,38 @@ class GlooTransport::Message final : public Transfer {
     ++owner_.posted_;
     if (owner_.watcher_sleeps_) owner_.changed_.notify_all();
   }
-
-  ~Message() override {
+  void resign() {
     const std::lock_guard lock(owner_.mutex_);
-    Message* const last = owner_.under_way_.back();
+    Pending* const last = owner_.under_way_.back();
     owner_.under_way_[place_] = last;
     last->place_ = place_;
     owner_.under_way_.pop_back();
   }
+  void set_deadline(Deadline deadline) {
+    deadline_.store(deadline.time_since_epoch().count(), std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool has_deadline() const {
+    return deadline_.load(std::memory_order_relaxed) != Deadline::max().time_since_epoch().count();
+  }
+
+  GlooTransport& owner_;
+
+ private:
+  std::atomic<Deadline::rep> deadline_{Deadline::max().time_since_epoch().count()};
+  std::size_t place_ = 0;  // in owner_.under_way_; protected by its mutex
+};
+
+class GlooTransport::Message final : public Transfer, private Pending {
+ public:
+  Message(GlooTransport& owner, int peer, bool is_send, std::byte* data, std::size_t size)
+      : Pending(owner),
+        peer_(peer),
+        is_send_(is_send),
+        buffer_(owner.context_->createUnboundBuffer(data, size)) {
+    enrol();
+  }
+
+  ~Message() override { resign(); }
 
   void post(std::uint64_t slot) {
     try {
@@ -164,7 +203,7 @@ class GlooTransport::Message final : public Transfer {
   }
 
   void wait(Deadline deadline) override {
-    deadline_.store(deadline.time_since_epoch().count(), std::memory_order_relaxed);
+    set_deadline(deadline);
     std::string gloo_says;
     try {
       if (is_send_ ? buffer_->waitSend(never) : buffer_->waitRecv(never)) return;
@@ -174,25 +213,95 @@ class GlooTransport::Message final : public Transfer {
     owner_.explain(peer_, is_send_, gloo_says);
   }
 
-  // From the watcher, with the owner's mutex held: the wait, running or to come, returns without success.
-  void end_wait() {
+  void end_wait() override {
     if (is_send_) {
       buffer_->abortWaitSend();
     } else {
       buffer_->abortWaitRecv();
     }
   }
-  [[nodiscard]] bool is_late() const {
-    return has_passed(Deadline(Deadline::duration(deadline_.load(std::memory_order_relaxed))));
-  }
 
  private:
-  GlooTransport& owner_;
   const int peer_;
   const bool is_send_;
   Buffer buffer_;
-  std::atomic<Deadline::rep> deadline_{Deadline::max().time_since_epoch().count()};
-  std::size_t place_ = 0;  // in owner_.under_way_; protected by its mutex
+};
+
+class GlooTransport::AnyMessage final : public Inbox, private Pending {
+ public:
+  AnyMessage(GlooTransport& owner, std::uint64_t slot, std::span<std::byte> bytes)
+      : Pending(owner), slot_(slot), bytes_(bytes) {
+    owner_.check();
+    post();
+  }
+
+  Arrival wait(Deadline deadline) override {
+    set_deadline(deadline);
+    enrol();
+    // Only now: from here on a departure ends the wait.
+    if (departure()) buffer_->abortWaitRecv();
+    bool spoilt = false;
+    const Arrival arrival = wait_enrolled(spoilt);
+    resign();
+    if (arrival.event == Event::message) return arrival;
+    owner_.check();
+    if (spoilt) post();
+    const std::optional<int> gone = departure();
+    if (!gone) return {};
+    ++told_;
+    return {Event::left, *gone};
+  }
+
+  void wake() noexcept override {
+    const std::lock_guard lock(owner_.mutex_);
+    buffer_->abortWaitRecv();
+  }
+  void end_wait() override { buffer_->abortWaitRecv(); }
+  void hear_of_departure() override { buffer_->abortWaitRecv(); }
+  [[nodiscard]] bool is_idle() const override { return !has_deadline(); }
+
+ private:
+  void post() {
+    Buffer fresh = owner_.context_->createUnboundBuffer(bytes_.data(), bytes_.size());
+    bytes_.front() = std::byte{0};
+    const std::vector<int> others = owner_.present_peers();
+    try {
+      if (!others.empty()) fresh->recv(others, slot_);
+    } catch (const ::gloo::Exception& e) {
+      throw DistNetworkError("no message can be received: " + without_place(e.what()));
+    }
+    const std::lock_guard lock(owner_.mutex_);  // for wake()
+    buffer_.swap(fresh);
+  }
+
+  // A message, or nothing when the wait was ended. `spoilt`: nothing will come into this buffer any more,
+  // since who was to fill it has gone.
+  Arrival wait_enrolled(bool& spoilt) {
+    int sender = -1;
+    try {
+      // Gloo looks at the order to end first, and cannot be asked whether a message is there. Its first byte
+      // can: what has begun to come ends soon, and what a departed rank has sent is here.
+      while (!buffer_->waitRecv(&sender, never)) {
+        if (std::atomic_ref(bytes_.front()).load(std::memory_order_relaxed) == std::byte{0}) return {};
+        if (owner_.has_ended()) return {};
+      }
+    } catch (const ::gloo::Exception&) {
+      spoilt = true;  // why, the owner knows
+      return {};
+    }
+    return {Event::message, sender};
+  }
+
+  std::optional<int> departure() {
+    const std::lock_guard lock(owner_.mutex_);
+    if (told_ == owner_.left_.size()) return std::nullopt;
+    return owner_.left_[told_];
+  }
+
+  const std::uint64_t slot_;
+  const std::span<std::byte> bytes_;
+  Buffer buffer_;         // replaced under owner_.mutex_
+  std::size_t told_ = 0;  // of owner_.left_
 };
 
 GlooTransport::GlooTransport(const BackendContext& context)
@@ -254,6 +363,10 @@ std::unique_ptr<Transfer> GlooTransport::post_send(int peer, std::uint64_t slot,
   return message;
 }
 
+std::unique_ptr<Inbox> GlooTransport::post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) {
+  return std::make_unique<AnyMessage>(*this, slot, bytes);
+}
+
 std::unique_ptr<Transfer> GlooTransport::post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) {
   if (peer == rank_) return to_self_.post_recv(peer, peer, slot, bytes);
   auto message = std::make_unique<Message>(*this, peer, false, bytes.data(), bytes.size());
@@ -290,7 +403,7 @@ void GlooTransport::end(const std::string& reason, int blamed) {
     if (ended_) return;
     ended_ = reason;
     blamed_ = blamed;
-    for (Message* const message : under_way_) message->end_wait();
+    for (Pending* const message : under_way_) message->end_wait();
   }
   to_self_.abort(rank_, reason);
 }
@@ -344,10 +457,11 @@ void GlooTransport::watch() {
       lock.lock();
     }
     if (closing_) return;
-    quiet = under_way_.empty() && posted_ == seen ? quiet + 1 : 0;
+    const bool idle = std::ranges::all_of(under_way_, [](const Pending* entry) { return entry->is_idle(); });
+    quiet = idle && posted_ == seen ? quiet + 1 : 0;
     seen = posted_;
-    if (under_way_.empty() || ended_) continue;
-    for (Message* const message : under_way_) {
+    if (idle || ended_) continue;
+    for (Pending* const message : under_way_) {
       if (message->is_late()) message->end_wait();
     }
     lock.unlock();
@@ -359,8 +473,8 @@ void GlooTransport::watch() {
 void GlooTransport::look_for_losses() {
   for (int rank = 0; rank < size_; ++rank) {
     Peer* const peer = peers_[static_cast<std::size_t>(rank)].get();
-    if (!peer || peer->left) continue;
     const std::lock_guard lock(peers_mutex_);
+    if (!peer || peer->left) continue;
     const std::optional<std::string> why = why_gone(*peer);
     if (!why) continue;
     const LastWords words = last_words(*peer);
@@ -368,7 +482,31 @@ void GlooTransport::look_for_losses() {
     // from it are told by Gloo; the others must not be disturbed.
     peer->left = words.kind == LastWords::left;
     if (!peer->left) return end(words.describe(*why), rank);
+    const std::lock_guard list_lock(mutex_);
+    left_.push_back(rank);
+    for (Pending* const message : under_way_) message->hear_of_departure();
   }
+}
+
+void GlooTransport::check() {
+  look_for_losses();
+  const std::lock_guard lock(mutex_);
+  if (ended_) throw DistNetworkError(*ended_, {.peer = blamed_});
+}
+
+bool GlooTransport::has_ended() {
+  const std::lock_guard lock(mutex_);
+  return ended_.has_value();
+}
+
+std::vector<int> GlooTransport::present_peers() {
+  const std::lock_guard lock(peers_mutex_);
+  std::vector<int> present;
+  for (int rank = 0; rank < size_; ++rank) {
+    const Peer* const peer = peers_[static_cast<std::size_t>(rank)].get();
+    if (peer && !peer->left) present.push_back(rank);
+  }
+  return present;
 }
 
 // What Gloo says if the connection is lost, nothing but not null if the

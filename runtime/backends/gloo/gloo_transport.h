@@ -52,11 +52,15 @@ class GlooTransport final : public Transport {
   std::unique_ptr<Transfer> post_send(int peer, std::uint64_t slot,
                                       std::span<const std::byte> bytes) override;
   std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override;
+  std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override;
+  void check() override;
   void abort(const std::string& reason) noexcept override;
   void shutdown(Deadline deadline) noexcept override;
 
  private:
+  class Pending;
   class Message;
+  class AnyMessage;
   struct LastWords;
   struct Peer;
   using Buffer = std::unique_ptr<::gloo::transport::UnboundBuffer>;
@@ -64,6 +68,8 @@ class GlooTransport final : public Transport {
   void greet(int peer);
   void watch();
   void look_for_losses();
+  std::vector<int> present_peers();
+  bool has_ended();
   void end(const std::string& reason, int blamed);
   void say_goodbye(const LastWords& words);
   void await_echoes(Deadline deadline);
@@ -81,15 +87,16 @@ class GlooTransport final : public Transport {
   std::mutex mutex_;
   std::condition_variable changed_;
   // protected by mutex_
-  std::vector<Message*> under_way_;
+  std::vector<Pending*> under_way_;
   std::uint64_t posted_ = 0;          // messages ever
+  std::vector<int> left_;             // ranks that have left in order, in the order of their leaving
   bool watcher_sleeps_ = false;       // until somebody notifies it
   std::optional<std::string> ended_;  // why; the first reason
   int blamed_ = -1;                   // the rank because of which it ended
   bool gave_up_ = false;              // the watcher is to close the connections
   bool closing_ = false;              // the watcher is to end
 
-  std::mutex peers_mutex_;          // held while asking whether a peer is lost and what it said
+  std::mutex peers_mutex_;  // before mutex_; held while asking whether a peer is lost and what it said
   std::atomic<bool> gone_ = false;  // the others are being told
 
   std::thread watcher_;  // last: it uses all of the above

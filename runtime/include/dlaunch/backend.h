@@ -61,8 +61,8 @@ struct Reduction {
 };
 
 // One group's engine. The group guarantees: arguments are checked (sizes, roots, dtypes known, devices among
-// the module's, writable outputs), calls come one at a time, sequence numbers grow by one, memory stays valid
-// until the Work completes, and after a failed Work only abort() and the destructor are called.
+// the module's, writable outputs), collectives come one at a time, sequence numbers grow by one, memory stays
+// valid until the Work completes, and after a failed Work only abort() and the destructor are called.
 //
 // A backend promises: every Work completes, at the latest shortly after its deadline; failures are
 // DistErrors, also where they come as exceptions out of a call.
@@ -75,6 +75,27 @@ class DLAUNCH_EXPORT Backend {
   virtual Work broadcast(const Tensor& tensor, int src, const Operation& operation);
   virtual Work all_gather(std::span<const Tensor> outputs, const Tensor& input, const Operation& operation);
   virtual Work barrier(const Operation& operation);
+  virtual Work reduce(const Tensor& tensor, int dst, const Reduction& reduction, const Operation& operation);
+  virtual Work gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
+                      const Operation& operation);
+  virtual Work scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
+                       const Operation& operation);
+  virtual Work reduce_scatter(const Tensor& output, std::span<const Tensor> inputs,
+                              const Reduction& reduction, const Operation& operation);
+  virtual Work all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                          const Operation& operation);
+  virtual Work all_reduce_coalesced(std::span<const Tensor> tensors, const Reduction& reduction,
+                                    const Operation& operation);
+
+  // Point to point. These come from several threads at once, return without waiting for the peer whatever
+  // operation.async says, and are numbered apart from the collectives. `src` any_source: from any rank. A
+  // receive completes with succeed_from().
+  virtual Work send(const Tensor& tensor, int dst, std::uint32_t tag, const Operation& operation);
+  virtual Work recv(const Tensor& tensor, int src, std::uint32_t tag, const Operation& operation);
+
+  // Throws DistNetworkError if another rank is known to be lost. Does not block; any thread. Unless
+  // overridden it never throws.
+  virtual void check();
 
   // Ends what runs with an error that carries `reason`, and tells the other ranks as far as it can. Does not
   // block; may be called from any thread, also while one is inside another member.
@@ -87,7 +108,7 @@ class DLAUNCH_EXPORT Backend {
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
 // made for another number is refused with a message, not loaded.
-inline constexpr std::uint32_t backend_abi_version = 1;
+inline constexpr std::uint32_t backend_abi_version = 2;
 
 // A module's table. Everything in it must stay valid for as long as the process lives.
 struct BackendModule {

@@ -15,6 +15,8 @@ inline namespace v1 {
 
 // Turns a Transport into a Backend for CPU tensors. Operations run one after another: asynchronous ones on a
 // thread that the group owns, synchronous ones on the caller's thread if nothing is before them.
+// Point-to-point messages do not wait for operations; two threads more are there once one was sent or
+// received.
 //
 // The first message between two ranks in an operation carries what is called (operation, dtype, sizes,
 // reduction, source); a difference is a DistNetworkError on both sides that says who calls what.
@@ -29,6 +31,20 @@ class DLAUNCH_EXPORT CollectiveBackend final : public Backend {
   Work broadcast(const Tensor& tensor, int src, const Operation& operation) override;
   Work all_gather(std::span<const Tensor> outputs, const Tensor& input, const Operation& operation) override;
   Work barrier(const Operation& operation) override;
+  Work reduce(const Tensor& tensor, int dst, const Reduction& reduction, const Operation& operation) override;
+  Work gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
+              const Operation& operation) override;
+  Work scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
+               const Operation& operation) override;
+  Work reduce_scatter(const Tensor& output, std::span<const Tensor> inputs, const Reduction& reduction,
+                      const Operation& operation) override;
+  Work all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                  const Operation& operation) override;
+  Work all_reduce_coalesced(std::span<const Tensor> tensors, const Reduction& reduction,
+                            const Operation& operation) override;
+  Work send(const Tensor& tensor, int dst, std::uint32_t tag, const Operation& operation) override;
+  Work recv(const Tensor& tensor, int src, std::uint32_t tag, const Operation& operation) override;
+  void check() override;
   void abort(const std::string& reason) noexcept override;
   void shutdown() noexcept override;
 

@@ -12,19 +12,23 @@
 //   $ dlaunch --nproc-per-node=4 ./program
 //
 // All calls throw DistError (error.h) when they fail. Calls that take no group use the default group, which
-// init_process_group makes. init_process_group and destroy_process_group must not run at the same time as
-// each other or as any other call; for the collectives see process_group.h.
+// init_process_group makes. init_process_group, new_group and destroy_process_group take turns; the last must
+// not run while another thread calls anything else. For the collectives see process_group.h.
 #pragma once
 
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dlaunch/error.h"
 #include "dlaunch/export.h"
 #include "dlaunch/process_group.h"
 #include "dlaunch/reduce_op.h"
+#include "dlaunch/store.h"
 #include "dlaunch/tensor.h"
 #include "dlaunch/work.h"
 
@@ -34,11 +38,22 @@ inline namespace v1 {
 struct InitOptions {
   // "gloo", or one per device: "cpu:gloo,cuda:nccl". Case does not matter. Empty: "gloo".
   std::string backend;
-  // How the ranks find each other. "env://": through the environment that dlaunch (and torchrun) give a
-  // worker: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
+  // How the ranks find each other, unless `store` is given.
+  //   env://            through the environment that dlaunch (and torchrun) give a worker: RANK, WORLD_SIZE,
+  //                     MASTER_ADDR, MASTER_PORT. Rank 0 serves the store there unless
+  //                     TORCHELASTIC_USE_AGENT_STORE=True says that it is served already.
+  //   tcp://host:port   rank 0 serves the store there.
+  //   file:///path      a file that all ranks see and that does not exist before. What a run that crashed
+  //   left
+  //                     in it is recognised and refused.
   std::string init_method = "env://";
   // For joining, and for each operation that does not say otherwise.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  // With a store, tcp:// and file:// only; env:// has them in the environment.
+  int rank = -1;
+  int world_size = -1;
+  std::shared_ptr<KeyValueStore> store = {};
+  std::string group_name = {};  // for messages, and for keeping apart worlds in one store. Empty: "default"
 };
 
 // Makes the default group. Returns when all ranks have joined; when the timeout passes before, throws an
@@ -46,22 +61,55 @@ struct InitOptions {
 // for it: a lost peer is to be an exception, not the end of the process.
 DLAUNCH_EXPORT void init_process_group(const InitOptions& options = {});
 
-// Ends the default group after its operations have completed; without a group it
-// throws. Waits for no call of another rank, only (a few seconds at most) for what this
-// one has sent to arrive. Also works after errors and when the others are gone.
+// Ends the group after its operations have completed; without one: all groups, the default group last.
+// Without a default group it throws. Waits for no call of another rank, only (a few seconds at most) for what
+// this one has sent to arrive. Also works after errors and when the others are gone.
 DLAUNCH_EXPORT void destroy_process_group();
+DLAUNCH_EXPORT void destroy_process_group(const ProcessGroup& group);
 
+DLAUNCH_EXPORT bool is_available();  // true: the library is there
 DLAUNCH_EXPORT bool is_initialized();
 DLAUNCH_EXPORT ProcessGroup default_group();
-DLAUNCH_EXPORT int get_rank();
-DLAUNCH_EXPORT int get_world_size();
-DLAUNCH_EXPORT std::string get_backend();
+// None: the default group. -1 where this process is not a member.
+DLAUNCH_EXPORT int get_rank(const ProcessGroup& group = {});
+DLAUNCH_EXPORT int get_world_size(const ProcessGroup& group = {});
+DLAUNCH_EXPORT std::string get_backend(const ProcessGroup& group = {});
+// Among the workers of this node, as the launcher numbered them; DistError where none did.
+DLAUNCH_EXPORT int get_node_local_rank();
+DLAUNCH_EXPORT int get_pg_count();  // groups of this process, the default group too
+
+struct NewGroupOptions {
+  std::optional<std::chrono::milliseconds> timeout = {};  // absent: the default group's
+  std::string backend = {};                               // empty: the default group's
+  // Only the members call: no matter what other groups exist, the n-th group of the same members is meant.
+  bool use_local_synchronization = false;
+  std::string name = {};  // for messages
+};
+
+// A group of some ranks of the default group, numbered in their order there; no ranks: all. Every rank of the
+// default group makes the same calls in the same order, also one that is not a member (its group's calls
+// throw DistError, its rank is -1); the members wait for each other. With use_local_synchronization a caller
+// that is not a member gets no group.
+DLAUNCH_EXPORT ProcessGroup new_group(const std::vector<int>& ranks = {},
+                                      const NewGroupOptions& options = {});
+
+// Groups of `group_size` neighbours each, which must divide the world size: the one of this rank.
+DLAUNCH_EXPORT ProcessGroup new_subgroups(int group_size, const NewGroupOptions& options = {});
+// The groups of these ranks: the one of this rank, or none. A rank is in one of them at most.
+DLAUNCH_EXPORT ProcessGroup new_subgroups_by_enumeration(std::span<const std::vector<int>> ranks,
+                                                         const NewGroupOptions& options = {});
 
 struct CollectiveOptions : OperationOptions {
   ProcessGroup group;  // none: the default group
 };
 
-// See ProcessGroup for what each does.
+struct PointToPointOptions : MessageOptions {
+  ProcessGroup group;  // none: the default group
+};
+
+// See ProcessGroup for what each does. Other than there, and as in torch.distributed, `src`, `dst` and `peer`
+// are ranks in the default group, whatever group is used: rank 5 of a job is rank 5 everywhere. One that is
+// not a member of the group throws DistError.
 DLAUNCH_EXPORT Work all_reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum,
                                const CollectiveOptions& options = {});
 DLAUNCH_EXPORT Work broadcast(const Tensor& tensor, int src, const CollectiveOptions& options = {});
@@ -70,10 +118,57 @@ DLAUNCH_EXPORT Work all_gather(std::span<const Tensor> outputs, const Tensor& in
 DLAUNCH_EXPORT Work all_gather_into_tensor(const Tensor& output, const Tensor& input,
                                            const CollectiveOptions& options = {});
 DLAUNCH_EXPORT Work barrier(const CollectiveOptions& options = {});
+DLAUNCH_EXPORT void monitored_barrier(std::optional<std::chrono::milliseconds> timeout = {},
+                                      bool wait_all_ranks = false, const ProcessGroup& group = {});
+DLAUNCH_EXPORT Work reduce(const Tensor& tensor, int dst, ReduceOp op = ReduceOp::sum,
+                           const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
+                           const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
+                            const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work reduce_scatter(const Tensor& output, std::span<const Tensor> inputs,
+                                   ReduceOp op = ReduceOp::sum, const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work reduce_scatter_tensor(const Tensor& output, const Tensor& input,
+                                          ReduceOp op = ReduceOp::sum, const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                               const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work all_to_all_single(const Tensor& output, const Tensor& input,
+                                      std::span<const std::int64_t> output_splits = {},
+                                      std::span<const std::int64_t> input_splits = {},
+                                      const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work all_reduce_coalesced(std::span<const Tensor> tensors, ReduceOp op = ReduceOp::sum,
+                                         const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work all_gather_into_tensor_coalesced(std::span<const Tensor> outputs,
+                                                     std::span<const Tensor> inputs,
+                                                     const CollectiveOptions& options = {});
+DLAUNCH_EXPORT Work reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs,
+                                                    std::span<const Tensor> inputs,
+                                                    ReduceOp op = ReduceOp::sum,
+                                                    const CollectiveOptions& options = {});
+
+DLAUNCH_EXPORT void send(const Tensor& tensor, int dst, const PointToPointOptions& options = {});
+DLAUNCH_EXPORT int recv(const Tensor& tensor, int src = any_source, const PointToPointOptions& options = {});
+DLAUNCH_EXPORT Work isend(const Tensor& tensor, int dst, const PointToPointOptions& options = {});
+DLAUNCH_EXPORT Work irecv(const Tensor& tensor, int src = any_source,
+                          const PointToPointOptions& options = {});
+DLAUNCH_EXPORT std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops, ProcessGroup group = {});
+
+// Between the numbers of a process in `group` and in the default group. DistError if it is not a member.
+DLAUNCH_EXPORT int get_group_rank(const ProcessGroup& group, int global_rank);
+DLAUNCH_EXPORT int get_global_rank(const ProcessGroup& group, int group_rank);
+// The members' ranks in the default group, by rank in `group`. None: the default group.
+DLAUNCH_EXPORT std::vector<int> get_process_group_ranks(const ProcessGroup& group = {});
+
+// Stops this rank for a debugger: it says its process number and the command to attach, waits until one has,
+// and stops there (SIGTRAP). All ranks of the group call it; the others wait for that one, however long it
+// takes, but not for one that has died. `rank` is a rank in the default group.
+DLAUNCH_EXPORT void breakpoint(int rank = 0, const ProcessGroup& group = {});
 
 // Whether this process could use the backend: it is known and says that it works here.
 DLAUNCH_EXPORT bool is_backend_available(std::string_view name);
 DLAUNCH_EXPORT bool is_gloo_available();
+DLAUNCH_EXPORT bool is_nccl_available();
+DLAUNCH_EXPORT bool is_mpi_available();
 
 DLAUNCH_EXPORT bool is_dlaunch_launched();       // started by dlaunch
 DLAUNCH_EXPORT bool is_torchelastic_launched();  // started by dlaunch or torchrun

@@ -20,6 +20,7 @@ struct ErrorContext {
   std::uint64_t sequence = 0;  // the number of the operation in its group, from 1
   std::string group = {};      // the group's name
   int peer = -1;               // the rank on the other side
+  std::string host = {};       // the peer's
 };
 
 // Also thrown as it is: wrong arguments, a missing environment variable, a group that is not initialised.

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "dlaunch/export.h"
 #include "dlaunch/reduce_op.h"
@@ -28,29 +31,56 @@ struct OperationOptions {
   double premul_factor = 1.0;
 };
 
-// A handle; copies mean the same group. A default-made one means no group: all calls but bool throw.
+// For send and recv.
+struct MessageOptions {
+  // Only messages with this tag are received.
+  std::uint32_t tag = 0;
+  // From the call on. Absent: the group's.
+  std::optional<std::chrono::milliseconds> timeout;
+};
+
+// One of the messages of batch_isend_irecv.
+struct P2POp {
+  enum class Kind : std::uint8_t { isend, irecv };
+  Kind kind;
+  Tensor tensor;
+  int peer;  // irecv: may be any_source
+  std::uint32_t tag = 0;
+};
+
+// A handle; copies mean the same group. A default-made one means no group: all calls but bool throw. All
+// ranks in the calls below are ranks in the group.
 //
 // Collectives: every rank of the group calls the same ones in the same order, with the same dtype,
-// number of elements, reduction and source rank. The first message between two ranks carries what
+// number of elements, reduction and root. The first message between two ranks carries what
 // they call; who gets one that does not fit throws DistNetworkError saying how the calls differ, and
 // so does every other rank. (Not every mistake can be seen this way: where each of two ranks takes
 // itself for the source of a broadcast, neither expects a message, and the deadline ends the call.) A
 // call with a wrong argument throws DistError before anything is sent and does not count as a call.
 // Zero elements are allowed everywhere; such a call still meets the others.
 //
+// Point to point: a message is received by the first call of recv or irecv on its destination that names its
+// source (or any_source) and its tag; messages of one source with one tag in the order in which they were
+// sent. dtype and number of elements must be the sender's: else the receiver throws DistNetworkError that
+// says what came. A send may return before the receive is called; messages to the own rank are allowed. These
+// calls do not take turns with collectives, nor wait for them.
+//
 // Errors: after the first DistNetworkError or DistBackendError the group is broken, on this rank and (by a
 // message or by its closed connections) on the others; every later call throws at once and repeats that first
 // cause. Destroy it; a new group can be made. What the tensors hold after an error is unspecified.
 //
-// Threads: all members may be called from several threads; calls take their turn in the order in which they
-// got in, so ranks that call from several threads must order them themselves.
+// Threads: all members may be called from several threads. Collectives take their turn in the order in which
+// they got in, a synchronous one until it has completed, so ranks that call from several threads must order
+// them themselves. Point-to-point calls, abort() and the questions wait for nobody's turn.
 class DLAUNCH_EXPORT ProcessGroup {
  public:
   ProcessGroup() = default;
   explicit operator bool() const { return impl_ != nullptr; }
+  bool operator==(const ProcessGroup&) const = default;  // the same group
 
-  [[nodiscard]] int rank() const;  // of this process, 0 .. size()-1
+  [[nodiscard]] int rank() const;  // of this process, 0 .. size()-1; -1 where it is not a member
   [[nodiscard]] int size() const;  // ranks in the group
+  [[nodiscard]] const std::vector<int>& ranks() const;  // of the members in the default group, by rank here
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] const std::string& backend() const;  // "gloo"; "cpu:gloo,cuda:nccl" if there are several
   [[nodiscard]] std::chrono::milliseconds timeout() const;
@@ -75,6 +105,66 @@ class DLAUNCH_EXPORT ProcessGroup {
   // Returns when every rank has called it.
   Work barrier(const OperationOptions& options = {}) const;
 
+  // The `tensor` of rank `dst` becomes the reduction of all ranks'; those of the others stay as they are.
+  Work reduce(const Tensor& tensor, int dst, ReduceOp op = ReduceOp::sum,
+              const OperationOptions& options = {}) const;
+
+  // At rank `dst` outputs[i] becomes rank i's `input`; the other ranks give no outputs. All have one size.
+  Work gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
+              const OperationOptions& options = {}) const;
+
+  // Every rank's `output` becomes inputs[rank()] of rank `src`; the others give no inputs. All have one size.
+  Work scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
+               const OperationOptions& options = {}) const;
+
+  // `output` becomes the reduction of every rank's inputs[rank()]. The inputs may differ in size; all ranks
+  // give the same sizes. They stay as they are, but `output` may be inputs[rank()].
+  Work reduce_scatter(const Tensor& output, std::span<const Tensor> inputs, ReduceOp op = ReduceOp::sum,
+                      const OperationOptions& options = {}) const;
+
+  // The same from one tensor of size() times the elements of `output`, in rank order.
+  Work reduce_scatter_tensor(const Tensor& output, const Tensor& input, ReduceOp op = ReduceOp::sum,
+                             const OperationOptions& options = {}) const;
+
+  // outputs[i] becomes rank i's inputs[rank()]. Each pair of ranks has a size of its own, on which the two
+  // agree. Outputs and inputs share no memory.
+  Work all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                  const OperationOptions& options = {}) const;
+
+  // The same with one tensor each, cut along the first dimension: input_splits[i] rows go to rank i,
+  // output_splits[i] come from it. No splits: size() equal parts.
+  Work all_to_all_single(const Tensor& output, const Tensor& input,
+                         std::span<const std::int64_t> output_splits = {},
+                         std::span<const std::int64_t> input_splits = {},
+                         const OperationOptions& options = {}) const;
+
+  // As many calls, in one: all tensors of one dtype, all ranks with the same sizes. See also Coalescing.
+  Work all_reduce_coalesced(std::span<const Tensor> tensors, ReduceOp op = ReduceOp::sum,
+                            const OperationOptions& options = {}) const;
+  Work all_gather_into_tensor_coalesced(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                                        const OperationOptions& options = {}) const;
+  Work reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                                       ReduceOp op = ReduceOp::sum,
+                                       const OperationOptions& options = {}) const;
+
+  void send(const Tensor& tensor, int dst, const MessageOptions& options = {}) const;
+  // Returns the rank that sent the message. `src` may be any_source.
+  int recv(const Tensor& tensor, int src, const MessageOptions& options = {}) const;
+  // These return at once; the Work of irecv knows its source_rank() when it has completed.
+  Work isend(const Tensor& tensor, int dst, const MessageOptions& options = {}) const;
+  Work irecv(const Tensor& tensor, int src, const MessageOptions& options = {}) const;
+  // Starts all of them; nothing is started if one of them is wrong. One Work for each, in their order.
+  std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops) const;
+
+  // As barrier, but says who does not come: the first rank throws DistNetworkError that names the first rank
+  // (or, with `wait_all_ranks`, all) that did not call before the timeout, and the others repeat it. Goes
+  // through the store; a rank that is missing does not break the group, and calls do not count.
+  void monitored_barrier(std::optional<std::chrono::milliseconds> timeout = {},
+                         bool wait_all_ranks = false) const;
+
+  // See dlaunch::breakpoint().
+  void breakpoint(int rank) const;
+
   // Ends all operations of the group on this rank with an error that carries
   // `reason`, and breaks it for all others. Does not block.
   void abort(const std::string& reason) const;
@@ -84,6 +174,38 @@ class DLAUNCH_EXPORT ProcessGroup {
   explicit ProcessGroup(std::shared_ptr<GroupImpl> impl) : impl_(std::move(impl)) {}
 
   std::shared_ptr<GroupImpl> impl_;
+};
+
+// Several operations that are started together.
+//
+//   dlaunch::Coalescing together(group);
+//   for (auto& gradient : gradients) together.all_reduce(dlaunch::Tensor::of(gradient));
+//   together.end();
+//
+// The calls only take note; end() starts everything, all_reduce of one dtype and reduction as one operation.
+// Every rank's calls are the same and in the same order. Used by one thread. What was not ended is not done.
+class DLAUNCH_EXPORT Coalescing {
+ public:
+  explicit Coalescing(ProcessGroup group) : group_(std::move(group)) {}
+
+  void all_reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum);
+  void all_gather_into_tensor(const Tensor& output, const Tensor& input);
+  void reduce_scatter_tensor(const Tensor& output, const Tensor& input, ReduceOp op = ReduceOp::sum);
+
+  // The Work completes with the last of the operations, or with the first error.
+  Work end(const OperationOptions& options = {});
+
+ private:
+  struct Noted {
+    enum class Kind : std::uint8_t { all_reduce, all_gather, reduce_scatter };
+    Kind kind;
+    Tensor output;  // all_reduce: the tensor
+    Tensor input;
+    ReduceOp op;
+  };
+
+  ProcessGroup group_;
+  std::vector<Noted> noted_;
 };
 
 }  // namespace v1

@@ -25,6 +25,30 @@ class DLAUNCH_EXPORT Transfer {
   virtual void wait(Deadline deadline) = 0;
 };
 
+// A receive of the next message to a slot, whoever sends it. Destroying it is as for a Transfer.
+class DLAUNCH_EXPORT Inbox {
+ public:
+  enum class Event : std::uint8_t {
+    message,  // it is in the memory; nothing more will come into this Inbox
+    left,     // a rank has left the group in order and has sent no more than came; told once for each
+    nothing,  // the deadline has passed, or wake() was called
+  };
+  struct Arrival {
+    Event event = Event::nothing;
+    int peer = -1;  // who sent it, who left
+  };
+
+  virtual ~Inbox();
+
+  // May be called again after anything but a message. Throws as Transfer::wait does, but not because the
+  // deadline has passed. Deadline::max(): nobody is waiting for anything, so the loss of a peer may go
+  // unnoticed until the next call.
+  virtual Arrival wait(Deadline deadline) = 0;
+
+  // Makes the call of wait(), running or to come, return. Any thread.
+  virtual void wake() noexcept = 0;
+};
+
 // Ranks 0 .. size-1 that are all connected with each other. Made by one BackendModule::create, for one group.
 //
 // A message goes to a slot of a peer, a number that both sides know. Messages of one sender to one slot of
@@ -33,7 +57,7 @@ class DLAUNCH_EXPORT Transfer {
 // makes sure of that (runtime/collectives/exchange.h does), a transport need not. Zero bytes are allowed, and
 // so is the own rank as the peer. The first 2^63 slots belong to the caller, the others to the transport.
 //
-// post_send, post_recv and Transfer are used by one thread at a time. abort() may be called at any time.
+// The members may be called from several threads at once; each Transfer and Inbox is used by one at a time.
 class DLAUNCH_EXPORT Transport {
  public:
   virtual ~Transport();
@@ -46,6 +70,13 @@ class DLAUNCH_EXPORT Transport {
   virtual std::unique_ptr<Transfer> post_send(int peer, std::uint64_t slot,
                                               std::span<const std::byte> bytes) = 0;
   virtual std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) = 0;
+
+  // As post_recv, from any rank but the own. A slot is used either with this or with post_recv, and with one
+  // Inbox at a time. The messages are not empty, and their first byte is not 0.
+  virtual std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) = 0;
+
+  // Throws DistNetworkError if a peer is known to be lost or the transport was aborted. Does not block.
+  virtual void check() = 0;
 
   // Every wait, now and later, throws DistNetworkError with this reason; the other ranks' waits throw too,
   // with the reason if it can still be delivered. The first call counts. Does not block.

@@ -11,10 +11,13 @@
 namespace dlaunch {
 inline namespace v1 {
 
+// In place of a rank to receive from: whoever sends first.
+inline constexpr int any_source = -1;
+
 // A handle; copies mean the same operation. It completes exactly once, with success or
 // with an error, at the latest shortly after the operation's deadline. A default-made
 // Work is one that has succeeded. Dropping every handle neither cancels the operation nor
-// waits for it; an error nobody waited for is what the group's next call throws.
+// waits for it; an error nobody waited for is what the group's next call throws, and is logged as a warning.
 //
 // All members may be called from several threads at once.
 class DLAUNCH_EXPORT Work {
@@ -34,6 +37,9 @@ class DLAUNCH_EXPORT Work {
 
   // Why it failed; null while it runs and after a success.
   [[nodiscard]] std::exception_ptr exception() const;
+
+  // Of a receive that has succeeded: the rank in the group that sent the message; else -1.
+  [[nodiscard]] int source_rank() const;
 
   // Calls `callback` once, when the operation has completed: at once on this thread if it has already, else
   // on the thread that completes it. It must not block, throw, or start an operation.
@@ -56,6 +62,7 @@ class DLAUNCH_EXPORT WorkSource {
 
   // Exactly one of these ends the operation; later calls do nothing. Callbacks run before the call returns.
   void succeed() const;
+  void succeed_from(int source_rank) const;  // a receive
   void fail(std::exception_ptr reason) const;
 
  private:

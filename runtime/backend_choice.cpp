@@ -1,0 +1,88 @@
+#include "runtime/backend_choice.h"
+
+#include <string_view>
+#include <utility>
+
+#include "runtime/bootstrap.h"
+#include "store/prefix_store.h"
+
+namespace dlaunch {
+
+namespace {
+
+// A part of a backend option: "gloo", "cpu:gloo".
+struct BackendChoice {
+  std::string device;  // empty: all that the module names
+  std::string name;
+};
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::vector<BackendChoice> parse_backends(std::string_view text) {
+  std::vector<BackendChoice> choices;
+  for (const std::string_view part : split(text, ',')) {
+    const std::vector<std::string_view> words = split(part, ':');
+    if (words.size() > 2 || words.back().empty()) {
+      throw DistBackendError("cannot read backend '" + std::string(text) +
+                             "'; write a name, or one for each device as in cpu:gloo,cuda:nccl");
+    }
+    choices.push_back({words.size() == 2 ? std::string(words.front()) : "", std::string(words.back())});
+  }
+  return choices;
+}
+
+Device::Kind device_kind(std::string_view name) {
+  if (name == "cpu") return Device::Kind::cpu;
+  if (name == "cuda") return Device::Kind::cuda;
+  throw DistBackendError("unknown device '" + std::string(name) + "'; known are cpu and cuda");
+}
+
+const BackendModule& find_module(Registry& registry, const std::string& name) {
+  const Result<const BackendModule*> found = registry.find(name);
+  if (!found) throw DistBackendError(found.error().message());
+  return **found;
+}
+
+}  // namespace
+
+std::vector<ChosenModule> choose_modules(Registry& registry, const std::string& text) {
+  std::vector<ChosenModule> chosen;
+  for (const BackendChoice& choice : parse_backends(text)) {
+    const BackendModule& module = find_module(registry, choice.name);
+    ChosenModule entry{&module, {}};
+    for (const std::string_view device : split(module.devices, ',')) {
+      if (choice.device.empty() || choice.device == device) entry.devices.push_back(device_kind(device));
+    }
+    if (entry.devices.empty()) {
+      throw DistBackendError("backend '" + choice.name + "' works on " + module.devices + ", not on '" +
+                             choice.device + "'");
+    }
+    chosen.push_back(std::move(entry));
+  }
+  return chosen;
+}
+
+std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModule>& modules,
+                                                    const std::shared_ptr<Store>& keys,
+                                                    const GroupImpl::Description& group, Deadline deadline,
+                                                    const std::string& master_host) {
+  std::vector<GroupImpl::DeviceBackend> backends;
+  for (const ChosenModule& chosen : modules) {
+    const auto own_keys = backend_store(std::make_shared<PrefixStore>(chosen.module->name, keys));
+    const BackendContext context{*own_keys,     group.rank, group.size, group.name,
+                                 group.timeout, deadline,   master_host};
+    const std::shared_ptr<Backend> made = chosen.module->create(context);
+    for (const Device::Kind device : chosen.devices) backends.push_back({device, made});
+  }
+  return backends;
+}
+
+}  // namespace dlaunch

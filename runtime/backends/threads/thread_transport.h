@@ -1,0 +1,39 @@
+// A Transport between the threads of one process.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "dlaunch/transport.h"
+#include "runtime/mailbox.h"
+
+namespace dlaunch {
+
+class ThreadTransport final : public Transport {
+ public:
+  // REQUIRES: one for each rank on the same mailbox.
+  ThreadTransport(std::shared_ptr<Mailbox> mailbox, int rank) : mailbox_(std::move(mailbox)), rank_(rank) {}
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return mailbox_->size(); }
+  std::unique_ptr<Transfer> post_send(int peer, std::uint64_t slot,
+                                      std::span<const std::byte> bytes) override {
+    return mailbox_->post_send(rank_, peer, slot, bytes);
+  }
+  std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override {
+    return mailbox_->post_recv(peer, rank_, slot, bytes);
+  }
+  std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override {
+    return mailbox_->post_recv_any(rank_, slot, bytes);
+  }
+  void check() override { mailbox_->check(rank_); }
+  void abort(const std::string& reason) noexcept override { mailbox_->abort(rank_, reason); }
+  void shutdown(Deadline /*deadline*/) noexcept override { mailbox_->leave(rank_); }
+
+ private:
+  const std::shared_ptr<Mailbox> mailbox_;
+  const int rank_;
+};
+
+}  // namespace dlaunch

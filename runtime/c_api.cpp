@@ -1,0 +1,294 @@
+#include "dlaunch/dlaunch.h"
+
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlaunch/distributed.h"
+
+struct dlaunch_group {
+  dlaunch::ProcessGroup group;
+};
+struct dlaunch_work {
+  dlaunch::Work work;
+};
+
+namespace {
+
+using dlaunch::CollectiveOptions;
+using dlaunch::DistError;
+using dlaunch::DType;
+using dlaunch::ProcessGroup;
+using dlaunch::ReduceOp;
+using dlaunch::Tensor;
+using dlaunch::Work;
+
+// C's numbers are C++'s.
+static_assert(static_cast<int>(DType::int8) == DLAUNCH_INT8);
+static_assert(static_cast<int>(DType::boolean) == DLAUNCH_BOOL);
+static_assert(static_cast<int>(DType::complex128) == DLAUNCH_COMPLEX128);
+static_assert(static_cast<int>(ReduceOp::sum) == DLAUNCH_SUM);
+static_assert(static_cast<int>(ReduceOp::bxor) == DLAUNCH_BXOR);
+static_assert(dlaunch::any_source == DLAUNCH_ANY_SOURCE);
+
+thread_local std::string last_error;
+thread_local std::string last_text;
+
+// Nothing but a number leaves a call.
+template <class Call>
+int guarded(const Call& call) noexcept {
+  const auto failed = [](int status, const char* message) {
+    try {
+      last_error = message;
+    } catch (...) {
+      last_error.clear();  // no memory for the words
+    }
+    return status;
+  };
+  try {
+    call();
+    return DLAUNCH_OK;
+  } catch (const dlaunch::DistBackendError& e) {
+    return failed(DLAUNCH_ERROR_BACKEND, e.what());
+  } catch (const dlaunch::DistNetworkError& e) {
+    return failed(DLAUNCH_ERROR_NETWORK, e.what());
+  } catch (const dlaunch::DistStoreError& e) {
+    return failed(DLAUNCH_ERROR_STORE, e.what());
+  } catch (const DistError& e) {
+    return failed(DLAUNCH_ERROR, e.what());
+  } catch (const std::exception& e) {
+    return failed(DLAUNCH_ERROR_INTERNAL, e.what());
+  } catch (...) {
+    return failed(DLAUNCH_ERROR_INTERNAL, "an exception of an unknown type");
+  }
+}
+
+template <class T>
+const T& required(const T* pointer, const char* what) {
+  if (!pointer) throw DistError(std::string(what) + " is NULL");
+  return *pointer;
+}
+
+Tensor tensor_of(const dlaunch_tensor* given) {
+  const dlaunch_tensor& t = required(given, "a tensor");
+  if (t.dtype < DLAUNCH_INT8 || t.dtype > DLAUNCH_COMPLEX128) {
+    throw DistError(std::to_string(t.dtype) + " is no dtype");
+  }
+  if (t.device != DLAUNCH_CPU && t.device != DLAUNCH_CUDA) {
+    throw DistError(std::to_string(t.device) + " is no device");
+  }
+  if (t.dims > 0) (void)required(t.shape, "a tensor's shape");
+  const dlaunch::Device device{
+      t.device == DLAUNCH_CPU ? dlaunch::Device::Kind::cpu : dlaunch::Device::Kind::cuda, t.device_index};
+  return Tensor(t.data, static_cast<DType>(t.dtype), std::span(t.shape, t.dims), device);
+}
+
+std::vector<Tensor> tensors_of(const dlaunch_tensor* list, std::size_t count) {
+  if (count > 0) (void)required(list, "a list of tensors");
+  std::vector<Tensor> tensors;
+  tensors.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) tensors.push_back(tensor_of(&list[i]));
+  return tensors;
+}
+
+ReduceOp op_of(int op) {
+  if (op < DLAUNCH_SUM || op > DLAUNCH_BXOR) throw DistError(std::to_string(op) + " is no reduction");
+  return static_cast<ReduceOp>(op);
+}
+
+ProcessGroup group_of(const dlaunch_group* group) { return group ? group->group : dlaunch::default_group(); }
+
+std::optional<std::chrono::milliseconds> timeout_of(std::int64_t ms) {
+  return ms == 0 ? std::nullopt : std::optional(std::chrono::milliseconds(ms));
+}
+
+CollectiveOptions options_of(const dlaunch_group* group, std::int64_t timeout_ms, dlaunch_work** work) {
+  CollectiveOptions options;
+  options.async_op = work != nullptr;
+  options.timeout = timeout_of(timeout_ms);
+  options.group = group_of(group);
+  return options;
+}
+
+void give(dlaunch_work** work, Work result) {
+  if (work) *work = new dlaunch_work{std::move(result)};
+}
+
+}  // namespace
+
+const char* dlaunch_last_error() { return last_error.c_str(); }
+
+int dlaunch_init_process_group(const dlaunch_init_options* given) {
+  return guarded([&] {
+    dlaunch::InitOptions options;
+    if (given) {
+      if (given->backend) options.backend = given->backend;
+      if (given->init_method) options.init_method = given->init_method;
+      if (given->timeout_ms != 0) options.timeout = std::chrono::milliseconds(given->timeout_ms);
+      options.rank = given->rank;
+      options.world_size = given->world_size;
+    }
+    dlaunch::init_process_group(options);
+  });
+}
+
+int dlaunch_destroy_process_group() {
+  return guarded([] { dlaunch::destroy_process_group(); });
+}
+int dlaunch_is_initialized() { return dlaunch::is_initialized() ? 1 : 0; }
+int dlaunch_is_backend_available(const char* name) {
+  bool available = false;
+  (void)guarded([&] { available = dlaunch::is_backend_available(&required(name, "the name")); });
+  return available ? 1 : 0;
+}
+
+int dlaunch_get_rank(const dlaunch_group* group) {
+  int rank = -1;
+  (void)guarded([&] { rank = group_of(group).rank(); });
+  return rank;
+}
+int dlaunch_get_world_size(const dlaunch_group* group) {
+  int size = -1;
+  (void)guarded([&] { size = group_of(group).size(); });
+  return size;
+}
+const char* dlaunch_get_backend(const dlaunch_group* group) {
+  return guarded([&] { last_text = group_of(group).backend(); }) == DLAUNCH_OK ? last_text.c_str() : nullptr;
+}
+
+int dlaunch_new_group(const int* ranks, size_t count, int64_t timeout_ms, dlaunch_group** group) {
+  return guarded([&] {
+    (void)required(group, "the place for the group");
+    if (count > 0) (void)required(ranks, "the list of ranks");
+    dlaunch::NewGroupOptions options;
+    options.timeout = timeout_of(timeout_ms);
+    *group = new dlaunch_group{dlaunch::new_group(std::vector<int>(ranks, ranks + count), options)};
+  });
+}
+void dlaunch_group_free(dlaunch_group* group) { delete group; }
+int dlaunch_destroy_group(dlaunch_group* group) {
+  return guarded([&] { dlaunch::destroy_process_group(required(group, "the group").group); });
+}
+int dlaunch_abort(const dlaunch_group* group, const char* reason) {
+  return guarded([&] { group_of(group).abort(&required(reason, "the reason")); });
+}
+
+int dlaunch_all_reduce(const dlaunch_tensor* tensor, int op, const dlaunch_group* group, int64_t timeout_ms,
+                       dlaunch_work** work) {
+  return guarded([&] {
+    give(work, dlaunch::all_reduce(tensor_of(tensor), op_of(op), options_of(group, timeout_ms, work)));
+  });
+}
+int dlaunch_broadcast(const dlaunch_tensor* tensor, int src, const dlaunch_group* group, int64_t timeout_ms,
+                      dlaunch_work** work) {
+  return guarded(
+      [&] { give(work, dlaunch::broadcast(tensor_of(tensor), src, options_of(group, timeout_ms, work))); });
+}
+int dlaunch_reduce(const dlaunch_tensor* tensor, int dst, int op, const dlaunch_group* group,
+                   int64_t timeout_ms, dlaunch_work** work) {
+  return guarded([&] {
+    give(work, dlaunch::reduce(tensor_of(tensor), dst, op_of(op), options_of(group, timeout_ms, work)));
+  });
+}
+int dlaunch_all_gather(const dlaunch_tensor* outputs, size_t count, const dlaunch_tensor* input,
+                       const dlaunch_group* group, int64_t timeout_ms, dlaunch_work** work) {
+  return guarded([&] {
+    give(work, dlaunch::all_gather(tensors_of(outputs, count), tensor_of(input),
+                                   options_of(group, timeout_ms, work)));
+  });
+}
+int dlaunch_all_gather_into_tensor(const dlaunch_tensor* output, const dlaunch_tensor* input,
+                                   const dlaunch_group* group, int64_t timeout_ms, dlaunch_work** work) {
+  return guarded([&] {
+    give(work, dlaunch::all_gather_into_tensor(tensor_of(output), tensor_of(input),
+                                               options_of(group, timeout_ms, work)));
+  });
+}
+int dlaunch_gather(const dlaunch_tensor* outputs, size_t count, const dlaunch_tensor* input, int dst,
+                   const dlaunch_group* group, int64_t timeout_ms, dlaunch_work** work) {
+  return guarded([&] {
+    give(work, dlaunch::gather(tensors_of(outputs, count), tensor_of(input), dst,
+                               options_of(group, timeout_ms, work)));
+  });
+}
+int dlaunch_scatter(const dlaunch_tensor* output, const dlaunch_tensor* inputs, size_t count, int src,
+                    const dlaunch_group* group, int64_t timeout_ms, dlaunch_work** work) {
+  return guarded([&] {
+    give(work, dlaunch::scatter(tensor_of(output), tensors_of(inputs, count), src,
+                                options_of(group, timeout_ms, work)));
+  });
+}
+int dlaunch_reduce_scatter(const dlaunch_tensor* output, const dlaunch_tensor* inputs, size_t count, int op,
+                           const dlaunch_group* group, int64_t timeout_ms, dlaunch_work** work) {
+  return guarded([&] {
+    give(work, dlaunch::reduce_scatter(tensor_of(output), tensors_of(inputs, count), op_of(op),
+                                       options_of(group, timeout_ms, work)));
+  });
+}
+int dlaunch_reduce_scatter_tensor(const dlaunch_tensor* output, const dlaunch_tensor* input, int op,
+                                  const dlaunch_group* group, int64_t timeout_ms, dlaunch_work** work) {
+  return guarded([&] {
+    give(work, dlaunch::reduce_scatter_tensor(tensor_of(output), tensor_of(input), op_of(op),
+                                              options_of(group, timeout_ms, work)));
+  });
+}
+int dlaunch_all_to_all(const dlaunch_tensor* outputs, const dlaunch_tensor* inputs, size_t count,
+                       const dlaunch_group* group, int64_t timeout_ms, dlaunch_work** work) {
+  return guarded([&] {
+    give(work, dlaunch::all_to_all(tensors_of(outputs, count), tensors_of(inputs, count),
+                                   options_of(group, timeout_ms, work)));
+  });
+}
+int dlaunch_all_to_all_single(const dlaunch_tensor* output, const dlaunch_tensor* input,
+                              const int64_t* output_splits, const int64_t* input_splits,
+                              const dlaunch_group* group, int64_t timeout_ms, dlaunch_work** work) {
+  return guarded([&] {
+    const CollectiveOptions options = options_of(group, timeout_ms, work);
+    const std::size_t size = static_cast<std::size_t>(options.group.size());
+    const auto splits = [size](const int64_t* given) {
+      return given ? std::span(given, size) : std::span<const int64_t>();
+    };
+    give(work, dlaunch::all_to_all_single(tensor_of(output), tensor_of(input), splits(output_splits),
+                                          splits(input_splits), options));
+  });
+}
+int dlaunch_barrier(const dlaunch_group* group, int64_t timeout_ms, dlaunch_work** work) {
+  return guarded([&] { give(work, dlaunch::barrier(options_of(group, timeout_ms, work))); });
+}
+int dlaunch_monitored_barrier(const dlaunch_group* group, int64_t timeout_ms, int wait_all_ranks) {
+  return guarded([&] { group_of(group).monitored_barrier(timeout_of(timeout_ms), wait_all_ranks != 0); });
+}
+
+int dlaunch_send(const dlaunch_tensor* tensor, int dst, uint32_t tag, const dlaunch_group* group,
+                 int64_t timeout_ms, dlaunch_work** work) {
+  return guarded([&] {
+    const Work sent =
+        dlaunch::isend(tensor_of(tensor), dst, {{tag, timeout_of(timeout_ms)}, group_of(group)});
+    if (work) return give(work, sent);
+    sent.wait();
+  });
+}
+int dlaunch_recv(const dlaunch_tensor* tensor, int src, uint32_t tag, const dlaunch_group* group,
+                 int64_t timeout_ms, int* source, dlaunch_work** work) {
+  return guarded([&] {
+    const ProcessGroup in = group_of(group);
+    const Work received = dlaunch::irecv(tensor_of(tensor), src, {{tag, timeout_of(timeout_ms)}, in});
+    if (work) return give(work, received);
+    received.wait();
+    if (source) *source = dlaunch::get_global_rank(in, received.source_rank());
+  });
+}
+
+int dlaunch_work_wait(const dlaunch_work* work, int64_t timeout_ms) {
+  return guarded([&] {
+    const Work& waited = required(work, "the work").work;
+    if (timeout_ms == 0) return waited.wait();
+    waited.wait(std::chrono::milliseconds(timeout_ms));
+  });
+}
+int dlaunch_work_is_completed(const dlaunch_work* work) { return !work || work->work.is_completed() ? 1 : 0; }
+int dlaunch_work_is_success(const dlaunch_work* work) { return work && work->work.is_success() ? 1 : 0; }
+void dlaunch_work_free(dlaunch_work* work) { delete work; }

@@ -1,0 +1,36 @@
+#include "runtime/collectives/all_to_all.h"
+
+#include <cstring>
+#include <deque>
+#include <vector>
+
+namespace dlaunch {
+
+// Pairwise exchange: in step k each rank sends to the one k to the right and receives from the one k to the
+// left, so that at no time everybody sends to the same one. (R. Thakur et al., 2005, section 4.3.) Some steps
+// are under way at once.
+void all_to_all(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
+                std::span<const std::span<const std::byte>> inputs) {
+  constexpr std::size_t steps_ahead = 8;
+  const std::size_t size = static_cast<std::size_t>(exchange.size());
+  const std::size_t rank = static_cast<std::size_t>(exchange.rank());
+
+  std::deque<Exchange::Receive> expected;
+  std::vector<Exchange::Send> sent;
+  sent.reserve(size);
+  std::size_t posted = 1;  // the next step
+  for (std::size_t step = 1; step < size; ++step) {
+    for (; posted < size && posted < step + steps_ahead; ++posted) {
+      const std::size_t from = (rank + size - posted) % size;
+      const std::size_t to = (rank + posted) % size;
+      expected.push_back(exchange.receive(static_cast<int>(from), outputs[from]));
+      sent.push_back(exchange.send(static_cast<int>(to), inputs[to]));
+    }
+    expected.front().wait_in_place();
+    expected.pop_front();
+  }
+  if (!inputs[rank].empty()) std::memmove(outputs[rank].data(), inputs[rank].data(), inputs[rank].size());
+  for (Exchange::Send& message : sent) message.wait();
+}
+
+}  // namespace dlaunch

@@ -1,0 +1,170 @@
+#include "runtime/collectives/reduce_scatter.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <vector>
+
+#include "runtime/reduce.h"
+
+namespace dlaunch {
+
+namespace {
+
+// This rank's values as they go into the reduction: themselves, or scaled in `memory`.
+const std::byte* prepared(std::span<const std::byte> values, std::byte* memory, DType dtype,
+                          const Reduction& reduction, int size) {
+  if (!needs_preparing(dtype, reduction)) return values.data();
+  if (!values.empty()) std::memcpy(memory, values.data(), values.size());
+  prepare({memory, values.size()}, dtype, reduction, size);
+  return memory;
+}
+
+constexpr std::size_t aligned(std::size_t size) { return (size + 63) / 64 * 64; }
+
+}  // namespace
+
+// Pairwise exchange: in step k each rank sends to the one k to the right that one's block, and gets its own
+// from the one k to the left. (R. Thakur, R. Rabenseifner, W. Gropp: "Optimization of Collective
+// Communication Operations in MPICH", 2005, section 4.3.) One message's latency in all since the steps
+// overlap: for short blocks. The blocks are added in the order of the ranks, not of their arrival.
+void reduce_scatter_pairwise(Exchange& exchange, std::span<std::byte> output,
+                             std::span<const std::span<const std::byte>> inputs, DType dtype,
+                             const Reduction& reduction) {
+  const int size = exchange.size();
+  const int rank = exchange.rank();
+  const std::size_t count = output.size() / size_of(dtype);
+  const ReduceKernel combine = reduce_kernel(dtype, reduction.op);
+
+  std::size_t stride = 0;
+  for (const std::span<const std::byte> input : inputs) stride = std::max(stride, aligned(input.size()));
+  std::byte* const scratch = exchange.workspace().scratch(stride * (inputs.size() + 1)).data();
+  const auto own = [&](int block) {
+    const auto number = static_cast<std::size_t>(block);
+    return std::span(prepared(inputs[number], scratch + number * stride, dtype, reduction, size),
+                     inputs[number].size());
+  };
+
+  std::vector<Exchange::Receive> expected;
+  std::vector<Exchange::Send> sent;
+  expected.reserve(inputs.size());
+  sent.reserve(inputs.size());
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer != rank) expected.push_back(exchange.receive(peer, output));
+  }
+  for (int step = 1; step < size; ++step) {
+    const int peer = (rank + step) % size;
+    sent.push_back(exchange.send(peer, own(peer)));
+  }
+  // `output` may be this rank's input: the sum grows beside it.
+  std::byte* const sum = scratch + inputs.size() * stride;
+  for (int peer = 0; peer < size; ++peer) {
+    const std::byte* const block =
+        peer == rank ? own(rank).data()
+                     : expected[static_cast<std::size_t>(peer - (peer > rank))].wait().data();
+    if (peer == 0) {
+      if (!output.empty()) std::memcpy(sum, block, output.size());
+    } else {
+      combine(sum, sum, block, count);
+    }
+  }
+  if (!output.empty()) std::memcpy(output.data(), sum, output.size());
+  for (Exchange::Send& message : sent) message.wait();
+}
+
+// Ring: each block travels once round, from the rank after its owner to its owner, and every rank on the way
+// adds its own values: the first half of the ring all-reduce (P. Patarasuk, X. Yuan, 2009). Blocks travel in
+// segments; while one is added others are under way.
+void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
+                            std::span<const std::span<const std::byte>> inputs, DType dtype,
+                            const Reduction& reduction) {
+  constexpr std::size_t segment_bytes = std::size_t{512} * 1024;
+  constexpr std::size_t receives_ahead = 3;
+
+  const std::size_t size = inputs.size();
+  const std::size_t rank = static_cast<std::size_t>(exchange.rank());
+  const int left = static_cast<int>((rank + size - 1) % size);
+  const int right = static_cast<int>((rank + 1) % size);
+  const std::size_t element = size_of(dtype);
+  const ReduceKernel combine = reduce_kernel(dtype, reduction.op);
+
+  // Every block has the same number of segments, so that the k-th message to the right is the k-th from the
+  // left.
+  std::size_t longest = 0;
+  for (const std::span<const std::byte> input : inputs) longest = std::max(longest, input.size());
+  const std::size_t segments = std::max<std::size_t>(1, (longest + segment_bytes - 1) / segment_bytes);
+  const auto piece = [&]<class Byte>(std::span<Byte> block, std::size_t segment) {
+    const std::size_t count = block.size() / element;
+    const std::size_t even = count / segments;
+    const std::size_t extra = count % segments;
+    const std::size_t begin = segment * even + std::min(segment, extra);
+    return block.subspan(begin * element, (even + (segment < extra ? 1 : 0)) * element);
+  };
+
+  const std::size_t messages = (size - 1) * segments;
+  const auto incoming = [&](std::size_t k) {  // this rank's values for what message k brings
+    return piece(inputs[(rank + 2 * size - k / segments - 2) % size], k % segments);
+  };
+
+  // A message is received into a slot, added to, and sent on from there. Besides: room for this rank's scaled
+  // values, those of the first step for as long as they are being sent.
+  const std::size_t slots = segments + receives_ahead;
+  const std::size_t stride = aligned((longest / element / segments + 1) * element);
+  std::byte* const scratch = exchange.workspace().scratch((slots + segments + 1) * stride).data();
+  const auto slot = [&](std::size_t k) { return scratch + (k % slots) * stride; };
+  std::byte* const first_step = scratch + slots * stride;
+  std::byte* const scaled = first_step + segments * stride;
+
+  std::deque<Exchange::Receive> expected;
+  std::vector<Exchange::Send> sent;
+  sent.reserve(messages);
+  std::size_t posted = 0;
+  std::size_t confirmed = 0;  // sends
+  const auto post_receives = [&](std::size_t done) {
+    for (; posted < std::min(messages, done + receives_ahead); ++posted) {
+      // The slot is free when what was in it, message posted - slots, has been sent on.
+      if (posted >= slots) sent[confirmed++].wait();
+      expected.push_back(exchange.receive(left, {slot(posted), incoming(posted).size()}));
+    }
+  };
+
+  for (std::size_t k = 0; k < segments; ++k) {
+    const std::span<const std::byte> values = piece(inputs[(rank + size - 1) % size], k);
+    const std::byte* const data =
+        prepared(values, first_step + k * stride, dtype, reduction, exchange.size());
+    sent.push_back(exchange.send(right, {data, values.size()}));
+  }
+  confirmed = segments;  // what the slots are for begins behind these
+  post_receives(0);
+  for (std::size_t k = 0; k < messages; ++k) {
+    const std::span<const std::byte> values = incoming(k);
+    const std::byte* const own = prepared(values, scaled, dtype, reduction, exchange.size());
+    const bool arrived = k + segments >= messages;  // at its owner
+    std::byte* const sum = arrived ? piece(output, k % segments).data() : slot(k);
+    combine(sum, expected.front().wait().data(), own, values.size() / element);
+    expected.pop_front();
+    if (!arrived) sent.push_back(exchange.send(right, {sum, values.size()}));
+    post_receives(k + 1);
+  }
+  for (std::size_t k = 0; k < sent.size(); ++k) {
+    if (k < segments || k >= confirmed) sent[k].wait();
+  }
+}
+
+void reduce_scatter(Exchange& exchange, std::span<std::byte> output,
+                    std::span<const std::span<const std::byte>> inputs, DType dtype,
+                    const Reduction& reduction) {
+  const bool all_short = std::ranges::all_of(
+      inputs, [](std::span<const std::byte> input) { return input.size() <= Exchange::eager_limit; });
+  if (exchange.size() == 1) {
+    if (!output.empty()) std::memmove(output.data(), inputs[0].data(), output.size());
+    prepare(output, dtype, reduction, 1);
+  } else if (all_short) {
+    reduce_scatter_pairwise(exchange, output, inputs, dtype, reduction);
+  } else {
+    reduce_scatter_by_ring(exchange, output, inputs, dtype, reduction);
+  }
+  finish(output, dtype, reduction, exchange.size());
+}
+
+}  // namespace dlaunch

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "dlaunch/backend.h"
+#include "runtime/collectives/exchange.h"
+
+namespace dlaunch {
+
+// inputs[i] is what rank i is to get: `output` becomes the reduction of every rank's inputs[rank()]. The same
+// bits whatever the timing. The inputs stay as they are, but `output` may be inputs[rank()].
+// REQUIRES: one input for each rank, the same sizes on all ranks, output.size() == inputs[rank()].size(),
+// and !why_not_allowed(dtype, reduction.op).
+void reduce_scatter(Exchange& exchange, std::span<std::byte> output,
+                    std::span<const std::span<const std::byte>> inputs, DType dtype,
+                    const Reduction& reduction);
+
+// The two algorithms, for the tests and for those who build upon them; reduce_scatter chooses by size. Both
+// do not call finish(). REQUIRES: size() > 1; of the first also that no input is longer than
+// Exchange::eager_limit. The second uses the workspace's area 0.
+void reduce_scatter_pairwise(Exchange& exchange, std::span<std::byte> output,
+                             std::span<const std::span<const std::byte>> inputs, DType dtype,
+                             const Reduction& reduction);
+void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
+                            std::span<const std::span<const std::byte>> inputs, DType dtype,
+                            const Reduction& reduction);
+
+}  // namespace dlaunch

@@ -1,0 +1,31 @@
+#include "runtime/combined_work.h"
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+namespace dlaunch {
+
+Work all_of(std::span<const Work> works) {
+  if (works.empty()) return {};
+  struct State {
+    std::vector<Work> works;
+    std::atomic<std::size_t> left;
+    WorkSource source;
+  };
+  const auto state = std::make_shared<State>();
+  state->works.assign(works.begin(), works.end());
+  state->left = works.size();
+  for (const Work& work : works) {
+    work.then([state](const Work&) {
+      if (state->left.fetch_sub(1) > 1) return;
+      for (const Work& ended : state->works) {
+        if (const std::exception_ptr error = ended.exception()) return state->source.fail(error);
+      }
+      state->source.succeed();
+    });
+  }
+  return state->source.work();
+}
+
+}  // namespace dlaunch

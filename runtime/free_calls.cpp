@@ -1,0 +1,128 @@
+// The calls of distributed.h that are those of a group, with the ranks of the default group.
+#include <algorithm>
+
+#include "dlaunch/distributed.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+namespace {
+
+ProcessGroup or_default(const ProcessGroup& group) { return group ? group : default_group(); }
+
+int source_in(const ProcessGroup& group, int global_rank) {
+  return global_rank == any_source ? any_source : get_group_rank(group, global_rank);
+}
+
+}  // namespace
+
+int get_group_rank(const ProcessGroup& group, int global_rank) {
+  const std::vector<int>& ranks = group.ranks();
+  const auto found = std::ranges::find(ranks, global_rank);
+  if (found == ranks.end()) {
+    throw DistError("rank " + std::to_string(global_rank) + " is not a member of group " + group.name(),
+                    {.rank = group.rank(), .group = group.name()});
+  }
+  return static_cast<int>(found - ranks.begin());
+}
+
+int get_global_rank(const ProcessGroup& group, int group_rank) {
+  const std::vector<int>& ranks = group.ranks();
+  if (group_rank < 0 || static_cast<std::size_t>(group_rank) >= ranks.size()) {
+    throw DistError(
+        "rank " + std::to_string(group_rank) + " is no rank of a group of " + std::to_string(ranks.size()),
+        {.rank = group.rank(), .group = group.name()});
+  }
+  return ranks[static_cast<std::size_t>(group_rank)];
+}
+
+std::vector<int> get_process_group_ranks(const ProcessGroup& group) { return or_default(group).ranks(); }
+
+Work all_reduce(const Tensor& tensor, ReduceOp op, const CollectiveOptions& options) {
+  return or_default(options.group).all_reduce(tensor, op, options);
+}
+Work broadcast(const Tensor& tensor, int src, const CollectiveOptions& options) {
+  const ProcessGroup group = or_default(options.group);
+  return group.broadcast(tensor, get_group_rank(group, src), options);
+}
+Work all_gather(std::span<const Tensor> outputs, const Tensor& input, const CollectiveOptions& options) {
+  return or_default(options.group).all_gather(outputs, input, options);
+}
+Work all_gather_into_tensor(const Tensor& output, const Tensor& input, const CollectiveOptions& options) {
+  return or_default(options.group).all_gather_into_tensor(output, input, options);
+}
+Work barrier(const CollectiveOptions& options) { return or_default(options.group).barrier(options); }
+void monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks,
+                       const ProcessGroup& group) {
+  or_default(group).monitored_barrier(timeout, wait_all_ranks);
+}
+void breakpoint(int rank, const ProcessGroup& given) {
+  const ProcessGroup group = or_default(given);
+  group.breakpoint(get_group_rank(group, rank));
+}
+Work reduce(const Tensor& tensor, int dst, ReduceOp op, const CollectiveOptions& options) {
+  const ProcessGroup group = or_default(options.group);
+  return group.reduce(tensor, get_group_rank(group, dst), op, options);
+}
+Work gather(std::span<const Tensor> outputs, const Tensor& input, int dst, const CollectiveOptions& options) {
+  const ProcessGroup group = or_default(options.group);
+  return group.gather(outputs, input, get_group_rank(group, dst), options);
+}
+Work scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
+             const CollectiveOptions& options) {
+  const ProcessGroup group = or_default(options.group);
+  return group.scatter(output, inputs, get_group_rank(group, src), options);
+}
+Work reduce_scatter(const Tensor& output, std::span<const Tensor> inputs, ReduceOp op,
+                    const CollectiveOptions& options) {
+  return or_default(options.group).reduce_scatter(output, inputs, op, options);
+}
+Work reduce_scatter_tensor(const Tensor& output, const Tensor& input, ReduceOp op,
+                           const CollectiveOptions& options) {
+  return or_default(options.group).reduce_scatter_tensor(output, input, op, options);
+}
+Work all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                const CollectiveOptions& options) {
+  return or_default(options.group).all_to_all(outputs, inputs, options);
+}
+Work all_to_all_single(const Tensor& output, const Tensor& input, std::span<const std::int64_t> output_splits,
+                       std::span<const std::int64_t> input_splits, const CollectiveOptions& options) {
+  return or_default(options.group).all_to_all_single(output, input, output_splits, input_splits, options);
+}
+Work all_reduce_coalesced(std::span<const Tensor> tensors, ReduceOp op, const CollectiveOptions& options) {
+  return or_default(options.group).all_reduce_coalesced(tensors, op, options);
+}
+Work all_gather_into_tensor_coalesced(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                                      const CollectiveOptions& options) {
+  return or_default(options.group).all_gather_into_tensor_coalesced(outputs, inputs, options);
+}
+Work reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                                     ReduceOp op, const CollectiveOptions& options) {
+  return or_default(options.group).reduce_scatter_tensor_coalesced(outputs, inputs, op, options);
+}
+
+void send(const Tensor& tensor, int dst, const PointToPointOptions& options) {
+  const ProcessGroup group = or_default(options.group);
+  group.send(tensor, get_group_rank(group, dst), options);
+}
+int recv(const Tensor& tensor, int src, const PointToPointOptions& options) {
+  const ProcessGroup group = or_default(options.group);
+  return get_global_rank(group, group.recv(tensor, source_in(group, src), options));
+}
+Work isend(const Tensor& tensor, int dst, const PointToPointOptions& options) {
+  const ProcessGroup group = or_default(options.group);
+  return group.isend(tensor, get_group_rank(group, dst), options);
+}
+Work irecv(const Tensor& tensor, int src, const PointToPointOptions& options) {
+  const ProcessGroup group = or_default(options.group);
+  return group.irecv(tensor, source_in(group, src), options);
+}
+std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops, ProcessGroup group) {
+  group = or_default(group);
+  std::vector<P2POp> in_group(ops.begin(), ops.end());
+  for (P2POp& op : in_group) op.peer = source_in(group, op.peer);
+  return group.batch_isend_irecv(in_group);
+}
+
+}  // namespace v1
+}  // namespace dlaunch

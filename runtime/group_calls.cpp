@@ -1,0 +1,403 @@
+// The calls of a group: what their arguments must be, and what the backend is asked for.
+#include <algorithm>
+#include <utility>
+
+#include "dlaunch/error.h"
+#include "runtime/group_impl.h"
+#include "runtime/reduce.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+namespace {
+
+// `count` elements of the tensor from element `begin` on.
+Tensor slice(const Tensor& whole, std::size_t begin, std::size_t count) {
+  std::byte* const data = static_cast<std::byte*>(whole.data()) + begin * size_of(whole.dtype());
+  const std::int64_t extent = static_cast<std::int64_t>(count);
+  if (whole.read_only()) {
+    return Tensor(static_cast<const void*>(data), whole.dtype(), std::span(&extent, 1), whole.device());
+  }
+  return Tensor(static_cast<void*>(data), whole.dtype(), std::span(&extent, 1), whole.device());
+}
+
+std::vector<Tensor> equal_parts(const Tensor& whole, std::size_t parts) {
+  std::vector<Tensor> result;
+  const std::size_t each = whole.numel() / parts;
+  for (std::size_t i = 0; i < parts; ++i) result.push_back(slice(whole, i * each, each));
+  return result;
+}
+
+std::uint64_t bytes_of(std::span<const Tensor> tensors) {
+  std::uint64_t sum = 0;
+  for (const Tensor& tensor : tensors) sum += tensor.nbytes();
+  return sum;
+}
+
+// "float32[2, 3] on cpu" and such, in the words of an argument list.
+std::string listed(std::span<const Tensor> tensors) {
+  std::string text = "[";
+  for (const Tensor& tensor : tensors) text += (text.size() > 1 ? ", " : "") + tensor.to_string();
+  return text + "]";
+}
+
+std::string root(const char* role, int rank) { return std::string(", ") + role + " " + std::to_string(rank); }
+
+std::string reduction_text(ReduceOp op) { return ", " + std::string(to_string(op)); }
+
+std::string elements(const Tensor& tensor) { return std::to_string(tensor.numel()) + " elements"; }
+
+}  // namespace
+
+void GroupImpl::refuse(const char* operation, const std::string& reason) const {
+  throw DistError(reason, {.rank = description_.rank, .operation = operation, .group = description_.name});
+}
+
+void GroupImpl::require_member(const char* operation) const {
+  if (description_.rank < 0) refuse(operation, "this process is not a member of the group");
+}
+
+void GroupImpl::require_rank(const char* operation, const char* role, int rank) const {
+  require_member(operation);
+  if (rank >= 0 && rank < description_.size) return;
+  refuse(operation, std::string(role) + " " + std::to_string(rank) + " is no rank of a group of " +
+                        std::to_string(description_.size));
+}
+
+void GroupImpl::require_writable(const char* operation, const Tensor& tensor) const {
+  if (tensor.read_only() && tensor.numel() > 0)
+    refuse(operation, "the tensor to write to is a view of const memory");
+}
+
+void GroupImpl::require_same_kind(const char* operation, const Tensor& output, const Tensor& input) const {
+  if (output.dtype() != input.dtype() || output.device() != input.device()) {
+    refuse(operation,
+           "output and input differ in dtype or device: " + output.to_string() + " and " + input.to_string());
+  }
+}
+
+void GroupImpl::require_allowed(const char* operation, const Tensor& tensor, ReduceOp op) const {
+  if (const auto why = why_not_allowed(tensor.dtype(), op)) refuse(operation, *why);
+}
+
+void GroupImpl::require_one_per_rank(const char* operation, const char* role, std::size_t count) const {
+  if (count == static_cast<std::size_t>(description_.size)) return;
+  refuse(operation,
+         std::to_string(count) + " " + role + " for " + std::to_string(description_.size) + " ranks");
+}
+
+// `whole` is one part for each rank.
+void GroupImpl::require_whole(const char* operation, const Tensor& whole, const char* whole_role,
+                              const Tensor& part) const {
+  const std::size_t size = static_cast<std::size_t>(description_.size);
+  if (whole.numel() == size * part.numel()) return;
+  refuse(operation, "the " + std::string(whole_role) + " has " + elements(whole) + "; " +
+                        std::to_string(size) + " ranks with " + std::to_string(part.numel()) + " each need " +
+                        std::to_string(size * part.numel()));
+}
+
+Work GroupImpl::all_reduce(const Tensor& tensor, ReduceOp op, const OperationOptions& options) {
+  constexpr const char* name = "all_reduce";
+  require_member(name);
+  require_writable(name, tensor);
+  require_allowed(name, tensor, op);
+  const Reduction reduction{op, options.premul_factor};
+  const Call call{name, tensor.device(), tensor.nbytes(),
+                  [&] { return std::string(name) + "(" + tensor.to_string() + reduction_text(op) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
+    return backend.all_reduce(tensor, reduction, operation);
+  });
+}
+
+Work GroupImpl::broadcast(const Tensor& tensor, int src, const OperationOptions& options) {
+  constexpr const char* name = "broadcast";
+  require_rank(name, "src", src);
+  if (src != description_.rank) require_writable(name, tensor);
+  const Call call{name, tensor.device(), tensor.nbytes(),
+                  [&] { return std::string(name) + "(" + tensor.to_string() + root("src", src) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
+    return backend.broadcast(tensor, src, operation);
+  });
+}
+
+Work GroupImpl::all_gather(std::span<const Tensor> outputs, const Tensor& input,
+                           const OperationOptions& options) {
+  constexpr const char* name = "all_gather";
+  require_member(name);
+  require_one_per_rank(name, "outputs", outputs.size());
+  for (const Tensor& output : outputs) {
+    require_writable(name, output);
+    require_same_kind(name, output, input);
+  }
+  const Tensor& own = outputs[static_cast<std::size_t>(description_.rank)];
+  if (own.numel() != input.numel()) {
+    refuse(name,
+           "the input has " + elements(input) + ", the output for this rank " + std::to_string(own.numel()));
+  }
+  const Call call{name, input.device(), bytes_of(outputs),
+                  [&] { return std::string(name) + "(" + listed(outputs) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
+    return backend.all_gather(outputs, input, operation);
+  });
+}
+
+Work GroupImpl::all_gather_into_tensor(const Tensor& output, const Tensor& input,
+                                       const OperationOptions& options) {
+  constexpr const char* name = "all_gather_into_tensor";
+  require_member(name);
+  require_writable(name, output);
+  require_same_kind(name, output, input);
+  require_whole(name, output, "output", input);
+  const std::vector<Tensor> parts = equal_parts(output, static_cast<std::size_t>(description_.size));
+  const Call call{name, input.device(), output.nbytes(),
+                  [&] { return std::string(name) + "(" + output.to_string() + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
+    return backend.all_gather(parts, input, operation);
+  });
+}
+
+Work GroupImpl::barrier(const OperationOptions& options) {
+  require_member("barrier");
+  const Call call{"barrier", std::nullopt, 0, [] { return std::string("barrier()"); }};
+  return run(call, options,
+             [](Backend& backend, const Operation& operation) { return backend.barrier(operation); });
+}
+
+Work GroupImpl::reduce(const Tensor& tensor, int dst, ReduceOp op, const OperationOptions& options) {
+  constexpr const char* name = "reduce";
+  require_rank(name, "dst", dst);
+  if (dst == description_.rank) require_writable(name, tensor);
+  require_allowed(name, tensor, op);
+  const Reduction reduction{op, options.premul_factor};
+  const Call call{name, tensor.device(), tensor.nbytes(), [&] {
+                    return std::string(name) + "(" + tensor.to_string() + reduction_text(op) +
+                           root("dst", dst) + ")";
+                  }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
+    return backend.reduce(tensor, dst, reduction, operation);
+  });
+}
+
+Work GroupImpl::gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
+                       const OperationOptions& options) {
+  constexpr const char* name = "gather";
+  require_rank(name, "dst", dst);
+  if (dst == description_.rank) {
+    require_one_per_rank(name, "outputs", outputs.size());
+  } else if (!outputs.empty()) {
+    refuse(name, "only rank " + std::to_string(dst) + ", the destination, may give outputs");
+  }
+  for (const Tensor& output : outputs) {
+    require_writable(name, output);
+    require_same_kind(name, output, input);
+    if (output.numel() != input.numel()) {
+      refuse(name, "an output has " + elements(output) + ", the input " + std::to_string(input.numel()));
+    }
+  }
+  const Call call{name, input.device(), input.nbytes(),
+                  [&] { return std::string(name) + "(" + input.to_string() + root("dst", dst) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
+    return backend.gather(outputs, input, dst, operation);
+  });
+}
+
+Work GroupImpl::scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
+                        const OperationOptions& options) {
+  constexpr const char* name = "scatter";
+  require_rank(name, "src", src);
+  require_writable(name, output);
+  if (src == description_.rank) {
+    require_one_per_rank(name, "inputs", inputs.size());
+  } else if (!inputs.empty()) {
+    refuse(name, "only rank " + std::to_string(src) + ", the source, may give inputs");
+  }
+  for (const Tensor& input : inputs) {
+    require_same_kind(name, output, input);
+    if (input.numel() != output.numel()) {
+      refuse(name, "an input has " + elements(input) + ", the output " + std::to_string(output.numel()));
+    }
+  }
+  const Call call{name, output.device(), output.nbytes(),
+                  [&] { return std::string(name) + "(" + output.to_string() + root("src", src) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
+    return backend.scatter(output, inputs, src, operation);
+  });
+}
+
+Work GroupImpl::reduce_scatter(const Tensor& output, std::span<const Tensor> inputs, ReduceOp op,
+                               const OperationOptions& options) {
+  constexpr const char* name = "reduce_scatter";
+  require_member(name);
+  require_one_per_rank(name, "inputs", inputs.size());
+  require_writable(name, output);
+  for (const Tensor& input : inputs) require_same_kind(name, output, input);
+  require_allowed(name, output, op);
+  const Tensor& own = inputs[static_cast<std::size_t>(description_.rank)];
+  if (own.numel() != output.numel()) {
+    refuse(name,
+           "the output has " + elements(output) + ", the input for this rank " + std::to_string(own.numel()));
+  }
+  const Reduction reduction{op, options.premul_factor};
+  const Call call{name, output.device(), bytes_of(inputs),
+                  [&] { return std::string(name) + "(" + listed(inputs) + reduction_text(op) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
+    return backend.reduce_scatter(output, inputs, reduction, operation);
+  });
+}
+
+Work GroupImpl::reduce_scatter_tensor(const Tensor& output, const Tensor& input, ReduceOp op,
+                                      const OperationOptions& options) {
+  constexpr const char* name = "reduce_scatter_tensor";
+  require_member(name);
+  require_writable(name, output);
+  require_same_kind(name, output, input);
+  require_allowed(name, output, op);
+  require_whole(name, input, "input", output);
+  const std::vector<Tensor> parts = equal_parts(input, static_cast<std::size_t>(description_.size));
+  const Reduction reduction{op, options.premul_factor};
+  const Call call{name, output.device(), input.nbytes(),
+                  [&] { return std::string(name) + "(" + input.to_string() + reduction_text(op) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
+    return backend.reduce_scatter(output, parts, reduction, operation);
+  });
+}
+
+Work GroupImpl::all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                           const OperationOptions& options) {
+  constexpr const char* name = "all_to_all";
+  require_member(name);
+  require_one_per_rank(name, "outputs", outputs.size());
+  require_one_per_rank(name, "inputs", inputs.size());
+  for (const Tensor& output : outputs) {
+    require_writable(name, output);
+    require_same_kind(name, output, inputs.front());
+  }
+  for (const Tensor& input : inputs) require_same_kind(name, outputs.front(), input);
+  const std::size_t rank = static_cast<std::size_t>(description_.rank);
+  if (outputs[rank].numel() != inputs[rank].numel()) {
+    refuse(name, "this rank sends itself " + elements(inputs[rank]) + " and expects " +
+                     std::to_string(outputs[rank].numel()));
+  }
+  const Call call{name, inputs.front().device(), bytes_of(inputs), [&] {
+                    return std::string(name) + "(" + std::string(to_string(inputs.front().dtype())) + ")";
+                  }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
+    return backend.all_to_all(outputs, inputs, operation);
+  });
+}
+
+// The tensor cut along its first dimension. No splits: one equal part for each rank.
+std::vector<Tensor> GroupImpl::rows(const char* operation, const char* role, const Tensor& tensor,
+                                    std::span<const std::int64_t> splits) const {
+  const std::size_t size = static_cast<std::size_t>(description_.size);
+  if (tensor.shape().empty()) refuse(operation, "a tensor without dimensions cannot be cut");
+  const std::int64_t all_rows = tensor.shape().front();
+  if (splits.empty()) {
+    if (all_rows % description_.size != 0) {
+      refuse(operation, "the " + std::string(role) + "'s " + std::to_string(all_rows) +
+                            " rows cannot be divided among " + std::to_string(size) + " ranks");
+    }
+    return equal_parts(tensor, size);
+  }
+  require_one_per_rank(operation, "splits", splits.size());
+  std::int64_t sum = 0;
+  for (const std::int64_t split : splits) {
+    if (split < 0 || split > all_rows - sum) {
+      refuse(operation, "the " + std::string(role) + " splits do not add up to its " +
+                            std::to_string(all_rows) + " rows");
+    }
+    sum += split;
+  }
+  if (sum != all_rows) {
+    refuse(operation, "the " + std::string(role) + " splits add up to " + std::to_string(sum) +
+                          ", not to its " + std::to_string(all_rows) + " rows");
+  }
+  const std::size_t row = all_rows == 0 ? 0 : tensor.numel() / static_cast<std::size_t>(all_rows);
+  std::vector<Tensor> parts;
+  std::size_t begin = 0;
+  for (const std::int64_t split : splits) {
+    const std::size_t count = static_cast<std::size_t>(split) * row;
+    parts.push_back(slice(tensor, begin, count));
+    begin += count;
+  }
+  return parts;
+}
+
+Work GroupImpl::all_to_all_single(const Tensor& output, const Tensor& input,
+                                  std::span<const std::int64_t> output_splits,
+                                  std::span<const std::int64_t> input_splits,
+                                  const OperationOptions& options) {
+  constexpr const char* name = "all_to_all_single";
+  require_member(name);
+  require_writable(name, output);
+  require_same_kind(name, output, input);
+  const std::vector<Tensor> outputs = rows(name, "output", output, output_splits);
+  const std::vector<Tensor> inputs = rows(name, "input", input, input_splits);
+  const std::size_t rank = static_cast<std::size_t>(description_.rank);
+  if (outputs[rank].numel() != inputs[rank].numel()) {
+    refuse(name, "this rank sends itself " + elements(inputs[rank]) + " and expects " +
+                     std::to_string(outputs[rank].numel()));
+  }
+  const Call call{name, input.device(), input.nbytes(),
+                  [&] { return std::string(name) + "(" + std::string(to_string(input.dtype())) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
+    return backend.all_to_all(outputs, inputs, operation);
+  });
+}
+
+Work GroupImpl::all_reduce_coalesced(std::span<const Tensor> tensors, ReduceOp op,
+                                     const OperationOptions& options) {
+  constexpr const char* name = "all_reduce_coalesced";
+  require_member(name);
+  if (tensors.empty()) refuse(name, "there is no tensor");
+  for (const Tensor& tensor : tensors) {
+    require_writable(name, tensor);
+    require_same_kind(name, tensor, tensors.front());
+  }
+  require_allowed(name, tensors.front(), op);
+  const Reduction reduction{op, options.premul_factor};
+  const Call call{name, tensors.front().device(), bytes_of(tensors),
+                  [&] { return std::string(name) + "(" + listed(tensors) + reduction_text(op) + ")"; }};
+  return run(call, options, [&](Backend& backend, const Operation& operation) {
+    return backend.all_reduce_coalesced(tensors, reduction, operation);
+  });
+}
+
+void GroupImpl::check_message(const char* operation, const Tensor& tensor, int peer, bool receives) const {
+  require_member(operation);
+  if (!receives || peer != any_source) require_rank(operation, receives ? "src" : "dst", peer);
+  if (receives) require_writable(operation, tensor);
+}
+
+Work GroupImpl::isend(const Tensor& tensor, int dst, const MessageOptions& options) {
+  check_message("send", tensor, dst, false);
+  const Call call{"send", tensor.device(), tensor.nbytes(), [] { return std::string("send"); }};
+  return run_message(call, dst, options, [&](Backend& backend, const Operation& operation) {
+    return backend.send(tensor, dst, options.tag, operation);
+  });
+}
+
+Work GroupImpl::irecv(const Tensor& tensor, int src, const MessageOptions& options) {
+  check_message("recv", tensor, src, true);
+  const Call call{"recv", tensor.device(), tensor.nbytes(), [] { return std::string("recv"); }};
+  return run_message(call, src, options, [&](Backend& backend, const Operation& operation) {
+    return backend.recv(tensor, src, options.tag, operation);
+  });
+}
+
+std::vector<Work> GroupImpl::batch_isend_irecv(std::span<const P2POp> ops) {
+  for (const P2POp& op : ops) {
+    check_message("batch_isend_irecv", op.tensor, op.peer, op.kind == P2POp::Kind::irecv);
+  }
+  std::vector<Work> works;
+  works.reserve(ops.size());
+  for (const P2POp& op : ops) {
+    const MessageOptions options{.tag = op.tag, .timeout = std::nullopt};
+    works.push_back(op.kind == P2POp::Kind::isend ? isend(op.tensor, op.peer, options)
+                                                  : irecv(op.tensor, op.peer, options));
+  }
+  return works;
+}
+
+}  // namespace v1
+}  // namespace dlaunch

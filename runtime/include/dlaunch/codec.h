@@ -1,0 +1,305 @@
+// Objects as bytes: what the object collectives (object.h) send.
+//
+// Known are: bool, whole and floating point numbers, enumerations, std::string, std::vector, std::array,
+// std::pair, std::tuple, std::optional, std::map and std::unordered_map of known types. A type of one's own
+// becomes known by a function template beside it that names its members, once for both directions and for the
+// signature:
+//
+//   struct Step { int number; std::vector<float> losses; };
+//   template <class Archive> void serialize(Archive& archive, Step& step) { archive(step.number,
+//   step.losses); }
+//
+// Bytes that come from others are checked before they are used: they begin with a signature of the type,
+// every length is compared with what is there, and nothing may be left over. What is wrong throws DistError.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "dlaunch/error.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+namespace codec {
+
+template <class T>
+concept Plain = std::is_arithmetic_v<T> || std::is_enum_v<T>;
+
+// FNV-1a over the parts of a type, in the order in which they are met.
+class Signature {
+ public:
+  void add(std::string_view part) {
+    for (const char c : part) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  }
+  [[nodiscard]] std::uint64_t hash() const { return hash_; }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325U;
+};
+
+class Writer {
+ public:
+  void raw(const void* data, std::size_t size) { bytes_.append(static_cast<const char*>(data), size); }
+  void length(std::size_t value) {
+    const std::uint64_t wide = value;
+    raw(&wide, sizeof wide);
+  }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+
+  void raw(void* data, std::size_t size) {
+    if (size > bytes_.size()) throw DistError("a serialised object ends too early");
+    if (size > 0) std::memcpy(data, bytes_.data(), size);
+    bytes_.remove_prefix(size);
+  }
+  // A number of things each of which takes a byte at least.
+  std::size_t length() {
+    std::uint64_t wide = 0;
+    raw(&wide, sizeof wide);
+    if (wide > bytes_.size()) throw DistError("a serialised object has a length that cannot be");
+    return static_cast<std::size_t>(wide);
+  }
+  [[nodiscard]] bool at_end() const { return bytes_.empty(); }
+
+ private:
+  std::string_view bytes_;
+};
+
+// Three visitors with one interface: what is done with each part of an object.
+class Sign {
+ public:
+  explicit Sign(Signature& signature) : signature_(signature) {}
+  template <class... T>
+  void operator()(T&... parts) {
+    (visit(parts), ...);
+  }
+
+ private:
+  template <class T>
+  void visit(T& value);
+  Signature& signature_;
+};
+
+class Write {
+ public:
+  explicit Write(Writer& writer) : writer_(writer) {}
+  template <class... T>
+  void operator()(T&... parts) {
+    (visit(parts), ...);
+  }
+
+ private:
+  template <class T>
+  void visit(T& value);
+  Writer& writer_;
+};
+
+class Read {
+ public:
+  explicit Read(Reader& reader) : reader_(reader) {}
+  template <class... T>
+  void operator()(T&... parts) {
+    (visit(parts), ...);
+  }
+
+ private:
+  template <class T>
+  void visit(T& value);
+  Reader& reader_;
+};
+
+template <class T>
+struct IsVector : std::false_type {};
+template <class T>
+struct IsVector<std::vector<T>> : std::true_type {};
+template <class T>
+struct IsArray : std::false_type {};
+template <class T, std::size_t n>
+struct IsArray<std::array<T, n>> : std::true_type {};
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+template <class T>
+struct IsMap : std::false_type {};
+template <class K, class V>
+struct IsMap<std::map<K, V>> : std::true_type {};
+template <class K, class V>
+struct IsMap<std::unordered_map<K, V>> : std::true_type {};
+template <class T>
+struct IsTuple : std::false_type {};
+template <class... T>
+struct IsTuple<std::tuple<T...>> : std::true_type {};
+template <class A, class B>
+struct IsTuple<std::pair<A, B>> : std::true_type {};
+
+template <class T>
+void Sign::visit(T& value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    signature_.add("?");
+  } else if constexpr (Plain<T>) {
+    signature_.add(std::is_floating_point_v<T> ? "f" : std::is_signed_v<T> ? "i" : "u");
+    signature_.add(std::to_string(sizeof(T)));
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    signature_.add("s");
+  } else if constexpr (IsVector<T>::value || IsOptional<T>::value) {
+    signature_.add(IsVector<T>::value ? "v(" : "o(");
+    typename T::value_type part{};
+    visit(part);
+    signature_.add(")");
+  } else if constexpr (IsArray<T>::value) {
+    signature_.add("a" + std::to_string(value.size()) + "(");
+    typename T::value_type part{};
+    visit(part);
+    signature_.add(")");
+  } else if constexpr (IsMap<T>::value) {
+    signature_.add("m(");
+    typename T::key_type key{};
+    typename T::mapped_type mapped{};
+    (*this)(key, mapped);
+    signature_.add(")");
+  } else if constexpr (IsTuple<T>::value) {
+    signature_.add("t(");
+    std::apply([this](auto&... parts) { (*this)(parts...); }, value);
+    signature_.add(")");
+  } else {
+    signature_.add("{");
+    serialize(*this, value);
+    signature_.add("}");
+  }
+}
+
+template <class T>
+void Write::visit(T& value) {
+  using Type = std::remove_const_t<T>;
+  if constexpr (Plain<Type>) {
+    writer_.raw(&value, sizeof value);
+  } else if constexpr (std::is_same_v<Type, std::string>) {
+    writer_.length(value.size());
+    writer_.raw(value.data(), value.size());
+  } else if constexpr (IsVector<Type>::value) {
+    writer_.length(value.size());
+    if constexpr (Plain<typename Type::value_type> && !std::is_same_v<typename Type::value_type, bool>) {
+      writer_.raw(value.data(), value.size() * sizeof(typename Type::value_type));
+    } else {
+      for (typename Type::value_type part : value) visit(part);
+    }
+  } else if constexpr (IsArray<Type>::value) {
+    for (auto& part : value) visit(part);
+  } else if constexpr (IsOptional<Type>::value) {
+    const bool there = value.has_value();
+    visit(there);
+    if (there) visit(*value);
+  } else if constexpr (IsMap<Type>::value) {
+    writer_.length(value.size());
+    for (auto& [key, mapped] : value) (*this)(key, mapped);
+  } else if constexpr (IsTuple<Type>::value) {
+    std::apply([this](auto&... parts) { (*this)(parts...); }, value);
+  } else {
+    // serialize() names the members for both directions; writing changes none.
+    serialize(*this, const_cast<Type&>(value));
+  }
+}
+
+template <class T>
+void Read::visit(T& value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    std::uint8_t byte = 0;
+    reader_.raw(&byte, 1);
+    if (byte > 1) throw DistError("a serialised object has a truth value that is none");
+    value = byte == 1;
+  } else if constexpr (Plain<T>) {
+    reader_.raw(&value, sizeof value);
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    value.resize(reader_.length());
+    reader_.raw(value.data(), value.size());
+  } else if constexpr (IsVector<T>::value) {
+    const std::size_t count = reader_.length();
+    value.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      typename T::value_type part{};
+      visit(part);
+      value.push_back(std::move(part));
+    }
+  } else if constexpr (IsArray<T>::value) {
+    for (auto& part : value) visit(part);
+  } else if constexpr (IsOptional<T>::value) {
+    bool there = false;
+    visit(there);
+    value.reset();
+    if (there) visit(value.emplace());
+  } else if constexpr (IsMap<T>::value) {
+    const std::size_t count = reader_.length();
+    value.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      typename T::key_type key{};
+      typename T::mapped_type mapped{};
+      (*this)(key, mapped);
+      if (!value.emplace(std::move(key), std::move(mapped)).second) {
+        throw DistError("a serialised map has a key twice");
+      }
+    }
+  } else if constexpr (IsTuple<T>::value) {
+    std::apply([this](auto&... parts) { (*this)(parts...); }, value);
+  } else {
+    serialize(*this, value);
+  }
+}
+
+template <class T>
+std::uint64_t signature_of() {
+  Signature signature;
+  T value{};
+  Sign sign(signature);
+  sign(value);
+  return signature.hash();
+}
+
+}  // namespace codec
+
+template <class T>
+std::string to_bytes(const T& object) {
+  codec::Writer writer;
+  const std::uint64_t signature = codec::signature_of<T>();
+  writer.raw(&signature, sizeof signature);
+  codec::Write write(writer);
+  write(object);
+  return writer.take();
+}
+
+// Throws DistError where the bytes are not those of a T, all of them.
+template <class T>
+T from_bytes(std::string_view bytes) {
+  codec::Reader reader(bytes);
+  std::uint64_t signature = 0;
+  reader.raw(&signature, sizeof signature);
+  if (signature != codec::signature_of<T>()) throw DistError("a serialised object is of another type");
+  T object{};
+  codec::Read read(reader);
+  read(object);
+  if (!reader.at_end()) throw DistError("a serialised object is followed by bytes that belong to nothing");
+  return object;
+}
+
+}  // namespace v1
+}  // namespace dlaunch

@@ -1,0 +1,77 @@
+// The ranks of a job as an array of several dimensions, with a group for each of its lines.
+//
+//   // 8 ranks: two replicas of a model that is cut in four.
+//   auto mesh = dlaunch::init_device_mesh("cpu", {2, 4}, {"dp", "tp"});
+//   mesh.get_group("tp");        // the 4 ranks of this rank's replica
+//   mesh.get_local_rank("dp");   // which replica this is
+//   mesh["dp"];                  // the one-dimensional mesh of the ranks with this rank's place in "tp"
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dlaunch/export.h"
+#include "dlaunch/process_group.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+// A handle; copies mean the same mesh, and so do its slices: they share its groups. Dimensions are named by
+// number or by name. Wrong ones throw DistError. Threads: as ProcessGroup's questions.
+class DLAUNCH_EXPORT DeviceMesh {
+ public:
+  // `ranks`: of the default group, row by row, one for each place of `shape`, each once; those that are not
+  // in it may call too. `names`: none, or one for each dimension, all different. Every rank in the mesh makes
+  // the same call; the members of each line meet and make its group. Throws DistError where shape, ranks and
+  // names do not fit together, DistNetworkError where the ranks differ or do not come.
+  DeviceMesh(std::string device_type, std::vector<int> ranks, std::vector<int> shape,
+             std::vector<std::string> names = {});
+
+  [[nodiscard]] const std::string& device_type() const;
+  [[nodiscard]] const std::vector<int>& shape() const;
+  [[nodiscard]] const std::vector<int>& ranks() const;  // row by row
+  [[nodiscard]] const std::vector<std::string>& names() const;
+  [[nodiscard]] int ndim() const;
+  [[nodiscard]] int size() const;  // places in all
+  [[nodiscard]] int size(int dim) const;
+  [[nodiscard]] int get_rank() const;  // this process's, in the default group
+
+  // This rank's place, one number for each dimension; none where it is not in the mesh.
+  [[nodiscard]] std::optional<std::vector<int>> get_coordinate() const;
+  [[nodiscard]] int get_local_rank(int dim) const;
+  [[nodiscard]] int get_local_rank(std::string_view dim) const;
+
+  // The ranks that differ from this one in that dimension only. DistError where this rank is not in the mesh.
+  [[nodiscard]] ProcessGroup get_group(int dim) const;
+  [[nodiscard]] ProcessGroup get_group(std::string_view dim) const;
+  [[nodiscard]] std::vector<ProcessGroup> get_all_groups() const;  // by dimension
+
+  // The mesh of these dimensions, in this order, through this rank's place. Talks to nobody.
+  [[nodiscard]] DeviceMesh slice(std::span<const std::string> dims) const;
+  [[nodiscard]] DeviceMesh operator[](std::string_view dim) const;
+
+  // All ranks of the mesh in one dimension, with a group of their own: called by every rank in the mesh.
+  // `name` empty: the names joined by "_".
+  [[nodiscard]] DeviceMesh flatten(const std::string& name = {}) const;
+
+ private:
+  struct State;
+  explicit DeviceMesh(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  [[nodiscard]] int number_of(std::string_view dim) const;
+  [[nodiscard]] const std::vector<int>& required_coordinate() const;
+
+  std::shared_ptr<const State> state_;
+};
+
+// The mesh of all ranks of the default group in their order. The shape's product is the world size; that all
+// ranks give the same shape and names is checked.
+DLAUNCH_EXPORT DeviceMesh init_device_mesh(const std::string& device_type, const std::vector<int>& shape,
+                                           const std::vector<std::string>& names = {});
+
+}  // namespace v1
+}  // namespace dlaunch

@@ -1,0 +1,165 @@
+/* The library in C, for C programs and for bindings. What the calls do is written in distributed.h and
+ * process_group.h; this page only says how they look in C.
+ *
+ * 1. Every call that can fail returns an int: DLAUNCH_OK, or which kind of error it was. dlaunch_last_error()
+ * then is the message, one line, of the calling thread's latest failure; valid until its next call.
+ * 2. Opaque types are handles. Who gets one through a `**` argument frees it with the _free function of its
+ * name; freeing NULL is allowed. Freeing a group or work handle ends nothing.
+ * 3. A dlaunch_group* that is NULL means the default group. Ranks (src, dst, peer) are ranks in the default
+ * group.
+ * 4. A dlaunch_work** that is NULL makes the call wait for its operation; else it returns at once.
+ * 5. Tensors are views of the caller's memory, and so is their shape: data must stay valid until the
+ * operation has completed, the shape for the call only. Elements lie one after another, row by row.
+ * 6. Timeouts are milliseconds; 0 means the group's. Truth values are int, 0 or 1.
+ * 7. Strings go in as UTF-8 with a 0 at the end. Those that come out belong to the library; each says for how
+ * long.
+ * 8. Any thread may call; see process_group.h for the order of calls from several. No exception leaves a
+ * call.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dlaunch/export.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum dlaunch_status {
+  DLAUNCH_OK = 0,
+  DLAUNCH_ERROR = 1,         /* a wrong argument, a missing variable, no group */
+  DLAUNCH_ERROR_BACKEND = 2, /* DistBackendError */
+  DLAUNCH_ERROR_NETWORK = 3, /* DistNetworkError: another rank */
+  DLAUNCH_ERROR_STORE = 4,   /* DistStoreError */
+  DLAUNCH_ERROR_INTERNAL = 5 /* out of memory, or a mistake in the library */
+};
+
+/* The numbers of dtypes, reductions and devices never change; new ones come at the end. */
+enum dlaunch_dtype {
+  DLAUNCH_INT8,
+  DLAUNCH_INT16,
+  DLAUNCH_INT32,
+  DLAUNCH_INT64,
+  DLAUNCH_UINT8,
+  DLAUNCH_BOOL,
+  DLAUNCH_FLOAT16,
+  DLAUNCH_BFLOAT16,
+  DLAUNCH_FLOAT32,
+  DLAUNCH_FLOAT64,
+  DLAUNCH_COMPLEX64,
+  DLAUNCH_COMPLEX128
+};
+
+enum dlaunch_reduce_op {
+  DLAUNCH_SUM,
+  DLAUNCH_AVG,
+  DLAUNCH_PRODUCT,
+  DLAUNCH_MIN,
+  DLAUNCH_MAX,
+  DLAUNCH_BAND,
+  DLAUNCH_BOR,
+  DLAUNCH_BXOR
+};
+
+enum dlaunch_device { DLAUNCH_CPU, DLAUNCH_CUDA };
+
+typedef struct dlaunch_group dlaunch_group;
+typedef struct dlaunch_work dlaunch_work;
+
+typedef struct dlaunch_tensor {
+  void* data;           /* may be NULL if there are no elements */
+  int dtype;            /* enum dlaunch_dtype */
+  const int64_t* shape; /* `dims` extents; may be NULL if dims is 0: one element */
+  size_t dims;
+  int device; /* enum dlaunch_device */
+  int device_index;
+} dlaunch_tensor;
+
+/* All zero: env://, gloo, 30 minutes. */
+typedef struct dlaunch_init_options {
+  const char* backend;     /* NULL: "gloo" */
+  const char* init_method; /* NULL: "env://" */
+  int64_t timeout_ms;
+  int rank; /* for tcp:// and file:// */
+  int world_size;
+} dlaunch_init_options;
+
+DLAUNCH_EXPORT const char* dlaunch_last_error(void);
+
+DLAUNCH_EXPORT int dlaunch_init_process_group(const dlaunch_init_options* options); /* NULL: all zero */
+DLAUNCH_EXPORT int dlaunch_destroy_process_group(void);
+DLAUNCH_EXPORT int dlaunch_is_initialized(void); /* 0 or 1 */
+DLAUNCH_EXPORT int dlaunch_is_backend_available(const char* name);
+
+/* -1 where this process is not a member, or there is no group. */
+DLAUNCH_EXPORT int dlaunch_get_rank(const dlaunch_group* group);
+DLAUNCH_EXPORT int dlaunch_get_world_size(const dlaunch_group* group);
+/* Valid until the thread's next call; NULL if there is no group. */
+DLAUNCH_EXPORT const char* dlaunch_get_backend(const dlaunch_group* group);
+
+/* count 0: all ranks. */
+DLAUNCH_EXPORT int dlaunch_new_group(const int* ranks, size_t count, int64_t timeout_ms,
+                                     dlaunch_group** group);
+DLAUNCH_EXPORT void dlaunch_group_free(dlaunch_group* group);
+DLAUNCH_EXPORT int dlaunch_destroy_group(
+    dlaunch_group* group); /* ends it on this rank; the handle is still freed */
+DLAUNCH_EXPORT int dlaunch_abort(const dlaunch_group* group, const char* reason);
+
+DLAUNCH_EXPORT int dlaunch_all_reduce(const dlaunch_tensor* tensor, int op, const dlaunch_group* group,
+                                      int64_t timeout_ms, dlaunch_work** work);
+DLAUNCH_EXPORT int dlaunch_broadcast(const dlaunch_tensor* tensor, int src, const dlaunch_group* group,
+                                     int64_t timeout_ms, dlaunch_work** work);
+DLAUNCH_EXPORT int dlaunch_reduce(const dlaunch_tensor* tensor, int dst, int op, const dlaunch_group* group,
+                                  int64_t timeout_ms, dlaunch_work** work);
+/* Lists: one tensor for each rank of the group; for gather at dst only, for scatter at src only (else NULL,
+ * 0). */
+DLAUNCH_EXPORT int dlaunch_all_gather(const dlaunch_tensor* outputs, size_t count,
+                                      const dlaunch_tensor* input, const dlaunch_group* group,
+                                      int64_t timeout_ms, dlaunch_work** work);
+DLAUNCH_EXPORT int dlaunch_all_gather_into_tensor(const dlaunch_tensor* output, const dlaunch_tensor* input,
+                                                  const dlaunch_group* group, int64_t timeout_ms,
+                                                  dlaunch_work** work);
+DLAUNCH_EXPORT int dlaunch_gather(const dlaunch_tensor* outputs, size_t count, const dlaunch_tensor* input,
+                                  int dst, const dlaunch_group* group, int64_t timeout_ms,
+                                  dlaunch_work** work);
+DLAUNCH_EXPORT int dlaunch_scatter(const dlaunch_tensor* output, const dlaunch_tensor* inputs, size_t count,
+                                   int src, const dlaunch_group* group, int64_t timeout_ms,
+                                   dlaunch_work** work);
+DLAUNCH_EXPORT int dlaunch_reduce_scatter(const dlaunch_tensor* output, const dlaunch_tensor* inputs,
+                                          size_t count, int op, const dlaunch_group* group,
+                                          int64_t timeout_ms, dlaunch_work** work);
+DLAUNCH_EXPORT int dlaunch_reduce_scatter_tensor(const dlaunch_tensor* output, const dlaunch_tensor* input,
+                                                 int op, const dlaunch_group* group, int64_t timeout_ms,
+                                                 dlaunch_work** work);
+DLAUNCH_EXPORT int dlaunch_all_to_all(const dlaunch_tensor* outputs, const dlaunch_tensor* inputs,
+                                      size_t count, const dlaunch_group* group, int64_t timeout_ms,
+                                      dlaunch_work** work);
+/* Splits: one for each rank of the group, or NULL for equal parts. */
+DLAUNCH_EXPORT int dlaunch_all_to_all_single(const dlaunch_tensor* output, const dlaunch_tensor* input,
+                                             const int64_t* output_splits, const int64_t* input_splits,
+                                             const dlaunch_group* group, int64_t timeout_ms,
+                                             dlaunch_work** work);
+DLAUNCH_EXPORT int dlaunch_barrier(const dlaunch_group* group, int64_t timeout_ms, dlaunch_work** work);
+DLAUNCH_EXPORT int dlaunch_monitored_barrier(const dlaunch_group* group, int64_t timeout_ms,
+                                             int wait_all_ranks);
+
+#define DLAUNCH_ANY_SOURCE (-1)
+DLAUNCH_EXPORT int dlaunch_send(const dlaunch_tensor* tensor, int dst, uint32_t tag,
+                                const dlaunch_group* group, int64_t timeout_ms, dlaunch_work** work);
+/* `source` (may be NULL): the sender's rank, if the call waits. */
+DLAUNCH_EXPORT int dlaunch_recv(const dlaunch_tensor* tensor, int src, uint32_t tag,
+                                const dlaunch_group* group, int64_t timeout_ms, int* source,
+                                dlaunch_work** work);
+
+/* timeout_ms 0: as long as the operation may take. A passed timeout is DLAUNCH_ERROR; the operation goes on.
+ */
+DLAUNCH_EXPORT int dlaunch_work_wait(const dlaunch_work* work, int64_t timeout_ms);
+DLAUNCH_EXPORT int dlaunch_work_is_completed(const dlaunch_work* work);
+DLAUNCH_EXPORT int dlaunch_work_is_success(const dlaunch_work* work);
+DLAUNCH_EXPORT void dlaunch_work_free(dlaunch_work* work);
+
+#ifdef __cplusplus
+}
+#endif

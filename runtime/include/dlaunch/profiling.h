@@ -1,0 +1,42 @@
+// Watching operations: a callback at the beginning and at the end of each, and a timeline for people.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "dlaunch/export.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+struct ProfilingEvent {
+  enum class Kind : std::uint8_t { begin, end };
+  Kind kind;
+  std::uint64_t id;        // the same for begin and end of one operation; never twice in a process
+  std::string_view name;   // "all_reduce", "send"
+  std::string_view group;  // the group's name
+  int rank;                // of this process in the group
+  std::uint64_t sequence;  // of the operation among the group's collectives, or among its messages
+  std::uint64_t bytes;     // of this rank's data that take part
+  std::int64_t time_ns;    // of std::chrono::steady_clock
+  bool success;            // end only
+};
+
+// Called for each operation, from any thread, also by several at once; an asynchronous one begins with its
+// call and ends on the thread that completes it. Must be quick, not throw, and not call the library. None:
+// nothing is called. Not to be set while operations run.
+using ProfilingCallback = std::function<void(const ProfilingEvent&)>;
+DLAUNCH_EXPORT void set_profiling_callback(ProfilingCallback callback);
+
+// Begins to write what happens into a file of Chrome's trace format (chrome://tracing, Perfetto): one process
+// per rank, one row per group. Throws DistError if the file cannot be written. stop_trace() completes it; the
+// end of the default group, and the end of the process, do too. The environment variable DLAUNCH_TRACE=FILE
+// begins one with init_process_group; rank N writes to FILE with ".rankN" before its ending: trace.json,
+// trace.rank0.json.
+DLAUNCH_EXPORT void start_trace(const std::string& path);
+DLAUNCH_EXPORT void stop_trace();
+
+}  // namespace v1
+}  // namespace dlaunch

@@ -1,0 +1,70 @@
+// A function in several processes that form a group: torch.multiprocessing's spawn.
+//
+//   dlaunch::spawn([](int rank) {
+//     dlaunch::init_process_group();
+//     ...
+//     dlaunch::destroy_process_group();
+//   }, 4);
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dlaunch/error.h"
+#include "dlaunch/export.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+// One process failed: context().rank says which, the message how: what its function threw, its exit code, or
+// the signal that ended it.
+class DLAUNCH_EXPORT SpawnError : public DistError {
+ public:
+  using DistError::DistError;
+  ~SpawnError() override;
+};
+
+struct SpawnOptions {
+  // For the others, when one has failed, between SIGTERM and SIGKILL.
+  std::chrono::milliseconds grace = std::chrono::seconds(5);
+};
+
+// Processes that were started together. Destroying it before they have ended kills them. Used by one thread.
+class DLAUNCH_EXPORT SpawnContext {
+ public:
+  ~SpawnContext();
+  SpawnContext(SpawnContext&& other) noexcept;
+  SpawnContext& operator=(SpawnContext&& other) noexcept;
+
+  // True when all have ended well; false if they have not within `timeout` (none: waits). When one fails the
+  // others are ended, and then SpawnError is thrown.
+  bool join(std::optional<std::chrono::milliseconds> timeout = {});
+
+  [[nodiscard]] std::vector<int> pids() const;  // by rank
+
+ private:
+  friend DLAUNCH_EXPORT SpawnContext start_processes(const std::function<void(int rank)>& body, int nprocs,
+                                                     const SpawnOptions& options);
+  struct State;
+  explicit SpawnContext(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+// Starts `nprocs` copies of this process (fork) that call body(rank) and then end; the body sees everything
+// as it was. There init_process_group() without options makes them one world with the backend gloo; the
+// variables of torchrun (RANK, WORLD_SIZE, ...) are set too. Only the calling thread is copied: call it
+// before the program starts threads or initialises a group, or from a part of it that needs none. Throws
+// DistError.
+DLAUNCH_EXPORT SpawnContext start_processes(const std::function<void(int rank)>& body, int nprocs,
+                                            const SpawnOptions& options = {});
+
+// The same, and waits for their end.
+DLAUNCH_EXPORT void spawn(const std::function<void(int rank)>& body, int nprocs,
+                          const SpawnOptions& options = {});
+
+}  // namespace v1
+}  // namespace dlaunch

@@ -1,0 +1,27 @@
+// Between the public KeyValueStore and the Store that the library works with.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "dlaunch/backend.h"
+#include "dlaunch/store.h"
+#include "store/base/address.h"
+#include "store/store.h"
+
+namespace dlaunch {
+
+// The store behind the public one: itself if it is one of ours, else its calls passed on.
+std::shared_ptr<Store> inner_store(const std::shared_ptr<KeyValueStore>& store);
+
+// Waits for the server until the deadline. Throws DistStoreError.
+std::shared_ptr<Store> connect_store(const Address& server, Deadline deadline);
+
+// Serves a store at this address until the process ends; a second call for one port does nothing. The server
+// is a module, so that programs that need none carry none. Throws DistStoreError.
+void serve_store(const Address& address);
+
+DistStoreError store_error(const StoreError& error);
+
+}  // namespace dlaunch

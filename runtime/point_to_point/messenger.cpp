@@ -1,0 +1,420 @@
+#include "runtime/point_to_point/messenger.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <string>
+#include <utility>
+
+#include "dlaunch/error.h"
+#include "runtime/deadline.h"
+
+namespace dlaunch {
+
+struct Messenger::Received {
+  int from;
+  Letter letter;
+  std::vector<std::byte> content;  // empty for an offer
+  bool on_credit = false;          // the sender gets a credit back when it is taken
+};
+
+struct Messenger::Awaited {
+  Tensor tensor;
+  int from;  // -1: any
+  std::uint32_t tag;
+  Deadline deadline;
+  WorkSource source;
+};
+
+struct Messenger::Outgoing {
+  Tensor tensor;
+  int to;
+  std::uint32_t tag;
+  Deadline deadline;
+  WorkSource source;
+};
+
+struct Messenger::Peer {
+  // Memory before the transfer that uses it.
+  struct Posted {
+    std::unique_ptr<std::byte[]> block;
+    std::unique_ptr<Transfer> transfer;
+  };
+  // Contents that no credit has come back for, and offers that were not accepted: whether they have arrived
+  // depends on whether the peer has begun to take part in point-to-point messages.
+  std::deque<Posted> unconfirmed;
+  std::map<std::uint64_t, Posted> offers;
+  int credits = credits_at_start;
+  int taken = 0;  // of its contents, since the last credit
+  bool left = false;
+};
+
+namespace {
+
+std::string in_words(DType dtype, std::uint64_t count) {
+  return std::to_string(count) + " x " + std::string(to_string(dtype));
+}
+
+std::exception_ptr network_error(const std::string& reason, int peer) {
+  return std::make_exception_ptr(DistNetworkError(reason, {.peer = peer}));
+}
+
+}  // namespace
+
+Messenger::Messenger(Transport& transport)
+    : transport_(transport), rank_(transport.rank()), peers_(static_cast<std::size_t>(transport.size())) {}
+
+Messenger::~Messenger() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    if (inbox_) inbox_->wake();
+  }
+  if (thread_.joinable()) thread_.join();
+  fail_all(std::make_exception_ptr(DistError("the group was destroyed before the message was received")));
+}
+
+// With mutex_ held.
+void Messenger::start() {
+  if (ended_) std::rethrow_exception(ended_);
+  if (!thread_.joinable()) thread_ = std::thread([this] { take_in(); });
+}
+
+Work Messenger::send(const Tensor& tensor, int dst, std::uint32_t tag, Deadline deadline) {
+  Actions actions;
+  const WorkSource source;
+  {
+    const std::lock_guard lock(mutex_);
+    start();
+    Letter letter{.tag = tag, .dtype = tensor.dtype(), .count = tensor.numel()};
+    Peer& peer = peers_[static_cast<std::size_t>(dst)];
+    if (peer.left) throw DistNetworkError("it has left the group", {.peer = dst});
+    if (dst == rank_) {
+      const std::span<const std::byte> bytes = tensor.bytes();
+      arrive(dst, {dst, letter, {bytes.begin(), bytes.end()}}, actions);
+      actions.emplace_back([source] { source.succeed(); });
+    } else if (tensor.nbytes() <= short_message && peer.credits > 0) {
+      --peer.credits;
+      Peer::Posted posted{std::make_unique_for_overwrite<std::byte[]>(sizeof letter + tensor.nbytes()),
+                          nullptr};
+      std::memcpy(posted.block.get(), &letter, sizeof letter);
+      if (tensor.nbytes() > 0)
+        std::memcpy(posted.block.get() + sizeof letter, tensor.data(), tensor.nbytes());
+      posted.transfer =
+          transport_.post_send(dst, letter_slot, {posted.block.get(), sizeof letter + tensor.nbytes()});
+      peer.unconfirmed.push_back(std::move(posted));
+      actions.emplace_back([source] { source.succeed(); });
+    } else {
+      letter.kind = Letter::Kind::offer;
+      letter.number = ++last_number_;
+      Peer::Posted posted{std::make_unique_for_overwrite<std::byte[]>(sizeof letter), nullptr};
+      std::memcpy(posted.block.get(), &letter, sizeof letter);
+      posted.transfer = transport_.post_send(dst, letter_slot, {posted.block.get(), sizeof letter});
+      peer.offers.emplace(letter.number, std::move(posted));
+      outgoing_.emplace(letter.number, Outgoing{tensor, dst, tag, deadline, source});
+      wake_if_before(deadline);
+    }
+  }
+  for (const auto& action : actions) action();
+  return source.work();
+}
+
+Work Messenger::recv(const Tensor& tensor, int src, std::uint32_t tag, Deadline deadline) {
+  Actions actions;
+  const WorkSource source;
+  {
+    const std::lock_guard lock(mutex_);
+    start();
+    Awaited receive{tensor, src, tag, deadline, source};
+    if (std::optional<Received> message = take(src, tag)) {
+      give(std::move(receive), std::move(*message), actions);
+    } else if (src >= 0 && peers_[static_cast<std::size_t>(src)].left) {
+      throw DistNetworkError("it has left the group", {.peer = src});
+    } else {
+      awaited_[tag].push_back(std::move(receive));
+      wake_if_before(deadline);
+    }
+  }
+  for (const auto& action : actions) action();
+  return source.work();
+}
+
+// The oldest message that fits, if there is one. With mutex_ held.
+std::optional<Messenger::Received> Messenger::take(int src, std::uint32_t tag) {
+  const auto with_tag = received_.find(tag);
+  if (with_tag == received_.end()) return std::nullopt;
+  std::list<Received>& list = with_tag->second;
+  const auto first =
+      std::ranges::find_if(list, [src](const Received& message) { return src < 0 || message.from == src; });
+  if (first == list.end()) return std::nullopt;
+  Received message = std::move(*first);
+  list.erase(first);
+  if (list.empty()) received_.erase(with_tag);
+  return message;
+}
+
+// The thread.
+void Messenger::take_in() {
+  const auto block = std::make_unique_for_overwrite<std::byte[]>(letter_block);
+  try {
+    for (;;) {
+      const std::unique_ptr<Inbox> inbox = transport_.post_recv_any(letter_slot, {block.get(), letter_block});
+      Inbox::Arrival arrival;
+      while (arrival.event != Inbox::Event::message) {
+        Deadline until;
+        {
+          const std::lock_guard lock(mutex_);
+          if (closing_) return;
+          inbox_ = inbox.get();
+          until = waits_until_ = next_deadline();
+        }
+        // Whatever wait() throws, nobody may find the inbox afterwards.
+        struct Forget {
+          Messenger& here;
+          ~Forget() {
+            const std::lock_guard lock(here.mutex_);
+            here.inbox_ = nullptr;
+          }
+        };
+        {
+          const Forget forget{*this};
+          arrival = inbox->wait(until);
+        }
+        Actions actions;
+        {
+          const std::lock_guard lock(mutex_);
+          if (arrival.event == Inbox::Event::message) handle(arrival.peer, block.get(), actions);
+          if (arrival.event == Inbox::Event::left) lose(arrival.peer, actions);
+          expire(actions);
+        }
+        changed_.notify_all();
+        for (const auto& action : actions) action();
+      }
+    }
+  } catch (...) {
+    fail_all(std::current_exception());
+  }
+}
+
+// Of everything that waits. With mutex_ held.
+Deadline Messenger::next_deadline() const {
+  Deadline next = Deadline::max();
+  for (const auto& [tag, list] : awaited_) {
+    for (const Awaited& receive : list) next = std::min(next, receive.deadline);
+  }
+  for (const auto& [number, message] : outgoing_) next = std::min(next, message.deadline);
+  return next;
+}
+
+// With mutex_ held.
+void Messenger::wake_if_before(Deadline deadline) {
+  if (inbox_ && deadline < waits_until_) {
+    waits_until_ = deadline;
+    inbox_->wake();
+  }
+}
+
+// With mutex_ held, as all that follow.
+void Messenger::handle(int peer, const std::byte* block, Actions& actions) {
+  const std::optional<Letter> letter = read_letter(block);
+  if (!letter) throw DistNetworkError("it runs another version of libdlaunch", {.peer = peer});
+  Peer& sender = peers_[static_cast<std::size_t>(peer)];
+  switch (letter->kind) {
+    case Letter::Kind::content: {
+      const std::byte* const begin = block + sizeof *letter;
+      return arrive(peer, {peer, *letter, {begin, begin + letter->payload()}, true}, actions);
+    }
+    case Letter::Kind::offer:
+      return arrive(peer, {peer, *letter, {}}, actions);
+    case Letter::Kind::accept:
+      return handle_accept(peer, *letter, actions);
+    case Letter::Kind::credit:
+      for (std::uint64_t i = 0; i < letter->count && !sender.unconfirmed.empty(); ++i) {
+        ++sender.credits;
+        sender.unconfirmed.front().transfer->wait(Deadline::max());  // it has arrived: returns at once
+        sender.unconfirmed.pop_front();
+      }
+      return;
+  }
+}
+
+void Messenger::handle_accept(int peer, const Letter& letter, Actions& actions) {
+  const auto found = outgoing_.find(letter.number);
+  if (found == outgoing_.end()) return;  // it had become too late
+  const Outgoing message = std::move(found->second);
+  outgoing_.erase(found);
+  auto& offers = peers_[static_cast<std::size_t>(peer)].offers;
+  if (const auto offer = offers.find(letter.number); offer != offers.end()) {
+    offer->second.transfer->wait(Deadline::max());  // it has arrived: returns at once
+    offers.erase(offer);
+  }
+  try {
+    transfer(transport_.post_send(peer, data_slot(letter.number), message.tensor.bytes()), message.deadline,
+             message.source, -1);
+  } catch (...) {
+    actions.emplace_back([message, error = std::current_exception()] { message.source.fail(error); });
+  }
+}
+
+void Messenger::arrive(int peer, Received message, Actions& actions) {
+  const std::uint32_t tag = message.letter.tag;
+  const auto waiting = awaited_.find(tag);
+  if (waiting != awaited_.end()) {
+    std::list<Awaited>& list = waiting->second;
+    const auto first = std::ranges::find_if(
+        list, [peer](const Awaited& receive) { return receive.from < 0 || receive.from == peer; });
+    if (first != list.end()) {
+      Awaited receive = std::move(*first);
+      list.erase(first);
+      if (list.empty()) awaited_.erase(waiting);
+      return give(std::move(receive), std::move(message), actions);
+    }
+  }
+  received_[tag].push_back(std::move(message));
+}
+
+void Messenger::give(Awaited receive, Received message, Actions& actions) {
+  const Letter& letter = message.letter;
+  if (letter.dtype != receive.tensor.dtype() || letter.count != receive.tensor.numel()) {
+    const std::string reason = "it sends " + in_words(letter.dtype, letter.count) + " with tag " +
+                               std::to_string(letter.tag) + ", this rank receives " +
+                               in_words(receive.tensor.dtype(), receive.tensor.numel());
+    actions.emplace_back(
+        [receive, error = network_error(reason, message.from)] { receive.source.fail(error); });
+    return;
+  }
+  if (letter.kind == Letter::Kind::content) {
+    if (!message.content.empty()) {
+      std::memcpy(receive.tensor.data(), message.content.data(), message.content.size());
+    }
+    actions.emplace_back([receive, from = message.from] { receive.source.succeed_from(from); });
+    if (message.on_credit) give_back_credit(message.from, receive.deadline);
+    return;
+  }
+  try {
+    std::unique_ptr<Transfer> data =
+        transport_.post_recv(message.from, data_slot(letter.number), receive.tensor.bytes());
+    post_letter(message.from, {.kind = Letter::Kind::accept, .number = letter.number}, receive.deadline);
+    transfer(std::move(data), receive.deadline, receive.source, message.from);
+  } catch (...) {
+    actions.emplace_back([receive, error = std::current_exception()] { receive.source.fail(error); });
+  }
+}
+
+void Messenger::give_back_credit(int peer, Deadline deadline) {
+  Peer& sender = peers_[static_cast<std::size_t>(peer)];
+  if (++sender.taken < credits_at_start / 2 || sender.left) return;
+  const int count = std::exchange(sender.taken, 0);
+  post_letter(peer, {.kind = Letter::Kind::credit, .count = static_cast<std::uint64_t>(count)}, deadline);
+}
+
+// To a peer that takes letters in, since it has sent one: it arrives without anybody's doing.
+void Messenger::post_letter(int peer, const Letter& letter, Deadline deadline) {
+  const auto block = std::make_shared<Letter>(letter);
+  const std::shared_ptr<Transfer> sent =
+      transport_.post_send(peer, letter_slot, std::as_bytes(std::span(block.get(), 1)));
+  transfers_.post([block, sent, deadline] {
+    try {
+      sent->wait(deadline);
+    } catch (const DistError&) {  // NOLINT(bugprone-empty-catch): what needed the letter fails by itself
+    }
+  });
+}
+
+// Data that are on their way: completes the Work when they are through.
+void Messenger::transfer(std::unique_ptr<Transfer> data, Deadline deadline, const WorkSource& source,
+                         int from) {
+  transfers_.post([data = std::shared_ptr<Transfer>(std::move(data)), deadline, source, from] {
+    try {
+      data->wait(deadline);
+    } catch (...) {
+      return source.fail(std::current_exception());
+    }
+    if (from < 0) {
+      source.succeed();
+    } else {
+      source.succeed_from(from);
+    }
+  });
+}
+
+// The peer has left in order: what it has sent is here, nothing more will come.
+void Messenger::lose(int peer, Actions& actions) {
+  if (std::exchange(peers_[static_cast<std::size_t>(peer)].left, true)) return;
+  const std::exception_ptr error = network_error("it has left the group", peer);
+  for (auto& [tag, list] : awaited_) {
+    std::erase_if(list, [&](const Awaited& receive) {
+      if (receive.from != peer) return false;
+      actions.emplace_back([source = receive.source, error] { source.fail(error); });
+      return true;
+    });
+  }
+  std::erase_if(outgoing_, [&](const auto& entry) {
+    if (entry.second.to != peer) return false;
+    actions.emplace_back([source = entry.second.source, error] { source.fail(error); });
+    return true;
+  });
+}
+
+void Messenger::expire(Actions& actions) {
+  for (auto& [tag, list] : awaited_) {
+    std::erase_if(list, [&](const Awaited& receive) {
+      if (!has_passed(receive.deadline)) return false;
+      const std::string whose = receive.from < 0 ? "any rank" : "it";
+      actions.emplace_back([source = receive.source,
+                            error = network_error("no message with tag " + std::to_string(receive.tag) +
+                                                      " from " + whose + " before the deadline",
+                                                  receive.from)] { source.fail(error); });
+      return true;
+    });
+  }
+  std::erase_if(awaited_, [](const auto& entry) { return entry.second.empty(); });
+  std::erase_if(outgoing_, [&](const auto& entry) {
+    const Outgoing& message = entry.second;
+    if (!has_passed(message.deadline)) return false;
+    actions.emplace_back([source = message.source,
+                          error = network_error("it did not receive the message with tag " +
+                                                    std::to_string(message.tag) + " before the deadline",
+                                                message.to)] { source.fail(error); });
+    return true;
+  });
+}
+
+void Messenger::fail_all(const std::exception_ptr& error) {
+  std::vector<WorkSource> sources;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ended_) ended_ = error;
+    for (auto& [tag, list] : awaited_) {
+      for (const Awaited& receive : list) sources.push_back(receive.source);
+    }
+    for (const auto& [number, message] : outgoing_) sources.push_back(message.source);
+    awaited_.clear();
+    outgoing_.clear();
+  }
+  changed_.notify_all();
+  for (const WorkSource& source : sources) source.fail(error);
+}
+
+void Messenger::drain(Deadline deadline) noexcept {
+  std::vector<Peer::Posted> posted;
+  {
+    std::unique_lock lock(mutex_);
+    const auto all_accepted = [this] { return outgoing_.empty() || ended_; };
+    changed_.wait_until(lock, deadline, all_accepted);
+    for (Peer& peer : peers_) {
+      std::ranges::move(peer.unconfirmed, std::back_inserter(posted));
+      peer.unconfirmed.clear();
+    }
+  }
+  for (const Peer::Posted& message : posted) {
+    try {
+      message.transfer->wait(deadline);
+    } catch (const DistError&) {  // NOLINT(bugprone-empty-catch): lost, or nobody receives it in time
+    }
+  }
+  transfers_.drain();
+  fail_all(std::make_exception_ptr(DistError("the group was destroyed before the message was received")));
+}
+
+}  // namespace dlaunch

@@ -1,0 +1,91 @@
+// Point-to-point messages of one group: sends and receives that are matched by rank and tag.
+//
+// Why not simply a transport's post_send and post_recv: those need to know the sender, the slot and the
+// longest possible length in advance, hold no deadline while nobody waits, and cannot be asked whether they
+// have completed. Here a thread of the group, started by the first call, takes in what arrives, matches it,
+// and completes the Work; see letter.h for what travels.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "dlaunch/tensor.h"
+#include "dlaunch/transport.h"
+#include "dlaunch/work.h"
+#include "runtime/point_to_point/letter.h"
+#include "runtime/work_queue.h"
+
+namespace dlaunch {
+
+// Any thread may call.
+class Messenger {
+ public:
+  explicit Messenger(Transport& transport);
+  // Ends what still runs with an error. REQUIRES: drain() was called or the transport was aborted.
+  ~Messenger();
+  Messenger(const Messenger&) = delete;
+  Messenger& operator=(const Messenger&) = delete;
+
+  // Both return at once, or throw DistNetworkError if the transport has ended. The Work of a short send may
+  // complete before the receive is there. Messages with one tag from one rank are received in the order in
+  // which they were sent. `src` -1: from any rank; of several that could be taken the one that came first.
+  Work send(const Tensor& tensor, int dst, std::uint32_t tag, Deadline deadline);
+  Work recv(const Tensor& tensor, int src, std::uint32_t tag, Deadline deadline);
+
+  // Returns when everything that was sent has arrived, or the deadline has passed. Then nothing more may be
+  // started, and receives that still wait end with an error.
+  void drain(Deadline deadline) noexcept;
+
+ private:
+  struct Received;  // a message, or the offer of one, that no receive has taken yet
+  struct Awaited;   // a receive that no message has come for yet
+  struct Outgoing;  // an offered message
+  struct Peer;
+  using Actions = std::vector<std::function<void()>>;  // done when no lock is held
+
+  void start();
+  std::optional<Received> take(int src, std::uint32_t tag);
+  void take_in();
+  void handle(int peer, const std::byte* block, Actions& actions);
+  void handle_accept(int peer, const Letter& letter, Actions& actions);
+  void arrive(int peer, Received message, Actions& actions);
+  void give(Awaited receive, Received message, Actions& actions);
+  void transfer(std::unique_ptr<Transfer> data, Deadline deadline, const WorkSource& source, int from);
+  void post_letter(int peer, const Letter& letter, Deadline deadline);
+  void give_back_credit(int peer, Deadline deadline);
+  void lose(int peer, Actions& actions);
+  void expire(Actions& actions);
+  void fail_all(const std::exception_ptr& error);
+  [[nodiscard]] Deadline next_deadline() const;
+  void wake_if_before(Deadline deadline);
+
+  Transport& transport_;
+  const int rank_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;  // something was taken in
+  // protected by mutex_
+  std::vector<Peer> peers_;
+  std::map<std::uint32_t, std::list<Received>> received_;  // by tag, in the order of arrival
+  std::map<std::uint32_t, std::list<Awaited>> awaited_;    // by tag, in the order of the calls
+  std::map<std::uint64_t, Outgoing> outgoing_;             // by number
+  std::uint64_t last_number_ = 0;
+  std::exception_ptr ended_;  // why nothing more can be done
+  Inbox* inbox_ = nullptr;    // what the thread waits for
+  Deadline waits_until_ = Deadline::max();
+  bool closing_ = false;
+
+  std::thread thread_;   // started by the first call, under mutex_
+  WorkQueue transfers_;  // waits for data that are on their way, in order
+};
+
+}  // namespace dlaunch

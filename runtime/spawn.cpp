@@ -1,0 +1,246 @@
+#include "dlaunch/spawn.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "runtime/deadline.h"
+#include "runtime/world.h"
+#include "store/contract/worker_env.h"
+#include "store/file_store.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+SpawnError::~SpawnError() = default;
+
+}  // namespace v1
+
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+std::string why() { return std::strerror(errno); }
+
+// Where the processes meet: a folder with a file of their own, gone when the last of its users is.
+class MeetingPlace {
+ public:
+  MeetingPlace() {
+    std::string name = std::filesystem::temp_directory_path() / "dlaunch_spawn.XXXXXX";
+    if (!mkdtemp(name.data())) throw DistError("spawn: no temporary directory " + name + ": " + why());
+    folder_ = name;
+  }
+  ~MeetingPlace() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  MeetingPlace(const MeetingPlace&) = delete;
+  MeetingPlace& operator=(const MeetingPlace&) = delete;
+  [[nodiscard]] std::string file() const { return folder_ + "/store"; }
+
+ private:
+  std::string folder_;
+};
+
+void set(std::string_view name, int value) {
+  setenv(std::string(name).c_str(), std::to_string(value).c_str(), 1);
+}
+
+// In the new process.
+[[noreturn]] void be_rank(int rank, int size, const std::string& file, int report_fd,
+                          const std::function<void(int rank)>& body) {
+  set(env::rank, rank);
+  set(env::local_rank, rank);
+  set(env::world_size, size);
+  set(env::local_world_size, size);
+  std::string failure;
+  try {
+    FileStoreOptions store;
+    store.path = file;
+    store.world_size = size;
+    world().set_preset({rank, size, std::make_shared<FileStore>(store), "gloo"});
+    body(rank);
+  } catch (const std::exception& e) {
+    failure = e.what();
+    if (failure.empty()) failure = "an exception without words";
+  } catch (...) {
+    failure = "an exception of an unknown type";
+  }
+  std::fflush(nullptr);
+  const std::size_t most = PIPE_BUF;  // so that the write neither blocks nor is cut
+  [[maybe_unused]] const ssize_t ignored = write(report_fd, failure.data(), std::min(failure.size(), most));
+  // Not exit: the destructors of what was copied belong to the process that was copied.
+  _exit(failure.empty() ? 0 : 1);
+}
+
+struct Process {
+  pid_t pid = -1;
+  Descriptor handle;  // a pidfd: readable when it has ended
+  Descriptor report;  // what it threw
+  bool ended = false;
+};
+
+Process start(int rank, int size, const std::string& file, const std::function<void(int rank)>& body) {
+  int report[2];
+  if (pipe2(report, O_CLOEXEC) != 0) throw DistError("spawn: no pipe: " + why());
+  Process process;
+  process.report = Descriptor(report[0]);
+  const Descriptor write_end(report[1]);
+  process.pid = fork();
+  if (process.pid < 0)
+    throw DistError("spawn: rank " + std::to_string(rank) + " cannot be started: " + why());
+  if (process.pid == 0) be_rank(rank, size, file, write_end.get(), body);
+  // By its number: the C library of Debian 12 declares pidfd_open() so that C++ cannot link it.
+  process.handle = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0)));
+  if (process.handle.get() < 0) {
+    const std::string reason = why();
+    kill(process.pid, SIGKILL);
+    waitpid(process.pid, nullptr, 0);
+    throw DistError("spawn: rank " + std::to_string(rank) + " cannot be watched: " + reason);
+  }
+  return process;
+}
+
+// Takes note that it has ended; what went wrong, or nothing.
+std::string reap(Process& process) {
+  int status = 0;
+  waitpid(process.pid, &status, 0);
+  process.ended = true;
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    return "was ended by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
+  }
+  if (WEXITSTATUS(status) == 0) return {};
+  char text[PIPE_BUF];
+  // The process has ended, but one of its own children may hold the other end.
+  fcntl(process.report.get(), F_SETFL, O_NONBLOCK);
+  const ssize_t length = read(process.report.get(), text, sizeof text);
+  if (length > 0) return "failed: " + std::string(text, static_cast<std::size_t>(length));
+  return "ended with exit code " + std::to_string(WEXITSTATUS(status));
+}
+
+}  // namespace
+
+inline namespace v1 {
+
+struct SpawnContext::State {
+  SpawnOptions options;
+  MeetingPlace place;
+  std::vector<Process> processes;
+
+  ~State() { end_all(std::chrono::milliseconds(0)); }
+
+  // The ranks that have ended by the deadline, or none.
+  std::vector<std::size_t> wait_for_any(Deadline deadline) {
+    std::vector<pollfd> handles;
+    std::vector<std::size_t> ranks;
+    for (std::size_t rank = 0; rank < processes.size(); ++rank) {
+      if (processes[rank].ended) continue;
+      handles.push_back({processes[rank].handle.get(), POLLIN, 0});
+      ranks.push_back(rank);
+    }
+    const auto left = std::min<std::chrono::milliseconds>(time_left(deadline), std::chrono::hours(24));
+    std::vector<std::size_t> ended;
+    if (handles.empty() || poll(handles.data(), handles.size(), static_cast<int>(left.count())) <= 0)
+      return ended;
+    for (std::size_t i = 0; i < handles.size(); ++i) {
+      if (handles[i].revents != 0) ended.push_back(ranks[i]);
+    }
+    return ended;
+  }
+
+  [[nodiscard]] bool all_ended() const {
+    return std::ranges::all_of(processes, [](const Process& process) { return process.ended; });
+  }
+
+  void signal_all(int number) const {
+    for (const Process& process : processes) {
+      if (!process.ended) kill(process.pid, number);
+    }
+  }
+
+  void end_all(std::chrono::milliseconds grace) {
+    signal_all(SIGTERM);
+    const Deadline deadline = deadline_after(grace);
+    while (!all_ended() && !has_passed(deadline)) {
+      for (const std::size_t rank : wait_for_any(deadline)) (void)reap(processes[rank]);
+    }
+    signal_all(SIGKILL);
+    for (Process& process : processes) {
+      if (!process.ended) (void)reap(process);
+    }
+  }
+};
+
+SpawnContext::SpawnContext(std::unique_ptr<State> state) : state_(std::move(state)) {}
+SpawnContext::~SpawnContext() = default;
+SpawnContext::SpawnContext(SpawnContext&& other) noexcept = default;
+SpawnContext& SpawnContext::operator=(SpawnContext&& other) noexcept = default;
+
+bool SpawnContext::join(std::optional<std::chrono::milliseconds> timeout) {
+  const Deadline deadline = deadline_after(timeout.value_or(longest_timeout));
+  while (!state_->all_ended()) {
+    const std::vector<std::size_t> ended = state_->wait_for_any(deadline);
+    for (const std::size_t rank : ended) {
+      const std::string problem = reap(state_->processes[rank]);
+      if (problem.empty()) continue;
+      state_->end_all(state_->options.grace);
+      throw SpawnError("rank " + std::to_string(rank) + " " + problem,
+                       {.rank = static_cast<int>(rank), .operation = "spawn"});
+    }
+    if (ended.empty() && has_passed(deadline)) return false;
+  }
+  return true;
+}
+
+std::vector<int> SpawnContext::pids() const {
+  std::vector<int> result;
+  for (const Process& process : state_->processes) result.push_back(process.pid);
+  return result;
+}
+
+SpawnContext start_processes(const std::function<void(int rank)>& body, int nprocs,
+                             const SpawnOptions& options) {
+  if (nprocs < 1) throw DistError("spawn: there must be a process at least");
+  auto state = std::make_unique<SpawnContext::State>();
+  state->options = options;
+  std::fflush(nullptr);  // or each process would write it again
+  for (int rank = 0; rank < nprocs; ++rank) {
+    state->processes.push_back(start(rank, nprocs, state->place.file(), body));
+  }
+  return SpawnContext(std::move(state));
+}
+
+void spawn(const std::function<void(int rank)>& body, int nprocs, const SpawnOptions& options) {
+  start_processes(body, nprocs, options).join();
+}
+
+}  // namespace v1
+}  // namespace dlaunch

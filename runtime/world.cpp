@@ -1,0 +1,316 @@
+#include "runtime/world.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "dlaunch/error.h"
+#include "runtime/backends/threads/module.h"
+#include "runtime/deadline.h"
+#include "runtime/errors.h"
+#include "runtime/key_value_store.h"
+#include "runtime/log.h"
+#include "runtime/profiler.h"
+#include "store/file_store.h"
+#include "store/prefix_store.h"
+
+namespace dlaunch {
+
+namespace {
+
+thread_local World* this_threads_world = nullptr;
+
+std::string in_words(const std::vector<int>& ranks) {
+  std::string text;
+  for (const int rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  return text;
+}
+
+// One host for all: its loopback interface will do. Else the backend must find the one that reaches the
+// others.
+std::string meeting_point(const std::vector<std::string>& hosts, const std::string& master_host) {
+  const bool one_host = std::ranges::adjacent_find(hosts, std::ranges::not_equal_to{}) == hosts.end();
+  return master_host.empty() && one_host ? "localhost" : master_host;
+}
+
+// FNV-1a; for a name that members of one set of ranks have in common.
+std::string hash_of(const std::vector<int>& ranks) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const int rank : ranks) hash = (hash ^ static_cast<std::uint64_t>(rank)) * 0x100000001b3U;
+  return std::to_string(hash);
+}
+
+std::vector<int> checked_members(std::vector<int> ranks, int world_size) {
+  if (ranks.empty()) {
+    ranks.resize(static_cast<std::size_t>(world_size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  std::ranges::sort(ranks);
+  if (ranks.front() < 0 || ranks.back() >= world_size) {
+    throw DistError("new_group: the ranks " + in_words(ranks) + " are not all ranks of a world of " +
+                    std::to_string(world_size));
+  }
+  if (std::ranges::adjacent_find(ranks) != ranks.end()) {
+    throw DistError("new_group: a rank occurs twice in " + in_words(ranks));
+  }
+  return ranks;
+}
+
+}  // namespace
+
+Registry& registry() {
+  // Never destroyed, as the modules: nobody can tell when the last thread has left their code.
+  static Registry& only = []() -> Registry& {
+    auto& made = *new Registry(backend_folders());
+    (void)made.add(threads_module());  // the name is free: it is the first
+    return made;
+  }();
+  return only;
+}
+
+World& world() {
+  // Never destroyed: a program that ends without destroy_process_group must not wait for other ranks in a
+  // static destructor.
+  static World& of_process = *new World;
+  return this_threads_world ? *this_threads_world : of_process;
+}
+
+ThreadWorld::ThreadWorld(World::Preset preset)
+    : world_(std::move(preset)), before_(std::exchange(this_threads_world, &world_)) {}
+ThreadWorld::~ThreadWorld() { this_threads_world = before_; }
+
+bool World::is_initialized() const {
+  const std::lock_guard lock(mutex_);
+  return default_ != nullptr;
+}
+
+std::shared_ptr<GroupImpl> World::default_group() const {
+  const std::lock_guard lock(mutex_);
+  if (!default_) {
+    throw DistError("the default process group has not been initialized; call init_process_group() first");
+  }
+  return default_;
+}
+
+std::shared_ptr<Store> World::store() const {
+  (void)default_group();
+  const std::lock_guard lock(mutex_);
+  return keys_;
+}
+
+std::size_t World::group_count() const {
+  const std::lock_guard lock(mutex_);
+  return groups_.size() + (default_ ? 1 : 0);
+}
+
+World::Made World::make_default(const InitOptions& options, int rank, int world_size,
+                                const std::shared_ptr<Store>& store, const std::string& round,
+                                std::string master_host, const std::vector<ChosenModule>& modules) {
+  const Deadline deadline = deadline_after(options.timeout);
+  const std::string name = options.group_name.empty() ? "default" : options.group_name;
+  const std::string backend =
+      !options.backend.empty() ? options.backend : (preset_ ? preset_->backend : "gloo");
+  const auto keys = std::make_shared<PrefixStore>(
+      "dlaunch/" + round + "/" + name + "/" + std::to_string(generation_++), store);
+  GroupImpl::Description description{name, rank, world_size, options.timeout, backend};
+  description.hosts = join(*keys, rank, world_size, deadline);
+  // All ranks are here; what follows may count on their answers.
+
+  master_host = meeting_point(description.hosts, master_host);
+  std::vector<GroupImpl::DeviceBackend> backends =
+      make_backends(modules, keys, description, deadline, master_host);
+  return {std::make_shared<GroupImpl>(std::move(description), std::move(backends), keys), keys,
+          std::move(master_host)};
+}
+
+void World::init(const InitOptions& options) {
+  (void)get_debug_level();  // a wrong variable is said now
+  const std::lock_guard making(making_);
+  if (is_initialized()) throw DistError("the default process group is already initialized");
+  if (options.timeout <= std::chrono::milliseconds(0))
+    throw DistError("the timeout must be longer than 0 ms");
+  init_with(options);
+}
+
+// With making_ held.
+void World::init_with(const InitOptions& options) {
+  const Result<InitMethod> method = parse_init_method(options.init_method);
+  if (!method) throw DistError(method.error().message());
+  const bool from_environment = !options.store && method->kind == InitMethod::Kind::env && !preset_;
+  Identity self;
+  if (from_environment) {
+    const Result<Identity> found = identify(process_environment);
+    if (!found) throw DistError(found.error().message());
+    self = *found;
+  } else if (preset_) {
+    self.rank = preset_->rank;
+    self.world_size = preset_->size;
+  } else {
+    if (options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
+      throw DistError("rank " + std::to_string(options.rank) + " and world_size " +
+                      std::to_string(options.world_size) +
+                      ": without env:// both must be given, and the rank be below the world size");
+    }
+    self.rank = options.rank;
+    self.world_size = options.world_size;
+  }
+  try {
+    const std::string backend =
+        !options.backend.empty() ? options.backend : (preset_ ? preset_->backend : "gloo");
+    // Before anything is waited for.
+    const std::vector<ChosenModule> modules = choose_modules(registry(), backend);
+    const Deadline deadline = deadline_after(options.timeout);
+    std::shared_ptr<Store> store;
+    if (options.store) {
+      store = inner_store(options.store);
+    } else if (preset_) {
+      store = preset_->store;
+    } else if (method->kind == InitMethod::Kind::file) {
+      FileStoreOptions file;
+      file.path = method->path;
+      file.world_size = self.world_size;
+      store = std::make_shared<FileStore>(file);
+    } else {
+      if (!from_environment) self.master = method->address;
+      if (self.rank == 0 && !self.store_is_served) serve_store(self.master);
+      store = connect_store(self.master, deadline);
+    }
+    Made made =
+        make_default(options, self.rank, self.world_size, store, self.round, self.master.host, modules);
+    if (const auto trace = process_environment("DLAUNCH_TRACE"); trace && !trace->empty()) {
+      start_trace(trace_path(*trace, self.rank));
+    }
+    if (logs(LogLevel::info)) {
+      log(LogLevel::info, "rank " + std::to_string(self.rank) + " of " + std::to_string(self.world_size) +
+                              " has met the others; backend " + backend);
+    }
+    const std::lock_guard lock(mutex_);
+    default_ = std::move(made.group);
+    keys_ = std::move(made.keys);
+    master_host_ = std::move(made.master_host);
+    groups_made_ = 0;
+    local_groups_made_.clear();
+    agreements_.clear();
+  } catch (const StoreError& e) {
+    throw DistStoreError(e.what(), {.rank = self.rank, .operation = "init_process_group"});
+  } catch (...) {
+    std::rethrow_exception(
+        in_context(std::current_exception(), {.rank = self.rank, .operation = "init_process_group"}));
+  }
+}
+
+ProcessGroup World::new_group(const std::vector<int>& ranks, const NewGroupOptions& options) {
+  const std::lock_guard making(making_);
+  const std::shared_ptr<GroupImpl> all = default_group();
+  const GroupImpl::Description& parent = all->description();
+  const std::vector<int> members = checked_members(ranks, parent.size);
+  const auto own = std::ranges::find(members, parent.rank);
+  const bool is_member = own != members.end();
+  if (options.use_local_synchronization && !is_member) return {};
+
+  GroupImpl::Description description{
+      "", is_member ? static_cast<int>(own - members.begin()) : -1, static_cast<int>(members.size()),
+      options.timeout.value_or(parent.timeout), options.backend.empty() ? parent.backend : options.backend};
+  if (description.timeout <= std::chrono::milliseconds(0))
+    throw DistError("new_group: the timeout must be longer than 0 ms");
+  description.ranks = members;
+  for (const int member : members) {
+    if (static_cast<std::size_t>(member) < parent.hosts.size()) {
+      description.hosts.push_back(parent.hosts[static_cast<std::size_t>(member)]);
+    }
+  }
+  const std::vector<ChosenModule> modules = choose_modules(registry(), description.backend);
+  // A number only now, after everything that can be wrong on this rank alone.
+  std::string key;
+  if (options.use_local_synchronization) {
+    key = "local/" + hash_of(members) + "/" + std::to_string(local_groups_made_[members]++);
+    description.name = "local " + in_words(members);
+  } else {
+    key = "group/" + std::to_string(++groups_made_);
+    description.name = std::to_string(groups_made_);
+  }
+  if (!options.name.empty()) description.name = options.name;
+  const ErrorContext here{.rank = parent.rank, .operation = "new_group", .group = description.name};
+  try {
+    const auto keys = std::make_shared<PrefixStore>(key, store());
+    const std::string text = in_words(members);
+    const std::string first = keys->compare_set("ranks", "", text);
+    if (first != text) {
+      throw DistNetworkError("the ranks call new_group differently: this one with the ranks " + text +
+                             ", another one with " + first);
+    }
+    std::vector<GroupImpl::DeviceBackend> backends;
+    if (is_member) {
+      const Deadline deadline = deadline_after(description.timeout);
+      join(*keys, description.rank, description.size, deadline);
+      backends = make_backends(modules, keys, description, deadline, master_host_);
+    }
+    const auto made = std::make_shared<GroupImpl>(std::move(description), std::move(backends), keys);
+    const std::lock_guard lock(mutex_);
+    groups_.push_back(made);
+    return GroupImpl::handle(made);
+  } catch (const StoreError& e) {
+    throw DistStoreError(e.what(), here);
+  } catch (...) {
+    std::rethrow_exception(in_context(std::current_exception(), here));
+  }
+}
+
+void World::destroy(const ProcessGroup& group) {
+  const std::lock_guard making(making_);
+  std::shared_ptr<GroupImpl> found;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto entry = std::ranges::find_if(
+        groups_, [&](const std::shared_ptr<GroupImpl>& one) { return GroupImpl::handle(one) == group; });
+    if (entry == groups_.end())
+      throw DistError("destroy_process_group: no such group, or it is destroyed already");
+    found = *entry;
+    groups_.erase(entry);
+  }
+  found->destroy();
+}
+
+void World::agree(const std::string& what, const std::string& text) {
+  const std::lock_guard making(making_);
+  const ErrorContext here{.rank = default_group()->description().rank, .operation = what};
+  try {
+    const std::string key = "agree/" + what + "/" + std::to_string(agreements_[what]++);
+    const std::string first = store()->compare_set(key, "", text);
+    if (first != text) {
+      throw DistNetworkError("the ranks differ: this one says " + text + ", another one " + first, here);
+    }
+  } catch (const StoreError& e) {
+    throw DistStoreError(e.what(), here);
+  }
+}
+
+void World::abort_all(const std::string& reason) {
+  std::vector<std::shared_ptr<GroupImpl>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all = groups_;
+    if (default_) all.push_back(default_);
+  }
+  for (const std::shared_ptr<GroupImpl>& group : all) {
+    if (group->description().rank >= 0) group->abort(reason);
+  }
+}
+
+void World::destroy_all() {
+  const std::lock_guard making(making_);
+  const std::shared_ptr<GroupImpl> last = default_group();
+  std::vector<std::shared_ptr<GroupImpl>> others;
+  {
+    const std::lock_guard lock(mutex_);
+    others.swap(groups_);
+  }
+  for (const std::shared_ptr<GroupImpl>& group : others) group->destroy();
+  last->destroy();
+  if (!this_threads_world) stop_trace();  // of several ranks in one process none speaks for all
+  const std::lock_guard lock(mutex_);
+  default_ = nullptr;
+  keys_ = nullptr;
+}
+
+}  // namespace dlaunch

@@ -1,0 +1,98 @@
+// What the free functions of the library share: the default group, the groups made from it, and the store.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlaunch/distributed.h"
+#include "runtime/backend_choice.h"
+#include "runtime/bootstrap.h"
+#include "runtime/group_impl.h"
+#include "store/store.h"
+
+namespace dlaunch {
+
+// The backends this process knows, for all its worlds.
+Registry& registry();
+
+// One rank's. A process has one; where ranks are threads each thread has its own. Any thread may call, but
+// init, new_group and destroy one at a time.
+class World {
+ public:
+  // Who this rank is where no environment says so.
+  struct Preset {
+    int rank;
+    int size;
+    std::shared_ptr<Store> store;
+    std::string backend;
+  };
+
+  World() = default;
+  explicit World(Preset preset) : preset_(std::move(preset)) {}
+  // REQUIRES: nothing has been made yet, and no other thread is here.
+  void set_preset(Preset preset) { preset_ = std::move(preset); }
+
+  void init(const InitOptions& options);
+  ProcessGroup new_group(const std::vector<int>& ranks, const NewGroupOptions& options);
+  // Throws DistNetworkError where the n-th call for `what` of another rank gave another text. Waits for
+  // nobody.
+  void agree(const std::string& what, const std::string& text);
+  void destroy_all();
+  void destroy(const ProcessGroup& group);
+  void abort_all(const std::string& reason);  // every group there is
+
+  [[nodiscard]] bool is_initialized() const;
+  // Throw DistError without a default group.
+  [[nodiscard]] std::shared_ptr<GroupImpl> default_group() const;
+  [[nodiscard]] std::shared_ptr<Store> store() const;  // the default group's keys
+  [[nodiscard]] std::size_t group_count() const;
+
+ private:
+  struct Made {
+    std::shared_ptr<GroupImpl> group;
+    std::shared_ptr<Store> keys;
+    std::string master_host;
+  };
+  Made make_default(const InitOptions& options, int rank, int world_size, const std::shared_ptr<Store>& store,
+                    const std::string& round, std::string master_host,
+                    const std::vector<ChosenModule>& modules);
+  void init_with(const InitOptions& options);
+
+  std::optional<Preset> preset_;
+
+  std::mutex making_;   // a group is being made or ended
+  int generation_ = 0;  // default groups made; each must not find the keys of an earlier one
+
+  mutable std::mutex mutex_;
+  // protected by mutex_
+  std::shared_ptr<GroupImpl> default_;
+  std::shared_ptr<Store> keys_;
+  std::string master_host_;
+  std::vector<std::shared_ptr<GroupImpl>> groups_;  // the others, in the order in which they were made
+  int groups_made_ = 0;
+  std::map<std::vector<int>, int> local_groups_made_;  // with local synchronization, by members
+  std::map<std::string, int> agreements_;              // calls of agree(), by what
+};
+
+// This thread's world, or the process's.
+World& world();
+
+// For the thread as long as this object lives.
+class ThreadWorld {
+ public:
+  explicit ThreadWorld(World::Preset preset);
+  ~ThreadWorld();
+  ThreadWorld(const ThreadWorld&) = delete;
+  ThreadWorld& operator=(const ThreadWorld&) = delete;
+
+ private:
+  World world_;
+  World* const before_;
+};
+
+}  // namespace dlaunch

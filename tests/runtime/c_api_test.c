@@ -1,0 +1,158 @@
+/* The C API from C: every call once, on as many ranks as the launcher starts. */
+#include <dlaunch/dlaunch.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPECT(condition)                                                                  \
+  do {                                                                                     \
+    if (!(condition)) {                                                                    \
+      fprintf(stderr, "line %d: %s does not hold; last error: %s\n", __LINE__, #condition, \
+              dlaunch_last_error());                                                       \
+      exit(1);                                                                             \
+    }                                                                                      \
+  } while (0)
+
+enum { most_ranks = 8 };
+
+static dlaunch_tensor view(int32_t* data, const int64_t* count) {
+  const dlaunch_tensor tensor = {.data = data, .dtype = DLAUNCH_INT32, .shape = count, .dims = 1};
+  return tensor;
+}
+
+static void errors(void) {
+  EXPECT(dlaunch_barrier(NULL, 0, NULL) == DLAUNCH_ERROR);
+  EXPECT(strstr(dlaunch_last_error(), "has not been initialized") != NULL);
+  EXPECT(dlaunch_get_rank(NULL) == -1 && dlaunch_get_world_size(NULL) == -1);
+  EXPECT(dlaunch_get_backend(NULL) == NULL);
+  EXPECT(dlaunch_is_initialized() == 0);
+  EXPECT(dlaunch_is_backend_available("no such") == 0 && dlaunch_is_backend_available(NULL) == 0);
+  dlaunch_init_options options = {.backend = "no such"};
+  EXPECT(dlaunch_init_process_group(&options) == DLAUNCH_ERROR_BACKEND);
+}
+
+static void wrong_arguments(void) {
+  int32_t value = 1;
+  const int64_t one = 1;
+  dlaunch_tensor tensor = view(&value, &one);
+  EXPECT(dlaunch_all_reduce(NULL, DLAUNCH_SUM, NULL, 0, NULL) == DLAUNCH_ERROR);
+  EXPECT(strcmp(dlaunch_last_error(), "a tensor is NULL") == 0);
+  EXPECT(dlaunch_all_reduce(&tensor, 99, NULL, 0, NULL) == DLAUNCH_ERROR);
+  EXPECT(dlaunch_broadcast(&tensor, 99, NULL, 0, NULL) == DLAUNCH_ERROR);
+  tensor.dtype = 99;
+  EXPECT(dlaunch_all_reduce(&tensor, DLAUNCH_SUM, NULL, 0, NULL) == DLAUNCH_ERROR);
+  tensor = view(&value, NULL);
+  EXPECT(dlaunch_all_reduce(&tensor, DLAUNCH_SUM, NULL, 0, NULL) == DLAUNCH_ERROR);
+  EXPECT(dlaunch_work_wait(NULL, 0) == DLAUNCH_ERROR);
+  EXPECT(dlaunch_new_group(NULL, 0, 0, NULL) == DLAUNCH_ERROR);
+}
+
+static void collectives(int rank, int size) {
+  const int64_t one = 1;
+  const int64_t all = size;
+  int32_t own = rank + 1;
+  int32_t many[most_ranks] = {0};
+  int32_t back[most_ranks] = {0};
+  const dlaunch_tensor own_view = view(&own, &one);
+  const dlaunch_tensor many_view = view(many, &all);
+  const dlaunch_tensor back_view = view(back, &all);
+  dlaunch_tensor parts[most_ranks] = {0};
+  dlaunch_tensor back_parts[most_ranks] = {0};
+  for (int i = 0; i < size; ++i) {
+    parts[i] = view(&many[i], &one);
+    back_parts[i] = view(&back[i], &one);
+  }
+  const size_t count = (size_t)size;
+
+  EXPECT(dlaunch_all_gather(parts, count, &own_view, NULL, 0, NULL) == DLAUNCH_OK);
+  for (int i = 0; i < size; ++i) EXPECT(many[i] == i + 1);
+  EXPECT(dlaunch_all_gather_into_tensor(&many_view, &own_view, NULL, 0, NULL) == DLAUNCH_OK);
+  for (int i = 0; i < size; ++i) EXPECT(many[i] == i + 1);
+
+  EXPECT(dlaunch_gather(rank == 0 ? back_parts : NULL, rank == 0 ? count : 0, &own_view, 0, NULL, 0, NULL) ==
+         DLAUNCH_OK);
+  if (rank == 0) EXPECT(back[size - 1] == size);
+  EXPECT(dlaunch_scatter(&own_view, rank == 0 ? back_parts : NULL, rank == 0 ? count : 0, 0, NULL, 0, NULL) ==
+         DLAUNCH_OK);
+  EXPECT(own == rank + 1);
+
+  int32_t part = 0;
+  const dlaunch_tensor part_view = view(&part, &one);
+  EXPECT(dlaunch_reduce_scatter(&part_view, parts, count, DLAUNCH_SUM, NULL, 0, NULL) == DLAUNCH_OK);
+  EXPECT(part == size * (rank + 1));
+  EXPECT(dlaunch_reduce_scatter_tensor(&part_view, &many_view, DLAUNCH_MAX, NULL, 0, NULL) == DLAUNCH_OK);
+  EXPECT(part == rank + 1);
+
+  for (int i = 0; i < size; ++i) many[i] = 10 * rank + i;
+  EXPECT(dlaunch_all_to_all(back_parts, parts, count, NULL, 0, NULL) == DLAUNCH_OK);
+  for (int i = 0; i < size; ++i) EXPECT(back[i] == 10 * i + rank);
+  int64_t splits[most_ranks];
+  for (int i = 0; i < size; ++i) splits[i] = 1;
+  memset(back, 0, sizeof back);
+  EXPECT(dlaunch_all_to_all_single(&back_view, &many_view, splits, NULL, NULL, 0, NULL) == DLAUNCH_OK);
+  for (int i = 0; i < size; ++i) EXPECT(back[i] == 10 * i + rank);
+
+  EXPECT(dlaunch_broadcast(&own_view, size - 1, NULL, 0, NULL) == DLAUNCH_OK);
+  EXPECT(own == size);
+  EXPECT(dlaunch_reduce(&own_view, 0, DLAUNCH_SUM, NULL, 60000, NULL) == DLAUNCH_OK);
+  EXPECT(own == (rank == 0 ? size * size : size));
+  EXPECT(dlaunch_barrier(NULL, 0, NULL) == DLAUNCH_OK);
+  EXPECT(dlaunch_monitored_barrier(NULL, 60000, 1) == DLAUNCH_OK);
+
+  dlaunch_work* work = NULL;
+  EXPECT(dlaunch_all_reduce(&many_view, DLAUNCH_BOR, NULL, 0, &work) == DLAUNCH_OK);
+  EXPECT(work != NULL && dlaunch_work_wait(work, 60000) == DLAUNCH_OK);
+  EXPECT(dlaunch_work_is_completed(work) == 1 && dlaunch_work_is_success(work) == 1);
+  dlaunch_work_free(work);
+}
+
+static void messages(int rank, int size) {
+  const int64_t one = 1;
+  int32_t out = rank;
+  int32_t in = -1;
+  const dlaunch_tensor out_view = view(&out, &one);
+  const dlaunch_tensor in_view = view(&in, &one);
+  dlaunch_work* sent = NULL;
+  EXPECT(dlaunch_send(&out_view, (rank + 1) % size, 5, NULL, 0, &sent) == DLAUNCH_OK);
+  int source = -1;
+  EXPECT(dlaunch_recv(&in_view, DLAUNCH_ANY_SOURCE, 5, NULL, 0, &source, NULL) == DLAUNCH_OK);
+  EXPECT(in == (rank + size - 1) % size && source == in);
+  EXPECT(dlaunch_work_wait(sent, 0) == DLAUNCH_OK);
+  dlaunch_work_free(sent);
+  dlaunch_work_free(NULL);
+}
+
+static void groups(int rank, int size) {
+  const int first = 0;
+  dlaunch_group* group = NULL;
+  EXPECT(dlaunch_new_group(&first, 1, 0, &group) == DLAUNCH_OK);
+  EXPECT(dlaunch_get_rank(group) == (rank == 0 ? 0 : -1) && dlaunch_get_world_size(group) == 1);
+  EXPECT(dlaunch_barrier(group, 0, NULL) == (rank == 0 ? DLAUNCH_OK : DLAUNCH_ERROR));
+  EXPECT(dlaunch_destroy_group(group) == DLAUNCH_OK);
+  dlaunch_group_free(group);
+  dlaunch_group_free(NULL);
+  EXPECT(dlaunch_new_group(NULL, 0, 60000, &group) == DLAUNCH_OK);
+  EXPECT(dlaunch_get_world_size(group) == size);
+  EXPECT(dlaunch_barrier(NULL, 0, NULL) == DLAUNCH_OK); /* nobody is still joining */
+  EXPECT(dlaunch_abort(group, "enough") == DLAUNCH_OK);
+  EXPECT(dlaunch_barrier(group, 0, NULL) != DLAUNCH_OK);
+  EXPECT(strstr(dlaunch_last_error(), "enough") != NULL);
+  dlaunch_group_free(group);
+}
+
+int main(void) {
+  errors();
+  EXPECT(dlaunch_init_process_group(NULL) == DLAUNCH_OK);
+  EXPECT(dlaunch_is_initialized() == 1);
+  const int rank = dlaunch_get_rank(NULL);
+  const int size = dlaunch_get_world_size(NULL);
+  EXPECT(size >= 1 && size <= most_ranks);
+  EXPECT(strcmp(dlaunch_get_backend(NULL), "gloo") == 0);
+  wrong_arguments();
+  collectives(rank, size);
+  messages(rank, size);
+  groups(rank, size);
+  EXPECT(dlaunch_destroy_process_group() == DLAUNCH_OK);
+  return 0;
+}

@@ -1,0 +1,312 @@
+// What is said when ranks do not do the same, and what can be watched.
+
+#include "dlaunch/debug.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "dlaunch/distributed.h"
+#include "dlaunch/profiling.h"
+#include "dlaunch/threads.h"
+#include "runtime/assembly.h"
+#include "runtime/profiler.h"
+#include "store/hash_store.h"
+#include "tests/runtime/thread_groups.h"
+
+namespace dlaunch {
+namespace {
+
+using test::error_contains;
+using test::error_of;
+
+void in_world(int size, const std::function<void(int)>& body) {
+  run_ranks_as_threads(size, [&](int rank) {
+    init_process_group();
+    body(rank);
+    destroy_process_group();
+  });
+}
+
+class MonitoredBarrier : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, MonitoredBarrier, testing::Values(1, 2, 3, 4, 5, 8));
+
+TEST_P(MonitoredBarrier, WaitsForAll) {
+  std::atomic<int> arrived = 0;
+  const int size = GetParam();
+  in_world(size, [&](int) {
+    for (int round = 1; round <= 5; ++round) {
+      ++arrived;
+      monitored_barrier();
+      EXPECT_GE(arrived, round * size);
+      barrier();
+    }
+  });
+}
+
+TEST(MonitoredBarrier, NamesTheFirstOrAllWhoDoNotComeAndHarmsNobody) {
+  in_world(4, [](int rank) {
+    for (const bool all : {false, true}) {
+      barrier();
+      if (rank == 0 || rank == 2) {
+        // Rank 2 waits longer: it is to hear rank 0's verdict.
+        const auto timeout = std::chrono::milliseconds(rank == 0 ? 50 : 60'000);
+        const std::string wanted = all ? "Ranks 1, 3 failed to pass monitoredBarrier in 50 ms"
+                                       : "Rank 1 failed to pass monitoredBarrier in 50 ms";
+        EXPECT_EQ(error_of([&] { monitored_barrier(timeout, all); }),
+                  "rank " + std::to_string(rank) + ", monitored_barrier of group default: " + wanted);
+      }
+      // The data connections know nothing of it.
+      std::vector<int> one = {1};
+      all_reduce(Tensor::of(one));
+      EXPECT_EQ(one[0], 4);
+      if (rank == 1 || rank == 3) {
+        EXPECT_TRUE(
+            error_contains([] { monitored_barrier(); }, "failed to pass monitoredBarrier"));  // too late
+      }
+      monitored_barrier();  // all are together again
+    }
+  });
+}
+
+TEST(MonitoredBarrier, NamesTheFirstRankWhenThatIsMissing) {
+  in_world(2, [](int rank) {
+    if (rank == 1) {
+      EXPECT_TRUE(error_contains([] { monitored_barrier(std::chrono::milliseconds(30)); },
+                                 "Rank 0 failed to pass monitoredBarrier in 30 ms"));
+    }
+    barrier();
+  });
+}
+
+TEST(Assembly, LeavesNothingBehindButTheLastMeetings) {
+  const auto store = std::make_shared<HashStore>();
+  const auto errors = test::on_threads(3, [&](int rank) {
+    Assembly assembly(store, rank, 3);
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_EQ(assembly.meet({.statement = "s",
+                               .deadline = test::soon(),
+                               .judge =
+                                   [](const std::vector<std::string>& said) {
+                                     return said == std::vector<std::string>(3, "s") ? "" : "wrong";
+                                   },
+                               .name_missing = [](const std::vector<int>&) { return "missing"; },
+                               .check = [] {}}),
+                "");
+    }
+  });
+  test::expect_success(errors);
+  EXPECT_LE(store->num_keys(), 3 + 2);
+}
+
+class AtDetail : public testing::Test {
+ protected:
+  void SetUp() override { set_debug_level(DebugLevel::detail); }
+  void TearDown() override { set_debug_level(DebugLevel::off); }
+};
+
+// Each is a pair of calls: what most ranks do and what rank 1 does.
+TEST_F(AtDetail, EveryDifferenceIsNamedOnEveryRankBeforeAnythingHappens) {
+  in_world(3, [](int rank) {
+    std::vector<float> ten(10, 1.0F);
+    std::vector<float> twenty(20, 1.0F);
+    std::vector<int> ints(10, 1);
+    const auto differing = [&](const std::string& most, const std::string& one, const auto& call,
+                               const auto& other) {
+      const std::string error = error_of([&] {
+        if (rank == 1) {
+          other();
+        } else {
+          call();
+        }
+      });
+      EXPECT_TRUE(error.ends_with("the ranks call different operations: ranks 0, 2 call " + most +
+                                  "; rank 1 calls " + one))
+          << error;
+    };
+    const Tensor t10 = Tensor::of(ten);
+    const auto sum10 = [&] { all_reduce(t10); };
+    differing("all_reduce(float32[10] on cpu, sum)", "all_reduce(float32[20] on cpu, sum)", sum10,
+              [&] { all_reduce(Tensor::of(twenty)); });
+    differing("all_reduce(float32[10] on cpu, sum)", "all_reduce(int32[10] on cpu, sum)", sum10,
+              [&] { all_reduce(Tensor::of(ints)); });
+    differing("all_reduce(float32[10] on cpu, sum)", "all_reduce(float32[10] on cpu, max)", sum10,
+              [&] { all_reduce(t10, ReduceOp::max); });
+    differing("all_reduce(float32[10] on cpu, sum)", "all_reduce(float32[2, 5] on cpu, sum)", sum10, [&] {
+      all_reduce(Tensor::from(ten.data(), {2, 5}));
+    });
+    differing("all_reduce(float32[10] on cpu, sum)", "barrier()", sum10, [] { barrier(); });
+    differing(
+        "broadcast(float32[10] on cpu, src 0)", "broadcast(float32[10] on cpu, src 1)",
+        [&] { broadcast(t10, 0); }, [&] { broadcast(t10, 1); });
+    differing(
+        "reduce(float32[10] on cpu, sum, dst 2)", "reduce(float32[10] on cpu, sum, dst 0)",
+        [&] { reduce(t10, 2); }, [&] { reduce(t10, 0); });
+    // Nothing was sent and nothing is broken.
+    all_reduce(t10);
+    EXPECT_EQ(ten, std::vector<float>(10, 3.0F));
+  });
+}
+
+TEST_F(AtDetail, ARankThatDoesNotCallIsNamed) {
+  in_world(3, [](int rank) {
+    std::vector<float> values(4);
+    if (rank != 2) {
+      CollectiveOptions options;
+      options.timeout = std::chrono::milliseconds(rank == 0 ? 50 : 60'000);
+      EXPECT_EQ(
+          error_of([&] { all_reduce(Tensor::of(values), ReduceOp::sum, options); }),
+          "rank " + std::to_string(rank) +
+              ", all_reduce #1 of group default: rank 2 did not call anything before the deadline, where "
+              "this group's other ranks call all_reduce(float32[4] on cpu, sum)");
+    }
+  });
+}
+
+TEST_F(AtDetail, EveryCollectiveStillWorks) {
+  in_world(3, [](int rank) {
+    std::vector<int> own = {rank};
+    std::vector<int> all(3);
+    std::vector<Tensor> parts;
+    for (int& value : all) parts.push_back(Tensor::from(&value, {1}));
+    all_gather(parts, Tensor::of(own));
+    EXPECT_EQ(all, (std::vector<int>{0, 1, 2}));
+    gather(rank == 1 ? parts : std::vector<Tensor>(), Tensor::of(own), 1);
+    scatter(Tensor::of(own), rank == 1 ? parts : std::vector<Tensor>(), 1);
+    EXPECT_EQ(own[0], rank);
+    // Ranks may ask for different things where the operation allows it.
+    const std::vector<std::int64_t> splits = {rank, rank, rank};
+    const std::vector<std::int64_t> from = {0, 1, 2};
+    std::vector<int> rows(static_cast<std::size_t>(3 * rank), rank);
+    std::vector<int> got(3);
+    all_to_all_single(Tensor::of(got), Tensor::of(rows), from, splits);
+    EXPECT_EQ(got, (std::vector<int>{1, 2, 2}));
+  });
+}
+
+// A process whose environment is what `variables` say.
+template <class Body>
+void with_variables(const std::vector<std::pair<const char*, const char*>>& variables, const Body& body) {
+  EXPECT_EXIT(
+      {
+        for (const char* const name : {"DLAUNCH_DISTRIBUTED_DEBUG", "TORCH_DISTRIBUTED_DEBUG",
+                                       "DLAUNCH_CPP_LOG_LEVEL", "TORCH_CPP_LOG_LEVEL"}) {
+          unsetenv(name);
+        }
+        for (const auto& [name, value] : variables) setenv(name, value, 1);
+        std::_Exit(body() ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(Levels, FollowTheEnvironmentAsTheOriginalsDo) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto level = [](DebugLevel wanted) {
+    return [wanted] {
+      set_debug_level_from_env();
+      return get_debug_level() == wanted;
+    };
+  };
+  with_variables({}, level(DebugLevel::off));
+  with_variables({{"TORCH_DISTRIBUTED_DEBUG", "info"}}, level(DebugLevel::info));
+  with_variables({{"TORCH_DISTRIBUTED_DEBUG", "INFO"}, {"DLAUNCH_DISTRIBUTED_DEBUG", "Detail"}},
+                 level(DebugLevel::detail));
+  with_variables({{"DLAUNCH_DISTRIBUTED_DEBUG", "loud"}}, [] {
+    return error_of([] { set_debug_level_from_env(); }) ==
+           "the environment variable DLAUNCH_DISTRIBUTED_DEBUG: 'LOUD' is not OFF, INFO or DETAIL";
+  });
+}
+
+TEST(Levels, OfTheLogDependOnBothVariables) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  struct Row {
+    const char* log;
+    const char* debug;
+    LogLevel shown;
+  };
+  for (const Row& row : {Row{"ERROR", "DETAIL", LogLevel::error}, Row{"WARNING", "DETAIL", LogLevel::warning},
+                         Row{"INFO", "OFF", LogLevel::info}, Row{"INFO", "INFO", LogLevel::debug},
+                         Row{"INFO", "DETAIL", LogLevel::trace}}) {
+    with_variables({{"TORCH_CPP_LOG_LEVEL", row.log}, {"TORCH_DISTRIBUTED_DEBUG", row.debug}}, [&] {
+      set_debug_level_from_env();
+      return get_log_level() == row.shown;
+    });
+  }
+  with_variables({}, [] { return get_log_level() == LogLevel::warning; });
+}
+
+TEST(Profiling, TellsTheBeginningAndTheEndOfEachOperation) {
+  std::mutex mutex;
+  std::vector<std::tuple<std::string, int, std::uint64_t, bool>> ends;
+  std::map<std::uint64_t, ProfilingEvent::Kind> open;
+  set_profiling_callback([&](const ProfilingEvent& event) {
+    const std::lock_guard lock(mutex);
+    if (event.kind == ProfilingEvent::Kind::begin) {
+      EXPECT_TRUE(open.emplace(event.id, event.kind).second);
+      return;
+    }
+    EXPECT_EQ(open.erase(event.id), 1U);
+    EXPECT_EQ(event.group, "default");
+    EXPECT_EQ(event.bytes, event.name == "barrier" ? 0U : 12U);
+    ends.emplace_back(event.name, event.rank, event.sequence, event.success);
+  });
+  in_world(2, [](int rank) {
+    std::vector<float> values(3);
+    CollectiveOptions async;
+    async.async_op = true;
+    all_reduce(Tensor::of(values), ReduceOp::sum, async).wait();
+    barrier();
+    const Work sent = isend(Tensor::of(values), 1 - rank);
+    recv(Tensor::of(values), 1 - rank);
+    sent.wait();
+  });
+  set_profiling_callback(nullptr);
+  EXPECT_TRUE(open.empty());
+  std::ranges::sort(ends);
+  using End = std::tuple<std::string, int, std::uint64_t, bool>;
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(std::ranges::count(ends, End("all_reduce", rank, 1, true)), 1);
+    EXPECT_EQ(std::ranges::count(ends, End("barrier", rank, 2, true)), 1);
+    EXPECT_EQ(std::ranges::count_if(ends,
+                                    [rank](const End& end) {
+                                      const std::string& name = std::get<0>(end);
+                                      return std::get<1>(end) == rank && (name == "send" || name == "recv");
+                                    }),
+              2);
+  }
+}
+
+TEST(Trace, IsATimelineInJson) {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("dlaunch_trace_test." + std::to_string(getpid()));
+  start_trace(path);
+  in_world(2, [](int) {
+    std::vector<float> values(3);
+    all_reduce(Tensor::of(values));
+  });
+  stop_trace();
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::filesystem::remove(path);
+  EXPECT_TRUE(text.str().starts_with("[\n{\"ph\": \"M\"")) << text.str();
+  EXPECT_TRUE(text.str().ends_with("}\n]\n")) << text.str();
+  EXPECT_NE(text.str().find("\"name\": \"all_reduce\", \"cat\": \"dlaunch\", \"pid\": "), std::string::npos);
+  EXPECT_NE(text.str().find("\"bytes\": 12, \"success\": true}}"), std::string::npos);
+  EXPECT_TRUE(error_contains([] { start_trace("/nowhere/at/all"); }, "the trace cannot be written to"));
+}
+
+TEST(Trace, HasAFileForEachRank) {
+  EXPECT_EQ(trace_path("trace.json", 3), "trace.rank3.json");
+  EXPECT_EQ(trace_path("a.b/trace", 0), "a.b/trace.rank0");
+}
+
+}  // namespace
+}  // namespace dlaunch

@@ -1,0 +1,231 @@
+// Point-to-point messages over Gloo, between processes: what threads cannot show, connections and deaths.
+
+#include <dlaunch/distributed.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/runtime/rank_processes.h"
+
+namespace {
+
+using dlaunch::any_source;
+using dlaunch::Tensor;
+using dlaunch::test::RankResult;
+using dlaunch::test::run_processes;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+void expect_all_say(const std::vector<RankResult>& results, const std::string& text) {
+  for (const RankResult& result : results) {
+    EXPECT_EQ(result.said, text);
+    EXPECT_EQ(result.status, 0);
+  }
+}
+
+class GlooMessages : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Gloo, GlooMessages, testing::Values(1, 2, 3, 4, 5, 8));
+
+TEST_P(GlooMessages, GoFromEveryRankToEveryRank) {
+  const int size = GetParam();
+  const auto results = run_processes(size, [size](int rank) -> std::string {
+    dlaunch::init_process_group();
+    for (const std::size_t count : {0U, 1U, 8192U, 8193U, 600001U}) {
+      std::vector<std::vector<float>> in(static_cast<std::size_t>(size), std::vector<float>(count, -1.0F));
+      const std::vector<float> out(count, static_cast<float>(rank));
+      std::vector<dlaunch::P2POp> ops;
+      for (int peer = 0; peer < size; ++peer) {
+        auto& memory = in[static_cast<std::size_t>(peer)];
+        ops.push_back({dlaunch::P2POp::Kind::irecv, Tensor::of(memory), peer, 3});
+        ops.push_back({dlaunch::P2POp::Kind::isend, Tensor::of(out), peer, 3});
+      }
+      for (const dlaunch::Work& work : dlaunch::batch_isend_irecv(ops)) work.wait();
+      for (int peer = 0; peer < size; ++peer) {
+        const std::vector<float> wanted(count, static_cast<float>(peer));
+        if (in[static_cast<std::size_t>(peer)] != wanted) return "wrong at " + std::to_string(count);
+      }
+      dlaunch::barrier();
+    }
+    dlaunch::destroy_process_group();
+    return "ok";
+  });
+  expect_all_say(results, "ok");
+}
+
+TEST(GlooMessagesAny, AreTakenOnceEach) {
+  const auto results = run_processes(4, [](int rank) -> std::string {
+    dlaunch::init_process_group();
+    constexpr int rounds = 30;
+    for (const std::size_t count : {1U, 100000U}) {
+      std::vector<std::int64_t> values(count, rank);
+      const dlaunch::PointToPointOptions options{{.tag = static_cast<std::uint32_t>(count), .timeout = {}},
+                                                 {}};
+      if (rank != 1) {
+        for (int i = 0; i < rounds; ++i) dlaunch::send(Tensor::of(values), 1, options);
+        continue;
+      }
+      std::vector<int> seen(4);
+      for (int i = 0; i < 3 * rounds; ++i) {
+        const int from = dlaunch::recv(Tensor::of(values), any_source, options);
+        if (values.back() != from) return "wrong source";
+        ++seen[static_cast<std::size_t>(from)];
+      }
+      if (seen != std::vector<int>{rounds, 0, rounds, rounds}) return "wrong number";
+    }
+    dlaunch::destroy_process_group();
+    return "ok";
+  });
+  expect_all_say(results, "ok");
+}
+
+// What send() has accepted arrives although its rank leaves at once.
+TEST(GlooMessagesAny, SurviveTheirSendersLeaving) {
+  const auto results = run_processes(2, [](int rank) -> std::string {
+    for (int i = 0; i < 10; ++i) {
+      dlaunch::init_process_group();
+      std::vector<int> value(50, 7);
+      if (rank == 0) {
+        dlaunch::send(Tensor::of(value), 1);
+      } else {
+        value.assign(50, 0);
+        dlaunch::recv(Tensor::of(value), 0);
+        if (value.back() != 7) return "lost";
+      }
+      dlaunch::destroy_process_group();
+    }
+    return "ok";
+  });
+  expect_all_say(results, "ok");
+}
+
+TEST(GlooMessagesAny, FromARankThatHasLeftAreNotWaitedFor) {
+  const auto results = run_processes(3, [](int rank) -> std::string {
+    dlaunch::init_process_group();
+    std::vector<int> value(1);
+    std::string said = "left";
+    if (rank == 0) {
+      try {
+        dlaunch::recv(Tensor::of(value), 2);
+      } catch (const dlaunch::DistNetworkError& e) {
+        said = e.what();
+      }
+    }
+    dlaunch::destroy_process_group();
+    return said;
+  });
+  EXPECT_TRUE(contains(results[0].said, "recv #1 of group default, peer 2")) << results[0].said;
+  EXPECT_TRUE(contains(results[0].said, "it has left the group")) << results[0].said;
+}
+
+// The cases in which Gloo by itself would leave the survivor waiting: a receive from anybody, a message of
+// which half is through, a rank that is idle for a while first.
+void expect_death_noticed(int victim, const std::function<void(int)>& communicate) {
+  const auto results = run_processes(3, [&](int rank) -> std::string {
+    dlaunch::init_process_group();
+    dlaunch::barrier();
+    try {
+      if (rank == victim) {
+        std::vector<float> part(4'000'000);
+        // Some of it is on its way when the process ends.
+        dlaunch::isend(Tensor::of(part), 0, {{.tag = 1, .timeout = {}}, {}});
+        std::vector<int> go(1);
+        dlaunch::recv(Tensor::of(go), 0);
+        raise(SIGKILL);
+      }
+      communicate(rank);
+    } catch (const dlaunch::DistNetworkError& e) {
+      return e.what();
+    }
+    return "not noticed";
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank == victim) continue;
+    const RankResult& result = results[static_cast<std::size_t>(rank)];
+    EXPECT_TRUE(contains(result.said, "peer 2") || contains(result.said, "rank 2")) << result.said;
+    EXPECT_TRUE(contains(result.said, "died") || contains(result.said, "gave up")) << result.said;
+  }
+}
+
+TEST(GlooMessagesDeath, WhileReceivingFromAnybody) {
+  expect_death_noticed(2, [](int rank) {
+    std::vector<int> value(1);
+    if (rank == 0) dlaunch::send(Tensor::of(value), 2);
+    dlaunch::recv(Tensor::of(value), any_source);
+  });
+}
+
+TEST(GlooMessagesDeath, InTheMiddleOfAMessage) {
+  expect_death_noticed(2, [](int rank) {
+    std::vector<float> value(4'000'000);
+    std::vector<int> go(1);
+    if (rank == 0) {
+      const dlaunch::Work part = dlaunch::irecv(Tensor::of(value), 2, {{.tag = 1, .timeout = {}}, {}});
+      dlaunch::send(Tensor::of(go), 2);
+      part.wait();  // may have come through
+    }
+    dlaunch::recv(Tensor::of(value), 2, {{.tag = 2, .timeout = {}}, {}});
+  });
+}
+
+TEST(GlooMessagesDeath, IsToldWithTheHostAndAlsoToAMonitoredBarrier) {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  const auto results = run_processes(3, [](int rank) -> std::string {
+    dlaunch::init_process_group();
+    dlaunch::barrier();
+    if (rank == 2) raise(SIGKILL);
+    try {
+      dlaunch::monitored_barrier();
+    } catch (const dlaunch::DistNetworkError& e) {
+      return e.what();
+    }
+    return "not noticed";
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::string& said = results[static_cast<std::size_t>(rank)].said;
+    const std::string place = "rank " + std::to_string(rank) + ", monitored_barrier of group default, peer ";
+    EXPECT_TRUE(contains(said, place)) << said;
+    EXPECT_TRUE(contains(said, std::string(" on ") + host + ": it ")) << said;
+  }
+}
+
+// After an error everything can be built again in the same processes.
+TEST(GlooMessagesDeath, OfTheGroupIsNotThatOfTheProcess) {
+  const auto results = run_processes(3, [](int rank) -> std::string {
+    for (int i = 0; i < 3; ++i) {
+      dlaunch::init_process_group();
+      std::vector<float> values(rank == 1 ? 10 : 20000);
+      try {
+        dlaunch::all_reduce(Tensor::of(values));
+        return "not noticed";
+      } catch (const dlaunch::DistNetworkError&) {
+        dlaunch::destroy_process_group();
+      }
+    }
+    dlaunch::init_process_group();
+    std::vector<int> one = {1};
+    dlaunch::all_reduce(Tensor::of(one));
+    dlaunch::destroy_process_group();
+    return one[0] == 3 ? "ok" : "wrong";
+  });
+  expect_all_say(results, "ok");
+}
+
+TEST(GlooMessagesDeath, WhileSending) {
+  expect_death_noticed(2, [](int rank) {
+    std::vector<float> value(4'000'000);
+    std::vector<int> go(1);
+    if (rank == 0) dlaunch::send(Tensor::of(go), 2);
+    dlaunch::send(Tensor::of(value), 2, {{.tag = 2, .timeout = {}}, {}});
+  });
+}
+
+}  // namespace

@@ -1,0 +1,200 @@
+// The ways in which processes find each other, over Gloo.
+
+#include <dlaunch/device_mesh.h>
+#include <dlaunch/distributed.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/runtime/rank_processes.h"
+#include "tests/store/reserved_port.h"
+
+namespace {
+
+using dlaunch::Tensor;
+using dlaunch::test::RankResult;
+using dlaunch::test::run_processes;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+void expect_all_say(const std::vector<RankResult>& results, const std::string& text) {
+  for (const RankResult& result : results) EXPECT_EQ(result.said, text);
+}
+
+// As from a shell: no launcher.
+void forget_launcher() {
+  for (const char* const name : {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+                                 "TORCHELASTIC_USE_AGENT_STORE"}) {
+    unsetenv(name);
+  }
+}
+
+std::string add_up(const dlaunch::InitOptions& options) {
+  dlaunch::init_process_group(options);
+  std::vector<int> one = {1};
+  dlaunch::all_reduce(Tensor::of(one));
+  const bool right = one[0] == dlaunch::get_world_size();
+  dlaunch::destroy_process_group();
+  return right ? "ok" : "wrong";
+}
+
+dlaunch::InitOptions numbered(int rank, int world_size) {
+  dlaunch::InitOptions options;
+  options.rank = rank;
+  options.world_size = world_size;
+  options.timeout = std::chrono::seconds(50);
+  return options;
+}
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = std::filesystem::temp_directory_path() / "dlaunch_init_test.XXXXXX";
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+TEST(Init, RankZeroServesTheStoreOfATcpMethod) {
+  const dlaunch::test::ReservedPort port;
+  expect_all_say(run_processes(3,
+                               [&](int rank) {
+                                 forget_launcher();
+                                 dlaunch::InitOptions options = numbered(rank, 3);
+                                 options.init_method =
+                                     "tcp://127.0.0.1:" + std::to_string(port.address().port);
+                                 const std::string first = add_up(options);
+                                 return first == "ok" ? add_up(options) : first;  // and again
+                               }),
+                 "ok");
+}
+
+TEST(Init, RankZeroServesTheStoreWhereNoAgentDoes) {
+  const dlaunch::test::ReservedPort port;
+  expect_all_say(run_processes(2,
+                               [&](int) {
+                                 unsetenv("TORCHELASTIC_USE_AGENT_STORE");
+                                 setenv("MASTER_PORT", std::to_string(port.address().port).c_str(), 1);
+                                 return add_up({});
+                               }),
+                 "ok");
+}
+
+TEST(Init, AServedPortIsRefusedWithAHint) {
+  const auto results = run_processes(1, [](int) {
+    unsetenv("TORCHELASTIC_USE_AGENT_STORE");  // although there is a server
+    return add_up({});
+  });
+  EXPECT_TRUE(contains(results[0].said, "rank 0 cannot serve the store at 127.0.0.1:")) << results[0].said;
+  EXPECT_TRUE(contains(results[0].said, "TORCHELASTIC_USE_AGENT_STORE=True")) << results[0].said;
+}
+
+TEST(Init, AFileIsEnough) {
+  const Folder folder;
+  const std::string file = folder.file("meet");
+  const auto body = [&](int rank) {
+    forget_launcher();
+    dlaunch::InitOptions options = numbered(rank, 4);
+    options.init_method = "file://" + file;
+    return add_up(options);
+  };
+  expect_all_say(run_processes(4, body), "ok");
+  EXPECT_FALSE(std::filesystem::exists(file));
+  expect_all_say(run_processes(4, body), "ok");  // a second job
+}
+
+TEST(Init, SeveralWorldsMayUseOneFile) {
+  const Folder folder;
+  expect_all_say(run_processes(4,
+                               [&](int rank) {
+                                 forget_launcher();
+                                 dlaunch::InitOptions options = numbered(rank / 2, 2);
+                                 options.init_method = "file://" + folder.file("meet");
+                                 options.group_name = rank % 2 == 0 ? "even" : "odd";
+                                 return add_up(options);
+                               }),
+                 "ok");
+}
+
+TEST(Init, LeftOversInAFileAreRecognised) {
+  const Folder folder;
+  const auto join = [&](bool crash) {
+    return run_processes(2, [&, crash](int rank) {
+      forget_launcher();
+      dlaunch::InitOptions options = numbered(rank, 2);
+      options.init_method = "file://" + folder.file("meet");
+      dlaunch::init_process_group(options);
+      dlaunch::barrier();
+      if (crash) _exit(1);
+      return std::string("joined");
+    });
+  };
+  join(true);
+  for (const RankResult& result : join(false)) {
+    EXPECT_TRUE(contains(result.said, "has joined as rank")) << result.said;
+    EXPECT_TRUE(contains(result.said, "left-overs")) << result.said;
+  }
+}
+
+TEST(Init, AStoreOfTheProgramIsEnough) {
+  const Folder folder;
+  expect_all_say(run_processes(2,
+                               [&](int rank) {
+                                 forget_launcher();
+                                 dlaunch::InitOptions options = numbered(rank, 2);
+                                 options.store = dlaunch::make_file_store(folder.file("store"), 2);
+                                 return add_up(options);
+                               }),
+                 "ok");
+}
+
+TEST(Init, GroupsAndMeshesWorkBetweenProcesses) {
+  expect_all_say(
+      run_processes(4,
+                    [](int rank) -> std::string {
+                      dlaunch::init_process_group();
+                      const dlaunch::DeviceMesh mesh = dlaunch::init_device_mesh("cpu", {2, 2}, {"dp", "tp"});
+                      for (const char* const dim : {"dp", "tp"}) {
+                        std::vector<int> value = {rank};
+                        mesh.get_group(dim).all_reduce(Tensor::of(value));
+                        const int wanted = std::string(dim) == "tp" ? rank / 2 * 4 + 1 : rank % 2 * 2 + 2;
+                        if (value[0] != wanted) return std::string("wrong in ") + dim;
+                      }
+                      const dlaunch::ProcessGroup pair = dlaunch::new_group({1, 3});
+                      if (rank % 2 == 1) {
+                        std::vector<int> value = {1};
+                        pair.all_reduce(Tensor::of(value));
+                        if (value[0] != 2) return "wrong in new_group";
+                      }
+                      dlaunch::destroy_process_group();
+                      return "ok";
+                    }),
+      "ok");
+}
+
+TEST(Init, TwoProcessesWithOneRankAreTold) {
+  const auto results = run_processes(2, [](int) -> std::string {
+    setenv("RANK", "0", 1);
+    dlaunch::InitOptions options;
+    options.timeout = std::chrono::milliseconds(500);
+    dlaunch::init_process_group(options);
+    return "joined";
+  });
+  const bool first_told = contains(results[0].said, "has joined as rank 0 already");
+  const bool second_told = contains(results[1].said, "has joined as rank 0 already");
+  EXPECT_TRUE(first_told != second_told) << results[0].said << "\n" << results[1].said;
+}
+
+}  // namespace

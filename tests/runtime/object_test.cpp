@@ -1,0 +1,168 @@
+// Objects as bytes, and as what collectives carry.
+
+#include "dlaunch/object.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "dlaunch/threads.h"
+#include "tests/runtime/thread_groups.h"
+
+namespace app {
+
+// A type of a program's own, with one inside the other.
+struct Metric {
+  std::string name;
+  double value = 0;
+  bool operator==(const Metric&) const = default;
+};
+template <class Archive>
+void serialize(Archive& archive, Metric& metric) {
+  archive(metric.name, metric.value);
+}
+
+struct Report {
+  int step = 0;
+  std::vector<Metric> metrics;
+  std::optional<std::string> note;
+  bool operator==(const Report&) const = default;
+};
+template <class Archive>
+void serialize(Archive& archive, Report& report) {
+  archive(report.step, report.metrics, report.note);
+}
+
+}  // namespace app
+
+namespace dlaunch {
+namespace {
+
+using test::error_contains;
+using test::error_of;
+
+enum class Colour : std::uint8_t { red, green };
+
+template <class T>
+void expect_round_trip(const T& object) {
+  EXPECT_EQ(from_bytes<T>(to_bytes(object)), object);
+}
+
+TEST(Codec, TakesEveryKnownTypeThereAndBack) {
+  expect_round_trip(true);
+  expect_round_trip(-7);
+  expect_round_trip(1.5);
+  expect_round_trip(Colour::green);
+  expect_round_trip(std::string("a\0b", 3));
+  expect_round_trip(std::string());
+  expect_round_trip(std::vector<int>{1, 2, 3});
+  expect_round_trip(std::vector<bool>{true, false, true});
+  expect_round_trip(std::vector<std::vector<std::string>>{{"a"}, {}, {"b", ""}});
+  expect_round_trip(std::array<float, 3>{1, 2, 3});
+  expect_round_trip(std::tuple<int, std::string, bool>(1, "x", true));
+  expect_round_trip(std::pair<std::int64_t, char>(1, 'c'));
+  expect_round_trip(std::map<std::string, std::vector<int>>{{"a", {1}}, {"b", {}}});
+  expect_round_trip(std::unordered_map<int, double>{{1, 0.5}, {2, 0.25}});
+  expect_round_trip(std::optional<int>());
+  expect_round_trip(std::optional<int>(3));
+  expect_round_trip(app::Report{4, {{"loss", 0.5}, {"accuracy", 0.75}}, "fine"});
+  expect_round_trip(app::Report{});
+}
+
+TEST(Codec, AnotherTypeIsRefused) {
+  const std::string bytes = to_bytes(std::vector<int>{1});
+  EXPECT_EQ(error_of([&] { from_bytes<std::vector<float>>(bytes); }),
+            "a serialised object is of another type");
+  EXPECT_EQ(error_of([&] { from_bytes<std::vector<std::int64_t>>(bytes); }),
+            "a serialised object is of another type");
+  EXPECT_EQ(error_of([&] { from_bytes<std::string>(bytes); }), "a serialised object is of another type");
+}
+
+// Every prefix, and every bit turned over: an error or an object, never anything else.
+TEST(Codec, DamagedBytesAreFoundOrHarmless) {
+  const app::Report report{4, {{"loss", 0.5}, {"accuracy", 0.75}}, "fine"};
+  const std::string bytes = to_bytes(report);
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    EXPECT_NE(error_of([&] { from_bytes<app::Report>(bytes.substr(0, length)); }), "no error") << length;
+  }
+  EXPECT_EQ(error_of([&] { from_bytes<app::Report>(bytes + "x"); }),
+            "a serialised object is followed by bytes that belong to nothing");
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    std::string damaged = bytes;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    try {
+      EXPECT_NE(from_bytes<app::Report>(damaged), report);
+    } catch (const DistError&) {  // as it should
+    }
+  }
+}
+
+TEST(Codec, ALengthThatCannotBeAllocatesNothing) {
+  std::string bytes = to_bytes(std::vector<std::string>{});
+  bytes.replace(8, 8, std::string(8, '\x7f'));
+  EXPECT_EQ(error_of([&] { from_bytes<std::vector<std::string>>(bytes); }),
+            "a serialised object has a length that cannot be");
+}
+
+class Objects : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, Objects, testing::Values(1, 2, 3, 4, 5, 8));
+
+// Sizes differ from rank to rank; one of them has nothing in it.
+app::Report report_of(int rank) {
+  app::Report report{rank, {}, {}};
+  for (int i = 0; i < rank * 300; ++i)
+    report.metrics.push_back({std::string(static_cast<std::size_t>(rank), 'm'), 0.5 * i});
+  return report;
+}
+
+TEST_P(Objects, GoThroughEveryCollective) {
+  const int size = GetParam();
+  run_ranks_as_threads(size, [size](int rank) {
+    init_process_group();
+    const std::vector<app::Report> all = all_gather_object(report_of(rank));
+    ASSERT_EQ(static_cast<int>(all.size()), size);
+    for (int peer = 0; peer < size; ++peer) EXPECT_EQ(all[static_cast<std::size_t>(peer)], report_of(peer));
+
+    const std::vector<app::Report> gathered = gather_object(report_of(rank), size - 1);
+    EXPECT_EQ(gathered, rank == size - 1 ? all : std::vector<app::Report>());
+
+    std::vector<app::Report> list;
+    if (rank == size / 2) list = all;
+    broadcast_object_list(list, size / 2);
+    EXPECT_EQ(list, all);
+
+    const app::Report own = scatter_object_list(rank == 0 ? all : std::vector<app::Report>(), 0);
+    EXPECT_EQ(own, report_of(rank));
+    destroy_process_group();
+  });
+}
+
+TEST(ObjectCollectives, AnotherTypeOnOneRankIsNamed) {
+  run_ranks_as_threads(2, [](int rank) {
+    init_process_group();
+    const auto gather = [&] {
+      if (rank == 0) {
+        all_gather_object(std::string("text"));
+      } else {
+        all_gather_object(std::vector<int>{1});
+      }
+    };
+    EXPECT_EQ(error_of(gather),
+              "the object of rank " + std::to_string(1 - rank) + ": a serialised object is of another type");
+    barrier();  // the group is as it was
+    const std::vector<int> wrong(rank == 0 ? 1 : 0);
+    if (rank == 0) {
+      EXPECT_TRUE(
+          error_contains([&] { scatter_object_list(wrong, 0); }, "1 objects to scatter among 2 ranks"));
+    }
+    barrier();
+    destroy_process_group();
+  });
+}
+
+}  // namespace
+}  // namespace dlaunch

@@ -1,0 +1,160 @@
+// Processes that a program starts itself.
+
+#include <dlaunch/distributed.h>
+#include <dlaunch/spawn.h>
+#include <gtest/gtest.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+using dlaunch::Tensor;
+
+void add_up(int rank, int size) {
+  dlaunch::init_process_group();
+  std::vector<int> value = {rank};
+  dlaunch::all_reduce(Tensor::of(value));
+  if (value[0] != size * (size - 1) / 2) throw std::runtime_error("wrong sum");
+  if (dlaunch::get_node_local_rank() != rank) throw std::runtime_error("wrong local rank");
+  dlaunch::destroy_process_group();
+}
+
+std::string failure_of(const std::function<void(int)>& body, int size, int& rank) {
+  try {
+    dlaunch::spawn(body, size);
+  } catch (const dlaunch::SpawnError& e) {
+    rank = e.context().rank;
+    return e.reason();
+  }
+  return "no failure";
+}
+
+class Spawned : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Processes, Spawned, testing::Values(1, 2, 3, 4, 5, 8));
+
+TEST_P(Spawned, FormAGroup) {
+  const int size = GetParam();
+  for (int i = 0; i < 2; ++i) dlaunch::spawn([size](int rank) { add_up(rank, size); }, size);
+}
+
+TEST(Spawn, RethrowsTheFirstFailureWithItsRankAndEndsTheOthers) {
+  int rank = -1;
+  const auto forever = [] {
+    for (;;) pause();
+  };
+  EXPECT_EQ(failure_of(
+                [&](int own) {
+                  if (own == 1) throw std::runtime_error("no more data");
+                  forever();
+                },
+                3, rank),
+            "rank 1 failed: no more data");
+  EXPECT_EQ(rank, 1);
+  EXPECT_EQ(failure_of(
+                [&](int own) {
+                  if (own == 2) _exit(7);
+                  forever();
+                },
+                3, rank),
+            "rank 2 ended with exit code 7");
+  EXPECT_EQ(rank, 2);
+  EXPECT_EQ(failure_of(
+                [&](int own) {
+                  if (own == 0) raise(SIGKILL);
+                  forever();
+                },
+                3, rank),
+            "rank 0 was ended by signal 9 (Killed)");
+  EXPECT_EQ(rank, 0);
+}
+
+TEST(Spawn, WhoIgnoresTheRequestToEndIsKilled) {
+  dlaunch::SpawnOptions options;
+  options.grace = std::chrono::milliseconds(50);
+  try {
+    dlaunch::spawn(
+        [](int rank) {
+          // Before rank 1 fails, or the request would find the default still in place.
+          signal(SIGTERM, SIG_IGN);
+          dlaunch::init_process_group();
+          dlaunch::barrier();
+          if (rank == 1) throw std::runtime_error("stop");
+          for (;;) pause();
+        },
+        2, options);
+    ADD_FAILURE() << "no failure";
+  } catch (const dlaunch::SpawnError& e) {
+    EXPECT_EQ(e.reason(), "rank 1 failed: stop");
+  }
+}
+
+TEST(Spawn, ACopyTellsNothingTwice) {
+  // Output that was not written yet when the copies were made, and a function's state.
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  std::FILE* const out = fdopen(pipe_ends[1], "w");
+  std::fputs("once ", out);
+  std::vector<int> before = {1, 2, 3};
+  dlaunch::spawn(
+      [&](int rank) {
+        if (before.size() != 3) throw std::runtime_error("the state is lost");
+        before.clear();
+        if (rank == 0) std::fputs("rank 0", out);
+      },
+      2);
+  EXPECT_EQ(before.size(), 3U);  // the copies' changes are their own
+  std::fclose(out);
+  char text[64] = {};
+  ASSERT_GT(read(pipe_ends[0], text, sizeof text - 1), 0);
+  EXPECT_EQ(std::string(text), "once rank 0");
+  close(pipe_ends[0]);
+}
+
+TEST(Spawn, CanBeWaitedForWithALimitAndGivenUp) {
+  auto running = dlaunch::start_processes(
+      [](int) {
+        for (;;) pause();
+      },
+      2);
+  EXPECT_EQ(running.pids().size(), 2U);
+  EXPECT_FALSE(running.join(std::chrono::milliseconds(20)));
+  const std::vector<int> pids = running.pids();
+  { const auto ending = std::move(running); }
+  for (const int pid : pids) EXPECT_EQ(kill(pid, 0), -1);
+}
+
+// This process plays the debugger.
+TEST(Breakpoint, StopsOneRankAndTheOthersWait) {
+  auto running = dlaunch::start_processes(
+      [](int) {
+        dlaunch::InitOptions options;
+        options.timeout = std::chrono::seconds(30);
+        dlaunch::init_process_group(options);
+        dlaunch::breakpoint(1);
+        dlaunch::barrier();
+        dlaunch::destroy_process_group();
+      },
+      3);
+  const pid_t rank_1 = running.pids()[1];
+  EXPECT_FALSE(running.join(std::chrono::milliseconds(300)));  // all of them wait
+  if (ptrace(PTRACE_SEIZE, rank_1, nullptr, nullptr) != 0) GTEST_SKIP() << "no tracing here";
+  int status = 0;
+  ASSERT_EQ(waitpid(rank_1, &status, 0), rank_1);
+  EXPECT_TRUE(WIFSTOPPED(status));
+  EXPECT_EQ(WSTOPSIG(status), SIGTRAP);
+  ASSERT_EQ(ptrace(PTRACE_DETACH, rank_1, nullptr, nullptr), 0);
+  EXPECT_TRUE(running.join());
+}
+
+TEST(Spawn, NeedsAProcess) {
+  EXPECT_THROW(dlaunch::spawn([](int) {}, 0), dlaunch::DistError);
+}
+
+}  // namespace

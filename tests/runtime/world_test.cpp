@@ -1,0 +1,378 @@
+// Groups, meshes and their numbers: the public API over ranks that are threads.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dlaunch/device_mesh.h"
+#include "dlaunch/distributed.h"
+#include "dlaunch/threads.h"
+#include "runtime/world.h"
+#include "tests/runtime/thread_groups.h"
+
+namespace dlaunch {
+namespace {
+
+using test::error_contains;
+using test::error_of;
+
+// A world of threads whose default group exists.
+void in_world(int size, const std::function<void(int)>& body) {
+  run_ranks_as_threads(size, [&](int rank) {
+    init_process_group();
+    body(rank);
+    destroy_process_group();
+  });
+}
+
+int sum_over(const ProcessGroup& group, int value) {
+  std::vector<int> values = {value};
+  group.all_reduce(Tensor::of(values));
+  return values[0];
+}
+
+class Worlds : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Threads, Worlds, testing::Values(1, 2, 3, 4, 5, 8));
+
+TEST_P(Worlds, KnowThemselves) {
+  const int size = GetParam();
+  in_world(size, [&](int rank) {
+    EXPECT_TRUE(is_initialized());
+    EXPECT_EQ(get_rank(), rank);
+    EXPECT_EQ(get_world_size(), size);
+    EXPECT_EQ(get_backend(), "threads");
+    EXPECT_EQ(get_pg_count(), 1);
+    EXPECT_EQ(static_cast<int>(get_process_group_ranks().size()), size);
+    EXPECT_EQ(sum_over(default_group(), rank), size * (size - 1) / 2);
+  });
+  EXPECT_FALSE(is_initialized());  // of the process: another one
+}
+
+TEST_P(Worlds, EvenAndOddRanksHaveGroups) {
+  const int size = GetParam();
+  in_world(size, [&](int rank) {
+    std::vector<int> even;
+    std::vector<int> odd;
+    for (int i = 0; i < size; ++i) (i % 2 == 0 ? even : odd).push_back(i);
+    std::ranges::reverse(even);  // the order does not matter
+    const ProcessGroup evens = new_group(even);
+    const ProcessGroup odds = odd.empty() ? ProcessGroup() : new_group(odd);
+    const ProcessGroup& own = rank % 2 == 0 ? evens : odds;
+    EXPECT_EQ(get_rank(own), rank / 2);
+    EXPECT_EQ(get_world_size(own), (size + 1 - rank % 2) / 2);
+    EXPECT_EQ(get_global_rank(own, own.rank()), rank);
+    EXPECT_EQ(get_group_rank(own, rank), rank / 2);
+    int wanted = 0;
+    for (int i = rank % 2; i < size; i += 2) wanted += i;
+    EXPECT_EQ(sum_over(own, rank), wanted);
+    // Ranks of the default group name roots and peers in the free functions.
+    std::vector<int> value = {rank};
+    broadcast(Tensor::of(value), get_global_rank(own, own.size() - 1), {{}, own});
+    EXPECT_EQ(value[0], get_global_rank(own, own.size() - 1));
+    if (size > 1) {
+      const ProcessGroup& other = rank % 2 == 0 ? odds : evens;
+      EXPECT_EQ(get_rank(other), -1);
+      EXPECT_TRUE(error_contains([&] { other.barrier(); }, "not a member of the group"));
+      EXPECT_TRUE(error_contains([&] { other.isend(Tensor::of(value), 0); }, "not a member of the group"));
+      EXPECT_TRUE(error_contains([&] { (void)get_group_rank(other, rank); }, "is not a member of group"));
+      EXPECT_TRUE(error_contains(
+          [&] {
+            broadcast(Tensor::of(value), (rank + 1) % 2, {{}, own});
+          },
+          "is not a member of group"));
+    }
+  });
+}
+
+TEST_P(Worlds, MembersMayMeetWithoutTheOthers) {
+  const int size = GetParam();
+  in_world(size, [&](int rank) {
+    NewGroupOptions options;
+    options.use_local_synchronization = true;
+    const std::vector<int> first_two = {0, std::min(1, size - 1)};
+    std::vector<int> members(first_two.begin(), first_two.begin() + std::min(2, size));
+    // The other ranks make no group at all; the members make two, which must not meet each other.
+    if (rank > 1) return;
+    const ProcessGroup one = new_group(members, options);
+    const ProcessGroup two = new_group(members, options);
+    EXPECT_EQ(sum_over(one, 1), static_cast<int>(members.size()));
+    EXPECT_EQ(sum_over(two, 10), 10 * static_cast<int>(members.size()));
+    EXPECT_FALSE(one == two);
+    destroy_process_group(one);
+    EXPECT_EQ(sum_over(two, 1), static_cast<int>(members.size()));
+    EXPECT_EQ(get_pg_count(), 2);
+  });
+}
+
+TEST_P(Worlds, SubgroupsDivideTheWorld) {
+  const int size = GetParam();
+  in_world(size, [&](int rank) {
+    for (int part = 1; part <= size; ++part) {
+      if (size % part != 0) {
+        EXPECT_TRUE(error_contains([&] { new_subgroups(part); }, "cannot be divided into groups of"));
+        continue;
+      }
+      const ProcessGroup own = new_subgroups(part);
+      EXPECT_EQ(own.rank(), rank % part);
+      EXPECT_EQ(sum_over(own, 1), part);
+    }
+  });
+}
+
+TEST_P(Worlds, AMeshHasAGroupForEachLine) {
+  const int size = GetParam();
+  in_world(size, [&](int rank) {
+    const int rows = size % 2 == 0 ? 2 : 1;
+    const int columns = size / rows;
+    const DeviceMesh mesh = init_device_mesh("cpu", {rows, columns}, {"dp", "tp"});
+    EXPECT_EQ(mesh.ndim(), 2);
+    EXPECT_EQ(mesh.size(), size);
+    EXPECT_EQ(mesh.size(1), columns);
+    EXPECT_EQ(mesh.get_coordinate(), (std::vector<int>{rank / columns, rank % columns}));
+    EXPECT_EQ(mesh.get_local_rank("dp"), rank / columns);
+    EXPECT_EQ(mesh.get_group("tp").size(), columns);
+    int row_sum = 0;
+    for (int i = 0; i < columns; ++i) row_sum += rank / columns * columns + i;
+    EXPECT_EQ(sum_over(mesh.get_group("tp"), rank), row_sum);
+    int column_sum = 0;
+    for (int i = 0; i < rows; ++i) column_sum += rank % columns + i * columns;
+    EXPECT_EQ(sum_over(mesh.get_group(0), rank), column_sum);
+    EXPECT_EQ(mesh.get_all_groups().size(), 2U);
+
+    const DeviceMesh line = mesh["dp"];
+    EXPECT_EQ(line.shape(), std::vector<int>{rows});
+    EXPECT_EQ(line.ranks(), get_process_group_ranks(mesh.get_group("dp")));
+    EXPECT_EQ(line.get_group(0), mesh.get_group("dp"));
+    const std::vector<std::string> turned = {"tp", "dp"};
+    const DeviceMesh transposed = mesh.slice(turned);
+    EXPECT_EQ(transposed.shape(), (std::vector<int>{columns, rows}));
+    EXPECT_EQ(transposed.get_coordinate(), (std::vector<int>{rank % columns, rank / columns}));
+    EXPECT_EQ(transposed.ranks()[static_cast<std::size_t>(size - 1)], size - 1);
+
+    const DeviceMesh flat = mesh.flatten();
+    EXPECT_EQ(flat.names(), std::vector<std::string>{"dp_tp"});
+    EXPECT_EQ(sum_over(flat.get_group("dp_tp"), 1), size);
+  });
+}
+
+TEST(Meshes, OfThreeDimensionsCanBeSliced) {
+  in_world(8, [](int rank) {
+    const DeviceMesh mesh = init_device_mesh("cpu", {2, 2, 2}, {"a", "b", "c"});
+    const std::vector<std::string> outer = {"a", "c"};
+    const DeviceMesh part = mesh.slice(outer);
+    const int b = rank / 2 % 2;
+    EXPECT_EQ(part.ranks(), (std::vector<int>{2 * b, 2 * b + 1, 2 * b + 4, 2 * b + 5}));
+    EXPECT_EQ(sum_over(part.get_group("c"), 1), 2);
+    EXPECT_EQ(sum_over(part.flatten("ac").get_group(0), rank), 8 * b + 10);
+  });
+}
+
+TEST(Meshes, WrongOnesAreRefused) {
+  in_world(4, [](int rank) {
+    const auto refused = [](const std::vector<int>& shape, const std::vector<std::string>& names) {
+      return error_of([&] { (void)init_device_mesh("cpu", shape, names); });
+    };
+    EXPECT_EQ(refused({3}, {}),
+              "a device mesh of shape [3]: it does not have as many places as there are ranks, 4");
+    EXPECT_EQ(refused({}, {}), "a device mesh of shape []: there must be a dimension at least");
+    EXPECT_EQ(refused({-2, -2}, {}), "a device mesh of shape [-2, -2]: an extent is below 1");
+    EXPECT_EQ(refused({1 << 30, 1 << 30, 4}, {}),
+              "a device mesh of shape [1073741824, 1073741824, 4]: it does not have as many places as there "
+              "are ranks, 4");
+    EXPECT_EQ(refused({2, 2}, {"a"}), "a device mesh of shape [2, 2]: it has 1 names");
+    EXPECT_EQ(refused({2, 2}, {"a", "a"}), "a device mesh of shape [2, 2]: a name occurs twice");
+    const DeviceMesh mesh("cpu", {0, 1}, {2});
+    EXPECT_EQ(mesh.get_coordinate().has_value(), rank < 2);
+    EXPECT_EQ(error_of([&] { (void)mesh.get_group("x"); }),
+              "a device mesh with the dimensions [] has none named 'x'");
+    EXPECT_EQ(error_of([&] { (void)mesh.size(1); }), "a device mesh of shape [2] has no dimension 1");
+    if (rank > 1) {
+      EXPECT_EQ(error_of([&] { (void)mesh.get_group(0); }),
+                "rank " + std::to_string(rank) + " is not in the device mesh of the ranks [0, 1]");
+    }
+  });
+}
+
+TEST(Meshes, RanksThatDifferAreTold) {
+  in_world(2, [](int rank) {
+    // The later one is told; the other would wait for it in vain, and so does not go on.
+    static std::atomic<int> told = 0;
+    told = 0;
+    barrier();
+    const std::vector<std::string> names = {rank == 0 ? "x" : "y"};
+    try {
+      world().agree("test", names[0]);
+    } catch (const DistNetworkError& e) {
+      ++told;
+      EXPECT_TRUE(std::string(e.what()).find("the ranks differ") != std::string::npos) << e.what();
+    }
+    barrier();
+    EXPECT_EQ(told, 1);
+  });
+}
+
+TEST(NewGroup, WrongMembersAreRefused) {
+  in_world(2, [](int rank) {
+    EXPECT_EQ(error_of([] {
+                new_group({0, 2});
+              }),
+              "new_group: the ranks 0, 2 are not all ranks of a world of 2");
+    EXPECT_EQ(error_of([] { new_group({-1}); }), "new_group: the ranks -1 are not all ranks of a world of 2");
+    EXPECT_EQ(error_of([] { new_group({1, 1}); }), "new_group: a rank occurs twice in 1, 1");
+    NewGroupOptions options;
+    options.backend = "odd";
+    EXPECT_TRUE(error_contains([&] { new_group({0}, options); }, "unknown backend 'odd'"));
+    options = {};
+    options.timeout = std::chrono::milliseconds(0);
+    EXPECT_EQ(error_of([&] { new_group({0}, options); }), "new_group: the timeout must be longer than 0 ms");
+    // None of these was a call on this rank: the numbers still agree.
+    const ProcessGroup both = new_group();
+    EXPECT_EQ(both.name(), "1");
+    EXPECT_EQ(sum_over(both, rank), 1);
+    EXPECT_EQ(both.timeout(), default_group().timeout());
+  });
+}
+
+TEST(NewGroup, ADifferentListOnAnotherRankIsNamed) {
+  in_world(2, [](int rank) {
+    static std::atomic<int> told = 0;
+    told = 0;
+    barrier();
+    const std::string error = error_of([&] { new_group({rank}); });  // each without the other
+    if (error != "no error") {
+      ++told;
+      EXPECT_TRUE(error.find("the ranks call new_group differently") != std::string::npos) << error;
+    }
+    barrier();
+    EXPECT_EQ(told, 1);
+  });
+}
+
+TEST(NewGroup, AMemberThatDoesNotComeIsNamed) {
+  in_world(3, [](int rank) {
+    if (rank != 2) {
+      NewGroupOptions options;
+      options.timeout = std::chrono::milliseconds(50);
+      EXPECT_TRUE(error_contains([&] { new_group({0, 1, 2}, options); }, "missing: rank 2 of 3"));
+    }
+    barrier();
+  });
+}
+
+// After an error in one group the others go on.
+TEST(NewGroup, AnErrorStaysInItsGroup) {
+  in_world(2, [](int rank) {
+    const ProcessGroup first = new_group();
+    const ProcessGroup second = new_group();
+    first.abort("enough");
+    EXPECT_TRUE(error_contains([&] { first.barrier(); }, "the group is broken"));
+    EXPECT_EQ(sum_over(second, rank), 1);
+    destroy_process_group(first);
+    EXPECT_EQ(error_of([&] { destroy_process_group(first); }),
+              "destroy_process_group: no such group, or it is destroyed already");
+    const ProcessGroup third = new_group();
+    EXPECT_EQ(sum_over(third, rank), 1);
+  });
+}
+
+TEST(ThreadWorlds, CanBeMadeAgain) {
+  run_ranks_as_threads(3, [](int rank) {
+    for (int i = 0; i < 3; ++i) {
+      init_process_group();
+      EXPECT_EQ(sum_over(new_group(), rank), 3);
+      EXPECT_EQ(error_of([] { init_process_group(); }), "the default process group is already initialized");
+      destroy_process_group();
+    }
+  });
+}
+
+TEST(ThreadWorlds, TheFirstErrorComesOut) {
+  EXPECT_EQ(error_of([] {
+              run_ranks_as_threads(3, [](int rank) {
+                init_process_group();
+                if (rank == 1) throw DistError("rank 1 has had enough");
+                barrier();
+              });
+            }),
+            "rank 1 has had enough");
+}
+
+TEST(ThreadWorlds, MeetThroughAStoreOfTheProgram) {
+  const auto store = make_hash_store();
+  const auto errors = test::on_threads(3, [&](int rank) {
+    const ThreadWorld mine({rank, 3, nullptr, "threads"});
+    InitOptions options;
+    options.backend = "threads";
+    options.rank = rank;
+    options.world_size = 3;
+    options.store = make_prefix_store("part", store);
+    init_process_group(options);
+    EXPECT_EQ(sum_over(default_group(), rank), 3);
+    destroy_process_group();
+  });
+  test::expect_success(errors);
+}
+
+// One that a program wrote itself.
+class CountingStore final : public KeyValueStore {
+ public:
+  void set(const std::string& key, const std::string& value) override { count().set(key, value); }
+  std::string get(const std::string& key) override { return count().get(key); }
+  std::int64_t add(const std::string& key, std::int64_t amount) override { return count().add(key, amount); }
+  std::string compare_set(const std::string& key, const std::string& expected,
+                          const std::string& desired) override {
+    return count().compare_set(key, expected, desired);
+  }
+  bool wait(std::span<const std::string> keys, std::chrono::milliseconds timeout) override {
+    return count().wait(keys, timeout);
+  }
+  bool delete_key(const std::string& key) override { return count().delete_key(key); }
+
+  std::atomic<int> calls = 0;
+
+ private:
+  KeyValueStore& count() {
+    ++calls;
+    return *inner_;
+  }
+  const std::shared_ptr<KeyValueStore> inner_ = make_hash_store();
+};
+
+TEST(ThreadWorlds, MeetThroughAStoreThatAProgramWrote) {
+  const auto store = std::make_shared<CountingStore>();
+  const auto errors = test::on_threads(2, [&](int rank) {
+    const ThreadWorld mine({rank, 2, nullptr, "threads"});
+    InitOptions options;
+    options.rank = rank;
+    options.world_size = 2;
+    options.store = store;
+    init_process_group(options);
+    EXPECT_EQ(sum_over(new_group(), 1), 2);
+    destroy_process_group();
+  });
+  test::expect_success(errors);
+  EXPECT_GT(store->calls, 4);
+}
+
+TEST(Stores, DoWhatTheirHeaderSays) {
+  const auto store = make_prefix_store("a", make_hash_store());
+  const std::vector<std::string> keys = {"key"};
+  EXPECT_FALSE(store->wait(keys, std::chrono::milliseconds(0)));
+  EXPECT_FALSE(store->wait(keys, std::chrono::milliseconds(5)));
+  EXPECT_EQ(store->compare_set("key", "", "1"), "1");
+  EXPECT_EQ(store->compare_set("key", "2", "3"), "1");
+  EXPECT_TRUE(store->wait(keys, std::chrono::milliseconds(0)));
+  EXPECT_EQ(store->add("key", 4), 5);
+  store->set("key", "x");
+  EXPECT_EQ(store->get("key"), "x");
+  EXPECT_THROW(store->add("key", 1), DistStoreError);
+  EXPECT_TRUE(store->delete_key("key"));
+  EXPECT_FALSE(store->delete_key("key"));
+}
+
+}  // namespace
+}  // namespace dlaunch
