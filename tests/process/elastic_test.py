@@ -110,11 +110,14 @@ class Elastic(unittest.TestCase):
         except subprocess.TimeoutExpired:
             raise AssertionError(f"host {i} has not ended\n" + self.said(i)) from None
 
+    def pids_on(self, i):
+        listed = subprocess.run(["ip", "netns", "pids", self.hosts.names[i]], capture_output=True, text=True, check=True)
+        return [int(pid) for pid in listed.stdout.split()]
+
     def workers_of(self, i):
         """The pids of what runs on host i and is no dlaunch."""
-        pids = subprocess.run(["ip", "netns", "pids", self.hosts.names[i]], capture_output=True, text=True, check=True).stdout.split()
         found = []
-        for pid in pids:
+        for pid in self.pids_on(i):
             try:
                 with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
                     name = file.read().strip()
@@ -123,7 +126,7 @@ class Elastic(unittest.TestCase):
             except (FileNotFoundError, ProcessLookupError):
                 continue
             if name in ("sh", "sleep") and state not in "ZX":
-                found.append(int(pid))
+                found.append(pid)
         return found
 
 
