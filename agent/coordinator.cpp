@@ -767,6 +767,71 @@ void Coordinator::end_when_all_stopped(CoordinatorActions& out) {
 
 // --- in words ---
 
+namespace {
+
+std::string in_words(Coordinator::State state) {
+  switch (state) {
+    case Coordinator::State::standby:
+      return "standby";
+    case Coordinator::State::gathering:
+      return "gathering";
+    case Coordinator::State::running:
+      return "running";
+    case Coordinator::State::stopping:
+    case Coordinator::State::collecting:
+      return "stopping";
+    case Coordinator::State::ending:
+      return "ending";
+    case Coordinator::State::ended:
+      return "ended";
+  }
+  return "";
+}
+
+std::string in_words(const Roster::Node& node, Coordinator::State state) {
+  if (node.leaving) return "leaving";
+  if (node.done) return "done";
+  if (state == Coordinator::State::gathering || state == Coordinator::State::standby)
+    return node.stopped ? "joined" : "stopping";
+  if (!node.active) return "spare";
+  return state == Coordinator::State::running ? "running" : node.stopped ? "stopped" : "stopping";
+}
+
+}  // namespace
+
+WorldView Coordinator::view(TimePoint now) const {
+  WorldView view;
+  view.job = job_.id;
+  view.endpoint = to_string(world_.store);
+  view.state = in_words(state_);
+  if (state_ == State::gathering && roster_.ready() < job_.least()) view.waiting_for = missing();
+  view.min_nodes = job_.least();
+  view.max_nodes = job_.nnodes;
+  view.max_restarts = job_.max_restarts;
+  view.restarts_used = world_.restarts_used;
+  if (formed_) {
+    view.round = static_cast<int>(world_.round);
+    view.world_size = world_.world_size;
+    view.age_s = to_seconds(now - job_began_);
+  }
+  for (const auto& [member, node] : roster_.nodes()) {
+    NodeView one{node.joined.node_rank, node.joined.host, node.joined.slots, -1, in_words(node, state_)};
+    if (node.active && node.place >= 0) {
+      const WorldMember& placed = world_.members[static_cast<std::size_t>(node.place)];
+      one.node_rank = placed.node_rank;
+      one.first_rank = placed.base_rank;
+    }
+    view.nodes.push_back(std::move(one));
+  }
+  std::stable_sort(view.nodes.begin(), view.nodes.end(), [](const NodeView& a, const NodeView& b) {
+    return static_cast<unsigned>(a.node_rank) < static_cast<unsigned>(b.node_rank);
+  });
+  for (const Restart& restart : restarts_)
+    view.incidents.push_back(
+        {restart.counted ? restart.number : 0, to_seconds(restart.after), describe(restart.cause)});
+  return view;
+}
+
 std::string Coordinator::missing() const {
   const bool by_rank = job_.least() == job_.nnodes &&
                        std::all_of(roster_.nodes().begin(), roster_.nodes().end(),

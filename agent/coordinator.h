@@ -41,6 +41,7 @@
 #include "agent/root_cause.h"
 #include "agent/roster.h"
 #include "agent/say.h"
+#include "agent/world_view.h"
 
 namespace dlaunch::agent {
 
@@ -121,6 +122,7 @@ class Coordinator {
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] std::uint32_t round() const { return world_.round; }
   [[nodiscard]] int restarts_used() const { return world_.restarts_used; }
+  [[nodiscard]] WorldView view(TimePoint now) const;
   // While gathering: for whom it waits, "nodes 1 and 3 of 4".
   [[nodiscard]] std::string missing() const;
 

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "launcher/endpoint_status.h"
 #include "launcher/job_list.h"
 #include "launcher/job_table.h"
 #include "launcher/values.h"
@@ -78,10 +79,20 @@ int stop(const agent::JobStatus& job, bool now, Duration patience) {
   return print(name + " has ended\n");
 }
 
+int show_endpoint(const std::string& endpoint, bool json) {
+  constexpr std::uint16_t usual_port = 29400;
+  const auto address = parse_address(endpoint, usual_port);
+  if (!address) return fail(address.error());
+  const auto view = ask_endpoint(*address, std::chrono::seconds(10));
+  if (!view) return fail(view.error());
+  return print(json ? agent::to_json(*view) : agent::table(*view));
+}
+
 }  // namespace
 
 int run_status(const std::vector<std::string>& arguments) {
   bool json = false;
+  std::string endpoint;
   VerbLine line(
       "dlaunch status",
       "dlaunch status shows the jobs on this machine: this node's number, what it does and since when, "
@@ -89,10 +100,15 @@ int run_status(const std::vector<std::string>& arguments) {
       "often. With a job's\nid, or its agent's pid, also each worker.\n\nUsage: dlaunch status [options] "
       "[JOB]");
   line.flag("--json", "one JSON object a line", json);
+  line.option("--endpoint", "HOST[:PORT]",
+              "instead: the whole job of the coordinator there, on whichever machine", endpoint);
   auto parsed = line.parse(arguments);
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<JustPrint>(&*parsed)) return print(help->text);
   const auto& words = std::get<VerbLine::Words>(*parsed);
+  if (!endpoint.empty() && !words.empty())
+    return fail(mistake("--endpoint names the job", "see dlaunch status --help"));
+  if (!endpoint.empty()) return show_endpoint(endpoint, json);
   if (words.size() > 1) return fail(mistake("status takes one job", "see dlaunch status --help"));
   const std::string name = words.empty() ? "" : words[0];
 

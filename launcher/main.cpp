@@ -343,6 +343,12 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     }
     agent::Runner runner({loop, loop, loop, spawner, reporter}, std::move(run_plan));
     door.runner = &runner;
+    if (serves->has_value()) {
+      page.add("/job", [&runner, &loop] {
+        return agent::to_json(runner.coordinator() ? runner.coordinator()->view(loop.now())
+                                                   : agent::WorldView{});
+      });
+    }
     if (plan.job.elected) {
       election.emplace(
           agent::EtcdElection::Outside{loop, loop, loop},

@@ -96,7 +96,11 @@ HttpAnswer StatusPage::on_http_get(std::string_view path) {
   if (path == "/status") return {200, "application/json", status_json(server_->stats(), limits_, uptime)};
   if (path == "/metrics")
     return {200, "text/plain; version=0.0.4; charset=utf-8", metrics_text(server_->stats(), limits_, uptime)};
-  return {404, "text/plain; charset=utf-8", "here are /healthz, /status and /metrics\n"};
+  if (const auto found = more_.find(path); found != more_.end())
+    return {200, "application/json", found->second()};
+  std::string known = "here are /healthz, /status, /metrics";
+  for (const auto& [name, json] : more_) known += ", " + name;
+  return {404, "text/plain; charset=utf-8", known + "\n"};
 }
 
 }  // namespace dlaunch

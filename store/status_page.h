@@ -2,6 +2,8 @@
 // format 0.0.4).
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -28,6 +30,9 @@ class StatusPage final : public HttpDoor {
     limits_ = limits;
   }
 
+  // What else is answered, as JSON: at "/job", for instance.
+  void add(std::string path, std::function<std::string()> json) { more_[std::move(path)] = std::move(json); }
+
   HttpAnswer on_http_get(std::string_view path) override;
 
  private:
@@ -35,6 +40,7 @@ class StatusPage final : public HttpDoor {
   const TimePoint began_;
   const StoreServer* server_ = nullptr;
   StoreLimits limits_;
+  std::map<std::string, std::function<std::string()>, std::less<>> more_;
 };
 
 }  // namespace dlaunch

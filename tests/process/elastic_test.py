@@ -100,6 +100,12 @@ class Elastic(unittest.TestCase):
         self.wait_until(newest, f"a world of hosts {sorted(hosts)}")
         return newest()
 
+    def view(self, i, endpoint):
+        """What `dlaunch status --endpoint` says on host i."""
+        asked = subprocess.run([*self.hosts.on(i), DLAUNCH, "status", "--json", f"--endpoint={endpoint}"], capture_output=True, text=True,
+                               check=True, timeout=PATIENCE)
+        return json.loads(asked.stdout)
+
     def done(self):
         with open(os.path.join(self.dir, "done"), "w", encoding="utf-8"):
             pass
@@ -170,8 +176,15 @@ class OneEndpoint(Elastic):
         self.agents[1].kill()
         self.wait_until(lambda: "waiting for 1 more node of 2 (here: host0)" in self.said(0), "host 0 waits for another node")
         self.assertEqual(self.workers_of(0), [])
+        view = self.view(2, "10.213.8.1")
+        self.assertEqual((view["state"], view["waiting_for"]), ("gathering", "1 more node of 2 (here: host0)"))
+        self.assertEqual([i["number"] for i in view["incidents"]], [0])
         self.start(2, *self.options("2"), "--max-restarts=1")
         self.world({0, 2})
+        view = self.view(2, "10.213.8.1")
+        self.assertEqual((view["state"], view["round"], view["world_size"], view["waiting_for"]), ("running", 1, 2, ""))
+        self.assertEqual([(n["node_rank"], n["host"], n["first_rank"], n["state"]) for n in view["nodes"]],
+                         [(0, "host0", 0, "running"), (1, "host2", 1, "running")])
         self.done()
         self.assertEqual([self.end(i) for i in (0, 2)], [0, 0])
 

@@ -1,0 +1,56 @@
+// How a whole job stands, as its coordinator sees it: what `dlaunch status --endpoint` shows. A plain value,
+// its JSON, and its table.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/base/result.h"
+
+namespace dlaunch::agent {
+
+struct NodeView {
+  int node_rank = -1;  // -1: it has none
+  std::string host;
+  int workers = 0;
+  int first_rank = -1;  // of its workers; -1: none run
+  std::string state;    // joined, running, done, stopping, leaving, spare
+
+  bool operator==(const NodeView&) const = default;
+};
+
+struct IncidentView {
+  int number = 0;  // of the restart; 0: it did not count
+  double after_s = 0;
+  std::string text;
+
+  bool operator==(const IncidentView&) const = default;
+};
+
+struct WorldView {
+  std::string job;
+  std::string endpoint;     // of the coordinator that says this
+  std::string state;        // standby (another may lead), gathering, running, stopping, ending, ended
+  std::string waiting_for;  // who is missing; empty where nobody is
+  int round = -1;           // -1: none has been formed
+  int world_size = 0;
+  int min_nodes = 0;
+  int max_nodes = 0;
+  int restarts_used = 0;
+  int max_restarts = 0;
+  double age_s = 0;  // since the first round began
+  std::vector<NodeView> nodes;
+  std::vector<IncidentView> incidents;  // the last ones, in order
+
+  bool operator==(const WorldView&) const = default;
+};
+
+// One JSON object and a line end.
+std::string to_json(const WorldView& view);
+// Fields that are missing keep their defaults; an error where the text is no such object.
+Result<WorldView> world_view_from_json(std::string_view text);
+// For people. What others wrote is made printable.
+std::string table(const WorldView& view);
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,39 @@
+#include "launcher/endpoint_status.h"
+
+#include "agent/http_reply.h"
+#include "store/blocking_socket.h"
+#include "store/steady_time.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+Error no_status(const Address& endpoint, std::string why) {
+  return {ErrorKind::network, "no job's status at", to_string(endpoint), std::move(why),
+          "give the job's --rdzv-endpoint, or --master-addr and --master-port"};
+}
+
+}  // namespace
+
+Result<agent::WorldView> ask_endpoint(const Address& endpoint, Duration patience) {
+  const TimePoint deadline = steady_now() + patience;
+  BlockingSocket socket;
+  if (auto made = socket.connect(endpoint, deadline); !made) return no_status(endpoint, made.error().why);
+  const std::string request =
+      "GET /job HTTP/1.1\r\nHost: " + to_string(endpoint) + "\r\nConnection: close\r\n\r\n";
+  if (auto sent = socket.send(as_byte_span(request), deadline); !sent)
+    return no_status(endpoint, sent.error().why);
+  agent::HttpReply reply;
+  while (!reply.complete()) {
+    char byte = 0;
+    if (auto got = socket.receive(&byte, 1, deadline); !got) return no_status(endpoint, got.error().why);
+    if (auto read = reply.append(as_byte_span(std::string_view(&byte, 1))); !read)
+      return no_status(endpoint, read.error().why);
+  }
+  constexpr int ok = 200;
+  if (reply.status() != ok) return no_status(endpoint, "it serves a store, but no job");
+  auto view = agent::world_view_from_json(reply.take_body());
+  if (!view) return no_status(endpoint, view.error().why);
+  return view;
+}
+
+}  // namespace dlaunch::launcher
