@@ -16,7 +16,10 @@ enum class Kind : std::uint8_t {
   refused,
   new_world,
   stop_round,
-  end
+  end,
+  hello,
+  challenge,
+  proof
 };
 
 // Fields are described once, for both directions: a Writer and a Reader have the same calls.
@@ -216,6 +219,13 @@ struct Fields {
     } else if constexpr (std::is_same_v<T, StopRound>) {
       io.number(m.round);
       io.text(m.why);
+    } else if constexpr (std::is_same_v<T, Hello>) {
+      io.text(m.nonce);
+    } else if constexpr (std::is_same_v<T, Challenge>) {
+      io.text(m.nonce);
+      io.text(m.mac);
+    } else if constexpr (std::is_same_v<T, Proof>) {
+      io.text(m.mac);
     } else {
       static_assert(std::is_same_v<T, End>);
       outcome_fields(io, m.outcome);
@@ -249,7 +259,7 @@ std::string encode(const Message& message) {
 Result<Message> decode(ByteSpan body) {
   Reader in(body);
   const std::uint8_t raw = in.kind();
-  if (raw < static_cast<std::uint8_t>(Kind::join) || raw > static_cast<std::uint8_t>(Kind::end)) {
+  if (raw < static_cast<std::uint8_t>(Kind::join) || raw > static_cast<std::uint8_t>(Kind::proof)) {
     return Error{ErrorKind::invalid, "malformed agent message", "", "unknown kind " + std::to_string(raw),
                  ""};
   }
@@ -276,6 +286,12 @@ Result<Message> decode(ByteSpan body) {
       return read_fields<StopRound>(in);
     case Kind::end:
       return read_fields<End>(in);
+    case Kind::hello:
+      return read_fields<Hello>(in);
+    case Kind::challenge:
+      return read_fields<Challenge>(in);
+    case Kind::proof:
+      return read_fields<Proof>(in);
   }
   return Error{ErrorKind::internal, "malformed agent message", "", "", ""};
 }

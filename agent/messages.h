@@ -118,8 +118,24 @@ struct End {
   bool operator==(const End&) const = default;
 };
 
-using Message =
-    std::variant<Join, Failed, Done, Stopped, Leave, Beat, Welcome, Refused, NewWorld, StopRound, End>;
+// --- before all others, where the job has a secret (agent/handshake.h) ---
+
+struct Hello {
+  std::string nonce;
+  bool operator==(const Hello&) const = default;
+};
+struct Challenge {
+  std::string nonce;
+  std::string mac;
+  bool operator==(const Challenge&) const = default;
+};
+struct Proof {
+  std::string mac;
+  bool operator==(const Proof&) const = default;
+};
+
+using Message = std::variant<Join, Failed, Done, Stopped, Leave, Beat, Welcome, Refused, NewWorld, StopRound,
+                             End, Hello, Challenge, Proof>;
 
 // The whole frame, length included.
 std::string encode(const Message& message);

@@ -86,7 +86,12 @@ class Runner::Link final : public ConnectionHandler {
 
   void on_connected(ConnId conn) override {
     runner_.outside_.network.send(conn, as_byte_span(greeting));
-    runner_.hear(LinkUp{});
+    handshake_ = MemberHandshake(runner_.plan_.secret, runner_.draw_nonce());
+    if (handshake_.is_needed()) {
+      send(handshake_.hello());
+    } else {
+      runner_.hear(LinkUp{});
+    }
     runner_.work();
   }
   void on_received(ConnId conn, ByteSpan bytes) override {
@@ -100,7 +105,12 @@ class Runner::Link final : public ConnectionHandler {
         break;
       }
       if (!*message) break;
-      runner_.hear(FromCoordinator{std::move(**message)});
+      if (const auto* challenge = std::get_if<Challenge>(&**message)) {
+        answer(*challenge);
+      } else {
+        if (std::holds_alternative<Refused>(**message) && handshake_.is_needed()) runner_.hear(LinkUp{});
+        runner_.hear(FromCoordinator{std::move(**message)});
+      }
     }
     runner_.work();
   }
@@ -112,14 +122,30 @@ class Runner::Link final : public ConnectionHandler {
   }
 
  private:
+  void answer(const Challenge& challenge) {
+    auto proof = handshake_.answer(challenge);
+    runner_.hear(LinkUp{});
+    if (proof) {
+      send(*proof);
+    } else {
+      runner_.hear(FromCoordinator{Refused{proof.error().why}});
+    }
+  }
+
   Runner& runner_;
   ConnId conn_;
   FrameReader reader_ = FrameReader::from_coordinator();
+  MemberHandshake handshake_{"", ""};
 };
 
 class Runner::MemberEnd final : public ConnectionHandler {
  public:
-  MemberEnd(Runner& runner, MemberId id, ConnId conn) : runner_(runner), id_(id), conn_(conn) {}
+  MemberEnd(Runner& runner, MemberId id, ConnId conn, const Address& peer)
+      : runner_(runner),
+        id_(id),
+        conn_(conn),
+        peer_(peer),
+        handshake_(runner.plan_.secret, runner.draw_nonce()) {}
 
   void send(const Message& message) { runner_.outside_.network.send(conn_, as_byte_span(encode(message))); }
   void close() { runner_.outside_.network.close(conn_); }
@@ -135,7 +161,15 @@ class Runner::MemberEnd final : public ConnectionHandler {
       }
       if (!*message) break;
       spoken_ = true;
-      runner_.post(FromMember{id_, std::move(**message)});
+      if (handshake_.is_done() && std::holds_alternative<Hello>(**message))
+        return refuse("this job has no secret, but that agent was given one (--token-file, DLAUNCH_TOKEN)");
+      if (handshake_.is_done()) {
+        runner_.post(FromMember{id_, std::move(**message)});
+        continue;
+      }
+      auto answer = handshake_.hear(**message);
+      if (!answer) return refuse(answer.error().why);
+      if (*answer) send(**answer);
     }
     runner_.work();
   }
@@ -153,9 +187,19 @@ class Runner::MemberEnd final : public ConnectionHandler {
     runner.work();
   }
 
+  // Likewise.
+  void refuse(const std::string& why) {
+    runner_.outside_.reporter.say(
+        {Loudness::trouble, "refused an agent at " + to_string(peer_) + ": " + why});
+    send(Refused{why});
+    lose(why);
+  }
+
   Runner& runner_;
   MemberId id_;
   ConnId conn_;
+  Address peer_;
+  CoordinatorHandshake handshake_;
   FrameReader reader_ = FrameReader::from_member();
   bool spoken_ = false;  // a whole message came
 };
@@ -307,7 +351,11 @@ ConnectionHandler& Runner::on_agent_connection(ConnId conn, const Address& peer)
       drop_member(silent->first);
     }
   }
-  return *member_ends_.emplace(id, std::make_unique<MemberEnd>(*this, id, conn)).first->second;
+  return *member_ends_.emplace(id, std::make_unique<MemberEnd>(*this, id, conn, peer)).first->second;
+}
+
+std::string Runner::draw_nonce() const {
+  return plan_.secret.empty() || !plan_.draw_nonce ? "" : plan_.draw_nonce();
 }
 
 // --- stepping ---

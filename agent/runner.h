@@ -13,6 +13,7 @@
 #include <string>
 
 #include "agent/coordinator.h"
+#include "agent/handshake.h"
 #include "agent/job_status.h"
 #include "agent/member.h"
 #include "agent/spawner.h"
@@ -50,6 +51,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
     std::function<void(std::uint32_t round)> open_store;
     std::function<void()> on_ended;
     std::function<void(const Event&)> on_event{};  // for whoever keeps them
+    std::string secret{};                          // of the job; empty: none
+    std::function<std::string()> draw_nonce{};     // nonce_size bytes; only where there is a secret
     // Where an election decides: who leads, where that is known, and whether it is this agent; and where this
     // one is reached.
     struct Leader {
@@ -113,6 +116,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   void arm(TimerId& timer, TimePoint at);
   void finish_if_over();
   [[nodiscard]] std::string waiting_for() const;
+  [[nodiscard]] std::string draw_nonce() const;
 
   Outside outside_;
   Plan plan_;

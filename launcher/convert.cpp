@@ -236,6 +236,7 @@ void take_nodes(Reader& in, Options& out) {
   if (const auto n = in.integer("spares", 0, most_nodes)) out.spares = *n;
   take_backend(in, out);
   out.job_id = in.text("rdzv-id").value_or("");
+  out.token_file = in.text("token-file").value_or("");
   if (const auto wait = in.duration("join-timeout")) out.join_timeout = *wait;
   if (const auto wait = in.duration("last-call-timeout")) out.last_call = *wait;
   if (const auto wait = in.duration("node-timeout")) out.node_timeout = *wait;

@@ -1,6 +1,7 @@
 // dlaunch: builds the real world (loop, keeper, output, store), hands it to the Runner, and maps the end to
 // an exit code.
 
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -207,6 +208,30 @@ agent::AgentId random_id() {
   return std::uniform_int_distribution<agent::AgentId>(1)(device);
 }
 
+// What nobody can guess, also not from what was drawn before.
+std::string draw_nonce() {
+  std::string nonce(agent::nonce_size, '\0');
+  for (std::size_t have = 0; have < nonce.size();) {
+    const ssize_t got = getrandom(nonce.data() + have, nonce.size() - have, 0);
+    if (got > 0) have += static_cast<std::size_t>(got);
+  }
+  return nonce;
+}
+
+// The job's secret, from its file or the environment; a line end behind it does not count.
+Result<std::string> read_secret(const Options& options, const Outside& outside) {
+  std::string secret = variable(outside, "DLAUNCH_TOKEN").value_or("");
+  if (!options.token_file.empty()) {
+    auto read = outside.read_file(options.token_file);
+    if (!read) return std::move(read).error();
+    secret = std::move(*read);
+  }
+  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
+  if (secret.empty() && !options.token_file.empty())
+    return Error{ErrorKind::invalid, "no secret in", options.token_file, "it is empty", ""};
+  return secret;
+}
+
 std::int64_t unix_ms() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -336,6 +361,8 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
                                  *serves,
                                  [&server](std::uint32_t) { server.new_round(); },
                                  [&loop] { loop.stop(); }};
+    run_plan.secret = asked.secret;
+    run_plan.draw_nonce = draw_nonce;
     if (events) run_plan.on_event = [&events](const agent::Event& event) { events->write(event); };
     if (plan.job.elected) {
       run_plan.find_leader = [&election, &plan] { return leader_of(election->leader(), own_name(plan)); };
@@ -443,7 +470,10 @@ int main(int argc, char** argv) {
   auto parsed = parse_options(arguments, outside);
   if (!parsed) return fail(parsed.error());
   if (const auto* text = std::get_if<JustPrint>(&*parsed)) return print(text->text);
-  const auto& options = std::get<Options>(*parsed);
+  auto& options = std::get<Options>(*parsed);
+  auto secret = read_secret(options, outside);
+  if (!secret) return fail(secret.error());
+  options.secret = std::move(*secret);
   const bool names_hosts = !options.hosts.empty() || !options.hostfile.empty();
   if (names_hosts && !options.lifeline) return run_on_hosts(options, outside);
   set_exports(options.exports, outside.around.environment);

@@ -85,8 +85,10 @@ struct Options {
   agent::LogOptions log;
   Bind bind = Bind::none;
   bool virtual_local_rank = false;
-  std::string report;  // a file; empty: none
-  std::string events;  // likewise
+  std::string secret;      // of the job; empty: none
+  std::string token_file;  // where it is
+  std::string report;      // a file; empty: none
+  std::string events;      // likewise
   bool dry_run = false;
   bool verbose = false;
   std::vector<std::string> program;  // and its arguments, exactly as typed

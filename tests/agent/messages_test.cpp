@@ -73,7 +73,10 @@ std::vector<Message> one_of_each() {
           Refused{"no", false},
           NewWorld{world},
           StopRound{4, "why"},
-          End{outcome}};
+          End{outcome},
+          Hello{"nonce"},
+          Challenge{"nonce", "mac"},
+          Proof{std::string("\0mac", 4)}};
 }
 
 FrameReader coordinator_reader() { return FrameReader::from_coordinator(); }

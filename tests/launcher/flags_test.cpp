@@ -164,6 +164,7 @@ const std::vector<Row>& rows() {
       {"health-check", "nvidia-smi", [](const Options& o) { return o.health_check == "nvidia-smi"; }},
       {"health-check-timeout", "3", [](const Options& o) { return o.health_timeout == milliseconds(3000); }},
       {"events", "e.json", [](const Options& o) { return o.events == "e.json"; }},
+      {"token-file", "t", [](const Options& o) { return o.token_file == "t"; }},
       {"count-membership-changes", nullptr, [](const Options& o) { return o.counts_membership; }},
       {"node-timeout", "1.5", [](const Options& o) { return o.node_timeout == milliseconds(1500); }},
       {"stop-timeout", "2", [](const Options& o) { return o.stop_timeout == milliseconds(2000); }},

@@ -275,6 +275,33 @@ class OneEndpoint(Elastic):
         self.done()
         self.assertEqual([self.end(i) for i in (0, 2)], [0, 0])
 
+    def test_only_who_knows_the_secret_joins(self):
+        for name, secret in (("right", "s3cret"), ("wrong", "other")):
+            with open(os.path.join(self.dir, name), "w", encoding="utf-8") as file:
+                file.write(secret + "\n")
+        self.start(0, *self.options("2"), "--token-file=right")
+        self.wait_until(lambda: "waiting for 1 more node" in self.said(0), "host 0 waits")
+        self.start(1, *self.options("2"), "--token-file=wrong")
+        self.assertEqual(self.end(1), 1)
+        self.assertIn("refused this node: it has another secret than this node", self.said(1).splitlines()[-1])
+        self.start(3, *self.options("2"))
+        self.assertEqual(self.end(3), 1)
+        self.assertIn("refused this node: this job has a secret", self.said(3).splitlines()[-1])
+        self.assertIn("refused an agent at 10.213.8.4", self.said(0))
+        self.start(2, *self.options("2"), "--token-file=right")
+        self.world({0, 2})
+        self.done()
+        self.assertEqual([self.end(i) for i in (0, 2)], [0, 0])
+
+    def test_a_secret_that_nobody_asks_for_is_not_trusted_to(self):
+        self.start(0, *self.options("2"))
+        self.wait_until(lambda: "waiting for 1 more node" in self.said(0), "host 0 waits")
+        with open(os.path.join(self.dir, "token"), "w", encoding="utf-8") as file:
+            file.write("s3cret")
+        self.start(1, *self.options("2"), "--token-file=token")
+        self.assertEqual(self.end(1), 1)
+        self.assertIn("this job has no secret, but that agent was given one", self.said(1).splitlines()[-1])
+
     def test_another_job_at_the_same_endpoint_is_refused(self):
         self.start(0, *self.options("2"), "--rdzv-id=one")
         self.wait_until(lambda: "waiting for 1 more node" in self.said(0), "host 0 waits")

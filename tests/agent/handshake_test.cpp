@@ -1,0 +1,83 @@
+#include "agent/handshake.h"
+
+#include <gtest/gtest.h>
+
+#include "agent/hmac.h"
+
+namespace dlaunch::agent {
+namespace {
+
+std::string hex(std::string_view bytes) {
+  std::string out;
+  for (const char c : bytes) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    out += digits[static_cast<unsigned char>(c) >> 4];
+    out += digits[static_cast<unsigned char>(c) & 15];
+  }
+  return out;
+}
+
+TEST(Hmac, IsThatOfRfc4231) {
+  EXPECT_EQ(hex(hmac_sha256(std::string(20, 0x0b), "Hi There")),
+            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  EXPECT_EQ(hex(hmac_sha256("Jefe", "what do ya want for nothing?")),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_EQ(
+      hex(hmac_sha256(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First")),
+      "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+const std::string one(nonce_size, '1');
+const std::string two(nonce_size, '2');
+
+// What becomes of a whole handshake: empty, or why it was refused, and by whom.
+std::string shake(const std::string& members, const std::string& coordinators) {
+  const MemberHandshake member(members, one);
+  CoordinatorHandshake coordinator(coordinators, two);
+  auto challenge = coordinator.hear(member.hello());
+  if (!challenge) return "coordinator: " + challenge.error().why;
+  auto proof = member.answer(std::get<Challenge>(**challenge));
+  if (!proof) return "member: " + proof.error().why;
+  auto end = coordinator.hear(*proof);
+  if (!end) return "coordinator: " + end.error().why;
+  return coordinator.is_done() ? "" : "it has not ended";
+}
+
+TEST(Handshake, WhoKnowsTheSecretIsLetIn) {
+  EXPECT_EQ(shake("secret", "secret"), "");
+  EXPECT_EQ(shake("secret", "Secret"),
+            "member: it has another secret than this node (--token-file, DLAUNCH_TOKEN)");
+}
+
+TEST(Handshake, WithoutASecretThereIsNone) {
+  EXPECT_FALSE(MemberHandshake("", "").is_needed());
+  EXPECT_TRUE(CoordinatorHandshake("", "").is_done());
+}
+
+TEST(Handshake, WhoSkipsItIsRefused) {
+  CoordinatorHandshake coordinator("secret", two);
+  EXPECT_FALSE(coordinator.hear(Join{}).ok());
+  EXPECT_FALSE(coordinator.hear(Proof{hmac_sha256("secret", "dlaunch member" + two)}).ok());
+  EXPECT_FALSE(coordinator.hear(Hello{"short"}).ok());
+  EXPECT_FALSE(coordinator.is_done());
+}
+
+TEST(Handshake, WhatWasRecordedIsOfNoUseAgain) {
+  const MemberHandshake member("secret", one);
+  CoordinatorHandshake first("secret", two);
+  const auto challenge = first.hear(member.hello());
+  const auto proof = member.answer(std::get<Challenge>(**challenge));
+  CoordinatorHandshake second("secret", std::string(nonce_size, '3'));
+  ASSERT_TRUE(second.hear(member.hello()).ok());
+  EXPECT_FALSE(second.hear(*proof).ok());
+  // Nor is what a coordinator said for another member.
+  EXPECT_FALSE(
+      MemberHandshake("secret", std::string(nonce_size, '4')).answer(std::get<Challenge>(**challenge)).ok());
+  // Nor a member's own words, sent back.
+  CoordinatorHandshake mirror("secret", one);
+  const auto reflected = mirror.hear(Hello{two});
+  EXPECT_FALSE(member.answer({two, std::get<Challenge>(**reflected).mac}).ok());
+}
+
+}  // namespace
+}  // namespace dlaunch::agent
