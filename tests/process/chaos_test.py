@@ -26,8 +26,8 @@ class Chaos(Elastic):
     hosts_wanted = 4
     OPTIONS = ("--nnodes=2:4", "--last-call-timeout=1", "--rdzv-endpoint=10.213.8.1,10.213.8.2,10.213.8.3", "--node-timeout=1.5",
                "--stop-timeout=3", "--max-restarts=100000", "--restart-backoff=0", "--join-timeout=120", "--events=events")
-    # Longer than the faults last, with what they take from it.
-    EPOCHS = int(SECONDS / 2) + 4
+    # More than it gets done while the faults last.
+    EPOCHS = int(SECONDS / 8) + 8
 
     def begin(self, i):
         self.start(i, *self.OPTIONS,
@@ -87,6 +87,8 @@ class Chaos(Elastic):
         while time.monotonic() < until:
             fault = self.random.choice([self.kill_worker, self.kill_agent, self.dismiss_agent, self.freeze_agent, self.cut_off])
             i = self.random.randrange(4)
+            if any(agent.poll() == 0 for agent in self.agents.values()):
+                break  # the training was quicker
             if self.agents[i].poll() is not None:  # it gave up, as one that was alone for too long may
                 self.begin(i)
             happened[fault.__name__] = happened.get(fault.__name__, 0) + 1
