@@ -2,9 +2,22 @@
 include(GNUInstallDirs)
 
 install(TARGETS dlaunch RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS dlaunch_runtime LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS dlaunch_runtime EXPORT dlaunch-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/dlaunch DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
+foreach(section 1 3)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} FILES_MATCHING PATTERN "*.${section}")
+endforeach()
+
+# For those who build against the library: find_package(dlaunch), and pkg-config.
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/dlaunch)
+install(EXPORT dlaunch-targets FILE dlaunch-config.cmake NAMESPACE dlaunch:: DESTINATION ${package_dir})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/dlaunch-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/dlaunch-config-version.cmake DESTINATION ${package_dir})
+# From lib/<architecture>/pkgconfig to the prefix.
+file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/dlaunch.pc.in ${CMAKE_CURRENT_BINARY_DIR}/dlaunch.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/dlaunch.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # What the program itself prints for each shell.
 function(install_completion shell directory name)

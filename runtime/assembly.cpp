@@ -33,6 +33,7 @@ bool Assembly::await(std::span<const std::string> keys, const Meeting& meeting) 
 
 std::string Assembly::preside(const std::string& place, const Meeting& meeting) {
   std::vector<std::string> seats;
+  seats.reserve(static_cast<std::size_t>(size_));
   for (int rank = 0; rank < size_; ++rank) seats.push_back(seat(place, rank));
   std::string result;
   if (await(seats, meeting)) {

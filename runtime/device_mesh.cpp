@@ -95,8 +95,10 @@ DeviceMesh::DeviceMesh(std::string device_type, std::vector<int> ranks, std::vec
     // In the same order on all ranks of each line: they meet without the others.
     for (std::size_t dim = 0; dim < state->shape.size(); ++dim) {
       std::vector<int> line;
+      line.reserve(static_cast<std::size_t>(state->shape[dim]));
       for (int i = 0; i < state->shape[dim]; ++i) {
-        line.push_back(state->ranks[static_cast<std::size_t>(place + (i - coordinate[dim]) * step[dim])]);
+        const int at = place + (i - coordinate[dim]) * step[dim];
+        line.push_back(state->ranks[static_cast<std::size_t>(at)]);
       }
       NewGroupOptions options;
       options.use_local_synchronization = true;

@@ -192,7 +192,7 @@ std::shared_ptr<KeyValueStore> make_file_store(const std::string& path, int worl
 }
 
 std::shared_ptr<KeyValueStore> make_prefix_store(const std::string& prefix,
-                                                 std::shared_ptr<KeyValueStore> store) {
+                                                 const std::shared_ptr<KeyValueStore>& store) {
   return as_public(std::make_shared<PrefixStore>(prefix, inner_store(store)));
 }
 

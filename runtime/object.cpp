@@ -31,6 +31,7 @@ std::vector<std::uint64_t> all_lengths(const ProcessGroup& group, std::uint64_t 
   const std::vector<std::int64_t> mine = {static_cast<std::int64_t>(own)};
   group.all_gather_into_tensor(Tensor::of(lengths), Tensor::of(mine));
   std::vector<std::uint64_t> result;
+  result.reserve(lengths.size());
   for (const std::int64_t length : lengths) result.push_back(checked(static_cast<std::uint64_t>(length)));
   return result;
 }
@@ -38,6 +39,7 @@ std::vector<std::uint64_t> all_lengths(const ProcessGroup& group, std::uint64_t 
 // `parts` cut out of blocks of equal size, as gather and scatter move them.
 std::vector<Tensor> blocks(std::string& memory, std::size_t count, std::size_t size) {
   std::vector<Tensor> result;
+  result.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     result.push_back(Tensor::from(reinterpret_cast<std::uint8_t*>(memory.data() + i * size),
                                   {static_cast<std::int64_t>(size)}));

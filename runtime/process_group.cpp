@@ -24,7 +24,7 @@ Work start_all(std::size_t count, const OperationOptions& options, const Start& 
   std::vector<Work> works;
   works.reserve(count);
   for (std::size_t i = 0; i < count; ++i) works.push_back(start(i, each));
-  const Work together = all_of(works);
+  Work together = all_of(works);
   if (options.async_op) return together;
   together.wait();
   return {};
@@ -176,7 +176,7 @@ Work Coalescing::end(const OperationOptions& options) {
         break;
     }
   }
-  const Work all = all_of(works);
+  Work all = all_of(works);
   if (options.async_op) return all;
   all.wait();
   return {};

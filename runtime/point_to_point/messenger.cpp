@@ -127,7 +127,7 @@ Work Messenger::recv(const Tensor& tensor, int src, std::uint32_t tag, Deadline 
     start();
     Awaited receive{tensor, src, tag, deadline, source};
     if (std::optional<Received> message = take(src, tag)) {
-      give(std::move(receive), std::move(*message), actions);
+      give(receive, *message, actions);
     } else if (src >= 0 && peers_[static_cast<std::size_t>(src)].left) {
       throw DistNetworkError("it has left the group", {.peer = src});
     } else {
@@ -267,13 +267,13 @@ void Messenger::arrive(int peer, Received message, Actions& actions) {
       Awaited receive = std::move(*first);
       list.erase(first);
       if (list.empty()) awaited_.erase(waiting);
-      return give(std::move(receive), std::move(message), actions);
+      return give(receive, message, actions);
     }
   }
   received_[tag].push_back(std::move(message));
 }
 
-void Messenger::give(Awaited receive, Received message, Actions& actions) {
+void Messenger::give(const Awaited& receive, const Received& message, Actions& actions) {
   const Letter& letter = message.letter;
   if (letter.dtype != receive.tensor.dtype() || letter.count != receive.tensor.numel()) {
     const std::string reason = "it sends " + in_words(letter.dtype, letter.count) + " with tag " +

@@ -58,7 +58,7 @@ class Messenger {
   void handle(int peer, const std::byte* block, Actions& actions);
   void handle_accept(int peer, const Letter& letter, Actions& actions);
   void arrive(int peer, Received message, Actions& actions);
-  void give(Awaited receive, Received message, Actions& actions);
+  void give(const Awaited& receive, const Received& message, Actions& actions);
   void transfer(std::unique_ptr<Transfer> data, Deadline deadline, const WorkSource& source, int from);
   void post_letter(int peer, const Letter& letter, Deadline deadline);
   void give_back_credit(int peer, Deadline deadline);

@@ -6,6 +6,7 @@
 Nothing here waits for a time or measures one: a run ends or CTest ends it.
 """
 
+import glob
 import json
 import os
 import re
@@ -124,6 +125,45 @@ class Library(Example):
             self.assertEqual(sorted(names), ["all_reduce"] * 4 + ["all_reduce_coalesced"])
             self.assertTrue(all(event["pid"] == rank for event in events))
             self.assertTrue(all(event["args"]["success"] for event in events if event["ph"] == "X"))
+
+
+class OutOfTree(Example):
+    """What is installed is enough to build against."""
+
+    def setUp(self):
+        super().setUp()
+        self.prefix = self.path("prefix")
+        self.succeed("cmake", "--install", os.path.dirname(BIN), "--prefix", self.prefix)
+
+    def succeed(self, *command, **variables):
+        run = Run(command, self.dir, **variables)
+        self.assertEqual(run.code, 0, run)
+        return run.out
+
+    def library_folder(self):
+        (found,) = glob.glob(os.path.join(self.prefix, "lib", "**", "libdlaunch.so"), recursive=True)
+        return os.path.dirname(found)
+
+    def test_a_backend_of_somebody_else(self):
+        build = self.path("build")
+        self.succeed("cmake", "-S", os.path.join(SOURCE, "examples", "backend_solo"), "-B", build,
+                     "-DCMAKE_PREFIX_PATH=" + self.prefix)
+        self.succeed("cmake", "--build", build)
+        program = os.path.join(build, "try_solo")
+        self.assertEqual(self.succeed(program, DLAUNCH_BACKEND_PATH=build), "solo: 1 2 3\n")
+        run = Run([program], self.dir)  # nobody says where the module is
+        self.assertEqual(run.code, 1, run)
+        self.assertIn("unknown backend 'solo': known are: ", run.err, run)
+
+    def test_a_c_program_through_pkg_config(self):
+        folder = os.path.join(self.library_folder(), "pkgconfig")
+        flags = self.succeed("pkg-config", "--cflags", "--libs", "dlaunch", PKG_CONFIG_PATH=folder).split()
+        program = self.path("rank_sum_c")
+        self.succeed("cc", os.path.join(SOURCE, "examples", "rank_sum_c.c"), "-o", program, *flags,
+                     "-Wl,-rpath," + self.library_folder())
+        run = Run([os.path.join(self.prefix, "bin", "dlaunch"), "--nproc-per-node=2", program], self.dir)
+        self.assertEqual(run.code, 0, run)
+        self.assertIn("rank 1 of 2: sum of ranks = 1", run.out, run)
 
 
 class PyTorch(Example):

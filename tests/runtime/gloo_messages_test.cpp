@@ -180,8 +180,12 @@ TEST(GlooMessagesDeath, IsToldWithTheHostAndAlsoToAMonitoredBarrier) {
   gethostname(host, sizeof host - 1);
   const auto results = run_processes(3, [](int rank) -> std::string {
     dlaunch::init_process_group();
-    dlaunch::barrier();
-    if (rank == 2) raise(SIGKILL);
+    std::vector<int> go(1);
+    if (rank == 2) {
+      for (int peer = 0; peer < 2; ++peer) dlaunch::recv(Tensor::of(go), peer);
+      raise(SIGKILL);
+    }
+    dlaunch::send(Tensor::of(go), 2);
     try {
       dlaunch::monitored_barrier();
     } catch (const dlaunch::DistNetworkError& e) {
@@ -201,13 +205,13 @@ TEST(GlooMessagesDeath, IsToldWithTheHostAndAlsoToAMonitoredBarrier) {
 TEST(GlooMessagesDeath, OfTheGroupIsNotThatOfTheProcess) {
   const auto results = run_processes(3, [](int rank) -> std::string {
     for (int i = 0; i < 3; ++i) {
-      dlaunch::init_process_group();
       std::vector<float> values(rank == 1 ? 10 : 20000);
       try {
+        dlaunch::init_process_group();  // one may have given up already while another is still arriving
         dlaunch::all_reduce(Tensor::of(values));
         return "not noticed";
       } catch (const dlaunch::DistNetworkError&) {
-        dlaunch::destroy_process_group();
+        if (dlaunch::is_initialized()) dlaunch::destroy_process_group();
       }
     }
     dlaunch::init_process_group();

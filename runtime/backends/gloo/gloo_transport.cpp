@@ -231,7 +231,6 @@ class GlooTransport::AnyMessage final : public Inbox, private Pending {
  public:
   AnyMessage(GlooTransport& owner, std::uint64_t slot, std::span<std::byte> bytes)
       : Pending(owner), slot_(slot), bytes_(bytes) {
-    owner_.check();
     post();
   }
 
@@ -261,17 +260,29 @@ class GlooTransport::AnyMessage final : public Inbox, private Pending {
   [[nodiscard]] bool is_idle() const override { return !has_deadline(); }
 
  private:
+  // Gloo refuses when a connection is lost, a moment before it tells so to those who wait on it: that moment
+  // is waited for, since they know why.
   void post() {
-    Buffer fresh = owner_.context_->createUnboundBuffer(bytes_.data(), bytes_.size());
-    bytes_.front() = std::byte{0};
-    const std::vector<int> others = owner_.present_peers();
-    try {
-      if (!others.empty()) fresh->recv(others, slot_);
-    } catch (const ::gloo::Exception& e) {
-      throw DistNetworkError("no message can be received: " + without_place(e.what()));
+    const Deadline limit = deadline_after(std::chrono::seconds(1));
+    for (;;) {
+      owner_.check();
+      const std::vector<int> others = owner_.present_peers();
+      Buffer fresh = owner_.context_->createUnboundBuffer(bytes_.data(), bytes_.size());
+      bytes_.front() = std::byte{0};
+      std::unique_lock lock(owner_.mutex_, std::defer_lock);
+      try {
+        if (!others.empty()) fresh->recv(others, slot_);
+        lock.lock();  // for wake()
+        buffer_.swap(fresh);
+        return;
+      } catch (const ::gloo::Exception& e) {
+        if (has_passed(limit)) {
+          throw DistNetworkError("no message can be received: " + without_place(e.what()));
+        }
+      }
+      lock.lock();
+      owner_.changed_.wait_for(lock, std::chrono::milliseconds(1));
     }
-    const std::lock_guard lock(owner_.mutex_);  // for wake()
-    buffer_.swap(fresh);
   }
 
   // A message, or nothing when the wait was ended. `spoilt`: nothing will come into this buffer any more,

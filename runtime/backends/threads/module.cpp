@@ -23,7 +23,7 @@ class Lobby {
     return only;
   }
 
-  std::string leave(std::shared_ptr<Mailbox> mailbox) {
+  std::string leave(const std::shared_ptr<Mailbox>& mailbox) {
     const std::lock_guard lock(mutex_);
     std::string name = std::to_string(getpid()) + "/" + std::to_string(++last_);
     waiting_[name] = {mailbox, mailbox->size() - 1};

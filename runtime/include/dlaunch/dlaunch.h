@@ -27,6 +27,8 @@
 extern "C" {
 #endif
 
+/* NOLINTBEGIN(readability-identifier-naming): names as C has them */
+
 enum dlaunch_status {
   DLAUNCH_OK = 0,
   DLAUNCH_ERROR = 1,         /* a wrong argument, a missing variable, no group */
@@ -159,6 +161,8 @@ DLAUNCH_EXPORT int dlaunch_work_wait(const dlaunch_work* work, int64_t timeout_m
 DLAUNCH_EXPORT int dlaunch_work_is_completed(const dlaunch_work* work);
 DLAUNCH_EXPORT int dlaunch_work_is_success(const dlaunch_work* work);
 DLAUNCH_EXPORT void dlaunch_work_free(dlaunch_work* work);
+
+/* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus
 }

@@ -48,7 +48,7 @@ DLAUNCH_EXPORT std::shared_ptr<KeyValueStore> make_file_store(const std::string&
 
 // A part of another store: every key gets "prefix/" in front.
 DLAUNCH_EXPORT std::shared_ptr<KeyValueStore> make_prefix_store(const std::string& prefix,
-                                                                std::shared_ptr<KeyValueStore> store);
+                                                                const std::shared_ptr<KeyValueStore>& store);
 
 }  // namespace v1
 }  // namespace dlaunch
