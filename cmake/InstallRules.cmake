@@ -4,7 +4,7 @@ include(GNUInstallDirs)
 install(TARGETS dlaunch RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS dlaunch_runtime EXPORT dlaunch-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/dlaunch DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-foreach(section 1 3)
+foreach(section 1 3 7)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} FILES_MATCHING PATTERN "*.${section}")
 endforeach()
 

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <random>
+#include <sstream>
 
 namespace dlaunch::agent {
 namespace {
@@ -77,6 +79,24 @@ std::vector<Message> one_of_each() {
           Hello{"nonce"},
           Challenge{"nonce", "mac"},
           Proof{std::string("\0mac", 4)}};
+}
+
+TEST(Messages, AreThoseOfTheManualPage) {
+  std::ifstream file(DLAUNCH_SOURCE_DIR "/man/dlaunch-protocol.7");
+  std::stringstream page;
+  page << file.rdbuf();
+  const std::vector<std::string> names{"Join",    "Beat",  "Welcome",   "Failed",   "Done",
+                                       "Stopped", "Leave", "Refused",   "NewWorld", "StopRound",
+                                       "End",     "Hello", "Challenge", "Proof"};
+  const auto messages = one_of_each();
+  ASSERT_EQ(messages.size(), names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const int kind = static_cast<unsigned char>(encode(messages[i])[sizeof(std::uint32_t)]);
+    const std::string entry = names[i] + " \" (" + std::to_string(kind) + ")\"";
+    EXPECT_NE(page.str().find(entry), std::string::npos) << entry;
+  }
+  EXPECT_NE(page.str().find("protocol's version (" + std::to_string(protocol_version) + ")"),
+            std::string::npos);
 }
 
 FrameReader coordinator_reader() { return FrameReader::from_coordinator(); }
