@@ -98,8 +98,9 @@ HttpAnswer StatusPage::on_http_get(std::string_view path) {
     return {200, "text/plain; version=0.0.4; charset=utf-8", metrics_text(server_->stats(), limits_, uptime)};
   if (const auto found = more_.find(path); found != more_.end())
     return {200, "application/json", found->second()};
-  std::string known = "here are /healthz, /status, /metrics";
-  for (const auto& [name, json] : more_) known += ", " + name;
+  std::string known = "here are /healthz, ";
+  for (const auto& [name, json] : more_) known += name + ", ";
+  known += "/status and /metrics";
   return {404, "text/plain; charset=utf-8", known + "\n"};
 }
 

@@ -92,7 +92,7 @@ TEST(Messages, AreThoseOfTheManualPage) {
   ASSERT_EQ(messages.size(), names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     const int kind = static_cast<unsigned char>(encode(messages[i])[sizeof(std::uint32_t)]);
-    const std::string entry = names[i] + " \" (" + std::to_string(kind) + ")\"";
+    const std::string entry = names[i] + " \" (" + std::to_string(kind) + ")";
     EXPECT_NE(page.str().find(entry), std::string::npos) << entry;
   }
   EXPECT_NE(page.str().find("protocol's version (" + std::to_string(protocol_version) + ")"),
