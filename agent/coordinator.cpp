@@ -374,6 +374,8 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
 void Coordinator::stop_world(TimePoint now, const std::string& why, CoordinatorActions& out) {
   state_ = State::stopping;
   stop_deadline_ = now + job_.stop_timeout + end_margin;
+  waiting_since_ = now;
+  report_at_ = now + first_report;
   for (const auto& [member, node] : roster_.nodes()) {
     if (node.active && !node.leaving) out.emplace_back(ToMember{member, StopRound{world_.round, why}});
   }
@@ -626,6 +628,8 @@ void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
       lose(now, node, failure, out);
     }
     go_on_when_all_stopped(now, out);
+  } else if (state_ == State::stopping && now >= report_at_) {
+    report_stopping(now, out);
   } else if (state_ == State::collecting && now >= collect_until_) {
     end_failed(now, out);
   } else if (state_ == State::ending && now >= end_deadline_) {
@@ -674,6 +678,21 @@ void Coordinator::report_waiting(TimePoint now, CoordinatorActions& out) {
                                                to_words(join_deadline_ - now) + " from now"});
 }
 
+void Coordinator::report_stopping(TimePoint now, CoordinatorActions& out) {
+  report_at_ = now + next_report;
+  constexpr int shown = 8;
+  std::string names;
+  int count = 0;
+  for (const auto& [member, node] : roster_.nodes()) {
+    if (node.stopped || ++count > shown) continue;
+    names.append(names.empty() ? "" : ", ").append(name_of(node));
+  }
+  if (count > shown) names += " and " + std::to_string(count - shown) + " more";
+  out.emplace_back(Say{Loudness::progress, "waiting for the workers of " + names + " to stop, since " +
+                                               to_words(now - waiting_since_) + ", until " +
+                                               to_words(stop_deadline_ - now) + " from now"});
+}
+
 void Coordinator::rearm(TimePoint now, CoordinatorActions& out) {
   std::optional<TimePoint> next;
   const auto wake = [&](TimePoint at) { next = next ? std::min(*next, at) : at; };
@@ -687,6 +706,7 @@ void Coordinator::rearm(TimePoint now, CoordinatorActions& out) {
       break;
     case State::stopping:
       wake(stop_deadline_);
+      wake(report_at_);
       break;
     case State::collecting:
       wake(collect_until_);

@@ -138,6 +138,7 @@ class Coordinator {
   void on_timer(TimePoint now, CoordinatorActions& out);
   void drop_the_silent(TimePoint now, CoordinatorActions& out);
   void report_waiting(TimePoint now, CoordinatorActions& out);
+  void report_stopping(TimePoint now, CoordinatorActions& out);
   void rearm(TimePoint now, CoordinatorActions& out);
 
   // Taking up and laying down the lead.
@@ -191,7 +192,7 @@ class Coordinator {
   std::optional<TimePoint> leads_until_;  // by election
   std::uint32_t next_round_ = 0;
 
-  TimePoint waiting_since_;             // while gathering
+  TimePoint waiting_since_;             // while gathering, or until workers have stopped
   TimePoint join_deadline_;             // likewise
   TimePoint report_at_;                 // likewise
   int enough_ = 0;                      // so many nodes, and no more are waited for

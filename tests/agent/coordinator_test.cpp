@@ -301,6 +301,17 @@ TEST_F(CoordinatorTest, ANodeThatDoesNotStopInTimeIsNamed) {
             "node 0 (host host0) was lost: it did not stop its workers in time");
 }
 
+TEST_F(CoordinatorTest, WhoStopsSlowlyIsNamed) {
+  gather();
+  from(7, failed(0, 3));
+  from(7, Stopped{0});
+  now_ += seconds(5);
+  last_ = coordinator_->step(now_, CoordinatorTimer{});
+  ASSERT_TRUE(did<Say>());
+  EXPECT_EQ(std::get<Say>(last_[0]).text,
+            "waiting for the workers of node 0 (host host0) to stop, since 5 s, until 55 s from now");
+}
+
 TEST_F(CoordinatorTest, AFailureOfAnOldRoundIsStale) {
   gather();
   from(7, failed(0, 3));

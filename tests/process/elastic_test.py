@@ -53,7 +53,7 @@ class Elastic(unittest.TestCase):
         self.addCleanup(said.close)
         name = () if any(option.startswith("--local-addr") for option in options) else (f"--local-addr=host{i}",)
         process = subprocess.Popen([*self.hosts.on(i), DLAUNCH, *name, *options, *command], cwd=self.dir,
-                                   env={**environment(), "HOST": str(i)}, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+                                   env={**environment(), "HOST": str(i), "GLOO_SOCKET_IFNAME": "eth0"}, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
         self.agents[i] = process
         self.addCleanup(self.finish, process)
         return process
@@ -312,6 +312,46 @@ class OneEndpoint(Elastic):
         self.world({0, 2})
         self.done()
         self.assertEqual([self.end(i) for i in (0, 2)], [0, 0])
+
+
+# PyTorch's workers: each round all of them find each other through the round's store, and agree on a sum.
+TORCH_WORKER = """
+import os, time
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.ones(1) * (dist.get_rank() + 1)
+dist.all_reduce(total)
+assert total.item() == sum(range(1, dist.get_world_size() + 1)), total
+name = "said.{DLAUNCH_ROUND}.{RANK}.{HOST}".format(**os.environ)
+with open(name + ".tmp", "w") as file:
+    file.write("{GROUP_RANK} {WORLD_SIZE} {TORCHELASTIC_RESTART_COUNT} {MASTER_ADDR}".format(**os.environ))
+os.rename(name + ".tmp", name)
+while not os.path.exists("done"):
+    time.sleep(0.02)
+"""
+
+
+class PyTorch(Elastic):
+    hosts_wanted = 3
+    OPTIONS = ("--nnodes=2:3", "--last-call-timeout=1", "--rdzv-endpoint=10.213.8.1,10.213.8.2,10.213.8.3", "--node-timeout=2")
+
+    def start_torch(self, i):
+        python = "/usr/bin/python3"
+        if subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no PyTorch here (Debian: python3-torch)")
+        return self.start(i, *self.OPTIONS, command=(python, "-c", TORCH_WORKER))
+
+    def test_its_workers_find_each_other_in_each_round(self):
+        for i in range(3):
+            self.start_torch(i)
+        self.world({0, 1, 2})
+        for lost in (1, 0):
+            self.agents[lost].kill()
+            self.world({0, 1, 2} - {lost})
+            self.start_torch(lost)
+            self.world({0, 1, 2})
+        self.done()
+        self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
 
 
 class ThreeEndpoints(Elastic):
