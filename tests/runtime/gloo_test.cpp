@@ -192,7 +192,8 @@ TEST(Gloo, ARankThatLeavesIsNamed) {
     }
     return "not noticed";
   });
-  EXPECT_TRUE(contains(results[0].said, "rank 0, barrier #1 of group default, peer 1 on ")) << results[0].said;
+  EXPECT_TRUE(contains(results[0].said, "rank 0, barrier #1 of group default, peer 1 on "))
+      << results[0].said;
   EXPECT_TRUE(contains(results[0].said, "it has left the group")) << results[0].said;
 }
 
