@@ -54,6 +54,7 @@ std::vector<std::string> all_gather_bytes(const std::string& own, const ProcessG
   std::vector<std::string> all;
   for (const std::uint64_t length : all_lengths(group, own.size())) all.emplace_back(length, '\0');
   std::vector<Tensor> outputs;
+  outputs.reserve(all.size());
   for (std::string& part : all) outputs.push_back(view(part));
   std::string input = own;
   group.all_gather(outputs, view(input));
