@@ -174,7 +174,8 @@ void take_rdzv_conf(Reader& in, Options& out) {
       in.fail(usage(setting->from + ": '" + entry + "' is not KEY=VALUE", "", "write join_timeout=600,..."));
       return;
     }
-    const std::string name = setting->from + ": " + key;
+    std::string name = setting->from;
+    name.append(": ").append(key);
     if (key == "timeout" || key == "join_timeout" || key == "last_call_timeout" ||
         key == "keep_alive_interval") {
       if (const auto time = in.keep(seconds(name, value))) times[key] = *time;
