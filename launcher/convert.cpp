@@ -188,7 +188,8 @@ void take_rdzv_conf(Reader& in, Options& out) {
     if (key == "keep_alive_max_attempt") attempts = in.keep(number(name, value, 1, 1'000'000));
     if (key == "is_host") {
       out.hosts_endpoint = switch_word(value);
-      if (!out.hosts_endpoint) in.fail(usage(name + ": '" + value + "' is neither true nor false"));
+      if (!out.hosts_endpoint)
+        in.fail(usage(name.append(": '").append(value).append("' is neither true nor false")));
     }
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       const std::string near = nearest(key, known);
