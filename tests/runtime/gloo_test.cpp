@@ -248,7 +248,7 @@ TEST(GlooInit, ARankThatNeverComesIsNamed) {
       4,
       [](int) -> std::string {
         dlaunch::InitOptions options;
-        options.timeout = std::chrono::milliseconds(300);
+        options.timeout = std::chrono::seconds(2);
         try {
           dlaunch::init_process_group(options);
         } catch (const dlaunch::DistNetworkError& e) {
