@@ -6,3 +6,6 @@ dlaunch_test(NAME train_mnist_test
 
 # The programs themselves, under dlaunch.
 dlaunch_script_tests(NAME examples SCRIPT examples/examples_test.py BASE Example)
+# Others' programs are built without sanitizers, and cannot load a library with them.
+set_tests_properties(examples.OutOfTree.test_a_backend_of_somebody_else examples.OutOfTree.test_a_c_program_through_pkg_config
+  PROPERTIES LABELS "process;unsanitized")
