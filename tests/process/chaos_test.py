@@ -16,7 +16,8 @@ import sys
 import time
 import unittest
 
-from elastic_test import BIN, Elastic
+from common import BIN
+from elastic_test import Elastic
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "20"))
 SEED = int(os.environ.get("CHAOS_SEED", "1"))

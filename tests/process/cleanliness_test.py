@@ -19,10 +19,9 @@ import time
 import unittest
 import uuid
 
-BIN = os.path.abspath(os.environ["DLAUNCH_BIN_DIR"])
-DLAUNCH = os.path.join(BIN, "dlaunch")
+from common import DLAUNCH, PATIENCE, children_of, marked, wait_until
+
 REPEATS = int(os.environ.get("CLEANLINESS_REPEATS", "4"))
-PATIENCE = 60  # seconds until a wait for an event is a failure
 
 # What a worker may do to get away, each in its own way; the names are the arguments of the script below.
 FAMILY = r"""
@@ -47,34 +46,6 @@ esac
 """
 NAMES = ("worker", "deep5", "daemon", "double", "spinner", "breeder")
 WORKERS = 2
-
-
-def wait_until(condition, what):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {PATIENCE} s: {what}")
-        time.sleep(0.005)
-
-
-def children_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as children:
-        return [int(child) for child in children.read().split()]
-
-
-def marked(mark):
-    """Living processes with the mark; a zombie has no environment any more."""
-    found = []
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/environ", "rb") as file:
-                if mark in file.read():
-                    found.append(int(name))
-        except OSError:
-            pass
-    return found
 
 
 def describe(pids):

@@ -17,10 +17,9 @@ import tempfile
 import time
 import unittest
 
+from common import DLAUNCH, environment
 from hosts import Hosts
 
-BIN = os.path.abspath(os.environ["DLAUNCH_BIN_DIR"])
-DLAUNCH = os.path.join(BIN, "dlaunch")
 PATIENCE = 90  # seconds until a wait for an event is a failure
 
 # A worker that says who it is in which world, and returns 0 once there is a file named "done".
@@ -29,13 +28,6 @@ echo "$GROUP_RANK $WORLD_SIZE $TORCHELASTIC_RESTART_COUNT $MASTER_ADDR" > said.$
 mv said.$DLAUNCH_ROUND.$RANK.$HOST.tmp said.$DLAUNCH_ROUND.$RANK.$HOST
 while [ ! -e done ]; do sleep 0.02; done
 """
-
-
-def environment():
-    """As from a shell that no launcher has touched."""
-    own = ("TORCHELASTIC_", "DLAUNCH_", "MASTER_", "PET_", "SLURM_", "OMPI_", "PMI", "GLOO_")
-    return {key: value for key, value in os.environ.items()
-            if not key.startswith(own) and key not in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "OMP_NUM_THREADS")}
 
 
 class Elastic(unittest.TestCase):

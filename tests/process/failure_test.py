@@ -17,10 +17,9 @@ import tempfile
 import time
 import unittest
 
+from common import DLAUNCH, PATIENCE
 from launch_test import make_two_hosts
 
-DLAUNCH = os.path.join(os.path.abspath(os.environ["DLAUNCH_BIN_DIR"]), "dlaunch")
-PATIENCE = 60  # seconds until a wait for an event is a failure
 PYTHON = "/usr/bin/python3"  # Debian's, which has torch
 
 RECORDED = """

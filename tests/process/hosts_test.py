@@ -16,12 +16,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
-BIN = os.path.abspath(os.environ["DLAUNCH_BIN_DIR"])
-DLAUNCH = os.path.join(BIN, "dlaunch")
-PATIENCE = 60  # seconds until a wait for an event is a failure
+from common import BIN, DLAUNCH, PATIENCE, alive, environment, wait_until
+
 SSHD = "/usr/sbin/sshd"
 NETWORK = "10.213.9"
 
@@ -41,36 +39,12 @@ with open("dump." + os.environ["RANK"], "w") as file:
 """
 
 
-def environment():
-    """As from a shell that no launcher has touched."""
-    own = ("TORCHELASTIC_", "DLAUNCH_", "MASTER_", "PET_", "SLURM_", "OMPI_", "PMI", "GLOO_")
-    return {key: value for key, value in os.environ.items()
-            if not key.startswith(own) and key not in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "OMP_NUM_THREADS")}
-
-
-def alive(pid):
-    """Whether the process exists and is no zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-            return stat.read().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 def command_line(pid):
     try:
         with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
             return file.read().split("\0")
     except (FileNotFoundError, ProcessLookupError):
         return []
-
-
-def wait_until(condition, what):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {PATIENCE} s: {what}")
-        time.sleep(0.005)
 
 
 def everything(master):

@@ -14,41 +14,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
-BIN = os.path.abspath(os.environ["DLAUNCH_BIN_DIR"])
-DLAUNCH = os.path.join(BIN, "dlaunch")
-PATIENCE = 60  # seconds until a wait for an event is a failure
-
-
-def environment():
-    """As from a shell that no launcher has touched."""
-    own = ("TORCHELASTIC_", "DLAUNCH_", "MASTER_", "PET_", "SLURM_", "OMPI_", "PMI", "GLOO_")
-    return {key: value for key, value in os.environ.items()
-            if not key.startswith(own) and key not in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "OMP_NUM_THREADS")}
-
-
-def alive(pid):
-    """Whether the process exists and is no zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-            return stat.read().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def children_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as children:
-        return [int(child) for child in children.read().split()]
-
-
-def wait_until(condition, what):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {PATIENCE} s: {what}")
-        time.sleep(0.005)
+from common import BIN, DLAUNCH, PATIENCE, alive, children_of, environment, free_port, wait_until
 
 
 class Launch(unittest.TestCase):
@@ -275,12 +243,6 @@ class Mistakes(Launch):
     def test_help_and_version(self):
         self.assertIn("Usage: dlaunch [options] program", self.run_dlaunch("--help").stdout)
         self.assertRegex(self.run_dlaunch("--version").stdout, r"^dlaunch \d+\.\d+\.\d+\n$")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Settings(Launch):

@@ -16,23 +16,9 @@ import time
 import unittest
 import uuid
 
-BIN = os.path.abspath(os.environ["DLAUNCH_BIN_DIR"])
-DLAUNCH = os.path.join(BIN, "dlaunch")
-PATIENCE = 60  # seconds until a wait for an event is a failure
+from common import DLAUNCH, PATIENCE, marked
+
 NOBODY = 200_000 + os.getpid()  # a user who has no process yet, nor in another run of this test
-
-
-def marked(mark):
-    found = []
-    for name in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{name}/environ", "rb") as file:
-                if mark in file.read():
-                    found.append(int(name))
-        except OSError:
-            pass
-    return found
-
 
 # Two workers wait here for each other: whoever fails first would have the other stopped.
 TOGETHER = ": > here.$RANK; until [ -e here.0 ] && [ -e here.1 ]; do sleep 0.005; done; "

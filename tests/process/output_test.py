@@ -17,8 +17,8 @@ import tempfile
 import time
 import unittest
 
-DLAUNCH = os.path.join(os.path.abspath(os.environ["DLAUNCH_BIN_DIR"]), "dlaunch")
-PATIENCE = 60  # seconds until a wait for an event is a failure
+from common import DLAUNCH, PATIENCE
+
 SPEAK = "echo out $RANK; echo err $RANK >&2"
 
 

@@ -22,18 +22,9 @@ import time
 import unittest
 import uuid
 
-BIN = os.path.abspath(os.environ["DLAUNCH_BIN_DIR"])
-DLAUNCH = os.path.join(BIN, "dlaunch")
-PATIENCE = 60  # seconds until a wait for an event is a failure
+from common import DLAUNCH, PATIENCE, marked, wait_until
+
 CTRL_C, CTRL_Z, CTRL_BACKSLASH = "\x03", "\x1a", "\x1c"
-
-
-def wait_until(condition, what):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {PATIENCE} s: {what}")
-        time.sleep(0.005)
 
 
 def state_of(pid):
@@ -94,15 +85,7 @@ class Terminal(unittest.TestCase):
 
     def marked(self):
         """Living processes that come from our shell, but the shell."""
-        found = []
-        for name in os.listdir("/proc"):
-            try:
-                with open(f"/proc/{name}/environ", "rb") as file:
-                    if self.mark.encode() in file.read() and int(name) != self.shell:
-                        found.append(int(name))
-            except OSError:
-                pass
-        return found
+        return [pid for pid in marked(self.mark.encode()) if pid != self.shell]
 
     def nothing_remains(self):
         wait_until(lambda: not self.marked(), "no process remains")

@@ -20,8 +20,7 @@ import time
 import unittest
 import uuid
 
-DLAUNCH = os.path.join(os.path.abspath(os.environ["DLAUNCH_BIN_DIR"]), "dlaunch")
-PATIENCE = 60  # seconds until a wait for an event is a failure
+from common import DLAUNCH, PATIENCE, free_port
 
 
 class Verbs(unittest.TestCase):
@@ -228,12 +227,6 @@ class Completion(Verbs):
                 self.assertEqual((checked.returncode, checked.stderr), (0, ""), shell)
         self.assertEqual(self.run_verb("completion", "tcsh").returncode, 2)
         self.assertEqual(self.run_verb("completion").returncode, 2)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 if __name__ == "__main__":

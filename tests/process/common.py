@@ -1,0 +1,59 @@
+"""What the tests of dlaunch as a person runs it have in common: where it is, and how to look at processes and wait for them."""
+
+import os
+import socket
+import time
+
+BIN = os.path.abspath(os.environ["DLAUNCH_BIN_DIR"])
+DLAUNCH = os.path.join(BIN, "dlaunch")
+PATIENCE = 60  # seconds until a wait for an event is a failure
+
+
+def environment():
+    """As from a shell that no launcher has touched."""
+    own = ("TORCHELASTIC_", "DLAUNCH_", "MASTER_", "PET_", "SLURM_", "OMPI_", "PMI", "GLOO_")
+    return {key: value for key, value in os.environ.items()
+            if not key.startswith(own) and key not in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "OMP_NUM_THREADS")}
+
+
+def alive(pid):
+    """Whether the process exists and is no zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+            return stat.read().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as children:
+        return [int(child) for child in children.read().split()]
+
+
+def marked(mark):
+    """Living processes with the mark (bytes) in their environment; a zombie has none any more."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                if mark in file.read():
+                    found.append(int(name))
+        except OSError:
+            pass
+    return found
+
+
+def wait_until(condition, what):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {PATIENCE} s: {what}")
+        time.sleep(0.005)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
