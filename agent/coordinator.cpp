@@ -21,6 +21,23 @@ World without_members(World world) {
   return world;
 }
 
+// "a, b and 3 more".
+class ShortList {
+ public:
+  void add(const std::string& name) {
+    if (++count_ <= shown) text_.append(text_.empty() ? "" : ", ").append(name);
+  }
+  [[nodiscard]] int count() const { return count_; }
+  [[nodiscard]] std::string text() const {
+    return count_ > shown ? text_ + " and " + std::to_string(count_ - shown) + " more" : text_;
+  }
+
+ private:
+  static constexpr int shown = 8;
+  std::string text_;
+  int count_ = 0;
+};
+
 // "1, 2 and 5"; what is beyond the eighth is only counted.
 std::string in_words(const std::vector<int>& numbers) {
   constexpr std::size_t shown = 8;
@@ -185,7 +202,7 @@ std::string Coordinator::reason_to_refuse(const Join& join) const {
   }
   if (join.slots < 1 || join.slots > max_slots)
     return std::to_string(join.slots) + " is no number of workers";
-  const int failures = failures_of(join.host, restarts_);
+  const int failures = failures_of(join.host, world_.restarts);
   const bool needed = join.been_in || roster_.ready() < fewest();
   if (job_.policy.exclude_after > 0 && failures >= job_.policy.exclude_after && !needed) {
     return "host " + join.host + " is left out: it failed " + count_of(failures, "time") +
@@ -209,8 +226,7 @@ void Coordinator::refuse(MemberId member, std::string why, CoordinatorActions& o
 
 // --- taking up and laying down the lead ---
 
-// More than half of all that may take part; --nnodes and --spares are checked at the start to leave that
-// possible.
+// More than half of all that may take part. Where --nnodes allows fewer, the start has said so.
 int Coordinator::quorum() const { return (job_.nnodes + job_.spares) / 2 + 1; }
 
 // Whether no other can lead at this moment: a node that answered follows until a node timeout after it was
@@ -239,7 +255,7 @@ void Coordinator::learn_from(TimePoint now, const Join& join) {
   formed_ = true;
   world_.nodes = join.nodes;
   world_.restarts_used = std::min(join.restarts_used, job_.max_restarts);
-  restarts_ = join.restarts;
+  world_.restarts = join.restarts;
   job_began_ = now - std::clamp(join.age, Duration(0), now.time_since_epoch());
 }
 
@@ -340,7 +356,6 @@ void Coordinator::announce_when_complete(TimePoint now, CoordinatorActions& out)
 void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   roster_.choose(job_.nnodes, world_);
   world_.round = next_round_++;
-  world_.restarts = restarts_;
   fallen_.clear();
   fallen_ranks_.clear();
   decisive_.reset();
@@ -354,7 +369,7 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   formed.nodes = world_.nodes;
   formed.world_size = world_.world_size;
   out.emplace_back(std::move(formed));
-  World copy = world_;
+  World copy = without_members(world_);
   std::size_t spares = 0;
   for (const auto& [member, node] : roster_.nodes()) {
     copy.members.clear();
@@ -404,7 +419,7 @@ void Coordinator::go_on(TimePoint now, CoordinatorActions& out) {
     const bool counts = !of_node || job_.counts_membership;
     const Restart entry{world_.restarts_used + (counts ? 1 : 0), root.when - job_began_, brief(root.failure),
                         root.when - round_began_, counts};
-    Verdict verdict = judge(job_.policy, job_.max_restarts, world_.restarts_used, restarts_, entry);
+    Verdict verdict = judge(job_.policy, job_.max_restarts, world_.restarts_used, world_.restarts, entry);
     if (!verdict.restarts) {
       no_restart_ = std::move(verdict.why_not);
       return end_failed(now, out);
@@ -423,7 +438,7 @@ void Coordinator::go_on(TimePoint now, CoordinatorActions& out) {
 }
 
 void Coordinator::enter_in_ledger(const Restart& entry, Duration delay, CoordinatorActions& out) {
-  remember(restarts_, entry);
+  remember(world_.restarts, entry);
   if (!entry.counted) return;
   ++world_.restarts_used;
   Event restarted{EventKind::restarted, world_.round};
@@ -439,7 +454,7 @@ void Coordinator::enter_in_ledger(const Restart& entry, Duration delay, Coordina
 
 // A node that was the cause too often, where the others may do without it.
 void Coordinator::leave_out(const Failure& cause, CoordinatorActions& out) {
-  const int count = failures_of(cause.host, restarts_);
+  const int count = failures_of(cause.host, world_.restarts);
   if (job_.policy.exclude_after == 0 || count < job_.policy.exclude_after) return;
   for (auto& [member, node] : roster_.nodes()) {
     if (node.joined.host != cause.host || node.leaving) continue;
@@ -596,7 +611,7 @@ Failure Coordinator::lost_node(const Roster::Node& node, std::string why) const 
   Failure failure;
   failure.kind = FailureKind::node_lost;
   failure.round = world_.round;
-  failure.node_rank = node.place >= 0 ? node.place : node.joined.node_rank;
+  failure.node_rank = node.rank();
   failure.host = node.joined.host;
   failure.why = std::move(why);
   return failure;
@@ -680,15 +695,11 @@ void Coordinator::report_waiting(TimePoint now, CoordinatorActions& out) {
 
 void Coordinator::report_stopping(TimePoint now, CoordinatorActions& out) {
   report_at_ = now + next_report;
-  constexpr int shown = 8;
-  std::string names;
-  int count = 0;
+  ShortList names;
   for (const auto& [member, node] : roster_.nodes()) {
-    if (node.stopped || ++count > shown) continue;
-    names.append(names.empty() ? "" : ", ").append(name_of(node));
+    if (!node.stopped) names.add(name_of(node));
   }
-  if (count > shown) names += " and " + std::to_string(count - shown) + " more";
-  out.emplace_back(Say{Loudness::progress, "waiting for the workers of " + names + " to stop, since " +
+  out.emplace_back(Say{Loudness::progress, "waiting for the workers of " + names.text() + " to stop, since " +
                                                to_words(now - waiting_since_) + ", until " +
                                                to_words(stop_deadline_ - now) + " from now"});
 }
@@ -765,7 +776,7 @@ void Coordinator::end(TimePoint now, Outcome outcome, CoordinatorActions& out) {
   state_ = State::ending;
   end_deadline_ = now + job_.stop_timeout + end_margin;
   outcome.restarts_used = world_.restarts_used;
-  outcome.restarts = restarts_;
+  outcome.restarts = world_.restarts;
   outcome.no_restart = no_restart_;
   Event ended{EventKind::ended, world_.round};
   ended.text = outcome.failed ? describe(outcome.cause) : "";
@@ -846,7 +857,7 @@ WorldView Coordinator::view(TimePoint now) const {
   std::stable_sort(view.nodes.begin(), view.nodes.end(), [](const NodeView& a, const NodeView& b) {
     return static_cast<unsigned>(a.node_rank) < static_cast<unsigned>(b.node_rank);
   });
-  for (const Restart& restart : restarts_)
+  for (const Restart& restart : world_.restarts)
     view.incidents.push_back(
         {restart.counted ? restart.number : 0, to_seconds(restart.after), describe(restart.cause)});
   return view;
@@ -861,17 +872,13 @@ std::string Coordinator::missing() const {
     return (absent.size() == 1 ? "node " : "nodes ") + in_words(absent) + " of " +
            std::to_string(job_.nnodes);
   }
-  constexpr int shown = 8;
-  std::string here;
-  int count = 0;
+  ShortList here;
   for (const auto& [member, node] : roster_.nodes()) {
-    if (node.leaving || ++count > shown) continue;
-    here.append(here.empty() ? "" : ", ").append(node.joined.host);
+    if (!node.leaving) here.add(node.joined.host);
   }
-  if (count > shown) here += " and " + std::to_string(count - shown) + " more";
-  return count_of(std::max(0, job_.least() - count), "more node") + " of " +
+  return count_of(std::max(0, job_.least() - here.count()), "more node") + " of " +
          (job_.least() < job_.nnodes ? "at least " : "") + std::to_string(job_.least()) +
-         (here.empty() ? "" : " (here: " + here + ")");
+         (here.count() == 0 ? "" : " (here: " + here.text() + ")");
 }
 
 std::vector<int> Coordinator::absent_ranks() const {
@@ -886,14 +893,14 @@ std::vector<int> Coordinator::absent_ranks() const {
 
 Event Coordinator::event_of(EventKind kind, const Roster::Node& node, std::string text) const {
   Event event{kind, world_.round};
-  event.node_rank = node.place >= 0 ? node.place : node.joined.node_rank;
+  event.node_rank = node.rank();
   event.host = node.joined.host;
   event.text = std::move(text);
   return event;
 }
 
 std::string Coordinator::name_of(const Roster::Node& node) const {
-  const int rank = node.place >= 0 ? node.place : node.joined.node_rank;
+  const int rank = node.rank();
   return rank < 0 ? "host " + node.joined.host
                   : "node " + std::to_string(rank) + " (host " + node.joined.host + ")";
 }

@@ -210,8 +210,7 @@ class Coordinator {
   std::vector<Fallen> fallen_;           // of the current round, as they were told
   std::set<int> fallen_ranks_;           // the workers among them
   std::optional<std::size_t> decisive_;  // what ended the job, where that is not for root_cause() to find
-  std::vector<Restart> restarts_;
-  std::string no_restart_;  // why there is none
+  std::string no_restart_;               // why there is none
 };
 
 }  // namespace dlaunch::agent

@@ -29,6 +29,9 @@ class Roster {
     bool leaving = false;  // in no later one
     bool done = false;     // its workers of the current round have all returned 0
     bool stopped = true;   // nothing of any round is left there
+
+    // In the world, or the one that it wants; -1: any.
+    [[nodiscard]] int rank() const { return place >= 0 ? place : joined.node_rank; }
   };
 
   Node& add(MemberId member, Join join, TimePoint now);
