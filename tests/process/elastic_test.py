@@ -328,7 +328,8 @@ class PyTorch(Elastic):
     OPTIONS = ("--nnodes=2:3", "--last-call-timeout=1", "--rdzv-endpoint=10.213.8.1,10.213.8.2,10.213.8.3", "--node-timeout=2")
 
     def start_torch(self, i):
-        python = "/usr/bin/python3"
+        # Another PyTorch than Debian's: DLAUNCH_TORCH_PYTHON=venv/bin/python elastic_test.py PyTorch
+        python = os.environ.get("DLAUNCH_TORCH_PYTHON", "/usr/bin/python3")
         if subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode != 0:
             self.skipTest("no PyTorch here (Debian: python3-torch)")
         return self.start(i, *self.OPTIONS, command=(python, "-c", TORCH_WORKER))
