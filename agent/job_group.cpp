@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,7 +12,6 @@
 #include <string>
 
 #include "agent/cgroup_path.h"
-#include "agent/clone_into_group.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -39,20 +37,6 @@ void end_and_remove(const JobGroup& group, int limit_ms) {
     poll(nullptr, 0, look_again_ms);
 }
 
-// On a stack that a sanitizer does not know.
-__attribute__((no_sanitize("address"))) int leave(void*) { _exit(0); }
-
-// Whether a process can be started there: the kernel, a seccomp filter or a threaded group may forbid it.
-int try_to_start_in(const JobGroup& group) {
-  alignas(16) static char stack[16 * 1024];
-  const pid_t pid = clone_into_group(group.fd, leave, nullptr, stack, sizeof stack);
-  if (pid < 0) return errno;
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status == 0 ? 0 : ECANCELED;
-}
-
 Error no_group(const std::string& where, const std::string& why) {
   return Error{ErrorKind::io, "there is no control group in", where, why,
                "'systemd-run --user --scope -p Delegate=yes dlaunch ...' may have one"};
@@ -67,16 +51,10 @@ Result<JobGroup> make_job_group() {
   for_each_dead_job(*own, [](const JobGroup& dead) { end_and_remove(dead, others_dying_ms); });
   auto group = make_locked_dir(*own);
   if (!group) return no_group(*own, group.error().why);
-  std::string why_not;
-  if (faccessat(group->fd, "cgroup.kill", W_OK, 0) != 0) {
-    why_not = "the kernel cannot kill one (Linux 5.14 can)";
-  } else if (const int failed = try_to_start_in(*group); failed != 0) {
-    why_not = std::string("no process may start in it: ") + std::strerror(failed);
-  }
-  if (why_not.empty()) return group;
+  if (faccessat(group->fd, "cgroup.kill", W_OK, 0) == 0) return group;
   rmdir(group->path.c_str());
   close(group->fd);
-  return no_group(*own, why_not);
+  return no_group(*own, "the kernel cannot kill one (Linux 5.14 can)");
 }
 
 int make_part(const JobGroup& group, const std::string& name) {

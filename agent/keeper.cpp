@@ -43,6 +43,8 @@ Inherited ignore_signals() {
 }
 
 [[noreturn]] void keeper_main(int socket, const Inherited& inherited, const JobTraces& traces) {
+  const Frame ready{FrameKind::ready, 0, 0, 0, getpid(), 0};
+  send(socket, &ready, sizeof ready, MSG_NOSIGNAL);
   setsid();
   become_subreaper();
   KeeperProcess(socket, inherited, traces.group).run();
@@ -70,10 +72,12 @@ bool wait_for_keeper(pid_t keeper) {
     rename_process(name, "dl-keeper", agent);
     keeper_main(socket, inherited, traces);
   }
-  const Frame ready{FrameKind::ready, 0, 0, 0, keeper < 0 ? -errno : keeper, 0};
-  send(socket, &ready, sizeof ready, MSG_NOSIGNAL);
+  if (keeper < 0) {
+    const Frame none{FrameKind::ready, 0, 0, 0, -errno, 0};
+    send(socket, &none, sizeof none, MSG_NOSIGNAL);
+    _exit(1);
+  }
   close(socket);
-  if (keeper < 0) _exit(1);
   if (!wait_for_keeper(keeper)) end_and_remove_all(traces);
   _exit(0);
 }

@@ -52,6 +52,8 @@ KeeperSpawner::KeeperSpawner(UvEdge& edge, Output& output, Postmortem& postmorte
 KeeperSpawner::~KeeperSpawner() {
   if (keeper_.socket >= 0) {
     edge_.unwatch(keeper_.socket);
+    // With nothing left to guard, it need not wait for the keeper, nor we for the one after the other.
+    if (nothing_left_) kill(keeper_.guard, SIGKILL);
     close(keeper_.socket);
     wait_for(keeper_.guard);
     if (pid_ > 0) wait_for(pid_);  // ours where the guard was killed, else no child
@@ -88,6 +90,7 @@ void KeeperSpawner::spawn(ProcKey key, const Command& command) {
   output_.add(key, command.rank, Output::Stream::err, err[0]);
   ++outstanding_;
   killed_ = false;
+  nothing_left_ = false;
   send({FrameKind::spawn, 0, key.round, key.local_rank, 0, 0}, spawn_body(command), out[1], err[1]);
   close(out[1]);
   close(err[1]);
@@ -190,6 +193,7 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
     case FrameKind::all_gone:
       // Said before a Spawn of ours had arrived: it will be said again.
       if (outstanding_ > 0) break;
+      nothing_left_ = true;
       output_.close_all();
       handler_->on_all_gone();
       break;

@@ -22,8 +22,8 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   KeeperSpawner(const KeeperSpawner&) = delete;
   KeeperSpawner& operator=(const KeeperSpawner&) = delete;
 
-  // Waits until the keeper has begun; the guard forks it meanwhile. An error: it could not. Before anything
-  // is spawned.
+  // Waits until the keeper has begun; the guard forks it meanwhile, and what was asked for before is not
+  // lost. An error: it could not. Before the loop runs.
   Result<void> await_keeper();
 
   void set_handler(SpawnerHandler& handler) override { handler_ = &handler; }
@@ -51,8 +51,9 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   pid_t pid_ = 0;  // the keeper's
   SpawnerHandler* handler_ = nullptr;
   std::string received_;
-  bool killed_ = false;  // the last thing asked for was that nothing may live
-  int outstanding_ = 0;  // spawns whose process has not been reported as ended
+  bool killed_ = false;        // the last thing asked for was that nothing may live
+  bool nothing_left_ = false;  // no process of the job is alive
+  int outstanding_ = 0;        // spawns whose process has not been reported as ended
 };
 
 }  // namespace dlaunch::agent

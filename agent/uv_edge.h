@@ -1,4 +1,5 @@
-// File descriptors and signals as events on the loop's thread. One of the two sources that include <uv.h>.
+// File descriptors and signals as events on the loop's thread. With store/base/uv_loop.h the only place that
+// knows libuv.
 #pragma once
 
 #include <functional>

@@ -107,9 +107,10 @@ WorkerStarted start_worker(const WorkerStart& start, const Inherited& inherited)
     plan.cpus_size = mask.size() * sizeof(cpu_set_t);
   }
   alignas(16) static char stack[64 * 1024];
-  const pid_t pid = start.group < 0
-                        ? clone(child_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &plan)
-                        : clone_into_group(start.group, child_main, &plan, stack, sizeof stack);
+  pid_t pid = -1;
+  if (start.group >= 0) pid = clone_into_group(start.group, child_main, &plan, stack, sizeof stack);
+  // The kernel, a seccomp filter or a threaded group may forbid it.
+  if (pid < 0) pid = clone(child_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
   if (pid < 0) return {-1, errno, ""};
   if (plan.error == 0) return {pid, 0, ""};
   waitpid(pid, nullptr, 0);

@@ -1,7 +1,6 @@
 // dlaunch: builds the real world (loop, keeper, output, store), hands it to the Runner, and maps the end to
 // an exit code.
 
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 #include <ctime>
 #include <functional>
 #include <optional>
-#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,6 +44,7 @@
 #include "launcher/topology.h"
 #include "launcher/verb_output.h"
 #include "launcher/verbs.h"
+#include "store/base/entropy.h"
 #include "store/base/log.h"
 #include "store/base/uv_loop.h"
 #include "store/server.h"
@@ -203,21 +202,6 @@ agent::Output::Style output_style(const JobPlan& plan, const Options& asked, con
   return style;
 }
 
-agent::AgentId random_id() {
-  std::random_device device;
-  return std::uniform_int_distribution<agent::AgentId>(1)(device);
-}
-
-// What nobody can guess, also not from what was drawn before.
-std::string draw_nonce() {
-  std::string nonce(agent::nonce_size, '\0');
-  for (std::size_t have = 0; have < nonce.size();) {
-    const ssize_t got = getrandom(nonce.data() + have, nonce.size() - have, 0);
-    if (got > 0) have += static_cast<std::size_t>(got);
-  }
-  return nonce;
-}
-
 // The job's secret, from its file or the environment; a line end behind it does not count.
 Result<std::string> read_secret(const Options& options, const Outside& outside) {
   std::string secret = variable(outside, "DLAUNCH_TOKEN").value_or("");
@@ -362,7 +346,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
                                  [&server](std::uint32_t) { server.new_round(); },
                                  [&loop] { loop.stop(); }};
     run_plan.secret = asked.secret;
-    run_plan.draw_nonce = draw_nonce;
+    run_plan.draw_nonce = [] { return draw_bytes(agent::nonce_size); };
     if (events) run_plan.on_event = [&events](const agent::Event& event) { events->write(event); };
     if (plan.job.elected) {
       run_plan.find_leader = [&election, &plan] { return leader_of(election->leader(), own_name(plan)); };
@@ -417,12 +401,12 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
                                          runner.on_signal(SIGHUP);
                                        }});
     }
+    if (election) election->begin();
+    runner.begin();
     if (auto keeper = spawner.await_keeper(); !keeper) {
       log::stop();
       return fail(keeper.error());
     }
-    if (election) election->begin();
-    runner.begin();
     loop.run();
     outcome = runner.outcome();
     if (election) {
@@ -486,7 +470,7 @@ int main(int argc, char** argv) {
   if (!options.report.empty() && !options.lifeline) {
     if (auto writable = check_writable(options.report); !writable) return fail(writable.error());
   }
-  plan->node.agent = random_id();
+  plan->node.agent = std::max<agent::AgentId>(draw_number(), 1);
   if (options.dry_run) return print(dry_run(options, *plan, outside.around.environment));
 
   if (auto enough = check_descriptor_limit(plan->node.slots, plan->job.nnodes); !enough)

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <random>
 #include <utility>
 
 #include "runtime/deadline.h"
 #include "runtime/key_value_store.h"
+#include "store/base/entropy.h"
 #include "store/contract/worker_env.h"
 
 namespace dlaunch {
@@ -48,9 +48,7 @@ struct Visitor {
   std::string process;
 
   static std::string self() {
-    std::random_device random;
-    return host_name() + "\n" + std::to_string(getpid()) + "\n" + std::to_string(random()) +
-           std::to_string(random());
+    return host_name() + "\n" + std::to_string(getpid()) + "\n" + std::to_string(draw_number());
   }
   static Visitor parse(const std::string& text) {
     const std::size_t first = std::min(text.find('\n'), text.size());

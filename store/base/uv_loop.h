@@ -1,4 +1,5 @@
-// The outside world (io.h) over libuv: one thread, one loop. One of the two sources that include <uv.h>.
+// The outside world (io.h) over libuv: one thread, one loop. With agent/uv_edge.h the only place that knows
+// libuv.
 #pragma once
 
 #include <functional>
