@@ -93,6 +93,8 @@ bool KeeperProcess::take_command() {
     killing_ = true;
     kill_once();
     report_rest(true);
+  } else if (frame.kind == FrameKind::leave && workers_.empty() && reported_gone_) {
+    _exit(0);
   } else if (frame.kind == FrameKind::keep_alive) {
     keep_alive(frame.number);
   } else if (frame.kind == FrameKind::suspend || frame.kind == FrameKind::resume) {

@@ -52,12 +52,14 @@ KeeperSpawner::KeeperSpawner(UvEdge& edge, Output& output, Postmortem& postmorte
 KeeperSpawner::~KeeperSpawner() {
   if (keeper_.socket >= 0) {
     edge_.unwatch(keeper_.socket);
-    // With nothing left to guard, it need not wait for the keeper, nor we for the one after the other.
-    if (nothing_left_) kill(keeper_.guard, SIGKILL);
     close(keeper_.socket);
     wait_for(keeper_.guard);
     if (pid_ > 0) wait_for(pid_);  // ours where the guard was killed, else no child
   }
+}
+
+void KeeperSpawner::let_go() {
+  if (nothing_left_) send({FrameKind::leave, 0, 0, 0, 0, 0}, "", -1, -1);
 }
 
 Result<void> KeeperSpawner::await_keeper() {
@@ -203,6 +205,7 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
     case FrameKind::suspend:
     case FrameKind::resume:
     case FrameKind::keep_alive:
+    case FrameKind::leave:
     case FrameKind::ready:
       break;  // ours, or taken by await_keeper
   }

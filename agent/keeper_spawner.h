@@ -26,6 +26,10 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   // lost. An error: it could not. Before the loop runs.
   Result<void> await_keeper();
 
+  // Nothing more will be started. Where no process is left, keeper and guard end while the caller does what
+  // he still has to; the job's traces are then his to remove.
+  void let_go();
+
   void set_handler(SpawnerHandler& handler) override { handler_ = &handler; }
   void spawn(ProcKey key, const Command& command) override;
   void signal_all(int signo) override;

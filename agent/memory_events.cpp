@@ -2,7 +2,6 @@
 
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -106,10 +105,11 @@ std::string in_bytes(std::uint64_t bytes) {
   auto value = static_cast<double>(bytes);
   std::size_t unit = 0;
   for (; value >= step && unit + 1 < units.size(); ++unit) value /= step;
-  char text[32];
-  const bool whole = std::abs(value - std::round(value)) < 0.05;
-  std::snprintf(text, sizeof text, whole ? "%.0f %s" : "%.1f %s", value, units.at(unit));
-  return text;
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%.1f", value);
+  std::string text = digits;
+  if (text.ends_with(".0")) text.resize(text.size() - 2);
+  return text + " " + units.at(unit);
 }
 
 }  // namespace dlaunch::agent

@@ -408,6 +408,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
       return fail(keeper.error());
     }
     loop.run();
+    spawner.let_go();
     outcome = runner.outcome();
     if (election) {
       election->resign([&loop] { loop.stop(); });
@@ -418,7 +419,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     // From here on the spawner's end waits until the keeper has seen that no process is left.
   }
   output.close_all();
-  agent::end_and_remove_all(held.keeper.traces);  // the keeper has, unless somebody killed it
+  agent::end_and_remove_all(held.keeper.traces);
 
   if (!outcome) {
     log::error("failed: the event loop ended before the job did; this is a bug in dlaunch");
