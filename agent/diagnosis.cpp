@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "agent/printable.h"
+
 namespace dlaunch::agent {
 namespace {
 
@@ -38,6 +40,7 @@ std::vector<GroupStanding> merged(std::vector<GroupStanding> standings) {
     }
   }
   for (GroupStanding& group : groups) {
+    group.name = printable(group.name);
     std::stable_sort(group.here.begin(), group.here.end(),
                      [](const RankStanding& a, const RankStanding& b) { return a.rank < b.rank; });
     const auto same = std::unique(group.here.begin(), group.here.end(),
@@ -47,17 +50,19 @@ std::vector<GroupStanding> merged(std::vector<GroupStanding> standings) {
   return groups;
 }
 
-// The members of whom nothing is known, as far as they can be named.
+// The members of whom nothing is known, as far as they can be named. What another node says of a group may
+// be anything: no run is followed for longer than it finds ranks that are not known.
 void find_unknown(const GroupStanding& group, Jam& jam) {
   jam.unknown_count = group.size > group.here.size() ? group.size - group.here.size() : 0;
   if (jam.unknown_count == 0) return;
   std::set<int> known;
   for (const RankStanding& rank : group.here) known.insert(rank.rank);
   for (const page::Run& run : group.ranks) {
-    for (std::uint32_t i = 0; i < run.count; ++i) {
-      if (jam.unknown.size() > shown_ranks) return;
-      const int rank = run.first + run.stride * static_cast<int>(i);
-      if (!known.contains(rank)) jam.unknown.push_back(rank);
+    if (run.stride == 0 && run.count > 1) return;
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      const std::int64_t rank = run.first + run.stride * i;
+      if (jam.unknown.size() > shown_ranks || rank != static_cast<int>(rank)) return;
+      if (!known.contains(static_cast<int>(rank))) jam.unknown.push_back(static_cast<int>(rank));
     }
   }
 }

@@ -21,10 +21,11 @@ namespace {
 static_assert(static_cast<int>(DType::int8) == 0 && static_cast<int>(DType::boolean) == 5 &&
               static_cast<int>(DType::complex128) == 11);
 
-// Every word that the agent may read while it changes is written through these.
+// Every word that the agent may read while it changes is written through these: one after the other, so that
+// whoever sees one sees the ticket that was put before it.
 template <class T>
-void put(T& word, T value, std::memory_order order = std::memory_order_relaxed) {
-  std::atomic_ref<T>(word).store(value, order);
+void put(T& word, T value) {
+  std::atomic_ref<T>(word).store(value, std::memory_order_release);
 }
 template <class T>
 T get(T& word) {
@@ -38,6 +39,15 @@ void raise_to(std::uint64_t& word, std::uint64_t value) {
   std::uint64_t before = there.load(std::memory_order_relaxed);
   while (before < value && !there.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
   }
+}
+
+// For the writing of a record. Not where another thread is at it since the ring's last round, or already in
+// its next: then this one is left out.
+bool claim(std::uint64_t& ticket, std::uint64_t writing) {
+  std::uint64_t before = get(ticket);
+  return before % 2 == 0 && before < writing &&
+         std::atomic_ref<std::uint64_t>(ticket).compare_exchange_strong(
+             before, writing, std::memory_order_acq_rel, std::memory_order_relaxed);
 }
 
 std::int64_t steady_ns() {
@@ -61,19 +71,21 @@ std::uint64_t hash_of(std::string_view text) {
 
 template <std::size_t N>
 void put_text(std::array<char, N>& into, std::string_view text) {
-  into.fill('\0');
-  std::ranges::copy(text.substr(0, N), into.begin());
+  for (std::size_t i = 0; i < N; ++i) put(into[i], i < text.size() ? text[i] : '\0');
 }
 
 // As far as the runs suffice.
 void put_ranks(std::array<page::Run, page::max_runs>& runs, std::span<const int> ranks) {
-  runs = {};
   std::size_t at = 0;
-  for (page::Run& run : runs) {
-    if (at == ranks.size()) break;
-    run = {ranks[at], 1, 1};
+  for (page::Run& place : runs) {
+    page::Run run{};
+    if (at < ranks.size()) run = {ranks[at], 1, 1};
     if (at + 1 < ranks.size()) run.stride = ranks[at + 1] - ranks[at];
-    for (++at; at < ranks.size() && ranks[at] - ranks[at - 1] == run.stride; ++at) ++run.count;
+    if (at < ranks.size()) ++at;
+    for (; at < ranks.size() && ranks[at] - ranks[at - 1] == run.stride; ++at) ++run.count;
+    put(place.first, run.first);
+    put(place.stride, run.stride);
+    put(place.count, run.count);
   }
 }
 
@@ -108,20 +120,20 @@ RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, 
   const std::int64_t now = steady_ns();
   const std::uint64_t number = add(page_->header.next, 1);
   page::Record& record = page_->records[number % page::max_records];
-  put(record.ticket, 2 * number + 1);
-  std::atomic_thread_fence(std::memory_order_release);
-  put(record.sequence, sequence);
-  put(record.created_ns, now);
-  put(record.ended_ns, std::int64_t{0});
-  put(record.input, what.input);
-  put(record.output, what.output);
-  put(record.group, group_->id);
-  put(record.peer, std::int32_t{peer});
-  put(record.timeout_ms, timeout_ms);
-  put(record.operation, what.operation);
-  put(record.dtype, what.dtype ? static_cast<std::uint8_t>(*what.dtype) : page::no_dtype);
-  put(record.state, std::uint8_t{page::Record::started});
-  put(record.ticket, 2 * number + 2, std::memory_order_release);
+  if (claim(record.ticket, 2 * number + 1)) {
+    put(record.sequence, sequence);
+    put(record.created_ns, now);
+    put(record.ended_ns, std::int64_t{0});
+    put(record.input, what.input);
+    put(record.output, what.output);
+    put(record.group, group_->id);
+    put(record.peer, std::int32_t{peer});
+    put(record.timeout_ms, timeout_ms);
+    put(record.operation, what.operation);
+    put(record.dtype, what.dtype ? static_cast<std::uint8_t>(*what.dtype) : page::no_dtype);
+    put(record.state, std::uint8_t{page::Record::started});
+    put(record.ticket, 2 * number + 2);
+  }
   if (collective) put(group_->entered, sequence);  // numbers are given out in order
   add(page_->header.activity, page::one_move + (collective ? 1 : 0));
   put(page_->header.heartbeat_ns, now);
@@ -133,8 +145,7 @@ void GroupRecorder::write_end(const RecordMark& mark, bool success) const {
   page::Record& record = page_->records[mark.number % page::max_records];
   if (get(record.ticket) == 2 * mark.number + 2) {  // not overwritten by a later one
     put(record.ended_ns, now);
-    put(record.state, std::uint8_t{success ? page::Record::completed : page::Record::failed},
-        std::memory_order_release);
+    put(record.state, std::uint8_t{success ? page::Record::completed : page::Record::failed});
   }
   if (mark.collective) {
     if (success) raise_to(group_->done, mark.sequence);
@@ -165,7 +176,6 @@ void Recorder::open(const std::string& path, int rank, int world_size) {
     }
     // What a dead owner has left is not ours.
     put(header.magic, std::uint64_t{0});
-    std::atomic_thread_fence(std::memory_order_release);
     for (page::Group& group : mapped->groups) std::memset(&group, 0, sizeof group);
     for (page::Record& record : mapped->records) put(record.ticket, std::uint64_t{0});
     put(header.next, std::uint64_t{0});
@@ -178,7 +188,7 @@ void Recorder::open(const std::string& path, int rank, int world_size) {
   put(header.world_size, std::int32_t{world_size});
   put(header.unix_minus_steady_ns, unix_ns() - steady_ns());
   put(header.heartbeat_ns, steady_ns());
-  put(header.magic, page::magic, std::memory_order_release);
+  put(header.magic, page::magic);
 }
 
 GroupRecorder Recorder::add(const Description& description) {
@@ -187,11 +197,10 @@ GroupRecorder Recorder::add(const Description& description) {
   if (group == nullptr) return {};
   const std::uint64_t ticket = get(group->ticket);
   put(group->ticket, ticket + 1);
-  std::atomic_thread_fence(std::memory_order_release);
-  group->identity = hash_of(description.identity);
-  group->id = ++last_id_;
-  group->size = static_cast<std::uint32_t>(description.ranks.size());
-  group->rank = description.rank;
+  put(group->identity, hash_of(description.identity));
+  put(group->id, ++last_id_);
+  put(group->size, static_cast<std::uint32_t>(description.ranks.size()));
+  put(group->rank, std::int32_t{description.rank});
   put_text(group->name, description.name);
   put_text(group->backend, description.backend);
   put_ranks(group->runs, description.ranks);
@@ -199,7 +208,7 @@ GroupRecorder Recorder::add(const Description& description) {
   put(group->ended, std::uint64_t{0});
   put(group->done, std::uint64_t{0});
   put(group->state, std::uint32_t{page::Group::current});
-  put(group->ticket, ticket + 2, std::memory_order_release);
+  put(group->ticket, ticket + 2);
   return {page_, group};
 }
 

@@ -3,6 +3,10 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
   SOURCES runtime/bootstrap_test.cpp runtime/collectives_test.cpp runtime/group_collectives_test.cpp runtime/group_test.cpp
     runtime/point_to_point_test.cpp runtime/debug_test.cpp runtime/object_test.cpp runtime/reduce_test.cpp runtime/work_test.cpp runtime/world_test.cpp)
 
+# What it records, read as the agent reads it.
+dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent_edge
+  SOURCES runtime/recorder_test.cpp)
+
 # Modules as third parties would build them: public headers, C++20 and libdlaunch.so, nothing of this build's settings
 # but the sanitizer.
 set(test_modules ${CMAKE_BINARY_DIR}/tests/modules)
