@@ -4,7 +4,7 @@ dlaunch_test(NAME agent_test
           agent/values_test.cpp agent/worker_group_test.cpp agent/worker_record_test.cpp agent/world_view_test.cpp
   LIBS dlaunch_agent_core LABELS unit)
 
-dlaunch_test(NAME sim_test SOURCES sim/elastic_test.cpp sim/swarm_test.cpp sim/world.cpp LIBS dlaunch_agent_runner
+dlaunch_test(NAME sim_test SOURCES sim/elastic_test.cpp sim/hang_test.cpp sim/swarm_test.cpp sim/world.cpp LIBS dlaunch_agent_runner
   LABELS sim TIMEOUT 300)
 target_compile_definitions(agent_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
 

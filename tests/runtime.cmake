@@ -49,6 +49,15 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
   add_dependencies(spawn_test dlaunch_backend_gloo)
 endif()
 
+# For process/hang_test.py.
+if(TARGET dlaunch_backend_gloo)
+  add_executable(straggler process/straggler.cpp)
+  dlaunch_settings(straggler)
+  target_link_libraries(straggler PRIVATE dlaunch_runtime)
+  set_target_properties(straggler PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_dependencies(straggler dlaunch_backend_gloo)
+endif()
+
 # The C API from C, on ranks that the launcher starts.
 if(TARGET dlaunch_backend_gloo)
   add_executable(c_api_test runtime/c_api_test.c)
