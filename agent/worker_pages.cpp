@@ -1,6 +1,7 @@
 #include "agent/worker_pages.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,10 +57,16 @@ Condition condition_of(std::int64_t pid) {
   return state == 'T' || state == 't' ? Condition::stopped : Condition::runs;
 }
 
+// A file that is longer than the limit would end this process by SIGXFSZ.
+bool may_be_so_long(std::size_t size) {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= size;
+}
+
 }  // namespace
 
 void WorkerPages::prepare(ProcKey key) {
-  if (scratch_dir_.empty()) return;
+  if (scratch_dir_.empty() || !may_be_so_long(sizeof(page::Page))) return;
   std::string& path = made_[key.local_rank];
   if (!path.empty()) unlink(path.c_str());
   path = worker_page_path(scratch_dir_, key.round, key.local_rank);
