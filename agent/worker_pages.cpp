@@ -81,9 +81,11 @@ Activity WorkerPages::activity(std::uint32_t round, int slots) {
   for (int i = 0; i < slots && !scratch_dir_.empty(); ++i) {
     const PageFile file(worker_page_path(scratch_dir_, round, static_cast<std::uint32_t>(i)));
     const std::string header = file.read(sizeof(page::Header));
-    const auto one = parse_activity(as_byte_span(header));
-    sum.moves += one ? one->moves : 0;
-    sum.open += one ? one->open : 0;
+    const auto one = parse_page_head(as_byte_span(header));
+    if (!one) continue;
+    sum.moves += one->activity.moves;
+    // Who has ended waits for nobody.
+    if (one->activity.open > 0 && condition_of(one->pid) != Condition::ended) sum.open += one->activity.open;
   }
   return sum;
 }

@@ -149,10 +149,10 @@ std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second) {
   return record;
 }
 
-std::optional<Activity> parse_activity(ByteSpan bytes) {
+std::optional<PageHead> parse_page_head(ByteSpan bytes) {
   if (bytes.size() < sizeof(page::Header)) return std::nullopt;
   const auto header = read_at<page::Header>(bytes, 0);
-  return is_page(header) ? std::optional(activity_of(header)) : std::nullopt;
+  return is_page(header) ? std::optional(PageHead{header.owner, activity_of(header)}) : std::nullopt;
 }
 
 Duration between(std::int64_t from_ns, std::int64_t to_ns) {

@@ -70,8 +70,12 @@ std::string worker_page_path(const std::string& scratch_dir, std::uint32_t round
 // From two copies of the page, taken one after the other. None: nobody has begun to write it, or it is no
 // page of this version.
 std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second);
-// The same of its header alone.
-std::optional<Activity> parse_activity(ByteSpan header);
+// What its header alone says.
+struct PageHead {
+  std::int64_t pid = 0;
+  Activity activity;
+};
+std::optional<PageHead> parse_page_head(ByteSpan header);
 
 // Between two times of a page; zero where these are not in order.
 Duration between(std::int64_t from_ns, std::int64_t to_ns);

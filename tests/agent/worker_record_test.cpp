@@ -45,7 +45,8 @@ TEST(WorkerRecord, SaysWhatThePageSays) {
   EXPECT_EQ(record->entries[2].operation, Operation::barrier);
   EXPECT_EQ(record->collective(1, 2), &record->entries[2]);
   EXPECT_EQ(record->collective(1, 1), &record->entries[0]) << "and not the message of the same number";
-  EXPECT_EQ(parse_activity(page.bytes()), record->activity);
+  EXPECT_EQ(parse_page_head(page.bytes())->activity, record->activity);
+  EXPECT_EQ(parse_page_head(page.bytes())->pid, 4711);
 }
 
 TEST(WorkerRecord, TheRingKeepsTheLatestInTheirOrder) {
@@ -91,11 +92,11 @@ TEST(WorkerRecord, NoPageIsNone) {
   EXPECT_TRUE(parse(page));
   EXPECT_FALSE(parse_worker_page({}, {}));
   EXPECT_FALSE(parse_worker_page(page.bytes().first(page.bytes().size() - 1), page.bytes()));
-  EXPECT_FALSE(parse_activity(page.bytes().first(100)));
+  EXPECT_FALSE(parse_page_head(page.bytes().first(100)));
   const auto with = [](auto change) {
     MadePage changed(0, 2);
     change(changed.raw().header);
-    return parse(changed).has_value() || parse_activity(changed.bytes()).has_value();
+    return parse(changed).has_value() || parse_page_head(changed.bytes()).has_value();
   };
   EXPECT_FALSE(with([](page::Header& h) { h.magic = 0; })) << "as it was made, before the worker writes";
   EXPECT_FALSE(with([](page::Header& h) { ++h.version; }));

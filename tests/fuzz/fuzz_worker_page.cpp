@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (how < 250) std::memcpy(first.data() + offset, &word, sizeof word);
     std::memcpy(second.data() + offset, &word, sizeof word);
   }
-  (void)parse_activity(second);
+  (void)parse_page_head(second);
   auto record = parse_worker_page(first, second);
   if (!record) return 0;
   require(record->rank >= 0 && record->rank < record->world_size);

@@ -42,8 +42,7 @@ void work(const std::string& how) {
   const bool first = restarts == nullptr || std::string(restarts) == "0";
   dlaunch::init_process_group();
   for (int i = 1; i <= sums; ++i) {
-    if (i > last_good && first && dlaunch::get_rank() == dlaunch::get_world_size() - 1)
-      go_astray(how);
+    if (i > last_good && first && dlaunch::get_rank() == dlaunch::get_world_size() - 1) go_astray(how);
     std::vector<std::int64_t> sum{1};
     dlaunch::all_reduce(dlaunch::Tensor::of(sum));
     if (sum[0] != dlaunch::get_world_size()) throw dlaunch::DistError("a wrong sum");
