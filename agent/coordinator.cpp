@@ -60,7 +60,8 @@ Coordinator::Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now)
       join_deadline_(now + job_.join_timeout),
       report_at_(now + first_report),
       enough_(job_.nnodes),
-      patience_(job_.last_call) {
+      patience_(job_.last_call),
+      judge_(job_.hang_timeout) {
   world_.store = std::move(own);
   world_.leader = agent_;
 }
@@ -117,6 +118,8 @@ void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorA
     on_leave(now, member, *leave, out);
   } else if (const auto* beat = std::get_if<Beat>(&message)) {
     on_beat(now, member, *beat, out);
+  } else if (const auto* progress = std::get_if<Progress>(&message)) {
+    on_progress(now, member, *progress, out);
   } else {
     refuse(member, "only a coordinator may say that", out);
   }
@@ -358,6 +361,7 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   world_.round = next_round_++;
   fallen_.clear();
   fallen_ranks_.clear();
+  judge_.begin();
   decisive_.reset();
   last_call_.reset();
   round_began_ = now;
@@ -423,6 +427,10 @@ void Coordinator::go_on(TimePoint now, CoordinatorActions& out) {
     if (!verdict.restarts) {
       no_restart_ = std::move(verdict.why_not);
       return end_failed(now, out);
+    }
+    if (root.failure.kind != FailureKind::hang) {  // which has told it already
+      for (std::string& sentence : judge_.diagnosis().sentences)
+        out.emplace_back(Say{Loudness::progress, std::move(sentence)});
     }
     enter_in_ledger(entry, verdict.delay, out);
     not_before_ = std::max(not_before_, now + verdict.delay);
@@ -519,6 +527,25 @@ void Coordinator::on_stopped(TimePoint now, MemberId member, const Stopped& stop
   go_on_when_all_stopped(now, out);
 }
 
+// Where workers stand; and where none of them has moved for the limit, the job hangs.
+void Coordinator::on_progress(TimePoint now, MemberId member, const Progress& progress,
+                              CoordinatorActions& out) {
+  if (progress.round != world_.round) return;
+  judge_.take(member, progress);
+  if (state_ != State::running || !judge_.hangs(roster_)) return;
+  const Diagnosis diagnosis = judge_.diagnosis();
+  const Failure failure = judge_.failure(diagnosis, world_);
+  Event hung{EventKind::hung, world_.round, failure.node_rank, failure.host, failure.rank};
+  hung.text = describe(failure);
+  out.emplace_back(std::move(hung));
+  out.emplace_back(Say{Loudness::trouble, describe(failure)});
+  for (std::size_t i = 1; i < diagnosis.sentences.size(); ++i)
+    out.emplace_back(Say{Loudness::trouble, diagnosis.sentences[i]});
+  record(now, failure);
+  stop_world(now, describe(failure), out);
+  if (!restarts_left()) collect(now);
+}
+
 void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, CoordinatorActions& out) {
   Roster::Node& node = *roster_.find(member);
   const Failure& failure = leave.failure;
@@ -557,6 +584,7 @@ void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, C
 
 void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out) {
   const auto node = roster_.remove(lost.member);
+  judge_.forget(lost.member);
   if (!node || state_ == State::standby) return;
   const bool expected = node->leaving || node->done || state_ == State::ending;
   if (!expected && (state_ == State::gathering || !node->active)) {
@@ -768,6 +796,7 @@ void Coordinator::end_failed(TimePoint now, CoordinatorActions& out) {
   const std::size_t cause = decisive_ ? *decisive_ : root_cause(fallen_);
   Outcome outcome;
   tell(std::move(fallen_), cause, outcome);
+  outcome.standings = judge_.diagnosis().sentences;
   fallen_.clear();
   end(now, std::move(outcome), out);
 }

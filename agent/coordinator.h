@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "agent/event.h"
+#include "agent/hang_judge.h"
 #include "agent/messages.h"
 #include "agent/root_cause.h"
 #include "agent/roster.h"
@@ -134,6 +135,7 @@ class Coordinator {
   void on_stopped(TimePoint now, MemberId member, const Stopped& stopped, CoordinatorActions& out);
   void on_leave(TimePoint now, MemberId member, const Leave& leave, CoordinatorActions& out);
   void on_beat(TimePoint now, MemberId member, const Beat& beat, CoordinatorActions& out);
+  void on_progress(TimePoint now, MemberId member, const Progress& progress, CoordinatorActions& out);
   void on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out);
   void on_timer(TimePoint now, CoordinatorActions& out);
   void drop_the_silent(TimePoint now, CoordinatorActions& out);
@@ -211,6 +213,7 @@ class Coordinator {
   std::set<int> fallen_ranks_;           // the workers among them
   std::optional<std::size_t> decisive_;  // what ended the job, where that is not for root_cause() to find
   std::string no_restart_;               // why there is none
+  HangJudge judge_;                      // of the current round's workers
 };
 
 }  // namespace dlaunch::agent

@@ -14,6 +14,7 @@ enum class EventKind : std::uint8_t {
   lost,       // it is gone without a word, or was left out
   world,      // a new round begins
   restarted,  // one of --max-restarts was used up
+  hung,       // its workers wait for each other in vain
   ended,      // the job
   // told by each node of its own
   started,  // a worker

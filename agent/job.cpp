@@ -40,6 +40,8 @@ std::string describe(const Failure& f) {
       return node_name(f) + " cannot get rid of its workers: " + f.why;
     case FailureKind::health:
       return node_name(f) + " failed its health check: " + f.why;
+    case FailureKind::hang:
+      return f.why + (f.rank < 0 ? "" : "; rank " + std::to_string(f.rank) + place(f));
     case FailureKind::join:
     case FailureKind::agent:
       return f.why;
@@ -62,6 +64,8 @@ std::string describe_end(const Failure& f) {
       return "could not be killed";
     case FailureKind::health:
       return "failed its health check";
+    case FailureKind::hang:
+      return "was waited for in vain";
     case FailureKind::join:
     case FailureKind::agent:
       return "dlaunch failed";
@@ -88,6 +92,7 @@ int exit_code_of(const Failure& f) {
     case FailureKind::join:
     case FailureKind::unkillable:
     case FailureKind::health:
+    case FailureKind::hang:
     case FailureKind::agent:
       return 1;
   }

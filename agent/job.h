@@ -45,6 +45,8 @@ struct JobSpec {
   Duration stop_timeout{};           // from the first signal to SIGKILL
   Duration last_call = std::chrono::seconds(30);    // for more nodes, once there are enough
   Duration node_timeout = std::chrono::seconds(5);  // a node that is silent for so long is lost
+  Duration
+      hang_timeout{};  // where no worker moves for so long, and one waits in a collective; zero: for ever
 
   [[nodiscard]] int least() const { return min_nodes > 0 ? min_nodes : nnodes; }
   [[nodiscard]] bool elastic() const { return least() < nnodes || spares > 0 || replaces; }
@@ -104,6 +106,7 @@ enum class FailureKind : std::uint8_t {
   join,        // nodes did not come, or were refused
   unkillable,  // a process survived SIGKILL
   health,      // a node's own check said that it should not take part
+  hang,        // workers wait for each other in vain
   agent,       // dlaunch's own machinery broke
 };
 
@@ -196,6 +199,7 @@ struct Outcome {
   static constexpr int max_others = 64;
   static constexpr int max_restarts = 32;
   static constexpr int max_tallies = 8;
+  static constexpr int max_sentences = 8;
 
   int exit_code = 0;
   int restarts_used = 0;
@@ -206,6 +210,7 @@ struct Outcome {
   int fallen = 0;                 // how many failed in that round, with the cause and those not in `others`
   std::vector<Tally> tallies;     // of all of these but the cause; the most frequent first
   std::vector<Restart> restarts;  // the last ones, in order
+  std::vector<std::string> standings{};  // where the ranks were when it failed (agent/diagnosis.h)
 
   bool operator==(const Outcome&) const = default;
 };

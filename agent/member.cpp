@@ -18,7 +18,8 @@ Member::Member(JobSpec job, NodeSpec node, std::string build, TimePoint now)
       began_(now),
       join_deadline_(now + job_.join_timeout),
       report_at_(now + first_report),
-      walk_began_(now) {}
+      walk_began_(now),
+      watch_(job_.hang_timeout) {}
 
 MemberActions Member::begin() {
   MemberActions out;
@@ -58,6 +59,7 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
     lose(failure_here(FailureKind::agent, keeper->why), out);
   } else if (const auto* failed = std::get_if<RoundFailed>(&event)) {
     if (!failed->failure.while_stopping) last_failure_ = describe(failed->failure);
+    look_at_the_end(out);
     if (noticed_ && stop_signal_ == 0) {
       on_signal(now, SIGTERM, out);  // to end was what it was asked for: no failure, and no restart
     } else if (state_ == State::working && lease_over_) {
@@ -79,6 +81,8 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
     }
   } else if (const auto* stuck = std::get_if<RoundStuck>(&event)) {
     on_stuck(stuck->failure, out);
+  } else if (const auto* seen = std::get_if<WorkersSeen>(&event)) {
+    on_workers_seen(now, *seen, out);
   }
   rearm(now, out);
   return out;
@@ -282,10 +286,15 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     renew_at_.reset();
     renew_lease(now, out);
     lease_over_ = false;
+    watch_.begin(now);
+    quiet_ = Duration(0);
+    told_quiet_ = told_end_ = false;
+    if (watch_.is_on()) look_at_ = now + watch_.period();
     out.emplace_back(ToGroup{StartWorkers{world_}});
   } else if (const auto* stop = std::get_if<StopRound>(&message)) {
     if (state_ != State::working || stop->round != round_) return;
     last_failure_ = stop->why;
+    look_at_the_end(out);
     stop_group(SIGTERM, out);
   } else if (const auto* end = std::get_if<End>(&message)) {
     outcome_ = end->outcome;
@@ -308,6 +317,26 @@ void Member::on_round_over(const Message& said, MemberActions& out) {
   if (link_ && (state_ == State::working || state_ == State::joined)) out.emplace_back(ToCoordinator{said});
   if (stop_signal_ != 0 && !link_) end_by_signal(out);
   end_if_over(out);
+}
+
+// --- where the workers stand ---
+
+void Member::look_at_the_end(MemberActions& out) {
+  if (state_ != State::working || !round_active_ || std::exchange(told_end_, true)) return;
+  look_at_.reset();
+  out.emplace_back(LookAtWorkers{true});
+}
+
+// While nothing moves the coordinator is told with each look, and once when that is over.
+void Member::on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActions& out) {
+  if (state_ != State::working) return;
+  quiet_ = watch_.is_on() ? watch_.see(now, seen.activity) : Duration(0);
+  Progress progress{round_, quiet_, seen.activity.open > 0,
+                    seen.standings.value_or(std::vector<GroupStanding>{})};
+  const bool moves_again = quiet_ < watch_.worth_telling() && told_quiet_;
+  if (!seen.standings && !moves_again) return;
+  told_quiet_ = !moves_again;
+  if (!told_end_ || !progress.groups.empty()) out.emplace_back(ToCoordinator{bounded(std::move(progress))});
 }
 
 // --- this node's health ---
@@ -422,6 +451,10 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
   if (check_until_ && now >= *check_until_ && !std::exchange(check_killed_, true))
     out.emplace_back(KillHealthCheck{});
   if (renew_at_ && now >= *renew_at_) renew_lease(now, out);
+  if (look_at_ && now >= *look_at_) {
+    look_at_ = now + watch_.period();
+    out.emplace_back(LookAtWorkers{quiet_ >= watch_.worth_telling()});
+  }
   if (notice_until_ && now >= *notice_until_) {
     notice_until_.reset();
     if (stop_signal_ == 0 && state_ != State::leaving) on_signal(now, SIGTERM, out);
@@ -472,6 +505,8 @@ void Member::rearm(TimePoint now, MemberActions& out) {
   if (link_ && beat_at_) wake(std::min(*beat_at_, heard_ + job_.node_timeout));
   if (check_until_ && !check_killed_) wake(*check_until_);
   if (renew_at_) wake(*renew_at_);
+  if (!round_active_) look_at_.reset();
+  if (look_at_) wake(*look_at_);
   if (notice_until_) wake(*notice_until_);
   if (last_word_by_ && *last_word_by_ > now) wake(*last_word_by_);
   if (state_ == State::connecting && dial_at_) wake(*dial_at_);

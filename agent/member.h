@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "agent/messages.h"
+#include "agent/quiet_watch.h"
 #include "agent/say.h"
 #include "agent/worker_group.h"
 
@@ -47,8 +48,14 @@ struct HealthChecked {
   std::string why_not;  // it is not well; empty: it is
 };
 
+// Answers LookAtWorkers.
+struct WorkersSeen {
+  Activity activity;
+  std::optional<std::vector<GroupStanding>> standings;  // where a full look was asked for
+};
+
 using MemberEvent = std::variant<HealthChecked, LinkUp, LinkDown, FromCoordinator, SignalCame, MemberTimer,
-                                 KeeperLost, RoundFailed, RoundDone, RoundStopped, RoundStuck>;
+                                 KeeperLost, RoundFailed, RoundDone, RoundStopped, RoundStuck, WorkersSeen>;
 
 // --- actions ---
 
@@ -85,6 +92,11 @@ struct RenewLease {
   Duration lease{};
   bool operator==(const RenewLease&) const = default;
 };
+// What the workers' pages say.
+struct LookAtWorkers {
+  bool in_full = false;  // also where they stand
+  bool operator==(const LookAtWorkers&) const = default;
+};
 // Replaces the time asked for before.
 struct ArmMemberTimer {
   TimePoint at;
@@ -96,7 +108,7 @@ struct MemberEnded {
 };
 
 using MemberAction = std::variant<RunHealthCheck, KillHealthCheck, Dial, HangUp, ToCoordinator, ToGroup,
-                                  ForwardSignal, RenewLease, ArmMemberTimer, MemberEnded, Say>;
+                                  ForwardSignal, RenewLease, LookAtWorkers, ArmMemberTimer, MemberEnded, Say>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -141,6 +153,8 @@ class Member {
   void on_health_checked(TimePoint now, const std::string& why_not, MemberActions& out);
   void on_stuck(const Failure& failure, MemberActions& out);
   void on_round_over(const Message& said, MemberActions& out);
+  void look_at_the_end(MemberActions& out);
+  void on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActions& out);
   void end_by_signal(MemberActions& out);
   [[nodiscard]] bool is_given_up(TimePoint now) const;
   void give_up(TimePoint now, MemberActions& out);
@@ -193,6 +207,12 @@ class Member {
   std::optional<TimePoint> check_until_;  // the health check, which is running
   bool check_killed_ = false;
   bool check_was_first_ = false;  // before the first dial
+
+  QuietWatch watch_;
+  std::optional<TimePoint> look_at_;  // at the workers
+  Duration quiet_{};                  // by the last look
+  bool told_quiet_ = false;           // the coordinator believes that nothing moves here
+  bool told_end_ = false;             // in this round: where the workers stood when it was stopped
 
   bool round_active_ = false;  // workers of `round_` are running or being stopped
   bool been_in_ = false;       // a world

@@ -19,7 +19,8 @@ enum class Kind : std::uint8_t {
   end,
   hello,
   challenge,
-  proof
+  proof,
+  progress
 };
 
 // Fields are described once, for both directions: a Writer and a Reader have the same calls.
@@ -164,6 +165,7 @@ void outcome_fields(IO& io, O& o) {
   io.flag(o.failed);
   failure_fields(io, o.cause);
   io.text(o.no_restart);
+  io.list(o.standings, Outcome::max_sentences, [&](auto& sentence) { io.text(sentence); });
   io.list(o.others, Outcome::max_others, [&](auto& f) { failure_fields(io, f); });
   io.number(o.fallen);
   io.list(o.tallies, Outcome::max_tallies, [&](auto& t) {
@@ -171,6 +173,30 @@ void outcome_fields(IO& io, O& o) {
     io.number(t.count);
   });
   restart_fields(io, o.restarts);
+}
+
+template <class IO, class G>
+void standing_fields(IO& io, G& groups) {
+  io.list(groups, static_cast<std::uint32_t>(Progress::max_groups), [&](auto& g) {
+    io.number(g.identity);
+    io.text(g.name);
+    io.number(g.size);
+    io.list(g.ranks, static_cast<std::uint32_t>(page::max_runs), [&](auto& run) {
+      io.number(run.first);
+      io.number(run.stride);
+      io.number(run.count);
+    });
+    io.list(g.here, static_cast<std::uint32_t>(Progress::max_rows), [&](auto& r) {
+      io.number(r.rank);
+      io.number(r.entered);
+      io.number(r.done);
+      io.flag(r.inside);
+      io.flag(r.left);
+      io.choice(r.condition, Condition::ended);
+      io.choice(r.operation, page::Operation::recv);
+      io.duration(r.waited);
+    });
+  });
 }
 
 struct Fields {
@@ -226,6 +252,11 @@ struct Fields {
       io.text(m.mac);
     } else if constexpr (std::is_same_v<T, Proof>) {
       io.text(m.mac);
+    } else if constexpr (std::is_same_v<T, Progress>) {
+      io.number(m.round);
+      io.duration(m.quiet);
+      io.flag(m.inside);
+      standing_fields(io, m.groups);
     } else {
       static_assert(std::is_same_v<T, End>);
       outcome_fields(io, m.outcome);
@@ -246,6 +277,16 @@ Result<Message> read_fields(Reader& in) {
 
 }  // namespace
 
+Progress bounded(Progress progress) {
+  if (progress.groups.size() > Progress::max_groups) progress.groups.resize(Progress::max_groups);
+  std::size_t room = Progress::max_rows;
+  for (GroupStanding& group : progress.groups) {
+    if (group.here.size() > room) group.here.resize(room);
+    room -= group.here.size();
+  }
+  return progress;
+}
+
 std::string encode(const Message& message) {
   std::string body;
   ByteWriter(body).u8(static_cast<std::uint8_t>(kind_of(message)));
@@ -259,7 +300,7 @@ std::string encode(const Message& message) {
 Result<Message> decode(ByteSpan body) {
   Reader in(body);
   const std::uint8_t raw = in.kind();
-  if (raw < static_cast<std::uint8_t>(Kind::join) || raw > static_cast<std::uint8_t>(Kind::proof)) {
+  if (raw < static_cast<std::uint8_t>(Kind::join) || raw > static_cast<std::uint8_t>(Kind::progress)) {
     return Error{ErrorKind::invalid, "malformed agent message", "", "unknown kind " + std::to_string(raw),
                  ""};
   }
@@ -292,6 +333,8 @@ Result<Message> decode(ByteSpan body) {
       return read_fields<Challenge>(in);
     case Kind::proof:
       return read_fields<Proof>(in);
+    case Kind::progress:
+      return read_fields<Progress>(in);
   }
   return Error{ErrorKind::internal, "malformed agent message", "", "", ""};
 }

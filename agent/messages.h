@@ -13,15 +13,16 @@
 #include <vector>
 
 #include "agent/job.h"
+#include "agent/standing.h"
 #include "store/base/bytes.h"
 #include "store/base/result.h"
 
 namespace dlaunch::agent {
 
-inline constexpr std::uint8_t protocol_version = 3;
+inline constexpr std::uint8_t protocol_version = 4;
 inline constexpr std::string_view greeting =
     "\xD1"
-    "LAUNCH\x03";  // the last byte is protocol_version
+    "LAUNCH\x04";  // the last byte is protocol_version
 // A world of max_nodes fits the first; the second is all a member has to say.
 inline constexpr std::uint32_t max_frame_from_coordinator = 8U << 20;
 inline constexpr std::uint32_t max_frame_from_member = 1U << 20;
@@ -86,6 +87,23 @@ struct Beat {
   bool operator==(const Beat&) const = default;
 };
 
+// Where this node's workers stand: sent while nothing of them moves (--hang-timeout), once when it does
+// again, and when a round is stopped.
+struct Progress {
+  // More rows than these, over all groups, are left out.
+  static constexpr std::size_t max_rows = 8192;
+  static constexpr std::size_t max_groups = 1024;
+
+  std::uint32_t round = 0;
+  Duration quiet{};     // nothing has moved for so long; zero: it does
+  bool inside = false;  // a worker is in a collective
+  std::vector<GroupStanding> groups;
+  bool operator==(const Progress&) const = default;
+};
+
+// Without what is beyond the limits of Progress.
+Progress bounded(Progress progress);
+
 // --- the coordinator to a member ---
 
 // The Join was taken; `leads`: by the job's coordinator. Otherwise by one that would be, if enough nodes
@@ -135,7 +153,7 @@ struct Proof {
 };
 
 using Message = std::variant<Join, Failed, Done, Stopped, Leave, Beat, Welcome, Refused, NewWorld, StopRound,
-                             End, Hello, Challenge, Proof>;
+                             End, Hello, Challenge, Proof, Progress>;
 
 // The whole frame, length included.
 std::string encode(const Message& message);

@@ -399,14 +399,7 @@ void Runner::step_member(TimePoint now, const MemberEvent& event) {
 
 void Runner::act(const GroupAction& action) {
   std::visit(Overloaded{
-                 [&](const SpawnWorker& a) {
-                   const ProcKey key{current_.round, static_cast<std::uint32_t>(a.local_rank)};
-                   outside_.spawner.spawn(key, {worker_arguments(plan_.node.command, a.local_rank),
-                                                worker_environment(plan_.job, plan_.node, current_,
-                                                                   a.local_rank, plan_.inherited),
-                                                current_.member(plan_.node.agent)->base_rank + a.local_rank,
-                                                cpus_of(plan_.node, a.local_rank)});
-                 },
+                 [&](const SpawnWorker& a) { start_worker(a.local_rank); },
                  [&](const SignalAll& a) { outside_.spawner.signal_all(a.signo); },
                  [&](const KillAll&) { outside_.spawner.kill_all(); },
                  [&](const ArmStopDeadline& a) { arm(stop_timer_, a.at); },
@@ -443,6 +436,7 @@ void Runner::act(const MemberAction& action) {
                  },
                  [&](const ForwardSignal& a) { outside_.spawner.signal_all(a.signo); },
                  [&](const RenewLease& a) { outside_.spawner.keep_alive(a.lease); },
+                 [&](const LookAtWorkers& a) { look_at_workers(a.in_full); },
                  [&](const ArmMemberTimer& a) { arm(member_timer_, a.at); },
                  [&](const MemberEnded& a) { member_outcome_ = a.outcome; },
                  [&](const Say& a) { outside_.reporter.say(a); },
@@ -473,6 +467,29 @@ void Runner::tell_of_worker(EventKind kind, int local_rank, std::int64_t pid, st
   Event event{kind, current_.round, own->node_rank, plan_.node.host, own->base_rank + local_rank, pid};
   event.text = std::move(text);
   plan_.on_event(event);
+}
+
+void Runner::start_worker(int local_rank) {
+  const ProcKey key{current_.round, static_cast<std::uint32_t>(local_rank)};
+  if (plan_.records != nullptr) plan_.records->prepare(key);
+  outside_.spawner.spawn(
+      key, {worker_arguments(plan_.node.command, local_rank),
+            worker_environment(plan_.job, plan_.node, current_, local_rank, plan_.inherited),
+            current_.member(plan_.node.agent)->base_rank + local_rank, cpus_of(plan_.node, local_rank)});
+}
+
+void Runner::look_at_workers(bool in_full) {
+  WorkersSeen seen;
+  WorkerRecords* const records = plan_.records;
+  if (records != nullptr) seen.activity = records->activity(current_.round, plan_.node.slots);
+  if (in_full) {
+    seen.standings.emplace();
+    if (records != nullptr) {
+      *seen.standings =
+          records->standings(current_.round, plan_.node.slots, current_.world_size, outside_.clock.now());
+    }
+  }
+  post(MemberEvent{std::move(seen)});
 }
 
 void Runner::run_health_check() {

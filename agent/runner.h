@@ -19,6 +19,7 @@
 #include "agent/spawner.h"
 #include "agent/worker_env.h"
 #include "agent/worker_group.h"
+#include "agent/worker_records.h"
 #include "store/base/io.h"
 #include "store/front_door.h"
 
@@ -51,8 +52,9 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
     std::function<void(std::uint32_t round)> open_store;
     std::function<void()> on_ended;
     std::function<void(const Event&)> on_event{};  // for whoever keeps them
-    std::string secret{};                          // of the job; empty: none
-    std::function<std::string()> draw_nonce{};     // nonce_size bytes; only where there is a secret
+    WorkerRecords* records = nullptr;           // what workers tell of themselves, not owned; none: nothing
+    std::string secret{};                       // of the job; empty: none
+    std::function<std::string()> draw_nonce{};  // nonce_size bytes; only where there is a secret
     // Where an election decides: who leads, where that is known, and whether it is this agent; and where this
     // one is reached.
     struct Leader {
@@ -106,6 +108,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   void act(const CoordinatorAction& action);
   void tell_of_worker(EventKind kind, int local_rank, std::int64_t pid, std::string text);
   void run_health_check();
+  void start_worker(int local_rank);
+  void look_at_workers(bool in_full);
   void dial(const Address& address);
   void dial(std::size_t endpoint);
   void hang_up();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agent/error_file.h"
+#include "agent/worker_record.h"
 #include "store/contract/worker_env.h"
 
 namespace dlaunch::agent {
@@ -48,6 +49,10 @@ Environment worker_environment(const JobSpec& job, const NodeSpec& node, const W
   set(env::version, DLAUNCH_VERSION);
   set(env::job_id, job.id);
   number(env::round, world.round);
+  if (!node.scratch_dir.empty()) {
+    set(env::worker_page,
+        worker_page_path(node.scratch_dir, world.round, static_cast<std::uint32_t>(local_rank)));
+  }
   return out;
 }
 

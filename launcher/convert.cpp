@@ -430,6 +430,7 @@ void take_failure(Reader& in, Options& out) {
     in.fail(usage(as_given(*in.given("health-check-timeout")) + " is not above 0 and at most " +
                   to_words(longest_health_check)));
   }
+  if (const auto limit = in.duration("hang-timeout")) out.hang_timeout = *limit;
   if (const auto grace = in.duration("stop-timeout")) out.stop_timeout = *grace;
   const auto interval = in.duration("monitor-interval");
   if (interval && *interval <= Duration::zero())

@@ -29,6 +29,8 @@ const char* name_of(EventKind kind) {
       return "world";
     case EventKind::restarted:
       return "restarted";
+    case EventKind::hung:
+      return "hung";
     case EventKind::ended:
       return "ended";
     case EventKind::started:

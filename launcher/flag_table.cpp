@@ -187,6 +187,12 @@ constexpr std::array table{
          .help = "a node that is silent for so many seconds is lost; 0: only a broken connection tells",
          .fallback = "5",
          .group = Group::failure},
+    Flag{.name = "hang-timeout",
+         .value = "S",
+         .help = "no worker moves for so many seconds and one waits in a collective of libdlaunch: a failure "
+                 "that says who is missing; 0: never",
+         .fallback = "0",
+         .group = Group::failure},
     Flag{.name = "stop-timeout",
          .value = "S",
          .help = "seconds from the signal that stops workers to SIGKILL",

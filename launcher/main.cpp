@@ -29,6 +29,7 @@
 #include "agent/scratch_dir.h"
 #include "agent/status_socket.h"
 #include "agent/uv_edge.h"
+#include "agent/worker_pages.h"
 #include "launcher/dry_run.h"
 #include "launcher/event_log.h"
 #include "launcher/lifeline.h"
@@ -337,6 +338,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     for (const std::string& line : asked.said) log::info(line);
     for (const std::string& line : asked.warnings) log::warning(line);
 
+    agent::WorkerPages pages(plan.node.scratch_dir);
     std::optional<agent::EtcdElection> election;
     agent::Runner::Plan run_plan{plan.job,
                                  plan.node,
@@ -345,6 +347,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
                                  *serves,
                                  [&server](std::uint32_t) { server.new_round(); },
                                  [&loop] { loop.stop(); }};
+    run_plan.records = &pages;
     run_plan.secret = asked.secret;
     run_plan.draw_nonce = [] { return draw_bytes(agent::nonce_size); };
     if (events) run_plan.on_event = [&events](const agent::Event& event) { events->write(event); };
@@ -381,10 +384,12 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
 
     stop_with_the_terminal(edge, spawner);
 
-    const agent::StatusSocket status_socket(edge, [&runner, &output, &log_dir] {
+    const std::string& scratch_dir = plan.node.scratch_dir;
+    const agent::StatusSocket status_socket(edge, [&runner, &output, &log_dir, &scratch_dir] {
       agent::JobStatus status = runner.status();
       status.agent = getpid();
       status.log_dir = log_dir;
+      status.scratch_dir = scratch_dir;
       for (agent::WorkerStatus& worker : status.workers) {
         worker.last_output = output.last_line(
             {static_cast<std::uint32_t>(status.round), static_cast<std::uint32_t>(worker.local_rank)});

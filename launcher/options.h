@@ -68,6 +68,7 @@ struct Options {
   int max_restarts = 0;
   bool counts_membership = false;
   agent::RestartPolicy restart_policy{.first_delay = std::chrono::seconds(1)};
+  Duration hang_timeout{};  // zero: nothing is a hang
   Duration stop_timeout = std::chrono::seconds(30);
   std::vector<int> stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // passed on, and end the job
 

@@ -76,6 +76,7 @@ agent::JobSpec job_of(const Options& options) {
   job.elected = elects(options);
   job.join_timeout = options.join_timeout;
   job.stop_timeout = options.stop_timeout;
+  job.hang_timeout = options.hang_timeout;
   job.last_call = options.last_call;
   job.node_timeout = alone(options) ? Duration(0) : options.node_timeout;
   return job;

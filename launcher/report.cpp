@@ -24,7 +24,8 @@ std::string restarts(const JobReport& report) {
 }
 
 bool restart_may_heal(FailureKind kind) {
-  return kind == FailureKind::worker || kind == FailureKind::spawn || kind == FailureKind::node_lost;
+  return kind == FailureKind::worker || kind == FailureKind::spawn || kind == FailureKind::node_lost ||
+         kind == FailureKind::hang;
 }
 
 // Each line behind a bar, so that it is not taken for one of dlaunch's own.
@@ -114,6 +115,14 @@ std::string history(const Outcome& outcome) {
   return text;
 }
 
+// Of a hang the first is the cause itself.
+std::string collectives(const Outcome& outcome) {
+  std::string text;
+  for (std::size_t i = outcome.cause.kind == FailureKind::hang ? 1 : 0; i < outcome.standings.size(); ++i)
+    text += "\n  " + agent::shortened(printable(outcome.standings[i]), longest_line);
+  return text.empty() ? "" : "where the ranks were:" + text;
+}
+
 std::string root_cause(const Failure& cause) {
   const std::string at = cause.unix_ms > 0 ? ", at " + clock_time(cause.unix_ms) : "";
   return "root cause: " + one_line(cause) + at;
@@ -144,7 +153,8 @@ std::vector<std::string> end_report(const JobReport& report) {
   if (tells_all) {
     // With much to come the cause is named first; it is once more, with how it ended, in the last line.
     const std::string first = fallen.empty() && restarted.empty() ? "" : root_cause(outcome.cause);
-    for (const std::string& part : {first, last_words(outcome.cause), fallen, restarted}) {
+    for (const std::string& part :
+         {first, last_words(outcome.cause), collectives(outcome), fallen, restarted}) {
       if (!part.empty()) paragraphs.push_back(part);
     }
   }

@@ -35,6 +35,8 @@ const char* name_of(FailureKind kind) {
       return "join";
     case FailureKind::health:
       return "health";
+    case FailureKind::hang:
+      return "hang";
     case FailureKind::unkillable:
       return "unkillable";
     case FailureKind::agent:
@@ -61,7 +63,7 @@ Json json_of(const Failure& f) {
   if (f.rank >= 0) {
     json["rank"] = f.rank;
     json["local_rank"] = f.local_rank;
-    json["pid"] = f.pid;
+    if (f.pid > 0) json["pid"] = f.pid;
   }
   const bool has_status = f.kind == FailureKind::worker || f.kind == FailureKind::signal;
   if (has_status && f.status.how == agent::ExitStatus::How::signaled) {
@@ -158,6 +160,7 @@ std::string report_json(const JobReport& report) {
     json["others"] = others;
     json["more"] = std::max(0, outcome.fallen - 1 - static_cast<int>(outcome.others.size()));
     json["alike"] = alike;
+    json["collectives"] = outcome.standings;
   }
   // What workers wrote may be any bytes; JSON may not.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

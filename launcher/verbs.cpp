@@ -2,6 +2,7 @@
 
 #include "launcher/completion_verb.h"
 #include "launcher/doctor_verb.h"
+#include "launcher/dump_verb.h"
 #include "launcher/job_verbs.h"
 #include "launcher/logs_verb.h"
 #include "launcher/store_verb.h"
@@ -15,6 +16,7 @@ const std::vector<Verb>& verbs() {
       {"top", "a live view of them and their workers", run_top},
       {"stop", "end one", run_stop},
       {"logs", "what its workers wrote into log files", run_logs},
+      {"dump", "where each of its workers is: collectives, threads, stacks", run_dump},
       {"doctor", "check this machine, and the way to another", run_doctor},
       {"completion", "make a shell complete dlaunch's flags and commands", run_completion},
       {"store", "a key-value store server, and questions to one", run_store},

@@ -34,6 +34,17 @@ std::uint64_t bytes_of(std::span<const Tensor> tensors) {
   return sum;
 }
 
+std::uint64_t elements_of(std::span<const Tensor> tensors) {
+  std::uint64_t sum = 0;
+  for (const Tensor& tensor : tensors) sum += tensor.numel();
+  return sum;
+}
+
+// Of one whose output takes the input's place.
+GroupRecorder::What recorded(page::Operation operation, const Tensor& tensor) {
+  return {operation, tensor.dtype(), tensor.numel(), tensor.numel()};
+}
+
 // "float32[2, 3] on cpu" and such, in the words of an argument list.
 std::string listed(std::span<const Tensor> tensors) {
   std::string text = "[";
@@ -103,7 +114,8 @@ Work GroupImpl::all_reduce(const Tensor& tensor, ReduceOp op, const OperationOpt
   require_allowed(name, tensor, op);
   const Reduction reduction{op, options.premul_factor};
   const Call call{name, tensor.device(), tensor.nbytes(),
-                  [&] { return std::string(name) + "(" + tensor.to_string() + reduction_text(op) + ")"; }};
+                  [&] { return std::string(name) + "(" + tensor.to_string() + reduction_text(op) + ")"; },
+                  recorded(page::Operation::all_reduce, tensor)};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_reduce(tensor, reduction, operation);
   });
@@ -114,7 +126,8 @@ Work GroupImpl::broadcast(const Tensor& tensor, int src, const OperationOptions&
   require_rank(name, "src", src);
   if (src != description_.rank) require_writable(name, tensor);
   const Call call{name, tensor.device(), tensor.nbytes(),
-                  [&] { return std::string(name) + "(" + tensor.to_string() + root("src", src) + ")"; }};
+                  [&] { return std::string(name) + "(" + tensor.to_string() + root("src", src) + ")"; },
+                  recorded(page::Operation::broadcast, tensor)};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.broadcast(tensor, src, operation);
   });
@@ -134,8 +147,11 @@ Work GroupImpl::all_gather(std::span<const Tensor> outputs, const Tensor& input,
     refuse(name,
            "the input has " + elements(input) + ", the output for this rank " + std::to_string(own.numel()));
   }
-  const Call call{name, input.device(), bytes_of(outputs),
-                  [&] { return std::string(name) + "(" + listed(outputs) + ")"; }};
+  const Call call{name,
+                  input.device(),
+                  bytes_of(outputs),
+                  [&] { return std::string(name) + "(" + listed(outputs) + ")"; },
+                  {page::Operation::all_gather, input.dtype(), input.numel(), elements_of(outputs)}};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_gather(outputs, input, operation);
   });
@@ -149,8 +165,11 @@ Work GroupImpl::all_gather_into_tensor(const Tensor& output, const Tensor& input
   require_same_kind(name, output, input);
   require_whole(name, output, "output", input);
   const std::vector<Tensor> parts = equal_parts(output, static_cast<std::size_t>(description_.size));
-  const Call call{name, input.device(), output.nbytes(),
-                  [&] { return std::string(name) + "(" + output.to_string() + ")"; }};
+  const Call call{name,
+                  input.device(),
+                  output.nbytes(),
+                  [&] { return std::string(name) + "(" + output.to_string() + ")"; },
+                  {page::Operation::all_gather_into_tensor, input.dtype(), input.numel(), output.numel()}};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_gather(parts, input, operation);
   });
@@ -158,7 +177,11 @@ Work GroupImpl::all_gather_into_tensor(const Tensor& output, const Tensor& input
 
 Work GroupImpl::barrier(const OperationOptions& options) {
   require_member("barrier");
-  const Call call{"barrier", std::nullopt, 0, [] { return std::string("barrier()"); }};
+  const Call call{"barrier",
+                  std::nullopt,
+                  0,
+                  [] { return std::string("barrier()"); },
+                  {page::Operation::barrier, std::nullopt, 0, 0}};
   return run(call, options,
              [](Backend& backend, const Operation& operation) { return backend.barrier(operation); });
 }
@@ -169,10 +192,12 @@ Work GroupImpl::reduce(const Tensor& tensor, int dst, ReduceOp op, const Operati
   if (dst == description_.rank) require_writable(name, tensor);
   require_allowed(name, tensor, op);
   const Reduction reduction{op, options.premul_factor};
-  const Call call{name, tensor.device(), tensor.nbytes(), [&] {
+  const Call call{name, tensor.device(), tensor.nbytes(),
+                  [&] {
                     return std::string(name) + "(" + tensor.to_string() + reduction_text(op) +
                            root("dst", dst) + ")";
-                  }};
+                  },
+                  recorded(page::Operation::reduce, tensor)};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.reduce(tensor, dst, reduction, operation);
   });
@@ -194,8 +219,11 @@ Work GroupImpl::gather(std::span<const Tensor> outputs, const Tensor& input, int
       refuse(name, "an output has " + elements(output) + ", the input " + std::to_string(input.numel()));
     }
   }
-  const Call call{name, input.device(), input.nbytes(),
-                  [&] { return std::string(name) + "(" + input.to_string() + root("dst", dst) + ")"; }};
+  const Call call{name,
+                  input.device(),
+                  input.nbytes(),
+                  [&] { return std::string(name) + "(" + input.to_string() + root("dst", dst) + ")"; },
+                  {page::Operation::gather, input.dtype(), input.numel(), elements_of(outputs)}};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.gather(outputs, input, dst, operation);
   });
@@ -217,8 +245,11 @@ Work GroupImpl::scatter(const Tensor& output, std::span<const Tensor> inputs, in
       refuse(name, "an input has " + elements(input) + ", the output " + std::to_string(output.numel()));
     }
   }
-  const Call call{name, output.device(), output.nbytes(),
-                  [&] { return std::string(name) + "(" + output.to_string() + root("src", src) + ")"; }};
+  const Call call{name,
+                  output.device(),
+                  output.nbytes(),
+                  [&] { return std::string(name) + "(" + output.to_string() + root("src", src) + ")"; },
+                  {page::Operation::scatter, output.dtype(), elements_of(inputs), output.numel()}};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.scatter(output, inputs, src, operation);
   });
@@ -238,8 +269,11 @@ Work GroupImpl::reduce_scatter(const Tensor& output, std::span<const Tensor> inp
            "the output has " + elements(output) + ", the input for this rank " + std::to_string(own.numel()));
   }
   const Reduction reduction{op, options.premul_factor};
-  const Call call{name, output.device(), bytes_of(inputs),
-                  [&] { return std::string(name) + "(" + listed(inputs) + reduction_text(op) + ")"; }};
+  const Call call{name,
+                  output.device(),
+                  bytes_of(inputs),
+                  [&] { return std::string(name) + "(" + listed(inputs) + reduction_text(op) + ")"; },
+                  {page::Operation::reduce_scatter, output.dtype(), elements_of(inputs), output.numel()}};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.reduce_scatter(output, inputs, reduction, operation);
   });
@@ -255,8 +289,11 @@ Work GroupImpl::reduce_scatter_tensor(const Tensor& output, const Tensor& input,
   require_whole(name, input, "input", output);
   const std::vector<Tensor> parts = equal_parts(input, static_cast<std::size_t>(description_.size));
   const Reduction reduction{op, options.premul_factor};
-  const Call call{name, output.device(), input.nbytes(),
-                  [&] { return std::string(name) + "(" + input.to_string() + reduction_text(op) + ")"; }};
+  const Call call{name,
+                  output.device(),
+                  input.nbytes(),
+                  [&] { return std::string(name) + "(" + input.to_string() + reduction_text(op) + ")"; },
+                  {page::Operation::reduce_scatter_tensor, output.dtype(), input.numel(), output.numel()}};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.reduce_scatter(output, parts, reduction, operation);
   });
@@ -278,9 +315,12 @@ Work GroupImpl::all_to_all(std::span<const Tensor> outputs, std::span<const Tens
     refuse(name, "this rank sends itself " + elements(inputs[rank]) + " and expects " +
                      std::to_string(outputs[rank].numel()));
   }
-  const Call call{name, inputs.front().device(), bytes_of(inputs), [&] {
-                    return std::string(name) + "(" + std::string(to_string(inputs.front().dtype())) + ")";
-                  }};
+  const Call call{
+      name,
+      inputs.front().device(),
+      bytes_of(inputs),
+      [&] { return std::string(name) + "(" + std::string(to_string(inputs.front().dtype())) + ")"; },
+      {page::Operation::all_to_all, inputs.front().dtype(), elements_of(inputs), elements_of(outputs)}};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_to_all(outputs, inputs, operation);
   });
@@ -338,8 +378,11 @@ Work GroupImpl::all_to_all_single(const Tensor& output, const Tensor& input,
     refuse(name, "this rank sends itself " + elements(inputs[rank]) + " and expects " +
                      std::to_string(outputs[rank].numel()));
   }
-  const Call call{name, input.device(), input.nbytes(),
-                  [&] { return std::string(name) + "(" + std::string(to_string(input.dtype())) + ")"; }};
+  const Call call{name,
+                  input.device(),
+                  input.nbytes(),
+                  [&] { return std::string(name) + "(" + std::string(to_string(input.dtype())) + ")"; },
+                  {page::Operation::all_to_all_single, input.dtype(), input.numel(), output.numel()}};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_to_all(outputs, inputs, operation);
   });
@@ -356,8 +399,12 @@ Work GroupImpl::all_reduce_coalesced(std::span<const Tensor> tensors, ReduceOp o
   }
   require_allowed(name, tensors.front(), op);
   const Reduction reduction{op, options.premul_factor};
-  const Call call{name, tensors.front().device(), bytes_of(tensors),
-                  [&] { return std::string(name) + "(" + listed(tensors) + reduction_text(op) + ")"; }};
+  const Call call{name,
+                  tensors.front().device(),
+                  bytes_of(tensors),
+                  [&] { return std::string(name) + "(" + listed(tensors) + reduction_text(op) + ")"; },
+                  {page::Operation::all_reduce_coalesced, tensors.front().dtype(), elements_of(tensors),
+                   elements_of(tensors)}};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_reduce_coalesced(tensors, reduction, operation);
   });
@@ -371,7 +418,11 @@ void GroupImpl::check_message(const char* operation, const Tensor& tensor, int p
 
 Work GroupImpl::isend(const Tensor& tensor, int dst, const MessageOptions& options) {
   check_message("send", tensor, dst, false);
-  const Call call{"send", tensor.device(), tensor.nbytes(), [] { return std::string("send"); }};
+  const Call call{"send",
+                  tensor.device(),
+                  tensor.nbytes(),
+                  [] { return std::string("send"); },
+                  {page::Operation::send, tensor.dtype(), tensor.numel(), 0}};
   return run_message(call, dst, options, [&](Backend& backend, const Operation& operation) {
     return backend.send(tensor, dst, options.tag, operation);
   });
@@ -379,7 +430,11 @@ Work GroupImpl::isend(const Tensor& tensor, int dst, const MessageOptions& optio
 
 Work GroupImpl::irecv(const Tensor& tensor, int src, const MessageOptions& options) {
   check_message("recv", tensor, src, true);
-  const Call call{"recv", tensor.device(), tensor.nbytes(), [] { return std::string("recv"); }};
+  const Call call{"recv",
+                  tensor.device(),
+                  tensor.nbytes(),
+                  [] { return std::string("recv"); },
+                  {page::Operation::recv, tensor.dtype(), 0, tensor.numel()}};
   return run_message(call, src, options, [&](Backend& backend, const Operation& operation) {
     return backend.recv(tensor, src, options.tag, operation);
   });

@@ -58,15 +58,25 @@ std::string difference(const std::vector<std::string>& calls) {
   return text;
 }
 
+// At most so many milliseconds can be written down.
+std::uint32_t recorded_timeout(std::chrono::milliseconds timeout) {
+  constexpr std::int64_t most = UINT32_MAX;
+  return static_cast<std::uint32_t>(std::min(most, timeout.count()));
+}
+
 }  // namespace
 
 GroupImpl::GroupImpl(Description description, std::vector<DeviceBackend> backends,
-                     std::shared_ptr<Store> keys)
+                     std::shared_ptr<Store> keys, GroupRecorder recorder)
     : description_(completed(std::move(description))),
       keys_(std::move(keys)),
+      recorder_(recorder),
       backends_(std::move(backends)) {}
 
-GroupImpl::~GroupImpl() { end_backends(); }
+GroupImpl::~GroupImpl() {
+  end_backends();
+  recorder_.leave();
+}
 
 // Operations that end only now report to fail(), which must find either a whole backend or none: so the
 // backends are taken out while nobody calls them, and end without a lock held.
@@ -119,16 +129,20 @@ Work GroupImpl::run(const Call& call, const OperationOptions& options, const Sta
     log(LogLevel::trace, "rank " + std::to_string(description_.rank) + " of group " + description_.name +
                              " calls " + call.describe() + " #" + std::to_string(operation.sequence));
   }
+  Recording recording(recorder_,
+                      recorder_.begin(call.record, operation.sequence, -1,
+                                      recorded_timeout(options.timeout.value_or(description_.timeout))));
   if (get_debug_level() == DebugLevel::detail) compare_calls(call, operation, context);
-  const std::uint64_t span = profiler().begin(call.name, description_, operation.sequence, call.bytes);
+  const Told told{profiler().begin(call.name, description_, operation.sequence, call.bytes),
+                  recording.hand_over()};
   try {
     const Work inner = start(*backend, operation);
-    if (options.async_op) return finish_with_context(inner, context, span);
+    if (options.async_op) return finish_with_context(inner, context, told);
     inner.wait();
-    profiler().end(span, true);
+    tell_end(told, true);
     return {};
   } catch (...) {
-    profiler().end(span, false);
+    tell_end(told, false);
     const std::exception_ptr error = located(std::current_exception(), context);
     fail(error);
     std::rethrow_exception(error);
@@ -145,11 +159,13 @@ Work GroupImpl::run_message(const Call& call, int peer, const MessageOptions& op
     operation.sequence = ++messages_;
   }
   const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, peer, {}};
-  const std::uint64_t span = profiler().begin(call.name, description_, operation.sequence, call.bytes);
+  const Told told{profiler().begin(call.name, description_, operation.sequence, call.bytes),
+                  recorder_.begin(call.record, operation.sequence, peer,
+                                  recorded_timeout(options.timeout.value_or(description_.timeout)))};
   try {
-    return finish_with_context(start(*backend, operation), context, span);
+    return finish_with_context(start(*backend, operation), context, told);
   } catch (...) {
-    profiler().end(span, false);
+    tell_end(told, false);
     const std::exception_ptr error = located(std::current_exception(), context);
     fail(error);
     std::rethrow_exception(error);
@@ -157,10 +173,10 @@ Work GroupImpl::run_message(const Call& call, int peer, const MessageOptions& op
 }
 
 // A Work whose error says where it happened, and which has broken the group by the time anybody sees it.
-Work GroupImpl::finish_with_context(const Work& inner, const ErrorContext& context, std::uint64_t span) {
+Work GroupImpl::finish_with_context(const Work& inner, const ErrorContext& context, Told told) {
   const WorkSource outer;
-  inner.then([this, outer, context, span](const Work& work) {
-    profiler().end(span, work.is_success());
+  inner.then([this, outer, context, told](const Work& work) {
+    tell_end(told, work.is_success());
     if (const std::exception_ptr raw = work.exception()) {
       const std::exception_ptr error = located(raw, context);
       fail(error);
@@ -172,6 +188,11 @@ Work GroupImpl::finish_with_context(const Work& inner, const ErrorContext& conte
     }
   });
   return outer.work();
+}
+
+void GroupImpl::tell_end(Told told, bool success) const {
+  recorder_.end(told.mark, success);
+  profiler().end(told.span, success);
 }
 
 void GroupImpl::throw_if_lost() const {
@@ -303,6 +324,7 @@ void GroupImpl::destroy() {
     for (const std::shared_ptr<Backend>& backend : all_backends()) backend->shutdown();
   }
   end_backends();
+  recorder_.leave();
 }
 
 }  // namespace v1

@@ -12,6 +12,7 @@
 #include "dlaunch/backend.h"
 #include "dlaunch/process_group.h"
 #include "runtime/assembly.h"
+#include "runtime/recorder.h"
 #include "store/store.h"
 
 namespace dlaunch {
@@ -35,8 +36,10 @@ class GroupImpl {
     std::vector<std::string> hosts = {};  // by rank in this group; empty where unknown
   };
 
-  // `keys`: the group's own part of the store; none where it has no store.
-  GroupImpl(Description description, std::vector<DeviceBackend> backends, std::shared_ptr<Store> keys = {});
+  // `keys`: the group's own part of the store; none where it has no store. What it does is told to
+  // `recorder`.
+  GroupImpl(Description description, std::vector<DeviceBackend> backends, std::shared_ptr<Store> keys = {},
+            GroupRecorder recorder = {});
   ~GroupImpl();
   GroupImpl(const GroupImpl&) = delete;
   GroupImpl& operator=(const GroupImpl&) = delete;
@@ -83,12 +86,19 @@ class GroupImpl {
     std::optional<Device> device;           // none: any
     std::uint64_t bytes;                    // of this rank's data that take part
     std::function<std::string()> describe;  // what all ranks must agree on
+    GroupRecorder::What record;
+  };
+  // How an operation that runs is told about, to its end.
+  struct Told {
+    std::uint64_t span;  // the profiler's
+    RecordMark mark;
   };
 
   // One operation, from its number to its result.
   Work run(const Call& call, const OperationOptions& options, const Start& start);
   Work run_message(const Call& call, int peer, const MessageOptions& options, const Start& start);
-  Work finish_with_context(const Work& inner, const ErrorContext& context, std::uint64_t span);
+  Work finish_with_context(const Work& inner, const ErrorContext& context, Told told);
+  void tell_end(Told told, bool success) const;
   void compare_calls(const Call& call, const Operation& operation, const ErrorContext& context);
   void throw_if_lost() const;
   [[nodiscard]] std::exception_ptr located(const std::exception_ptr& error, ErrorContext context) const;
@@ -115,6 +125,7 @@ class GroupImpl {
 
   const Description description_;
   const std::shared_ptr<Store> keys_;
+  const GroupRecorder recorder_;
 
   std::mutex call_mutex_;               // held during a collective's call: one at a time
   std::uint64_t sequence_ = 0;          // of the latest collective; protected by call_mutex_

@@ -11,6 +11,8 @@
 #include "runtime/key_value_store.h"
 #include "runtime/log.h"
 #include "runtime/profiler.h"
+#include "runtime/recorder.h"
+#include "store/contract/worker_env.h"
 #include "store/file_store.h"
 #include "store/prefix_store.h"
 
@@ -110,17 +112,31 @@ World::Made World::make_default(const InitOptions& options, int rank, int world_
   const std::string name = options.group_name.empty() ? "default" : options.group_name;
   const std::string backend =
       !options.backend.empty() ? options.backend : (preset_ ? preset_->backend : "gloo");
-  const auto keys = std::make_shared<PrefixStore>(
-      "dlaunch/" + round + "/" + name + "/" + std::to_string(generation_++), store);
+  identity_ = "dlaunch/" + round + "/" + name + "/" + std::to_string(generation_++);
+  const auto keys = std::make_shared<PrefixStore>(identity_, store);
   GroupImpl::Description description{name, rank, world_size, options.timeout, backend};
+  description.ranks.resize(static_cast<std::size_t>(world_size));
+  std::iota(description.ranks.begin(), description.ranks.end(), 0);
   description.hosts = join(*keys, rank, world_size, deadline);
   // All ranks are here; what follows may count on their answers.
 
   master_host = meeting_point(description.hosts, master_host);
   std::vector<GroupImpl::DeviceBackend> backends =
       make_backends(modules, keys, description, deadline, master_host);
-  return {std::make_shared<GroupImpl>(std::move(description), std::move(backends), keys), keys,
+  return {make_group(std::move(description), std::move(backends), keys, identity_), keys,
           std::move(master_host)};
+}
+
+// Ranks that are threads, or a worker's own children, are none that the agent knows.
+std::shared_ptr<GroupImpl> World::make_group(GroupImpl::Description description,
+                                             std::vector<GroupImpl::DeviceBackend> backends,
+                                             std::shared_ptr<Store> keys, const std::string& identity) const {
+  GroupRecorder record;
+  if (description.rank >= 0 && !preset_) {
+    record = recorder().add(
+        {identity, description.name, description.backend, description.rank, description.ranks});
+  }
+  return std::make_shared<GroupImpl>(std::move(description), std::move(backends), std::move(keys), record);
 }
 
 void World::init(const InitOptions& options) {
@@ -174,6 +190,9 @@ void World::init_with(const InitOptions& options) {
       if (!from_environment) self.master = method->address;
       if (self.rank == 0 && !self.store_is_served) serve_store(self.master);
       store = connect_store(self.master, deadline);
+    }
+    if (const auto page = process_environment(env::worker_page); page && !preset_) {
+      recorder().open(*page, self.rank, self.world_size);
     }
     Made made =
         make_default(options, self.rank, self.world_size, store, self.round, self.master.host, modules);
@@ -245,7 +264,7 @@ ProcessGroup World::new_group(const std::vector<int>& ranks, const NewGroupOptio
       join(*keys, description.rank, description.size, deadline);
       backends = make_backends(modules, keys, description, deadline, master_host_);
     }
-    const auto made = std::make_shared<GroupImpl>(std::move(description), std::move(backends), keys);
+    const auto made = make_group(std::move(description), std::move(backends), keys, identity_ + "/" + key);
     const std::lock_guard lock(mutex_);
     groups_.push_back(made);
     return GroupImpl::handle(made);

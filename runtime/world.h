@@ -61,12 +61,17 @@ class World {
   Made make_default(const InitOptions& options, int rank, int world_size, const std::shared_ptr<Store>& store,
                     const std::string& round, std::string master_host,
                     const std::vector<ChosenModule>& modules);
+  [[nodiscard]] std::shared_ptr<GroupImpl> make_group(GroupImpl::Description description,
+                                                      std::vector<GroupImpl::DeviceBackend> backends,
+                                                      std::shared_ptr<Store> keys,
+                                                      const std::string& identity) const;
   void init_with(const InitOptions& options);
 
   std::optional<Preset> preset_;
 
-  std::mutex making_;   // a group is being made or ended
-  int generation_ = 0;  // default groups made; each must not find the keys of an earlier one
+  std::mutex making_;     // a group is being made or ended
+  int generation_ = 0;    // default groups made; each must not find the keys of an earlier one
+  std::string identity_;  // of the default group, among all of the job
 
   mutable std::mutex mutex_;
   // protected by mutex_

@@ -1,10 +1,10 @@
 dlaunch_test(NAME agent_test
-  SOURCES agent/cgroup_path_test.cpp agent/coordinator_test.cpp agent/election_test.cpp agent/etcd_messages_test.cpp agent/handshake_test.cpp agent/http_reply_test.cpp agent/error_file_test.cpp agent/lines_test.cpp agent/member_test.cpp
+  SOURCES agent/cgroup_path_test.cpp agent/coordinator_test.cpp agent/diagnosis_test.cpp agent/election_test.cpp agent/etcd_messages_test.cpp agent/handshake_test.cpp agent/hang_test.cpp agent/http_reply_test.cpp agent/error_file_test.cpp agent/lines_test.cpp agent/member_test.cpp
           agent/memory_events_test.cpp agent/messages_test.cpp agent/printable_test.cpp agent/restart_policy_test.cpp agent/root_cause_test.cpp
-          agent/values_test.cpp agent/worker_group_test.cpp agent/world_view_test.cpp
+          agent/values_test.cpp agent/worker_group_test.cpp agent/worker_record_test.cpp agent/world_view_test.cpp
   LIBS dlaunch_agent_core LABELS unit)
 
-dlaunch_test(NAME sim_test SOURCES sim/elastic_test.cpp sim/swarm_test.cpp sim/world.cpp LIBS dlaunch_agent_runner
+dlaunch_test(NAME sim_test SOURCES sim/elastic_test.cpp sim/hang_test.cpp sim/swarm_test.cpp sim/world.cpp LIBS dlaunch_agent_runner
   LABELS sim TIMEOUT 300)
 target_compile_definitions(agent_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
 

@@ -3,6 +3,10 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
   SOURCES runtime/bootstrap_test.cpp runtime/collectives_test.cpp runtime/group_collectives_test.cpp runtime/group_test.cpp
     runtime/point_to_point_test.cpp runtime/debug_test.cpp runtime/object_test.cpp runtime/reduce_test.cpp runtime/work_test.cpp runtime/world_test.cpp)
 
+# What it records, read as the agent reads it.
+dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent_edge
+  SOURCES runtime/recorder_test.cpp)
+
 # Modules as third parties would build them: public headers, C++20 and libdlaunch.so, nothing of this build's settings
 # but the sanitizer.
 set(test_modules ${CMAKE_BINARY_DIR}/tests/modules)
@@ -43,6 +47,15 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
   # No server and no thread in the program that is copied.
   dlaunch_test(NAME spawn_test LABELS runtime SOURCES runtime/spawn_test.cpp LIBS dlaunch_runtime)
   add_dependencies(spawn_test dlaunch_backend_gloo)
+endif()
+
+# For process/hang_test.py.
+if(TARGET dlaunch_backend_gloo)
+  add_executable(straggler process/straggler.cpp)
+  dlaunch_settings(straggler)
+  target_link_libraries(straggler PRIVATE dlaunch_runtime)
+  set_target_properties(straggler PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_dependencies(straggler dlaunch_backend_gloo)
 endif()
 
 # The C API from C, on ranks that the launcher starts.

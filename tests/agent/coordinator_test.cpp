@@ -397,5 +397,115 @@ TEST_F(CoordinatorTest, TheEndIsNotWaitedForForEver) {
   EXPECT_TRUE(did<CoordinatorEnded>());
 }
 
+// --- hangs ---
+
+class HangTest : public CoordinatorTest {
+ protected:
+  HangTest() {
+    job_.hang_timeout = seconds(10);
+    gather();
+  }
+  // Rank 3 of the two nodes' four is missing.
+  static Progress stuck(std::uint32_t round, int first_rank, Duration quiet) {
+    Progress progress{round, quiet, true, {{1, "default", 4, {{0, 1, 4}}, {}}}};
+    for (int rank = first_rank; rank < first_rank + 2; ++rank) {
+      RankStanding standing;
+      standing.rank = rank;
+      standing.done = 7;
+      standing.entered = rank == 3 ? 7 : 8;
+      standing.inside = rank != 3;
+      standing.operation = page::Operation::all_reduce;
+      standing.waited = rank == 3 ? Duration(0) : Duration(seconds(11));
+      progress.groups[0].here.push_back(standing);
+    }
+    return progress;
+  }
+  void hang(std::uint32_t round) {
+    from(0, stuck(round, 0, seconds(10)));
+    EXPECT_FALSE(did<Say>());
+    from(7, stuck(round, 2, seconds(10)));
+  }
+  std::vector<std::string> said() const {
+    std::vector<std::string> found;
+    for (const auto& action : last_) {
+      if (const auto* say = std::get_if<Say>(&action)) found.push_back(say->text);
+    }
+    return found;
+  }
+  static constexpr const char* why =
+      "nothing has moved for 10 s (--hang-timeout): rank 3 never entered all_reduce #8 of group default; the "
+      "other 3 have waited 11 s; rank 3 (local rank 1, node 1, host host1)";
+};
+
+TEST_F(HangTest, IsSaidAndStopsTheRoundAndRestartsIt) {
+  hang(0);
+  EXPECT_EQ(said(), std::vector<std::string>{why});
+  const auto stops = sent<StopRound>();
+  ASSERT_EQ(stops.size(), 2U);
+  EXPECT_EQ(stops[0].second.why, why);
+  from(0, Stopped{0});
+  from(7, Stopped{0});
+  ASSERT_EQ(sent<NewWorld>().size(), 2U);
+  EXPECT_EQ(sent<NewWorld>()[0].second.world.restarts_used, 1);
+  EXPECT_EQ(said(), std::vector<std::string>{"restarting all 4 workers (restart 1 of 1) because " +
+                                             std::string(why)});
+  EXPECT_EQ(coordinator_->state(), Coordinator::State::running);
+}
+
+TEST_F(HangTest, WithoutARestartItIsTheCauseOfTheEnd) {
+  hang(0);
+  from(0, Stopped{0});
+  from(7, Stopped{0});
+  hang(1);
+  // The others' workers fall because the first are stopped.
+  from(7, failed(1, 2));
+  from(0, Stopped{1});
+  from(7, Stopped{1});
+  const Outcome outcome = ending();
+  EXPECT_EQ(outcome.cause.kind, FailureKind::hang);
+  EXPECT_EQ(outcome.cause.rank, 3);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.fallen, 2);
+  EXPECT_EQ(outcome.standings,
+            std::vector<std::string>{"rank 3 never entered all_reduce #8 of group default; the "
+                                     "other 3 have waited 11 s"});
+}
+
+TEST_F(HangTest, WhatWasToldOfAnotherRoundDoesNotCount) {
+  from(0, stuck(0, 0, seconds(10)));
+  from(7, stuck(1, 2, seconds(10)));
+  EXPECT_EQ(coordinator_->state(), Coordinator::State::running);
+  from(7, failed(0, 2));
+  from(0, Stopped{0});
+  from(7, Stopped{0});
+  EXPECT_EQ(coordinator_->round(), 1U);
+  from(7, stuck(1, 2, seconds(10)));
+  EXPECT_EQ(coordinator_->state(), Coordinator::State::running) << "node 0 has told nothing of this round";
+}
+
+TEST_F(CoordinatorTest, WhereTheRanksWereIsToldWithAFailure) {
+  job_.max_restarts = 1;
+  gather();
+  from(7, failed(0, 3));
+  RankStanding waits;
+  waits.entered = 2;
+  waits.done = 1;
+  waits.operation = page::Operation::barrier;
+  waits.waited = milliseconds(5);
+  RankStanding fell;
+  fell.rank = 3;
+  fell.entered = fell.done = 1;
+  from(0, Progress{0, Duration(0), false, {{1, "g", 2, {{0, 3, 2}}, {waits}}}});
+  from(7, Progress{0, Duration(0), false, {{1, "g", 2, {{0, 3, 2}}, {fell}}}});
+  from(0, Stopped{0});
+  from(7, Stopped{0});
+  const auto told = std::find_if(last_.begin(), last_.end(), [](const auto& action) {
+    const auto* say = std::get_if<Say>(&action);
+    return say != nullptr &&
+           say->text == "rank 3 never entered barrier #2 of group g; the other one has waited 5 ms";
+  });
+  EXPECT_NE(told, last_.end());
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

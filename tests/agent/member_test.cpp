@@ -340,5 +340,88 @@ TEST_F(MemberTest, TheKeepersDeathEndsTheNode) {
   EXPECT_TRUE(said<Leave>());
 }
 
+// Where the workers stand is looked at, and told, only where somebody asked for it by --hang-timeout.
+class WatchingMemberTest : public MemberTest {
+ protected:
+  WatchingMemberTest() {
+    JobSpec watched = job();
+    watched.hang_timeout = seconds(8);
+    member_ = Member(watched, node(), "0.1", now_);
+    work();
+  }
+  // Until the next look, and what it sees.
+  void look(std::uint64_t moves, std::uint64_t open) {
+    now_ += seconds(1);
+    step(MemberTimer{});
+    const auto* asked = got<LookAtWorkers>();
+    ASSERT_TRUE(asked);
+    WorkersSeen seen{{moves, open}, std::nullopt};
+    if (asked->in_full) seen.standings = std::vector<GroupStanding>{{1, "default", 2, {}, {}}};
+    step(seen);
+  }
+};
+
+TEST_F(WatchingMemberTest, AsLongAsWorkersMoveNothingIsTold) {
+  for (std::uint64_t i = 1; i < 20; ++i) {
+    look(i, i % 2);
+    EXPECT_FALSE(said<Progress>());
+  }
+}
+
+TEST_F(WatchingMemberTest, TheQuietIsToldWithEachLookAndItsEndOnce) {
+  look(5, 1);
+  look(5, 1);
+  look(5, 1);
+  EXPECT_FALSE(said<Progress>()) << "for two seconds";
+  look(5, 1);
+  ASSERT_TRUE(said<Progress>());
+  EXPECT_EQ(*said<Progress>(), (Progress{0, seconds(3), true, {{1, "default", 2, {}, {}}}}));
+  look(5, 1);
+  EXPECT_EQ(said<Progress>()->quiet, seconds(4));
+  look(6, 0);
+  ASSERT_TRUE(said<Progress>());
+  EXPECT_EQ(said<Progress>()->quiet, Duration(0));
+  look(7, 0);
+  EXPECT_FALSE(said<Progress>());
+}
+
+TEST_F(WatchingMemberTest, BetweenRoundsNobodyLooks) {
+  hear(StopRound{0, "a node came"});
+  ASSERT_TRUE(got<LookAtWorkers>()) << "where they stand at the end";
+  EXPECT_TRUE(got<LookAtWorkers>()->in_full);
+  step(RoundStopped{0});
+  now_ += seconds(100);
+  step(MemberTimer{});
+  EXPECT_FALSE(got<LookAtWorkers>());
+  hear(world(1));
+  EXPECT_EQ(got<ArmMemberTimer>()->at, now_ + seconds(1));
+}
+
+TEST_F(MemberTest, WhereTheWorkersStoodIsToldOnceWhenARoundFails) {
+  work();
+  step(RoundFailed{Failure{}, now_});
+  ASSERT_TRUE(got<LookAtWorkers>());
+  EXPECT_TRUE(got<LookAtWorkers>()->in_full);
+  step(WorkersSeen{{5, 1}, std::vector<GroupStanding>{{1, "default", 2, {}, {}}}});
+  ASSERT_TRUE(said<Progress>());
+  EXPECT_EQ(*said<Progress>(), (Progress{0, Duration(0), true, {{1, "default", 2, {}, {}}}}));
+  step(RoundFailed{Failure{}, now_});
+  EXPECT_FALSE(got<LookAtWorkers>());
+}
+
+TEST_F(MemberTest, WorkersThatRecordNothingAreNotToldOf) {
+  work();
+  hear(StopRound{0, "why"});
+  step(WorkersSeen{{}, std::vector<GroupStanding>{}});
+  EXPECT_FALSE(said<Progress>());
+}
+
+TEST_F(MemberTest, WithoutAHangTimeoutNobodyLooksAtTheWorkers) {
+  work();
+  now_ += seconds(1000);
+  step(MemberTimer{});
+  EXPECT_FALSE(got<LookAtWorkers>());
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

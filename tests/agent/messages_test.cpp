@@ -43,9 +43,11 @@ std::vector<Message> one_of_each() {
               std::chrono::seconds(9),
               {restart},
               {{0, 1, 0, "a", 7, 0}, {1, 2, 1, "b", 8, 3}}};
-  Outcome outcome{
-      139,      2, true, a_failure(), "why not", {a_failure(), a_failure()}, 7, {{"exited with code 1", 5}},
-      {restart}};
+  Outcome outcome{139,       2,
+                  true,      a_failure(),
+                  "why not", {a_failure(), a_failure()},
+                  7,         {{"exited with code 1", 5}},
+                  {restart}, {"rank 3 never came"}};
   return {Join{"job",
                1,
                2,
@@ -78,7 +80,16 @@ std::vector<Message> one_of_each() {
           End{outcome},
           Hello{"nonce"},
           Challenge{"nonce", "mac"},
-          Proof{std::string("\0mac", 4)}};
+          Proof{std::string("\0mac", 4)},
+          Progress{4,
+                   std::chrono::seconds(3),
+                   true,
+                   {{12,
+                     "default",
+                     8,
+                     {{0, 2, 4}},
+                     {{3, 9, 8, true, false, Condition::stopped, page::Operation::barrier,
+                       std::chrono::seconds(2)}}}}}};
 }
 
 TEST(Messages, AreThoseOfTheManualPage) {
@@ -87,7 +98,7 @@ TEST(Messages, AreThoseOfTheManualPage) {
   page << file.rdbuf();
   const std::vector<std::string> names{"Join",    "Beat",  "Welcome",   "Failed",   "Done",
                                        "Stopped", "Leave", "Refused",   "NewWorld", "StopRound",
-                                       "End",     "Hello", "Challenge", "Proof"};
+                                       "End",     "Hello", "Challenge", "Proof",    "Progress"};
   const auto messages = one_of_each();
   ASSERT_EQ(messages.size(), names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -137,6 +148,25 @@ TEST(Messages, ATooLongFrameIsRefusedBeforeItArrives) {
   FrameReader reader = coordinator_reader();
   reader.append(as_byte_span("\xff\xff\xff\xff"));
   EXPECT_FALSE(reader.next().ok());
+}
+
+TEST(Messages, WhatANodeTellsOfItsWorkersFitsAFrame) {
+  Progress progress;
+  for (std::size_t i = 0; i < Progress::max_groups + 5; ++i) {
+    GroupStanding group{i, std::string(48, 'x'), 1 << 20, {}, {}};
+    group.ranks.assign(page::max_runs, {0, 1, 1});
+    group.here.assign(100, {});
+    progress.groups.push_back(group);
+  }
+  progress = bounded(std::move(progress));
+  const std::string frame = encode(progress);
+  EXPECT_LT(frame.size(), max_frame_from_member);
+  const auto again = decode(as_byte_span(frame).subspan(4));
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(*again, Message(progress));
+  std::size_t rows = 0;
+  for (const GroupStanding& group : progress.groups) rows += group.here.size();
+  EXPECT_EQ(rows, Progress::max_rows);
 }
 
 TEST(Messages, MoreThanAnOutcomeMayTellIsRefused) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "agent/diagnosis.h"
 #include "agent/messages.h"
 
 namespace {
@@ -37,6 +38,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       // What is understood must be said again in the same words.
       const auto again = decode(as_byte_span(encode(**message)).subspan(sizeof(std::uint32_t)));
       require(again.ok() && *again == **message);
+      // Where ranks stand is made sentences of.
+      if (const auto* progress = std::get_if<Progress>(&**message))
+        require(diagnose(progress->groups).sentences.size() <= Diagnosis::max_sentences);
     }
   }
   return 0;

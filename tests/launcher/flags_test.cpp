@@ -167,6 +167,7 @@ const std::vector<Row>& rows() {
       {"token-file", "t", [](const Options& o) { return o.token_file == "t"; }},
       {"count-membership-changes", nullptr, [](const Options& o) { return o.counts_membership; }},
       {"node-timeout", "1.5", [](const Options& o) { return o.node_timeout == milliseconds(1500); }},
+      {"hang-timeout", "1.5", [](const Options& o) { return o.hang_timeout == milliseconds(1500); }},
       {"stop-timeout", "2", [](const Options& o) { return o.stop_timeout == milliseconds(2000); }},
       {"scheduler", "none", kept("scheduler", "none")},
       {"no-env-defaults", nullptr, [](const Options& o) { return !o.env_defaults; }},

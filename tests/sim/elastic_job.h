@@ -24,6 +24,7 @@ struct Shape {
   int slots = 1;
   int max_restarts = 3;
   bool counts_membership = false;
+  Duration hang_timeout{};
 };
 
 class ElasticJob {
@@ -48,6 +49,7 @@ class ElasticJob {
     job.stop_timeout = stop_timeout;
     job.last_call = std::chrono::seconds(3);
     job.node_timeout = node_timeout;
+    job.hang_timeout = shape.hang_timeout;
     for (int i = 0; i < shape.endpoints; ++i) job.endpoints.push_back({"node" + std::to_string(i), 29400});
     job.master = job.endpoints.front();
     for (int i = 0; i < shape.machines; ++i) {

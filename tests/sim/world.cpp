@@ -59,17 +59,20 @@ void Node::start() {
   exited_ = paused_ = false;
   spec_.agent = (++life_ << 32) + static_cast<std::uint64_t>(index_) + 1;
   runner_.reset();
-  runner_ = std::make_unique<agent::Runner>(
-      agent::Runner::Outside{*this, *this, *this, *this, *this},
-      agent::Runner::Plan{job_,
-                          spec_,
-                          "sim",
-                          {},
-                          serves_,
-                          [this](std::uint32_t round) {
-                            if (cluster_.on_world) cluster_.on_world(spec_.agent, round);
-                          },
-                          [this] { later(Duration(0), [this] { exit(); }); }});
+  runner_ =
+      std::make_unique<agent::Runner>(agent::Runner::Outside{*this, *this, *this, *this, *this},
+                                      agent::Runner::Plan{job_,
+                                                          spec_,
+                                                          "sim",
+                                                          {},
+                                                          serves_,
+                                                          [this](std::uint32_t round) {
+                                                            if (cluster_.on_world)
+                                                              cluster_.on_world(spec_.agent, round);
+                                                          },
+                                                          [this] { later(Duration(0), [this] { exit(); }); },
+                                                          {},
+                                                          this});
   runner_->begin();
 }
 
@@ -399,6 +402,15 @@ void Node::kill_all() {
     daemons_ = 0;
     report_rest();
   });
+}
+
+agent::Activity Node::activity(std::uint32_t round, int) {
+  return cluster_.records ? cluster_.records(index_, round).activity : agent::Activity{};
+}
+
+std::vector<agent::GroupStanding> Node::standings(std::uint32_t round, int, int, TimePoint) {
+  return cluster_.records ? cluster_.records(index_, round).standings.value()
+                          : std::vector<agent::GroupStanding>{};
 }
 
 void Node::say(const agent::Say& say) {

@@ -90,6 +90,8 @@ class Cluster {
   // Called at each start with the worker's environment, and at each end.
   std::function<void(int node, const agent::ProcKey&, const agent::Command&)> on_spawn;
   std::function<void(int node, const agent::ProcKey&)> on_end;
+  // What a node's workers have recorded; unset: nothing.
+  std::function<agent::WorkersSeen(int node, std::uint32_t round)> records;
   // Called when a worker fails by itself.
   std::function<void(int node, const agent::ProcKey&)> on_failure;
 
@@ -104,6 +106,7 @@ class Node final : public Clock,
                    public Timers,
                    public Network,
                    public agent::ProcessSpawner,
+                   public agent::WorkerRecords,
                    public agent::Reporter {
  public:
   // `serves`: the endpoint that is this machine's.
@@ -145,6 +148,10 @@ class Node final : public Clock,
   void signal_all(int signo) override;
   void kill_all() override;
   void keep_alive(Duration lease) override;
+  void prepare(agent::ProcKey) override {}
+  agent::Activity activity(std::uint32_t round, int slots) override;
+  std::vector<agent::GroupStanding> standings(std::uint32_t round, int slots, int world_size,
+                                              TimePoint now) override;
   void say(const agent::Say& say) override;
 
  private:

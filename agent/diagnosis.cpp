@@ -1,0 +1,214 @@
+#include "agent/diagnosis.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "agent/printable.h"
+
+namespace dlaunch::agent {
+namespace {
+
+constexpr std::size_t shown_ranks = 8;
+
+// One group in which somebody waits.
+struct Jam {
+  const GroupStanding* group = nullptr;
+  std::uint64_t front = 0;                   // the first collective that somebody waits in
+  std::vector<const RankStanding*> waiting;  // in it
+  std::vector<const RankStanding*> absent;   // have not entered it
+  std::vector<int> unknown;                  // of these nothing was told; the first ones
+  std::size_t unknown_count = 0;
+  Duration waited{};  // the longest
+
+  [[nodiscard]] bool is_live() const {
+    return std::any_of(waiting.begin(), waiting.end(), [](const RankStanding* r) { return !r->left; });
+  }
+};
+
+std::vector<GroupStanding> merged(std::vector<GroupStanding> standings) {
+  std::vector<GroupStanding> groups;
+  std::map<std::uint64_t, std::size_t> places;  // by identity
+  for (GroupStanding& standing : standings) {
+    const auto [place, is_new] = places.try_emplace(standing.identity, groups.size());
+    if (is_new) {
+      groups.push_back(std::move(standing));
+    } else {
+      auto& here = groups[place->second].here;
+      here.insert(here.end(), standing.here.begin(), standing.here.end());
+    }
+  }
+  for (GroupStanding& group : groups) {
+    group.name = printable(group.name);
+    std::stable_sort(group.here.begin(), group.here.end(),
+                     [](const RankStanding& a, const RankStanding& b) { return a.rank < b.rank; });
+    const auto same = std::unique(group.here.begin(), group.here.end(),
+                                  [](const auto& a, const auto& b) { return a.rank == b.rank; });
+    group.here.erase(same, group.here.end());
+  }
+  return groups;
+}
+
+// The members of whom nothing is known, as far as they can be named. What another node says of a group may
+// be anything: no run is followed for longer than it finds ranks that are not known.
+void find_unknown(const GroupStanding& group, Jam& jam) {
+  jam.unknown_count = group.size > group.here.size() ? group.size - group.here.size() : 0;
+  if (jam.unknown_count == 0) return;
+  std::set<int> known;
+  for (const RankStanding& rank : group.here) known.insert(rank.rank);
+  for (const page::Run& run : group.ranks) {
+    if (run.stride == 0 && run.count > 1) return;
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      const std::int64_t rank = run.first + run.stride * i;
+      if (jam.unknown.size() > shown_ranks || rank != static_cast<int>(rank)) return;
+      if (!known.contains(static_cast<int>(rank))) jam.unknown.push_back(static_cast<int>(rank));
+    }
+  }
+}
+
+std::vector<Jam> jams_of(const std::vector<GroupStanding>& groups) {
+  std::vector<Jam> jams;
+  for (const GroupStanding& group : groups) {
+    Jam jam;
+    jam.group = &group;
+    for (const RankStanding& rank : group.here) {
+      if (rank.waits() && (jam.front == 0 || rank.at() < jam.front)) jam.front = rank.at();
+    }
+    if (jam.front == 0) continue;
+    for (const RankStanding& rank : group.here) {
+      if (rank.entered < jam.front) jam.absent.push_back(&rank);
+      if (!rank.waits() || rank.at() != jam.front) continue;
+      jam.waiting.push_back(&rank);
+      jam.waited = std::max(jam.waited, rank.waited);
+    }
+    find_unknown(group, jam);
+    jams.push_back(std::move(jam));
+  }
+  // What was left behind explains nothing while there is something that goes on.
+  if (std::any_of(jams.begin(), jams.end(), [](const Jam& jam) { return jam.is_live(); }))
+    std::erase_if(jams, [](const Jam& jam) { return !jam.is_live(); });
+  return jams;
+}
+
+// "rank 3", "ranks 3, 5 and 6", "ranks 0, 1, ... 7 and 12 more".
+std::string in_words(const std::vector<int>& ranks, std::size_t count) {
+  const std::size_t shown = std::min(ranks.size(), shown_ranks);
+  std::string text = count == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < shown; ++i) {
+    if (i > 0) text += i + 1 == count ? " and " : ", ";
+    text += std::to_string(ranks[i]);
+  }
+  if (count > shown) text += " and " + std::to_string(count - shown) + " more";
+  return text;
+}
+
+std::vector<int> numbers(const std::vector<const RankStanding*>& ranks) {
+  std::vector<int> out;
+  out.reserve(ranks.size());
+  for (const RankStanding* rank : ranks) out.push_back(rank->rank);
+  return out;
+}
+
+std::vector<int> in_condition(const std::vector<const RankStanding*>& ranks, Condition condition) {
+  std::vector<int> out;
+  for (const RankStanding* rank : ranks) {
+    if (rank->condition == condition) out.push_back(rank->rank);
+  }
+  return out;
+}
+
+// "all_reduce #4182 of group default".
+std::string collective(const Jam& jam) {
+  const page::Operation operation = jam.waiting.front()->operation;
+  return std::string(page::operation_names[static_cast<std::size_t>(operation)]) + " #" +
+         std::to_string(jam.front) + " of group " + jam.group->name;
+}
+
+std::string who_never_came(const Jam& jam) {
+  const std::vector<int> absent = numbers(jam.absent);
+  const std::size_t waiting = jam.waiting.size();
+  const bool rest = absent.size() + waiting == jam.group->size;
+  std::string text = in_words(absent, absent.size()) + " never entered " + collective(jam) + "; ";
+  if (rest) {
+    text += waiting == 1 ? "the other one has" : "the other " + std::to_string(waiting) + " have";
+  } else {
+    text += waiting == 1 ? "one other has" : std::to_string(waiting) + " others have";
+  }
+  return text + " waited " + to_words(jam.waited);
+}
+
+std::string who_waits(const Jam& jam) {
+  const std::size_t waiting = jam.waiting.size();
+  const std::string words = " in " + collective(jam) + " for " + to_words(jam.waited);
+  if (waiting == jam.group->size) return "all " + std::to_string(waiting) + " ranks have been" + words;
+  return in_words(numbers(jam.waiting), waiting) + (waiting == 1 ? " has been" : " have been") + words;
+}
+
+// What else is called under this number, by whom.
+std::string who_differs(const Jam& jam) {
+  std::string text;
+  std::map<page::Operation, std::vector<int>> callers;
+  for (const RankStanding* rank : jam.waiting) callers[rank->operation].push_back(rank->rank);
+  callers.erase(jam.waiting.front()->operation);
+  callers.erase(page::Operation::none);
+  for (const auto& [operation, ranks] : callers) {
+    text += "; " + in_words(ranks, ranks.size()) + (ranks.size() == 1 ? " is" : " are") + " in " +
+            std::string(page::operation_names[static_cast<std::size_t>(operation)]) + " instead";
+  }
+  return text;
+}
+
+std::string sentence_of(const Jam& jam) {
+  std::string text = (jam.absent.empty() ? who_waits(jam) : who_never_came(jam)) + who_differs(jam);
+  std::vector<const RankStanding*> all = jam.absent;
+  all.insert(all.end(), jam.waiting.begin(), jam.waiting.end());
+  if (const auto stopped = in_condition(all, Condition::stopped); !stopped.empty())
+    text += "; " + in_words(stopped, stopped.size()) + (stopped.size() == 1 ? " is" : " are") + " stopped";
+  if (const auto ended = in_condition(jam.absent, Condition::ended); !ended.empty())
+    text += "; " + in_words(ended, ended.size()) + (ended.size() == 1 ? " has" : " have") + " ended";
+  if (jam.unknown_count > 0) {
+    text += "; nothing is known of " + (jam.unknown.empty() ? std::to_string(jam.unknown_count) + " ranks"
+                                                            : in_words(jam.unknown, jam.unknown_count));
+  }
+  return text;
+}
+
+// Whom this group waits for, without those who wait elsewhere.
+std::vector<int> missing_in(const Jam& jam, const std::set<int>& waiting) {
+  std::vector<int> missing;
+  for (const int rank : numbers(jam.absent)) {
+    if (!waiting.contains(rank)) missing.push_back(rank);
+  }
+  // All have come, and it does not go on: a process that does not run keeps it.
+  if (jam.absent.empty()) missing = in_condition(jam.waiting, Condition::stopped);
+  return missing;
+}
+
+}  // namespace
+
+Diagnosis diagnose(std::vector<GroupStanding> standings) {
+  const std::vector<GroupStanding> groups = merged(std::move(standings));
+  std::vector<Jam> jams = jams_of(groups);
+  std::set<int> waiting;
+  for (const Jam& jam : jams) {
+    for (const RankStanding* rank : jam.waiting) waiting.insert(rank->rank);
+  }
+  std::stable_sort(jams.begin(), jams.end(), [&](const Jam& a, const Jam& b) {
+    const bool a_names = !missing_in(a, waiting).empty();
+    const bool b_names = !missing_in(b, waiting).empty();
+    return a_names != b_names ? a_names : a.waited > b.waited;
+  });
+
+  Diagnosis diagnosis;
+  std::set<int> missing;
+  for (const Jam& jam : jams) {
+    for (const int rank : missing_in(jam, waiting)) missing.insert(rank);
+    if (diagnosis.sentences.size() < Diagnosis::max_sentences)
+      diagnosis.sentences.push_back(sentence_of(jam));
+  }
+  diagnosis.missing.assign(missing.begin(), missing.end());
+  return diagnosis;
+}
+
+}  // namespace dlaunch::agent

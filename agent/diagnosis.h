@@ -1,0 +1,27 @@
+// From where all ranks stand to the sentences that a person needs: who has not come to which collective, who
+// waits for whom. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "agent/standing.h"
+
+namespace dlaunch::agent {
+
+struct Diagnosis {
+  static constexpr std::size_t max_sentences = 8;
+
+  // "rank 3 never entered all_reduce #4182 of group default; the other 7 have waited 31 s": one a group that
+  // somebody waits in, the likely cause first. Empty: nobody waits.
+  std::vector<std::string> sentences;
+  // The ranks that others wait for and that wait for nobody themselves; empty: there is none, or it is not
+  // known.
+  std::vector<int> missing;
+};
+
+// `standings`: of all nodes that told theirs; groups of one identity are put together. Groups that all of
+// their members have left count only where nobody waits in another.
+Diagnosis diagnose(std::vector<GroupStanding> standings);
+
+}  // namespace dlaunch::agent

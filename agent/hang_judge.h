@@ -1,0 +1,38 @@
+// What the nodes of a round have told of where their workers stand, and whether the job hangs. Pure.
+//
+// It does where every node that has work says that nothing of it has moved for the limit, and a worker of at
+// least one of them is inside a collective. So a program that computes for long between its collectives does
+// not hang, however long that takes; one that lets others wait in a collective for so long does.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/diagnosis.h"
+#include "agent/messages.h"
+#include "agent/roster.h"
+
+namespace dlaunch::agent {
+
+class HangJudge {
+ public:
+  // `limit`: zero: nothing is ever a hang.
+  explicit HangJudge(Duration limit) : limit_(limit) {}
+
+  // A new round: nothing is known of it.
+  void begin() { told_.clear(); }
+  void take(MemberId member, Progress progress) { told_[member] = std::move(progress); }
+  void forget(MemberId member) { told_.erase(member); }
+
+  [[nodiscard]] bool hangs(const Roster& roster) const;
+  [[nodiscard]] Diagnosis diagnosis() const;
+  // Why this is a hang, and who is missing, where that is known. The world tells whose node that is.
+  [[nodiscard]] Failure failure(const Diagnosis& diagnosis, const World& world) const;
+
+ private:
+  Duration limit_;
+  std::map<MemberId, Progress> told_;  // the last of each
+};
+
+}  // namespace dlaunch::agent

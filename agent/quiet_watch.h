@@ -1,0 +1,37 @@
+// For how long nothing has moved among this node's workers, by looks at their pages. Pure.
+//
+// Only looks that came in time count: where the agent itself stood still (a suspended job, a machine that
+// slept), its workers may have stood still with it, and the count begins anew.
+#pragma once
+
+#include <optional>
+
+#include "agent/worker_record.h"
+#include "store/base/time.h"
+
+namespace dlaunch::agent {
+
+class QuietWatch {
+ public:
+  // `limit`: the job's --hang-timeout. Zero: no looks are wanted.
+  explicit QuietWatch(Duration limit) : limit_(limit) {}
+
+  [[nodiscard]] bool is_on() const { return limit_ > Duration(0); }
+  // From one look to the next.
+  [[nodiscard]] Duration period() const;
+  // From this on the coordinator is told, with each look.
+  [[nodiscard]] Duration worth_telling() const { return limit_ / 4; }
+
+  // A round begins.
+  void begin(TimePoint now);
+  // A look, and what it saw of all workers together. Returns the quiet time.
+  Duration see(TimePoint now, const Activity& activity);
+
+ private:
+  Duration limit_;
+  TimePoint looked_;
+  TimePoint quiet_since_;
+  Activity last_;
+};
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,42 @@
+#include "agent/standing.h"
+
+#include <map>
+#include <utility>
+
+namespace dlaunch::agent {
+namespace {
+
+RankStanding standing_of(const WorkerSeen& worker, const WorkerRecord::Group& group, std::int64_t now_ns) {
+  RankStanding standing;
+  standing.rank = worker.record.rank;
+  standing.entered = group.entered;
+  standing.done = group.done;
+  standing.inside = group.entered > group.ended && worker.condition != Condition::ended;
+  standing.left = group.left;
+  standing.condition = worker.condition;
+  if (!standing.waits()) return standing;
+  if (const WorkerRecord::Entry* entry = worker.record.collective(group.id, standing.at())) {
+    standing.operation = entry->operation;
+    standing.waited = between(entry->created_ns, entry->ended_ns > 0 ? entry->ended_ns : now_ns);
+  }
+  return standing;
+}
+
+}  // namespace
+
+std::vector<GroupStanding> standings_of(std::span<const WorkerSeen> workers, int world_size,
+                                        std::int64_t now_ns) {
+  std::vector<GroupStanding> groups;
+  std::map<std::uint64_t, std::size_t> places;  // by identity
+  for (const WorkerSeen& worker : workers) {
+    if (worker.record.world_size != world_size) continue;
+    for (const WorkerRecord::Group& group : worker.record.groups) {
+      const auto [place, is_new] = places.try_emplace(group.identity, groups.size());
+      if (is_new) groups.push_back({group.identity, group.name, group.size, group.ranks, {}});
+      groups[place->second].here.push_back(standing_of(worker, group, now_ns));
+    }
+  }
+  return groups;
+}
+
+}  // namespace dlaunch::agent

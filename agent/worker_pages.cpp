@@ -1,0 +1,113 @@
+#include "agent/worker_pages.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+#include <utility>
+
+#include "agent/small_file.h"
+
+namespace dlaunch::agent {
+namespace {
+
+// A page's file, open to be read. It is read and not mapped: a worker could cut it short.
+class PageFile {
+ public:
+  explicit PageFile(const std::string& path)
+      : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {
+    struct stat about {};
+    if (fd_ >= 0 && (fstat(fd_, &about) != 0 || !S_ISREG(about.st_mode))) close(std::exchange(fd_, -1));
+  }
+  ~PageFile() {
+    if (fd_ >= 0) close(fd_);
+  }
+  PageFile(const PageFile&) = delete;
+  PageFile& operator=(const PageFile&) = delete;
+
+  // Its first bytes, fewer where it has fewer.
+  [[nodiscard]] std::string read(std::size_t size) const {
+    std::string bytes(fd_ < 0 ? 0 : size, '\0');
+    std::size_t have = 0;
+    while (have < bytes.size()) {
+      const ssize_t got = pread(fd_, bytes.data() + have, bytes.size() - have, static_cast<off_t>(have));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) break;
+      have += static_cast<std::size_t>(got);
+    }
+    bytes.resize(have);
+    return bytes;
+  }
+
+ private:
+  int fd_;
+};
+
+// By the letter behind the name in /proc/PID/stat.
+Condition condition_of(std::int64_t pid) {
+  constexpr std::size_t enough = 1024;
+  const auto stat = read_plain_file("/proc/" + std::to_string(pid) + "/stat", enough);
+  if (!stat) return Condition::ended;
+  const std::size_t name_end = stat->text.rfind(") ");
+  const char state = name_end == std::string::npos ? '?' : stat->text[name_end + 2];
+  if (state == 'Z' || state == 'X') return Condition::ended;
+  return state == 'T' || state == 't' ? Condition::stopped : Condition::runs;
+}
+
+// A file that is longer than the limit would end this process by SIGXFSZ.
+bool may_be_so_long(std::size_t size) {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= size;
+}
+
+}  // namespace
+
+void WorkerPages::prepare(ProcKey key) {
+  if (scratch_dir_.empty() || !may_be_so_long(sizeof(page::Page))) return;
+  std::string& path = made_[key.local_rank];
+  if (!path.empty()) unlink(path.c_str());
+  path = worker_page_path(scratch_dir_, key.round, key.local_rank);
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return;
+  if (ftruncate(fd, sizeof(page::Page)) != 0) unlink(path.c_str());  // the worker then finds none
+  close(fd);
+}
+
+Activity WorkerPages::activity(std::uint32_t round, int slots) {
+  Activity sum;
+  for (int i = 0; i < slots && !scratch_dir_.empty(); ++i) {
+    const PageFile file(worker_page_path(scratch_dir_, round, static_cast<std::uint32_t>(i)));
+    const std::string header = file.read(sizeof(page::Header));
+    const auto one = parse_page_head(as_byte_span(header));
+    if (!one) continue;
+    sum.moves += one->activity.moves;
+    // Who has ended waits for nobody.
+    if (one->activity.open > 0 && condition_of(one->pid) != Condition::ended) sum.open += one->activity.open;
+  }
+  return sum;
+}
+
+std::vector<GroupStanding> WorkerPages::standings(std::uint32_t round, int slots, int world_size,
+                                                  TimePoint now) {
+  std::vector<WorkerSeen> workers;
+  for (int i = 0; i < slots && !scratch_dir_.empty(); ++i) {
+    auto seen = read_worker_page(worker_page_path(scratch_dir_, round, static_cast<std::uint32_t>(i)));
+    if (seen) workers.push_back(std::move(*seen));
+  }
+  return standings_of(workers, world_size, now.time_since_epoch().count());
+}
+
+std::optional<WorkerSeen> read_worker_page(const std::string& path) {
+  const PageFile file(path);
+  const std::string first = file.read(sizeof(page::Page));
+  const std::string second = file.read(sizeof(page::Page));
+  auto record = parse_worker_page(as_byte_span(first), as_byte_span(second));
+  if (!record) return std::nullopt;
+  const Condition condition = condition_of(record->pid);
+  return WorkerSeen{std::move(*record), condition};
+}
+
+}  // namespace dlaunch::agent

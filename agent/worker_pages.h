@@ -1,0 +1,31 @@
+// Makes the workers' pages and reads them. Touches only files; one thread.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "agent/worker_records.h"
+
+namespace dlaunch::agent {
+
+class WorkerPages final : public WorkerRecords {
+ public:
+  // They are in `scratch_dir`; empty: there are none.
+  explicit WorkerPages(std::string scratch_dir) : scratch_dir_(std::move(scratch_dir)) {}
+
+  // Removes the page of the round before.
+  void prepare(ProcKey key) override;
+  Activity activity(std::uint32_t round, int slots) override;
+  std::vector<GroupStanding> standings(std::uint32_t round, int slots, int world_size,
+                                       TimePoint now) override;
+
+ private:
+  std::string scratch_dir_;
+  std::map<std::uint32_t, std::string> made_;  // by local rank
+};
+
+// None: there is no such page, or nothing has been written to it.
+std::optional<WorkerSeen> read_worker_page(const std::string& path);
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,83 @@
+// What a worker's page says (store/contract/worker_page.h). The page is another program's and may be written
+// to while it is read: any bytes give a record or none, and what is not whole is left out. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/base/bytes.h"
+#include "store/base/time.h"
+#include "store/contract/worker_page.h"
+
+namespace dlaunch::agent {
+
+// How much a worker has moved, and where it is.
+struct Activity {
+  std::uint64_t moves = 0;  // operations that began or ended
+  std::uint64_t open = 0;   // collectives that it is in
+
+  bool operator==(const Activity&) const = default;
+};
+
+struct WorkerRecord {
+  struct Group {
+    std::uint32_t id = 0;  // entries name theirs by it
+    std::uint64_t identity = 0;
+    std::string name;
+    std::string backend;
+    int rank = 0;  // in this group
+    std::uint32_t size = 0;
+    std::vector<page::Run> ranks;  // the members', within the world; not all where they are too irregular
+    bool left = false;
+    std::uint64_t entered = 0;  // collectives; see page::Group. ended and done are never above it
+    std::uint64_t ended = 0;
+    std::uint64_t done = 0;
+  };
+  struct Entry {
+    std::uint64_t number = 0;
+    std::uint64_t sequence = 0;
+    std::int64_t created_ns = 0;
+    std::int64_t ended_ns = 0;  // 0: it has not
+    std::uint64_t input = 0;
+    std::uint64_t output = 0;
+    std::uint32_t group = 0;
+    int peer = -1;
+    std::uint32_t timeout_ms = 0;
+    page::Operation operation = page::Operation::none;
+    std::uint8_t dtype = page::no_dtype;
+    page::Record::State state = page::Record::started;
+  };
+
+  std::int64_t pid = 0;
+  int rank = 0;  // 0 .. world_size-1
+  int world_size = 1;
+  std::int64_t unix_minus_steady_ns = 0;
+  std::int64_t heartbeat_ns = 0;
+  Activity activity;
+  std::vector<Group> groups;
+  std::vector<Entry> entries;  // the oldest first
+
+  [[nodiscard]] const Group* group(std::uint32_t id) const;
+  // The latest such collective; nullptr: it is not in the ring any more.
+  [[nodiscard]] const Entry* collective(std::uint32_t group, std::uint64_t sequence) const;
+};
+
+// Where a worker's page is.
+std::string worker_page_path(const std::string& scratch_dir, std::uint32_t round, std::uint32_t local_rank);
+
+// From two copies of the page, taken one after the other. None: nobody has begun to write it, or it is no
+// page of this version.
+std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second);
+// What its header alone says.
+struct PageHead {
+  std::int64_t pid = 0;
+  Activity activity;
+};
+std::optional<PageHead> parse_page_head(ByteSpan header);
+
+// Between two times of a page; zero where these are not in order.
+Duration between(std::int64_t from_ns, std::int64_t to_ns);
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,24 @@
+// The workers' pages, as the Runner sees them. Production: WorkerPages; tests: tests/sim.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "agent/spawner.h"
+#include "agent/standing.h"
+
+namespace dlaunch::agent {
+
+class WorkerRecords {
+ public:
+  virtual ~WorkerRecords() = default;
+  // Before this worker is started: an empty page for it. Where none can be made the worker has none.
+  virtual void prepare(ProcKey key) = 0;
+  // Of all these workers together; those without a record do not count.
+  virtual Activity activity(std::uint32_t round, int slots) = 0;
+  // Where they stand in their groups.
+  virtual std::vector<GroupStanding> standings(std::uint32_t round, int slots, int world_size,
+                                               TimePoint now) = 0;
+};
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,97 @@
+#include "launcher/dump_verb.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/worker_pages.h"
+#include "launcher/job_dump.h"
+#include "launcher/job_list.h"
+#include "launcher/process_stacks.h"
+#include "launcher/report_file.h"
+#include "launcher/values.h"
+#include "launcher/verb_line.h"
+#include "launcher/verb_output.h"
+#include "store/steady_time.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+constexpr Duration debugger_patience = std::chrono::seconds(20);  // with one worker
+constexpr Duration whole_patience = std::chrono::minutes(2);      // with all
+
+WorkerDump read_worker(const agent::JobStatus& job, const agent::WorkerStatus& status) {
+  WorkerDump worker{status, status.pid, std::nullopt, {}, "", ""};
+  if (!job.scratch_dir.empty()) {
+    worker.seen = agent::read_worker_page(
+        agent::worker_page_path(job.scratch_dir, static_cast<std::uint32_t>(job.round),
+                                static_cast<std::uint32_t>(status.local_rank)));
+  }
+  // The worker may be a shell that waits for it.
+  if (worker.seen && worker.seen->condition != agent::Condition::ended) worker.pid = worker.seen->record.pid;
+  return worker;
+}
+
+// All records first: they belong to one moment, and a debugger takes its time.
+JobDump read_job(agent::JobStatus job, bool stacks) {
+  JobDump dump{std::move(job), {}, steady_now()};
+  for (const agent::WorkerStatus& status : dump.job.workers)
+    dump.workers.push_back(read_worker(dump.job, status));
+  if (!stacks) return dump;
+  const TimePoint deadline = steady_now() + whole_patience;
+  for (WorkerDump& worker : dump.workers) {
+    if (worker.pid > 0) worker.threads = threads_of(worker.pid);
+  }
+  for (WorkerDump& worker : dump.workers) {
+    if (worker.threads.empty()) continue;
+    auto said = ask_debugger(worker.pid, std::min(deadline, steady_now() + debugger_patience));
+    worker.debugger = std::move(said.debugger);
+    worker.stacks = std::move(said.words);
+  }
+  return dump;
+}
+
+int write(const std::string& text, const std::string& file) {
+  if (file.empty() || file == "-") return print(text);
+  const auto written = write_whole(file, text);
+  return written ? 0 : fail(written.error());
+}
+
+}  // namespace
+
+int run_dump(const std::vector<std::string>& arguments) {
+  std::string json_file;
+  bool no_stacks = false;
+  VerbLine line(
+      "dlaunch dump",
+      "dlaunch dump shows where each worker of a job on this machine is: the collective that it waits in "
+      "and who\nhas not come, by what libdlaunch records; its threads, by /proc; and their stacks, where "
+      "gdb or py-spy is\ninstalled, for which it stands still for a moment. JOB is the job's id, or its "
+      "agent's pid.\n\nUsage: dlaunch dump [options] JOB");
+  line.option("--json", "FILE",
+              "all that is known, with the latest operations, in this file (-: standard output), as JSON",
+              json_file);
+  line.flag("--no-stacks", "do not look at threads, and do not call a debugger", no_stacks);
+  auto parsed = line.parse(arguments);
+  if (!parsed) return fail(parsed.error());
+  if (const auto* help = std::get_if<JustPrint>(&*parsed)) return print(help->text);
+  const auto& words = std::get<VerbLine::Words>(*parsed);
+  if (words.size() != 1) return fail(mistake("dump takes one job", "dlaunch status shows them"));
+
+  JobList list = select_jobs(running_jobs(), words[0]);
+  for (const std::int64_t pid : list.silent)
+    fail("agent " + std::to_string(pid) + " does not answer: continue it (kill -CONT)");
+  if (list.jobs.empty()) {
+    return fail("no job '" + words[0] + "' runs on this machine; dlaunch status shows those that do");
+  }
+  if (list.jobs.size() > 1) {
+    std::string pids;
+    for (const agent::JobStatus& job : list.jobs)
+      pids += (pids.empty() ? "" : ", ") + std::to_string(job.agent);
+    return fail("several agents of job '" + words[0] + "' run on this machine: name one by its pid, of " +
+                pids);
+  }
+  const JobDump dump = read_job(std::move(list.jobs.front()), !no_stacks);
+  return json_file.empty() ? print(to_text(dump)) : write(to_json(dump), json_file);
+}
+
+}  // namespace dlaunch::launcher

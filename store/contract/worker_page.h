@@ -1,0 +1,143 @@
+// The file through which a worker tells its agent what it does: a heartbeat, its groups, and a ring of its
+// latest operations. The agent makes it (agent/worker_pages.h), empty and of this size, and names it in
+// DLAUNCH_WORKER_PAGE; the runtime maps it and writes (runtime/recorder.h), without system calls; the agent
+// reads it at any time (agent/worker_record.h), also when the worker hangs or is dead.
+//
+// There is one writing process, the page's owner, and any of its threads may write. What several words belong
+// together in has a ticket: odd while they change, another even number afterwards. A reader takes two copies
+// of the whole, one after the other, and believes what has the same even ticket and the same words in both.
+// It believes nothing else: the bytes are another program's.
+//
+// Times are nanoseconds of the steady clock. Numbers are of the host's byte order: nobody else reads them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+namespace dlaunch::page {
+
+inline constexpr std::uint64_t magic = 0x4547415057434C44;  // "DLCWPAGE", stored last of the header
+inline constexpr std::uint32_t version = 1;
+inline constexpr std::size_t max_records = 2048;
+inline constexpr std::size_t max_groups = 128;
+inline constexpr std::size_t max_runs = 8;
+
+enum class Operation : std::uint8_t {
+  none,
+  all_reduce,
+  broadcast,
+  reduce,
+  all_gather,
+  all_gather_into_tensor,
+  gather,
+  scatter,
+  reduce_scatter,
+  reduce_scatter_tensor,
+  all_to_all,
+  all_to_all_single,
+  barrier,
+  all_reduce_coalesced,
+  send,
+  recv,
+};
+inline constexpr std::array<std::string_view, 16> operation_names{"collective",     "all_reduce",
+                                                                  "broadcast",      "reduce",
+                                                                  "all_gather",     "all_gather_into_tensor",
+                                                                  "gather",         "scatter",
+                                                                  "reduce_scatter", "reduce_scatter_tensor",
+                                                                  "all_to_all",     "all_to_all_single",
+                                                                  "barrier",        "all_reduce_coalesced",
+                                                                  "send",           "recv"};
+
+constexpr bool is_point_to_point(Operation operation) {
+  return operation == Operation::send || operation == Operation::recv;
+}
+
+// Elements' types: int8 0, int16, int32, int64, uint8 4, bool, float16, bfloat16, float32 8, float64,
+// complex64, complex128 11.
+inline constexpr std::uint8_t no_dtype = 255;
+
+// So many ranks from `first` on, `stride` apart.
+struct Run {
+  std::int32_t first;
+  std::int32_t stride;
+  std::uint32_t count;
+
+  bool operator==(const Run&) const = default;
+};
+
+struct Header {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::int32_t owner;  // pid; 0: nobody's yet
+  std::int32_t rank;   // in the default group, where the next two are of
+  std::int32_t world_size;
+  std::int64_t unix_minus_steady_ns;  // what makes a time of the clock on the wall
+
+  std::array<std::uint8_t, 32> reserved;
+
+  std::uint64_t next;         // the number of the next record, from 0
+  std::uint64_t activity;     // see `one_move`
+  std::int64_t heartbeat_ns;  // when an operation last began or ended
+
+  std::array<std::uint8_t, 4096 - 88> reserved_too;
+};
+
+// How often an operation has begun or ended, above the number of collectives that have not ended.
+inline constexpr std::uint64_t one_move = 1 << 16;
+constexpr std::uint64_t moves_of(std::uint64_t activity) { return activity / one_move; }
+constexpr std::uint64_t open_of(std::uint64_t activity) { return activity % one_move; }
+
+struct Group {
+  enum State : std::uint32_t { free = 0, current, left };
+
+  std::uint64_t ticket;    // of what stands before `entered`
+  std::uint64_t identity;  // the same on all its members, and no other group's
+  std::uint32_t id;        // counts this process's groups from 1; records name theirs by it
+  std::uint32_t state;
+  std::uint32_t size;
+  std::int32_t rank;  // the owner's, in this group
+  std::array<char, 48> name;
+  std::array<char, 16> backend;
+  std::array<Run, max_runs> runs;  // the members' ranks; fewer than `size` where these do not suffice
+  std::array<std::uint8_t, 8> reserved;
+
+  // Sequence numbers of collectives: the last that was entered, that has ended, and that has succeeded.
+  std::uint64_t entered;
+  std::uint64_t ended;
+  std::uint64_t done;
+  std::array<std::uint64_t, 4> reserved_too;
+};
+
+struct Record {
+  enum State : std::uint8_t { started = 1, completed, failed };
+
+  std::uint64_t ticket;    // 2n + 1 while record n is being written, 2n + 2 from then on
+  std::uint64_t sequence;  // of collectives and of messages, each counted for itself in its group
+  std::int64_t created_ns;
+  std::int64_t ended_ns;  // 0: it has not; written after the ticket, and `state` after that
+  std::uint64_t input;    // elements
+  std::uint64_t output;
+  std::uint32_t group;  // its id
+  std::int32_t peer;    // of a message, in the group; -1: none, or any
+  std::uint32_t timeout_ms;
+  Operation operation;
+  std::uint8_t dtype;
+  std::uint8_t state;
+  std::uint8_t reserved;
+};
+
+struct Page {
+  Header header;
+  std::array<Group, max_groups> groups;
+  std::array<Record, max_records> records;
+};
+
+static_assert(sizeof(Header) == 4096 && offsetof(Header, next) == 64 && sizeof(Group) == 256 &&
+              offsetof(Group, entered) == 200 && sizeof(Record) == 64);
+static_assert(std::is_trivially_copyable_v<Page> && std::is_standard_layout_v<Page>);
+
+}  // namespace dlaunch::page

@@ -1,0 +1,220 @@
+#include "agent/diagnosis.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/agent/made_page.h"
+
+namespace dlaunch::agent {
+namespace {
+
+using page::Operation;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Sentences = std::vector<std::string>;
+
+RankStanding done(int rank, std::uint64_t number) {
+  RankStanding standing;
+  standing.rank = rank;
+  standing.entered = standing.done = number;
+  return standing;
+}
+
+RankStanding in(int rank, std::uint64_t number, Duration waited,
+                Operation operation = Operation::all_reduce) {
+  RankStanding standing = done(rank, number - 1);
+  standing.entered = number;
+  standing.inside = true;
+  standing.operation = operation;
+  standing.waited = waited;
+  return standing;
+}
+
+GroupStanding group(std::uint32_t size, std::vector<RankStanding> here, std::string name = "default",
+                    int first = 0) {
+  const std::uint64_t identity = std::hash<std::string>()(name);
+  return {identity, std::move(name), size, {{first, 1, size}}, std::move(here)};
+}
+
+TEST(Diagnosis, NobodyWaitsNothingIsSaid) {
+  EXPECT_TRUE(diagnose({}).sentences.empty());
+  const Diagnosis found = diagnose({group(2, {done(0, 5), done(1, 4)})});
+  EXPECT_TRUE(found.sentences.empty());
+  EXPECT_TRUE(found.missing.empty());
+}
+
+TEST(Diagnosis, TheOneThatNeverCameIsNamed) {
+  std::vector<RankStanding> ranks;
+  for (int rank = 0; rank < 8; ++rank)
+    ranks.push_back(rank == 3 ? done(3, 4181) : in(rank, 4182, seconds(24 + rank)));
+  const Diagnosis found = diagnose({group(8, ranks)});
+  EXPECT_EQ(
+      found.sentences,
+      Sentences{"rank 3 never entered all_reduce #4182 of group default; the other 7 have waited 31 s"});
+  EXPECT_EQ(found.missing, std::vector{3});
+}
+
+TEST(Diagnosis, NodesArePutTogether) {
+  const Diagnosis found = diagnose(
+      {group(4, {in(0, 9, seconds(2)), in(1, 9, seconds(3))}), group(4, {done(2, 8), in(3, 9, seconds(1))})});
+  EXPECT_EQ(found.sentences,
+            Sentences{"rank 2 never entered all_reduce #9 of group default; the other 3 have waited 3 s"});
+}
+
+TEST(Diagnosis, OfWhomNothingIsKnownNobodyIsAccused) {
+  const Diagnosis found = diagnose({group(5, {in(0, 9, seconds(2)), done(1, 8)})});
+  EXPECT_EQ(found.sentences,
+            Sentences{"rank 1 never entered all_reduce #9 of group default; one other has waited 2 s; "
+                      "nothing is known of ranks 2, 3 and 4"});
+  EXPECT_EQ(found.missing, std::vector{1});
+  const Diagnosis lone = diagnose({group(2, {in(0, 9, seconds(2))})});
+  EXPECT_EQ(
+      lone.sentences,
+      Sentences{"rank 0 has been in all_reduce #9 of group default for 2 s; nothing is known of rank 1"});
+  EXPECT_TRUE(lone.missing.empty());
+}
+
+TEST(Diagnosis, OfManyOnlyTheFirstAreNamed) {
+  std::vector<RankStanding> ranks;
+  for (int rank = 0; rank < 20; ++rank) ranks.push_back(rank < 12 ? done(rank, 1) : in(rank, 2, seconds(1)));
+  EXPECT_EQ(diagnose({group(20, ranks)}).sentences.front(),
+            "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 4 more never entered all_reduce #2 of group default; the other "
+            "8 have waited 1 s");
+  const Diagnosis unknown = diagnose({group(1'000'000, {in(0, 2, seconds(1))})});
+  EXPECT_NE(
+      unknown.sentences.front().find("nothing is known of ranks 1, 2, 3, 4, 5, 6, 7, 8 and 999991 more"),
+      std::string::npos)
+      << unknown.sentences.front();
+}
+
+TEST(Diagnosis, AllHaveComeAndItDoesNotEnd) {
+  const Diagnosis found = diagnose({group(2, {in(0, 3, seconds(2)), in(1, 3, seconds(1))})});
+  EXPECT_EQ(found.sentences, Sentences{"all 2 ranks have been in all_reduce #3 of group default for 2 s"});
+  EXPECT_TRUE(found.missing.empty());
+}
+
+TEST(Diagnosis, AStoppedProcessIsToldAndIsTheCauseWhereAllHaveCome) {
+  RankStanding stopped = in(1, 3, seconds(1));
+  stopped.condition = Condition::stopped;
+  const Diagnosis found = diagnose({group(2, {in(0, 3, seconds(2)), stopped})});
+  EXPECT_EQ(found.sentences,
+            Sentences{"all 2 ranks have been in all_reduce #3 of group default for 2 s; rank 1 is stopped"});
+  EXPECT_EQ(found.missing, std::vector{1});
+}
+
+TEST(Diagnosis, OneThatHasEndedIsTold) {
+  RankStanding ended = done(1, 2);
+  ended.condition = Condition::ended;
+  EXPECT_EQ(diagnose({group(2, {in(0, 3, seconds(2)), ended})}).sentences,
+            Sentences{"rank 1 never entered all_reduce #3 of group default; the other one has waited 2 s; "
+                      "rank 1 has ended"});
+}
+
+TEST(Diagnosis, WhoHasPassedItIsNeitherMissingNorWaiting) {
+  // A broadcast's source need not wait for those that receive.
+  const Diagnosis found =
+      diagnose({group(3, {done(0, 5), in(1, 5, seconds(1), Operation::broadcast), done(2, 4)})});
+  EXPECT_EQ(found.sentences,
+            Sentences{"rank 2 never entered broadcast #5 of group default; one other has waited 1 s"});
+}
+
+TEST(Diagnosis, TheFirstCollectiveCountsWhereSomeAreAhead) {
+  RankStanding ahead = in(0, 3, seconds(4));
+  ahead.entered = 7;  // several under way
+  EXPECT_EQ(diagnose({group(2, {ahead, done(1, 2)})}).sentences,
+            Sentences{"rank 1 never entered all_reduce #3 of group default; the other one has waited 4 s"});
+}
+
+TEST(Diagnosis, DifferentCallsAreTold) {
+  EXPECT_EQ(
+      diagnose(
+          {group(3, {in(0, 3, seconds(2)), in(1, 3, seconds(1)), in(2, 3, seconds(1), Operation::barrier)})})
+          .sentences,
+      Sentences{
+          "all 3 ranks have been in all_reduce #3 of group default for 2 s; rank 2 is in barrier instead"});
+}
+
+TEST(Diagnosis, WhoWaitsElsewhereIsNotTheCause) {
+  // Rank 1 has not come to the default group's since it waits in group 1 for rank 2, which is nowhere.
+  const Diagnosis found =
+      diagnose({group(3, {in(0, 3, seconds(9)), done(1, 2), done(2, 2)}),
+                group(2, {in(1, 8, seconds(5), Operation::barrier), done(2, 7)}, "1", 1)});
+  EXPECT_EQ(found.missing, std::vector{2});
+  EXPECT_EQ(
+      found.sentences,
+      (Sentences{"ranks 1 and 2 never entered all_reduce #3 of group default; the other one has waited 9 s",
+                 "rank 2 never entered barrier #8 of group 1; the other one has waited 5 s"}));
+}
+
+TEST(Diagnosis, ADeadlockOfTwoGroupsBlamesNobody) {
+  const Diagnosis found = diagnose(
+      {group(2, {in(0, 3, seconds(9)), done(1, 2)}, "a"), group(2, {done(0, 2), in(1, 3, seconds(9))}, "b")});
+  EXPECT_EQ(found.sentences.size(), 2U);
+  EXPECT_TRUE(found.missing.empty());
+}
+
+TEST(Diagnosis, AFailedCollectiveIsOneThatWasWaitedIn) {
+  // A peer's death ended the call within moments; the program goes on to its end.
+  RankStanding failed = in(0, 5, milliseconds(3));
+  failed.inside = false;
+  EXPECT_EQ(diagnose({group(2, {failed, done(1, 4)})}).sentences,
+            Sentences{"rank 1 never entered all_reduce #5 of group default; the other one has waited 3 ms"});
+}
+
+TEST(Diagnosis, GroupsThatWereLeftCountOnlyWhereNobodyWaitsInAnother) {
+  RankStanding failed = in(0, 5, milliseconds(3));
+  failed.inside = false;
+  failed.left = true;
+  const GroupStanding old = group(2, {failed, done(1, 4)}, "old");
+  EXPECT_EQ(diagnose({old}).sentences.size(), 1U);
+  const Diagnosis found = diagnose({old, group(2, {in(0, 2, seconds(1)), done(1, 1)}, "new")});
+  EXPECT_EQ(found.sentences,
+            Sentences{"rank 1 never entered all_reduce #2 of group new; the other one has waited 1 s"});
+}
+
+TEST(Diagnosis, NotMoreSentencesThanAPersonReads) {
+  std::vector<GroupStanding> many;
+  for (int i = 0; i < 50; ++i)
+    many.push_back(group(2, {in(0, 2, seconds(1)), done(1, 1)}, std::to_string(i)));
+  EXPECT_EQ(diagnose(many).sentences.size(), Diagnosis::max_sentences);
+}
+
+// From the workers' pages to where they stand.
+TEST(Standing, IsMadeFromThePages) {
+  std::vector<WorkerSeen> workers;
+  for (int rank = 0; rank < 2; ++rank) {
+    MadePage page(rank, 4);
+    page.add_group(1, "default");
+    page.end(page.enter(1, Operation::all_reduce, 1, 100), 200);
+    if (rank == 0) page.enter(1, Operation::barrier, 2, 1'000);
+    workers.push_back({*parse_worker_page(page.bytes(), page.bytes()), Condition::runs});
+  }
+  workers[1].condition = Condition::stopped;
+  MadePage stranger(0, 3);
+  stranger.add_group(1, "its own");
+  workers.push_back({*parse_worker_page(stranger.bytes(), stranger.bytes()), Condition::runs});
+
+  const auto groups = standings_of(workers, 4, 5'000);
+  ASSERT_EQ(groups.size(), 1U);
+  EXPECT_EQ(groups[0].name, "default");
+  EXPECT_EQ(groups[0].size, 4U);
+  RankStanding first = in(0, 2, Duration(4'000), Operation::barrier);
+  RankStanding second = done(1, 1);
+  second.condition = Condition::stopped;
+  EXPECT_EQ(groups[0].here, (std::vector{first, second}));
+}
+
+TEST(Standing, AFailedCollectiveWasWaitedInUntilItsEnd) {
+  MadePage page(0, 2);
+  page.add_group(1, "default");
+  page.end(page.enter(1, Operation::all_reduce, 1, 1'000), 4'000, false);
+  const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::ended};
+  const auto groups = standings_of({&seen, 1}, 2, 9'000);
+  EXPECT_EQ(groups.at(0).here.at(0).waited, Duration(3'000));
+  EXPECT_FALSE(groups.at(0).here.at(0).inside);
+  EXPECT_TRUE(groups.at(0).here.at(0).waits());
+}
+
+}  // namespace
+}  // namespace dlaunch::agent

@@ -1,0 +1,76 @@
+// A worker's page as the runtime would have written it.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+
+#include "store/base/bytes.h"
+#include "store/contract/worker_page.h"
+
+namespace dlaunch::agent {
+
+class MadePage {
+ public:
+  MadePage(int rank, int world_size) {
+    page::Header& header = page_->header;
+    header.magic = page::magic;
+    header.version = page::version;
+    header.owner = 4711;
+    header.rank = rank;
+    header.world_size = world_size;
+  }
+
+  // Of all ranks.
+  page::Group& add_group(std::uint32_t id, std::string_view name) {
+    page::Group& group = page_->groups.at(id - 1);
+    group.ticket = 2;
+    group.identity = 1000 + id;
+    group.id = id;
+    group.state = page::Group::current;
+    group.size = static_cast<std::uint32_t>(page_->header.world_size);
+    group.rank = page_->header.rank;
+    std::ranges::copy(name, group.name.begin());
+    std::ranges::copy(std::string_view("gloo"), group.backend.begin());
+    group.runs[0] = {0, 1, group.size};
+    return group;
+  }
+  page::Record& enter(std::uint32_t group, page::Operation operation, std::uint64_t sequence,
+                      std::int64_t created_ns) {
+    const std::uint64_t number = page_->header.next++;
+    page::Record& record = page_->records.at(number % page::max_records);
+    record = {};
+    record.ticket = 2 * number + 2;
+    record.sequence = sequence;
+    record.created_ns = created_ns;
+    record.input = record.output = 8;
+    record.group = group;
+    record.peer = -1;
+    record.timeout_ms = 60'000;
+    record.operation = operation;
+    record.dtype = 8;
+    record.state = page::Record::started;
+    page_->header.activity += page::one_move;
+    page_->header.heartbeat_ns = created_ns;
+    if (page::is_point_to_point(operation)) return record;
+    ++page_->header.activity;
+    page_->groups.at(group - 1).entered = sequence;
+    return record;
+  }
+  void end(page::Record& record, std::int64_t ended_ns, bool success = true) {
+    record.ended_ns = ended_ns;
+    record.state = success ? page::Record::completed : page::Record::failed;
+    page_->header.activity += page::one_move - 1;
+    page::Group& group = page_->groups.at(record.group - 1);
+    group.ended = record.sequence;
+    if (success) group.done = record.sequence;
+  }
+
+  page::Page& raw() { return *page_; }
+  [[nodiscard]] ByteSpan bytes() const { return std::as_bytes(std::span(page_.get(), 1)); }
+
+ private:
+  std::unique_ptr<page::Page> page_ = std::make_unique<page::Page>();
+};
+
+}  // namespace dlaunch::agent

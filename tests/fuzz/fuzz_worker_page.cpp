@@ -1,0 +1,67 @@
+// libFuzzer: a worker's page, as it may be found when the worker scribbles over its memory. The input changes
+// words of a good page, in one copy or in both: six bytes each, where (two) and what (four, of which the last
+// says how). Whatever comes of it is read, diagnosed and shown.
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "agent/diagnosis.h"
+#include "agent/worker_record.h"
+#include "launcher/job_dump.h"
+#include "tests/agent/made_page.h"
+
+namespace {
+
+using namespace dlaunch;
+using namespace dlaunch::agent;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+MadePage good_page() {
+  MadePage page(1, 8);
+  page.add_group(1, "default");
+  page.add_group(2, "1");
+  for (std::uint64_t n = 1; n <= 6; ++n) page.end(page.enter(1, page::Operation::all_reduce, n, 100), 200);
+  page.enter(2, page::Operation::barrier, 1, 300);
+  page.enter(1, page::Operation::recv, 1, 400);
+  return page;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  constexpr std::size_t step = 6;
+  static const MadePage good = good_page();
+  std::vector<std::byte> first(good.bytes().begin(), good.bytes().end());
+  std::vector<std::byte> second = first;
+  for (std::size_t at = 0; at + step <= size; at += step) {
+    std::uint16_t place = 0;
+    std::uint32_t word = 0;
+    std::memcpy(&place, data + at, sizeof place);
+    std::memcpy(&word, data + at + sizeof place, sizeof word);
+    const std::uint8_t how = data[at + step - 1];
+    // Most of a page is empty: the header, the first groups and the first records are what matters.
+    constexpr std::size_t starts[] = {0, offsetof(page::Page, groups), offsetof(page::Page, records)};
+    const std::size_t offset = starts[how % 3] + place % 640;
+    if (how < 250) std::memcpy(first.data() + offset, &word, sizeof word);
+    std::memcpy(second.data() + offset, &word, sizeof word);
+  }
+  (void)parse_page_head(second);
+  auto record = parse_worker_page(first, second);
+  if (!record) return 0;
+  require(record->rank >= 0 && record->rank < record->world_size);
+  for (const auto& group : record->groups) require(group.done <= group.entered && group.name.size() <= 48);
+
+  launcher::JobDump dump;
+  dump.job.world_size = record->world_size;
+  dump.now = TimePoint(Duration(1'000));
+  WorkerSeen seen{std::move(*record), Condition::runs};
+  require(diagnose(standings_of({&seen, 1}, dump.job.world_size, 1'000)).sentences.size() <=
+          Diagnosis::max_sentences);
+  dump.workers.push_back({{}, 0, std::move(seen), {}, "", ""});
+  require(!launcher::to_text(dump).empty() && !launcher::to_json(dump).empty());
+  return 0;
+}

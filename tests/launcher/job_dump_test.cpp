@@ -1,0 +1,173 @@
+#include "launcher/job_dump.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/agent/made_page.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+using agent::Condition;
+using agent::MadePage;
+using page::Operation;
+
+constexpr std::int64_t second = 1'000'000'000;
+
+WorkerDump worker(const MadePage& page, Condition condition = Condition::runs) {
+  const auto record = agent::parse_worker_page(page.bytes(), page.bytes());
+  WorkerDump worker;
+  worker.status = {record->rank, record->rank, 100 + record->rank, "running", ""};
+  worker.pid = 100 + record->rank;
+  worker.seen = {*record, condition};
+  return worker;
+}
+
+JobDump empty_dump(int world_size) {
+  JobDump dump;
+  dump.job.job = "j";
+  dump.job.agent = 99;
+  dump.job.host = "a";
+  dump.job.nnodes = 1;
+  dump.job.state = "running";
+  dump.job.state_age_s = 12;
+  dump.job.world_size = world_size;
+  dump.now = TimePoint(Duration(40 * second));
+  return dump;
+}
+
+// Rank 0 waits in the second all_reduce since 31 s, rank 1 has only done the first.
+JobDump stuck_dump() {
+  JobDump dump = empty_dump(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    MadePage page(rank, 2);
+    page.add_group(1, "default");
+    page.end(page.enter(1, Operation::all_reduce, 1, 8 * second), 8 * second + 5'000'000);
+    if (rank == 0) page.enter(1, Operation::all_reduce, 2, 9 * second);
+    dump.workers.push_back(worker(page));
+  }
+  return dump;
+}
+
+TEST(JobDump, TellsPeopleWhoIsWhere) {
+  EXPECT_EQ(to_text(stuck_dump()),
+            "job j (agent 99), node 0 of 1 on host a, round 0, running for 12 s\n"
+            "rank 1 never entered all_reduce #2 of group default; the other one has waited 31 s\n"
+            "\n"
+            "RANK  PID  PROCESS  LAST MOVE  GROUP    IN                   DONE\n"
+            "0     100  running  31 s ago   default  all_reduce #2, 31 s  1\n"
+            "1     101  running  32 s ago   default  -                    1\n");
+}
+
+TEST(JobDump, WorkersWithoutARecordAndThreads) {
+  JobDump dump = empty_dump(1);
+  WorkerDump plain;
+  plain.status = {0, 0, 5, "running", ""};
+  plain.pid = 5;
+  ThreadDump thread;
+  thread.tid = 5;
+  thread.name = "py\x1b[31mthon";
+  thread.state = 'S';
+  thread.waits_in = "futex_wait_queue";
+  thread.system_call = "202 0x7f";
+  thread.kernel_stack = {"futex_wait+0x1", "do_futex+0x2"};
+  plain.threads = {thread};
+  plain.debugger = "gdb";
+  plain.stacks = "#0 one\n#1 two\n";
+  dump.workers = {plain};
+  EXPECT_EQ(to_text(dump),
+            "job j (agent 99), node 0 of 1 on host a, round 0, running for 12 s\n"
+            "\n"
+            "RANK  PID  PROCESS  LAST MOVE  GROUP  IN                   DONE\n"
+            "0     5    running  -          -      nothing is recorded  -\n"
+            "\n"
+            "rank 0, process 5\n"
+            "  thread 5 (python): S, in futex_wait_queue, system call 202 0x7f\n"
+            "    futex_wait+0x1\n"
+            "    do_futex+0x2\n"
+            "  gdb:\n"
+            "    #0 one\n"
+            "    #1 two\n");
+  const auto json = nlohmann::json::parse(to_json(dump));
+  EXPECT_FALSE(json["workers"][0].contains("flight"));
+  EXPECT_EQ(json["workers"][0]["threads"][0]["wchan"], "futex_wait_queue");
+  EXPECT_EQ(json["workers"][0]["stacks"], "#0 one\n#1 two\n");
+}
+
+TEST(JobDump, OfSeveralNodesItTellsThatTheOthersAreElsewhere) {
+  JobDump dump = stuck_dump();
+  dump.job.nnodes = 2;
+  EXPECT_NE(to_text(dump).find("\n(of the ranks of other nodes dlaunch dump tells there)\n"),
+            std::string::npos);
+}
+
+TEST(JobDump, ARankThatHasLeftItsGroupsIsInNone) {
+  JobDump dump = empty_dump(1);
+  MadePage page(0, 1);
+  page.add_group(1, "default").state = page::Group::left;
+  dump.workers.push_back(worker(page, Condition::ended));
+  EXPECT_NE(to_text(dump).find("\n0     100  ended    40 s ago   none   -   -\n"), std::string::npos)
+      << to_text(dump);
+}
+
+TEST(JobDump, JsonHasTheFieldsOfAFlightRecorder) {
+  JobDump dump = empty_dump(4);
+  MadePage page(1, 4);
+  page.raw().header.unix_minus_steady_ns = 1'000 * second;
+  page.add_group(1, "default");
+  page.raw().groups[0].runs = {{{0, 1, 4}}};
+  page.end(page.enter(1, Operation::all_reduce, 1, 2 * second), 2 * second + 3'000'000);
+  page.end(page.enter(1, Operation::broadcast, 2, 3 * second), 4 * second, false);
+  page.enter(1, Operation::barrier, 3, 5 * second).input = 0;
+  page.enter(1, Operation::all_reduce, 4, 6 * second);
+  page.raw().records[2].output = 0;
+  page.enter(1, Operation::recv, 9, 7 * second).peer = -1;
+  page.enter(1, Operation::send, 10, 8 * second).peer = 2;
+  dump.workers.push_back(worker(page));
+  const auto flight = nlohmann::json::parse(to_json(dump))["workers"][0]["flight"];
+  EXPECT_EQ(flight["version"], "2.10");
+  EXPECT_EQ(flight["rank"], 1);
+  EXPECT_EQ(flight["pg_config"],
+            (nlohmann::json{{"1", {{"name", "default"}, {"desc", "gloo"}, {"ranks", "[0, 1, 2, 3]"}}}}));
+  EXPECT_EQ(flight["pg_status"], (nlohmann::json{{"1",
+                                                  {{"last_enqueued_collective", 4},
+                                                   {"last_started_collective", 3},
+                                                   {"last_completed_collective", 1}}}}));
+  const auto& entries = flight["entries"];
+  ASSERT_EQ(entries.size(), 6U);
+  EXPECT_EQ(entries[0], (nlohmann::json{{"record_id", 0},
+                                        {"pg_id", 1},
+                                        {"process_group", {"default", "gloo"}},
+                                        {"collective_seq_id", 1},
+                                        {"p2p_seq_id", 0},
+                                        {"op_id", 1},
+                                        {"profiling_name", "gloo:all_reduce"},
+                                        {"time_created_ns", 1'002 * second},
+                                        {"time_discovered_started_ns", 1'002 * second},
+                                        {"time_discovered_completed_ns", 1'002 * second + 3'000'000},
+                                        {"duration_ms", 3.0},
+                                        {"input_sizes", {{8}}},
+                                        {"input_dtypes", {"Float"}},
+                                        {"output_sizes", {{8}}},
+                                        {"output_dtypes", {"Float"}},
+                                        {"state", "completed"},
+                                        {"retired", true},
+                                        {"timeout_ms", 60'000},
+                                        {"is_p2p", false},
+                                        {"frames", nlohmann::json::array()}}));
+  EXPECT_EQ(entries[1]["state"], "started") << "and failed";
+  EXPECT_EQ(entries[1]["retired"], true);
+  EXPECT_EQ(entries[2]["state"], "started");
+  EXPECT_EQ(entries[2]["retired"], false);
+  EXPECT_EQ(entries[2]["input_sizes"], nlohmann::json::array());
+  EXPECT_EQ(entries[3]["state"], "scheduled") << "behind the barrier";
+  EXPECT_TRUE(entries[3]["time_discovered_started_ns"].is_null());
+  EXPECT_EQ(entries[4]["profiling_name"], "gloo:recv 1<-any");
+  EXPECT_EQ(entries[4]["state"], "started");
+  EXPECT_EQ(entries[4]["p2p_seq_id"], 9);
+  EXPECT_EQ(entries[5]["profiling_name"], "gloo:send 1->2");
+}
+
+}  // namespace
+}  // namespace dlaunch::launcher

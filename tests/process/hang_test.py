@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""Jobs whose ranks wait for each other in vain: who is missing, dlaunch dump, and --hang-timeout.
+
+    DLAUNCH_BIN_DIR=build/bin hang_test.py [Class.test ...]
+
+Every wait is for an event and has a deadline.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import uuid
+
+from common import BIN, DLAUNCH, PATIENCE, environment, free_port
+
+STRAGGLER = os.path.join(os.path.dirname(BIN), "tests", "straggler")
+LIMIT = 2  # of --hang-timeout: much longer than a busy machine lets a sum wait
+
+
+class Hang(unittest.TestCase):
+    def setUp(self):
+        self.id = f"hang-{uuid.uuid4().hex[:12]}"
+        self.dir = tempfile.mkdtemp(prefix="dlaunch_hang_test.")
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+
+    def start(self, *arguments):
+        job = subprocess.Popen([DLAUNCH, f"--rdzv-id={self.id}", *arguments], stdin=subprocess.DEVNULL, env=environment(),
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.finish, job)
+        return job
+
+    @staticmethod
+    def finish(job):
+        if job.poll() is None:
+            job.kill()
+        job.communicate()
+
+    def run_job(self, *arguments):
+        job = self.start(*arguments)
+        out, err = job.communicate(timeout=PATIENCE)
+        return job.returncode, out, err
+
+    def report(self):
+        with open(os.path.join(self.dir, "end.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def dump(self, *arguments, who=None):
+        return subprocess.run([DLAUNCH, "dump", *arguments, who or self.id], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=PATIENCE, check=False)
+
+    def dump_where(self, condition, what, who=None):
+        """The job's dump, once the condition holds for it."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            done = self.dump("--json=-", "--no-stacks", who=who)
+            if done.returncode == 0 and condition(dump := json.loads(done.stdout)):
+                return dump
+            self.assertLess(time.monotonic(), deadline, f"{what}: {done.stdout[:2000]}{done.stderr}")
+
+
+NEVER_CAME = r"rank 2 never entered all_reduce #4 of group default; the other 2 have waited [\d.]+ m?s"
+
+
+class Watch(Hang):
+    def expect_restart(self, how, sentence):
+        code, out, err = self.run_job("--nproc-per-node=3", "--max-restarts=3", f"--hang-timeout={LIMIT}",
+                                      f"--report={self.dir}/end.json", STRAGGLER, how)
+        self.assertEqual((code, out), (0, "all sums are right\n"), err)
+        cause = self.report()["restarts"][0]["cause"]
+        self.assertEqual((cause["kind"], cause["rank"], cause["local_rank"], cause["node_rank"]), ("hang", 2, 2, 0))
+        self.assertRegex(cause["text"], rf"^nothing has moved for {LIMIT} s \(--hang-timeout\): {sentence}")
+        self.assertRegex(err, rf"dlaunch: restarting all 3 workers \(restart 1 of 3\) because nothing has moved for {LIMIT} s")
+
+    def test_a_rank_that_never_enters(self):
+        self.expect_restart("absent", NEVER_CAME)
+
+    def test_a_rank_that_is_stopped(self):
+        self.expect_restart("stopped", NEVER_CAME + "; rank 2 is stopped")
+
+    def test_a_rank_that_waits_for_a_message(self):
+        self.expect_restart("waiting", NEVER_CAME)
+
+    def test_without_a_restart_the_job_ends_and_says_who(self):
+        code, _, err = self.run_job("--nproc-per-node=3", f"--hang-timeout={LIMIT}", f"--report={self.dir}/end.json",
+                                    f"--events={self.dir}/events", STRAGGLER, "absent")
+        self.assertEqual(code, 1)
+        self.assertRegex(err.splitlines()[-1],
+                         rf"^dlaunch: failed: nothing has moved for {LIMIT} s \(--hang-timeout\): {NEVER_CAME}; "
+                         r"rank 2 \(local rank 2, node 0, host .*\); no restarts were allowed")
+        report = self.report()
+        self.assertEqual((report["cause"]["kind"], report["cause"]["rank"]), ("hang", 2))
+        self.assertRegex(report["collectives"][0], f"^{NEVER_CAME}$")
+        with open(os.path.join(self.dir, "events"), encoding="utf-8") as file:
+            events = [json.loads(line) for line in file]
+        self.assertEqual([event["rank"] for event in events if event["event"] == "hung"], [2])
+
+    def test_ranks_of_another_node_are_named(self):
+        port = free_port()
+        nodes = [["--nnodes=2", f"--node-rank={rank}", "--nproc-per-node=2", "--master-addr=127.0.0.1",
+                  f"--master-port={port}", "--max-restarts=3", f"--hang-timeout={LIMIT}",
+                  f"--report={self.dir}/end{rank}.json"] for rank in range(2)]
+        jobs = [self.start(*node, STRAGGLER, "absent") for node in nodes]
+        for job in jobs:
+            _, err = job.communicate(timeout=PATIENCE)
+            self.assertEqual(job.returncode, 0, err)
+        for rank in range(2):
+            with open(os.path.join(self.dir, f"end{rank}.json"), encoding="utf-8") as file:
+                cause = json.load(file)["restarts"][0]["cause"]
+            self.assertEqual((cause["kind"], cause["rank"], cause["node_rank"]), ("hang", 3, 1))
+            self.assertRegex(cause["text"], r"rank 3 never entered all_reduce #4 of group default; the other 3 have waited")
+
+
+class AtAFailure(Hang):
+    def kill_the_straggler(self, *arguments):
+        job = self.start("--nproc-per-node=3", f"--report={self.dir}/end.json", *arguments, STRAGGLER, "absent")
+        dump = self.dump_where(lambda d: any("the other 2 have" in text for text in d["findings"]), "two ranks wait")
+        os.kill(dump["workers"][2]["pid"], signal.SIGKILL)
+        out, err = job.communicate(timeout=PATIENCE)
+        return job.returncode, out, err
+
+    def test_a_killed_rank_and_who_waited_for_it(self):
+        code, _, err = self.kill_the_straggler()
+        self.assertEqual(code, 128 + signal.SIGKILL, err)
+        self.assertEqual(len(self.report()["collectives"]), 1)
+        self.assertRegex(self.report()["collectives"][0], f"^{NEVER_CAME}; rank 2 has ended$")
+        self.assertRegex(err, f"dlaunch: where the ranks were:\n  {NEVER_CAME}; rank 2 has ended\n")
+
+    def test_it_is_said_before_a_restart(self):
+        code, out, err = self.kill_the_straggler("--max-restarts=1")
+        self.assertEqual((code, out), (0, "all sums are right\n"), err)
+        self.assertRegex(err, f"dlaunch: {NEVER_CAME}; rank 2 has ended\ndlaunch: restarting all 3 workers")
+
+    def test_a_rank_that_left_early(self):
+        code, _, err = self.run_job("--nproc-per-node=3", f"--report={self.dir}/end.json", STRAGGLER, "gone")
+        self.assertEqual(code, 1, err)
+        self.assertRegex(self.report()["collectives"][0], "^ranks? .*2 never entered all_reduce #4 of group default; ")
+
+    def test_a_program_that_records_nothing_is_not_spoken_of(self):
+        code, _, err = self.run_job("--nproc-per-node=2", "--hang-timeout=1", f"--report={self.dir}/end.json", "sh", "-c", "exit 3")
+        self.assertEqual(code, 3)
+        self.assertEqual(self.report()["collectives"], [])
+        self.assertNotIn("where the ranks were", err)
+
+
+class Dump(Hang):
+    def stuck(self, how="absent", sign="the other 2 have"):
+        job = self.start("--nproc-per-node=3", STRAGGLER, how)
+        dump = self.dump_where(lambda d: any("the other 2 have" in text and sign in text for text in d["findings"]), "two ranks wait")
+        return job, dump
+
+    def test_who_is_where(self):
+        job, dump = self.stuck()
+        self.assertEqual((dump["job"], dump["agent"], dump["world_size"], dump["node_rank"]), (self.id, job.pid, 3, 0))
+        self.assertEqual(len(dump["findings"]), 1)
+        self.assertRegex(dump["findings"][0], f"^{NEVER_CAME}$")
+        self.assertEqual([worker["rank"] for worker in dump["workers"]], [0, 1, 2])
+        text = self.dump("--no-stacks").stdout
+        self.assertRegex(text, f"\n{NEVER_CAME}\n")
+        self.assertRegex(text, r"\n0 +\d+ +running +\S+ m?s ago +default +all_reduce #4, \S+ m?s +3\n"
+                               r"1 +\d+ +running +\S+ m?s ago +default +all_reduce #4, \S+ m?s +3\n"
+                               r"2 +\d+ +running +\S+ m?s ago +default +- +3\n")
+
+    def test_the_latest_operations_have_the_fields_names(self):
+        _, dump = self.stuck()
+        flight = dump["workers"][0]["flight"]
+        self.assertEqual(flight["pg_config"], {"1": {"name": "default", "desc": "gloo", "ranks": "[0, 1, 2]"}})
+        self.assertEqual(flight["pg_status"], {"1": {"last_enqueued_collective": 4, "last_started_collective": 4,
+                                                     "last_completed_collective": 3}})
+        entries = flight["entries"]
+        self.assertEqual([entry["collective_seq_id"] for entry in entries], [1, 2, 3, 4])
+        self.assertEqual([entry["state"] for entry in entries], ["completed"] * 3 + ["started"])
+        entry = entries[0]
+        self.assertEqual((entry["profiling_name"], entry["process_group"], entry["pg_id"], entry["record_id"], entry["is_p2p"],
+                          entry["input_sizes"], entry["output_sizes"], entry["input_dtypes"], entry["retired"]),
+                         ("gloo:all_reduce", ["default", "gloo"], 1, 0, False, [[1]], [[1]], ["Long"], True))
+        self.assertLess(abs(entry["time_created_ns"] / 1e9 - time.time()), 2 * PATIENCE)
+        self.assertLess(entry["time_created_ns"], entry["time_discovered_completed_ns"])
+        self.assertIsNone(entries[3]["time_discovered_completed_ns"])
+
+    def test_a_message_that_is_waited_for(self):
+        self.start("--nproc-per-node=3", STRAGGLER, "waiting")
+        dump = self.dump_where(lambda d: len(d["workers"]) == 3 and any(
+            entry["is_p2p"] for entry in d["workers"][2].get("flight", {}).get("entries", [])), "the last rank receives")
+        entry = dump["workers"][2]["flight"]["entries"][-1]
+        self.assertEqual((entry["profiling_name"], entry["state"], entry["p2p_seq_id"]), ("gloo:recv 2<-0", "started", 1))
+
+    def test_a_stopped_process_is_told(self):
+        _, dump = self.stuck("stopped", "is stopped")
+        self.assertEqual(dump["workers"][2]["state"], "stopped")
+        self.assertRegex(dump["findings"][0], f"^{NEVER_CAME}; rank 2 is stopped$")
+
+    def test_threads_and_stacks(self):
+        _, dump = self.stuck()
+        done = self.dump(f"--json={self.dir}/dump.json")
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        with open(os.path.join(self.dir, "dump.json"), encoding="utf-8") as file:
+            workers = json.load(file)["workers"]
+        for worker, before in zip(workers, dump["workers"]):
+            self.assertEqual(worker["pid"], before["pid"])
+            self.assertEqual(worker["threads"][0]["tid"], worker["pid"])
+            self.assertEqual(worker["threads"][0]["name"], "straggler")
+            if shutil.which("gdb"):
+                self.assertEqual(worker["debugger"], "gdb")
+                self.assertTrue(worker["stacks"])
+        text = self.dump().stdout
+        self.assertRegex(text, rf"\nrank 1, process {workers[1]['pid']}\n  thread {workers[1]['pid']} \(straggler\): [A-Za-z]")
+        # The debugger has let them go again.
+        self.dump_where(lambda d: [w["state"] for w in d["workers"]] == ["running"] * 3, "all run on")
+
+    def test_workers_that_record_nothing(self):
+        self.start("--nproc-per-node=2", "sleep", "1000")
+        dump = self.dump_where(lambda d: len(d["workers"]) == 2 and all(w["pid"] for w in d["workers"]), "both run")
+        self.assertEqual(dump["findings"], [])
+        self.assertNotIn("flight", dump["workers"][0])
+        self.assertRegex(self.dump("--no-stacks").stdout, r"\n0 +\d+ +running .* nothing is recorded")
+
+    def test_mistakes(self):
+        done = self.dump(who="no-such-job")
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, "dlaunch: no job 'no-such-job' runs on this machine; dlaunch status shows those that do\n"))
+        done = subprocess.run([DLAUNCH, "dump"], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.start("sleep", "1000")
+        self.dump_where(lambda d: d["workers"] and d["workers"][0]["pid"], "it runs")
+        done = self.dump("--no-stacks", "--json=/no/such/folder/file")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot write /no/such/folder/file", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

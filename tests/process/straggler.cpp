@@ -1,0 +1,64 @@
+// Ranks that add up a number together; on its way the last one does what it was told to,
+// once:
+//
+//   straggler absent     it never comes to the fourth sum, and waits for ever
+//   straggler stopped    a signal stops it there
+//   straggler waiting    it waits for a message that nobody sends
+//   straggler gone       it destroys the group and ends, with 0
+//   straggler none       nothing
+//
+// After a restart all do what they should.
+#include <dlaunch/distributed.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr int sums = 5;
+constexpr int last_good = 3;
+
+void go_astray(const std::string& how) {
+  if (how == "absent") {
+    for (;;) pause();
+  } else if (how == "stopped") {
+    (void)std::raise(SIGSTOP);
+  } else if (how == "waiting") {
+    std::vector<std::int64_t> number{0};
+    dlaunch::recv(dlaunch::Tensor::of(number), 0);
+  } else if (how == "gone") {
+    dlaunch::destroy_process_group();
+    std::exit(0);
+  }
+}
+
+void work(const std::string& how) {
+  const char* const restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  const bool first = restarts == nullptr || std::string(restarts) == "0";
+  dlaunch::init_process_group();
+  for (int i = 1; i <= sums; ++i) {
+    if (i > last_good && first && dlaunch::get_rank() == dlaunch::get_world_size() - 1) go_astray(how);
+    std::vector<std::int64_t> sum{1};
+    dlaunch::all_reduce(dlaunch::Tensor::of(sum));
+    if (sum[0] != dlaunch::get_world_size()) throw dlaunch::DistError("a wrong sum");
+  }
+  if (dlaunch::get_rank() == 0) std::puts("all sums are right");
+  dlaunch::destroy_process_group();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    work(argc > 1 ? argv[1] : "none");
+    return 0;
+  } catch (const dlaunch::DistError& error) {
+    std::fprintf(stderr, "straggler: %s\n", error.what());
+    return 1;
+  }
+}

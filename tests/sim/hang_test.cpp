@@ -1,0 +1,156 @@
+// Workers that wait for each other in vain, in the simulated world: what counts as that, and what follows.
+
+#include "tests/sim/elastic_job.h"
+
+namespace dlaunch::sim {
+namespace {
+
+using agent::GroupStanding;
+using agent::RankStanding;
+using agent::WorkersSeen;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr Duration limit = seconds(20);
+
+// Three nodes with one worker each, whose collectives come every second. `until` says when the last one is
+// finished, in a round that begins at `began`; from then on all but `absent` wait in the next.
+class Training {
+ public:
+  explicit Training(std::uint64_t seed, Duration hang_timeout = limit, int max_restarts = 3)
+      : job_(seed, {.machines = 3,
+                    .min_nodes = 3,
+                    .nnodes = 3,
+                    .max_restarts = max_restarts,
+                    .hang_timeout = hang_timeout}) {
+    job_.cluster().swallowed = 0;
+    job_.cluster().script = [this](int, std::uint32_t, int) {
+      Script script;
+      script.life = life;
+      return script;
+    };
+    job_.cluster().records = [this](int node, std::uint32_t round) { return seen(node, round); };
+  }
+
+  ElasticJob& job() { return job_; }
+  std::function<std::optional<Duration>(std::uint32_t round)> stuck_after = [](std::uint32_t) {
+    return std::nullopt;
+  };
+  int absent = 1;
+  bool waits = true;  // the others are inside the next collective, and do not compute
+  Duration life = minutes(10);
+
+ private:
+  WorkersSeen seen(int node, std::uint32_t round) {
+    const TimePoint began = job_.rounds()[round].began;
+    const Duration age = job_.world().now() - began;
+    const auto stop = stuck_after(round);
+    const bool stuck = stop && age > *stop;
+    const auto steps = static_cast<std::uint64_t>((stuck ? *stop : age) / seconds(1));
+    RankStanding standing;
+    standing.rank = job_.rounds()[round].group_rank.at(node);
+    standing.entered = standing.done = steps;
+    if (stuck && waits && standing.rank != absent) {
+      ++standing.entered;
+      standing.inside = true;
+      standing.operation = page::Operation::all_reduce;
+      standing.waited = age - *stop;
+    }
+    return {{2 * steps + (standing.inside ? 1 : 0), standing.inside ? 1U : 0U},
+            std::vector<GroupStanding>{{7, "default", 3, {{0, 1, 3}}, {standing}}}};
+  }
+
+  ElasticJob job_;
+};
+
+std::string everything_said(ElasticJob& job) {
+  std::string all;
+  for (const std::string& line : job.node(0).said()) all += line + "\n";
+  return all;
+}
+
+TEST(Hang, IsNoticedAfterTheLimitAndTheJobGoesOnFromAnew) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Training training(seed);
+    ElasticJob& job = training.job();
+    training.stuck_after = [](std::uint32_t round) {
+      return round == 0 ? std::optional<Duration>(seconds(30)) : std::nullopt;
+    };
+    training.life = minutes(2);
+    job.start_all();
+    job.run(seconds(30) + limit - seconds(2));
+    EXPECT_EQ(job.rounds().size(), 1U) << "seed " << seed;
+    job.run(seconds(10));
+    ASSERT_EQ(job.rounds().size(), 2U) << "seed " << seed << "\n" << everything_said(job);
+    EXPECT_EQ(job.last_round().restart_count, "1");
+    const std::string said = everything_said(job);
+    EXPECT_NE(said.find("nothing has moved for 20 s (--hang-timeout): rank 1 never entered all_reduce #31 of "
+                        "group default; the "
+                        "other 2 have waited "),
+              std::string::npos)
+        << said;
+    job.run(minutes(5));
+    job.check_ended();
+    EXPECT_EQ(job.exit_codes(), std::set<int>{0}) << "seed " << seed << "\n" << everything_said(job);
+  }
+}
+
+TEST(Hang, WithoutARestartItEndsTheJob) {
+  Training training(1, limit, 0);
+  training.stuck_after = [](std::uint32_t) { return std::optional<Duration>(seconds(5)); };
+  training.job().start_all();
+  training.job().run(minutes(2));
+  training.job().check_ended();
+  EXPECT_EQ(training.job().exit_codes(), std::set<int>{1});
+  const agent::Outcome& outcome = *training.job().node(2).outcome();
+  EXPECT_EQ(outcome.cause.kind, agent::FailureKind::hang);
+  EXPECT_EQ(outcome.cause.rank, 1);
+  EXPECT_FALSE(outcome.standings.empty());
+}
+
+TEST(Hang, EachOneUsesUpARestart) {
+  Training training(1, limit, 2);
+  training.stuck_after = [](std::uint32_t) { return std::optional<Duration>(seconds(5)); };
+  training.job().start_all();
+  training.job().run(minutes(5));
+  training.job().check_ended();
+  EXPECT_EQ(training.job().rounds().size(), 3U);
+  EXPECT_EQ(training.job().exit_codes(), std::set<int>{1});
+}
+
+TEST(Hang, AProgramThatComputesForLongBetweenItsCollectivesDoesNot) {
+  Training training(1);
+  training.waits = false;
+  training.stuck_after = [](std::uint32_t) { return std::optional<Duration>(seconds(5)); };
+  training.life = minutes(5);
+  training.job().start_all();
+  training.job().run(minutes(6));
+  training.job().check_ended();
+  EXPECT_EQ(training.job().rounds().size(), 1U);
+  EXPECT_EQ(training.job().exit_codes(), std::set<int>{0});
+}
+
+TEST(Hang, WithoutTheOptionItIsTheProgramsOwnMatter) {
+  Training training(1, Duration(0));
+  training.stuck_after = [](std::uint32_t) { return std::optional<Duration>(seconds(5)); };
+  training.life = minutes(5);
+  training.job().start_all();
+  training.job().run(minutes(6));
+  EXPECT_EQ(training.job().rounds().size(), 1U);
+  EXPECT_EQ(training.job().exit_codes(), std::set<int>{0});
+}
+
+TEST(Hang, AProgramThatRecordsNothingNeverDoes) {
+  Training training(1);
+  training.job().cluster().records = [](int, std::uint32_t) {
+    return WorkersSeen{{}, std::vector<GroupStanding>{}};
+  };
+  training.life = minutes(5);
+  training.job().start_all();
+  training.job().run(minutes(6));
+  EXPECT_EQ(training.job().rounds().size(), 1U);
+  EXPECT_EQ(training.job().exit_codes(), std::set<int>{0});
+}
+
+}  // namespace
+}  // namespace dlaunch::sim
