@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/job_rules.h"
+#include "agent/printable.h"
 #include "agent/restart_policy.h"
 
 namespace dlaunch::agent {
 namespace {
 
 constexpr MemberId local_member = 0;
+// No job comes near; so that none can be made to overflow.
+constexpr std::uint32_t last_round = 1U << 30;
+constexpr std::size_t longest_host = 255;
 
 std::int64_t stamp_of(TimePoint time) { return time.time_since_epoch().count(); }
 
@@ -82,6 +87,8 @@ CoordinatorActions Coordinator::step(TimePoint now, const CoordinatorEvent& even
   }
   if (const auto* lost = std::get_if<MemberLost>(&event)) {
     on_lost(now, *lost, out);
+  } else if (const auto* leaves = std::get_if<AgentLeaves>(&event)) {
+    on_agent_leaves(now, leaves->failure, out);
   } else if (const auto* leads = std::get_if<LeadsUntil>(&event)) {
     on_election(now, *leads, out);
   } else if (const auto* follows = std::get_if<FollowsAnother>(&event)) {
@@ -136,7 +143,8 @@ void Coordinator::on_beat(TimePoint now, MemberId member, const Beat& beat, Coor
 
 // --- who comes ---
 
-void Coordinator::on_join(TimePoint now, MemberId member, const Join& join, CoordinatorActions& out) {
+void Coordinator::on_join(TimePoint now, MemberId member, Join join, CoordinatorActions& out) {
+  join.host = shortened(printable(join.host), longest_host);
   if (roster_.find(member) != nullptr) {
     refuse(member, "it has joined already", out);
     return;
@@ -162,7 +170,7 @@ void Coordinator::on_join(TimePoint now, MemberId member, const Join& join, Coor
   }
   const Roster::Node& node = roster_.add(member, join, now);
   if (member != local_member && job_.node_timeout > Duration(0) && !check_at_) check_at_ = now + job_.beat();
-  out.emplace_back(event_of(EventKind::joined, node, ""));
+  if (state_ != State::standby) out.emplace_back(event_of(EventKind::joined, node, ""));
   out.emplace_back(Say{Loudness::detail, name_of(node) + " joined with " + count_of(join.slots, "worker") +
                                              ": " + std::to_string(roster_.ready()) + " of " +
                                              std::to_string(job_.nnodes)});
@@ -176,11 +184,19 @@ void Coordinator::on_join(TimePoint now, MemberId member, const Join& join, Coor
   out.emplace_back(ToMember{member, Welcome{true, false, stamp_of(now)}});
   if (state_ == State::gathering) {
     announce_when_complete(now, out);
-  } else if (state_ == State::running && world_.nodes < job_.nnodes && !roster_.any_done()) {
+  } else if (node.stopped) {  // otherwise once it is
+    take_in(now, node, out);
+  }
+}
+
+// A node that has come while a world runs.
+void Coordinator::take_in(TimePoint now, const Roster::Node& node, CoordinatorActions& out) {
+  if (state_ != State::running) return;
+  if (world_.nodes < job_.nnodes && !roster_.any_done()) {
     stop_world(now, name_of(node) + " came", out);
     out.emplace_back(Say{Loudness::progress, name_of(node) + " came: forming a new world of " +
                                                  count_of(std::min(roster_.ready(), job_.nnodes), "node")});
-  } else if (state_ == State::running) {
+  } else {
     out.emplace_back(Say{Loudness::progress, name_of(node) + " waits as a spare"});
   }
 }
@@ -199,6 +215,8 @@ std::string Coordinator::reason_to_refuse(const Join& join) const {
     return "this job has --max-restarts=" + std::to_string(job_.max_restarts) + ", not " +
            std::to_string(join.max_restarts);
   }
+  if (std::string other = difference(rules_of(job_), join.rules); !other.empty()) return printable(other);
+  if (join.round > last_round) return "there is no round " + std::to_string(join.round);
   if (join.node_rank >= job_.nnodes) {
     return "--node-rank=" + std::to_string(join.node_rank) +
            " is outside --nnodes=" + std::to_string(job_.nnodes);
@@ -217,7 +235,8 @@ std::string Coordinator::reason_to_refuse(const Join& join) const {
     return "--node-rank=" + std::to_string(join.node_rank) + " is taken by host " +
            roster_.nodes().at(*taken).joined.host;
   }
-  if (state_ != State::gathering && !job_.elastic()) return "all nodes of the job are in";
+  const bool forming = state_ == State::gathering || state_ == State::standby;
+  if (!forming && !job_.elastic()) return "all nodes of the job are in";
   if (roster_.nodes().size() >= static_cast<std::size_t>(max_nodes)) return "there are too many nodes";
   return "";
 }
@@ -252,8 +271,12 @@ void Coordinator::tell_who_leads(TimePoint now, bool leads, CoordinatorActions& 
 // Rounds, and the restarts that were used up, go on where another coordinator, or this one before it was
 // started anew, left them.
 void Coordinator::learn_from(TimePoint now, const Join& join) {
-  if (!join.been_in || join.round < next_round_) return;
-  next_round_ = join.round + 1;
+  if (!join.been_in) return;
+  const bool newer = join.round >= next_round_;
+  // Of the same world, but with what happened after it had been told.
+  const bool fuller = join.round + 1 == next_round_ && formed_ && join.restarts_used > world_.restarts_used;
+  if (newer) next_round_ = join.round + 1;
+  if (!newer && !fuller) return;
   if (state_ != State::standby && state_ != State::gathering) return;
   formed_ = true;
   world_.nodes = join.nodes;
@@ -282,10 +305,15 @@ void Coordinator::on_election(TimePoint now, const LeadsUntil& leads, Coordinato
 void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
   if (job_.elected ? !leads_until_ || roster_.ready() == 0 : roster_.staying() < quorum()) return;
   not_before_ = now;
+  const Join* newest = nullptr;
   for (const auto& [member, node] : roster_.nodes()) {
     learn_from(now, node.joined);
+    if (node.joined.been_in && (newest == nullptr || node.joined.round > newest->round))
+      newest = &node.joined;
     not_before_ = std::max(not_before_, node.heard + std::min(node.joined.lease, 2 * job_.node_timeout));
+    out.emplace_back(event_of(EventKind::joined, node, ""));
   }
+  if (newest != nullptr) note_lost_leader(now, *newest, out);
   // Without the one that led.
   const int enough = formed_ ? std::max(job_.elected ? 1 : quorum(), world_.nodes - 1) : job_.nnodes;
   out.emplace_back(Say{formed_ ? Loudness::progress : Loudness::detail,
@@ -294,10 +322,27 @@ void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
   gather(now, enough, formed_ ? settling_time : job_.last_call, out);
 }
 
+// Whoever led the last world is not here: that is what ended it.
+void Coordinator::note_lost_leader(TimePoint now, const Join& of_last_world, CoordinatorActions& out) {
+  if (of_last_world.leader == agent_ || roster_.of_agent(of_last_world.leader)) return;
+  Failure failure;
+  failure.kind = FailureKind::node_lost;
+  failure.round = of_last_world.round;
+  failure.host = shortened(printable(of_last_world.leader_host), longest_host);
+  failure.why = "it led the job";
+  remember(world_.restarts, {world_.restarts_used, now - job_began_, failure, {}, false});
+  Event lost{EventKind::lost, of_last_world.round};
+  lost.host = failure.host;
+  lost.text = failure.why;
+  out.emplace_back(std::move(lost));
+}
+
 // Others may follow another leader: those who are here shall look for it.
 void Coordinator::step_down(TimePoint now, CoordinatorActions& out) {
   state_ = State::standby;
   last_call_.reset();
+  waiting_since_ = now;
+  report_at_ = now + first_report;
   if (job_.elected) {
     out.emplace_back(Say{Loudness::progress, "this node has laid down the lead"});
   } else {
@@ -314,7 +359,11 @@ void Coordinator::step_down(TimePoint now, CoordinatorActions& out) {
 void Coordinator::abdicate(const Outcome& outcome, CoordinatorActions& out) {
   out.emplace_back(ToMember{local_member, End{outcome}});
   for (const auto& [member, node] : roster_.nodes()) {
-    if (member != local_member) out.emplace_back(DropMember{member});
+    if (member == local_member) continue;
+    if (job_.may_move())
+      out.emplace_back(
+          ToMember{member, Notice{"the node that led the job was told to leave: another is looked for"}});
+    out.emplace_back(DropMember{member});
   }
   state_ = State::ended;
   out.emplace_back(CoordinatorEnded{});
@@ -382,7 +431,7 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
     } else if (node.active) {
       copy.members.push_back(world_.members[static_cast<std::size_t>(node.place)]);
     }
-    spares += node.active ? 0 : 1;
+    spares += node.active || node.leaving ? 0 : 1;
     out.emplace_back(ToMember{member, NewWorld{copy}});
   }
   if (spares > 0)
@@ -447,8 +496,12 @@ void Coordinator::go_on(TimePoint now, CoordinatorActions& out) {
 
 void Coordinator::enter_in_ledger(const Restart& entry, Duration delay, CoordinatorActions& out) {
   remember(world_.restarts, entry);
+  world_.restarts_used += entry.counted ? 1 : 0;
+  if (job_.may_move()) {
+    for (const auto& [member, node] : roster_.nodes())
+      out.emplace_back(ToMember{member, Ledger{world_.restarts_used, world_.restarts}});
+  }
   if (!entry.counted) return;
-  ++world_.restarts_used;
   Event restarted{EventKind::restarted, world_.round};
   restarted.number = world_.restarts_used;
   restarted.text = describe(entry.cause);
@@ -523,7 +576,9 @@ void Coordinator::on_stopped(TimePoint now, MemberId member, const Stopped& stop
   Roster::Node& node = *roster_.find(member);
   // Of one that joined while it was still stopping, the round is another leader's.
   if (node.active && stopped.round != world_.round) return;
+  const bool came = !node.active && !std::exchange(node.stopped, true);
   node.stopped = true;
+  if (came) take_in(now, node, out);
   go_on_when_all_stopped(now, out);
 }
 
@@ -563,7 +618,7 @@ void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, C
   outcome.exit_code = exit_code_of(failure);
   outcome.cause = failure;
   outcome.restarts_used = world_.restarts_used;
-  const bool needed = node.active && !node.done && roster_.ready() - 1 < fewest();
+  const bool needed = node.active && !node.done && roster_.ready() - 1 < job_.least();
   const bool waiting = state_ == State::gathering || state_ == State::standby;
   if (member == local_member && job_.may_move() && !needed) {
     abdicate(outcome, out);
@@ -580,6 +635,15 @@ void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, C
   node.leaving = true;
   if (state_ == State::running && node.active && !node.done) stop_world(now, name_of(node) + " leaves", out);
   announce_when_complete(now, out);
+}
+
+void Coordinator::on_agent_leaves(TimePoint now, const Failure& failure, CoordinatorActions& out) {
+  const bool again = state_ == State::ending || state_ == State::collecting;
+  if (job_.may_move() || again) {
+    abdicate({}, out);
+  } else {
+    end_the_job_by(now, failure, out);
+  }
 }
 
 void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out) {
@@ -651,7 +715,8 @@ void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
   if (check_at_ && now >= *check_at_) drop_the_silent(now, out);
   if (state_ == State::gathering) {
     announce_when_complete(now, out);
-    if (state_ == State::gathering) report_waiting(now, out);
+    if (state_ == State::gathering) end_after_join_timeout(now, out);
+    if (state_ == State::gathering) report(now, out);
   } else if (state_ == State::stopping && now >= stop_deadline_) {
     std::vector<MemberId> mute;
     for (const auto& [member, node] : roster_.nodes()) {
@@ -671,8 +736,8 @@ void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
       lose(now, node, failure, out);
     }
     go_on_when_all_stopped(now, out);
-  } else if (state_ == State::stopping && now >= report_at_) {
-    report_stopping(now, out);
+  } else if (state_ == State::stopping || state_ == State::standby) {
+    report(now, out);
   } else if (state_ == State::collecting && now >= collect_until_) {
     end_failed(now, out);
   } else if (state_ == State::ending && now >= end_deadline_) {
@@ -704,32 +769,34 @@ void Coordinator::drop_the_silent(TimePoint now, CoordinatorActions& out) {
   }
 }
 
-void Coordinator::report_waiting(TimePoint now, CoordinatorActions& out) {
-  if (now >= join_deadline_ && roster_.ready() < job_.least()) {
-    Failure failure;
-    failure.kind = FailureKind::join;
-    failure.why = "waited " + to_words(job_.join_timeout) + " for " + missing() + ", at " +
-                  to_string(world_.store) + ", in vain";
-    end_the_job_by(now, failure, out);
-    return;
-  }
-  if (now < report_at_) return;
-  report_at_ = now + next_report;
-  if (roster_.ready() >= job_.least()) return;  // the last call has been said
-  out.emplace_back(Say{Loudness::progress, "waiting for " + missing() + " at " + to_string(world_.store) +
-                                               " since " + to_words(now - waiting_since_) + ", until " +
-                                               to_words(join_deadline_ - now) + " from now"});
+void Coordinator::end_after_join_timeout(TimePoint now, CoordinatorActions& out) {
+  if (now < join_deadline_ || roster_.ready() >= job_.least()) return;
+  Failure failure;
+  failure.kind = FailureKind::join;
+  failure.why = "waited " + to_words(job_.join_timeout) + " for " + missing() + ", at " +
+                to_string(world_.store) + ", in vain";
+  end_the_job_by(now, failure, out);
 }
 
-void Coordinator::report_stopping(TimePoint now, CoordinatorActions& out) {
+// Everybody who waits is told for what: people look at any of the nodes.
+void Coordinator::report(TimePoint now, CoordinatorActions& out) {
+  if (now < report_at_) return;
   report_at_ = now + next_report;
-  ShortList names;
-  for (const auto& [member, node] : roster_.nodes()) {
-    if (!node.stopped) names.add(name_of(node));
+  std::string what = waiting_for(now);
+  if (what.empty()) return;
+  std::string until;
+  if (state_ == State::stopping || state_ == State::collecting) {
+    until = to_words(stop_deadline_ - now);
+  } else if (state_ == State::gathering && roster_.ready() < job_.least()) {
+    until = to_words(join_deadline_ - now);
+    what += " at " + to_string(world_.store);
   }
-  out.emplace_back(Say{Loudness::progress, "waiting for the workers of " + names.text() + " to stop, since " +
-                                               to_words(now - waiting_since_) + ", until " +
-                                               to_words(stop_deadline_ - now) + " from now"});
+  const std::string text = "waiting for " + what + " since " + to_words(now - waiting_since_) +
+                           (until.empty() ? "" : ", until " + until + " from now");
+  out.emplace_back(Say{Loudness::progress, text});
+  for (const auto& [member, node] : roster_.nodes()) {
+    if (member != local_member) out.emplace_back(ToMember{member, Notice{text}});
+  }
 }
 
 void Coordinator::rearm(TimePoint now, CoordinatorActions& out) {
@@ -754,6 +821,8 @@ void Coordinator::rearm(TimePoint now, CoordinatorActions& out) {
       wake(end_deadline_);
       break;
     case State::standby:
+      wake(report_at_);
+      break;
     case State::running:
     case State::ended:
       break;
@@ -864,7 +933,7 @@ WorldView Coordinator::view(TimePoint now) const {
   view.job = job_.id;
   view.endpoint = to_string(world_.store);
   view.state = in_words(state_);
-  if (state_ == State::gathering && roster_.ready() < job_.least()) view.waiting_for = missing();
+  view.waiting_for = waiting_for(now);
   view.min_nodes = job_.least();
   view.max_nodes = job_.nnodes;
   view.max_restarts = job_.max_restarts;
@@ -890,6 +959,41 @@ WorldView Coordinator::view(TimePoint now) const {
     view.incidents.push_back(
         {restart.counted ? restart.number : 0, to_seconds(restart.after), describe(restart.cause)});
   return view;
+}
+
+std::string Coordinator::waiting_for(TimePoint now) const {
+  switch (state_) {
+    case State::standby: {
+      if (job_.elected || follows_another_ || roster_.nodes().empty()) return "";
+      ShortList here;
+      for (const auto& [member, node] : roster_.nodes()) here.add(node.joined.host);
+      return "a majority, " + std::to_string(quorum()) + " of " +
+             count_of(job_.nnodes + job_.spares, "node") + ", to come to one endpoint (at " +
+             to_string(world_.store) + ": " + here.text() + ")";
+    }
+    case State::gathering:
+      if (roster_.ready() < job_.least()) return missing();
+      if (!roster_.all_stopped()) return not_stopped();
+      if (now < not_before_) return "the next start, in " + to_words(not_before_ - now);
+      return last_call_ ? "more nodes, for another " + to_words(std::max(Duration(0), *last_call_ - now))
+                        : "the nodes to answer";
+    case State::stopping:
+    case State::collecting:
+    case State::ending:
+      return roster_.all_stopped() ? "" : not_stopped();
+    case State::running:
+    case State::ended:
+      return "";
+  }
+  return "";
+}
+
+std::string Coordinator::not_stopped() const {
+  ShortList names;
+  for (const auto& [member, node] : roster_.nodes()) {
+    if (!node.stopped) names.add(name_of(node));
+  }
+  return "the workers of " + names.text() + " to stop";
 }
 
 std::string Coordinator::missing() const {

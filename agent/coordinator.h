@@ -62,12 +62,17 @@ struct CoordinatorTimer {};
 struct LeadsUntil {
   std::optional<TimePoint> until;
 };
+// This agent was told to stop, or its node cannot take part, and its member is not here to say so.
+struct AgentLeaves {
+  Failure failure;
+};
 // Whether this agent's own member follows a coordinator elsewhere.
 struct FollowsAnother {
   bool yes = false;
 };
 
-using CoordinatorEvent = std::variant<FromMember, MemberLost, CoordinatorTimer, FollowsAnother, LeadsUntil>;
+using CoordinatorEvent =
+    std::variant<FromMember, MemberLost, CoordinatorTimer, AgentLeaves, FollowsAnother, LeadsUntil>;
 
 // --- actions ---
 
@@ -124,23 +129,25 @@ class Coordinator {
   [[nodiscard]] std::uint32_t round() const { return world_.round; }
   [[nodiscard]] int restarts_used() const { return world_.restarts_used; }
   [[nodiscard]] WorldView view(TimePoint now) const;
-  // While gathering: for whom it waits, "nodes 1 and 3 of 4".
-  [[nodiscard]] std::string missing() const;
+  // For what it waits: "nodes 1 and 3 of 4"; empty where it does not.
+  [[nodiscard]] std::string waiting_for(TimePoint now) const;
 
  private:
   void on_message(TimePoint now, const FromMember& from, CoordinatorActions& out);
-  void on_join(TimePoint now, MemberId member, const Join& join, CoordinatorActions& out);
+  void on_join(TimePoint now, MemberId member, Join join, CoordinatorActions& out);
+  void take_in(TimePoint now, const Roster::Node& node, CoordinatorActions& out);
   void on_failed(TimePoint now, const Failed& failed, CoordinatorActions& out);
   void on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out);
   void on_stopped(TimePoint now, MemberId member, const Stopped& stopped, CoordinatorActions& out);
   void on_leave(TimePoint now, MemberId member, const Leave& leave, CoordinatorActions& out);
   void on_beat(TimePoint now, MemberId member, const Beat& beat, CoordinatorActions& out);
   void on_progress(TimePoint now, MemberId member, const Progress& progress, CoordinatorActions& out);
+  void on_agent_leaves(TimePoint now, const Failure& failure, CoordinatorActions& out);
   void on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out);
   void on_timer(TimePoint now, CoordinatorActions& out);
   void drop_the_silent(TimePoint now, CoordinatorActions& out);
-  void report_waiting(TimePoint now, CoordinatorActions& out);
-  void report_stopping(TimePoint now, CoordinatorActions& out);
+  void end_after_join_timeout(TimePoint now, CoordinatorActions& out);
+  void report(TimePoint now, CoordinatorActions& out);
   void rearm(TimePoint now, CoordinatorActions& out);
 
   // Taking up and laying down the lead.
@@ -152,6 +159,7 @@ class Coordinator {
   [[nodiscard]] bool sure_to_lead(TimePoint now) const;
   void tell_who_leads(TimePoint now, bool leads, CoordinatorActions& out);
   void learn_from(TimePoint now, const Join& join);
+  void note_lost_leader(TimePoint now, const Join& of_last_world, CoordinatorActions& out);
   void lead_if_enough(TimePoint now, CoordinatorActions& out);
   void step_down(TimePoint now, CoordinatorActions& out);
   void abdicate(const Outcome& outcome, CoordinatorActions& out);
@@ -181,6 +189,8 @@ class Coordinator {
   [[nodiscard]] std::string reason_to_refuse(const Join& join) const;
   [[nodiscard]] Event event_of(EventKind kind, const Roster::Node& node, std::string text) const;
   [[nodiscard]] std::string name_of(const Roster::Node& node) const;
+  [[nodiscard]] std::string missing() const;
+  [[nodiscard]] std::string not_stopped() const;
   [[nodiscard]] std::vector<int> absent_ranks() const;
   [[nodiscard]] bool restarts_left() const { return world_.restarts_used < job_.max_restarts; }
 

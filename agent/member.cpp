@@ -4,6 +4,9 @@
 #include <csignal>
 #include <utility>
 
+#include "agent/job_rules.h"
+#include "agent/printable.h"
+
 namespace dlaunch::agent {
 namespace {
 
@@ -84,6 +87,8 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
   } else if (const auto* seen = std::get_if<WorkersSeen>(&event)) {
     on_workers_seen(now, *seen, out);
   }
+  // Who was told to stop does not look for another coordinator.
+  if (stop_signal_ != 0 && !link_ && state_ != State::leaving && state_ != State::ended) end_by_signal(out);
   rearm(now, out);
   return out;
 }
@@ -124,8 +129,10 @@ Join Member::join(TimePoint now) const {
   join.been_in = been_in_;
   join.stopped = !round_active_ && !check_until_;
   join.stays = staying_ || endpoints() == 1;
+  join.rules = rules_of(job_);
   if (!been_in_) return join;
   join.leader = world_.leader;
+  join.leader_host = world_.store.host;
   join.round = round_;
   if (const WorldMember* own = world_.member(node_.agent)) join.seat = own->seat;
   join.nodes = world_.nodes;
@@ -142,6 +149,7 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
   if (welcome.leads) {
     if (job_.may_move()) out.emplace_back(ToCoordinator{Beat{stamp_}});
     led_ = true;
+    fence_at_.reset();  // it waits until our workers are gone
     staying_ = false;
     walked_ = 0;
     taker_.reset();
@@ -159,6 +167,8 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
   if (staying_ && !welcome.elsewhere) return;
   if (staying_) walked_ = endpoints();
   if (!welcome.elsewhere && (!taker_ || endpoint_ < *taker_)) taker_ = endpoint_;
+  last_refusal_ = "no endpoint that answers leads; a majority of the nodes must come to one";
+  report_waiting(now, last_refusal_, out);
   out.emplace_back(HangUp{});
   link_ = false;
   beat_at_.reset();
@@ -227,12 +237,26 @@ void Member::seek(TimePoint now, bool silent, const std::string& why, MemberActi
   pause_ = first_pause;
   // Whoever closes a connection no longer counts on us; whoever fell silent may not have noticed.
   counted_on_until_ = silent ? heard_ + job_.node_timeout + job_.beat() : now;
-  if (round_active_) stop_group(SIGTERM, out);
+  if (round_active_) {
+    stop_group(SIGTERM, out);
+    if (job_.node_timeout > Duration(0)) fence_at_ = heard_ + job_.node_timeout;
+  }
   walked_ = 0;
   taker_.reset();
   staying_ = false;
   walk_began_ = now;
   walk_on(now, out);  // the lost one is the last to be tried again
+}
+
+// From then on the others of the job may have formed a new world without this node, and a worker of the old
+// one must not meet it, however long it was to be given to end.
+void Member::kill_behind_the_fence(TimePoint now, MemberActions& out) {
+  if (!fence_at_ || now < *fence_at_) return;
+  fence_at_.reset();
+  if (!round_active_) return;
+  out.emplace_back(Say{Loudness::trouble,
+                       "killing the workers: the others may go on without this node now (--node-timeout)"});
+  out.emplace_back(ToGroup{KillNow{}});
 }
 
 void Member::report_waiting(TimePoint now, const std::string& why, MemberActions& out) {
@@ -277,6 +301,7 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     if (!expected || !newer || round_active_) return;
     been_in_ = true;
     led_ = true;
+    last_notice_.clear();
     world_ = world->world;
     round_ = world_.round;
     world_came_ = now;
@@ -306,6 +331,12 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     }
   } else if (const auto* beat = std::get_if<Beat>(&message)) {
     stamp_ = beat->stamp;
+  } else if (const auto* notice = std::get_if<Notice>(&message)) {
+    last_notice_ = printable(notice->text);
+    out.emplace_back(Say{Loudness::progress, last_notice_});
+  } else if (const auto* ledger = std::get_if<Ledger>(&message)) {
+    world_.restarts_used = ledger->restarts_used;
+    world_.restarts = ledger->restarts;
   } else {
     out.emplace_back(
         Say{Loudness::trouble, "the coordinator sent a message that only members send; ignored"});
@@ -315,7 +346,6 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
 void Member::on_round_over(const Message& said, MemberActions& out) {
   round_active_ = false;
   if (link_ && (state_ == State::working || state_ == State::joined)) out.emplace_back(ToCoordinator{said});
-  if (stop_signal_ != 0 && !link_) end_by_signal(out);
   end_if_over(out);
 }
 
@@ -344,6 +374,7 @@ void Member::on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActio
 void Member::check_health(TimePoint now, MemberActions& out) {
   check_until_ = now + node_.health_timeout;
   check_killed_ = false;
+  renew_lease(now, out);  // that of the workers is also the check's
   out.emplace_back(RunHealthCheck{});
 }
 
@@ -451,6 +482,7 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
   if (check_until_ && now >= *check_until_ && !std::exchange(check_killed_, true))
     out.emplace_back(KillHealthCheck{});
   if (renew_at_ && now >= *renew_at_) renew_lease(now, out);
+  kill_behind_the_fence(now, out);
   if (look_at_ && now >= *look_at_) {
     look_at_ = now + watch_.period();
     out.emplace_back(LookAtWorkers{quiet_ >= watch_.worth_telling()});
@@ -469,7 +501,8 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
     dial((endpoint_ + 1) % endpoints(), out);
   } else if (state_ == State::joined && staying_ && !led_ && now >= stay_until_) {
     out.emplace_back(HangUp{});
-    on_link_down(now, {"none of the endpoints leads yet", false}, out);
+    on_link_down(now, {"no endpoint that answers leads; a majority of the nodes must come to one", false},
+                 out);
   } else if (may_be_forgotten() && now >= join_deadline_ + farewell) {
     lose(failure_here(FailureKind::join, "waited " + to_words(now - began_) + " for node 0 at " +
                                              to_string(job_.endpoint(endpoint_)) +
@@ -492,7 +525,7 @@ void Member::renew_lease(TimePoint now, MemberActions& out) {
   if (job_.node_timeout == Duration(0)) return;
   lease_over_ = lease_over_ || (renew_at_ && now >= lease_until_);
   renew_at_.reset();
-  if (!round_active_) return;
+  if (!round_active_ && !check_until_) return;
   renew_at_ = now + job_.beat();
   lease_until_ = now + job_.node_timeout;
   out.emplace_back(RenewLease{job_.node_timeout});
@@ -505,6 +538,7 @@ void Member::rearm(TimePoint now, MemberActions& out) {
   if (link_ && beat_at_) wake(std::min(*beat_at_, heard_ + job_.node_timeout));
   if (check_until_ && !check_killed_) wake(*check_until_);
   if (renew_at_) wake(*renew_at_);
+  if (fence_at_) wake(*fence_at_);
   if (!round_active_) look_at_.reset();
   if (look_at_) wake(*look_at_);
   if (notice_until_) wake(*notice_until_);

@@ -138,6 +138,8 @@ class Member {
   [[nodiscard]] bool is_led() const { return led_; }
   // Why a round was stopped last; empty: none was.
   [[nodiscard]] const std::string& last_failure() const { return last_failure_; }
+  // What the coordinator waits for, as it told last; empty: a world has come since.
+  [[nodiscard]] const std::string& last_notice() const { return last_notice_; }
   // While connecting: what the last attempt met.
   [[nodiscard]] const std::string& last_refusal() const { return last_refusal_; }
 
@@ -156,6 +158,7 @@ class Member {
   void look_at_the_end(MemberActions& out);
   void on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActions& out);
   void end_by_signal(MemberActions& out);
+  void kill_behind_the_fence(TimePoint now, MemberActions& out);
   [[nodiscard]] bool is_given_up(TimePoint now) const;
   void give_up(TimePoint now, MemberActions& out);
   void renew_lease(TimePoint now, MemberActions& out);
@@ -220,12 +223,14 @@ class Member {
   World world_;  // that round's
   TimePoint world_came_;
   TimePoint counted_on_until_;             // by the coordinator that was lost
+  std::optional<TimePoint> fence_at_;      // then no worker of a round without a coordinator may live
   bool noticed_ = false;                   // the workers know that SIGTERM will follow
   std::optional<TimePoint> notice_until_;  // then it does
   std::optional<TimePoint> last_word_by_;  // of the coordinator, after we said that we leave
   int stop_signal_ = 0;                    // the signal that was sent to us and means: stop
   std::optional<Outcome> outcome_;         // decided, but workers are still to go
   std::string last_failure_;
+  std::string last_notice_;
   std::string last_refusal_;  // why the last attempt to connect failed
 };
 

@@ -20,7 +20,9 @@ enum class Kind : std::uint8_t {
   hello,
   challenge,
   proof,
-  progress
+  progress,
+  notice,
+  ledger
 };
 
 // Fields are described once, for both directions: a Writer and a Reader have the same calls.
@@ -216,6 +218,7 @@ struct Fields {
       io.flag(m.been_in);
       io.flag(m.stopped);
       io.number(m.leader);
+      io.text(m.leader_host);
       io.number(m.round);
       io.number(m.seat);
       io.number(m.nodes);
@@ -224,6 +227,7 @@ struct Fields {
       io.duration(m.age);
       io.duration(m.lease);
       io.flag(m.stays);
+      io.text(m.rules);
     } else if constexpr (std::is_same_v<T, Beat>) {
       io.number(m.stamp);
     } else if constexpr (std::is_same_v<T, Welcome>) {
@@ -252,6 +256,11 @@ struct Fields {
       io.text(m.mac);
     } else if constexpr (std::is_same_v<T, Proof>) {
       io.text(m.mac);
+    } else if constexpr (std::is_same_v<T, Notice>) {
+      io.text(m.text);
+    } else if constexpr (std::is_same_v<T, Ledger>) {
+      io.number(m.restarts_used);
+      restart_fields(io, m.restarts);
     } else if constexpr (std::is_same_v<T, Progress>) {
       io.number(m.round);
       io.duration(m.quiet);
@@ -300,7 +309,7 @@ std::string encode(const Message& message) {
 Result<Message> decode(ByteSpan body) {
   Reader in(body);
   const std::uint8_t raw = in.kind();
-  if (raw < static_cast<std::uint8_t>(Kind::join) || raw > static_cast<std::uint8_t>(Kind::progress)) {
+  if (raw < static_cast<std::uint8_t>(Kind::join) || raw > static_cast<std::uint8_t>(Kind::ledger)) {
     return Error{ErrorKind::invalid, "malformed agent message", "", "unknown kind " + std::to_string(raw),
                  ""};
   }
@@ -335,6 +344,10 @@ Result<Message> decode(ByteSpan body) {
       return read_fields<Proof>(in);
     case Kind::progress:
       return read_fields<Progress>(in);
+    case Kind::notice:
+      return read_fields<Notice>(in);
+    case Kind::ledger:
+      return read_fields<Ledger>(in);
   }
   return Error{ErrorKind::internal, "malformed agent message", "", "", ""};
 }
@@ -345,7 +358,14 @@ Result<std::optional<Message>> FrameReader::next() {
   if (greeting_left_) {
     const std::size_t have = std::min(buffer_.size(), greeting.size());
     if (std::string_view(buffer_).substr(0, have) != greeting.substr(0, have)) {
-      return Error{ErrorKind::refused, "not a dlaunch agent of this version", "", "it greeted differently",
+      const std::size_t version = greeting.size() - 1;  // its place, and its end
+      const bool other_version =
+          have == greeting.size() && buffer_.compare(0, version, greeting, 0, version) == 0;
+      return Error{ErrorKind::refused, "not a dlaunch agent of this version", "",
+                   other_version
+                       ? "it speaks version " + std::to_string(static_cast<std::uint8_t>(buffer_[version])) +
+                             " of the agents' protocol, not " + std::to_string(protocol_version)
+                       : "it greeted differently",
                    "use one dlaunch version on all nodes"};
     }
     if (have < greeting.size()) return std::optional<Message>{};

@@ -40,20 +40,22 @@ struct Join {
   int node_rank = 0;  // the one it wants; -1: any
   int slots = 0;
   std::string host;
-  std::string build;  // dlaunch's version, for the message where two do not match
+  std::string build;  // dlaunch's version, for the log
   AgentId agent = 0;
   // Of the last world that it was told of, where there was one: what the next coordinator must know.
   bool been_in = false;
   bool stopped = true;  // nothing of it is left
   AgentId leader = 0;
+  std::string leader_host{};
   std::uint32_t round = 0;
   int seat = -1;  // -1: it was a spare
   int nodes = 0;
   int restarts_used = 0;
   std::vector<Restart> restarts{};
-  Duration age{};     // since the job's first round began
-  Duration lease{};   // for how long from now the last coordinator may still count on this node
-  bool stays = true;  // also where this coordinator does not lead yet: it counts for its quorum
+  Duration age{};       // since the job's first round began
+  Duration lease{};     // for how long from now the last coordinator may still count on this node
+  bool stays = true;    // also where this coordinator does not lead yet: it counts for its quorum
+  std::string rules{};  // agent/job_rules.h
 
   bool operator==(const Join&) const = default;
 };
@@ -136,6 +138,18 @@ struct End {
   bool operator==(const End&) const = default;
 };
 
+// What a node would like to know while it waits: for whom, since when, until when. For its person.
+struct Notice {
+  std::string text;
+  bool operator==(const Notice&) const = default;
+};
+// What has happened since the world was told, for the next coordinator.
+struct Ledger {
+  int restarts_used = 0;
+  std::vector<Restart> restarts{};
+  bool operator==(const Ledger&) const = default;
+};
+
 // --- before all others, where the job has a secret (agent/handshake.h) ---
 
 struct Hello {
@@ -153,7 +167,7 @@ struct Proof {
 };
 
 using Message = std::variant<Join, Failed, Done, Stopped, Leave, Beat, Welcome, Refused, NewWorld, StopRound,
-                             End, Hello, Challenge, Proof, Progress>;
+                             End, Hello, Challenge, Proof, Progress, Notice, Ledger>;
 
 // The whole frame, length included.
 std::string encode(const Message& message);

@@ -19,12 +19,15 @@ int within_window(Duration window, const std::vector<Restart>& ledger, const Res
   }));
 }
 
-// None for the first in a row, then twice as long each time.
+// None for the first in a row, then twice as long each time. Losses that do not count are a row where they
+// are of the same host.
 Duration backoff(const RestartPolicy& policy, const std::vector<Restart>& ledger, const Restart& next) {
-  if (!next.counted || next.lasted >= quick_failure) return {};
+  if (next.lasted >= quick_failure) return {};
   Duration delay{};
   for (auto before = ledger.rbegin(); before != ledger.rend(); ++before) {
-    if (!before->counted || before->lasted >= quick_failure) break;
+    const bool alike =
+        before->counted == next.counted && (next.counted || before->cause.host == next.cause.host);
+    if (!alike || before->lasted >= quick_failure) break;
     delay = std::min(policy.longest_delay, delay == Duration(0) ? policy.first_delay : 2 * delay);
   }
   return delay;
@@ -34,7 +37,7 @@ Duration backoff(const RestartPolicy& policy, const std::vector<Restart>& ledger
 
 Verdict judge(const RestartPolicy& policy, int max_restarts, int used, const std::vector<Restart>& ledger,
               const Restart& next) {
-  if (!next.counted) return {};
+  if (!next.counted) return {true, "", backoff(policy, ledger, next)};
   if (is_final(policy, next.cause))
     return {false, "exit code " + std::to_string(exit_code_of(next.cause)) + " is final (--no-restart-on)"};
   if (used >= max_restarts) return {false};

@@ -34,7 +34,7 @@ std::string in_words(WorkerGroup::Worker::State state) {
   return "";
 }
 
-std::string state_in_words(Member::State member, WorkerGroup::State group) {
+std::string state_in_words(Member::State member, WorkerGroup::State group, bool done) {
   switch (member) {
     case Member::State::connecting:
     case Member::State::joined:
@@ -47,7 +47,7 @@ std::string state_in_words(Member::State member, WorkerGroup::State group) {
   }
   switch (group) {
     case WorkerGroup::State::idle:
-      return "done";  // here; or between two rounds, for a moment
+      return done ? "done" : "waiting";  // here, while others run; between two rounds
     case WorkerGroup::State::running:
     case WorkerGroup::State::leftovers:
       return "running";
@@ -155,10 +155,7 @@ class Runner::MemberEnd final : public ConnectionHandler {
     reader_.append(bytes);
     while (true) {
       auto message = reader_.next();
-      if (!message) {
-        lose(message.error().message());
-        return;
-      }
+      if (!message) return refuse(message.error().why);
       if (!*message) break;
       spoken_ = true;
       if (handshake_.is_done() && std::holds_alternative<Hello>(**message))
@@ -238,7 +235,7 @@ JobStatus Runner::status() const {
   const WorldMember* own = current_.member(plan_.node.agent);
   status.node_rank = own != nullptr ? own->node_rank : plan_.node.node_rank;
   status.nnodes = plan_.job.nnodes;
-  status.state = state_in_words(member_.state(), group_.state());
+  status.state = state_in_words(member_.state(), group_.state(), round_done_);
   status.waiting_for = waiting_for();
   status.round = static_cast<int>(current_.round);
   status.world_size = current_.world_size;
@@ -264,13 +261,27 @@ std::string Runner::waiting_for() const {
            (plan_.job.may_move() ? " or elsewhere" : "") +
            (member_.last_refusal().empty() ? "" : ": " + member_.last_refusal());
   }
-  if (coordinator_ && coordinator_->state() == Coordinator::State::gathering) return coordinator_->missing();
+  const bool leads = coordinator_ && coordinator_->state() != Coordinator::State::standby;
+  if (leads) return coordinator_->waiting_for(outside_.clock.now());
+  constexpr std::string_view told = "waiting for ";
+  if (member_.last_notice().starts_with(told)) return member_.last_notice().substr(told.size());
   if (member_.state() == Member::State::joined) return "the other nodes";
   return "";
 }
 
 void Runner::on_signal(int signo) {
-  post(MemberEvent{SignalCame{signo}});
+  const bool stops = std::find(plan_.node.stop_signals.begin(), plan_.node.stop_signals.end(), signo) !=
+                     plan_.node.stop_signals.end();
+  if (member_outcome_ && stops) {  // it only leads
+    Failure cause;
+    cause.kind = FailureKind::signal;
+    cause.host = plan_.node.host;
+    cause.node_rank = plan_.node.node_rank;
+    cause.status = {ExitStatus::How::signaled, signo, false};
+    post(CoordinatorEvent{AgentLeaves{std::move(cause)}});
+  } else {
+    post(MemberEvent{SignalCame{signo}});
+  }
   work();
 }
 
@@ -412,7 +423,10 @@ void Runner::act(const GroupAction& action) {
                    tell_of_worker(EventKind::failed, failure.local_rank, failure.pid, describe_end(failure));
                    post(MemberEvent{a});
                  },
-                 [&](const RoundDone& a) { post(MemberEvent{a}); },
+                 [&](const RoundDone& a) {
+                   round_done_ = true;
+                   post(MemberEvent{a});
+                 },
                  [&](const RoundStopped& a) { post(MemberEvent{a}); },
                  [&](const RoundStuck& a) { post(MemberEvent{a}); },
                  [&](const Say& a) { outside_.reporter.say(a); },
@@ -431,6 +445,7 @@ void Runner::act(const MemberAction& action) {
                    if (const auto* start = std::get_if<StartWorkers>(&a.event)) {
                      current_ = start->world;
                      round_began_ = outside_.clock.now();
+                     round_done_ = false;
                    }
                    post(a.event);
                  },
@@ -438,7 +453,10 @@ void Runner::act(const MemberAction& action) {
                  [&](const RenewLease& a) { outside_.spawner.keep_alive(a.lease); },
                  [&](const LookAtWorkers& a) { look_at_workers(a.in_full); },
                  [&](const ArmMemberTimer& a) { arm(member_timer_, a.at); },
-                 [&](const MemberEnded& a) { member_outcome_ = a.outcome; },
+                 [&](const MemberEnded& a) {
+                   member_outcome_ = a.outcome;
+                   if (!link_is_local_) post(CoordinatorEvent{AgentLeaves{a.outcome.cause}});
+                 },
                  [&](const Say& a) { outside_.reporter.say(a); },
              },
              action);

@@ -130,6 +130,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   World current_;  // the world of the workers being started
   TimePoint began_;
   TimePoint round_began_;
+  bool round_done_ = false;  // all its workers here have returned 0
 
   // What came by the member's connection of this number.
   struct Heard {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "agent/job_rules.h"
+
 namespace dlaunch::agent {
 namespace {
 
@@ -29,15 +31,17 @@ class CoordinatorTest : public ::testing::Test {
     last_ = coordinator_->step(now_, FromMember{member, std::move(message)});
   }
   Join join(int node_rank, int slots = 2) {
-    return {"j",
-            job_.least(),
-            job_.nnodes,
-            job_.max_restarts,
-            node_rank,
-            slots,
-            "host" + std::to_string(node_rank),
-            "0.1",
-            static_cast<AgentId>(node_rank) + 100};
+    Join join{"j",
+              job_.least(),
+              job_.nnodes,
+              job_.max_restarts,
+              node_rank,
+              slots,
+              "host" + std::to_string(node_rank),
+              "0.1",
+              static_cast<AgentId>(node_rank) + 100};
+    join.rules = rules_of(job_);
+    return join;
   }
   void gather() {
     begin();

@@ -60,6 +60,7 @@ std::vector<Message> one_of_each() {
                true,
                false,
                6,
+               "a",
                4,
                3,
                2,
@@ -67,7 +68,8 @@ std::vector<Message> one_of_each() {
                {restart},
                std::chrono::seconds(7),
                std::chrono::seconds(2),
-               false},
+               false,
+               "--spares=1"},
           Beat{-5},
           Welcome{false, true, 12},
           Failed{a_failure(), std::chrono::milliseconds(12)},
@@ -89,16 +91,18 @@ std::vector<Message> one_of_each() {
                      8,
                      {{0, 2, 4}},
                      {{3, 9, 8, true, false, Condition::stopped, page::Operation::barrier,
-                       std::chrono::seconds(2)}}}}}};
+                       std::chrono::seconds(2)}}}}},
+          Notice{"waiting for node 2"},
+          Ledger{2, {restart}}};
 }
 
 TEST(Messages, AreThoseOfTheManualPage) {
   std::ifstream file(DLAUNCH_SOURCE_DIR "/man/dlaunch-protocol.7");
   std::stringstream page;
   page << file.rdbuf();
-  const std::vector<std::string> names{"Join",    "Beat",  "Welcome",   "Failed",   "Done",
-                                       "Stopped", "Leave", "Refused",   "NewWorld", "StopRound",
-                                       "End",     "Hello", "Challenge", "Proof",    "Progress"};
+  const std::vector<std::string> names{"Join",      "Beat",    "Welcome",  "Failed",    "Done",  "Stopped",
+                                       "Leave",     "Refused", "NewWorld", "StopRound", "End",   "Hello",
+                                       "Challenge", "Proof",   "Progress", "Notice",    "Ledger"};
   const auto messages = one_of_each();
   ASSERT_EQ(messages.size(), names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {

@@ -33,8 +33,9 @@ class ElasticJob {
   static constexpr Duration stop_timeout = std::chrono::seconds(10);
   static constexpr Duration join_timeout = std::chrono::seconds(120);
   // From when a world is announced until nothing of an older one is left on nodes that do not know of it:
-  // they notice within a timeout, or their keeper does, and then stop their workers.
-  static constexpr Duration farewell = 2 * node_timeout + stop_timeout + std::chrono::seconds(3);
+  // they or their keeper kill it so long after they heard from the coordinator, however long it was to be
+  // given.
+  static constexpr Duration farewell = node_timeout + std::chrono::seconds(1);
 
   ElasticJob(std::uint64_t seed, Shape shape) : shape_(shape), world_(seed), cluster_(world_) {
     agent::JobSpec job;
