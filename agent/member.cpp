@@ -39,6 +39,7 @@ MemberActions Member::begin() {
 MemberActions Member::step(TimePoint now, const MemberEvent& event) {
   MemberActions out;
   if (state_ == State::ended) return out;
+  lease_over_ = lease_over_ || (renew_at_ && now >= lease_until_);
   if (const auto* checked = std::get_if<HealthChecked>(&event)) {
     on_health_checked(now, checked->why_not, out);
   } else if (std::holds_alternative<LinkUp>(event)) {
@@ -523,12 +524,13 @@ void Member::give_up(TimePoint now, MemberActions& out) {
 
 void Member::renew_lease(TimePoint now, MemberActions& out) {
   if (job_.node_timeout == Duration(0)) return;
-  lease_over_ = lease_over_ || (renew_at_ && now >= lease_until_);
   renew_at_.reset();
   if (!round_active_ && !check_until_) return;
   renew_at_ = now + job_.beat();
-  lease_until_ = now + job_.node_timeout;
-  out.emplace_back(RenewLease{job_.node_timeout});
+  // From when the coordinator was heard, and not from now: it may have lost us since. Where this process
+  // moves it acts first, at the fence.
+  lease_until_ = heard_ + job_.node_timeout + job_.beat() / 2;
+  if (lease_until_ > now) out.emplace_back(RenewLease{lease_until_ - now});
 }
 
 void Member::rearm(TimePoint now, MemberActions& out) {

@@ -313,7 +313,7 @@ TEST_F(CoordinatorTest, WhoStopsSlowlyIsNamed) {
   last_ = coordinator_->step(now_, CoordinatorTimer{});
   ASSERT_TRUE(did<Say>());
   EXPECT_EQ(std::get<Say>(last_[0]).text,
-            "waiting for the workers of node 0 (host host0) to stop, since 5 s, until 55 s from now");
+            "waiting for the workers of node 0 (host host0) to stop since 5 s, until 55 s from now");
 }
 
 TEST_F(CoordinatorTest, AFailureOfAnOldRoundIsStale) {

@@ -24,7 +24,10 @@ struct Shape {
   int slots = 1;
   int max_restarts = 3;
   bool counts_membership = false;
+  bool replaces = true;  // a lost node may be replaced though there is no range of nodes
+  std::string health_check{};
   Duration hang_timeout{};
+  Duration restart_backoff{};
 };
 
 class ElasticJob {
@@ -35,7 +38,7 @@ class ElasticJob {
   // From when a world is announced until nothing of an older one is left on nodes that do not know of it:
   // they or their keeper kill it so long after they heard from the coordinator, however long it was to be
   // given.
-  static constexpr Duration farewell = node_timeout + std::chrono::seconds(1);
+  static constexpr Duration farewell = node_timeout + node_timeout / 2 + std::chrono::seconds(2);
 
   ElasticJob(std::uint64_t seed, Shape shape) : shape_(shape), world_(seed), cluster_(world_) {
     agent::JobSpec job;
@@ -44,13 +47,14 @@ class ElasticJob {
     job.min_nodes = shape.min_nodes;
     job.spares = shape.spares;
     job.max_restarts = shape.max_restarts;
-    job.replaces = true;
+    job.replaces = shape.replaces;
     job.counts_membership = shape.counts_membership;
     job.join_timeout = join_timeout;
     job.stop_timeout = stop_timeout;
     job.last_call = std::chrono::seconds(3);
     job.node_timeout = node_timeout;
     job.hang_timeout = shape.hang_timeout;
+    job.policy.first_delay = shape.restart_backoff;
     for (int i = 0; i < shape.endpoints; ++i) job.endpoints.push_back({"node" + std::to_string(i), 29400});
     job.master = job.endpoints.front();
     for (int i = 0; i < shape.machines; ++i) {
@@ -59,6 +63,7 @@ class ElasticJob {
       node.slots = shape.slots;
       node.host = "node" + std::to_string(i);
       node.command = {"./train"};
+      node.health_check = shape.health_check;
       nodes_.push_back(std::make_unique<Node>(
           cluster_, i, job, node,
           i < shape.endpoints ? std::optional(static_cast<std::size_t>(i)) : std::nullopt));
@@ -70,9 +75,11 @@ class ElasticJob {
       rounds_.emplace_back().began = world_.now();
     };
     cluster_.on_spawn = [this](int node, const agent::ProcKey& key, const agent::Command& command) {
-      spawned(node, key, command);
+      if (key != agent::health_check) spawned(node, key, command);
     };
-    cluster_.on_end = [this](int node, const agent::ProcKey& key) { ended(node, key); };
+    cluster_.on_end = [this](int node, const agent::ProcKey& key) {
+      if (key != agent::health_check) ended(node, key);
+    };
   }
 
   World& world() { return world_; }

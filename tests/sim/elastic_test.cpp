@@ -3,6 +3,7 @@
 
 #include "tests/sim/elastic_job.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace dlaunch::sim {
@@ -260,7 +261,121 @@ TEST(Failover, RestartsAreRememberedByTheNextLeader) {
   job->check_ended();
   EXPECT_EQ(job->node(3).outcome()->exit_code, 3);
   EXPECT_EQ(job->node(3).outcome()->restarts_used, 2);
-  ASSERT_EQ(job->node(3).outcome()->restarts.size(), 2U);
+  const auto& restarts = job->node(3).outcome()->restarts;
+  ASSERT_EQ(restarts.size(), 3U);
+  EXPECT_EQ(restarts[1].cause.kind, agent::FailureKind::node_lost) << "that of the leader";
+  EXPECT_EQ(restarts[1].cause.host, "node0");
+  EXPECT_FALSE(restarts[1].counted);
+}
+
+TEST(Failover, ARestartIsRememberedThoughTheLeaderDiesBeforeIt) {
+  Shape shape{.machines = 4, .min_nodes = 3, .nnodes = 4, .endpoints = 3, .max_restarts = 3};
+  shape.restart_backoff = seconds(20);
+  const auto job = steady(23, shape);
+  job->cluster().script = [](int, std::uint32_t round, int) {
+    return round < 2 ? Script{seconds(2), 3} : long_life();
+  };
+  job->start_all();
+  job->run(seconds(10));  // the second restart waits for its time
+  ASSERT_EQ(job->last_round().restart_count, "1");
+  ASSERT_TRUE(job->running().empty());
+  job->node(0).crash();
+  job->run(minutes(1));
+  EXPECT_EQ(job->last_round().restart_count, "2");
+  EXPECT_EQ(job->running().size(), 3U);
+}
+
+TEST(Failover, ASignalToAllEndsTheJobOnAll) {
+  for (const auto& [nodes, endpoints] : {std::pair{3, 3}, std::pair{5, 3}}) {
+    const auto job =
+        steady(28, {.machines = nodes, .min_nodes = nodes - 1, .nnodes = nodes, .endpoints = endpoints});
+    job->start_all();
+    job->run(seconds(10));
+    const std::size_t rounds = job->rounds().size();
+    for (int i = 0; i < nodes; ++i) job->node(i).signal(SIGTERM);
+    job->run(seconds(40));
+    job->check_ended();
+    EXPECT_EQ(job->exit_codes(), std::set<int>{143});
+    EXPECT_EQ(job->rounds().size(), rounds) << "nobody began anew";
+  }
+}
+
+TEST(Failover, AFixedNumberOfNodesMeetsAtSeveralEndpoints) {
+  const auto job = steady(
+      29, {.machines = 3, .min_nodes = 3, .nnodes = 3, .endpoints = 3, .max_restarts = 0, .replaces = false},
+      seconds(20));
+  job->start_all();
+  job->run(minutes(1));
+  job->check_ended();
+  EXPECT_EQ(job->rounds().size(), 1U);
+  EXPECT_EQ(job->exit_codes(), std::set<int>{0});
+}
+
+TEST(Failover, WhoLeavesLeavesTheOthersWaitingThoughTheyAreNoMajority) {
+  const auto job = steady(31, {.machines = 3, .min_nodes = 2, .nnodes = 4, .endpoints = 3}, minutes(30));
+  job->start_all();
+  job->run(seconds(20));
+  ASSERT_EQ(job->running().size(), 3U);
+  job->node(2).signal(SIGTERM);
+  job->run(seconds(30));
+  EXPECT_EQ(job->node(2).outcome()->exit_code, 143);
+  EXPECT_TRUE(job->node(0).answers() && job->node(1).answers());
+  EXPECT_TRUE(job->running().empty());
+  const auto& said = job->node(1).said();
+  EXPECT_TRUE(std::any_of(said.begin(), said.end(), [](const std::string& line) {
+    return line.find("waiting for a majority, 3 of 4 nodes, to come to one endpoint") != std::string::npos;
+  }));
+  job->node(2).start();
+  job->run(seconds(30));
+  EXPECT_EQ(job->running(), (std::set<int>{0, 1, 2}));
+}
+
+// Where the node that serves the endpoint cannot take part, or is told to stop before it could say so.
+TEST(Health, AnUnwellNodeThatServesEndsTheJob) {
+  for (const bool alone : {true, false}) {
+    Shape shape{.machines = alone ? 1 : 2, .min_nodes = 1, .nnodes = alone ? 1 : 2};
+    shape.health_check = "./check";
+    const auto job = steady(32, shape);
+    job->cluster().script = [](int node, std::uint32_t, int) {
+      return node == 0 ? Script{seconds(1), 3} : long_life();
+    };
+    job->start_all();
+    job->run(seconds(30));
+    ASSERT_TRUE(job->node(0).outcome());
+    EXPECT_EQ(job->node(0).outcome()->cause.kind, agent::FailureKind::health);
+    EXPECT_EQ(job->node(0).outcome()->exit_code, 1);
+  }
+}
+
+TEST(Health, ASignalDuringTheFirstCheckEndsTheAgent) {
+  Shape shape{.machines = 1, .min_nodes = 1, .nnodes = 1};
+  shape.health_check = "./check";
+  const auto job = steady(33, shape);
+  job->cluster().script = [](int, std::uint32_t, int) { return Script{minutes(10), 0}; };
+  job->start_all();
+  job->run(seconds(1));
+  job->node(0).signal(SIGTERM);
+  job->run(seconds(30));
+  ASSERT_TRUE(job->node(0).outcome());
+  EXPECT_EQ(job->node(0).outcome()->exit_code, 143);
+}
+
+// A check between two rounds may take longer than a node may be silent.
+TEST(Health, ALongCheckIsNotKilled) {
+  Shape shape{.machines = 1, .min_nodes = 1, .nnodes = 1, .max_restarts = 1};
+  shape.health_check = "./check";
+  const auto job = steady(34, shape);
+  int checks = 0;
+  job->cluster().script = [&checks](int, std::uint32_t round, int) {
+    if (round == agent::health_check.round)
+      return ++checks == 1 ? Script{seconds(1), 0} : Script{seconds(12), 0};
+    return round == 0 ? Script{seconds(2), 3} : Script{seconds(2), 0};
+  };
+  job->start_all();
+  job->run(minutes(1));
+  job->check_ended();
+  EXPECT_EQ(checks, 2);
+  EXPECT_EQ(job->exit_codes(), std::set<int>{0});
 }
 
 TEST(Failover, OfTwoHalvesOnlyTheMajorityGoesOn) {
