@@ -11,6 +11,9 @@ namespace {
 // etcd answers within milliseconds, or it is in trouble.
 constexpr Duration patience = std::chrono::seconds(2);
 constexpr Duration farewell = std::chrono::seconds(1);
+// A watch is silent for as long as nothing happens, and so is one whose server is frozen: it is begun anew so
+// often, which is answered at once.
+constexpr Duration watch_time = std::chrono::seconds(5);
 
 std::string http_request(const Address& host, const EtcdRequest& request) {
   return "POST " + request.path + " HTTP/1.1\r\nHost: " + to_string(host) +
@@ -21,13 +24,17 @@ std::string http_request(const Address& host, const EtcdRequest& request) {
 }  // namespace
 
 // One request on a connection of its own. `read` is given the whole body or, of a stream, each line; `fail`
-// what is wrong. After stop(), neither.
+// what is wrong; `heard` that the server of a stream is there. After stop(), none.
 class EtcdElection::Call final : public ConnectionHandler {
  public:
   using Told = std::function<void(const std::string&)>;
 
-  Call(Network& network, bool is_stream, Told read, Told fail)
-      : network_(network), is_stream_(is_stream), read_(std::move(read)), fail_(std::move(fail)) {}
+  Call(Network& network, bool is_stream, Told read, Told fail, std::function<void()> heard = nullptr)
+      : network_(network),
+        is_stream_(is_stream),
+        read_(std::move(read)),
+        fail_(std::move(fail)),
+        heard_(std::move(heard)) {}
   ~Call() override { stop(); }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -46,7 +53,10 @@ class EtcdElection::Call final : public ConnectionHandler {
     if (!reply_.has_head()) return;
     body_ += reply_.take_body();
     constexpr int ok = 200;
-    if (reply_.status() == ok && is_stream_) read_lines();
+    if (reply_.status() == ok && is_stream_) {
+      if (heard_) heard_();
+      read_lines();
+    }
     if (!reply_.complete() || stopped_) return;
     if (reply_.status() != ok) return end(fail_, read_trouble(reply_.status(), body_));
     if (is_stream_) return end(fail_, "the watch has ended");
@@ -75,6 +85,7 @@ class EtcdElection::Call final : public ConnectionHandler {
   bool stopped_ = false;
   Told read_;
   Told fail_;
+  std::function<void()> heard_;
   ConnId conn_;
   HttpReply reply_;
   std::string body_;
@@ -102,7 +113,11 @@ void EtcdElection::on_timer(TimerId timer) {
     step(ElectionTimer{});
   } else if (timer == deadline_) {
     deadline_ = {};
-    fail("no answer within " + to_words(patience));
+    if (watch_again_) {
+      std::exchange(watch_again_, nullptr)();
+    } else {
+      fail("no answer within " + to_words(patience));
+    }
   } else if (timer == end_) {
     outside_.timers.disarm(std::exchange(end_, {}));
     if (const auto done = std::exchange(resigned_, nullptr)) done();
@@ -153,19 +168,27 @@ void EtcdElection::act(const ElectionActions& actions) {
 }
 
 void EtcdElection::ask(const EtcdRequest& request, bool is_stream,
-                       std::function<void(const std::string&)> read) {
+                       const std::function<void(const std::string&)>& read) {
   if (call_) call_->stop();
   retired_ = std::move(call_);  // it may be what called us
+  watch_again_ = nullptr;
   const TimePoint deadline = outside_.clock.now() + patience;
   outside_.timers.disarm(deadline_);
-  deadline_ = is_stream ? TimerId{} : outside_.timers.arm(deadline, *this);
-  call_ = std::make_unique<Call>(outside_.network, is_stream, std::move(read),
-                                 [this](const std::string& why) { fail(why); });
+  deadline_ = outside_.timers.arm(deadline, *this);
+  const auto heard = [this, request, read] {
+    watch_again_ = [this, request, read] { ask(request, true, read); };
+    outside_.timers.disarm(deadline_);
+    deadline_ = outside_.timers.arm(outside_.clock.now() + watch_time, *this);
+  };
+  call_ = std::make_unique<Call>(
+      outside_.network, is_stream, read, [this](const std::string& why) { fail(why); },
+      is_stream ? std::function<void()>(heard) : nullptr);
   call_->begin(plan_.endpoints[endpoint_], deadline, request);
 }
 
 void EtcdElection::fail(const std::string& why) {
   if (call_) call_->stop();
+  watch_again_ = nullptr;
   outside_.timers.disarm(std::exchange(deadline_, {}));
   const std::string where = to_string(plan_.endpoints[endpoint_]);
   endpoint_ = (endpoint_ + 1) % plan_.endpoints.size();

@@ -51,7 +51,7 @@ class EtcdElection final : public TimerHandler {
   void step(const ElectionEvent& event);
   void act(const ElectionActions& actions);
   // `read` is given the whole body, or each line of a stream.
-  void ask(const EtcdRequest& request, bool is_stream, std::function<void(const std::string&)> read);
+  void ask(const EtcdRequest& request, bool is_stream, const std::function<void(const std::string&)>& read);
   void fail(const std::string& why);
   template <class T>
   void take(Result<T> answer);
@@ -65,8 +65,9 @@ class EtcdElection final : public TimerHandler {
   std::unique_ptr<Call> retired_;    // the one before
   std::unique_ptr<Call> last_call_;  // the revocation
   TimerId timer_;
-  TimerId deadline_;  // of the call
-  TimerId end_;       // of the resignation
+  TimerId deadline_;                   // of the call
+  std::function<void()> watch_again_;  // at the deadline: the call is a watch whose server was there
+  TimerId end_;                        // of the resignation
   std::function<void()> resigned_;
 };
 

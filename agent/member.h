@@ -138,6 +138,8 @@ class Member {
   [[nodiscard]] bool is_led() const { return led_; }
   // Why a round was stopped last; empty: none was.
   [[nodiscard]] const std::string& last_failure() const { return last_failure_; }
+  // Its health check is running.
+  [[nodiscard]] bool is_checking() const { return check_until_.has_value(); }
   // What the coordinator waits for, as it told last; empty: a world has come since.
   [[nodiscard]] const std::string& last_notice() const { return last_notice_; }
   // While connecting: what the last attempt met.

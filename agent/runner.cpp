@@ -255,6 +255,7 @@ JobStatus Runner::status() const {
 }
 
 std::string Runner::waiting_for() const {
+  if (member_.is_checking()) return "its health check";
   if (member_.state() == Member::State::connecting) {
     if (plan_.job.elected) return "a leader, elected at etcd (" + to_string(plan_.job.master) + ")";
     return (plan_.job.may_move() ? "a coordinator at " : "node 0 at ") + to_string(plan_.job.master) +
