@@ -164,6 +164,9 @@ void take_rdzv_conf(Reader& in, Options& out) {
                                               "ssl_cert",
                                               "ssl_cert_key",
                                               "ca_cert"};
+  // What they bound in torchrun is not there: no polling, no closing by a key, no store but our own.
+  static const std::vector<std::string> idle{"close_timeout", "heartbeat_timeout", "read_timeout",
+                                             "store_type"};
   std::map<std::string, Duration> times;
   std::optional<int> attempts;
   for (const std::string& entry : comma_list(setting->value)) {
@@ -185,6 +188,12 @@ void take_rdzv_conf(Reader& in, Options& out) {
       in.fail(usage(name + ": etcd is spoken to by http only", "",
                     "give an endpoint that serves it without TLS"));
     }
+    if (key == "ssl_cert" || key == "ssl_cert_key" || key == "ca_cert") {
+      in.fail(usage(name + ": etcd is spoken to without TLS only", "",
+                    "give an endpoint that serves it so, on a network that you trust"));
+    }
+    if (std::find(idle.begin(), idle.end(), key) != idle.end())
+      out.warnings.push_back(name + " has no effect here");
     if (key == "keep_alive_max_attempt") attempts = in.keep(number(name, value, 1, 1'000'000));
     if (key == "is_host") {
       out.hosts_endpoint = switch_word(value);

@@ -151,7 +151,7 @@ constexpr std::array table{
          .torchrun = true,
          .pet = true},
     Flag{.name = "count-membership-changes",
-         .help = "nodes that come, go or are lost use up --max-restarts, too",
+         .help = "nodes that are lost use up --max-restarts, too (as in torchrun)",
          .group = Group::failure},
     Flag{.name = "restart-limit",
          .value = "N@S",

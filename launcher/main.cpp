@@ -336,6 +336,10 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     say(held);
     if (!log_dir.empty()) log::info("log files are in " + log_dir);
     for (const std::string& line : asked.said) log::info(line);
+    if (serves->has_value() && plan.job.nnodes + plan.job.spares > 1 && asked.secret.empty())
+      log::debug(
+          "any agent that reaches this endpoint and knows the job's name may join (--token-file keeps others "
+          "out)");
     for (const std::string& line : asked.warnings) log::warning(line);
 
     agent::WorkerPages pages(plan.node.scratch_dir);
@@ -464,6 +468,9 @@ int main(int argc, char** argv) {
   auto secret = read_secret(options, outside);
   if (!secret) return fail(secret.error());
   options.secret = std::move(*secret);
+  // No worker needs it, and what a worker knows, its logs and children may know.
+  unsetenv("DLAUNCH_TOKEN");
+  outside.around.environment.erase("DLAUNCH_TOKEN");
   const bool names_hosts = !options.hosts.empty() || !options.hostfile.empty();
   if (names_hosts && !options.lifeline) return run_on_hosts(options, outside);
   set_exports(options.exports, outside.around.environment);

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <string_view>
 
@@ -275,13 +276,20 @@ Result<Detected> detect_scheduler(const Surroundings& around, const Settings& gi
   Claim& found = **claim;
   out.who = found.who;
 
-  const Setting* nnodes = find(given, "nnodes");
-  // "2", or the larger number of "1:2".
-  const bool other_job =
-      nnodes && found.nnodes && nnodes->value.substr(nnodes->value.find(':') + 1) != found.nnodes->text;
-  if (other_job) return out;
-
   const bool endpoint_given = find(given, "rdzv-endpoint") != nullptr;
+  const Setting* nnodes = find(given, "nnodes");
+  const Setting* spares = find(given, "spares");
+  const int beyond = spares ? std::atoi(spares->value.c_str()) : 0;
+  // "2", or the larger number of "1:2".
+  const int meant =
+      nnodes ? std::atoi(nnodes->value.substr(nnodes->value.find(':') + 1).c_str()) + beyond : 0;
+  if (nnodes && found.nnodes && std::to_string(meant) != found.nnodes->text) {
+    if (meant > 1 && !endpoint_given && !find(given, "master-addr")) {
+      out.warnings.push_back(found.who + " has " + found.nnodes->text + " nodes, and " +
+                             std::to_string(meant) + " are asked for: nothing is taken from it; " + name_it);
+    }
+    return out;
+  }
   if (found.no_master && !endpoint_given && !find(given, "master-addr")) return std::move(*found.no_master);
   if (endpoint_given) {
     found.master_addr.reset();
@@ -294,7 +302,7 @@ Result<Detected> detect_scheduler(const Surroundings& around, const Settings& gi
     if (said) taken.push_back(said + value->text);
   };
   take("nnodes", found.nnodes, "nodes ");
-  take("node-rank", found.node_rank, "node rank ");
+  if (beyond == 0) take("node-rank", found.node_rank, "node rank ");  // who waits has none
   take("master-addr", found.master_addr, "master ");
   take("master-port", found.master_port, "port ");
   take("rdzv-id", found.id, "id ");

@@ -111,6 +111,77 @@ TEST_F(CoordinatorTest, TheWorldComesWhenAllAreInAndRanksFollowNodeRanks) {
   EXPECT_LT(opens, tells);
 }
 
+// A quorum, or a lease, that two nodes count differently is none.
+TEST_F(CoordinatorTest, AgentsThatWereToldOtherRulesAreRefused) {
+  const auto refused = [&](const auto& change) {
+    begin();
+    JobSpec other = job_;
+    change(other);
+    Join one = join(1);
+    one.rules = rules_of(other);
+    from(7, one);
+    const auto refusals = sent<Refused>();
+    return refusals.empty() ? "" : refusals.front().second.why;
+  };
+  EXPECT_EQ(refused([](JobSpec&) {}), "");
+  EXPECT_EQ(refused([](JobSpec& other) { other.spares = 2; }), "this job has --spares=0, not --spares=2");
+  EXPECT_EQ(refused([](JobSpec& other) { other.node_timeout = seconds(60); }),
+            "this job has --node-timeout=5, not --node-timeout=60");
+  EXPECT_EQ(refused([](JobSpec& other) { other.policy.exclude_after = 3; }),
+            "this job has --exclude-after=0, not --exclude-after=3");
+  EXPECT_EQ(refused([](JobSpec& other) {
+              other.policy.final_codes = {3, 4};
+            }),
+            "this job has --no-restart-on=none, not --no-restart-on=3,4");
+  job_.endpoints = {{"a", 1}, {"b", 2}};
+  EXPECT_EQ(refused([](JobSpec& other) { std::swap(other.endpoints[0], other.endpoints[1]); }),
+            "this job has --rdzv-endpoint=a:1,b:2, not --rdzv-endpoint=b:2,a:1");
+}
+
+TEST_F(CoordinatorTest, WhatAStrangerSaysOfItselfCannotHarm) {
+  begin();
+  Join one = join(1);
+  one.round = UINT32_MAX;
+  one.been_in = true;
+  from(7, one);
+  ASSERT_EQ(sent<Refused>().size(), 1U);
+  EXPECT_EQ(sent<Refused>().front().second.why, "there is no round 4294967295");
+  one = join(1);
+  one.host = "a\x1b[31mb\nc";
+  from(8, one);
+  for (const auto& action : last_) {
+    const auto* say = std::get_if<Say>(&action);
+    EXPECT_TRUE(say == nullptr || say->text.find_first_of("\x1b\n") == std::string::npos);
+  }
+}
+
+TEST_F(CoordinatorTest, WhoComesWhileItsWorkersStopHoldsNobodyUp) {
+  job_.min_nodes = 1;
+  job_.last_call = Duration(0);
+  begin();
+  from(0, join(0));
+  ASSERT_EQ(coordinator_->state(), Coordinator::State::running);
+  Join late = join(1);
+  late.stopped = false;
+  from(8, late);
+  EXPECT_EQ(coordinator_->state(), Coordinator::State::running);
+  from(8, Stopped{0});
+  EXPECT_EQ(coordinator_->state(), Coordinator::State::stopping);
+}
+
+TEST_F(CoordinatorTest, EverybodyIsToldForWhomHeWaits) {
+  job_.nnodes = 3;
+  begin();
+  from(0, join(0));
+  from(7, join(1));
+  now_ += seconds(5);
+  last_ = coordinator_->step(now_, CoordinatorTimer{});
+  ASSERT_EQ(sent<Notice>().size(), 1U) << "its own member hears it anyhow";
+  EXPECT_EQ(sent<Notice>().front().second.text,
+            "waiting for node 2 of 3 at m:29500 since 5 s, until 55 s from now");
+  EXPECT_EQ(coordinator_->view(now_).waiting_for, "node 2 of 3");
+}
+
 TEST_F(CoordinatorTest, AFailureRestartsEveryoneOnceAllHaveStopped) {
   gather();
   from(7, failed(0, 3));

@@ -79,6 +79,21 @@ TEST(Slurm, OnlyWhatIsNotGivenIsTaken) {
       << "a worker that starts dlaunch";
 }
 
+TEST(Slurm, SparesAreNodesOfTheStepToo) {
+  const auto got = values(found(slurm, given({{"nnodes", "1"}, {"spares", "1"}})));
+  EXPECT_EQ(got.at("master-addr"), "c03");
+  EXPECT_FALSE(got.contains("node-rank")) << "who waits has none";
+}
+
+TEST(Slurm, AnotherNumberOfNodesIsNamed) {
+  const Detected detected = found(slurm, given({{"nnodes", "1:4"}}));
+  EXPECT_TRUE(detected.settings.empty());
+  ASSERT_EQ(detected.warnings.size(), 1U);
+  EXPECT_NE(detected.warnings[0].find("has 2 nodes, and 4 are asked for"), std::string::npos)
+      << detected.warnings[0];
+  EXPECT_TRUE(found(slurm, given({{"nnodes", "1"}})).warnings.empty()) << "one that is meant to be alone";
+}
+
 TEST(Slurm, OneNodeNeedsNoEndpoint) {
   const auto got = values(found({{"SLURM_JOB_ID", "42"},
                                  {"SLURM_STEP_ID", "0"},
