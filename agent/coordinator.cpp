@@ -1,6 +1,7 @@
 #include "agent/coordinator.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "agent/job_rules.h"
@@ -251,16 +252,18 @@ void Coordinator::refuse(MemberId member, std::string why, CoordinatorActions& o
 // More than half of all that may take part. Where --nnodes allows fewer, the start has said so.
 int Coordinator::quorum() const { return (job_.nnodes + job_.spares) / 2 + 1; }
 
-// Whether no other can lead at this moment: a node that answered follows until a node timeout after it was
-// asked.
-bool Coordinator::sure_to_lead(TimePoint now) const {
-  if (job_.elected) return leads_until_ && now < *leads_until_;
-  if (!job_.may_move() || job_.node_timeout == Duration(0)) return true;
-  const auto follows = [&](const auto& n) {
-    const Roster::Node& node = n.second;
-    return n.first == local_member || now < node.echoed + job_.node_timeout;
-  };
-  return std::count_if(roster_.nodes().begin(), roster_.nodes().end(), follows) >= quorum();
+// Before then no other can lead: a node that answered follows until a node timeout after it was asked.
+TimePoint Coordinator::sure_until() const {
+  if (job_.elected) return leads_until_.value_or(TimePoint::min());
+  if (!job_.may_move() || job_.node_timeout == Duration(0)) return TimePoint::max();
+  std::vector<TimePoint> follow;
+  for (const auto& [member, node] : roster_.nodes())
+    follow.push_back(member == local_member ? TimePoint::max() : node.echoed + job_.node_timeout);
+  const auto needed = static_cast<std::size_t>(quorum());
+  if (follow.size() < needed) return TimePoint::min();
+  std::nth_element(follow.begin(), follow.begin() + static_cast<std::ptrdiff_t>(needed) - 1, follow.end(),
+                   std::greater<>());
+  return follow[needed - 1];
 }
 
 void Coordinator::tell_who_leads(TimePoint now, bool leads, CoordinatorActions& out) {
@@ -297,6 +300,8 @@ void Coordinator::on_election(TimePoint now, const LeadsUntil& leads, Coordinato
     announce_when_complete(now, out);  // where only the lease was over
   } else if (state_ == State::running) {
     stop_world(now, "another node leads the job now", out);
+    fence_at_ = now;
+    kill_behind_the_fence(now, out);
   } else if (state_ == State::gathering) {
     step_down(now, out);
   }
@@ -340,6 +345,7 @@ void Coordinator::note_lost_leader(TimePoint now, const Join& of_last_world, Coo
 // Others may follow another leader: those who are here shall look for it.
 void Coordinator::step_down(TimePoint now, CoordinatorActions& out) {
   state_ = State::standby;
+  fence_at_.reset();
   last_call_.reset();
   waiting_since_ = now;
   report_at_ = now + first_report;
@@ -373,6 +379,7 @@ void Coordinator::abdicate(const Outcome& outcome, CoordinatorActions& out) {
 
 void Coordinator::gather(TimePoint now, int enough, Duration patience, CoordinatorActions& out) {
   state_ = State::gathering;
+  fence_at_.reset();
   waiting_since_ = now;
   join_deadline_ = now + job_.join_timeout;
   report_at_ = now + first_report;
@@ -446,6 +453,16 @@ void Coordinator::stop_world(TimePoint now, const std::string& why, CoordinatorA
   report_at_ = now + first_report;
   for (const auto& [member, node] : roster_.nodes()) {
     if (node.active && !node.leaving) out.emplace_back(ToMember{member, StopRound{world_.round, why}});
+  }
+}
+
+// The workers had until then to end by themselves.
+void Coordinator::kill_behind_the_fence(TimePoint now, CoordinatorActions& out) {
+  if (!fence_at_ || now < *fence_at_) return;
+  fence_at_ = TimePoint::max();
+  for (const auto& [member, node] : roster_.nodes()) {
+    if (node.active && !node.stopped)
+      out.emplace_back(ToMember{member, StopRound{world_.round, "another node may lead the job now", true}});
   }
 }
 
@@ -647,6 +664,7 @@ void Coordinator::on_agent_leaves(TimePoint now, const Failure& failure, Coordin
 }
 
 void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out) {
+  const TimePoint sure = sure_until();
   const auto node = roster_.remove(lost.member);
   judge_.forget(lost.member);
   if (!node || state_ == State::standby) return;
@@ -669,6 +687,8 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
   } else if (state_ == State::gathering && too_few()) {
     step_down(now, out);
   }
+  const bool runs = state_ == State::stopping || state_ == State::collecting;
+  if (runs && too_few() && !fence_at_) fence_at_ = sure;
   go_on_when_all_stopped(now, out);
 }
 
@@ -713,6 +733,7 @@ Failure Coordinator::lost_node(const Roster::Node& node, std::string why) const 
 
 void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
   if (check_at_ && now >= *check_at_) drop_the_silent(now, out);
+  kill_behind_the_fence(now, out);
   if (state_ == State::gathering) {
     announce_when_complete(now, out);
     if (state_ == State::gathering) end_after_join_timeout(now, out);
@@ -803,6 +824,7 @@ void Coordinator::rearm(TimePoint now, CoordinatorActions& out) {
   std::optional<TimePoint> next;
   const auto wake = [&](TimePoint at) { next = next ? std::min(*next, at) : at; };
   if (check_at_) wake(*check_at_);
+  if (fence_at_ && *fence_at_ < TimePoint::max()) wake(std::max(*fence_at_, now));
   switch (state_) {
     case State::gathering:
       wake(report_at_);

@@ -156,7 +156,9 @@ class Coordinator {
   void on_election(TimePoint now, const LeadsUntil& leads, CoordinatorActions& out);
   [[nodiscard]] bool too_few() const;
   [[nodiscard]] int fewest() const;
-  [[nodiscard]] bool sure_to_lead(TimePoint now) const;
+  [[nodiscard]] TimePoint sure_until() const;
+  [[nodiscard]] bool sure_to_lead(TimePoint now) const { return now < sure_until(); }
+  void kill_behind_the_fence(TimePoint now, CoordinatorActions& out);
   void tell_who_leads(TimePoint now, bool leads, CoordinatorActions& out);
   void learn_from(TimePoint now, const Join& join);
   void note_lost_leader(TimePoint now, const Join& of_last_world, CoordinatorActions& out);
@@ -213,6 +215,7 @@ class Coordinator {
   TimePoint not_before_;                // a leader of before may still count on its nodes
   std::optional<TimePoint> check_at_;   // for silent nodes
   std::optional<TimePoint> armed_;
+  std::optional<TimePoint> fence_at_;  // another may lead from then on: nothing of this world may live
   TimePoint stop_deadline_;
   TimePoint end_deadline_;
 

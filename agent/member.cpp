@@ -322,6 +322,7 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     last_failure_ = stop->why;
     look_at_the_end(out);
     stop_group(SIGTERM, out);
+    if (stop->at_once) out.emplace_back(ToGroup{KillNow{}});
   } else if (const auto* end = std::get_if<End>(&message)) {
     outcome_ = end->outcome;
     state_ = State::leaving;

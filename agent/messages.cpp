@@ -249,6 +249,7 @@ struct Fields {
     } else if constexpr (std::is_same_v<T, StopRound>) {
       io.number(m.round);
       io.text(m.why);
+      io.flag(m.at_once);
     } else if constexpr (std::is_same_v<T, Hello>) {
       io.text(m.nonce);
     } else if constexpr (std::is_same_v<T, Challenge>) {

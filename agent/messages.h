@@ -130,6 +130,7 @@ struct NewWorld {
 struct StopRound {
   std::uint32_t round = 0;
   std::string why;
+  bool at_once = false;  // by SIGKILL: another may lead, and start theirs
   bool operator==(const StopRound&) const = default;
 };
 // The job is over: stop what still runs, say Stopped, exit like this.

@@ -78,7 +78,7 @@ std::vector<Message> one_of_each() {
           Leave{a_failure()},
           Refused{"no", false},
           NewWorld{world},
-          StopRound{4, "why"},
+          StopRound{4, "why", true},
           End{outcome},
           Hello{"nonce"},
           Challenge{"nonce", "mac"},

@@ -254,14 +254,39 @@ class OneEndpoint(Elastic):
         self.done()
         self.assertEqual([self.end(i) for i in (0, 2)], [0, 0])
 
+    def test_an_unwell_node_that_serves_ends_the_job(self):
+        self.start(0, "--standalone", "--local-addr=127.0.0.1", "--health-check", "exit 3")
+        self.assertEqual(self.end(0), 1)
+        self.assertRegex(self.said(0).splitlines()[-1], "failed: .* failed its health check: exited with code 3")
+        self.start(0, *self.options("2:3"), "--health-check", "exit 3")
+        self.assertEqual(self.end(0), 1)
+        self.start(0, "--standalone", "--local-addr=127.0.0.1", "--health-check", "touch checking; sleep 1000")
+        self.wait_until(lambda: os.path.exists(os.path.join(self.dir, "checking")), "the check runs")
+        self.agents[0].terminate()
+        self.assertEqual(self.end(0), 143)
+
+    def test_other_rules_are_refused_and_named(self):
+        self.start(0, *self.options("2:3"), "--spares=1")
+        self.wait_until(lambda: "waiting for 1 more node" in self.said(0), "host 0 waits")
+        self.start(1, *self.options("2:3"))
+        self.assertEqual(self.end(1), 1)
+        self.assertIn("refused this node: this job has --spares=1, not --spares=0", self.said(1).splitlines()[-1])
+
+    def test_whoever_waits_says_for_whom(self):
+        for i in range(2):
+            self.start(i, *self.options("3:4"))
+        for i in range(2):
+            self.wait_until(lambda i=i: "waiting for 1 more node of at least 3 (here: host" in self.said(i), f"host {i} says for whom it waits")
+
     def test_a_node_that_keeps_failing_is_left_out(self):
         script = WORKER.replace("while", '[ "$HOST" = 1 ] && exit 9\nwhile')
+        options = (*self.options("2:3"), "--max-restarts=9", "--restart-backoff=0", "--exclude-after=2")
         for i in range(3):
-            self.start(i, *self.options("2:3"), "--max-restarts=9", "--restart-backoff=0", "--exclude-after=2", command=("sh", "-c", script))
+            self.start(i, *options, command=("sh", "-c", script))
         self.assertEqual(self.end(1), 9)
         self.assertIn("this node is left out: it failed 2 times (--exclude-after)", self.said(1).splitlines()[-1])
         self.world({0, 2})
-        self.start(1, *self.options("2:3"), "--max-restarts=9", command=("sh", "-c", script))
+        self.start(1, *options, command=("sh", "-c", script))
         self.assertEqual(self.end(1), 1)
         self.assertIn("host host1 is left out: it failed 2 times (--exclude-after)", self.said(1).splitlines()[-1])
         self.done()
@@ -376,6 +401,32 @@ class ThreeEndpoints(Elastic):
         self.done()
         self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
 
+    def test_a_signal_to_all_agents_ends_the_job_on_all(self):
+        for i in range(3):
+            self.start(i, *self.OPTIONS)
+        self.world({0, 1, 2})
+        rounds = len(self.rounds())
+        for agent in self.agents.values():
+            agent.terminate()
+        self.assertEqual([self.end(i) for i in range(3)], [143] * 3)
+        self.assertEqual(len(self.rounds()), rounds, "nobody began anew")
+
+    def test_a_fixed_number_of_nodes(self):
+        for i in range(3):
+            self.start(i, "--nnodes=3", *self.OPTIONS[1:])
+        self.world({0, 1, 2})
+        self.done()
+        self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
+
+    def test_no_worker_outlives_the_time_in_which_its_node_may_be_missed(self):
+        """However long it was to be given: by then another may have its rank."""
+        for i in range(3):
+            self.start(i, *self.OPTIONS, "--stop-timeout=1000", command=("sh", "-c", "trap '' TERM\n" + WORKER))
+        leader = int(next(iter(self.world({0, 1, 2}).values()))[4].rpartition(".")[2]) - 1
+        self.hosts.pull_cable(leader)
+        self.wait_until(lambda: not self.workers_of(leader), "nothing runs on the node that is cut off")
+        self.world({0, 1, 2} - {leader})
+
     def test_a_frozen_leader_that_wakes_up_does_no_harm(self):
         for i in range(3):
             self.start(i, *self.OPTIONS)
@@ -387,6 +438,38 @@ class ThreeEndpoints(Elastic):
         self.world({0, 1, 2})
         self.done()
         self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
+
+
+# Carries connections to port 2399 of the address on to its port 2379.
+RELAY = """
+import selectors, socket, sys
+listener = socket.create_server((sys.argv[1], 2399))
+print("up", flush=True)
+events = selectors.DefaultSelector()
+events.register(listener, selectors.EVENT_READ)
+peers = {}
+while True:
+    for key, _ in events.select():
+        if key.fileobj is listener:
+            one, other = listener.accept()[0], socket.create_connection((sys.argv[1], 2379))
+            for a, b in ((one, other), (other, one)):
+                peers[a] = b
+                events.register(a, selectors.EVENT_READ)
+            continue
+        if key.fileobj not in peers:
+            continue
+        try:
+            data = key.fileobj.recv(65536)
+            if data:
+                peers[key.fileobj].sendall(data)
+        except OSError:
+            data = b""
+        if not data:
+            for end in (peers.pop(key.fileobj), key.fileobj):
+                peers.pop(end, None)
+                events.unregister(end)
+                end.close()
+"""
 
 
 class WithEtcd(Elastic):
@@ -451,6 +534,23 @@ class WithEtcd(Elastic):
         self.world({0, 1, 2})
         self.done()
         self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
+
+    def test_an_endpoint_of_etcd_that_is_frozen_hides_nothing(self):
+        """The first is a relay to the real one; the agents watch through it when it stops moving."""
+        relay = subprocess.Popen([*self.hosts.on_switch(), sys.executable, "-c", RELAY, Hosts.SWITCH_ADDRESS], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.finish, relay)
+        self.assertEqual(relay.stdout.readline(), "up\n")
+        relay.stdout.close()
+        for i in range(3):
+            Elastic.start(self, i, f"--rdzv-endpoint={Hosts.SWITCH_ADDRESS}:2399,{Hosts.SWITCH_ADDRESS}:2379",
+                          f"--local-addr={self.hosts.addresses[i]}", *self.OPTIONS)
+        leader = self.leader(self.world({0, 1, 2}))
+        relay.send_signal(signal.SIGSTOP)
+        self.agents[leader].kill()
+        self.world({0, 1, 2} - {leader})
+        relay.send_signal(signal.SIGCONT)
+        self.done()
+        self.assertEqual([self.end(i) for i in range(3) if i != leader], [0, 0])
 
     def test_etcd_may_come_late_and_be_lost_for_a_while(self):
         self.etcd.kill()
