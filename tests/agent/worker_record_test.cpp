@@ -147,6 +147,8 @@ TEST(WorkerRecord, AnyBytesAreSurvived) {
     std::vector<std::byte> bytes(page.bytes().begin(), page.bytes().end());
     const std::size_t kept = i % 2 == 0 ? sizeof(page::Header) : 64;
     for (std::size_t at = kept; at < bytes.size(); at += 8) {
+      // From a few words of a page to nearly all.
+      if (i % 4 < 3 && random() % 16 != 0) continue;
       // Small numbers are the likely ones, and those at the limits.
       std::uint64_t word = random();
       const auto draw = word % 8;
