@@ -107,7 +107,8 @@ std::string threads_of(const WorkerDump& worker) {
     text += "  thread " + std::to_string(thread.tid) + " (" + agent::printable(thread.name) +
             "): " + thread.state;
     if (!thread.waits_in.empty()) text += ", in " + agent::printable(thread.waits_in);
-    if (!thread.system_call.empty()) text += ", system call " + agent::printable(thread.system_call);
+    const std::string call = agent::printable(thread.system_call);
+    if (!call.empty()) text += ", system call " + call.substr(0, call.find(' '));
     text += "\n";
     for (const std::string& frame : thread.kernel_stack) text += "    " + agent::printable(frame) + "\n";
   }

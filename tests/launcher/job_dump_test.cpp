@@ -83,7 +83,7 @@ TEST(JobDump, WorkersWithoutARecordAndThreads) {
             "0     5    running  -          -      nothing is recorded  -\n"
             "\n"
             "rank 0, process 5\n"
-            "  thread 5 (python): S, in futex_wait_queue, system call 202 0x7f\n"
+            "  thread 5 (python): S, in futex_wait_queue, system call 202\n"
             "    futex_wait+0x1\n"
             "    do_futex+0x2\n"
             "  gdb:\n"
@@ -92,6 +92,7 @@ TEST(JobDump, WorkersWithoutARecordAndThreads) {
   const auto json = nlohmann::json::parse(to_json(dump));
   EXPECT_FALSE(json["workers"][0].contains("flight"));
   EXPECT_EQ(json["workers"][0]["threads"][0]["wchan"], "futex_wait_queue");
+  EXPECT_EQ(json["workers"][0]["threads"][0]["syscall"], "202 0x7f");
   EXPECT_EQ(json["workers"][0]["stacks"], "#0 one\n#1 two\n");
 }
 
