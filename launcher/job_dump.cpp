@@ -157,7 +157,7 @@ Json status(const WorkerRecord& record) {
 
 // "gloo:all_reduce", "gloo:send 1->2", "gloo:recv 3<-0".
 std::string profiling_name(const WorkerRecord::Entry& entry, const WorkerRecord::Group* group) {
-  const std::string name = (group != nullptr ? group->backend + ":" : "") + name_of(entry.operation);
+  std::string name = (group != nullptr ? group->backend + ":" : "") + name_of(entry.operation);
   if (!page::is_point_to_point(entry.operation) || group == nullptr) return name;
   const std::string peer = entry.peer < 0 ? "any" : std::to_string(entry.peer);
   return name + " " + std::to_string(group->rank) + (entry.operation == page::Operation::send ? "->" : "<-") +
