@@ -132,8 +132,9 @@ std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second) {
   record.activity = activity_of(header);
   for (std::size_t i = 0; i < page::max_groups; ++i) {
     const std::size_t at = offsetof(page::Page, groups) + i * sizeof(page::Group);
-    const auto raw = read_at<page::Group>(second, at);
-    if (!is_whole(read_at<page::Group>(first, at), raw)) continue;
+    // Its numbers are those of the first copy: what was entered then has its record in both.
+    const auto raw = read_at<page::Group>(first, at);
+    if (!is_whole(raw, read_at<page::Group>(second, at))) continue;
     if (auto group = group_of(raw, header.world_size)) record.groups.push_back(std::move(*group));
   }
   std::sort(record.groups.begin(), record.groups.end(),

@@ -83,6 +83,8 @@ TEST(WorkerRecord, WhatChangedBetweenTheCopiesIsLeftOutUnlessItIsTheEnd) {
   EXPECT_EQ(record->entries[0].state, page::Record::completed);
   started.sequence = 7;
   EXPECT_TRUE(parse_worker_page(first.bytes(), second.bytes())->entries.empty());
+  EXPECT_EQ(parse_worker_page(first.bytes(), second.bytes())->groups.at(0).ended, 0U)
+      << "a group's numbers are those of the first copy";
   first.raw().groups[0].rank = 1;
   EXPECT_TRUE(parse_worker_page(first.bytes(), second.bytes())->groups.empty());
 }

@@ -8,6 +8,7 @@ Every wait is for an event and has a deadline.
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -118,7 +119,7 @@ class Watch(Hang):
 class AtAFailure(Hang):
     def kill_the_straggler(self, *arguments):
         job = self.start("--nproc-per-node=3", f"--report={self.dir}/end.json", *arguments, STRAGGLER, "absent")
-        dump = self.dump_where(lambda d: any("the other 2 have" in text for text in d["findings"]), "two ranks wait")
+        dump = self.dump_where(lambda d: any(re.match(NEVER_CAME, text) for text in d["findings"]), "two ranks wait")
         os.kill(dump["workers"][2]["pid"], signal.SIGKILL)
         out, err = job.communicate(timeout=PATIENCE)
         return job.returncode, out, err
@@ -148,9 +149,9 @@ class AtAFailure(Hang):
 
 
 class Dump(Hang):
-    def stuck(self, how="absent", sign="the other 2 have"):
+    def stuck(self, how="absent", sign=""):
         job = self.start("--nproc-per-node=3", STRAGGLER, how)
-        dump = self.dump_where(lambda d: any("the other 2 have" in text and sign in text for text in d["findings"]), "two ranks wait")
+        dump = self.dump_where(lambda d: any(re.match(NEVER_CAME, text) and sign in text for text in d["findings"]), "two ranks wait")
         return job, dump
 
     def test_who_is_where(self):
