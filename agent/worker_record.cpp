@@ -115,8 +115,8 @@ const WorkerRecord::Entry* WorkerRecord::collective(std::uint32_t group, std::ui
   return found == entries.rend() ? nullptr : &*found;
 }
 
-std::string worker_page_path(const std::string& scratch_dir, std::uint32_t round, std::uint32_t local_rank) {
-  return scratch_dir + "/" + std::to_string(round) + "_" + std::to_string(local_rank) + ".page";
+std::string worker_page_path(const std::string& pages_dir, std::uint32_t round, std::uint32_t local_rank) {
+  return pages_dir + "/" + std::to_string(round) + "_" + std::to_string(local_rank) + ".page";
 }
 
 std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second) {

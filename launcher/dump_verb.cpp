@@ -21,9 +21,9 @@ constexpr Duration whole_patience = std::chrono::minutes(2);      // with all
 
 WorkerDump read_worker(const agent::JobStatus& job, const agent::WorkerStatus& status) {
   WorkerDump worker{status, status.pid, std::nullopt, {}, "", ""};
-  if (!job.scratch_dir.empty()) {
+  if (!job.pages_dir.empty()) {
     worker.seen = agent::read_worker_page(
-        agent::worker_page_path(job.scratch_dir, static_cast<std::uint32_t>(job.round),
+        agent::worker_page_path(job.pages_dir, static_cast<std::uint32_t>(job.round),
                                 static_cast<std::uint32_t>(status.local_rank)));
   }
   // The worker may be a shell that waits for it.
