@@ -17,7 +17,7 @@ import time
 import unittest
 import uuid
 
-from common import BIN, DLAUNCH, PATIENCE, environment, free_port
+from common import BIN, DLAUNCH, PATIENCE, environment, free_port, wait_until
 
 STRAGGLER = os.path.join(os.path.dirname(BIN), "tests", "straggler")
 LIMIT = 2  # of --hang-timeout: much longer than a busy machine lets a sum wait
@@ -146,6 +146,34 @@ class AtAFailure(Hang):
         self.assertEqual(code, 3)
         self.assertEqual(self.report()["collectives"], [])
         self.assertNotIn("where the ranks were", err)
+
+
+class Pages(Hang):
+    def folders_of(self, job):
+        """Where the job's two workers have their pages, once they run."""
+        paths = [job.stdout.readline().strip() for _ in range(2)]
+        self.assertEqual(sorted(os.path.basename(path) for path in paths), ["0_0.page", "0_1.page"])
+        for path in paths:
+            self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        return {os.path.dirname(path) for path in paths}
+
+    def test_nothing_of_them_is_left(self):
+        os.environ["TMPDIR"] = self.dir
+        self.addCleanup(os.environ.pop, "TMPDIR")
+        for end in (signal.SIGTERM, signal.SIGKILL):
+            job = self.start("--nproc-per-node=2", "sh", "-c", "echo $DLAUNCH_WORKER_PAGE; exec sleep 1000")
+            (folder,) = self.folders_of(job)
+            if os.access("/dev/shm", os.W_OK):
+                self.assertTrue(folder.startswith("/dev/shm/"), folder)
+            job.send_signal(end)
+            job.wait(PATIENCE)
+            wait_until(lambda: not os.path.exists(folder), f"{folder} is removed")
+
+    def test_a_round_leaves_none_to_the_next(self):
+        code, out, err = self.run_job("--nproc-per-node=1", "--max-restarts=1", "sh", "-c",
+                                      'ls $(dirname $DLAUNCH_WORKER_PAGE); exit $((1 - TORCHELASTIC_RESTART_COUNT))')
+        self.assertEqual(code, 0, err)
+        self.assertEqual([name for name in out.split() if name.endswith(".page")], ["0_0.page", "1_0.page"])
 
 
 class Dump(Hang):
