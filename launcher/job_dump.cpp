@@ -247,8 +247,12 @@ std::string to_text(const JobDump& dump) {
   std::string text = headline(dump.job);
   const std::vector<std::string> sentences = findings(dump);
   for (const std::string& sentence : sentences) text += sentence + "\n";
-  if (!sentences.empty() && dump.job.nnodes > 1)
+  if (!dump.whole_job.empty()) {
+    text += "with the other nodes:\n";
+    for (const std::string& sentence : dump.whole_job) text += "  " + agent::printable(sentence) + "\n";
+  } else if (!sentences.empty() && dump.job.nnodes > 1) {
     text += "(of the ranks of other nodes dlaunch dump tells there)\n";
+  }
   std::vector<std::vector<std::string>> rows = {
       {"RANK", "PID", "PROCESS", "LAST MOVE", "GROUP", "IN", "DONE"}};
   for (const WorkerDump& worker : dump.workers) add_rows(dump, worker, rows);
@@ -260,11 +264,12 @@ std::string to_text(const JobDump& dump) {
 std::string to_json(const JobDump& dump) {
   Json workers = Json::array();
   for (const WorkerDump& worker : dump.workers) workers.push_back(worker_json(worker));
-  const Json json = {{"job", dump.job.job},        {"agent", dump.job.agent},
-                     {"host", dump.job.host},      {"node_rank", dump.job.node_rank},
-                     {"nnodes", dump.job.nnodes},  {"round", dump.job.round},
-                     {"state", dump.job.state},    {"world_size", dump.job.world_size},
-                     {"findings", findings(dump)}, {"workers", std::move(workers)}};
+  const Json json = {{"job", dump.job.job},          {"agent", dump.job.agent},
+                     {"host", dump.job.host},        {"node_rank", dump.job.node_rank},
+                     {"nnodes", dump.job.nnodes},    {"round", dump.job.round},
+                     {"state", dump.job.state},      {"world_size", dump.job.world_size},
+                     {"findings", findings(dump)},   {"job_findings", dump.whole_job},
+                     {"workers", std::move(workers)}};
   // What workers wrote may be any bytes; JSON may not.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

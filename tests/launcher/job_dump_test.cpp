@@ -103,6 +103,14 @@ TEST(JobDump, OfSeveralNodesItTellsThatTheOthersAreElsewhere) {
             std::string::npos);
 }
 
+TEST(JobDump, WhatTheCoordinatorKnowsOfTheOthersGoesWithIt) {
+  JobDump dump = stuck_dump();
+  dump.job.nnodes = 2;
+  dump.whole_job = {"rank 3 never came"};
+  EXPECT_NE(to_text(dump).find("\nwith the other nodes:\n  rank 3 never came\n\nRANK"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(to_json(dump))["job_findings"][0], "rank 3 never came");
+}
+
 TEST(JobDump, ARankThatHasLeftItsGroupsIsInNone) {
   JobDump dump = empty_dump(1);
   MadePage page(0, 1);

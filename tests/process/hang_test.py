@@ -211,6 +211,14 @@ class Dump(Hang):
         self.assertLess(entry["time_created_ns"], entry["time_discovered_completed_ns"])
         self.assertIsNone(entries[3]["time_discovered_completed_ns"])
 
+    def test_ranks_of_other_nodes_by_what_the_leader_was_told(self):
+        port = free_port()
+        node = ["--nnodes=2", "--nproc-per-node=2", "--master-addr=127.0.0.1", f"--master-port={port}", "--hang-timeout=24"]
+        jobs = [self.start(*node, f"--node-rank={rank}", STRAGGLER, "absent") for rank in range(2)]
+        for job in jobs:
+            self.dump_where(lambda d: any(re.match("rank 3 never entered all_reduce #4 of group default; ", text)
+                                          for text in d["job_findings"]), "the leader has been told", who=str(job.pid))
+
     def test_a_message_that_is_waited_for(self):
         self.start("--nproc-per-node=3", STRAGGLER, "waiting")
         dump = self.dump_where(lambda d: len(d["workers"]) == 3 and any(
