@@ -44,7 +44,9 @@ std::vector<page::Run> runs_of(const page::Group& group, int world_size) {
   return runs;
 }
 
-bool is_whole(const page::Group& first, const page::Group& second) {
+// That it is left is written when the ticket has long been.
+bool is_whole(page::Group first, const page::Group& second) {
+  first.state = second.state;
   return first.ticket % 2 == 0 && std::memcmp(&first, &second, offsetof(page::Group, entered)) == 0;
 }
 

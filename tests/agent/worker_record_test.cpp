@@ -85,6 +85,8 @@ TEST(WorkerRecord, WhatChangedBetweenTheCopiesIsLeftOutUnlessItIsTheEnd) {
   EXPECT_TRUE(parse_worker_page(first.bytes(), second.bytes())->entries.empty());
   EXPECT_EQ(parse_worker_page(first.bytes(), second.bytes())->groups.at(0).ended, 0U)
       << "a group's numbers are those of the first copy";
+  second.raw().groups[0].state = page::Group::left;
+  EXPECT_EQ(parse_worker_page(first.bytes(), second.bytes())->groups.size(), 1U);
   first.raw().groups[0].rank = 1;
   EXPECT_TRUE(parse_worker_page(first.bytes(), second.bytes())->groups.empty());
 }
