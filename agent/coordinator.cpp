@@ -980,6 +980,7 @@ WorldView Coordinator::view(TimePoint now) const {
   for (const Restart& restart : world_.restarts)
     view.incidents.push_back(
         {restart.counted ? restart.number : 0, to_seconds(restart.after), describe(restart.cause)});
+  view.collectives = judge_.diagnosis().sentences;
   return view;
 }
 

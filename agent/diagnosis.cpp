@@ -118,9 +118,17 @@ std::vector<int> in_condition(const std::vector<const RankStanding*>& ranks, Con
   return out;
 }
 
+// What the first of those that wait has called, as far as it is known of one.
+page::Operation operation_of(const Jam& jam) {
+  for (const RankStanding* rank : jam.waiting) {
+    if (rank->operation != page::Operation::none) return rank->operation;
+  }
+  return page::Operation::none;
+}
+
 // "all_reduce #4182 of group default".
 std::string collective(const Jam& jam) {
-  const page::Operation operation = jam.waiting.front()->operation;
+  const page::Operation operation = operation_of(jam);
   return std::string(page::operation_names[static_cast<std::size_t>(operation)]) + " #" +
          std::to_string(jam.front) + " of group " + jam.group->name;
 }
@@ -150,7 +158,7 @@ std::string who_differs(const Jam& jam) {
   std::string text;
   std::map<page::Operation, std::vector<int>> callers;
   for (const RankStanding* rank : jam.waiting) callers[rank->operation].push_back(rank->rank);
-  callers.erase(jam.waiting.front()->operation);
+  callers.erase(operation_of(jam));
   callers.erase(page::Operation::none);
   for (const auto& [operation, ranks] : callers) {
     text += "; " + in_words(ranks, ranks.size()) + (ranks.size() == 1 ? " is" : " are") + " in " +

@@ -80,6 +80,7 @@ struct NodeSpec {
   int preempt_signal = 0;      // SIGTERM gives workers this notice first; 0: none
   Duration preempt_notice{};   // so long before the SIGTERM itself
   std::string scratch_dir{};   // where workers put their error files; empty: nowhere
+  std::string pages_dir{};     // where their pages are; empty: nowhere
   std::string health_check{};  // a shell command that must return 0 before this node takes part in a round;
                                // empty: none
   Duration health_timeout = std::chrono::seconds(20);

@@ -31,7 +31,7 @@ std::string to_json(const JobStatus& status) {
                                        {"endpoint", status.endpoint},
                                        {"last_failure", status.last_failure},
                                        {"log_dir", status.log_dir},
-                                       {"scratch_dir", status.scratch_dir},
+                                       {"pages_dir", status.pages_dir},
                                        {"workers", workers}};
   // A program's arguments may be any bytes; JSON may not.
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
@@ -66,7 +66,7 @@ Result<JobStatus> status_from_json(std::string_view text) {
     take("endpoint", status.endpoint);
     take("last_failure", status.last_failure);
     take("log_dir", status.log_dir);
-    take("scratch_dir", status.scratch_dir);
+    take("pages_dir", status.pages_dir);
     if (const auto workers = json.find("workers"); workers != json.end()) {
       for (const auto& one : *workers) {
         WorkerStatus& worker = status.workers.emplace_back();

@@ -39,7 +39,7 @@ struct JobStatus {
   std::string endpoint;               // where node 0 serves store and rendezvous
   std::string last_failure;           // a line; empty: none so far
   std::string log_dir;                // of this job; empty: it writes no log files
-  std::string scratch_dir;            // where its workers' pages are; empty: there are none
+  std::string pages_dir;              // where its workers' pages are; empty: there are none
   std::vector<WorkerStatus> workers;  // this node's
 
   bool operator==(const JobStatus&) const = default;

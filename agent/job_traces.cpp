@@ -22,6 +22,7 @@ bool end_and_remove_all(const JobTraces& traces) {
   }
   remove_job_group(traces.group);
   remove_scratch_dir(traces.scratch_dir);
+  remove_scratch_dir(traces.pages_dir);
   return survivors.empty();
 }
 

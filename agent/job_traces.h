@@ -10,6 +10,7 @@ namespace dlaunch::agent {
 struct JobTraces {
   LockedDir scratch_dir;
   JobGroup group;
+  LockedDir pages_dir{};  // where that is another one
 };
 
 // Ends every descendant of this process and what is in the group, and removes the rest. Says on stderr what

@@ -49,9 +49,9 @@ Environment worker_environment(const JobSpec& job, const NodeSpec& node, const W
   set(env::version, DLAUNCH_VERSION);
   set(env::job_id, job.id);
   number(env::round, world.round);
-  if (!node.scratch_dir.empty()) {
+  if (!node.pages_dir.empty()) {
     set(env::worker_page,
-        worker_page_path(node.scratch_dir, world.round, static_cast<std::uint32_t>(local_rank)));
+        worker_page_path(node.pages_dir, world.round, static_cast<std::uint32_t>(local_rank)));
   }
   return out;
 }

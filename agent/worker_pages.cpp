@@ -66,10 +66,10 @@ bool may_be_so_long(std::size_t size) {
 }  // namespace
 
 void WorkerPages::prepare(ProcKey key) {
-  if (scratch_dir_.empty() || !may_be_so_long(sizeof(page::Page))) return;
+  if (pages_dir_.empty() || !may_be_so_long(sizeof(page::Page))) return;
   std::string& path = made_[key.local_rank];
   if (!path.empty()) unlink(path.c_str());
-  path = worker_page_path(scratch_dir_, key.round, key.local_rank);
+  path = worker_page_path(pages_dir_, key.round, key.local_rank);
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return;
   if (ftruncate(fd, sizeof(page::Page)) != 0) unlink(path.c_str());  // the worker then finds none
@@ -78,8 +78,8 @@ void WorkerPages::prepare(ProcKey key) {
 
 Activity WorkerPages::activity(std::uint32_t round, int slots) {
   Activity sum;
-  for (int i = 0; i < slots && !scratch_dir_.empty(); ++i) {
-    const PageFile file(worker_page_path(scratch_dir_, round, static_cast<std::uint32_t>(i)));
+  for (int i = 0; i < slots && !pages_dir_.empty(); ++i) {
+    const PageFile file(worker_page_path(pages_dir_, round, static_cast<std::uint32_t>(i)));
     const std::string header = file.read(sizeof(page::Header));
     const auto one = parse_page_head(as_byte_span(header));
     if (!one) continue;
@@ -93,8 +93,8 @@ Activity WorkerPages::activity(std::uint32_t round, int slots) {
 std::vector<GroupStanding> WorkerPages::standings(std::uint32_t round, int slots, int world_size,
                                                   TimePoint now) {
   std::vector<WorkerSeen> workers;
-  for (int i = 0; i < slots && !scratch_dir_.empty(); ++i) {
-    auto seen = read_worker_page(worker_page_path(scratch_dir_, round, static_cast<std::uint32_t>(i)));
+  for (int i = 0; i < slots && !pages_dir_.empty(); ++i) {
+    auto seen = read_worker_page(worker_page_path(pages_dir_, round, static_cast<std::uint32_t>(i)));
     if (seen) workers.push_back(std::move(*seen));
   }
   return standings_of(workers, world_size, now.time_since_epoch().count());

@@ -11,8 +11,8 @@ namespace dlaunch::agent {
 
 class WorkerPages final : public WorkerRecords {
  public:
-  // They are in `scratch_dir`; empty: there are none.
-  explicit WorkerPages(std::string scratch_dir) : scratch_dir_(std::move(scratch_dir)) {}
+  // They are in `pages_dir`; empty: there are none.
+  explicit WorkerPages(std::string pages_dir) : pages_dir_(std::move(pages_dir)) {}
 
   // Removes the page of the round before.
   void prepare(ProcKey key) override;
@@ -21,7 +21,7 @@ class WorkerPages final : public WorkerRecords {
                                        TimePoint now) override;
 
  private:
-  std::string scratch_dir_;
+  std::string pages_dir_;
   std::map<std::uint32_t, std::string> made_;  // by local rank
 };
 

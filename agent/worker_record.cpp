@@ -44,7 +44,9 @@ std::vector<page::Run> runs_of(const page::Group& group, int world_size) {
   return runs;
 }
 
-bool is_whole(const page::Group& first, const page::Group& second) {
+// That it is left is written when the ticket has long been.
+bool is_whole(page::Group first, const page::Group& second) {
+  first.state = second.state;
   return first.ticket % 2 == 0 && std::memcmp(&first, &second, offsetof(page::Group, entered)) == 0;
 }
 
@@ -115,8 +117,8 @@ const WorkerRecord::Entry* WorkerRecord::collective(std::uint32_t group, std::ui
   return found == entries.rend() ? nullptr : &*found;
 }
 
-std::string worker_page_path(const std::string& scratch_dir, std::uint32_t round, std::uint32_t local_rank) {
-  return scratch_dir + "/" + std::to_string(round) + "_" + std::to_string(local_rank) + ".page";
+std::string worker_page_path(const std::string& pages_dir, std::uint32_t round, std::uint32_t local_rank) {
+  return pages_dir + "/" + std::to_string(round) + "_" + std::to_string(local_rank) + ".page";
 }
 
 std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second) {
@@ -132,8 +134,9 @@ std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second) {
   record.activity = activity_of(header);
   for (std::size_t i = 0; i < page::max_groups; ++i) {
     const std::size_t at = offsetof(page::Page, groups) + i * sizeof(page::Group);
-    const auto raw = read_at<page::Group>(second, at);
-    if (!is_whole(read_at<page::Group>(first, at), raw)) continue;
+    // Its numbers are those of the first copy: what was entered then has its record in both.
+    const auto raw = read_at<page::Group>(first, at);
+    if (!is_whole(raw, read_at<page::Group>(second, at))) continue;
     if (auto group = group_of(raw, header.world_size)) record.groups.push_back(std::move(*group));
   }
   std::sort(record.groups.begin(), record.groups.end(),

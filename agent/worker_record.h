@@ -65,7 +65,7 @@ struct WorkerRecord {
 };
 
 // Where a worker's page is.
-std::string worker_page_path(const std::string& scratch_dir, std::uint32_t round, std::uint32_t local_rank);
+std::string worker_page_path(const std::string& pages_dir, std::uint32_t round, std::uint32_t local_rank);
 
 // From two copies of the page, taken one after the other. None: nobody has begun to write it, or it is no
 // page of this version.

@@ -77,7 +77,8 @@ std::string to_json(const WorldView& view) {
                   {"max_restarts", view.max_restarts},
                   {"age", view.age_s},
                   {"nodes", nodes},
-                  {"incidents", incidents}};
+                  {"incidents", incidents},
+                  {"collectives", view.collectives}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -109,6 +110,11 @@ Result<WorldView> world_view_from_json(std::string_view text) {
     take(item, "after", one.after_s);
     take(item, "text", one.text);
   });
+  if (const auto sentences = json.find("collectives"); sentences != json.end() && sentences->is_array()) {
+    for (const Json& sentence : *sentences) {
+      if (sentence.is_string()) view.collectives.push_back(sentence.get<std::string>());
+    }
+  }
   return view;
 }
 
@@ -133,6 +139,7 @@ std::string table(const WorldView& view) {
     text += (one.number > 0 ? "restart " + std::to_string(one.number) : std::string("loss")) + " after " +
             to_words(in_seconds(one.after_s)) + ": " + printable(one.text) + "\n";
   }
+  for (const std::string& sentence : view.collectives) text += printable(sentence) + "\n";
   return text;
 }
 

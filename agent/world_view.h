@@ -42,6 +42,9 @@ struct WorldView {
   double age_s = 0;  // since the first round began
   std::vector<NodeView> nodes;
   std::vector<IncidentView> incidents;  // the last ones, in order
+  // Who has not come to which collective, by what the nodes have told last; empty where they move, or do not
+  // tell (--hang-timeout).
+  std::vector<std::string> collectives;
 
   bool operator==(const WorldView&) const = default;
 };

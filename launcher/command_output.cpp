@@ -76,7 +76,7 @@ std::string find_on_path(const std::string& program) {
   const std::string folders = path != nullptr ? path : "/usr/bin:/bin";
   for (std::size_t at = 0; at <= folders.size();) {
     const std::size_t colon = std::min(folders.find(':', at), folders.size());
-    const std::string candidate = folders.substr(at, colon - at) + "/" + program;
+    std::string candidate = folders.substr(at, colon - at) + "/" + program;
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
     at = colon + 1;
   }

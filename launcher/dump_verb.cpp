@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "agent/worker_pages.h"
+#include "launcher/endpoint_status.h"
 #include "launcher/job_dump.h"
 #include "launcher/job_list.h"
 #include "launcher/process_stacks.h"
@@ -17,25 +18,34 @@ namespace dlaunch::launcher {
 namespace {
 
 constexpr Duration debugger_patience = std::chrono::seconds(20);  // with one worker
-constexpr Duration whole_patience = std::chrono::minutes(2);      // with all
+constexpr Duration coordinator_patience = std::chrono::seconds(2);
+constexpr Duration whole_patience = std::chrono::minutes(2);  // with all
 
 WorkerDump read_worker(const agent::JobStatus& job, const agent::WorkerStatus& status) {
   WorkerDump worker{status, status.pid, std::nullopt, {}, "", ""};
-  if (!job.scratch_dir.empty()) {
-    worker.seen = agent::read_worker_page(
-        agent::worker_page_path(job.scratch_dir, static_cast<std::uint32_t>(job.round),
-                                static_cast<std::uint32_t>(status.local_rank)));
+  if (!job.pages_dir.empty()) {
+    worker.seen = agent::read_worker_page(agent::worker_page_path(
+        job.pages_dir, static_cast<std::uint32_t>(job.round), static_cast<std::uint32_t>(status.local_rank)));
   }
   // The worker may be a shell that waits for it.
   if (worker.seen && worker.seen->condition != agent::Condition::ended) worker.pid = worker.seen->record.pid;
   return worker;
 }
 
+// Nothing where it does not answer, or the nodes have not told it.
+std::vector<std::string> ask_coordinator(const agent::JobStatus& job) {
+  const auto address = parse_address(job.endpoint, 0);
+  if (job.nnodes == 1 || !address || address->port == 0) return {};
+  auto view = ask_endpoint(*address, coordinator_patience);
+  return view && view->job == job.job ? std::move(view->collectives) : std::vector<std::string>{};
+}
+
 // All records first: they belong to one moment, and a debugger takes its time.
 JobDump read_job(agent::JobStatus job, bool stacks) {
-  JobDump dump{std::move(job), {}, steady_now()};
+  JobDump dump{std::move(job), {}, steady_now(), {}};
   for (const agent::WorkerStatus& status : dump.job.workers)
     dump.workers.push_back(read_worker(dump.job, status));
+  dump.whole_job = ask_coordinator(dump.job);
   if (!stacks) return dump;
   const TimePoint deadline = steady_now() + whole_patience;
   for (WorkerDump& worker : dump.workers) {

@@ -107,7 +107,8 @@ std::string threads_of(const WorkerDump& worker) {
     text += "  thread " + std::to_string(thread.tid) + " (" + agent::printable(thread.name) +
             "): " + thread.state;
     if (!thread.waits_in.empty()) text += ", in " + agent::printable(thread.waits_in);
-    if (!thread.system_call.empty()) text += ", system call " + agent::printable(thread.system_call);
+    const std::string call = agent::printable(thread.system_call);
+    if (!call.empty()) text += ", system call " + call.substr(0, call.find(' '));
     text += "\n";
     for (const std::string& frame : thread.kernel_stack) text += "    " + agent::printable(frame) + "\n";
   }
@@ -156,7 +157,7 @@ Json status(const WorkerRecord& record) {
 
 // "gloo:all_reduce", "gloo:send 1->2", "gloo:recv 3<-0".
 std::string profiling_name(const WorkerRecord::Entry& entry, const WorkerRecord::Group* group) {
-  const std::string name = (group != nullptr ? group->backend + ":" : "") + name_of(entry.operation);
+  std::string name = (group != nullptr ? group->backend + ":" : "") + name_of(entry.operation);
   if (!page::is_point_to_point(entry.operation) || group == nullptr) return name;
   const std::string peer = entry.peer < 0 ? "any" : std::to_string(entry.peer);
   return name + " " + std::to_string(group->rank) + (entry.operation == page::Operation::send ? "->" : "<-") +
@@ -246,8 +247,12 @@ std::string to_text(const JobDump& dump) {
   std::string text = headline(dump.job);
   const std::vector<std::string> sentences = findings(dump);
   for (const std::string& sentence : sentences) text += sentence + "\n";
-  if (!sentences.empty() && dump.job.nnodes > 1)
+  if (!dump.whole_job.empty()) {
+    text += "with the other nodes:\n";
+    for (const std::string& sentence : dump.whole_job) text += "  " + agent::printable(sentence) + "\n";
+  } else if (!sentences.empty() && dump.job.nnodes > 1) {
     text += "(of the ranks of other nodes dlaunch dump tells there)\n";
+  }
   std::vector<std::vector<std::string>> rows = {
       {"RANK", "PID", "PROCESS", "LAST MOVE", "GROUP", "IN", "DONE"}};
   for (const WorkerDump& worker : dump.workers) add_rows(dump, worker, rows);
@@ -259,11 +264,12 @@ std::string to_text(const JobDump& dump) {
 std::string to_json(const JobDump& dump) {
   Json workers = Json::array();
   for (const WorkerDump& worker : dump.workers) workers.push_back(worker_json(worker));
-  const Json json = {{"job", dump.job.job},        {"agent", dump.job.agent},
-                     {"host", dump.job.host},      {"node_rank", dump.job.node_rank},
-                     {"nnodes", dump.job.nnodes},  {"round", dump.job.round},
-                     {"state", dump.job.state},    {"world_size", dump.job.world_size},
-                     {"findings", findings(dump)}, {"workers", std::move(workers)}};
+  const Json json = {{"job", dump.job.job},          {"agent", dump.job.agent},
+                     {"host", dump.job.host},        {"node_rank", dump.job.node_rank},
+                     {"nnodes", dump.job.nnodes},    {"round", dump.job.round},
+                     {"state", dump.job.state},      {"world_size", dump.job.world_size},
+                     {"findings", findings(dump)},   {"job_findings", dump.whole_job},
+                     {"workers", std::move(workers)}};
   // What workers wrote may be any bytes; JSON may not.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -34,7 +34,8 @@ struct WorkerDump {
 struct JobDump {
   agent::JobStatus job;
   std::vector<WorkerDump> workers;
-  TimePoint now;  // by the pages' clock
+  TimePoint now;                         // by the pages' clock
+  std::vector<std::string> whole_job{};  // findings of the coordinator, where it was told of all nodes
 };
 
 // What others wrote is made printable.

@@ -172,10 +172,19 @@ Result<agent::LockedDir> scratch_dir_for_job(const EnvironmentMap& environment) 
   return agent::make_scratch_dir(temporary_folder(environment));
 }
 
+// In memory in any case: a page that a disk is behind can make a worker wait for it in the middle of its
+// work. None: there is no such place, or the scratch directory is there already.
+agent::LockedDir pages_dir_for_job(const EnvironmentMap& environment) {
+  if (!names_temporary_folder(environment)) return {};
+  auto in_memory = agent::make_scratch_dir("/dev/shm");
+  return in_memory ? *in_memory : agent::LockedDir{};
+}
+
 // What holds the job together, and sees to its end. The first two may be missing.
 struct Containment {
   Result<agent::LockedDir> scratch_dir;
   Result<agent::JobGroup> group;
+  agent::LockedDir pages_dir;
   agent::Keeper keeper;
 };
 
@@ -342,7 +351,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
           "out)");
     for (const std::string& line : asked.warnings) log::warning(line);
 
-    agent::WorkerPages pages(plan.node.scratch_dir);
+    agent::WorkerPages pages(plan.node.pages_dir);
     std::optional<agent::EtcdElection> election;
     agent::Runner::Plan run_plan{plan.job,
                                  plan.node,
@@ -388,12 +397,11 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
 
     stop_with_the_terminal(edge, spawner);
 
-    const std::string& scratch_dir = plan.node.scratch_dir;
-    const agent::StatusSocket status_socket(edge, [&runner, &output, &log_dir, &scratch_dir] {
+    const agent::StatusSocket status_socket(edge, [&runner, &output, &log_dir, &plan] {
       agent::JobStatus status = runner.status();
       status.agent = getpid();
       status.log_dir = log_dir;
-      status.scratch_dir = scratch_dir;
+      status.pages_dir = plan.node.pages_dir;
       for (agent::WorkerStatus& worker : status.workers) {
         worker.last_output = output.last_line(
             {static_cast<std::uint32_t>(status.round), static_cast<std::uint32_t>(worker.local_rank)});
@@ -488,13 +496,15 @@ int main(int argc, char** argv) {
 
   if (auto enough = check_descriptor_limit(plan->node.slots, plan->job.nnodes); !enough)
     return fail(enough.error());
-  Containment held{scratch_dir_for_job(outside.around.environment), agent::make_job_group(), {}};
+  Containment held{scratch_dir_for_job(outside.around.environment), agent::make_job_group(), {}, {}};
   // Where the user chose the place, he is told; else a full machine does not keep the job from running.
   if (!held.scratch_dir && names_temporary_folder(outside.around.environment))
     return fail(held.scratch_dir.error());
   if (held.scratch_dir) plan->node.scratch_dir = held.scratch_dir->path;
+  held.pages_dir = pages_dir_for_job(outside.around.environment);
+  plan->node.pages_dir = held.pages_dir.exists() ? held.pages_dir.path : plan->node.scratch_dir;
   const agent::JobTraces traces{held.scratch_dir ? *held.scratch_dir : agent::LockedDir{},
-                                held.group ? *held.group : agent::JobGroup{}};
+                                held.group ? *held.group : agent::JobGroup{}, held.pages_dir};
   auto keeper = agent::start_keeper(argv[0], argument_area(argc, argv), traces);
   if (!keeper) {
     agent::end_and_remove_all(traces);

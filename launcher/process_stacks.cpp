@@ -98,12 +98,14 @@ DebuggerWords ask_debugger(std::int64_t pid, TimePoint deadline) {
   if (path.empty()) {
     name = "gdb";
     path = find_on_path(name);
-    // Without the user's own settings, and without asking the network for what is missing.
+    // Without the user's own settings, without asking the network for what is missing, and in short lines.
     command = {path,
                "-nx",
                "-batch",
                "-iex",
                "set debuginfod enabled off",
+               "-iex",
+               "set print frame-arguments none",
                "-p",
                number,
                "-ex",

@@ -94,7 +94,7 @@ constexpr std::uint64_t open_of(std::uint64_t activity) { return activity % one_
 struct Group {
   enum State : std::uint32_t { free = 0, current, left };
 
-  std::uint64_t ticket;    // of what stands before `entered`
+  std::uint64_t ticket;    // of what stands before `entered`; that it is left is told without it
   std::uint64_t identity;  // the same on all its members, and no other group's
   std::uint32_t id;        // counts this process's groups from 1; records name theirs by it
   std::uint32_t state;

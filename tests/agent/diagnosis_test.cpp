@@ -135,6 +135,13 @@ TEST(Diagnosis, DifferentCallsAreTold) {
           "all 3 ranks have been in all_reduce #3 of group default for 2 s; rank 2 is in barrier instead"});
 }
 
+TEST(Diagnosis, WhatIsNotKnownOfOneIsTakenFromTheOthers) {
+  EXPECT_EQ(diagnose({group(3, {in(0, 3, {}, Operation::none), in(1, 3, seconds(1)), done(2, 2)})}).sentences,
+            Sentences{"rank 2 never entered all_reduce #3 of group default; the other 2 have waited 1 s"});
+  EXPECT_EQ(diagnose({group(2, {in(0, 3, {}, Operation::none), done(1, 2)})}).sentences,
+            Sentences{"rank 1 never entered collective #3 of group default; the other one has waited 0 ms"});
+}
+
 TEST(Diagnosis, WhoWaitsElsewhereIsNotTheCause) {
   // Rank 1 has not come to the default group's since it waits in group 1 for rank 2, which is nowhere.
   const Diagnosis found =

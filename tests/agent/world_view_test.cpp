@@ -20,6 +20,7 @@ WorldView a_view() {
   view.age_s = 90;
   view.nodes = {{0, "a", 2, 0, "running"}, {1, "b", 1, 2, "done"}, {-1, "c\x1b[2J", 2, -1, "spare"}};
   view.incidents = {{1, 30, "rank 3 exited with code 1"}, {0, 60, "node 1 (host b) was lost"}};
+  view.collectives = {"rank 3 never came"};
   return view;
 }
 
@@ -38,7 +39,8 @@ TEST(WorldView, IsATableForPeople) {
             "  node ?    c                    spare\n"
             "waiting for 1 more node of 3 (here: a, b)\n"
             "restart 1 after 30 s: rank 3 exited with code 1\n"
-            "loss after 1 min 0 s: node 1 (host b) was lost\n");
+            "loss after 1 min 0 s: node 1 (host b) was lost\n"
+            "rank 3 never came\n");
 }
 
 }  // namespace

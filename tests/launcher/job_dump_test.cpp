@@ -83,7 +83,7 @@ TEST(JobDump, WorkersWithoutARecordAndThreads) {
             "0     5    running  -          -      nothing is recorded  -\n"
             "\n"
             "rank 0, process 5\n"
-            "  thread 5 (python): S, in futex_wait_queue, system call 202 0x7f\n"
+            "  thread 5 (python): S, in futex_wait_queue, system call 202\n"
             "    futex_wait+0x1\n"
             "    do_futex+0x2\n"
             "  gdb:\n"
@@ -92,6 +92,7 @@ TEST(JobDump, WorkersWithoutARecordAndThreads) {
   const auto json = nlohmann::json::parse(to_json(dump));
   EXPECT_FALSE(json["workers"][0].contains("flight"));
   EXPECT_EQ(json["workers"][0]["threads"][0]["wchan"], "futex_wait_queue");
+  EXPECT_EQ(json["workers"][0]["threads"][0]["syscall"], "202 0x7f");
   EXPECT_EQ(json["workers"][0]["stacks"], "#0 one\n#1 two\n");
 }
 
@@ -100,6 +101,14 @@ TEST(JobDump, OfSeveralNodesItTellsThatTheOthersAreElsewhere) {
   dump.job.nnodes = 2;
   EXPECT_NE(to_text(dump).find("\n(of the ranks of other nodes dlaunch dump tells there)\n"),
             std::string::npos);
+}
+
+TEST(JobDump, WhatTheCoordinatorKnowsOfTheOthersGoesWithIt) {
+  JobDump dump = stuck_dump();
+  dump.job.nnodes = 2;
+  dump.whole_job = {"rank 3 never came"};
+  EXPECT_NE(to_text(dump).find("\nwith the other nodes:\n  rank 3 never came\n\nRANK"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(to_json(dump))["job_findings"][0], "rank 3 never came");
 }
 
 TEST(JobDump, ARankThatHasLeftItsGroupsIsInNone) {

@@ -8,6 +8,7 @@ Every wait is for an event and has a deadline.
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import time
 import unittest
 import uuid
 
-from common import BIN, DLAUNCH, PATIENCE, environment, free_port
+from common import BIN, DLAUNCH, PATIENCE, environment, free_port, wait_until
 
 STRAGGLER = os.path.join(os.path.dirname(BIN), "tests", "straggler")
 LIMIT = 2  # of --hang-timeout: much longer than a busy machine lets a sum wait
@@ -118,7 +119,7 @@ class Watch(Hang):
 class AtAFailure(Hang):
     def kill_the_straggler(self, *arguments):
         job = self.start("--nproc-per-node=3", f"--report={self.dir}/end.json", *arguments, STRAGGLER, "absent")
-        dump = self.dump_where(lambda d: any("the other 2 have" in text for text in d["findings"]), "two ranks wait")
+        dump = self.dump_where(lambda d: any(re.match(NEVER_CAME, text) for text in d["findings"]), "two ranks wait")
         os.kill(dump["workers"][2]["pid"], signal.SIGKILL)
         out, err = job.communicate(timeout=PATIENCE)
         return job.returncode, out, err
@@ -147,10 +148,38 @@ class AtAFailure(Hang):
         self.assertNotIn("where the ranks were", err)
 
 
+class Pages(Hang):
+    def folders_of(self, job):
+        """Where the job's two workers have their pages, once they run."""
+        paths = [job.stdout.readline().strip() for _ in range(2)]
+        self.assertEqual(sorted(os.path.basename(path) for path in paths), ["0_0.page", "0_1.page"])
+        for path in paths:
+            self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        return {os.path.dirname(path) for path in paths}
+
+    def test_nothing_of_them_is_left(self):
+        os.environ["TMPDIR"] = self.dir
+        self.addCleanup(os.environ.pop, "TMPDIR")
+        for end in (signal.SIGTERM, signal.SIGKILL):
+            job = self.start("--nproc-per-node=2", "sh", "-c", "echo $DLAUNCH_WORKER_PAGE; exec sleep 1000")
+            (folder,) = self.folders_of(job)
+            if os.access("/dev/shm", os.W_OK):
+                self.assertTrue(folder.startswith("/dev/shm/"), folder)
+            job.send_signal(end)
+            job.wait(PATIENCE)
+            wait_until(lambda: not os.path.exists(folder), f"{folder} is removed")
+
+    def test_a_round_leaves_none_to_the_next(self):
+        code, out, err = self.run_job("--nproc-per-node=1", "--max-restarts=1", "sh", "-c",
+                                      'ls $(dirname $DLAUNCH_WORKER_PAGE); exit $((1 - TORCHELASTIC_RESTART_COUNT))')
+        self.assertEqual(code, 0, err)
+        self.assertEqual([name for name in out.split() if name.endswith(".page")], ["0_0.page", "1_0.page"])
+
+
 class Dump(Hang):
-    def stuck(self, how="absent", sign="the other 2 have"):
+    def stuck(self, how="absent", sign=""):
         job = self.start("--nproc-per-node=3", STRAGGLER, how)
-        dump = self.dump_where(lambda d: any("the other 2 have" in text and sign in text for text in d["findings"]), "two ranks wait")
+        dump = self.dump_where(lambda d: any(re.match(NEVER_CAME, text) and sign in text for text in d["findings"]), "two ranks wait")
         return job, dump
 
     def test_who_is_where(self):
@@ -181,6 +210,14 @@ class Dump(Hang):
         self.assertLess(abs(entry["time_created_ns"] / 1e9 - time.time()), 2 * PATIENCE)
         self.assertLess(entry["time_created_ns"], entry["time_discovered_completed_ns"])
         self.assertIsNone(entries[3]["time_discovered_completed_ns"])
+
+    def test_ranks_of_other_nodes_by_what_the_leader_was_told(self):
+        port = free_port()
+        node = ["--nnodes=2", "--nproc-per-node=2", "--master-addr=127.0.0.1", f"--master-port={port}", "--hang-timeout=24"]
+        jobs = [self.start(*node, f"--node-rank={rank}", STRAGGLER, "absent") for rank in range(2)]
+        for job in jobs:
+            self.dump_where(lambda d: any(re.match("rank 3 never entered all_reduce #4 of group default; ", text)
+                                          for text in d["job_findings"]), "the leader has been told", who=str(job.pid))
 
     def test_a_message_that_is_waited_for(self):
         self.start("--nproc-per-node=3", STRAGGLER, "waiting")
