@@ -1,5 +1,6 @@
 #include "agent/world_view.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "agent/printable.h"
@@ -140,6 +141,50 @@ std::string table(const WorldView& view) {
             to_words(in_seconds(one.after_s)) + ": " + printable(one.text) + "\n";
   }
   for (const std::string& sentence : view.collectives) text += printable(sentence) + "\n";
+  return text;
+}
+
+std::string html(const WorldView& view) {
+  std::string rows;
+  for (const char c : table(view)) {
+    if (c == '&') {
+      rows += "&amp;";
+    } else if (c == '<') {
+      rows += "&lt;";
+    } else {
+      rows += c;
+    }
+  }
+  return "<!doctype html>\n<meta charset=utf-8>\n<meta http-equiv=refresh "
+         "content=2>\n<title>dlaunch</title>\n<pre>" +
+         rows +
+         "</pre>\n<p><a href=/job>/job</a> <a href=/status>/status</a> <a href=/metrics>/metrics</a>\n";
+}
+
+std::string metrics(const WorldView& view) {
+  std::string text;
+  const auto family = [&text](const char* name, const char* help, double value) {
+    text.append("# HELP ")
+        .append(name)
+        .append(" ")
+        .append(help)
+        .append("\n# TYPE ")
+        .append(name)
+        .append(" gauge\n");
+    text.append(name).append(" ").append(std::to_string(static_cast<std::int64_t>(value))).append("\n");
+  };
+  family("dlaunch_job_round", "The newest round; -1: none yet.", view.round);
+  family("dlaunch_job_world_size", "Workers in it.", view.world_size);
+  family("dlaunch_job_running", "1: its workers run.", view.state == "running" ? 1 : 0);
+  family("dlaunch_job_waiting", "1: somebody is waited for.", view.waiting_for.empty() ? 0 : 1);
+  family("dlaunch_job_restarts_used", "Restarts that counted.", view.restarts_used);
+  family("dlaunch_job_restarts_limit", "--max-restarts.", view.max_restarts);
+  family("dlaunch_job_age_seconds", "Since the first round began.", view.age_s);
+  std::map<std::string, int> states;
+  for (const NodeView& node : view.nodes) ++states[node.state];
+  text += "# HELP dlaunch_job_nodes Nodes by what they do.\n# TYPE dlaunch_job_nodes gauge\n";
+  for (const auto& [state, count] : states)
+    text += "dlaunch_job_nodes{state=\"" + state + "\"} " + std::to_string(count) + "\n";
   return text;
 }
 

@@ -55,5 +55,9 @@ std::string to_json(const WorldView& view);
 Result<WorldView> world_view_from_json(std::string_view text);
 // For people. What others wrote is made printable.
 std::string table(const WorldView& view);
+// The same as a page for a browser, which asks for it again every two seconds.
+std::string html(const WorldView& view);
+// In Prometheus' text format 0.0.4.
+std::string metrics(const WorldView& view);
 
 }  // namespace dlaunch::agent

@@ -371,10 +371,12 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     agent::Runner runner({loop, loop, loop, spawner, reporter}, std::move(run_plan));
     door.runner = &runner;
     if (serves->has_value()) {
-      page.add("/job", [&runner, &loop] {
-        return agent::to_json(runner.coordinator() ? runner.coordinator()->view(loop.now())
-                                                   : agent::WorldView{});
-      });
+      const auto view = [&runner, &loop] {
+        return runner.coordinator() ? runner.coordinator()->view(loop.now()) : agent::WorldView{};
+      };
+      page.add("/", "text/html; charset=utf-8", [view] { return agent::html(view()); });
+      page.add("/job", "application/json", [view] { return agent::to_json(view()); });
+      page.add_metrics([view] { return agent::metrics(view()); });
     }
     if (plan.job.elected) {
       election.emplace(

@@ -95,11 +95,12 @@ HttpAnswer StatusPage::on_http_get(std::string_view path) {
   path = path.substr(0, path.find('?'));
   if (path == "/status") return {200, "application/json", status_json(server_->stats(), limits_, uptime)};
   if (path == "/metrics")
-    return {200, "text/plain; version=0.0.4; charset=utf-8", metrics_text(server_->stats(), limits_, uptime)};
+    return {200, "text/plain; version=0.0.4; charset=utf-8",
+            metrics_text(server_->stats(), limits_, uptime) + (more_metrics_ ? more_metrics_() : "")};
   if (const auto found = more_.find(path); found != more_.end())
-    return {200, "application/json", found->second()};
+    return {200, found->second.content_type, found->second.text()};
   std::string known = "here are /healthz, ";
-  for (const auto& [name, json] : more_) known += name + ", ";
+  for (const auto& [name, page] : more_) known += name + ", ";
   known += "/status and /metrics";
   return {404, "text/plain; charset=utf-8", known + "\n"};
 }

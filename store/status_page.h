@@ -30,8 +30,12 @@ class StatusPage final : public HttpDoor {
     limits_ = limits;
   }
 
-  // What else is answered, as JSON: at "/job", for instance.
-  void add(std::string path, std::function<std::string()> json) { more_[std::move(path)] = std::move(json); }
+  // What else is answered, and as what: "/job" with JSON, for instance.
+  void add(std::string path, std::string content_type, std::function<std::string()> text) {
+    more_[std::move(path)] = {std::move(content_type), std::move(text)};
+  }
+  // Families that follow the store's in /metrics.
+  void add_metrics(std::function<std::string()> families) { more_metrics_ = std::move(families); }
 
   HttpAnswer on_http_get(std::string_view path) override;
 
@@ -40,7 +44,12 @@ class StatusPage final : public HttpDoor {
   const TimePoint began_;
   const StoreServer* server_ = nullptr;
   StoreLimits limits_;
-  std::map<std::string, std::function<std::string()>, std::less<>> more_;
+  struct Page {
+    std::string content_type;
+    std::function<std::string()> text;
+  };
+  std::map<std::string, Page, std::less<>> more_;
+  std::function<std::string()> more_metrics_;
 };
 
 }  // namespace dlaunch

@@ -31,6 +31,22 @@ TEST(WorldView, SurvivesItsJson) {
   EXPECT_EQ(world_view_from_json(R"({"job":3,"nodes":[1,{}],"round":"x"})")->nodes.size(), 1U);
 }
 
+TEST(WorldView, IsAPageThatNobodysTextCanChange) {
+  WorldView view = a_view();
+  view.job = "<script>&";
+  const std::string page = html(view);
+  EXPECT_NE(page.find("job &lt;script>&amp; at a:29400: gathering"), std::string::npos) << page;
+  EXPECT_EQ(page.find("<script"), std::string::npos);
+}
+
+TEST(WorldView, IsCountedForScrapers) {
+  const std::string text = metrics(a_view());
+  for (const char* line :
+       {"dlaunch_job_round 4\n", "dlaunch_job_world_size 6\n", "dlaunch_job_running 0\n",
+        "dlaunch_job_waiting 1\n", "dlaunch_job_restarts_used 1\n", "dlaunch_job_nodes{state=\"spare\"} 1\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+}
+
 TEST(WorldView, IsATableForPeople) {
   EXPECT_EQ(table(a_view()),
             "job run at a:29400: gathering, round 4 with 6 workers, 1 of 5 restarts used, for 1 min 30 s\n"
