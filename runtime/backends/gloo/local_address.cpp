@@ -8,8 +8,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 namespace dlaunch {
 
@@ -35,6 +37,42 @@ Result<std::string> source_for(const addrinfo& target) {
   close(fd);
   if (!found) return Error{ErrorKind::network, "no route", "", std::strerror(error), ""};
   return numeric(reinterpret_cast<const sockaddr*>(&own), length);
+}
+
+using Interfaces = std::unique_ptr<ifaddrs, void (*)(ifaddrs*)>;
+
+Result<Interfaces> list_interfaces() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0)
+    return Error{ErrorKind::io, "cannot list the interfaces", "", std::strerror(errno), ""};
+  return Interfaces(list, freeifaddrs);
+}
+
+bool is_ipv6(const std::string& numeric_address) { return numeric_address.find(':') != std::string::npos; }
+
+// As text, if others can use it: an IP address, and not one that means nothing without its interface.
+Result<std::string> usable_address(const ifaddrs& entry) {
+  const auto unusable = [](const char* why) {
+    return Error{ErrorKind::not_found, "an address that cannot be used", "", why, ""};
+  };
+  if (!entry.ifa_addr) return unusable("it is none");
+  if (entry.ifa_addr->sa_family == AF_INET) return numeric(entry.ifa_addr, sizeof(sockaddr_in));
+  if (entry.ifa_addr->sa_family != AF_INET6) return unusable("it is not an IP address");
+  sockaddr_in6 address{};
+  std::memcpy(&address, entry.ifa_addr, sizeof address);
+  if (IN6_IS_ADDR_LINKLOCAL(&address.sin6_addr)) return unusable("it is a link-local one");
+  return numeric(entry.ifa_addr, sizeof address);
+}
+
+std::string names_of(const ifaddrs* list) {
+  std::vector<std::string> names;
+  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) names.emplace_back(entry->ifa_name);
+  std::ranges::sort(names);
+  const auto repeated = std::ranges::unique(names);
+  names.erase(repeated.begin(), repeated.end());
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
 }
 
 }  // namespace
@@ -64,24 +102,43 @@ bool is_loopback(const std::string& numeric_address) {
 }
 
 Result<std::string> first_outer_address() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0)
-    return Error{ErrorKind::io, "cannot list the interfaces", "", std::strerror(errno), ""};
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  const Result<Interfaces> interfaces = list_interfaces();
+  if (!interfaces) return interfaces.error();
   for (const int family : {AF_INET, AF_INET6}) {
-    for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
+    for (const ifaddrs* entry = interfaces->get(); entry; entry = entry->ifa_next) {
       if (!entry->ifa_addr || entry->ifa_addr->sa_family != family) continue;
       if ((entry->ifa_flags & IFF_UP) == 0 || (entry->ifa_flags & IFF_LOOPBACK) != 0) continue;
-      if (family == AF_INET6) {
-        sockaddr_in6 address{};
-        std::memcpy(&address, entry->ifa_addr, sizeof address);
-        if (IN6_IS_ADDR_LINKLOCAL(&address.sin6_addr)) continue;  // means nothing without its interface
-      }
-      return numeric(entry->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+      if (Result<std::string> address = usable_address(*entry)) return address;
     }
   }
   return Error{ErrorKind::network, "this machine has no address", "", "only the loopback interface is up",
                ""};
+}
+
+Result<std::string> address_of_interface(const std::string& name, const std::string& preferred) {
+  const Result<Interfaces> interfaces = list_interfaces();
+  if (!interfaces) return interfaces.error();
+  const auto refused = [&name](std::string why) {
+    return Error{ErrorKind::network, "cannot use the network interface", "'" + name + "'", std::move(why),
+                 ""};
+  };
+  bool exists = false;
+  bool is_up = false;
+  std::vector<std::string> addresses;
+  for (const ifaddrs* entry = interfaces->get(); entry; entry = entry->ifa_next) {
+    if (name != entry->ifa_name) continue;
+    exists = true;
+    is_up |= (entry->ifa_flags & IFF_UP) != 0;
+    if (Result<std::string> address = usable_address(*entry)) addresses.push_back(*std::move(address));
+  }
+  if (!exists) {
+    return refused("there is none of that name; this machine has " + names_of(interfaces->get()));
+  }
+  if (!is_up) return refused("it is down");
+  if (addresses.empty()) return refused("it has no address that other machines could reach");
+  if (std::ranges::find(addresses, preferred) != addresses.end()) return preferred;
+  const auto of_family = std::ranges::find(addresses, is_ipv6(preferred), is_ipv6);
+  return of_family != addresses.end() ? *of_family : addresses.front();
 }
 
 }  // namespace dlaunch

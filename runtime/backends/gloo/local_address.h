@@ -18,4 +18,8 @@ bool is_loopback(const std::string& numeric_address);
 // interface that is up and not the loopback.
 Result<std::string> first_outer_address();
 
+// An address of the interface: `preferred` if that is one of them, else one of its family, else any. Fails
+// where the machine has no such interface (and says which it has), or others cannot reach it by an address.
+Result<std::string> address_of_interface(const std::string& name, const std::string& preferred);
+
 }  // namespace dlaunch
