@@ -123,6 +123,83 @@ TEST_P(Worlds, SubgroupsDivideTheWorld) {
   });
 }
 
+// Even and odd ranks, named backwards; rank 0 of a larger world stays out.
+TEST_P(Worlds, AGroupCanBeSplit) {
+  const int size = GetParam();
+  in_world(size, [&](int rank) {
+    std::vector<std::vector<int>> parts(2);
+    for (int member = size - 1; member >= (size > 2 ? 1 : 0); --member) {
+      parts[static_cast<std::size_t>(member % 2)].push_back(member);
+    }
+    const ProcessGroup own = split_group({}, parts);
+    if (size > 2 && rank == 0) {
+      EXPECT_FALSE(own);
+      return;
+    }
+    const std::vector<int>& members = parts[static_cast<std::size_t>(rank % 2)];
+    EXPECT_EQ(own.size(), static_cast<int>(members.size()));
+    EXPECT_EQ(get_global_rank(own, own.rank()), rank);
+    EXPECT_EQ(sum_over(own, 1), own.size());
+    // And once more: its first rank by itself. The numbers are those in the group that is split.
+    const std::vector<std::vector<int>> first = {{0}};
+    const ProcessGroup alone = split_group(own, first);
+    EXPECT_EQ(static_cast<bool>(alone), own.rank() == 0);
+    if (alone) {
+      EXPECT_EQ(alone.ranks(), std::vector<int>{rank});
+    }
+    const std::vector<std::vector<int>> twice = {{0}, {0}};
+    EXPECT_TRUE(error_contains([&] { split_group(own, twice); }, "split_group: rank 0 is in two groups"));
+    const std::vector<std::vector<int>> unknown = {{99}};
+    EXPECT_TRUE(error_contains([&] { split_group(own, unknown); }, "rank 99 is no rank of a group of"));
+  });
+}
+
+TEST(Groups, HaveATimeoutThatCanBeChanged) {
+  in_world(2, [](int) {
+    NewGroupOptions options;
+    options.timeout = std::chrono::seconds(7);
+    const ProcessGroup group = new_group({}, options);
+    EXPECT_EQ(group.timeout(), std::chrono::seconds(7));
+    EXPECT_EQ(default_group().timeout(), std::chrono::minutes(30));
+    EXPECT_TRUE(error_contains([&] { group.set_timeout(std::chrono::milliseconds(0)); },
+                               "set_timeout of group 1: the timeout must be longer than 0 ms"));
+    group.set_timeout(std::chrono::milliseconds(20));
+    EXPECT_EQ(group.timeout(), std::chrono::milliseconds(20));
+    std::vector<int> value(1);
+    EXPECT_TRUE(
+        error_contains([&] { group.recv(Tensor::of(value), 1 - group.rank()); }, "before the deadline"));
+    default_group().set_timeout(std::chrono::minutes(2));
+    barrier();
+    EXPECT_EQ(new_group().timeout(), std::chrono::minutes(2));
+  });
+}
+
+TEST(Groups, CanBeAbortedOneOrAll) {
+  in_world(3, [](int rank) {
+    const ProcessGroup one = new_group();
+    const ProcessGroup other = new_group();
+    barrier();
+    if (rank == 0) abort_process_group("enough of it", one);
+    EXPECT_TRUE(error_contains([&] { one.barrier(); }, "enough of it"));
+    EXPECT_EQ(sum_over(other, 1), 3);
+    barrier();
+    if (rank == 2) abort_process_group("enough of all");
+    EXPECT_TRUE(error_contains([&] { other.barrier(); }, "enough of all"));
+    EXPECT_TRUE(error_contains([] { barrier(); }, "enough of all"));
+  });
+  EXPECT_TRUE(error_contains([] { abort_process_group("nothing"); }, "has not been initialized"));
+}
+
+TEST(Groups, KnowTheirBackends) {
+  in_world(2, [](int) {
+    EXPECT_EQ(get_backend(), "threads");
+    EXPECT_EQ(get_backend_config(), "cpu:threads");
+  });
+  EXPECT_EQ(get_default_backend_for_device("cpu"), "gloo");
+  EXPECT_EQ(get_default_backend_for_device("cuda:1"), "nccl");
+  EXPECT_TRUE(error_contains([] { get_default_backend_for_device("tpu"); }, "known are cpu and cuda"));
+}
+
 TEST_P(Worlds, AMeshHasAGroupForEachLine) {
   const int size = GetParam();
   in_world(size, [&](int rank) {
