@@ -104,20 +104,22 @@ class Interfaces(unittest.TestCase):
             self.assertGreater(hosts.bytes_sent(i, 0), BYTES)
 
     def test_a_host_whose_own_name_means_its_loopback_interface(self):
-        """As Debian's /etc/hosts has it; of its networks the others are on the second one."""
-        hosts = Hosts(self, 2, IPV4)
-        names = []
-        for i, address in enumerate(("127.0.1.1", hosts.address(0, 1))):
-            names.append(os.path.join(self.dir, f"hosts{i}"))
-            with open(names[-1], "w", encoding="utf-8") as file:
-                file.write(f"127.0.0.1 localhost\n{address} first\n")
-        self.succeeds(self.run_on(hosts, [
-            ["unshare", "--mount", "sh", "-c", f'mount --bind {names[i]} /etc/hosts && exec "$@"', "sh",
-             DLAUNCH, "--nproc-per-node=1", "--nnodes=2", f"--node-rank={i}", "--master-addr=first", "--master-port=29500", WORKER, str(FLOATS)]
-            for i in range(2)]))
-        for i in range(2):
-            self.assertGreater(hosts.bytes_sent(i, 1), BYTES)
-            self.assertLess(hosts.bytes_sent(i, 0), 0.01 * BYTES)
+        """As Debian's /etc/hosts has it; of its networks the others are on the second one. With agents, and without."""
+        agent = ([DLAUNCH, "--nproc-per-node=1", "--nnodes=2", f"--node-rank={i}", "--master-addr=first", "--master-port=29500"] for i in range(2))
+        alone = (["env", f"RANK={i}", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=1", "MASTER_ADDR=first", "MASTER_PORT=29500"] for i in range(2))
+        for starters in (agent, alone):
+            hosts = Hosts(self, 2, IPV4)
+            commands = []
+            for i, (start, address) in enumerate(zip(starters, ("127.0.1.1", hosts.address(0, 1)))):
+                names = os.path.join(self.dir, f"hosts{i}")
+                with open(names, "w", encoding="utf-8") as file:
+                    file.write(f"127.0.0.1 localhost\n{address} first\n")
+                commands.append(["unshare", "--mount", "sh", "-c", f'mount --bind {names} /etc/hosts && exec "$@"', "sh", *start, WORKER, str(FLOATS)])
+            self.succeeds(self.run_on(hosts, commands))
+            for i in range(2):
+                self.assertGreater(hosts.bytes_sent(i, 1), BYTES)
+                self.assertLess(hosts.bytes_sent(i, 0), 0.01 * BYTES)
+            hosts.remove()
 
     def test_a_misspelt_interface_is_named(self):
         hosts = Hosts(self, 2, IPV4)
