@@ -1,5 +1,7 @@
-// A worker for tests of the way its data take: `all_reduce_worker COUNT [TIMES]` adds up COUNT floats TIMES
-// times, checks the sums, and says "rank R of N: right".
+// A worker for tests of the way its data take. Adds up COUNT floats TIMES times, checks the sums, and says
+// "rank R of N: right".
+//
+//   all_reduce_worker COUNT [TIMES [INIT_METHOD RANK WORLD_SIZE]]
 
 #include <dlaunch/distributed.h>
 
@@ -24,7 +26,13 @@ int main(int argc, char** argv) {
   const std::size_t count = std::strtoul(argv[1], nullptr, 10);
   const int times = argc > 2 ? std::atoi(argv[2]) : 1;
   try {
-    dlaunch::init_process_group();
+    dlaunch::InitOptions options;
+    if (argc > 5) {
+      options.init_method = argv[3];
+      options.rank = std::atoi(argv[4]);
+      options.world_size = std::atoi(argv[5]);
+    }
+    dlaunch::init_process_group(options);
     bool right = true;
     for (int i = 0; i < times; ++i) right = adds_up(count) && right;
     std::printf("rank %d of %d: %s\n", dlaunch::get_rank(), dlaunch::get_world_size(),

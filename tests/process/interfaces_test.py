@@ -121,6 +121,15 @@ class Interfaces(unittest.TestCase):
                 self.assertLess(hosts.bytes_sent(i, 0), 0.01 * BYTES)
             hosts.remove()
 
+    def test_a_file_between_hosts(self):
+        """No master says where the others are: the first rank does."""
+        hosts = Hosts(self, 2, IPV4)
+        method = "file://" + os.path.join(self.dir, "meet")
+        self.succeeds(self.run_on(hosts, [
+            ["unshare", "--uts", "sh", "-c", f'hostname host{i} && exec "$@"', "sh", WORKER, str(FLOATS), "1", method, str(i), "2"] for i in range(2)]))
+        for i in range(2):
+            self.assertGreater(hosts.bytes_sent(i, 0), BYTES)
+
     def test_a_misspelt_interface_is_named(self):
         hosts = Hosts(self, 2, IPV4)
         said, codes = self.run_on(hosts, [
