@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <functional>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -171,32 +172,31 @@ TEST(Trap3, ADeathInTheMiddleOfAMessageReachesEveryRank) {
 
 // A wait of Gloo's that ends too early closes the connections between all ranks.
 TEST(Trap4, AWaitThatEndsTooEarlyHarmsNobody) {
-  expect_all_say(run_processes(3,
-                               [](int rank) -> std::string {
-                                 dlaunch::init_process_group();
-                                 std::vector<int> value(1);
-                                 if (rank == 0) {
-                                   const Work late = dlaunch::irecv(Tensor::of(value), 1);
-                                   if (error_of([&] { late.wait(milliseconds(10)); }) == "no error")
-                                     return "early";
-                                   const std::string missing =
-                                       error_of([] { dlaunch::monitored_barrier(milliseconds(10)); });
-                                   if (!contains(missing, "failed to pass monitoredBarrier in 10 ms"))
-                                     return missing;
-                                   for (int peer = 1; peer < 3; ++peer)
-                                     dlaunch::send(Tensor::of(value), peer);
-                                   late.wait();
-                                 } else {
-                                   dlaunch::recv(Tensor::of(value), 0);
-                                   if (rank == 1) dlaunch::send(Tensor::of(value), 0);
-                                 }
-                                 value = {1};
-                                 dlaunch::all_reduce(Tensor::of(value));
-                                 dlaunch::monitored_barrier();
-                                 dlaunch::destroy_process_group();
-                                 return value[0] == 3 ? "ok" : "wrong";
-                               }),
-                 "ok");
+  const auto results = run_processes(3, [](int rank) -> std::string {
+    dlaunch::init_process_group();
+    std::vector<int> value(1);
+    const auto meet = [](std::optional<milliseconds> timeout) {
+      return error_of([&] { dlaunch::monitored_barrier(timeout); });
+    };
+    const std::string missing = "failed to pass monitoredBarrier in 10 ms";
+    if (rank == 0) {
+      const Work late = dlaunch::irecv(Tensor::of(value), 1);
+      if (error_of([&] { late.wait(milliseconds(10)); }) == "no error") return "too early";
+      if (const std::string error = meet(milliseconds(10)); !contains(error, missing)) return error;
+      for (int peer = 1; peer < 3; ++peer) dlaunch::send(Tensor::of(value), peer);
+      late.wait();
+    } else {
+      dlaunch::recv(Tensor::of(value), 0);
+      if (rank == 1) dlaunch::send(Tensor::of(value), 0);
+      if (const std::string error = meet({}); !contains(error, missing)) return error;  // the same one
+    }
+    value = {1};
+    dlaunch::all_reduce(Tensor::of(value));
+    dlaunch::monitored_barrier();
+    dlaunch::destroy_process_group();
+    return value[0] == 3 ? "ok" : "wrong";
+  });
+  expect_all_say(results, "ok");
 }
 
 // Gloo takes both for "at once": 0, and the longest, which overflows.
