@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <latch>
 #include <memory>
 #include <string>
 #include <vector>
@@ -175,14 +176,16 @@ TEST(Groups, HaveATimeoutThatCanBeChanged) {
 }
 
 TEST(Groups, CanBeAbortedOneOrAll) {
-  in_world(3, [](int rank) {
+  std::latch made(3);
+  std::latch used(3);
+  in_world(3, [&](int rank) {
     const ProcessGroup one = new_group();
     const ProcessGroup other = new_group();
-    barrier();
+    made.arrive_and_wait();
     if (rank == 0) abort_process_group("enough of it", one);
     EXPECT_TRUE(error_contains([&] { one.barrier(); }, "enough of it"));
     EXPECT_EQ(sum_over(other, 1), 3);
-    barrier();
+    used.arrive_and_wait();
     if (rank == 2) abort_process_group("enough of all");
     EXPECT_TRUE(error_contains([&] { other.barrier(); }, "enough of all"));
     EXPECT_TRUE(error_contains([] { barrier(); }, "enough of all"));
@@ -245,6 +248,24 @@ TEST(Meshes, OfThreeDimensionsCanBeSliced) {
     EXPECT_EQ(part.ranks(), (std::vector<int>{2 * b, 2 * b + 1, 2 * b + 4, 2 * b + 5}));
     EXPECT_EQ(sum_over(part.get_group("c"), 1), 2);
     EXPECT_EQ(sum_over(part.flatten("ac").get_group(0), rank), 8 * b + 10);
+  });
+}
+
+TEST(Meshes, AGroupIsOne) {
+  in_world(3, [](int rank) {
+    const ProcessGroup last = new_group({1, 2});
+    const DeviceMesh mesh = DeviceMesh::from_group(last, "cpu", "dp");
+    EXPECT_EQ(mesh.ranks(), (std::vector<int>{1, 2}));
+    EXPECT_EQ(mesh.shape(), std::vector<int>{2});
+    EXPECT_EQ(mesh.get_rank(), rank);
+    if (rank == 0) {
+      EXPECT_EQ(mesh.get_coordinate(), std::nullopt);
+      EXPECT_TRUE(error_contains([&] { (void)mesh.get_group(0); }, "is not in the device mesh"));
+      return;
+    }
+    EXPECT_EQ(mesh.get_local_rank("dp"), rank - 1);
+    EXPECT_EQ(mesh.get_group("dp"), last);
+    EXPECT_EQ(sum_over(mesh["dp"].get_group(0), 1), 2);
   });
 }
 
