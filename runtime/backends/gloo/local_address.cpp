@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <vector>
 
 namespace dlaunch {
@@ -65,11 +66,8 @@ Result<std::string> usable_address(const ifaddrs& entry) {
 }
 
 std::string names_of(const ifaddrs* list) {
-  std::vector<std::string> names;
-  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) names.emplace_back(entry->ifa_name);
-  std::ranges::sort(names);
-  const auto repeated = std::ranges::unique(names);
-  names.erase(repeated.begin(), repeated.end());
+  std::set<std::string> names;
+  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) names.emplace(entry->ifa_name);
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;

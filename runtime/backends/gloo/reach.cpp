@@ -21,7 +21,7 @@ std::string to_text(const Reach& reach) {
   std::string text;
   if (!reach.trouble.empty()) {
     text = trouble_mark + reach.trouble;
-    std::ranges::replace(text, '\n', ' ');
+    std::replace(text.begin(), text.end(), '\n', ' ');
     return text;
   }
   for (const std::string& address : reach.addresses) text += (text.empty() ? "" : " ") + address;
