@@ -43,9 +43,8 @@ struct InitOptions {
   //                     MASTER_ADDR, MASTER_PORT. Rank 0 serves the store there unless
   //                     TORCHELASTIC_USE_AGENT_STORE=True says that it is served already.
   //   tcp://host:port   rank 0 serves the store there.
-  //   file:///path      a file that all ranks see and that does not exist before. What a run that crashed
-  //   left
-  //                     in it is recognised and refused.
+  //   file:///path      a file that all ranks see and that does not exist before. What a run that
+  //                     crashed left in it is recognised and refused.
   std::string init_method = "env://";
   // For joining, and for each operation that does not say otherwise.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
