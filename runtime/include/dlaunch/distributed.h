@@ -37,6 +37,10 @@ inline namespace v1 {
 
 struct InitOptions {
   // "gloo", or one per device: "cpu:gloo,cuda:nccl". Case does not matter. Empty: "gloo".
+  //
+  // gloo connects over the network interface that reaches the master, or over all those that the environment
+  // variable DLAUNCH_SOCKET_IFNAME, or else GLOO_SOCKET_IFNAME, names: "eth0,eth1", as many on every rank, in
+  // the same order. What is long is then cut and travels over all of them at once.
   std::string backend;
   // How the ranks find each other, unless `store` is given.
   //   env://            through the environment that dlaunch (and torchrun) give a worker: RANK, WORLD_SIZE,
