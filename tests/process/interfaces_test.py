@@ -95,6 +95,13 @@ class Interfaces(unittest.TestCase):
         for i in range(2):
             self.assertGreater(hosts.bytes_sent(i, 0), BYTES)
 
+    def test_a_tcp_method_with_ipv6_only(self):
+        hosts = Hosts(self, 2, IPV6[:1])
+        method = f"tcp://[{hosts.address(0)}]:29500"
+        self.succeeds(self.run_on(hosts, [[WORKER, str(FLOATS), "1", method, str(i), "2"] for i in range(2)]))
+        for i in range(2):
+            self.assertGreater(hosts.bytes_sent(i, 0), BYTES)
+
     def test_an_elastic_job_with_ipv6_only(self):
         hosts = Hosts(self, 2, IPV6[:1])
         said, codes = self.run_on(hosts, [
