@@ -111,6 +111,7 @@ ProcessGroup split_group(const ProcessGroup& given, std::span<const std::vector<
   std::vector<int> own;
   for (const std::vector<int>& part : parts) {
     std::vector<int> members;
+    members.reserve(part.size());
     for (const int rank : part) members.push_back(get_global_rank(parent, rank));
     if (std::ranges::find(part, parent.rank()) != part.end()) own = std::move(members);
   }

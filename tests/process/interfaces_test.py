@@ -49,6 +49,13 @@ class Interfaces(unittest.TestCase):
             [DLAUNCH, "--nproc-per-node=1", f"--nnodes={count}", f"--node-rank={i}", f"--master-addr={master}", "--master-port=29500",
              WORKER, *map(str, worker)] for i in range(count)], **variables)
 
+    def with_name(self, name, addresses, command):
+        """The command, where the system's list of hosts has these addresses for the name."""
+        handle, path = tempfile.mkstemp(dir=self.dir)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for address in addresses))
+        return ["unshare", "--mount", "sh", "-c", f'mount --bind {path} /etc/hosts && exec "$@"', "sh", *command]
+
     def succeeds(self, outcome):
         said, codes = outcome
         self.assertEqual(codes, [0] * len(codes), "\n".join(said))
@@ -116,17 +123,23 @@ class Interfaces(unittest.TestCase):
         alone = (["env", f"RANK={i}", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=1", "MASTER_ADDR=first", "MASTER_PORT=29500"] for i in range(2))
         for starters in (agent, alone):
             hosts = Hosts(self, 2, IPV4)
-            commands = []
-            for i, (start, address) in enumerate(zip(starters, ("127.0.1.1", hosts.address(0, 1)))):
-                names = os.path.join(self.dir, f"hosts{i}")
-                with open(names, "w", encoding="utf-8") as file:
-                    file.write(f"127.0.0.1 localhost\n{address} first\n")
-                commands.append(["unshare", "--mount", "sh", "-c", f'mount --bind {names} /etc/hosts && exec "$@"', "sh", *start, WORKER, str(FLOATS)])
-            self.succeeds(self.run_on(hosts, commands))
+            self.succeeds(self.run_on(hosts, [
+                self.with_name("first", [address], [*start, WORKER, str(FLOATS)])
+                for start, address in zip(starters, ("127.0.1.1", hosts.address(0, 1)))]))
             for i in range(2):
                 self.assertGreater(hosts.bytes_sent(i, 1), BYTES)
                 self.assertLess(hosts.bytes_sent(i, 0), 0.01 * BYTES)
             hosts.remove()
+
+    def test_all_take_the_same_family(self):
+        """The first host has IPv4 and IPv6, the second one IPv4 only; the master's name has both."""
+        hosts = Hosts(self, 2, IPV4[:1])
+        ipv6 = "fd00:213:8::1"
+        subprocess.run(["ip", "-n", hosts.names[0], "addr", "add", f"{ipv6}/64", "dev", "eth0", "nodad"], check=True)
+        self.succeeds(self.run_on(hosts, [
+            self.with_name("first", [ipv6, hosts.address(0)],
+                           [DLAUNCH, "--nproc-per-node=1", "--nnodes=2", f"--node-rank={i}", "--master-addr=first", "--master-port=29500",
+                            WORKER, str(FLOATS)]) for i in range(2)]))
 
     def test_a_file_between_hosts(self):
         """No master says where the others are: the first rank does."""

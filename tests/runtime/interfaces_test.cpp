@@ -52,34 +52,37 @@ std::vector<std::string> in_contexts(int size, const std::function<void(const Ba
 }
 
 TEST(LocalAddress, FollowsTheRoute) {
-  const Result<std::string> own = address_towards("127.0.0.1");
+  const Result<Addresses> own = addresses_towards("127.0.0.1");
   ASSERT_TRUE(own.ok());
-  EXPECT_EQ(*own, "127.0.0.1");
-  EXPECT_TRUE(is_loopback(*own));
+  EXPECT_EQ(*own, Addresses{"127.0.0.1"});
+  EXPECT_TRUE(is_loopback("127.0.0.1"));
   EXPECT_TRUE(is_loopback("127.0.1.1"));
   EXPECT_TRUE(is_loopback("::1"));
   EXPECT_FALSE(is_loopback("10.0.0.1"));
   EXPECT_FALSE(is_loopback("fd00::1"));
-  const Result<std::string> unknown = address_towards("no-such-host.invalid");
+  const Result<Addresses> unknown = addresses_towards("no-such-host.invalid");
   ASSERT_FALSE(unknown.ok());
   EXPECT_TRUE(contains(unknown.error().message(), "no-such-host.invalid"));
 }
 
-TEST(LocalAddress, AnInterfaceHasTheOneThatIsPreferred) {
-  const Result<std::string> loopback = address_of_interface("lo", "127.0.0.1");
-  ASSERT_TRUE(loopback.ok()) << loopback.error().message();
-  EXPECT_EQ(*loopback, "127.0.0.1");
-  const Result<std::string> of_family = address_of_interface("lo", "10.0.0.1");
-  ASSERT_TRUE(of_family.ok());
-  EXPECT_EQ(*of_family, "127.0.0.1");
-  const Result<std::string> none = address_of_interface("nosuchif0", "");
+TEST(LocalAddress, AnInterfaceHasOneOfEachFamily) {
+  for (const Addresses& preferred : {Addresses{}, Addresses{"127.0.0.1"}, Addresses{"10.0.0.1"}}) {
+    const Result<Addresses> loopback = addresses_of_interface("lo", preferred);
+    ASSERT_TRUE(loopback.ok()) << loopback.error().message();
+    EXPECT_EQ(loopback->front(), "127.0.0.1");
+    EXPECT_LE(loopback->size(), 2U);  // with ::1
+  }
+  const Result<Addresses> none = addresses_of_interface("nosuchif0", {});
   ASSERT_FALSE(none.ok());
   EXPECT_TRUE(contains(none.error().message(), "'nosuchif0': there is none of that name; this machine has"));
   EXPECT_TRUE(contains(none.error().message(), "lo"));
 }
 
+Reach at(Addresses addresses) { return {{std::move(addresses)}, ""}; }
+
 TEST(Reach, TravelsAsALine) {
-  const Reach two{{"10.0.0.1", "fd00::1"}, ""};
+  const Reach two{{{"10.0.0.1", "fd00::1"}, {"10.1.0.1"}}, ""};
+  EXPECT_EQ(to_text(two), "10.0.0.1,fd00::1 10.1.0.1");
   EXPECT_EQ(parse_reach(to_text(two)), two);
   const Reach none{{}, "it is down"};
   EXPECT_EQ(parse_reach(to_text(none)), none);
@@ -88,20 +91,34 @@ TEST(Reach, TravelsAsALine) {
 }
 
 TEST(Reach, TroubleOfOneIsTroubleOfAll) {
-  EXPECT_FALSE(disagreement({{{"a", "b"}, ""}, {{"c", "d"}, ""}}));
-  const auto trouble = disagreement({{{"a"}, ""}, {{}, "it is down"}});
+  const Reach two{{{"10.0.0.1"}, {"10.1.0.1"}}, ""};
+  EXPECT_FALSE(disagreement({two, two, two}));
+  const auto trouble = disagreement({at({"10.0.0.1"}), {{}, "it is down"}});
   ASSERT_TRUE(trouble);
   EXPECT_EQ(trouble->rank, 1);
   EXPECT_EQ(trouble->why, "it is down");
-  const auto uneven = disagreement({{{"a", "b"}, ""}, {{"c", "d"}, ""}, {{"e"}, ""}});
+  const auto uneven = disagreement({two, two, at({"10.0.0.3"})});
   ASSERT_TRUE(uneven);
   EXPECT_EQ(uneven->rank, 2);
   EXPECT_TRUE(contains(uneven->why, "1 network interface, rank 0 2")) << uneven->why;
 }
 
+TEST(Reach, AllTakeTheSameFamily) {
+  const Reach both = at({"fd00::1", "10.0.0.1"});
+  EXPECT_EQ(meeting_address({both, both}, 0), "fd00::1");
+  EXPECT_EQ(meeting_address({both, at({"10.0.0.2"}), both}, 0), "10.0.0.1");
+  EXPECT_EQ(meeting_address({at({"10.0.0.2"}), both}, 0), "10.0.0.2");
+  const auto apart = disagreement({both, at({"10.0.0.2"}), at({"fd00::3"})});
+  ASSERT_TRUE(apart);
+  EXPECT_EQ(apart->rank, 1);
+  EXPECT_EQ(apart->why,
+            "it is reached by 10.0.0.2, rank 0 by fd00::1 and 10.0.0.1: all ranks need IPv4, or all IPv6");
+}
+
 TEST(Reach, ALoopbackAddressLooksForTheOthers) {
-  EXPECT_EQ(meeting_address({{{"127.0.1.1"}, ""}, {{"10.0.0.2"}, ""}, {{"10.0.0.3"}, ""}}), "10.0.0.2");
-  EXPECT_EQ(meeting_address({{{"127.0.0.1"}, ""}, {{"127.0.0.1"}, ""}}), std::nullopt);
+  EXPECT_EQ(meeting_address({at({"127.0.1.1"}), at({"10.0.0.2"}), at({"10.0.0.3"})}, 0), "10.0.0.2");
+  EXPECT_EQ(meeting_address({at({"127.0.1.1"}), at({"fd00::2"})}, 0), "fd00::2");
+  EXPECT_EQ(meeting_address({at({"127.0.0.1"}), at({"127.0.0.1"})}, 0), "127.0.0.1");
 }
 
 TEST(Interfaces, WithoutNamesTheOneThatReachesTheMaster) {

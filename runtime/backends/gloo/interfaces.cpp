@@ -1,6 +1,7 @@
 #include "runtime/backends/gloo/interfaces.h"
 
 #include <cstdlib>
+#include <optional>
 #include <sstream>
 
 #include "dlaunch/error.h"
@@ -31,23 +32,24 @@ Named named_interfaces() {
 }
 
 Reach reach_by_names(const Named& named, const std::string& master) {
-  const Result<std::string> towards_master = address_towards(master);
+  const Result<Addresses> towards_master = addresses_towards(master);
   Reach reach;
   for (const std::string& name : named.interfaces) {
-    const Result<std::string> address = address_of_interface(name, towards_master ? *towards_master : "");
-    if (!address) return {{}, address.error().message() + " (" + named.variable + ")"};
-    reach.addresses.push_back(*address);
+    const Result<Addresses> addresses =
+        addresses_of_interface(name, towards_master ? *towards_master : Addresses());
+    if (!addresses) return {{}, addresses.error().message() + " (" + named.variable + ")"};
+    reach.lanes.push_back(*addresses);
   }
   return reach;
 }
 
 Reach reach_by_route(int rank, const std::string& master) {
   // No master: rank 0 says where it is, and the others look for a way there.
-  const Result<std::string> address = !master.empty() ? address_towards(master)
-                                      : rank == 0     ? first_outer_address()
-                                                      : Result<std::string>("127.0.0.1");
-  if (!address) return {{}, "it has no local address for the other ranks: " + address.error().message()};
-  return {{*address}, {}};
+  const Result<Addresses> addresses = !master.empty() ? addresses_towards(master)
+                                      : rank == 0     ? first_outer_addresses()
+                                                      : Result<Addresses>(Addresses{"127.0.0.1"});
+  if (!addresses) return {{}, "it has no local address for the other ranks: " + addresses.error().message()};
+  return {{*addresses}, {}};
 }
 
 std::string key_of(int rank) { return "reach/" + std::to_string(rank); }
@@ -70,25 +72,31 @@ std::vector<Reach> exchange(const BackendContext& context, const Reach& own) {
   return all;
 }
 
+// One of this rank's, or, if those are of no use to reach the meeting from, one that it is reached from.
+std::optional<std::string> address_for(const std::string& meeting, const Addresses& own) {
+  for (const std::string& address : own) {
+    if (is_ipv6(address) == is_ipv6(meeting) && is_loopback(address) == is_loopback(meeting)) return address;
+  }
+  const Result<Addresses> outer = addresses_towards(meeting);
+  return outer ? std::optional(outer->front()) : std::nullopt;
+}
+
 }  // namespace
 
 std::vector<LocalAddress> agree_on_addresses(const BackendContext& context) {
   const Named named = named_interfaces();
-  Reach own = named.interfaces.empty() ? reach_by_route(context.rank, context.master_addr)
-                                       : reach_by_names(named, context.master_addr);
+  const Reach own = named.interfaces.empty() ? reach_by_route(context.rank, context.master_addr)
+                                             : reach_by_names(named, context.master_addr);
   const std::vector<Reach> all = exchange(context, own);
   if (const auto found = disagreement(all)) {
     throw DistNetworkError(found->why, {.peer = found->rank == context.rank ? -1 : found->rank});
   }
-  if (const auto meeting = meeting_address(all);
-      named.interfaces.empty() && meeting && is_loopback(own.addresses.front())) {
-    const Result<std::string> outer = address_towards(*meeting);
-    if (!outer) throw DistNetworkError("no way to the other ranks: " + outer.error().message());
-    own.addresses = {*outer};
-  }
   std::vector<LocalAddress> chosen;
-  for (std::size_t i = 0; i < own.addresses.size(); ++i) {
-    chosen.push_back({own.addresses[i], named.interfaces.empty() ? "" : named.interfaces[i]});
+  for (std::size_t lane = 0; lane < own.lanes.size(); ++lane) {
+    const std::string meeting = meeting_address(all, lane);
+    const std::optional<std::string> address = address_for(meeting, own.lanes[lane]);
+    if (!address) throw DistNetworkError("this rank has no way to the others, who meet at " + meeting);
+    chosen.push_back({*address, named.interfaces.empty() ? "" : named.interfaces[lane]});
   }
   return chosen;
 }

@@ -1,8 +1,9 @@
 // Which network interfaces carry a group's connections.
 //
-// DLAUNCH_SOCKET_IFNAME, or else GLOO_SOCKET_IFNAME, names them, separated by commas, by preference with an
-// address of the family by which the master is reached. Without them it is the one whose address reaches the
-// master, so a machine with several, or with IPv6 only, needs no configuration.
+// DLAUNCH_SOCKET_IFNAME, or else GLOO_SOCKET_IFNAME, names them, separated by commas. Without them it is the
+// one whose address reaches the master, so a machine with several, or with IPv6 only, needs no configuration.
+// Where there is a choice between IPv4 and IPv6, all take the first of a rank's that all of them have, which
+// begins with how it reaches the master.
 #pragma once
 
 #include <string>

@@ -49,8 +49,6 @@ Result<Interfaces> list_interfaces() {
   return Interfaces(list, freeifaddrs);
 }
 
-bool is_ipv6(const std::string& numeric_address) { return numeric_address.find(':') != std::string::npos; }
-
 // As text, if others can use it: an IP address, and not one that means nothing without its interface.
 Result<std::string> usable_address(const ifaddrs& entry) {
   const auto unusable = [](const char* why) {
@@ -65,6 +63,18 @@ Result<std::string> usable_address(const ifaddrs& entry) {
   return numeric(entry.ifa_addr, sizeof address);
 }
 
+bool is_outer(const std::string& numeric_address) { return !is_loopback(numeric_address); }
+
+// The first of each.
+Addresses one_of_each_family(const Addresses& addresses) {
+  Addresses result;
+  for (const std::string& address : addresses) {
+    const auto same = [&](const std::string& other) { return is_ipv6(other) == is_ipv6(address); };
+    if (std::ranges::none_of(result, same)) result.push_back(address);
+  }
+  return result;
+}
+
 std::string names_of(const ifaddrs* list) {
   std::set<std::string> names;
   for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) names.emplace(entry->ifa_name);
@@ -75,22 +85,7 @@ std::string names_of(const ifaddrs* list) {
 
 }  // namespace
 
-Result<std::string> address_towards(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* list = nullptr;
-  const char* const any_port = "9";  // nothing is sent to it
-  if (const int failed = getaddrinfo(host.c_str(), any_port, &hints, &list); failed != 0) {
-    return Error{ErrorKind::network, "cannot resolve", host, gai_strerror(failed), ""};
-  }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
-  Result<std::string> last = Error{ErrorKind::network, "no address", "", "the name has none", ""};
-  for (const addrinfo* target = list; target; target = target->ai_next) {
-    last = source_for(*target);
-    if (last) return last;
-  }
-  return std::move(last).error().with_where("to " + host);
-}
+bool is_ipv6(const std::string& numeric_address) { return numeric_address.find(':') != std::string::npos; }
 
 bool is_loopback(const std::string& numeric_address) {
   in_addr v4{};
@@ -99,21 +94,41 @@ bool is_loopback(const std::string& numeric_address) {
   return inet_pton(AF_INET6, numeric_address.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-Result<std::string> first_outer_address() {
+Result<Addresses> addresses_towards(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* list = nullptr;
+  const char* const any_port = "9";  // nothing is sent to it
+  if (const int failed = getaddrinfo(host.c_str(), any_port, &hints, &list); failed != 0) {
+    return Error{ErrorKind::network, "cannot resolve", host, gai_strerror(failed), ""};
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
+  Error last{ErrorKind::network, "no address", "", "the name has none", ""};
+  Addresses found;
+  for (const addrinfo* target = list; target; target = target->ai_next) {
+    if (Result<std::string> source = source_for(*target)) {
+      found.push_back(*std::move(source));
+    } else {
+      last = std::move(source).error();
+    }
+  }
+  if (found.empty()) return std::move(last).with_where("to " + host);
+  if (std::ranges::any_of(found, is_outer)) std::erase_if(found, is_loopback);
+  return one_of_each_family(found);
+}
+
+Result<Addresses> first_outer_addresses() {
   const Result<Interfaces> interfaces = list_interfaces();
   if (!interfaces) return interfaces.error();
-  for (const int family : {AF_INET, AF_INET6}) {
-    for (const ifaddrs* entry = interfaces->get(); entry; entry = entry->ifa_next) {
-      if (!entry->ifa_addr || entry->ifa_addr->sa_family != family) continue;
-      if ((entry->ifa_flags & IFF_UP) == 0 || (entry->ifa_flags & IFF_LOOPBACK) != 0) continue;
-      if (Result<std::string> address = usable_address(*entry)) return address;
-    }
+  for (const ifaddrs* entry = interfaces->get(); entry; entry = entry->ifa_next) {
+    if ((entry->ifa_flags & IFF_UP) == 0 || (entry->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    if (Result<Addresses> addresses = addresses_of_interface(entry->ifa_name, {})) return addresses;
   }
   return Error{ErrorKind::network, "this machine has no address", "", "only the loopback interface is up",
                ""};
 }
 
-Result<std::string> address_of_interface(const std::string& name, const std::string& preferred) {
+Result<Addresses> addresses_of_interface(const std::string& name, const Addresses& preferred) {
   const Result<Interfaces> interfaces = list_interfaces();
   if (!interfaces) return interfaces.error();
   const auto refused = [&name](std::string why) {
@@ -122,7 +137,7 @@ Result<std::string> address_of_interface(const std::string& name, const std::str
   };
   bool exists = false;
   bool is_up = false;
-  std::vector<std::string> addresses;
+  Addresses addresses;
   for (const ifaddrs* entry = interfaces->get(); entry; entry = entry->ifa_next) {
     if (name != entry->ifa_name) continue;
     exists = true;
@@ -134,9 +149,15 @@ Result<std::string> address_of_interface(const std::string& name, const std::str
   }
   if (!is_up) return refused("it is down");
   if (addresses.empty()) return refused("it has no address that other machines could reach");
-  if (std::ranges::find(addresses, preferred) != addresses.end()) return preferred;
-  const auto of_family = std::ranges::find(addresses, is_ipv6(preferred), is_ipv6);
-  return of_family != addresses.end() ? *of_family : addresses.front();
+  const auto is_preferred = [&preferred](const std::string& address) {
+    return std::ranges::find(preferred, address) != preferred.end();
+  };
+  const bool prefers_ipv6 = !preferred.empty() && is_ipv6(preferred.front());
+  std::stable_sort(addresses.begin(), addresses.end(), [&](const std::string& a, const std::string& b) {
+    if (is_ipv6(a) != is_ipv6(b)) return is_ipv6(a) == prefers_ipv6;
+    return is_preferred(a) && !is_preferred(b);
+  });
+  return one_of_each_family(addresses);
 }
 
 }  // namespace dlaunch
