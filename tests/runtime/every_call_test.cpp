@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
+
+#include "tests/runtime/rank_processes.h"
 
 namespace {
 
@@ -150,9 +153,12 @@ class EveryCall : public testing::TestWithParam<std::tuple<std::string, int>> {
  protected:
   static void on_ranks(const std::function<void(const ProcessGroup&)>& body) {
     const auto& [backend, size] = GetParam();
+    const bool twice = backend == "gloo_on_two_interfaces";
+    std::optional<dlaunch::test::Variable> both;
+    if (twice) both.emplace("DLAUNCH_SOCKET_IFNAME", "lo,lo");
     dlaunch::run_ranks_as_threads(size, [&](int) {
       dlaunch::InitOptions options;
-      options.backend = backend;
+      options.backend = twice ? "gloo" : backend;
       dlaunch::init_process_group(options);
       body(dlaunch::default_group());
       dlaunch::destroy_process_group();
@@ -160,7 +166,7 @@ class EveryCall : public testing::TestWithParam<std::tuple<std::string, int>> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Backends, EveryCall,
-                         testing::Combine(testing::Values("threads", "gloo"),
+                         testing::Combine(testing::Values("threads", "gloo", "gloo_on_two_interfaces"),
                                           testing::Values(1, 2, 3, 4, 5, 8)),
                          [](const auto& param) {
                            return std::get<0>(param.param) + std::to_string(std::get<1>(param.param));
