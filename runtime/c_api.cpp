@@ -7,13 +7,16 @@
 #include <utility>
 #include <vector>
 
+#include "dlaunch/debug.h"
 #include "dlaunch/distributed.h"
+#include "dlaunch/profiling.h"
 
 struct dlaunch_group {
   dlaunch::ProcessGroup group;
 };
 struct dlaunch_work {
   dlaunch::Work work;
+  dlaunch::ProcessGroup group;
 };
 
 namespace {
@@ -33,6 +36,8 @@ static_assert(static_cast<int>(DType::complex128) == DLAUNCH_COMPLEX128);
 static_assert(static_cast<int>(ReduceOp::sum) == DLAUNCH_SUM);
 static_assert(static_cast<int>(ReduceOp::bxor) == DLAUNCH_BXOR);
 static_assert(dlaunch::any_source == DLAUNCH_ANY_SOURCE);
+static_assert(static_cast<int>(dlaunch::DebugLevel::off) == DLAUNCH_DEBUG_OFF);
+static_assert(static_cast<int>(dlaunch::DebugLevel::detail) == DLAUNCH_DEBUG_DETAIL);
 
 thread_local std::string last_error;
 thread_local std::string last_text;
@@ -113,8 +118,16 @@ CollectiveOptions options_of(const dlaunch_group* group, std::int64_t timeout_ms
   return options;
 }
 
-void give(dlaunch_work** work, Work result) {
-  if (work) *work = new dlaunch_work{std::move(result)};
+void give(dlaunch_work** work, Work result, ProcessGroup group = {}) {
+  if (work) *work = new dlaunch_work{std::move(result), std::move(group)};
+}
+
+// What a question answers, or `otherwise` where it fails.
+template <class Question>
+int answer(int otherwise, const Question& question) {
+  int result = otherwise;
+  (void)guarded([&] { result = question(); });
+  return result;
 }
 
 }  // namespace
@@ -140,20 +153,23 @@ int dlaunch_destroy_process_group() {
 }
 int dlaunch_is_initialized() { return dlaunch::is_initialized() ? 1 : 0; }
 int dlaunch_is_backend_available(const char* name) {
-  bool available = false;
-  (void)guarded([&] { available = dlaunch::is_backend_available(&required(name, "the name")); });
-  return available ? 1 : 0;
+  return answer(0, [&] { return dlaunch::is_backend_available(&required(name, "the name")) ? 1 : 0; });
 }
 
 int dlaunch_get_rank(const dlaunch_group* group) {
-  int rank = -1;
-  (void)guarded([&] { rank = group_of(group).rank(); });
-  return rank;
+  return answer(-1, [&] { return group_of(group).rank(); });
 }
 int dlaunch_get_world_size(const dlaunch_group* group) {
-  int size = -1;
-  (void)guarded([&] { size = group_of(group).size(); });
-  return size;
+  return answer(-1, [&] { return group_of(group).size(); });
+}
+int dlaunch_get_group_rank(const dlaunch_group* group, int global_rank) {
+  return answer(-1, [&] { return dlaunch::get_group_rank(group_of(group), global_rank); });
+}
+int dlaunch_get_global_rank(const dlaunch_group* group, int group_rank) {
+  return answer(-1, [&] { return dlaunch::get_global_rank(group_of(group), group_rank); });
+}
+int dlaunch_get_node_local_rank() {
+  return answer(-1, [] { return dlaunch::get_node_local_rank(); });
 }
 const char* dlaunch_get_backend(const dlaunch_group* group) {
   return guarded([&] { last_text = group_of(group).backend(); }) == DLAUNCH_OK ? last_text.c_str() : nullptr;
@@ -172,6 +188,9 @@ void dlaunch_group_free(dlaunch_group* group) { delete group; }
 int dlaunch_destroy_group(dlaunch_group* group) {
   return guarded([&] { dlaunch::destroy_process_group(required(group, "the group").group); });
 }
+int dlaunch_set_timeout(const dlaunch_group* group, int64_t timeout_ms) {
+  return guarded([&] { group_of(group).set_timeout(std::chrono::milliseconds(timeout_ms)); });
+}
 int dlaunch_abort(const dlaunch_group* group, const char* reason) {
   return guarded([&] { group_of(group).abort(&required(reason, "the reason")); });
 }
@@ -180,6 +199,21 @@ int dlaunch_all_reduce(const dlaunch_tensor* tensor, int op, const dlaunch_group
                        dlaunch_work** work) {
   return guarded([&] {
     give(work, dlaunch::all_reduce(tensor_of(tensor), op_of(op), options_of(group, timeout_ms, work)));
+  });
+}
+int dlaunch_all_reduce_premul_sum(const dlaunch_tensor* tensor, double factor, const dlaunch_group* group,
+                                  int64_t timeout_ms, dlaunch_work** work) {
+  return guarded([&] {
+    CollectiveOptions options = options_of(group, timeout_ms, work);
+    options.premul_factor = factor;
+    give(work, dlaunch::all_reduce(tensor_of(tensor), ReduceOp::premul_sum, options));
+  });
+}
+int dlaunch_all_reduce_coalesced(const dlaunch_tensor* tensors, size_t count, int op,
+                                 const dlaunch_group* group, int64_t timeout_ms, dlaunch_work** work) {
+  return guarded([&] {
+    give(work, dlaunch::all_reduce_coalesced(tensors_of(tensors, count), op_of(op),
+                                             options_of(group, timeout_ms, work)));
   });
 }
 int dlaunch_broadcast(const dlaunch_tensor* tensor, int src, const dlaunch_group* group, int64_t timeout_ms,
@@ -276,7 +310,7 @@ int dlaunch_recv(const dlaunch_tensor* tensor, int src, uint32_t tag, const dlau
   return guarded([&] {
     const ProcessGroup in = group_of(group);
     const Work received = dlaunch::irecv(tensor_of(tensor), src, {{tag, timeout_of(timeout_ms)}, in});
-    if (work) return give(work, received);
+    if (work) return give(work, received, in);
     received.wait();
     if (source) *source = dlaunch::get_global_rank(in, received.source_rank());
   });
@@ -291,4 +325,31 @@ int dlaunch_work_wait(const dlaunch_work* work, int64_t timeout_ms) {
 }
 int dlaunch_work_is_completed(const dlaunch_work* work) { return !work || work->work.is_completed() ? 1 : 0; }
 int dlaunch_work_is_success(const dlaunch_work* work) { return work && work->work.is_success() ? 1 : 0; }
+int dlaunch_work_source_rank(const dlaunch_work* work) {
+  return answer(-1, [&] {
+    const int source = required(work, "the work").work.source_rank();
+    return source < 0 ? -1 : dlaunch::get_global_rank(work->group, source);
+  });
+}
 void dlaunch_work_free(dlaunch_work* work) { delete work; }
+
+int dlaunch_breakpoint(int rank, const dlaunch_group* group) {
+  return guarded([&] { dlaunch::breakpoint(rank, group_of(group)); });
+}
+int dlaunch_get_debug_level() {
+  return answer(DLAUNCH_DEBUG_OFF, [] { return static_cast<int>(dlaunch::get_debug_level()); });
+}
+int dlaunch_set_debug_level(int level) {
+  return guarded([&] {
+    if (level < DLAUNCH_DEBUG_OFF || level > DLAUNCH_DEBUG_DETAIL) {
+      throw DistError(std::to_string(level) + " is no debug level");
+    }
+    dlaunch::set_debug_level(static_cast<dlaunch::DebugLevel>(level));
+  });
+}
+int dlaunch_start_trace(const char* path) {
+  return guarded([&] { dlaunch::start_trace(&required(path, "the path")); });
+}
+int dlaunch_stop_trace() {
+  return guarded([] { dlaunch::stop_trace(); });
+}

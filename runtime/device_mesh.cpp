@@ -110,6 +110,20 @@ DeviceMesh::DeviceMesh(std::string device_type, std::vector<int> ranks, std::vec
   state_ = state;
 }
 
+DeviceMesh DeviceMesh::from_group(const ProcessGroup& group, std::string device_type, std::string name) {
+  const auto state = std::make_shared<State>();
+  state->device_type = std::move(device_type);
+  state->ranks = group.ranks();
+  state->shape = {group.size()};
+  if (!name.empty()) state->names = {std::move(name)};
+  state->rank = dlaunch::get_rank();
+  if (group.rank() >= 0) {
+    state->coordinate = {group.rank()};
+    state->groups = {group};
+  }
+  return DeviceMesh(std::shared_ptr<const State>(state));
+}
+
 const std::string& DeviceMesh::device_type() const { return state_->device_type; }
 const std::vector<int>& DeviceMesh::shape() const { return state_->shape; }
 const std::vector<int>& DeviceMesh::ranks() const { return state_->ranks; }

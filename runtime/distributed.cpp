@@ -10,11 +10,30 @@
 namespace dlaunch {
 inline namespace v1 {
 
+namespace {
+
+void require_disjoint(const char* operation, std::span<const std::vector<int>> parts) {
+  std::vector<int> seen;
+  for (const std::vector<int>& members : parts) seen.insert(seen.end(), members.begin(), members.end());
+  std::ranges::sort(seen);
+  if (const auto twice = std::ranges::adjacent_find(seen); twice != seen.end()) {
+    throw DistError(std::string(operation) + ": rank " + std::to_string(*twice) + " is in two groups");
+  }
+}
+
+}  // namespace
+
 void init_process_group(const InitOptions& options) { world().init(options); }
 void destroy_process_group() { world().destroy_all(); }
 void destroy_process_group(const ProcessGroup& group) {
   if (!group || group == default_group()) return world().destroy_all();
   world().destroy(group);
+}
+
+void abort_process_group(const std::string& reason, const ProcessGroup& group) {
+  if (group) return group.abort(reason);
+  (void)default_group();  // there must be one
+  world().abort_all(reason);
 }
 
 bool is_available() { return true; }
@@ -25,8 +44,28 @@ int get_world_size(const ProcessGroup& group) { return (group ? group : default_
 std::string get_backend(const ProcessGroup& group) { return (group ? group : default_group()).backend(); }
 int get_pg_count() { return static_cast<int>(world().group_count()); }
 
-int get_node_local_rank() {
+std::string get_backend_config(const ProcessGroup& group) {
+  std::string config;
+  for (const ChosenModule& chosen : choose_modules(registry(), get_backend(group))) {
+    for (const Device::Kind device : chosen.devices) {
+      config += (config.empty() ? "" : ",") + std::string(device == Device::Kind::cpu ? "cpu" : "cuda") +
+                ":" + chosen.module->name;
+    }
+  }
+  return config;
+}
+
+std::string get_default_backend_for_device(std::string_view device) {
+  const std::string_view kind = device.substr(0, device.find(':'));
+  if (kind == "cpu") return "gloo";
+  if (kind == "cuda") return "nccl";
+  throw DistError("there is no default backend for the device '" + std::string(device) +
+                  "'; known are cpu and cuda");
+}
+
+int get_node_local_rank(std::optional<int> fallback_rank) {
   const std::optional<std::string> text = process_environment(env::local_rank);
+  if (!text && fallback_rank) return *fallback_rank;
   if (!text) throw DistError("the environment variable LOCAL_RANK is not set; the launcher sets it");
   int rank = -1;
   const char* const end = text->data() + text->size();
@@ -54,18 +93,34 @@ ProcessGroup new_subgroups(int group_size, const NewGroupOptions& options) {
 
 ProcessGroup new_subgroups_by_enumeration(std::span<const std::vector<int>> ranks,
                                           const NewGroupOptions& options) {
-  std::vector<int> seen;
-  for (const std::vector<int>& members : ranks) seen.insert(seen.end(), members.begin(), members.end());
-  std::ranges::sort(seen);
-  if (const auto twice = std::ranges::adjacent_find(seen); twice != seen.end()) {
-    throw DistError("new_subgroups_by_enumeration: rank " + std::to_string(*twice) + " is in two groups");
-  }
+  require_disjoint("new_subgroups_by_enumeration", ranks);
   ProcessGroup own;
   for (const std::vector<int>& members : ranks) {
     ProcessGroup group = new_group(members, options);
     if (group && group.rank() >= 0) own = group;
   }
   return own;
+}
+
+ProcessGroup split_group(const ProcessGroup& given, std::span<const std::vector<int>> parts,
+                         const NewGroupOptions& options) {
+  const ProcessGroup parent = given ? given : default_group();
+  require_disjoint("split_group", parts);
+  if (parent.rank() < 0)
+    throw DistError("split_group: this process is not a member of group " + parent.name());
+  std::vector<int> own;
+  for (const std::vector<int>& part : parts) {
+    std::vector<int> members;
+    members.reserve(part.size());
+    for (const int rank : part) members.push_back(get_global_rank(parent, rank));
+    if (std::ranges::find(part, parent.rank()) != part.end()) own = std::move(members);
+  }
+  if (own.empty()) return {};
+  NewGroupOptions among_themselves = options;
+  among_themselves.use_local_synchronization = true;
+  if (!among_themselves.timeout) among_themselves.timeout = parent.timeout();
+  if (among_themselves.backend.empty()) among_themselves.backend = parent.backend();
+  return new_group(own, among_themselves);
 }
 
 void register_backend(const BackendModule& module) {

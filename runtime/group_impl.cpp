@@ -71,6 +71,7 @@ GroupImpl::GroupImpl(Description description, std::vector<DeviceBackend> backend
     : description_(completed(std::move(description))),
       keys_(std::move(keys)),
       recorder_(recorder),
+      timeout_(description_.timeout),
       backends_(std::move(backends)) {}
 
 GroupImpl::~GroupImpl() {
@@ -113,9 +114,14 @@ std::shared_ptr<Backend> GroupImpl::usable_backend(std::optional<Device> device)
 }
 
 Deadline GroupImpl::deadline_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const {
-  const std::chrono::milliseconds length = timeout.value_or(description_.timeout);
+  const std::chrono::milliseconds length = timeout.value_or(this->timeout());
   if (length <= std::chrono::milliseconds(0)) refuse(name, "the timeout must be longer than 0 ms");
   return deadline_after(length);
+}
+
+void GroupImpl::set_timeout(std::chrono::milliseconds timeout) {
+  (void)deadline_for("set_timeout", timeout);  // refuses what is no timeout
+  timeout_ = timeout;
 }
 
 Work GroupImpl::run(const Call& call, const OperationOptions& options, const Start& start) {
@@ -229,7 +235,7 @@ void GroupImpl::compare_calls(const Call& call, const Operation& operation, cons
 void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks) {
   constexpr const char* name = "monitored_barrier";
   require_member(name);
-  const std::chrono::milliseconds length = timeout.value_or(description_.timeout);
+  const std::chrono::milliseconds length = timeout.value_or(this->timeout());
   const Deadline deadline = deadline_for(name, timeout);
   const std::lock_guard turn(barrier_mutex_);
   (void)usable_backend(std::nullopt);

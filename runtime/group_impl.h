@@ -1,6 +1,8 @@
 // What a ProcessGroup handle points to.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,7 +32,7 @@ class GroupImpl {
     std::string name;
     int rank;  // -1: not a member
     int size;
-    std::chrono::milliseconds timeout;
+    std::chrono::milliseconds timeout;    // at first
     std::string backend;                  // as get_backend() says it
     std::vector<int> ranks = {};          // the members' ranks in the default group; empty: as here
     std::vector<std::string> hosts = {};  // by rank in this group; empty where unknown
@@ -47,6 +49,8 @@ class GroupImpl {
   static ProcessGroup handle(std::shared_ptr<GroupImpl> impl) { return ProcessGroup(std::move(impl)); }
 
   [[nodiscard]] const Description& description() const { return description_; }
+  [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }  // now
+  void set_timeout(std::chrono::milliseconds timeout);
 
   // As ProcessGroup's.
   Work all_reduce(const Tensor& tensor, ReduceOp op, const OperationOptions& options);
@@ -126,6 +130,7 @@ class GroupImpl {
   const Description description_;
   const std::shared_ptr<Store> keys_;
   const GroupRecorder recorder_;
+  std::atomic<std::chrono::milliseconds> timeout_;
 
   std::mutex call_mutex_;               // held during a collective's call: one at a time
   std::uint64_t sequence_ = 0;          // of the latest collective; protected by call_mutex_

@@ -121,5 +121,26 @@ std::string scatter_bytes(std::span<const std::string> parts, int src, const Pro
   return own;
 }
 
+void send_bytes(const std::string& own, int dst, const ProcessGroup& given) {
+  const ProcessGroup group = or_default(given);
+  const int peer = get_group_rank(group, dst);
+  const std::vector<std::int64_t> length = {static_cast<std::int64_t>(own.size())};
+  std::string bytes = own;
+  const std::vector<P2POp> both = {{P2POp::Kind::isend, Tensor::of(length), peer},
+                                   {P2POp::Kind::isend, view(bytes), peer}};
+  for (const Work& sent : group.batch_isend_irecv(both)) sent.wait();
+}
+
+std::string recv_bytes(int src, const ProcessGroup& given, int* source) {
+  const ProcessGroup group = or_default(given);
+  std::vector<std::int64_t> length(1);
+  const int peer =
+      group.recv(Tensor::of(length), src == any_source ? any_source : get_group_rank(group, src));
+  std::string bytes(checked(static_cast<std::uint64_t>(length[0])), '\0');
+  group.recv(view(bytes), peer);
+  if (source) *source = get_global_rank(group, peer);
+  return bytes;
+}
+
 }  // namespace v1
 }  // namespace dlaunch

@@ -43,7 +43,10 @@ int ProcessGroup::size() const { return required(impl_).description().size; }
 const std::vector<int>& ProcessGroup::ranks() const { return required(impl_).description().ranks; }
 const std::string& ProcessGroup::name() const { return required(impl_).description().name; }
 const std::string& ProcessGroup::backend() const { return required(impl_).description().backend; }
-std::chrono::milliseconds ProcessGroup::timeout() const { return required(impl_).description().timeout; }
+std::chrono::milliseconds ProcessGroup::timeout() const { return required(impl_).timeout(); }
+void ProcessGroup::set_timeout(std::chrono::milliseconds timeout) const {
+  required(impl_).set_timeout(timeout);
+}
 
 Work ProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op, const OperationOptions& options) const {
   return required(impl_).all_reduce(tensor, op, options);

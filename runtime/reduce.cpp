@@ -223,6 +223,8 @@ std::string_view v1::to_string(ReduceOp op) {
   return "an unknown reduction";
 }
 
+bool v1::supports_complex(ReduceOp op) { return !why_not_allowed(DType::complex64, op); }
+
 std::optional<std::string> why_not_allowed(DType dtype, ReduceOp op) {
   const Family family = family_of(dtype);
   const auto refuse = [&](const char* why) {

@@ -101,6 +101,18 @@ void Work::then(std::function<void(const Work&)> callback) const {
   callback(*this);
 }
 
+std::future<void> Work::get_future() const {
+  const auto promise = std::make_shared<std::promise<void>>();
+  then([promise](const Work& work) {
+    if (const std::exception_ptr error = work.exception()) {
+      promise->set_exception(error);
+    } else {
+      promise->set_value();
+    }
+  });
+  return promise->get_future();
+}
+
 WorkSource::WorkSource() : state_(std::make_shared<Work::State>()) {}
 Work WorkSource::work() const { return Work(state_); }
 void WorkSource::succeed() const { state_->complete(state_, nullptr, -1); }

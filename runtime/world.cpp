@@ -229,7 +229,7 @@ ProcessGroup World::new_group(const std::vector<int>& ranks, const NewGroupOptio
 
   GroupImpl::Description description{
       "", is_member ? static_cast<int>(own - members.begin()) : -1, static_cast<int>(members.size()),
-      options.timeout.value_or(parent.timeout), options.backend.empty() ? parent.backend : options.backend};
+      options.timeout.value_or(all->timeout()), options.backend.empty() ? parent.backend : options.backend};
   if (description.timeout <= std::chrono::milliseconds(0))
     throw DistError("new_group: the timeout must be longer than 0 ms");
   description.ranks = members;

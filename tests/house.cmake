@@ -1,3 +1,4 @@
-# The house's own taste: arrows, banned calls, public headers, dead files.
+# The house's own taste: arrows, banned calls, public headers, dead files; manual pages that say what there is.
 add_test(NAME house.taste COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/house/taste.py ${PROJECT_SOURCE_DIR})
-set_tests_properties(house.taste PROPERTIES TIMEOUT 60 LABELS "unsanitized")
+add_test(NAME house.man_pages COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/house/man_pages.py ${PROJECT_SOURCE_DIR})
+set_tests_properties(house.taste house.man_pages PROPERTIES TIMEOUT 60 LABELS "unsanitized")

@@ -10,11 +10,29 @@
 #include "runtime/store_server/store_server.h"
 #include "store/store_host.h"
 
+namespace {
+
+using dlaunch::Address;
+
+bool is_loopback(const Address& address) { return address.host.starts_with("127.") || address.host == "::1"; }
+
+// A name that this machine alone takes for its loopback interface (Debian's /etc/hosts gives it to the
+// machine's own) is no address where other machines find it: then all interfaces are bound.
+dlaunch::Result<std::unique_ptr<dlaunch::StoreHost>> serve(const Address& address) {
+  auto host = dlaunch::StoreHost::start(address);
+  const bool loopback_meant = is_loopback(address) || address.host == "localhost";
+  if (!host || loopback_meant || !std::ranges::all_of((*host)->addresses(), is_loopback)) return host;
+  host->reset();  // gives the port free
+  return dlaunch::StoreHost::start({"*", address.port});
+}
+
+}  // namespace
+
 extern "C" __attribute__((visibility("default"))) void* dlaunch_store_server_start(const char* host,
                                                                                    std::uint16_t port,
                                                                                    char* why,
                                                                                    std::size_t size) {
-  auto started = dlaunch::StoreHost::start({host, port});
+  auto started = serve({host, port});
   if (started) return std::move(*started).release();
   const std::string reason = started.error().message();
   const std::size_t length = std::min(reason.size(), size - 1);

@@ -8,7 +8,8 @@
 
 namespace dlaunch {
 
-// Serves at host:port until the process ends. Returns a handle, or null and the reason in `why`, cut off at
+// Serves at host:port until the process ends; on all interfaces where `host` is a name that only means the
+// loopback one, other than localhost. Returns a handle, or null and the reason in `why`, cut off at
 // `size` bytes.
 using StoreServerStart = void* (*)(const char* host, std::uint16_t port, char* why, std::size_t size);
 

@@ -1,38 +1,54 @@
-"""Separate hosts on one machine: network namespaces on a switch, which may lose a cable."""
+"""Separate hosts on one machine: network namespaces on switches, which may lose a cable."""
 
+import ipaddress
+import json
 import os
 import subprocess
 
+IPV4 = ("10.213.8.0/24", "10.213.10.0/24")
+IPV6 = ("fd00:213:8::/64", "fd00:213:10::/64")
+
 
 class Hosts:
-    """`count` hosts that reach each other at 10.213.8.1, .2, ...; they go with the test, which is skipped where they cannot be had."""
+    """`count` hosts on each of `networks`: host i is the (i+1)th of network n, through its interface eth<n>. They go with the test, which is skipped where they cannot be had."""
 
-    SWITCH_ADDRESS = "10.213.8.254"  # where a service may run that is on none of the hosts
+    SWITCH_ADDRESS = "10.213.8.254"  # on IPV4[0]: where a service may run that is on none of the hosts
 
-    def __init__(self, test, count):
+    def __init__(self, test, count, networks=IPV4[:1]):
         tag = f"dl{os.getpid() % 100000}"
         self.switch = f"{tag}s"
         self.names = [f"{tag}h{i}" for i in range(count)]
-        self.addresses = [f"10.213.8.{i + 1}" for i in range(count)]
-        self.ports = [f"{tag}p{i}" for i in range(count)]
-        commands = [f"ip netns add {self.switch}", f"ip -n {self.switch} link add switch type bridge",
-                    f"ip -n {self.switch} link set switch up", f"ip -n {self.switch} link set lo up",
-                    f"ip -n {self.switch} addr add {self.SWITCH_ADDRESS}/24 dev switch"]
-        for name, address, port in zip(self.names, self.addresses, self.ports):
-            commands += [f"ip netns add {name}",
-                         f"ip link add eth0 netns {name} type veth peer name {port} netns {self.switch}",
-                         f"ip -n {name} addr add {address}/24 dev eth0",
-                         f"ip -n {name} link set eth0 up",
-                         f"ip -n {name} link set lo up",
-                         f"ip -n {self.switch} link set {port} master switch up"]
-        test.addCleanup(self._remove)
+        self.networks = [ipaddress.ip_network(network) for network in networks]
+        self.addresses = [self.address(i) for i in range(count)]
+        commands = [f"ip netns add {self.switch}", f"ip -n {self.switch} link set lo up"]
+        for name in self.names:
+            commands += [f"ip netns add {name}", f"ip -n {name} link set lo up"]
+        for n, network in enumerate(self.networks):
+            commands += [f"ip -n {self.switch} link add switch{n} type bridge", f"ip -n {self.switch} link set switch{n} up"]
+            # Duplicates are looked for, for a second or two, before an IPv6 address can be used.
+            check = " nodad" if network.version == 6 else ""
+            for i, name in enumerate(self.names):
+                commands += [f"ip link add eth{n} netns {name} type veth peer name {self._port(i, n)} netns {self.switch}",
+                             f"ip -n {name} addr add {self.address(i, n)}/{network.prefixlen} dev eth{n}{check}",
+                             f"ip -n {name} link set eth{n} up",
+                             f"ip -n {self.switch} link set {self._port(i, n)} master switch{n} up"]
+        if self.networks[0] == ipaddress.ip_network(IPV4[0]):
+            commands.append(f"ip -n {self.switch} addr add {self.SWITCH_ADDRESS}/24 dev switch0")
+        test.addCleanup(self.remove)
         made = subprocess.run(["sh", "-c", " && ".join(commands)], capture_output=True, text=True, check=False)
         if made.returncode != 0:
             test.skipTest(f"network namespaces cannot be made here: {made.stderr.strip()}")
 
-    def _remove(self):
+    def remove(self):
         for name in [*self.names, self.switch]:
             subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+    @staticmethod
+    def _port(i, network):
+        return f"port{i}-{network}"
+
+    def address(self, i, network=0):
+        return str(self.networks[network][i + 1])
 
     def on(self, i):
         """What to put before a command to run it on host i."""
@@ -41,8 +57,14 @@ class Hosts:
     def on_switch(self):
         return ["ip", "netns", "exec", self.switch]
 
-    def pull_cable(self, i):
-        subprocess.run(["ip", "-n", self.switch, "link", "set", self.ports[i], "nomaster"], check=True)
+    def bytes_sent(self, i, network):
+        """What the kernel has counted on the interface of host i."""
+        shown = subprocess.run(["ip", "-n", self.names[i], "-s", "-j", "link", "show", "dev", f"eth{network}"],
+                               capture_output=True, text=True, check=True)
+        return json.loads(shown.stdout)[0]["stats64"]["tx"]["bytes"]
 
-    def plug_cable(self, i):
-        subprocess.run(["ip", "-n", self.switch, "link", "set", self.ports[i], "master", "switch"], check=True)
+    def pull_cable(self, i, network=0):
+        subprocess.run(["ip", "-n", self.switch, "link", "set", self._port(i, network), "nomaster"], check=True)
+
+    def plug_cable(self, i, network=0):
+        subprocess.run(["ip", "-n", self.switch, "link", "set", self._port(i, network), "master", f"switch{network}"], check=True)

@@ -100,10 +100,21 @@ static void collectives(int rank, int size) {
   EXPECT(dlaunch_barrier(NULL, 0, NULL) == DLAUNCH_OK);
   EXPECT(dlaunch_monitored_barrier(NULL, 60000, 1) == DLAUNCH_OK);
 
+  float half = 1;
+  const dlaunch_tensor half_view = {.data = &half, .dtype = DLAUNCH_FLOAT32, .shape = &one, .dims = 1};
+  EXPECT(dlaunch_all_reduce_premul_sum(&half_view, 0.5, NULL, 0, NULL) == DLAUNCH_OK);
+  EXPECT(half == (float)size / 2);
+  own = 1;
+  part = 2;
+  const dlaunch_tensor both[] = {own_view, part_view};
+  EXPECT(dlaunch_all_reduce_coalesced(both, 2, DLAUNCH_SUM, NULL, 0, NULL) == DLAUNCH_OK);
+  EXPECT(own == size && part == 2 * size);
+
   dlaunch_work* work = NULL;
   EXPECT(dlaunch_all_reduce(&many_view, DLAUNCH_BOR, NULL, 0, &work) == DLAUNCH_OK);
   EXPECT(work != NULL && dlaunch_work_wait(work, 60000) == DLAUNCH_OK);
   EXPECT(dlaunch_work_is_completed(work) == 1 && dlaunch_work_is_success(work) == 1);
+  EXPECT(dlaunch_work_source_rank(work) == -1 && dlaunch_work_source_rank(NULL) == -1);
   dlaunch_work_free(work);
 }
 
@@ -120,6 +131,12 @@ static void messages(int rank, int size) {
   EXPECT(in == (rank + size - 1) % size && source == in);
   EXPECT(dlaunch_work_wait(sent, 0) == DLAUNCH_OK);
   dlaunch_work_free(sent);
+  dlaunch_work* received = NULL;
+  EXPECT(dlaunch_recv(&in_view, DLAUNCH_ANY_SOURCE, 6, NULL, 0, NULL, &received) == DLAUNCH_OK);
+  EXPECT(dlaunch_send(&out_view, (rank + 1) % size, 6, NULL, 0, NULL) == DLAUNCH_OK);
+  EXPECT(dlaunch_work_wait(received, 0) == DLAUNCH_OK);
+  EXPECT(dlaunch_work_source_rank(received) == (rank + size - 1) % size);
+  dlaunch_work_free(received);
   dlaunch_work_free(NULL);
 }
 
@@ -128,6 +145,9 @@ static void groups(int rank, int size) {
   dlaunch_group* group = NULL;
   EXPECT(dlaunch_new_group(&first, 1, 0, &group) == DLAUNCH_OK);
   EXPECT(dlaunch_get_rank(group) == (rank == 0 ? 0 : -1) && dlaunch_get_world_size(group) == 1);
+  EXPECT(dlaunch_get_group_rank(group, 0) == 0 && dlaunch_get_group_rank(group, 1) == -1);
+  EXPECT(dlaunch_get_global_rank(group, 0) == 0 && dlaunch_get_global_rank(group, 7) == -1);
+  EXPECT(dlaunch_set_timeout(group, 0) == DLAUNCH_ERROR && dlaunch_set_timeout(group, 1000) == DLAUNCH_OK);
   EXPECT(dlaunch_barrier(group, 0, NULL) == (rank == 0 ? DLAUNCH_OK : DLAUNCH_ERROR));
   EXPECT(dlaunch_destroy_group(group) == DLAUNCH_OK);
   dlaunch_group_free(group);
@@ -139,6 +159,17 @@ static void groups(int rank, int size) {
   EXPECT(dlaunch_barrier(group, 0, NULL) != DLAUNCH_OK);
   EXPECT(strstr(dlaunch_last_error(), "enough") != NULL);
   dlaunch_group_free(group);
+}
+
+static void debugging(int rank) {
+  EXPECT(dlaunch_get_node_local_rank() == rank); /* all are on one node */
+  EXPECT(dlaunch_set_debug_level(99) == DLAUNCH_ERROR);
+  EXPECT(dlaunch_set_debug_level(DLAUNCH_DEBUG_DETAIL) == DLAUNCH_OK);
+  EXPECT(dlaunch_get_debug_level() == DLAUNCH_DEBUG_DETAIL);
+  EXPECT(dlaunch_barrier(NULL, 0, NULL) == DLAUNCH_OK);
+  EXPECT(dlaunch_start_trace("/no/such/directory/trace.json") == DLAUNCH_ERROR);
+  EXPECT(dlaunch_start_trace(NULL) == DLAUNCH_ERROR && dlaunch_stop_trace() == DLAUNCH_OK);
+  EXPECT(dlaunch_breakpoint(99, NULL) == DLAUNCH_ERROR);
 }
 
 int main(void) {
@@ -153,6 +184,7 @@ int main(void) {
   collectives(rank, size);
   messages(rank, size);
   groups(rank, size);
+  debugging(rank);
   EXPECT(dlaunch_destroy_process_group() == DLAUNCH_OK);
   return 0;
 }

@@ -19,6 +19,7 @@ using dlaunch::any_source;
 using dlaunch::Tensor;
 using dlaunch::test::RankResult;
 using dlaunch::test::run_processes;
+using dlaunch::test::Variable;
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -172,6 +173,20 @@ TEST(GlooMessagesDeath, InTheMiddleOfAMessage) {
       part.wait();  // may have come through
     }
     dlaunch::recv(Tensor::of(value), 2, {{.tag = 2, .timeout = {}}, {}});
+  });
+}
+
+TEST(GlooMessagesDeath, OnTwoInterfaces) {
+  const Variable both("DLAUNCH_SOCKET_IFNAME", "lo,lo");
+  expect_death_noticed(2, [](int rank) {
+    std::vector<float> value(4'000'000);
+    if (rank == 0) {
+      std::vector<int> go(1);
+      const dlaunch::Work part = dlaunch::irecv(Tensor::of(value), 2, {{.tag = 1, .timeout = {}}, {}});
+      dlaunch::send(Tensor::of(go), 2);
+      part.wait();  // may have come through
+    }
+    dlaunch::recv(Tensor::of(value), any_source);
   });
 }
 

@@ -17,6 +17,7 @@ namespace {
 using dlaunch::Tensor;
 using dlaunch::test::RankResult;
 using dlaunch::test::run_processes;
+using dlaunch::test::Variable;
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -154,6 +155,20 @@ TEST(GlooDeath, InShortOperations) {
 
 TEST(GlooDeath, InTheMiddleOfLongOperations) {
   for (int i = 1; i <= 10; ++i) expect_deaths_noticed(4, 4000000, 1 + i % 3);
+}
+
+// Each pair of ranks is connected twice.
+TEST(GlooOnTwoInterfaces, AllCollectivesWork) {
+  const Variable both("DLAUNCH_SOCKET_IFNAME", "lo,lo");
+  expect_all_say(run_processes(3, [](int rank) { return try_all_collectives(rank, 3); }), "ok");
+}
+
+TEST(GlooOnTwoInterfaces, DeathsAreNoticed) {
+  const Variable both("DLAUNCH_SOCKET_IFNAME", "lo,lo");
+  for (int i = 1; i <= 5; ++i) {
+    expect_deaths_noticed(4, 10, i);
+    expect_deaths_noticed(4, 4000000, 1 + i % 3);
+  }
 }
 
 TEST(GlooDeath, OfARankThatIsNotInTheOperation) {

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -14,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/backends/gloo/local_address.h"
 #include "runtime/bootstrap.h"
 #include "runtime/errors.h"
 #include "store/hash_store.h"
@@ -49,7 +47,8 @@ std::vector<std::exception_ptr> connected(int size, const std::function<void(Glo
   const auto store = std::make_shared<HashStore>();
   return on_threads(size, [&](int rank) {
     const auto keys = backend_store(store);
-    GlooTransport transport({*keys, rank, size, "test", std::chrono::seconds(60), soon(), "127.0.0.1"});
+    GlooTransport transport({*keys, rank, size, "test", std::chrono::seconds(60), soon(), "127.0.0.1"},
+                            "127.0.0.1");
     body(transport);
   });
 }
@@ -206,29 +205,6 @@ TEST(GlooTransport, ShutdownLosesNothing) {
       transport.shutdown(soon());
     }));
   }
-}
-
-TEST(GlooTransport, AnUnknownInterfaceIsNamed) {
-  ASSERT_EQ(setenv("GLOO_SOCKET_IFNAME", "nosuchif0", 1), 0);
-  const auto errors = connected(1, [](GlooTransport&) {});
-  ASSERT_EQ(unsetenv("GLOO_SOCKET_IFNAME"), 0);
-  ASSERT_TRUE(errors[0]);
-  EXPECT_NE(message_of(errors[0]).find("interface 'nosuchif0' (GLOO_SOCKET_IFNAME)"), std::string::npos)
-      << message_of(errors[0]);
-}
-
-TEST(LocalAddress, FollowsTheRoute) {
-  const Result<std::string> own = address_towards("127.0.0.1");
-  ASSERT_TRUE(own.ok());
-  EXPECT_EQ(*own, "127.0.0.1");
-  EXPECT_TRUE(is_loopback(*own));
-  EXPECT_TRUE(is_loopback("127.0.1.1"));
-  EXPECT_TRUE(is_loopback("::1"));
-  EXPECT_FALSE(is_loopback("10.0.0.1"));
-  EXPECT_FALSE(is_loopback("fd00::1"));
-  const Result<std::string> unknown = address_towards("no-such-host.invalid");
-  ASSERT_FALSE(unknown.ok());
-  EXPECT_NE(unknown.error().message().find("no-such-host.invalid"), std::string::npos);
 }
 
 }  // namespace

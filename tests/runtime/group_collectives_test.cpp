@@ -8,7 +8,6 @@
 #include <cmath>
 #include <complex>
 #include <cstring>
-#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -481,95 +480,6 @@ TEST(CollectiveArguments, SizesThatTwoRanksDoNotAgreeOnAreNamed) {
                     std::to_string(unit));
     }));
   }
-}
-
-// torch.distributed's documentation shows these with their results.
-TEST(Documented, AllReduce) {
-  expect_success(in_groups(2, [](const ProcessGroup& group) {
-    std::vector<std::int64_t> whole = {1 + 2 * group.rank(), 2 + 2 * group.rank()};
-    group.all_reduce(Tensor::of(whole));
-    EXPECT_EQ(whole, (std::vector<std::int64_t>{4, 6}));
-    using C = std::complex<float>;
-    std::vector<C> complex =
-        group.rank() == 0 ? std::vector<C>{{1, 1}, {2, 2}} : std::vector<C>{{3, 3}, {4, 4}};
-    group.all_reduce(Tensor::of(complex));
-    EXPECT_EQ(complex, (std::vector<C>{{4, 4}, {6, 6}}));
-  }));
-}
-
-TEST(Documented, AllGather) {
-  expect_success(in_groups(2, [](const ProcessGroup& group) {
-    const auto gather = [&](auto own, const auto& first, const auto& second) {
-      auto a = decltype(own)(2);
-      auto b = decltype(own)(2);
-      const std::vector<Tensor> outputs = {Tensor::of(a), Tensor::of(b)};
-      group.all_gather(outputs, Tensor::of(own));
-      EXPECT_EQ(a, first);
-      EXPECT_EQ(b, second);
-    };
-    const std::vector<std::int64_t> one = {1, 2};
-    const std::vector<std::int64_t> two = {3, 4};
-    gather(group.rank() == 0 ? one : two, one, two);
-    using C = std::complex<float>;
-    const std::vector<C> c_one = {{1, 1}, {2, 2}};
-    const std::vector<C> c_two = {{3, 3}, {4, 4}};
-    gather(group.rank() == 0 ? c_one : c_two, c_one, c_two);
-  }));
-}
-
-TEST(Documented, ReduceScatterTensor) {
-  expect_success(in_groups(2, [](const ProcessGroup& group) {
-    std::vector<std::int64_t> input = {0, 1, 2, 3};
-    std::vector<std::int64_t> output(2);
-    group.reduce_scatter_tensor(Tensor::of(output), Tensor::of(input));
-    EXPECT_EQ(output,
-              group.rank() == 0 ? (std::vector<std::int64_t>{0, 2}) : (std::vector<std::int64_t>{4, 6}));
-    group.reduce_scatter_tensor(Tensor::of(output), Tensor::from(input.data(), {2, 2}));
-    EXPECT_EQ(output,
-              group.rank() == 0 ? (std::vector<std::int64_t>{0, 2}) : (std::vector<std::int64_t>{4, 6}));
-  }));
-}
-
-TEST(Documented, AllToAllSingleOfFourRanksEqualAndUneven) {
-  using Row = std::vector<std::int64_t>;
-  const std::vector<Row> equal = {{0, 4, 8, 12}, {1, 5, 9, 13}, {2, 6, 10, 14}, {3, 7, 11, 15}};
-  const std::vector<Row> inputs = {{0, 1, 2, 3, 4, 5},
-                                   {10, 11, 12, 13, 14, 15, 16, 17, 18},
-                                   {20, 21, 22, 23, 24},
-                                   {30, 31, 32, 33, 34, 35, 36}};
-  const std::vector<Row> input_splits = {{2, 2, 1, 1}, {3, 2, 2, 2}, {2, 1, 1, 1}, {2, 2, 2, 1}};
-  const std::vector<Row> output_splits = {{2, 3, 2, 2}, {2, 2, 1, 2}, {1, 2, 1, 2}, {1, 2, 1, 1}};
-  const std::vector<Row> outputs = {{0, 1, 10, 11, 12, 20, 21, 30, 31},
-                                    {2, 3, 13, 14, 22, 32, 33},
-                                    {4, 15, 16, 23, 34, 35},
-                                    {5, 17, 18, 24, 36}};
-  expect_success(in_groups(4, [&](const ProcessGroup& group) {
-    const std::size_t rank = static_cast<std::size_t>(group.rank());
-    Row four(4);
-    std::iota(four.begin(), four.end(), static_cast<std::int64_t>(rank) * 4);
-    Row output(4);
-    group.all_to_all_single(Tensor::of(output), Tensor::of(four));
-    EXPECT_EQ(output, equal[rank]);
-
-    output.resize(outputs[rank].size());
-    group.all_to_all_single(Tensor::of(output), Tensor::of(inputs[rank]), output_splits[rank],
-                            input_splits[rank]);
-    EXPECT_EQ(output, outputs[rank]);
-  }));
-}
-
-TEST(Documented, AllToAllOfLists) {
-  expect_success(in_groups(4, [](const ProcessGroup& group) {
-    std::vector<std::vector<std::int64_t>> in;
-    std::vector<std::vector<std::int64_t>> out(4, std::vector<std::int64_t>(1));
-    std::vector<Tensor> inputs;
-    std::vector<Tensor> outputs;
-    for (int i = 0; i < 4; ++i) in.push_back({group.rank() * 4 + i});
-    for (auto& part : in) inputs.push_back(Tensor::of(part));
-    for (auto& part : out) outputs.push_back(Tensor::of(part));
-    group.all_to_all(outputs, inputs);
-    for (int i = 0; i < 4; ++i) EXPECT_EQ(out[static_cast<std::size_t>(i)][0], i * 4 + group.rank());
-  }));
 }
 
 }  // namespace

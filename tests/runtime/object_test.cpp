@@ -137,6 +137,19 @@ TEST_P(Objects, GoThroughEveryCollective) {
 
     const app::Report own = scatter_object_list(rank == 0 ? all : std::vector<app::Report>(), 0);
     EXPECT_EQ(own, report_of(rank));
+
+    // Around; the last rank's object, by whoever sends.
+    const int right = (rank + 1) % size;
+    const int left = (rank + size - 1) % size;
+    std::vector<app::Report> received;
+    if (rank % 2 == 0) {
+      send_object_list(std::vector{report_of(rank)}, right);
+      EXPECT_EQ(recv_object_list(received), left);
+    } else {
+      EXPECT_EQ(recv_object_list(received, left), left);
+      send_object_list(std::vector{report_of(rank)}, right);
+    }
+    EXPECT_EQ(received, std::vector{report_of(left)});
     destroy_process_group();
   });
 }

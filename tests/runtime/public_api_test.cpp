@@ -107,6 +107,15 @@ TEST_F(PublicApi, TellsWhoStartedTheProcess) {
   EXPECT_FALSE(dlaunch::is_dlaunch_launched());
   setenv("DLAUNCH_VERSION", "0.1.0", 1);
   EXPECT_TRUE(dlaunch::is_dlaunch_launched());
+  unsetenv("LOCAL_RANK");
+  EXPECT_EQ(error_of([] { dlaunch::get_node_local_rank(); }),
+            "the environment variable LOCAL_RANK is not set; the launcher sets it");
+  EXPECT_EQ(dlaunch::get_node_local_rank(3), 3);
+  setenv("LOCAL_RANK", "5", 1);
+  EXPECT_EQ(dlaunch::get_node_local_rank(3), 5);
+  setenv("LOCAL_RANK", "many", 1);
+  EXPECT_EQ(error_of([] { dlaunch::get_node_local_rank(3); }),
+            "the environment variable LOCAL_RANK: 'many' is not a rank");
 }
 
 }  // namespace

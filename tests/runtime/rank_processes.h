@@ -18,6 +18,18 @@
 
 namespace dlaunch::test {
 
+// A variable of this process, and of the ranks that it starts, while the object lives.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* const name_;
+};
+
 struct RankResult {
   int status = 0;    // of waitpid
   std::string said;  // what the body returned, or "threw: ..."

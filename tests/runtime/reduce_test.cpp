@@ -106,6 +106,8 @@ TEST(Reduce, RefusesWithTheReason) {
   EXPECT_TRUE(why_not_allowed(DType::int32, ReduceOp::premul_sum));
   EXPECT_TRUE(why_not_allowed(DType::complex128, ReduceOp::product));
   EXPECT_FALSE(why_not_allowed(DType::boolean, ReduceOp::bxor));
+  EXPECT_TRUE(supports_complex(ReduceOp::avg));
+  EXPECT_FALSE(supports_complex(ReduceOp::product));
 }
 
 // The table in reduce_op.h: 12 dtypes and 9 operations.

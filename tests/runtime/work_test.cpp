@@ -91,6 +91,22 @@ TEST(Work, CallbacksRunOnce) {
   EXPECT_EQ(calls.back(), "at once");
 }
 
+TEST(Work, HasAFuture) {
+  const WorkSource good;
+  std::future<void> before = good.work().get_future();
+  EXPECT_EQ(before.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  good.succeed();
+  before.get();
+  good.work().get_future().get();
+  good.work().synchronize();
+  const WorkSource bad;
+  std::future<void> fails = bad.work().get_future();
+  bad.fail(error("broken"));
+  EXPECT_THROW(fails.get(), DistNetworkError);
+  EXPECT_THROW(bad.work().synchronize(), DistNetworkError);
+  Work().get_future().get();
+}
+
 TEST(Work, WakesWaitersOnOtherThreads) {
   const WorkSource source;
   std::vector<std::thread> waiters;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <latch>
 #include <memory>
 #include <string>
 #include <vector>
@@ -123,6 +124,85 @@ TEST_P(Worlds, SubgroupsDivideTheWorld) {
   });
 }
 
+// Even and odd ranks, named backwards; rank 0 of a larger world stays out.
+TEST_P(Worlds, AGroupCanBeSplit) {
+  const int size = GetParam();
+  in_world(size, [&](int rank) {
+    std::vector<std::vector<int>> parts(2);
+    for (int member = size - 1; member >= (size > 2 ? 1 : 0); --member) {
+      parts[static_cast<std::size_t>(member % 2)].push_back(member);
+    }
+    const ProcessGroup own = split_group({}, parts);
+    if (size > 2 && rank == 0) {
+      EXPECT_FALSE(own);
+      return;
+    }
+    const std::vector<int>& members = parts[static_cast<std::size_t>(rank % 2)];
+    EXPECT_EQ(own.size(), static_cast<int>(members.size()));
+    EXPECT_EQ(get_global_rank(own, own.rank()), rank);
+    EXPECT_EQ(sum_over(own, 1), own.size());
+    // And once more: its first rank by itself. The numbers are those in the group that is split.
+    const std::vector<std::vector<int>> first = {{0}};
+    const ProcessGroup alone = split_group(own, first);
+    EXPECT_EQ(static_cast<bool>(alone), own.rank() == 0);
+    if (alone) {
+      EXPECT_EQ(alone.ranks(), std::vector<int>{rank});
+    }
+    const std::vector<std::vector<int>> twice = {{0}, {0}};
+    EXPECT_TRUE(error_contains([&] { split_group(own, twice); }, "split_group: rank 0 is in two groups"));
+    const std::vector<std::vector<int>> unknown = {{99}};
+    EXPECT_TRUE(error_contains([&] { split_group(own, unknown); }, "rank 99 is no rank of a group of"));
+  });
+}
+
+TEST(Groups, HaveATimeoutThatCanBeChanged) {
+  in_world(2, [](int) {
+    NewGroupOptions options;
+    options.timeout = std::chrono::seconds(7);
+    const ProcessGroup group = new_group({}, options);
+    EXPECT_EQ(group.timeout(), std::chrono::seconds(7));
+    EXPECT_EQ(default_group().timeout(), std::chrono::minutes(30));
+    EXPECT_TRUE(error_contains([&] { group.set_timeout(std::chrono::milliseconds(0)); },
+                               "set_timeout of group 1: the timeout must be longer than 0 ms"));
+    group.set_timeout(std::chrono::milliseconds(20));
+    EXPECT_EQ(group.timeout(), std::chrono::milliseconds(20));
+    std::vector<int> value(1);
+    EXPECT_TRUE(
+        error_contains([&] { group.recv(Tensor::of(value), 1 - group.rank()); }, "before the deadline"));
+    default_group().set_timeout(std::chrono::minutes(2));
+    barrier();
+    EXPECT_EQ(new_group().timeout(), std::chrono::minutes(2));
+  });
+}
+
+TEST(Groups, CanBeAbortedOneOrAll) {
+  std::latch made(3);
+  std::latch used(3);
+  in_world(3, [&](int rank) {
+    const ProcessGroup one = new_group();
+    const ProcessGroup other = new_group();
+    made.arrive_and_wait();
+    if (rank == 0) abort_process_group("enough of it", one);
+    EXPECT_TRUE(error_contains([&] { one.barrier(); }, "enough of it"));
+    EXPECT_EQ(sum_over(other, 1), 3);
+    used.arrive_and_wait();
+    if (rank == 2) abort_process_group("enough of all");
+    EXPECT_TRUE(error_contains([&] { other.barrier(); }, "enough of all"));
+    EXPECT_TRUE(error_contains([] { barrier(); }, "enough of all"));
+  });
+  EXPECT_TRUE(error_contains([] { abort_process_group("nothing"); }, "has not been initialized"));
+}
+
+TEST(Groups, KnowTheirBackends) {
+  in_world(2, [](int) {
+    EXPECT_EQ(get_backend(), "threads");
+    EXPECT_EQ(get_backend_config(), "cpu:threads");
+  });
+  EXPECT_EQ(get_default_backend_for_device("cpu"), "gloo");
+  EXPECT_EQ(get_default_backend_for_device("cuda:1"), "nccl");
+  EXPECT_TRUE(error_contains([] { get_default_backend_for_device("tpu"); }, "known are cpu and cuda"));
+}
+
 TEST_P(Worlds, AMeshHasAGroupForEachLine) {
   const int size = GetParam();
   in_world(size, [&](int rank) {
@@ -168,6 +248,24 @@ TEST(Meshes, OfThreeDimensionsCanBeSliced) {
     EXPECT_EQ(part.ranks(), (std::vector<int>{2 * b, 2 * b + 1, 2 * b + 4, 2 * b + 5}));
     EXPECT_EQ(sum_over(part.get_group("c"), 1), 2);
     EXPECT_EQ(sum_over(part.flatten("ac").get_group(0), rank), 8 * b + 10);
+  });
+}
+
+TEST(Meshes, AGroupIsOne) {
+  in_world(3, [](int rank) {
+    const ProcessGroup last = new_group({1, 2});
+    const DeviceMesh mesh = DeviceMesh::from_group(last, "cpu", "dp");
+    EXPECT_EQ(mesh.ranks(), (std::vector<int>{1, 2}));
+    EXPECT_EQ(mesh.shape(), std::vector<int>{2});
+    EXPECT_EQ(mesh.get_rank(), rank);
+    if (rank == 0) {
+      EXPECT_EQ(mesh.get_coordinate(), std::nullopt);
+      EXPECT_TRUE(error_contains([&] { (void)mesh.get_group(0); }, "is not in the device mesh"));
+      return;
+    }
+    EXPECT_EQ(mesh.get_local_rank("dp"), rank - 1);
+    EXPECT_EQ(mesh.get_group("dp"), last);
+    EXPECT_EQ(sum_over(mesh["dp"].get_group(0), 1), 2);
   });
 }
 

@@ -2,18 +2,14 @@
 
 #include <gloo/common/error.h>
 #include <gloo/transport/tcp/device.h>
-#include <net/if.h>
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "runtime/backends/gloo/gloo_store.h"
-#include "runtime/backends/gloo/local_address.h"
 #include "runtime/deadline.h"
-#include "store/contract/worker_env.h"
 
 namespace dlaunch {
 
@@ -40,11 +36,6 @@ std::string without_place(const std::string& text) {
   return end == std::string::npos ? text : text.substr(end + 2);
 }
 
-std::string variable(std::string_view name) {
-  const char* const value = std::getenv(std::string(name).c_str());
-  return value ? value : "";
-}
-
 // Gloo writes to its connections without MSG_NOSIGNAL: a peer that has gone would end this process.
 void ignore_sigpipe() {
   struct sigaction current {};
@@ -54,35 +45,11 @@ void ignore_sigpipe() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-// More than one node: an address of the loopback interface would reach the wrong machine.
-bool spans_hosts(int size) {
-  const std::string local = variable(env::local_world_size);
-  return !local.empty() && local != std::to_string(size);
-}
-
-std::shared_ptr<::gloo::transport::Device> make_device(const BackendContext& context) {
-  ::gloo::transport::tcp::attr attr;
-  std::string origin = "towards " + context.master_addr;
-  for (const char* const name : {"DLAUNCH_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}) {
-    const std::string names = variable(name);
-    if (names.empty()) continue;
-    attr.iface = names.substr(0, names.find(','));  // of several the first
-    origin = "of interface '" + attr.iface + "' (" + name + ")";
-    if (if_nametoindex(attr.iface.c_str()) == 0)
-      throw DistNetworkError("no local address " + origin + ": there is none of that name");
-    break;
-  }
-  if (attr.iface.empty()) {
-    Result<std::string> address = address_towards(context.master_addr);
-    // Debian's /etc/hosts gives a machine's own name the address 127.0.1.1, which no other machine can use.
-    if (address && is_loopback(*address) && spans_hosts(context.size)) address = first_outer_address();
-    if (!address) throw DistNetworkError("no local address " + origin + ": " + address.error().message());
-    attr.hostname = *address;
-  }
+std::shared_ptr<::gloo::transport::Device> make_device(const std::string& address) {
   try {
-    return ::gloo::transport::tcp::CreateDevice(attr);
+    return ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr(address.c_str()));
   } catch (const std::exception& e) {
-    throw DistNetworkError("cannot use the local address " + origin + ": " + without_place(e.what()));
+    throw DistNetworkError("cannot use the local address " + address + ": " + without_place(e.what()));
   }
 }
 
@@ -315,10 +282,10 @@ class GlooTransport::AnyMessage final : public Inbox, private Pending {
   std::size_t told_ = 0;  // of owner_.left_
 };
 
-GlooTransport::GlooTransport(const BackendContext& context)
+GlooTransport::GlooTransport(const BackendContext& context, const std::string& local_address)
     : rank_(context.rank),
       size_(context.size),
-      device_(make_device(context)),
+      device_(make_device(local_address)),
       context_(std::make_shared<::gloo::rendezvous::Context>(context.rank, context.size)),
       to_self_(context.size),
       peers_(static_cast<std::size_t>(context.size)) {

@@ -41,8 +41,9 @@ namespace dlaunch {
 
 class GlooTransport final : public Transport {
  public:
-  // Connects with all ranks. Throws DistNetworkError or DistBackendError.
-  explicit GlooTransport(const BackendContext& context);
+  // Connects with all ranks, listening at `local_address` (numeric). Throws DistNetworkError or
+  // DistBackendError.
+  GlooTransport(const BackendContext& context, const std::string& local_address);
   ~GlooTransport() override;
   GlooTransport(const GlooTransport&) = delete;
   GlooTransport& operator=(const GlooTransport&) = delete;

@@ -2,20 +2,31 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "store/base/result.h"
 
 namespace dlaunch {
 
-// The numeric address from which this machine reaches `host`: what the routing table says, without sending
-// anything. With a master that every rank can reach, that is an address on a network that they all share.
-Result<std::string> address_towards(const std::string& host);
+// The numeric addresses that one network interface is reached by, the preferred one first: one of IPv4, one
+// of IPv6, or both. At least one.
+using Addresses = std::vector<std::string>;
+
+bool is_ipv6(const std::string& numeric_address);
 
 // Whether it names this machine only, as 127.0.0.1 and ::1 do.
 bool is_loopback(const std::string& numeric_address);
 
-// An address of this machine that others may reach: that of the first
-// interface that is up and not the loopback.
-Result<std::string> first_outer_address();
+// Those from which this machine reaches `host`: what the routing table says, without sending anything. With a
+// master that every rank can reach, they are on a network that they all share. Loopback ones only where there
+// are no others.
+Result<Addresses> addresses_towards(const std::string& host);
+
+// Those of the first interface that is up and not the loopback.
+Result<Addresses> first_outer_addresses();
+
+// Those of the interface, of `preferred` what it has. Fails where the machine has no such interface (and says
+// which it has), or others cannot reach it by an address.
+Result<Addresses> addresses_of_interface(const std::string& name, const Addresses& preferred);
 
 }  // namespace dlaunch

@@ -5,15 +5,14 @@
 
 #include "dlaunch/backend.h"
 #include "dlaunch/collective_backend.h"
-#include "runtime/backends/gloo/gloo_transport.h"
+#include "runtime/backends/gloo/connect.h"
 
 namespace {
 
 bool viable(std::string& /*reason*/) { return true; }  // that it could be loaded is all it needs
 
 std::unique_ptr<dlaunch::Backend> create(const dlaunch::BackendContext& context) {
-  auto backend =
-      std::make_unique<dlaunch::CollectiveBackend>(std::make_unique<dlaunch::GlooTransport>(context));
+  auto backend = std::make_unique<dlaunch::CollectiveBackend>(dlaunch::connect_over_gloo(context));
   // Connected to all is not yet that all are connected: a rank that came back now and left at once would look
   // like a lost one to those who are still connecting.
   constexpr std::uint64_t before_all_others = 0;

@@ -45,7 +45,8 @@ struct BackendContext {
   std::string group;                  // the group's name, for messages
   std::chrono::milliseconds timeout;  // the group's default
   Deadline deadline;                  // create() must have returned or thrown
-  std::string master_addr;            // a host every rank can reach, to find the right network interface by
+  // A host that every rank can reach, to find the right network interface by; empty where none is known.
+  std::string master_addr;
 };
 
 // One call of a collective, as the group has checked and numbered it.

@@ -6,8 +6,8 @@
 // signature:
 //
 //   struct Step { int number; std::vector<float> losses; };
-//   template <class Archive> void serialize(Archive& archive, Step& step) { archive(step.number,
-//   step.losses); }
+//   template <class Archive>
+//   void serialize(Archive& archive, Step& step) { archive(step.number, step.losses); }
 //
 // Bytes that come from others are checked before they are used: they begin with a signature of the type,
 // every length is compared with what is there, and nothing may be left over. What is wrong throws DistError.

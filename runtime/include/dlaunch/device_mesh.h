@@ -32,6 +32,9 @@ class DLAUNCH_EXPORT DeviceMesh {
   DeviceMesh(std::string device_type, std::vector<int> ranks, std::vector<int> shape,
              std::vector<std::string> names = {});
 
+  // The mesh of one dimension that has a group already: of its ranks, in their order. Talks to nobody.
+  static DeviceMesh from_group(const ProcessGroup& group, std::string device_type, std::string name = {});
+
   [[nodiscard]] const std::string& device_type() const;
   [[nodiscard]] const std::vector<int>& shape() const;
   [[nodiscard]] const std::vector<int>& ranks() const;  // row by row

@@ -37,15 +37,18 @@ inline namespace v1 {
 
 struct InitOptions {
   // "gloo", or one per device: "cpu:gloo,cuda:nccl". Case does not matter. Empty: "gloo".
+  //
+  // gloo connects over the network interface that reaches the master, or over all those that the environment
+  // variable DLAUNCH_SOCKET_IFNAME, or else GLOO_SOCKET_IFNAME, names: "eth0,eth1", as many on every rank, in
+  // the same order. What is long is then cut and travels over all of them at once.
   std::string backend;
   // How the ranks find each other, unless `store` is given.
   //   env://            through the environment that dlaunch (and torchrun) give a worker: RANK, WORLD_SIZE,
   //                     MASTER_ADDR, MASTER_PORT. Rank 0 serves the store there unless
   //                     TORCHELASTIC_USE_AGENT_STORE=True says that it is served already.
   //   tcp://host:port   rank 0 serves the store there.
-  //   file:///path      a file that all ranks see and that does not exist before. What a run that crashed
-  //   left
-  //                     in it is recognised and refused.
+  //   file:///path      a file that all ranks see and that does not exist before. What a run that
+  //                     crashed left in it is recognised and refused.
   std::string init_method = "env://";
   // For joining, and for each operation that does not say otherwise.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
@@ -67,6 +70,11 @@ DLAUNCH_EXPORT void init_process_group(const InitOptions& options = {});
 DLAUNCH_EXPORT void destroy_process_group();
 DLAUNCH_EXPORT void destroy_process_group(const ProcessGroup& group);
 
+// Ends all operations of the group, on this rank with `reason` and on the others as when this rank had
+// failed; without a group: of all groups. They are broken then, and can be destroyed. Waits for nobody; any
+// thread.
+DLAUNCH_EXPORT void abort_process_group(const std::string& reason, const ProcessGroup& group = {});
+
 DLAUNCH_EXPORT bool is_available();  // true: the library is there
 DLAUNCH_EXPORT bool is_initialized();
 DLAUNCH_EXPORT ProcessGroup default_group();
@@ -74,8 +82,13 @@ DLAUNCH_EXPORT ProcessGroup default_group();
 DLAUNCH_EXPORT int get_rank(const ProcessGroup& group = {});
 DLAUNCH_EXPORT int get_world_size(const ProcessGroup& group = {});
 DLAUNCH_EXPORT std::string get_backend(const ProcessGroup& group = {});
-// Among the workers of this node, as the launcher numbered them; DistError where none did.
-DLAUNCH_EXPORT int get_node_local_rank();
+// The same by device: "cpu:gloo".
+DLAUNCH_EXPORT std::string get_backend_config(const ProcessGroup& group = {});
+// "gloo" for "cpu", "nccl" for "cuda" and "cuda:1"; DistError for other devices.
+DLAUNCH_EXPORT std::string get_default_backend_for_device(std::string_view device);
+// Among the workers of this node, as the launcher numbered them; where none did, `fallback_rank`, or
+// DistError if there is none.
+DLAUNCH_EXPORT int get_node_local_rank(std::optional<int> fallback_rank = {});
 DLAUNCH_EXPORT int get_pg_count();  // groups of this process, the default group too
 
 struct NewGroupOptions {
@@ -98,6 +111,11 @@ DLAUNCH_EXPORT ProcessGroup new_subgroups(int group_size, const NewGroupOptions&
 // The groups of these ranks: the one of this rank, or none. A rank is in one of them at most.
 DLAUNCH_EXPORT ProcessGroup new_subgroups_by_enumeration(std::span<const std::vector<int>> ranks,
                                                          const NewGroupOptions& options = {});
+// A group (none: the default group) cut in parts, named by their ranks in it: the part of this rank, or none.
+// The members of each part call it with the same ranks in it, and meet without the others. Backend and
+// timeout are the group's unless the options say otherwise.
+DLAUNCH_EXPORT ProcessGroup split_group(const ProcessGroup& group, std::span<const std::vector<int>> parts,
+                                        const NewGroupOptions& options = {});
 
 struct CollectiveOptions : OperationOptions {
   ProcessGroup group;  // none: the default group

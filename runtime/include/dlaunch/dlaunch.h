@@ -65,6 +65,8 @@ enum dlaunch_reduce_op {
   DLAUNCH_BXOR
 };
 
+enum dlaunch_debug_level { DLAUNCH_DEBUG_OFF, DLAUNCH_DEBUG_INFO, DLAUNCH_DEBUG_DETAIL };
+
 enum dlaunch_device { DLAUNCH_CPU, DLAUNCH_CUDA };
 
 typedef struct dlaunch_group dlaunch_group;
@@ -98,6 +100,11 @@ DLAUNCH_EXPORT int dlaunch_is_backend_available(const char* name);
 /* -1 where this process is not a member, or there is no group. */
 DLAUNCH_EXPORT int dlaunch_get_rank(const dlaunch_group* group);
 DLAUNCH_EXPORT int dlaunch_get_world_size(const dlaunch_group* group);
+/* Between a process's numbers in the group and in the default group; -1 where it is not a member. */
+DLAUNCH_EXPORT int dlaunch_get_group_rank(const dlaunch_group* group, int global_rank);
+DLAUNCH_EXPORT int dlaunch_get_global_rank(const dlaunch_group* group, int group_rank);
+/* Among the workers of this node; -1 where no launcher has numbered them. */
+DLAUNCH_EXPORT int dlaunch_get_node_local_rank(void);
 /* Valid until the thread's next call; NULL if there is no group. */
 DLAUNCH_EXPORT const char* dlaunch_get_backend(const dlaunch_group* group);
 
@@ -105,12 +112,21 @@ DLAUNCH_EXPORT const char* dlaunch_get_backend(const dlaunch_group* group);
 DLAUNCH_EXPORT int dlaunch_new_group(const int* ranks, size_t count, int64_t timeout_ms,
                                      dlaunch_group** group);
 DLAUNCH_EXPORT void dlaunch_group_free(dlaunch_group* group);
-DLAUNCH_EXPORT int dlaunch_destroy_group(
-    dlaunch_group* group); /* ends it on this rank; the handle is still freed */
+/* Ends it on this rank; the handle is still to be freed. */
+DLAUNCH_EXPORT int dlaunch_destroy_group(dlaunch_group* group);
+/* For the operations that are called from now on. */
+DLAUNCH_EXPORT int dlaunch_set_timeout(const dlaunch_group* group, int64_t timeout_ms);
 DLAUNCH_EXPORT int dlaunch_abort(const dlaunch_group* group, const char* reason);
 
 DLAUNCH_EXPORT int dlaunch_all_reduce(const dlaunch_tensor* tensor, int op, const dlaunch_group* group,
                                       int64_t timeout_ms, dlaunch_work** work);
+/* Each rank's values times its factor, then the sum. */
+DLAUNCH_EXPORT int dlaunch_all_reduce_premul_sum(const dlaunch_tensor* tensor, double factor,
+                                                 const dlaunch_group* group, int64_t timeout_ms,
+                                                 dlaunch_work** work);
+DLAUNCH_EXPORT int dlaunch_all_reduce_coalesced(const dlaunch_tensor* tensors, size_t count, int op,
+                                                const dlaunch_group* group, int64_t timeout_ms,
+                                                dlaunch_work** work);
 DLAUNCH_EXPORT int dlaunch_broadcast(const dlaunch_tensor* tensor, int src, const dlaunch_group* group,
                                      int64_t timeout_ms, dlaunch_work** work);
 DLAUNCH_EXPORT int dlaunch_reduce(const dlaunch_tensor* tensor, int dst, int op, const dlaunch_group* group,
@@ -155,12 +171,21 @@ DLAUNCH_EXPORT int dlaunch_recv(const dlaunch_tensor* tensor, int src, uint32_t 
                                 const dlaunch_group* group, int64_t timeout_ms, int* source,
                                 dlaunch_work** work);
 
-/* timeout_ms 0: as long as the operation may take. A passed timeout is DLAUNCH_ERROR; the operation goes on.
- */
+/* timeout_ms 0: as long as the operation may take. A passed timeout is DLAUNCH_ERROR; the operation goes
+ * on. */
 DLAUNCH_EXPORT int dlaunch_work_wait(const dlaunch_work* work, int64_t timeout_ms);
 DLAUNCH_EXPORT int dlaunch_work_is_completed(const dlaunch_work* work);
 DLAUNCH_EXPORT int dlaunch_work_is_success(const dlaunch_work* work);
+/* Of a receive that has succeeded: the sender's rank; else -1. */
+DLAUNCH_EXPORT int dlaunch_work_source_rank(const dlaunch_work* work);
 DLAUNCH_EXPORT void dlaunch_work_free(dlaunch_work* work);
+
+/* Debugging and profiling: see debug.h and profiling.h. */
+DLAUNCH_EXPORT int dlaunch_breakpoint(int rank, const dlaunch_group* group);
+DLAUNCH_EXPORT int dlaunch_get_debug_level(void); /* enum dlaunch_debug_level */
+DLAUNCH_EXPORT int dlaunch_set_debug_level(int level);
+DLAUNCH_EXPORT int dlaunch_start_trace(const char* path);
+DLAUNCH_EXPORT int dlaunch_stop_trace(void);
 
 /* NOLINTEND(readability-identifier-naming) */
 

@@ -1,5 +1,5 @@
-// Collectives of C++ objects. See codec.h for the types that can be sent. For a few small things: everything
-// is copied and checked several times, and the lengths are exchanged first.
+// Collectives and messages of C++ objects. See codec.h for the types that can be sent. For a few small
+// things: everything is copied and checked several times, and the lengths are exchanged first.
 #pragma once
 
 #include <span>
@@ -23,6 +23,11 @@ DLAUNCH_EXPORT std::vector<std::string> gather_bytes(const std::string& own, int
 DLAUNCH_EXPORT std::string broadcast_bytes(const std::string& own, int src, const ProcessGroup& group = {});
 DLAUNCH_EXPORT std::string scatter_bytes(std::span<const std::string> parts, int src,
                                          const ProcessGroup& group = {});
+
+// A message of any length, in two messages of the group with tag 0, so not by several threads of one rank at
+// once. `src` may be any_source; recv_bytes puts the sender into `source` unless that is null.
+DLAUNCH_EXPORT void send_bytes(const std::string& own, int dst, const ProcessGroup& group = {});
+DLAUNCH_EXPORT std::string recv_bytes(int src, const ProcessGroup& group = {}, int* source = nullptr);
 
 namespace object_detail {
 template <class T>
@@ -65,6 +70,20 @@ T scatter_object_list(const std::vector<T>& objects, int src, const ProcessGroup
   parts.reserve(objects.size());
   for (const T& object : objects) parts.push_back(to_bytes(object));
   return from_bytes<T>(scatter_bytes(parts, src, group));
+}
+
+// Sends them all; the receiver's type is the same.
+template <class T>
+void send_object_list(const std::vector<T>& objects, int dst, const ProcessGroup& group = {}) {
+  send_bytes(to_bytes(objects), dst, group);
+}
+
+// `objects` become those that came, also their number. Returns the sender's rank in the default group.
+template <class T>
+int recv_object_list(std::vector<T>& objects, int src = any_source, const ProcessGroup& group = {}) {
+  int source = -1;
+  objects = from_bytes<std::vector<T>>(recv_bytes(src, group, &source));
+  return source;
 }
 
 }  // namespace v1

@@ -84,6 +84,8 @@ class DLAUNCH_EXPORT ProcessGroup {
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] const std::string& backend() const;  // "gloo"; "cpu:gloo,cuda:nccl" if there are several
   [[nodiscard]] std::chrono::milliseconds timeout() const;
+  // For the operations that are called from now on, on this rank. DistError unless it is longer than 0.
+  void set_timeout(std::chrono::milliseconds timeout) const;
 
   // Every rank's `tensor` becomes the reduction of all of them: the same bits
   // everywhere, whatever the timing.

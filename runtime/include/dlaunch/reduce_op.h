@@ -30,10 +30,12 @@ enum class ReduceOp : std::uint8_t {
   band,        // bitwise and
   bor,         // bitwise or
   bxor,        // bitwise exclusive or
-  premul_sum,  // each rank's values times a factor (CollectiveOptions::premul_factor), then the sum
+  premul_sum,  // each rank's values times a factor (OperationOptions::premul_factor), then the sum
 };
 
 DLAUNCH_EXPORT std::string_view to_string(ReduceOp op);  // "sum"
+// Whether complex dtypes allow it.
+DLAUNCH_EXPORT bool supports_complex(ReduceOp op);
 
 }  // namespace v1
 }  // namespace dlaunch

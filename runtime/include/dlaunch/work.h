@@ -4,6 +4,7 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <future>
 #include <memory>
 
 #include "dlaunch/export.h"
@@ -28,7 +29,10 @@ class DLAUNCH_EXPORT Work {
   // failed. Every call does so, not only the first.
   void wait() const;
 
-  // The same, but throws DistError if the operation has not completed within
+  // The same as wait(): CPU tensors have no stream that could wait instead.
+  void synchronize() const { wait(); }
+
+  // wait(), but throws DistError if the operation has not completed within
   // `timeout`. The operation goes on.
   void wait(std::chrono::milliseconds timeout) const;
 
@@ -44,6 +48,9 @@ class DLAUNCH_EXPORT Work {
   // Calls `callback` once, when the operation has completed: at once on this thread if it has already, else
   // on the thread that completes it. It must not block, throw, or start an operation.
   void then(std::function<void(const Work&)> callback) const;
+
+  // Becomes ready when the operation has completed, and then throws what wait() throws.
+  [[nodiscard]] std::future<void> get_future() const;
 
  private:
   friend class WorkSource;

@@ -1,0 +1,57 @@
+#include "runtime/backends/gloo/connect.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlaunch/error.h"
+#include "runtime/backends/gloo/gloo_transport.h"
+#include "runtime/backends/gloo/interfaces.h"
+#include "runtime/backends/gloo/spread_transport.h"
+
+namespace dlaunch {
+
+namespace {
+
+// The part of a group's store in which the ranks meet for one of their meshes.
+class MeshStore final : public BackendStore {
+ public:
+  MeshStore(BackendStore& store, std::size_t mesh)
+      : store_(store), prefix_("mesh/" + std::to_string(mesh) + "/") {}
+
+  void set(const std::string& key, const std::string& value) override { store_.set(prefix_ + key, value); }
+  std::string get(const std::string& key, Deadline deadline) override {
+    return store_.get(prefix_ + key, deadline);
+  }
+  void wait(std::span<const std::string> keys, Deadline deadline) override {
+    std::vector<std::string> here;
+    here.reserve(keys.size());
+    for (const std::string& key : keys) here.push_back(prefix_ + key);
+    store_.wait(here, deadline);
+  }
+
+ private:
+  BackendStore& store_;
+  const std::string prefix_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> connect_over_gloo(const BackendContext& context) {
+  const std::vector<LocalAddress> addresses = agree_on_addresses(context);
+  if (addresses.size() == 1) return std::make_unique<GlooTransport>(context, addresses.front().address);
+  std::vector<SpreadTransport::Lane> lanes;
+  for (const LocalAddress& local : addresses) {
+    MeshStore store(context.store, lanes.size());
+    const BackendContext here{store,           context.rank,     context.size,       context.group,
+                              context.timeout, context.deadline, context.master_addr};
+    try {
+      lanes.push_back({local.interface, std::make_unique<GlooTransport>(here, local.address)});
+    } catch (const DistNetworkError& e) {
+      throw DistNetworkError(e.reason() + " (interface '" + local.interface + "')", e.context());
+    }
+  }
+  return std::make_unique<SpreadTransport>(std::move(lanes));
+}
+
+}  // namespace dlaunch

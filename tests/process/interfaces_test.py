@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Hosts with several networks, with IPv6 only, with names that mislead: which interfaces a job's data take.
+
+    DLAUNCH_BIN_DIR=build/bin interfaces_test.py [Class.test ...]
+
+The hosts are network namespaces, and what went where is what the kernel has counted.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from common import BIN, DLAUNCH, PATIENCE, environment
+from hosts import IPV4, IPV6, Hosts
+
+WORKER = os.path.join(os.path.dirname(BIN), "tests", "all_reduce_worker")
+FLOATS = 4_000_000
+BYTES = 4 * FLOATS  # what each of two ranks sends to add them up once, at the least
+
+
+class Interfaces(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="dlaunch_interfaces_test.")
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+
+    def run_on(self, hosts, commands, **variables):
+        """Runs the i-th command on host i, all at once: what each has said, and returned."""
+        processes = []
+        for i, command in enumerate(commands):
+            processes.append(subprocess.Popen([*hosts.on(i), *command], cwd=self.dir, env={**environment(), **variables}, text=True,
+                                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+        said = []
+        try:
+            for process in processes:
+                said.append(process.communicate(timeout=PATIENCE)[0])
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+        return said, [process.returncode for process in processes]
+
+    def job(self, hosts, master, *worker, **variables):
+        """One worker on each host, each with an agent; the fixed kind of job."""
+        count = len(hosts.names)
+        return self.run_on(hosts, [
+            [DLAUNCH, "--nproc-per-node=1", f"--nnodes={count}", f"--node-rank={i}", f"--master-addr={master}", "--master-port=29500",
+             WORKER, *map(str, worker)] for i in range(count)], **variables)
+
+    def with_name(self, name, addresses, command):
+        """The command, where the system's list of hosts has these addresses for the name."""
+        handle, path = tempfile.mkstemp(dir=self.dir)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for address in addresses))
+        return ["unshare", "--mount", "sh", "-c", f'mount --bind {path} /etc/hosts && exec "$@"', "sh", *command]
+
+    def succeeds(self, outcome):
+        said, codes = outcome
+        self.assertEqual(codes, [0] * len(codes), "\n".join(said))
+        for i, text in enumerate(said):
+            self.assertIn(f"rank {i} of {len(said)}: right", text)
+
+    def test_several_interfaces_share_the_data(self):
+        for variable in ("DLAUNCH_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
+            with self.subTest(variable):
+                hosts = Hosts(self, 2, IPV4)
+                self.succeeds(self.job(hosts, hosts.address(0), FLOATS, 3, **{variable: "eth0,eth1"}))
+                for i in range(2):
+                    sent = [hosts.bytes_sent(i, network) for network in range(2)]
+                    self.assertGreater(min(sent), 0.45 * 3 * BYTES)
+                    self.assertLess(max(sent), 0.55 * sum(sent))
+                hosts.remove()
+
+    def test_short_operations_take_turns(self):
+        hosts = Hosts(self, 3, IPV4)
+        self.succeeds(self.job(hosts, hosts.address(0), 2000, 400, DLAUNCH_SOCKET_IFNAME="eth0,eth1"))
+        for i in range(3):
+            for network in range(2):
+                self.assertGreater(hosts.bytes_sent(i, network), 200 * 8000)
+
+    def test_one_network_of_each_kind(self):
+        hosts = Hosts(self, 2, (IPV4[0], IPV6[1]))
+        self.succeeds(self.job(hosts, hosts.address(0), FLOATS, DLAUNCH_SOCKET_IFNAME="eth0,eth1"))
+        for network in range(2):
+            self.assertGreater(hosts.bytes_sent(0, network), 0.45 * BYTES)
+
+    def test_without_names_it_is_the_interface_that_reaches_the_master(self):
+        for master in range(2):
+            with self.subTest(network=master):
+                hosts = Hosts(self, 2, IPV4)
+                self.succeeds(self.job(hosts, hosts.address(0, master), FLOATS))
+                for i in range(2):
+                    self.assertGreater(hosts.bytes_sent(i, master), BYTES)
+                    self.assertLess(hosts.bytes_sent(i, 1 - master), 0.01 * BYTES)
+                hosts.remove()
+
+    def test_hosts_with_ipv6_only(self):
+        hosts = Hosts(self, 2, IPV6[:1])
+        self.succeeds(self.job(hosts, hosts.address(0), FLOATS))
+        for i in range(2):
+            self.assertGreater(hosts.bytes_sent(i, 0), BYTES)
+
+    def test_a_tcp_method_with_ipv6_only(self):
+        hosts = Hosts(self, 2, IPV6[:1])
+        method = f"tcp://[{hosts.address(0)}]:29500"
+        self.succeeds(self.run_on(hosts, [[WORKER, str(FLOATS), "1", method, str(i), "2"] for i in range(2)]))
+        for i in range(2):
+            self.assertGreater(hosts.bytes_sent(i, 0), BYTES)
+
+    def test_an_elastic_job_with_ipv6_only(self):
+        hosts = Hosts(self, 2, IPV6[:1])
+        said, codes = self.run_on(hosts, [
+            [DLAUNCH, "--nproc-per-node=1", "--nnodes=2", f"--rdzv-endpoint=[{hosts.address(0)}]:29400", WORKER, str(FLOATS)] for _ in range(2)])
+        self.assertEqual(codes, [0, 0], "\n".join(said))
+        for i in range(2):
+            self.assertGreater(hosts.bytes_sent(i, 0), BYTES)
+
+    def test_a_host_whose_own_name_means_its_loopback_interface(self):
+        """As Debian's /etc/hosts has it; of its networks the others are on the second one. With agents, and without."""
+        agent = ([DLAUNCH, "--nproc-per-node=1", "--nnodes=2", f"--node-rank={i}", "--master-addr=first", "--master-port=29500"] for i in range(2))
+        alone = (["env", f"RANK={i}", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=1", "MASTER_ADDR=first", "MASTER_PORT=29500"] for i in range(2))
+        for starters in (agent, alone):
+            hosts = Hosts(self, 2, IPV4)
+            self.succeeds(self.run_on(hosts, [
+                self.with_name("first", [address], [*start, WORKER, str(FLOATS)])
+                for start, address in zip(starters, ("127.0.1.1", hosts.address(0, 1)))]))
+            for i in range(2):
+                self.assertGreater(hosts.bytes_sent(i, 1), BYTES)
+                self.assertLess(hosts.bytes_sent(i, 0), 0.01 * BYTES)
+            hosts.remove()
+
+    def test_all_take_the_same_family(self):
+        """The first host has IPv4 and IPv6, the second one IPv4 only; the master's name has both."""
+        hosts = Hosts(self, 2, IPV4[:1])
+        ipv6 = "fd00:213:8::1"
+        subprocess.run(["ip", "-n", hosts.names[0], "addr", "add", f"{ipv6}/64", "dev", "eth0", "nodad"], check=True)
+        self.succeeds(self.run_on(hosts, [
+            self.with_name("first", [ipv6, hosts.address(0)],
+                           [DLAUNCH, "--nproc-per-node=1", "--nnodes=2", f"--node-rank={i}", "--master-addr=first", "--master-port=29500",
+                            WORKER, str(FLOATS)]) for i in range(2)]))
+
+    def test_a_file_between_hosts(self):
+        """No master says where the others are: the first rank does."""
+        hosts = Hosts(self, 2, IPV4)
+        method = "file://" + os.path.join(self.dir, "meet")
+        self.succeeds(self.run_on(hosts, [
+            ["unshare", "--uts", "sh", "-c", f'hostname host{i} && exec "$@"', "sh", WORKER, str(FLOATS), "1", method, str(i), "2"] for i in range(2)]))
+        for i in range(2):
+            self.assertGreater(hosts.bytes_sent(i, 0), BYTES)
+
+    def test_a_misspelt_interface_is_named(self):
+        hosts = Hosts(self, 2, IPV4)
+        said, codes = self.run_on(hosts, [
+            ["env", f"DLAUNCH_SOCKET_IFNAME={names}", DLAUNCH, "--nproc-per-node=1", "--nnodes=2", f"--node-rank={i}",
+             f"--master-addr={hosts.address(0)}", "--master-port=29500", WORKER, "10"] for i, names in enumerate(("eth0", "ether0"))])
+        self.assertEqual(codes, [1, 1], "\n".join(said))
+        self.assertIn("cannot use the network interface 'ether0': there is none of that name; this machine has eth0, eth1", "".join(said))
+
+    def test_another_number_of_interfaces_is_named(self):
+        hosts = Hosts(self, 2, IPV4)
+        said, codes = self.run_on(hosts, [
+            ["env", f"DLAUNCH_SOCKET_IFNAME={names}", DLAUNCH, "--nproc-per-node=1", "--nnodes=2", f"--node-rank={i}",
+             f"--master-addr={hosts.address(0)}", "--master-port=29500", WORKER, "10"] for i, names in enumerate(("eth0,eth1", "eth0"))])
+        self.assertEqual(codes, [1, 1], "\n".join(said))
+        self.assertIn("it is to use 1 network interface, rank 0 2", "".join(said))
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False)
+    if not program.result.wasSuccessful():
+        sys.exit(1)
+    if program.result.skipped and len(program.result.skipped) == program.result.testsRun:
+        sys.exit(77)  # CTest's "skipped"

@@ -1,0 +1,572 @@
+// What others have stumbled over with Gloo, each as a test: processes that die, sizes that do not fit, waits
+// that end too early or never, calls that take each other's messages. The numbers are those of the list of
+// traps from which the runtime was designed; the missing ones belong to GPUs, shared memory and gradients.
+
+#include <dlaunch/debug.h>
+#include <dlaunch/distributed.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <complex>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <new>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/runtime/rank_processes.h"
+
+namespace {
+
+using dlaunch::any_source;
+using dlaunch::DistError;
+using dlaunch::DistNetworkError;
+using dlaunch::ReduceOp;
+using dlaunch::Tensor;
+using dlaunch::Work;
+using dlaunch::test::RankResult;
+using dlaunch::test::run_processes;
+using std::chrono::milliseconds;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+void expect_all_say(const std::vector<RankResult>& results, const std::string& text) {
+  for (const RankResult& result : results) {
+    EXPECT_EQ(result.said, text);
+    EXPECT_EQ(result.status, 0);
+  }
+}
+
+template <class F>
+std::string error_of(const F& f) {
+  try {
+    f();
+  } catch (const DistError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+// Memory that the ranks of a test share.
+template <class T>
+class Shared {
+ public:
+  explicit Shared(std::size_t count)
+      : size_(count * sizeof(T)),
+        memory_(mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    if (memory_ == MAP_FAILED) throw std::bad_alloc();
+  }
+  ~Shared() { munmap(memory_, size_); }
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+
+  [[nodiscard]] T* data() const { return static_cast<T*>(memory_); }
+
+ private:
+  const std::size_t size_;
+  void* const memory_;
+};
+
+// Where ranks wait for each other other than by the group, whose barrier a rank may be through while another
+// one is still in it. Once.
+class MeetingPoint {
+ public:
+  explicit MeetingPoint(int ranks) : ranks_(ranks) {}
+  void meet() const {
+    ++*arrived_.data();
+    while (*arrived_.data() < ranks_) std::this_thread::yield();
+  }
+
+ private:
+  const int ranks_;
+  const Shared<std::atomic<int>> arrived_{1};
+};
+
+dlaunch::CollectiveOptions async() {
+  dlaunch::CollectiveOptions options;
+  options.async_op = true;
+  return options;
+}
+
+dlaunch::PointToPointOptions tagged(std::uint32_t tag) { return {{.tag = tag, .timeout = {}}, {}}; }
+
+// Gloo writes to its connections without MSG_NOSIGNAL.
+TEST(Trap1, ALostPeerIsAnErrorAndNoSigpipe) {
+  const MeetingPoint ready(2);
+  const auto results = run_processes(2, [&](int rank) -> std::string {
+    std::signal(SIGPIPE, SIG_DFL);
+    dlaunch::init_process_group();
+    ready.meet();
+    if (rank == 1) raise(SIGKILL);
+    std::vector<float> values(1000);
+    const std::string error = error_of([&] {
+      for (;;) dlaunch::send(Tensor::of(values), 1);
+    });
+    return contains(error, "died") ? "ok" : error;
+  });
+  EXPECT_EQ(results[0].said, "ok");
+  EXPECT_EQ(results[0].status, 0);
+}
+
+TEST(Trap1, AProgramsOwnSigpipeHandlerStays) {
+  expect_all_say(run_processes(1,
+                               [](int) -> std::string {
+                                 const auto own = [](int) {};
+                                 std::signal(SIGPIPE, own);
+                                 dlaunch::init_process_group();
+                                 dlaunch::destroy_process_group();
+                                 return std::signal(SIGPIPE, SIG_DFL) == +own ? "ok" : "replaced";
+                               }),
+                 "ok");
+}
+
+// Gloo ends the receiving process, or leaves old data behind without a word.
+TEST(Trap2, AMessageThatIsTooLongOrTooShortIsAnErrorOfTheReceiver) {
+  for (const std::size_t sent : {10U, 1000U, 100000U}) {
+    for (const std::size_t expected : {11U, 999U, 50000U}) {
+      const auto results = run_processes(2, [=](int rank) -> std::string {
+        dlaunch::init_process_group();
+        std::vector<float> values(rank == 0 ? sent : expected);
+        const std::string error = error_of([&] {
+          if (rank == 0) {
+            dlaunch::send(Tensor::of(values), 1);
+            dlaunch::barrier();
+          } else {
+            dlaunch::recv(Tensor::of(values), 0);
+          }
+        });
+        dlaunch::destroy_process_group();
+        return error;
+      });
+      const std::string how = "it sends " + std::to_string(sent) +
+                              " x float32 with tag 0, this rank receives " + std::to_string(expected) +
+                              " x float32";
+      for (const RankResult& result : results) {
+        EXPECT_EQ(result.status, 0);
+        EXPECT_TRUE(contains(result.said, how)) << result.said;
+      }
+    }
+  }
+}
+
+// Gloo wakes neither who receives a message of which a part has come, nor who waits for another rank.
+TEST(Trap3, ADeathInTheMiddleOfAMessageReachesEveryRank) {
+  constexpr std::size_t count = std::size_t{16} << 20;
+  const Shared<float> received(count);
+  const auto results = run_processes(4, [&](int rank) -> std::string {
+    dlaunch::init_process_group();
+    std::vector<int> nothing(1);
+    if (rank == 3) {
+      const std::vector<float> values(count, 1);
+      const Work sent = dlaunch::isend(Tensor::of(values), 0);
+      std::atomic_ref begun(*received.data());
+      while (begun.load() == 0) std::this_thread::yield();
+      raise(SIGKILL);
+    }
+    return error_of([&] {
+      if (rank == 0) {
+        dlaunch::recv(Tensor::from(received.data(), {static_cast<std::int64_t>(count)}), 3);
+        dlaunch::recv(Tensor::of(nothing), 3);  // should all of it have come
+      }
+      dlaunch::recv(Tensor::of(nothing), 3 - rank);  // ranks 1 and 2 wait for each other
+    });
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::string& said = results[static_cast<std::size_t>(rank)].said;
+    EXPECT_TRUE(contains(said, "peer 3") || contains(said, "rank 3")) << said;
+  }
+}
+
+// A wait of Gloo's that ends too early closes the connections between all ranks.
+TEST(Trap4, AWaitThatEndsTooEarlyHarmsNobody) {
+  const auto results = run_processes(3, [](int rank) -> std::string {
+    dlaunch::init_process_group();
+    std::vector<int> value(1);
+    const auto meet = [](std::optional<milliseconds> timeout) {
+      return error_of([&] { dlaunch::monitored_barrier(timeout); });
+    };
+    const std::string missing = "failed to pass monitoredBarrier in 10 ms";
+    if (rank == 0) {
+      const Work late = dlaunch::irecv(Tensor::of(value), 1);
+      if (error_of([&] { late.wait(milliseconds(10)); }) == "no error") return "too early";
+      if (const std::string error = meet(milliseconds(10)); !contains(error, missing)) return error;
+      for (int peer = 1; peer < 3; ++peer) dlaunch::send(Tensor::of(value), peer);
+      late.wait();
+    } else {
+      dlaunch::recv(Tensor::of(value), 0);
+      if (rank == 1) dlaunch::send(Tensor::of(value), 0);
+      if (const std::string error = meet({}); !contains(error, missing)) return error;  // the same one
+    }
+    value = {1};
+    dlaunch::all_reduce(Tensor::of(value));
+    dlaunch::monitored_barrier();
+    dlaunch::destroy_process_group();
+    return value[0] == 3 ? "ok" : "wrong";
+  });
+  expect_all_say(results, "ok");
+}
+
+// Gloo takes both for "at once": 0, and the longest, which overflows.
+TEST(Trap5, NoTimeIsRefusedAndTheLongestTimeIsLong) {
+  expect_all_say(
+      run_processes(2,
+                    [](int) -> std::string {
+                      dlaunch::InitOptions init;
+                      init.timeout = milliseconds(0);
+                      if (!contains(error_of([&] { dlaunch::init_process_group(init); }), "longer than 0"))
+                        return "init";
+                      init.timeout = milliseconds::max();
+                      dlaunch::init_process_group(init);
+                      std::vector<int> one = {1};
+                      dlaunch::CollectiveOptions options;
+                      options.timeout = milliseconds(0);
+                      const std::string refused =
+                          error_of([&] { dlaunch::all_reduce(Tensor::of(one), ReduceOp::sum, options); });
+                      if (!contains(refused, "longer than 0")) return refused;
+                      options.timeout = milliseconds::max();
+                      dlaunch::all_reduce(Tensor::of(one), ReduceOp::sum, options);
+                      const dlaunch::ProcessGroup group = dlaunch::default_group();
+                      if (!contains(error_of([&] { group.set_timeout(milliseconds(-1)); }), "longer than 0"))
+                        return "set_timeout";
+                      group.set_timeout(milliseconds::max());
+                      if (group.timeout() != milliseconds::max()) return "timeout";
+                      dlaunch::all_reduce(Tensor::of(one));
+                      dlaunch::all_reduce(Tensor::of(one), ReduceOp::sum, async()).wait(milliseconds::max());
+                      dlaunch::destroy_process_group();
+                      return one[0] == 8 ? "ok" : "wrong";
+                    }),
+      "ok");
+}
+
+// Gloo's own collectives do not notice when a wait is ended, and add up what is not there.
+TEST(Trap6, AnAbortedOperationHasNoResult) {
+  expect_all_say(run_processes(2,
+                               [](int rank) -> std::string {
+                                 dlaunch::init_process_group();
+                                 std::vector<float> values(1000000, 1);
+                                 std::string error;
+                                 if (rank == 0) {
+                                   const Work never =
+                                       dlaunch::all_reduce(Tensor::of(values), ReduceOp::sum, async());
+                                   dlaunch::abort_process_group("the disk is full");
+                                   error = error_of([&] { never.wait(); });
+                                   if (never.is_success()) return "success";
+                                 } else {
+                                   error = error_of([&] { dlaunch::recv(Tensor::of(values), 0); });
+                                 }
+                                 dlaunch::destroy_process_group();
+                                 return contains(error, "the disk is full") ? "ok" : error;
+                               }),
+                 "ok");
+}
+
+// Gloo's returns without a word to anybody.
+TEST(Trap7, AnOperationOnNothingStillMeetsTheOthers) {
+  constexpr int rounds = 20;
+  const Shared<std::atomic<int>> arrived(rounds);
+  expect_all_say(run_processes(3,
+                               [&](int) -> std::string {
+                                 dlaunch::init_process_group();
+                                 std::vector<float> nothing;
+                                 for (int i = 0; i < rounds; ++i) {
+                                   ++arrived.data()[i];
+                                   dlaunch::all_reduce(Tensor::of(nothing));
+                                   if (arrived.data()[i] != 3) return "alone";
+                                 }
+                                 dlaunch::destroy_process_group();
+                                 return "ok";
+                               }),
+                 "ok");
+}
+
+// With Gloo a crash.
+TEST(Trap7, ARankSendsToItself) {
+  expect_all_say(run_processes(2,
+                               [](int rank) -> std::string {
+                                 dlaunch::init_process_group();
+                                 for (const std::size_t count : {0U, 10U, 100000U}) {
+                                   const std::vector<int> out(count, rank + 1);
+                                   std::vector<int> in(count);
+                                   const Work sent = dlaunch::isend(Tensor::of(out), rank);
+                                   dlaunch::recv(Tensor::of(in), rank);
+                                   sent.wait();
+                                   if (in != out) return "wrong";
+                                 }
+                                 dlaunch::destroy_process_group();
+                                 return "ok";
+                               }),
+                 "ok");
+}
+
+// PyTorch's leaves partial sums there.
+TEST(Trap8, ReduceLeavesTheOthersBuffersAsTheyWere) {
+  expect_all_say(run_processes(3,
+                               [](int rank) -> std::string {
+                                 dlaunch::init_process_group();
+                                 for (const std::size_t count : {1U, 1000U, 300000U}) {
+                                   for (int root = 0; root < 3; ++root) {
+                                     std::vector<float> values(count, static_cast<float>(rank + 1));
+                                     dlaunch::reduce(Tensor::of(values), root);
+                                     const float wanted = rank == root ? 6.0F : static_cast<float>(rank + 1);
+                                     if (values != std::vector<float>(count, wanted)) return "wrong";
+                                   }
+                                 }
+                                 dlaunch::destroy_process_group();
+                                 return "ok";
+                               }),
+                 "ok");
+}
+
+// A number taken for a call that only this rank refuses would put all later calls out of step.
+TEST(Trap9, ACallThatIsRefusedOnOneRankDoesNotCount) {
+  expect_all_say(
+      run_processes(2,
+                    [](int rank) -> std::string {
+                      dlaunch::init_process_group();
+                      std::vector<int> values = {rank + 1};
+                      std::vector<std::complex<float>> complex(1);
+                      const std::vector<int> constant(1);
+                      if (rank == 1) {
+                        for (const std::string& refused :
+                             {error_of([&] { dlaunch::broadcast(Tensor::of(values), 7); }),
+                              error_of([&] { dlaunch::all_reduce(Tensor::of(complex), ReduceOp::max); }),
+                              error_of([&] { dlaunch::all_reduce(Tensor::of(constant)); }), error_of([&] {
+                                dlaunch::reduce_scatter_tensor(Tensor::of(values), Tensor::of(values));
+                              }),
+                              error_of([&] { dlaunch::recv(Tensor::of(values), 7); })}) {
+                          if (refused == "no error") return refused;
+                        }
+                      }
+                      dlaunch::all_reduce(Tensor::of(values));
+                      dlaunch::broadcast(Tensor::of(values), 1);
+                      dlaunch::barrier();
+                      dlaunch::destroy_process_group();
+                      return values[0] == 3 ? "ok" : "wrong";
+                    }),
+      "ok");
+}
+
+// With two workers per group, as PyTorch has, they race.
+TEST(Trap10, OperationsOnOneBufferRunOneAfterAnother) {
+  expect_all_say(
+      run_processes(3,
+                    [](int) -> std::string {
+                      dlaunch::init_process_group();
+                      std::vector<std::int64_t> values(50000, 1);
+                      std::vector<Work> works;
+                      std::int64_t wanted = 1;
+                      for (int i = 0; i < 10; ++i) {
+                        works.push_back(dlaunch::all_reduce(Tensor::of(values), ReduceOp::sum, async()));
+                        works.push_back(dlaunch::broadcast(Tensor::of(values), i % 3, async()));
+                        wanted *= 3;
+                      }
+                      for (const Work& work : works) work.wait();
+                      dlaunch::destroy_process_group();
+                      return values == std::vector<std::int64_t>(50000, wanted) ? "ok" : "wrong";
+                    }),
+      "ok");
+}
+
+// PyTorch's monitored barrier counts on tags that a program may use too.
+TEST(Trap11, ProgramsTagsMeetNoInternalOnes) {
+  expect_all_say(
+      run_processes(3,
+                    [](int rank) -> std::string {
+                      dlaunch::init_process_group();
+                      const std::vector<std::uint32_t> tags = {
+                          0, 1, 2, 3, 4, 100, 1U << 16, 0x7fffffffU, 0x80000000U, 0xffffffffU};
+                      const int right = (rank + 1) % 3;
+                      const int left = (rank + 2) % 3;
+                      std::vector<std::vector<std::uint32_t>> out;
+                      std::vector<Work> sent;
+                      for (const std::uint32_t tag : tags)
+                        out.push_back({tag, static_cast<std::uint32_t>(rank)});
+                      for (std::size_t i = 0; i < tags.size(); ++i) {
+                        // uint32 travels as what it is, bytes.
+                        sent.push_back(
+                            dlaunch::isend(Tensor::from(reinterpret_cast<std::uint8_t*>(out[i].data()), {8}),
+                                           right, tagged(tags[i])));
+                      }
+                      dlaunch::set_debug_level(dlaunch::DebugLevel::detail);
+                      dlaunch::monitored_barrier();
+                      dlaunch::barrier();
+                      dlaunch::set_debug_level(dlaunch::DebugLevel::off);
+                      std::vector<int> one = {1};
+                      dlaunch::all_reduce(Tensor::of(one));
+                      for (std::size_t i = tags.size(); i-- > 0;) {
+                        std::vector<std::uint32_t> in(2);
+                        dlaunch::recv(Tensor::from(reinterpret_cast<std::uint8_t*>(in.data()), {8}),
+                                      i % 2 == 0 ? left : any_source, tagged(tags[i]));
+                        if (in != std::vector<std::uint32_t>{tags[i], static_cast<std::uint32_t>(left)})
+                          return "wrong";
+                      }
+                      for (const Work& work : sent) work.wait();
+                      dlaunch::destroy_process_group();
+                      return one[0] == 3 ? "ok" : "wrong sum";
+                    }),
+      "ok");
+}
+
+// What PyTorch's check leaves out: reduction, root, splits.
+std::string mismatch(int size, dlaunch::DebugLevel level, const std::function<void(int)>& call) {
+  const auto results = run_processes(size, [&](int rank) -> std::string {
+    dlaunch::set_debug_level(level);
+    dlaunch::init_process_group();
+    const std::string error = error_of([&] {
+      call(rank);
+      dlaunch::barrier();  // who had nothing to do with the difference hears of it here
+    });
+    dlaunch::destroy_process_group();
+    return error;
+  });
+  std::string all;
+  for (const RankResult& result : results) {
+    EXPECT_EQ(result.status, 0);
+    EXPECT_NE(result.said, "no error");
+    all += result.said + "\n";
+  }
+  return all;
+}
+
+TEST(Trap12, AnotherReductionOrRootOrOtherSplitsAreFound) {
+  for (const auto level : {dlaunch::DebugLevel::off, dlaunch::DebugLevel::detail}) {
+    const std::string reductions = mismatch(3, level, [](int rank) {
+      std::vector<int> values(4);
+      dlaunch::all_reduce(Tensor::of(values), rank == 1 ? ReduceOp::max : ReduceOp::sum);
+    });
+    EXPECT_TRUE(contains(reductions, "sum") && contains(reductions, "max")) << reductions;
+  }
+  const std::string roots = mismatch(2, dlaunch::DebugLevel::detail, [](int rank) {
+    std::vector<int> values(4);
+    dlaunch::broadcast(Tensor::of(values), rank);
+  });
+  EXPECT_TRUE(contains(roots, "rank 0 calls broadcast") && contains(roots, "rank 1 calls broadcast"))
+      << roots;
+  const std::string splits = mismatch(2, dlaunch::DebugLevel::off, [](int rank) {
+    std::vector<int> in(6);
+    std::vector<int> out(6);
+    const std::vector<std::int64_t> own = {3, 3};
+    const std::vector<std::int64_t> odd = {4, 2};
+    dlaunch::all_to_all_single(Tensor::of(out), Tensor::of(in), own, own);
+    dlaunch::all_to_all_single(Tensor::of(out), Tensor::of(in), rank == 0 ? own : odd, rank == 0 ? own : odd);
+  });
+  EXPECT_TRUE(contains(splits, "elements to this rank, which expects")) << splits;
+}
+
+// A second world, and second groups, in a store that still has the first ones' keys.
+TEST(Trap17, KeysInTheStoreAreNeverReadTwice) {
+  expect_all_say(run_processes(4,
+                               [](int rank) -> std::string {
+                                 for (int i = 0; i < 3; ++i) {
+                                   dlaunch::init_process_group();
+                                   for (int k = 0; k < 2; ++k) {
+                                     const dlaunch::ProcessGroup pair =
+                                         dlaunch::new_group({rank / 2 * 2, rank / 2 * 2 + 1},
+                                                            {.use_local_synchronization = true});
+                                     std::vector<int> value = {rank};
+                                     pair.all_reduce(Tensor::of(value));
+                                     if (value[0] != rank / 2 * 4 + 1) return "wrong";
+                                     pair.monitored_barrier();
+                                     dlaunch::destroy_process_group(pair);
+                                   }
+                                   dlaunch::monitored_barrier();
+                                   dlaunch::destroy_process_group();
+                                 }
+                                 return "ok";
+                               }),
+                 "ok");
+}
+
+// Static objects end while threads of the library still run, and a peer never comes.
+TEST(Trap20, AProgramThatEndsWithoutDestroyingEnds) {
+  constexpr std::size_t count = 1000000;
+  const Shared<float> values(3 * count);  // stays until the process is gone, as the operations need it
+  const MeetingPoint ready(3);
+  const MeetingPoint all_wait(3);
+  const auto results = run_processes(3, [&](int rank) -> std::string {
+    float* const own = values.data() + static_cast<std::size_t>(rank) * count;
+    static std::vector<Work> works;
+    dlaunch::init_process_group();
+    ready.meet();
+    if (rank != 2) {
+      works.push_back(dlaunch::all_reduce(Tensor::from(own, {count}), ReduceOp::sum, async()));
+    }
+    works.push_back(dlaunch::irecv(Tensor::from(own, {1}), any_source, tagged(1)));
+    all_wait.meet();
+    std::exit(0);
+  });
+  expect_all_say(results, "");
+}
+
+TEST(Trap20, DestroyingDoesNotWaitForTheDead) {
+  const MeetingPoint ready(3);
+  const auto results = run_processes(3, [&](int rank) -> std::string {
+    dlaunch::init_process_group();
+    const dlaunch::ProcessGroup second = dlaunch::new_group();
+    std::vector<float> values(100000);
+    std::vector<Work> works = {dlaunch::irecv(Tensor::of(values), any_source)};
+    ready.meet();
+    if (rank == 2) raise(SIGKILL);
+    dlaunch::destroy_process_group();
+    return dlaunch::is_initialized() ? "initialized" : "ok";
+  });
+  EXPECT_EQ(results[0].said, "ok");
+  EXPECT_EQ(results[1].said, "ok");
+}
+
+TEST(Trap20, AnErrorNobodyWaitsForIsTheNextCalls) {
+  const MeetingPoint ready(2);
+  const auto results = run_processes(2, [&](int rank) -> std::string {
+    dlaunch::init_process_group();
+    ready.meet();
+    if (rank == 1) raise(SIGKILL);
+    std::vector<float> values(100000);
+    (void)dlaunch::all_reduce(Tensor::of(values), ReduceOp::sum, async());  // dropped
+    return error_of([] { dlaunch::barrier(); });
+  });
+  EXPECT_TRUE(contains(results[0].said, "all_reduce #1") || contains(results[0].said, "barrier #2"))
+      << results[0].said;
+  EXPECT_TRUE(contains(results[0].said, "died")) << results[0].said;
+}
+
+// More bytes than an int counts: a small piece of memory many times in a row, so that nobody needs them all.
+TEST(Trap20, CountsMayPass32Bits) {
+  constexpr std::size_t piece = std::size_t{16} << 20;
+  constexpr std::size_t pieces = 129;
+  expect_all_say(
+      run_processes(
+          2,
+          [](int rank) -> std::string {
+            const int file = memfd_create("piece", MFD_CLOEXEC);
+            if (file < 0 || ftruncate(file, piece) != 0) return "no memory";
+            void* const place =
+                mmap(nullptr, piece * pieces, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            auto* const bytes = static_cast<std::uint8_t*>(place);
+            for (std::size_t i = 0; i < pieces; ++i) {
+              if (mmap(bytes + i * piece, piece, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) ==
+                  MAP_FAILED)
+                return "no mapping";
+            }
+            const auto value = [](std::size_t i) { return static_cast<std::uint8_t>(i * 7 + (i >> 12)); };
+            for (std::size_t i = 0; rank == 0 && i < piece; ++i) bytes[i] = value(i);
+            dlaunch::init_process_group();
+            dlaunch::broadcast(Tensor::from(bytes, {static_cast<std::int64_t>(piece * pieces)}), 0);
+            dlaunch::destroy_process_group();
+            for (std::size_t i = 0; i < piece; ++i) {
+              if (bytes[i] != value(i)) return "wrong";
+            }
+            return "ok";
+          }),
+      "ok");
+}
+
+}  // namespace
