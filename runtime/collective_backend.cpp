@@ -66,7 +66,7 @@ class CollectiveBackend::Impl {
     const auto attempt = [this, call, sequence = operation.sequence, deadline = operation.deadline,
                           body = std::move(body)]() -> std::exception_ptr {
       try {
-        Exchange exchange(*transport_, workspace_, call, sequence, deadline);
+        Exchange exchange(*transport_, transport_->line(0), workspace_, call, sequence, deadline);
         body(exchange);
         return nullptr;
       } catch (...) {
@@ -107,7 +107,7 @@ class CollectiveBackend::Impl {
 
  private:
   std::unique_ptr<Transport> transport_;
-  Workspace workspace_{Exchange::block_size};
+  Workspace workspace_;
   bool shut_down_ = false;
   Messenger messenger_{*transport_};
   WorkQueue queue_;  // last: its thread uses the others

@@ -31,10 +31,10 @@ using test::with_type;
 // One rank's side of a call, as the backend makes it.
 struct Side {
   explicit Side(std::unique_ptr<Transport> its_transport, const Call& call = {})
-      : transport(std::move(its_transport)), exchange(*transport, workspace, call, 1, soon()) {}
+      : transport(std::move(its_transport)), exchange(*transport, transport->line(0), workspace, call, 1, soon()) {}
 
   std::unique_ptr<Transport> transport;
-  Workspace workspace{Exchange::block_size};
+  Workspace workspace;
   Exchange exchange;
 };
 
@@ -332,8 +332,9 @@ TEST(Deadline, EndsEveryCollective) {
       const Call call{.kind = kind, .dtype = DType::uint8, .root = 2, .count = count};
       const auto errors = on_ranks(3, [&](std::unique_ptr<Transport> transport) {
         if (transport->rank() == 2) return;
-        Workspace workspace(Exchange::block_size);
-        Exchange exchange(*transport, workspace, call, 1, deadline_after(std::chrono::milliseconds(50)));
+        Workspace workspace;
+        Exchange exchange(*transport, transport->line(0), workspace, call, 1,
+                          deadline_after(std::chrono::milliseconds(50)));
         act_as_called(exchange, call);
       });
       EXPECT_THROW(std::rethrow_exception(errors[0]), DistNetworkError);

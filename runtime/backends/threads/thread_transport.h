@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "dlaunch/transport.h"
 #include "runtime/mailbox.h"
@@ -13,7 +14,9 @@ namespace dlaunch {
 class ThreadTransport final : public Transport {
  public:
   // REQUIRES: one for each rank on the same mailbox.
-  ThreadTransport(std::shared_ptr<Mailbox> mailbox, int rank) : mailbox_(std::move(mailbox)), rank_(rank) {}
+  ThreadTransport(std::shared_ptr<Mailbox> mailbox, int rank) : mailbox_(std::move(mailbox)), rank_(rank) {
+    for (int number = 0; number < lines; ++number) lines_.emplace_back(*mailbox_, number, rank);
+  }
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return mailbox_->size(); }
@@ -24,6 +27,7 @@ class ThreadTransport final : public Transport {
   std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override {
     return mailbox_->post_recv(peer, rank_, slot, bytes);
   }
+  Line& line(int number) override { return lines_.at(static_cast<std::size_t>(number)); }
   std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override {
     return mailbox_->post_recv_any(rank_, slot, bytes);
   }
@@ -34,6 +38,7 @@ class ThreadTransport final : public Transport {
  private:
   const std::shared_ptr<Mailbox> mailbox_;
   const int rank_;
+  std::vector<MailboxLine> lines_;
 };
 
 }  // namespace dlaunch

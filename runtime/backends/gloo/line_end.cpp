@@ -1,0 +1,186 @@
+#include "runtime/backends/gloo/line_end.h"
+
+#include <gloo/common/error.h>
+#include <gloo/transport/buffer.h>
+#include <gloo/transport/pair.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "runtime/backends/gloo/last_words.h"
+#include "runtime/backends/gloo/pending.h"
+#include "runtime/backends/gloo/send_buffer.h"
+
+namespace dlaunch {
+
+// What Gloo's thread does when a message for a bound buffer has come. A public member of its class for TCP,
+// whose header cannot be used: it includes one that Debian's package lacks.
+void count_arrival(::gloo::transport::Buffer* buffer) __asm__(
+    "_ZN4gloo9transport3tcp6Buffer20handleRecvCompletionEv");
+
+namespace {
+
+// A cell: the number of the message, from 1, and the message, which begins on a cache line.
+constexpr std::size_t number_offset = 56;
+constexpr std::size_t message_offset = 64;
+constexpr std::size_t cell_size = message_offset + (Line::longest + 63) / 64 * 64;
+constexpr std::size_t ring_size = static_cast<std::size_t>(Line::ahead) * cell_size;
+constexpr std::uint64_t credit = Line::ahead / 2;  // messages
+
+// Gloo's names for bound buffers, apart from those for unbound ones.
+constexpr int data_slot(int line) { return 2 * line; }
+constexpr int credit_slot(int line) { return 2 * line + 1; }
+
+// Touched only where a message has been.
+class Ring {
+ public:
+  [[nodiscard]] std::byte* data() const { return memory_.get(); }
+  // Of the message after `before` others.
+  [[nodiscard]] static std::size_t offset(std::uint64_t before) { return before % Line::ahead * cell_size; }
+
+ private:
+  static constexpr std::align_val_t alignment{64};
+  struct Release {
+    void operator()(std::byte* memory) const { ::operator delete[](memory, alignment); }
+  };
+  std::unique_ptr<std::byte[], Release> memory_{
+      static_cast<std::byte*>(::operator new[](ring_size, alignment))};
+};
+
+}  // namespace
+
+// A bound buffer that a peer writes into.
+class GlooTransport::LineEnd::Arrivals final : private Pending {
+ public:
+  // `for_sending`: what comes is the permission to send; for the words of an error.
+  Arrivals(GlooTransport& owner, int peer, int slot, std::byte* memory, std::size_t size, bool for_sending)
+      : Pending(owner),
+        peer_(peer),
+        for_sending_(for_sending),
+        buffer_(owner.context_->getPair(peer)->createRecvBuffer(slot, memory, size)) {}
+
+  // Until one more has come.
+  void wait(Deadline deadline) {
+    woken_ = 0;
+    look_in_before(deadline);
+    enrol();
+    std::string gloo_says;
+    try {
+      for (int taken = 1;; ++taken) {
+        buffer_->waitRecv();
+        const std::lock_guard lock(owner_.mutex_);
+        if (taken > woken_) return strike_off();
+        if (owner_.ended_ || has_passed(deadline)) break;
+        look_in_before(deadline);
+      }
+    } catch (const ::gloo::Exception& e) {
+      gloo_says = e.what();
+    }
+    resign();
+    owner_.explain(peer_, for_sending_, gloo_says);
+  }
+
+ private:
+  void end_wait() override {
+    ++woken_;
+    count_arrival(buffer_.get());
+  }
+
+  // The watcher is to end the wait at the deadline, and well before Gloo does.
+  void look_in_before(Deadline deadline) {
+    set_deadline(std::min(deadline, std::chrono::steady_clock::now() + owner_.wait_limit_ / 4));
+  }
+
+  const int peer_;
+  const bool for_sending_;
+  std::unique_ptr<::gloo::transport::Buffer> buffer_;
+  int woken_ = 0;  // arrivals that were none, in this wait; protected by owner_.mutex_ while it lasts
+};
+
+// Memory before buffers: Gloo writes into it for as long as there is a buffer and a connection.
+struct GlooTransport::LineEnd::Side {
+  Side(GlooTransport& owner, int peer, int line)
+      : pair(*owner.context_->getPair(peer)),
+        arrivals(owner, peer, data_slot(line), incoming.data(), ring_size, false),
+        credits(owner, peer, credit_slot(line), &credit_in, 1, true),
+        data(pair.createSendBuffer(data_slot(line), outgoing.data(), ring_size)),
+        credit(pair.createSendBuffer(credit_slot(line), &credit_out, 1)) {}
+
+  ::gloo::transport::Pair& pair;
+  Ring incoming;
+  Ring outgoing;
+  std::byte credit_in{0};
+  std::byte credit_out{0};
+  Arrivals arrivals;
+  Arrivals credits;
+  std::unique_ptr<::gloo::transport::Buffer> data;
+  std::unique_ptr<::gloo::transport::Buffer> credit;
+  // Messages so far.
+  std::uint64_t sent = 0;
+  std::uint64_t may_be_sent = Line::ahead;
+  std::uint64_t received = 0;
+  std::uint64_t released = 0;
+};
+
+GlooTransport::LineEnd::LineEnd(GlooTransport& owner, int number) : owner_(owner) {
+  for (int peer = 0; peer < owner.size_; ++peer) {
+    sides_.push_back(peer == owner.rank_ ? nullptr : std::make_unique<Side>(owner, peer, number));
+  }
+}
+
+// Gloo's thread may be in the middle of a message: first the connections end.
+GlooTransport::LineEnd::~LineEnd() { owner_.context_->closeConnections(); }
+
+std::byte* GlooTransport::LineEnd::compose(int peer, Deadline deadline) {
+  owner_.throw_if_ended();
+  Side& side = side_of(peer);
+  if (side.sent == side.may_be_sent) {
+    side.credits.wait(deadline);
+    side.may_be_sent += credit;
+  }
+  return side.outgoing.data() + Ring::offset(side.sent) + message_offset;
+}
+
+void GlooTransport::LineEnd::send(int peer, std::size_t length) {
+  Side& side = side_of(peer);
+  const bool first = side.sent == 0;
+  const std::size_t begin = Ring::offset(side.sent) + number_offset;
+  const std::uint64_t number = ++side.sent;
+  std::memcpy(side.outgoing.data() + begin, &number, sizeof number);
+  try {
+    // Gloo has the kernel hold as much as the longest message so far: for all there will be, the first is one.
+    const std::size_t taken = first ? longest : length;
+    side.data->send(begin, message_offset - number_offset + taken, begin);
+  } catch (const ::gloo::Exception& e) {
+    owner_.explain(peer, true, e.what());
+  }
+  if (first) let_send_buffer_grow(side.pair.address().str());
+}
+
+const std::byte* GlooTransport::LineEnd::receive(int peer, Deadline deadline) {
+  Side& side = side_of(peer);
+  const std::byte* const cell = side.incoming.data() + Ring::offset(side.received);
+  try {
+    side.arrivals.wait(deadline);
+  } catch (const DistNetworkError&) {
+    std::uint64_t number = 0;
+    if (owner_.has_left(peer)) std::memcpy(&number, cell + number_offset, sizeof number);
+    if (number != side.received + 1) throw;
+  }
+  ++side.received;
+  return cell + message_offset;
+}
+
+void GlooTransport::LineEnd::release(int peer) noexcept {
+  Side& side = side_of(peer);
+  if (++side.released % credit != 0) return;
+  try {
+    side.credit->send(0, 1);
+  } catch (const ::gloo::Exception&) {  // NOLINT(bugprone-empty-catch): the next call says why
+  }
+}
+
+}  // namespace dlaunch
