@@ -16,6 +16,7 @@
 #include "runtime/collectives/broadcast.h"
 #include "runtime/errors.h"
 #include "runtime/reduce.h"
+#include "tests/runtime/line_cases.h"
 #include "tests/runtime/thread_transport.h"
 #include "tests/runtime/values.h"
 
@@ -86,6 +87,15 @@ TEST_P(AtWorldSize, AllReduceAddsEverything) {
     }));
   }
 }
+
+std::vector<std::exception_ptr> on_mailbox(int size, const std::function<void(Transport&)>& body) {
+  return on_ranks(size, [&](std::unique_ptr<Transport> transport) { body(*transport); });
+}
+
+TEST(MailboxLine, KeepsTheOrder) { test::lines_keep_the_order(on_mailbox); }
+TEST(MailboxLine, HoldsASenderBack) { test::lines_hold_a_sender_back(on_mailbox); }
+TEST(MailboxLine, EndsWithTheTransport) { test::lines_end_with_the_transport(on_mailbox); }
+TEST(MailboxLine, KeepsWhatALeaverSent) { test::lines_keep_what_a_leaver_sent(on_mailbox); }
 
 using Algorithm = void (*)(Exchange&, std::span<std::byte>, DType, ReduceOp);
 

@@ -16,8 +16,10 @@
 
 #include "runtime/backends/gloo/local_address.h"
 #include "runtime/bootstrap.h"
+#include "runtime/deadline.h"
 #include "runtime/errors.h"
 #include "store/hash_store.h"
+#include "tests/runtime/line_cases.h"
 #include "tests/runtime/thread_transport.h"
 
 namespace dlaunch {
@@ -45,11 +47,12 @@ class Event {
   bool happened_ = false;  // protected by mutex_
 };
 
-std::vector<std::exception_ptr> connected(int size, const std::function<void(GlooTransport&)>& body) {
+std::vector<std::exception_ptr> connected(int size, const std::function<void(GlooTransport&)>& body,
+                                          Deadline until = soon()) {
   const auto store = std::make_shared<HashStore>();
   return on_threads(size, [&](int rank) {
     const auto keys = backend_store(store);
-    GlooTransport transport({*keys, rank, size, "test", std::chrono::seconds(60), soon(), "127.0.0.1"});
+    GlooTransport transport({*keys, rank, size, "test", std::chrono::seconds(60), until, "127.0.0.1"});
     body(transport);
   });
 }
@@ -206,6 +209,33 @@ TEST(GlooTransport, ShutdownLosesNothing) {
       transport.shutdown(soon());
     }));
   }
+}
+
+std::vector<std::exception_ptr> on_gloo(int size, const std::function<void(Transport&)>& body) {
+  return connected(size, body);
+}
+
+TEST(GlooLine, KeepsTheOrder) { test::lines_keep_the_order(on_gloo); }
+TEST(GlooLine, HoldsASenderBack) { test::lines_hold_a_sender_back(on_gloo); }
+TEST(GlooLine, EndsWithTheTransport) { test::lines_end_with_the_transport(on_gloo); }
+TEST(GlooLine, KeepsWhatALeaverSent) { test::lines_keep_what_a_leaver_sent(on_gloo); }
+
+// Gloo ends a connection on which a wait for a bound buffer lasts longer than connecting might have.
+TEST(GlooLine, WaitsLongerThanGlooWould) {
+  const auto errors = connected(
+      2,
+      [](GlooTransport& transport) {
+        Line& line = transport.line(0);
+        const int peer = 1 - transport.rank();
+        EXPECT_NE(error_of([&] { line.receive(peer, deadline_after(std::chrono::milliseconds(4500))); })
+                      .find("before the deadline"),
+                  std::string::npos);
+        test::send_in_line(line, transport.rank(), peer, 0);
+        test::expect_in_line(line, peer, transport.rank(), 0);
+        transport.shutdown(soon());
+      },
+      deadline_after(std::chrono::seconds(4)));
+  expect_success(errors);
 }
 
 TEST(GlooTransport, AnUnknownInterfaceIsNamed) {
