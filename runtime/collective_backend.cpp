@@ -1,8 +1,10 @@
 #include "dlaunch/collective_backend.h"
 
+#include <array>
 #include <chrono>
 #include <exception>
-#include <numeric>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,8 +19,8 @@
 #include "runtime/collectives/reduce_to_root.h"
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
+#include "runtime/lanes.h"
 #include "runtime/point_to_point/messenger.h"
-#include "runtime/work_queue.h"
 
 namespace dlaunch {
 inline namespace v1 {
@@ -34,6 +36,18 @@ std::vector<Span> bytes_of(std::span<const Tensor> tensors) {
   result.reserve(tensors.size());
   for (const Tensor& tensor : tensors) result.push_back(tensor.bytes());
   return result;
+}
+
+// What an operation works on.
+Lanes::Memory memory_of(std::span<const Tensor> some, std::span<const Tensor> others = {}) {
+  Lanes::Memory memory;
+  memory.reserve(some.size() + others.size());
+  for (const Tensor& tensor : some) memory.push_back(tensor.bytes());
+  for (const Tensor& tensor : others) memory.push_back(tensor.bytes());
+  return memory;
+}
+Lanes::Memory memory_of(const Tensor& tensor, std::span<const Tensor> others = {}) {
+  return memory_of({&tensor, 1}, others);
 }
 
 // A call that is made of parts, whose single sizes the ranks must agree on.
@@ -60,13 +74,15 @@ class CollectiveBackend::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  // `body` gets the call's Exchange and does the work.
+  // `body` gets the call's Exchange and does the work, on nothing but `memory`; none: with nothing else at
+  // the same time.
   template <class Body>
-  Work start(const Call& call, const Operation& operation, Body body) {
-    const auto attempt = [this, call, sequence = operation.sequence, deadline = operation.deadline,
-                          body = std::move(body)]() -> std::exception_ptr {
+  Work start(const Call& call, const Operation& operation, std::optional<Lanes::Memory> memory, Body body) {
+    auto attempt = [this, call, sequence = operation.sequence, deadline = operation.deadline,
+                    body = std::move(body)](int lane) -> std::exception_ptr {
       try {
-        Exchange exchange(*transport_, transport_->line(0), workspace_, call, sequence, deadline);
+        Exchange exchange(*transport_, transport_->line(lane), workspaces_[static_cast<std::size_t>(lane)],
+                          call, sequence, deadline);
         body(exchange);
         return nullptr;
       } catch (...) {
@@ -78,18 +94,21 @@ class CollectiveBackend::Impl {
     };
     if (!operation.async) {
       std::exception_ptr error;
-      queue_.run([&] { error = attempt(); });
+      lanes_.run(operation.sequence, [&](int lane) { error = attempt(lane); });
       if (error) std::rethrow_exception(error);
       return {};
     }
     const WorkSource source;
-    queue_.post([source, attempt] {
-      if (const std::exception_ptr error = attempt()) {
-        source.fail(error);
-      } else {
-        source.succeed();
-      }
-    });
+    const auto error = std::make_shared<std::exception_ptr>();
+    lanes_.post({operation.sequence, std::move(memory),
+                 [error, attempt = std::move(attempt)](int lane) { *error = attempt(lane); },
+                 [error, source] {
+                   if (*error) {
+                     source.fail(*error);
+                   } else {
+                     source.succeed();
+                   }
+                 }});
     return source.work();
   }
 
@@ -99,7 +118,7 @@ class CollectiveBackend::Impl {
   void shutdown() noexcept {
     // Enough for what has been sent to leave over a slow line; peers that no longer read are not waited for.
     constexpr auto limit = std::chrono::seconds(5);
-    queue_.drain();
+    lanes_.drain();
     messenger_.drain(deadline_after(limit));
     transport_->shutdown(deadline_after(limit));
     shut_down_ = true;
@@ -107,10 +126,10 @@ class CollectiveBackend::Impl {
 
  private:
   std::unique_ptr<Transport> transport_;
-  Workspace workspace_;
+  std::array<Workspace, Transport::lines> workspaces_;
   bool shut_down_ = false;
   Messenger messenger_{*transport_};
-  WorkQueue queue_;  // last: its thread uses the others
+  Lanes lanes_{Transport::lines};  // last: its threads use the others
 };
 
 CollectiveBackend::CollectiveBackend(std::unique_ptr<Transport> transport)
@@ -122,14 +141,14 @@ Work CollectiveBackend::all_reduce(const Tensor& tensor, const Reduction& reduct
                                    const Operation& operation) {
   const Call call{
       .kind = CallKind::all_reduce, .dtype = tensor.dtype(), .op = reduction.op, .count = tensor.numel()};
-  return impl_->start(call, operation, [tensor, reduction](Exchange& exchange) {
+  return impl_->start(call, operation, memory_of(tensor), [tensor, reduction](Exchange& exchange) {
     dlaunch::all_reduce(exchange, tensor.bytes(), tensor.dtype(), reduction);
   });
 }
 
 Work CollectiveBackend::broadcast(const Tensor& tensor, int src, const Operation& operation) {
   const Call call{.kind = CallKind::broadcast, .dtype = tensor.dtype(), .root = src, .count = tensor.numel()};
-  return impl_->start(call, operation, [tensor, src](Exchange& exchange) {
+  return impl_->start(call, operation, memory_of(tensor), [tensor, src](Exchange& exchange) {
     dlaunch::broadcast(exchange, tensor.bytes(), src);
   });
 }
@@ -137,13 +156,14 @@ Work CollectiveBackend::broadcast(const Tensor& tensor, int src, const Operation
 Work CollectiveBackend::all_gather(std::span<const Tensor> outputs, const Tensor& input,
                                    const Operation& operation) {
   const Call call = call_of_parts(CallKind::all_gather, input.dtype(), outputs);
-  return impl_->start(call, operation, [places = bytes_of<Bytes>(outputs), input](Exchange& exchange) {
-    dlaunch::all_gather(exchange, places, input.bytes());
-  });
+  return impl_->start(call, operation, memory_of(input, outputs),
+                      [places = bytes_of<Bytes>(outputs), input](Exchange& exchange) {
+                        dlaunch::all_gather(exchange, places, input.bytes());
+                      });
 }
 
 Work CollectiveBackend::barrier(const Operation& operation) {
-  return impl_->start(Call{.kind = CallKind::barrier}, operation,
+  return impl_->start(Call{.kind = CallKind::barrier}, operation, std::nullopt,
                       [](Exchange& exchange) { dlaunch::barrier(exchange); });
 }
 
@@ -154,7 +174,7 @@ Work CollectiveBackend::reduce(const Tensor& tensor, int dst, const Reduction& r
                   .op = reduction.op,
                   .root = dst,
                   .count = tensor.numel()};
-  return impl_->start(call, operation, [tensor, dst, reduction](Exchange& exchange) {
+  return impl_->start(call, operation, memory_of(tensor), [tensor, dst, reduction](Exchange& exchange) {
     reduce_to_root(exchange, tensor.bytes(), tensor.dtype(), reduction, dst);
   });
 }
@@ -162,15 +182,16 @@ Work CollectiveBackend::reduce(const Tensor& tensor, int dst, const Reduction& r
 Work CollectiveBackend::gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
                                const Operation& operation) {
   const Call call{.kind = CallKind::gather, .dtype = input.dtype(), .root = dst, .count = input.numel()};
-  return impl_->start(call, operation, [places = bytes_of<Bytes>(outputs), input, dst](Exchange& exchange) {
-    dlaunch::gather(exchange, places, input.bytes(), dst);
-  });
+  return impl_->start(call, operation, memory_of(input, outputs),
+                      [places = bytes_of<Bytes>(outputs), input, dst](Exchange& exchange) {
+                        dlaunch::gather(exchange, places, input.bytes(), dst);
+                      });
 }
 
 Work CollectiveBackend::scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
                                 const Operation& operation) {
   const Call call{.kind = CallKind::scatter, .dtype = output.dtype(), .root = src, .count = output.numel()};
-  return impl_->start(call, operation,
+  return impl_->start(call, operation, memory_of(output, inputs),
                       [output, places = bytes_of<ConstBytes>(inputs), src](Exchange& exchange) {
                         dlaunch::scatter(exchange, output.bytes(), places, src);
                       });
@@ -180,7 +201,7 @@ Work CollectiveBackend::reduce_scatter(const Tensor& output, std::span<const Ten
                                        const Reduction& reduction, const Operation& operation) {
   Call call = call_of_parts(CallKind::reduce_scatter, output.dtype(), inputs);
   call.op = reduction.op;
-  return impl_->start(call, operation,
+  return impl_->start(call, operation, memory_of(output, inputs),
                       [output, places = bytes_of<ConstBytes>(inputs), reduction](Exchange& exchange) {
                         dlaunch::reduce_scatter(exchange, output.bytes(), places, output.dtype(), reduction);
                       });
@@ -189,7 +210,7 @@ Work CollectiveBackend::reduce_scatter(const Tensor& output, std::span<const Ten
 Work CollectiveBackend::all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
                                    const Operation& operation) {
   const Call call{.kind = CallKind::all_to_all, .dtype = inputs.front().dtype()};
-  return impl_->start(call, operation,
+  return impl_->start(call, operation, memory_of(outputs, inputs),
                       [to = bytes_of<Bytes>(outputs), from = bytes_of<ConstBytes>(inputs)](
                           Exchange& exchange) { dlaunch::all_to_all(exchange, to, from); });
 }
@@ -199,7 +220,7 @@ Work CollectiveBackend::all_reduce_coalesced(std::span<const Tensor> tensors, co
   const DType dtype = tensors.front().dtype();
   Call call = call_of_parts(CallKind::all_reduce_coalesced, dtype, tensors);
   call.op = reduction.op;
-  return impl_->start(call, operation,
+  return impl_->start(call, operation, memory_of(tensors),
                       [places = bytes_of<Bytes>(tensors), dtype, reduction](Exchange& exchange) {
                         dlaunch::all_reduce_coalesced(exchange, places, dtype, reduction);
                       });

@@ -49,8 +49,8 @@ class DLAUNCH_EXPORT Inbox {
   virtual void wake() noexcept = 0;
 };
 
-// Short messages to and from every other rank that are sent at once: nobody need have asked for them, and they
-// wait at their receiver. Those between two ranks keep their order. Used by one thread at a time.
+// Short messages to and from every other rank that are sent at once: nobody need have asked for them, and
+// they wait at their receiver. Those between two ranks keep their order. Used by one thread at a time.
 class DLAUNCH_EXPORT Line {
  public:
   static constexpr std::size_t longest = std::size_t{32} * 1024 + 64;  // bytes of one message
@@ -94,7 +94,7 @@ class DLAUNCH_EXPORT Transport {
   virtual std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) = 0;
 
   // The ranks' lines with one number belong together. The same object in every call.
-  static constexpr int lines = 1;
+  static constexpr int lines = 2;
   virtual Line& line(int number) = 0;
 
   // As post_recv, from any rank but the own. A slot is used either with this or with post_recv, and with one
