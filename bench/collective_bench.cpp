@@ -2,7 +2,9 @@
 // connections, turn by turn, so that whatever else the machine does hits both. A turn lasts until the slowest
 // rank is through; printed are the median of each side's turns and Gloo's time by ours.
 //
-//   collective_bench RANKS [NAME [LARGEST_BYTES]]    NAME: one of the collectives, or in_flight, or all
+//   collective_bench RANKS [NAME [LARGEST_BYTES [SMALLEST_BYTES]]]
+//
+// NAME: one of the collectives, or in_flight, or all
 
 #include <dlaunch/distributed.h>
 #include <dlaunch/spawn.h>
@@ -47,13 +49,13 @@ class Bench {
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
-  void run(std::size_t largest) {
+  void run(std::size_t smallest, std::size_t largest) {
     heading("", "Gloo us");
     compare(
         "barrier", 0, [] { dlaunch::barrier(); }, [this] { gloo_->barrier(); });
-    for (std::size_t bytes = sizeof(float); bytes <= largest; bytes *= 4) compare_at(bytes);
+    for (std::size_t bytes = smallest; bytes <= largest; bytes *= 4) compare_at(bytes);
     heading("16 all_reduce", "1 by 1 us");
-    for (std::size_t bytes = sizeof(float); bytes <= largest / 16; bytes *= 8) compare_in_flight(bytes);
+    for (std::size_t bytes = smallest; bytes <= largest / 16; bytes *= 8) compare_in_flight(bytes);
   }
 
  private:
@@ -115,7 +117,7 @@ class Bench {
   void compare(const char* name, std::size_t bytes, const std::function<void()>& ours,
                const std::function<void()>& theirs) {
     if (wanted_ != "all" && wanted_ != name) return;
-    constexpr double turn_length = 3e3;   // microseconds, at least
+    constexpr double turn_length = 3e3;    // microseconds, at least
     constexpr double cell_length = 600e3;  // about
     Side sides[] = {{ours}, {theirs}};
     double once = 0;
@@ -161,11 +163,12 @@ int main(int argc, char** argv) {
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
   const std::string wanted = argc > 2 ? argv[2] : "all";
   const std::size_t largest = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : std::size_t{64} << 20;
+  const std::size_t smallest = argc > 4 ? std::strtoull(argv[4], nullptr, 10) : sizeof(float);
   std::string folder = std::filesystem::temp_directory_path() / "dlaunch_bench.XXXXXX";
   if (!mkdtemp(folder.data())) return 1;
   int code = 0;
   try {
-    dlaunch::spawn([&](int rank) { Bench(rank, ranks, folder, wanted).run(largest); }, ranks);
+    dlaunch::spawn([&](int rank) { Bench(rank, ranks, folder, wanted).run(smallest, largest); }, ranks);
   } catch (const dlaunch::DistError& e) {
     std::fprintf(stderr, "collective_bench: %s\n", e.what());
     code = 1;

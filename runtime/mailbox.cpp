@@ -192,6 +192,10 @@ void Mailbox::wait_in_line(const Way& way, int rank, Deadline deadline, const Co
 }
 
 void Mailbox::await_room(const Way& way, Deadline deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    throw_if_ended(way.from, way.to);
+  }
   wait_in_line(way, way.from, deadline,
                [](const auto& waiting) { return std::ssize(waiting) < Line::ahead; });
 }

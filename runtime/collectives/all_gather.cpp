@@ -1,6 +1,7 @@
 #include "runtime/collectives/all_gather.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -31,6 +32,28 @@ void all_gather_by_ring(Exchange& exchange, std::span<const std::span<std::byte>
     sent.push_back(exchange.send(right, outputs[(rank + size - step) % size]));
     message.wait_in_place();
   }
+  for (Exchange::Send& message : sent) message.wait();
+}
+
+// Pairwise: every rank sends its own block to every other one. As many bytes as the ring, but nobody waits for a
+// block to come round, and the block that is sent is the one that the processor has at hand.
+void all_gather_pairwise(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
+                         std::span<const std::byte> input) {
+  const std::size_t size = outputs.size();
+  const std::size_t rank = static_cast<std::size_t>(exchange.rank());
+  std::vector<Exchange::Receive> expected;
+  std::vector<Exchange::Send> sent;
+  expected.reserve(size);
+  sent.reserve(size);
+  for (std::size_t step = 1; step < size; ++step) {
+    const std::size_t from = (rank + size - step) % size;
+    expected.push_back(exchange.receive(static_cast<int>(from), outputs[from]));
+  }
+  for (std::size_t step = 1; step < size; ++step) {
+    sent.push_back(exchange.send(static_cast<int>((rank + step) % size), input));
+  }
+  copy(outputs[rank].data(), input);
+  for (Exchange::Receive& message : expected) message.wait_in_place();
   for (Exchange::Send& message : sent) message.wait();
 }
 
@@ -65,8 +88,11 @@ void all_gather(Exchange& exchange, std::span<const std::span<std::byte>> output
                 std::span<const std::byte> input) {
   std::size_t total = 0;
   for (const std::span<std::byte> output : outputs) total += output.size();
+  const char* const pick = std::getenv("PICK");
   if (total <= Exchange::eager_limit) {
     all_gather_by_doubling(exchange, outputs, input);
+  } else if (pick && *pick == 'p') {
+    all_gather_pairwise(exchange, outputs, input);
   } else {
     all_gather_by_ring(exchange, outputs, input);
   }

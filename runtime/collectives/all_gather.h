@@ -16,6 +16,8 @@ void all_gather(Exchange& exchange, std::span<const std::span<std::byte>> output
 // hold together is not longer than Exchange::eager_limit.
 void all_gather_by_ring(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
                         std::span<const std::byte> input);
+void all_gather_pairwise(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
+                         std::span<const std::byte> input);
 void all_gather_by_doubling(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
                             std::span<const std::byte> input);
 

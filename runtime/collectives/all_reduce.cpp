@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <deque>
 #include <vector>
 
@@ -133,8 +134,13 @@ void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType d
 void all_reduce(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction) {
   prepare(values, dtype, reduction, exchange.size());
   if (exchange.size() > 1) {
+    const char* const pick = std::getenv("PICK");
     if (values.size() <= Exchange::eager_limit) {
       all_reduce_by_doubling(exchange, values, dtype, reduction.op);
+    } else if (pick && *pick == 'h') {
+      all_reduce_by_halving(exchange, values, dtype, reduction.op);
+    } else if (pick && (*pick == 'p' || *pick == 'l')) {
+      all_reduce_pairwise(exchange, values, dtype, reduction.op);
     } else {
       all_reduce_by_ring(exchange, values, dtype, reduction.op);
     }

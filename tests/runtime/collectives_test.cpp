@@ -32,7 +32,8 @@ using test::with_type;
 // One rank's side of a call, as the backend makes it.
 struct Side {
   explicit Side(std::unique_ptr<Transport> its_transport, const Call& call = {})
-      : transport(std::move(its_transport)), exchange(*transport, transport->line(0), workspace, call, 1, soon()) {}
+      : transport(std::move(its_transport)),
+        exchange(*transport, transport->line(0), workspace, call, 1, soon()) {}
 
   std::unique_ptr<Transport> transport;
   Workspace workspace;

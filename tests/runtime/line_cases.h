@@ -82,7 +82,8 @@ inline void lines_keep_the_order(const OnTransports& on_transports) {
   }));
 }
 
-// A sender is as many messages ahead as it may be, waits in vain for more room, and goes on when there is some.
+// A sender is as many messages ahead as it may be, waits in vain for more room, and goes on when there is
+// some.
 inline void lines_hold_a_sender_back(const OnTransports& on_transports) {
   std::latch tried(1);
   expect_no_errors(on_transports(2, [&tried](Transport& transport) {
@@ -115,9 +116,10 @@ inline void lines_end_with_the_transport(const OnTransports& on_transports) {
     const auto wait = [&] { line.receive((transport.rank() + 1) % 3, soon()); };
     if (transport.rank() == 0) {
       std::thread aborter([&] { transport.abort("the disk is full"); });
-      EXPECT_EQ(network_error_of(wait), "the disk is full");
+      EXPECT_NE(network_error_of(wait).find("the disk is full"), std::string::npos);
       aborter.join();
-      EXPECT_EQ(network_error_of([&] { line.compose(1, soon()); }), "the disk is full");
+      EXPECT_NE(network_error_of([&] { line.compose(1, soon()); }).find("the disk is full"),
+                std::string::npos);
     } else {
       EXPECT_NE(network_error_of(wait).find("gave up: the disk is full"), std::string::npos);
     }

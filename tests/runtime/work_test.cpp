@@ -150,7 +150,7 @@ TEST(Lanes, RunOperationsOfSeparateMemoryAtOnce) {
   Lanes lanes(2);
   std::latch both(2);
   for (std::uint64_t number = 0; number < 2; ++number) {
-    lanes.post(reports.operation(number, std::span(memory).subspan(number, 1), [&](int lane) {
+    lanes.post(reports.operation(number, std::span(memory).subspan(number, 1), [&both, number](int lane) {
       EXPECT_EQ(lane, static_cast<int>(number));
       both.arrive_and_wait();  // neither ends before the other has begun
     }));

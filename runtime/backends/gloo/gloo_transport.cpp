@@ -91,6 +91,7 @@ GlooTransport::GlooTransport(const BackendContext& context)
       wait_limit_(std::max<std::chrono::milliseconds>(time_left(context.deadline), shortest_limit)),
       device_(make_device(context)),
       context_(std::make_shared<::gloo::rendezvous::Context>(context.rank, context.size)),
+      errands_(device_),
       to_self_(context.size),
       peers_(static_cast<std::size_t>(context.size)) {
   ignore_sigpipe();

@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "dlaunch/transport.h"
+#include "runtime/backends/gloo/errands.h"
 #include "runtime/mailbox.h"
 
 namespace dlaunch {
@@ -87,6 +88,7 @@ class GlooTransport final : public Transport {
   const std::chrono::milliseconds wait_limit_;  // of Gloo's own waits: for connections and bound buffers
   std::shared_ptr<::gloo::transport::Device> device_;
   std::shared_ptr<::gloo::rendezvous::Context> context_;
+  Errands errands_;
   Mailbox to_self_;                           // Gloo has no connection to the own rank
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this one
   std::vector<std::unique_ptr<LineEnd>> lines_;

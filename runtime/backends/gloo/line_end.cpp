@@ -5,6 +5,7 @@
 #include <gloo/transport/pair.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string>
@@ -28,26 +29,33 @@ constexpr std::size_t number_offset = 56;
 constexpr std::size_t message_offset = 64;
 constexpr std::size_t cell_size = message_offset + (Line::longest + 63) / 64 * 64;
 constexpr std::size_t ring_size = static_cast<std::size_t>(Line::ahead) * cell_size;
+constexpr std::size_t gloo_preamble = 48;  // before every message
 constexpr std::uint64_t credit = Line::ahead / 2;  // messages
 
 // Gloo's names for bound buffers, apart from those for unbound ones.
 constexpr int data_slot(int line) { return 2 * line; }
 constexpr int credit_slot(int line) { return 2 * line + 1; }
 
-// Touched only where a message has been.
+// All zero at first, which costs nothing where no message comes by.
 class Ring {
  public:
-  [[nodiscard]] std::byte* data() const { return memory_.get(); }
+  [[nodiscard]] std::byte* data() const { return begin_; }
   // Of the message after `before` others.
   [[nodiscard]] static std::size_t offset(std::uint64_t before) { return before % Line::ahead * cell_size; }
 
  private:
-  static constexpr std::align_val_t alignment{64};
+  static constexpr std::size_t alignment = 64;
   struct Release {
-    void operator()(std::byte* memory) const { ::operator delete[](memory, alignment); }
+    void operator()(void* memory) const { std::free(memory); }
   };
-  std::unique_ptr<std::byte[], Release> memory_{
-      static_cast<std::byte*>(::operator new[](ring_size, alignment))};
+  [[nodiscard]] std::byte* aligned() const {
+    void* place = memory_.get();
+    std::size_t space = ring_size + alignment;
+    return static_cast<std::byte*>(std::align(alignment, ring_size, place, space));
+  }
+
+  std::unique_ptr<void, Release> memory_{std::calloc(ring_size + alignment, 1)};
+  std::byte* const begin_ = memory_ ? aligned() : throw std::bad_alloc();
 };
 
 }  // namespace
@@ -103,13 +111,11 @@ class GlooTransport::LineEnd::Arrivals final : private Pending {
 // Memory before buffers: Gloo writes into it for as long as there is a buffer and a connection.
 struct GlooTransport::LineEnd::Side {
   Side(GlooTransport& owner, int peer, int line)
-      : pair(*owner.context_->getPair(peer)),
-        arrivals(owner, peer, data_slot(line), incoming.data(), ring_size, false),
+      : arrivals(owner, peer, data_slot(line), incoming.data(), ring_size, false),
         credits(owner, peer, credit_slot(line), &credit_in, 1, true),
-        data(pair.createSendBuffer(data_slot(line), outgoing.data(), ring_size)),
-        credit(pair.createSendBuffer(credit_slot(line), &credit_out, 1)) {}
+        data(owner.context_->getPair(peer)->createSendBuffer(data_slot(line), outgoing.data(), ring_size)),
+        credit(owner.context_->getPair(peer)->createSendBuffer(credit_slot(line), &credit_out, 1)) {}
 
-  ::gloo::transport::Pair& pair;
   Ring incoming;
   Ring outgoing;
   std::byte credit_in{0};
@@ -146,18 +152,18 @@ std::byte* GlooTransport::LineEnd::compose(int peer, Deadline deadline) {
 
 void GlooTransport::LineEnd::send(int peer, std::size_t length) {
   Side& side = side_of(peer);
+  // Gloo has the kernel hold as much as the longest message so far: for all there will be, the first is one.
   const bool first = side.sent == 0;
+  const std::size_t taken = message_offset - number_offset + (first ? longest : length);
   const std::size_t begin = Ring::offset(side.sent) + number_offset;
   const std::uint64_t number = ++side.sent;
   std::memcpy(side.outgoing.data() + begin, &number, sizeof number);
   try {
-    // Gloo has the kernel hold as much as the longest message so far: for all there will be, the first is one.
-    const std::size_t taken = first ? longest : length;
-    side.data->send(begin, message_offset - number_offset + taken, begin);
+    side.data->send(begin, taken, begin);
   } catch (const ::gloo::Exception& e) {
     owner_.explain(peer, true, e.what());
   }
-  if (first) let_send_buffer_grow(side.pair.address().str());
+  if (first) let_send_buffers_grow(gloo_preamble + taken);
 }
 
 const std::byte* GlooTransport::LineEnd::receive(int peer, Deadline deadline) {

@@ -3,9 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 
+#include "runtime/backends/gloo/errands.h"
 #include "runtime/backends/gloo/pending.h"
 
 namespace dlaunch {
@@ -16,19 +22,14 @@ class GlooTransport::Message final : public Transfer, private Pending {
       : Pending(owner),
         peer_(peer),
         is_send_(is_send),
-        buffer_(owner.context_->createUnboundBuffer(data, size)) {}
+        posting_(std::make_shared<Posting>(owner.context_->createUnboundBuffer(data, size), peer, is_send)) {}
+
+  ~Message() override { posting_->cancel(); }
 
   void post(std::uint64_t slot) {
     owner_.throw_if_ended();
-    try {
-      if (is_send_) {
-        buffer_->send(peer_, slot);
-      } else {
-        buffer_->recv(peer_, slot);
-      }
-    } catch (const ::gloo::Exception& e) {
-      owner_.explain(peer_, is_send_, e.what());
-    }
+    posting_->slot = slot;
+    owner_.errands_.add(posting_);
   }
 
   void wait(Deadline deadline) override {
@@ -37,26 +38,68 @@ class GlooTransport::Message final : public Transfer, private Pending {
     std::string gloo_says;
     bool done = false;
     try {
-      done = is_send_ ? buffer_->waitSend(never) : buffer_->waitRecv(never);
+      done = is_send_ ? posting_->buffer->waitSend(never) : posting_->buffer->waitRecv(never);
     } catch (const ::gloo::Exception& e) {
       gloo_says = e.what();
     }
     resign();
-    if (!done) owner_.explain(peer_, is_send_, gloo_says);
+    if (!done) owner_.explain(peer_, is_send_, gloo_says.empty() ? posting_->refused() : gloo_says);
   }
 
-  void end_wait() override {
-    if (is_send_) {
-      buffer_->abortWaitSend();
-    } else {
-      buffer_->abortWaitRecv();
-    }
-  }
+  void end_wait() override { posting_->end_wait(); }
 
  private:
+  // What Gloo's thread is to do; may outlive the message.
+  struct Posting final : Errands::Errand {
+    Posting(Buffer its_buffer, int its_peer, bool sends)
+        : buffer(std::move(its_buffer)), peer(its_peer), is_send(sends) {}
+
+    void run() noexcept override {
+      const std::lock_guard lock(mutex);
+      if (!buffer) return;
+      try {
+        if (is_send) {
+          buffer->send(peer, slot);
+        } else {
+          buffer->recv(peer, slot);
+        }
+      } catch (const std::exception& e) {
+        refusal = e.what();
+        end_wait();
+      }
+    }
+
+    // Nothing touches the message's memory any more.
+    void cancel() {
+      const std::lock_guard lock(mutex);
+      buffer.reset();
+    }
+
+    void end_wait() {
+      if (is_send) {
+        buffer->abortWaitSend();
+      } else {
+        buffer->abortWaitRecv();
+      }
+    }
+
+    // Why Gloo did not take it; empty if it did.
+    std::string refused() {
+      const std::lock_guard lock(mutex);
+      return refusal;
+    }
+
+    Buffer buffer;  // reset under the mutex, by the message
+    const int peer;
+    const bool is_send;
+    std::uint64_t slot = 0;
+    std::mutex mutex;
+    std::string refusal;  // protected by mutex
+  };
+
   const int peer_;
   const bool is_send_;
-  Buffer buffer_;
+  const std::shared_ptr<Posting> posting_;
 };
 
 class GlooTransport::AnyMessage final : public Inbox, private Pending {

@@ -54,7 +54,7 @@ class DLAUNCH_EXPORT Inbox {
 class DLAUNCH_EXPORT Line {
  public:
   static constexpr std::size_t longest = std::size_t{32} * 1024 + 64;  // bytes of one message
-  static constexpr int ahead = 8;  // messages of one rank that may wait at another
+  static constexpr int ahead = 16;  // messages of one rank that may wait at another
 
   virtual ~Line();
 
