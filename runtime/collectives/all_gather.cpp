@@ -1,7 +1,6 @@
 #include "runtime/collectives/all_gather.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -35,8 +34,8 @@ void all_gather_by_ring(Exchange& exchange, std::span<const std::span<std::byte>
   for (Exchange::Send& message : sent) message.wait();
 }
 
-// Pairwise: every rank sends its own block to every other one. As many bytes as the ring, but nobody waits for a
-// block to come round, and the block that is sent is the one that the processor has at hand.
+// Pairwise: every rank sends its own block to every other one. As many bytes as the ring, and nobody waits
+// for a block to come round; but everything is under way at once: for blocks of middle length.
 void all_gather_pairwise(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
                          std::span<const std::byte> input) {
   const std::size_t size = outputs.size();
@@ -88,10 +87,11 @@ void all_gather(Exchange& exchange, std::span<const std::span<std::byte>> output
                 std::span<const std::byte> input) {
   std::size_t total = 0;
   for (const std::span<std::byte> output : outputs) total += output.size();
-  const char* const pick = std::getenv("PICK");
+  constexpr std::size_t pairwise_limit = std::size_t{1} << 20;
+  constexpr std::size_t pairwise_ranks = 64;  // more at once would only queue
   if (total <= Exchange::eager_limit) {
     all_gather_by_doubling(exchange, outputs, input);
-  } else if (pick && *pick == 'p') {
+  } else if (total <= pairwise_limit && outputs.size() <= pairwise_ranks) {
     all_gather_pairwise(exchange, outputs, input);
   } else {
     all_gather_by_ring(exchange, outputs, input);

@@ -18,7 +18,7 @@ struct Exchange::Header {
   std::uint32_t unused2;
   std::uint64_t count;
   std::uint64_t layout;
-  std::uint64_t length;  // of the message, which comes behind the header or, if it is long, by itself
+  std::uint64_t length;    // of the message, which comes behind the header or, if it is long, by itself
   std::uint64_t sequence;  // the call's number
   std::uint64_t unused3[2];
 };

@@ -8,8 +8,8 @@
 // How it is done without an extra round trip: the first message between two ranks in a call begins with a
 // header that says what is called, and the receiver looks at it before anything else.
 //
-// Short messages (up to eager_limit) go through the transport's line, each behind such a header. A copy of them
-// is cheaper than the two notices that would have to precede a message which goes from memory to memory.
+// Short messages (up to eager_limit) go through the transport's line, each behind such a header. A copy of
+// them is cheaper than the two notices that would have to precede a message which goes from memory to memory.
 //
 // Long messages do go from memory to memory, to a slot that contains their length: different lengths never
 // meet. If a long message is the first one between two ranks in a call, the header goes ahead of it through
@@ -79,10 +79,10 @@ class Exchange {
     std::unique_ptr<Transfer> long_;
   };
 
-  // This rank's n-th receive from a peer gets the peer's n-th message to this rank. receive() returns at once;
-  // send() too, unless the peer is several short messages behind.
-  // `bytes` must not change until the Send has been waited for, `memory` not be touched until the Receive
-  // has; its length is that of the message.
+  // This rank's n-th receive from a peer gets the peer's n-th message to this rank. receive() returns at
+  // once; send() too, unless the peer is several short messages behind. `bytes` must not change until the
+  // Send has been waited for, `memory` not be touched until the Receive has; its length is that of the
+  // message.
   Send send(int peer, std::span<const std::byte> bytes);
   Receive receive(int peer, std::span<std::byte> memory);
 
