@@ -1,6 +1,5 @@
 #include "dlaunch/collective_backend.h"
 
-#include <array>
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -19,7 +18,7 @@
 #include "runtime/collectives/reduce_to_root.h"
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
-#include "runtime/lanes.h"
+#include "runtime/operation_queue.h"
 #include "runtime/point_to_point/messenger.h"
 
 namespace dlaunch {
@@ -36,18 +35,6 @@ std::vector<Span> bytes_of(std::span<const Tensor> tensors) {
   result.reserve(tensors.size());
   for (const Tensor& tensor : tensors) result.push_back(tensor.bytes());
   return result;
-}
-
-// What an operation works on.
-Lanes::Memory memory_of(std::span<const Tensor> some, std::span<const Tensor> others = {}) {
-  Lanes::Memory memory;
-  memory.reserve(some.size() + others.size());
-  for (const Tensor& tensor : some) memory.push_back(tensor.bytes());
-  for (const Tensor& tensor : others) memory.push_back(tensor.bytes());
-  return memory;
-}
-Lanes::Memory memory_of(const Tensor& tensor, std::span<const Tensor> others = {}) {
-  return memory_of({&tensor, 1}, others);
 }
 
 // A call that is made of parts, whose single sizes the ranks must agree on.
@@ -74,41 +61,55 @@ class CollectiveBackend::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  // `body` gets the call's Exchange and does the work, on nothing but `memory`; none: with nothing else at
-  // the same time.
+  // `body` gets the call's Exchange and does the work.
   template <class Body>
-  Work start(const Call& call, const Operation& operation, std::optional<Lanes::Memory> memory, Body body) {
+  Work start(const Call& call, const Operation& operation, Body body) {
     auto attempt = [this, call, sequence = operation.sequence, deadline = operation.deadline,
-                    body = std::move(body)](int lane) -> std::exception_ptr {
-      try {
-        Exchange exchange(*transport_, transport_->line(lane), workspaces_[static_cast<std::size_t>(lane)],
-                          call, sequence, deadline);
+                    body = std::move(body)] {
+      return error_of(call, [&] {
+        Exchange exchange(*transport_, workspace_, call, sequence, deadline);
         body(exchange);
-        return nullptr;
-      } catch (...) {
-        // The others cannot complete this call without us: tell them now rather than let them wait.
-        std::exception_ptr error = std::current_exception();
-        transport_->abort(to_string(call) + " failed there: " + message_of(error));
-        return error;
-      }
+      });
     };
     if (!operation.async) {
       std::exception_ptr error;
-      lanes_.run(operation.sequence, [&](int lane) { error = attempt(lane); });
+      queue_.run([&] { error = attempt(); });
       if (error) std::rethrow_exception(error);
       return {};
     }
     const WorkSource source;
-    const auto error = std::make_shared<std::exception_ptr>();
-    lanes_.post({operation.sequence, std::move(memory),
-                 [error, attempt = std::move(attempt)](int lane) { *error = attempt(lane); },
-                 [error, source] {
-                   if (*error) {
-                     source.fail(*error);
-                   } else {
-                     source.succeed();
-                   }
-                 }});
+    queue_.post({.finish = [source, attempt = std::move(attempt)] { complete(source, attempt()); }});
+    return source.work();
+  }
+
+  // An asynchronous one that begins early. REQUIRES: as ShortAllReduce.
+  Work start_short_all_reduce(const Call& call, const Operation& operation, const Tensor& tensor,
+                              const Reduction& reduction) {
+    struct Running {
+      Running(Impl& impl, const Call& its_call, const Operation& its_operation)
+          : call(its_call),
+            exchange(*impl.transport_, impl.workspace_, call, its_operation.sequence,
+                     its_operation.deadline) {}
+      const Call call;
+      Exchange exchange;
+      std::optional<ShortAllReduce> all_reduce;
+      std::exception_ptr error;
+    };
+    const WorkSource source;
+    const auto running = std::make_shared<Running>(*this, call, operation);
+    running->all_reduce.emplace(running->exchange, tensor.bytes(), tensor.dtype(), reduction);
+    queue_.post({.begin =
+                     [this, running] {
+                       running->error = error_of(running->call, [&] { running->all_reduce->begin(); });
+                     },
+                 .finish =
+                     [this, running, source] {
+                       if (!running->error) {
+                         running->error = error_of(running->call, [&] { running->all_reduce->finish(); });
+                       }
+                       complete(source, running->error);
+                     },
+                 .memory = {tensor.bytes()}});
     return source.work();
   }
 
@@ -118,18 +119,40 @@ class CollectiveBackend::Impl {
   void shutdown() noexcept {
     // Enough for what has been sent to leave over a slow line; peers that no longer read are not waited for.
     constexpr auto limit = std::chrono::seconds(5);
-    lanes_.drain();
+    queue_.drain();
     messenger_.drain(deadline_after(limit));
     transport_->shutdown(deadline_after(limit));
     shut_down_ = true;
   }
 
  private:
+  // What `part` of a call throws; null if it succeeds.
+  template <class Part>
+  std::exception_ptr error_of(const Call& call, const Part& part) {
+    try {
+      part();
+      return nullptr;
+    } catch (...) {
+      // The others cannot complete this call without us: tell them now rather than let them wait.
+      std::exception_ptr error = std::current_exception();
+      transport_->abort(to_string(call) + " failed there: " + message_of(error));
+      return error;
+    }
+  }
+
+  static void complete(const WorkSource& source, const std::exception_ptr& error) {
+    if (error) {
+      source.fail(error);
+    } else {
+      source.succeed();
+    }
+  }
+
   std::unique_ptr<Transport> transport_;
-  std::array<Workspace, Transport::lines> workspaces_;
+  Workspace workspace_;
   bool shut_down_ = false;
   Messenger messenger_{*transport_};
-  Lanes lanes_{Transport::lines};  // last: its threads use the others
+  OperationQueue queue_;  // last: its thread uses the others
 };
 
 CollectiveBackend::CollectiveBackend(std::unique_ptr<Transport> transport)
@@ -141,14 +164,17 @@ Work CollectiveBackend::all_reduce(const Tensor& tensor, const Reduction& reduct
                                    const Operation& operation) {
   const Call call{
       .kind = CallKind::all_reduce, .dtype = tensor.dtype(), .op = reduction.op, .count = tensor.numel()};
-  return impl_->start(call, operation, memory_of(tensor), [tensor, reduction](Exchange& exchange) {
+  if (operation.async && ShortAllReduce::suits(impl_->transport().size(), tensor.nbytes())) {
+    return impl_->start_short_all_reduce(call, operation, tensor, reduction);
+  }
+  return impl_->start(call, operation, [tensor, reduction](Exchange& exchange) {
     dlaunch::all_reduce(exchange, tensor.bytes(), tensor.dtype(), reduction);
   });
 }
 
 Work CollectiveBackend::broadcast(const Tensor& tensor, int src, const Operation& operation) {
   const Call call{.kind = CallKind::broadcast, .dtype = tensor.dtype(), .root = src, .count = tensor.numel()};
-  return impl_->start(call, operation, memory_of(tensor), [tensor, src](Exchange& exchange) {
+  return impl_->start(call, operation, [tensor, src](Exchange& exchange) {
     dlaunch::broadcast(exchange, tensor.bytes(), src);
   });
 }
@@ -156,14 +182,13 @@ Work CollectiveBackend::broadcast(const Tensor& tensor, int src, const Operation
 Work CollectiveBackend::all_gather(std::span<const Tensor> outputs, const Tensor& input,
                                    const Operation& operation) {
   const Call call = call_of_parts(CallKind::all_gather, input.dtype(), outputs);
-  return impl_->start(call, operation, memory_of(input, outputs),
-                      [places = bytes_of<Bytes>(outputs), input](Exchange& exchange) {
-                        dlaunch::all_gather(exchange, places, input.bytes());
-                      });
+  return impl_->start(call, operation, [places = bytes_of<Bytes>(outputs), input](Exchange& exchange) {
+    dlaunch::all_gather(exchange, places, input.bytes());
+  });
 }
 
 Work CollectiveBackend::barrier(const Operation& operation) {
-  return impl_->start(Call{.kind = CallKind::barrier}, operation, std::nullopt,
+  return impl_->start(Call{.kind = CallKind::barrier}, operation,
                       [](Exchange& exchange) { dlaunch::barrier(exchange); });
 }
 
@@ -174,7 +199,7 @@ Work CollectiveBackend::reduce(const Tensor& tensor, int dst, const Reduction& r
                   .op = reduction.op,
                   .root = dst,
                   .count = tensor.numel()};
-  return impl_->start(call, operation, memory_of(tensor), [tensor, dst, reduction](Exchange& exchange) {
+  return impl_->start(call, operation, [tensor, dst, reduction](Exchange& exchange) {
     reduce_to_root(exchange, tensor.bytes(), tensor.dtype(), reduction, dst);
   });
 }
@@ -182,16 +207,15 @@ Work CollectiveBackend::reduce(const Tensor& tensor, int dst, const Reduction& r
 Work CollectiveBackend::gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
                                const Operation& operation) {
   const Call call{.kind = CallKind::gather, .dtype = input.dtype(), .root = dst, .count = input.numel()};
-  return impl_->start(call, operation, memory_of(input, outputs),
-                      [places = bytes_of<Bytes>(outputs), input, dst](Exchange& exchange) {
-                        dlaunch::gather(exchange, places, input.bytes(), dst);
-                      });
+  return impl_->start(call, operation, [places = bytes_of<Bytes>(outputs), input, dst](Exchange& exchange) {
+    dlaunch::gather(exchange, places, input.bytes(), dst);
+  });
 }
 
 Work CollectiveBackend::scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
                                 const Operation& operation) {
   const Call call{.kind = CallKind::scatter, .dtype = output.dtype(), .root = src, .count = output.numel()};
-  return impl_->start(call, operation, memory_of(output, inputs),
+  return impl_->start(call, operation,
                       [output, places = bytes_of<ConstBytes>(inputs), src](Exchange& exchange) {
                         dlaunch::scatter(exchange, output.bytes(), places, src);
                       });
@@ -201,7 +225,7 @@ Work CollectiveBackend::reduce_scatter(const Tensor& output, std::span<const Ten
                                        const Reduction& reduction, const Operation& operation) {
   Call call = call_of_parts(CallKind::reduce_scatter, output.dtype(), inputs);
   call.op = reduction.op;
-  return impl_->start(call, operation, memory_of(output, inputs),
+  return impl_->start(call, operation,
                       [output, places = bytes_of<ConstBytes>(inputs), reduction](Exchange& exchange) {
                         dlaunch::reduce_scatter(exchange, output.bytes(), places, output.dtype(), reduction);
                       });
@@ -210,7 +234,7 @@ Work CollectiveBackend::reduce_scatter(const Tensor& output, std::span<const Ten
 Work CollectiveBackend::all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
                                    const Operation& operation) {
   const Call call{.kind = CallKind::all_to_all, .dtype = inputs.front().dtype()};
-  return impl_->start(call, operation, memory_of(outputs, inputs),
+  return impl_->start(call, operation,
                       [to = bytes_of<Bytes>(outputs), from = bytes_of<ConstBytes>(inputs)](
                           Exchange& exchange) { dlaunch::all_to_all(exchange, to, from); });
 }
@@ -220,7 +244,7 @@ Work CollectiveBackend::all_reduce_coalesced(std::span<const Tensor> tensors, co
   const DType dtype = tensors.front().dtype();
   Call call = call_of_parts(CallKind::all_reduce_coalesced, dtype, tensors);
   call.op = reduction.op;
-  return impl_->start(call, operation, memory_of(tensors),
+  return impl_->start(call, operation,
                       [places = bytes_of<Bytes>(tensors), dtype, reduction](Exchange& exchange) {
                         dlaunch::all_reduce_coalesced(exchange, places, dtype, reduction);
                       });

@@ -38,7 +38,6 @@ class Mailbox {
 
   // As Line's.
   struct Way {
-    int line;
     int from;
     int to;
     auto operator<=>(const Way&) const = default;
@@ -85,7 +84,7 @@ class Mailbox {
 class MailboxLine final : public Line {
  public:
   // REQUIRES: `mailbox` outlives this object.
-  MailboxLine(Mailbox& mailbox, int number, int rank) : box_(mailbox), number_(number), rank_(rank) {}
+  MailboxLine(Mailbox& mailbox, int rank) : box_(mailbox), rank_(rank) {}
 
   std::byte* compose(int peer, Deadline deadline) override {
     box_.await_room(to(peer), deadline);
@@ -98,11 +97,10 @@ class MailboxLine final : public Line {
   void release(int peer) noexcept override { box_.release(from(peer)); }
 
  private:
-  [[nodiscard]] Mailbox::Way to(int peer) const { return {number_, rank_, peer}; }
-  [[nodiscard]] Mailbox::Way from(int peer) const { return {number_, peer, rank_}; }
+  [[nodiscard]] Mailbox::Way to(int peer) const { return {rank_, peer}; }
+  [[nodiscard]] Mailbox::Way from(int peer) const { return {peer, rank_}; }
 
   Mailbox& box_;
-  const int number_;
   const int rank_;
   std::vector<std::byte> draft_ = std::vector<std::byte>(longest);
 };

@@ -39,10 +39,10 @@ std::uint64_t long_slot(std::uint64_t sequence, std::size_t length) {
 
 }  // namespace
 
-Exchange::Exchange(Transport& transport, Line& line, Workspace& workspace, const Call& call,
-                   std::uint64_t sequence, Deadline deadline)
+Exchange::Exchange(Transport& transport, Workspace& workspace, const Call& call, std::uint64_t sequence,
+                   Deadline deadline)
     : transport_(transport),
-      line_(line),
+      line_(transport.line()),
       workspace_(workspace),
       call_(call),
       sequence_(sequence),

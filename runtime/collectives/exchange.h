@@ -42,7 +42,7 @@ class Exchange {
   static constexpr std::size_t eager_limit = Line::longest - header_size;
 
   // REQUIRES: all references outlive the exchange and its messages.
-  Exchange(Transport& transport, Line& line, Workspace& workspace, const Call& call, std::uint64_t sequence,
+  Exchange(Transport& transport, Workspace& workspace, const Call& call, std::uint64_t sequence,
            Deadline deadline);
 
   [[nodiscard]] int rank() const { return rank_; }

@@ -33,8 +33,7 @@ using test::with_type;
 // One rank's side of a call, as the backend makes it.
 struct Side {
   explicit Side(std::unique_ptr<Transport> its_transport, const Call& call = {})
-      : transport(std::move(its_transport)),
-        exchange(*transport, transport->line(0), workspace, call, 1, soon()) {}
+      : transport(std::move(its_transport)), exchange(*transport, workspace, call, 1, soon()) {}
 
   std::unique_ptr<Transport> transport;
   Workspace workspace;
@@ -98,6 +97,12 @@ TEST(MailboxLine, KeepsTheOrder) { test::lines_keep_the_order(on_mailbox); }
 TEST(MailboxLine, HoldsASenderBack) { test::lines_hold_a_sender_back(on_mailbox); }
 TEST(MailboxLine, EndsWithTheTransport) { test::lines_end_with_the_transport(on_mailbox); }
 TEST(MailboxLine, KeepsWhatALeaverSent) { test::lines_keep_what_a_leaver_sent(on_mailbox); }
+
+void all_reduce_by_doubling(Exchange& exchange, std::span<std::byte> values, DType dtype, ReduceOp op) {
+  ShortAllReduce parts(exchange, values, dtype, {op, 1.0});
+  parts.begin();
+  parts.finish();
+}
 
 using Algorithm = void (*)(Exchange&, std::span<std::byte>, DType, ReduceOp);
 
@@ -347,8 +352,7 @@ TEST(Deadline, EndsEveryCollective) {
       const auto errors = on_ranks(3, [&](std::unique_ptr<Transport> transport) {
         if (transport->rank() == 2) return;
         Workspace workspace;
-        Exchange exchange(*transport, transport->line(0), workspace, call, 1,
-                          deadline_after(std::chrono::milliseconds(50)));
+        Exchange exchange(*transport, workspace, call, 1, deadline_after(std::chrono::milliseconds(50)));
         act_as_called(exchange, call);
       });
       EXPECT_THROW(std::rethrow_exception(errors[0]), DistNetworkError);

@@ -227,7 +227,7 @@ TEST(GlooLine, WaitsLongerThanGlooWould) {
   const auto errors = connected(
       2,
       [&both_waited](GlooTransport& transport) {
-        Line& line = transport.line(0);
+        Line& line = transport.line();
         const int peer = 1 - transport.rank();
         EXPECT_EQ(error_of([&] { line.receive(peer, deadline_after(std::chrono::milliseconds(4500))); }),
                   "peer " + std::to_string(peer) + ": it did not send a message before the deadline");

@@ -72,7 +72,7 @@ inline void expect_no_errors(const std::vector<std::exception_ptr>& errors) {
 inline void lines_keep_the_order(const OnTransports& on_transports) {
   constexpr int messages = 5 * Line::ahead + 3;
   expect_no_errors(on_transports(3, [](Transport& transport) {
-    Line& line = transport.line(0);
+    Line& line = transport.line();
     const int rank = transport.rank();
     for (int number = 0; number < messages; ++number) {
       for (const int peer : {(rank + 1) % 3, (rank + 2) % 3}) send_in_line(line, rank, peer, number);
@@ -87,7 +87,7 @@ inline void lines_keep_the_order(const OnTransports& on_transports) {
 inline void lines_hold_a_sender_back(const OnTransports& on_transports) {
   std::latch tried(1);
   expect_no_errors(on_transports(2, [&tried](Transport& transport) {
-    Line& line = transport.line(0);
+    Line& line = transport.line();
     const auto shortly = [] { return deadline_after(std::chrono::milliseconds(30)); };
     if (transport.rank() == 0) {
       for (int number = 0; number < Line::ahead; ++number) send_in_line(line, 0, 1, number);
@@ -112,7 +112,7 @@ inline void lines_hold_a_sender_back(const OnTransports& on_transports) {
 
 inline void lines_end_with_the_transport(const OnTransports& on_transports) {
   expect_no_errors(on_transports(3, [](Transport& transport) {
-    Line& line = transport.line(0);
+    Line& line = transport.line();
     const auto wait = [&] { line.receive((transport.rank() + 1) % 3, soon()); };
     if (transport.rank() == 0) {
       std::thread aborter([&] { transport.abort("the disk is full"); });
@@ -129,7 +129,7 @@ inline void lines_end_with_the_transport(const OnTransports& on_transports) {
 // What a rank has sent can be received when it is gone, and nothing more.
 inline void lines_keep_what_a_leaver_sent(const OnTransports& on_transports) {
   expect_no_errors(on_transports(2, [](Transport& transport) {
-    Line& line = transport.line(0);
+    Line& line = transport.line();
     if (transport.rank() == 0) {
       for (int number = 0; number < 3; ++number) send_in_line(line, 0, 1, number);
       transport.shutdown(soon());

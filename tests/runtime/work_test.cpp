@@ -1,14 +1,11 @@
-// Work completes once and tells everybody; WorkQueue keeps the order; Lanes seem to.
+// Work completes once and tells everybody; WorkQueue and OperationQueue keep the order.
 
 #include "dlaunch/work.h"
 
 #include <gtest/gtest.h>
 
-#include <cstdint>
-#include <functional>
 #include <latch>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -18,7 +15,7 @@
 #include "dlaunch/debug.h"
 #include "dlaunch/error.h"
 #include "runtime/errors.h"
-#include "runtime/lanes.h"
+#include "runtime/operation_queue.h"
 #include "runtime/work_queue.h"
 
 namespace dlaunch {
@@ -134,90 +131,73 @@ TEST(WorkQueue, DrainWaitsForAll) {
   queue.drain();
 }
 
-// An operation on `memory` that does `run` and notes its number when it is reported.
-struct Reports {
-  Lanes::Operation operation(std::uint64_t number, std::span<const int> memory,
-                             std::function<void(int lane)> run) {
-    return {number, Lanes::Memory{std::as_bytes(memory)}, std::move(run),
-            [this, number] { numbers.push_back(number); }};
-  }
-  std::vector<std::uint64_t> numbers;
-};
+// What an operation on `memory` does is noted: 10 * number for its beginning, one more for its end.
+OperationQueue::Operation noting(std::vector<int>& steps, int number, std::span<const int> memory) {
+  return {[&steps, number] { steps.push_back(10 * number); },
+          [&steps, number] { steps.push_back(10 * number + 1); },
+          {std::as_bytes(memory)}};
+}
 
-TEST(Lanes, RunOperationsOfSeparateMemoryAtOnce) {
+// Runs them when all have been posted.
+void run_together(std::vector<OperationQueue::Operation> operations) {
+  OperationQueue queue;
+  std::latch all_posted(1);
+  queue.post({{}, [&] { all_posted.wait(); }, {}});
+  for (auto& operation : operations) queue.post(std::move(operation));
+  all_posted.count_down();
+  queue.drain();
+}
+
+TEST(OperationQueue, BeginsSomeAhead) {
+  const int memory[10] = {};
+  std::vector<int> steps;
+  std::vector<OperationQueue::Operation> operations;
+  for (int i = 0; i < 6; ++i) operations.push_back(noting(steps, i, std::span(memory).subspan(i, 1)));
+  run_together(std::move(operations));
+  static_assert(OperationQueue::begun_at_once == 4);
+  EXPECT_EQ(steps, (std::vector<int>{0, 10, 20, 30, 1, 40, 11, 50, 21, 31, 41, 51}));
+}
+
+TEST(OperationQueue, DoesNotBeginWhatSharesMemory) {
+  const int memory[4] = {};
+  std::vector<int> steps;
+  const std::span all(memory);
+  run_together({noting(steps, 0, all.first(2)), noting(steps, 1, all.subspan(1, 2)),
+                noting(steps, 2, all.subspan(3, 1))});
+  EXPECT_EQ(steps, (std::vector<int>{0, 1, 10, 20, 11, 21}));
+}
+
+TEST(OperationQueue, BeginsNothingBehindAWholeOperation) {
   const int memory[2] = {};
-  Reports reports;
-  Lanes lanes(2);
-  std::latch both(2);
-  for (std::uint64_t number = 0; number < 2; ++number) {
-    lanes.post(reports.operation(number, std::span(memory).subspan(number, 1), [&both, number](int lane) {
-      EXPECT_EQ(lane, static_cast<int>(number));
-      both.arrive_and_wait();  // neither ends before the other has begun
-    }));
-  }
-  lanes.drain();
-  EXPECT_EQ(reports.numbers, (std::vector<std::uint64_t>{0, 1}));
+  std::vector<int> steps;
+  const std::span all(memory);
+  run_together({noting(steps, 0, all.first(1)),
+                {{}, [&] { steps.push_back(99); }, {}},
+                noting(steps, 1, all.last(1))});
+  EXPECT_EQ(steps, (std::vector<int>{0, 1, 99, 10, 11}));
 }
 
-TEST(Lanes, KeepTheOrderOnSharedMemory) {
-  int value = 0;
-  Reports reports;
-  std::vector<std::uint64_t> wanted;
-  {
-    Lanes lanes(3);
-    for (std::uint64_t number = 1; number <= 300; ++number) {
-      wanted.push_back(number);
-      lanes.post(reports.operation(number, std::span(&value, 1), [&, number](int) {
-        EXPECT_EQ(value, static_cast<int>(number) - 1);
-        value = static_cast<int>(number);
-      }));
-    }
-  }
-  EXPECT_EQ(value, 300);
-  EXPECT_EQ(reports.numbers, wanted);
-}
-
-TEST(Lanes, KeepTheOrderAroundOneThatIsAlone) {
-  const int memory[3] = {};
-  Reports reports;
-  std::vector<int> order;
-  Lanes lanes(3);
-  std::latch posted(1);
-  lanes.post(reports.operation(0, std::span(memory).first(1), [&](int) {
-    posted.wait();
-    order.push_back(0);
-  }));
-  lanes.post({1, std::nullopt, [&](int) { order.push_back(1); }, [] {}});
-  lanes.post(reports.operation(2, std::span(memory).last(1), [&](int) { order.push_back(2); }));
-  posted.count_down();
-  lanes.drain();
-  EXPECT_EQ(order, (std::vector<int>{0, 1, 2}));
-}
-
-TEST(Lanes, ReportInOrder) {
-  const int memory[2] = {};
-  Reports reports;
-  std::latch second_ran(1);
-  Lanes lanes(2);
-  lanes.post(reports.operation(0, std::span(memory).first(1), [&](int) { second_ran.wait(); }));
-  lanes.post(reports.operation(1, std::span(memory).last(1), [&](int) { second_ran.count_down(); }));
-  lanes.drain();
-  EXPECT_EQ(reports.numbers, (std::vector<std::uint64_t>{0, 1}));
-}
-
-TEST(Lanes, RunHereWhenEverythingBeforeHasEnded) {
-  Lanes lanes(2);
-  Reports reports;
-  for (std::uint64_t number = 0; number < 100; number += 2) {
-    lanes.post(reports.operation(number, {}, [](int) {}));
+TEST(OperationQueue, RunsHereWhenEverythingBeforeHasFinished) {
+  OperationQueue queue;
+  std::vector<int> steps;
+  for (int i = 0; i < 100; ++i) {
+    queue.post(noting(steps, i, {}));
     std::thread::id where;
-    lanes.run(number + 1, [&](int lane) {
+    queue.run([&] {
       where = std::this_thread::get_id();
-      EXPECT_EQ(lane, 1);
-      EXPECT_EQ(reports.numbers.size(), number / 2 + 1);
+      EXPECT_EQ(steps.size(), static_cast<std::size_t>(2 * i + 2));
     });
     EXPECT_EQ(where, std::this_thread::get_id());
   }
+}
+
+TEST(OperationQueue, RunsWhatWasPostedBeforeItEnds) {
+  std::vector<int> steps;
+  {
+    OperationQueue queue;
+    for (int i = 0; i < 20; ++i) queue.post(noting(steps, i, {}));
+  }
+  EXPECT_EQ(steps.size(), 40U);
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // What is done on Gloo's own thread.
 //
-// Why there: Gloo's thread does not wait for a connection's lock, it tries again and again for as long as there
-// is something to read. A program's thread that writes a long message holds that lock; if it loses its processor
-// meanwhile, to Gloo's thread above all, that one spins until its time slice is over: milliseconds. What is
-// begun on Gloo's thread is out of its way.
+// Why there: Gloo's thread does not wait for a connection's lock, it tries again and again for as long as
+// there is something to read. A program's thread that writes a long message holds that lock; if it loses its
+// processor meanwhile, to Gloo's thread above all, that one spins until its time slice is over: milliseconds.
+// What is begun on Gloo's thread is out of its way.
 #pragma once
 
 #include <gloo/transport/tcp/device.h>

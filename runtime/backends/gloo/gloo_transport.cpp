@@ -105,7 +105,7 @@ GlooTransport::GlooTransport(const BackendContext& context)
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_) greet(peer);
   }
-  for (int number = 0; number < lines; ++number) lines_.push_back(std::make_unique<LineEnd>(*this, number));
+  line_ = std::make_unique<LineEnd>(*this);
   watcher_ = std::thread([this] { watch(); });
 }
 
@@ -157,7 +157,7 @@ std::unique_ptr<Transfer> GlooTransport::post_recv(int peer, std::uint64_t slot,
   return message;
 }
 
-Line& GlooTransport::line(int number) { return *lines_.at(static_cast<std::size_t>(number)); }
+Line& GlooTransport::line() { return *line_; }
 
 void GlooTransport::abort(const std::string& reason) noexcept {
   end(reason, -1);

@@ -55,7 +55,7 @@ class GlooTransport final : public Transport {
                                       std::span<const std::byte> bytes) override;
   std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override;
   std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override;
-  Line& line(int number) override;
+  Line& line() override;
   void check() override;
   void abort(const std::string& reason) noexcept override;
   void shutdown(Deadline deadline) noexcept override;
@@ -91,7 +91,7 @@ class GlooTransport final : public Transport {
   Errands errands_;
   Mailbox to_self_;                           // Gloo has no connection to the own rank
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this one
-  std::vector<std::unique_ptr<LineEnd>> lines_;
+  std::unique_ptr<LineEnd> line_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -29,12 +29,12 @@ constexpr std::size_t number_offset = 56;
 constexpr std::size_t message_offset = 64;
 constexpr std::size_t cell_size = message_offset + (Line::longest + 63) / 64 * 64;
 constexpr std::size_t ring_size = static_cast<std::size_t>(Line::ahead) * cell_size;
-constexpr std::size_t gloo_preamble = 48;  // before every message
+constexpr std::size_t gloo_preamble = 48;          // before every message
 constexpr std::uint64_t credit = Line::ahead / 2;  // messages
 
 // Gloo's names for bound buffers, apart from those for unbound ones.
-constexpr int data_slot(int line) { return 2 * line; }
-constexpr int credit_slot(int line) { return 2 * line + 1; }
+constexpr int data_slot = 0;
+constexpr int credit_slot = 1;
 
 // All zero at first, which costs nothing where no message comes by.
 class Ring {
@@ -110,11 +110,11 @@ class GlooTransport::LineEnd::Arrivals final : private Pending {
 
 // Memory before buffers: Gloo writes into it for as long as there is a buffer and a connection.
 struct GlooTransport::LineEnd::Side {
-  Side(GlooTransport& owner, int peer, int line)
-      : arrivals(owner, peer, data_slot(line), incoming.data(), ring_size, false),
-        credits(owner, peer, credit_slot(line), &credit_in, 1, true),
-        data(owner.context_->getPair(peer)->createSendBuffer(data_slot(line), outgoing.data(), ring_size)),
-        credit(owner.context_->getPair(peer)->createSendBuffer(credit_slot(line), &credit_out, 1)) {}
+  Side(GlooTransport& owner, int peer)
+      : arrivals(owner, peer, data_slot, incoming.data(), ring_size, false),
+        credits(owner, peer, credit_slot, &credit_in, 1, true),
+        data(owner.context_->getPair(peer)->createSendBuffer(data_slot, outgoing.data(), ring_size)),
+        credit(owner.context_->getPair(peer)->createSendBuffer(credit_slot, &credit_out, 1)) {}
 
   Ring incoming;
   Ring outgoing;
@@ -131,9 +131,9 @@ struct GlooTransport::LineEnd::Side {
   std::uint64_t released = 0;
 };
 
-GlooTransport::LineEnd::LineEnd(GlooTransport& owner, int number) : owner_(owner) {
+GlooTransport::LineEnd::LineEnd(GlooTransport& owner) : owner_(owner) {
   for (int peer = 0; peer < owner.size_; ++peer) {
-    sides_.push_back(peer == owner.rank_ ? nullptr : std::make_unique<Side>(owner, peer, number));
+    sides_.push_back(peer == owner.rank_ ? nullptr : std::make_unique<Side>(owner, peer));
   }
 }
 

@@ -5,12 +5,12 @@
 // peer writes unasked: one message. What it lacks is done here.
 //
 // Room: each rank has a ring of cells for what each peer sends, and gives half a ring of credit whenever half
-// a ring has been released. A sender without credit waits; one with credit has a cell that is free also on its
-// own side, since what was in it has been released at the other end.
+// a ring has been released. A sender without credit waits; one with credit has a cell that is free also on
+// its own side, since what was in it has been released at the other end.
 //
 // The end of a wait: Gloo offers none but the arrival of something. The watcher counts up an arrival that was
-// none, and whoever waits makes up for it. Gloo's own limit for such waits, which ends the connection, is that
-// of the connecting; waits that may become longer are woken before.
+// none, and whoever waits makes up for it. Gloo's own limit for such waits, which ends the connection, is
+// that of the connecting; waits that may become longer are woken before.
 //
 // The last message: once a connection has ended Gloo no longer tells what had arrived. Each cell begins with
 // the number of its message; what a rank that left in order has sent is there.
@@ -29,7 +29,7 @@ namespace dlaunch {
 class GlooTransport::LineEnd final : public Line {
  public:
   // REQUIRES: the owner is connected, and not known to anybody yet.
-  LineEnd(GlooTransport& owner, int number);
+  explicit LineEnd(GlooTransport& owner);
   ~LineEnd() override;
   LineEnd(const LineEnd&) = delete;
   LineEnd& operator=(const LineEnd&) = delete;

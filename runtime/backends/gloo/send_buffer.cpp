@@ -21,8 +21,8 @@ int option(int fd, int name) {
 
 }  // namespace
 
-// Gloo does not give its descriptors away: its sockets are known among the process's by the size, of which the
-// kernel makes twice what it was asked for.
+// Gloo does not give its descriptors away: its sockets are known among the process's by the size, of which
+// the kernel makes twice what it was asked for.
 void let_send_buffers_grow(std::size_t longest) {
   constexpr int send_lock = 1;  // SOCK_SNDBUF_LOCK, which has no header
   constexpr int start = 2 << 20;

@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "dlaunch/transport.h"
 #include "runtime/mailbox.h"
@@ -14,9 +13,8 @@ namespace dlaunch {
 class ThreadTransport final : public Transport {
  public:
   // REQUIRES: one for each rank on the same mailbox.
-  ThreadTransport(std::shared_ptr<Mailbox> mailbox, int rank) : mailbox_(std::move(mailbox)), rank_(rank) {
-    for (int number = 0; number < lines; ++number) lines_.emplace_back(*mailbox_, number, rank);
-  }
+  ThreadTransport(std::shared_ptr<Mailbox> mailbox, int rank)
+      : mailbox_(std::move(mailbox)), rank_(rank), line_(*mailbox_, rank) {}
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return mailbox_->size(); }
@@ -27,7 +25,7 @@ class ThreadTransport final : public Transport {
   std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override {
     return mailbox_->post_recv(peer, rank_, slot, bytes);
   }
-  Line& line(int number) override { return lines_.at(static_cast<std::size_t>(number)); }
+  Line& line() override { return line_; }
   std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override {
     return mailbox_->post_recv_any(rank_, slot, bytes);
   }
@@ -38,7 +36,7 @@ class ThreadTransport final : public Transport {
  private:
   const std::shared_ptr<Mailbox> mailbox_;
   const int rank_;
-  std::vector<MailboxLine> lines_;
+  MailboxLine line_;
 };
 
 }  // namespace dlaunch

@@ -93,9 +93,8 @@ class DLAUNCH_EXPORT Transport {
                                               std::span<const std::byte> bytes) = 0;
   virtual std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) = 0;
 
-  // The ranks' lines with one number belong together. The same object in every call.
-  static constexpr int lines = 2;
-  virtual Line& line(int number) = 0;
+  // The same object in every call.
+  virtual Line& line() = 0;
 
   // As post_recv, from any rank but the own. A slot is used either with this or with post_recv, and with one
   // Inbox at a time. The messages are not empty, and their first byte is not 0.
