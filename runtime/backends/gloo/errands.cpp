@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <future>
 #include <system_error>
 #include <utility>
 
@@ -34,6 +35,21 @@ void Errands::add(std::shared_ptr<Errand> errand) {
   const std::lock_guard lock(mutex_);
   waiting_.push_back(std::move(errand));
   if (waiting_.size() == 1) eventfd_write(bell_, 1);
+}
+
+void Errands::flush(Deadline deadline) {
+  class Last final : public Errand {
+   public:
+    void run() noexcept override { run_.set_value(); }
+    std::future<void> future() { return run_.get_future(); }
+
+   private:
+    std::promise<void> run_;
+  };
+  const auto last = std::make_shared<Last>();
+  const std::future<void> done = last->future();
+  add(last);
+  done.wait_until(deadline);
 }
 
 void Errands::handleEvents(int /*events*/) {

@@ -12,6 +12,8 @@
 #include <mutex>
 #include <vector>
 
+#include "dlaunch/backend.h"
+
 namespace dlaunch {
 
 class Errands final : private ::gloo::transport::tcp::Handler {
@@ -30,6 +32,9 @@ class Errands final : private ::gloo::transport::tcp::Handler {
 
   // They are run one after another, in this order. Any thread.
   void add(std::shared_ptr<Errand> errand);
+
+  // Returns when all that was added has been run, or `deadline` has passed.
+  void flush(Deadline deadline);
 
  private:
   void handleEvents(int events) override;  // NOLINT(readability-identifier-naming): Gloo's name

@@ -177,6 +177,7 @@ void GlooTransport::abort(const std::string& reason) noexcept {
 
 void GlooTransport::shutdown(Deadline deadline) noexcept {
   if (gone_.exchange(true)) return;
+  errands_.flush(deadline);
   say_goodbye(LastWords::make(LastWords::left, ""));
   await_echoes(deadline);
 }

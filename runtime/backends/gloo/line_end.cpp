@@ -5,9 +5,13 @@
 #include <gloo/transport/pair.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -108,22 +112,67 @@ class GlooTransport::LineEnd::Arrivals final : private Pending {
   int woken_ = 0;  // arrivals that were none, in this wait; protected by owner_.mutex_ while it lasts
 };
 
+// What goes out to one peer. Gloo's thread writes it, and may come too late.
+struct GlooTransport::LineEnd::Outbox {
+  class Write;
+
+  explicit Outbox(::gloo::transport::Pair& pair)
+      : data(pair.createSendBuffer(data_slot, cells.data(), ring_size)),
+        credit(pair.createSendBuffer(credit_slot, &credit_byte, 1)) {}
+
+  Ring cells;
+  std::byte credit_byte{0};
+  std::unique_ptr<::gloo::transport::Buffer> data;
+  std::unique_ptr<::gloo::transport::Buffer> credit;
+  std::atomic<bool> refused = false;  // by Gloo, for the reason in refusal
+  std::mutex mutex;                   // held while writing
+  bool closed = false;                // protected by mutex, as what follows
+  std::string refusal;
+};
+
+class GlooTransport::LineEnd::Outbox::Write final : public Errands::Errand {
+ public:
+  // Of a part of the cells; none: a credit.
+  struct Part {
+    std::size_t begin;
+    std::size_t length;
+    bool is_first;
+  };
+  Write(std::shared_ptr<Outbox> box, std::optional<Part> part) : box_(std::move(box)), part_(part) {}
+
+  void run() noexcept override {
+    const std::lock_guard lock(box_->mutex);
+    if (box_->closed) return;
+    try {
+      if (part_) {
+        box_->data->send(part_->begin, part_->length, part_->begin);
+        if (part_->is_first) let_send_buffers_grow(gloo_preamble + part_->length);
+      } else {
+        box_->credit->send(0, 1);
+      }
+    } catch (const std::exception& e) {
+      box_->refusal = e.what();
+      box_->refused = true;
+    }
+  }
+
+ private:
+  const std::shared_ptr<Outbox> box_;
+  const std::optional<Part> part_;
+};
+
 // Memory before buffers: Gloo writes into it for as long as there is a buffer and a connection.
 struct GlooTransport::LineEnd::Side {
   Side(GlooTransport& owner, int peer)
       : arrivals(owner, peer, data_slot, incoming.data(), ring_size, false),
         credits(owner, peer, credit_slot, &credit_in, 1, true),
-        data(owner.context_->getPair(peer)->createSendBuffer(data_slot, outgoing.data(), ring_size)),
-        credit(owner.context_->getPair(peer)->createSendBuffer(credit_slot, &credit_out, 1)) {}
+        outbox(std::make_shared<Outbox>(*owner.context_->getPair(peer))) {}
 
   Ring incoming;
-  Ring outgoing;
   std::byte credit_in{0};
-  std::byte credit_out{0};
   Arrivals arrivals;
   Arrivals credits;
-  std::unique_ptr<::gloo::transport::Buffer> data;
-  std::unique_ptr<::gloo::transport::Buffer> credit;
+  const std::shared_ptr<Outbox> outbox;
   // Messages so far.
   std::uint64_t sent = 0;
   std::uint64_t may_be_sent = Line::ahead;
@@ -137,33 +186,45 @@ GlooTransport::LineEnd::LineEnd(GlooTransport& owner) : owner_(owner) {
   }
 }
 
-// Gloo's thread may be in the middle of a message: first the connections end.
-GlooTransport::LineEnd::~LineEnd() { owner_.context_->closeConnections(); }
+// Gloo's thread may be in the middle of a message: first the connections end, then the buffers.
+GlooTransport::LineEnd::~LineEnd() {
+  for (const auto& side : sides_) {
+    if (!side) continue;
+    const std::lock_guard lock(side->outbox->mutex);
+    side->outbox->closed = true;
+  }
+  owner_.context_->closeConnections();
+  for (const auto& side : sides_) {
+    if (!side) continue;
+    side->outbox->data.reset();
+    side->outbox->credit.reset();
+  }
+}
 
 std::byte* GlooTransport::LineEnd::compose(int peer, Deadline deadline) {
   owner_.throw_if_ended();
   Side& side = side_of(peer);
+  if (side.outbox->refused) {
+    const std::lock_guard lock(side.outbox->mutex);
+    owner_.explain(peer, true, side.outbox->refusal);
+  }
   if (side.sent == side.may_be_sent) {
     side.credits.wait(deadline);
     side.may_be_sent += credit;
   }
-  return side.outgoing.data() + Ring::offset(side.sent) + message_offset;
+  return side.outbox->cells.data() + Ring::offset(side.sent) + message_offset;
 }
 
 void GlooTransport::LineEnd::send(int peer, std::size_t length) {
   Side& side = side_of(peer);
   // Gloo has the kernel hold as much as the longest message so far: for all there will be, the first is one.
-  const bool first = side.sent == 0;
-  const std::size_t taken = message_offset - number_offset + (first ? longest : length);
+  const bool is_first = side.sent == 0;
+  const std::size_t taken = message_offset - number_offset + (is_first ? longest : length);
   const std::size_t begin = Ring::offset(side.sent) + number_offset;
   const std::uint64_t number = ++side.sent;
-  std::memcpy(side.outgoing.data() + begin, &number, sizeof number);
-  try {
-    side.data->send(begin, taken, begin);
-  } catch (const ::gloo::Exception& e) {
-    owner_.explain(peer, true, e.what());
-  }
-  if (first) let_send_buffers_grow(gloo_preamble + taken);
+  std::memcpy(side.outbox->cells.data() + begin, &number, sizeof number);
+  owner_.errands_.add(
+      std::make_shared<Outbox::Write>(side.outbox, Outbox::Write::Part{begin, taken, is_first}));
 }
 
 const std::byte* GlooTransport::LineEnd::receive(int peer, Deadline deadline) {
@@ -183,10 +244,7 @@ const std::byte* GlooTransport::LineEnd::receive(int peer, Deadline deadline) {
 void GlooTransport::LineEnd::release(int peer) noexcept {
   Side& side = side_of(peer);
   if (++side.released % credit != 0) return;
-  try {
-    side.credit->send(0, 1);
-  } catch (const ::gloo::Exception&) {  // NOLINT(bugprone-empty-catch): the next call says why
-  }
+  owner_.errands_.add(std::make_shared<Outbox::Write>(side.outbox, std::nullopt));
 }
 
 }  // namespace dlaunch

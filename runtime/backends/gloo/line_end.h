@@ -41,6 +41,7 @@ class GlooTransport::LineEnd final : public Line {
 
  private:
   class Arrivals;
+  struct Outbox;
   struct Side;
 
   [[nodiscard]] Side& side_of(int peer) const { return *sides_[static_cast<std::size_t>(peer)]; }
