@@ -13,7 +13,7 @@ namespace dlaunch {
 // go in segments, so that a rank passes on the first while it gets the second.
 void broadcast(Exchange& exchange, std::span<std::byte> values, int src) {
   constexpr std::size_t segment_bytes = std::size_t{1024} * 1024;
-  constexpr std::size_t receives_ahead = 2;
+  constexpr std::size_t receives_ahead = 4;
 
   const unsigned size = static_cast<unsigned>(exchange.size());
   const unsigned place = (static_cast<unsigned>(exchange.rank() - src) + size) % size;
