@@ -1,7 +1,6 @@
 // Messages between the ranks of one process: what a Transport does, without a network.
 #pragma once
 
-#include <compare>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -40,7 +39,7 @@ class Mailbox {
   struct Way {
     int from;
     int to;
-    auto operator<=>(const Way&) const = default;
+    bool operator<(const Way& other) const { return std::tie(from, to) < std::tie(other.from, other.to); }
   };
   void await_room(const Way& way, Deadline deadline);
   void send(const Way& way, std::span<const std::byte> bytes);
