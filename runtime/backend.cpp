@@ -10,6 +10,7 @@ BackendStore::~BackendStore() = default;
 Backend::~Backend() = default;
 Transfer::~Transfer() = default;
 Inbox::~Inbox() = default;
+Line::~Line() = default;
 Transport::~Transport() = default;
 
 namespace {

@@ -1,6 +1,7 @@
 #include "runtime/mailbox.h"
 
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "runtime/deadline.h"
@@ -171,6 +172,53 @@ void Mailbox::take(Letter& send, AnyLetter& receive) {
   receive.sender_ = std::get<0>(send.address);
   receive.too_long_ = send.size > receive.bytes_.size();
   if (!receive.too_long_ && send.size > 0) std::memcpy(receive.bytes_.data(), send.data, send.size);
+  changed_.notify_all();
+}
+
+// What has been sent may still be received when its sender has left.
+template <class Condition>
+void Mailbox::wait_in_line(const Way& way, int rank, Deadline deadline, const Condition& condition) {
+  const int peer = rank == way.from ? way.to : way.from;
+  std::unique_lock lock(mutex_);
+  while (!condition(in_line_[way])) {
+    throw_if_ended(rank, peer);
+    if (has_passed(deadline)) {
+      throw DistNetworkError(rank == way.from ? "it did not take a message before the deadline"
+                                              : "no message from it before the deadline",
+                             {.peer = peer});
+    }
+    changed_.wait_until(lock, deadline);
+  }
+}
+
+void Mailbox::await_room(const Way& way, Deadline deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    throw_if_ended(way.from, way.to);
+  }
+  wait_in_line(way, way.from, deadline,
+               [](const auto& waiting) { return std::ssize(waiting) < Line::ahead; });
+}
+
+void Mailbox::send(const Way& way, std::span<const std::byte> bytes) {
+  const std::lock_guard lock(mutex_);
+  throw_if_ended(way.from, way.to);
+  in_line_[way].emplace_back(bytes.begin(), bytes.end());
+  changed_.notify_all();
+}
+
+const std::byte* Mailbox::receive(const Way& way, Deadline deadline) {
+  const std::byte* message = nullptr;
+  wait_in_line(way, way.to, deadline, [&message](const auto& waiting) {
+    if (!waiting.empty()) message = waiting.front().data();
+    return message != nullptr;
+  });
+  return message;
+}
+
+void Mailbox::release(const Way& way) noexcept {
+  const std::lock_guard lock(mutex_);
+  in_line_.at(way).pop_front();
   changed_.notify_all();
 }
 

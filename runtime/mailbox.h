@@ -35,6 +35,17 @@ class Mailbox {
   std::unique_ptr<Inbox> post_recv_any(int to, std::uint64_t slot, std::span<std::byte> bytes);
   void check(int rank);
 
+  // As Line's.
+  struct Way {
+    int from;
+    int to;
+    bool operator<(const Way& other) const { return std::tie(from, to) < std::tie(other.from, other.to); }
+  };
+  void await_room(const Way& way, Deadline deadline);
+  void send(const Way& way, std::span<const std::byte> bytes);
+  const std::byte* receive(const Way& way, Deadline deadline);
+  void release(const Way& way) noexcept;
+
   // Every wait throws from now on, on `rank` with this reason, on the others saying also who it was.
   void abort(int rank, const std::string& reason);
   // Waits for messages from or to `rank` throw from now on.
@@ -52,6 +63,8 @@ class Mailbox {
   std::unique_ptr<Transfer> post(std::unique_ptr<Letter> letter);
   void match(Letter& send, Letter& receive);
   void take(Letter& send, AnyLetter& receive);
+  template <class Condition>
+  void wait_in_line(const Way& way, int rank, Deadline deadline, const Condition& condition);
   void throw_if_aborted(int rank, int peer) const;
   void throw_if_ended(int rank, int peer) const;
 
@@ -60,9 +73,35 @@ class Mailbox {
   // protected by mutex_
   std::map<Address, Queues> queues_;
   std::map<std::pair<int, std::uint64_t>, AnyLetter*> open_;  // waiting for anybody: rank, slot
+  std::map<Way, std::deque<std::vector<std::byte>>> in_line_;
   std::vector<bool> left_;
   int aborter_ = -1;
   std::string reason_;
+};
+
+// One rank's end of a line.
+class MailboxLine final : public Line {
+ public:
+  // REQUIRES: `mailbox` outlives this object.
+  MailboxLine(Mailbox& mailbox, int rank) : box_(mailbox), rank_(rank) {}
+
+  std::byte* compose(int peer, Deadline deadline) override {
+    box_.await_room(to(peer), deadline);
+    return draft_.data();
+  }
+  void send(int peer, std::size_t length) override { box_.send(to(peer), std::span(draft_).first(length)); }
+  const std::byte* receive(int peer, Deadline deadline) override {
+    return box_.receive(from(peer), deadline);
+  }
+  void release(int peer) noexcept override { box_.release(from(peer)); }
+
+ private:
+  [[nodiscard]] Mailbox::Way to(int peer) const { return {rank_, peer}; }
+  [[nodiscard]] Mailbox::Way from(int peer) const { return {peer, rank_}; }
+
+  Mailbox& box_;
+  const int rank_;
+  std::vector<std::byte> draft_ = std::vector<std::byte>(longest);
 };
 
 }  // namespace dlaunch

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "runtime/reduce_loops.h"
+
 namespace dlaunch {
 
 namespace {
@@ -65,46 +67,25 @@ struct Xor {
   }
 };
 
-// The 16-bit types are computed in float: one rounding for each application.
-template <class T>
-inline constexpr bool is_half = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
-
-template <class T, class Op>
-T apply(T low, T high) {
-  if constexpr (is_half<T>) {
-    return T::from(Op::apply(low.to_float(), high.to_float()));
-  } else {
-    return Op::apply(low, high);
-  }
-}
-
-template <class T, class Op>
-void run(std::byte* out, const std::byte* low, const std::byte* high, std::size_t count) {
-  T* o = reinterpret_cast<T*>(out);
-  const T* a = reinterpret_cast<const T*>(low);
-  const T* b = reinterpret_cast<const T*>(high);
-  for (std::size_t i = 0; i < count; ++i) o[i] = apply<T, Op>(a[i], b[i]);
-}
-
 template <class T>
 ReduceKernel kernel_of(ReduceOp op) {
   switch (op) {
     case ReduceOp::sum:
     case ReduceOp::avg:
     case ReduceOp::premul_sum:
-      return run<T, Sum>;
+      return loops::combine<T, Sum>;
     case ReduceOp::product:
-      return run<T, Product>;
+      return loops::combine<T, Product>;
     case ReduceOp::min:
-      return run<T, Min>;
+      return loops::combine<T, Min>;
     case ReduceOp::max:
-      return run<T, Max>;
+      return loops::combine<T, Max>;
     case ReduceOp::band:
     case ReduceOp::bor:
     case ReduceOp::bxor:
       if constexpr (std::is_integral_v<T>) {
-        if (op == ReduceOp::band) return run<T, And>;
-        return op == ReduceOp::bor ? run<T, Or> : run<T, Xor>;
+        if (op == ReduceOp::band) return loops::combine<T, And>;
+        return op == ReduceOp::bor ? loops::combine<T, Or> : loops::combine<T, Xor>;
       }
       break;
   }
@@ -117,13 +98,13 @@ ReduceKernel kernel_of_bool(ReduceOp op) {
     case ReduceOp::sum:
     case ReduceOp::max:
     case ReduceOp::bor:
-      return run<std::uint8_t, Or>;
+      return loops::combine<std::uint8_t, Or>;
     case ReduceOp::product:
     case ReduceOp::min:
     case ReduceOp::band:
-      return run<std::uint8_t, And>;
+      return loops::combine<std::uint8_t, And>;
     case ReduceOp::bxor:
-      return run<std::uint8_t, Xor>;
+      return loops::combine<std::uint8_t, Xor>;
     case ReduceOp::avg:
     case ReduceOp::premul_sum:
       break;
@@ -134,7 +115,7 @@ ReduceKernel kernel_of_bool(ReduceOp op) {
 // A complex array is one of its real and imaginary parts: adding and scaling treat them alike.
 template <class Real>
 void run_complex_sum(std::byte* out, const std::byte* low, const std::byte* high, std::size_t count) {
-  run<Real, Sum>(out, low, high, 2 * count);
+  loops::combine<Real, Sum>(out, low, high, 2 * count);
 }
 
 enum class Family { integer, boolean, floating, complex };
@@ -161,11 +142,9 @@ Family family_of(DType dtype) {
   return Family::complex;
 }
 
-template <class T, class F>
-void for_each(std::span<std::byte> values, const F& change) {
-  T* v = reinterpret_cast<T*>(values.data());
-  const std::size_t count = values.size() / sizeof(T);
-  for (std::size_t i = 0; i < count; ++i) v[i] = change(v[i]);
+template <class T, class Change>
+void for_each(std::span<std::byte> values, const Change& change) {
+  loops::change_each(reinterpret_cast<T*>(values.data()), values.size() / sizeof(T), change);
 }
 
 // `change` gets a float or a double.
@@ -173,9 +152,9 @@ template <class F>
 void for_each_real(std::span<std::byte> values, DType dtype, const F& change) {
   switch (dtype) {
     case DType::float16:
-      return for_each<Float16>(values, [&](Float16 x) { return Float16::from(change(x.to_float())); });
+      return for_each<Float16>(values, change);
     case DType::bfloat16:
-      return for_each<BFloat16>(values, [&](BFloat16 x) { return BFloat16::from(change(x.to_float())); });
+      return for_each<BFloat16>(values, change);
     case DType::float32:
     case DType::complex64:
       return for_each<float>(values, change);

@@ -13,29 +13,6 @@ WorkQueue::~WorkQueue() {
   if (thread_.joinable()) thread_.join();
 }
 
-void WorkQueue::run(const Job& job) {
-  std::unique_lock lock(mutex_);
-  if (idle()) {
-    running_ = true;
-    lock.unlock();
-    job();
-    lock.lock();
-    running_ = false;
-    changed_.notify_all();
-    return;
-  }
-  lock.unlock();
-  bool done = false;
-  post([&] {
-    job();
-    const std::lock_guard guard(mutex_);
-    done = true;
-    changed_.notify_all();
-  });
-  lock.lock();
-  changed_.wait(lock, [&] { return done; });
-}
-
 void WorkQueue::post(Job job) {
   const std::lock_guard lock(mutex_);
   jobs_.push_back(std::move(job));
@@ -51,7 +28,7 @@ void WorkQueue::drain() {
 void WorkQueue::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return (!running_ && !jobs_.empty()) || (ending_ && jobs_.empty()); });
+    changed_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
     if (jobs_.empty()) return;
     Job job = std::move(jobs_.front());
     jobs_.pop_front();

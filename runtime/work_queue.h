@@ -9,8 +9,8 @@
 
 namespace dlaunch {
 
-// The thread is started by the first post(); a program that only calls run() never has one, and pays no
-// switch between threads. Any thread may call. Jobs must not throw or call back into the queue.
+// On a thread that is started by the first post(). Any thread may call. Jobs must not throw or call back into
+// the queue.
 class WorkQueue {
  public:
   using Job = std::function<void()>;
@@ -19,9 +19,6 @@ class WorkQueue {
   ~WorkQueue();  // runs what is queued, then ends the thread
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
-
-  // Returns when the job has run: on this thread if nothing is before it, else on the queue's.
-  void run(const Job& job);
 
   // Returns at once.
   void post(Job job);

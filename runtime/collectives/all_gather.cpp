@@ -34,6 +34,28 @@ void all_gather_by_ring(Exchange& exchange, std::span<const std::span<std::byte>
   for (Exchange::Send& message : sent) message.wait();
 }
 
+// Pairwise: every rank sends its own block to every other one. As many bytes as the ring, and nobody waits
+// for a block to come round; but everything is under way at once: for blocks of middle length.
+void all_gather_pairwise(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
+                         std::span<const std::byte> input) {
+  const std::size_t size = outputs.size();
+  const std::size_t rank = static_cast<std::size_t>(exchange.rank());
+  std::vector<Exchange::Receive> expected;
+  std::vector<Exchange::Send> sent;
+  expected.reserve(size);
+  sent.reserve(size);
+  for (std::size_t step = 1; step < size; ++step) {
+    const std::size_t from = (rank + size - step) % size;
+    expected.push_back(exchange.receive(static_cast<int>(from), outputs[from]));
+  }
+  for (std::size_t step = 1; step < size; ++step) {
+    sent.push_back(exchange.send(static_cast<int>((rank + step) % size), input));
+  }
+  copy(outputs[rank].data(), input);
+  for (Exchange::Receive& message : expected) message.wait_in_place();
+  for (Exchange::Send& message : sent) message.wait();
+}
+
 // Each rank keeps a row of blocks that begins with its own and goes on with those of the ranks to the right.
 // In round k it gets the next 2^k blocks from the one 2^k to the right, and gives its row to the one 2^k to
 // the left: log2(size) rounds. (J. Bruck, C.-T. Ho, S. Kipnis, E. Upfal, D. Weathersby: "Efficient algorithms
@@ -65,8 +87,12 @@ void all_gather(Exchange& exchange, std::span<const std::span<std::byte>> output
                 std::span<const std::byte> input) {
   std::size_t total = 0;
   for (const std::span<std::byte> output : outputs) total += output.size();
+  constexpr std::size_t pairwise_limit = std::size_t{1} << 20;
+  constexpr std::size_t pairwise_ranks = 64;  // more at once would only queue
   if (total <= Exchange::eager_limit) {
     all_gather_by_doubling(exchange, outputs, input);
+  } else if (total <= pairwise_limit && outputs.size() <= pairwise_ranks) {
+    all_gather_pairwise(exchange, outputs, input);
   } else {
     all_gather_by_ring(exchange, outputs, input);
   }

@@ -12,10 +12,12 @@ namespace dlaunch {
 void all_gather(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
                 std::span<const std::byte> input);
 
-// The two algorithms, for the tests; all_gather chooses by size. REQUIRES of the second: what all outputs
-// hold together is not longer than Exchange::eager_limit.
+// The algorithms, for the tests; all_gather chooses by size. REQUIRES of the third: what all outputs hold
+// together is not longer than Exchange::eager_limit.
 void all_gather_by_ring(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
                         std::span<const std::byte> input);
+void all_gather_pairwise(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
+                         std::span<const std::byte> input);
 void all_gather_by_doubling(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
                             std::span<const std::byte> input);
 

@@ -16,40 +16,99 @@ namespace dlaunch {
 //
 // Few rounds, but all bytes in each: for short vectors. Both partners combine the same two blocks in the same
 // order (lower ranks first), hence get the same bits.
-void all_reduce_by_doubling(Exchange& exchange, std::span<std::byte> values, DType dtype, ReduceOp op) {
-  const int rank = exchange.rank();
-  const int power = static_cast<int>(std::bit_floor(static_cast<unsigned>(exchange.size())));
-  const int merged = exchange.size() - power;  // pairs among the first 2 * merged ranks
-  const std::size_t count = values.size() / size_of(dtype);
-  const ReduceKernel combine = reduce_kernel(dtype, op);
+//
+// No rank sends two messages to the same one: so the messages of several operations that have begun, and are
+// finished in their order, keep that order between any two ranks.
+ShortAllReduce::ShortAllReduce(Exchange& exchange, std::span<std::byte> values, DType dtype,
+                               const Reduction& reduction)
+    : exchange_(exchange),
+      values_(values),
+      dtype_(dtype),
+      reduction_(reduction),
+      power_(static_cast<int>(std::bit_floor(static_cast<unsigned>(exchange.size())))),
+      merged_(exchange.size() - power_),
+      place_(exchange.rank() < 2 * merged_ ? exchange.rank() / 2 : exchange.rank() - merged_) {}
 
-  if (rank < 2 * merged && rank % 2 == 0) {
-    exchange.send(rank + 1, values).wait();
-    exchange.receive(rank + 1, values).wait_in_place();
-    return;
-  }
-  if (rank < 2 * merged) {
-    Exchange::Receive message = exchange.receive(rank - 1, values);
-    combine(values.data(), message.wait().data(), values.data(), count);
-  }
+// The rank whose place differs in this bit. Places have no gaps and the same order as the ranks.
+int ShortAllReduce::partner(int bit) const {
+  const int place = place_ ^ bit;
+  return place < merged_ ? 2 * place + 1 : place + merged_;
+}
 
-  // Now `power` ranks are left, numbered without gaps and in the same order.
-  const int place = rank < 2 * merged ? rank / 2 : rank - merged;
-  const auto rank_at = [&](int p) { return p < merged ? 2 * p + 1 : p + merged; };
-  for (int bit = 1; bit < power; bit *= 2) {
-    const int partner = place ^ bit;
-    Exchange::Receive message = exchange.receive(rank_at(partner), values);
-    Exchange::Send own = exchange.send(rank_at(partner), values);
-    const std::byte* theirs = message.wait().data();
-    if (partner < place) {
-      combine(values.data(), theirs, values.data(), count);
-    } else {
-      combine(values.data(), values.data(), theirs, count);
+void ShortAllReduce::begin() {
+  const int rank = exchange_.rank();
+  prepare(values_, dtype_, reduction_, exchange_.size());
+  const bool is_merged = rank < 2 * merged_;
+  if (!is_merged) exchange_.send(partner(1), values_);
+  if (is_merged && rank % 2 == 0) exchange_.send(rank + 1, values_);
+}
+
+void ShortAllReduce::finish() {
+  const int rank = exchange_.rank();
+  const std::size_t count = values_.size() / size_of(dtype_);
+  const ReduceKernel combine = reduce_kernel(dtype_, reduction_.op);
+  std::byte* const ours = values_.data();
+
+  const bool is_merged = rank < 2 * merged_;
+  if (is_merged && rank % 2 == 0) {
+    exchange_.receive(rank + 1, values_).wait_in_place();
+  } else {
+    if (is_merged) {
+      Exchange::Receive message = exchange_.receive(rank - 1, values_);
+      combine(ours, message.wait().data(), ours, count);
     }
-    own.wait();
+    for (int bit = 1; bit < power_; bit *= 2) {
+      if (bit > 1 || is_merged) exchange_.send(partner(bit), values_);
+      Exchange::Receive message = exchange_.receive(partner(bit), values_);
+      const std::byte* const theirs = message.wait().data();
+      const bool theirs_first = (place_ & bit) != 0;
+      combine(ours, theirs_first ? theirs : ours, theirs_first ? ours : theirs, count);
+    }
+    if (is_merged) exchange_.send(rank - 1, values_);
   }
+  dlaunch::finish(values_, dtype_, reduction_, exchange_.size());
+}
 
-  if (rank < 2 * merged) exchange.send(rank - 1, values).wait();
+// Recursive halving: in each round a rank gives one half of what it still has to a partner, and combines the
+// other half with the partner's, until each has finished one block; then recursive doubling brings the blocks
+// back to all on the same ways. As few bytes as the ring and only 2 log2(size) rounds, but whole blocks wait
+// for each other: for vectors of middle length. (R. Rabenseifner: "Optimization of collective reduction
+// operations", 2004.) Each block is finished by one rank and copied to the others, hence the same bits
+// everywhere.
+void all_reduce_by_halving(Exchange& exchange, std::span<std::byte> values, DType dtype, ReduceOp op) {
+  using Bytes = std::span<std::byte>;
+  struct Round {
+    int partner;
+    Bytes given;  // the partner goes on with it
+    Bytes kept;
+  };
+  const std::size_t element = size_of(dtype);
+  const ReduceKernel combine = reduce_kernel(dtype, op);
+  const Bytes scratch = exchange.workspace().scratch(values.size() / 2 + element);
+
+  std::vector<Round> rounds;
+  std::vector<Exchange::Send> sent;
+  Bytes mine = values;
+  for (int distance = exchange.size() / 2; distance > 0; distance /= 2) {
+    const Bytes lower = mine.first(mine.size() / element / 2 * element);
+    const Bytes upper = mine.subspan(lower.size());
+    const bool is_lower = (exchange.rank() & distance) == 0;
+    const Round round{exchange.rank() ^ distance, is_lower ? upper : lower, is_lower ? lower : upper};
+    Exchange::Send own = exchange.send(round.partner, round.given);
+    Exchange::Receive message = exchange.receive(round.partner, scratch.first(round.kept.size()));
+    const std::byte* const theirs = message.wait().data();
+    std::byte* const ours = round.kept.data();
+    combine(ours, is_lower ? ours : theirs, is_lower ? theirs : ours, round.kept.size() / element);
+    own.wait();  // its memory gets the result later
+    rounds.push_back(round);
+    mine = round.kept;
+  }
+  for (; !rounds.empty(); rounds.pop_back()) {
+    const Round& round = rounds.back();
+    sent.push_back(exchange.send(round.partner, round.kept));
+    exchange.receive(round.partner, round.given).wait_in_place();
+  }
+  for (Exchange::Send& message : sent) message.wait();
 }
 
 // Ring: the vector is cut into one chunk for each rank. In the first size-1 steps each rank
@@ -61,7 +120,8 @@ void all_reduce_by_doubling(Exchange& exchange, std::span<std::byte> values, DTy
 // Each chunk is finished by one rank and copied to the others, hence the same bits everywhere. Chunks travel
 // in segments, some of which are under way while one is added.
 void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType dtype, ReduceOp op) {
-  constexpr std::size_t segment_bytes = std::size_t{512} * 1024;
+  constexpr std::size_t shortest_segment = std::size_t{256} * 1024;
+  constexpr std::size_t longest_segment = std::size_t{512} * 1024;
   constexpr std::size_t receives_ahead = 3;
 
   const std::size_t size = static_cast<std::size_t>(exchange.size());
@@ -75,6 +135,7 @@ void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType d
   // All chunks have the same number of segments, so that the k-th message to the right is the k-th from the
   // left. Lengths differ by an element at most.
   const std::size_t chunk_bytes = (count / size + 1) * element;
+  const std::size_t segment_bytes = std::clamp(chunk_bytes / 8, shortest_segment, longest_segment);
   const std::size_t segments = (chunk_bytes + segment_bytes - 1) / segment_bytes;
   const std::size_t pieces = size * segments;
   const auto piece = [&](std::size_t chunk, std::size_t segment) {
@@ -131,10 +192,18 @@ void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType d
 }
 
 void all_reduce(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction) {
+  constexpr std::size_t halving_limit = std::size_t{1} << 20;
+  if (ShortAllReduce::suits(exchange.size(), values.size())) {
+    ShortAllReduce parts(exchange, values, dtype, reduction);
+    parts.begin();
+    parts.finish();
+    return;
+  }
   prepare(values, dtype, reduction, exchange.size());
   if (exchange.size() > 1) {
-    if (values.size() <= Exchange::eager_limit) {
-      all_reduce_by_doubling(exchange, values, dtype, reduction.op);
+    const bool is_power = std::has_single_bit(static_cast<unsigned>(exchange.size()));
+    if (values.size() <= halving_limit && is_power) {
+      all_reduce_by_halving(exchange, values, dtype, reduction.op);
     } else {
       all_reduce_by_ring(exchange, values, dtype, reduction.op);
     }

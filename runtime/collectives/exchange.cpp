@@ -5,9 +5,9 @@
 
 namespace dlaunch {
 
-// As it travels; the first 64 bytes of a short message.
+// As it travels; the first 64 bytes of a message in the line.
 struct Exchange::Header {
-  static constexpr std::uint32_t expected_magic = 0x31584c44;  // "DLX1"; changes with the protocol
+  static constexpr std::uint32_t expected_magic = 0x32584c44;  // "DLX2"; changes with the protocol
 
   std::uint32_t magic;
   std::uint8_t kind;
@@ -18,18 +18,17 @@ struct Exchange::Header {
   std::uint32_t unused2;
   std::uint64_t count;
   std::uint64_t layout;
-  std::uint64_t length;  // of the message, which comes behind the header or, if it is long, by itself
-  std::uint64_t unused3[3];
+  std::uint64_t length;    // of the message, which comes behind the header or, if it is long, by itself
+  std::uint64_t sequence;  // the call's number
+  std::uint64_t unused3[2];
 };
 
 namespace {
 
-// Slots, below the 2^63 that belong to the caller of a transport: bit 62 tells the two kinds apart.
+// Slots of long messages, below the 2^63 that belong to the caller of a transport. Bit 61 belongs to
+// point-to-point messages.
 constexpr std::uint64_t long_flag = std::uint64_t{1} << 62;
 constexpr int length_bits = 40;
-
-// Bit 61 belongs to point-to-point messages.
-std::uint64_t short_slot(std::uint64_t sequence) { return sequence & ((long_flag >> 1) - 1); }
 
 // Number (22 bits) and length (40 bits, a tebibyte). That numbers repeat after four million calls does no
 // harm: ranks are never that far apart.
@@ -43,6 +42,7 @@ std::uint64_t long_slot(std::uint64_t sequence, std::size_t length) {
 Exchange::Exchange(Transport& transport, Workspace& workspace, const Call& call, std::uint64_t sequence,
                    Deadline deadline)
     : transport_(transport),
+      line_(transport.line()),
       workspace_(workspace),
       call_(call),
       sequence_(sequence),
@@ -51,8 +51,8 @@ Exchange::Exchange(Transport& transport, Workspace& workspace, const Call& call,
       size_(transport.size()),
       met_(static_cast<std::size_t>(transport.size())) {}
 
-std::unique_ptr<Transfer> Exchange::send_header(int peer, std::byte* block,
-                                                std::span<const std::byte> message) {
+// The header and, if `whole`, the message behind it.
+void Exchange::send_in_line(int peer, std::span<const std::byte> message, bool whole) {
   static_assert(sizeof(Header) == header_size && std::is_trivially_copyable_v<Header>);
   Header header{};
   header.magic = Header::expected_magic;
@@ -63,12 +63,11 @@ std::unique_ptr<Transfer> Exchange::send_header(int peer, std::byte* block,
   header.count = call_.count;
   header.layout = call_.layout;
   header.length = message.size();
-  std::memcpy(block, &header, sizeof header);
-  if (message.empty() || message.size() > eager_limit) {
-    return transport_.post_send(peer, short_slot(sequence_), {block, header_size});
-  }
-  std::memcpy(block + header_size, message.data(), message.size());
-  return transport_.post_send(peer, short_slot(sequence_), {block, header_size + message.size()});
+  header.sequence = sequence_;
+  std::byte* const draft = line_.compose(peer, deadline_);
+  std::memcpy(draft, &header, sizeof header);
+  if (whole && !message.empty()) std::memcpy(draft + header_size, message.data(), message.size());
+  line_.send(peer, header_size + (whole ? message.size() : 0));
 }
 
 Exchange::Send Exchange::send(int peer, std::span<const std::byte> bytes) {
@@ -76,10 +75,7 @@ Exchange::Send Exchange::send(int peer, std::span<const std::byte> bytes) {
   message.deadline_ = deadline_;
   std::uint8_t& met = met_[static_cast<std::size_t>(peer)];
   const bool is_short = bytes.size() <= eager_limit;
-  if (is_short || (met & sent_to) == 0) {
-    message.block_ = workspace_.block();
-    message.short_ = send_header(peer, message.block_.data(), bytes);
-  }
+  if (is_short || (met & sent_to) == 0) send_in_line(peer, bytes, is_short);
   if (!is_short) {
     if (bytes.size() >> length_bits != 0) throw DistError("messages of a tebibyte and more cannot be sent");
     message.long_ = transport_.post_send(peer, long_slot(sequence_, bytes.size()), bytes);
@@ -95,19 +91,15 @@ Exchange::Receive Exchange::receive(int peer, std::span<std::byte> memory) {
   message.memory_ = memory;
   std::uint8_t& met = met_[static_cast<std::size_t>(peer)];
   const bool is_short = memory.size() <= eager_limit;
-  if (is_short || (met & heard_from) == 0) {
-    // The whole block in any case: what comes is as long as the peer's call says, not ours.
-    message.block_ = workspace_.block();
-    message.short_ = transport_.post_recv(peer, short_slot(sequence_), {message.block_.data(), block_size});
-  }
+  message.in_line_ = is_short || (met & heard_from) == 0;
   if (!is_short) message.long_ = transport_.post_recv(peer, long_slot(sequence_, memory.size()), memory);
   met |= heard_from;
   return message;
 }
 
-void Exchange::check(int peer, const std::byte* block, std::size_t expected_length) const {
+void Exchange::check(int peer, const std::byte* bytes, std::size_t expected_length) const {
   Header header;
-  std::memcpy(&header, block, sizeof header);
+  std::memcpy(&header, bytes, sizeof header);
   if (header.magic != Header::expected_magic) {
     throw DistNetworkError("it runs another version of libdlaunch", {.peer = peer});
   }
@@ -125,6 +117,12 @@ void Exchange::check(int peer, const std::byte* block, std::size_t expected_leng
                                (same_text ? " with other sizes of the single outputs" : ""),
                            {.peer = peer});
   }
+  if (header.sequence != sequence_) {
+    throw DistNetworkError("the ranks are not at the same call: " + to_string(call_) + " is number " +
+                               std::to_string(header.sequence) + " of rank " + std::to_string(peer) +
+                               " and number " + std::to_string(sequence_) + " of this rank",
+                           {.peer = peer});
+  }
   // In an all_to_all the sizes are a matter of two ranks; in all other calls they follow from the call.
   if (header.length != expected_length) {
     const std::size_t element = size_of(call_.dtype);
@@ -137,16 +135,17 @@ void Exchange::check(int peer, const std::byte* block, std::size_t expected_leng
 }
 
 void Exchange::Send::wait() {
-  if (short_) short_->wait(deadline_);
   if (long_) long_->wait(deadline_);
 }
 
 std::span<const std::byte> Exchange::Receive::wait() {
-  if (short_) {
-    short_->wait(exchange_->deadline_);
-    exchange_->check(peer_, block_.data(), memory_.size());
+  if (in_line_) {
+    Line& line = exchange_->line_;
+    held_ = {line.receive(peer_, exchange_->deadline_), {&line, peer_}};
+    exchange_->check(peer_, held_.get(), memory_.size());
   }
-  if (!long_) return {block_.data() + header_size, memory_.size()};
+  if (!long_) return {held_.get() + header_size, memory_.size()};
+  held_.reset();
   long_->wait(exchange_->deadline_);
   return memory_;
 }
@@ -155,6 +154,7 @@ void Exchange::Receive::wait_in_place() {
   const std::span<const std::byte> bytes = wait();
   if (bytes.data() != memory_.data() && !bytes.empty())
     std::memcpy(memory_.data(), bytes.data(), bytes.size());
+  held_.reset();
 }
 
 }  // namespace dlaunch

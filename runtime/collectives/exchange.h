@@ -5,16 +5,16 @@
 // data behind without a word. So a program in which one rank calls all_reduce with 1000
 // elements and another with 10 must be stopped before its data meet.
 //
-// How it is done without an extra round trip:
+// How it is done without an extra round trip: the first message between two ranks in a call begins with a
+// header that says what is called, and the receiver looks at it before anything else.
 //
-// Short messages (up to eager_limit) travel behind a header that says what call they belong to and how long
-// they are, in one piece through a block of fixed size. They go to a slot that only the call's number
-// determines, so two ranks' k-th calls always meet there, however different they are.
+// Short messages (up to eager_limit) go through the transport's line, each behind such a header. A copy of
+// them is cheaper than the two notices that would have to precede a message which goes from memory to memory.
 //
-// Long messages go straight from memory to memory, to a slot that contains their length: different lengths
-// never meet. If a long message is the first one between two ranks in a call, a header alone goes ahead of it
-// on the slot of the short ones. Later messages of the call need none, since what two ranks send each other
-// follows from the call they have agreed on.
+// Long messages do go from memory to memory, to a slot that contains their length: different lengths never
+// meet. If a long message is the first one between two ranks in a call, the header goes ahead of it through
+// the line. Later messages of the call need none, since what two ranks send each other follows from the call
+// they have agreed on.
 #pragma once
 
 #include <cstddef>
@@ -29,14 +29,19 @@
 
 namespace dlaunch {
 
+// What is done with a message of a line that is no longer needed.
+struct ReleaseInLine {
+  Line* line = nullptr;
+  int peer = -1;
+  void operator()(const std::byte* /*message*/) const { line->release(peer); }
+};
+
 class Exchange {
  public:
-  // Copying this much twice is cheaper than one more message between processes of one host.
-  static constexpr std::size_t eager_limit = std::size_t{32} * 1024;
   static constexpr std::size_t header_size = 64;  // keeps what follows aligned
-  static constexpr std::size_t block_size = header_size + eager_limit;
+  static constexpr std::size_t eager_limit = Line::longest - header_size;
 
-  // REQUIRES: `workspace` has blocks of block_size. All references outlive the exchange and its messages.
+  // REQUIRES: all references outlive the exchange and its messages.
   Exchange(Transport& transport, Workspace& workspace, const Call& call, std::uint64_t sequence,
            Deadline deadline);
 
@@ -51,16 +56,15 @@ class Exchange {
 
    private:
     friend class Exchange;
-    Workspace::Block block_;
-    std::unique_ptr<Transfer> short_;
     std::unique_ptr<Transfer> long_;
     Deadline deadline_;
   };
 
-  // A message that is expected.
+  // A message that is expected. Those from one rank are waited for in the order in which they were asked for,
+  // and one at a time: the object goes before the next one from that rank is waited for.
   class Receive {
    public:
-    // Where the message lies: in the memory given to receive() or in a block of this object.
+    // Where the message lies: in the memory given to receive() or in the line, until this object goes.
     std::span<const std::byte> wait();
     // Brings it into the memory given to receive() in any case.
     void wait_in_place();
@@ -69,15 +73,16 @@ class Exchange {
     friend class Exchange;
     Exchange* exchange_ = nullptr;
     int peer_ = -1;
+    bool in_line_ = false;  // it, or its header
     std::span<std::byte> memory_;
-    Workspace::Block block_;
-    std::unique_ptr<Transfer> short_;
+    std::unique_ptr<const std::byte, ReleaseInLine> held_;
     std::unique_ptr<Transfer> long_;
   };
 
-  // Both return at once. This rank's n-th receive from a peer gets the peer's n-th message to this rank.
-  // `bytes` must not change until the Send has been waited for, `memory` not be touched until the Receive
-  // has; its length is that of the message.
+  // This rank's n-th receive from a peer gets the peer's n-th message to this rank. receive() returns at
+  // once; send() too, unless the peer is several short messages behind. `bytes` must not change until the
+  // Send has been waited for, `memory` not be touched until the Receive has; its length is that of the
+  // message.
   Send send(int peer, std::span<const std::byte> bytes);
   Receive receive(int peer, std::span<std::byte> memory);
 
@@ -85,10 +90,11 @@ class Exchange {
   struct Header;
   enum Met : std::uint8_t { sent_to = 1, heard_from = 2 };
 
-  std::unique_ptr<Transfer> send_header(int peer, std::byte* block, std::span<const std::byte> message);
-  void check(int peer, const std::byte* block, std::size_t expected_length) const;
+  void send_in_line(int peer, std::span<const std::byte> message, bool whole);
+  void check(int peer, const std::byte* header, std::size_t expected_length) const;
 
   Transport& transport_;
+  Line& line_;
   Workspace& workspace_;
   const Call call_;
   const std::uint64_t sequence_;

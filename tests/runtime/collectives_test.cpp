@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <complex>
 #include <numeric>
 #include <string>
@@ -16,6 +17,7 @@
 #include "runtime/collectives/broadcast.h"
 #include "runtime/errors.h"
 #include "runtime/reduce.h"
+#include "tests/runtime/line_cases.h"
 #include "tests/runtime/thread_transport.h"
 #include "tests/runtime/values.h"
 
@@ -34,7 +36,7 @@ struct Side {
       : transport(std::move(its_transport)), exchange(*transport, workspace, call, 1, soon()) {}
 
   std::unique_ptr<Transport> transport;
-  Workspace workspace{Exchange::block_size};
+  Workspace workspace;
   Exchange exchange;
 };
 
@@ -87,10 +89,27 @@ TEST_P(AtWorldSize, AllReduceAddsEverything) {
   }
 }
 
+std::vector<std::exception_ptr> on_mailbox(int size, const std::function<void(Transport&)>& body) {
+  return on_ranks(size, [&](std::unique_ptr<Transport> transport) { body(*transport); });
+}
+
+TEST(MailboxLine, KeepsTheOrder) { test::lines_keep_the_order(on_mailbox); }
+TEST(MailboxLine, HoldsASenderBack) { test::lines_hold_a_sender_back(on_mailbox); }
+TEST(MailboxLine, EndsWithTheTransport) { test::lines_end_with_the_transport(on_mailbox); }
+TEST(MailboxLine, KeepsWhatALeaverSent) { test::lines_keep_what_a_leaver_sent(on_mailbox); }
+
+void all_reduce_by_doubling(Exchange& exchange, std::span<std::byte> values, DType dtype, ReduceOp op) {
+  ShortAllReduce parts(exchange, values, dtype, {op, 1.0});
+  parts.begin();
+  parts.finish();
+}
+
 using Algorithm = void (*)(Exchange&, std::span<std::byte>, DType, ReduceOp);
 
-TEST_P(AtWorldSize, BothAlgorithmsAddTheSame) {
-  for (const Algorithm algorithm : {&all_reduce_by_doubling, &all_reduce_by_ring}) {
+TEST_P(AtWorldSize, AllAlgorithmsAddTheSame) {
+  for (const Algorithm algorithm : {&all_reduce_by_doubling, &all_reduce_by_halving, &all_reduce_by_ring}) {
+    if (algorithm == &all_reduce_by_halving && !std::has_single_bit(static_cast<unsigned>(GetParam())))
+      continue;
     for (const std::size_t count : {0U, 1U, 2U, 5U, 8U, 9U, 100U, 8192U}) {
       if (GetParam() == 1) continue;  // neither is asked then
       const std::vector<float> wanted = sum_of_all(GetParam(), count);
@@ -332,7 +351,7 @@ TEST(Deadline, EndsEveryCollective) {
       const Call call{.kind = kind, .dtype = DType::uint8, .root = 2, .count = count};
       const auto errors = on_ranks(3, [&](std::unique_ptr<Transport> transport) {
         if (transport->rank() == 2) return;
-        Workspace workspace(Exchange::block_size);
+        Workspace workspace;
         Exchange exchange(*transport, workspace, call, 1, deadline_after(std::chrono::milliseconds(50)));
         act_as_called(exchange, call);
       });

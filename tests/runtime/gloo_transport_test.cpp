@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <latch>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -14,8 +15,10 @@
 #include <vector>
 
 #include "runtime/bootstrap.h"
+#include "runtime/deadline.h"
 #include "runtime/errors.h"
 #include "store/hash_store.h"
+#include "tests/runtime/line_cases.h"
 #include "tests/runtime/thread_transport.h"
 
 namespace dlaunch {
@@ -43,12 +46,12 @@ class Event {
   bool happened_ = false;  // protected by mutex_
 };
 
-std::vector<std::exception_ptr> connected(int size, const std::function<void(GlooTransport&)>& body) {
+std::vector<std::exception_ptr> connected(int size, const std::function<void(GlooTransport&)>& body,
+                                          Deadline until = soon()) {
   const auto store = std::make_shared<HashStore>();
   return on_threads(size, [&](int rank) {
     const auto keys = backend_store(store);
-    GlooTransport transport({*keys, rank, size, "test", std::chrono::seconds(60), soon(), "127.0.0.1"},
-                            "127.0.0.1");
+    GlooTransport transport({*keys, rank, size, "test", std::chrono::seconds(60), until, "127.0.0.1"});
     body(transport);
   });
 }
@@ -205,6 +208,34 @@ TEST(GlooTransport, ShutdownLosesNothing) {
       transport.shutdown(soon());
     }));
   }
+}
+
+std::vector<std::exception_ptr> on_gloo(int size, const std::function<void(Transport&)>& body) {
+  return connected(size, body);
+}
+
+TEST(GlooLine, KeepsTheOrder) { test::lines_keep_the_order(on_gloo); }
+TEST(GlooLine, HoldsASenderBack) { test::lines_hold_a_sender_back(on_gloo); }
+TEST(GlooLine, EndsWithTheTransport) { test::lines_end_with_the_transport(on_gloo); }
+TEST(GlooLine, KeepsWhatALeaverSent) { test::lines_keep_what_a_leaver_sent(on_gloo); }
+
+// Gloo ends a connection on which a wait for a bound buffer lasts longer than connecting might have.
+TEST(GlooLine, WaitsLongerThanGlooWould) {
+  std::latch both_waited(2);
+  const auto errors = connected(
+      2,
+      [&both_waited](GlooTransport& transport) {
+        Line& line = transport.line();
+        const int peer = 1 - transport.rank();
+        EXPECT_EQ(error_of([&] { line.receive(peer, deadline_after(std::chrono::milliseconds(4500))); }),
+                  "peer " + std::to_string(peer) + ": it did not send a message before the deadline");
+        both_waited.arrive_and_wait();
+        test::send_in_line(line, transport.rank(), peer, 0);
+        test::expect_in_line(line, peer, transport.rank(), 0);
+        transport.shutdown(soon());
+      },
+      deadline_after(std::chrono::seconds(4)));
+  expect_success(errors);
 }
 
 }  // namespace

@@ -178,6 +178,38 @@ T finished(T value, const Reduction& reduction, int world_size) {
   return value;
 }
 
+// Every value of a 16-bit type with another one: in a row, where vector code does it, and one by one.
+template <class Half>
+void expect_the_same_in_rows() {
+  std::vector<Half> low(0x10000);
+  std::vector<Half> high(low.size());
+  for (std::size_t i = 0; i < low.size(); ++i) {
+    low[i].bits = static_cast<std::uint16_t>(i);
+    high[i].bits = static_cast<std::uint16_t>(i * 40503);
+  }
+  const auto equal = [](Half a, Half b) {
+    return a == b || (std::isnan(a.to_float()) && std::isnan(b.to_float()));
+  };
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::product, ReduceOp::min, ReduceOp::max}) {
+    std::vector<Half> row(low.size());
+    reduce_kernel(dtype_of<Half>(), op)(reinterpret_cast<std::byte*>(row.data()),
+                                        reinterpret_cast<const std::byte*>(low.data()),
+                                        reinterpret_cast<const std::byte*>(high.data()), row.size());
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      ASSERT_TRUE(equal(row[i], combine(op, low[i], high[i]))) << to_string(op) << " of " << i;
+    }
+  }
+  const Reduction avg{ReduceOp::avg, 1.0};
+  std::vector<Half> row = low;
+  prepare(std::as_writable_bytes(std::span(row)), dtype_of<Half>(), avg, 3);
+  for (std::size_t i = 0; i < row.size(); ++i) ASSERT_TRUE(equal(row[i], prepared(low[i], avg, 3))) << i;
+}
+
+TEST(Reduce, RowsOfHalvesAreAsSingleOnes) {
+  expect_the_same_in_rows<Float16>();
+  expect_the_same_in_rows<BFloat16>();
+}
+
 TEST(Reduce, AveragesDoNotOverflow) {
   const Reduction avg{ReduceOp::avg, 1.0};
   const float most = std::numeric_limits<float>::max();

@@ -38,6 +38,7 @@ class Counting final : public Transport {
   std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override {
     return inner_->post_recv_any(slot, bytes);
   }
+  Line& line() override { return inner_->line(); }
   void check() override { inner_->check(); }
   void abort(const std::string& reason) noexcept override { inner_->abort(reason); }
   void shutdown(Deadline deadline) noexcept override { inner_->shutdown(deadline); }

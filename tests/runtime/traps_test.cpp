@@ -52,11 +52,31 @@ class Watched final : public Transfer {
   Deadlines& deadlines_;
 };
 
+class WatchedLine final : public Line {
+ public:
+  WatchedLine(Line& inner, Deadlines& deadlines) : inner_(inner), deadlines_(deadlines) {}
+
+  std::byte* compose(int peer, Deadline deadline) override {
+    deadlines_.add(deadline);
+    return inner_.compose(peer, deadline);
+  }
+  void send(int peer, std::size_t length) override { inner_.send(peer, length); }
+  const std::byte* receive(int peer, Deadline deadline) override {
+    deadlines_.add(deadline);
+    return inner_.receive(peer, deadline);
+  }
+  void release(int peer) noexcept override { inner_.release(peer); }
+
+ private:
+  Line& inner_;
+  Deadlines& deadlines_;
+};
+
 // Forwards everything, and sees every wait.
 class WatchedTransport final : public Transport {
  public:
   WatchedTransport(std::unique_ptr<Transport> inner, Deadlines& deadlines)
-      : inner_(std::move(inner)), deadlines_(deadlines) {}
+      : inner_(std::move(inner)), deadlines_(deadlines), line_(inner_->line(), deadlines) {}
 
   [[nodiscard]] int rank() const override { return inner_->rank(); }
   [[nodiscard]] int size() const override { return inner_->size(); }
@@ -70,6 +90,7 @@ class WatchedTransport final : public Transport {
   std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override {
     return inner_->post_recv_any(slot, bytes);
   }
+  Line& line() override { return line_; }
   void check() override { inner_->check(); }
   void abort(const std::string& reason) noexcept override { inner_->abort(reason); }
   void shutdown(Deadline deadline) noexcept override { inner_->shutdown(deadline); }
@@ -77,6 +98,7 @@ class WatchedTransport final : public Transport {
  private:
   const std::unique_ptr<Transport> inner_;
   Deadlines& deadlines_;
+  WatchedLine line_;
 };
 
 // Gloo's timeout is for each wait: an operation of many could take many times as long.

@@ -1,17 +1,21 @@
-// Work completes once and tells everybody; WorkQueue keeps the order.
+// Work completes once and tells everybody; WorkQueue and OperationQueue keep the order.
 
 #include "dlaunch/work.h"
 
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "dlaunch/debug.h"
 #include "dlaunch/error.h"
 #include "runtime/errors.h"
+#include "runtime/operation_queue.h"
 #include "runtime/work_queue.h"
 
 namespace dlaunch {
@@ -116,25 +120,16 @@ TEST(Work, WakesWaitersOnOtherThreads) {
   for (std::thread& waiter : waiters) waiter.join();
 }
 
-TEST(WorkQueue, RunsHereWhenNothingIsBefore) {
-  WorkQueue queue;
-  std::thread::id where;
-  queue.run([&] { where = std::this_thread::get_id(); });
-  EXPECT_EQ(where, std::this_thread::get_id());
-}
-
-TEST(WorkQueue, KeepsTheOrderOfBothKinds) {
+TEST(WorkQueue, KeepsTheOrder) {
   std::vector<int> order;
   {
     WorkQueue queue;
-    for (int i = 0; i < 100; i += 2) {
-      queue.post([&order, i] { order.push_back(i); });
-      queue.run([&order, i] { order.push_back(i + 1); });
+    for (int i = 0; i < 100; ++i) {
+      queue.post([&order, i] { order.push_back(i); });  // the last ones run before the queue ends
     }
-    queue.post([&order] { order.push_back(100); });  // runs before the queue ends
   }
-  ASSERT_EQ(order.size(), 101U);
-  for (int i = 0; i < 101; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+  ASSERT_EQ(order.size(), 100U);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
 }
 
 TEST(WorkQueue, DrainWaitsForAll) {
@@ -150,6 +145,75 @@ TEST(WorkQueue, DrainWaitsForAll) {
   queue.drain();
   EXPECT_TRUE(done);
   queue.drain();
+}
+
+// What an operation on `memory` does is noted: 10 * number for its beginning, one more for its end.
+OperationQueue::Operation noting(std::vector<int>& steps, int number, std::span<const int> memory) {
+  return {[&steps, number] { steps.push_back(10 * number); },
+          [&steps, number] { steps.push_back(10 * number + 1); },
+          {std::as_bytes(memory)}};
+}
+
+// Runs them when all have been posted.
+void run_together(std::vector<OperationQueue::Operation> operations) {
+  OperationQueue queue;
+  std::latch all_posted(1);
+  queue.post({{}, [&] { all_posted.wait(); }, {}});
+  for (auto& operation : operations) queue.post(std::move(operation));
+  all_posted.count_down();
+  queue.drain();
+}
+
+TEST(OperationQueue, BeginsSomeAhead) {
+  const int memory[10] = {};
+  std::vector<int> steps;
+  std::vector<OperationQueue::Operation> operations;
+  for (int i = 0; i < 6; ++i) operations.push_back(noting(steps, i, std::span(memory).subspan(i, 1)));
+  run_together(std::move(operations));
+  static_assert(OperationQueue::begun_at_once == 4);
+  EXPECT_EQ(steps, (std::vector<int>{0, 10, 20, 30, 1, 40, 11, 50, 21, 31, 41, 51}));
+}
+
+TEST(OperationQueue, DoesNotBeginWhatSharesMemory) {
+  const int memory[4] = {};
+  std::vector<int> steps;
+  const std::span all(memory);
+  run_together({noting(steps, 0, all.first(2)), noting(steps, 1, all.subspan(1, 2)),
+                noting(steps, 2, all.subspan(3, 1))});
+  EXPECT_EQ(steps, (std::vector<int>{0, 1, 10, 20, 11, 21}));
+}
+
+TEST(OperationQueue, BeginsNothingBehindAWholeOperation) {
+  const int memory[2] = {};
+  std::vector<int> steps;
+  const std::span all(memory);
+  run_together({noting(steps, 0, all.first(1)),
+                {{}, [&] { steps.push_back(99); }, {}},
+                noting(steps, 1, all.last(1))});
+  EXPECT_EQ(steps, (std::vector<int>{0, 1, 99, 10, 11}));
+}
+
+TEST(OperationQueue, RunsHereWhenEverythingBeforeHasFinished) {
+  OperationQueue queue;
+  std::vector<int> steps;
+  for (int i = 0; i < 100; ++i) {
+    queue.post(noting(steps, i, {}));
+    std::thread::id where;
+    queue.run([&] {
+      where = std::this_thread::get_id();
+      EXPECT_EQ(steps.size(), static_cast<std::size_t>(2 * i + 2));
+    });
+    EXPECT_EQ(where, std::this_thread::get_id());
+  }
+}
+
+TEST(OperationQueue, RunsWhatWasPostedBeforeItEnds) {
+  std::vector<int> steps;
+  {
+    OperationQueue queue;
+    for (int i = 0; i < 20; ++i) queue.post(noting(steps, i, {}));
+  }
+  EXPECT_EQ(steps.size(), 40U);
 }
 
 }  // namespace

@@ -25,6 +25,7 @@
 #include <gloo/transport/unbound_buffer.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -35,6 +36,7 @@
 #include <vector>
 
 #include "dlaunch/transport.h"
+#include "runtime/backends/gloo/errands.h"
 #include "runtime/mailbox.h"
 
 namespace dlaunch {
@@ -54,6 +56,7 @@ class GlooTransport final : public Transport {
                                       std::span<const std::byte> bytes) override;
   std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override;
   std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override;
+  Line& line() override;
   void check() override;
   void abort(const std::string& reason) noexcept override;
   void shutdown(Deadline deadline) noexcept override;
@@ -62,6 +65,7 @@ class GlooTransport final : public Transport {
   class Pending;
   class Message;
   class AnyMessage;
+  class LineEnd;
   struct LastWords;
   struct Peer;
   using Buffer = std::unique_ptr<::gloo::transport::UnboundBuffer>;
@@ -71,6 +75,8 @@ class GlooTransport final : public Transport {
   void look_for_losses();
   std::vector<int> present_peers();
   bool has_ended();
+  void throw_if_ended();
+  bool has_left(int peer);
   void end(const std::string& reason, int blamed);
   void say_goodbye(const LastWords& words);
   void await_echoes(Deadline deadline);
@@ -80,10 +86,13 @@ class GlooTransport final : public Transport {
 
   const int rank_;
   const int size_;
+  const std::chrono::milliseconds wait_limit_;  // of Gloo's own waits: for connections and bound buffers
   std::shared_ptr<::gloo::transport::Device> device_;
   std::shared_ptr<::gloo::rendezvous::Context> context_;
+  Errands errands_;
   Mailbox to_self_;                           // Gloo has no connection to the own rank
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this one
+  std::unique_ptr<LineEnd> line_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -40,6 +40,8 @@ class SpreadTransport final : public Transport {
                                       std::span<const std::byte> bytes) override;
   std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override;
   std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override;
+  // The first lane's: short messages gain nothing by several.
+  Line& line() override { return lanes_.front().transport->line(); }
   void check() override;
   void abort(const std::string& reason) noexcept override;
   void shutdown(Deadline deadline) noexcept override;

@@ -13,7 +13,8 @@ namespace dlaunch {
 class ThreadTransport final : public Transport {
  public:
   // REQUIRES: one for each rank on the same mailbox.
-  ThreadTransport(std::shared_ptr<Mailbox> mailbox, int rank) : mailbox_(std::move(mailbox)), rank_(rank) {}
+  ThreadTransport(std::shared_ptr<Mailbox> mailbox, int rank)
+      : mailbox_(std::move(mailbox)), rank_(rank), line_(*mailbox_, rank) {}
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return mailbox_->size(); }
@@ -24,6 +25,7 @@ class ThreadTransport final : public Transport {
   std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override {
     return mailbox_->post_recv(peer, rank_, slot, bytes);
   }
+  Line& line() override { return line_; }
   std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override {
     return mailbox_->post_recv_any(rank_, slot, bytes);
   }
@@ -34,6 +36,7 @@ class ThreadTransport final : public Transport {
  private:
   const std::shared_ptr<Mailbox> mailbox_;
   const int rank_;
+  MailboxLine line_;
 };
 
 }  // namespace dlaunch

@@ -14,9 +14,9 @@ namespace dlaunch {
 inline namespace v1 {
 
 // Turns a Transport into a Backend for CPU tensors. Operations run one after another: asynchronous ones on a
-// thread that the group owns, synchronous ones on the caller's thread if nothing is before them.
-// Point-to-point messages do not wait for operations; two threads more are there once one was sent or
-// received.
+// thread that the group owns, synchronous ones on the caller's thread when everything before them has ended.
+// (Of short asynchronous ones some send ahead while one waits.) Point-to-point messages do not wait for
+// operations; two threads more are there once one was sent or received.
 //
 // The first message between two ranks in an operation carries what is called (operation, dtype, sizes,
 // reduction, source); a difference is a DistNetworkError on both sides that says who calls what.

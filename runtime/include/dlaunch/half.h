@@ -35,13 +35,17 @@ inline std::uint32_t choose(bool first, std::uint32_t a, std::uint32_t b) {
 }  // namespace half_detail
 
 inline float Float16::to_float() const {
-  // The exponent of a binary16 is moved to a float's by an exact multiplication, which also makes subnormal
-  // values normal; infinities and NaN get their exponent afterwards.
+  // The exponent of a binary16 becomes a float's by an addition; infinities and NaN get the highest one.
+  // Subnormal values get an exponent, and with it a leading 1, that is then taken away: no step meets a
+  // subnormal float, with which processors are slow.
   const std::uint32_t magnitude = static_cast<std::uint32_t>(bits & 0x7fffU) << 13;
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
-  const float scaled = std::bit_cast<float>(magnitude) * 0x1p112F;
-  const std::uint32_t special = half_detail::choose(magnitude >= 0x0f800000U, 0x7f800000U, 0U);
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | special | sign);
+  const std::uint32_t rebased = magnitude + 0x38000000U;
+  const std::uint32_t special = half_detail::choose(magnitude >= 0x0f800000U, 0x38000000U, 0U);
+  const float without_one = std::bit_cast<float>(magnitude + 0x38800000U) - 0x1p-14F;
+  const std::uint32_t finite =
+      half_detail::choose(magnitude < 0x00800000U, std::bit_cast<std::uint32_t>(without_one), rebased);
+  return std::bit_cast<float>((finite + special) | sign);
 }
 
 inline Float16 Float16::from(float value) {

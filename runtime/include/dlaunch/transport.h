@@ -49,6 +49,28 @@ class DLAUNCH_EXPORT Inbox {
   virtual void wake() noexcept = 0;
 };
 
+// Short messages to and from every other rank that are sent at once: nobody need have asked for them, and
+// they wait at their receiver. Those between two ranks keep their order. Used by one thread at a time.
+class DLAUNCH_EXPORT Line {
+ public:
+  static constexpr std::size_t longest = std::size_t{32} * 1024 + 64;  // bytes of one message
+  static constexpr int ahead = 16;  // messages of one rank that may wait at another
+
+  virtual ~Line();
+
+  // `longest` bytes of memory, aligned for every dtype, for the next message to `peer`. Waits while `ahead`
+  // messages wait at the peer; throws as Transfer::wait does.
+  virtual std::byte* compose(int peer, Deadline deadline) = 0;
+
+  // Sends the first `length` bytes of what was composed for `peer`. Does not wait.
+  virtual void send(int peer, std::size_t length) = 0;
+
+  // The next message from `peer`, aligned for every dtype; how long it is, it must say itself. It stays there
+  // until release(peer), before which there is no next one. Throws as Transfer::wait does.
+  virtual const std::byte* receive(int peer, Deadline deadline) = 0;
+  virtual void release(int peer) noexcept = 0;
+};
+
 // Ranks 0 .. size-1 that are all connected with each other. Made by one BackendModule::create, for one group.
 //
 // A message goes to a slot of a peer, a number that both sides know. Messages of one sender to one slot of
@@ -70,6 +92,9 @@ class DLAUNCH_EXPORT Transport {
   virtual std::unique_ptr<Transfer> post_send(int peer, std::uint64_t slot,
                                               std::span<const std::byte> bytes) = 0;
   virtual std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) = 0;
+
+  // The same object in every call.
+  virtual Line& line() = 0;
 
   // As post_recv, from any rank but the own. A slot is used either with this or with post_recv, and with one
   // Inbox at a time. The messages are not empty, and their first byte is not 0.
