@@ -79,11 +79,13 @@ void Output::add(ProcKey key, int rank, Stream stream, int fd) {
   const LogOptions& log = style_.log;
   const auto& only = log.local_ranks_filter;
   const bool redirected = names(log.redirects.of(local_rank), stream);
-  source->shown = !redirected && (only.empty() || std::binary_search(only.begin(), only.end(), local_rank));
+  const bool teed = names(log.tee.of(local_rank), stream);  // adds to --redirects: file and console
+  const bool chosen = only.empty() || std::binary_search(only.begin(), only.end(), local_rank);
+  source->shown = (teed || !redirected) && chosen;
   if (!style_.log_dir.empty()) {
     const std::string name = file_name(stream);
     const auto& filters = stream == Stream::out ? log.duplicate_stdout_filters : log.duplicate_stderr_filters;
-    if (redirected || names(log.tee.of(local_rank), stream)) source->file = log_file(key, name);
+    if (redirected || teed) source->file = log_file(key, name);
     if (!filters.empty()) {
       source->filters = &filters;
       source->copies = log_file(key, "filtered_" + name);

@@ -1,9 +1,5 @@
 #include "launcher/job_verbs.h"
 
-#include <poll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -12,10 +8,10 @@
 #include "launcher/endpoint_status.h"
 #include "launcher/job_list.h"
 #include "launcher/job_table.h"
+#include "launcher/process_handle.h"
 #include "launcher/values.h"
 #include "launcher/verb_line.h"
 #include "launcher/verb_output.h"
-#include "store/steady_time.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -33,37 +29,6 @@ std::string silent_note(const JobList& list) {
   return text;
 }
 
-// A handle on the process itself: its number may be given to another the moment it ends.
-class ProcessHandle {
- public:
-  explicit ProcessHandle(std::int64_t pid)
-      : fd_(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0))) {}
-  ~ProcessHandle() {
-    if (fd_ >= 0) close(fd_);
-  }
-  ProcessHandle(const ProcessHandle&) = delete;
-  ProcessHandle& operator=(const ProcessHandle&) = delete;
-
-  [[nodiscard]] bool found() const { return fd_ >= 0; }
-  [[nodiscard]] bool signal(int signo) const {
-    return syscall(SYS_pidfd_send_signal, fd_, signo, nullptr, 0) == 0;
-  }
-  // Whether it has ended by then.
-  [[nodiscard]] bool ended(TimePoint deadline) const {
-    while (true) {
-      const std::int64_t left = std::max<std::int64_t>(0, to_millis(deadline - steady_now()));
-      pollfd one{fd_, POLLIN, 0};
-      const int ready = poll(&one, 1, static_cast<int>(std::min<std::int64_t>(left, 60'000)));
-      if (ready > 0) return true;
-      if (ready < 0 && errno != EINTR) return true;
-      if (steady_now() >= deadline) return false;
-    }
-  }
-
- private:
-  const int fd_;
-};
-
 int stop(const agent::JobStatus& job, bool now, Duration patience) {
   const std::string name = "job '" + job.job + "' (agent " + std::to_string(job.agent) + ")";
   const ProcessHandle process(job.agent);
@@ -72,7 +37,7 @@ int stop(const agent::JobStatus& job, bool now, Duration patience) {
   for (const int signo : now ? std::vector{SIGTERM, SIGINT} : std::vector{SIGTERM}) {
     if (!process.signal(signo)) return fail("cannot signal " + name + ": " + std::strerror(errno));
   }
-  if (!process.ended(steady_now() + patience)) {
+  if (!process.ended_within(patience)) {
     return fail(name + " has not ended within " + to_words(patience) +
                 "; its workers may take their --stop-timeout: wait longer with --timeout, or use --now");
   }
