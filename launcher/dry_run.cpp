@@ -98,6 +98,7 @@ std::string dry_run(const Options& options, const JobPlan& plan, const Environme
                     served_in_words(plan) + "\n";
   for (const std::string& line : options.said) out += line + "\n";
   for (const std::string& line : options.warnings) out += "warning: " + line + "\n";
+  for (const std::string& line : plan.warnings) out += "warning: " + line + "\n";
   if (options.verbose) out += "settings:\n" + describe_settings(options);
   out += plan.node.slots == 1 ? "the worker has:\n" : "all workers have:\n";
   for (const std::string& line : each.front()) {

@@ -62,7 +62,7 @@ constexpr std::array table{
          .torchrun = true,
          .pet = true},
     Flag{.name = "standalone",
-         .help = "one node, a free port, whatever else is said",
+         .help = "one node, a free port, whatever else is said; an id of its own unless one is given",
          .group = Group::nodes,
          .torchrun = true,
          .pet = true},
@@ -319,7 +319,7 @@ constexpr std::array table{
          .group = Group::output},
     Flag{.name = "event-log-handler",
          .value = "NAME",
-         .help = "null or dynamic_rendezvous: accepted; what happens is in the log",
+         .help = "null, console or dynamic_rendezvous: accepted; see --events",
          .fallback = "null",
          .group = Group::output,
          .torchrun = true,
@@ -426,13 +426,6 @@ std::vector<std::string> variables_of(const Flag& flag) {
   out.push_back("DLAUNCH_" + variable_part(flag.name));
   if (flag.pet) out.push_back("PET_" + variable_part(flag.name));
   if (!flag.extra_variable.empty()) out.emplace_back(flag.extra_variable);
-  return out;
-}
-
-std::vector<std::string> flag_spellings() {
-  std::vector<std::string> out;
-  out.reserve(table.size());
-  for (const Flag& flag : table) out.push_back("--" + std::string(flag.name));
   return out;
 }
 

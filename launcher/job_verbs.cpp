@@ -44,6 +44,20 @@ int stop(const agent::JobStatus& job, bool now, Duration patience) {
   return print(name + " has ended\n");
 }
 
+// Several agents of one job may run here; they meet at one place.
+bool is_one_job(const std::vector<agent::JobStatus>& jobs) {
+  return std::all_of(jobs.begin(), jobs.end(),
+                     [&](const agent::JobStatus& job) { return job.endpoint == jobs.front().endpoint; });
+}
+
+Error which_one(const std::vector<agent::JobStatus>& jobs, const std::string& name) {
+  std::vector<std::string> each;
+  for (const agent::JobStatus& job : jobs)
+    each.push_back(std::to_string(job.agent) + " (" + printable(job.program) + ")");
+  return mistake("several jobs have the id '" + name + "': agents " + join(each, ", "),
+                 "name one by its agent's pid, or stop all with --all");
+}
+
 int show_endpoint(const std::string& endpoint, bool json) {
   constexpr std::uint16_t usual_port = 29400;
   const auto address = parse_address(endpoint, usual_port);
@@ -93,12 +107,15 @@ int run_status(const std::vector<std::string>& arguments) {
 }
 
 int run_stop(const std::vector<std::string>& arguments) {
+  bool all = false;
   bool now = false;
   std::string timeout = "60";
   VerbLine line(
       "dlaunch stop",
-      "dlaunch stop ends a job as Ctrl-C in its terminal would, and waits until it has ended. JOB is its "
-      "id,\nor an agent's pid.\n\nUsage: dlaunch stop [options] JOB");
+      "dlaunch stop ends a job as a SIGTERM to its agent on this machine does (exit code 143, and the notice "
+      "of\n--preempt-signal), and waits until it has ended. JOB is its id, or an agent's pid.\n\n"
+      "Usage: dlaunch stop [options] JOB");
+  line.flag("--all", "where several jobs have this id: all of them", all);
   line.flag("--now", "kill the workers without waiting for them", now);
   line.option("--timeout", "S", "how long to wait for the end [60]", timeout);
   auto parsed = line.parse(arguments);
@@ -111,6 +128,7 @@ int run_stop(const std::vector<std::string>& arguments) {
 
   const JobList list = select_jobs(running_jobs(), words[0]);
   if (list.jobs.empty() && list.silent.empty()) return fail(no_such_job(words[0]));
+  if (!all && !is_one_job(list.jobs)) return fail(which_one(list.jobs, words[0]));
   int code = 0;
   for (const agent::JobStatus& job : list.jobs) code = std::max(code, stop(job, now, *patience));
   for (const std::int64_t pid : list.silent) {

@@ -42,6 +42,7 @@
 #include "launcher/report.h"
 #include "launcher/report_file.h"
 #include "launcher/serve.h"
+#include "launcher/spelling.h"
 #include "launcher/topology.h"
 #include "launcher/verb_output.h"
 #include "launcher/verbs.h"
@@ -98,12 +99,24 @@ MachineFacts facts(const Options& options, const Outside& outside) {
   if (const auto python = variable(outside, "PYTHON_EXEC"); python && !python->empty())
     machine.python = *python;
   machine.visible_gpus = variable(outside, "CUDA_VISIBLE_DEVICES");
+  machine.random = draw_number();
   if (options.bind != Bind::none) machine.topology = read_topology(cpus);
   return machine;
 }
 
+// Of a program that is not there: a command of dlaunch's own, mistyped or not in the first place.
+Error missing_program(Error error, const std::string& program) {
+  std::vector<std::string> names;
+  for (const Verb& verb : verbs()) names.push_back(verb.name);
+  const std::string near = nearest(program, names);
+  if (near.empty()) return error;
+  return std::move(error).with_hint(near == program ? "a command is the first word: dlaunch " + near + " ..."
+                                                    : "did you mean dlaunch " + near + "?");
+}
+
 Result<void> check_program(const JobPlan& plan) {
-  if (auto found = find_program(plan.program); !found) return std::move(found).error();
+  if (auto found = find_program(plan.program); !found)
+    return missing_program(std::move(found).error(), plan.program);
   if (!plan.script.empty() && access(plan.script.c_str(), R_OK) != 0) {
     return Error{ErrorKind::not_found, "cannot start '" + plan.script + "'", "", std::strerror(errno),
                  "check the path"};
@@ -337,6 +350,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     if (!log_dir.empty()) log::info("log files are in " + log_dir);
     for (const std::string& line : asked.said) log::info(line);
     for (const std::string& line : asked.warnings) log::warning(line);
+    for (const std::string& line : plan.warnings) log::warning(line);
 
     agent::WorkerPages pages(plan.node.scratch_dir);
     std::optional<agent::EtcdElection> election;

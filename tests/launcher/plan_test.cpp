@@ -93,6 +93,24 @@ TEST(Plan, AnElasticJobsNodesFindTheirRanks) {
   EXPECT_EQ(ranked.serves, JobPlan::Serves::no);
 }
 
+TEST(Plan, WhatStandsAloneHasAnIdOfItsOwn) {
+  MachineFacts facts = machine(4, 0);
+  facts.random = 4'200'000'042;
+  EXPECT_EQ(planned({"--standalone", "x"}, facts).job.id, "standalone-42");
+  EXPECT_EQ(planned({"--standalone", "--rdzv-id=mine", "x"}, facts).job.id, "mine");
+  EXPECT_EQ(planned({"x"}, facts).job.id, "none") << "torchrun's";
+}
+
+TEST(Plan, RanksThatThisNodeDoesNotHaveAreSaid) {
+  EXPECT_EQ(planned({"--nproc-per-node=2", "-r", "9:1", "x"}).warnings,
+            Words{"--redirects=9:1: there is no local rank 9 here; they go from 0 to 1"});
+  EXPECT_EQ(planned({"-t=1:3", "--local-ranks-filter=7", "x"}).warnings,
+            (Words{"--tee=1:3: there is no local rank 1 here; the only one is 0",
+                   "--local-ranks-filter=7: there is no local rank 7 here; the only one is 0"}));
+  EXPECT_TRUE(
+      planned({"--nproc-per-node=2", "-r", "1:1", "-t3", "--local-ranks-filter=0", "x"}).warnings.empty());
+}
+
 TEST(Plan, EtcdElectsWhoServes) {
   const JobPlan plan =
       planned({"--nnodes=2:3", "--rdzv-backend=etcd", "--rdzv-endpoint=e,f:7", "--rdzv-id=j", "x"});
@@ -178,6 +196,16 @@ TEST(Spelling, FindsTheNearestWordIfItIsNear) {
   EXPECT_EQ(nearest("--nndoes", words), "--nnodes");
   EXPECT_EQ(nearest("--node_rank", words), "--node-rank");
   EXPECT_EQ(nearest("--something-else", words), "");
+}
+
+TEST(Spelling, PartsOfAWordMeanIt) {
+  const std::vector<std::string> words{"nproc-per-node", "node-rank", "local-rank", "role"};
+  EXPECT_EQ(likely("rank", words), (Words{"node-rank", "local-rank"}));
+  EXPECT_EQ(likely("nproc", words), Words{"nproc-per-node"});
+  EXPECT_EQ(likely("nprocs", words), Words{"nproc-per-node"});
+  EXPECT_EQ(likely("rol", words), Words{"role"}) << "near";
+  EXPECT_TRUE(likely("de", words).empty());
+  EXPECT_TRUE(likely("else", words).empty());
 }
 
 }  // namespace

@@ -228,6 +228,15 @@ class LogsVerb(Output):
         self.addCleanup(follower.kill)
         return follower
 
+    @staticmethod
+    def holds_a_process(pid):
+        """Whether it watches another process: then it has found its job."""
+        folder = f"/proc/{pid}/fd"
+        try:
+            return any("pidfd" in os.readlink(os.path.join(folder, fd)) for fd in os.listdir(folder))
+        except OSError:  # closed meanwhile
+            return False
+
     def go(self, name="go"):
         with open(os.path.join(self.dir, name), "w", encoding="utf-8"):
             pass
@@ -323,6 +332,9 @@ class LogsVerb(Output):
         done = self.logs_of(str(first.pid))
         self.assertEqual((done.returncode, done.stderr.endswith(" yet\n")), (1, True), done.stderr)
         follower = self.follow(str(first.pid))
+        deadline = time.monotonic() + PATIENCE
+        while not self.holds_a_process(follower.pid):
+            self.assertLess(time.monotonic(), deadline)
         other = self.run_job("--node-rank=1", *both)
         self.assertEqual(other.returncode, 0, other.stderr)
         self.assertEqual(follower.stdout.read(), "[0] begun as 0\n")
