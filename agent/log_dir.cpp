@@ -13,7 +13,6 @@
 namespace dlaunch::agent {
 namespace {
 
-constexpr const char* no_files = "/dev/null";
 constexpr std::string_view temporary_mark = "dlaunch_";
 constexpr std::string_view random_part = "_XXXXXX";  // as mkdtemp() wants it
 
@@ -25,12 +24,6 @@ std::string file_name_of(std::string id) {
 }
 
 }  // namespace
-
-bool wants_log_files(const LogOptions& options) {
-  if (options.dir == no_files) return false;
-  return options.redirects.any() || options.tee.any() || !options.duplicate_stdout_filters.empty() ||
-         !options.duplicate_stderr_filters.empty();
-}
 
 Result<std::string> make_log_dir(const LogOptions& options, const std::string& job_id,
                                  const std::string& temporary) {

@@ -11,9 +11,6 @@
 
 namespace dlaunch::agent {
 
-// Whether the options ask for files at all.
-bool wants_log_files(const LogOptions& options);
-
 // Makes this job's directory and returns its absolute path: it is told to people elsewhere. Where no
 // --log-dir is named it is made in `temporary`. A job id may hold what a file's name may not; that is
 // replaced.

@@ -49,4 +49,11 @@ struct LogOptions {
   bool operator==(const LogOptions&) const = default;
 };
 
+// Whether the options ask for files at all.
+inline bool wants_log_files(const LogOptions& options) {
+  if (options.dir == "/dev/null") return false;
+  return options.redirects.any() || options.tee.any() || !options.duplicate_stdout_filters.empty() ||
+         !options.duplicate_stderr_filters.empty();
+}
+
 }  // namespace dlaunch::agent

@@ -1,5 +1,7 @@
 #include "launcher/plan.h"
 
+#include <algorithm>
+
 #include "launcher/values.h"
 #include "store/contract/worker_env.h"
 
@@ -90,6 +92,17 @@ agent::JobSpec job_of(const Options& options, const MachineFacts& machine) {
   return job;
 }
 
+void name_sources(const Options& options, JobPlan& plan) {
+  const auto from = [&](const char* flag) {
+    const Setting* setting = find(options.settings, flag);
+    return setting && !setting->value.empty() ? setting->from : std::string("--") + flag;
+  };
+  const bool by_endpoint = !options.endpoints.empty();
+  const bool by_own_name = !by_endpoint && !options.master_addr && alone(options) && options.local_addr;
+  plan.host_from = from(by_endpoint ? "rdzv-endpoint" : by_own_name ? "local-addr" : "master-addr");
+  plan.port_from = from(by_endpoint && options.endpoints.front().port ? "rdzv-endpoint" : "master-port");
+}
+
 JobPlan::Serves serves(const Options& options) {
   if (elects(options)) return JobPlan::Serves::elected;
   const bool meet = options.backend == Options::Backend::c10d && !alone(options);
@@ -161,8 +174,11 @@ Result<void> take_places(const Options& options, const MachineFacts& machine, Jo
     if (!bindings) return std::move(bindings).error();
     plan.bindings = std::move(*bindings);
     for (std::size_t i = 0; i < places.size(); ++i) {
-      places[i].cpus = plan.bindings[i].cpus;
-      places[i].cores = plan.bindings[i].cores;
+      const Binding& own = plan.bindings[i];
+      const auto sharers = std::count_if(plan.bindings.begin(), plan.bindings.end(),
+                                         [&](const Binding& other) { return other.cpus == own.cpus; });
+      places[i].cpus = own.cpus;
+      places[i].cores = std::max(1, own.cores / static_cast<int>(sharers));
     }
   }
   plan.node.virtual_local_rank = options.virtual_local_rank;
@@ -180,6 +196,7 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
   plan.log = options.log;
   plan.job = job_of(options, machine);
   plan.serves = serves(options);
+  name_sources(options, plan);
   if (elects(options)) {
     plan.etcd_key = options.etcd_prefix + "/" + plan.job.id + "/leader";
     plan.own = {options.local_addr.value_or(""), options.master_port.value_or(0)};

@@ -38,6 +38,9 @@ struct JobPlan {
   // What must exist for the workers to start; checked before anything is.
   std::string program;                // to be found on PATH or at a path
   std::string script;                 // to be readable; empty where there is none
+  // What named the first endpoint's host and port, for who has to change it: "--master-addr".
+  std::string host_from;
+  std::string port_from;
   std::vector<std::string> warnings;  // what was asked for of workers that this node does not have
   Serves serves = Serves::no;
   std::string etcd_key;  // where the leader's name is, with an election

@@ -184,6 +184,29 @@ TEST(Plan, BoundWorkersHaveTheirCpus) {
   EXPECT_TRUE(planned({"--nproc-per-node=2", "x"}, facts).node.places.empty());
 }
 
+TEST(Plan, WhoSharesCoresHasAShareOfThem) {
+  MachineFacts facts = machine(8, 0);
+  for (int i = 0; i < 8; ++i) facts.topology.cpus.push_back({i, i, 0, i / 4, 0});
+  const auto cores = [&](const Words& arguments) {
+    std::vector<int> out;
+    for (const agent::WorkerPlace& place : planned(arguments, facts).node.places) out.push_back(place.cores);
+    return out;
+  };
+  EXPECT_EQ(cores({"--bind=numa", "--nproc-per-node=2", "x"}), (std::vector<int>{4, 4}));
+  EXPECT_EQ(cores({"--bind=numa", "--nproc-per-node=3", "x"}), (std::vector<int>{2, 2, 4}));
+  EXPECT_EQ(cores({"--bind=numa", "--nproc-per-node=16", "x"}), std::vector<int>(16, 1));
+  EXPECT_EQ(cores({"--bind=core", "--nproc-per-node=2", "x"}), (std::vector<int>{4, 4}));
+}
+
+TEST(Plan, WhoNamedTheEndpointIsKnown) {
+  const auto sources = [](const JobPlan& plan) { return plan.host_from + " " + plan.port_from; };
+  EXPECT_EQ(sources(planned({"x"})), "--master-addr --master-port");
+  EXPECT_EQ(sources(planned({"--local-addr=h", "x"})), "--local-addr --master-port");
+  EXPECT_EQ(sources(planned({"--local-addr=h", "--nnodes=2", "x"})), "--master-addr --master-port");
+  EXPECT_EQ(sources(planned({"--rdzv-endpoint=h:1", "x"})), "--rdzv-endpoint --rdzv-endpoint");
+  EXPECT_EQ(sources(planned({"--rdzv-endpoint=h", "x"})), "--rdzv-endpoint --master-port");
+}
+
 TEST(Plan, DefaultsOfTheEnvironmentCanBeLeft) {
   EXPECT_FALSE(inherited_environment(good({"x"}), {}).has_omp_num_threads);
   EXPECT_TRUE(inherited_environment(good({"x"}), {{"OMP_NUM_THREADS", "3"}}).has_omp_num_threads);
