@@ -44,12 +44,15 @@ std::string cpus_line(const JobPlan& plan, std::size_t local_rank) {
 }
 
 // Where one of a worker's streams goes; the console where nothing else is said.
-std::string stream_in_words(const agent::LogOptions& log, agent::Streams stream, int local_rank) {
+std::string stream_in_words(const agent::LogOptions& log, agent::Streams stream, int local_rank, int rank) {
   const auto names = [&](const agent::StreamMap& map) {
     return (static_cast<unsigned>(map.of(local_rank)) & static_cast<unsigned>(stream)) != 0;
   };
   const auto& only = log.local_ranks_filter;
-  const bool heard = only.empty() || std::binary_search(only.begin(), only.end(), local_rank);
+  const auto& only_global = log.global_ranks_filter;
+  const bool heard =
+      (only.empty() || std::binary_search(only.begin(), only.end(), local_rank)) &&
+      (only_global.empty() || std::binary_search(only_global.begin(), only_global.end(), rank));
   const bool teed = names(log.tee);
   const bool filed = (teed || names(log.redirects)) && log.dir != "/dev/null";
   const bool shown = heard && (teed || !names(log.redirects));
@@ -57,9 +60,9 @@ std::string stream_in_words(const agent::LogOptions& log, agent::Streams stream,
   return shown ? "console" : "nowhere";
 }
 
-std::string output_line(const JobPlan& plan, int local_rank) {
-  const std::string out = stream_in_words(plan.log, agent::Streams::out, local_rank);
-  const std::string err = stream_in_words(plan.log, agent::Streams::err, local_rank);
+std::string output_line(const JobPlan& plan, int local_rank, int rank) {
+  const std::string out = stream_in_words(plan.log, agent::Streams::out, local_rank, rank);
+  const std::string err = stream_in_words(plan.log, agent::Streams::err, local_rank, rank);
   return "  output: " + (out == err ? out : "stdout to " + out + ", stderr to " + err) + "\n";
 }
 
@@ -138,7 +141,7 @@ std::string dry_run(const Options& options, const JobPlan& plan, const Environme
     out += "rank " + std::to_string(rank) + ":\n";
     out += "  command: " + quoted_line(agent::worker_arguments(plan.node.command, i)) + "\n";
     out += "  cpus: " + cpus_line(plan, at) + "\n";
-    out += output_line(plan, i);
+    out += output_line(plan, i, rank);
     for (const std::string& line : each[at]) {
       if (!common(line)) out += "  " + line + "\n";
     }

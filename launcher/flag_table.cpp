@@ -289,6 +289,10 @@ constexpr std::array table{
          .group = Group::output,
          .torchrun = true,
          .pet = true},
+    Flag{.name = "global-ranks-filter",
+         .value = "RANK,...",
+         .help = "show only these ranks, of all nodes, on the console",
+         .group = Group::output},
     Flag{.name = "duplicate-stdout-filters",
          .value = "TEXT,...",
          .help = "copy lines of stdout that contain one of these to one more file",
@@ -303,7 +307,8 @@ constexpr std::array table{
          .pet = true},
     Flag{.name = "log-line-prefix-template",
          .value = "TEXT",
-         .help = "before each console line; ${role_name}, ${rank}, ${local_rank}, ${host} are replaced; '' "
+         .help = "before each console line; ${role_name}, ${rank}, ${local_rank}, ${host}, ${time} are "
+                 "replaced; '' "
                  "for none",
          .group = Group::output,
          .extra_variable = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},

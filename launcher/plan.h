@@ -36,8 +36,8 @@ struct JobPlan {
   agent::LogOptions log;
   std::vector<Binding> bindings;  // by local rank; empty: not bound
   // What must exist for the workers to start; checked before anything is.
-  std::string program;                // to be found on PATH or at a path
-  std::string script;                 // to be readable; empty where there is none
+  std::string program;  // to be found on PATH or at a path
+  std::string script;   // to be readable; empty where there is none
   // What named the first endpoint's host and port, for who has to change it: "--master-addr".
   std::string host_from;
   std::string port_from;

@@ -1,9 +1,9 @@
 #include "launcher/report.h"
 
 #include <algorithm>
-#include <ctime>
 
 #include "agent/printable.h"
+#include "launcher/clock_time.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -38,15 +38,6 @@ std::string quoted(const std::string& text) {
     at = end + 1;
   }
   return out;
-}
-
-// "14:03:07", by the clock of the host where it happened, told in this one's time zone.
-std::string clock_time(std::int64_t unix_ms) {
-  const std::time_t seconds = unix_ms / 1000;
-  std::tm parts{};
-  char text[16];
-  if (!localtime_r(&seconds, &parts) || std::strftime(text, sizeof text, "%H:%M:%S", &parts) == 0) return "";
-  return text;
 }
 
 // Python prints the traceback to stderr as well: then one of both is enough.
@@ -122,6 +113,7 @@ std::string collectives(const Outcome& outcome) {
   return text.empty() ? "" : "where the ranks were:" + text;
 }
 
+// By the clock of the host where it happened, told in this one's time zone.
 std::string root_cause(const Failure& cause) {
   const std::string at = cause.unix_ms > 0 ? ", at " + clock_time(cause.unix_ms) : "";
   return "root cause: " + one_line(cause) + at;

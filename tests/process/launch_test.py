@@ -223,13 +223,10 @@ class Mistakes(Launch):
         self.expect(1, "missing.py", "missing.py")
 
     def test_each_wrong_address_has_its_own_answer(self):
-        there = r" \(check its spelling, /etc/hosts and DNS\)|the name service does not answer"
         for arguments, answer in (
                 (("--local-addr=10.255.255.1",), r"cannot listen on 10\.255\.255\.1:0: not an address of this machine; --local-addr must name an address"),
                 (("--master-addr=10.255.255.1",), r"--master-addr must name an address of this machine"),
-                (("--rdzv-endpoint=10.255.255.1:29500",), r"--rdzv-endpoint must name an address of this machine"),
-                (("--nnodes=2", "--node-rank=1", "--master-addr=no-such-host.invalid", "--join-timeout=0.1"),
-                 rf"no-such-host\.invalid:29500, which never answered: .*({there})")):
+                (("--rdzv-endpoint=10.255.255.1:29500",), r"--rdzv-endpoint must name an address of this machine")):
             with self.subTest(arguments=arguments):
                 done = self.run_dlaunch(*arguments, "true")
                 self.assertEqual(done.returncode, 1)

@@ -132,6 +132,19 @@ class ConsoleLines(Output):
         done = self.run_job("echo", "x", TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="${rank}:")
         self.assertEqual(done.stdout, "0:x\n")
 
+    def test_only_the_ranks_of_all_nodes_that_were_asked_for(self):
+        both = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}", "--nproc-per-node=2", "--global-ranks-filter=1,2",
+                "echo", "${local_rank}"]
+        first = subprocess.Popen([DLAUNCH, "--node-rank=0", *both], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(first.communicate)
+        self.addCleanup(first.kill)
+        second = self.run_job("--node-rank=1", *both)
+        self.assertEqual((first.stdout.read(), second.stdout), ("1\n", "0\n"))
+
+    def test_a_prefix_with_the_time(self):
+        done = self.run_job("--log-line-prefix-template=${time} ", "sh", "-c", "echo a; echo b", TZ="UTC")
+        self.assertRegex(done.stdout, r"^\d\d:\d\d:\d\d a\n\d\d:\d\d:\d\d b\n$")
+
     def on_a_terminal(self, *arguments, **variables):
         controller, terminal = pty.openpty()
         job = subprocess.Popen([DLAUNCH, *arguments], stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal,

@@ -260,7 +260,7 @@ class Doctor(Verbs):
 class Completion(Verbs):
     def complete(self, *words):
         """What bash would propose for the last word."""
-        script = ('source <("$1" completion bash); shift; COMP_WORDS=(dlaunch "$@"); COMP_CWORD=$#; _dlaunch; '
+        script = ('dlaunch=$1; source <("$1" completion bash); shift; COMP_WORDS=("$dlaunch" "$@"); COMP_CWORD=$#; _dlaunch; '
                   'printf "%s\\n" "${COMPREPLY[@]}"')
         done = subprocess.run(["bash", "-c", script, "bash", DLAUNCH, *words], capture_output=True, text=True, timeout=PATIENCE, check=True)
         self.assertEqual(done.stderr, "")
@@ -273,6 +273,33 @@ class Completion(Verbs):
         self.assertIn("status", self.complete("stat"))
         self.assertEqual(self.complete("--nnodes", "2", "./train", "--nn"), [])
         self.assertEqual(self.complete("--nnodes=2", "--max-r"), ["--max-restarts"])
+
+    def test_the_other_spelling(self):
+        self.assertEqual(self.complete("--local_r"), ["--local_ranks_filter"])
+        self.assertEqual(self.complete("--nproc_"), ["--nproc_per_node"])
+
+    def test_a_commands_own_options_and_the_jobs(self):
+        self.start("sleep", "1000")
+        self.status(lambda s: s["state"] == "running", "it runs")
+        self.assertEqual(self.complete("logs", "--f"), ["--follow"])
+        self.assertEqual(self.complete("status", "--"), ["--help", "--json", "--endpoint"])
+        self.assertEqual(self.complete("stop", "--all", self.id[:9]), [self.id])
+        self.assertEqual(self.complete("completion", "z"), ["zsh"])
+        self.assertEqual(self.complete("doctor", "--"), ["--help", "--peer"])
+
+    def test_fish_proposes_the_same(self):
+        if not shutil.which("fish"):
+            self.skipTest("there is no fish")
+        self.start("sleep", "1000")
+        self.status(lambda s: s["state"] == "running", "it runs")
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "HOME": folder, "PATH": f"{os.path.dirname(os.path.abspath(DLAUNCH))}:{os.environ['PATH']}"}
+            for line, proposed in (("dlaunch logs --", "--follow"), (f"dlaunch stop {self.id[:9]}", self.id), ("dlaunch --nproc", "--nproc-per-node"),
+                                   ("dlaunch doctor --", "--peer")):
+                done = subprocess.run(["fish", "-c", 'dlaunch completion fish | source; complete -C $argv[1]', line], env=environment,
+                                      capture_output=True, text=True, timeout=PATIENCE, check=False)
+                words = [one.split("\t")[0] for one in done.stdout.splitlines()]
+                self.assertIn(proposed, words, line + done.stderr)
 
     def test_every_shell_understands_its_script(self):
         for shell in ("bash", "zsh", "fish"):
