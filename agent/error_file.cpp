@@ -52,6 +52,12 @@ std::string last_lines(const std::string& text) {
   return printable(tail.text(), true);
 }
 
+// What is nested deeper is dropped while it is read, so that it costs no memory.
+Json parsed(std::string_view text) {
+  return Json::parse(
+      text, [](int depth, Json::parse_event_t, Json&) { return depth <= deepest; }, false);
+}
+
 }  // namespace
 
 std::string error_file_path(const std::string& scratch_dir, std::uint32_t round, std::uint32_t local_rank) {
@@ -64,9 +70,7 @@ Result<ErrorFile> parse_error_file(std::string_view text) {
                  "it begins with '" + shortened(printable(text.substr(0, 4 * quoted)), quoted) + "'"};
   };
   if (text.size() > longest_error_file) return bad("it is too long");
-  // What is nested deeper is dropped while it is read, so that it costs no memory.
-  const auto json = Json::parse(
-      text, [](int depth, Json::parse_event_t, Json&) { return depth <= deepest; }, false);
+  const Json json = parsed(text);
   if (!json.is_object()) return bad("no JSON object");
   const auto message = json.find("message");
   if (message == json.end()) return bad("it has no 'message'");
@@ -93,6 +97,15 @@ std::string to_error_file(const ErrorFile& file, int exit_code) {
        {{"message", file.message},
         {"extraInfo", {{"py_callstack", file.traceback}, {"timestamp", std::to_string(file.unix_s)}}},
         {"errorCode", exit_code}}}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::optional<std::string> with_error_code(std::string_view text, int exit_code) {
+  if (text.size() > longest_error_file) return std::nullopt;
+  Json json = parsed(text);
+  const auto message = json.is_object() ? json.find("message") : json.end();
+  if (message == json.end() || !message->is_object()) return std::nullopt;
+  (*message)["errorCode"] = exit_code;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

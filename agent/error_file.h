@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,10 @@ Result<ErrorFile> parse_error_file(std::string_view text);
 
 // The same form with `errorCode`, for who has started dlaunch as its worker.
 std::string to_error_file(const ErrorFile& file, int exit_code);
+
+// A worker's own file with the `errorCode` that torchrun adds; everything else in it stays. None: it is no
+// such file, or its message is a plain text, where torchrun adds none either.
+std::optional<std::string> with_error_code(std::string_view text, int exit_code);
 
 // How long before its end a process wrote what the file says. The file's own second is coarse: when the file
 // was written counts, unless its second says that the exception came earlier. All in nanoseconds since 1970.

@@ -61,7 +61,7 @@ struct JobSpec {
 // Where one worker runs.
 struct WorkerPlace {
   std::vector<int> cpus;             // sorted; empty: those dlaunch itself may use
-  int cores = 0;                     // how many cores these are; 0 where it is not bound
+  int cores = 0;                     // how many of these are its share; 0 where it is not bound
   std::string cuda_visible_devices;  // empty: as inherited
 
   bool operator==(const WorkerPlace&) const = default;

@@ -29,6 +29,13 @@ std::string expand_prefix(std::string_view text, const PrefixFacts& facts) {
   return out;
 }
 
+std::string with_time(std::string prefix, std::string_view time) {
+  for (std::size_t at = prefix.find(time_placeholder); at != std::string::npos;
+       at = prefix.find(time_placeholder, at + time.size()))
+    prefix.replace(at, time_placeholder.size(), time);
+  return prefix;
+}
+
 std::string coloured(const std::string& prefix, int rank) {
   // Readable on light and dark grounds; no red, which means trouble.
   static constexpr std::array colours = {"36", "33", "32", "35", "34", "96", "93", "92"};

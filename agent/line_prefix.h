@@ -13,8 +13,14 @@ struct PrefixFacts {
   std::string host;
 };
 
+// What is replaced for each line anew.
+inline constexpr std::string_view time_placeholder = "${time}";
+
 // torchrun's placeholders ${role_name}, ${rank} and ${local_rank}, and ${host}; others stay as they are.
 std::string expand_prefix(std::string_view text, const PrefixFacts& facts);
+
+// With the time in place of each ${time}.
+std::string with_time(std::string prefix, std::string_view time);
 
 // In a colour of the rank's own, for a terminal.
 std::string coloured(const std::string& prefix, int rank);

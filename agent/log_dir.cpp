@@ -13,7 +13,8 @@
 namespace dlaunch::agent {
 namespace {
 
-constexpr const char* no_files = "/dev/null";
+constexpr std::string_view temporary_mark = "dlaunch_";
+constexpr std::string_view random_part = "_XXXXXX";  // as mkdtemp() wants it
 
 std::string file_name_of(std::string id) {
   std::replace_if(
@@ -24,35 +25,41 @@ std::string file_name_of(std::string id) {
 
 }  // namespace
 
-bool wants_log_files(const LogOptions& options) {
-  if (options.dir == no_files) return false;
-  return options.redirects.any() || options.tee.any() || !options.duplicate_stdout_filters.empty() ||
-         !options.duplicate_stderr_filters.empty();
-}
-
 Result<std::string> make_log_dir(const LogOptions& options, const std::string& job_id,
                                  const std::string& temporary) {
-  const std::string& parent = options.dir.empty() ? temporary : options.dir;
+  std::error_code failed;
+  const std::string given = options.dir.empty() ? temporary : options.dir;
+  const std::filesystem::path absolute = std::filesystem::absolute(given, failed);
+  const std::string parent = failed ? given : absolute.lexically_normal().string();
   const auto failure = [&](const std::string& why) {
     return Error{ErrorKind::io, "cannot make a log directory in", parent, why, "choose another --log-dir"};
   };
-  std::error_code failed;
   std::filesystem::create_directories(parent, failed);
   if (failed) return failure(failed.message());
   std::string name =
-      parent + "/" + (options.dir.empty() ? "dlaunch_" : "") + file_name_of(job_id) + "_XXXXXX";
+      std::filesystem::path(parent) / std::string(options.dir.empty() ? temporary_mark : std::string_view())
+                                          .append(file_name_of(job_id))
+                                          .append(random_part);
   if (mkdtemp(name.data()) == nullptr) return failure(std::strerror(errno));
   std::filesystem::permissions(name, std::filesystem::perms{0755},
                                failed);  // for others to read, as torchrun's
   if (options.dir.empty()) return name;
 
   // Made aside and renamed, so that it always points somewhere. Two jobs at once: the later one has it.
-  const std::string link = parent + "/latest";
+  const std::string link = std::filesystem::path(parent) / "latest";
   const std::string aside = name + ".link";
   std::filesystem::create_directory_symlink(std::filesystem::path(name).filename(), aside, failed);
   if (!failed) std::filesystem::rename(aside, link, failed);
   if (failed) std::filesystem::remove(aside, failed);  // only a help; the files are what matters
   return name;
+}
+
+bool is_log_dir_of(std::string_view name, const std::string& job_id, bool in_temporary) {
+  if (in_temporary && !name.starts_with(temporary_mark)) return false;
+  if (in_temporary) name.remove_prefix(temporary_mark.size());
+  if (name.size() <= random_part.size()) return false;
+  const std::string_view id = name.substr(0, name.size() - random_part.size());
+  return name[id.size()] == '_' && (job_id.empty() || id == file_name_of(job_id));
 }
 
 std::string worker_log_dir(const std::string& job_dir, std::uint32_t round, std::uint32_t local_rank) {

@@ -4,19 +4,21 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "agent/log_options.h"
 #include "store/base/result.h"
 
 namespace dlaunch::agent {
 
-// Whether the options ask for files at all.
-bool wants_log_files(const LogOptions& options);
-
-// Makes this job's directory and returns it. Where no --log-dir is named it is made in `temporary`. A job id
-// may hold what a file's name may not; that is replaced.
+// Makes this job's directory and returns its absolute path: it is told to people elsewhere. Where no
+// --log-dir is named it is made in `temporary`. A job id may hold what a file's name may not; that is
+// replaced.
 Result<std::string> make_log_dir(const LogOptions& options, const std::string& job_id,
                                  const std::string& temporary);
+
+// Whether a directory of this name was made for this job (empty: for any), and in `temporary` or a named one.
+bool is_log_dir_of(std::string_view name, const std::string& job_id, bool in_temporary);
 
 // Of one worker; not made here.
 std::string worker_log_dir(const std::string& job_dir, std::uint32_t round, std::uint32_t local_rank);

@@ -3,11 +3,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 
 namespace dlaunch::agent {
+namespace {
+
+// A progress bar ends its lines with a carriage return.
+constexpr std::string_view line_ends = "\n\r";
+
+}  // namespace
 
 LogFile::LogFile(std::string path, std::uint64_t max_bytes, int keep, Warn warn)
     : path_(std::move(path)), max_bytes_(max_bytes), keep_(keep), warn_(std::move(warn)) {
@@ -20,20 +27,24 @@ LogFile::~LogFile() {
 
 void LogFile::write(std::string_view bytes) {
   while (!bytes.empty()) {
-    std::string_view now = bytes;
-    if (max_bytes_ != 0 && size_ + bytes.size() > max_bytes_) {
-      if (between_lines_ && size_ != 0) turn_over();
-      // To the last line's end that fits, else to the first there is.
-      const std::uint64_t room = max_bytes_ > size_ ? max_bytes_ - size_ : 0;
-      std::size_t end =
-          room == 0 ? std::string_view::npos : bytes.substr(0, static_cast<std::size_t>(room)).rfind('\n');
-      if (end == std::string_view::npos) end = bytes.find('\n');
-      if (bytes.size() > room && end != std::string_view::npos) now = bytes.substr(0, end + 1);
-    }
+    const bool full = max_bytes_ != 0 && size_ != 0 && size_ + bytes.size() > max_bytes_;
+    if (full && (between_lines_ || size_ >= 2 * max_bytes_)) turn_over();
+    const std::string_view now = bytes.substr(0, fitting(bytes));
     append(now);
-    between_lines_ = now.back() == '\n';
+    between_lines_ = line_ends.find(now.back()) != std::string_view::npos;
     bytes.remove_prefix(now.size());
   }
+}
+
+// To the last line's end that fits, else to the first there is, else to twice the limit.
+std::size_t LogFile::fitting(std::string_view bytes) const {
+  if (max_bytes_ == 0 || size_ + bytes.size() <= max_bytes_) return bytes.size();
+  const std::size_t room = max_bytes_ > size_ ? static_cast<std::size_t>(max_bytes_ - size_) : 0;
+  const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), 2 * max_bytes_ - size_));
+  std::size_t end = bytes.substr(0, room).find_last_of(line_ends);
+  if (end == std::string_view::npos) end = bytes.substr(0, most).find_first_of(line_ends);
+  if (end == std::string_view::npos) return most;
+  return end + (bytes.substr(end).starts_with("\r\n") ? 2 : 1);
 }
 
 void LogFile::open() {

@@ -1,6 +1,7 @@
 // One log file: appended to, turned over when it is large, and never a reason for a job to stop.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -13,8 +14,9 @@ class LogFile {
   using Warn = std::function<void(const std::string& sentence)>;
 
   // Opens `path` anew. Over `max_bytes` (0: no limit) it becomes path.1, that one path.2 and so on, of which
-  // `keep` are kept. Turned over between lines: a single line may make a file larger. What cannot be opened
-  // or written (a full disk) is said once through `warn`, and again when writing works again.
+  // `keep` are kept. Turned over between lines: the line that does not fit any more may make a file larger,
+  // up to twice as large; a longer one is cut. What cannot be opened or written (a full disk) is said once
+  // through `warn`, and again when writing works again.
   LogFile(std::string path, std::uint64_t max_bytes, int keep, Warn warn);
   ~LogFile();
   LogFile(const LogFile&) = delete;
@@ -23,6 +25,8 @@ class LogFile {
   void write(std::string_view bytes);
 
  private:
+  // How many of the bytes belong into the file as it is.
+  [[nodiscard]] std::size_t fitting(std::string_view bytes) const;
   void open();
   void turn_over();
   void append(std::string_view bytes);

@@ -39,6 +39,7 @@ struct LogOptions {
   StreamMap redirects;                  // to a file, and not to the console
   StreamMap tee;                        // to a file and to the console
   std::vector<int> local_ranks_filter;  // sorted; only these appear on the console; empty: all
+  std::vector<int> global_ranks_filter;  // likewise, by the rank over all nodes; both must fit
   // Lines of stdout (stderr) that contain one of these are copied to one more file.
   std::vector<std::string> duplicate_stdout_filters;
   std::vector<std::string> duplicate_stderr_filters;
@@ -48,5 +49,12 @@ struct LogOptions {
 
   bool operator==(const LogOptions&) const = default;
 };
+
+// Whether the options ask for files at all.
+inline bool wants_log_files(const LogOptions& options) {
+  if (options.dir == "/dev/null") return false;
+  return options.redirects.any() || options.tee.any() || !options.duplicate_stdout_filters.empty() ||
+         !options.duplicate_stderr_filters.empty();
+}
 
 }  // namespace dlaunch::agent

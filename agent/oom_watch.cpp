@@ -50,7 +50,10 @@ std::string OomWatch::explain(std::int64_t pid, const ExitStatus& status) {
   const Counters now = counters();
   const bool in_cgroup = now.cgroup > seen_.cgroup;
   const bool on_machine = now.system > seen_.system;
-  if (!in_cgroup && !on_machine) return "";
+  if (!in_cgroup && !on_machine) {
+    const bool by_signal = status.how == ExitStatus::How::signaled && status.number == SIGKILL;
+    return by_signal && now.counts_all ? "not by " + std::string(killer) + ", as its counters say" : "";
+  }
   if (in_cgroup && !was_killed(status)) {
     seen_ = now;
     return std::string(killer) + " had killed a process of this job (" + limit_in_words(cgroup_->path) + ")";
@@ -82,7 +85,9 @@ OomWatch::Counters OomWatch::counters() const {
     const char* name = cgroup_->version == 1 ? "memory.oom_control" : "memory.events";
     counters.cgroup = oom_kills(text_of(file_of(cgroup_->path, name))).value_or(0);
   }
-  counters.system = oom_kills(text_of(places_.proc + "/vmstat")).value_or(0);
+  const auto on_machine = oom_kills(text_of(places_.proc + "/vmstat"));
+  counters.system = on_machine.value_or(0);
+  counters.counts_all = on_machine.has_value();
   return counters;
 }
 

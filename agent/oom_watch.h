@@ -27,13 +27,14 @@ class OomWatch {
   // Notes the counters. What happened before is not ours.
   void begin();
 
-  // In words; empty: nothing points to it. REQUIRES: begin() was called, and `status` is no success.
+  // In words, also where it was killed and the kernel did not do it; empty: nothing is known. REQUIRES: begin() was called, and `status` is no success.
   std::string explain(std::int64_t pid, const ExitStatus& status);
 
  private:
   struct Counters {
     std::uint64_t cgroup = 0;  // killed in our cgroup
     std::uint64_t system = 0;  // killed on this machine
+    bool counts_all = false;   // the kernel tells of every kill on this machine
   };
 
   [[nodiscard]] Counters counters() const;

@@ -39,10 +39,11 @@ bool names(Streams streams, Output::Stream stream) {
 struct Output::Source {
   ProcKey key;
   Stream stream{};
-  bool shown = true;   // on the console
-  std::string prefix;  // of its console lines
-  LineSplitter lines;  // to the console
-  Tail tail;           // stderr's
+  bool shown = true;      // on the console
+  std::string prefix;     // of its console lines
+  bool is_timed = false;  // there is a time in it
+  LineSplitter lines;     // to the console
+  Tail tail;              // stderr's
   std::unique_ptr<LogFile> file;
   std::unique_ptr<LogFile> copies;  // of the lines that contain one of `filters`
   const std::vector<std::string>* filters = nullptr;
@@ -75,15 +76,21 @@ void Output::add(ProcKey key, int rank, Stream stream, int fd) {
     return;
   }
   source->prefix = prefix_of(key, rank, stream);
+  source->is_timed = style_.time_of_day && source->prefix.find(time_placeholder) != std::string::npos;
   const int local_rank = static_cast<int>(key.local_rank);
   const LogOptions& log = style_.log;
   const auto& only = log.local_ranks_filter;
   const bool redirected = names(log.redirects.of(local_rank), stream);
-  source->shown = !redirected && (only.empty() || std::binary_search(only.begin(), only.end(), local_rank));
+  const bool teed = names(log.tee.of(local_rank), stream);  // adds to --redirects: file and console
+  const auto& only_global = log.global_ranks_filter;
+  const bool chosen =
+      (only.empty() || std::binary_search(only.begin(), only.end(), local_rank)) &&
+      (only_global.empty() || std::binary_search(only_global.begin(), only_global.end(), rank));
+  source->shown = (teed || !redirected) && chosen;
   if (!style_.log_dir.empty()) {
     const std::string name = file_name(stream);
     const auto& filters = stream == Stream::out ? log.duplicate_stdout_filters : log.duplicate_stderr_filters;
-    if (redirected || names(log.tee.of(local_rank), stream)) source->file = log_file(key, name);
+    if (redirected || teed) source->file = log_file(key, name);
     if (!filters.empty()) {
       source->filters = &filters;
       source->copies = log_file(key, "filtered_" + name);
@@ -227,10 +234,12 @@ bool Output::take_in(int fd, Source& source, bool all) {
 void Output::forward(Source& source, std::string_view beginning, std::string_view rest) {
   if (source.prefix.empty()) return console(source.stream).write(beginning, rest);
   prefixed_.clear();
+  const std::string timed = source.is_timed ? with_time(source.prefix, style_.time_of_day()) : "";
+  const std::string& prefix = source.is_timed ? timed : source.prefix;
   if (beginning.empty()) {
-    add_prefixed(rest, source.prefix, prefixed_);
+    add_prefixed(rest, prefix, prefixed_);
   } else {
-    add_prefixed(std::string(beginning).append(rest), source.prefix, prefixed_);
+    add_prefixed(std::string(beginning).append(rest), prefix, prefixed_);
   }
   console(source.stream).write(prefixed_);
 }

@@ -36,7 +36,8 @@ class Output final : public FdHandler {
     bool colours = false;  // where the console is a terminal
     // By stream: what we write is passed on to a terminal by somebody else.
     std::array<bool, 2> onto_terminal = {};
-    LogFile::Warn warn = nullptr;  // what goes wrong with files
+    LogFile::Warn warn = nullptr;                        // what goes wrong with files
+    std::function<std::string()> time_of_day = nullptr;  // for ${time} in prefixes; unset: it stays as it is
   };
 
   // What the prefix of a console line is where none was asked for: torchrun's for streams that --tee names,

@@ -72,9 +72,11 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     switch (state_) {
       case State::stopping:
       case State::leftovers:
-        out.emplace_back(Say{Loudness::trouble, "still alive " + to_words(stop_timeout_) +
-                                                    " after the signal: killing" +
-                                                    (leftover_.empty() ? "" : " " + leftover_)});
+        if (stop_timeout_ > Duration::zero()) {
+          out.emplace_back(Say{Loudness::trouble, "still alive " + to_words(stop_timeout_) +
+                                                      " after the signal: killing" +
+                                                      (leftover_.empty() ? "" : " " + leftover_)});
+        }
         begin_killing(now, out);
         break;
       case State::killing: {

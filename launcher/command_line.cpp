@@ -30,7 +30,7 @@ constexpr const char* description =
     "  srun --ntasks-per-node=1 dlaunch --nproc-per-node=8 ./train                           (under Slurm)\n"
     "\n"
     "Usage: dlaunch [options] program [arguments ...]\n"
-    "       dlaunch status|top|stop|logs|doctor|store|completion ...    each has its own --help";
+    "       dlaunch status|top|stop|logs|dump|doctor|store|completion ...    each has its own --help";
 
 constexpr const char* footer =
     "Everything after the program belongs to the program. A program whose name ends in .py is started with\n"
@@ -60,6 +60,16 @@ std::string name_of(const std::string& word) {
   return name;
 }
 
+// "did you mean --node-rank?"; for a name that resembles none: where they all are.
+std::string advice(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::vector<std::string> names;
+  for (const Flag& flag : flags()) names.emplace_back(flag.name);
+  std::vector<std::string> meant = likely(name, names);
+  for (std::string& one : meant) one.insert(0, "--");
+  return meant.empty() ? "see dlaunch --help" : "did you mean " + join(meant, " or ") + "?";
+}
+
 // torchrun's rule (argparse's, with two spellings of each long name): what is the beginning of one name
 // only, and that name is one word. Names that torchrun does not have do not make its abbreviations ambiguous.
 Result<const Flag*> abbreviated(const std::string& name) {
@@ -78,9 +88,7 @@ Result<const Flag*> abbreviated(const std::string& name) {
     if (meant.front()->name.find('-') == std::string_view::npos) return meant.front();
     return usage("unknown option --" + name, "", "did you mean " + spelling(*meant.front()) + "?");
   }
-  const std::string near = nearest("--" + name, flag_spellings());
-  if (near.empty()) return usage("unknown option --" + name);
-  return usage("unknown option --" + name, "", "did you mean " + near + "?");
+  return usage("unknown option --" + name, "", advice(name));
 }
 
 Result<const Flag*> long_flag(const std::string& name) {
@@ -126,10 +134,14 @@ class Reader {
 
   // -m, -t3, -mt3, -t 3.
   Result<void> take_letters(const std::string& word) {
+    const std::string name = name_of("-" + word);
+    if (name.size() > 1 && find_flag(name)) return usage("unknown option -" + name, "", advice(name));
     for (std::size_t i = 1; i < word.size(); ++i) {
       const Flag* flag = find_flag(word[i]);
-      if (!flag)
-        return usage("unknown option -" + word.substr(i, 1) + (word.size() > 2 ? " in " + word : ""));
+      if (!flag) {
+        return usage("unknown option -" + word.substr(i, 1) + (word.size() > 2 ? " in " + word : ""), "",
+                     advice(name));
+      }
       if (flag->is_switch()) {
         typed_.push_back({flag, ""});
         continue;

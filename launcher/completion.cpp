@@ -46,20 +46,38 @@ std::vector<std::string> choices_of(const Flag& flag) {
   return choices;
 }
 
-std::string names_of_verbs() {
-  std::string names;
-  for (const Verb& verb : verbs()) names.append(names.empty() ? "" : " ").append(verb.name);
+std::vector<std::string> verb_names() {
+  std::vector<std::string> names;
+  for (const Verb& verb : verbs()) names.push_back(verb.name);
   return names;
+}
+
+std::string names_of_verbs() { return join(verb_names(), " "); }
+
+// Those that take a job, for a regular expression.
+constexpr std::string_view verbs_with_job = "status|top|stop|logs|dump";
+
+// What each shell runs for the words that only a run of dlaunch knows: the long options in a command's help,
+// and the ids of the jobs that run here.
+std::string options_of_verb(const std::string& dlaunch, const std::string& verb) {
+  return dlaunch + " " + verb + " --help 2>/dev/null | sed -nE 's/^ +(-.,)?(--[a-z-]+).*/\\2/p'";
+}
+std::string jobs(const std::string& dlaunch) {
+  return dlaunch + " status 2>/dev/null | awk 'NR > 1 && /^[^ ]/ {print $1}'";
 }
 
 std::string bash() {
   std::string all;
+  std::string underscored;
   std::string with_value;
   std::string cases;
   for (const Flag& flag : flags()) {
     const std::string name = "--" + std::string(flag.name);
     const std::string names = flag.letter == '\0' ? name : name + "|-" + flag.letter;
     all.append(all.empty() ? "" : " ").append(name);
+    std::string other(flag.name);
+    std::replace(other.begin(), other.end(), '-', '_');
+    underscored.append(underscored.empty() ? "" : " ").append("--").append(other);
     if (flag.is_switch()) continue;
     with_value.append(with_value.empty() ? "" : "|").append(names);
     const auto choices = choices_of(flag);
@@ -74,6 +92,28 @@ std::string bash() {
          "_dlaunch() {\n"
          "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} i\n"
          "  COMPREPLY=()\n"
+         "  # A command's own options are those that its help names.\n"
+         "  if ((COMP_CWORD > 1)) && [[ ${COMP_WORDS[1]} =~ ^(" +
+         join(verb_names(), "|") +
+         ")$ ]]; then\n"
+         "    if [[ $cur == -* ]]; then\n"
+         "      COMPREPLY=($(compgen -W \"$(" +
+         options_of_verb("${COMP_WORDS[0]}", "${COMP_WORDS[1]}") +
+         ")\" -- \"$cur\"))\n"
+         "    elif [[ ${COMP_WORDS[1]} =~ ^(" +
+         std::string(verbs_with_job) +
+         ")$ ]]; then\n"
+         "      COMPREPLY=($(compgen -W \"$(" +
+         jobs("${COMP_WORDS[0]}") +
+         ")\" -- \"$cur\"))\n"
+         "      [[ $prev == --* ]] && COMPREPLY+=($(compgen -f -- \"$cur\"))  # perhaps its value\n"
+         "    elif [[ ${COMP_WORDS[1]} == completion ]]; then\n"
+         "      COMPREPLY=($(compgen -W 'bash zsh fish' -- \"$cur\"))\n"
+         "    else\n"
+         "      COMPREPLY=($(compgen -f -- \"$cur\"))\n"
+         "    fi\n"
+         "    return\n"
+         "  fi\n"
          "  # Behind the program everything is the program's.\n"
          "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
          "    case ${COMP_WORDS[i]} in\n"
@@ -91,7 +131,11 @@ std::string bash() {
          cases + "    " + with_value +
          ") return ;;\n"
          "  esac\n"
-         "  if [[ $cur == -* ]]; then\n"
+         "  if [[ $cur == --*_* ]]; then  # torchrun's other spelling\n"
+         "    COMPREPLY=($(compgen -W " +
+         quoted(underscored) +
+         " -- \"$cur\"))\n"
+         "  elif [[ $cur == -* ]]; then\n"
          "    COMPREPLY=($(compgen -W " +
          quoted(all) +
          " -- \"$cur\"))\n"
@@ -145,7 +189,28 @@ std::string zsh() {
          "  _files\n"
          "}\n"
          "_dlaunch() {\n"
-         "  _arguments -S \\\n" +
+         "  if ((CURRENT > 2)) && [[ $words[2] =~ '^(" +
+         join(verb_names(), "|") +
+         ")$' ]]; then\n"
+         "    if [[ $PREFIX == -* ]]; then\n"
+         "      compadd -- ${(f)\"$(" +
+         options_of_verb("$words[1]", "$words[2]") +
+         ")\"}\n"
+         "    elif [[ $words[2] =~ '^(" +
+         std::string(verbs_with_job) +
+         ")$' ]]; then\n"
+         "      compadd -- ${(f)\"$(" +
+         jobs("$words[1]") +
+         ")\"}\n"
+         "      [[ $words[CURRENT-1] == --* ]] && _files  # perhaps its value\n"
+         "    elif [[ $words[2] == completion ]]; then\n"
+         "      compadd bash zsh fish\n"
+         "    else\n"
+         "      _files\n"
+         "    fi\n"
+         "    return\n"
+         "  fi\n"
+         "  _arguments -S -M 'm:_=- r:|[_-]=* r:|=*' \\\n" +
          specs +
          "    '1:program:_dlaunch_programs' \\\n"
          "    '*::argument:_files'\n"
@@ -158,7 +223,30 @@ std::string fish() {
       "# fish completion for dlaunch: dlaunch completion fish | source\n"
       "function __dlaunch_no_program\n"
       "  test (count (commandline -opc | string match -v -- '-*')) -le 1\n"
-      "end\n";
+      "end\n"
+      "function __dlaunch_command\n"
+      "  set -l words (commandline -opc)\n"
+      "  test (count $words) -ge 2; and string match -qr \"^($argv[1])\\$\" -- $words[2]\n"
+      "end\n"
+      "function __dlaunch_options\n"
+      "  set -l words (commandline -opc)\n"
+      "  " +
+      options_of_verb("command $words[1]", "$words[2]") +
+      "\n"
+      "end\n"
+      "function __dlaunch_jobs\n"
+      "  set -l words (commandline -opc)\n"
+      "  " +
+      jobs("command $words[1]") +
+      "\n"
+      "end\n"
+      "complete -c dlaunch -n '__dlaunch_command \"" +
+      join(verb_names(), "|") +
+      "\"' -a '(__dlaunch_options)'\n"
+      "complete -c dlaunch -n '__dlaunch_command \"" +
+      std::string(verbs_with_job) +
+      "\"' -f -a '(__dlaunch_jobs)'\n"
+      "complete -c dlaunch -n '__dlaunch_command completion' -f -a 'bash zsh fish'\n";
   for (const Verb& verb : verbs()) {
     text += "complete -c dlaunch -n __dlaunch_no_program -a " + verb.name + " -d " + quoted(verb.does) + "\n";
   }

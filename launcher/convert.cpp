@@ -20,8 +20,10 @@ constexpr int most_nodes = 65'536;
 constexpr Duration longest_health_check = std::chrono::seconds(25);  // the others wait for it
 constexpr Duration torchrun_keep_alive = std::chrono::seconds(5);
 constexpr int torchrun_keep_alive_attempts = 3;
-constexpr std::array may_be_handled{SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1,
-                                    SIGUSR2, SIGALRM, SIGXCPU, SIGPWR};
+// Not those that nobody can handle, that mean a broken program, or that dlaunch itself lives by (SIGCHLD,
+// SIGPIPE, the terminal's).
+constexpr std::array may_be_handled{SIGTERM, SIGINT,  SIGHUP,    SIGQUIT, SIGUSR1,  SIGUSR2, SIGALRM, SIGXCPU,
+                                    SIGPWR,  SIGXFSZ, SIGVTALRM, SIGPROF, SIGWINCH, SIGCONT, SIGIO,   SIGURG};
 
 // Reads one setting after the other, and keeps the first mistake.
 class Reader {
@@ -107,6 +109,10 @@ void take_nnodes(Reader& in, Options& out) {
   if (!setting) return;
   const std::string& text = setting->value;
   const auto colon = text.find(':');
+  if (colon != text.rfind(':')) {
+    in.fail(usage(as_given(*setting) + " is neither N nor MIN:MAX", "", "write one number, or two"));
+    return;
+  }
   const auto least = in.keep(number(setting->from, text.substr(0, colon), 1, most_nodes));
   if (!least) return;
   out.min_nodes = out.nnodes = *least;
@@ -359,16 +365,26 @@ std::vector<std::string> names_of_signals() {
   return names;
 }
 
+// "SIGTERM", or "TERM" as kill(1) and Slurm write it.
+Result<int> signal_named(const std::string& from, const std::string& name) {
+  static const std::vector<std::string> names = names_of_signals();
+  auto known = choice(from, name.starts_with("SIG") ? name : "SIG" + name, names);
+  if (!known) return std::move(known).error();
+  const auto at = std::find(names.begin(), names.end(), *known) - names.begin();
+  return may_be_handled[static_cast<std::size_t>(at)];
+}
+
+// As torchrun: what is no such signal is only said.
 void take_signals(Reader& in, Options& out) {
   const Setting* setting = in.given("signals-to-handle");
   if (!setting) return;
-  static const std::vector<std::string> names = names_of_signals();
   out.stop_signals.clear();
   for (const std::string& name : comma_list(setting->value)) {
-    const auto known = in.keep(choice(setting->from, name, names));
-    if (!known) return;
-    const auto at = std::find(names.begin(), names.end(), *known) - names.begin();
-    out.stop_signals.push_back(may_be_handled[static_cast<std::size_t>(at)]);
+    if (auto signo = signal_named(setting->from, name)) {
+      out.stop_signals.push_back(*signo);
+    } else {
+      out.warnings.push_back(signo.error().message() + "; it is left out");
+    }
   }
 }
 
@@ -376,12 +392,10 @@ void take_signals(Reader& in, Options& out) {
 void take_preempt_signal(Reader& in, Options& out) {
   const Setting* setting = in.given("preempt-signal");
   if (!setting) return;
-  static const std::vector<std::string> names = names_of_signals();
   const auto at_sign = setting->value.find('@');
-  const auto known = in.keep(choice(setting->from, setting->value.substr(0, at_sign), names));
-  if (!known) return;
-  const auto at = std::find(names.begin(), names.end(), *known) - names.begin();
-  out.preempt_signal = may_be_handled[static_cast<std::size_t>(at)];
+  const auto signo = in.keep(signal_named(setting->from, setting->value.substr(0, at_sign)));
+  if (!signo) return;
+  out.preempt_signal = *signo;
   if (at_sign == std::string::npos) return;
   if (auto notice = in.keep(seconds(setting->from, setting->value.substr(at_sign + 1))))
     out.preempt_notice = *notice;
@@ -457,7 +471,7 @@ void take_output(Reader& in, const Settings& settings, Options& out) {
   const auto events = in.one_of("event-log-handler", {"null", "console", "dynamic_rendezvous"});
   if (events == "console") {
     out.warnings.push_back(as_given(*in.given("event-log-handler")) +
-                           ": dlaunch has no events as torchrun's; use --verbose for what happens");
+                           ": dlaunch has no events in torchrun's format; --events=FILE writes its own");
   }
   const Setting* specs = in.given("logs-specs");
   if (specs && specs->value != "default") {

@@ -43,6 +43,29 @@ std::string cpus_line(const JobPlan& plan, std::size_t local_rank) {
   return to_list(binding.cpus) + " (" + binding.place + ")";
 }
 
+// Where one of a worker's streams goes; the console where nothing else is said.
+std::string stream_in_words(const agent::LogOptions& log, agent::Streams stream, int local_rank, int rank) {
+  const auto names = [&](const agent::StreamMap& map) {
+    return (static_cast<unsigned>(map.of(local_rank)) & static_cast<unsigned>(stream)) != 0;
+  };
+  const auto& only = log.local_ranks_filter;
+  const auto& only_global = log.global_ranks_filter;
+  const bool heard =
+      (only.empty() || std::binary_search(only.begin(), only.end(), local_rank)) &&
+      (only_global.empty() || std::binary_search(only_global.begin(), only_global.end(), rank));
+  const bool teed = names(log.tee);
+  const bool filed = (teed || names(log.redirects)) && log.dir != "/dev/null";
+  const bool shown = heard && (teed || !names(log.redirects));
+  if (filed) return shown ? "file and console" : "file";
+  return shown ? "console" : "nowhere";
+}
+
+std::string output_line(const JobPlan& plan, int local_rank, int rank) {
+  const std::string out = stream_in_words(plan.log, agent::Streams::out, local_rank, rank);
+  const std::string err = stream_in_words(plan.log, agent::Streams::err, local_rank, rank);
+  return "  output: " + (out == err ? out : "stdout to " + out + ", stderr to " + err) + "\n";
+}
+
 std::string endpoint(const JobPlan& plan) {
   if (plan.job.master.port == 0) return plan.job.master.host + ", a free port";
   std::string text;
@@ -98,6 +121,15 @@ std::string dry_run(const Options& options, const JobPlan& plan, const Environme
                     served_in_words(plan) + "\n";
   for (const std::string& line : options.said) out += line + "\n";
   for (const std::string& line : options.warnings) out += "warning: " + line + "\n";
+  for (const std::string& line : plan.warnings) out += "warning: " + line + "\n";
+  if (agent::wants_log_files(plan.log)) {
+    out += "log files in " + (plan.log.dir.empty() ? "the temporary directory" : plan.log.dir) +
+           ", in a directory of this job's own\n";
+  }
+  if (plan.node.node_rank < 0)
+    out +=
+        "ranks are found when the nodes meet; here, as if this one came first and had its address at the "
+        "endpoint\n";
   if (options.verbose) out += "settings:\n" + describe_settings(options);
   out += plan.node.slots == 1 ? "the worker has:\n" : "all workers have:\n";
   for (const std::string& line : each.front()) {
@@ -109,6 +141,7 @@ std::string dry_run(const Options& options, const JobPlan& plan, const Environme
     out += "rank " + std::to_string(rank) + ":\n";
     out += "  command: " + quoted_line(agent::worker_arguments(plan.node.command, i)) + "\n";
     out += "  cpus: " + cpus_line(plan, at) + "\n";
+    out += output_line(plan, i, rank);
     for (const std::string& line : each[at]) {
       if (!common(line)) out += "  " + line + "\n";
     }

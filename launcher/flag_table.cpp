@@ -62,7 +62,7 @@ constexpr std::array table{
          .torchrun = true,
          .pet = true},
     Flag{.name = "standalone",
-         .help = "one node, a free port, whatever else is said",
+         .help = "one node, a free port, whatever else is said; an id of its own unless one is given",
          .group = Group::nodes,
          .torchrun = true,
          .pet = true},
@@ -289,6 +289,10 @@ constexpr std::array table{
          .group = Group::output,
          .torchrun = true,
          .pet = true},
+    Flag{.name = "global-ranks-filter",
+         .value = "RANK,...",
+         .help = "show only these ranks, of all nodes, on the console",
+         .group = Group::output},
     Flag{.name = "duplicate-stdout-filters",
          .value = "TEXT,...",
          .help = "copy lines of stdout that contain one of these to one more file",
@@ -303,7 +307,8 @@ constexpr std::array table{
          .pet = true},
     Flag{.name = "log-line-prefix-template",
          .value = "TEXT",
-         .help = "before each console line; ${role_name}, ${rank}, ${local_rank}, ${host} are replaced; '' "
+         .help = "before each console line; ${role_name}, ${rank}, ${local_rank}, ${host}, ${time} are "
+                 "replaced; '' "
                  "for none",
          .group = Group::output,
          .extra_variable = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
@@ -319,7 +324,7 @@ constexpr std::array table{
          .group = Group::output},
     Flag{.name = "event-log-handler",
          .value = "NAME",
-         .help = "null or dynamic_rendezvous: accepted; what happens is in the log",
+         .help = "null, console or dynamic_rendezvous: accepted; see --events",
          .fallback = "null",
          .group = Group::output,
          .torchrun = true,
@@ -426,13 +431,6 @@ std::vector<std::string> variables_of(const Flag& flag) {
   out.push_back("DLAUNCH_" + variable_part(flag.name));
   if (flag.pet) out.push_back("PET_" + variable_part(flag.name));
   if (!flag.extra_variable.empty()) out.emplace_back(flag.extra_variable);
-  return out;
-}
-
-std::vector<std::string> flag_spellings() {
-  std::vector<std::string> out;
-  out.reserve(table.size());
-  for (const Flag& flag : table) out.push_back("--" + std::string(flag.name));
   return out;
 }
 

@@ -44,7 +44,4 @@ std::string variable_part(std::string_view flag_name);
 // Those that set it, the strongest first: DLAUNCH_..., PET_..., others.
 std::vector<std::string> variables_of(const Flag& flag);
 
-// "--a", "--b" ...: for the nearest right one.
-std::vector<std::string> flag_spellings();
-
 }  // namespace dlaunch::launcher

@@ -19,7 +19,7 @@ std::vector<std::string> row_of(const agent::JobStatus& job) {
   const std::size_t running = static_cast<std::size_t>(std::count_if(
       job.workers.begin(), job.workers.end(), [](const auto& w) { return w.state == "running"; }));
   return {printable(job.job),
-          counted(job.node_rank, job.nnodes),
+          job.node_rank < 0 ? "- of " + std::to_string(job.nnodes) : counted(job.node_rank, job.nnodes),
           printable(job.state),
           std::to_string(running),
           std::to_string(job.world_size),

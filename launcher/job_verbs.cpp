@@ -1,9 +1,5 @@
 #include "launcher/job_verbs.h"
 
-#include <poll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -12,10 +8,10 @@
 #include "launcher/endpoint_status.h"
 #include "launcher/job_list.h"
 #include "launcher/job_table.h"
+#include "launcher/process_handle.h"
 #include "launcher/values.h"
 #include "launcher/verb_line.h"
 #include "launcher/verb_output.h"
-#include "store/steady_time.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -33,37 +29,6 @@ std::string silent_note(const JobList& list) {
   return text;
 }
 
-// A handle on the process itself: its number may be given to another the moment it ends.
-class ProcessHandle {
- public:
-  explicit ProcessHandle(std::int64_t pid)
-      : fd_(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0))) {}
-  ~ProcessHandle() {
-    if (fd_ >= 0) close(fd_);
-  }
-  ProcessHandle(const ProcessHandle&) = delete;
-  ProcessHandle& operator=(const ProcessHandle&) = delete;
-
-  [[nodiscard]] bool found() const { return fd_ >= 0; }
-  [[nodiscard]] bool signal(int signo) const {
-    return syscall(SYS_pidfd_send_signal, fd_, signo, nullptr, 0) == 0;
-  }
-  // Whether it has ended by then.
-  [[nodiscard]] bool ended(TimePoint deadline) const {
-    while (true) {
-      const std::int64_t left = std::max<std::int64_t>(0, to_millis(deadline - steady_now()));
-      pollfd one{fd_, POLLIN, 0};
-      const int ready = poll(&one, 1, static_cast<int>(std::min<std::int64_t>(left, 60'000)));
-      if (ready > 0) return true;
-      if (ready < 0 && errno != EINTR) return true;
-      if (steady_now() >= deadline) return false;
-    }
-  }
-
- private:
-  const int fd_;
-};
-
 int stop(const agent::JobStatus& job, bool now, Duration patience) {
   const std::string name = "job '" + job.job + "' (agent " + std::to_string(job.agent) + ")";
   const ProcessHandle process(job.agent);
@@ -72,11 +37,25 @@ int stop(const agent::JobStatus& job, bool now, Duration patience) {
   for (const int signo : now ? std::vector{SIGTERM, SIGINT} : std::vector{SIGTERM}) {
     if (!process.signal(signo)) return fail("cannot signal " + name + ": " + std::strerror(errno));
   }
-  if (!process.ended(steady_now() + patience)) {
+  if (!process.ended_within(patience)) {
     return fail(name + " has not ended within " + to_words(patience) +
                 "; its workers may take their --stop-timeout: wait longer with --timeout, or use --now");
   }
   return print(name + " has ended\n");
+}
+
+// Several agents of one job may run here; they meet at one place.
+bool is_one_job(const std::vector<agent::JobStatus>& jobs) {
+  return std::all_of(jobs.begin(), jobs.end(),
+                     [&](const agent::JobStatus& job) { return job.endpoint == jobs.front().endpoint; });
+}
+
+Error which_one(const std::vector<agent::JobStatus>& jobs, const std::string& name) {
+  std::vector<std::string> each;
+  for (const agent::JobStatus& job : jobs)
+    each.push_back(std::to_string(job.agent) + " (" + printable(job.program) + ")");
+  return mistake("several jobs have the id '" + name + "': agents " + join(each, ", "),
+                 "name one by its agent's pid, or stop all with --all");
 }
 
 int show_endpoint(const std::string& endpoint, bool json) {
@@ -128,12 +107,15 @@ int run_status(const std::vector<std::string>& arguments) {
 }
 
 int run_stop(const std::vector<std::string>& arguments) {
+  bool all = false;
   bool now = false;
   std::string timeout = "60";
   VerbLine line(
       "dlaunch stop",
-      "dlaunch stop ends a job as Ctrl-C in its terminal would, and waits until it has ended. JOB is its "
-      "id,\nor an agent's pid.\n\nUsage: dlaunch stop [options] JOB");
+      "dlaunch stop ends a job as a SIGTERM to its agent on this machine does (exit code 143, and the notice "
+      "of\n--preempt-signal), and waits until it has ended. JOB is its id, or an agent's pid.\n\n"
+      "Usage: dlaunch stop [options] JOB");
+  line.flag("--all", "where several jobs have this id: all of them", all);
   line.flag("--now", "kill the workers without waiting for them", now);
   line.option("--timeout", "S", "how long to wait for the end [60]", timeout);
   auto parsed = line.parse(arguments);
@@ -146,6 +128,7 @@ int run_stop(const std::vector<std::string>& arguments) {
 
   const JobList list = select_jobs(running_jobs(), words[0]);
   if (list.jobs.empty() && list.silent.empty()) return fail(no_such_job(words[0]));
+  if (!all && !is_one_job(list.jobs)) return fail(which_one(list.jobs, words[0]));
   int code = 0;
   for (const agent::JobStatus& job : list.jobs) code = std::max(code, stop(job, now, *patience));
   for (const std::int64_t pid : list.silent) {

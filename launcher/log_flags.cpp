@@ -81,6 +81,9 @@ Result<agent::LogOptions> convert_log_flags(const Settings& settings) {
   auto filter = rank_list(find(settings, "local-ranks-filter"));
   if (!filter) return std::move(filter).error();
   log.local_ranks_filter = std::move(*filter);
+  auto ranks = rank_list(find(settings, "global-ranks-filter"));
+  if (!ranks) return std::move(ranks).error();
+  log.global_ranks_filter = std::move(*ranks);
   auto out = texts(find(settings, "duplicate-stdout-filters"));
   if (!out) return std::move(out).error();
   log.duplicate_stdout_filters = std::move(*out);

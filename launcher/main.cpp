@@ -27,9 +27,11 @@
 #include "agent/postmortem.h"
 #include "agent/runner.h"
 #include "agent/scratch_dir.h"
+#include "agent/small_file.h"
 #include "agent/status_socket.h"
 #include "agent/uv_edge.h"
 #include "agent/worker_pages.h"
+#include "launcher/clock_time.h"
 #include "launcher/dry_run.h"
 #include "launcher/event_log.h"
 #include "launcher/lifeline.h"
@@ -42,6 +44,7 @@
 #include "launcher/report.h"
 #include "launcher/report_file.h"
 #include "launcher/serve.h"
+#include "launcher/spelling.h"
 #include "launcher/topology.h"
 #include "launcher/verb_output.h"
 #include "launcher/verbs.h"
@@ -98,12 +101,24 @@ MachineFacts facts(const Options& options, const Outside& outside) {
   if (const auto python = variable(outside, "PYTHON_EXEC"); python && !python->empty())
     machine.python = *python;
   machine.visible_gpus = variable(outside, "CUDA_VISIBLE_DEVICES");
+  machine.random = draw_number();
   if (options.bind != Bind::none) machine.topology = read_topology(cpus);
   return machine;
 }
 
+// Of a program that is not there: a command of dlaunch's own, mistyped or not in the first place.
+Error missing_program(Error error, const std::string& program) {
+  std::vector<std::string> names;
+  for (const Verb& verb : verbs()) names.push_back(verb.name);
+  const std::string near = nearest(program, names);
+  if (near.empty()) return error;
+  return std::move(error).with_hint(near == program ? "a command is the first word: dlaunch " + near + " ..."
+                                                    : "did you mean dlaunch " + near + "?");
+}
+
 Result<void> check_program(const JobPlan& plan) {
-  if (auto found = find_program(plan.program); !found) return std::move(found).error();
+  if (auto found = find_program(plan.program); !found)
+    return missing_program(std::move(found).error(), plan.program);
   if (!plan.script.empty() && access(plan.script.c_str(), R_OK) != 0) {
     return Error{ErrorKind::not_found, "cannot start '" + plan.script + "'", "", std::strerror(errno),
                  "check the path"};
@@ -194,6 +209,12 @@ void say(const Containment& held) {
                         : held.group.error().message());
 }
 
+std::int64_t unix_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
+
 agent::Output::Style output_style(const JobPlan& plan, const Options& asked, const std::string& log_dir,
                                   const EnvironmentMap& environment) {
   agent::Output::Style style;
@@ -209,6 +230,7 @@ agent::Output::Style output_style(const JobPlan& plan, const Options& asked, con
     style.colours = asked.lifeline->colours;
   }
   style.warn = [](const std::string& sentence) { log::warning(sentence); };
+  style.time_of_day = [] { return clock_time(unix_ms()); };
   return style;
 }
 
@@ -224,12 +246,6 @@ Result<std::string> read_secret(const Options& options, const Outside& outside) 
   if (secret.empty() && !options.token_file.empty())
     return Error{ErrorKind::invalid, "no secret in", options.token_file, "it is empty", ""};
   return secret;
-}
-
-std::int64_t unix_ms() {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
 }
 
 // One voice for the job: of the agents that another dlaunch started, node 0 tells what happens; the others
@@ -263,8 +279,20 @@ void tell_end(const JobReport& report, const Options& asked, agent::Output& outp
   say(Kind::end, std::to_string(report.outcome.exit_code));
 }
 
+// What the job's cause left in its error file, with the job's exit code; none where that was on another node.
+std::optional<std::string> words_of_cause(const JobReport& report) {
+  const agent::Failure& cause = report.outcome.cause;
+  const bool was_here = cause.kind == agent::FailureKind::worker && cause.node_rank == report.node.node_rank;
+  if (!report.outcome.failed || !was_here || report.node.scratch_dir.empty()) return std::nullopt;
+  const std::string path = agent::error_file_path(report.node.scratch_dir, cause.round,
+                                                  static_cast<std::uint32_t>(cause.local_rank));
+  const auto file = agent::read_plain_file(path, agent::longest_error_file);
+  return file ? agent::with_error_code(file->text, report.outcome.exit_code) : std::nullopt;
+}
+
 // What the job ended with is more than a file that cannot be written: that is only said.
-void write_reports(const JobReport& report, const Options& asked, const EnvironmentMap& environment) {
+void write_reports(const JobReport& report, const std::optional<std::string>& words_of_cause,
+                   const Options& asked, const EnvironmentMap& environment) {
   if (!asked.report.empty() && !asked.lifeline) {
     const auto written = write_whole(asked.report, report_json(report));
     if (!written) log::warning(written.error().message());
@@ -276,7 +304,8 @@ void write_reports(const JobReport& report, const Options& asked, const Environm
   const std::int64_t when_ms = cause.unix_ms > 0 ? cause.unix_ms : report.ended_unix_ms;
   const std::string& words = cause.traceback.empty() ? cause.tail : cause.traceback;
   const agent::ErrorFile file{describe(cause), words, when_ms / 1000};
-  const auto written = write_whole(own->second, agent::to_error_file(file, report.outcome.exit_code));
+  const auto written =
+      write_whole(own->second, words_of_cause.value_or(agent::to_error_file(file, report.outcome.exit_code)));
   if (!written) log::warning(written.error().message());
 }
 
@@ -350,6 +379,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
           "any agent that reaches this endpoint and knows the job's name may join (--token-file keeps others "
           "out)");
     for (const std::string& line : asked.warnings) log::warning(line);
+    for (const std::string& line : plan.warnings) log::warning(line);
 
     agent::WorkerPages pages(plan.node.pages_dir);
     std::optional<agent::EtcdElection> election;
@@ -438,11 +468,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     // From here on the spawner's end waits until the keeper has seen that no process is left.
   }
   output.close_all();
-  agent::end_and_remove_all(held.keeper.traces);
-
-  if (!outcome) {
-    log::error("failed: the event loop ended before the job did; this is a bug in dlaunch");
-  } else {
+  if (outcome) {
     report.job = plan.job;
     report.node = plan.node;
     if (const agent::WorldMember* own = report.world.member(plan.node.agent))
@@ -450,10 +476,17 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     report.outcome = *outcome;
     report.ended_unix_ms = unix_ms();
     report.log_dir = log_dir;
+  }
+  const std::optional<std::string> words = words_of_cause(report);  // before they are removed
+  agent::end_and_remove_all(held.keeper.traces);
+
+  if (outcome) {
     tell_end(report, asked, output);
+  } else {
+    log::error("failed: the event loop ended before the job did; this is a bug in dlaunch");
   }
   if (is_heard) output.flush();
-  if (outcome) write_reports(report, asked, environment);
+  if (outcome) write_reports(report, words, asked, environment);
   log::stop();
   return outcome ? outcome->exit_code : exit_error;
 }

@@ -16,9 +16,18 @@ Result<Settings> settings_from_file(const Settings& settings, const Outside& out
   return settings_from_json(*text, config->value);
 }
 
+// Who sets this wants nothing to be started, and must not be misunderstood.
+Result<void> refuse_dry_run(const EnvironmentMap& environment) {
+  const auto found = environment.find("DLAUNCH_DRY_RUN");
+  if (found == environment.end() || switch_word(found->second) != true) return {};
+  return usage("DLAUNCH_DRY_RUN=" + found->second + ": only the command line asks for a dry run", "",
+               "write dlaunch --dry-run, or unset the variable");
+}
+
 // Adds what the command line leaves open.
 Result<Detected> complete(Settings& settings, const Outside& outside) {
   if (find(settings, "lifeline")) return Detected{};
+  if (auto meant = refuse_dry_run(outside.around.environment); !meant) return std::move(meant).error();
   auto variables = settings_from(outside.around.environment);
   if (!variables) return std::move(variables).error();
   add_weaker(settings, std::move(*variables));
@@ -32,6 +41,8 @@ Result<Detected> complete(Settings& settings, const Outside& outside) {
     return own ? std::move(detected).error() : std::move(own).error();
   }
   add_weaker(settings, std::move(detected->settings));
+  for (std::string& sentence : mistyped(outside.around.environment))
+    detected->warnings.push_back(std::move(sentence));
   return detected;
 }
 
@@ -68,6 +79,12 @@ Result<std::variant<Options, JustPrint>> parse_options(const std::vector<std::st
   options->settings = std::move(settings);
   if (!detected->said.empty()) options->said.push_back(std::move(detected->said));
   options->warnings.insert(options->warnings.end(), detected->warnings.begin(), detected->warnings.end());
+  if (options->hosts.empty() && options->hostfile.empty() && !options->lifeline) {
+    for (const std::string& name : options->exports) {
+      if (name.find('=') == std::string::npos && !outside.around.environment.contains(name))
+        options->warnings.push_back("--export: " + name + " is not set here");
+    }
+  }
   options->program = std::move(line->program);
   if (options->program.empty())
     return usage("no program given", "", "say what to start: dlaunch [options] program [arguments ...]");

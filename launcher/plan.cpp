@@ -1,5 +1,7 @@
 #include "launcher/plan.h"
 
+#include <algorithm>
+
 #include "launcher/values.h"
 #include "store/contract/worker_env.h"
 
@@ -60,9 +62,17 @@ std::vector<Address> endpoints_of(const Options& options) {
   return {{options.master_addr.value_or(here), options.master_port.value_or(usual)}};
 }
 
-agent::JobSpec job_of(const Options& options) {
+// torchrun's default is one for all, so that who forgets it ends or hears the jobs of others; what stands
+// alone has one of its own.
+std::string id_of(const Options& options, const MachineFacts& machine) {
+  constexpr std::uint64_t eight_digits = 100'000'000;
+  if (!options.job_id.empty()) return options.job_id;
+  return options.standalone ? "standalone-" + std::to_string(machine.random % eight_digits) : "none";
+}
+
+agent::JobSpec job_of(const Options& options, const MachineFacts& machine) {
   agent::JobSpec job;
-  job.id = options.job_id.empty() ? "none" : options.job_id;
+  job.id = id_of(options, machine);
   job.nnodes = options.nnodes;
   job.min_nodes = options.min_nodes;
   job.spares = options.spares;
@@ -80,6 +90,17 @@ agent::JobSpec job_of(const Options& options) {
   job.last_call = options.last_call;
   job.node_timeout = alone(options) ? Duration(0) : options.node_timeout;
   return job;
+}
+
+void name_sources(const Options& options, JobPlan& plan) {
+  const auto from = [&](const char* flag) {
+    const Setting* setting = find(options.settings, flag);
+    return setting && !setting->value.empty() ? setting->from : std::string("--") + flag;
+  };
+  const bool by_endpoint = !options.endpoints.empty();
+  const bool by_own_name = !by_endpoint && !options.master_addr && alone(options) && options.local_addr;
+  plan.host_from = from(by_endpoint ? "rdzv-endpoint" : by_own_name ? "local-addr" : "master-addr");
+  plan.port_from = from(by_endpoint && options.endpoints.front().port ? "rdzv-endpoint" : "master-port");
 }
 
 JobPlan::Serves serves(const Options& options) {
@@ -124,6 +145,26 @@ Result<void> give_single_gpus(const MachineFacts& machine, std::vector<agent::Wo
   return {};
 }
 
+// With the same command on nodes of different sizes this may be meant.
+void name_missing_ranks(const Options& options, JobPlan& plan) {
+  const auto name = [&](const char* flag, int largest) {
+    const Setting* setting = find(options.settings, flag);
+    if (!setting || largest < plan.node.slots) return;
+    plan.warnings.push_back(setting->from + "=" + setting->value + ": there is no local rank " +
+                            std::to_string(largest) + " here; " +
+                            (plan.node.slots == 1
+                                 ? "the only one is 0"
+                                 : "they go from 0 to " + std::to_string(plan.node.slots - 1)));
+  };
+  const auto largest = [](const agent::StreamMap& map) {
+    return map.some.empty() ? 0 : map.some.rbegin()->first;
+  };
+  const auto& only = options.log.local_ranks_filter;
+  name("redirects", largest(options.log.redirects));
+  name("tee", largest(options.log.tee));
+  name("local-ranks-filter", only.empty() ? 0 : only.back());
+}
+
 Result<void> take_places(const Options& options, const MachineFacts& machine, JobPlan& plan) {
   if (options.bind == Bind::none && !options.virtual_local_rank) return {};
   auto& places = plan.node.places;
@@ -133,8 +174,11 @@ Result<void> take_places(const Options& options, const MachineFacts& machine, Jo
     if (!bindings) return std::move(bindings).error();
     plan.bindings = std::move(*bindings);
     for (std::size_t i = 0; i < places.size(); ++i) {
-      places[i].cpus = plan.bindings[i].cpus;
-      places[i].cores = plan.bindings[i].cores;
+      const Binding& own = plan.bindings[i];
+      const auto sharers = std::count_if(plan.bindings.begin(), plan.bindings.end(),
+                                         [&](const Binding& other) { return other.cpus == own.cpus; });
+      places[i].cpus = own.cpus;
+      places[i].cores = std::max(1, own.cores / static_cast<int>(sharers));
     }
   }
   plan.node.virtual_local_rank = options.virtual_local_rank;
@@ -150,8 +194,9 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
 
   JobPlan plan;
   plan.log = options.log;
-  plan.job = job_of(options);
+  plan.job = job_of(options, machine);
   plan.serves = serves(options);
+  name_sources(options, plan);
   if (elects(options)) {
     plan.etcd_key = options.etcd_prefix + "/" + plan.job.id + "/leader";
     plan.own = {options.local_addr.value_or(""), options.master_port.value_or(0)};
@@ -168,6 +213,7 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
   plan.node.preempt_notice = options.preempt_notice;
 
   take_command(options, machine, plan);
+  name_missing_ranks(options, plan);
   if (auto placed = take_places(options, machine, plan); !placed) return std::move(placed).error();
   return plan;
 }

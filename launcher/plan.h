@@ -1,7 +1,10 @@
 // From options to what is to be done. Pure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "agent/job.h"
 #include "agent/log_options.h"
@@ -20,6 +23,7 @@ struct MachineFacts {
   std::string python = "python3";           // PYTHON_EXEC where it is set
   std::optional<std::string> visible_gpus;  // CUDA_VISIBLE_DEVICES where it is set
   Topology topology;                        // only where workers are to be bound
+  std::uint64_t random = 0;                 // for the id of a job that stands alone
 };
 
 struct JobPlan {
@@ -34,6 +38,10 @@ struct JobPlan {
   // What must exist for the workers to start; checked before anything is.
   std::string program;  // to be found on PATH or at a path
   std::string script;   // to be readable; empty where there is none
+  // What named the first endpoint's host and port, for who has to change it: "--master-addr".
+  std::string host_from;
+  std::string port_from;
+  std::vector<std::string> warnings;  // what was asked for of workers that this node does not have
   Serves serves = Serves::no;
   std::string etcd_key;  // where the leader's name is, with an election
   Address own;           // where this agent is reached, with an election; an empty host: to be found

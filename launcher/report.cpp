@@ -1,9 +1,9 @@
 #include "launcher/report.h"
 
 #include <algorithm>
-#include <ctime>
 
 #include "agent/printable.h"
+#include "launcher/clock_time.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -40,15 +40,6 @@ std::string quoted(const std::string& text) {
   return out;
 }
 
-// "14:03:07", by the clock of the host where it happened, told in this one's time zone.
-std::string clock_time(std::int64_t unix_ms) {
-  const std::time_t seconds = unix_ms / 1000;
-  std::tm parts{};
-  char text[16];
-  if (!localtime_r(&seconds, &parts) || std::strftime(text, sizeof text, "%H:%M:%S", &parts) == 0) return "";
-  return text;
-}
-
 // Python prints the traceback to stderr as well: then one of both is enough.
 bool says_it_too(const std::string& tail, const std::string& traceback) {
   const std::string clean = printable(tail, true);
@@ -57,19 +48,18 @@ bool says_it_too(const std::string& tail, const std::string& traceback) {
   return clean.find(traceback.substr(begin)) != std::string::npos;
 }
 
-std::string last_words(const Failure& cause) {
-  std::string text;
+std::vector<std::string> last_words(const Failure& cause) {
+  std::vector<std::string> paragraphs;
   const std::string who = "rank " + std::to_string(cause.rank);
   if (!cause.traceback.empty() && !says_it_too(cause.tail, cause.traceback))
-    text += "the last lines of " + who + "'s traceback:" + quoted(cause.traceback) + "\n";
+    paragraphs.push_back("the last lines of " + who + "'s traceback:" + quoted(cause.traceback));
   if (!cause.tail.empty())
-    text += "the last lines that " + who + " wrote to stderr:" + quoted(cause.tail) + "\n";
+    paragraphs.push_back("the last lines that " + who + " wrote to stderr:" + quoted(cause.tail));
   if (!cause.log_file.empty()) {
-    text += "what " + who + " wrote is in " + printable(cause.log_file) +
-            (cause.host.empty() ? "" : " on host " + printable(cause.host)) + "\n";
+    paragraphs.push_back("what " + who + " wrote is in " + printable(cause.log_file) +
+                         (cause.host.empty() ? "" : " on host " + printable(cause.host)));
   }
-  if (!text.empty()) text.pop_back();
-  return text;
+  return paragraphs;
 }
 
 std::string distance(Duration after) {
@@ -123,6 +113,7 @@ std::string collectives(const Outcome& outcome) {
   return text.empty() ? "" : "where the ranks were:" + text;
 }
 
+// By the clock of the host where it happened, told in this one's time zone.
 std::string root_cause(const Failure& cause) {
   const std::string at = cause.unix_ms > 0 ? ", at " + clock_time(cause.unix_ms) : "";
   return "root cause: " + one_line(cause) + at;
@@ -152,9 +143,9 @@ std::vector<std::string> end_report(const JobReport& report) {
   const bool tells_all = report.node.node_rank == 0 || report.node.node_rank == outcome.cause.node_rank;
   if (tells_all) {
     // With much to come the cause is named first; it is once more, with how it ended, in the last line.
-    const std::string first = fallen.empty() && restarted.empty() ? "" : root_cause(outcome.cause);
-    for (const std::string& part :
-         {first, last_words(outcome.cause), collectives(outcome), fallen, restarted}) {
+    if (!fallen.empty() || !restarted.empty()) paragraphs.push_back(root_cause(outcome.cause));
+    for (std::string& part : last_words(outcome.cause)) paragraphs.push_back(std::move(part));
+    for (const std::string& part : {collectives(outcome), fallen, restarted}) {
       if (!part.empty()) paragraphs.push_back(part);
     }
   }

@@ -74,8 +74,9 @@ Result<std::optional<std::size_t>> serve_endpoint(StoreServer& server, JobPlan& 
     if (!failure && (must || !others)) failure = listening.error();
   }
   if (!failure) return std::optional<std::size_t>{};
-  return std::move(*failure).with_hint(
-      "choose a free port with --master-port, and an address of this machine with --master-addr");
+  const bool foreign = failure->kind == ErrorKind::not_found;
+  return std::move(*failure).with_hint(foreign ? plan.host_from + " must name an address of this machine"
+                                               : "choose a free port with " + plan.port_from);
 }
 
 }  // namespace dlaunch::launcher

@@ -1,10 +1,22 @@
 #include "launcher/settings.h"
 
 #include <array>
+#include <cctype>
+#include <set>
 
+#include "launcher/spelling.h"
 #include "launcher/values.h"
 
 namespace dlaunch::launcher {
+namespace {
+
+// "NPROC_PER_NODE" -> "nproc-per-node".
+std::string flag_name(std::string part) {
+  for (char& c : part) c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return part;
+}
+
+}  // namespace
 
 Result<Setting> make_setting(const Flag& flag, std::string value, Origin origin, std::string from) {
   if (!flag.is_switch()) return Setting{std::move(value), origin, std::move(from)};
@@ -34,6 +46,28 @@ Result<Settings> settings_from(const EnvironmentMap& environment) {
     }
   }
   return out;
+}
+
+std::vector<std::string> mistyped(const EnvironmentMap& environment) {
+  std::vector<std::string> names;
+  std::set<std::string, std::less<>> known{"DLAUNCH_TOKEN"};  // the secret itself; --token-file is its place
+  for (const Flag& flag : flags()) {
+    if (flag.settable) names.emplace_back(flag.name);
+    for (std::string& variable : variables_of(flag)) known.insert(std::move(variable));
+  }
+  std::vector<std::string> sentences;
+  for (const auto& [variable, value] : environment) {
+    const bool is_pet = variable.starts_with("PET_");
+    if ((!is_pet && !variable.starts_with("DLAUNCH_")) || value.empty() || known.contains(variable)) continue;
+    std::vector<std::string> meant;
+    for (const std::string& name : likely(flag_name(variable.substr(variable.find('_') + 1)), names)) {
+      const auto variables = variables_of(*find_flag(name));
+      meant.push_back(is_pet && find_flag(name)->pet ? variables.at(1) : variables.front());
+    }
+    if (meant.empty()) continue;
+    sentences.push_back(variable + " has no effect; did you mean " + join(meant, " or ") + "?");
+  }
+  return sentences;
 }
 
 const Setting* find(const Settings& settings, std::string_view flag) {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "launcher/flag_table.h"
 #include "store/base/result.h"
@@ -31,6 +32,9 @@ void add_weaker(Settings& settings, Settings weaker);
 
 // DLAUNCH_* go before PET_*, these before others. An empty variable counts as unset.
 Result<Settings> settings_from(const EnvironmentMap& environment);
+
+// Of variables that resemble a flag's and set none ("PET_NPROC=3"): what is probably meant, a sentence each.
+std::vector<std::string> mistyped(const EnvironmentMap& environment);
 
 // nullptr: nobody said anything.
 const Setting* find(const Settings& settings, std::string_view flag);

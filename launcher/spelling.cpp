@@ -1,6 +1,7 @@
 #include "launcher/spelling.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace dlaunch::launcher {
 namespace {
@@ -33,6 +34,21 @@ std::string nearest(std::string_view typed, const std::vector<std::string>& word
     }
   }
   return best;
+}
+
+std::vector<std::string> likely(std::string_view typed, const std::vector<std::string>& words) {
+  constexpr std::size_t telling = 4;  // letters; fewer begin or end too much
+  if (std::string near = nearest(typed, words); !near.empty()) return {std::move(near)};
+  std::vector<std::string> out;
+  const auto take = [&](auto fits) {
+    if (out.empty()) std::copy_if(words.begin(), words.end(), std::back_inserter(out), fits);
+  };
+  const std::string end = "-" + std::string(typed);
+  if (typed.size() >= telling) take([&](const std::string& word) { return word.ends_with(end); });
+  if (typed.size() >= telling) take([&](const std::string& word) { return word.starts_with(typed); });
+  if (typed.size() > telling)
+    take([&](const std::string& word) { return word.starts_with(typed.substr(0, typed.size() - 1)); });
+  return out;
 }
 
 }  // namespace dlaunch::launcher

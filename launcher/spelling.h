@@ -11,4 +11,9 @@ namespace dlaunch::launcher {
 // of its length; empty where none is near enough.
 std::string nearest(std::string_view typed, const std::vector<std::string>& words);
 
+// What may be meant by a word that is a part of some: the nearest one, else those that end in it behind a
+// dash
+// ("rank": node-rank), else those that begin with it, or with it but for its last letter ("nprocs").
+std::vector<std::string> likely(std::string_view typed, const std::vector<std::string>& words);
+
 }  // namespace dlaunch::launcher

@@ -1,5 +1,7 @@
 #include "store/base/address.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 
 namespace dlaunch {
@@ -8,6 +10,19 @@ namespace {
 Error bad_address(std::string_view text, std::string why) {
   return {ErrorKind::invalid, "not an address:", std::string(1, '\'').append(text).append(1, '\''),
           std::move(why), "write host:port or [ipv6]:port"};
+}
+
+// What a name or an address is made of; which of them exist, a resolver knows.
+bool is_host(std::string_view host) {
+  return std::all_of(host.begin(), host.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c >= 0x80 ||
+           std::string_view(".-_:%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+}
+
+bool may_be_v6(std::string_view text) {
+  const std::string_view address = text.substr(0, text.find('%'));
+  return address.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;
 }
 
 }  // namespace
@@ -20,6 +35,7 @@ std::string to_string(const Address& address) {
 Result<Address> parse_address(std::string_view text, std::uint16_t default_port) {
   std::string_view host = text;
   std::string_view port;
+  if (text.find("://") != std::string_view::npos) return bad_address(text, "it is a URL");
   if (text.starts_with('[')) {
     const auto end = text.find(']');
     if (end == std::string_view::npos) return bad_address(text, "the bracket is not closed");
@@ -31,12 +47,15 @@ Result<Address> parse_address(std::string_view text, std::uint16_t default_port)
       if (port.empty()) return bad_address(text, "the port is missing");
     }
   } else if (const auto colon = text.rfind(':'); colon != std::string_view::npos) {
-    if (text.find(':') != colon) return bad_address(text, "an IPv6 address needs brackets");
+    if (text.find(':') != colon)
+      return bad_address(text,
+                         may_be_v6(text) ? "an IPv6 address needs brackets" : "it has more than one port");
     host = text.substr(0, colon);
     port = text.substr(colon + 1);
     if (port.empty()) return bad_address(text, "the port is missing");
   }
   if (host.empty()) return bad_address(text, "the host is missing");
+  if (!is_host(host)) return bad_address(text, "no host has such a name");
 
   Address address{std::string(host), default_port};
   if (!port.empty()) {

@@ -26,6 +26,24 @@ std::string in_words(int status) {
   }
 }
 
+std::string connect_failure(int status, const std::string& why) {
+  switch (status) {
+    case UV_ECONNREFUSED:
+      return why + " (the host is there, but nothing listens at that port: not started yet, or another port)";
+    case UV_ETIMEDOUT:
+      return why + " (the host is down, or a firewall drops what is sent to that port)";
+    case UV_EHOSTUNREACH:
+    case UV_ENETUNREACH:
+      return why + " (check the address, and the routes from here)";
+    case UV_EAI_NONAME:
+    case UV_EAI_NODATA:
+    case UV_EAI_FAIL:
+      return why + " (check its spelling, /etc/hosts and DNS)";
+    default:
+      return why;
+  }
+}
+
 Address to_address(const sockaddr* raw) {
   char host[INET6_ADDRSTRLEN + UV_IF_NAMESIZE] = "?";
   if (raw->sa_family == AF_INET) {

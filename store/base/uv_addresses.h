@@ -15,6 +15,8 @@ namespace dlaunch {
 
 // The reason behind a libuv status, for a sentence.
 std::string in_words(int status);
+// Why an attempt to connect failed, and in brackets what that means and what to look at.
+std::string connect_failure(int status, const std::string& why);
 
 Address to_address(const sockaddr* raw);
 void set_port(sockaddr_storage& address, std::uint16_t port);

@@ -98,7 +98,7 @@ void UvLoop::Impl::start(Attempt& attempt) {
         asked.impl.looked_up(asked, result, found);
       },
       attempt.address.host.c_str(), nullptr, &hints);
-  if (status != 0) return fail(attempt, ErrorKind::network, in_words(status));
+  if (status != 0) return fail(attempt, ErrorKind::network, connect_failure(status, in_words(status)));
   attempt.looking_up = true;
 }
 
@@ -111,7 +111,7 @@ void UvLoop::Impl::looked_up(Attempt& attempt, int status, addrinfo* found) {
     delete &attempt;
     return;
   }
-  if (status != 0) return fail(attempt, ErrorKind::network, in_words(status));
+  if (status != 0) return fail(attempt, ErrorKind::network, connect_failure(status, in_words(status)));
   try_next(attempt);
 }
 
@@ -138,7 +138,7 @@ void UvLoop::Impl::try_next(Attempt& attempt) {
     attempt.last_failure = status;
     destroy(*socket);
   }
-  fail(attempt, ErrorKind::network, in_words(attempt.last_failure));
+  fail(attempt, ErrorKind::network, connect_failure(attempt.last_failure, in_words(attempt.last_failure)));
 }
 
 void UvLoop::Impl::connected(Socket& socket, int status) {
@@ -172,7 +172,8 @@ void UvLoop::Impl::attempt_timed_out(Attempt& attempt) {
   attempt.last_failure = UV_ETIMEDOUT;
   if (attempt.socket != nullptr) destroy(*std::exchange(attempt.socket, nullptr));
   if (now() < attempt.deadline && attempt.next < attempt.targets.size()) return try_next(attempt);
-  fail(attempt, ErrorKind::timeout, "no answer within " + to_words(now() - attempt.started));
+  fail(attempt, ErrorKind::timeout,
+       connect_failure(UV_ETIMEDOUT, "no answer within " + to_words(now() - attempt.started)));
 }
 
 void UvLoop::Impl::fail(Attempt& attempt, ErrorKind kind, std::string why) {

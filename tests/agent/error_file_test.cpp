@@ -59,6 +59,14 @@ TEST(ErrorFile, IsBounded) {
   EXPECT_EQ(std::count(many->traceback.begin(), many->traceback.end(), '\n'), 19);
 }
 
+TEST(ErrorFile, OnlyTheCodeIsAddedToAWorkersOwn) {
+  EXPECT_EQ(with_error_code(
+                R"({"message": {"message": "a\nb", "extraInfo": {"x": 1}, "errorCode": 1}, "own": [2]})", 7),
+            R"({"message":{"message":"a\nb","extraInfo":{"x":1},"errorCode":7},"own":[2]})");
+  for (const char* none : {"", "{", "[]", "{}", R"({"message": "text"})", R"({"message": 3})"})
+    EXPECT_EQ(with_error_code(none, 7), std::nullopt) << none;
+}
+
 TEST(ErrorFile, SurvivesAnyDamage) {
   std::mt19937 random(5);
   const std::string good = to_error_file({"RuntimeError: \xff\x01 boom", "Traceback", 1'700'000'000}, 3);

@@ -81,6 +81,8 @@ TEST(LinePrefix, KnowsTorchrunsPlaceholders) {
   EXPECT_EQ(expand_prefix("[${role_name}${local_rank}]:", facts), "[trainer1]:");
   EXPECT_EQ(expand_prefix("${host} ${rank} $x ${y} $", facts), "a 5 $x ${y} $");
   EXPECT_EQ(expand_prefix("", facts), "");
+  EXPECT_EQ(expand_prefix("${time} ${rank}", facts), "${time} 5") << "for each line anew";
+  EXPECT_EQ(with_time("${time} 5 ${time}", "14:03:07"), "14:03:07 5 14:03:07");
 }
 
 TEST(LinePrefix, StandsBeforeEachLineAndEachRedrawnOne) {

@@ -58,13 +58,35 @@ TEST_F(LogFileTest, ALongLineStaysWhole) {
   EXPECT_EQ(content(path()), "next\n");
 }
 
+TEST_F(LogFileTest, AProgressBarsLinesAreLines) {
+  LogFile file(path(), 20, 1, warn());
+  for (int i = 10; i < 20; ++i) file.write("\rstep " + std::to_string(i));
+  EXPECT_EQ(content(path()), "step 18\rstep 19");
+  EXPECT_EQ(content(path("log.1")), "step 16\rstep 17\r");
+}
+
+TEST_F(LogFileTest, ALineEndOfTwoBytesIsNotTornApart) {
+  LogFile file(path(), 5, 1, warn());
+  file.write("abcd\r\nefgh\r\n");
+  EXPECT_EQ(content(path("log.1")), "abcd\r\n");
+  EXPECT_EQ(content(path()), "efgh\r\n");
+}
+
+TEST_F(LogFileTest, WithoutAnyLineTheLimitHoldsTwice) {
+  LogFile file(path(), 10, 1, warn());
+  for (int i = 0; i < 50; ++i) file.write("xxx");
+  EXPECT_EQ(content(path("log.1")), std::string(20, 'x'));
+  EXPECT_EQ(content(path()), std::string(150 % 20, 'x'));
+}
+
 TEST_F(LogFileTest, LosesNothingHoweverItIsWritten) {
   std::mt19937 random(3);
   for (int round = 0; round < 50; ++round) {
     std::string text;
     for (int i = 0; i < 400; ++i) text += random() % 9 == 0 ? '\n' : static_cast<char>('a' + random() % 26);
+    const std::size_t limit = 1 + random() % 60;
     {
-      LogFile file(path(), 1 + random() % 60, 1000, warn());
+      LogFile file(path(), limit, 1000, warn());
       for (std::size_t at = 0; at < text.size();) {
         const std::size_t size = 1 + random() % 50;
         file.write(std::string_view(text).substr(at, size));
@@ -74,7 +96,7 @@ TEST_F(LogFileTest, LosesNothingHoweverItIsWritten) {
     std::string all = content(path());
     for (int i = 1; fs::exists(path("log." + std::to_string(i))); ++i) {
       const std::string older = content(path("log." + std::to_string(i)));
-      EXPECT_EQ(older.back(), '\n');
+      EXPECT_TRUE(older.back() == '\n' || older.size() == 2 * limit) << older.size();
       all.insert(0, older);
       fs::remove(path("log." + std::to_string(i)));
     }
@@ -112,6 +134,28 @@ TEST_F(LogFileTest, ADirectoryIsMadeForEachJobAndTheLatestIsLinked) {
   EXPECT_NE(*first, *second);
   EXPECT_EQ(fs::canonical(path("logs/latest")), fs::canonical(*second));
   EXPECT_EQ(worker_log_dir("/d", 2, 13), "/d/attempt_2/13");
+}
+
+TEST_F(LogFileTest, ADirectoryIsToldByItsAbsolutePath) {
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_.path());
+  LogOptions options;
+  options.dir = "./logs";
+  const auto made = make_log_dir(options, "x", "/nowhere");
+  const std::string here = fs::current_path();
+  fs::current_path(before);
+  ASSERT_TRUE(made.ok());
+  EXPECT_TRUE(made->starts_with(here + "/logs/x_")) << *made;
+}
+
+TEST(LogDir, IsRecognisedByItsName) {
+  EXPECT_TRUE(is_log_dir_of("a_b_a1B2c3", "a b", false));
+  EXPECT_TRUE(is_log_dir_of("dlaunch_a_b_a1B2c3", "a b", true));
+  EXPECT_TRUE(is_log_dir_of("a_b_a1B2c3", "", false));
+  EXPECT_FALSE(is_log_dir_of("a_b_a1B2c3", "a", false)) << "the beginning of another job's id";
+  EXPECT_FALSE(is_log_dir_of("a_b_a1B2c3", "a b", true));
+  EXPECT_FALSE(is_log_dir_of("latest", "", false));
+  EXPECT_FALSE(is_log_dir_of("_a1B2c3", "", false));
 }
 
 TEST_F(LogFileTest, ADirectoryThatCannotBeMadeIsNamed) {

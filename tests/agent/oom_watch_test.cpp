@@ -125,11 +125,17 @@ TEST_F(OomWatchTest, TheKernelsLogMayLeaveOutWhoseLimitItWas) {
 TEST_F(OomWatchTest, WhereTheLogMayNotBeReadItIsOnlyProbable) {
   kills_on_machine(1);
   begin();
-  EXPECT_EQ(watch_.explain(7, killed), "");
   kills_on_machine(2);
   EXPECT_EQ(
       watch_.explain(7, killed),
       "probably the kernel's out-of-memory killer, which has struck on this machine since the job began");
+  EXPECT_EQ(watch_.explain(7, failed), "");
+}
+
+TEST_F(OomWatchTest, WhereTheKernelCountsAKillByHandIsNone) {
+  kills_on_machine(3);
+  begin();
+  EXPECT_EQ(watch_.explain(7, killed), "not by the kernel's out-of-memory killer, as its counters say");
   EXPECT_EQ(watch_.explain(7, failed), "");
 }
 

@@ -49,12 +49,14 @@ all workers have:
 rank 2:
   command: python3 -u train.py --local-rank=0 '--name=it'\''s' 0 '$$'
   cpus: 0,1 (2 cores)
+  output: console
   RANK=2
   LOCAL_RANK=0
   ROLE_RANK=2
 rank 3:
   command: python3 -u train.py --local-rank=1 '--name=it'\''s' 1 '$$'
   cpus: 2,3 (2 cores)
+  output: console
   RANK=3
   LOCAL_RANK=1
   ROLE_RANK=3
@@ -75,6 +77,25 @@ TEST(DryRun, OneWorkerAndWhereSettingsCameFrom) {
   EXPECT_NE(text.find("rank 0:\n  command: ./train\n  cpus: not bound\n"), std::string::npos) << text;
   for (const char* unset : {"OMP_NUM_THREADS", "GLOO_", "TORCH_NCCL"})
     EXPECT_EQ(text.find(unset), std::string::npos) << unset;
+}
+
+TEST(DryRun, WhereOutputGoes) {
+  const std::string text = printed(
+      {"--nproc-per-node=3", "--log-dir=logs", "-r", "0:3,1:2", "-t", "1:1", "--local-ranks-filter=0,1", "x"},
+      {});
+  EXPECT_NE(text.find("log files in logs, in a directory of this job's own\n"), std::string::npos) << text;
+  for (const char* lines :
+       {"rank 0:\n  command: x\n  cpus: not bound\n  output: file\n",
+        "rank 1:\n  command: x\n  cpus: not bound\n  output: stdout to file and console, stderr to file\n",
+        "rank 2:\n  command: x\n  cpus: not bound\n  output: nowhere\n"})
+    EXPECT_NE(text.find(lines), std::string::npos) << lines << text;
+}
+
+TEST(DryRun, RanksThatAreFoundLaterAreNoFacts) {
+  const char* note = "ranks are found when the nodes meet; ";
+  EXPECT_NE(printed({"--nnodes=1:3", "--rdzv-endpoint=a", "x"}, {}).find(note), std::string::npos);
+  EXPECT_EQ(printed({"--nnodes=3", "--node-rank=1", "--rdzv-endpoint=a", "x"}, {}).find(note),
+            std::string::npos);
 }
 
 }  // namespace

@@ -111,6 +111,10 @@ const std::vector<Row>& rows() {
        [](const Options& o) {
          return o.log.local_ranks_filter == std::vector<int>{0, 3, 11};
        }},
+      {"global-ranks-filter", "12,3",
+       [](const Options& o) {
+         return o.log.global_ranks_filter == std::vector<int>{3, 12};
+       }},
       {"duplicate-stdout-filters", "loss,a,,b",
        [](const Options& o) {
          return o.log.duplicate_stdout_filters == Words{"loss", "a,b"};

@@ -34,6 +34,12 @@ TEST(JobStatus, SurvivesItsJson) {
   EXPECT_EQ(other->job, "x");
 }
 
+TEST(JobStatus, ANodeWithoutARankYetHasNone) {
+  agent::JobStatus job = a_job();
+  job.node_rank = -1;
+  EXPECT_NE(job_table({job}).find("train  - of 2"), std::string::npos) << job_table({job});
+}
+
 TEST(JobStatus, AnyBytesOfAProgramMakeValidJson) {
   agent::JobStatus job = a_job();
   job.program = "./\xff\x01\n\"";

@@ -70,6 +70,47 @@ TEST(Options, SwitchesInVariables) {
             "PET_STANDALONE: 'maybe' is neither true nor false; write 1, true or yes; or 0, false or no");
 }
 
+TEST(Options, SignalsAreNamedAsTorchrunKillOrSlurmNameThem) {
+  EXPECT_EQ(good({"--signals-to-handle=TERM,SIGWINCH,CONT", "x"}).stop_signals,
+            (std::vector<int>{SIGTERM, SIGWINCH, SIGCONT}));
+  EXPECT_EQ(good({"--preempt-signal=USR1@5", "x"}).preempt_signal, SIGUSR1);
+  const Options options = good({"--signals-to-handle=SIGTREM,SIGKILL,SIGINT", "x"});
+  EXPECT_EQ(options.stop_signals, std::vector<int>{SIGINT}) << "unknown ones are only said, as by torchrun";
+  ASSERT_EQ(options.warnings.size(), 2U);
+  EXPECT_NE(options.warnings[0].find("'SIGTREM' is not one of"), std::string::npos);
+  EXPECT_NE(options.warnings[0].find("did you mean SIGTERM?; it is left out"), std::string::npos);
+  EXPECT_NE(options.warnings[1].find("'SIGKILL'"), std::string::npos);
+}
+
+TEST(Options, AVariableThatIsMistypedIsSaid) {
+  const auto said = [](const char* variable) { return good({"x"}, {{variable, "3"}}).warnings; };
+  EXPECT_EQ(said("DLAUNCH_NPROC"),
+            Words{"DLAUNCH_NPROC has no effect; did you mean DLAUNCH_NPROC_PER_NODE?"});
+  EXPECT_EQ(said("PET_NPROC_PER_NOD"),
+            Words{"PET_NPROC_PER_NOD has no effect; did you mean PET_NPROC_PER_NODE?"});
+  EXPECT_EQ(said("PET_JOIN_TIMEOUT"),
+            Words{"PET_JOIN_TIMEOUT has no effect; did you mean DLAUNCH_JOIN_TIMEOUT?"});
+  for (const char* fine :
+       {"DLAUNCH_TOKEN", "DLAUNCH_VERSION", "DLAUNCH_JOB_ID", "DLAUNCH_ROUND", "DLAUNCH_WORKER_PAGE",
+        "DLAUNCH_BACKEND_PATH", "DLAUNCH_CPP_LOG_LEVEL", "DLAUNCH_DISTRIBUTED_DEBUG", "DLAUNCH_SOCKET_IFNAME",
+        "DLAUNCH_TRACE", "DLAUNCH_NNODES", "PET_NNODES", "MY_NPROC"})
+    EXPECT_TRUE(said(fine).empty()) << fine;
+}
+
+TEST(Options, AVariableCannotAskForADryRunAndIsNotMistakenForNothing) {
+  EXPECT_EQ(
+      bad({"x"}, {{"DLAUNCH_DRY_RUN", "1"}}),
+      "DLAUNCH_DRY_RUN=1: only the command line asks for a dry run; write dlaunch --dry-run, or unset the "
+      "variable");
+  EXPECT_FALSE(good({"x"}, {{"DLAUNCH_DRY_RUN", "0"}}).dry_run);
+}
+
+TEST(Options, AnExportThatIsNotSetIsSaid) {
+  EXPECT_EQ(good({"-x", "NOPE", "x"}).warnings, Words{"--export: NOPE is not set here"});
+  EXPECT_TRUE(good({"-x", "NOPE=1", "x"}).warnings.empty());
+  EXPECT_TRUE(good({"-x", "NOPE", "x"}, {{"NOPE", ""}}).warnings.empty());
+}
+
 TEST(Options, AVariableIsNotLookedAtForHelp) {
   EXPECT_TRUE(parse({"--help"}, {{"PET_STANDALONE", "maybe"}}).ok());
 }
@@ -84,6 +125,14 @@ TEST(Options, EveryMistakeIsNamed) {
       {{"--nproc-per-nod=2", "x"}, "unknown option --nproc-per-nod; did you mean --nproc-per-node?"},
       {{"--max-restart=2", "x"}, "unknown option --max-restart; did you mean --max-restarts?"},
       {{"--rdvz-id=2", "x"}, "unknown option --rdvz-id; did you mean --rdzv-id?"},
+      {{"--NNODES=2", "x"}, "unknown option --NNODES; did you mean --nnodes?"},
+      {{"--nprocs=2", "x"}, "unknown option --nprocs; did you mean --nproc-per-node?"},
+      {{"--rank=1", "x"},
+       "unknown option --rank; did you mean --node-rank or --pass-local-rank or --virtual-local-rank?"},
+      {{"-nnodes=2", "x"}, "unknown option -nnodes; did you mean --nnodes?"},
+      {{"-nproc_per_node=4", "x"}, "unknown option -nproc-per-node; did you mean --nproc-per-node?"},
+      {{"-nproc-per-nod=4", "x"}, "unknown option -n in -nproc-per-nod=4; did you mean --nproc-per-node?"},
+      {{"-role=x", "x"}, "unknown option -role; did you mean --role?"},
       {{"--nonsense", "x"}, "unknown option --nonsense; see dlaunch --help"},
       {{"-q", "x"}, "unknown option -q; see dlaunch --help"},
       {{"-mq", "x"}, "unknown option -q in -mq; see dlaunch --help"},
@@ -105,7 +154,7 @@ TEST(Options, EveryMistakeIsNamed) {
       {{"--nnodes=0", "x"}, "--nnodes: 0 is out of range; it goes from 1 to 65536"},
       {{"--nnodes=3:2", "x"},
        "--nnodes=3:2: the smallest number of nodes is larger than the largest; write MIN:MAX"},
-      {{"--nnodes=1:2:3", "x"}, "--nnodes: '2:3' is not a number; see dlaunch --help"},
+      {{"--nnodes=1:2:3", "x"}, "--nnodes=1:2:3 is neither N nor MIN:MAX; write one number, or two"},
       {{"--nnodes=", "x"}, "--nnodes: '' is not a number; see dlaunch --help"},
       {{"--max-restarts=1x", "x"}, "--max-restarts: '1x' is not a number; see dlaunch --help"},
       {{"--max-restarts=-1", "x"}, "--max-restarts: -1 is out of range; it goes from 0 to 1000000"},
@@ -123,6 +172,20 @@ TEST(Options, EveryMistakeIsNamed) {
        "--rdzv-endpoint: not an address: 'h:70000': the port is not a number from 0 to 65535; write "
        "host:port or "
        "[ipv6]:port"},
+      {{"--rdzv-endpoint=h:1:2", "x"},
+       "--rdzv-endpoint: not an address: 'h:1:2': it has more than one port; write host:port or [ipv6]:port"},
+      {{"--rdzv-endpoint=fe80::1", "x"},
+       "--rdzv-endpoint: not an address: 'fe80::1': an IPv6 address needs brackets; write host:port or "
+       "[ipv6]:port"},
+      {{"--rdzv-endpoint=http://h:1", "x"},
+       "--rdzv-endpoint: not an address: 'http://h:1': it is a URL; write host:port or [ipv6]:port"},
+      {{"--rdzv-endpoint=a b:1", "x"},
+       "--rdzv-endpoint: not an address: 'a b:1': no host has such a name; write host:port or [ipv6]:port"},
+      {{"--preempt-signal=USER1", "x"},
+       "--preempt-signal: 'SIGUSER1' is not one of SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, "
+       "SIGALRM, SIGXCPU, SIGPWR, SIGXFSZ, SIGVTALRM, SIGPROF, SIGWINCH, SIGCONT, SIGPOLL, SIGURG; did you "
+       "mean "
+       "SIGUSR1?"},
       {{"--rdzv-backend=c10", "x"},
        "--rdzv-backend: 'c10' is not one of static, c10d, etcd, etcd-v2; did you mean c10d?"},
       {{"--rdzv-conf=timeout", "x"}, "--rdzv-conf: 'timeout' is not KEY=VALUE; write join_timeout=600,..."},
@@ -148,10 +211,6 @@ TEST(Options, EveryMistakeIsNamed) {
        "--duplicate-stdout-filters: one of its texts is empty; write TEXT,TEXT; two commas stand for a comma "
        "in a "
        "text"},
-      {{"--signals-to-handle=SIGTREM", "x"},
-       "--signals-to-handle: 'SIGTREM' is not one of SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, "
-       "SIGALRM, "
-       "SIGXCPU, SIGPWR; did you mean SIGTERM?"},
       {{"--bind=socket", "x"}, "--bind: 'socket' is not one of none, core, numa, gpu"},
       {{"--numa-binding=nod", "x"},
        "--numa-binding: 'nod' is not one of node, socket, exclusive, core-complex; did you mean node?"},

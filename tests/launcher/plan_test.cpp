@@ -93,6 +93,24 @@ TEST(Plan, AnElasticJobsNodesFindTheirRanks) {
   EXPECT_EQ(ranked.serves, JobPlan::Serves::no);
 }
 
+TEST(Plan, WhatStandsAloneHasAnIdOfItsOwn) {
+  MachineFacts facts = machine(4, 0);
+  facts.random = 4'200'000'042;
+  EXPECT_EQ(planned({"--standalone", "x"}, facts).job.id, "standalone-42");
+  EXPECT_EQ(planned({"--standalone", "--rdzv-id=mine", "x"}, facts).job.id, "mine");
+  EXPECT_EQ(planned({"x"}, facts).job.id, "none") << "torchrun's";
+}
+
+TEST(Plan, RanksThatThisNodeDoesNotHaveAreSaid) {
+  EXPECT_EQ(planned({"--nproc-per-node=2", "-r", "9:1", "x"}).warnings,
+            Words{"--redirects=9:1: there is no local rank 9 here; they go from 0 to 1"});
+  EXPECT_EQ(planned({"-t=1:3", "--local-ranks-filter=7", "x"}).warnings,
+            (Words{"--tee=1:3: there is no local rank 1 here; the only one is 0",
+                   "--local-ranks-filter=7: there is no local rank 7 here; the only one is 0"}));
+  EXPECT_TRUE(
+      planned({"--nproc-per-node=2", "-r", "1:1", "-t3", "--local-ranks-filter=0", "x"}).warnings.empty());
+}
+
 TEST(Plan, EtcdElectsWhoServes) {
   const JobPlan plan =
       planned({"--nnodes=2:3", "--rdzv-backend=etcd", "--rdzv-endpoint=e,f:7", "--rdzv-id=j", "x"});
@@ -166,6 +184,29 @@ TEST(Plan, BoundWorkersHaveTheirCpus) {
   EXPECT_TRUE(planned({"--nproc-per-node=2", "x"}, facts).node.places.empty());
 }
 
+TEST(Plan, WhoSharesCoresHasAShareOfThem) {
+  MachineFacts facts = machine(8, 0);
+  for (int i = 0; i < 8; ++i) facts.topology.cpus.push_back({i, i, 0, i / 4, 0});
+  const auto cores = [&](const Words& arguments) {
+    std::vector<int> out;
+    for (const agent::WorkerPlace& place : planned(arguments, facts).node.places) out.push_back(place.cores);
+    return out;
+  };
+  EXPECT_EQ(cores({"--bind=numa", "--nproc-per-node=2", "x"}), (std::vector<int>{4, 4}));
+  EXPECT_EQ(cores({"--bind=numa", "--nproc-per-node=3", "x"}), (std::vector<int>{2, 2, 4}));
+  EXPECT_EQ(cores({"--bind=numa", "--nproc-per-node=16", "x"}), std::vector<int>(16, 1));
+  EXPECT_EQ(cores({"--bind=core", "--nproc-per-node=2", "x"}), (std::vector<int>{4, 4}));
+}
+
+TEST(Plan, WhoNamedTheEndpointIsKnown) {
+  const auto sources = [](const JobPlan& plan) { return plan.host_from + " " + plan.port_from; };
+  EXPECT_EQ(sources(planned({"x"})), "--master-addr --master-port");
+  EXPECT_EQ(sources(planned({"--local-addr=h", "x"})), "--local-addr --master-port");
+  EXPECT_EQ(sources(planned({"--local-addr=h", "--nnodes=2", "x"})), "--master-addr --master-port");
+  EXPECT_EQ(sources(planned({"--rdzv-endpoint=h:1", "x"})), "--rdzv-endpoint --rdzv-endpoint");
+  EXPECT_EQ(sources(planned({"--rdzv-endpoint=h", "x"})), "--rdzv-endpoint --master-port");
+}
+
 TEST(Plan, DefaultsOfTheEnvironmentCanBeLeft) {
   EXPECT_FALSE(inherited_environment(good({"x"}), {}).has_omp_num_threads);
   EXPECT_TRUE(inherited_environment(good({"x"}), {{"OMP_NUM_THREADS", "3"}}).has_omp_num_threads);
@@ -178,6 +219,16 @@ TEST(Spelling, FindsTheNearestWordIfItIsNear) {
   EXPECT_EQ(nearest("--nndoes", words), "--nnodes");
   EXPECT_EQ(nearest("--node_rank", words), "--node-rank");
   EXPECT_EQ(nearest("--something-else", words), "");
+}
+
+TEST(Spelling, PartsOfAWordMeanIt) {
+  const std::vector<std::string> words{"nproc-per-node", "node-rank", "local-rank", "role"};
+  EXPECT_EQ(likely("rank", words), (Words{"node-rank", "local-rank"}));
+  EXPECT_EQ(likely("nproc", words), Words{"nproc-per-node"});
+  EXPECT_EQ(likely("nprocs", words), Words{"nproc-per-node"});
+  EXPECT_EQ(likely("rol", words), Words{"role"}) << "near";
+  EXPECT_TRUE(likely("de", words).empty());
+  EXPECT_TRUE(likely("else", words).empty());
 }
 
 }  // namespace

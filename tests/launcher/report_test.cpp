@@ -77,9 +77,12 @@ TEST(Report, ATracebackIsShownWhereStderrHasNone) {
   JobReport one = report();
   one.outcome.cause.traceback = "Traceback\n  File x\nValueError: y";
   one.outcome.cause.tail = "something else";
-  EXPECT_TRUE(
-      end_report(one)[0].starts_with("the last lines of rank 3's traceback:\n  | Traceback\n  |   File x\n  "
-                                     "| ValueError: y\nthe last lines that"));
+  one.outcome.cause.log_file = "/l/stderr.log";
+  EXPECT_EQ(end_report(one)[0],
+            "the last lines of rank 3's traceback:\n  | Traceback\n  |   File x\n  | ValueError: y");
+  EXPECT_TRUE(end_report(one)[1].starts_with("the last lines that rank 3 wrote to stderr:"));
+  EXPECT_EQ(end_report(one)[2], "what rank 3 wrote is in /l/stderr.log on host host1")
+      << "a line of dlaunch's own";
   one.outcome.cause.tail = "Traceback\n  File x\nValueError: y";
   EXPECT_TRUE(end_report(one)[0].starts_with("the last lines that rank 3 wrote to stderr:"));
 }

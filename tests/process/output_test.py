@@ -17,7 +17,7 @@ import tempfile
 import time
 import unittest
 
-from common import DLAUNCH, PATIENCE
+from common import DLAUNCH, PATIENCE, free_port
 
 SPEAK = "echo out $RANK; echo err $RANK >&2"
 
@@ -61,6 +61,14 @@ class Files(Output):
         self.assertEqual(self.log(1), "out 1\n")
         self.assertIn("err 1\n", done.stderr)
         self.assertNotIn("]:err", done.stderr)
+
+    def test_tee_adds_to_a_redirect(self):
+        """As torchrun: what both name goes to the file and to the console."""
+        for both in (("-t", "1", "-r", "0:1,1:2"), ("-t", "3", "-r", "1:3"), ("-t", "1:3,0:1", "-r", "3")):
+            done = self.run_job("--nproc-per-node=2", f"--log-dir={self.logs}", *both, "sh", "-c", SPEAK)
+            self.assertEqual(sorted(done.stdout.splitlines()), ["[default0]:out 0", "[default1]:out 1"], both)
+            self.assertEqual((self.log(0), self.log(1)), ("out 0\n", "out 1\n"), both)
+            self.assertEqual("[default1]:err 1" in done.stderr, both[1] != "1", both)
 
     def test_each_attempt_has_its_own(self):
         done = self.run_job("--max-restarts=1", f"--log-dir={self.logs}", "-r3", "sh", "-c",
@@ -123,6 +131,19 @@ class ConsoleLines(Output):
                          ["<0/0 of default> a", "<0/0 of default> b", "<1/1 of default> a", "<1/1 of default> b"])
         done = self.run_job("echo", "x", TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="${rank}:")
         self.assertEqual(done.stdout, "0:x\n")
+
+    def test_only_the_ranks_of_all_nodes_that_were_asked_for(self):
+        both = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}", "--nproc-per-node=2", "--global-ranks-filter=1,2",
+                "echo", "${local_rank}"]
+        first = subprocess.Popen([DLAUNCH, "--node-rank=0", *both], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(first.communicate)
+        self.addCleanup(first.kill)
+        second = self.run_job("--node-rank=1", *both)
+        self.assertEqual((first.stdout.read(), second.stdout), ("1\n", "0\n"))
+
+    def test_a_prefix_with_the_time(self):
+        done = self.run_job("--log-line-prefix-template=${time} ", "sh", "-c", "echo a; echo b", TZ="UTC")
+        self.assertRegex(done.stdout, r"^\d\d:\d\d:\d\d a\n\d\d:\d\d:\d\d b\n$")
 
     def on_a_terminal(self, *arguments, **variables):
         controller, terminal = pty.openpty()
@@ -197,9 +218,46 @@ class SlowReaders(Output):
 
 
 class LogsVerb(Output):
-    def logs_of(self, *arguments):
+    def logs_of(self, *arguments, **variables):
         return subprocess.run([DLAUNCH, "logs", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=PATIENCE, check=False)
+                              env={**os.environ, "TMPDIR": self.dir, **variables}, timeout=PATIENCE, check=False)
+
+    def start(self, *arguments):
+        """A job that writes log files, once it can be found."""
+        job = subprocess.Popen([DLAUNCH, *arguments], cwd=self.dir, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                               env={**os.environ, "TMPDIR": self.dir})
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.kill)
+        deadline = time.monotonic() + PATIENCE
+        while "log_dir" not in subprocess.run([DLAUNCH, "status", "--json", str(job.pid)], capture_output=True, text=True,
+                                              timeout=PATIENCE, check=False).stdout:
+            self.assertLess(time.monotonic(), deadline)
+        return job
+
+    def follow(self, *arguments):
+        follower = subprocess.Popen([DLAUNCH, "logs", "-f", *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                                    env={**os.environ, "TMPDIR": self.dir})
+        self.addCleanup(follower.communicate)
+        self.addCleanup(follower.kill)
+        return follower
+
+    @staticmethod
+    def holds_a_process(pid):
+        """Whether it watches another process: then it has found its job."""
+        folder = f"/proc/{pid}/fd"
+        try:
+            return any("pidfd" in os.readlink(os.path.join(folder, fd)) for fd in os.listdir(folder))
+        except OSError:  # closed meanwhile
+            return False
+
+    def go(self, name="go"):
+        with open(os.path.join(self.dir, name), "w", encoding="utf-8"):
+            pass
+
+    def await_logs(self, text, *arguments):
+        deadline = time.monotonic() + PATIENCE
+        while text not in self.logs_of(*arguments).stdout:
+            self.assertLess(time.monotonic(), deadline, text)
 
     def test_shows_what_was_written(self):
         self.run_job("--nproc-per-node=2", f"--log-dir={self.logs}", "-r3", "sh", "-c", SPEAK)
@@ -207,24 +265,92 @@ class LogsVerb(Output):
         self.assertEqual(self.logs_of(f"--log-dir={self.logs}", "--rank=1").stdout, "[1] out 1\n[1] err 1\n")
         self.assertEqual(self.logs_of(f"--log-dir={self.logs}", "--attempt=7").returncode, 1)
 
-    def test_follows_a_running_job(self):
-        job = subprocess.Popen([DLAUNCH, f"--log-dir={self.logs}", "-r1", "sh", "-c",
-                                "echo first; while [ ! -e go ]; do sleep 0.01; done; echo second; sleep 1000"], cwd=self.dir,
-                               stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        self.addCleanup(job.communicate)
-        self.addCleanup(job.kill)
-        job.stderr.readline()  # where its log files are
-        deadline = time.monotonic() + PATIENCE
-        while "first" not in self.logs_of(f"--log-dir={self.logs}").stdout:
-            self.assertLess(time.monotonic(), deadline)
-        follower = subprocess.Popen([DLAUNCH, "logs", "-f", str(job.pid)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(follower.communicate)
-        self.addCleanup(follower.kill)
+    def test_of_several_jobs_in_one_place_the_one_asked_for(self):
+        for name in ("one", "two"):
+            self.run_job(f"--rdzv-id={name}", f"--log-dir={self.logs}", "-r1", "echo", f"this is {name}")
+        for name in ("one", "two"):
+            self.assertEqual(self.logs_of(f"--log-dir={self.logs}", name).stdout, f"[0] this is {name}\n")
+            self.assertEqual(self.logs_of(name, DLAUNCH_LOG_DIR=self.logs).stdout, f"[0] this is {name}\n")
+            self.assertEqual(self.logs_of(name, PET_LOG_DIR=self.logs).stdout, f"[0] this is {name}\n")
+        self.assertEqual(self.logs_of(f"--log-dir={self.logs}").stdout, "[0] this is two\n")
+        own = os.path.realpath(os.path.join(self.logs, "latest"))
+        self.assertEqual(self.logs_of(f"--log-dir={own}", "two").stdout, "[0] this is two\n")
+        self.assertEqual(self.logs_of(f"--log-dir={own}", "one").returncode, 1)
+        done = self.logs_of(f"--log-dir={self.logs}", "three")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("no log files of a job 'three' in", done.stderr)
+
+    def test_a_job_that_has_ended_is_found_by_its_id(self):
+        name = f"ended-{os.path.basename(self.dir)}"
+        for words in ("first", "second"):
+            self.run_job(f"--rdzv-id={name}", "-r1", "echo", words)
+        self.run_job("--rdzv-id=other", "-r1", "echo", "other")
+        for arguments in ((name,), ("-f", name)):
+            done = self.logs_of(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (0, "[0] second\n"), done.stderr)
+        self.assertEqual(self.logs_of("other").stdout, "[0] other\n")
+
+    def test_files_that_were_turned_over_are_shown_too(self):
+        self.run_job(f"--log-dir={self.logs}", "-r1", "--log-max-size=10", "--log-keep=2", "sh", "-c",
+                     "for i in 1 2 3 4 5 6 7 8 9; do echo line $i; done")
+        self.assertEqual(self.logs_of(f"--log-dir={self.logs}").stdout, "[0] line 7\n[0] line 8\n[0] line 9\n")
+
+    def test_a_relative_place_is_found_from_elsewhere(self):
+        job = self.start("--log-dir=rel", "-r1", "sh", "-c", "echo here; exec sleep 1000")
+        self.await_logs("[0] here\n", str(job.pid))
+        own = os.path.realpath(os.path.join(self.dir, "rel", "latest"))
+        status = subprocess.run([DLAUNCH, "status", "--json", str(job.pid)], capture_output=True, text=True, timeout=PATIENCE, check=True)
+        self.assertIn(f'"log_dir":"{own}"', status.stdout)
+
+    def test_follows_a_running_job_to_its_end(self):
+        job = self.start(f"--log-dir={self.logs}", "-r1", "sh", "-c",
+                         "echo first; while [ ! -e go ]; do sleep 0.01; done; printf 'second\nthird'")
+        self.await_logs("first", f"--log-dir={self.logs}")
+        follower = self.follow(str(job.pid))
         self.assertEqual(follower.stdout.readline(), "[0] first\n")
-        with open(os.path.join(self.dir, "go"), "w", encoding="utf-8"):
-            self.assertEqual(follower.stdout.readline(), "[0] second\n")
+        self.go()
+        self.assertEqual(follower.stdout.read(), "[0] second\n[0] third\n")
+        self.assertEqual(follower.wait(PATIENCE), 0)
+
+    def test_ctrl_c_ends_the_following(self):
+        job = self.start(f"--log-dir={self.logs}", "-r1", "sh", "-c", "echo first; exec sleep 1000")
+        follower = self.follow(str(job.pid))
+        self.assertEqual(follower.stdout.readline(), "[0] first\n")
         follower.send_signal(signal.SIGINT)
         self.assertEqual(follower.wait(PATIENCE), 0)
+
+    def test_follows_across_restarts(self):
+        job = self.start("--max-restarts=2", f"--log-dir={self.logs}", "-r1", "sh", "-c",
+                         "n=$TORCHELASTIC_RESTART_COUNT; echo try $n; while [ ! -e go$n ]; do sleep 0.01; done; exit $((2 - n))")
+        follower = self.follow(str(job.pid))
+        for attempt in range(3):
+            self.assertEqual(follower.stdout.readline(), f"[0] try {attempt}\n")
+            self.go(f"go{attempt}")
+        self.assertEqual(follower.stdout.read(), "")
+        self.assertEqual(follower.wait(PATIENCE), 0)
+        self.assertEqual(self.logs_of("--attempt=1", f"--log-dir={self.logs}").stdout, "[0] try 1\n")
+
+    def test_follows_through_files_that_are_turned_over(self):
+        job = self.start(f"--log-dir={self.logs}", "-r1", "--log-max-size=2K", "--log-keep=100", "sh", "-c",
+                         "for i in $(seq 3000); do echo line $i; done; while [ ! -e go ]; do sleep 0.01; done")
+        follower = self.follow(str(job.pid))
+        for i in range(1, 3001):
+            self.assertEqual(follower.stdout.readline(), f"[0] line {i}\n")
+        self.go()
+        self.assertEqual(follower.stdout.read(), "")
+
+    def test_waits_for_a_job_that_has_not_begun(self):
+        both = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}", "-r1", "sh", "-c", "echo begun as $RANK"]
+        first = self.start("--node-rank=0", f"--log-dir={self.logs}", *both)
+        done = self.logs_of(str(first.pid))
+        self.assertEqual((done.returncode, done.stderr.endswith(" yet\n")), (1, True), done.stderr)
+        follower = self.follow(str(first.pid))
+        deadline = time.monotonic() + PATIENCE
+        while not self.holds_a_process(follower.pid):
+            self.assertLess(time.monotonic(), deadline)
+        other = self.run_job("--node-rank=1", *both)
+        self.assertEqual(other.returncode, 0, other.stderr)
+        self.assertEqual(follower.stdout.read(), "[0] begun as 0\n")
 
     def test_what_is_not_there_is_said(self):
         done = self.logs_of(f"--log-dir={self.dir}")

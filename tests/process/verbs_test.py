@@ -9,6 +9,7 @@ Every wait is for an event and has a deadline.
 import json
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -97,6 +98,12 @@ class Status(Verbs):
         done = self.run_verb("status", "--jsn")
         self.assertEqual((done.returncode, done.stderr), (2, "dlaunch: unknown option --jsn; did you mean --json?\n"))
 
+    def test_a_mistyped_command_is_answered_with_the_right_one(self):
+        done = self.run_verb("stauts")
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, "dlaunch: cannot start 'stauts': no such program on PATH; did you mean dlaunch status?\n"))
+        self.assertIn("a command is the first word: dlaunch logs ...", self.run_verb("--verbose", "logs").stderr)
+
     def test_a_program_of_a_verbs_name_is_startable(self):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "status"), "w", encoding="utf-8") as file:
@@ -127,6 +134,44 @@ class Stop(Verbs):
         done = self.run_verb("stop", "--now", self.id)
         self.assertEqual(done.returncode, 0, done.stderr)
         job.wait(PATIENCE)
+
+    def test_of_two_jobs_of_one_id_the_one_that_is_named(self):
+        jobs = [self.start("sleep", "1000") for _ in range(3)]
+        deadline = time.monotonic() + PATIENCE
+        while len(self.run_verb("status", "--json", self.id).stdout.splitlines()) < 3:
+            self.assertLess(time.monotonic(), deadline)
+        done = self.run_verb("stop", self.id)
+        self.assertEqual(done.returncode, 2)
+        for job in jobs:
+            self.assertIn(f"{job.pid} (sleep 1000)", done.stderr)
+            self.assertIsNone(job.poll())
+        self.assertEqual(self.run_verb("stop", str(jobs[0].pid)).returncode, 0)
+        self.assertEqual(jobs[0].wait(PATIENCE), 143)
+        self.assertIsNone(jobs[1].poll())
+        self.assertEqual(self.run_verb("stop", "--all", self.id).returncode, 0)
+        self.assertEqual([job.wait(PATIENCE) for job in jobs], [143, 143, 143])
+
+    def test_two_nodes_of_one_job_are_one_job(self):
+        both = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}"]
+        jobs = [self.start(*both, f"--node-rank={rank}", "sleep", "1000") for rank in range(2)]
+        deadline = time.monotonic() + PATIENCE
+        while self.run_verb("status", "--json", self.id).stdout.count('"state":"running"') < 4:  # agents and workers
+            self.assertLess(time.monotonic(), deadline)
+        done = self.run_verb("stop", self.id)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([job.wait(PATIENCE) for job in jobs], [143, 143])
+
+    def test_what_stands_alone_is_not_stopped_with_others(self):
+        alone = subprocess.Popen([DLAUNCH, "--standalone", "sleep", "1000"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(alone.wait)
+        self.addCleanup(alone.kill)
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            done = self.run_verb("status", "--json", str(alone.pid))
+            if done.returncode == 0 and done.stdout:
+                break
+            self.assertLess(time.monotonic(), deadline)
+        self.assertRegex(json.loads(done.stdout)["job"], r"^standalone-\d+$")
 
     def test_mistakes(self):
         self.assertEqual(self.run_verb("stop").returncode, 2)
@@ -171,6 +216,22 @@ class Top(Verbs):
         self.assertTrue(seen.endswith(b"\x1b[?1049l"), seen[-40:])
 
 
+class Manual(Verbs):
+    def test_each_command_has_a_page(self):
+        usage = re.search(r"dlaunch (status(?:\|\w+)+) \.\.\.", self.run_verb("--help").stdout)
+        names = usage.group(1).split("|")
+        self.assertGreaterEqual(len(names), 8)
+        folder = os.path.join(os.path.dirname(__file__), "..", "..", "man")
+        for name in names:
+            self.assertIn(f"dlaunch {name}", self.run_verb(name, "--help").stdout)
+            with open(os.path.join(folder, f"dlaunch-{name}.1"), encoding="utf-8") as file:
+                page = file.read()
+            if page.startswith(".so man1/"):
+                with open(os.path.join(folder, page.split("/")[1].strip()), encoding="utf-8") as file:
+                    page = file.read()
+            self.assertRegex(page, rf"(?m)^\.B \"?(dlaunch )?{name}\b")
+
+
 class Doctor(Verbs):
     def test_every_line_is_graded(self):
         done = self.run_verb("doctor")
@@ -199,7 +260,7 @@ class Doctor(Verbs):
 class Completion(Verbs):
     def complete(self, *words):
         """What bash would propose for the last word."""
-        script = ('source <("$1" completion bash); shift; COMP_WORDS=(dlaunch "$@"); COMP_CWORD=$#; _dlaunch; '
+        script = ('dlaunch=$1; source <("$1" completion bash); shift; COMP_WORDS=("$dlaunch" "$@"); COMP_CWORD=$#; _dlaunch; '
                   'printf "%s\\n" "${COMPREPLY[@]}"')
         done = subprocess.run(["bash", "-c", script, "bash", DLAUNCH, *words], capture_output=True, text=True, timeout=PATIENCE, check=True)
         self.assertEqual(done.stderr, "")
@@ -212,6 +273,33 @@ class Completion(Verbs):
         self.assertIn("status", self.complete("stat"))
         self.assertEqual(self.complete("--nnodes", "2", "./train", "--nn"), [])
         self.assertEqual(self.complete("--nnodes=2", "--max-r"), ["--max-restarts"])
+
+    def test_the_other_spelling(self):
+        self.assertEqual(self.complete("--local_r"), ["--local_ranks_filter"])
+        self.assertEqual(self.complete("--nproc_"), ["--nproc_per_node"])
+
+    def test_a_commands_own_options_and_the_jobs(self):
+        self.start("sleep", "1000")
+        self.status(lambda s: s["state"] == "running", "it runs")
+        self.assertEqual(self.complete("logs", "--f"), ["--follow"])
+        self.assertEqual(self.complete("status", "--"), ["--help", "--json", "--endpoint"])
+        self.assertEqual(self.complete("stop", "--all", self.id[:9]), [self.id])
+        self.assertEqual(self.complete("completion", "z"), ["zsh"])
+        self.assertEqual(self.complete("doctor", "--"), ["--help", "--peer"])
+
+    def test_fish_proposes_the_same(self):
+        if not shutil.which("fish"):
+            self.skipTest("there is no fish")
+        self.start("sleep", "1000")
+        self.status(lambda s: s["state"] == "running", "it runs")
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "HOME": folder, "PATH": f"{os.path.dirname(os.path.abspath(DLAUNCH))}:{os.environ['PATH']}"}
+            for line, proposed in (("dlaunch logs --", "--follow"), (f"dlaunch stop {self.id[:9]}", self.id), ("dlaunch --nproc", "--nproc-per-node"),
+                                   ("dlaunch doctor --", "--peer")):
+                done = subprocess.run(["fish", "-c", 'dlaunch completion fish | source; complete -C $argv[1]', line], env=environment,
+                                      capture_output=True, text=True, timeout=PATIENCE, check=False)
+                words = [one.split("\t")[0] for one in done.stdout.splitlines()]
+                self.assertIn(proposed, words, line + done.stderr)
 
     def test_every_shell_understands_its_script(self):
         for shell in ("bash", "zsh", "fish"):

@@ -133,7 +133,10 @@ TEST_F(UvLoopTest, SaysThatAConnectionWasRefused) {
   connect(port.address());
   loop.run();
   EXPECT_EQ(end.error->kind, ErrorKind::network);
-  EXPECT_EQ(end.error->message(), "cannot connect to " + to_string(port.address()) + ": connection refused");
+  EXPECT_EQ(end.error->message(),
+            "cannot connect to " + to_string(port.address()) +
+                ": connection refused (the host is there, but nothing listens at that port: not started "
+                "yet, or another port)");
 }
 
 TEST_F(UvLoopTest, SaysThatANameIsNotKnown) {
@@ -141,7 +144,8 @@ TEST_F(UvLoopTest, SaysThatANameIsNotKnown) {
   loop.run();
   EXPECT_EQ(end.error->kind, ErrorKind::network);
   EXPECT_EQ(end.error->where, "no-such-host.invalid:1");
-  EXPECT_TRUE(end.error->why == "name not known" || end.error->why == "the name service does not answer")
+  EXPECT_TRUE(end.error->why == "name not known (check its spelling, /etc/hosts and DNS)" ||
+              end.error->why == "the name service does not answer")
       << end.error->why;
 }
 

@@ -1,0 +1,133 @@
+#include "launcher/log_place.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <system_error>
+
+#include "agent/log_dir.h"
+#include "launcher/job_list.h"
+#include "launcher/values.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error not_found(std::string what, std::string hint) {
+  return {ErrorKind::not_found, std::move(what), "", "", std::move(hint)};
+}
+
+std::optional<int> number_behind(std::string_view name, std::string_view mark) {
+  int number = 0;
+  if (!name.starts_with(mark)) return std::nullopt;
+  name.remove_prefix(mark.size());
+  const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (failure != std::errc{} || end != name.data() + name.size()) return std::nullopt;
+  return number;
+}
+
+// In a directory for everybody another user may have made one that is named like a job's.
+bool is_own(const struct stat& info) {
+  return S_ISDIR(info.st_mode) && (info.st_uid == geteuid() || geteuid() == 0);
+}
+
+bool later(const timespec& a, const timespec& b) {
+  return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
+}
+
+// The job's directory whose last round began last; of every job where no id is given.
+std::optional<fs::path> newest(const fs::path& place, const std::string& job, bool is_temporary) {
+  std::optional<fs::path> found;
+  timespec when{};
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(place, failed)) {
+    struct stat info {};
+    if (!agent::is_log_dir_of(entry.path().filename().string(), job, is_temporary)) continue;
+    if (lstat(entry.path().c_str(), &info) != 0 || !is_own(info)) continue;
+    if (numbered(entry.path(), attempt_mark).empty()) continue;
+    if (found && !later(info.st_mtim, when)) continue;
+    found = entry.path();
+    when = info.st_mtim;
+  }
+  return found;
+}
+
+// `dir`: what --log-dir named when the job was started, or one job's directory in it.
+Result<LogPlace> in_named(const fs::path& dir, const std::string& job) {
+  if (!numbered(dir, attempt_mark).empty()) {
+    if (job.empty() || agent::is_log_dir_of(fs::absolute(dir).filename().string(), job, false) ||
+        agent::is_log_dir_of(fs::absolute(dir).filename().string(), job, true))
+      return LogPlace{dir};
+    return not_found(dir.string() + " holds the log files of another job than '" + job + "'",
+                     "leave JOB out, or name the directory above");
+  }
+  if (job.empty() && !numbered(dir / "latest", attempt_mark).empty()) {
+    std::error_code failed;
+    const fs::path target = fs::canonical(dir / "latest", failed);
+    return LogPlace{failed ? dir / "latest" : target};
+  }
+  if (const auto found = newest(dir, job, false)) return LogPlace{*found};
+  return not_found("no log files " + (job.empty() ? "" : "of a job '" + job + "' ") + "in " + dir.string(),
+                   "name the directory that the job's --log-dir named, or one below it");
+}
+
+// Of the jobs that run here those that may be meant.
+std::vector<LogPlace> running(const std::string& job) {
+  std::vector<LogPlace> places;
+  for (const agent::JobStatus& one : select_jobs(running_jobs(), job).jobs) {
+    if (!one.log_dir.empty()) places.push_back({one.log_dir, one.agent});
+  }
+  return places;
+}
+
+std::string value_of(const EnvironmentMap& environment, const char* name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+}  // namespace
+
+std::vector<int> numbered(const fs::path& folder, std::string_view mark) {
+  std::vector<int> numbers;
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(folder, failed)) {
+    if (const auto number = number_behind(entry.path().filename().string(), mark)) numbers.push_back(*number);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+Result<LogPlace> find_log_place(const std::string& log_dir, const std::string& job,
+                                const EnvironmentMap& environment) {
+  if (!log_dir.empty()) {
+    auto place = in_named(log_dir, job);
+    if (!place) return place;
+    for (const LogPlace& one : running("")) {
+      std::error_code failed;
+      if (fs::equivalent(one.dir, place->dir, failed)) place->agent = one.agent;
+    }
+    return place;
+  }
+  const std::vector<LogPlace> running_ones = running(job);
+  if (running_ones.size() == 1) return running_ones.front();
+  if (running_ones.size() > 1) {
+    std::vector<std::string> dirs;
+    for (const LogPlace& one : running_ones) dirs.push_back(one.dir.string());
+    return not_found("several jobs write log files: " + join(dirs, ", "),
+                     "name one: dlaunch logs JOB (its agent's pid, where ids are alike), or --log-dir");
+  }
+  for (const char* name : {"DLAUNCH_LOG_DIR", "PET_LOG_DIR"}) {
+    if (const std::string named = value_of(environment, name); !named.empty()) return in_named(named, job);
+  }
+  const std::string named = value_of(environment, "TMPDIR");
+  if (const auto found = newest(named.empty() ? "/tmp" : named, job, true)) return LogPlace{*found};
+  return not_found(job.empty() ? "no job on this machine has written log files"
+                               : "no job '" + job + "' on this machine has written log files",
+                   "of a job with --log-dir name its directory: dlaunch logs --log-dir=DIR");
+}
+
+}  // namespace dlaunch::launcher
