@@ -102,6 +102,7 @@ std::vector<GroupStanding> WorkerPages::standings(std::uint32_t round, int slots
 
 std::optional<WorkerSeen> read_worker_page(const std::string& path) {
   const PageFile file(path);
+  if (!parse_page_head(as_byte_span(file.read(sizeof(page::Header))))) return std::nullopt;  // most are empty
   const std::string first = file.read(sizeof(page::Page));
   const std::string second = file.read(sizeof(page::Page));
   auto record = parse_worker_page(as_byte_span(first), as_byte_span(second));

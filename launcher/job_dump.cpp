@@ -38,6 +38,15 @@ std::string name_of(page::Operation operation) {
   return std::string(page::operation_names[static_cast<std::size_t>(operation)]);
 }
 
+// "all_reduce", "send 1->2", "recv 3<-0": by ranks in the group.
+std::string call_of(const WorkerRecord::Entry& entry, const WorkerRecord::Group& group) {
+  std::string name = name_of(entry.operation);
+  if (!page::is_point_to_point(entry.operation)) return name;
+  const std::string peer = entry.peer < 0 ? "any" : std::to_string(entry.peer);
+  return name + " " + std::to_string(group.rank) + (entry.operation == page::Operation::send ? "->" : "<-") +
+         peer;
+}
+
 std::vector<agent::WorkerSeen> seen_workers(const JobDump& dump) {
   std::vector<agent::WorkerSeen> seen;
   for (const WorkerDump& worker : dump.workers) {
@@ -66,6 +75,24 @@ std::string last_move(const JobDump& dump, const WorkerRecord& record) {
   return to_words(agent::between(record.heartbeat_ns, dump.now.time_since_epoch().count())) + " ago";
 }
 
+std::string collective_in_words(const agent::RankStanding& at) {
+  return name_of(at.operation) + " #" + std::to_string(at.at()) + (at.inside ? "" : " (failed)") + ", " +
+         to_words(at.waited);
+}
+
+// Of its messages the one that has been on its way for longest; "-": none is.
+std::string message_in_words(const WorkerRecord& record, std::uint64_t group, TimePoint now) {
+  for (const WorkerRecord::Entry& entry : record.entries) {
+    const WorkerRecord::Group* const of = record.group(entry.group);
+    if (of == nullptr || of->identity != group || entry.state != page::Record::started ||
+        !page::is_point_to_point(entry.operation))
+      continue;
+    return call_of(entry, *of) + ", " +
+           to_words(agent::between(entry.created_ns, now.time_since_epoch().count()));
+  }
+  return "-";
+}
+
 // A row for each group that the rank is still in.
 void add_rows(const JobDump& dump, const WorkerDump& worker, std::vector<std::vector<std::string>>& rows) {
   const std::string rank = std::to_string(worker.status.rank);
@@ -80,10 +107,10 @@ void add_rows(const JobDump& dump, const WorkerDump& worker, std::vector<std::ve
                                                dump.now.time_since_epoch().count())) {
     const agent::RankStanding& at = group.here.front();
     if (at.left) continue;
-    const std::string in = name_of(at.operation) + " #" + std::to_string(at.at()) +
-                           (at.inside ? "" : " (failed)") + ", " + to_words(at.waited);
-    rows.push_back({rank, pid, condition, last_move(dump, worker.seen->record), group.name,
-                    at.waits() ? in : "-", std::to_string(at.done)});
+    const std::string in = at.waits() ? collective_in_words(at)
+                                      : message_in_words(worker.seen->record, group.identity, dump.now);
+    rows.push_back({rank, pid, condition, last_move(dump, worker.seen->record), group.name, in,
+                    std::to_string(at.done)});
   }
   if (rows.size() == before)
     rows.push_back({rank, pid, condition, last_move(dump, worker.seen->record), "none", "-", "-"});
@@ -155,13 +182,9 @@ Json status(const WorkerRecord& record) {
   return groups;
 }
 
-// "gloo:all_reduce", "gloo:send 1->2", "gloo:recv 3<-0".
+// "gloo:all_reduce", "gloo:send 1->2".
 std::string profiling_name(const WorkerRecord::Entry& entry, const WorkerRecord::Group* group) {
-  std::string name = (group != nullptr ? group->backend + ":" : "") + name_of(entry.operation);
-  if (!page::is_point_to_point(entry.operation) || group == nullptr) return name;
-  const std::string peer = entry.peer < 0 ? "any" : std::to_string(entry.peer);
-  return name + " " + std::to_string(group->rank) + (entry.operation == page::Operation::send ? "->" : "<-") +
-         peer;
+  return group == nullptr ? name_of(entry.operation) : group->backend + ":" + call_of(entry, *group);
 }
 
 // A group's collectives run one after the other.

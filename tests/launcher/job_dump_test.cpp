@@ -111,6 +111,19 @@ TEST(JobDump, WhatTheCoordinatorKnowsOfTheOthersGoesWithIt) {
   EXPECT_EQ(nlohmann::json::parse(to_json(dump))["job_findings"][0], "rank 3 never came");
 }
 
+TEST(JobDump, WhoWaitsForAMessageIsSeen) {
+  JobDump dump = empty_dump(2);
+  MadePage page(1, 2);
+  page.add_group(1, "default");
+  page.enter(1, Operation::send, 1, 5 * second).state = page::Record::completed;
+  page.enter(1, Operation::recv, 2, 10 * second).peer = 0;
+  page.enter(1, Operation::recv, 3, 20 * second).peer = 0;
+  dump.workers.push_back(worker(page));
+  EXPECT_NE(to_text(dump).find("\n1     101  running  20 s ago   default  recv 1<-0, 30 s  0\n"),
+            std::string::npos)
+      << to_text(dump);
+}
+
 TEST(JobDump, ARankThatHasLeftItsGroupsIsInNone) {
   JobDump dump = empty_dump(1);
   MadePage page(0, 1);
