@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -46,14 +48,21 @@ class PageFile {
   int fd_;
 };
 
-// By the letter behind the name in /proc/PID/stat.
+// By what stands behind the name in /proc/PID/stat: the state's letter, five numbers, the flags. One that is
+// ending has closed its connections before its state tells.
 Condition condition_of(std::int64_t pid) {
   constexpr std::size_t enough = 1024;
+  constexpr unsigned exiting = 0x4;  // PF_EXITING
   const auto stat = read_plain_file("/proc/" + std::to_string(pid) + "/stat", enough);
   if (!stat) return Condition::ended;
-  const std::size_t name_end = stat->text.rfind(") ");
-  const char state = name_end == std::string::npos ? '?' : stat->text[name_end + 2];
-  if (state == 'Z' || state == 'X') return Condition::ended;
+  std::istringstream fields(stat->text.substr(std::min(stat->text.size(), stat->text.rfind(')') + 1)));
+  char state = '?';
+  std::string skip;
+  unsigned flags = 0;
+  fields >> state;
+  for (int i = 0; i < 5; ++i) fields >> skip;
+  fields >> flags;
+  if (state == 'Z' || state == 'X' || (flags & exiting) != 0) return Condition::ended;
   return state == 'T' || state == 't' ? Condition::stopped : Condition::runs;
 }
 
