@@ -9,13 +9,15 @@
 #include <system_error>
 #include <utility>
 
+#include "dlaunch/error.h"
+
 namespace dlaunch {
 
 namespace {
 
 int make_bell() {
   const int bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (bell < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+  if (bell < 0) throw DistBackendError("cannot make an eventfd: " + std::generic_category().message(errno));
   return bell;
 }
 

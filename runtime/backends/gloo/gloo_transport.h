@@ -19,6 +19,9 @@
 // rank posts one send per peer in advance, which Gloo's thread carries out when the peer asks for it. A rank
 // that leaves asks; since bytes keep their order, the answer means that all before it has arrived, and the
 // other program need not do anything for it.
+//
+// Writing: Gloo's thread does it all (errands.h), short messages in one write each (line_end.h). A thread of
+// the program that writes gets into that one's way.
 #pragma once
 
 #include <gloo/rendezvous/context.h>

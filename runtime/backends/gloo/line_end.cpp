@@ -146,7 +146,7 @@ class GlooTransport::LineEnd::Outbox::Write final : public Errands::Errand {
     try {
       if (part_) {
         box_->data->send(part_->begin, part_->length, part_->begin);
-        if (part_->is_first) let_send_buffers_grow(gloo_preamble + part_->length);
+        if (part_->is_first) fit_send_buffers(gloo_preamble + part_->length);
       } else {
         box_->credit->send(0, 1);
       }
