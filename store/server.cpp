@@ -1,5 +1,6 @@
 #include "store/server.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace dlaunch {
@@ -12,6 +13,9 @@ constexpr Duration silence_decides_after = std::chrono::milliseconds(50);
 constexpr std::size_t most_unread_notes = 64 << 20;
 
 constexpr std::size_t kept_keys = 1 << 14;  // what the request that is used again keeps of a larger one
+
+constexpr std::string_view torchrun_comes =
+    "it is a torchrun, which cannot take part in a job of dlaunch's: start dlaunch on that node, too";
 
 }  // namespace
 
@@ -135,10 +139,22 @@ void StoreServer::serve_all(Visitor& visitor) {
       case Session::Next::request:
         break;
     }
+    if (is_for_torchrun()) return turn_away(visitor, torchrun_comes);
     ++totals_.requests[static_cast<std::size_t>(request_.kind)];
     deliver(&visitor, table_->apply(visitor, request_));
     if (request_.keys.capacity() > kept_keys) request_ = Request{};
   }
+}
+
+// An agent of torchrun's that looks for others of its kind would wait until its deadline, and so would this
+// job. Once workers run, their keys are their own affair.
+bool StoreServer::is_for_torchrun() const {
+  if (options_.agents == nullptr || totals_.rounds > 0) return false;
+  const auto is_its = [](std::string_view key) {
+    return key.find("torch.rendezvous.") != std::string_view::npos ||
+           key.find("torchelastic/role_info") != std::string_view::npos;
+  };
+  return is_its(request_.key) || std::any_of(request_.keys.begin(), request_.keys.end(), is_its);
 }
 
 void StoreServer::deliver(Visitor* asker, const Table::Outcome& outcome) {

@@ -19,7 +19,7 @@ namespace dlaunch {
 struct ServerOptions {
   StoreLimits limits = {};
   OldClients old_clients = OldClients::guess;
-  AgentDoor* agents = nullptr;  // null: agents are turned away
+  AgentDoor* agents = nullptr;  // null: agents are turned away; else torchrun's are, before the first round
   HttpDoor* https = nullptr;    // null: only /healthz is answered
   Report report = {};           // told who was turned away and why; never about ordinary requests
 };
@@ -63,6 +63,7 @@ class StoreServer final : private StoreDoor {
   ConnectionHandler& on_store_connection(ConnId conn, const Address& peer) override;
   void received(Visitor& visitor, ByteSpan bytes);
   void serve_all(Visitor& visitor);
+  [[nodiscard]] bool is_for_torchrun() const;
   void deliver(Visitor* asker, const Table::Outcome& outcome);
   void wait_for_silence(Visitor& visitor);
   void turn_away(Visitor& visitor, std::string_view why);

@@ -247,7 +247,7 @@ class Mistakes(Launch):
             self.assertEqual(done.returncode, 1, done.stderr)
             # What is refused at once may still be heard of too late on a busy machine.
             self.assertRegex(done.stderr, rf"^dlaunch: failed: waited 300 ms for node 0 at 127\.0\.0\.1:{port}, which never answered: "
-                                          r"(connection refused|no answer within \S+ ms) \(the host is .*\)\n$")
+                                          r"(connection refused|no answer within \S+ \w+) \(the host is .*\)\n$")
 
     def test_nodes_that_never_come_are_named(self):
         self.expect(1, "for nodes 1 and 2 of 3", "--nnodes=3", "--node-rank=0", f"--master-port={free_port()}",
@@ -394,6 +394,9 @@ class Python(Launch):
         self.assertEqual(self.run_dlaunch("--no-python", "./job.py").returncode, 127)
 
 
+PYTHON = "/usr/bin/python3"  # that of the distribution, which has torch where any has
+
+
 class AgainstTorchrun(Launch):
     """The same command line under both: the workers' arguments and variables are the same, but for ids and ports."""
 
@@ -401,14 +404,44 @@ class AgainstTorchrun(Launch):
 import json, os, sys
 names = ("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE "
          "TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS").split()
-with open(sys.argv[1] + "." + os.environ["RANK"], "w") as file:
-    json.dump([sys.argv[2:], __name__, {name: os.environ.get(name) for name in names}], file, sort_keys=True)
+if os.environ["FIXED"] == "1":  # PyTorch 1.13 lets another process serve where ranks are found
+    names += "MASTER_ADDR TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_RUN_ID".split()
+variables = {name: os.environ.get(name) for name in names}
+variables["its port"] = os.environ["MASTER_PORT"] == os.environ.get("PORT", os.environ["MASTER_PORT"])
+variables["an error file"] = bool(os.environ.get("TORCHELASTIC_ERROR_FILE"))
+# PyTorch 2 writes --local-rank, 1.13 --local_rank.
+arguments = [argument.replace("--local_rank=", "--local-rank=") for argument in sys.argv[1:]]
+with open(os.environ["MARK"] + "." + os.environ["RANK"], "w") as file:
+    json.dump([arguments, __name__, variables], file, sort_keys=True)
 """
 
-    def test_workers_get_the_same(self):
-        torchrun = shutil.which("torchrun")
-        if not torchrun:
+    def torchrun(self):
+        found = shutil.which("torchrun")
+        if not found:
             self.skipTest("no torchrun here")
+        return found
+
+    @staticmethod
+    def answers(port):
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    def test_a_torchrun_among_the_nodes_is_refused_and_named(self):
+        """It would wait until its deadline, and so would we."""
+        torchrun = self.torchrun()
+        for options in (["--rdzv_backend=c10d", "--rdzv_endpoint=127.0.0.1:{port}"], ["--node_rank=1", "--master_port={port}"]):
+            port = free_port()
+            job = self.start("--nnodes=2", "--node-rank=0", f"--master-port={port}", "true")
+            wait_until(lambda: self.answers(port), "node 0 listens")
+            other = subprocess.run([torchrun, "--nnodes=2", *(option.format(port=port) for option in options), "--no_python", "true"],
+                                   env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            self.assertNotEqual(other.returncode, 0)
+            job.send_signal(signal.SIGTERM)
+            err = job.communicate(timeout=PATIENCE)[1]
+            self.assertRegex(err, r"turned away 127\.0\.0\.1:\d+: it is a torchrun, which cannot take part in a job of dlaunch's: start dlaunch on that node, too")
+
+    def test_workers_get_the_same(self):
+        torchrun = self.torchrun()
         with open(os.path.join(self.dir, "dump.py"), "w", encoding="utf-8") as script:
             script.write(self.DUMP)
         # PyTorch 1.13 under Python 3.11 (Debian 12) knows no other streams than 1 and 2: its own default, 0, crashes it.
@@ -418,13 +451,23 @@ with open(sys.argv[1] + "." + os.environ["RANK"], "w") as file:
             (["--stand"], {"PET_NPROC_PER_NODE": "2"}, ["dump.py"]),
             (["--nproc_per_node", "1", "-m"], {}, ["dump"]),
             (["--no_python", "--nnodes=1:1", "--"], {"OMP_NUM_THREADS": "3"}, [sys.executable, "dump.py"]),
+            (["-t2", "--rdzv_id=run_7"], {"PET_NPROC_PER_NODE": "2"}, ["dump.py"]),
+            (["--run_path"], {}, [os.path.join(self.dir, "dump.py")]),
+            (["torch.distributed.launch", "--nproc_per_node=2"], {}, ["dump.py"]),
+            (["torch.distributed.launch", "--use_env", "--nproc_per_node=2"], {}, ["dump.py"]),
         ]
         for number, (options, variables, program) in enumerate(lines):
             dumps = {}
-            for name, launcher, more in (("torchrun", torchrun, streams), ("dlaunch", DLAUNCH, {})):
+            old = options[0] == "torch.distributed.launch"
+            theirs = [PYTHON, "-m", "torch.distributed.launch"] if old else [torchrun]
+            ours = [DLAUNCH, "--pass-local-rank"] if old else [DLAUNCH]
+            for name, launcher, more in (("torchrun", theirs, streams), ("dlaunch", ours, {})):
                 mark = f"{name}{number}"
-                port = [] if "--stand" in options else [f"--master_port={free_port()}"]
-                command = [launcher, "--monitor_interval=0.1", *port, *options, *program, mark, "--nnodes=7", "-t", "a b", "${local_rank}"]
+                fixed = "--stand" not in options
+                port = str(free_port())
+                named = [f"--master_port={port}"] if fixed else []
+                command = [*launcher, "--monitor_interval=0.1", *named, *options[old:], *program, "--nnodes=7", "-t", "a b", "${local_rank}"]
+                more = {**more, "MARK": mark, "FIXED": str(int(fixed)), **({"PORT": port} if fixed else {})}
                 done = subprocess.run(command, cwd=self.dir, env={**environment(), **variables, **more, "PYTHONPATH": self.dir}, text=True,
                                       stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
                 self.assertEqual(done.returncode, 0, done.stderr)

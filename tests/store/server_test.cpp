@@ -77,6 +77,39 @@ TEST_F(ServerTest, ServesAllGenerationsFromOneTable) {
   EXPECT_EQ(network.take(oldest), byte(answer_stop_waiting));
 }
 
+TEST_F(ServerTest, AnAgentOfTorchrunsIsTurnedAwayBeforeWorkersRun) {
+  AgentGuests agents;
+  ServerOptions options;
+  options.agents = &agents;
+  make(options);
+  const Request c10d = request(RequestKind::get, "/torch.rendezvous.none");
+  const Request fixed = request(RequestKind::set, "/none/torchelastic/role_info/1", "{}");
+  const Request older = request(RequestKind::set, "/none/torchelastic/role_info1", "{}");  // 1.13's
+  for (const Request& one : {c10d, fixed, older, listing(RequestKind::wait, {"/a", "/torch.rendezvous.none"})}) {
+    const ConnId conn = client();
+    ask(conn, one);
+    EXPECT_TRUE(network.closed(conn));
+  }
+  ASSERT_FALSE(reports.empty());
+  EXPECT_NE(reports[0].find("it is a torchrun, which cannot take part in a job of dlaunch's"),
+            std::string::npos)
+      << reports[0];
+  const ConnId other = client();
+  ask(other, request(RequestKind::set, "/k", "v"));
+  EXPECT_FALSE(network.closed(other));
+  server->new_round();
+  const ConnId nested = client();
+  ask(nested, c10d);
+  EXPECT_FALSE(network.closed(nested)) << "the workers' own affair";
+  server.reset();  // it must not outlive its door
+}
+
+TEST_F(ServerTest, AStoreByItselfIsTorchrunsToUse) {
+  const ConnId conn = client();
+  ask(conn, request(RequestKind::set, "/torch.rendezvous.none", "v"));
+  EXPECT_FALSE(network.closed(conn));
+}
+
 TEST_F(ServerTest, DeletesFor113AfterAMomentOfSilence) {
   const ConnId old_one = network.arrive();
   ask(old_one, request(RequestKind::set, "/k", "v"), Dialect::v1_13);
