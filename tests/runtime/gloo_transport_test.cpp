@@ -51,7 +51,8 @@ std::vector<std::exception_ptr> connected(int size, const std::function<void(Glo
   const auto store = std::make_shared<HashStore>();
   return on_threads(size, [&](int rank) {
     const auto keys = backend_store(store);
-    GlooTransport transport({*keys, rank, size, "test", std::chrono::seconds(60), until, "127.0.0.1"});
+    GlooTransport transport({*keys, rank, size, "test", std::chrono::seconds(60), until, "127.0.0.1"},
+                            "127.0.0.1");
     body(transport);
   });
 }

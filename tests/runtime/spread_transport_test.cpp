@@ -20,10 +20,28 @@ namespace {
 using test::on_threads;
 using test::soon;
 
+class CountingLine final : public Line {
+ public:
+  CountingLine(Line& inner, std::size_t& sent) : inner_(inner), sent_(sent) {}
+
+  std::byte* compose(int peer, Deadline deadline) override { return inner_.compose(peer, deadline); }
+  void send(int peer, std::size_t length) override {
+    sent_ += length;
+    inner_.send(peer, length);
+  }
+  const std::byte* receive(int peer, Deadline deadline) override { return inner_.receive(peer, deadline); }
+  void release(int peer) noexcept override { inner_.release(peer); }
+
+ private:
+  Line& inner_;
+  std::size_t& sent_;
+};
+
 // Forwards everything, and counts what is sent.
 class Counting final : public Transport {
  public:
-  Counting(std::unique_ptr<Transport> inner, std::size_t& sent) : inner_(std::move(inner)), sent_(sent) {}
+  Counting(std::unique_ptr<Transport> inner, std::size_t& sent)
+      : inner_(std::move(inner)), sent_(sent), line_(inner_->line(), sent) {}
 
   [[nodiscard]] int rank() const override { return inner_->rank(); }
   [[nodiscard]] int size() const override { return inner_->size(); }
@@ -38,7 +56,7 @@ class Counting final : public Transport {
   std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override {
     return inner_->post_recv_any(slot, bytes);
   }
-  Line& line() override { return inner_->line(); }
+  Line& line() override { return line_; }
   void check() override { inner_->check(); }
   void abort(const std::string& reason) noexcept override { inner_->abort(reason); }
   void shutdown(Deadline deadline) noexcept override { inner_->shutdown(deadline); }
@@ -46,6 +64,7 @@ class Counting final : public Transport {
  private:
   const std::unique_ptr<Transport> inner_;
   std::size_t& sent_;
+  CountingLine line_;
 };
 
 struct Rank {
@@ -117,7 +136,7 @@ TEST(SpreadTransport, ALongMessageUsesAllLanesAlike) {
 
 TEST(SpreadTransport, ShortOperationsTakeTurns) {
   expect_success(spread(2, 2, [](Rank self) {
-    Workspace workspace(Exchange::block_size);
+    Workspace workspace;
     for (std::uint64_t sequence = 1; sequence <= 10; ++sequence) {
       Exchange exchange(self.transport, workspace,
                         {.kind = CallKind::all_reduce, .dtype = DType::int32, .count = 1}, sequence, soon());

@@ -4,13 +4,11 @@
 #include <utility>
 
 #include "dlaunch/error.h"
-#include "runtime/collectives/exchange.h"
 #include "runtime/point_to_point/letter.h"
 
 namespace dlaunch {
 
-static_assert(SpreadTransport::whole_limit >= Exchange::block_size &&
-              SpreadTransport::whole_limit >= letter_block);
+static_assert(SpreadTransport::whole_limit >= letter_block);
 
 // The parts of one message, each on its lane.
 class SpreadTransport::Message final : public Transfer {
@@ -34,6 +32,42 @@ class SpreadTransport::Message final : public Transfer {
   };
   std::vector<Part> parts_;
 };
+
+// The messages of two ranks take the lanes in turn: both count them, and so know where the next one is.
+class SpreadTransport::Turns final : public Line {
+ public:
+  Turns(const std::vector<Lane>& lanes, int size)
+      : lanes_(lanes), sent_(static_cast<std::size_t>(size)), received_(static_cast<std::size_t>(size)) {}
+
+  std::byte* compose(int peer, Deadline deadline) override {
+    return lane(sent_, peer).compose(peer, deadline);
+  }
+  void send(int peer, std::size_t length) override {
+    lane(sent_, peer).send(peer, length);
+    ++sent_[static_cast<std::size_t>(peer)];
+  }
+  const std::byte* receive(int peer, Deadline deadline) override {
+    return lane(received_, peer).receive(peer, deadline);
+  }
+  void release(int peer) noexcept override {
+    lane(received_, peer).release(peer);
+    ++received_[static_cast<std::size_t>(peer)];
+  }
+
+ private:
+  [[nodiscard]] Line& lane(const std::vector<std::uint64_t>& counts, int peer) const {
+    return lanes_[counts[static_cast<std::size_t>(peer)] % lanes_.size()].transport->line();
+  }
+
+  const std::vector<Lane>& lanes_;
+  std::vector<std::uint64_t> sent_;  // by peer, as the next
+  std::vector<std::uint64_t> received_;
+};
+
+SpreadTransport::SpreadTransport(std::vector<Lane> lanes)
+    : lanes_(std::move(lanes)), line_(std::make_unique<Turns>(lanes_, size())) {}
+
+SpreadTransport::~SpreadTransport() = default;
 
 // The slots of short messages end with the operation's number, those of long ones have it above 40 bits.
 const SpreadTransport::Lane& SpreadTransport::lane_of(std::uint64_t slot) const {

@@ -21,8 +21,8 @@ namespace dlaunch {
 
 class SpreadTransport final : public Transport {
  public:
-  // Longer messages are cut. More than the blocks of collectives/exchange.h and point_to_point/letter.h, into
-  // which messages of unknown length are received: what is cut needs memory of exactly its length.
+  // Longer messages are cut. More than the block of point_to_point/letter.h, into which messages of unknown
+  // length are received: what is cut needs memory of exactly its length.
   static constexpr std::size_t whole_limit = std::size_t{64} * 1024;
 
   struct Lane {
@@ -31,7 +31,10 @@ class SpreadTransport final : public Transport {
   };
 
   // REQUIRES: at least one lane; the same rank in all; on every rank as many, in the same order.
-  explicit SpreadTransport(std::vector<Lane> lanes) : lanes_(std::move(lanes)) {}
+  explicit SpreadTransport(std::vector<Lane> lanes);
+  ~SpreadTransport() override;
+  SpreadTransport(const SpreadTransport&) = delete;
+  SpreadTransport& operator=(const SpreadTransport&) = delete;
 
   [[nodiscard]] int rank() const override { return lanes_.front().transport->rank(); }
   [[nodiscard]] int size() const override { return lanes_.front().transport->size(); }
@@ -40,20 +43,21 @@ class SpreadTransport final : public Transport {
                                       std::span<const std::byte> bytes) override;
   std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override;
   std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override;
-  // The first lane's: short messages gain nothing by several.
-  Line& line() override { return lanes_.front().transport->line(); }
+  Line& line() override { return *line_; }
   void check() override;
   void abort(const std::string& reason) noexcept override;
   void shutdown(Deadline deadline) noexcept override;
 
  private:
   class Message;
+  class Turns;
 
   [[nodiscard]] const Lane& lane_of(std::uint64_t slot) const;
   template <class Bytes, class Post>
   std::unique_ptr<Transfer> post(std::uint64_t slot, Bytes bytes, const Post& post_part) const;
 
   const std::vector<Lane> lanes_;
+  std::unique_ptr<Line> line_;
 };
 
 }  // namespace dlaunch
