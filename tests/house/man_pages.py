@@ -135,6 +135,12 @@ def main():
             complaints.append(f"libdlaunch.3 does not name {name}(3)")
     if shutil.which("groff"):
         for path in pages:
+            with open(path, encoding="utf-8") as file:
+                first = file.readline().split()
+            if first[0] == ".so":  # another name of a page
+                if not os.path.exists(os.path.join(ROOT, "man", os.path.basename(first[1]))):
+                    complaints.append(f"{path}: there is no {first[1]}")
+                continue
             warned = subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8", path], capture_output=True, text=True, check=False)
             complaints += warned.stderr.splitlines()
     for text in complaints:
