@@ -239,6 +239,11 @@ TEST(Gloo, AStoppedRankIsAnErrorAtTheDeadline) {
     std::vector<int> pids(3);
     const std::vector<int> own = {getpid()};
     dlaunch::all_gather_into_tensor(Tensor::of(pids), Tensor::of(own));
+    // Rank 2 stops when the others have what it has sent: until then that may still wait in its process.
+    const std::vector<int> done = {1};
+    std::vector<int> heard = {0};
+    if (rank != 2) dlaunch::send(Tensor::of(done), 2);
+    for (int other = 0; rank == 2 && other < 2; ++other) dlaunch::recv(Tensor::of(heard), other);
     if (rank == 2) raise(SIGSTOP);
     std::string said = "not noticed";
     dlaunch::CollectiveOptions options;

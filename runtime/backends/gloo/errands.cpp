@@ -54,6 +54,11 @@ void Errands::flush(Deadline deadline) {
   done.wait_until(deadline);
 }
 
+void Errands::stop() {
+  const std::lock_guard lock(running_);
+  stopped_ = true;
+}
+
 void Errands::handleEvents(int /*events*/) {
   eventfd_t rung = 0;
   eventfd_read(bell_, &rung);
@@ -62,6 +67,8 @@ void Errands::handleEvents(int /*events*/) {
     const std::lock_guard lock(mutex_);
     errands.swap(waiting_);
   }
+  const std::lock_guard running(running_);
+  if (stopped_) return;
   for (const auto& errand : errands) errand->run();
 }
 

@@ -36,6 +36,10 @@ class Errands final : private ::gloo::transport::tcp::Handler {
   // Returns when all that was added has been run, or `deadline` has passed.
   void flush(Deadline deadline);
 
+  // From its return on nothing is run any more, and what is added is dropped. To be called before a
+  // connection is closed: Gloo then waits for its thread with the lock held that an errand would wait for.
+  void stop();
+
  private:
   void handleEvents(int events) override;  // NOLINT(readability-identifier-naming): Gloo's name
 
@@ -43,6 +47,8 @@ class Errands final : private ::gloo::transport::tcp::Handler {
   const int bell_;  // an eventfd in Gloo's loop
   std::mutex mutex_;
   std::vector<std::shared_ptr<Errand>> waiting_;  // protected by mutex_
+  std::mutex running_;                            // held while they are run; before mutex_
+  bool stopped_ = false;                          // protected by running_
 };
 
 }  // namespace dlaunch

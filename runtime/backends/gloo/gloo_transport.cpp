@@ -136,6 +136,7 @@ void GlooTransport::abort(const std::string& reason) noexcept {
     const std::lock_guard lock(mutex_);
     if (blamed_ >= 0) cause = "rank " + std::to_string(blamed_) + ": " + *ended_;
   }
+  errands_.stop();
   say_goodbye(LastWords::make(LastWords::gave_up, cause));
   const std::lock_guard lock(mutex_);
   gave_up_ = true;
@@ -145,6 +146,7 @@ void GlooTransport::abort(const std::string& reason) noexcept {
 void GlooTransport::shutdown(Deadline deadline) noexcept {
   if (gone_.exchange(true)) return;
   errands_.flush(deadline);
+  errands_.stop();
   say_goodbye(LastWords::make(LastWords::left, ""));
   await_echoes(deadline);
 }

@@ -188,6 +188,7 @@ GlooTransport::LineEnd::LineEnd(GlooTransport& owner) : owner_(owner) {
 
 // Gloo's thread may be in the middle of a message: first the connections end, then the buffers.
 GlooTransport::LineEnd::~LineEnd() {
+  owner_.errands_.stop();
   for (const auto& side : sides_) {
     if (!side) continue;
     const std::lock_guard lock(side->outbox->mutex);
