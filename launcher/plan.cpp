@@ -208,8 +208,9 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
   }
 
   if (options.worker_store != 0 && options.worker_store == plan.job.master.port) {
-    return usage("--worker-store=" + std::to_string(options.worker_store) + " is the port where the nodes meet",
-                 "", "choose another");
+    return usage(
+        "--worker-store=" + std::to_string(options.worker_store) + " is the port where the nodes meet", "",
+        "choose another");
   }
 
   plan.node.node_rank = node_rank_of(options);
