@@ -85,6 +85,7 @@ struct NodeSpec {
                                // empty: none
   Duration health_timeout = std::chrono::seconds(20);
   AgentId agent = 0;
+  std::uint16_t worker_store = 0;  // the port where worker rank 0 serves the workers' store; 0: the agents do
 };
 
 struct WorldMember {

@@ -35,10 +35,10 @@ struct StreamMap {
 };
 
 struct LogOptions {
-  std::string dir;                      // empty: none was named; "/dev/null": no files at all
-  StreamMap redirects;                  // to a file, and not to the console
-  StreamMap tee;                        // to a file and to the console
-  std::vector<int> local_ranks_filter;  // sorted; only these appear on the console; empty: all
+  std::string dir;                       // empty: none was named; "/dev/null": no files at all
+  StreamMap redirects;                   // to a file, and not to the console
+  StreamMap tee;                         // to a file and to the console
+  std::vector<int> local_ranks_filter;   // sorted; only these appear on the console; empty: all
   std::vector<int> global_ranks_filter;  // likewise, by the rank over all nodes; both must fit
   // Lines of stdout (stderr) that contain one of these are copied to one more file.
   std::vector<std::string> duplicate_stdout_filters;

@@ -27,7 +27,8 @@ class OomWatch {
   // Notes the counters. What happened before is not ours.
   void begin();
 
-  // In words, also where it was killed and the kernel did not do it; empty: nothing is known. REQUIRES: begin() was called, and `status` is no success.
+  // In words, also where it was killed and the kernel did not do it; empty: nothing is known. REQUIRES:
+  // begin() was called, and `status` is no success.
   std::string explain(std::int64_t pid, const ExitStatus& status);
 
  private:

@@ -31,11 +31,11 @@ Environment worker_environment(const JobSpec& job, const NodeSpec& node, const W
   number(env::role_rank, rank);
   number(env::role_world_size, world.world_size);
   set(env::master_addr, world.store.host);
-  number(env::master_port, world.store.port);
+  number(env::master_port, node.worker_store != 0 ? node.worker_store : world.store.port);
   number(env::restart_count, world.restarts_used);
   number(env::max_restarts, job.max_restarts);
   set(env::run_id, job.id);
-  set(env::use_agent_store, "True");
+  set(env::use_agent_store, node.worker_store != 0 ? "False" : "True");
   if (!node.scratch_dir.empty()) {
     set(env::error_file,
         error_file_path(node.scratch_dir, world.round, static_cast<std::uint32_t>(local_rank)));

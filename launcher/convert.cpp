@@ -96,6 +96,8 @@ void take_program_kind(Reader& in, Options& out) {
   out.run_path = in.on("run-path");
   out.pass_local_rank = in.on("pass-local-rank");
   out.env_defaults = !in.on("no-env-defaults");
+  if (const auto port = in.integer("worker-store", 1, 65535))
+    out.worker_store = static_cast<std::uint16_t>(*port);
   in.one_of("start-method", {"spawn", "fork", "forkserver"});
   if (out.module && out.no_python) in.fail(usage("--module and --no-python exclude each other"));
   if (out.module && out.run_path) in.fail(usage("--module and --run-path exclude each other"));

@@ -31,7 +31,8 @@ std::vector<std::string> variables(const agent::Environment& all, const JobPlan&
   for (const auto& [name, value] : all) {
     const auto inherited = environment.find(name);
     if (inherited != environment.end() && inherited->second == value) continue;
-    const bool free_port = name == env::master_port && plan.job.master.port == 0;
+    const bool free_port =
+        name == env::master_port && plan.job.master.port == 0 && plan.node.worker_store == 0;
     out.push_back(name + "=" + (free_port ? "(a free port)" : quoted(value)));
   }
   return out;

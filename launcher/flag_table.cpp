@@ -256,6 +256,12 @@ constexpr std::array table{
          .group = Group::program,
          .torchrun = true,
          .pet = true},
+    Flag{.name = "worker-store",
+         .value = "PORT",
+         .help =
+             "worker rank 0 serves the workers' store at this port, not dlaunch: for a PyTorch without libuv",
+         .fallback = "dlaunch serves it",
+         .group = Group::program},
     Flag{.name = "no-env-defaults",
          .help = "leave OMP_NUM_THREADS and the variables for PyTorch's transports unset",
          .group = Group::program},

@@ -82,6 +82,7 @@ struct Options {
   bool run_path = false;
   bool pass_local_rank = false;
   bool env_defaults = true;
+  std::uint16_t worker_store = 0;  // the port where worker rank 0 serves the store; 0: dlaunch does
 
   agent::LogOptions log;
   Bind bind = Bind::none;

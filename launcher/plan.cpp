@@ -19,6 +19,11 @@ Result<void> refuse_what_is_missing(const Options& options) {
     return usage("--rdzv-backend=etcd-v2: etcd has given its second interface up", "",
                  "use --rdzv-backend=etcd, which needs etcd 3.3 or later");
   }
+  const bool ranks_are_found = options.backend != Backend::fixed && options.nnodes + options.spares > 1;
+  if (options.worker_store != 0 && ranks_are_found) {
+    return usage("--worker-store: nobody can tell beforehand on which node rank 0 will be", "",
+                 "use --rdzv-backend=static, or leave it out");
+  }
   return {};
 }
 
@@ -202,6 +207,12 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
     plan.own = {options.local_addr.value_or(""), options.master_port.value_or(0)};
   }
 
+  if (options.worker_store != 0 && options.worker_store == plan.job.master.port) {
+    return usage(
+        "--worker-store=" + std::to_string(options.worker_store) + " is the port where the nodes meet", "",
+        "choose another");
+  }
+
   plan.node.node_rank = node_rank_of(options);
   plan.node.slots = *slots;
   plan.node.host = options.local_addr.value_or(machine.host);
@@ -211,6 +222,7 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
   plan.node.health_timeout = options.health_timeout;
   plan.node.preempt_signal = options.preempt_signal;
   plan.node.preempt_notice = options.preempt_notice;
+  plan.node.worker_store = options.worker_store;
 
   take_command(options, machine, plan);
   name_missing_ranks(options, plan);

@@ -6,6 +6,7 @@
 
 #include "launcher/spelling.h"
 #include "launcher/values.h"
+#include "store/contract/worker_env.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -50,7 +51,10 @@ Result<Settings> settings_from(const EnvironmentMap& environment) {
 
 std::vector<std::string> mistyped(const EnvironmentMap& environment) {
   std::vector<std::string> names;
-  std::set<std::string, std::less<>> known{"DLAUNCH_TOKEN"};  // the secret itself; --token-file is its place
+  // The secret itself (--token-file is its place), and what a worker gets.
+  std::set<std::string, std::less<>> known{"DLAUNCH_TOKEN"};
+  for (const std::string_view own : {env::version, env::job_id, env::round, env::worker_page})
+    known.emplace(own);
   for (const Flag& flag : flags()) {
     if (flag.settable) names.emplace_back(flag.name);
     for (std::string& variable : variables_of(flag)) known.insert(std::move(variable));

@@ -23,13 +23,14 @@ inline constexpr std::string_view restart_count =
 inline constexpr std::string_view max_restarts = "TORCHELASTIC_MAX_RESTARTS";  // --max-restarts
 inline constexpr std::string_view run_id = "TORCHELASTIC_RUN_ID";              // the job's id
 inline constexpr std::string_view use_agent_store =
-    "TORCHELASTIC_USE_AGENT_STORE";  // "True": the agent serves MASTER_ADDR:MASTER_PORT
+    "TORCHELASTIC_USE_AGENT_STORE";  // "True": the agent serves MASTER_ADDR:MASTER_PORT; "False": rank 0 does
 inline constexpr std::string_view error_file =
     "TORCHELASTIC_ERROR_FILE";  // where a worker may write why it failed
 inline constexpr std::string_view nccl_async_error_handling =
     "TORCH_NCCL_ASYNC_ERROR_HANDLING";  // "1" unless set
 inline constexpr std::string_view omp_num_threads =
-    "OMP_NUM_THREADS";  // if unset: a worker's share of the cores it is bound to, else "1" if more than one worker
+    "OMP_NUM_THREADS";  // if unset: a worker's share of the cores it is bound to, else "1" if more than one
+                        // worker
 inline constexpr std::string_view cuda_visible_devices = "CUDA_VISIBLE_DEVICES";  // --virtual-local-rank: one
 
 // PyTorch's Gloo: fewer round trips and bytes when many ranks connect. "1" unless set; equal on all ranks.

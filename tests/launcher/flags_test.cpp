@@ -174,6 +174,7 @@ const std::vector<Row>& rows() {
       {"hang-timeout", "1.5", [](const Options& o) { return o.hang_timeout == milliseconds(1500); }},
       {"stop-timeout", "2", [](const Options& o) { return o.stop_timeout == milliseconds(2000); }},
       {"scheduler", "none", kept("scheduler", "none")},
+      {"worker-store", "1234", [](const Options& o) { return o.worker_store == 1234; }},
       {"no-env-defaults", nullptr, [](const Options& o) { return !o.env_defaults; }},
       {"bind", "core", [](const Options& o) { return o.bind == Bind::core; }},
       {"bind", "numa", [](const Options& o) { return o.bind == Bind::numa; }},

@@ -415,6 +415,21 @@ with open(os.environ["MARK"] + "." + os.environ["RANK"], "w") as file:
     json.dump([arguments, __name__, variables], file, sort_keys=True)
 """
 
+    def test_worker_rank_zero_may_serve_the_store(self):
+        """The contract for a PyTorch without libuv, which cannot be an agent's client."""
+        options = ["--nproc-per-node=2", "--max-restarts=1"]
+        show = ["sh", "-c", 'echo $TORCHELASTIC_USE_AGENT_STORE $MASTER_PORT; "$@"', "sh"]
+        programs = [[os.path.join(BIN, "rank_sum")]]
+        if subprocess.run([PYTHON, "-c", "import torch"], capture_output=True, check=False).returncode == 0:
+            programs.append([PYTHON, "-c", "import torch, torch.distributed as d; d.init_process_group('gloo'); t = torch.ones(1); "
+                             "d.all_reduce(t); print('sum of ones =', int(t))"])
+        for program in programs:
+            port = free_port()
+            done = self.run_dlaunch(*options, f"--worker-store={port}", *show, *program)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout.count(f"False {port}\n"), 2)
+            self.assertEqual(len(re.findall(r"sum of (?:ranks = 1|ones = 2)", done.stdout)), 2, done.stdout)
+
     def torchrun(self):
         found = shutil.which("torchrun")
         if not found:
