@@ -37,11 +37,24 @@ void go_astray(const std::string& how) {
   }
 }
 
+// What a rank has sent may leave it after its call has returned; whoever is stopped then keeps it from the
+// others.
+void wait_until_the_others_have_their_sums() {
+  std::vector<std::int64_t> word{0};
+  const int last = dlaunch::get_world_size() - 1;
+  if (dlaunch::get_rank() != last) {
+    dlaunch::send(dlaunch::Tensor::of(word), last);
+    return;
+  }
+  for (int rank = 0; rank < last; ++rank) dlaunch::recv(dlaunch::Tensor::of(word), rank);
+}
+
 void work(const std::string& how) {
   const char* const restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
   const bool first = restarts == nullptr || std::string(restarts) == "0";
   dlaunch::init_process_group();
   for (int i = 1; i <= sums; ++i) {
+    if (i == last_good + 1) wait_until_the_others_have_their_sums();
     if (i > last_good && first && dlaunch::get_rank() == dlaunch::get_world_size() - 1) go_astray(how);
     std::vector<std::int64_t> sum{1};
     dlaunch::all_reduce(dlaunch::Tensor::of(sum));
