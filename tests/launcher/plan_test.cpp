@@ -115,10 +115,10 @@ TEST(Plan, RankZeroServesTheStoreWhereItIsKnown) {
   EXPECT_EQ(planned({"--worker-store=7", "x"}).node.worker_store, 7);
   EXPECT_EQ(planned({"--worker-store=7", "--nnodes=2", "--master-addr=h", "x"}).node.worker_store, 7);
   EXPECT_EQ(planned({"--worker-store=7", "--rdzv-backend=c10d", "x"}).node.worker_store, 7) << "one node";
-  EXPECT_EQ(
-      refused({"--worker-store=7", "--nnodes=1:2", "x"}),
-      "--worker-store: nobody can tell beforehand on which node rank 0 will be; use --rdzv-backend=static, or "
-      "leave it out");
+  EXPECT_EQ(refused({"--worker-store=7", "--nnodes=1:2", "x"}),
+            "--worker-store: nobody can tell beforehand on which node rank 0 will be; use "
+            "--rdzv-backend=static, or "
+            "leave it out");
   EXPECT_EQ(refused({"--worker-store=29500", "--nnodes=2", "x"}),
             "--worker-store=29500 is the port where the nodes meet; choose another");
 }
