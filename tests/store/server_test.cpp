@@ -85,7 +85,8 @@ TEST_F(ServerTest, AnAgentOfTorchrunsIsTurnedAwayBeforeWorkersRun) {
   const Request c10d = request(RequestKind::get, "/torch.rendezvous.none");
   const Request fixed = request(RequestKind::set, "/none/torchelastic/role_info/1", "{}");
   const Request older = request(RequestKind::set, "/none/torchelastic/role_info1", "{}");  // 1.13's
-  for (const Request& one : {c10d, fixed, older, listing(RequestKind::wait, {"/a", "/torch.rendezvous.none"})}) {
+  for (const Request& one :
+       {c10d, fixed, older, listing(RequestKind::wait, {"/a", "/torch.rendezvous.none"})}) {
     const ConnId conn = client();
     ask(conn, one);
     EXPECT_TRUE(network.closed(conn));
