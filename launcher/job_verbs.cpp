@@ -52,6 +52,7 @@ bool is_one_job(const std::vector<agent::JobStatus>& jobs) {
 
 Error which_one(const std::vector<agent::JobStatus>& jobs, const std::string& name) {
   std::vector<std::string> each;
+  each.reserve(jobs.size());
   for (const agent::JobStatus& job : jobs)
     each.push_back(std::to_string(job.agent) + " (" + printable(job.program) + ")");
   return mistake("several jobs have the id '" + name + "': agents " + join(each, ", "),

@@ -116,6 +116,7 @@ Result<LogPlace> find_log_place(const std::string& log_dir, const std::string& j
   if (running_ones.size() == 1) return running_ones.front();
   if (running_ones.size() > 1) {
     std::vector<std::string> dirs;
+    dirs.reserve(running_ones.size());
     for (const LogPlace& one : running_ones) dirs.push_back(one.dir.string());
     return not_found("several jobs write log files: " + join(dirs, ", "),
                      "name one: dlaunch logs JOB (its agent's pid, where ids are alike), or --log-dir");
