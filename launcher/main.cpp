@@ -328,6 +328,15 @@ void stop_with_the_terminal(agent::UvEdge& edge, agent::KeeperSpawner& spawner) 
   });
 }
 
+// How the job ends is decided: a signal that comes now, when nobody listens to it any more, must not change
+// the exit code.
+void block(const std::vector<int>& signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signo : signals) sigaddset(&set, signo);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+}
+
 // `lifeline_input`: with --lifeline, what was standard input.
 int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, const Containment& held,
         int lifeline_input) {
@@ -458,6 +467,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     }
     loop.run();
     spawner.let_go();
+    block(plan.node.stop_signals);
     outcome = runner.outcome();
     if (election) {
       election->resign([&loop] { loop.stop(); });
