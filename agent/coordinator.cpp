@@ -28,6 +28,7 @@ World without_members(World world) {
 
 Coordinator::Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now)
     : job_(std::move(job)),
+      rules_(rules_of(job_)),
       agent_(agent),
       state_(job_.may_move() ? State::standby : State::gathering),
       waiting_since_(now),
@@ -184,7 +185,7 @@ std::string Coordinator::reason_to_refuse(const Join& join) const {
     return "this job has --max-restarts=" + std::to_string(job_.max_restarts) + ", not " +
            std::to_string(join.max_restarts);
   }
-  if (std::string other = difference(rules_of(job_), join.rules); !other.empty()) return printable(other);
+  if (std::string other = difference(rules_, join.rules); !other.empty()) return printable(other);
   if (join.round > last_round) return "there is no round " + std::to_string(join.round);
   if (join.node_rank >= job_.nnodes) {
     return "--node-rank=" + std::to_string(join.node_rank) +
@@ -561,7 +562,7 @@ void Coordinator::on_stopped(TimePoint now, MemberId member, const Stopped& stop
   Roster::Node& node = *roster_.find(member);
   // Of one that joined while it was still stopping, the round is another leader's.
   if (node.active && stopped.round != world_.round) return;
-  const bool came = !node.active && !std::exchange(node.stopped, true);
+  const bool came = !node.active && !node.stopped;
   node.stopped = true;
   if (came) take_in(now, node, out);
   go_on_when_all_stopped(now, out);

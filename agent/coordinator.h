@@ -197,6 +197,7 @@ class Coordinator {
   [[nodiscard]] bool restarts_left() const { return world_.restarts_used < job_.max_restarts; }
 
   JobSpec job_;
+  std::string rules_;  // of the job: each that joins must have been told the same
   AgentId agent_;
   State state_;
   Roster roster_;

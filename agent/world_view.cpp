@@ -3,6 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "agent/count_words.h"
 #include "agent/printable.h"
 #include "store/base/time.h"
 
@@ -30,10 +31,6 @@ void take_list(const Json& json, const char* name, std::vector<T>& items, F&& ea
   for (const Json& item : *found) {
     if (item.is_object()) each(item, items.emplace_back());
   }
-}
-
-std::string counted(int n, const char* thing) {
-  return std::to_string(n) + " " + thing + (n == 1 ? "" : "s");
 }
 
 std::string ranks_of(const NodeView& node) {
@@ -123,8 +120,8 @@ std::string table(const WorldView& view) {
   std::string text =
       "job " + printable(view.job) + " at " + printable(view.endpoint) + ": " + printable(view.state);
   if (view.round >= 0) {
-    text += ", round " + std::to_string(view.round) + " with " + counted(view.world_size, "worker") + ", " +
-            std::to_string(view.restarts_used) + " of " + counted(view.max_restarts, "restart") +
+    text += ", round " + std::to_string(view.round) + " with " + count_of(view.world_size, "worker") + ", " +
+            std::to_string(view.restarts_used) + " of " + count_of(view.max_restarts, "restart") +
             " used, for " + to_words(in_seconds(view.age_s));
   }
   text += "\n";

@@ -92,6 +92,10 @@ class Elastic(unittest.TestCase):
         self.wait_until(newest, f"a world of hosts {sorted(hosts)}")
         return newest()
 
+    def leader(self, ranks):
+        """The host of the round's store."""
+        return self.hosts.addresses.index(next(iter(ranks.values()))[4])
+
     def view(self, i, endpoint):
         """What `dlaunch status --endpoint` says on host i."""
         asked = subprocess.run([*self.hosts.on(i), DLAUNCH, "status", "--json", f"--endpoint={endpoint}"], capture_output=True, text=True,
@@ -392,7 +396,7 @@ class ThreeEndpoints(Elastic):
     def test_a_leader_that_is_cut_off_is_gone_without_and_comes_back(self):
         for i in range(3):
             self.start(i, *self.OPTIONS)
-        leader = int(next(iter(self.world({0, 1, 2}).values()))[4].rpartition(".")[2]) - 1
+        leader = self.leader(self.world({0, 1, 2}))
         self.hosts.pull_cable(leader)
         self.world({0, 1, 2} - {leader})
         self.wait_until(lambda: not self.workers_of(leader), "nothing runs on the node that is cut off")
@@ -422,7 +426,7 @@ class ThreeEndpoints(Elastic):
         """However long it was to be given: by then another may have its rank."""
         for i in range(3):
             self.start(i, *self.OPTIONS, "--stop-timeout=1000", command=("sh", "-c", "trap '' TERM\n" + WORKER))
-        leader = int(next(iter(self.world({0, 1, 2}).values()))[4].rpartition(".")[2]) - 1
+        leader = self.leader(self.world({0, 1, 2}))
         self.hosts.pull_cable(leader)
         self.wait_until(lambda: not self.workers_of(leader), "nothing runs on the node that is cut off")
         self.world({0, 1, 2} - {leader})
@@ -430,7 +434,7 @@ class ThreeEndpoints(Elastic):
     def test_a_frozen_leader_that_wakes_up_does_no_harm(self):
         for i in range(3):
             self.start(i, *self.OPTIONS)
-        leader = int(next(iter(self.world({0, 1, 2}).values()))[4].rpartition(".")[2]) - 1
+        leader = self.leader(self.world({0, 1, 2}))
         self.agents[leader].send_signal(signal.SIGSTOP)
         self.world({0, 1, 2} - {leader})
         self.wait_until(lambda: not self.workers_of(leader), "the frozen agent's workers are gone")
@@ -495,9 +499,6 @@ class WithEtcd(Elastic):
 
     def start(self, i, *options, **more):
         return super().start(i, f"--rdzv-endpoint={Hosts.SWITCH_ADDRESS}", f"--local-addr={self.hosts.addresses[i]}", *options, **more)
-
-    def leader(self, ranks):
-        return self.hosts.addresses.index(next(iter(ranks.values()))[4])
 
     def test_every_leader_in_turn_may_be_killed_and_come_back(self):
         for i in range(3):

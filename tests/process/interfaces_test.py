@@ -150,21 +150,20 @@ class Interfaces(unittest.TestCase):
         for i in range(2):
             self.assertGreater(hosts.bytes_sent(i, 0), BYTES)
 
-    def test_a_misspelt_interface_is_named(self):
+    def refuses(self, names, why):
+        """Two nodes that are told these interfaces: neither gets anywhere, and one says why."""
         hosts = Hosts(self, 2, IPV4)
         said, codes = self.run_on(hosts, [
-            ["env", f"DLAUNCH_SOCKET_IFNAME={names}", DLAUNCH, "--nproc-per-node=1", "--nnodes=2", f"--node-rank={i}",
-             f"--master-addr={hosts.address(0)}", "--master-port=29500", WORKER, "10"] for i, names in enumerate(("eth0", "ether0"))])
+            ["env", f"DLAUNCH_SOCKET_IFNAME={own}", DLAUNCH, "--nproc-per-node=1", "--nnodes=2", f"--node-rank={i}",
+             f"--master-addr={hosts.address(0)}", "--master-port=29500", WORKER, "10"] for i, own in enumerate(names)])
         self.assertEqual(codes, [1, 1], "\n".join(said))
-        self.assertIn("cannot use the network interface 'ether0': there is none of that name; this machine has eth0, eth1", "".join(said))
+        self.assertIn(why, "".join(said))
+
+    def test_a_misspelt_interface_is_named(self):
+        self.refuses(("eth0", "ether0"), "cannot use the network interface 'ether0': there is none of that name; this machine has eth0, eth1")
 
     def test_another_number_of_interfaces_is_named(self):
-        hosts = Hosts(self, 2, IPV4)
-        said, codes = self.run_on(hosts, [
-            ["env", f"DLAUNCH_SOCKET_IFNAME={names}", DLAUNCH, "--nproc-per-node=1", "--nnodes=2", f"--node-rank={i}",
-             f"--master-addr={hosts.address(0)}", "--master-port=29500", WORKER, "10"] for i, names in enumerate(("eth0,eth1", "eth0"))])
-        self.assertEqual(codes, [1, 1], "\n".join(said))
-        self.assertIn("it is to use 1 network interface, rank 0 2", "".join(said))
+        self.refuses(("eth0,eth1", "eth0"), "it is to use 1 network interface, rank 0 2")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ namespace {
 
 using test::all_dtypes;
 using test::all_ops;
+using test::expect_success;
 using test::on_ranks;
 using test::soon;
 using test::with_type;
@@ -39,12 +40,6 @@ struct Side {
   Workspace workspace;
   Exchange exchange;
 };
-
-void expect_success(const std::vector<std::exception_ptr>& errors) {
-  for (const std::exception_ptr& error : errors) {
-    if (error) ADD_FAILURE() << message_of(error);
-  }
-}
 
 template <class T>
 std::span<std::byte> bytes(std::vector<T>& values) {

@@ -17,20 +17,11 @@ namespace {
 
 using dlaunch::any_source;
 using dlaunch::Tensor;
+using dlaunch::test::contains;
+using dlaunch::test::expect_all_say;
 using dlaunch::test::RankResult;
 using dlaunch::test::run_processes;
 using dlaunch::test::Variable;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-void expect_all_say(const std::vector<RankResult>& results, const std::string& text) {
-  for (const RankResult& result : results) {
-    EXPECT_EQ(result.said, text);
-    EXPECT_EQ(result.status, 0);
-  }
-}
 
 class GlooMessages : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Gloo, GlooMessages, testing::Values(1, 2, 3, 4, 5, 8));

@@ -15,20 +15,11 @@
 namespace {
 
 using dlaunch::Tensor;
+using dlaunch::test::contains;
+using dlaunch::test::expect_all_say;
 using dlaunch::test::RankResult;
 using dlaunch::test::run_processes;
 using dlaunch::test::Variable;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-void expect_all_say(const std::vector<RankResult>& results, const std::string& text) {
-  for (const RankResult& result : results) {
-    EXPECT_EQ(result.said, text);
-    EXPECT_EQ(result.status, 0);
-  }
-}
 
 std::string try_all_collectives(int rank, int size) {
   dlaunch::init_process_group();

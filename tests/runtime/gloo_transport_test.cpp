@@ -24,6 +24,7 @@
 namespace dlaunch {
 namespace {
 
+using test::expect_success;
 using test::on_threads;
 using test::soon;
 
@@ -55,12 +56,6 @@ std::vector<std::exception_ptr> connected(int size, const std::function<void(Glo
                             "127.0.0.1");
     body(transport);
   });
-}
-
-void expect_success(const std::vector<std::exception_ptr>& errors) {
-  for (const std::exception_ptr& error : errors) {
-    if (error) ADD_FAILURE() << message_of(error);
-  }
 }
 
 template <class F>

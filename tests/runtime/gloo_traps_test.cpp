@@ -31,30 +31,12 @@ using dlaunch::DistNetworkError;
 using dlaunch::ReduceOp;
 using dlaunch::Tensor;
 using dlaunch::Work;
+using dlaunch::test::contains;
+using dlaunch::test::error_of;
+using dlaunch::test::expect_all_say;
 using dlaunch::test::RankResult;
 using dlaunch::test::run_processes;
 using std::chrono::milliseconds;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-void expect_all_say(const std::vector<RankResult>& results, const std::string& text) {
-  for (const RankResult& result : results) {
-    EXPECT_EQ(result.said, text);
-    EXPECT_EQ(result.status, 0);
-  }
-}
-
-template <class F>
-std::string error_of(const F& f) {
-  try {
-    f();
-  } catch (const DistError& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 // Memory that the ranks of a test share.
 template <class T>

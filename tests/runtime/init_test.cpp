@@ -16,16 +16,10 @@
 namespace {
 
 using dlaunch::Tensor;
+using dlaunch::test::contains;
+using dlaunch::test::expect_all_say;
 using dlaunch::test::RankResult;
 using dlaunch::test::run_processes;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-void expect_all_say(const std::vector<RankResult>& results, const std::string& text) {
-  for (const RankResult& result : results) EXPECT_EQ(result.said, text);
-}
 
 // As from a shell: no launcher.
 void forget_launcher() {

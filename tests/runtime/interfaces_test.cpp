@@ -17,27 +17,16 @@
 #include "runtime/errors.h"
 #include "store/hash_store.h"
 #include "tests/runtime/thread_transport.h"
+#include "tests/runtime/variable.h"
+#include "tests/runtime/what_it_said.h"
 
 namespace dlaunch {
 namespace {
 
+using test::contains;
 using test::on_threads;
 using test::soon;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* const name_;
-};
+using test::Variable;
 
 // What each of `size` ranks does with its context; what one throws, as text.
 std::vector<std::string> in_contexts(int size, const std::function<void(const BackendContext&)>& body) {

@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "tests/runtime/what_it_said.h"
+
 namespace {
 
 static_assert(std::is_base_of_v<std::runtime_error, dlaunch::DistError>);
@@ -18,15 +20,7 @@ static_assert(std::is_base_of_v<dlaunch::DistError, dlaunch::DistStoreError>);
 static_assert(std::is_nothrow_move_constructible_v<dlaunch::Work>);
 static_assert(std::is_trivially_copyable_v<dlaunch::Tensor>);
 
-template <class F>
-std::string error_of(const F& f) {
-  try {
-    f();
-  } catch (const dlaunch::DistError& e) {
-    return e.what();
-  }
-  return "no error";
-}
+using dlaunch::test::error_of;
 
 void clear_environment() {
   for (const char* const name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "DLAUNCH_VERSION",

@@ -1,6 +1,7 @@
 // Ranks as processes of their own, with a real store server, as dlaunch would start them.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,21 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/runtime/variable.h"
+#include "tests/runtime/what_it_said.h"
 #include "tests/store/server_thread.h"
 
 namespace dlaunch::test {
-
-// A variable of this process, and of the ranks that it starts, while the object lives.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* const name_;
-};
 
 struct RankResult {
   int status = 0;    // of waitpid
@@ -133,6 +124,14 @@ inline std::vector<RankResult> run_processes(int size, const std::function<std::
     }
   }
   return results;
+}
+
+// And that every rank has returned so.
+inline void expect_all_say(const std::vector<RankResult>& results, const std::string& text) {
+  for (const RankResult& result : results) {
+    EXPECT_EQ(result.said, text);
+    EXPECT_EQ(result.status, 0);
+  }
 }
 
 }  // namespace dlaunch::test

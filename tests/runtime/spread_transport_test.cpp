@@ -12,57 +12,43 @@
 #include "runtime/collectives/all_reduce.h"
 #include "runtime/collectives/exchange.h"
 #include "runtime/errors.h"
+#include "tests/runtime/forwarding_transport.h"
 #include "tests/runtime/thread_transport.h"
 
 namespace dlaunch {
 namespace {
 
+using test::expect_success;
 using test::on_threads;
 using test::soon;
 
-class CountingLine final : public Line {
+class CountingLine final : public test::ForwardingLine {
  public:
-  CountingLine(Line& inner, std::size_t& sent) : inner_(inner), sent_(sent) {}
+  CountingLine(Line& inner, std::size_t& sent) : ForwardingLine(inner), sent_(sent) {}
 
-  std::byte* compose(int peer, Deadline deadline) override { return inner_.compose(peer, deadline); }
   void send(int peer, std::size_t length) override {
     sent_ += length;
-    inner_.send(peer, length);
+    ForwardingLine::send(peer, length);
   }
-  const std::byte* receive(int peer, Deadline deadline) override { return inner_.receive(peer, deadline); }
-  void release(int peer) noexcept override { inner_.release(peer); }
 
  private:
-  Line& inner_;
   std::size_t& sent_;
 };
 
-// Forwards everything, and counts what is sent.
-class Counting final : public Transport {
+// Counts what is sent.
+class Counting final : public test::ForwardingTransport {
  public:
   Counting(std::unique_ptr<Transport> inner, std::size_t& sent)
-      : inner_(std::move(inner)), sent_(sent), line_(inner_->line(), sent) {}
+      : ForwardingTransport(std::move(inner)), sent_(sent), line_(ForwardingTransport::line(), sent) {}
 
-  [[nodiscard]] int rank() const override { return inner_->rank(); }
-  [[nodiscard]] int size() const override { return inner_->size(); }
   std::unique_ptr<Transfer> post_send(int peer, std::uint64_t slot,
                                       std::span<const std::byte> bytes) override {
     sent_ += bytes.size();
-    return inner_->post_send(peer, slot, bytes);
-  }
-  std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override {
-    return inner_->post_recv(peer, slot, bytes);
-  }
-  std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override {
-    return inner_->post_recv_any(slot, bytes);
+    return ForwardingTransport::post_send(peer, slot, bytes);
   }
   Line& line() override { return line_; }
-  void check() override { inner_->check(); }
-  void abort(const std::string& reason) noexcept override { inner_->abort(reason); }
-  void shutdown(Deadline deadline) noexcept override { inner_->shutdown(deadline); }
 
  private:
-  const std::unique_ptr<Transport> inner_;
   std::size_t& sent_;
   CountingLine line_;
 };
@@ -86,12 +72,6 @@ std::vector<std::exception_ptr> spread(int size, std::size_t lanes, const std::f
     SpreadTransport transport(std::move(own));
     body({transport, sent});
   });
-}
-
-void expect_success(const std::vector<std::exception_ptr>& errors) {
-  for (const std::exception_ptr& error : errors) {
-    if (error) ADD_FAILURE() << message_of(error);
-  }
 }
 
 std::vector<std::byte> message(std::size_t size, int seed) {

@@ -12,10 +12,9 @@
 #include <vector>
 
 #include "dlaunch/collective_backend.h"
-#include "dlaunch/error.h"
-#include "runtime/errors.h"
 #include "runtime/group_impl.h"
 #include "tests/runtime/thread_transport.h"
+#include "tests/runtime/what_it_said.h"
 
 namespace dlaunch::test {
 
@@ -35,27 +34,6 @@ inline std::vector<std::exception_ptr> in_groups(int size,
     // Who only lets go of a group that others still work in makes them fail.
     group->destroy();
   });
-}
-
-inline void expect_success(const std::vector<std::exception_ptr>& errors) {
-  for (const std::exception_ptr& error : errors) {
-    if (error) ADD_FAILURE() << message_of(error);
-  }
-}
-
-template <class F>
-std::string error_of(const F& f) {
-  try {
-    f();
-  } catch (const DistError& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-template <class F>
-bool error_contains(const F& f, const std::string& part) {
-  return error_of(f).find(part) != std::string::npos;
 }
 
 }  // namespace dlaunch::test

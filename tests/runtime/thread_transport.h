@@ -1,6 +1,8 @@
 // Ranks as threads of one process, for everything that needs no network to be tested.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <exception>
 #include <functional>
 #include <memory>
@@ -11,6 +13,7 @@
 #include "dlaunch/transport.h"
 #include "runtime/backends/threads/thread_transport.h"
 #include "runtime/deadline.h"
+#include "runtime/errors.h"
 #include "runtime/mailbox.h"
 
 namespace dlaunch::test {
@@ -34,6 +37,12 @@ inline std::vector<std::exception_ptr> on_threads(int size, const std::function<
   }
   for (std::thread& thread : threads) thread.join();
   return errors;
+}
+
+inline void expect_success(const std::vector<std::exception_ptr>& errors) {
+  for (const std::exception_ptr& error : errors) {
+    if (error) ADD_FAILURE() << message_of(error);
+  }
 }
 
 // `body` gets a transport that connects it with the others.

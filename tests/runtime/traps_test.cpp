@@ -10,19 +10,15 @@
 
 #include "dlaunch/collective_backend.h"
 #include "runtime/errors.h"
+#include "tests/runtime/forwarding_transport.h"
 #include "tests/runtime/thread_transport.h"
 
 namespace dlaunch {
 namespace {
 
+using test::expect_success;
 using test::on_ranks;
 using test::soon;
-
-void expect_success(const std::vector<std::exception_ptr>& errors) {
-  for (const std::exception_ptr& error : errors) {
-    if (error) ADD_FAILURE() << message_of(error);
-  }
-}
 
 // The deadlines until which anybody has waited.
 class Deadlines {
@@ -52,51 +48,41 @@ class Watched final : public Transfer {
   Deadlines& deadlines_;
 };
 
-class WatchedLine final : public Line {
+class WatchedLine final : public test::ForwardingLine {
  public:
-  WatchedLine(Line& inner, Deadlines& deadlines) : inner_(inner), deadlines_(deadlines) {}
+  WatchedLine(Line& inner, Deadlines& deadlines) : ForwardingLine(inner), deadlines_(deadlines) {}
 
   std::byte* compose(int peer, Deadline deadline) override {
     deadlines_.add(deadline);
-    return inner_.compose(peer, deadline);
+    return ForwardingLine::compose(peer, deadline);
   }
-  void send(int peer, std::size_t length) override { inner_.send(peer, length); }
   const std::byte* receive(int peer, Deadline deadline) override {
     deadlines_.add(deadline);
-    return inner_.receive(peer, deadline);
+    return ForwardingLine::receive(peer, deadline);
   }
-  void release(int peer) noexcept override { inner_.release(peer); }
 
  private:
-  Line& inner_;
   Deadlines& deadlines_;
 };
 
-// Forwards everything, and sees every wait.
-class WatchedTransport final : public Transport {
+// Sees every wait.
+class WatchedTransport final : public test::ForwardingTransport {
  public:
   WatchedTransport(std::unique_ptr<Transport> inner, Deadlines& deadlines)
-      : inner_(std::move(inner)), deadlines_(deadlines), line_(inner_->line(), deadlines) {}
+      : ForwardingTransport(std::move(inner)),
+        deadlines_(deadlines),
+        line_(ForwardingTransport::line(), deadlines) {}
 
-  [[nodiscard]] int rank() const override { return inner_->rank(); }
-  [[nodiscard]] int size() const override { return inner_->size(); }
   std::unique_ptr<Transfer> post_send(int peer, std::uint64_t slot,
                                       std::span<const std::byte> bytes) override {
-    return std::make_unique<Watched>(inner_->post_send(peer, slot, bytes), deadlines_);
+    return std::make_unique<Watched>(ForwardingTransport::post_send(peer, slot, bytes), deadlines_);
   }
   std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override {
-    return std::make_unique<Watched>(inner_->post_recv(peer, slot, bytes), deadlines_);
-  }
-  std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override {
-    return inner_->post_recv_any(slot, bytes);
+    return std::make_unique<Watched>(ForwardingTransport::post_recv(peer, slot, bytes), deadlines_);
   }
   Line& line() override { return line_; }
-  void check() override { inner_->check(); }
-  void abort(const std::string& reason) noexcept override { inner_->abort(reason); }
-  void shutdown(Deadline deadline) noexcept override { inner_->shutdown(deadline); }
 
  private:
-  const std::unique_ptr<Transport> inner_;
   Deadlines& deadlines_;
   WatchedLine line_;
 };

@@ -1,0 +1,50 @@
+// A transport, and its line, that hand everything on to another: for tests that look at some of it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "dlaunch/transport.h"
+
+namespace dlaunch::test {
+
+class ForwardingLine : public Line {
+ public:
+  explicit ForwardingLine(Line& inner) : inner_(inner) {}
+
+  std::byte* compose(int peer, Deadline deadline) override { return inner_.compose(peer, deadline); }
+  void send(int peer, std::size_t length) override { inner_.send(peer, length); }
+  const std::byte* receive(int peer, Deadline deadline) override { return inner_.receive(peer, deadline); }
+  void release(int peer) noexcept override { inner_.release(peer); }
+
+ private:
+  Line& inner_;
+};
+
+class ForwardingTransport : public Transport {
+ public:
+  explicit ForwardingTransport(std::unique_ptr<Transport> inner) : inner_(std::move(inner)) {}
+
+  [[nodiscard]] int rank() const override { return inner_->rank(); }
+  [[nodiscard]] int size() const override { return inner_->size(); }
+  std::unique_ptr<Transfer> post_send(int peer, std::uint64_t slot,
+                                      std::span<const std::byte> bytes) override {
+    return inner_->post_send(peer, slot, bytes);
+  }
+  std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override {
+    return inner_->post_recv(peer, slot, bytes);
+  }
+  std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override {
+    return inner_->post_recv_any(slot, bytes);
+  }
+  Line& line() override { return inner_->line(); }
+  void check() override { inner_->check(); }
+  void abort(const std::string& reason) noexcept override { inner_->abort(reason); }
+  void shutdown(Deadline deadline) noexcept override { inner_->shutdown(deadline); }
+
+ private:
+  const std::unique_ptr<Transport> inner_;
+};
+
+}  // namespace dlaunch::test
