@@ -56,9 +56,10 @@ long clone3(clone_args& args, int (*main)(void*), void* argument) {
 
 }  // namespace
 
-pid_t clone_into_group(int group, int (*main)(void*), void* argument, char* stack, std::size_t stack_size) {
+pid_t clone_into_group(int group, unsigned flags, int (*main)(void*), void* argument, char* stack,
+                       std::size_t stack_size) {
   clone_args args{};
-  args.flags = CLONE_VM | CLONE_VFORK | CLONE_INTO_CGROUP;
+  args.flags = flags | CLONE_INTO_CGROUP;
   args.exit_signal = SIGCHLD;
   args.stack = reinterpret_cast<std::uintptr_t>(stack);
   args.stack_size = stack_size;

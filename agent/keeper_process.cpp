@@ -21,6 +21,7 @@ namespace dlaunch::agent {
 namespace {
 
 constexpr int killing_pause_ms = 20;
+constexpr int start_patience_ms = 1000;
 constexpr std::uint32_t max_body = 64U << 20;
 
 // Also while the machine sleeps: the others of the job do not.
@@ -43,8 +44,12 @@ void KeeperProcess::run() {
   sigprocmask(SIG_BLOCK, &chld, nullptr);
   const int children = signalfd(-1, &chld, SFD_NONBLOCK | SFD_CLOEXEC);
   while (true) {
-    std::array<pollfd, 2> fds{
-        {{socket_, static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)), 0}, {children, POLLIN, 0}}};
+    // All that the agent asks for in one go is one batch.
+    if (starts_.batch_is_open() && !has_command()) starts_.close_batch();
+    std::array<pollfd, 3> fds{
+        {{socket_, static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)), 0},
+         {children, POLLIN, 0},
+         {starts_.batch_is_open() ? -1 : starts_.descriptor(), POLLIN, 0}}};
     const int ready = poll(fds.data(), fds.size(), poll_timeout());
     if (ready < 0 && errno != EINTR) return;
     if (fds[1].revents != 0) {
@@ -52,12 +57,18 @@ void KeeperProcess::run() {
       while (read(children, &info, sizeof info) > 0) {
       }
     }
-    reap();
+    if (fds[2].revents != 0) tell_begun();
+    if (fds[1].revents != 0 || killing_) reap();
     if (killing_) kill_once();
     if ((fds[0].revents & POLLOUT) != 0) flush();
     if ((fds[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !take_command()) return;
     end_lease_when_over();
   }
+}
+
+bool KeeperProcess::has_command() const {
+  pollfd command{socket_, POLLIN, 0};
+  return poll(&command, 1, 0) > 0;
 }
 
 int KeeperProcess::poll_timeout() const {
@@ -83,10 +94,15 @@ bool KeeperProcess::take_command() {
   Frame frame;
   std::array<int, 2> fds{-1, -1};
   if (!read_frame(frame, fds)) return false;
-  std::string body(std::min(frame.length, max_body), '\0');
+  std::vector<char> body(std::min(frame.length, max_body));
   if (frame.length > max_body || !read_all(body.data(), body.size())) return false;
+  // A signal reaches a worker once it has its session; and what is ended has been told of before.
+  if (frame.kind != FrameKind::spawn && starts_.descriptor() >= 0) {
+    starts_.await(start_patience_ms);
+    tell_begun();
+  }
   if (frame.kind == FrameKind::spawn) {
-    spawn(frame, body, fds);
+    spawn(frame, std::move(body), fds);
   } else if (frame.kind == FrameKind::signal_all) {
     signal_all(static_cast<int>(frame.number));
   } else if (frame.kind == FrameKind::kill_all) {
@@ -138,17 +154,18 @@ bool KeeperProcess::read_all(char* into, std::size_t size) const {
   return true;
 }
 
-void KeeperProcess::spawn(const Frame& frame, const std::string& body, const std::array<int, 2>& fds) {
+void KeeperProcess::spawn(const Frame& frame, std::vector<char> body, const std::array<int, 2>& fds) {
   std::uint32_t counts[3];
   std::memcpy(counts, body.data(), sizeof counts);
   WorkerStart start;
+  start.words = std::move(body);
   start.out = fds[0];
   start.err = fds[1];
   start.group = group_of_next();
   start.cpus.resize(counts[2]);
   const std::size_t cpu_bytes = counts[2] * sizeof(std::uint32_t);
-  if (cpu_bytes > 0) std::memcpy(start.cpus.data(), body.data() + sizeof counts, cpu_bytes);
-  const char* at = body.data() + sizeof counts + cpu_bytes;
+  if (cpu_bytes > 0) std::memcpy(start.cpus.data(), start.words.data() + sizeof counts, cpu_bytes);
+  const char* at = start.words.data() + sizeof counts + cpu_bytes;
   const auto next = [&at] { return std::exchange(at, at + std::strlen(at) + 1); };
   for (std::uint32_t i = 0; i < counts[0]; ++i) start.argv.push_back(next());
   for (std::uint32_t i = 0; i < counts[1]; ++i) {
@@ -156,18 +173,29 @@ void KeeperProcess::spawn(const Frame& frame, const std::string& body, const std
     start.environment.emplace_back(name, next());
   }
 
-  const WorkerStarted started = start_worker(start, inherited_);
-  if (started.pid < 0) {
-    const std::string_view what = started.what;
-    send({FrameKind::spawn_failed, static_cast<std::uint32_t>(what.size()), frame.round, frame.local_rank,
-          started.error, 0},
-         what);
+  const ProcKey key{frame.round, frame.local_rank};
+  Starts::Failure failure;
+  const pid_t pid = starts_.begin(std::move(start), inherited_, failure);
+  if (pid < 0) {
+    spawn_failed(key, failure);
     return;
   }
-  workers_[started.pid] = {frame.round, frame.local_rank};
+  workers_[pid] = key;
   killing_ = false;
   reported_gone_ = false;
-  send({FrameKind::started, 0, frame.round, frame.local_rank, started.pid, 0}, {});
+}
+
+void KeeperProcess::spawn_failed(ProcKey key, const Starts::Failure& failure) {
+  send({FrameKind::spawn_failed, static_cast<std::uint32_t>(failure.what.size()), key.round, key.local_rank,
+        failure.error, 0},
+       failure.what);
+}
+
+void KeeperProcess::tell_begun() {
+  for (const pid_t pid : starts_.take_begun()) {
+    const ProcKey key = workers_.at(pid);
+    send({FrameKind::started, 0, key.round, key.local_rank, pid, 0}, {});
+  }
 }
 
 void KeeperProcess::signal_all(int signo) {
@@ -221,6 +249,13 @@ void KeeperProcess::reap() {
     if (found == workers_.end()) continue;  // an adopted orphan
     const ProcKey key = found->second;
     workers_.erase(found);
+    if (const auto start = starts_.take_ended(pid)) {
+      if (start->error != 0) {
+        spawn_failed(key, *start);
+        continue;
+      }
+      send({FrameKind::started, 0, key.round, key.local_rank, pid, 0}, {});
+    }
     send({FrameKind::exited, 0, key.round, key.local_rank, status, pid}, {});
   }
   if (any) report_rest(false);

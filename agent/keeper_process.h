@@ -6,10 +6,12 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "agent/job_group.h"
 #include "agent/keeper.h"
 #include "agent/spawner.h"
+#include "agent/starts.h"
 #include "agent/worker_start.h"
 
 namespace dlaunch::agent {
@@ -27,7 +29,9 @@ class KeeperProcess {
   bool take_command();
   bool read_frame(Frame& frame, std::array<int, 2>& fds);
   bool read_all(char* into, std::size_t size) const;
-  void spawn(const Frame& frame, const std::string& body, const std::array<int, 2>& fds);
+  void spawn(const Frame& frame, std::vector<char> body, const std::array<int, 2>& fds);
+  void spawn_failed(ProcKey key, const Starts::Failure& failure);
+  void tell_begun();
   void signal_all(int signo);
   void suspend(bool stop);
   void keep_alive(std::int64_t lease_ms);
@@ -36,6 +40,7 @@ class KeeperProcess {
   void kill_once();
   int group_of_next();
   void reap();
+  [[nodiscard]] bool has_command() const;
   void report_rest(bool again);
   void send(const Frame& frame, std::string_view body);
   void flush();
@@ -46,6 +51,7 @@ class KeeperProcess {
   int part_ = -1;  // of the group, where workers are started
   int parts_ = 0;  // how many there have been
   std::map<pid_t, ProcKey> workers_;
+  Starts starts_;  // those of them that are not at their programs yet
   std::string unsent_;
   bool killing_ = false;
   std::int64_t lease_end_ = 0;  // by now_ms(); 0: there is none

@@ -2,62 +2,111 @@
 
 #include <sched.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
 #include "agent/clone_into_group.h"
+#include "agent/raw_syscall.h"
 
 extern char** environ;
 
 namespace dlaunch::agent {
-namespace {
 
+// All that the child reads and writes before exec, in the memory it shares with us until then.
 struct ChildPlan {
-  char* const* argv = nullptr;
-  char* const* envp = nullptr;
-  int out = -1;
-  int err = -1;
+  WorkerStart start;
+  std::vector<std::string> variables;  // start.environment as NAME=value
+  std::vector<std::string> places;     // where PATH has the program
+  std::vector<cpu_set_t> cpus;         // one mask; empty: as inherited
+  std::vector<char*> argv;
+  std::vector<char*> shell_argv;  // for a script without an interpreter line; [1] is its place
+  std::vector<char*> envp;
+  std::vector<const char*> programs;
   pid_t keeper = 0;
   const Inherited* inherited = nullptr;
-  const cpu_set_t* cpus = nullptr;  // nullptr: as inherited
-  std::size_t cpus_size = 0;
-  int error = 0;      // written by the child, which shares our memory until it execs
-  bool bound = true;  // likewise: false where it was the binding that failed
+  int error = 0;
+  bool bound = true;  // false where it was the binding that failed
+  alignas(16) char stack[12 * 1024];
 };
 
-// Runs in the child between clone and exec, on its own stack but in the keeper's memory: only
-// async-signal-safe calls.
+namespace {
+
+// A kernel's sigaction for "as by default": all zero, of whatever layout.
+struct DefaultAction {
+  std::uint64_t zero[8] = {};
+};
+
+constexpr std::size_t signal_set_size = 8;
+
+[[noreturn]] __attribute__((always_inline)) inline void leave() {
+  for (;;) raw_syscall(SYS_exit_group, 127);
+}
+
+[[noreturn]] __attribute__((always_inline)) inline void fail(ChildPlan& plan, int error) {
+  plan.error = error;
+  leave();
+}
+
+// The next place on PATH may have it; the errors are execvp's.
+bool is_elsewhere(int error) {
+  return error == ENOENT || error == ENOTDIR || error == ESTALE || error == ENODEV || error == ETIMEDOUT;
+}
+
+// Why none could be run.
+__attribute__((no_sanitize("address", "undefined", "thread"))) int run_program(ChildPlan& plan) {
+  bool denied = false;
+  int error = ENOENT;
+  for (const char* const* program = plan.programs.data(); *program != nullptr; ++program) {
+    error = static_cast<int>(-raw_syscall(SYS_execve, *program, plan.argv.data(), plan.envp.data()));
+    if (error == ENOEXEC) {
+      plan.shell_argv.data()[1] = const_cast<char*>(*program);
+      error = static_cast<int>(
+          -raw_syscall(SYS_execve, plan.shell_argv.data()[0], plan.shell_argv.data(), plan.envp.data()));
+    }
+    if (error == EACCES) {
+      denied = true;
+    } else if (!is_elsewhere(error)) {
+      return error;
+    }
+  }
+  return denied ? EACCES : error;
+}
+
+// Runs in the child between clone and exec, on its own stack but in the keeper's memory while the keeper runs
+// on: no call of the C library that writes anything, errno included.
 __attribute__((no_sanitize("address", "undefined", "thread"))) int child_main(void* argument) {
   auto& plan = *static_cast<ChildPlan*>(argument);
-  setsid();
+  raw_syscall(SYS_setsid);
   // Asked for before the check: if the keeper has died in between, nobody would tell us.
-  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-  if (getppid() != plan.keeper) _exit(127);
-  if (dup2(plan.out, STDOUT_FILENO) < 0 || dup2(plan.err, STDERR_FILENO) < 0) {
-    plan.error = errno;
-    _exit(127);
+  raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (raw_syscall(SYS_getppid) != plan.keeper) leave();
+  const int streams[] = {plan.start.out, plan.start.err};
+  for (int i = 0; i < 2; ++i) {
+    if (const long done = raw_syscall(SYS_dup3, streams[i], STDOUT_FILENO + i, 0); done < 0)
+      fail(plan, static_cast<int>(-done));
   }
-  struct sigaction normal {};
-  normal.sa_handler = SIG_DFL;
-  for (int signo : kept_ignored) {
-    if (!plan.inherited->ignored[static_cast<std::size_t>(signo)]) sigaction(signo, &normal, nullptr);
+  const DefaultAction normal;
+  for (const int signo : kept_ignored) {
+    if (!plan.inherited->ignored.data()[signo])
+      raw_syscall(SYS_rt_sigaction, signo, &normal, nullptr, signal_set_size);
   }
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (plan.cpus && sched_setaffinity(0, plan.cpus_size, plan.cpus) != 0) {
-    plan.error = errno;
-    plan.bound = false;
-    _exit(127);
+  const std::uint64_t none = 0;
+  raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, signal_set_size);
+  if (!plan.cpus.empty()) {
+    const long done =
+        raw_syscall(SYS_sched_setaffinity, 0, plan.cpus.size() * sizeof(cpu_set_t), plan.cpus.data());
+    if (done < 0) {
+      plan.bound = false;
+      fail(plan, static_cast<int>(-done));
+    }
   }
-  execvpe(plan.argv[0], plan.argv, plan.envp);
-  plan.error = errno;
-  _exit(127);
+  fail(plan, run_program(plan));
 }
 
 // One mask, as long as the largest CPU needs; empty for no CPUs.
@@ -69,6 +118,21 @@ std::vector<cpu_set_t> mask_of(const std::vector<std::uint32_t>& cpus) {
   CPU_ZERO_S(size, mask.data());
   for (const std::uint32_t cpu : cpus) CPU_SET_S(cpu, size, mask.data());
   return mask;
+}
+
+// As execvp(3) looks for it.
+std::vector<std::string> places_of(const char* program) {
+  if (std::strchr(program, '/') != nullptr) return {program};
+  const char* const set = std::getenv("PATH");
+  std::string_view path = set != nullptr ? set : "/bin:/usr/bin";
+  std::vector<std::string> places;
+  while (true) {
+    const std::size_t colon = path.find(':');
+    const std::string_view folder = path.substr(0, colon);
+    places.push_back(folder.empty() ? program : std::string(folder) + "/" + program);
+    if (colon == std::string_view::npos) return places;
+    path.remove_prefix(colon + 1);
+  }
 }
 
 // The inherited variables behind the worker's own, which come first and hide those of the same name.
@@ -83,38 +147,48 @@ void add_inherited(const std::vector<std::string>& own, std::vector<char*>& envp
   }
 }
 
+void prepare(ChildPlan& plan) {
+  static char shell[] = "/bin/sh";
+  const std::vector<const char*>& argv = plan.start.argv;
+  plan.argv.reserve(argv.size() + 1);
+  for (const char* const argument : argv) plan.argv.push_back(const_cast<char*>(argument));
+  plan.argv.push_back(nullptr);
+  plan.shell_argv = {shell, nullptr};
+  plan.shell_argv.insert(plan.shell_argv.end(), plan.argv.begin() + 1, plan.argv.end());
+
+  plan.variables.reserve(plan.start.environment.size());
+  for (const auto& [name, value] : plan.start.environment)
+    plan.variables.push_back(std::string(name) + "=" + value);
+  for (std::string& variable : plan.variables) plan.envp.push_back(variable.data());
+  add_inherited(plan.variables, plan.envp);
+  plan.envp.push_back(nullptr);
+
+  plan.places = places_of(argv.front());
+  for (const std::string& place : plan.places) plan.programs.push_back(place.c_str());
+  plan.programs.push_back(nullptr);
+  plan.cpus = mask_of(plan.start.cpus);
+}
+
 }  // namespace
 
-WorkerStarted start_worker(const WorkerStart& start, const Inherited& inherited) {
-  std::vector<char*> argv;
-  argv.reserve(start.argv.size() + 1);
-  for (const char* argument : start.argv) argv.push_back(const_cast<char*>(argument));
-  argv.push_back(nullptr);
-
-  std::vector<std::string> own;
-  own.reserve(start.environment.size());
-  for (const auto& [name, value] : start.environment) own.push_back(std::string(name) + "=" + value);
-  std::vector<char*> envp;
-  envp.reserve(own.size());
-  for (std::string& variable : own) envp.push_back(variable.data());
-  add_inherited(own, envp);
-  envp.push_back(nullptr);
-
-  ChildPlan plan{argv.data(), envp.data(), start.out, start.err, getpid(), &inherited};
-  const std::vector<cpu_set_t> mask = mask_of(start.cpus);
-  if (!mask.empty()) {
-    plan.cpus = mask.data();
-    plan.cpus_size = mask.size() * sizeof(cpu_set_t);
-  }
-  alignas(16) static char stack[64 * 1024];
-  pid_t pid = -1;
-  if (start.group >= 0) pid = clone_into_group(start.group, child_main, &plan, stack, sizeof stack);
+StartingWorker::StartingWorker(WorkerStart start, const Inherited& inherited)
+    : plan_(std::make_unique_for_overwrite<ChildPlan>()) {
+  ChildPlan& plan = *plan_;
+  plan.start = std::move(start);
+  plan.keeper = getpid();
+  plan.inherited = &inherited;
+  prepare(plan);
+  constexpr unsigned flags = raw_syscall_keeps_errno ? CLONE_VM : CLONE_VM | CLONE_VFORK;
+  if (plan.start.group >= 0)
+    pid_ = clone_into_group(plan.start.group, flags, child_main, &plan, plan.stack, sizeof plan.stack);
   // The kernel, a seccomp filter or a threaded group may forbid it.
-  if (pid < 0) pid = clone(child_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
-  if (pid < 0) return {-1, errno, ""};
-  if (plan.error == 0) return {pid, 0, ""};
-  waitpid(pid, nullptr, 0);
-  return {-1, plan.error, plan.bound ? "" : "cannot bind it to its CPUs: "};
+  if (pid_ < 0) pid_ = clone(child_main, plan.stack + sizeof plan.stack, static_cast<int>(flags | SIGCHLD), &plan);
+  if (pid_ < 0) plan.error = errno;
 }
+
+StartingWorker::~StartingWorker() = default;
+
+int StartingWorker::error() const { return plan_->error; }
+const char* StartingWorker::what() const { return plan_->bound ? "" : "cannot bind it to its CPUs: "; }
 
 }  // namespace dlaunch::agent

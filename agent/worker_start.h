@@ -6,7 +6,7 @@
 #include <array>
 #include <csignal>
 #include <cstdint>
-#include <string>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -24,7 +24,8 @@ struct Inherited {
 };
 
 struct WorkerStart {
-  std::vector<const char*> argv;                                 // views of a buffer that outlives the start
+  std::vector<char> words;                                       // what argv and environment point into
+  std::vector<const char*> argv;                                 // argv[0] is searched on PATH
   std::vector<std::pair<const char*, const char*>> environment;  // set on top of this process's own
   std::vector<std::uint32_t> cpus;                               // empty: as inherited
   int out = -1;                                                  // its stdout and stderr
@@ -32,14 +33,28 @@ struct WorkerStart {
   int group = -1;  // the control group it is born in; -1: this process's
 };
 
-struct WorkerStarted {
-  pid_t pid = -1;         // -1: it was not
-  int error = 0;          // errno
-  const char* what = "";  // what failed, where it was not exec: "cannot bind it to its CPUs: "
-};
+struct ChildPlan;
 
-// Starts it in a session of its own, and so that it dies with this process. Returns when it has begun, or
-// cannot.
-WorkerStarted start_worker(const WorkerStart& start, const Inherited& inherited);
+// A worker on its way to exec. It has a session of its own, and dies with this process. It runs in this
+// process's memory, and this process runs on: to wait for each exec (CLONE_VFORK, posix_spawn) makes starts follow
+// one another on a single processor. Must not be destroyed before the worker has called exec or ended.
+class StartingWorker {
+ public:
+  // `inherited` outlives it. The descriptors of `start` can be closed afterwards.
+  StartingWorker(WorkerStart start, const Inherited& inherited);
+  ~StartingWorker();
+  StartingWorker(const StartingWorker&) = delete;
+  StartingWorker& operator=(const StartingWorker&) = delete;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }  // -1: there is none
+  // errno of what kept it from its program; 0: nothing. To be asked once it has called exec or ended.
+  [[nodiscard]] int error() const;
+  // What failed, where it was not exec: "cannot bind it to its CPUs: ".
+  [[nodiscard]] const char* what() const;
+
+ private:
+  std::unique_ptr<ChildPlan> plan_;
+  pid_t pid_ = -1;
+};
 
 }  // namespace dlaunch::agent

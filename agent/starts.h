@@ -1,0 +1,55 @@
+// The workers between clone and exec. What is begun in one go is one batch, and a pipe tells when all of it is at
+// its programs: each of the batch holds the write end until exec or its end closes it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "agent/worker_start.h"
+
+namespace dlaunch::agent {
+
+class Starts {
+ public:
+  struct Failure {
+    int error = 0;          // errno
+    std::string_view what;  // what failed, where it was not exec
+  };
+
+  Starts() = default;
+  ~Starts();
+  Starts(const Starts&) = delete;
+  Starts& operator=(const Starts&) = delete;
+
+  // Its pid; a failure is known at once where no process came to be, else when it has ended.
+  pid_t begin(WorkerStart start, const Inherited& inherited, Failure& failure);
+  // Whoever is begun from now on is of another batch.
+  void close_batch();
+  [[nodiscard]] bool batch_is_open() const { return !batches_.empty() && batches_.back().held >= 0; }
+  // Readable once take_begun() has something; -1: nobody is starting.
+  [[nodiscard]] int descriptor() const { return batches_.empty() ? -1 : batches_.front().done; }
+  // Who runs its program, or did and is not reaped. Does not block.
+  std::vector<pid_t> take_begun();
+  // The process has been reaped. Empty: it had been told of by take_begun(), or is none of ours; an error of 0:
+  // it came to its program.
+  std::optional<Failure> take_ended(pid_t pid);
+  // Until all have begun, `patience_ms` at most: a program can lie where reading it takes long.
+  void await(int patience_ms);
+
+ private:
+  struct Batch {
+    int done = -1;  // the pipe's read end
+    int held = -1;  // our write end; -1: the batch is closed
+    std::vector<std::unique_ptr<StartingWorker>> workers;
+  };
+
+  std::deque<Batch> batches_;
+  std::vector<std::unique_ptr<StartingWorker>> failed_;  // on their way out
+};
+
+}  // namespace dlaunch::agent
