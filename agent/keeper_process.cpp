@@ -230,7 +230,7 @@ void KeeperProcess::suspend(bool stop) {
 void KeeperProcess::kill_once() {
   kill_job_group(group_);
   kill_descendants();
-  if (part_ >= 0) close(part_);
+  if (part_ >= 0 && part_ != group_.fd) close(part_);
   part_ = -1;
 }
 

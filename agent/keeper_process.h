@@ -20,7 +20,7 @@ class KeeperProcess {
  public:
   // `socket` is the keeper's end.
   KeeperProcess(int socket, const Inherited& inherited, JobGroup group)
-      : socket_(socket), inherited_(inherited), group_(std::move(group)) {}
+      : socket_(socket), inherited_(inherited), group_(std::move(group)), part_(group_.fd) {}
 
   // Until the agent is gone.
   void run();
@@ -48,7 +48,7 @@ class KeeperProcess {
   int socket_;
   Inherited inherited_;
   JobGroup group_;
-  int part_ = -1;  // of the group, where workers are started
+  int part_;       // where workers are started: the group itself, after a kill a part of it
   int parts_ = 0;  // how many there have been
   std::map<pid_t, ProcKey> workers_;
   Starts starts_;  // those of them that are not at their programs yet

@@ -59,10 +59,16 @@ KeeperSpawner::~KeeperSpawner() {
 }
 
 void KeeperSpawner::let_go() {
-  if (nothing_left_) send({FrameKind::leave, 0, 0, 0, 0, 0}, "", -1, -1);
+  if (!nothing_left_) return;
+  send({FrameKind::leave, 0, 0, 0, 0, 0}, "", -1, -1);
+  // The guard would end after the keeper, and with nothing to guard: both at once are sooner gone.
+  siginfo_t guard{};
+  const bool is_ours = waitid(P_PID, static_cast<id_t>(keeper_.guard), &guard, WEXITED | WNOHANG | WNOWAIT) == 0;
+  if (is_ours) kill(keeper_.guard, SIGKILL);
 }
 
 Result<void> KeeperSpawner::await_keeper() {
+  if (outstanding_ > 0) postmortem_.begin();  // while there is nothing else to do
   Frame ready;
   pollfd waiting{keeper_.socket, POLLIN, 0};
   while (poll(&waiting, 1, -1) < 0 && errno == EINTR) {

@@ -17,6 +17,11 @@ std::string flag_name(std::string part) {
   return part;
 }
 
+bool has_any(const EnvironmentMap& environment, std::string_view prefix) {
+  const auto first = environment.lower_bound(prefix);
+  return first != environment.end() && first->first.starts_with(prefix);
+}
+
 }  // namespace
 
 Result<Setting> make_setting(const Flag& flag, std::string value, Origin origin, std::string from) {
@@ -35,7 +40,9 @@ Result<Settings> settings_from(const EnvironmentMap& environment) {
   constexpr std::array prefixes{"DLAUNCH_", "PET_", ""};
   Settings out;
   for (const std::string_view prefix : prefixes) {
+    if (!has_any(environment, prefix)) continue;  // the names of all flags take longer than all the rest
     for (const Flag& flag : flags()) {
+      if (prefix.empty() && flag.extra_variable.empty()) continue;
       for (const std::string& variable : variables_of(flag)) {
         const bool of_this_turn = prefix.empty() || variable.starts_with(prefix);
         const auto found = of_this_turn ? environment.find(variable) : environment.end();
@@ -50,6 +57,7 @@ Result<Settings> settings_from(const EnvironmentMap& environment) {
 }
 
 std::vector<std::string> mistyped(const EnvironmentMap& environment) {
+  if (!has_any(environment, "DLAUNCH_") && !has_any(environment, "PET_")) return {};
   std::vector<std::string> names;
   // The secret itself (--token-file is its place), and what a worker gets.
   std::set<std::string, std::less<>> known{"DLAUNCH_TOKEN"};
