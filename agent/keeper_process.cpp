@@ -60,9 +60,9 @@ void KeeperProcess::run() {
     if (fds[2].revents != 0) tell_begun();
     if (fds[1].revents != 0 || killing_) reap();
     if (killing_) kill_once();
-    if ((fds[0].revents & POLLOUT) != 0) flush();
     if ((fds[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !take_command()) return;
     end_lease_when_over();
+    flush();  // at once what is to be told: it wakes the agent once
   }
 }
 
@@ -278,13 +278,12 @@ void KeeperProcess::report_rest(bool again) {
   send({FrameKind::leftovers, static_cast<std::uint32_t>(example.size()), 0, 0, reported_rest_, 0}, example);
 }
 
-// Never blocks: an agent that is busy writing to us must not wait for us to read while we wait for it.
 void KeeperProcess::send(const Frame& frame, std::string_view body) {
   unsent_.append(reinterpret_cast<const char*>(&frame), sizeof frame);
   unsent_.append(body);
-  flush();
 }
 
+// Never blocks: an agent that is busy writing to us must not wait for us to read while we wait for it.
 void KeeperProcess::flush() {
   while (!unsent_.empty()) {
     const ssize_t sent = ::send(socket_, unsent_.data(), unsent_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
