@@ -1,7 +1,16 @@
-// The keeper with real processes: what a worker is bound to, and why it could not be started.
+// The keeper with real processes: where a program is looked for, what a worker is bound to, why it could not be
+// started, and many that begin at once.
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
 
 #include "agent/keeper_spawner.h"
 #include "agent/uv_edge.h"
@@ -10,10 +19,11 @@
 namespace dlaunch::agent {
 namespace {
 
-// One start, until it has failed or ended.
-class OneStart final : public SpawnerHandler, public TimerHandler {
+// Some starts, given to the keeper in one go, until each has failed or ended. The signal, where there is one, is
+// asked for right behind them.
+class SeveralStarts final : public SpawnerHandler, public TimerHandler {
  public:
-  explicit OneStart(const Command& command) {
+  explicit SeveralStarts(const std::vector<Command>& commands, int signo = 0) {
     char name[64] = "spawner_test";
     auto keeper = start_keeper(name, sizeof name, {});
     EXPECT_TRUE(keeper.ok());
@@ -25,30 +35,68 @@ class OneStart final : public SpawnerHandler, public TimerHandler {
     Postmortem postmortem("", "", nullptr);
     KeeperSpawner spawner(edge, output, postmortem, *keeper);
     spawner.set_handler(*this);
-    EXPECT_TRUE(spawner.await_keeper().ok());
     loop.arm(loop.now() + std::chrono::seconds(30), *this);
-    spawner.spawn({}, command);
+    open_ = commands.size();
+    for (std::uint32_t rank = 0; rank < commands.size(); ++rank) spawner.spawn({0, rank}, commands[rank]);
+    if (signo != 0) spawner.signal_all(signo);
+    EXPECT_TRUE(spawner.await_keeper().ok());
     loop.run();
   }
 
-  void on_started(ProcKey, std::int64_t) override {}
-  void on_spawn_failed(ProcKey, const std::string& why) override { end("not started: " + why); }
-  void on_exited(ProcKey, std::int64_t, const Ending& ending) override {
-    end(describe(ending.status) + ": " + ending.tail);
+  void on_started(ProcKey key, std::int64_t pid) override { pids[key.local_rank] = pid; }
+  void on_spawn_failed(ProcKey key, const std::string& why) override { end(key, "not started: " + why); }
+  void on_exited(ProcKey key, std::int64_t pid, const Ending& ending) override {
+    EXPECT_EQ(pids[key.local_rank], pid) << "it was said to have started before";
+    end(key, describe(ending.status) + (ending.tail.empty() ? "" : ": " + ending.tail));
   }
   void on_leftovers(int, const std::string&) override {}
   void on_all_gone() override {}
-  void on_spawner_lost(const std::string& why) override { end("lost: " + why); }
-  void on_timer(TimerId) override { end("nothing in 30 s"); }
-
-  std::string came;
-
- private:
-  void end(std::string what) {
-    came = std::move(what);
+  void on_spawner_lost(const std::string& why) override { ADD_FAILURE() << why; }
+  void on_timer(TimerId) override {
+    ADD_FAILURE() << open_ << " have not ended in 30 s";
     loop_->stop();
   }
+
+  std::map<std::uint32_t, std::string> came;   // by local rank
+  std::map<std::uint32_t, std::int64_t> pids;  // of those that started
+
+ private:
+  void end(ProcKey key, std::string what) {
+    EXPECT_TRUE(came.emplace(key.local_rank, std::move(what)).second) << "a second end of " << key.local_rank;
+    if (--open_ == 0) loop_->stop();
+  }
   UvLoop* loop_ = nullptr;
+  std::size_t open_ = 0;
+};
+
+std::string what_came_of(const Command& command) { return SeveralStarts({command}).came[0]; }
+
+// A folder with programs, and PATH for the time of a test.
+class Programs : public testing::Test {
+ protected:
+  Programs() {
+    char name[] = "/tmp/dlaunch_spawner_test.XXXXXX";
+    folder = mkdtemp(name);
+    before_ = std::getenv("PATH");
+  }
+  ~Programs() override {
+    set_path(before_);
+    std::filesystem::remove_all(folder);
+  }
+  static void set_path(const std::string& path) { setenv("PATH", path.c_str(), 1); }
+  void write(const std::string& name, const std::string& text, mode_t mode = 0755) const {
+    std::filesystem::create_directories(std::filesystem::path(folder + "/" + name).parent_path());
+    std::ofstream(folder + "/" + name) << text;
+    chmod((folder + "/" + name).c_str(), mode);
+  }
+  [[nodiscard]] std::string said_by(const std::string& program) const {
+    return what_came_of({{program, "word"}, {}, {}});
+  }
+
+  std::string folder;
+
+ private:
+  std::string before_;
 };
 
 const Command show_cpus{{"sh", "-c", "sed -n 's/^Cpus_allowed_list:.//p' /proc/self/status >&2"}, {}, {}};
@@ -67,17 +115,71 @@ int some_allowed_cpu() {
 TEST(Spawner, AWorkerIsBoundBeforeItBegins) {
   Command command = show_cpus;
   command.cpus = {some_allowed_cpu()};
-  EXPECT_EQ(OneStart(command).came, "exited with code 0: " + std::to_string(some_allowed_cpu()));
+  EXPECT_EQ(what_came_of(command), "exited with code 0: " + std::to_string(some_allowed_cpu()));
 }
 
 TEST(Spawner, ABindingThatCannotBeMadeIsSaidAndNothingStarted) {
   Command command = show_cpus;
   command.cpus = {60'000};
-  EXPECT_EQ(OneStart(command).came, "not started: cannot bind it to its CPUs: Invalid argument");
+  EXPECT_EQ(what_came_of(command), "not started: cannot bind it to its CPUs: Invalid argument");
 }
 
 TEST(Spawner, AMissingProgramIsSaid) {
-  EXPECT_EQ(OneStart({{"./no-such-program"}, {}, {}}).came, "not started: No such file or directory");
+  EXPECT_EQ(what_came_of({{"./no-such-program"}, {}, {}}), "not started: No such file or directory");
+}
+
+TEST_F(Programs, AreLookedForOnPathInItsOrder) {
+  write("a/greet", "#!/bin/sh\necho first $1 >&2; exit 3\n");
+  write("b/greet", "#!/bin/sh\necho second $1 >&2; exit 3\n");
+  set_path("/no/such/folder:" + folder + "/a:" + folder + "/b");
+  EXPECT_EQ(said_by("greet"), "exited with code 3: first word");
+  set_path(folder + "/b:" + folder + "/a");
+  EXPECT_EQ(said_by("greet"), "exited with code 3: second word");
+  EXPECT_EQ(said_by(folder + "/a/greet"), "exited with code 3: first word");
+  EXPECT_EQ(said_by("greeting"), "not started: No such file or directory");
+}
+
+TEST_F(Programs, AreLookedForHereWherePathHasAnEmptyFolder) {
+  write("greet", "#!/bin/sh\nexit 4\n");
+  const std::filesystem::path here = std::filesystem::current_path();
+  std::filesystem::current_path(folder);
+  set_path("/no/such/folder:");
+  EXPECT_EQ(said_by("greet"), "exited with code 4");
+  std::filesystem::current_path(here);
+}
+
+TEST_F(Programs, ThatMayNotBeRunDoNotHideOthers) {
+  write("a/greet", "#!/bin/sh\nexit 3\n", 0644);
+  set_path(folder + "/a");
+  EXPECT_EQ(said_by("greet"), "not started: Permission denied");
+  set_path(folder + "/a:/no/such/folder");
+  EXPECT_EQ(said_by("greet"), "not started: Permission denied");
+  write("b/greet", "#!/bin/sh\nexit 5\n");
+  set_path(folder + "/a:" + folder + "/b");
+  EXPECT_EQ(said_by("greet"), "exited with code 5");
+}
+
+TEST_F(Programs, WithoutAnInterpreterLineAreAShells) {
+  write("greet", "echo $0 $1 >&2; exit 6\n");
+  EXPECT_EQ(said_by(folder + "/greet"), "exited with code 6: " + folder + "/greet word");
+}
+
+TEST(Spawner, WhoCannotBeStartedDoesNotKeepOthersBack) {
+  std::vector<Command> commands;
+  for (int rank = 0; rank < 64; ++rank)
+    commands.push_back({{rank % 3 == 0 ? "./no-such-program" : "true"}, {}, rank});
+  const SeveralStarts starts(commands);
+  for (std::uint32_t rank = 0; rank < 64; ++rank) {
+    EXPECT_EQ(starts.came.at(rank),
+              rank % 3 == 0 ? "not started: No such file or directory" : "exited with code 0");
+    EXPECT_EQ(starts.pids.contains(rank), rank % 3 != 0);
+  }
+}
+
+// It is delivered to every one of them, also to those that were only just begun.
+TEST(Spawner, ASignalRightBehindTheStartReachesAll) {
+  const SeveralStarts starts(std::vector<Command>(32, Command{{"sleep", "1000"}, {}, {}}), SIGTERM);
+  for (std::uint32_t rank = 0; rank < 32; ++rank) EXPECT_EQ(starts.came.at(rank), "was killed by signal 15 (SIGTERM, terminated)");
 }
 
 }  // namespace
