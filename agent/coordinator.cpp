@@ -12,7 +12,6 @@
 namespace dlaunch::agent {
 namespace {
 
-constexpr MemberId local_member = 0;
 // No job comes near; so that none can be made to overflow.
 constexpr std::uint32_t last_round = 1U << 30;
 constexpr std::size_t longest_host = 255;
@@ -151,7 +150,7 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, Coordinator
   }
   learn_from(now, join);
   if (formed_ && !join.been_in) out.emplace_back(ToMember{member, NewWorld{without_members(world_)}});
-  out.emplace_back(ToMember{member, Welcome{true, false, stamp_of(now)}});
+  out.emplace_back(ToMember{member, Welcome{true, went_on_without(node), stamp_of(now)}});
   if (state_ == State::gathering) {
     announce_when_complete(now, out);
   } else if (node.stopped) {  // otherwise once it is
@@ -237,7 +236,11 @@ TimePoint Coordinator::sure_until() const {
 
 void Coordinator::tell_who_leads(TimePoint now, bool leads, CoordinatorActions& out) {
   for (const auto& [member, node] : roster_.nodes())
-    out.emplace_back(ToMember{member, Welcome{leads, false, stamp_of(now)}});
+    out.emplace_back(ToMember{member, Welcome{leads, leads && went_on_without(node), stamp_of(now)}});
+}
+
+bool Coordinator::went_on_without(const Roster::Node& node) const {
+  return node.joined.been_in && node.joined.round + 1 < next_round_;
 }
 
 // Rounds, and the restarts that were used up, go on where another coordinator, or this one before it was
@@ -293,6 +296,7 @@ void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
   out.emplace_back(Say{formed_ ? Loudness::progress : Loudness::detail,
                        "this node leads the job now, at " + to_string(world_.store)});
   tell_who_leads(now, true, out);
+  led_since_ = now;
   gather(now, enough, formed_ ? settling_time : job_.last_call, out);
 }
 
@@ -378,7 +382,9 @@ void Coordinator::announce_when_complete(TimePoint now, CoordinatorActions& out)
     }
     when = std::max(when, *last_call_);
   }
-  if (now >= when && roster_.all_stopped() && sure_to_lead(now)) announce_world(now, out);
+  // Who came before we led may be on its way to another endpoint, its end here not heard of yet.
+  const bool all_follow = !led_since_ || roster_.all_have_answered(*led_since_);
+  if (now >= when && roster_.all_stopped() && all_follow && sure_to_lead(now)) announce_world(now, out);
 }
 
 void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {

@@ -160,6 +160,8 @@ class Coordinator {
   [[nodiscard]] bool sure_to_lead(TimePoint now) const { return now < sure_until(); }
   void kill_behind_the_fence(TimePoint now, CoordinatorActions& out);
   void tell_who_leads(TimePoint now, bool leads, CoordinatorActions& out);
+  // A newer world than its own has been announced.
+  [[nodiscard]] bool went_on_without(const Roster::Node& node) const;
   void learn_from(TimePoint now, const Join& join);
   void note_lost_leader(TimePoint now, const Join& of_last_world, CoordinatorActions& out);
   void lead_if_enough(TimePoint now, CoordinatorActions& out);
@@ -214,6 +216,7 @@ class Coordinator {
   Duration patience_{};                 // with fewer, so long after the last condition was met
   std::optional<TimePoint> last_call_;  // until when
   TimePoint not_before_;                // a leader of before may still count on its nodes
+  std::optional<TimePoint> led_since_;  // where the lead is taken up, and may be another's
   std::optional<TimePoint> check_at_;   // for silent nodes
   std::optional<TimePoint> armed_;
   std::optional<TimePoint> fence_at_;  // another may lead from then on: nothing of this world may live

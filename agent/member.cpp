@@ -150,7 +150,7 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
   if (welcome.leads) {
     if (job_.may_move()) out.emplace_back(ToCoordinator{Beat{stamp_}});
     led_ = true;
-    fence_at_.reset();  // it waits until our workers are gone
+    if (!welcome.elsewhere) fence_at_.reset();  // it waits until our workers are gone
     staying_ = false;
     walked_ = 0;
     taker_.reset();
@@ -309,6 +309,7 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     if (!world_.member(node_.agent)) return;  // a spare only knows of it
     state_ = State::working;
     round_active_ = true;
+    fence_at_.reset();  // it was for the workers of before
     renew_at_.reset();
     renew_lease(now, out);
     lease_over_ = false;

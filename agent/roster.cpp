@@ -38,6 +38,12 @@ int Roster::staying() const {
   }));
 }
 
+bool Roster::all_have_answered(TimePoint since) const {
+  return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& n) {
+    return n.first == local_member || n.second.leaving || n.second.echoed >= since;
+  });
+}
+
 bool Roster::all_stopped() const {
   return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.second.stopped; });
 }

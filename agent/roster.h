@@ -13,8 +13,9 @@
 
 namespace dlaunch::agent {
 
-// Names a member's connection; 0 is the member in the coordinator's own process.
+// Names a member's connection.
 using MemberId = std::uint32_t;
+inline constexpr MemberId local_member = 0;  // the one in the coordinator's own process
 
 class Roster {
  public:
@@ -43,6 +44,8 @@ class Roster {
   [[nodiscard]] int ready() const;
   // Of these: that stay where they are though nobody leads there.
   [[nodiscard]] int staying() const;
+  // All of these have answered what was said at `since` or later.
+  [[nodiscard]] bool all_have_answered(TimePoint since) const;
   // Nothing runs that a new round would have to wait for.
   [[nodiscard]] bool all_stopped() const;
   // Every node of the current round is done.

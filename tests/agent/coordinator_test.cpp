@@ -582,5 +582,36 @@ TEST_F(CoordinatorTest, WhereTheRanksWereIsToldWithAFailure) {
   EXPECT_NE(told, last_.end());
 }
 
+// It came before anybody led here, and goes on to the next endpoint; that its connection has ended is not heard
+// of yet.
+TEST_F(CoordinatorTest, WhoHasNotAnsweredSinceTheLeadWasTakenUpIsInNoWorld) {
+  job_.nnodes = 3;
+  job_.endpoints = {{"a", 1}, {"b", 1}, {"c", 1}};
+  begin();
+  const auto come = [this](MemberId member, int node_rank, bool stays) {
+    Join join = this->join(node_rank);
+    join.stays = stays;
+    from(member, join);
+  };
+  const auto answer = [this](MemberId member) { from(member, Beat{now_.time_since_epoch().count()}); };
+  come(7, 2, false);
+  EXPECT_FALSE(sent<Welcome>().at(0).second.leads);
+  answer(7);  // to what was said before
+  now_ += milliseconds(1);
+  come(0, 0, true);
+  come(8, 1, true);
+  EXPECT_TRUE(sent<Welcome>().back().second.leads);
+  answer(8);
+  EXPECT_TRUE(sent<NewWorld>().empty());
+
+  // It comes again by a connection of its own, and before the end of the old one is seen.
+  come(9, 2, false);
+  EXPECT_FALSE(did<CoordinatorEnded>());
+  EXPECT_TRUE(sent<NewWorld>().empty());
+  EXPECT_TRUE(sent<Refused>().empty());
+  answer(9);
+  EXPECT_EQ(sent<NewWorld>().size(), 3U);
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

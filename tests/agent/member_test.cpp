@@ -176,6 +176,46 @@ TEST_F(MemberTest, PassesTheFirstSignalOnAndKillsAtTheSecond) {
   EXPECT_TRUE(told_group<KillNow>());
 }
 
+// A node that has lost the leader while its workers run, and has found the next one.
+class FenceTest : public MemberTest {
+ protected:
+  void find_another_leader(bool which_went_on) {
+    JobSpec moving = job();
+    moving.endpoints = {{"m", 1}, {"n", 1}};
+    moving.node_timeout = seconds(5);
+    member_ = Member(moving, node(), "0.1", now_);
+    work();
+    step(LinkDown{"connection reset by peer"});
+    EXPECT_TRUE(told_group<StopWorkers>());
+    step(LinkUp{});
+    hear(Welcome{true, which_went_on, 1});
+  }
+  bool kills_after_the_node_timeout() {
+    now_ += seconds(5);
+    hear(Beat{2});
+    step(MemberTimer{});
+    return told_group<KillNow>() != nullptr;
+  }
+};
+
+TEST_F(FenceTest, WhoIsWaitedForMayTakeTheStopTimeout) {
+  find_another_leader(false);
+  EXPECT_FALSE(kills_after_the_node_timeout());
+}
+
+TEST_F(FenceTest, WhoIsNotWaitedForMayNot) {
+  find_another_leader(true);
+  EXPECT_TRUE(kills_after_the_node_timeout());
+}
+
+TEST_F(FenceTest, IsNotForTheWorkersOfTheNextWorld) {
+  find_another_leader(true);
+  step(RoundStopped{0});
+  hear(world(2));
+  EXPECT_TRUE(told_group<StartWorkers>());
+  EXPECT_FALSE(kills_after_the_node_timeout());
+}
+
 TEST_F(MemberTest, WhatSupervisorsRepeatIsNotImpatience) {
   work();
   for (const int signo : {SIGTERM, SIGTERM, SIGHUP, SIGTERM}) {
