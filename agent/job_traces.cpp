@@ -7,18 +7,12 @@
 #include "agent/scratch_dir.h"
 
 namespace dlaunch::agent {
-namespace {
 
-constexpr Duration last_effort = std::chrono::seconds(60);
-
-}  // namespace
-
-bool end_and_remove_all(const JobTraces& traces) {
+bool end_and_remove_all(const JobTraces& traces, Duration patience) {
   kill_job_group(traces.group);
-  const std::vector<pid_t> survivors = kill_and_reap_all(last_effort);
+  const std::vector<pid_t> survivors = kill_and_reap_all(patience);
   for (pid_t pid : survivors) {
-    std::fprintf(stderr, "dlaunch: process %s survives SIGKILL (in an uninterruptible system call?)\n",
-                 name_process(pid).c_str());
+    std::fprintf(stderr, "dlaunch: process %s survives SIGKILL\n", explain_process(pid).c_str());
   }
   remove_job_group(traces.group);
   remove_scratch_dir(traces.scratch_dir);

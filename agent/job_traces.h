@@ -4,6 +4,7 @@
 
 #include "agent/job_group.h"
 #include "agent/locked_dir.h"
+#include "store/base/time.h"
 
 namespace dlaunch::agent {
 
@@ -14,7 +15,7 @@ struct JobTraces {
 };
 
 // Ends every descendant of this process and what is in the group, and removes the rest. Says on stderr what
-// cannot be ended; false then. Blocks, for a minute at most. More than once does no harm.
-bool end_and_remove_all(const JobTraces& traces);
+// cannot be ended; false then. Blocks until `patience` is over at most. More than once does no harm.
+bool end_and_remove_all(const JobTraces& traces, Duration patience = std::chrono::seconds(60));
 
 }  // namespace dlaunch::agent

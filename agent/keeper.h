@@ -41,6 +41,7 @@ enum class FrameKind : std::uint32_t {
   suspend,  // every process, as by SIGSTOP
   resume,
   keep_alive,  // number: milliseconds
+  give_up,     // end; what is left survives SIGKILL
   leave,       // end; no process is left, and the agent removes the job's traces
   // to the agent
   ready,         // the first; number: the keeper's pid, or minus errno where there can be none

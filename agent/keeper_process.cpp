@@ -111,6 +111,8 @@ bool KeeperProcess::take_command() {
     report_rest(true);
   } else if (frame.kind == FrameKind::leave && workers_.empty() && reported_gone_) {
     _exit(0);
+  } else if (frame.kind == FrameKind::give_up) {
+    _exit(0);
   } else if (frame.kind == FrameKind::keep_alive) {
     keep_alive(frame.number);
   } else if (frame.kind == FrameKind::suspend || frame.kind == FrameKind::resume) {

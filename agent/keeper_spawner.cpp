@@ -112,6 +112,22 @@ void KeeperSpawner::kill_all() {
   send({FrameKind::kill_all, 0, 0, 0, 0, 0}, "", -1, -1);
 }
 
+std::string KeeperSpawner::give_up() {
+  gave_up_ = true;
+  std::string words;
+  std::size_t more = 0;
+  for (const pid_t pid : descendants_of(pid_)) {
+    if (words.size() > 200) {
+      ++more;
+    } else {
+      words += (words.empty() ? "process " : ", process ") + explain_process(pid);
+    }
+  }
+  if (more > 0) words += " and " + std::to_string(more) + " more";
+  send({FrameKind::give_up, 0, 0, 0, 0, 0}, "", -1, -1);
+  return words.empty() ? "a process" : words;
+}
+
 // Blocks while the socket's buffer is full; the keeper never blocks on us, so it always gets on with reading.
 void KeeperSpawner::send(Frame frame, const std::string& body, int out, int err) {
   if (keeper_.socket < 0) return;
@@ -211,6 +227,7 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
     case FrameKind::suspend:
     case FrameKind::resume:
     case FrameKind::keep_alive:
+    case FrameKind::give_up:
     case FrameKind::leave:
     case FrameKind::ready:
       break;  // ours, or taken by await_keeper

@@ -17,7 +17,7 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   // The first three are not owned.
   KeeperSpawner(UvEdge& edge, Output& output, Postmortem& postmortem, Keeper keeper);
   // Ends the keeper, and with it every process that it started or that came from one; returns when they are
-  // gone.
+  // gone, or have been given up.
   ~KeeperSpawner() override;
   KeeperSpawner(const KeeperSpawner&) = delete;
   KeeperSpawner& operator=(const KeeperSpawner&) = delete;
@@ -29,11 +29,13 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   // Nothing more will be started. Where no process is left, keeper and guard end while the caller does what
   // he still has to; the job's traces are then his to remove.
   void let_go();
+  [[nodiscard]] bool gave_up() const { return gave_up_; }
 
   void set_handler(SpawnerHandler& handler) override { handler_ = &handler; }
   void spawn(ProcKey key, const Command& command) override;
   void signal_all(int signo) override;
   void kill_all() override;
+  std::string give_up() override;
   void keep_alive(Duration lease) override;
 
   // Stops every process, as Ctrl-Z does in a shell, and lets them go on. Nobody above is told.
@@ -57,6 +59,7 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   std::string received_;
   bool killed_ = false;        // the last thing asked for was that nothing may live
   bool nothing_left_ = false;  // no process of the job is alive
+  bool gave_up_ = false;       // on those that are
   int outstanding_ = 0;        // spawns whose process has not been reported as ended
 };
 

@@ -462,8 +462,10 @@ void Member::on_stuck(const Failure& failure, MemberActions& out) {
   // What cannot be killed cannot be waited for either: this node ends, and says so by its exit code.
   Outcome outcome;
   outcome.failed = true;
-  outcome.exit_code = exit_code_of(failure);
-  outcome.cause = outcome_ && outcome_->failed ? outcome_->cause : failure;
+  // That the stop was asked for does not explain how it ended.
+  const bool failed_before = outcome_ && outcome_->failed && outcome_->cause.kind != FailureKind::signal;
+  outcome.cause = failed_before ? outcome_->cause : failure;
+  outcome.exit_code = exit_code_of(outcome.cause);
   outcome_ = std::move(outcome);
   state_ = State::leaving;
   end_if_over(out);

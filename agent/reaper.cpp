@@ -193,6 +193,17 @@ std::string name_process(pid_t pid) {
   return std::to_string(pid) + " (" + *name + ")";
 }
 
+std::string explain_process(pid_t pid) {
+  std::string name = name_process(pid);
+  const auto stat = proc_is_foreign() ? std::nullopt : stat_of(pid);
+  if (!stat || !name.ends_with(')')) return name;
+  name.pop_back();
+  name += stat->state == 'D' ? "; uninterruptible" : "; state " + std::string(1, stat->state);
+  const auto where = read_small_file("/proc/" + std::to_string(pid) + "/wchan");
+  if (where && *where != "0" && !where->empty()) name += ", in " + *where;
+  return name + ")";
+}
+
 void reap_all_ended() {
   while (waitpid(-1, nullptr, WNOHANG) > 0) {
   }

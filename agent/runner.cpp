@@ -429,7 +429,11 @@ void Runner::act(const GroupAction& action) {
                    post(MemberEvent{a});
                  },
                  [&](const RoundStopped& a) { post(MemberEvent{a}); },
-                 [&](const RoundStuck& a) { post(MemberEvent{a}); },
+                 [&](const RoundStuck& a) {
+                   RoundStuck named = a;
+                   named.failure.why.insert(0, outside_.spawner.give_up() + " ");
+                   post(MemberEvent{std::move(named)});
+                 },
                  [&](const Say& a) { outside_.reporter.say(a); },
              },
              action);

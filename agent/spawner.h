@@ -61,6 +61,8 @@ class ProcessSpawner {
   virtual void signal_all(int signo) = 0;
   // SIGKILL to every descendant, again and again until none is left. -> on_all_gone
   virtual void kill_all() = 0;
+  // What is left survives SIGKILL, and is waited for no longer. In words, what that is.
+  virtual std::string give_up() = 0;
   // The agent lives: what was started is killed where this is not said again for so long. Zero: never.
   virtual void keep_alive(Duration lease) = 0;
 };

@@ -87,8 +87,7 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
         const WorldMember* self = world_.member(node_.agent);
         failure.node_rank = self ? self->node_rank : node_.node_rank;
         failure.host = node_.host;
-        failure.why = (leftover_.empty() ? "a process" : leftover_) + " survived SIGKILL for " +
-                      to_words(unkillable_after) + " (in an uninterruptible system call?)";
+        failure.why = "survived SIGKILL for " + to_words(unkillable_after);
         out.emplace_back(RoundStuck{std::move(failure)});
         break;
       }

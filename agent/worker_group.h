@@ -93,7 +93,7 @@ struct RoundStopped {
   std::uint32_t round = 0;
   bool operator==(const RoundStopped&) const = default;
 };
-// Something survived SIGKILL for longer than `unkillable_after`.
+// Something survived SIGKILL for longer than `unkillable_after`. What it is has still to be put in front of why.
 struct RoundStuck {
   Failure failure;
   bool operator==(const RoundStuck&) const = default;

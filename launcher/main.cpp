@@ -361,6 +361,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
   LogReporter reporter;
   bool is_heard = true;  // false: who started this is gone
   std::optional<agent::Outcome> outcome;
+  Duration patience = std::chrono::seconds(60);  // with what cannot be killed
   agent::Postmortem postmortem(plan.node.scratch_dir, log_dir,
                                [](const std::string& sentence) { log::warning(sentence); });
   {
@@ -467,6 +468,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     }
     loop.run();
     spawner.let_go();
+    patience = spawner.gave_up() ? Duration(0) : patience;
     block(plan.node.stop_signals);
     outcome = runner.outcome();
     if (election) {
@@ -488,7 +490,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     report.log_dir = log_dir;
   }
   const std::optional<std::string> words = words_of_cause(report);  // before they are removed
-  agent::end_and_remove_all(held.keeper.traces);
+  agent::end_and_remove_all(held.keeper.traces, patience);
 
   if (outcome) {
     tell_end(report, asked, output);

@@ -182,6 +182,7 @@ TEST_F(WorkerGroupTest, SaysWhenSomethingSurvivesSigkill) {
   step(StopDeadline{});
   ASSERT_TRUE(got<RoundStuck>());
   EXPECT_EQ(got<RoundStuck>()->failure.kind, FailureKind::unkillable);
+  EXPECT_EQ(got<RoundStuck>()->failure.why, "survived SIGKILL for 20 s");
 }
 
 TEST_F(WorkerGroupTest, StopsWhatWorkersLeaveBehindAndIsStillDone) {

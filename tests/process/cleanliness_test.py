@@ -8,6 +8,7 @@ Every process of a job carries a mark in its environment, which its descendants 
 the hierarchy away) without.
 """
 
+import json
 import os
 import random
 import shutil
@@ -274,6 +275,54 @@ class Stops(Cleanliness):
         with open(f"/proc/{pid}/status", encoding="utf-8") as status:
             pending = next(int(line.split()[1], 16) for line in status if line.startswith("ShdPnd"))
         return not pending & (1 << (signo - 1))
+
+
+FREEZER = "/sys/fs/cgroup/freezer"  # of cgroup v1: what it holds is in state D, and not even SIGKILL ends it
+
+
+@unittest.skipUnless(os.access(os.path.join(FREEZER, "tasks"), os.W_OK), "this machine has no freezer of cgroup v1")
+class Unkillable(Cleanliness):
+    def setUp(self):
+        super().setUp()
+        self.frozen = os.path.join(FREEZER, f"dlaunch_test.{os.getpid()}")
+        os.mkdir(self.frozen)
+        self.addCleanup(self.thaw)
+
+    def set(self, file, word):
+        with open(os.path.join(self.frozen, file), "w", encoding="utf-8") as control:
+            control.write(word)
+
+    def thaw(self):
+        self.set("freezer.state", "THAWED")
+        wait_until(lambda: not os.path.exists(self.frozen) or self.removed(), "the frozen process has ended")
+
+    def removed(self):
+        try:
+            os.rmdir(self.frozen)
+        except OSError:
+            return False
+        return True
+
+    def test_it_is_named_and_not_waited_for_for_ever(self):
+        self.begin([])
+        job = self.start("--stop-timeout=0.1", f"--report={self.dir}/report.json", "sh", "-c", 'echo $$ > "$DIR/up"; mv "$DIR/up" "$DIR/pid.worker.0"; exec sleep 1000')
+        wait_until(lambda: os.path.exists(os.path.join(self.place, "pid.worker.0")), "the worker has begun")
+        pid = self.pid_of("worker")
+        self.set("tasks", str(pid))
+        self.set("freezer.state", "FROZEN")
+        wait_until(lambda: self.state() == "FROZEN", "it is frozen")
+        job.send_signal(signal.SIGTERM)
+        _, err = job.communicate(timeout=PATIENCE)
+        who = rf"process {pid} \((sleep|sh); uninterruptible(, in \w+)?\) survived SIGKILL for 20 s"
+        self.assertRegex(err.splitlines()[-1], rf"^dlaunch: failed: node 0 .*cannot get rid of its workers: {who}$")
+        self.assertEqual(job.returncode, 1)
+        with open(f"{self.dir}/report.json", encoding="utf-8") as file:
+            self.assertRegex(json.load(file)["cause"]["text"], who)
+        self.assertEqual(marked(self.mark.encode()), [pid], "nothing but this remains")
+
+    def state(self):
+        with open(os.path.join(self.frozen, "freezer.state"), encoding="utf-8") as file:
+            return file.read().strip()
 
 
 if __name__ == "__main__":

@@ -147,6 +147,7 @@ class Node final : public Clock,
   void spawn(agent::ProcKey key, const agent::Command& command) override;
   void signal_all(int signo) override;
   void kill_all() override;
+  std::string give_up() override { return "a process"; }
   void keep_alive(Duration lease) override;
   void prepare(agent::ProcKey) override {}
   agent::Activity activity(std::uint32_t round, int slots) override;
