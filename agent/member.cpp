@@ -74,8 +74,10 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
       out.emplace_back(ToCoordinator{Failed{failed->failure, now - failed->when}});
     }
   } else if (const auto* done = std::get_if<RoundDone>(&event)) {
+    all_returned_0_ = true;
     on_round_over(Done{done->round}, out);
   } else if (const auto* stopped = std::get_if<RoundStopped>(&event)) {
+    all_returned_0_ = stopped->all_returned_0;
     const bool goes_on = state_ != State::leaving && stop_signal_ == 0 && !node_.health_check.empty();
     round_active_ = !goes_on && round_active_;
     if (goes_on) {
@@ -310,6 +312,7 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     state_ = State::working;
     round_active_ = true;
     fence_at_.reset();  // it was for the workers of before
+    all_returned_0_ = false;
     renew_at_.reset();
     renew_lease(now, out);
     lease_over_ = false;
@@ -589,6 +592,9 @@ void Member::lose(Failure cause, MemberActions& out) {
 void Member::end_if_over(MemberActions& out) {
   if (state_ != State::leaving || round_active_ || !outcome_) return;
   state_ = State::ended;
+  const Failure& cause = outcome_->cause;
+  if (node_.preempt_ok && all_returned_0_ && cause.kind == FailureKind::signal && cause.status.number == SIGTERM)
+    outcome_->exit_code = 0;
   if (link_) out.emplace_back(ToCoordinator{Stopped{round_}});
   out.emplace_back(MemberEnded{*outcome_});
 }

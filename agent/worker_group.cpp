@@ -179,7 +179,7 @@ void WorkerGroup::end_round(GroupActions& out) {
   if (clean) {
     out.emplace_back(RoundDone{world_.round});
   } else {
-    out.emplace_back(RoundStopped{world_.round});
+    out.emplace_back(RoundStopped{world_.round, all_succeeded_});
   }
 }
 

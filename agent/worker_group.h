@@ -91,6 +91,7 @@ struct RoundDone {
 };
 struct RoundStopped {
   std::uint32_t round = 0;
+  bool all_returned_0 = false;
   bool operator==(const RoundStopped&) const = default;
 };
 // Something survived SIGKILL for longer than `unkillable_after`. What it is has still to be put in front of why.

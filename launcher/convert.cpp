@@ -392,6 +392,7 @@ void take_signals(Reader& in, Options& out) {
 
 // "SIGUSR1", or "SIGUSR1@60".
 void take_preempt_signal(Reader& in, Options& out) {
+  out.preempt_ok = in.on("preempt-ok");
   const Setting* setting = in.given("preempt-signal");
   if (!setting) return;
   const auto at_sign = setting->value.find('@');

@@ -76,6 +76,7 @@ struct Options {
   Duration health_timeout = std::chrono::seconds(20);
   int preempt_signal = 0;  // 0: no notice
   Duration preempt_notice = std::chrono::seconds(30);
+  bool preempt_ok = false;  // an end by SIGTERM that all workers survive with 0 is no failure
 
   bool module = false;
   bool no_python = false;

@@ -221,6 +221,7 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
   plan.node.health_check = options.health_check;
   plan.node.health_timeout = options.health_timeout;
   plan.node.preempt_signal = options.preempt_signal;
+  plan.node.preempt_ok = options.preempt_ok;
   plan.node.preempt_notice = options.preempt_notice;
   plan.node.worker_store = options.worker_store;
 

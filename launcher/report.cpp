@@ -135,7 +135,10 @@ std::string headline(const JobReport& report) {
 std::vector<std::string> end_report(const JobReport& report) {
   const Outcome& outcome = report.outcome;
   if (!outcome.failed) return {};
-  if (outcome.cause.kind == FailureKind::signal) return {"stopped: " + printable(describe(outcome.cause))};
+  if (outcome.cause.kind == FailureKind::signal) {
+    return {"stopped: " + printable(describe(outcome.cause)) +
+            (outcome.exit_code == 0 ? "; all workers here returned 0 (--preempt-ok)" : "")};
+  }
 
   std::vector<std::string> paragraphs;
   const std::string fallen = others(outcome);

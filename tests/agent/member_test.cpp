@@ -216,6 +216,28 @@ TEST_F(FenceTest, IsNotForTheWorkersOfTheNextWorld) {
   EXPECT_FALSE(kills_after_the_node_timeout());
 }
 
+TEST_F(MemberTest, AnEndThatAllSurviveWith0IsAGoodOneWhereThatWasAskedFor) {
+  const auto exit_code = [this](bool ok, int signo, bool all_returned_0) {
+    NodeSpec preempted = node();
+    preempted.preempt_ok = ok;
+    member_ = Member(job(), preempted, "0.1", now_);
+    work();
+    step(SignalCame{signo});
+    Outcome stopped;
+    stopped.failed = true;
+    stopped.cause.kind = FailureKind::signal;
+    stopped.cause.status = {ExitStatus::How::signaled, signo, false};
+    stopped.exit_code = 128 + signo;
+    hear(End{stopped});
+    step(RoundStopped{0, all_returned_0});
+    return got<MemberEnded>()->outcome.exit_code;
+  };
+  EXPECT_EQ(exit_code(true, SIGTERM, true), 0);
+  EXPECT_EQ(exit_code(true, SIGTERM, false), 143);
+  EXPECT_EQ(exit_code(true, SIGINT, true), 130);
+  EXPECT_EQ(exit_code(false, SIGTERM, true), 143);
+}
+
 TEST_F(MemberTest, WhatSupervisorsRepeatIsNotImpatience) {
   work();
   for (const int signo : {SIGTERM, SIGTERM, SIGHUP, SIGTERM}) {

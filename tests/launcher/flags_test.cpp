@@ -128,6 +128,7 @@ const std::vector<Row>& rows() {
        [](const Options& o) {
          return o.preempt_signal == SIGUSR1 && o.preempt_notice == std::chrono::seconds(60);
        }},
+      {"preempt-ok", nullptr, [](const Options& o) { return o.preempt_ok; }},
       {"report", "/tmp/end_1.json", [](const Options& o) { return o.report == "/tmp/end_1.json"; }},
       {"log-keep", "7", [](const Options& o) { return o.log.keep == 7; }},
       {"node-rank", "1", [](const Options& o) { return o.node_rank == 1; }, {"--nnodes=2"}},

@@ -156,6 +156,24 @@ class Signals(Launch):
             for name in ("saved", "pid.0"):
                 os.unlink(os.path.join(self.dir, name))
 
+    def test_an_end_that_all_survive_with_0_may_be_a_good_one(self):
+        for exits, code in ((("exit 0", "exit 0"), 0), (("exit 0", "exit 143"), 143), (("exit 0", "exit 9"), 143)):
+            job = self.start("--preempt-ok", "--nproc-per-node=2", "sh", "-c",
+                             f"trap '[ $RANK = 0 ] && {exits[0]}; {exits[1]}' TERM; echo $$ > pid.$RANK; while :; do sleep 0.01; done")
+            self.pids(2)
+            job.send_signal(signal.SIGTERM)
+            _, err = job.communicate(timeout=PATIENCE)
+            self.assertEqual(job.returncode, code, err)
+            good = "; all workers here returned 0 \\(--preempt-ok\\)" if code == 0 else ""
+            self.assertRegex(err.splitlines()[-1], f"^dlaunch: stopped: node 0 .* was told to stop by SIGTERM{good}$")
+            for rank in range(2):
+                os.unlink(os.path.join(self.dir, f"pid.{rank}"))
+        job = self.start("--preempt-ok", "sh", "-c", "trap 'exit 0' INT; echo $$ > pid.0; while :; do sleep 0.01; done")
+        self.pids(1)
+        job.send_signal(signal.SIGINT)
+        job.communicate(timeout=PATIENCE)
+        self.assertEqual(job.returncode, 130)
+
     def test_a_user_signal_passes_through_and_the_job_goes_on(self):
         job = self.start("--nproc-per-node=2", "sh", "-c", "trap 'exit 0' USR1; echo $$ > pid.$RANK; while :; do sleep 0.01; done")
         self.pids(2)
