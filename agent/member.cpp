@@ -213,10 +213,7 @@ void Member::on_link_down(TimePoint now, const LinkDown& down, MemberActions& ou
   } else if (state_ == State::working) {
     lose(lost_coordinator(why), out);
   } else if (state_ == State::joined && !may_find_another()) {
-    lose(failure_here(FailureKind::join,
-                      "what listens at " + to_string(job_.master) + " hung up before the job began: " + why +
-                          "; check that --master-addr and --master-port are those of node 0"),
-         out);
+    lose(failure_here(FailureKind::join, hung_up_in_words(followed, why)), out);
   } else if (now >= join_deadline_) {
     lose(failure_here(FailureKind::join, "waited " + to_words(job_.join_timeout) + " for " +
                                              endpoints_in_words() +
@@ -268,6 +265,13 @@ void Member::report_waiting(TimePoint now, const std::string& why, MemberActions
   out.emplace_back(Say{Loudness::progress, "waiting for " + endpoints_in_words() + " since " +
                                                to_words(now - began_) + ", until " +
                                                to_words(join_deadline_ - now) + " from now: " + why});
+}
+
+std::string Member::hung_up_in_words(bool was_dlaunch, const std::string& why) const {
+  if (was_dlaunch) return "node 0 at " + to_string(job_.master) + " hung up before the job began: " + why;
+  return "what listens at " + to_string(job_.master) + " hung up before the job began: " + why +
+         "; check that this is the address of node 0, and that it runs dlaunch, too (a torchrun cannot take part in "
+         "its job)";
 }
 
 std::string Member::coordinator_in_words() const {

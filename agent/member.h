@@ -174,6 +174,7 @@ class Member {
   [[nodiscard]] std::size_t endpoints() const { return std::max<std::size_t>(1, job_.endpoints.size()); }
   [[nodiscard]] bool may_find_another() const { return job_.elastic() || job_.may_move(); }
   [[nodiscard]] bool may_be_forgotten() const;
+  [[nodiscard]] std::string hung_up_in_words(bool was_dlaunch, const std::string& why) const;
   [[nodiscard]] std::string coordinator_in_words() const;
   [[nodiscard]] std::string endpoints_in_words() const;
 

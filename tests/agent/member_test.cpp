@@ -113,8 +113,17 @@ TEST_F(MemberTest, WhoHangsUpBeforeTheJobBeganMayBeNoDlaunch) {
   step(LinkDown{"connection reset by peer"});
   ASSERT_TRUE(got<MemberEnded>());
   EXPECT_EQ(got<MemberEnded>()->outcome.cause.why,
-            "what listens at m:29500 hung up before the job began: connection reset by peer; check that "
-            "--master-addr and --master-port are those of node 0");
+            "what listens at m:29500 hung up before the job began: connection reset by peer; check that this is "
+            "the address of node 0, and that it runs dlaunch, too (a torchrun cannot take part in its job)");
+}
+
+TEST_F(MemberTest, ANode0ThatEndsBeforeTheJobBeganIsNoStranger) {
+  step(LinkUp{});
+  hear(Welcome{true, false, 1});
+  step(LinkDown{"closed by the peer"});
+  ASSERT_TRUE(got<MemberEnded>());
+  EXPECT_EQ(got<MemberEnded>()->outcome.cause.why,
+            "node 0 at m:29500 hung up before the job began: closed by the peer");
 }
 
 TEST_F(MemberTest, WhichSignalsStopIsTheNodesChoice) {

@@ -18,7 +18,7 @@ import time
 import unittest
 
 from common import DLAUNCH, PATIENCE
-from launch_test import make_two_hosts
+from hosts import Hosts
 
 PYTHON = "/usr/bin/python3"  # Debian's, which has torch
 
@@ -379,22 +379,22 @@ class OutOfMemory(Failure):
 class AcrossHosts(Failure):
     def setUp(self):
         super().setUp()
-        self.hosts = make_two_hosts(self)
+        self.hosts = Hosts(self, 4)
 
-    def run_on_both(self, script, *options):
+    def run_on(self, nodes, script, *options):
         """Each host's exit code, and what dlaunch said there in lines."""
-        jobs = [subprocess.Popen(["ip", "netns", "exec", host, DLAUNCH, "--nnodes=2", f"--node-rank={i}", "--master-addr=10.213.7.1",
+        jobs = [subprocess.Popen([*self.hosts.on(i), DLAUNCH, f"--nnodes={nodes}", f"--node-rank={i}", f"--master-addr={self.hosts.addresses[0]}",
                                   "--master-port=29500", f"--local-addr=host{i}", *options, "sh", "-c", script],
                                  cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                 env={**os.environ, "TMPDIR": self.tmp}) for i, host in enumerate(self.hosts)]
+                                 env={**os.environ, "TMPDIR": self.tmp}) for i in range(nodes)]
         for job in jobs:
             self.addCleanup(job.kill)
         said = [job.communicate(timeout=PATIENCE)[1].splitlines() for job in jobs]
         return [job.returncode for job in jobs], said
 
     def test_the_first_exception_is_the_cause_on_both_though_a_victim_elsewhere_ended_first(self):
-        codes, said = self.run_on_both(
-            """if [ $RANK = 3 ]; then
+        codes, said = self.run_on(
+            2, """if [ $RANK = 3 ]; then
                  trap '' TERM; printf '{"message": "E: the cause"}' > $TORCHELASTIC_ERROR_FILE; : > failed
                  while [ ! -e victim ]; do sleep 0.005; done; sleep 0.05; exit 8
                fi
@@ -407,12 +407,33 @@ class AcrossHosts(Failure):
             self.assertRegex("\n".join(lines), r"(?m)^  .* later: rank 0 \(local rank 0, node 0, host host0, .*\) exited with code 5$")
 
     def test_a_node_that_has_nothing_to_do_with_it_says_one_line(self):
-        codes, said = self.run_on_both(": > up.$RANK; [ $RANK = 1 ] && exec sleep 1000; "
-                                       "while [ ! -e up.1 ]; do sleep 0.005; done; echo words >&2; exit 6")
+        codes, said = self.run_on(2, ": > up.$RANK; [ $RANK = 1 ] && exec sleep 1000; "
+                                   "while [ ! -e up.1 ]; do sleep 0.005; done; echo words >&2; exit 6")
         self.assertEqual(codes, [6, 6], said)
         self.assertIn("  | words", said[0])
         self.assertEqual(len(said[1]), 1, said[1])
         self.assertRegex(said[1][0], r"^dlaunch: failed: rank 0 \(local rank 0, node 0, host host0, pid \d+\) exited with code 6; no")
+
+    def test_who_raises_is_named_before_31_whose_connections_broke(self):
+        codes, said = self.run_on(
+            4, """trap '' TERM; : > up.$RANK
+               if [ $RANK = 21 ]; then
+                 while [ $(ls | grep -c '^up') != 32 ]; do sleep 0.01; done
+                 seq -f 'line %g of the cause' 25 >&2; printf '{"message": "E: the cause"}' > $TORCHELASTIC_ERROR_FILE; : > failed; exit 1
+               fi
+               while [ ! -e failed ]; do sleep 0.002; done
+               echo 'RuntimeError: Connection closed by peer' >&2; exit 1""", "--nproc-per-node=8")
+        self.assertEqual(codes, [1] * 4, said)
+        for node, lines in enumerate(said):
+            self.assertRegex(lines[-1], r"^dlaunch: failed: rank 21 \(local rank 5, node 2, host host2, pid \d+\) exited with code 1: E: the cause; no")
+            text = "\n".join(lines)
+            if node in (0, 2):  # where the job is led, and where it was
+                self.assertEqual(text.count("dlaunch: root cause: rank 21 "), 1, text)
+                self.assertEqual(re.findall(r"(?m)^  \| (line \d+ of the cause)$", text), [f"line {i} of the cause" for i in range(6, 26)], text)
+                self.assertIn("\ndlaunch: 31 other failures in this round:\n", text)
+                self.assertIn("; in all 31 exited with code 1\n", text)
+            else:
+                self.assertEqual([line for line in lines[:-1] if line != "RuntimeError: Connection closed by peer"], [], text)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import tempfile
 import unittest
 
 from common import BIN, DLAUNCH, PATIENCE, alive, children_of, environment, free_port, wait_until
+from hosts import Hosts
 
 
 class Launch(unittest.TestCase):
@@ -473,6 +474,21 @@ with open(os.environ["MARK"] + "." + os.environ["RANK"], "w") as file:
             err = job.communicate(timeout=PATIENCE)[1]
             self.assertRegex(err, r"turned away 127\.0\.0\.1:\d+: it is a torchrun, which cannot take part in a job of dlaunch's: start dlaunch on that node, too")
 
+    def test_among_torchruns_it_says_that_it_cannot_take_part(self):
+        torchrun = self.torchrun()
+        for theirs, ours in ((["--rdzv_backend=c10d", "--rdzv_endpoint=127.0.0.1:{port}"], ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:{port}"]),
+                             (["--node_rank=0", "--master_addr=127.0.0.1", "--master_port={port}"], ["--node-rank=1", "--master-port={port}"])):
+            port = free_port()
+            first = subprocess.Popen([torchrun, "--nnodes=2", *(option.format(port=port) for option in theirs), "--no_python", "true"],
+                                     env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(first.wait)
+            self.addCleanup(first.kill)
+            wait_until(lambda: self.answers(port), "torchrun's node 0 listens")
+            done = self.run_dlaunch("--nnodes=2", *(option.format(port=port) for option in ours), "true")
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr.splitlines()[-1], rf"^dlaunch: failed: what listens at 127\.0\.0\.1:{port} hung up before the job began: .*"
+                             r"; check that .* runs dlaunch, too \(a torchrun cannot take part in its job\)$")
+
     def test_workers_get_the_same(self):
         torchrun = self.torchrun()
         with open(os.path.join(self.dir, "dump.py"), "w", encoding="utf-8") as script:
@@ -513,29 +529,14 @@ with open(os.environ["MARK"] + "." + os.environ["RANK"], "w") as file:
             self.assertEqual(dumps["dlaunch"], dumps["torchrun"], options)
 
 
-def make_two_hosts(test):
-    """Two network namespaces with a cable between them, 10.213.7.1 and .2: their names. They go with the test."""
-    tag = f"dl{os.getpid() % 100000}"
-    hosts = [f"{tag}a", f"{tag}b"]
-    made = subprocess.run(["sh", "-c", " && ".join([
-        *(f"ip netns add {host}" for host in hosts),
-        f"ip link add {tag}v0 netns {hosts[0]} type veth peer name {tag}v1 netns {hosts[1]}",
-        *(f"ip -n {host} addr add 10.213.7.{i + 1}/24 dev {tag}v{i} && ip -n {host} link set {tag}v{i} up && ip -n {host} link set lo up"
-          for i, host in enumerate(hosts))])], capture_output=True, text=True, check=False)
-    test.addCleanup(lambda: [subprocess.run(["ip", "netns", "del", host], capture_output=True, check=False) for host in hosts])
-    if made.returncode != 0:
-        test.skipTest(f"network namespaces cannot be made here: {made.stderr.strip()}")
-    return hosts
-
-
 class TwoHosts(Launch):
     def setUp(self):
         super().setUp()
-        self.hosts = make_two_hosts(self)
+        self.hosts = Hosts(self, 2)
 
     def on(self, i, *arguments):
-        return self.start("--nnodes=2", f"--node-rank={i}", "--master-addr=10.213.7.1", "--master-port=29500", *arguments,
-                          prefix=("ip", "netns", "exec", self.hosts[i]))
+        return self.start("--nnodes=2", f"--node-rank={i}", f"--master-addr={self.hosts.addresses[0]}", "--master-port=29500",
+                          *arguments, prefix=self.hosts.on(i))
 
     def test_one_job_over_two_hosts(self):
         second = self.on(1, "--nproc-per-node=1", os.path.join(BIN, "rank_sum"))
