@@ -73,9 +73,9 @@ CoordinatorActions Coordinator::step(TimePoint now, const CoordinatorEvent& even
 }
 
 void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorActions& out) {
-  const auto& [member, message] = from;
+  const auto& [member, message, address] = from;
   if (const auto* join = std::get_if<Join>(&message)) {
-    on_join(now, member, *join, out);
+    on_join(now, member, *join, address, out);
     return;
   }
   Roster::Node* node = roster_.find(member);
@@ -112,7 +112,8 @@ void Coordinator::on_beat(TimePoint now, MemberId member, const Beat& beat, Coor
 
 // --- who comes ---
 
-void Coordinator::on_join(TimePoint now, MemberId member, Join join, CoordinatorActions& out) {
+void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::string& address,
+                          CoordinatorActions& out) {
   join.host = shortened(printable(join.host), longest_host);
   if (roster_.find(member) != nullptr) {
     refuse(member, "it has joined already", out);
@@ -137,7 +138,7 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, Coordinator
            out, false);
     return;
   }
-  const Roster::Node& node = roster_.add(member, join, now);
+  const Roster::Node& node = roster_.add(member, join, address, now);
   if (member != local_member && job_.node_timeout > Duration(0) && !check_at_) check_at_ = now + job_.beat();
   if (state_ != State::standby) out.emplace_back(event_of(EventKind::joined, node, ""));
   out.emplace_back(Say{Loudness::detail, name_of(node) + " joined with " + count_of(join.slots, "worker") +
@@ -399,7 +400,7 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   if (!std::exchange(formed_, true)) job_began_ = now;
   world_.age = now - job_began_;
   state_ = State::running;
-  out.emplace_back(OpenStore{world_.round});
+  out.emplace_back(OpenStore{world_.round, lost_places_.without(roster_, now)});
   Event formed{EventKind::world, world_.round};
   formed.nodes = world_.nodes;
   formed.world_size = world_.world_size;
@@ -642,6 +643,7 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
   const TimePoint sure = sure_until();
   const auto node = roster_.remove(lost.member);
   judge_.forget(lost.member);
+  if (node && !node->stopped) lost_places_.add(node->address, gone_by(now));
   if (!node || state_ == State::standby) return;
   const bool expected = node->leaving || node->done || state_ == State::ending;
   if (!expected && (state_ == State::gathering || !node->active)) {
@@ -665,6 +667,11 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
   const bool runs = state_ == State::stopping || state_ == State::collecting;
   if (runs && too_few() && !fence_at_) fence_at_ = sure;
   go_on_when_all_stopped(now, out);
+}
+
+// What runs on a node that is lost now is killed there a node timeout after it heard from us, or by its keeper soon after.
+TimePoint Coordinator::gone_by(TimePoint now) const {
+  return job_.node_timeout == Duration(0) ? TimePoint::max() : now + 2 * job_.node_timeout;
 }
 
 // The others form a new world, now or when enough have come.
@@ -728,6 +735,7 @@ void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
         return;
       }
       roster_.remove(member);
+      lost_places_.add(node.address, gone_by(now));
       out.emplace_back(DropMember{member});
       lose(now, node, failure, out);
     }

@@ -38,6 +38,7 @@
 
 #include "agent/event.h"
 #include "agent/hang_judge.h"
+#include "agent/lost_places.h"
 #include "agent/messages.h"
 #include "agent/root_cause.h"
 #include "agent/roster.h"
@@ -51,6 +52,7 @@ namespace dlaunch::agent {
 struct FromMember {
   MemberId member = 0;
   Message message;
+  std::string address{};  // where it comes from, without port; empty: this process
 };
 struct MemberLost {
   MemberId member = 0;
@@ -86,9 +88,11 @@ struct DropMember {
   MemberId member = 0;
   bool operator==(const DropMember&) const = default;
 };
-// A fresh, empty store for the round that is about to be announced; connections of the last round are cut.
+// A fresh, empty store for the round that is about to be announced; connections of the last round are cut. Of nodes
+// that were lost, workers of an earlier round may still run: none is let in from `shut_out`.
 struct OpenStore {
   std::uint32_t round = 0;
+  std::set<std::string> shut_out;
   bool operator==(const OpenStore&) const = default;
 };
 // Replaces the time asked for before.
@@ -134,7 +138,8 @@ class Coordinator {
 
  private:
   void on_message(TimePoint now, const FromMember& from, CoordinatorActions& out);
-  void on_join(TimePoint now, MemberId member, Join join, CoordinatorActions& out);
+  void on_join(TimePoint now, MemberId member, Join join, const std::string& address,
+               CoordinatorActions& out);
   void take_in(TimePoint now, const Roster::Node& node, CoordinatorActions& out);
   void on_failed(TimePoint now, const Failed& failed, CoordinatorActions& out);
   void on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out);
@@ -177,6 +182,7 @@ class Coordinator {
   void go_on(TimePoint now, CoordinatorActions& out);
   void enter_in_ledger(const Restart& entry, Duration delay, CoordinatorActions& out);
   void leave_out(const Failure& cause, CoordinatorActions& out);
+  [[nodiscard]] TimePoint gone_by(TimePoint now) const;
   void lose(TimePoint now, const Roster::Node& node, const Failure& failure, CoordinatorActions& out);
   [[nodiscard]] bool may_go_on() const;
 
@@ -216,6 +222,7 @@ class Coordinator {
   Duration patience_{};                 // with fewer, so long after the last condition was met
   std::optional<TimePoint> last_call_;  // until when
   TimePoint not_before_;                // a leader of before may still count on its nodes
+  LostPlaces lost_places_;
   std::optional<TimePoint> led_since_;  // where the lead is taken up, and may be another's
   std::optional<TimePoint> check_at_;   // for silent nodes
   std::optional<TimePoint> armed_;

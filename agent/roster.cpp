@@ -7,11 +7,12 @@
 
 namespace dlaunch::agent {
 
-Roster::Node& Roster::add(MemberId member, Join join, TimePoint now) {
+Roster::Node& Roster::add(MemberId member, Join join, std::string address, TimePoint now) {
   Node& node = nodes_[member];
   node.seat = join.been_in ? join.seat : -1;
   node.stopped = join.stopped;
   node.joined = std::move(join);
+  node.address = std::move(address);
   node.arrival = arrivals_++;
   node.heard = now;
   return node;

@@ -21,6 +21,7 @@ class Roster {
  public:
   struct Node {
     Join joined;
+    std::string address;  // where it comes from, without port; empty: this process
     std::uint64_t arrival = 0;
     TimePoint heard;       // when it last said something
     TimePoint echoed{};    // when that was said which it last answered: it follows until a node timeout after
@@ -35,7 +36,7 @@ class Roster {
     [[nodiscard]] int rank() const { return place >= 0 ? place : joined.node_rank; }
   };
 
-  Node& add(MemberId member, Join join, TimePoint now);
+  Node& add(MemberId member, Join join, std::string address, TimePoint now);
   // What it was; none: it had not joined.
   std::optional<Node> remove(MemberId member);
   Node* find(MemberId member);

@@ -161,7 +161,7 @@ class Runner::MemberEnd final : public ConnectionHandler {
       if (handshake_.is_done() && std::holds_alternative<Hello>(**message))
         return refuse("this job has no secret, but that agent was given one (--token-file, DLAUNCH_TOKEN)");
       if (handshake_.is_done()) {
-        runner_.post(FromMember{id_, std::move(**message)});
+        runner_.post(FromMember{id_, std::move(**message), peer_.host});
         continue;
       }
       auto answer = handshake_.hear(**message);
@@ -472,7 +472,7 @@ void Runner::act(const CoordinatorAction& action) {
                  [&](const ToMember& a) { send_to_member(a.member, a.message); },
                  [&](const DropMember& a) { drop_member(a.member); },
                  [&](const OpenStore& a) {
-                   if (plan_.open_store) plan_.open_store(a.round);
+                   if (plan_.open_store) plan_.open_store(a.round, a.shut_out);
                  },
                  [&](const ArmCoordinatorTimer& a) { arm(coordinator_timer_, a.at); },
                  [&](const CoordinatorEnded&) { coordinator_ended_ = true; },

@@ -1,6 +1,5 @@
 #include "launcher/doctor_verb.h"
 
-#include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -21,6 +20,7 @@
 
 #include "agent/job_group.h"
 #include "launcher/machine.h"
+#include "launcher/own_addresses.h"
 #include "launcher/values.h"
 #include "launcher/verb_line.h"
 #include "launcher/verb_output.h"
@@ -69,29 +69,7 @@ std::string limit_in_words(rlim_t limit) {
 
 // --- names and addresses ---
 
-std::string text_of(const sockaddr* address) {
-  char host[NI_MAXHOST] = "?";
-  const socklen_t size = address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-  getnameinfo(address, size, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
-  return host;
-}
-
-bool is_internet(const sockaddr* address) {
-  return address != nullptr && (address->sa_family == AF_INET || address->sa_family == AF_INET6);
-}
-
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
-
-std::set<std::string> own_addresses() {
-  std::set<std::string> own;
-  ifaddrs* first = nullptr;
-  if (getifaddrs(&first) != 0) return own;
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> list(first, freeifaddrs);
-  for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next) {
-    if (is_internet(one->ifa_addr)) own.insert(text_of(one->ifa_addr));
-  }
-  return own;
-}
 
 std::set<std::string> resolved(const std::string& name, std::string& why) {
   std::set<std::string> addresses;
@@ -105,7 +83,7 @@ std::set<std::string> resolved(const std::string& name, std::string& why) {
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> list(first, freeaddrinfo);
   for (const addrinfo* one = first; one != nullptr; one = one->ai_next) {
-    if (is_internet(one->ai_addr)) addresses.insert(text_of(one->ai_addr));
+    if (std::string address = numeric(one->ai_addr); !address.empty()) addresses.insert(std::move(address));
   }
   return addresses;
 }

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,6 +38,7 @@
 #include "launcher/lifeline.h"
 #include "launcher/machine.h"
 #include "launcher/options.h"
+#include "launcher/own_addresses.h"
 #include "launcher/plan.h"
 #include "launcher/process_limits.h"
 #include "launcher/process_start.h"
@@ -328,6 +330,13 @@ void stop_with_the_terminal(agent::UvEdge& edge, agent::KeeperSpawner& spawner) 
   });
 }
 
+// Nodes may share a machine, and this one has workers of the new round.
+std::set<std::string> without_own_addresses(std::set<std::string> addresses) {
+  if (addresses.empty()) return addresses;
+  for (const std::string& own : own_addresses()) addresses.erase(own);
+  return addresses;
+}
+
 // How the job ends is decided: a signal that comes now, when nobody listens to it any more, must not change
 // the exit code.
 void block(const std::vector<int>& signals) {
@@ -398,7 +407,9 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
                                  DLAUNCH_VERSION,
                                  inherited_environment(asked, environment),
                                  *serves,
-                                 [&server](std::uint32_t) { server.new_round(); },
+                                 [&server](std::uint32_t, std::set<std::string> shut_out) {
+                                   server.new_round(without_own_addresses(std::move(shut_out)));
+                                 },
                                  [&loop] { loop.stop(); }};
     run_plan.records = &pages;
     run_plan.secret = asked.secret;

@@ -69,6 +69,8 @@ void FrontDoor::on_received(ConnId conn, ByteSpan bytes) {
   if (first <= last_request_byte) {
     if (stores_ == nullptr) return turn_away(conn, "there is no store here");
     if (guest.round != round_) return turn_away(conn, "it came in an earlier round");
+    if (shut_out_.contains(guest.peer.host))
+      return turn_away(conn, "its node was lost, and what still runs there is of an earlier round");
     return lead_to(conn, stores_->on_store_connection(conn, guest.peer), bytes);
   }
   if (bytes[0] == agent_first_byte) {

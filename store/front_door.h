@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -70,8 +71,12 @@ class FrontDoor final : public ListenerHandler, private ConnectionHandler {
   ~FrontDoor() override { close(); }
 
   // Those who have come, but said nothing yet, are no longer let in to the store: what they would say is
-  // meant for the round that has ended. They may still turn out to be something else.
-  void new_round() { ++round_; }
+  // meant for the round that has ended. They may still turn out to be something else. Nobody is let in to the store
+  // from the addresses `shut_out` while this round lasts.
+  void new_round(std::set<std::string> shut_out) {
+    ++round_;
+    shut_out_ = std::move(shut_out);
+  }
 
   // Ends the connections that nobody has taken yet.
   void close();
@@ -101,6 +106,7 @@ class FrontDoor final : public ListenerHandler, private ConnectionHandler {
   AgentDoor* agents_;
   HttpDoor* https_;
   std::uint64_t round_ = 0;
+  std::set<std::string> shut_out_;
   std::map<ConnId, Guest> guests_;
 };
 

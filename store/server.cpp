@@ -69,9 +69,9 @@ Result<Network::Listening> StoreServer::listen_on(int socket) {
   return listening;
 }
 
-void StoreServer::new_round() {
+void StoreServer::new_round(std::set<std::string> shut_out) {
   ++totals_.rounds;
-  door_.new_round();
+  door_.new_round(std::move(shut_out));
   start_afresh();
 }
 

@@ -613,5 +613,70 @@ TEST_F(CoordinatorTest, WhoHasNotAnsweredSinceTheLeadWasTakenUpIsInNoWorld) {
   EXPECT_EQ(sent<NewWorld>().size(), 3U);
 }
 
+// By the address of whom nothing of an old round comes to the next one's store.
+class LostPlacesTest : public CoordinatorTest {
+ protected:
+  LostPlacesTest() {
+    job_.nnodes = 3;
+    job_.min_nodes = 1;
+    job_.node_timeout = seconds(5);
+    begin();
+    from(0, join(0));
+    come(7, 1, "10.0.0.2");
+    come(8, 2, "10.0.0.3");
+    EXPECT_EQ(shut_out(), std::set<std::string>{});
+  }
+  void come(MemberId member, int node_rank, const std::string& address) {
+    last_ = coordinator_->step(now_, FromMember{member, join(node_rank), address});
+  }
+  void lose(MemberId member) { last_ = coordinator_->step(now_, MemberLost{member, "silent"}); }
+  // From the store of the newest round; the others have stopped for it.
+  std::set<std::string> shut_out() {
+    const std::uint32_t round = next_round_++;
+    for (const MemberId member : {0U, 7U, 8U, 9U}) {
+      if (const auto* open = opened()) return open->shut_out;
+      if (round > 0) from(member, Stopped{round - 1});
+    }
+    const auto* open = opened();
+    EXPECT_TRUE(open) << "round " << round;
+    return open ? open->shut_out : std::set<std::string>{"none was opened"};
+  }
+
+ private:
+  const OpenStore* opened() const {
+    for (const auto& action : last_) {
+      if (const auto* open = std::get_if<OpenStore>(&action)) return open;
+    }
+    return nullptr;
+  }
+  std::uint32_t next_round_ = 0;
+};
+
+TEST_F(LostPlacesTest, AreShutOut) {
+  lose(7);
+  EXPECT_EQ(shut_out(), std::set<std::string>{"10.0.0.2"});
+}
+
+TEST_F(LostPlacesTest, AreLetInAgainWithTheirNode) {
+  lose(7);
+  EXPECT_EQ(shut_out(), std::set<std::string>{"10.0.0.2"});
+  come(9, 1, "10.0.0.2");
+  EXPECT_EQ(shut_out(), std::set<std::string>{});
+}
+
+TEST_F(LostPlacesTest, AreNotWhereAnotherNodeIs) {
+  come(9, -1, "10.0.0.2");
+  lose(7);
+  EXPECT_EQ(shut_out(), std::set<std::string>{});
+}
+
+TEST_F(LostPlacesTest, AreForgottenWhenNothingCanRunThereAnyMore) {
+  lose(7);
+  EXPECT_EQ(shut_out(), std::set<std::string>{"10.0.0.2"});
+  now_ += seconds(11);
+  lose(8);
+  EXPECT_EQ(shut_out(), std::set<std::string>{"10.0.0.3"});
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

@@ -59,7 +59,7 @@ class HangJudgeTest : public ::testing::Test {
       Join join;
       join.slots = 2;
       join.host = "host" + std::to_string(member);
-      Roster::Node& node = roster_.add(member, join, TimePoint(seconds(1)));
+      Roster::Node& node = roster_.add(member, join, "", TimePoint(seconds(1)));
       node.active = true;
     }
     world_.round = 3;

@@ -17,7 +17,7 @@ import tempfile
 import time
 import unittest
 
-from common import DLAUNCH, environment
+from common import DLAUNCH, children_of, environment
 from hosts import Hosts
 
 PATIENCE = 90  # seconds until a wait for an event is a failure
@@ -222,6 +222,32 @@ class OneEndpoint(Elastic):
         self.wait_until(lambda: not self.workers_of(1), "the frozen agent's workers are gone")
         self.agents[1].send_signal(signal.SIGCONT)
         self.world({0, 1, 2})
+        self.done()
+        self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
+
+    def test_what_a_lost_node_still_runs_does_not_come_to_the_next_rounds_store(self):
+        """Agent and keeper stand still, so that nobody ends the worker there."""
+        for i in range(3):
+            self.start(i, *self.options("2:3"), "--node-timeout=1")
+        self.world({0, 1, 2})
+        store = ("store", "set", "late", "1", "--endpoint=10.213.8.1:29400")
+
+        def write_from(i):
+            return subprocess.run([*self.hosts.on(i), DLAUNCH, *store], capture_output=True, text=True, check=False, timeout=PATIENCE).returncode
+        self.assertEqual(write_from(1), 0)
+        (guard,) = children_of(self.agents[1].pid)
+        frozen = [self.agents[1].pid, guard, *children_of(guard)]
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        self.world({0, 2})
+        self.assertTrue(self.workers_of(1), "its worker lives")
+        self.assertNotEqual(write_from(1), 0)
+        self.assertEqual(write_from(2), 0)
+        self.assertRegex(self.said(0), r"turned away 10\.213\.8\.2:\d+: its node was lost, and what still runs there is of an earlier round")
+        for pid in frozen:
+            os.kill(pid, signal.SIGCONT)
+        self.world({0, 1, 2})
+        self.assertEqual(write_from(1), 0)
         self.done()
         self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
 

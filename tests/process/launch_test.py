@@ -558,7 +558,7 @@ class TwoHosts(Launch):
         self.assertTrue(os.path.exists(os.path.join(self.dir, "seen.0.1")))
 
     def test_kill_9_of_one_agent_ends_the_other_and_leaves_nothing(self):
-        jobs = [self.on(i, "sh", "-c", FAMILY) for i in (0, 1)]
+        jobs = [self.on(i, "--stop-timeout=0.5", "sh", "-c", FAMILY) for i in (0, 1)]
         pids = self.pids(6)
         jobs[1].kill()
         _, err = jobs[0].communicate(timeout=PATIENCE)

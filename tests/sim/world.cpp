@@ -66,7 +66,7 @@ void Node::start() {
                                                           "sim",
                                                           {},
                                                           serves_,
-                                                          [this](std::uint32_t round) {
+                                                          [this](std::uint32_t round, const std::set<std::string>&) {
                                                             if (cluster_.on_world)
                                                               cluster_.on_world(spec_.agent, round);
                                                           },

@@ -311,6 +311,31 @@ TEST_F(ServerTest, AnAgentThatCameInAnEarlierRoundIsWelcome) {
   EXPECT_EQ(agents.said, "\xd1");
 }
 
+TEST_F(ServerTest, WhoIsShutOutOfARoundIsTurnedAwayAndItsAgentIsNot) {
+  AgentGuests agents;
+  ServerOptions options;
+  options.agents = &agents;
+  options.report = [this](const std::string& sentence) { reports.push_back(sentence); };
+  make(options);
+  server->new_round({"10.0.0.2"});
+  const ConnId late = network.arrive({"10.0.0.2", 6});
+  network.give(late, encoded(request(RequestKind::set, "/k", "old")));
+  EXPECT_TRUE(network.closed(late));
+  EXPECT_EQ(reports,
+            std::vector<std::string>{"turned away 10.0.0.2:6: its node was lost, and what still runs there is of an "
+                                     "earlier round"});
+  const ConnId agent = network.arrive({"10.0.0.2", 7});
+  network.give(agent, "\xd1hello");
+  EXPECT_EQ(agents.last, agent);
+  const ConnId other = network.arrive({"10.0.0.3", 6});
+  network.give(other, encoded(request(RequestKind::set, "/k", "new")));
+  EXPECT_FALSE(network.closed(other));
+  server->new_round();
+  const ConnId back = network.arrive({"10.0.0.2", 8});
+  network.give(back, encoded(request(RequestKind::set, "/k", "new")));
+  EXPECT_FALSE(network.closed(back));
+}
+
 TEST_F(ServerTest, WithoutADoorAgentsAreTurnedAway) {
   const ConnId agent = network.arrive();
   network.give(agent, "\xd1");
