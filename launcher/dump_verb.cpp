@@ -36,7 +36,7 @@ WorkerDump read_worker(const agent::JobStatus& job, const agent::WorkerStatus& s
 std::vector<std::string> ask_coordinator(const agent::JobStatus& job) {
   const auto address = parse_address(job.endpoint, 0);
   if (job.nnodes == 1 || !address || address->port == 0) return {};
-  auto view = ask_endpoint(*address, coordinator_patience);
+  auto view = ask_endpoints({*address}, coordinator_patience);
   return view && view->job == job.job ? std::move(view->collectives) : std::vector<std::string>{};
 }
 

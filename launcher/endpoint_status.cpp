@@ -1,5 +1,8 @@
 #include "launcher/endpoint_status.h"
 
+#include <optional>
+#include <utility>
+
 #include "agent/http_reply.h"
 #include "store/blocking_socket.h"
 #include "store/steady_time.h"
@@ -12,9 +15,7 @@ Error no_status(const Address& endpoint, std::string why) {
           "give the job's --rdzv-endpoint, or --master-addr and --master-port"};
 }
 
-}  // namespace
-
-Result<agent::WorldView> ask_endpoint(const Address& endpoint, Duration patience) {
+Result<agent::WorldView> ask(const Address& endpoint, Duration patience) {
   const TimePoint deadline = steady_now() + patience;
   BlockingSocket socket;
   if (auto made = socket.connect(endpoint, deadline); !made) return no_status(endpoint, made.error().why);
@@ -34,6 +35,18 @@ Result<agent::WorldView> ask_endpoint(const Address& endpoint, Duration patience
   auto view = agent::world_view_from_json(reply.take_body());
   if (!view) return no_status(endpoint, view.error().why);
   return view;
+}
+
+}  // namespace
+
+Result<agent::WorldView> ask_endpoints(const std::vector<Address>& endpoints, Duration patience) {
+  std::optional<Result<agent::WorldView>> best;
+  for (const Address& endpoint : endpoints) {
+    auto view = ask(endpoint, patience);
+    if (view && view->state != "standby") return view;
+    if (!best || !best->ok()) best = std::move(view);
+  }
+  return std::move(*best);
 }
 
 }  // namespace dlaunch::launcher

@@ -1,7 +1,7 @@
 // A job as the coordinator at an endpoint sees it, asked for from anywhere that reaches it.
 #pragma once
 
-#include <string>
+#include <vector>
 
 #include "agent/world_view.h"
 #include "store/base/address.h"
@@ -10,7 +10,8 @@
 
 namespace dlaunch::launcher {
 
-// Asks for /job by HTTP. Waits, up to `patience`.
-Result<agent::WorldView> ask_endpoint(const Address& endpoint, Duration patience);
+// Asks for /job by HTTP, at one endpoint after the other, up to `patience` at each: what the first says that leads, else
+// what the first says that answers, else why the last does not. REQUIRES: there is one.
+Result<agent::WorldView> ask_endpoints(const std::vector<Address>& endpoints, Duration patience);
 
 }  // namespace dlaunch::launcher

@@ -59,11 +59,15 @@ Error which_one(const std::vector<agent::JobStatus>& jobs, const std::string& na
                  "name one by its agent's pid, or stop all with --all");
 }
 
-int show_endpoint(const std::string& endpoint, bool json) {
+int show_endpoints(const std::string& list, bool json) {
   constexpr std::uint16_t usual_port = 29400;
-  const auto address = parse_address(endpoint, usual_port);
-  if (!address) return fail(address.error());
-  const auto view = ask_endpoint(*address, std::chrono::seconds(10));
+  std::vector<Address> endpoints;
+  for (const std::string& endpoint : comma_list(list)) {
+    auto address = parse_address(endpoint, usual_port);
+    if (!address) return fail(address.error());
+    endpoints.push_back(std::move(*address));
+  }
+  const auto view = ask_endpoints(endpoints, std::chrono::seconds(10));
   if (!view) return fail(view.error());
   return print(json ? agent::to_json(*view) : agent::table(*view));
 }
@@ -80,7 +84,7 @@ int run_status(const std::vector<std::string>& arguments) {
       "often. With a job's\nid, or its agent's pid, also each worker.\n\nUsage: dlaunch status [options] "
       "[JOB]");
   line.flag("--json", "one JSON object a line", json);
-  line.option("--endpoint", "HOST[:PORT]",
+  line.option("--endpoint", "HOST[:PORT],...",
               "instead: the whole job of the coordinator there, on whichever machine", endpoint);
   auto parsed = line.parse(arguments);
   if (!parsed) return fail(parsed.error());
@@ -88,7 +92,7 @@ int run_status(const std::vector<std::string>& arguments) {
   const auto& words = std::get<VerbLine::Words>(*parsed);
   if (!endpoint.empty() && !words.empty())
     return fail(mistake("--endpoint names the job", "see dlaunch status --help"));
-  if (!endpoint.empty()) return show_endpoint(endpoint, json);
+  if (!endpoint.empty()) return show_endpoints(endpoint, json);
   if (words.size() > 1) return fail(mistake("status takes one job", "see dlaunch status --help"));
   const std::string name = words.empty() ? "" : words[0];
 

@@ -413,6 +413,8 @@ class ThreeEndpoints(Elastic):
         for i in range(3):
             self.agents[i].kill()
             self.world({0, 1, 2} - {i})
+            view = self.view((i + 1) % 3, "10.213.8.1,10.213.8.2,10.213.8.3")
+            self.assertEqual((view["state"], len(view["nodes"])), ("running", 2), "of all endpoints the one that leads answers")
             self.start(i, *self.OPTIONS)
             ranks = self.world({0, 1, 2})
             self.assertEqual({r[3] for r in ranks.values()}, {0})
