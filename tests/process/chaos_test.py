@@ -27,12 +27,12 @@ class Chaos(Elastic):
     hosts_wanted = 4
     OPTIONS = ("--nnodes=2:4", "--last-call-timeout=1", "--rdzv-endpoint=10.213.8.1,10.213.8.2,10.213.8.3", "--node-timeout=1.5",
                "--stop-timeout=3", "--max-restarts=100000", "--restart-backoff=0", "--join-timeout=120", "--events=events")
-    # More than it gets done while the faults last.
     EPOCHS = int(SECONDS / 8) + 8
 
     def begin(self, i):
-        self.start(i, *self.OPTIONS,
-                   command=(os.path.join(BIN, "train_mnist"), f"--epochs={self.EPOCHS}", f"--checkpoint={self.dir}/checkpoint"))
+        """Its worker trains, and ends once the faults have, however quick the training was."""
+        train = f"{os.path.join(BIN, 'train_mnist')} --epochs={self.EPOCHS} --checkpoint={self.dir}/checkpoint"
+        self.start(i, *self.OPTIONS, command=("sh", "-c", f"{train} || exit; while [ ! -e calm ]; do sleep 0.1; done"))
 
     def trainers(self, i):
         pids = []
@@ -88,13 +88,14 @@ class Chaos(Elastic):
         while time.monotonic() < until:
             fault = self.random.choice([self.kill_worker, self.kill_agent, self.dismiss_agent, self.freeze_agent, self.cut_off])
             i = self.random.randrange(4)
-            if any(agent.poll() == 0 for agent in self.agents.values()):
-                break  # the training was quicker
             if self.agents[i].poll() is not None:  # it gave up, as one that was alone for too long may
                 self.begin(i)
             happened[fault.__name__] = happened.get(fault.__name__, 0) + 1
             fault(i)
             self.pause()
+        self.wait_until(self.are_all_back, "all nodes are in one world again")
+        with open(os.path.join(self.dir, "calm"), "w", encoding="utf-8"):
+            pass
         codes = [self.end(i) for i in range(4)]
         said = "".join(self.said(i) for i in range(4))
         self.assertEqual(codes, [0] * 4, f"after {happened}\n{said}")
@@ -104,10 +105,19 @@ class Chaos(Elastic):
         self.assertEqual([pid for i in range(4) for pid in self.pids_on(i)], [], "nothing is left on any host")
         self.check_worlds()
 
+    def events(self):
+        with open(os.path.join(self.dir, "events"), encoding="utf-8") as file:
+            return [json.loads(line) for line in file.read().splitlines()]
+
+    def are_all_back(self):
+        for i in range(4):
+            if self.agents[i].poll() is not None:
+                self.begin(i)
+        return [event for event in self.events() if event["event"] == "world"][-1]["nodes"] == 4
+
     def check_worlds(self):
         """In one world every rank was started once, and all worlds were of an allowed size."""
-        with open(os.path.join(self.dir, "events"), encoding="utf-8") as file:
-            events = [json.loads(line) for line in file]
+        events = self.events()
         worlds = [e for e in events if e["event"] == "world"]
         self.assertGreater(len(worlds), 1)
         self.assertTrue(all(2 <= e["nodes"] <= 4 for e in worlds), worlds)
