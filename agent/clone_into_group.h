@@ -8,8 +8,8 @@
 
 namespace dlaunch::agent {
 
-// As clone(2) with `flags` and SIGCHLD: `main` runs on `stack`, and must not return. `group` is a descriptor of
-// the group's directory. The child's pid; -1 with errno (ENOSYS where there is no clone3).
+// As clone(2) with `flags` and SIGCHLD: `main` runs on `stack`, and must not return. `group` is a descriptor
+// of the group's directory. The child's pid; -1 with errno (ENOSYS where there is no clone3).
 pid_t clone_into_group(int group, unsigned flags, int (*main)(void*), void* argument, char* stack,
                        std::size_t stack_size);
 

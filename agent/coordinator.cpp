@@ -669,7 +669,8 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
   go_on_when_all_stopped(now, out);
 }
 
-// What runs on a node that is lost now is killed there a node timeout after it heard from us, or by its keeper soon after.
+// What runs on a node that is lost now is killed there a node timeout after it heard from us, or by its
+// keeper soon after.
 TimePoint Coordinator::gone_by(TimePoint now) const {
   return job_.node_timeout == Duration(0) ? TimePoint::max() : now + 2 * job_.node_timeout;
 }

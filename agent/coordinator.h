@@ -88,8 +88,8 @@ struct DropMember {
   MemberId member = 0;
   bool operator==(const DropMember&) const = default;
 };
-// A fresh, empty store for the round that is about to be announced; connections of the last round are cut. Of nodes
-// that were lost, workers of an earlier round may still run: none is let in from `shut_out`.
+// A fresh, empty store for the round that is about to be announced; connections of the last round are cut. Of
+// nodes that were lost, workers of an earlier round may still run: none is let in from `shut_out`.
 struct OpenStore {
   std::uint32_t round = 0;
   std::set<std::string> shut_out;

@@ -1,5 +1,5 @@
-// Where nodes ran that were lost with workers alive: these may live for some time, and must not come to a later
-// round's store. Pure.
+// Where nodes ran that were lost with workers alive: these may live for some time, and must not come to a
+// later round's store. Pure.
 #pragma once
 
 #include <map>
@@ -15,7 +15,8 @@ class LostPlaces {
  public:
   // What ran at `address` is gone at `until` at the latest.
   void add(const std::string& address, TimePoint until);
-  // Those where something may run yet. Not where one of the nodes is that are here: its own agent has seen to that.
+  // Those where something may run yet. Not where one of the nodes is that are here: its own agent has seen to
+  // that.
   std::set<std::string> without(const Roster& here, TimePoint now);
 
  private:

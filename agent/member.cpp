@@ -270,7 +270,8 @@ void Member::report_waiting(TimePoint now, const std::string& why, MemberActions
 std::string Member::hung_up_in_words(bool was_dlaunch, const std::string& why) const {
   if (was_dlaunch) return "node 0 at " + to_string(job_.master) + " hung up before the job began: " + why;
   return "what listens at " + to_string(job_.master) + " hung up before the job began: " + why +
-         "; check that this is the address of node 0, and that it runs dlaunch, too (a torchrun cannot take part in "
+         "; check that this is the address of node 0, and that it runs dlaunch, too (a torchrun cannot take "
+         "part in "
          "its job)";
 }
 
@@ -597,7 +598,8 @@ void Member::end_if_over(MemberActions& out) {
   if (state_ != State::leaving || round_active_ || !outcome_) return;
   state_ = State::ended;
   const Failure& cause = outcome_->cause;
-  if (node_.preempt_ok && all_returned_0_ && cause.kind == FailureKind::signal && cause.status.number == SIGTERM)
+  if (node_.preempt_ok && all_returned_0_ && cause.kind == FailureKind::signal &&
+      cause.status.number == SIGTERM)
     outcome_->exit_code = 0;
   if (link_) out.emplace_back(ToCoordinator{Stopped{round_}});
   out.emplace_back(MemberEnded{*outcome_});

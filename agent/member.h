@@ -193,10 +193,10 @@ class Member {
   TimePoint report_at_;
   Duration pause_ = first_pause;
   bool link_ = false;
-  bool led_ = false;        // by whoever the link leads to
-  TimePoint heard_;         // the coordinator, last
+  bool led_ = false;             // by whoever the link leads to
+  TimePoint heard_;              // the coordinator, last
   bool all_returned_0_ = false;  // the workers of the last round, also where they were told to stop
-  std::int64_t stamp_ = 0;  // of the coordinator's clock, last
+  std::int64_t stamp_ = 0;       // of the coordinator's clock, last
   std::optional<TimePoint> beat_at_;
   std::optional<TimePoint> renew_at_;  // the workers' lease
   TimePoint lease_until_;

@@ -109,9 +109,9 @@ Progress bounded(Progress progress);
 // --- the coordinator to a member ---
 
 // The Join was taken; `leads`: by the job's coordinator. Otherwise by one that would be, if enough nodes
-// came. Answered with a Beat. `elsewhere`: the job went on without this node. Where the sender leads, a world that is
-// newer than the node's was announced, and does not wait for the end of what the node still runs; where it does not, it
-// follows another, and is not worth waiting for.
+// came. Answered with a Beat. `elsewhere`: the job went on without this node. Where the sender leads, a world
+// that is newer than the node's was announced, and does not wait for the end of what the node still runs;
+// where it does not, it follows another, and is not worth waiting for.
 struct Welcome {
   bool leads = true;
   bool elsewhere = false;

@@ -1,5 +1,5 @@
-// A system call that leaves errno alone: what a child does in its parent's memory while the parent runs on must
-// not be seen in the parent's variables, and errno is one of them.
+// A system call that leaves errno alone: what a child does in its parent's memory while the parent runs on
+// must not be seen in the parent's variables, and errno is one of them.
 #pragma once
 
 #include <unistd.h>
@@ -17,8 +17,8 @@ inline constexpr bool raw_syscall_keeps_errno = false;
 
 // The result, or minus errno.
 template <class... Arguments>
-  requires(sizeof...(Arguments) <= 5)
-__attribute__((always_inline)) inline long raw_syscall(long number, Arguments... arguments) {
+requires(sizeof...(Arguments) <= 5)
+    __attribute__((always_inline)) inline long raw_syscall(long number, Arguments... arguments) {
   const std::uintptr_t given[5] = {(std::uintptr_t)(arguments)...};  // NOLINT: pointers and numbers alike
 #if defined(__x86_64__)
   long result = number;

@@ -28,7 +28,8 @@ int kill_descendants(const std::vector<pid_t>& spared = {});
 // "4711 (python3)"; "4711" where the name cannot be read.
 std::string name_process(pid_t pid);
 
-// With its state, and where in the kernel it waits: "4711 (python3; uninterruptible, in nfs_wait_bit_killable)".
+// With its state, and where in the kernel it waits: "4711 (python3; uninterruptible, in
+// nfs_wait_bit_killable)".
 std::string explain_process(pid_t pid);
 
 // Without waiting: whatever child of this process has ended.

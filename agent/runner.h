@@ -49,7 +49,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
     InheritedEnvironment inherited;
     // The endpoint that this node serves: where its coordinator is, and the store. None: others do.
     std::optional<std::size_t> serves;
-    // What the coordinator does for the workers of a new round: an empty store, that nobody reaches from the addresses.
+    // What the coordinator does for the workers of a new round: an empty store, that nobody reaches from the
+    // addresses.
     std::function<void(std::uint32_t round, std::set<std::string> shut_out)> open_store;
     std::function<void()> on_ended;
     std::function<void(const Event&)> on_event{};  // for whoever keeps them

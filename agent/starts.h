@@ -1,5 +1,5 @@
-// The workers between clone and exec. What is begun in one go is one batch, and a pipe tells when all of it is at
-// its programs: each of the batch holds the write end until exec or its end closes it.
+// The workers between clone and exec. What is begun in one go is one batch, and a pipe tells when all of it
+// is at its programs: each of the batch holds the write end until exec or its end closes it.
 #pragma once
 
 #include <sys/types.h>
@@ -35,8 +35,8 @@ class Starts {
   [[nodiscard]] int descriptor() const { return batches_.empty() ? -1 : batches_.front().done; }
   // Who runs its program, or did and is not reaped. Does not block.
   std::vector<pid_t> take_begun();
-  // The process has been reaped. Empty: it had been told of by take_begun(), or is none of ours; an error of 0:
-  // it came to its program.
+  // The process has been reaped. Empty: it had been told of by take_begun(), or is none of ours; an error of
+  // 0: it came to its program.
   std::optional<Failure> take_ended(pid_t pid);
   // Until all have begun, `patience_ms` at most: a program can lie where reading it takes long.
   void await(int patience_ms);

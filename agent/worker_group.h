@@ -94,7 +94,8 @@ struct RoundStopped {
   bool all_returned_0 = false;
   bool operator==(const RoundStopped&) const = default;
 };
-// Something survived SIGKILL for longer than `unkillable_after`. What it is has still to be put in front of why.
+// Something survived SIGKILL for longer than `unkillable_after`. What it is has still to be put in front of
+// why.
 struct RoundStuck {
   Failure failure;
   bool operator==(const RoundStuck&) const = default;

@@ -182,7 +182,8 @@ StartingWorker::StartingWorker(WorkerStart start, const Inherited& inherited)
   if (plan.start.group >= 0)
     pid_ = clone_into_group(plan.start.group, flags, child_main, &plan, plan.stack, sizeof plan.stack);
   // The kernel, a seccomp filter or a threaded group may forbid it.
-  if (pid_ < 0) pid_ = clone(child_main, plan.stack + sizeof plan.stack, static_cast<int>(flags | SIGCHLD), &plan);
+  if (pid_ < 0)
+    pid_ = clone(child_main, plan.stack + sizeof plan.stack, static_cast<int>(flags | SIGCHLD), &plan);
   if (pid_ < 0) plan.error = errno;
 }
 

@@ -36,8 +36,8 @@ struct WorkerStart {
 struct ChildPlan;
 
 // A worker on its way to exec. It has a session of its own, and dies with this process. It runs in this
-// process's memory, and this process runs on: to wait for each exec (CLONE_VFORK, posix_spawn) makes starts follow
-// one another on a single processor. Must not be destroyed before the worker has called exec or ended.
+// process's memory, and this process runs on: to wait for each exec (CLONE_VFORK, posix_spawn) makes starts
+// follow one another on a single processor. Must not be destroyed before the worker has called exec or ended.
 class StartingWorker {
  public:
   // `inherited` outlives it. The descriptors of `start` can be closed afterwards.

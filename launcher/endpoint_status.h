@@ -10,8 +10,8 @@
 
 namespace dlaunch::launcher {
 
-// Asks for /job by HTTP, at one endpoint after the other, up to `patience` at each: what the first says that leads, else
-// what the first says that answers, else why the last does not. REQUIRES: there is one.
+// Asks for /job by HTTP, at one endpoint after the other, up to `patience` at each: what the first says that
+// leads, else what the first says that answers, else why the last does not. REQUIRES: there is one.
 Result<agent::WorldView> ask_endpoints(const std::vector<Address>& endpoints, Duration patience);
 
 }  // namespace dlaunch::launcher

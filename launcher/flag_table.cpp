@@ -218,7 +218,8 @@ constexpr std::array table{
          .help = "what workers get S seconds (30) before the SIGTERM, when dlaunch is told to end by SIGTERM",
          .group = Group::failure},
     Flag{.name = "preempt-ok",
-         .help = "when dlaunch was told to end by SIGTERM and all its workers then return 0, it ends with 0, too",
+         .help =
+             "when dlaunch was told to end by SIGTERM and all its workers then return 0, it ends with 0, too",
          .group = Group::failure},
     Flag{.name = "monitor-interval",
          .value = "S",

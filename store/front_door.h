@@ -71,8 +71,8 @@ class FrontDoor final : public ListenerHandler, private ConnectionHandler {
   ~FrontDoor() override { close(); }
 
   // Those who have come, but said nothing yet, are no longer let in to the store: what they would say is
-  // meant for the round that has ended. They may still turn out to be something else. Nobody is let in to the store
-  // from the addresses `shut_out` while this round lasts.
+  // meant for the round that has ended. They may still turn out to be something else. Nobody is let in to the
+  // store from the addresses `shut_out` while this round lasts.
   void new_round(std::set<std::string> shut_out) {
     ++round_;
     shut_out_ = std::move(shut_out);

@@ -51,8 +51,8 @@ class StoreServer final : private StoreDoor {
   Result<Network::Listening> listen_on(int socket);  // as Network::listen_on
 
   // Ends every store connection and begins with an empty table. Agents stay, and so does the port. Clients of
-  // the old round are not let in again on a connection they already have; a new connection is a new client. None is let
-  // in from the addresses `shut_out` (numeric, without port), until the next round.
+  // the old round are not let in again on a connection they already have; a new connection is a new client.
+  // None is let in from the addresses `shut_out` (numeric, without port), until the next round.
   void new_round(std::set<std::string> shut_out = {});
 
   // Ends listening and every connection that the server still has; those taken by an AgentDoor are its own.

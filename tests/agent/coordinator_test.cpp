@@ -582,8 +582,8 @@ TEST_F(CoordinatorTest, WhereTheRanksWereIsToldWithAFailure) {
   EXPECT_NE(told, last_.end());
 }
 
-// It came before anybody led here, and goes on to the next endpoint; that its connection has ended is not heard
-// of yet.
+// It came before anybody led here, and goes on to the next endpoint; that its connection has ended is not
+// heard of yet.
 TEST_F(CoordinatorTest, WhoHasNotAnsweredSinceTheLeadWasTakenUpIsInNoWorld) {
   job_.nnodes = 3;
   job_.endpoints = {{"a", 1}, {"b", 1}, {"c", 1}};

@@ -112,9 +112,10 @@ TEST_F(MemberTest, WhoHangsUpBeforeTheJobBeganMayBeNoDlaunch) {
   step(LinkUp{});
   step(LinkDown{"connection reset by peer"});
   ASSERT_TRUE(got<MemberEnded>());
-  EXPECT_EQ(got<MemberEnded>()->outcome.cause.why,
-            "what listens at m:29500 hung up before the job began: connection reset by peer; check that this is "
-            "the address of node 0, and that it runs dlaunch, too (a torchrun cannot take part in its job)");
+  EXPECT_EQ(
+      got<MemberEnded>()->outcome.cause.why,
+      "what listens at m:29500 hung up before the job began: connection reset by peer; check that this is "
+      "the address of node 0, and that it runs dlaunch, too (a torchrun cannot take part in its job)");
 }
 
 TEST_F(MemberTest, ANode0ThatEndsBeforeTheJobBeganIsNoStranger) {

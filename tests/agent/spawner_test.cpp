@@ -1,5 +1,5 @@
-// The keeper with real processes: where a program is looked for, what a worker is bound to, why it could not be
-// started, and many that begin at once.
+// The keeper with real processes: where a program is looked for, what a worker is bound to, why it could not
+// be started, and many that begin at once.
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -19,8 +19,8 @@
 namespace dlaunch::agent {
 namespace {
 
-// Some starts, given to the keeper in one go, until each has failed or ended. The signal, where there is one, is
-// asked for right behind them.
+// Some starts, given to the keeper in one go, until each has failed or ended. The signal, where there is one,
+// is asked for right behind them.
 class SeveralStarts final : public SpawnerHandler, public TimerHandler {
  public:
   explicit SeveralStarts(const std::vector<Command>& commands, int signo = 0) {
@@ -179,7 +179,8 @@ TEST(Spawner, WhoCannotBeStartedDoesNotKeepOthersBack) {
 // It is delivered to every one of them, also to those that were only just begun.
 TEST(Spawner, ASignalRightBehindTheStartReachesAll) {
   const SeveralStarts starts(std::vector<Command>(32, Command{{"sleep", "1000"}, {}, {}}), SIGTERM);
-  for (std::uint32_t rank = 0; rank < 32; ++rank) EXPECT_EQ(starts.came.at(rank), "was killed by signal 15 (SIGTERM, terminated)");
+  for (std::uint32_t rank = 0; rank < 32; ++rank)
+    EXPECT_EQ(starts.came.at(rank), "was killed by signal 15 (SIGTERM, terminated)");
 }
 
 }  // namespace

@@ -59,20 +59,19 @@ void Node::start() {
   exited_ = paused_ = false;
   spec_.agent = (++life_ << 32) + static_cast<std::uint64_t>(index_) + 1;
   runner_.reset();
-  runner_ =
-      std::make_unique<agent::Runner>(agent::Runner::Outside{*this, *this, *this, *this, *this},
-                                      agent::Runner::Plan{job_,
-                                                          spec_,
-                                                          "sim",
-                                                          {},
-                                                          serves_,
-                                                          [this](std::uint32_t round, const std::set<std::string>&) {
-                                                            if (cluster_.on_world)
-                                                              cluster_.on_world(spec_.agent, round);
-                                                          },
-                                                          [this] { later(Duration(0), [this] { exit(); }); },
-                                                          {},
-                                                          this});
+  runner_ = std::make_unique<agent::Runner>(
+      agent::Runner::Outside{*this, *this, *this, *this, *this},
+      agent::Runner::Plan{job_,
+                          spec_,
+                          "sim",
+                          {},
+                          serves_,
+                          [this](std::uint32_t round, const std::set<std::string>&) {
+                            if (cluster_.on_world) cluster_.on_world(spec_.agent, round);
+                          },
+                          [this] { later(Duration(0), [this] { exit(); }); },
+                          {},
+                          this});
   runner_->begin();
 }
 

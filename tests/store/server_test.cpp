@@ -321,9 +321,9 @@ TEST_F(ServerTest, WhoIsShutOutOfARoundIsTurnedAwayAndItsAgentIsNot) {
   const ConnId late = network.arrive({"10.0.0.2", 6});
   network.give(late, encoded(request(RequestKind::set, "/k", "old")));
   EXPECT_TRUE(network.closed(late));
-  EXPECT_EQ(reports,
-            std::vector<std::string>{"turned away 10.0.0.2:6: its node was lost, and what still runs there is of an "
-                                     "earlier round"});
+  EXPECT_EQ(reports, std::vector<std::string>{
+                         "turned away 10.0.0.2:6: its node was lost, and what still runs there is of an "
+                         "earlier round"});
   const ConnId agent = network.arrive({"10.0.0.2", 7});
   network.give(agent, "\xd1hello");
   EXPECT_EQ(agents.last, agent);
