@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -14,17 +13,6 @@ namespace {
 bool is_readable(int fd, int patience_ms) {
   pollfd ended{fd, POLLIN, 0};
   return poll(&ended, 1, patience_ms) > 0;
-}
-
-using Workers = std::vector<std::unique_ptr<StartingWorker>>;
-
-std::optional<Starts::Failure> take_out(Workers& workers, pid_t pid) {
-  const auto found =
-      std::find_if(workers.begin(), workers.end(), [&](const auto& worker) { return worker->pid() == pid; });
-  if (found == workers.end()) return {};
-  const Starts::Failure failure{(*found)->error(), (*found)->what()};
-  workers.erase(found);
-  return failure;
 }
 
 }  // namespace
@@ -43,14 +31,16 @@ pid_t Starts::begin(WorkerStart start, const Inherited& inherited, Failure& fail
       failure = {errno, "no pipe to see it begin: "};
       return -1;
     }
-    batches_.push_back({ends[0], ends[1], {}});
+    batches_.push_back({next_batch_++, ends[0], ends[1], {}});
   }
   auto worker = std::make_unique<StartingWorker>(std::move(start), inherited);
   const pid_t pid = worker->pid();
   if (pid < 0) {
     failure = {worker->error(), worker->what()};
   } else {
-    batches_.back().workers.push_back(std::move(worker));
+    Batch& batch = batches_.back();
+    batch.pids.push_back(pid);
+    starts_[pid] = {batch.number, std::move(worker)};
   }
   return pid;
 }
@@ -62,13 +52,15 @@ void Starts::close_batch() {
 std::vector<pid_t> Starts::take_begun() {
   std::vector<pid_t> begun;
   while (!batches_.empty() && batches_.front().held < 0 && is_readable(batches_.front().done, 0)) {
-    Batch& batch = batches_.front();
-    for (auto& worker : batch.workers) {
-      if (worker->error() == 0) {
-        begun.push_back(worker->pid());
-      } else {
-        failed_.push_back(std::move(worker));
-      }
+    const Batch& batch = batches_.front();
+    for (const pid_t pid : batch.pids) {
+      const auto start = starts_.find(pid);
+      const bool is_its =
+          start != starts_.end() && start->second.batch == batch.number;  // and not a later one's
+      // Who failed is on its way out, and is told of when it has ended.
+      if (!is_its || start->second.worker->error() != 0) continue;
+      begun.push_back(pid);
+      starts_.erase(start);
     }
     close(batch.done);
     batches_.pop_front();
@@ -77,11 +69,9 @@ std::vector<pid_t> Starts::take_begun() {
 }
 
 std::optional<Starts::Failure> Starts::take_ended(pid_t pid) {
-  if (auto failure = take_out(failed_, pid)) return failure;
-  for (Batch& batch : batches_) {
-    if (auto failure = take_out(batch.workers, pid)) return failure;
-  }
-  return {};
+  const auto start = starts_.extract(pid);
+  if (!start) return {};
+  return Failure{start.mapped().worker->error(), start.mapped().worker->what()};
 }
 
 void Starts::await(int patience_ms) {

@@ -4,7 +4,9 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -43,13 +45,19 @@ class Starts {
 
  private:
   struct Batch {
+    std::uint64_t number = 0;
     int done = -1;  // the pipe's read end
     int held = -1;  // our write end; -1: the batch is closed
-    std::vector<std::unique_ptr<StartingWorker>> workers;
+    std::vector<pid_t> pids;
+  };
+  struct Start {
+    std::uint64_t batch = 0;
+    std::unique_ptr<StartingWorker> worker;
   };
 
   std::deque<Batch> batches_;
-  std::vector<std::unique_ptr<StartingWorker>> failed_;  // on their way out
+  std::uint64_t next_batch_ = 0;
+  std::map<pid_t, Start> starts_;  // until they are at their programs, or have ended
 };
 
 }  // namespace dlaunch::agent
