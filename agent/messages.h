@@ -32,6 +32,9 @@ inline constexpr int max_slots = 65'536;
 
 // --- a member to the coordinator ---
 
+// What is kept of a host's name.
+inline constexpr std::size_t longest_host = 255;
+
 struct Join {
   std::string job_id;
   int min_nodes = 0;
@@ -80,6 +83,9 @@ struct Leave {
   Failure failure;
   bool operator==(const Leave&) const = default;
 };
+
+// What a Beat says of the time.
+inline std::int64_t stamp_of(TimePoint time) { return time.time_since_epoch().count(); }
 
 // The sender is there. A member's is answered with the coordinator's. Both carry the coordinator's clock:
 // what it said last, and what of that came back, so that it knows for how long it may count on a node
