@@ -42,6 +42,7 @@ Work Backend::all_reduce_coalesced(std::span<const Tensor>, const Reduction&, co
 Work Backend::send(const Tensor&, int, std::uint32_t, const Operation&) { not_offered("send"); }
 Work Backend::recv(const Tensor&, int, std::uint32_t, const Operation&) { not_offered("recv"); }
 void Backend::check() {}
+void Backend::leave(Deadline) noexcept {}
 
 }  // namespace v1
 }  // namespace dlaunch

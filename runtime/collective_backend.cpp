@@ -125,6 +125,11 @@ class CollectiveBackend::Impl {
     shut_down_ = true;
   }
 
+  void leave(Deadline deadline) noexcept {
+    messenger_.flush(deadline);
+    transport_->shutdown(deadline);
+  }
+
  private:
   // What `part` of a call throws; null if it succeeds.
   template <class Part>
@@ -261,6 +266,7 @@ Work CollectiveBackend::recv(const Tensor& tensor, int src, std::uint32_t tag, c
 void CollectiveBackend::check() { impl_->transport().check(); }
 void CollectiveBackend::abort(const std::string& reason) noexcept { impl_->transport().abort(reason); }
 void CollectiveBackend::shutdown() noexcept { impl_->shutdown(); }
+void CollectiveBackend::leave(Deadline deadline) noexcept { impl_->leave(deadline); }
 
 }  // namespace v1
 }  // namespace dlaunch

@@ -320,17 +320,25 @@ void GroupImpl::abort(const std::string& reason) {
 
 void GroupImpl::destroy() {
   const std::lock_guard turn(call_mutex_);
-  bool broken = false;
+  bool has_part = false;
   {
     const std::lock_guard lock(state_mutex_);
-    broken = first_error_ != nullptr;
-    destroyed_ = true;
+    has_part = !std::exchange(destroyed_, true) && !first_error_;
   }
-  if (!broken) {
+  if (has_part) {
     for (const std::shared_ptr<Backend>& backend : all_backends()) backend->shutdown();
   }
   end_backends();
   recorder_.leave();
+}
+
+// Without the turn of the collectives: one may still run, in another thread or below the call of exit().
+void GroupImpl::leave(Deadline deadline) {
+  {
+    const std::lock_guard lock(state_mutex_);
+    if (std::exchange(destroyed_, true) || first_error_) return;
+  }
+  for (const std::shared_ptr<Backend>& backend : all_backends()) backend->leave(deadline);
 }
 
 }  // namespace v1

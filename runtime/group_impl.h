@@ -82,6 +82,10 @@ class GroupImpl {
   // Completes what was started and leaves; later calls throw.
   void destroy();
 
+  // The process ends: what this rank's completed operations have sent arrives, and the others hear that it has
+  // left, until `deadline` at most. Later calls throw.
+  void leave(Deadline deadline);
+
  private:
   using Start = std::function<Work(Backend&, const Operation&)>;
   // A call of this rank's, whose arguments are right.

@@ -8,6 +8,7 @@
 
 #include "dlaunch/error.h"
 #include "runtime/deadline.h"
+#include "runtime/log.h"
 
 namespace dlaunch {
 
@@ -62,7 +63,10 @@ std::exception_ptr network_error(const std::string& reason, int peer) {
 }  // namespace
 
 Messenger::Messenger(Transport& transport)
-    : transport_(transport), rank_(transport.rank()), peers_(static_cast<std::size_t>(transport.size())) {}
+    : transport_(transport),
+      rank_(transport.rank()),
+      peers_(static_cast<std::size_t>(transport.size())),
+      thread_([this] { take_in(); }) {}
 
 Messenger::~Messenger() {
   {
@@ -70,14 +74,8 @@ Messenger::~Messenger() {
     closing_ = true;
     if (inbox_) inbox_->wake();
   }
-  if (thread_.joinable()) thread_.join();
+  thread_.join();
   fail_all(std::make_exception_ptr(DistError("the group was destroyed before the message was received")));
-}
-
-// With mutex_ held.
-void Messenger::start() {
-  if (ended_) std::rethrow_exception(ended_);
-  if (!thread_.joinable()) thread_ = std::thread([this] { take_in(); });
 }
 
 Work Messenger::send(const Tensor& tensor, int dst, std::uint32_t tag, Deadline deadline) {
@@ -85,7 +83,7 @@ Work Messenger::send(const Tensor& tensor, int dst, std::uint32_t tag, Deadline 
   const WorkSource source;
   {
     const std::lock_guard lock(mutex_);
-    start();
+    if (ended_) std::rethrow_exception(ended_);
     Letter letter{.tag = tag, .dtype = tensor.dtype(), .count = tensor.numel()};
     Peer& peer = peers_[static_cast<std::size_t>(dst)];
     if (peer.left) throw DistNetworkError("it has left the group", {.peer = dst});
@@ -124,7 +122,7 @@ Work Messenger::recv(const Tensor& tensor, int src, std::uint32_t tag, Deadline 
   const WorkSource source;
   {
     const std::lock_guard lock(mutex_);
-    start();
+    if (ended_) std::rethrow_exception(ended_);
     Awaited receive{tensor, src, tag, deadline, source};
     if (std::optional<Received> message = take(src, tag)) {
       give(receive, *message, actions);
@@ -397,24 +395,31 @@ void Messenger::fail_all(const std::exception_ptr& error) {
 }
 
 void Messenger::drain(Deadline deadline) noexcept {
-  std::vector<Peer::Posted> posted;
   {
     std::unique_lock lock(mutex_);
     const auto all_accepted = [this] { return outgoing_.empty() || ended_; };
     changed_.wait_until(lock, deadline, all_accepted);
-    for (Peer& peer : peers_) {
-      std::ranges::move(peer.unconfirmed, std::back_inserter(posted));
-      peer.unconfirmed.clear();
-    }
   }
-  for (const Peer::Posted& message : posted) {
-    try {
-      message.transfer->wait(deadline);
-    } catch (const DistError&) {  // NOLINT(bugprone-empty-catch): lost, or nobody receives it in time
-    }
-  }
+  flush(deadline);
   transfers_.drain();
   fail_all(std::make_exception_ptr(DistError("the group was destroyed before the message was received")));
+}
+
+void Messenger::flush(Deadline deadline) noexcept {
+  for (std::size_t peer = 0; peer < peers_.size(); ++peer) {
+    std::deque<Peer::Posted> posted;
+    {
+      const std::lock_guard lock(mutex_);
+      posted.swap(peers_[peer].unconfirmed);
+    }
+    try {
+      for (const Peer::Posted& message : posted) message.transfer->wait(deadline);
+    } catch (const DistError&) {
+      if (!has_passed(deadline)) continue;  // lost, or it has left: it does not want them
+      log(LogLevel::warning, "rank " + std::to_string(peer) + " of " + std::to_string(peers_.size()) +
+                                 " takes no messages in; some that were sent to it may be lost");
+    }
+  }
 }
 
 }  // namespace dlaunch
