@@ -1,6 +1,7 @@
 #include "dlaunch/backend.h"
 
 #include "dlaunch/transport.h"
+#include "runtime/errors.h"
 
 namespace dlaunch {
 inline namespace v1 {
@@ -12,6 +13,7 @@ Transfer::~Transfer() = default;
 Inbox::~Inbox() = default;
 Line::~Line() = default;
 Transport::~Transport() = default;
+void Transport::abort_without(int peer) noexcept { abort("rank " + std::to_string(peer) + ": " + left_the_group); }
 
 namespace {
 [[noreturn]] void not_offered(const char* what) {

@@ -140,7 +140,11 @@ class CollectiveBackend::Impl {
     } catch (...) {
       // The others cannot complete this call without us: tell them now rather than let them wait.
       std::exception_ptr error = std::current_exception();
-      transport_->abort(to_string(call) + " failed there: " + message_of(error));
+      if (const int departed = departed_peer(error); departed >= 0) {
+        transport_->abort_without(departed);
+      } else {
+        transport_->abort(to_string(call) + " failed there: " + message_of(error));
+      }
       return error;
     }
   }

@@ -336,7 +336,7 @@ void GroupImpl::destroy() {
 void GroupImpl::leave(Deadline deadline) {
   {
     const std::lock_guard lock(state_mutex_);
-    if (std::exchange(destroyed_, true) || first_error_) return;
+    if (std::exchange(destroyed_, true)) return;
   }
   for (const std::shared_ptr<Backend>& backend : all_backends()) backend->leave(deadline);
 }

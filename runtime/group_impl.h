@@ -83,7 +83,7 @@ class GroupImpl {
   void destroy();
 
   // The process ends: what this rank's completed operations have sent arrives, and the others hear that it has
-  // left, until `deadline` at most. Later calls throw.
+  // left, or why it has given up, until `deadline` at most. Later calls throw.
   void leave(Deadline deadline);
 
  private:

@@ -8,6 +8,7 @@
 
 #include "dlaunch/error.h"
 #include "runtime/deadline.h"
+#include "runtime/errors.h"
 #include "runtime/log.h"
 
 namespace dlaunch {
@@ -56,6 +57,8 @@ std::string in_words(DType dtype, std::uint64_t count) {
   return std::to_string(count) + " x " + std::string(to_string(dtype));
 }
 
+constexpr const char* all_have_left = "all other ranks have left the group";
+
 std::exception_ptr network_error(const std::string& reason, int peer) {
   return std::make_exception_ptr(DistNetworkError(reason, {.peer = peer}));
 }
@@ -86,7 +89,7 @@ Work Messenger::send(const Tensor& tensor, int dst, std::uint32_t tag, Deadline 
     if (ended_) std::rethrow_exception(ended_);
     Letter letter{.tag = tag, .dtype = tensor.dtype(), .count = tensor.numel()};
     Peer& peer = peers_[static_cast<std::size_t>(dst)];
-    if (peer.left) throw DistNetworkError("it has left the group", {.peer = dst});
+    if (peer.left) miss(dst);
     if (dst == rank_) {
       const std::span<const std::byte> bytes = tensor.bytes();
       arrive(dst, {dst, letter, {bytes.begin(), bytes.end()}}, actions);
@@ -127,7 +130,9 @@ Work Messenger::recv(const Tensor& tensor, int src, std::uint32_t tag, Deadline 
     if (std::optional<Received> message = take(src, tag)) {
       give(receive, *message, actions);
     } else if (src >= 0 && peers_[static_cast<std::size_t>(src)].left) {
-      throw DistNetworkError("it has left the group", {.peer = src});
+      miss(src);
+    } else if (src < 0 && is_left_alone()) {
+      throw DistNetworkError(all_have_left);
     } else {
       awaited_[tag].push_back(std::move(receive));
       wake_if_before(deadline);
@@ -336,20 +341,42 @@ void Messenger::transfer(std::unique_ptr<Transfer> data, Deadline deadline, cons
   });
 }
 
+// With mutex_ held. Whether there were others and all have left.
+bool Messenger::is_left_alone() const {
+  return peers_.size() > 1 && std::ranges::count(peers_, false, &Peer::left) == 1;
+}
+
+// What needs a peer that has left ends the group; the other ranks are to hear because of whom.
+void Messenger::miss(int peer) {
+  transport_.abort_without(peer);
+  throw DistNetworkError(left_the_group, {.peer = peer});
+}
+
 // The peer has left in order: what it has sent is here, nothing more will come.
 void Messenger::lose(int peer, Actions& actions) {
   if (std::exchange(peers_[static_cast<std::size_t>(peer)].left, true)) return;
-  const std::exception_ptr error = network_error("it has left the group", peer);
+  const auto fail = [&](const WorkSource& source) {
+    actions.emplace_back([this, source, error = network_error(left_the_group, peer), peer] {
+      transport_.abort_without(peer);
+      source.fail(error);
+    });
+  };
+  const bool alone = is_left_alone();
   for (auto& [tag, list] : awaited_) {
     std::erase_if(list, [&](const Awaited& receive) {
-      if (receive.from != peer) return false;
-      actions.emplace_back([source = receive.source, error] { source.fail(error); });
+      if (receive.from == peer) {
+        fail(receive.source);
+      } else if (receive.from < 0 && alone) {
+        actions.emplace_back([source = receive.source] { source.fail(network_error(all_have_left, -1)); });
+      } else {
+        return false;
+      }
       return true;
     });
   }
   std::erase_if(outgoing_, [&](const auto& entry) {
     if (entry.second.to != peer) return false;
-    actions.emplace_back([source = entry.second.source, error] { source.fail(error); });
+    fail(entry.second.source);
     return true;
   });
 }

@@ -64,6 +64,8 @@ class Messenger {
   void transfer(std::unique_ptr<Transfer> data, Deadline deadline, const WorkSource& source, int from);
   void post_letter(int peer, const Letter& letter, Deadline deadline);
   void give_back_credit(int peer, Deadline deadline);
+  [[noreturn]] void miss(int peer);
+  [[nodiscard]] bool is_left_alone() const;
   void lose(int peer, Actions& actions);
   void expire(Actions& actions);
   void fail_all(const std::exception_ptr& error);

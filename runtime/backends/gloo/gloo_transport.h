@@ -12,7 +12,8 @@
 // Deadlines are kept by the watcher too, by ending the wait; Gloo's own timeouts are never reached.
 //
 // Last words: a rank that leaves or gives up sends its reason to a receive that each peer has posted from the
-// beginning. So the others can say why, and a rank that left in order harms nobody who no longer needs it. A
+// beginning. So the others can say why, and a rank that left in order harms nobody who no longer needs it. Who
+// gives up because of another rank names that one, so that all ranks say the same of it, whoever told them. A
 // process that ends at once may take its last words along; the others then say that it died.
 //
 // Flushing: Gloo reports a send as done when the kernel has the bytes, and closing may throw those away. Each
@@ -61,7 +62,8 @@ class GlooTransport final : public Transport {
   std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override;
   Line& line() override;
   void check() override;
-  void abort(const std::string& reason) noexcept override;
+  void abort(const std::string& reason) noexcept override { give_up(reason, -1); }
+  void abort_without(int peer) noexcept override;
   void shutdown(Deadline deadline) noexcept override;
 
  private:
@@ -81,6 +83,8 @@ class GlooTransport final : public Transport {
   void throw_if_ended();
   bool has_left(int peer);
   void end(const std::string& reason, int blamed);
+  void end_for(const LastWords& words, int peer, const std::string& gloo_says);
+  void give_up(const std::string& reason, int blamed) noexcept;
   void say_goodbye(const LastWords& words);
   void await_echoes(Deadline deadline);
   static std::optional<std::string> why_gone(Peer& peer);

@@ -107,7 +107,8 @@ class DLAUNCH_EXPORT Backend {
   virtual void shutdown() noexcept = 0;
 
   // The process ends without shutdown(): makes sure that what operations have sent that are complete for the
-  // program arrives, and says goodbye to the others, until `deadline` at most. Does not wait for operations
+  // program arrives, and says goodbye to the others, or, where the group is broken, that they have heard why,
+  // until `deadline` at most. Does not wait for operations
   // that run; other threads may be inside other members, and none but the destructor is called afterwards.
   // Unless overridden it does nothing, and the others see a rank that died.
   virtual void leave(Deadline deadline) noexcept;
