@@ -13,7 +13,9 @@ Transfer::~Transfer() = default;
 Inbox::~Inbox() = default;
 Line::~Line() = default;
 Transport::~Transport() = default;
-void Transport::abort_without(int peer) noexcept { abort("rank " + std::to_string(peer) + ": " + left_the_group); }
+void Transport::abort_without(int peer) noexcept {
+  abort("rank " + std::to_string(peer) + ": " + left_the_group);
+}
 
 namespace {
 [[noreturn]] void not_offered(const char* what) {

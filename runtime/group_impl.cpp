@@ -14,6 +14,7 @@
 #include "runtime/errors.h"
 #include "runtime/log.h"
 #include "runtime/profiler.h"
+#include "runtime/splits.h"
 #include "store/prefix_store.h"
 
 namespace dlaunch {
@@ -56,6 +57,20 @@ std::string difference(const std::vector<std::string>& calls) {
     text += (i > 0 ? "; " : "") + name_ranks(ranks) + (ranks.size() == 1 ? " calls " : " call ") + call;
   }
   return text;
+}
+
+// What is wrong with the ranks' statements, by rank: on the first line what they call, on the second, of some
+// operations, its splits.
+std::string judgement(const std::vector<std::string>& statements) {
+  std::vector<std::string> calls;
+  std::vector<std::string> splits;
+  for (const std::string& statement : statements) {
+    const std::size_t end = std::min(statement.find('\n'), statement.size());
+    calls.push_back(statement.substr(0, end));
+    splits.push_back(statement.substr(end));
+  }
+  const std::string text = difference(calls);
+  return text.empty() && !splits.front().empty() ? misfit(splits) : text;
 }
 
 // At most so many milliseconds can be written down.
@@ -214,9 +229,9 @@ void GroupImpl::compare_calls(const Call& call, const Operation& operation, cons
   }
   try {
     const std::string verdict =
-        comparison_->meet({.statement = call.describe(),
+        comparison_->meet({.statement = call.describe() + (call.splits ? "\n" + call.splits() : ""),
                            .deadline = operation.deadline,
-                           .judge = [](const std::vector<std::string>& calls) { return difference(calls); },
+                           .judge = judgement,
                            .name_missing =
                                [&](const std::vector<int>& missing) {
                                  return name_ranks(missing) +

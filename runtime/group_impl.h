@@ -95,6 +95,7 @@ class GroupImpl {
     std::uint64_t bytes;                    // of this rank's data that take part
     std::function<std::string()> describe;  // what all ranks must agree on
     GroupRecorder::What record;
+    std::function<std::string()> splits = {};  // where what fits is not the same on all ranks: splits_text()
   };
   // How an operation that runs is told about, to its end.
   struct Told {

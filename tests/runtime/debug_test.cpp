@@ -113,6 +113,35 @@ class AtDetail : public testing::Test {
   void TearDown() override { set_debug_level(DebugLevel::off); }
 };
 
+// What is right there differs from rank to rank.
+TEST_F(AtDetail, SizesOfAnAllToAllThatDoNotFitAreNamedOnEveryRankBeforeAnythingHappens) {
+  in_world(3, [](int rank) {
+    const std::string wanted =
+        "the sizes do not fit: rank 0 sends 2 elements to rank 1, which expects 4; rank 2 sends 2 elements "
+        "to "
+        "rank 1, which expects 0";
+    std::vector<int> given(6, rank);
+    std::vector<int> got(6, -1);
+    const std::vector<std::int64_t> even = {2, 2, 2};
+    const std::vector<std::int64_t> odd = {4, 2, 0};
+    EXPECT_TRUE(error_contains(
+        [&] { all_to_all_single(Tensor::of(got), Tensor::of(given), rank == 1 ? odd : even, even); },
+        wanted));
+    std::vector<Tensor> inputs;
+    std::vector<Tensor> outputs;
+    for (std::int64_t peer = 0, begin = 0; peer < 3; ++peer) {
+      inputs.push_back(Tensor::from(given.data() + 2 * peer, {2}));
+      const std::int64_t count = rank == 1 ? odd[static_cast<std::size_t>(peer)] : 2;
+      outputs.push_back(Tensor::from(got.data() + begin, {count}));
+      begin += count;
+    }
+    EXPECT_TRUE(error_contains([&] { all_to_all(outputs, inputs); }, wanted));
+    EXPECT_EQ(got, std::vector<int>(6, -1));
+    all_to_all_single(Tensor::of(got), Tensor::of(given));  // the group is as it was
+    EXPECT_EQ(got, (std::vector<int>{0, 0, 1, 1, 2, 2}));
+  });
+}
+
 // Each is a pair of calls: what most ranks do and what rank 1 does.
 TEST_F(AtDetail, EveryDifferenceIsNamedOnEveryRankBeforeAnythingHappens) {
   in_world(3, [](int rank) {

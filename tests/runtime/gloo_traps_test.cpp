@@ -435,6 +435,22 @@ TEST(Trap12, AnotherReductionOrRootOrOtherSplitsAreFound) {
   });
   EXPECT_TRUE(contains(roots, "rank 0 calls broadcast") && contains(roots, "rank 1 calls broadcast"))
       << roots;
+  // Two sources send and expect nothing: what comes next tells.
+  for (const bool scatters : {false, true}) {
+    const std::string sources = mismatch(2, dlaunch::DebugLevel::off, [&](int rank) {
+      std::vector<int> values(2);
+      if (scatters) {
+        const std::vector<Tensor> parts = {Tensor::from(values.data(), {1}),
+                                           Tensor::from(values.data() + 1, {1})};
+        std::vector<int> own(1);
+        dlaunch::scatter(Tensor::of(own), parts, rank);
+      } else {
+        dlaunch::broadcast(Tensor::of(values), rank);
+      }
+    });
+    EXPECT_TRUE(contains(sources, "rank 1 calls " + std::string(scatters ? "scatter" : "broadcast")))
+        << sources;
+  }
   const std::string splits = mismatch(2, dlaunch::DebugLevel::off, [](int rank) {
     std::vector<int> in(6);
     std::vector<int> out(6);

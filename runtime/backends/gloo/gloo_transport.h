@@ -12,9 +12,9 @@
 // Deadlines are kept by the watcher too, by ending the wait; Gloo's own timeouts are never reached.
 //
 // Last words: a rank that leaves or gives up sends its reason to a receive that each peer has posted from the
-// beginning. So the others can say why, and a rank that left in order harms nobody who no longer needs it. Who
-// gives up because of another rank names that one, so that all ranks say the same of it, whoever told them. A
-// process that ends at once may take its last words along; the others then say that it died.
+// beginning. So the others can say why, and a rank that left in order harms nobody who no longer needs it.
+// Who gives up because of another rank names that one, so that all ranks say the same of it, whoever told
+// them. A process that ends at once may take its last words along; the others then say that it died.
 //
 // Flushing: Gloo reports a send as done when the kernel has the bytes, and closing may throw those away. Each
 // rank posts one send per peer in advance, which Gloo's thread carries out when the peer asks for it. A rank
