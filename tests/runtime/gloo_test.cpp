@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/runtime/rank_processes.h"
@@ -255,6 +256,33 @@ TEST(Gloo, AStoppedRankIsAnErrorAtTheDeadline) {
   EXPECT_TRUE(contains(results[0].said, "before the deadline")) << results[0].said;
   EXPECT_TRUE(contains(results[1].said, ": it gave up: ")) << results[1].said;
   EXPECT_TRUE(contains(results[1].said, "before the deadline")) << results[1].said;
+}
+
+// Gloo's own limit for a wait was that of the connecting.
+TEST(Gloo, ARankMayStandStillForLongerThanTheGroupWasWaitedFor) {
+  const auto results = run_processes(2, [](int rank) -> std::string {
+    dlaunch::InitOptions options;
+    options.timeout = std::chrono::seconds(4);
+    dlaunch::init_process_group(options);
+    dlaunch::default_group().set_timeout(std::chrono::seconds(60));
+    std::vector<int> pids(2);
+    const std::vector<int> own = {getpid()};
+    dlaunch::all_gather_into_tensor(Tensor::of(pids), Tensor::of(own));
+    if (rank == 0) {
+      // Rank 1 has the message when it says so; then it waits in the barrier, or is about to.
+      std::vector<int> heard(1);
+      dlaunch::recv(Tensor::of(heard), 1);
+      kill(pids[1], SIGSTOP);
+      std::this_thread::sleep_for(std::chrono::seconds(5));
+      kill(pids[1], SIGCONT);
+    } else {
+      dlaunch::send(Tensor::of(own), 0);
+    }
+    dlaunch::barrier();
+    dlaunch::destroy_process_group();
+    return "ok";
+  });
+  expect_all_say(results, "ok");
 }
 
 TEST(GlooInit, ARankThatNeverComesIsNamed) {

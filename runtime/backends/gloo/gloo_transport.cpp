@@ -8,7 +8,6 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/backends/gloo/gloo_store.h"
 #include "runtime/backends/gloo/last_words.h"
 #include "runtime/backends/gloo/line_end.h"
 #include "runtime/backends/gloo/message.h"
@@ -25,8 +24,6 @@ constexpr auto watch_period = std::chrono::milliseconds(10);
 constexpr int quiet_periods = 20;
 // A rank that gives up waits so long for its reason to arrive before it closes the connections.
 constexpr auto farewell_limit = std::chrono::seconds(1);
-// Gloo's waits are woken before their limit, also on a busy machine.
-constexpr auto shortest_limit = std::chrono::seconds(4);
 
 // The half of the slots that is the transport's.
 constexpr std::uint64_t own_slots = std::uint64_t{1} << 63;
@@ -51,25 +48,26 @@ std::shared_ptr<::gloo::transport::Device> make_device(const std::string& addres
   }
 }
 
+std::shared_ptr<Mesh> connect(const BackendContext& context,
+                              const std::shared_ptr<::gloo::transport::Device>& device) {
+  try {
+    return std::make_shared<Mesh>(context, device);
+  } catch (const ::gloo::Exception& e) {
+    throw DistNetworkError("cannot connect with the other ranks: " + without_place(e.what()));
+  }
+}
+
 }  // namespace
 
 GlooTransport::GlooTransport(const BackendContext& context, const std::string& local_address)
     : rank_(context.rank),
       size_(context.size),
-      wait_limit_(std::max<std::chrono::milliseconds>(time_left(context.deadline), shortest_limit)),
       device_(make_device(local_address)),
-      context_(std::make_shared<::gloo::rendezvous::Context>(context.rank, context.size)),
+      context_(connect(context, device_)),
       errands_(device_),
       to_self_(context.size),
       peers_(static_cast<std::size_t>(context.size)) {
   ignore_sigpipe();
-  context_->setTimeout(wait_limit_);
-  GlooStore store(context.store, context.deadline);
-  try {
-    context_->connectFullMesh(store, device_);
-  } catch (const ::gloo::Exception& e) {
-    throw DistNetworkError("cannot connect with the other ranks: " + without_place(e.what()));
-  }
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_) greet(peer);
   }

@@ -9,7 +9,7 @@
 // blocking: a wait that was told to end before it began (abortWaitRecv) throws or returns at once. When a
 // peer is lost, everything that waits ends with an error.
 //
-// Deadlines are kept by the watcher too, by ending the wait; Gloo's own timeouts are never reached.
+// Deadlines are kept by the watcher too, by ending the wait; Gloo's own timeouts are never reached (mesh.h).
 //
 // Last words: a rank that leaves or gives up sends its reason to a receive that each peer has posted from the
 // beginning. So the others can say why, and a rank that left in order harms nobody who no longer needs it.
@@ -25,7 +25,6 @@
 // the program that writes gets into that one's way.
 #pragma once
 
-#include <gloo/rendezvous/context.h>
 #include <gloo/transport/unbound_buffer.h>
 
 #include <atomic>
@@ -41,6 +40,7 @@
 
 #include "dlaunch/transport.h"
 #include "runtime/backends/gloo/errands.h"
+#include "runtime/backends/gloo/mesh.h"
 #include "runtime/mailbox.h"
 
 namespace dlaunch {
@@ -93,9 +93,8 @@ class GlooTransport final : public Transport {
 
   const int rank_;
   const int size_;
-  const std::chrono::milliseconds wait_limit_;  // of Gloo's own waits: for connections and bound buffers
   std::shared_ptr<::gloo::transport::Device> device_;
-  std::shared_ptr<::gloo::rendezvous::Context> context_;
+  const std::shared_ptr<Mesh> context_;
   Errands errands_;
   Mailbox to_self_;                           // Gloo has no connection to the own rank
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this one
