@@ -200,8 +200,11 @@ Work GroupImpl::finish_with_context(const Work& inner, const ErrorContext& conte
     tell_end(told, work.is_success());
     if (const std::exception_ptr raw = work.exception()) {
       const std::exception_ptr error = located(raw, context);
-      fail(error);
-      outer.fail(error);
+      if (fail(error)) {
+        outer.fail(error);
+      } else {
+        outer.fail_silently(error);
+      }
     } else if (work.source_rank() >= 0) {
       outer.succeed_from(work.source_rank());
     } else {
@@ -260,6 +263,7 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
     monitored_.emplace(std::make_shared<PrefixStore>("monitored", keys_), description_.rank,
                        description_.size);
   }
+  ProfiledCall profiled(name, description_, 0);
   try {
     const std::string verdict = monitored_->meet(
         {.statement = "",
@@ -274,6 +278,7 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
              },
          .check = [this] { throw_if_lost(); }});
     if (!verdict.empty()) throw DistNetworkError(verdict);
+    profiled.succeed();
   } catch (const StoreError& e) {
     throw DistStoreError(e.what(), context);
   } catch (const DistNetworkError&) {
@@ -290,14 +295,16 @@ std::exception_ptr GroupImpl::located(const std::exception_ptr& error, ErrorCont
   return in_context(error, context);
 }
 
-void GroupImpl::fail(const std::exception_ptr& error) {
+// Breaks the group. False if it was broken before: then this error follows from that one.
+bool GroupImpl::fail(const std::exception_ptr& error) {
   {
     const std::lock_guard lock(state_mutex_);
-    if (first_error_) return;
+    if (first_error_) return false;
     first_error_ = error;
   }
   const std::lock_guard stay(abort_mutex_);
   for (const std::shared_ptr<Backend>& backend : all_backends()) backend->abort(message_of(error));
+  return true;
 }
 
 void GroupImpl::breakpoint(int rank) {

@@ -82,8 +82,8 @@ class GroupImpl {
   // Completes what was started and leaves; later calls throw.
   void destroy();
 
-  // The process ends: what this rank's completed operations have sent arrives, and the others hear that it has
-  // left, or why it has given up, until `deadline` at most. Later calls throw.
+  // The process ends: what this rank's completed operations have sent arrives, and the others hear that it
+  // has left, or why it has given up, until `deadline` at most. Later calls throw.
   void leave(Deadline deadline);
 
  private:
@@ -113,7 +113,7 @@ class GroupImpl {
   [[nodiscard]] std::exception_ptr located(const std::exception_ptr& error, ErrorContext context) const;
   [[nodiscard]] Deadline deadline_for(const char* name,
                                       std::optional<std::chrono::milliseconds> timeout) const;
-  void fail(const std::exception_ptr& error);
+  bool fail(const std::exception_ptr& error);
   void end_backends();
   [[nodiscard]] std::shared_ptr<Backend> usable_backend(std::optional<Device> device) const;  // none: any
   [[nodiscard]] std::vector<std::shared_ptr<Backend>> all_backends() const;

@@ -18,7 +18,7 @@ struct ProfilingEvent {
   std::string_view name;   // "all_reduce", "send"
   std::string_view group;  // the group's name
   int rank;                // of this process in the group
-  std::uint64_t sequence;  // of the operation among the group's collectives, or among its messages
+  std::uint64_t sequence;  // of the operation among the group's collectives, or its messages; 0: not numbered
   std::uint64_t bytes;     // of this rank's data that take part
   std::int64_t time_ns;    // of std::chrono::steady_clock
   bool success;            // end only
