@@ -4,6 +4,7 @@
 
 #include <dlaunch/debug.h>
 #include <dlaunch/distributed.h>
+#include <dlaunch/profiling.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,9 +15,12 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <new>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -580,6 +584,25 @@ TEST(Trap20, AMessageOutlivesItsSender) {
       return "";
     });
     expect_all_say(results, "");
+  }
+}
+
+TEST(Trap20, AProgramThatEndsWithoutDestroyingCompletesItsTrace) {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("dlaunch_trace_end_test." + std::to_string(getpid()));
+  const auto results = run_processes(2, [&](int rank) -> std::string {
+    dlaunch::start_trace(path + std::to_string(rank));
+    dlaunch::init_process_group();
+    dlaunch::barrier();
+    std::exit(0);
+  });
+  expect_all_say(results, "");
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::string file = path + std::to_string(rank);
+    std::stringstream text;
+    text << std::ifstream(file).rdbuf();
+    std::filesystem::remove(file);
+    EXPECT_TRUE(text.str().starts_with("[\n{") && text.str().ends_with("}\n]\n")) << text.str();
   }
 }
 

@@ -32,9 +32,9 @@ DLAUNCH_EXPORT void set_profiling_callback(ProfilingCallback callback);
 
 // Begins to write what happens into a file of Chrome's trace format (chrome://tracing, Perfetto): one process
 // per rank, one row per group. Throws DistError if the file cannot be written. stop_trace() completes it; the
-// end of the default group, and the end of the process, do too. The environment variable DLAUNCH_TRACE=FILE
-// begins one with init_process_group; rank N writes to FILE with ".rankN" before its ending: trace.json,
-// trace.rank0.json.
+// end of the default group, and that of the process by exit() or a return from main, do too. The environment
+// variable DLAUNCH_TRACE=FILE begins one with init_process_group; rank N writes to FILE with ".rankN" before
+// its ending: trace.json, trace.rank0.json.
 DLAUNCH_EXPORT void start_trace(const std::string& path);
 DLAUNCH_EXPORT void stop_trace();
 
