@@ -609,9 +609,16 @@ TEST(Trap20, AProgramThatEndsWithoutDestroyingCompletesItsTrace) {
 TEST(Trap20, ACopyOfAProcessDoesNotLeaveForIt) {
   expect_all_say(run_processes(2,
                                [](int) -> std::string {
+                                 static bool is_copy = false;
+                                 // Comes after what the library does, and before a leak checker, for which
+                                 // the memory of threads that were not copied is lost.
+                                 std::atexit([] {
+                                   if (is_copy) _exit(0);
+                                 });
                                  dlaunch::init_process_group();
                                  const pid_t copy = fork();
-                                 if (copy == 0) std::exit(0);
+                                 is_copy = copy == 0;
+                                 if (is_copy) std::exit(1);
                                  int status = -1;
                                  waitpid(copy, &status, 0);
                                  if (status != 0) return "the copy failed";
