@@ -1,6 +1,7 @@
 #include "dlaunch/backend.h"
 
 #include "dlaunch/transport.h"
+#include "runtime/errors.h"
 
 namespace dlaunch {
 inline namespace v1 {
@@ -12,6 +13,9 @@ Transfer::~Transfer() = default;
 Inbox::~Inbox() = default;
 Line::~Line() = default;
 Transport::~Transport() = default;
+void Transport::abort_without(int peer) noexcept {
+  abort("rank " + std::to_string(peer) + ": " + left_the_group);
+}
 
 namespace {
 [[noreturn]] void not_offered(const char* what) {
@@ -42,6 +46,7 @@ Work Backend::all_reduce_coalesced(std::span<const Tensor>, const Reduction&, co
 Work Backend::send(const Tensor&, int, std::uint32_t, const Operation&) { not_offered("send"); }
 Work Backend::recv(const Tensor&, int, std::uint32_t, const Operation&) { not_offered("recv"); }
 void Backend::check() {}
+void Backend::leave(Deadline) noexcept {}
 
 }  // namespace v1
 }  // namespace dlaunch

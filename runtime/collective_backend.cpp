@@ -125,6 +125,11 @@ class CollectiveBackend::Impl {
     shut_down_ = true;
   }
 
+  void leave(Deadline deadline) noexcept {
+    messenger_.flush(deadline);
+    transport_->shutdown(deadline);
+  }
+
  private:
   // What `part` of a call throws; null if it succeeds.
   template <class Part>
@@ -135,7 +140,11 @@ class CollectiveBackend::Impl {
     } catch (...) {
       // The others cannot complete this call without us: tell them now rather than let them wait.
       std::exception_ptr error = std::current_exception();
-      transport_->abort(to_string(call) + " failed there: " + message_of(error));
+      if (const int departed = departed_peer(error); departed >= 0) {
+        transport_->abort_without(departed);
+      } else {
+        transport_->abort(to_string(call) + " failed there: " + message_of(error));
+      }
       return error;
     }
   }
@@ -261,6 +270,7 @@ Work CollectiveBackend::recv(const Tensor& tensor, int src, std::uint32_t tag, c
 void CollectiveBackend::check() { impl_->transport().check(); }
 void CollectiveBackend::abort(const std::string& reason) noexcept { impl_->transport().abort(reason); }
 void CollectiveBackend::shutdown() noexcept { impl_->shutdown(); }
+void CollectiveBackend::leave(Deadline deadline) noexcept { impl_->leave(deadline); }
 
 }  // namespace v1
 }  // namespace dlaunch

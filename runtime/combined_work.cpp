@@ -19,9 +19,12 @@ Work all_of(std::span<const Work> works) {
   for (const Work& work : works) {
     work.then([state](const Work&) {
       if (state->left.fetch_sub(1) > 1) return;
+      std::exception_ptr first;
       for (const Work& ended : state->works) {
-        if (const std::exception_ptr error = ended.exception()) return state->source.fail(error);
+        const std::exception_ptr error = ended.exception();  // asked of all: none is left unseen
+        if (!first) first = error;
       }
+      if (first) return state->source.fail(first);
       state->source.succeed();
     });
   }

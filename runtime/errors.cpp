@@ -53,6 +53,16 @@ std::exception_ptr with_words(const std::exception_ptr& error, const std::string
   return same_kind(error, [&](const DistError& e) { return Remade{words + e.what(), context}; });
 }
 
+int departed_peer(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const DistError& e) {
+    return e.reason() == left_the_group ? e.context().peer : -1;
+  } catch (...) {
+    return -1;
+  }
+}
+
 int peer_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);

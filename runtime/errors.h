@@ -16,6 +16,12 @@ std::exception_ptr in_context(const std::exception_ptr& error, const ErrorContex
 std::exception_ptr with_words(const std::exception_ptr& error, const std::string& words,
                               const ErrorContext& context);
 
+// The reason of an error because of a peer that has left the group in order.
+inline constexpr const char* left_the_group = "it has left the group";
+
+// That peer, if the error is of this kind; else -1.
+int departed_peer(const std::exception_ptr& error);
+
 // The rank on the other side, if the error knows it; else -1.
 int peer_of(const std::exception_ptr& error);
 

@@ -5,6 +5,7 @@
 #include "dlaunch/error.h"
 #include "runtime/group_impl.h"
 #include "runtime/reduce.h"
+#include "runtime/splits.h"
 
 namespace dlaunch {
 inline namespace v1 {
@@ -320,7 +321,8 @@ Work GroupImpl::all_to_all(std::span<const Tensor> outputs, std::span<const Tens
       inputs.front().device(),
       bytes_of(inputs),
       [&] { return std::string(name) + "(" + std::string(to_string(inputs.front().dtype())) + ")"; },
-      {page::Operation::all_to_all, inputs.front().dtype(), elements_of(inputs), elements_of(outputs)}};
+      {page::Operation::all_to_all, inputs.front().dtype(), elements_of(inputs), elements_of(outputs)},
+      [&] { return splits_text(outputs, inputs); }};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_to_all(outputs, inputs, operation);
   });
@@ -382,7 +384,8 @@ Work GroupImpl::all_to_all_single(const Tensor& output, const Tensor& input,
                   input.device(),
                   input.nbytes(),
                   [&] { return std::string(name) + "(" + std::string(to_string(input.dtype())) + ")"; },
-                  {page::Operation::all_to_all_single, input.dtype(), input.numel(), output.numel()}};
+                  {page::Operation::all_to_all_single, input.dtype(), input.numel(), output.numel()},
+                  [&] { return splits_text(outputs, inputs); }};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_to_all(outputs, inputs, operation);
   });

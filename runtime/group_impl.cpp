@@ -14,6 +14,7 @@
 #include "runtime/errors.h"
 #include "runtime/log.h"
 #include "runtime/profiler.h"
+#include "runtime/splits.h"
 #include "store/prefix_store.h"
 
 namespace dlaunch {
@@ -56,6 +57,20 @@ std::string difference(const std::vector<std::string>& calls) {
     text += (i > 0 ? "; " : "") + name_ranks(ranks) + (ranks.size() == 1 ? " calls " : " call ") + call;
   }
   return text;
+}
+
+// What is wrong with the ranks' statements, by rank: on the first line what they call, on the second, of some
+// operations, its splits.
+std::string judgement(const std::vector<std::string>& statements) {
+  std::vector<std::string> calls;
+  std::vector<std::string> splits;
+  for (const std::string& statement : statements) {
+    const std::size_t end = std::min(statement.find('\n'), statement.size());
+    calls.push_back(statement.substr(0, end));
+    splits.push_back(statement.substr(end));
+  }
+  const std::string text = difference(calls);
+  return text.empty() && !splits.front().empty() ? misfit(splits) : text;
 }
 
 // At most so many milliseconds can be written down.
@@ -185,8 +200,11 @@ Work GroupImpl::finish_with_context(const Work& inner, const ErrorContext& conte
     tell_end(told, work.is_success());
     if (const std::exception_ptr raw = work.exception()) {
       const std::exception_ptr error = located(raw, context);
-      fail(error);
-      outer.fail(error);
+      if (fail(error)) {
+        outer.fail(error);
+      } else {
+        outer.fail_silently(error);
+      }
     } else if (work.source_rank() >= 0) {
       outer.succeed_from(work.source_rank());
     } else {
@@ -214,9 +232,9 @@ void GroupImpl::compare_calls(const Call& call, const Operation& operation, cons
   }
   try {
     const std::string verdict =
-        comparison_->meet({.statement = call.describe(),
+        comparison_->meet({.statement = call.describe() + (call.splits ? "\n" + call.splits() : ""),
                            .deadline = operation.deadline,
-                           .judge = [](const std::vector<std::string>& calls) { return difference(calls); },
+                           .judge = judgement,
                            .name_missing =
                                [&](const std::vector<int>& missing) {
                                  return name_ranks(missing) +
@@ -245,6 +263,7 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
     monitored_.emplace(std::make_shared<PrefixStore>("monitored", keys_), description_.rank,
                        description_.size);
   }
+  ProfiledCall profiled(name, description_, 0);
   try {
     const std::string verdict = monitored_->meet(
         {.statement = "",
@@ -259,6 +278,7 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
              },
          .check = [this] { throw_if_lost(); }});
     if (!verdict.empty()) throw DistNetworkError(verdict);
+    profiled.succeed();
   } catch (const StoreError& e) {
     throw DistStoreError(e.what(), context);
   } catch (const DistNetworkError&) {
@@ -275,14 +295,16 @@ std::exception_ptr GroupImpl::located(const std::exception_ptr& error, ErrorCont
   return in_context(error, context);
 }
 
-void GroupImpl::fail(const std::exception_ptr& error) {
+// Breaks the group. False if it was broken before: then this error follows from that one.
+bool GroupImpl::fail(const std::exception_ptr& error) {
   {
     const std::lock_guard lock(state_mutex_);
-    if (first_error_) return;
+    if (first_error_) return false;
     first_error_ = error;
   }
   const std::lock_guard stay(abort_mutex_);
   for (const std::shared_ptr<Backend>& backend : all_backends()) backend->abort(message_of(error));
+  return true;
 }
 
 void GroupImpl::breakpoint(int rank) {
@@ -320,17 +342,25 @@ void GroupImpl::abort(const std::string& reason) {
 
 void GroupImpl::destroy() {
   const std::lock_guard turn(call_mutex_);
-  bool broken = false;
+  bool has_part = false;
   {
     const std::lock_guard lock(state_mutex_);
-    broken = first_error_ != nullptr;
-    destroyed_ = true;
+    has_part = !std::exchange(destroyed_, true) && !first_error_;
   }
-  if (!broken) {
+  if (has_part) {
     for (const std::shared_ptr<Backend>& backend : all_backends()) backend->shutdown();
   }
   end_backends();
   recorder_.leave();
+}
+
+// Without the turn of the collectives: one may still run, in another thread or below the call of exit().
+void GroupImpl::leave(Deadline deadline) {
+  {
+    const std::lock_guard lock(state_mutex_);
+    if (std::exchange(destroyed_, true)) return;
+  }
+  for (const std::shared_ptr<Backend>& backend : all_backends()) backend->leave(deadline);
 }
 
 }  // namespace v1

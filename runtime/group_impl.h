@@ -82,6 +82,10 @@ class GroupImpl {
   // Completes what was started and leaves; later calls throw.
   void destroy();
 
+  // The process ends: what this rank's completed operations have sent arrives, and the others hear that it
+  // has left, or why it has given up, until `deadline` at most. Later calls throw.
+  void leave(Deadline deadline);
+
  private:
   using Start = std::function<Work(Backend&, const Operation&)>;
   // A call of this rank's, whose arguments are right.
@@ -91,6 +95,7 @@ class GroupImpl {
     std::uint64_t bytes;                    // of this rank's data that take part
     std::function<std::string()> describe;  // what all ranks must agree on
     GroupRecorder::What record;
+    std::function<std::string()> splits = {};  // where what fits is not the same on all ranks: splits_text()
   };
   // How an operation that runs is told about, to its end.
   struct Told {
@@ -108,7 +113,7 @@ class GroupImpl {
   [[nodiscard]] std::exception_ptr located(const std::exception_ptr& error, ErrorContext context) const;
   [[nodiscard]] Deadline deadline_for(const char* name,
                                       std::optional<std::chrono::milliseconds> timeout) const;
-  void fail(const std::exception_ptr& error);
+  bool fail(const std::exception_ptr& error);
   void end_backends();
   [[nodiscard]] std::shared_ptr<Backend> usable_backend(std::optional<Device> device) const;  // none: any
   [[nodiscard]] std::vector<std::shared_ptr<Backend>> all_backends() const;

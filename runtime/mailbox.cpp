@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/deadline.h"
+#include "runtime/errors.h"
 
 namespace dlaunch {
 
@@ -228,6 +229,7 @@ void Mailbox::check(int rank) {
 }
 
 void Mailbox::throw_if_aborted(int rank, int peer) const {
+  if (blamed_ >= 0) throw DistNetworkError(reason_, {.peer = blamed_});
   if (aborter_ == rank) throw DistNetworkError(reason_, {.peer = peer});
   if (aborter_ >= 0)
     throw DistNetworkError("rank " + std::to_string(aborter_) + " gave up: " + reason_, {.peer = aborter_});
@@ -235,14 +237,15 @@ void Mailbox::throw_if_aborted(int rank, int peer) const {
 
 void Mailbox::throw_if_ended(int rank, int peer) const {
   throw_if_aborted(rank, peer);
-  if (left_[static_cast<std::size_t>(peer)]) throw DistNetworkError("it has left the group", {.peer = peer});
+  if (left_[static_cast<std::size_t>(peer)]) throw DistNetworkError(left_the_group, {.peer = peer});
 }
 
-void Mailbox::abort(int rank, const std::string& reason) {
+void Mailbox::abort(int rank, const std::string& reason, int blamed) {
   const std::lock_guard lock(mutex_);
   if (aborter_ >= 0) return;
   aborter_ = rank;
   reason_ = reason;
+  blamed_ = blamed;
   changed_.notify_all();
 }
 

@@ -47,7 +47,8 @@ class Mailbox {
   void release(const Way& way) noexcept;
 
   // Every wait throws from now on, on `rank` with this reason, on the others saying also who it was.
-  void abort(int rank, const std::string& reason);
+  // `blamed`: the rank that is the reason, for all alike; -1: the one that calls.
+  void abort(int rank, const std::string& reason, int blamed = -1);
   // Waits for messages from or to `rank` throw from now on.
   void leave(int rank);
 
@@ -76,6 +77,7 @@ class Mailbox {
   std::map<Way, std::deque<std::vector<std::byte>>> in_line_;
   std::vector<bool> left_;
   int aborter_ = -1;
+  int blamed_ = -1;
   std::string reason_;
 };
 

@@ -1,8 +1,11 @@
 #include "dlaunch/object.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
+#include <new>
+#include <utility>
 
 #include "dlaunch/error.h"
 
@@ -11,29 +14,58 @@ inline namespace v1 {
 
 namespace {
 
-// Above any sensible object: a length beyond it is a mistake, and must not become an allocation.
-constexpr std::uint64_t longest = std::uint64_t{1} << 40;
-
 ProcessGroup or_default(const ProcessGroup& group) { return group ? group : default_group(); }
 
-std::size_t checked(std::uint64_t length) {
-  if (length > longest) throw DistError("an object of " + std::to_string(length) + " bytes cannot be sent");
-  return static_cast<std::size_t>(length);
+std::uint64_t machines_memory() {
+  return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
+
+// Where a call puts what other ranks say they will send. A length is looked at before it becomes an
+// allocation: the kernel promises more memory than there is, and ends the process that uses it.
+class Room {
+ public:
+  Room(ProcessGroup group, const char* operation) : group_(std::move(group)), operation_(operation) {}
+
+  // Zeros for `length` bytes of `peer`. If there are too many the group ends, since others wait for this
+  // rank.
+  std::string take(std::uint64_t length, int peer) {
+    if (length > left_) refuse(length, peer);
+    try {
+      std::string bytes(static_cast<std::size_t>(length), '\0');
+      left_ -= length;
+      return bytes;
+    } catch (const std::bad_alloc&) {
+      refuse(length, peer);
+    }
+  }
+  std::string take(std::int64_t length, int peer) { return take(static_cast<std::uint64_t>(length), peer); }
+
+ private:
+  [[noreturn]] void refuse(std::uint64_t length, int peer) const {
+    const DistNetworkError error(
+        "there is no memory for an object of " + std::to_string(length) + " bytes",
+        {.rank = group_.rank(), .operation = operation_, .group = group_.name(), .peer = peer});
+    group_.abort(error.what());
+    throw DistNetworkError(error);
+  }
+
+  const ProcessGroup group_;
+  const char* const operation_;
+  std::uint64_t left_ = machines_memory();
+};
 
 Tensor view(std::string& bytes) {
   return Tensor::from(reinterpret_cast<std::uint8_t*>(bytes.data()),
                       {static_cast<std::int64_t>(bytes.size())});
 }
 
+// By rank. What is no length is more than any memory.
 std::vector<std::uint64_t> all_lengths(const ProcessGroup& group, std::uint64_t own) {
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(group.size()));
   const std::vector<std::int64_t> mine = {static_cast<std::int64_t>(own)};
   group.all_gather_into_tensor(Tensor::of(lengths), Tensor::of(mine));
-  std::vector<std::uint64_t> result;
-  result.reserve(lengths.size());
-  for (const std::int64_t length : lengths) result.push_back(checked(static_cast<std::uint64_t>(length)));
-  return result;
+  return {lengths.begin(), lengths.end()};
 }
 
 // `parts` cut out of blocks of equal size, as gather and scatter move them.
@@ -51,8 +83,11 @@ std::vector<Tensor> blocks(std::string& memory, std::size_t count, std::size_t s
 
 std::vector<std::string> all_gather_bytes(const std::string& own, const ProcessGroup& given) {
   const ProcessGroup group = or_default(given);
+  Room room(group, "all_gather_object");
   std::vector<std::string> all;
-  for (const std::uint64_t length : all_lengths(group, own.size())) all.emplace_back(length, '\0');
+  for (const std::uint64_t length : all_lengths(group, own.size())) {
+    all.push_back(room.take(length, static_cast<int>(all.size())));
+  }
   std::vector<Tensor> outputs;
   outputs.reserve(all.size());
   for (std::string& part : all) outputs.push_back(view(part));
@@ -66,14 +101,17 @@ std::vector<std::string> gather_bytes(const std::string& own, int dst, const Pro
   const int root = get_group_rank(group, dst);
   const std::vector<std::uint64_t> lengths = all_lengths(group, own.size());
   // A gather is of equal blocks: as long as the longest.
-  const std::size_t block = std::ranges::max(lengths);
-  std::string input = own;
-  input.resize(block);
+  const auto longest = std::ranges::max_element(lengths);
+  const int its_rank = static_cast<int>(longest - lengths.begin());
+  Room room(group, "gather_object");
+  std::string input = room.take(*longest, its_rank);
+  own.copy(input.data(), own.size());
+  const std::size_t block = input.size();
   if (group.rank() != root) {
     group.gather({}, view(input), root);
     return {};
   }
-  std::string memory(block * lengths.size(), '\0');
+  std::string memory = room.take(block * lengths.size(), its_rank);
   group.gather(blocks(memory, lengths.size(), block), view(input), root);
   std::vector<std::string> all;
   for (std::size_t i = 0; i < lengths.size(); ++i) all.push_back(memory.substr(i * block, lengths[i]));
@@ -85,8 +123,7 @@ std::string broadcast_bytes(const std::string& own, int src, const ProcessGroup&
   const int root = get_group_rank(group, src);
   std::vector<std::int64_t> length = {static_cast<std::int64_t>(own.size())};
   group.broadcast(Tensor::of(length), root);
-  std::string bytes = own;
-  bytes.resize(checked(static_cast<std::uint64_t>(length[0])));
+  std::string bytes = group.rank() == root ? own : Room(group, "broadcast_object_list").take(length[0], root);
   group.broadcast(view(bytes), root);
   return bytes;
 }
@@ -108,16 +145,17 @@ std::string scatter_bytes(std::span<const std::string> parts, int src, const Pro
     lengths[size] = std::max(lengths[size], lengths[i]);
   }
   group.broadcast(Tensor::of(lengths), root);
-  const std::size_t block = checked(static_cast<std::uint64_t>(lengths[size]));
+  Room room(group, "scatter_object_list");
+  std::string own = room.take(lengths[size], root);
+  const std::size_t block = own.size();
   std::string memory;
   for (const std::string& part : parts) {
     memory += part;
     memory.append(block - part.size(), '\0');
   }
-  std::string own(block, '\0');
   group.scatter(view(own), blocks(memory, parts.size(), block), root);
-  own.resize(
-      std::min(block, checked(static_cast<std::uint64_t>(lengths[static_cast<std::size_t>(group.rank())]))));
+  const auto length = static_cast<std::uint64_t>(lengths[static_cast<std::size_t>(group.rank())]);
+  own.resize(std::min<std::uint64_t>(block, length));
   return own;
 }
 
@@ -136,7 +174,7 @@ std::string recv_bytes(int src, const ProcessGroup& given, int* source) {
   std::vector<std::int64_t> length(1);
   const int peer =
       group.recv(Tensor::of(length), src == any_source ? any_source : get_group_rank(group, src));
-  std::string bytes(checked(static_cast<std::uint64_t>(length[0])), '\0');
+  std::string bytes = Room(group, "recv_object_list").take(length[0], peer);
   group.recv(view(bytes), peer);
   if (source) *source = get_global_rank(group, peer);
   return bytes;

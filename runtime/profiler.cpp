@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "runtime/process_end.h"
+
 namespace dlaunch {
 
 namespace {
@@ -70,6 +72,7 @@ void Profiler::set_callback(ProfilingCallback callback) {
 }
 
 void Profiler::start_trace(const std::string& path) {
+  at_process_end<dlaunch::stop_trace>();
   auto trace = std::make_unique<TraceFile>(path);
   const std::lock_guard lock(mutex_);
   trace_ = std::move(trace);

@@ -51,6 +51,22 @@ class Profiler {
 
 Profiler& profiler();
 
+// An operation that ends with its call: in failure, unless it was said to have succeeded.
+class ProfiledCall {
+ public:
+  ProfiledCall(const char* name, const GroupImpl::Description& group, std::uint64_t bytes)
+      : id_(profiler().begin(name, group, 0, bytes)) {}
+  ~ProfiledCall() { profiler().end(id_, succeeded_); }
+  ProfiledCall(const ProfiledCall&) = delete;
+  ProfiledCall& operator=(const ProfiledCall&) = delete;
+
+  void succeed() { succeeded_ = true; }
+
+ private:
+  const std::uint64_t id_;
+  bool succeeded_ = false;
+};
+
 // Where rank N's part of DLAUNCH_TRACE goes: "a/b.json" -> "a/b.rankN.json".
 std::string trace_path(const std::string& path, int rank);
 

@@ -16,6 +16,7 @@
 #include <string>
 #include <utility>
 
+#include "dlaunch/profiling.h"
 #include "runtime/deadline.h"
 #include "runtime/world.h"
 #include "store/contract/worker_env.h"
@@ -93,6 +94,8 @@ void set(std::string_view name, int value) {
   } catch (...) {
     failure = "an exception of an unknown type";
   }
+  if (failure.empty()) world().leave();
+  stop_trace();
   std::fflush(nullptr);
   const std::size_t most = PIPE_BUF;  // so that the write neither blocks nor is cut
   [[maybe_unused]] const ssize_t ignored = write(report_fd, failure.data(), std::min(failure.size(), most));

@@ -32,7 +32,7 @@ struct Work::State {
       log(LogLevel::warning, "an operation nobody waited for has failed: " + message_of(error));
   }
 
-  void complete(const std::shared_ptr<State>& self, std::exception_ptr reason, int source) {
+  void complete(const std::shared_ptr<State>& self, std::exception_ptr reason, int source, bool is_news) {
     std::vector<std::function<void(const Work&)>> to_call;
     {
       const std::lock_guard lock(mutex);
@@ -40,6 +40,7 @@ struct Work::State {
       done = true;
       error = std::move(reason);
       source_rank = source;
+      seen |= !is_news;
       to_call.swap(callbacks);
       completed.notify_all();
     }
@@ -115,9 +116,14 @@ std::future<void> Work::get_future() const {
 
 WorkSource::WorkSource() : state_(std::make_shared<Work::State>()) {}
 Work WorkSource::work() const { return Work(state_); }
-void WorkSource::succeed() const { state_->complete(state_, nullptr, -1); }
-void WorkSource::succeed_from(int source_rank) const { state_->complete(state_, nullptr, source_rank); }
-void WorkSource::fail(std::exception_ptr reason) const { state_->complete(state_, std::move(reason), -1); }
+void WorkSource::succeed() const { state_->complete(state_, nullptr, -1, true); }
+void WorkSource::succeed_from(int source_rank) const { state_->complete(state_, nullptr, source_rank, true); }
+void WorkSource::fail(std::exception_ptr reason) const {
+  state_->complete(state_, std::move(reason), -1, true);
+}
+void WorkSource::fail_silently(std::exception_ptr reason) const {
+  state_->complete(state_, std::move(reason), -1, false);
+}
 
 }  // namespace v1
 }  // namespace dlaunch

@@ -10,6 +10,7 @@
 #include "runtime/errors.h"
 #include "runtime/key_value_store.h"
 #include "runtime/log.h"
+#include "runtime/process_end.h"
 #include "runtime/profiler.h"
 #include "runtime/recorder.h"
 #include "store/contract/worker_env.h"
@@ -70,12 +71,20 @@ Registry& registry() {
   return only;
 }
 
-World& world() {
-  // Never destroyed: a program that ends without destroy_process_group must not wait for other ranks in a
-  // static destructor.
-  static World& of_process = *new World;
-  return this_threads_world ? *this_threads_world : of_process;
+namespace {
+
+// Never destroyed: a program that ends without destroy_process_group must not wait for other ranks in a
+// static destructor.
+World& world_of_process() {
+  static World& only = *new World;
+  return only;
 }
+
+void leave_at_process_end() { world_of_process().leave(); }
+
+}  // namespace
+
+World& world() { return this_threads_world ? *this_threads_world : world_of_process(); }
 
 ThreadWorld::ThreadWorld(World::Preset preset)
     : world_(std::move(preset)), before_(std::exchange(this_threads_world, &world_)) {}
@@ -203,6 +212,7 @@ void World::init_with(const InitOptions& options) {
       log(LogLevel::info, "rank " + std::to_string(self.rank) + " of " + std::to_string(self.world_size) +
                               " has met the others; backend " + backend);
     }
+    if (!this_threads_world) at_process_end<leave_at_process_end>();
     const std::lock_guard lock(mutex_);
     default_ = std::move(made.group);
     keys_ = std::move(made.keys);
@@ -314,6 +324,21 @@ void World::abort_all(const std::string& reason) {
   for (const std::shared_ptr<GroupImpl>& group : all) {
     if (group->description().rank >= 0) group->abort(reason);
   }
+}
+
+void World::leave() {
+  // A peer that is there answers at once, a dead one needs nothing; so this is for one that stands still.
+  // Each group has time for its own goodbye.
+  constexpr auto limit = std::chrono::seconds(2);
+  constexpr auto least = std::chrono::milliseconds(50);
+  std::vector<std::shared_ptr<GroupImpl>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all = groups_;
+    if (default_) all.push_back(default_);
+  }
+  const Deadline deadline = deadline_after(limit);
+  for (const std::shared_ptr<GroupImpl>& group : all) group->leave(std::max(deadline, deadline_after(least)));
 }
 
 void World::destroy_all() {

@@ -44,7 +44,9 @@ class World {
   void agree(const std::string& what, const std::string& text);
   void destroy_all();
   void destroy(const ProcessGroup& group);
-  void abort_all(const std::string& reason);  // every group there is
+  void abort_all(const std::string& reason);
+  // The process ends: see GroupImpl::leave. Of all groups.
+  void leave();  // every group there is
 
   [[nodiscard]] bool is_initialized() const;
   // Throw DistError without a default group.

@@ -8,6 +8,8 @@
 
 #include "dlaunch/error.h"
 #include "runtime/deadline.h"
+#include "runtime/errors.h"
+#include "runtime/log.h"
 
 namespace dlaunch {
 
@@ -55,6 +57,8 @@ std::string in_words(DType dtype, std::uint64_t count) {
   return std::to_string(count) + " x " + std::string(to_string(dtype));
 }
 
+constexpr const char* all_have_left = "all other ranks have left the group";
+
 std::exception_ptr network_error(const std::string& reason, int peer) {
   return std::make_exception_ptr(DistNetworkError(reason, {.peer = peer}));
 }
@@ -62,7 +66,10 @@ std::exception_ptr network_error(const std::string& reason, int peer) {
 }  // namespace
 
 Messenger::Messenger(Transport& transport)
-    : transport_(transport), rank_(transport.rank()), peers_(static_cast<std::size_t>(transport.size())) {}
+    : transport_(transport),
+      rank_(transport.rank()),
+      peers_(static_cast<std::size_t>(transport.size())),
+      thread_([this] { take_in(); }) {}
 
 Messenger::~Messenger() {
   {
@@ -70,14 +77,8 @@ Messenger::~Messenger() {
     closing_ = true;
     if (inbox_) inbox_->wake();
   }
-  if (thread_.joinable()) thread_.join();
+  thread_.join();
   fail_all(std::make_exception_ptr(DistError("the group was destroyed before the message was received")));
-}
-
-// With mutex_ held.
-void Messenger::start() {
-  if (ended_) std::rethrow_exception(ended_);
-  if (!thread_.joinable()) thread_ = std::thread([this] { take_in(); });
 }
 
 Work Messenger::send(const Tensor& tensor, int dst, std::uint32_t tag, Deadline deadline) {
@@ -85,10 +86,10 @@ Work Messenger::send(const Tensor& tensor, int dst, std::uint32_t tag, Deadline 
   const WorkSource source;
   {
     const std::lock_guard lock(mutex_);
-    start();
+    if (ended_) std::rethrow_exception(ended_);
     Letter letter{.tag = tag, .dtype = tensor.dtype(), .count = tensor.numel()};
     Peer& peer = peers_[static_cast<std::size_t>(dst)];
-    if (peer.left) throw DistNetworkError("it has left the group", {.peer = dst});
+    if (peer.left) miss(dst);
     if (dst == rank_) {
       const std::span<const std::byte> bytes = tensor.bytes();
       arrive(dst, {dst, letter, {bytes.begin(), bytes.end()}}, actions);
@@ -124,12 +125,14 @@ Work Messenger::recv(const Tensor& tensor, int src, std::uint32_t tag, Deadline 
   const WorkSource source;
   {
     const std::lock_guard lock(mutex_);
-    start();
+    if (ended_) std::rethrow_exception(ended_);
     Awaited receive{tensor, src, tag, deadline, source};
     if (std::optional<Received> message = take(src, tag)) {
       give(receive, *message, actions);
     } else if (src >= 0 && peers_[static_cast<std::size_t>(src)].left) {
-      throw DistNetworkError("it has left the group", {.peer = src});
+      miss(src);
+    } else if (src < 0 && is_left_alone()) {
+      throw DistNetworkError(all_have_left);
     } else {
       awaited_[tag].push_back(std::move(receive));
       wake_if_before(deadline);
@@ -338,20 +341,42 @@ void Messenger::transfer(std::unique_ptr<Transfer> data, Deadline deadline, cons
   });
 }
 
+// With mutex_ held. Whether there were others and all have left.
+bool Messenger::is_left_alone() const {
+  return peers_.size() > 1 && std::ranges::count(peers_, false, &Peer::left) == 1;
+}
+
+// What needs a peer that has left ends the group; the other ranks are to hear because of whom.
+void Messenger::miss(int peer) {
+  transport_.abort_without(peer);
+  throw DistNetworkError(left_the_group, {.peer = peer});
+}
+
 // The peer has left in order: what it has sent is here, nothing more will come.
 void Messenger::lose(int peer, Actions& actions) {
   if (std::exchange(peers_[static_cast<std::size_t>(peer)].left, true)) return;
-  const std::exception_ptr error = network_error("it has left the group", peer);
+  const auto fail = [&](const WorkSource& source) {
+    actions.emplace_back([this, source, error = network_error(left_the_group, peer), peer] {
+      transport_.abort_without(peer);
+      source.fail(error);
+    });
+  };
+  const bool alone = is_left_alone();
   for (auto& [tag, list] : awaited_) {
     std::erase_if(list, [&](const Awaited& receive) {
-      if (receive.from != peer) return false;
-      actions.emplace_back([source = receive.source, error] { source.fail(error); });
+      if (receive.from == peer) {
+        fail(receive.source);
+      } else if (receive.from < 0 && alone) {
+        actions.emplace_back([source = receive.source] { source.fail(network_error(all_have_left, -1)); });
+      } else {
+        return false;
+      }
       return true;
     });
   }
   std::erase_if(outgoing_, [&](const auto& entry) {
     if (entry.second.to != peer) return false;
-    actions.emplace_back([source = entry.second.source, error] { source.fail(error); });
+    fail(entry.second.source);
     return true;
   });
 }
@@ -397,24 +422,31 @@ void Messenger::fail_all(const std::exception_ptr& error) {
 }
 
 void Messenger::drain(Deadline deadline) noexcept {
-  std::vector<Peer::Posted> posted;
   {
     std::unique_lock lock(mutex_);
     const auto all_accepted = [this] { return outgoing_.empty() || ended_; };
     changed_.wait_until(lock, deadline, all_accepted);
-    for (Peer& peer : peers_) {
-      std::ranges::move(peer.unconfirmed, std::back_inserter(posted));
-      peer.unconfirmed.clear();
-    }
   }
-  for (const Peer::Posted& message : posted) {
-    try {
-      message.transfer->wait(deadline);
-    } catch (const DistError&) {  // NOLINT(bugprone-empty-catch): lost, or nobody receives it in time
-    }
-  }
+  flush(deadline);
   transfers_.drain();
   fail_all(std::make_exception_ptr(DistError("the group was destroyed before the message was received")));
+}
+
+void Messenger::flush(Deadline deadline) noexcept {
+  for (std::size_t peer = 0; peer < peers_.size(); ++peer) {
+    std::deque<Peer::Posted> posted;
+    {
+      const std::lock_guard lock(mutex_);
+      posted.swap(peers_[peer].unconfirmed);
+    }
+    try {
+      for (const Peer::Posted& message : posted) message.transfer->wait(deadline);
+    } catch (const DistError&) {
+      if (!has_passed(deadline)) continue;  // lost, or it has left: it does not want them
+      log(LogLevel::warning, "rank " + std::to_string(peer) + " of " + std::to_string(peers_.size()) +
+                                 " takes no messages in; some that were sent to it may be lost");
+    }
+  }
 }
 
 }  // namespace dlaunch

@@ -2,8 +2,9 @@
 //
 // Why not simply a transport's post_send and post_recv: those need to know the sender, the slot and the
 // longest possible length in advance, hold no deadline while nobody waits, and cannot be asked whether they
-// have completed. Here a thread of the group, started by the first call, takes in what arrives, matches it,
-// and completes the Work; see letter.h for what travels.
+// have completed. Here a thread of the group takes in what arrives, matches it, and completes the Work; see
+// letter.h for what travels. It does so from the beginning: a rank that has sent may leave before this one
+// calls anything.
 #pragma once
 
 #include <condition_variable>
@@ -41,8 +42,10 @@ class Messenger {
   Work send(const Tensor& tensor, int dst, std::uint32_t tag, Deadline deadline);
   Work recv(const Tensor& tensor, int src, std::uint32_t tag, Deadline deadline);
 
-  // Returns when everything that was sent has arrived, or the deadline has passed. Then nothing more may be
-  // started, and receives that still wait end with an error.
+  // Returns when the sends that have completed have arrived, or the deadline has passed. Then nothing more
+  // may be started.
+  void flush(Deadline deadline) noexcept;
+  // The same for all sends. Receives that still wait end with an error.
   void drain(Deadline deadline) noexcept;
 
  private:
@@ -52,7 +55,6 @@ class Messenger {
   struct Peer;
   using Actions = std::vector<std::function<void()>>;  // done when no lock is held
 
-  void start();
   std::optional<Received> take(int src, std::uint32_t tag);
   void take_in();
   void handle(int peer, const std::byte* block, Actions& actions);
@@ -62,6 +64,8 @@ class Messenger {
   void transfer(std::unique_ptr<Transfer> data, Deadline deadline, const WorkSource& source, int from);
   void post_letter(int peer, const Letter& letter, Deadline deadline);
   void give_back_credit(int peer, Deadline deadline);
+  [[noreturn]] void miss(int peer);
+  [[nodiscard]] bool is_left_alone() const;
   void lose(int peer, Actions& actions);
   void expire(Actions& actions);
   void fail_all(const std::exception_ptr& error);
@@ -84,8 +88,8 @@ class Messenger {
   Deadline waits_until_ = Deadline::max();
   bool closing_ = false;
 
-  std::thread thread_;   // started by the first call, under mutex_
   WorkQueue transfers_;  // waits for data that are on their way, in order
+  std::thread thread_;   // last: it uses all of the above
 };
 
 }  // namespace dlaunch

@@ -113,6 +113,35 @@ class AtDetail : public testing::Test {
   void TearDown() override { set_debug_level(DebugLevel::off); }
 };
 
+// What is right there differs from rank to rank.
+TEST_F(AtDetail, SizesOfAnAllToAllThatDoNotFitAreNamedOnEveryRankBeforeAnythingHappens) {
+  in_world(3, [](int rank) {
+    const std::string wanted =
+        "the sizes do not fit: rank 0 sends 2 elements to rank 1, which expects 4; rank 2 sends 2 elements "
+        "to "
+        "rank 1, which expects 0";
+    std::vector<int> given(6, rank);
+    std::vector<int> got(6, -1);
+    const std::vector<std::int64_t> even = {2, 2, 2};
+    const std::vector<std::int64_t> odd = {4, 2, 0};
+    EXPECT_TRUE(error_contains(
+        [&] { all_to_all_single(Tensor::of(got), Tensor::of(given), rank == 1 ? odd : even, even); },
+        wanted));
+    std::vector<Tensor> inputs;
+    std::vector<Tensor> outputs;
+    for (std::int64_t peer = 0, begin = 0; peer < 3; ++peer) {
+      inputs.push_back(Tensor::from(given.data() + 2 * peer, {2}));
+      const std::int64_t count = rank == 1 ? odd[static_cast<std::size_t>(peer)] : 2;
+      outputs.push_back(Tensor::from(got.data() + begin, {count}));
+      begin += count;
+    }
+    EXPECT_TRUE(error_contains([&] { all_to_all(outputs, inputs); }, wanted));
+    EXPECT_EQ(got, std::vector<int>(6, -1));
+    all_to_all_single(Tensor::of(got), Tensor::of(given));  // the group is as it was
+    EXPECT_EQ(got, (std::vector<int>{0, 0, 1, 1, 2, 2}));
+  });
+}
+
 // Each is a pair of calls: what most ranks do and what rank 1 does.
 TEST_F(AtDetail, EveryDifferenceIsNamedOnEveryRankBeforeAnythingHappens) {
   in_world(3, [](int rank) {
@@ -255,7 +284,7 @@ TEST(Profiling, TellsTheBeginningAndTheEndOfEachOperation) {
     }
     EXPECT_EQ(open.erase(event.id), 1U);
     EXPECT_EQ(event.group, "default");
-    EXPECT_EQ(event.bytes, event.name == "barrier" ? 0U : 12U);
+    EXPECT_EQ(event.bytes, event.name.ends_with("barrier") ? 0U : 12U);
     ends.emplace_back(event.name, event.rank, event.sequence, event.success);
   });
   in_world(2, [](int rank) {
@@ -267,6 +296,7 @@ TEST(Profiling, TellsTheBeginningAndTheEndOfEachOperation) {
     const Work sent = isend(Tensor::of(values), 1 - rank);
     recv(Tensor::of(values), 1 - rank);
     sent.wait();
+    monitored_barrier();
   });
   set_profiling_callback(nullptr);
   EXPECT_TRUE(open.empty());
@@ -275,6 +305,7 @@ TEST(Profiling, TellsTheBeginningAndTheEndOfEachOperation) {
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(std::ranges::count(ends, End("all_reduce", rank, 1, true)), 1);
     EXPECT_EQ(std::ranges::count(ends, End("barrier", rank, 2, true)), 1);
+    EXPECT_EQ(std::ranges::count(ends, End("monitored_barrier", rank, 0, true)), 1);
     EXPECT_EQ(std::ranges::count_if(ends,
                                     [rank](const End& end) {
                                       const std::string& name = std::get<0>(end);
@@ -301,6 +332,26 @@ TEST(Trace, IsATimelineInJson) {
   EXPECT_NE(text.str().find("\"name\": \"all_reduce\", \"cat\": \"dlaunch\", \"pid\": "), std::string::npos);
   EXPECT_NE(text.str().find("\"bytes\": 12, \"success\": true}}"), std::string::npos);
   EXPECT_TRUE(error_contains([] { start_trace("/nowhere/at/all"); }, "the trace cannot be written to"));
+}
+
+// Names are bytes; JSON is text.
+TEST(Trace, IsJsonWhateverAGroupIsCalled) {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("dlaunch_trace_name_test." + std::to_string(getpid()));
+  start_trace(path);
+  in_world(1, [](int) {
+    NewGroupOptions options;
+    options.name = "\xc3\xa9 \xff \xc3 \xe2\x82\xac \xed\xa0\x80 \"\n\xf0\x9f\x98\x80\xe2\x82";
+    new_group({}, options).barrier();
+  });
+  stop_trace();
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::filesystem::remove(path);
+  EXPECT_TRUE(test::contains(text.str(),
+                             "\"name\": \"group \xc3\xa9 \\ufffd \\ufffd \xe2\x82\xac \\ufffd\\ufffd\\ufffd "
+                             "\\\"\\u000a\xf0\x9f\x98\x80\\ufffd\\ufffd\""))
+      << text.str();
 }
 
 TEST(Trace, HasAFileForEachRank) {

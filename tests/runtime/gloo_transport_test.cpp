@@ -3,6 +3,9 @@
 
 #include "runtime/backends/gloo/gloo_transport.h"
 
+#include <gloo/transport/address.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/tcp/device.h>
 #include <gtest/gtest.h>
 
 #include <condition_variable>
@@ -73,6 +76,33 @@ std::vector<std::byte> message(std::size_t size, int seed) {
   for (std::size_t i = 0; i < size; ++i)
     bytes[i] = static_cast<std::byte>(i * 31 + static_cast<std::size_t>(seed));
   return bytes;
+}
+
+// It has told where it is, and listens, but that is all: its address is the higher one, so it is to connect.
+TEST(GlooTransport, ARankThatDoesNotConnectIsWaitedForUntilTheDeadline) {
+  const auto store = std::make_shared<HashStore>();
+  const auto keys = backend_store(store);
+  const auto device = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr("127.0.0.2"));
+  const auto silent = device->createContext(1, 2);
+  const std::vector<char> address = silent->createPair(0)->address().bytes();
+  keys->set("addresses/1", {address.begin(), address.end()});
+  const Deadline deadline = deadline_after(std::chrono::milliseconds(100));
+  EXPECT_EQ(
+      error_of([&] {
+        GlooTransport({*keys, 0, 2, "test", std::chrono::seconds(60), deadline, "127.0.0.1"}, "127.0.0.1");
+      }),
+      "peer 1: no connection came about before the deadline");
+}
+
+TEST(GlooTransport, ARankWithAnotherNumberOfRanksIsNamed) {
+  const auto store = std::make_shared<HashStore>();
+  const auto keys = backend_store(store);
+  keys->set("addresses/1", "for two others");
+  EXPECT_EQ(
+      error_of([&] {
+        GlooTransport({*keys, 0, 2, "test", std::chrono::seconds(60), soon(), "127.0.0.1"}, "127.0.0.1");
+      }),
+      "peer 1: it counts another number of ranks than this one's 2");
 }
 
 TEST(GlooTransport, MessagesOfASlotKeepTheirOrder) {

@@ -4,6 +4,7 @@
 
 #include <dlaunch/debug.h>
 #include <dlaunch/distributed.h>
+#include <dlaunch/profiling.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,9 +15,12 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <new>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -231,9 +235,11 @@ TEST(Trap5, NoTimeIsRefusedAndTheLongestTimeIsLong) {
 
 // Gloo's own collectives do not notice when a wait is ended, and add up what is not there.
 TEST(Trap6, AnAbortedOperationHasNoResult) {
+  const MeetingPoint ready(2);
   expect_all_say(run_processes(2,
-                               [](int rank) -> std::string {
+                               [&](int rank) -> std::string {
                                  dlaunch::init_process_group();
+                                 ready.meet();
                                  std::vector<float> values(1000000, 1);
                                  std::string error;
                                  if (rank == 0) {
@@ -433,6 +439,21 @@ TEST(Trap12, AnotherReductionOrRootOrOtherSplitsAreFound) {
   });
   EXPECT_TRUE(contains(roots, "rank 0 calls broadcast") && contains(roots, "rank 1 calls broadcast"))
       << roots;
+  // Two sources send and expect nothing: what comes next tells.
+  for (const bool scatters : {false, true}) {
+    const std::string sources = mismatch(2, dlaunch::DebugLevel::off, [&](int rank) {
+      std::vector<int> values(2);
+      if (scatters) {
+        const std::vector<Tensor> parts = {Tensor::from(values.data(), {1}),
+                                           Tensor::from(values.data() + 1, {1})};
+        std::vector<int> own(1);
+        dlaunch::scatter(Tensor::of(own), parts, rank);
+      } else {
+        dlaunch::broadcast(Tensor::of(values), rank);
+      }
+    });
+    EXPECT_TRUE(contains(sources, scatters ? " calls scatter(" : " calls broadcast(")) << sources;
+  }
   const std::string splits = mismatch(2, dlaunch::DebugLevel::off, [](int rank) {
     std::vector<int> in(6);
     std::vector<int> out(6);
@@ -487,6 +508,138 @@ TEST(Trap20, AProgramThatEndsWithoutDestroyingEnds) {
     std::exit(0);
   });
   expect_all_say(results, "");
+}
+
+// The last messages of a rank that returns from main, or calls exit(), are as good as all others.
+TEST(Trap20, AProgramThatEndsWithoutDestroyingTakesNothingAlong) {
+  constexpr std::size_t size = 4;
+  const std::vector<std::function<void(int)>> last_calls = {
+      [](int) { dlaunch::barrier(); },
+      [](int rank) {
+        std::vector<float> values(4, static_cast<float>(rank));
+        dlaunch::broadcast(Tensor::of(values), 0);
+        if (values != std::vector<float>(4, 0)) throw DistError("wrong");
+      },
+      [](int) {
+        std::vector<float> values(4, 1);
+        dlaunch::all_reduce(Tensor::of(values));
+        if (values != std::vector<float>(4, size)) throw DistError("wrong");
+      },
+      [](int) {
+        std::vector<float> values(300000, 1);
+        dlaunch::all_reduce(Tensor::of(values));
+        if (values != std::vector<float>(values.size(), size)) throw DistError("wrong");
+      },
+      [](int rank) {
+        const std::vector<int> own = {rank};
+        std::vector<int> all(size);
+        dlaunch::all_gather_into_tensor(Tensor::of(all), Tensor::of(own));
+        if (all != std::vector<int>{0, 1, 2, 3}) throw DistError("wrong");
+      },
+      [](int rank) {
+        std::vector<int> values = {rank};
+        if (rank == 0) {
+          for (int peer = 1; peer < static_cast<int>(size); ++peer) dlaunch::send(Tensor::of(values), peer);
+        } else {
+          dlaunch::recv(Tensor::of(values), 0);
+          if (values[0] != 0) throw DistError("wrong");
+        }
+      },
+  };
+  for (const auto& last_call : last_calls) {
+    const auto results = run_processes(size, [&](int rank) -> std::string {
+      dlaunch::init_process_group();
+      (void)dlaunch::new_group();  // which also comes to its end
+      last_call(rank);
+      std::exit(0);
+    });
+    expect_all_say(results, "");
+  }
+}
+
+// The sender is gone before the receiver has called anything.
+TEST(Trap20, AMessageOutlivesItsSender) {
+  for (const bool destroys : {false, true}) {
+    static std::atomic<bool>* gone;
+    const Shared<std::atomic<bool>> memory(1);
+    gone = memory.data();
+    const auto results = run_processes(2, [&](int rank) -> std::string {
+      std::vector<int> value = {rank};
+      if (rank == 1) {
+        std::atexit([] { *gone = true; });  // what is registered first comes last
+        dlaunch::init_process_group();
+        for (int i = 0; i < 3; ++i) dlaunch::send(Tensor::of(value), 0);
+        if (destroys) dlaunch::destroy_process_group();
+        std::exit(0);
+      }
+      dlaunch::init_process_group();
+      while (!*gone) std::this_thread::yield();
+      for (int i = 0; i < 3; ++i) {
+        value = {7};
+        dlaunch::recv(Tensor::of(value), 1);
+        if (value[0] != 1) return "wrong";
+      }
+      dlaunch::destroy_process_group();
+      return "";
+    });
+    expect_all_say(results, "");
+  }
+}
+
+TEST(Trap20, AProgramThatEndsWithoutDestroyingCompletesItsTrace) {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("dlaunch_trace_end_test." + std::to_string(getpid()));
+  const auto results = run_processes(2, [&](int rank) -> std::string {
+    dlaunch::start_trace(path + std::to_string(rank));
+    dlaunch::init_process_group();
+    dlaunch::barrier();
+    std::exit(0);
+  });
+  expect_all_say(results, "");
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::string file = path + std::to_string(rank);
+    std::stringstream text;
+    text << std::ifstream(file).rdbuf();
+    std::filesystem::remove(file);
+    EXPECT_TRUE(text.str().starts_with("[\n{") && text.str().ends_with("}\n]\n")) << text.str();
+  }
+}
+
+// What fork() copies ends without a word in the name of its original.
+TEST(Trap20, ACopyOfAProcessDoesNotLeaveForIt) {
+  expect_all_say(run_processes(2,
+                               [](int) -> std::string {
+                                 static bool is_copy = false;
+                                 // Comes after what the library does, and before a leak checker, for which
+                                 // the memory of threads that were not copied is lost.
+                                 std::atexit([] {
+                                   if (is_copy) _exit(0);
+                                 });
+                                 dlaunch::init_process_group();
+                                 const pid_t copy = fork();
+                                 is_copy = copy == 0;
+                                 if (is_copy) std::exit(1);
+                                 int status = -1;
+                                 waitpid(copy, &status, 0);
+                                 if (status != 0) return "the copy failed";
+                                 dlaunch::barrier();
+                                 dlaunch::destroy_process_group();
+                                 return "ok";
+                               }),
+                 "ok");
+}
+
+// It has nobody to say goodbye to, and a second rank does not answer.
+TEST(Trap20, AProgramEndsBesideTheDead) {
+  const MeetingPoint ready(2);
+  const auto results = run_processes(2, [&](int rank) -> std::string {
+    dlaunch::init_process_group();
+    ready.meet();
+    if (rank == 1) raise(SIGKILL);
+    std::exit(0);
+  });
+  EXPECT_EQ(results[0].said, "");
+  EXPECT_EQ(results[0].status, 0);
 }
 
 TEST(Trap20, DestroyingDoesNotWaitForTheDead) {

@@ -4,13 +4,16 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "dlaunch/collective_backend.h"
+#include "dlaunch/debug.h"
 #include "dlaunch/error.h"
+#include "runtime/combined_work.h"
 #include "runtime/errors.h"
 #include "runtime/group_impl.h"
 #include "tests/runtime/thread_groups.h"
@@ -238,6 +241,52 @@ TEST(Errors, KeepTheirTypeOnTheWayUp) {
   EXPECT_THROW(std::rethrow_exception(up), DistStoreError);
   EXPECT_EQ(message_of(up), "rank 2, barrier #7 of group default, peer 3 on node7: gone");
   EXPECT_THROW(std::rethrow_exception(in_context(std::make_exception_ptr(1), {})), DistBackendError);
+}
+
+// Its operations end when the test says so.
+class PatientBackend final : public Backend {
+ public:
+  Work barrier(const Operation&) override { return started.emplace_back().work(); }
+  void abort(const std::string&) noexcept override {}
+  void shutdown() noexcept override {}
+
+  std::vector<WorkSource> started;
+};
+
+// What is logged when operations fail from the last to the first, and `use` is what the program does with
+// them.
+std::vector<std::string> warnings_after(const std::function<void(const std::vector<Work>&)>& use) {
+  std::vector<std::string> warnings;
+  set_log_handler([&](LogLevel, const std::string& message) { warnings.push_back(message); });
+  {
+    const auto backend = std::make_shared<PatientBackend>();
+    const ProcessGroup group = make_group(0, 2, backend);
+    OperationOptions options;
+    options.async_op = true;
+    std::vector<Work> works;
+    for (int i = 0; i < 3; ++i) works.push_back(group.barrier(options));
+    while (!backend->started.empty()) {
+      backend->started.back().fail(std::make_exception_ptr(DistNetworkError("lost", {.peer = 1})));
+      backend->started.pop_back();
+    }
+    use(works);
+  }
+  set_log_handler(nullptr);
+  return warnings;
+}
+
+TEST(Group, OneCauseIsOneWarning) {
+  EXPECT_EQ(warnings_after([](const std::vector<Work>&) {}),
+            std::vector<std::string>{"an operation nobody waited for has failed: rank 0, barrier #3 of group "
+                                     "test, peer 1: lost"});
+  EXPECT_EQ(warnings_after([](const std::vector<Work>& works) {
+              EXPECT_NE(error_of([&] { works.back().wait(); }), "no error");
+            }),
+            std::vector<std::string>());
+  EXPECT_EQ(warnings_after([](const std::vector<Work>& works) {
+              EXPECT_NE(error_of([&] { all_of(works).wait(); }), "no error");
+            }),
+            std::vector<std::string>());
 }
 
 }  // namespace

@@ -3,11 +3,15 @@
 #include "dlaunch/object.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "dlaunch/threads.h"
@@ -175,6 +179,57 @@ TEST(ObjectCollectives, AnotherTypeOnOneRankIsNamed) {
     barrier();
     destroy_process_group();
   });
+}
+
+// A rank that says it sends more than there is memory for, or a negative number of bytes.
+TEST(ObjectCollectives, ALengthThatCannotBeTakenIsAnErrorOfTheGroup) {
+  const std::int64_t all_memory = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  for (const std::int64_t length : {all_memory + 1, std::int64_t{-1}}) {
+    const std::vector<std::pair<std::string, std::function<void(int)>>> cases = {
+        {"recv_object_list",
+         [&](int rank) {
+           std::vector<std::int64_t> said = {length};
+           rank == 1 ? send(Tensor::of(said), 0) : void(recv_bytes(1));
+         }},
+        {"all_gather_object",
+         [&](int rank) {
+           std::vector<std::int64_t> said = {length};
+           std::vector<std::int64_t> all(2);
+           rank == 1 ? all_gather_into_tensor(Tensor::of(all), Tensor::of(said)).wait()
+                     : void(all_gather_bytes("own"));
+         }},
+        {"gather_object",
+         [&](int rank) {
+           std::vector<std::int64_t> said = {length};
+           std::vector<std::int64_t> all(2);
+           rank == 1 ? all_gather_into_tensor(Tensor::of(all), Tensor::of(said)).wait()
+                     : void(gather_bytes("own", 0));
+         }},
+        {"broadcast_object_list",
+         [&](int rank) {
+           std::vector<std::int64_t> said = {length};
+           rank == 1 ? broadcast(Tensor::of(said), 1).wait() : void(broadcast_bytes("", 1));
+         }},
+        {"scatter_object_list",
+         [&](int rank) {
+           std::vector<std::int64_t> said = {0, 0, length};
+           rank == 1 ? broadcast(Tensor::of(said), 1).wait() : void(scatter_bytes({}, 1));
+         }},
+    };
+    for (const auto& [operation, call] : cases) {
+      run_ranks_as_threads(2, [&, &name = operation, &run = call](int rank) {
+        init_process_group();
+        const std::string error = error_of([&] { run(rank); });
+        EXPECT_EQ(error, rank == 1 ? "no error"
+                                   : "rank 0, " + name +
+                                         " of group default, peer 1: there is no memory for an "
+                                         "object of " +
+                                         std::to_string(static_cast<std::uint64_t>(length)) + " bytes");
+        EXPECT_NE(error_of([] { barrier(); }), "no error");  // nobody is left waiting
+        destroy_process_group();
+      });
+    }
+  }
 }
 
 }  // namespace

@@ -8,11 +8,11 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/backends/gloo/gloo_store.h"
 #include "runtime/backends/gloo/last_words.h"
 #include "runtime/backends/gloo/line_end.h"
 #include "runtime/backends/gloo/message.h"
 #include "runtime/deadline.h"
+#include "runtime/errors.h"
 
 namespace dlaunch {
 
@@ -24,8 +24,6 @@ constexpr auto watch_period = std::chrono::milliseconds(10);
 constexpr int quiet_periods = 20;
 // A rank that gives up waits so long for its reason to arrive before it closes the connections.
 constexpr auto farewell_limit = std::chrono::seconds(1);
-// Gloo's waits are woken before their limit, also on a busy machine.
-constexpr auto shortest_limit = std::chrono::seconds(4);
 
 // The half of the slots that is the transport's.
 constexpr std::uint64_t own_slots = std::uint64_t{1} << 63;
@@ -50,25 +48,26 @@ std::shared_ptr<::gloo::transport::Device> make_device(const std::string& addres
   }
 }
 
+std::shared_ptr<Mesh> connect(const BackendContext& context,
+                              const std::shared_ptr<::gloo::transport::Device>& device) {
+  try {
+    return std::make_shared<Mesh>(context, device);
+  } catch (const ::gloo::Exception& e) {
+    throw DistNetworkError("cannot connect with the other ranks: " + without_place(e.what()));
+  }
+}
+
 }  // namespace
 
 GlooTransport::GlooTransport(const BackendContext& context, const std::string& local_address)
     : rank_(context.rank),
       size_(context.size),
-      wait_limit_(std::max<std::chrono::milliseconds>(time_left(context.deadline), shortest_limit)),
       device_(make_device(local_address)),
-      context_(std::make_shared<::gloo::rendezvous::Context>(context.rank, context.size)),
+      context_(connect(context, device_)),
       errands_(device_),
       to_self_(context.size),
       peers_(static_cast<std::size_t>(context.size)) {
   ignore_sigpipe();
-  context_->setTimeout(wait_limit_);
-  GlooStore store(context.store, context.deadline);
-  try {
-    context_->connectFullMesh(store, device_);
-  } catch (const ::gloo::Exception& e) {
-    throw DistNetworkError("cannot connect with the other ranks: " + without_place(e.what()));
-  }
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_) greet(peer);
   }
@@ -126,28 +125,34 @@ std::unique_ptr<Transfer> GlooTransport::post_recv(int peer, std::uint64_t slot,
 
 Line& GlooTransport::line() { return *line_; }
 
-void GlooTransport::abort(const std::string& reason) noexcept {
-  end(reason, -1);
+void GlooTransport::abort_without(int peer) noexcept { give_up(left_the_group, peer); }
+
+void GlooTransport::give_up(const std::string& reason, int blamed) noexcept {
+  end(reason, blamed);
   if (gone_.exchange(true)) return;
-  // Here and not on the watcher's thread: the program may end before that comes to it. If another rank was
-  // the cause, the others are to hear of that one.
-  std::string cause = reason;
+  // Here and not on the watcher's thread: the program may end before that comes to it. If something had ended
+  // it before, that is what the others are to hear.
+  LastWords words;
   {
     const std::lock_guard lock(mutex_);
-    if (blamed_ >= 0) cause = "rank " + std::to_string(blamed_) + ": " + *ended_;
+    words = LastWords::giving_up(*ended_, blamed_);
   }
   errands_.stop();
-  say_goodbye(LastWords::make(LastWords::gave_up, cause));
+  say_goodbye(words);
   const std::lock_guard lock(mutex_);
   gave_up_ = true;
   changed_.notify_all();
 }
 
 void GlooTransport::shutdown(Deadline deadline) noexcept {
-  if (gone_.exchange(true)) return;
+  if (gone_.exchange(true)) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, deadline, [this] { return !gave_up_; });
+    return;
+  }
   errands_.flush(deadline);
   errands_.stop();
-  say_goodbye(LastWords::make(LastWords::left, ""));
+  say_goodbye(LastWords::leaving());
   await_echoes(deadline);
 }
 
@@ -160,7 +165,15 @@ void GlooTransport::end(const std::string& reason, int blamed) {
     blamed_ = blamed;
     for (Pending* const message : under_way_) message->end_wait();
   }
-  to_self_.abort(rank_, reason);
+  to_self_.abort(rank_, reason, blamed);
+}
+
+// Because of a peer that is gone, or of the rank because of which that one gave up.
+void GlooTransport::end_for(const LastWords& words, int peer, const std::string& gloo_says) {
+  const bool names_another = words.kind == LastWords::gave_up && words.blamed >= 0 && words.blamed < size_ &&
+                             words.blamed != peer && words.blamed != rank_;
+  if (names_another) return end(words.reason(), words.blamed);
+  end(words.describe(gloo_says), peer);
 }
 
 // Tells the others, without waiting, and asks them for the sign that they
@@ -205,11 +218,12 @@ void GlooTransport::watch() {
       watcher_sleeps_ = false;
     }
     if (gave_up_) {
-      gave_up_ = false;
       lock.unlock();
       await_echoes(deadline_after(farewell_limit));
       context_->closeConnections();
       lock.lock();
+      gave_up_ = false;
+      changed_.notify_all();
     }
     if (closing_) return;
     const bool idle = std::ranges::all_of(under_way_, [](const Pending* entry) { return entry->is_idle(); });
@@ -236,7 +250,7 @@ void GlooTransport::look_for_losses() {
     // Who left in order had completed its part in everything that was started. Those who still want something
     // from it are told by Gloo; the others must not be disturbed.
     peer->left = words.kind == LastWords::left;
-    if (!peer->left) return end(words.describe(*why), rank);
+    if (!peer->left) return end_for(words, rank, *why);
     const std::lock_guard list_lock(mutex_);
     left_.push_back(rank);
     for (Pending* const message : under_way_) message->hear_of_departure();
@@ -309,9 +323,8 @@ void GlooTransport::explain(int peer, bool is_send, const std::string& gloo_says
   if (!gloo_says.empty()) {
     const std::lock_guard lock(peers_mutex_);
     const LastWords words = last_words(*peers_[static_cast<std::size_t>(peer)]);
-    const std::string reason = words.describe(gloo_says);
-    if (words.kind == LastWords::left) throw DistNetworkError(reason, {.peer = peer});
-    end(reason, peer);
+    if (words.kind == LastWords::left) throw DistNetworkError(left_the_group, {.peer = peer});
+    end_for(words, peer, gloo_says);
   }
   throw_if_ended();
   // What else ends a wait is the watcher, when the deadline has passed.

@@ -9,11 +9,12 @@
 // blocking: a wait that was told to end before it began (abortWaitRecv) throws or returns at once. When a
 // peer is lost, everything that waits ends with an error.
 //
-// Deadlines are kept by the watcher too, by ending the wait; Gloo's own timeouts are never reached.
+// Deadlines are kept by the watcher too, by ending the wait; Gloo's own timeouts are never reached (mesh.h).
 //
 // Last words: a rank that leaves or gives up sends its reason to a receive that each peer has posted from the
-// beginning. So the others can say why, and a rank that left in order harms nobody who no longer needs it. A
-// process that ends at once may take its last words along; the others then say that it died.
+// beginning. So the others can say why, and a rank that left in order harms nobody who no longer needs it.
+// Who gives up because of another rank names that one, so that all ranks say the same of it, whoever told
+// them. A process that ends at once may take its last words along; the others then say that it died.
 //
 // Flushing: Gloo reports a send as done when the kernel has the bytes, and closing may throw those away. Each
 // rank posts one send per peer in advance, which Gloo's thread carries out when the peer asks for it. A rank
@@ -24,7 +25,6 @@
 // the program that writes gets into that one's way.
 #pragma once
 
-#include <gloo/rendezvous/context.h>
 #include <gloo/transport/unbound_buffer.h>
 
 #include <atomic>
@@ -40,6 +40,7 @@
 
 #include "dlaunch/transport.h"
 #include "runtime/backends/gloo/errands.h"
+#include "runtime/backends/gloo/mesh.h"
 #include "runtime/mailbox.h"
 
 namespace dlaunch {
@@ -61,7 +62,8 @@ class GlooTransport final : public Transport {
   std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override;
   Line& line() override;
   void check() override;
-  void abort(const std::string& reason) noexcept override;
+  void abort(const std::string& reason) noexcept override { give_up(reason, -1); }
+  void abort_without(int peer) noexcept override;
   void shutdown(Deadline deadline) noexcept override;
 
  private:
@@ -81,6 +83,8 @@ class GlooTransport final : public Transport {
   void throw_if_ended();
   bool has_left(int peer);
   void end(const std::string& reason, int blamed);
+  void end_for(const LastWords& words, int peer, const std::string& gloo_says);
+  void give_up(const std::string& reason, int blamed) noexcept;
   void say_goodbye(const LastWords& words);
   void await_echoes(Deadline deadline);
   static std::optional<std::string> why_gone(Peer& peer);
@@ -89,9 +93,8 @@ class GlooTransport final : public Transport {
 
   const int rank_;
   const int size_;
-  const std::chrono::milliseconds wait_limit_;  // of Gloo's own waits: for connections and bound buffers
   std::shared_ptr<::gloo::transport::Device> device_;
-  std::shared_ptr<::gloo::rendezvous::Context> context_;
+  const std::shared_ptr<Mesh> context_;
   Errands errands_;
   Mailbox to_self_;                           // Gloo has no connection to the own rank
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this one

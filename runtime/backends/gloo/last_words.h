@@ -20,20 +20,32 @@ inline std::string without_place(const std::string& text) {
 struct GlooTransport::LastWords {
   enum Kind : std::uint32_t { none = 0, left = 1, gave_up = 2 };
 
-  char text[508] = {};
+  char text[504] = {};
+  std::int32_t blamed = -1;  // the rank because of which the sender gave up; -1: itself
   std::uint32_t kind = none;
 
-  static LastWords make(Kind kind, const std::string& reason) {
+  static LastWords leaving() {
     LastWords words;
-    words.kind = kind;
+    words.kind = left;
+    return words;
+  }
+  static LastWords giving_up(const std::string& reason, int blamed) {
+    LastWords words;
+    words.kind = gave_up;
+    words.blamed = blamed;
     std::memcpy(words.text, reason.data(), std::min(reason.size(), sizeof words.text));
     return words;
   }
 
-  // As a sentence about the rank that said it. `gloo_says`: for the case that it said nothing.
+  [[nodiscard]] std::string reason() const { return {text, strnlen(text, sizeof text)}; }
+
+  // As a sentence about the rank that said it, which has not left in order. `gloo_says`: for the case that it
+  // said nothing.
   [[nodiscard]] std::string describe(const std::string& gloo_says) const {
-    if (kind == left) return "it has left the group";
-    if (kind == gave_up) return "it gave up: " + std::string(text, strnlen(text, sizeof text));
+    if (kind == gave_up && blamed >= 0) {
+      return "it gave up because of rank " + std::to_string(blamed) + ": " + reason();
+    }
+    if (kind == gave_up) return "it gave up: " + reason();
     return "it died, or the connection to it was lost" +
            (gloo_says.empty() ? "" : " (" + without_place(gloo_says) + ")");
   }

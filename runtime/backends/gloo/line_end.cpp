@@ -76,40 +76,33 @@ class GlooTransport::LineEnd::Arrivals final : private Pending {
 
   // Until one more has come.
   void wait(Deadline deadline) {
-    woken_ = 0;
-    look_in_before(deadline);
+    ended_early_ = false;
+    set_deadline(deadline);
     enrol();
     std::string gloo_says;
     try {
-      for (int taken = 1;; ++taken) {
-        buffer_->waitRecv();
-        const std::lock_guard lock(owner_.mutex_);
-        if (taken > woken_) return strike_off();
-        if (owner_.ended_ || has_passed(deadline)) break;
-        look_in_before(deadline);
-      }
+      buffer_->waitRecv();
     } catch (const ::gloo::Exception& e) {
       gloo_says = e.what();
     }
-    resign();
+    {
+      const std::lock_guard lock(owner_.mutex_);
+      strike_off();
+      if (!ended_early_ && gloo_says.empty()) return;
+    }
     owner_.explain(peer_, for_sending_, gloo_says);
   }
 
  private:
   void end_wait() override {
-    ++woken_;
+    ended_early_ = true;
     count_arrival(buffer_.get());
-  }
-
-  // The watcher is to end the wait at the deadline, and well before Gloo does.
-  void look_in_before(Deadline deadline) {
-    set_deadline(std::min(deadline, std::chrono::steady_clock::now() + owner_.wait_limit_ / 4));
   }
 
   const int peer_;
   const bool for_sending_;
   std::unique_ptr<::gloo::transport::Buffer> buffer_;
-  int woken_ = 0;  // arrivals that were none, in this wait; protected by owner_.mutex_ while it lasts
+  bool ended_early_ = false;  // by an arrival that is none; protected by owner_.mutex_ while a wait lasts
 };
 
 // What goes out to one peer. Gloo's thread writes it, and may come too late.

@@ -9,8 +9,7 @@
 // its own side, since what was in it has been released at the other end.
 //
 // The end of a wait: Gloo offers none but the arrival of something. The watcher counts up an arrival that was
-// none, and whoever waits makes up for it. Gloo's own limit for such waits, which ends the connection, is
-// that of the connecting; waits that may become longer are woken before.
+// none, and whoever waits knows it.
 //
 // The last message: once a connection has ended Gloo no longer tells what had arrived. Each cell begins with
 // the number of its message; what a rank that left in order has sent is there.

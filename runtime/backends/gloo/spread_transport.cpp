@@ -120,6 +120,10 @@ void SpreadTransport::abort(const std::string& reason) noexcept {
   for (const Lane& lane : lanes_) lane.transport->abort(reason);
 }
 
+void SpreadTransport::abort_without(int peer) noexcept {
+  for (const Lane& lane : lanes_) lane.transport->abort_without(peer);
+}
+
 void SpreadTransport::shutdown(Deadline deadline) noexcept {
   for (const Lane& lane : lanes_) lane.transport->shutdown(deadline);
 }

@@ -46,6 +46,7 @@ class SpreadTransport final : public Transport {
   Line& line() override { return *line_; }
   void check() override;
   void abort(const std::string& reason) noexcept override;
+  void abort_without(int peer) noexcept override;
   void shutdown(Deadline deadline) noexcept override;
 
  private:

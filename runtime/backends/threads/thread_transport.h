@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "dlaunch/transport.h"
+#include "runtime/errors.h"
 #include "runtime/mailbox.h"
 
 namespace dlaunch {
@@ -31,6 +32,7 @@ class ThreadTransport final : public Transport {
   }
   void check() override { mailbox_->check(rank_); }
   void abort(const std::string& reason) noexcept override { mailbox_->abort(rank_, reason); }
+  void abort_without(int peer) noexcept override { mailbox_->abort(rank_, left_the_group, peer); }
   void shutdown(Deadline /*deadline*/) noexcept override { mailbox_->leave(rank_); }
 
  private:

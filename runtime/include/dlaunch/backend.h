@@ -105,11 +105,18 @@ class DLAUNCH_EXPORT Backend {
   // Completes what was started, makes sure that what this rank has sent arrives, and says goodbye to the
   // others, for a few seconds at most. Called once, before the destructor, unless the group is broken.
   virtual void shutdown() noexcept = 0;
+
+  // The process ends without shutdown(): makes sure that what operations have sent that are complete for the
+  // program arrives, and says goodbye to the others, or, where the group is broken, that they have heard why,
+  // until `deadline` at most. Does not wait for operations
+  // that run; other threads may be inside other members, and none but the destructor is called afterwards.
+  // Unless overridden it does nothing, and the others see a rank that died.
+  virtual void leave(Deadline deadline) noexcept;
 };
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
 // made for another number is refused with a message, not loaded.
-inline constexpr std::uint32_t backend_abi_version = 3;
+inline constexpr std::uint32_t backend_abi_version = 4;
 
 // A module's table. Everything in it must stay valid for as long as the process lives.
 struct BackendModule {

@@ -16,7 +16,7 @@ inline namespace v1 {
 // Turns a Transport into a Backend for CPU tensors. Operations run one after another: asynchronous ones on a
 // thread that the group owns, synchronous ones on the caller's thread when everything before them has ended.
 // (Of short asynchronous ones some send ahead while one waits.) Point-to-point messages do not wait for
-// operations; two threads more are there once one was sent or received.
+// operations; one thread more takes them in from the beginning, and a second one moves the data of long ones.
 //
 // The first message between two ranks in an operation carries what is called (operation, dtype, sizes,
 // reduction, source); a difference is a DistNetworkError on both sides that says who calls what.
@@ -47,6 +47,7 @@ class DLAUNCH_EXPORT CollectiveBackend final : public Backend {
   void check() override;
   void abort(const std::string& reason) noexcept override;
   void shutdown() noexcept override;
+  void leave(Deadline deadline) noexcept override;
 
  private:
   class Impl;

@@ -12,9 +12,10 @@ namespace dlaunch {
 inline namespace v1 {
 
 // info: more is logged, if the log shows it. detail: before each collective the ranks compare what they call
-// (operation, shapes, dtype, reduction, root) through the store, which costs a few round trips. Where they
-// differ, or one does not come before the deadline, every rank throws DistNetworkError that says who differs
-// and how; nothing has been sent then, and the group stays usable.
+// (operation, shapes, dtype, reduction, root; of all_to_all that each sends what its receiver expects)
+// through the store, which costs a few round trips. Where they differ, or one does not come before the
+// deadline, every rank throws DistNetworkError that says who differs and how; nothing has been sent then, and
+// the group stays usable.
 enum class DebugLevel : std::uint8_t { off, info, detail };
 
 DLAUNCH_EXPORT std::string_view to_string(DebugLevel level);  // "OFF", "INFO", "DETAIL"

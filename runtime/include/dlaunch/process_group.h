@@ -55,7 +55,8 @@ struct P2POp {
 // number of elements, reduction and root. The first message between two ranks carries what
 // they call; who gets one that does not fit throws DistNetworkError saying how the calls differ, and
 // so does every other rank. (Not every mistake can be seen this way: where each of two ranks takes
-// itself for the source of a broadcast, neither expects a message, and the deadline ends the call.) A
+// itself for the source of a broadcast or scatter, neither expects a message, and all may return with other
+// data; the next operation in which the two exchange a message is the error. DebugLevel::detail sees it.) A
 // call with a wrong argument throws DistError before anything is sent and does not count as a call.
 // Zero elements are allowed everywhere; such a call still meets the others.
 //

@@ -18,7 +18,7 @@ struct ProfilingEvent {
   std::string_view name;   // "all_reduce", "send"
   std::string_view group;  // the group's name
   int rank;                // of this process in the group
-  std::uint64_t sequence;  // of the operation among the group's collectives, or among its messages
+  std::uint64_t sequence;  // of the operation among the group's collectives, or its messages; 0: not numbered
   std::uint64_t bytes;     // of this rank's data that take part
   std::int64_t time_ns;    // of std::chrono::steady_clock
   bool success;            // end only
@@ -32,9 +32,9 @@ DLAUNCH_EXPORT void set_profiling_callback(ProfilingCallback callback);
 
 // Begins to write what happens into a file of Chrome's trace format (chrome://tracing, Perfetto): one process
 // per rank, one row per group. Throws DistError if the file cannot be written. stop_trace() completes it; the
-// end of the default group, and the end of the process, do too. The environment variable DLAUNCH_TRACE=FILE
-// begins one with init_process_group; rank N writes to FILE with ".rankN" before its ending: trace.json,
-// trace.rank0.json.
+// end of the default group, and that of the process by exit() or a return from main, do too. The environment
+// variable DLAUNCH_TRACE=FILE begins one with init_process_group; rank N writes to FILE with ".rankN" before
+// its ending: trace.json, trace.rank0.json.
 DLAUNCH_EXPORT void start_trace(const std::string& path);
 DLAUNCH_EXPORT void stop_trace();
 

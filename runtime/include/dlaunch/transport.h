@@ -107,8 +107,12 @@ class DLAUNCH_EXPORT Transport {
   // with the reason if it can still be delivered. The first call counts. Does not block.
   virtual void abort(const std::string& reason) noexcept = 0;
 
+  // As abort, because `peer` has left, in order, and is still needed: what is thrown then, on every rank,
+  // names that one. Unless overridden it calls abort().
+  virtual void abort_without(int peer) noexcept;
+
   // Returns when what was sent has left for good, or `deadline` has passed;
-  // then tells the others that this rank has left.
+  // then tells the others that this rank has left. After abort(): returns when the others have heard of that.
   virtual void shutdown(Deadline deadline) noexcept = 0;
 };
 

@@ -18,7 +18,8 @@ inline constexpr int any_source = -1;
 // A handle; copies mean the same operation. It completes exactly once, with success or
 // with an error, at the latest shortly after the operation's deadline. A default-made
 // Work is one that has succeeded. Dropping every handle neither cancels the operation nor
-// waits for it; an error nobody waited for is what the group's next call throws, and is logged as a warning.
+// waits for it; an error nobody waited for is what the group's next call throws, and is logged as a warning,
+// once where one cause ends several operations.
 //
 // All members may be called from several threads at once.
 class DLAUNCH_EXPORT Work {
@@ -71,6 +72,8 @@ class DLAUNCH_EXPORT WorkSource {
   void succeed() const;
   void succeed_from(int source_rank) const;  // a receive
   void fail(std::exception_ptr reason) const;
+  // The same where the cause has been told by another operation already: no warning if nobody waits for it.
+  void fail_silently(std::exception_ptr reason) const;
 
  private:
   std::shared_ptr<Work::State> state_;
