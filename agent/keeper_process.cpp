@@ -46,10 +46,9 @@ void KeeperProcess::run() {
   while (true) {
     // All that the agent asks for in one go is one batch.
     if (starts_.batch_is_open() && !has_command()) starts_.close_batch();
-    std::array<pollfd, 3> fds{
-        {{socket_, static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)), 0},
-         {children, POLLIN, 0},
-         {starts_.batch_is_open() ? -1 : starts_.descriptor(), POLLIN, 0}}};
+    std::array<pollfd, 3> fds{{{socket_, static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)), 0},
+                               {children, POLLIN, 0},
+                               {starts_.batch_is_open() ? -1 : starts_.descriptor(), POLLIN, 0}}};
     const int ready = poll(fds.data(), fds.size(), poll_timeout());
     if (ready < 0 && errno != EINTR) return;
     if (fds[1].revents != 0) {

@@ -63,7 +63,8 @@ void KeeperSpawner::let_go() {
   send({FrameKind::leave, 0, 0, 0, 0, 0}, "", -1, -1);
   // The guard would end after the keeper, and with nothing to guard: both at once are sooner gone.
   siginfo_t guard{};
-  const bool is_ours = waitid(P_PID, static_cast<id_t>(keeper_.guard), &guard, WEXITED | WNOHANG | WNOWAIT) == 0;
+  const bool is_ours =
+      waitid(P_PID, static_cast<id_t>(keeper_.guard), &guard, WEXITED | WNOHANG | WNOWAIT) == 0;
   if (is_ours) kill(keeper_.guard, SIGKILL);
 }
 

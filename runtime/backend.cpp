@@ -42,6 +42,8 @@ Work Backend::all_reduce_coalesced(std::span<const Tensor>, const Reduction&, co
 Work Backend::send(const Tensor&, int, std::uint32_t, const Operation&) { not_offered("send"); }
 Work Backend::recv(const Tensor&, int, std::uint32_t, const Operation&) { not_offered("recv"); }
 void Backend::check() {}
+std::vector<int> Backend::departed() { return {}; }
+std::vector<int> Transport::departed() { return {}; }
 
 }  // namespace v1
 }  // namespace dlaunch

@@ -4,14 +4,15 @@
 #include <csignal>
 #include <map>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include "dlaunch/debug.h"
 #include "dlaunch/error.h"
-#include "runtime/bootstrap.h"
 #include "runtime/breakpoint.h"
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
+#include "runtime/join.h"
 #include "runtime/log.h"
 #include "runtime/profiler.h"
 #include "store/prefix_store.h"
@@ -205,12 +206,51 @@ void GroupImpl::throw_if_lost() const {
   for (const std::shared_ptr<Backend>& backend : all_backends()) backend->check();
 }
 
+void GroupImpl::throw_if_lost(std::span<const int> ranks) const {
+  try {
+    throw_if_lost();
+  } catch (const DistNetworkError& e) {
+    if (std::ranges::find(ranks, e.context().peer) == ranks.end()) return;
+    std::rethrow_exception(located(std::current_exception(), {}));
+  }
+}
+
+std::vector<int> GroupImpl::departed() const {
+  std::vector<int> ranks;
+  for (const std::shared_ptr<Backend>& backend : all_backends()) {
+    const std::vector<int> more = backend->departed();
+    ranks.insert(ranks.end(), more.begin(), more.end());
+  }
+  std::ranges::sort(ranks);
+  const auto twice = std::ranges::unique(ranks);
+  ranks.erase(twice.begin(), twice.end());
+  return ranks;
+}
+
+void GroupImpl::explain(const StoreError& error, const ErrorContext& context) const {
+  if (error.error().kind == ErrorKind::timeout) throw DistStoreError(error.what(), context);
+  constexpr auto patience = std::chrono::seconds(1);
+  constexpr auto pause = std::chrono::milliseconds(10);
+  for (const Deadline end = deadline_after(patience); !has_passed(end); std::this_thread::sleep_for(pause)) {
+    try {
+      throw_if_lost();
+      const std::vector<int> gone = departed();
+      if (!gone.empty()) throw DistNetworkError("it has left the group", {.peer = gone.front()});
+    } catch (const DistNetworkError& e) {
+      const std::string reason = e.reason() + ", and the store is lost: " + error.what();
+      std::rethrow_exception(
+          located(std::make_exception_ptr(DistNetworkError(reason, e.context())), context));
+    }
+  }
+  throw DistStoreError(error.what(), context);
+}
+
 // Before anything is sent: all ranks get the same answer, and where it is an error nothing has happened.
 void GroupImpl::compare_calls(const Call& call, const Operation& operation, const ErrorContext& context) {
   if (!keys_ || description_.size == 1) return;
   if (!comparison_) {
-    comparison_.emplace(std::make_shared<PrefixStore>("compare", keys_), description_.rank,
-                        description_.size);
+    comparison_.emplace(std::make_shared<PrefixStore>("compare", keys_), description_.rank, description_.size,
+                        Assembly::Latecomers::hear_the_verdict);
   }
   try {
     const std::string verdict =
@@ -223,10 +263,11 @@ void GroupImpl::compare_calls(const Call& call, const Operation& operation, cons
                                         " did not call anything before the deadline, where this group's " +
                                         "other ranks call " + call.describe();
                                },
-                           .check = [this] { throw_if_lost(); }});
+                           .check = [this] { throw_if_lost(); },
+                           .departed = [this] { return departed(); }});
     if (!verdict.empty()) throw DistNetworkError(verdict, context);
   } catch (const StoreError& e) {
-    throw DistStoreError(e.what(), context);
+    explain(e, context);
   } catch (const DistNetworkError&) {
     std::rethrow_exception(located(std::current_exception(), context));
   }
@@ -243,7 +284,7 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
   if (!keys_) throw DistError("the group has no store", context);
   if (!monitored_) {
     monitored_.emplace(std::make_shared<PrefixStore>("monitored", keys_), description_.rank,
-                       description_.size);
+                       description_.size, Assembly::Latecomers::wait_for_the_next);
   }
   try {
     const std::string verdict = monitored_->meet(
@@ -257,10 +298,11 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
                who.front() = 'R';
                return who + " failed to pass monitoredBarrier in " + std::to_string(length.count()) + " ms";
              },
-         .check = [this] { throw_if_lost(); }});
+         .check = [this] { throw_if_lost(); },
+         .departed = [this] { return departed(); }});
     if (!verdict.empty()) throw DistNetworkError(verdict);
   } catch (const StoreError& e) {
-    throw DistStoreError(e.what(), context);
+    explain(e, context);
   } catch (const DistNetworkError&) {
     std::rethrow_exception(located(std::current_exception(), context));
   }
@@ -299,13 +341,18 @@ void GroupImpl::breakpoint(int rank) {
   const std::string attached = "breakpoint/" + std::to_string(number);
   try {
     if (rank != description_.rank) {
-      while (!wait_a_moment(*keys_, attached)) throw_if_lost();
+      while (!wait_a_moment(*keys_, attached)) {
+        throw_if_lost();
+        if (std::ranges::binary_search(departed(), rank) && !wait_a_moment(*keys_, attached)) {
+          throw DistNetworkError("it has left the group", {.peer = rank});
+        }
+      }
       return;
     }
     await_debugger("rank " + std::to_string(description_.ranks[static_cast<std::size_t>(rank)]));
     keys_->set(attached, "");
   } catch (const StoreError& e) {
-    throw DistStoreError(e.what(), context);
+    explain(e, context);
   } catch (const DistNetworkError&) {
     std::rethrow_exception(located(std::current_exception(), context));
   }

@@ -79,6 +79,12 @@ class GroupImpl {
   void breakpoint(int rank);
   void abort(const std::string& reason);
 
+  // Throws DistNetworkError if one of these ranks is known to be lost.
+  void throw_if_lost(std::span<const int> ranks) const;
+  // A call through the store has failed: throws DistNetworkError where the rank that served the store is gone
+  // (which the backends may learn a moment later), else DistStoreError.
+  [[noreturn]] void explain(const StoreError& error, const ErrorContext& context) const;
+
   // Completes what was started and leaves; later calls throw.
   void destroy();
 
@@ -105,6 +111,7 @@ class GroupImpl {
   void tell_end(Told told, bool success) const;
   void compare_calls(const Call& call, const Operation& operation, const ErrorContext& context);
   void throw_if_lost() const;
+  [[nodiscard]] std::vector<int> departed() const;
   [[nodiscard]] std::exception_ptr located(const std::exception_ptr& error, ErrorContext context) const;
   [[nodiscard]] Deadline deadline_for(const char* name,
                                       std::optional<std::chrono::milliseconds> timeout) const;

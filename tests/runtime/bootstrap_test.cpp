@@ -1,4 +1,4 @@
-// Environment, joining, and the list of backends: mostly what is said when something is missing.
+// Environment, store, and the list of backends: mostly what is said when something is missing.
 
 #include "runtime/bootstrap.h"
 
@@ -81,28 +81,6 @@ TEST(Identify, NamesTheVariableThatIsMissingOrWrong) {
   EXPECT_EQ(problem(with("MASTER_ADDR", "")), start + "MASTER_ADDR: is empty" + end);
 }
 
-TEST(Join, ReturnsWhenAllAreHere) {
-  HashStore store;
-  const auto errors = test::on_threads(5, [&](int rank) { join(store, rank, 5, test::soon()); });
-  for (const auto& error : errors) EXPECT_EQ(error, nullptr);
-}
-
-std::string who_is_missing(int present, int world_size) {
-  HashStore store;
-  const auto errors = test::on_threads(present, [&](int rank) {
-    join(store, rank, world_size, deadline_after(std::chrono::milliseconds(30)));
-  });
-  return message_of(errors[0]);
-}
-
-TEST(Join, NamesWhoDidNotCome) {
-  const std::string start = "not all ranks came before the deadline; missing: ";
-  EXPECT_EQ(who_is_missing(2, 3), start + "rank 2 of 3");
-  EXPECT_EQ(who_is_missing(1, 4), start + "ranks 1, 2, 3 of 4");
-  EXPECT_EQ(who_is_missing(1, 100),
-            start + "ranks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 and 83 more of 100");
-}
-
 TEST(ConnectStore, SaysWhereNobodyAnswered) {
   try {
     connect_store({"127.0.0.1", 1}, deadline_after(std::chrono::milliseconds(30)));
@@ -150,7 +128,7 @@ TEST(Registry, AnUnknownNameListsTheKnownOnes) {
   EXPECT_NE(text.find("good (usable)"), std::string::npos) << text;
   EXPECT_NE(text.find("unplugged (not usable: there is no cable)"), std::string::npos) << text;
   EXPECT_NE(text.find("example (usable)"), std::string::npos) << text;
-  EXPECT_NE(text.find("it was made for backend ABI 4711, this is 3"), std::string::npos) << text;
+  EXPECT_NE(text.find("it was made for backend ABI 4711, this is 4"), std::string::npos) << text;
   EXPECT_NE(text.find("it does not export dlaunch_backend_module"), std::string::npos) << text;
 }
 
@@ -169,7 +147,7 @@ TEST(Registry, RefusesWhatItCannotUse) {
   EXPECT_EQ(registry.add(incomplete).error().message(), "cannot register a backend: its table is incomplete");
   const BackendModule old{0, "old", "cpu", works, create_nothing};
   EXPECT_EQ(registry.add(old).error().message(),
-            "cannot register a backend: it was made for backend ABI 0, this is 3");
+            "cannot register a backend: it was made for backend ABI 0, this is 4");
 }
 
 TEST(Registry, LoadsModulesFromDisk) {

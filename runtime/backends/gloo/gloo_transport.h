@@ -61,6 +61,7 @@ class GlooTransport final : public Transport {
   std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override;
   Line& line() override;
   void check() override;
+  std::vector<int> departed() override;
   void abort(const std::string& reason) noexcept override;
   void shutdown(Deadline deadline) noexcept override;
 

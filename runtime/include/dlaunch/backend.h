@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "dlaunch/error.h"
 #include "dlaunch/export.h"
@@ -98,6 +99,10 @@ class DLAUNCH_EXPORT Backend {
   // overridden it never throws.
   virtual void check();
 
+  // The ranks that are known to have left the group in order. Does not block; any thread. Unless overridden
+  // none.
+  virtual std::vector<int> departed();
+
   // Ends what runs with an error that carries `reason`, and tells the other ranks as far as it can. Does not
   // block; may be called from any thread, also while one is inside another member.
   virtual void abort(const std::string& reason) noexcept = 0;
@@ -109,7 +114,7 @@ class DLAUNCH_EXPORT Backend {
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
 // made for another number is refused with a message, not loaded.
-inline constexpr std::uint32_t backend_abi_version = 3;
+inline constexpr std::uint32_t backend_abi_version = 4;
 
 // A module's table. Everything in it must stay valid for as long as the process lives.
 struct BackendModule {
