@@ -222,8 +222,7 @@ std::vector<int> GroupImpl::departed() const {
     ranks.insert(ranks.end(), more.begin(), more.end());
   }
   std::ranges::sort(ranks);
-  const auto twice = std::ranges::unique(ranks);
-  ranks.erase(twice.begin(), twice.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
 }
 

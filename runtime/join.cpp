@@ -79,13 +79,13 @@ class Attempt {
   Halves take_part() {
     const std::string differing = compare();
     if (!differing.empty()) {
-      const Halves outcome = Halves::of(settle(store_, place_, refused, differing));
+      Halves outcome = Halves::of(settle(store_, place_, refused, differing));
       return outcome.first == met ? Halves{refused, differing} : outcome;
     }
     if (joining_.rank < 0) return decided();
     const std::string there = arrive();
     if (!there.empty()) {
-      const Halves outcome = decided();
+      Halves outcome = decided();
       if (!outcome.first.empty() && outcome.first != met) return outcome;
       throw DistError(there);
     }
@@ -105,10 +105,11 @@ class Attempt {
     for (const int rank : absent(store_, arrivals_)) {
       missing.push_back(joining_.members[static_cast<std::size_t>(rank)]);
     }
-    const std::string start = "not all ranks came before the deadline";
+    std::string text = "not all ranks came before the deadline";
     // None: the last one came while this one was going.
-    if (missing.empty()) return start;
-    return start + "; missing: " + name_ranks(missing) + " of " + std::to_string(arrivals_.size());
+    if (!missing.empty())
+      text += "; missing: " + name_ranks(missing) + " of " + std::to_string(arrivals_.size());
+    return text;
   }
 
  private:
