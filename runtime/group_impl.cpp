@@ -279,6 +279,7 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
   const Deadline deadline = deadline_for(name, timeout);
   const std::lock_guard turn(barrier_mutex_);
   (void)usable_backend(std::nullopt);
+  const Waiting waiting;
   const ErrorContext context{.rank = description_.rank, .operation = name, .group = description_.name};
   if (!keys_) throw DistError("the group has no store", context);
   if (!monitored_) {

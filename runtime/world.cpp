@@ -288,6 +288,7 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
     const auto keys = std::make_shared<PrefixStore>(key, store());
     const Deadline deadline = deadline_after(description.timeout);
     const auto check = [&] { all->throw_if_lost(members); };
+    const Waiting waiting;
     join(*keys, {.call = operation,
                  .statement = "the ranks " + in_words(members) + " and the backend " + in_words(modules),
                  .self = parent.rank,
@@ -335,6 +336,7 @@ void World::meet(const std::string& operation, const std::vector<int>& ranks, co
   const int self = all->description().rank;
   const std::vector<int> members = checked_members(ranks, all->description().size);
   const ErrorContext here{.rank = self, .operation = operation};
+  const Waiting waiting;
   try {
     join(*next_meeting(members),
          {.call = operation,
