@@ -145,8 +145,10 @@ int dlaunch_init_process_group(const dlaunch_init_options* given) {
       if (given->group_name) options.group_name = given->group_name;
       if (given->init_method) options.init_method = given->init_method;
       if (given->timeout_ms != 0) options.timeout = std::chrono::milliseconds(given->timeout_ms);
-      options.rank = given->rank;
-      options.world_size = given->world_size;
+      if (given->world_size != 0) {  // else neither is given
+        options.rank = given->rank;
+        options.world_size = given->world_size;
+      }
     }
     dlaunch::init_process_group(options);
   });

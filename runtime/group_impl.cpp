@@ -99,9 +99,10 @@ std::vector<std::shared_ptr<Backend>> GroupImpl::all_backends() const {
   return result;
 }
 
-std::shared_ptr<Backend> GroupImpl::usable_backend(std::optional<Device> device) const {
+std::shared_ptr<Backend> GroupImpl::usable_backend(const char* operation,
+                                                   std::optional<Device> device) const {
   const std::lock_guard lock(state_mutex_);
-  const ErrorContext here{.rank = description_.rank, .group = description_.name};
+  const ErrorContext here{.rank = description_.rank, .operation = operation, .group = description_.name};
   if (first_error_) std::rethrow_exception(with_words(first_error_, "the group is broken: ", {}));
   if (destroyed_) throw DistError("the group was destroyed", here);
   const auto found = std::ranges::find_if(
@@ -128,7 +129,7 @@ void GroupImpl::set_timeout(std::chrono::milliseconds timeout) {
 Work GroupImpl::run(const Call& call, const OperationOptions& options, const Start& start) {
   const Deadline deadline = deadline_for(call.name, options.timeout);
   const std::lock_guard turn(call_mutex_);
-  const std::shared_ptr<Backend> backend = usable_backend(call.device);
+  const std::shared_ptr<Backend> backend = usable_backend(call.name, call.device);
   // Only now, after everything that can be wrong on this rank alone: the ranks' numbers must stay the same.
   const Operation operation{++sequence_, deadline, options.async_op};
   const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, -1, {}};
@@ -159,7 +160,7 @@ Work GroupImpl::run(const Call& call, const OperationOptions& options, const Sta
 // Without the turn of the collectives: a receive may wait for what another thread still has to send.
 Work GroupImpl::run_message(const Call& call, int peer, const MessageOptions& options, const Start& start) {
   const Deadline deadline = deadline_for(call.name, options.timeout);
-  const std::shared_ptr<Backend> backend = usable_backend(call.device);
+  const std::shared_ptr<Backend> backend = usable_backend(call.name, call.device);
   Operation operation{0, deadline, true};
   {
     const std::lock_guard lock(state_mutex_);
@@ -278,7 +279,7 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
   const std::chrono::milliseconds length = timeout.value_or(this->timeout());
   const Deadline deadline = deadline_for(name, timeout);
   const std::lock_guard turn(barrier_mutex_);
-  (void)usable_backend(std::nullopt);
+  (void)usable_backend(name, std::nullopt);
   const Waiting waiting;
   const ErrorContext context{.rank = description_.rank, .operation = name, .group = description_.name};
   if (!keys_) throw DistError("the group has no store", context);
@@ -330,7 +331,7 @@ void GroupImpl::fail(const std::exception_ptr& error) {
 void GroupImpl::breakpoint(int rank) {
   constexpr const char* name = "breakpoint";
   require_rank(name, "rank", rank);
-  (void)usable_backend(std::nullopt);
+  (void)usable_backend(name, std::nullopt);
   const ErrorContext context{.rank = description_.rank, .operation = name, .group = description_.name};
   if (!keys_) throw DistError("the group has no store", context);
   std::uint64_t number = 0;

@@ -117,7 +117,8 @@ class GroupImpl {
                                       std::optional<std::chrono::milliseconds> timeout) const;
   void fail(const std::exception_ptr& error);
   void end_backends();
-  [[nodiscard]] std::shared_ptr<Backend> usable_backend(std::optional<Device> device) const;  // none: any
+  [[nodiscard]] std::shared_ptr<Backend> usable_backend(const char* operation,
+                                                        std::optional<Device> device) const;  // none: any
   [[nodiscard]] std::vector<std::shared_ptr<Backend>> all_backends() const;
 
   // Arguments.
@@ -130,6 +131,10 @@ class GroupImpl {
   void require_one_per_rank(const char* operation, const char* role, std::size_t count) const;
   void require_whole(const char* operation, const Tensor& whole, const char* whole_role,
                      const Tensor& part) const;
+  void require_apart(const char* operation, std::span<const Tensor> outputs,
+                     std::span<const Tensor> inputs) const;
+  void require_gathered_apart(const char* operation, std::span<const Tensor> outputs,
+                              const Tensor& input) const;
   [[nodiscard]] std::vector<Tensor> rows(const char* operation, const char* role, const Tensor& tensor,
                                          std::span<const std::int64_t> splits) const;
   void check_message(const char* operation, const Tensor& tensor, int peer, bool receives) const;

@@ -45,6 +45,14 @@ std::shared_ptr<Store> connect(const Identity& self, Deadline deadline) {
   }
 }
 
+// Of an option that is given although the environment says it.
+void require_agreement(const char* what, int given, int told) {
+  if (given < 0 || given == told) return;
+  throw DistError(std::string("init_process_group: the option ") + what + " is " + std::to_string(given) +
+                  ", but the environment says " + std::to_string(told) +
+                  "; env:// takes it from there: leave the option out");
+}
+
 // FNV-1a; for a name that members of one set of ranks have in common.
 std::string hash_of(const std::vector<int>& ranks) {
   std::uint64_t hash = 0xcbf29ce484222325U;
@@ -190,6 +198,8 @@ void World::init_with(const InitOptions& options) {
     const Result<Identity> found = identify(process_environment);
     if (!found) throw DistError(found.error().message());
     self = *found;
+    require_agreement("rank", options.rank, self.rank);
+    require_agreement("world_size", options.world_size, self.world_size);
   } else if (preset_) {
     self.rank = preset_->rank;
     self.world_size = preset_->size;

@@ -32,7 +32,8 @@ target_compile_options(public_headers_alone PRIVATE -Wall -Wextra -Wpedantic -Wc
 target_include_directories(public_headers_alone PRIVATE ${PROJECT_SOURCE_DIR}/runtime/include)
 
 dlaunch_test(NAME public_api_test LABELS runtime LIBS dlaunch_runtime SOURCES runtime/public_api_test.cpp)
-target_compile_definitions(public_api_test PRIVATE TEST_MODULES_DIR="${test_modules}")
+target_compile_definitions(public_api_test PRIVATE TEST_MODULES_DIR="${test_modules}"
+  TEST_LIBRARY_NAME="libdlaunch.so.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
 add_dependencies(public_api_test test_backend_example public_headers_alone)
 
 # Not under ThreadSanitizer, which sees nothing of what orders the threads inside Debian's Gloo.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "dlaunch/debug.h"
 #include "dlaunch/device_mesh.h"
 #include "dlaunch/distributed.h"
 #include "dlaunch/threads.h"
@@ -152,6 +153,28 @@ TEST_P(Worlds, AGroupCanBeSplit) {
     EXPECT_TRUE(error_contains([&] { split_group(own, twice); }, "split_group: rank 0 is in two groups"));
     const std::vector<std::vector<int>> unknown = {{99}};
     EXPECT_TRUE(error_contains([&] { split_group(own, unknown); }, "rank 99 is no rank of a group of"));
+  });
+}
+
+TEST(Groups, AWrongRankIsRefusedInTheNameOfTheOperation) {
+  in_world(2, [](int rank) {
+    std::vector<int> value(1);
+    const Tensor tensor = Tensor::of(value);
+    const auto refused = [&](const std::string& operation, const auto& call) {
+      EXPECT_EQ(error_of(call), "rank " + std::to_string(rank) + ", " + operation +
+                                    " of group default: rank 99 is not a member of group default");
+    };
+    refused("broadcast", [&] { broadcast(tensor, 99); });
+    refused("reduce", [&] { reduce(tensor, 99); });
+    refused("gather", [&] { gather({}, tensor, 99); });
+    refused("scatter", [&] { scatter(tensor, {}, 99); });
+    refused("send", [&] { send(tensor, 99); });
+    refused("send", [&] { isend(tensor, 99); });
+    refused("recv", [&] { recv(tensor, 99); });
+    refused("recv", [&] { irecv(tensor, 99); });
+    refused("breakpoint", [] { breakpoint(99); });
+    const std::vector<P2POp> batch = {{P2POp::Kind::isend, tensor, 99}};
+    refused("batch_isend_irecv", [&] { batch_isend_irecv(batch); });
   });
 }
 

@@ -52,7 +52,7 @@ struct InitOptions {
   std::string init_method = "env://";
   // For joining, and for each operation that does not say otherwise.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  // With a store, tcp:// and file:// only; env:// has them in the environment.
+  // With a store, tcp:// and file://. env:// has them in the environment, which they must not contradict.
   int rank = -1;
   int world_size = -1;
   std::shared_ptr<KeyValueStore> store = {};

@@ -56,7 +56,9 @@ struct P2POp {
 // they call; who gets one that does not fit throws DistNetworkError saying how the calls differ, and
 // so does every other rank. (Not every mistake can be seen this way: where each of two ranks takes
 // itself for the source of a broadcast, neither expects a message, and the deadline ends the call.) A
-// call with a wrong argument throws DistError before anything is sent and does not count as a call.
+// call with a wrong argument throws DistError before anything is sent and does not count as a call. Wrong is
+// also an output of all_gather or all_to_all, in their forms, that shares memory with another one or with an
+// input.
 // Zero elements are allowed everywhere; such a call still meets the others.
 //
 // Point to point: a message is received by the first call of recv or irecv on its destination that names its
