@@ -56,12 +56,11 @@ void wait_until_the_others_have_their_sums() {
 }
 
 void get_stuck(const std::string& how) {
-  const bool last = dlaunch::get_rank() == dlaunch::get_world_size() - 1;
   std::vector<std::int64_t> number{0};
   if (how == "messages") {
     dlaunch::recv(dlaunch::Tensor::of(number), (dlaunch::get_rank() + 1) % dlaunch::get_world_size());
   } else if (how == "barrier" || how == "group") {
-    for (; last;) pause();
+    while (dlaunch::get_rank() == dlaunch::get_world_size() - 1) pause();
     if (how == "barrier") dlaunch::monitored_barrier();
     if (how == "group") dlaunch::new_group();
   }

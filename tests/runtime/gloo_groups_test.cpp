@@ -106,8 +106,7 @@ void retry_until_the_others_come(const std::function<dlaunch::InitOptions(int ra
                                  if (rank == 1) {
                                    mine.timeout = std::chrono::milliseconds(100);
                                    for (int i = 0; i < 2; ++i) {
-                                     const std::string error =
-                                         error_of([&] { dlaunch::init_process_group(mine); });
+                                     std::string error = error_of([&] { dlaunch::init_process_group(mine); });
                                      if (!contains(error, "missing: ranks 0, 2 of 3")) return error;
                                    }
                                    mine.timeout = std::chrono::minutes(30);
