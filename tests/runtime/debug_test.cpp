@@ -90,8 +90,10 @@ TEST(MonitoredBarrier, NamesTheFirstRankWhenThatIsMissing) {
 TEST(MonitoredBarrier, NamesWhoDoesNotComeOnEveryRank) {
   // Whether the first rank's deadline is the same, or later.
   for (const int first : {500, 1500}) {
+    std::latch ready(4);
     std::latch told(3);
     in_world(4, [&](int rank) {
+      ready.arrive_and_wait();
       if (rank != 3) {
         const std::string timeout = std::to_string(rank == 0 ? first : 500);
         const std::string error =
