@@ -104,7 +104,7 @@ struct Progress {
 
   std::uint32_t round = 0;
   Duration quiet{};     // nothing has moved for so long; zero: it does
-  bool inside = false;  // a worker is in a collective
+  bool inside = false;  // a worker is in a collective, or waits for other ranks in another way
   std::vector<GroupStanding> groups;
   bool operator==(const Progress&) const = default;
 };

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,34 +23,61 @@ namespace dlaunch {
 // One kind of meetings of one group. Used by one thread at a time.
 class Assembly {
  public:
+  // What becomes of a rank that comes when a meeting has ended without it.
+  enum class Latecomers : std::uint8_t {
+    hear_the_verdict,   // the n-th call on every rank is the same meeting
+    wait_for_the_next,  // those who call meet, however often each has called before
+  };
+
   // `store`: the keys of this assembly alone.
-  Assembly(std::shared_ptr<Store> store, int rank, int size)
-      : store_(std::move(store)), rank_(rank), size_(size) {}
+  Assembly(std::shared_ptr<Store> store, int rank, int size, Latecomers latecomers)
+      : store_(std::move(store)), rank_(rank), size_(size), latecomers_(latecomers) {}
 
   struct Meeting {
     std::string statement;  // this rank's
     Deadline deadline;
     // At the first rank: what is wrong with what all have said, by rank; empty: nothing.
     std::function<std::string(const std::vector<std::string>& statements)> judge;
-    // At the first rank: how to say that these did not come.
+    // How to say that these did not come before the deadline.
     std::function<std::string(const std::vector<int>& missing)> name_missing;
-    // Asked again and again while waiting; what it throws ends the meeting.
+    // Asked again and again while waiting. What check() throws ends the meeting; departed() are the ranks
+    // that have left the group and will not come any more, in order.
     std::function<void()> check;
+    std::function<std::vector<int>()> departed;
   };
 
-  // The n-th call on every rank is the same meeting. Returns the verdict, the same for all who came in time:
-  // empty if all is well. Throws StoreError.
+  // Returns the verdict, the same for all who came in time: empty if all is well. A rank that is missing is
+  // named on every rank, also where the first rank's deadline is a later one. Throws StoreError.
   std::string meet(const Meeting& meeting);
 
  private:
-  [[nodiscard]] bool await(std::span<const std::string> keys, const Meeting& meeting);
-  std::string preside(const std::string& place, const Meeting& meeting);
+  enum class Wait : std::uint8_t { come, too_late, in_vain };
+  struct Verdict {
+    std::vector<int> missing;  // who was not there
+    std::string text;
+
+    [[nodiscard]] std::string encode() const;
+    static Verdict decode(const std::string& text);
+  };
+
+  [[nodiscard]] Wait await(std::span<const std::string> keys, const Meeting& meeting, Deadline deadline,
+                           const std::function<bool()>& in_vain);
+  void take_seat(const Meeting& meeting);
+  Verdict preside(const Meeting& meeting);
+  [[nodiscard]] Verdict judge(const Meeting& meeting);
+  std::optional<Verdict> listen(const Meeting& meeting);
+  std::string give_up(const Meeting& meeting);
+  [[nodiscard]] bool has_ended();
+  [[nodiscard]] std::vector<int> unseated();
+  [[nodiscard]] std::vector<std::string> seats() const;
 
   const std::shared_ptr<Store> store_;
   const int rank_;
   const int size_;
-  std::uint64_t meetings_ = 0;
-  bool last_was_complete_ = false;  // as far as this rank knows
+  const Latecomers latecomers_;
+  std::uint64_t meeting_ = 0;       // the latest
+  bool ended_ = true;               // the latest has, as far as this rank knows
+  bool last_was_complete_ = false;  // the one before the latest, likewise
 };
 
 }  // namespace dlaunch

@@ -47,6 +47,8 @@ Work Backend::send(const Tensor&, int, std::uint32_t, const Operation&) { not_of
 Work Backend::recv(const Tensor&, int, std::uint32_t, const Operation&) { not_offered("recv"); }
 void Backend::check() {}
 void Backend::leave(Deadline) noexcept {}
+std::vector<int> Backend::departed() { return {}; }
+std::vector<int> Transport::departed() { return {}; }
 
 }  // namespace v1
 }  // namespace dlaunch

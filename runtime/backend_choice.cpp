@@ -70,13 +70,25 @@ std::vector<ChosenModule> choose_modules(Registry& registry, const std::string& 
   return chosen;
 }
 
+std::string in_words(const std::vector<ChosenModule>& modules) {
+  std::string text;
+  for (const ChosenModule& chosen : modules) {
+    for (const Device::Kind device : chosen.devices) {
+      text += (text.empty() ? "" : ",") + std::string(device == Device::Kind::cpu ? "cpu" : "cuda") + ":" +
+              chosen.module->name;
+    }
+  }
+  return text;
+}
+
 std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModule>& modules,
                                                     const std::shared_ptr<Store>& keys,
                                                     const GroupImpl::Description& group, Deadline deadline,
-                                                    const std::string& master_host) {
+                                                    const std::string& master_host,
+                                                    const std::function<void()>& check) {
   std::vector<GroupImpl::DeviceBackend> backends;
   for (const ChosenModule& chosen : modules) {
-    const auto own_keys = backend_store(std::make_shared<PrefixStore>(chosen.module->name, keys));
+    const auto own_keys = backend_store(std::make_shared<PrefixStore>(chosen.module->name, keys), check);
     const BackendContext context{*own_keys,     group.rank, group.size, group.name,
                                  group.timeout, deadline,   master_host};
     const std::shared_ptr<Backend> made = chosen.module->create(context);

@@ -1,6 +1,7 @@
 // From "gloo" or "cpu:gloo,cuda:nccl" to modules, and from modules to the backends of a group.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,10 +21,15 @@ struct ChosenModule {
 // Throws DistBackendError: unreadable, unknown, not usable here, or not for that device.
 std::vector<ChosenModule> choose_modules(Registry& registry, const std::string& text);
 
-// Makes each module's backend. REQUIRES: all ranks of the group are doing the same.
+// The same text for the same modules and devices: "cpu:gloo,cuda:nccl".
+std::string in_words(const std::vector<ChosenModule>& modules);
+
+// Makes each module's backend. `check`: as backend_store's. REQUIRES: all ranks of the group are doing the
+// same.
 std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModule>& modules,
                                                     const std::shared_ptr<Store>& keys,
                                                     const GroupImpl::Description& group, Deadline deadline,
-                                                    const std::string& master_host);
+                                                    const std::string& master_host,
+                                                    const std::function<void()>& check);
 
 }  // namespace dlaunch

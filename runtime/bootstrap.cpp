@@ -1,15 +1,13 @@
 #include "runtime/bootstrap.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <utility>
 
 #include "runtime/deadline.h"
 #include "runtime/key_value_store.h"
-#include "store/base/entropy.h"
 #include "store/contract/worker_env.h"
 
 namespace dlaunch {
@@ -35,41 +33,10 @@ Result<int> number(const Environment& environment, std::string_view name, int le
   return value;
 }
 
-std::string arrival(int rank) { return "rank/" + std::to_string(rank); }
-
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "an unnamed host";
-}
-
-// Who has come, as a value in the store: host, process, and a number that no other process has.
-struct Visitor {
-  std::string host;
-  std::string process;
-
-  static std::string self() {
-    return host_name() + "\n" + std::to_string(getpid()) + "\n" + std::to_string(draw_number());
-  }
-  static Visitor parse(const std::string& text) {
-    const std::size_t first = std::min(text.find('\n'), text.size());
-    const std::size_t second = std::min(text.find('\n', first + 1), text.size());
-    return {text.substr(0, first), first < text.size() ? text.substr(first + 1, second - first - 1) : ""};
-  }
-};
-
-std::vector<std::string> lines(const std::string& text) {
-  std::vector<std::string> result;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    result.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return result;
-}
-
 class StoreForBackend final : public BackendStore {
  public:
-  explicit StoreForBackend(std::shared_ptr<Store> store) : store_(std::move(store)) {}
+  StoreForBackend(std::shared_ptr<Store> store, std::function<void()> check)
+      : store_(std::move(store)), check_(std::move(check)) {}
 
   void set(const std::string& key, const std::string& value) override {
     try {
@@ -87,15 +54,21 @@ class StoreForBackend final : public BackendStore {
     }
   }
   void wait(std::span<const std::string> keys, Deadline deadline) override {
-    try {
-      store_->wait(keys, time_left(deadline));
-    } catch (const StoreError& e) {
-      throw store_error(e);
+    constexpr auto turn = std::chrono::milliseconds(200);
+    for (;;) {
+      const auto left = time_left(deadline);
+      try {
+        return store_->wait(keys, check_ ? std::min<std::chrono::milliseconds>(turn, left) : left);
+      } catch (const StoreError& e) {
+        if (e.error().kind != ErrorKind::timeout || has_passed(deadline)) throw store_error(e);
+      }
+      if (check_) check_();
     }
   }
 
  private:
-  std::shared_ptr<Store> store_;
+  const std::shared_ptr<Store> store_;
+  const std::function<void()> check_;
 };
 
 }  // namespace
@@ -151,59 +124,8 @@ Result<InitMethod> parse_init_method(std::string_view text) {
   return wrong("there is no such method");
 }
 
-std::string name_ranks(const std::vector<int>& ranks) {
-  constexpr std::size_t most = 16;
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < std::min(most, ranks.size()); ++i) {
-    text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
-  }
-  if (ranks.size() > most) text += " and " + std::to_string(ranks.size() - most) + " more";
-  return text;
-}
-
-std::vector<std::string> join(Store& store, int rank, int world_size, Deadline deadline) {
-  const std::string complete = "complete";
-  std::vector<std::string> arrivals;
-  arrivals.reserve(static_cast<std::size_t>(world_size));
-  for (int other = 0; other < world_size; ++other) arrivals.push_back(arrival(other));
-  try {
-    const std::string self = Visitor::self();
-    const std::string there = store.compare_set(arrival(rank), "", self);
-    if (there != self) {
-      const Visitor other = Visitor::parse(there);
-      throw DistError("process " + other.process + " on " + other.host + " has joined as rank " +
-                      std::to_string(rank) +
-                      " already; if it is of an earlier run, the store still holds that run's left-overs: "
-                      "remove them (the file of file://) or use another store");
-    }
-    // The one who counts to the end tells all: the work of the store grows with
-    // the ranks, not with their square.
-    if (store.add("arrived", 1) == world_size) {
-      std::string hosts;
-      for (const std::string& visitor : store.multi_get(arrivals))
-        hosts += Visitor::parse(visitor).host + "\n";
-      store.set(complete, hosts);
-    }
-    try {
-      store.wait({&complete, 1}, time_left(deadline));
-      return lines(store.get(complete));
-    } catch (const StoreError& e) {
-      if (e.error().kind != ErrorKind::timeout) throw;
-    }
-    std::vector<int> missing;
-    for (int other = 0; other < world_size; ++other) {
-      if (!store.check({&arrivals[static_cast<std::size_t>(other)], 1})) missing.push_back(other);
-    }
-    if (missing.empty()) return lines(store.get(complete));  // the last one came while we looked
-    throw DistNetworkError("not all ranks came before the deadline; missing: " + name_ranks(missing) +
-                           " of " + std::to_string(world_size));
-  } catch (const StoreError& e) {
-    throw store_error(e);
-  }
-}
-
-std::unique_ptr<BackendStore> backend_store(std::shared_ptr<Store> store) {
-  return std::make_unique<StoreForBackend>(std::move(store));
+std::unique_ptr<BackendStore> backend_store(std::shared_ptr<Store> store, std::function<void()> check) {
+  return std::make_unique<StoreForBackend>(std::move(store), std::move(check));
 }
 
 }  // namespace dlaunch

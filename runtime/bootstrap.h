@@ -1,4 +1,4 @@
-// How a process finds out who it is and meets the others: environment, store, join.
+// How a process finds out who it is and where the others are: environment, init_method, store.
 #pragma once
 
 #include <functional>
@@ -40,15 +40,8 @@ struct InitMethod {
 };
 Result<InitMethod> parse_init_method(std::string_view text);
 
-// Returns when all ranks have called it on (their connection to) the same store and prefix: the ranks' hosts.
-// Throws DistNetworkError that names the ranks that did not come before the deadline, DistStoreError if the
-// store fails, DistError if somebody else has joined as this rank. REQUIRES: each prefix is used once.
-std::vector<std::string> join(Store& store, int rank, int world_size, Deadline deadline);
-
-// "ranks 1, 4, 7"; of many only the first.
-std::string name_ranks(const std::vector<int>& ranks);
-
-// The part of the store that a backend sees.
-std::unique_ptr<BackendStore> backend_store(std::shared_ptr<Store> store);
+// The part of the store that a backend sees. `check` is asked now and then during its waits; what it throws
+// ends them. None: nothing.
+std::unique_ptr<BackendStore> backend_store(std::shared_ptr<Store> store, std::function<void()> check = {});
 
 }  // namespace dlaunch

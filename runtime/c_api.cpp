@@ -1,4 +1,4 @@
-#include "dlaunch/dlaunch.h"
+#include "runtime/c_api.h"
 
 #include <exception>
 #include <memory>
@@ -7,17 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "dlaunch/debug.h"
 #include "dlaunch/distributed.h"
-#include "dlaunch/profiling.h"
-
-struct dlaunch_group {
-  dlaunch::ProcessGroup group;
-};
-struct dlaunch_work {
-  dlaunch::Work work;
-  dlaunch::ProcessGroup group;
-};
 
 namespace {
 
@@ -36,45 +26,42 @@ static_assert(static_cast<int>(DType::complex128) == DLAUNCH_COMPLEX128);
 static_assert(static_cast<int>(ReduceOp::sum) == DLAUNCH_SUM);
 static_assert(static_cast<int>(ReduceOp::bxor) == DLAUNCH_BXOR);
 static_assert(dlaunch::any_source == DLAUNCH_ANY_SOURCE);
-static_assert(static_cast<int>(dlaunch::DebugLevel::off) == DLAUNCH_DEBUG_OFF);
-static_assert(static_cast<int>(dlaunch::DebugLevel::detail) == DLAUNCH_DEBUG_DETAIL);
 
 thread_local std::string last_error;
+thread_local dlaunch::ErrorContext last_context;
 thread_local std::string last_text;
 
-// Nothing but a number leaves a call.
-template <class Call>
-int guarded(const Call& call) noexcept {
-  const auto failed = [](int status, const char* message) {
-    try {
-      last_error = message;
-    } catch (...) {
-      last_error.clear();  // no memory for the words
-    }
-    return status;
-  };
+int note_failure(int status, const char* message, const dlaunch::ErrorContext& context) noexcept {
   try {
-    call();
-    return DLAUNCH_OK;
-  } catch (const dlaunch::DistBackendError& e) {
-    return failed(DLAUNCH_ERROR_BACKEND, e.what());
-  } catch (const dlaunch::DistNetworkError& e) {
-    return failed(DLAUNCH_ERROR_NETWORK, e.what());
-  } catch (const dlaunch::DistStoreError& e) {
-    return failed(DLAUNCH_ERROR_STORE, e.what());
-  } catch (const DistError& e) {
-    return failed(DLAUNCH_ERROR, e.what());
-  } catch (const std::exception& e) {
-    return failed(DLAUNCH_ERROR_INTERNAL, e.what());
-  } catch (...) {
-    return failed(DLAUNCH_ERROR_INTERNAL, "an exception of an unknown type");
+    last_error = message;
+    last_context = context;
+  } catch (...) {  // no memory for the words
+    last_error.clear();
+    last_context = {};
   }
+  return status;
 }
 
-template <class T>
-const T& required(const T* pointer, const char* what) {
-  if (!pointer) throw DistError(std::string(what) + " is NULL");
-  return *pointer;
+}  // namespace
+
+namespace dlaunch::c {
+
+int note_current_failure() noexcept {
+  try {
+    throw;
+  } catch (const DistBackendError& e) {
+    return note_failure(DLAUNCH_ERROR_BACKEND, e.what(), e.context());
+  } catch (const DistNetworkError& e) {
+    return note_failure(DLAUNCH_ERROR_NETWORK, e.what(), e.context());
+  } catch (const DistStoreError& e) {
+    return note_failure(DLAUNCH_ERROR_STORE, e.what(), e.context());
+  } catch (const DistError& e) {
+    return note_failure(DLAUNCH_ERROR, e.what(), e.context());
+  } catch (const std::exception& e) {
+    return note_failure(DLAUNCH_ERROR_INTERNAL, e.what(), {});
+  } catch (...) {
+    return note_failure(DLAUNCH_ERROR_INTERNAL, "an exception of an unknown type", {});
+  }
 }
 
 Tensor tensor_of(const dlaunch_tensor* given) {
@@ -91,6 +78,23 @@ Tensor tensor_of(const dlaunch_tensor* given) {
   return Tensor(t.data, static_cast<DType>(t.dtype), std::span(t.shape, t.dims), device);
 }
 
+ProcessGroup group_of(const dlaunch_group* group) { return group ? group->group : default_group(); }
+
+std::optional<std::chrono::milliseconds> timeout_of(std::int64_t ms) {
+  return ms == 0 ? std::nullopt : std::optional(std::chrono::milliseconds(ms));
+}
+
+const char* keep_text(std::string text) {
+  last_text = std::move(text);
+  return last_text.c_str();
+}
+
+}  // namespace dlaunch::c
+
+namespace {
+
+using namespace dlaunch::c;
+
 std::vector<Tensor> tensors_of(const dlaunch_tensor* list, std::size_t count) {
   if (count > 0) (void)required(list, "a list of tensors");
   std::vector<Tensor> tensors;
@@ -104,12 +108,6 @@ ReduceOp op_of(int op) {
   return static_cast<ReduceOp>(op);
 }
 
-ProcessGroup group_of(const dlaunch_group* group) { return group ? group->group : dlaunch::default_group(); }
-
-std::optional<std::chrono::milliseconds> timeout_of(std::int64_t ms) {
-  return ms == 0 ? std::nullopt : std::optional(std::chrono::milliseconds(ms));
-}
-
 CollectiveOptions options_of(const dlaunch_group* group, std::int64_t timeout_ms, dlaunch_work** work) {
   CollectiveOptions options;
   options.async_op = work != nullptr;
@@ -118,31 +116,39 @@ CollectiveOptions options_of(const dlaunch_group* group, std::int64_t timeout_ms
   return options;
 }
 
-void give(dlaunch_work** work, Work result, ProcessGroup group = {}) {
-  if (work) *work = new dlaunch_work{std::move(result), std::move(group)};
+CollectiveOptions premul_options(double factor, const dlaunch_group* group, std::int64_t timeout_ms,
+                                 dlaunch_work** work) {
+  CollectiveOptions options = options_of(group, timeout_ms, work);
+  options.premul_factor = factor;
+  return options;
 }
 
-// What a question answers, or `otherwise` where it fails.
-template <class Question>
-int answer(int otherwise, const Question& question) {
-  int result = otherwise;
-  (void)guarded([&] { result = question(); });
-  return result;
+void give(dlaunch_work** work, Work result, ProcessGroup group = {}) {
+  if (work) *work = new dlaunch_work{std::move(result), std::move(group)};
 }
 
 }  // namespace
 
 const char* dlaunch_last_error() { return last_error.c_str(); }
+void dlaunch_last_error_context(dlaunch_error_context* context) {
+  if (!context) return;
+  *context = {last_context.rank,     last_context.operation.c_str(),
+              last_context.sequence, last_context.group.c_str(),
+              last_context.peer,     last_context.host.c_str()};
+}
 
 int dlaunch_init_process_group(const dlaunch_init_options* given) {
   return guarded([&] {
     dlaunch::InitOptions options;
     if (given) {
       if (given->backend) options.backend = given->backend;
+      if (given->group_name) options.group_name = given->group_name;
       if (given->init_method) options.init_method = given->init_method;
       if (given->timeout_ms != 0) options.timeout = std::chrono::milliseconds(given->timeout_ms);
-      options.rank = given->rank;
-      options.world_size = given->world_size;
+      if (given->world_size != 0) {  // else neither is given
+        options.rank = given->rank;
+        options.world_size = given->world_size;
+      }
     }
     dlaunch::init_process_group(options);
   });
@@ -152,49 +158,6 @@ int dlaunch_destroy_process_group() {
   return guarded([] { dlaunch::destroy_process_group(); });
 }
 int dlaunch_is_initialized() { return dlaunch::is_initialized() ? 1 : 0; }
-int dlaunch_is_backend_available(const char* name) {
-  return answer(0, [&] { return dlaunch::is_backend_available(&required(name, "the name")) ? 1 : 0; });
-}
-
-int dlaunch_get_rank(const dlaunch_group* group) {
-  return answer(-1, [&] { return group_of(group).rank(); });
-}
-int dlaunch_get_world_size(const dlaunch_group* group) {
-  return answer(-1, [&] { return group_of(group).size(); });
-}
-int dlaunch_get_group_rank(const dlaunch_group* group, int global_rank) {
-  return answer(-1, [&] { return dlaunch::get_group_rank(group_of(group), global_rank); });
-}
-int dlaunch_get_global_rank(const dlaunch_group* group, int group_rank) {
-  return answer(-1, [&] { return dlaunch::get_global_rank(group_of(group), group_rank); });
-}
-int dlaunch_get_node_local_rank() {
-  return answer(-1, [] { return dlaunch::get_node_local_rank(); });
-}
-const char* dlaunch_get_backend(const dlaunch_group* group) {
-  return guarded([&] { last_text = group_of(group).backend(); }) == DLAUNCH_OK ? last_text.c_str() : nullptr;
-}
-
-int dlaunch_new_group(const int* ranks, size_t count, int64_t timeout_ms, dlaunch_group** group) {
-  return guarded([&] {
-    (void)required(group, "the place for the group");
-    if (count > 0) (void)required(ranks, "the list of ranks");
-    dlaunch::NewGroupOptions options;
-    options.timeout = timeout_of(timeout_ms);
-    *group = new dlaunch_group{dlaunch::new_group(std::vector<int>(ranks, ranks + count), options)};
-  });
-}
-void dlaunch_group_free(dlaunch_group* group) { delete group; }
-int dlaunch_destroy_group(dlaunch_group* group) {
-  return guarded([&] { dlaunch::destroy_process_group(required(group, "the group").group); });
-}
-int dlaunch_set_timeout(const dlaunch_group* group, int64_t timeout_ms) {
-  return guarded([&] { group_of(group).set_timeout(std::chrono::milliseconds(timeout_ms)); });
-}
-int dlaunch_abort(const dlaunch_group* group, const char* reason) {
-  return guarded([&] { group_of(group).abort(&required(reason, "the reason")); });
-}
-
 int dlaunch_all_reduce(const dlaunch_tensor* tensor, int op, const dlaunch_group* group, int64_t timeout_ms,
                        dlaunch_work** work) {
   return guarded([&] {
@@ -204,9 +167,8 @@ int dlaunch_all_reduce(const dlaunch_tensor* tensor, int op, const dlaunch_group
 int dlaunch_all_reduce_premul_sum(const dlaunch_tensor* tensor, double factor, const dlaunch_group* group,
                                   int64_t timeout_ms, dlaunch_work** work) {
   return guarded([&] {
-    CollectiveOptions options = options_of(group, timeout_ms, work);
-    options.premul_factor = factor;
-    give(work, dlaunch::all_reduce(tensor_of(tensor), ReduceOp::premul_sum, options));
+    give(work, dlaunch::all_reduce(tensor_of(tensor), ReduceOp::premul_sum,
+                                   premul_options(factor, group, timeout_ms, work)));
   });
 }
 int dlaunch_all_reduce_coalesced(const dlaunch_tensor* tensors, size_t count, int op,
@@ -225,6 +187,13 @@ int dlaunch_reduce(const dlaunch_tensor* tensor, int dst, int op, const dlaunch_
                    int64_t timeout_ms, dlaunch_work** work) {
   return guarded([&] {
     give(work, dlaunch::reduce(tensor_of(tensor), dst, op_of(op), options_of(group, timeout_ms, work)));
+  });
+}
+int dlaunch_reduce_premul_sum(const dlaunch_tensor* tensor, int dst, double factor,
+                              const dlaunch_group* group, int64_t timeout_ms, dlaunch_work** work) {
+  return guarded([&] {
+    give(work, dlaunch::reduce(tensor_of(tensor), dst, ReduceOp::premul_sum,
+                               premul_options(factor, group, timeout_ms, work)));
   });
 }
 int dlaunch_all_gather(const dlaunch_tensor* outputs, size_t count, const dlaunch_tensor* input,
@@ -267,6 +236,39 @@ int dlaunch_reduce_scatter_tensor(const dlaunch_tensor* output, const dlaunch_te
   return guarded([&] {
     give(work, dlaunch::reduce_scatter_tensor(tensor_of(output), tensor_of(input), op_of(op),
                                               options_of(group, timeout_ms, work)));
+  });
+}
+int dlaunch_reduce_scatter_premul_sum(const dlaunch_tensor* output, const dlaunch_tensor* inputs,
+                                      size_t count, double factor, const dlaunch_group* group,
+                                      int64_t timeout_ms, dlaunch_work** work) {
+  return guarded([&] {
+    give(work, dlaunch::reduce_scatter(tensor_of(output), tensors_of(inputs, count), ReduceOp::premul_sum,
+                                       premul_options(factor, group, timeout_ms, work)));
+  });
+}
+int dlaunch_reduce_scatter_tensor_premul_sum(const dlaunch_tensor* output, const dlaunch_tensor* input,
+                                             double factor, const dlaunch_group* group, int64_t timeout_ms,
+                                             dlaunch_work** work) {
+  return guarded([&] {
+    give(work, dlaunch::reduce_scatter_tensor(tensor_of(output), tensor_of(input), ReduceOp::premul_sum,
+                                              premul_options(factor, group, timeout_ms, work)));
+  });
+}
+int dlaunch_all_gather_into_tensor_coalesced(const dlaunch_tensor* outputs, const dlaunch_tensor* inputs,
+                                             size_t count, const dlaunch_group* group, int64_t timeout_ms,
+                                             dlaunch_work** work) {
+  return guarded([&] {
+    give(work,
+         dlaunch::all_gather_into_tensor_coalesced(tensors_of(outputs, count), tensors_of(inputs, count),
+                                                   options_of(group, timeout_ms, work)));
+  });
+}
+int dlaunch_reduce_scatter_tensor_coalesced(const dlaunch_tensor* outputs, const dlaunch_tensor* inputs,
+                                            size_t count, int op, const dlaunch_group* group,
+                                            int64_t timeout_ms, dlaunch_work** work) {
+  return guarded([&] {
+    give(work, dlaunch::reduce_scatter_tensor_coalesced(tensors_of(outputs, count), tensors_of(inputs, count),
+                                                        op_of(op), options_of(group, timeout_ms, work)));
   });
 }
 int dlaunch_all_to_all(const dlaunch_tensor* outputs, const dlaunch_tensor* inputs, size_t count,
@@ -316,6 +318,32 @@ int dlaunch_recv(const dlaunch_tensor* tensor, int src, uint32_t tag, const dlau
   });
 }
 
+int dlaunch_batch_isend_irecv(const dlaunch_p2p_op* ops, size_t count, const dlaunch_group* group,
+                              dlaunch_work** works) {
+  return guarded([&] {
+    if (count == 0) return;
+    (void)required(ops, "the list of operations");
+    (void)required(works, "the list of works");
+    std::vector<dlaunch::P2POp> all;
+    for (const dlaunch_p2p_op& op : std::span(ops, count)) {
+      if (op.kind != DLAUNCH_ISEND && op.kind != DLAUNCH_IRECV) {
+        throw DistError(std::to_string(op.kind) + " is neither DLAUNCH_ISEND nor DLAUNCH_IRECV");
+      }
+      all.push_back({op.kind == DLAUNCH_ISEND ? dlaunch::P2POp::Kind::isend : dlaunch::P2POp::Kind::irecv,
+                     tensor_of(&op.tensor), op.peer, op.tag});
+    }
+    const ProcessGroup in = group_of(group);
+    std::vector<std::unique_ptr<dlaunch_work>> handles;  // before anything is started that needs one
+    for (std::size_t i = 0; i < count; ++i) handles.push_back(std::make_unique<dlaunch_work>());
+    const std::vector<Work> started = dlaunch::batch_isend_irecv(all, in);
+    for (std::size_t i = 0; i < count; ++i) {
+      handles[i]->work = started[i];
+      handles[i]->group = in;
+      works[i] = handles[i].release();
+    }
+  });
+}
+
 int dlaunch_work_wait(const dlaunch_work* work, int64_t timeout_ms) {
   return guarded([&] {
     const Work& waited = required(work, "the work").work;
@@ -332,24 +360,3 @@ int dlaunch_work_source_rank(const dlaunch_work* work) {
   });
 }
 void dlaunch_work_free(dlaunch_work* work) { delete work; }
-
-int dlaunch_breakpoint(int rank, const dlaunch_group* group) {
-  return guarded([&] { dlaunch::breakpoint(rank, group_of(group)); });
-}
-int dlaunch_get_debug_level() {
-  return answer(DLAUNCH_DEBUG_OFF, [] { return static_cast<int>(dlaunch::get_debug_level()); });
-}
-int dlaunch_set_debug_level(int level) {
-  return guarded([&] {
-    if (level < DLAUNCH_DEBUG_OFF || level > DLAUNCH_DEBUG_DETAIL) {
-      throw DistError(std::to_string(level) + " is no debug level");
-    }
-    dlaunch::set_debug_level(static_cast<dlaunch::DebugLevel>(level));
-  });
-}
-int dlaunch_start_trace(const char* path) {
-  return guarded([&] { dlaunch::start_trace(&required(path, "the path")); });
-}
-int dlaunch_stop_trace() {
-  return guarded([] { dlaunch::stop_trace(); });
-}

@@ -268,6 +268,7 @@ Work CollectiveBackend::recv(const Tensor& tensor, int src, std::uint32_t tag, c
 }
 
 void CollectiveBackend::check() { impl_->transport().check(); }
+std::vector<int> CollectiveBackend::departed() { return impl_->transport().departed(); }
 void CollectiveBackend::abort(const std::string& reason) noexcept { impl_->transport().abort(reason); }
 void CollectiveBackend::shutdown() noexcept { impl_->shutdown(); }
 void CollectiveBackend::leave(Deadline deadline) noexcept { impl_->leave(deadline); }

@@ -44,8 +44,20 @@ std::vector<int> strides(const std::vector<int>& shape) {
   return result;
 }
 
-void check(const std::vector<int>& ranks, const std::vector<int>& shape,
+void check_device(const std::string& device_type, const ProcessGroup& group) {
+  if (device_type != "cpu" && device_type != "cuda") {
+    throw DistError("a device mesh of '" + device_type +
+                    "': there is no such device; known are cpu and cuda");
+  }
+  const std::string config = get_backend_config(group);
+  if (("," + config).find("," + device_type + ":") == std::string::npos) {
+    throw DistError("a device mesh of " + device_type + ": the group's backend works on " + config + " only");
+  }
+}
+
+void check(const std::string& device_type, const std::vector<int>& ranks, const std::vector<int>& shape,
            const std::vector<std::string>& names) {
+  check_device(device_type, {});
   const auto refuse = [&](const std::string& why) {
     throw DistError("a device mesh of shape " + in_words(shape) + ": " + why);
   };
@@ -77,7 +89,13 @@ void check(const std::vector<int>& ranks, const std::vector<int>& shape,
 
 DeviceMesh::DeviceMesh(std::string device_type, std::vector<int> ranks, std::vector<int> shape,
                        std::vector<std::string> names) {
-  check(ranks, shape, names);
+  check(device_type, ranks, shape, names);
+  state_ = make("DeviceMesh", std::move(device_type), std::move(ranks), std::move(shape), std::move(names));
+}
+
+std::shared_ptr<const DeviceMesh::State> DeviceMesh::make(const std::string& call, std::string device_type,
+                                                          std::vector<int> ranks, std::vector<int> shape,
+                                                          std::vector<std::string> names) {
   const auto state = std::make_shared<State>();
   state->device_type = std::move(device_type);
   state->ranks = std::move(ranks);
@@ -86,6 +104,9 @@ DeviceMesh::DeviceMesh(std::string device_type, std::vector<int> ranks, std::vec
   state->rank = dlaunch::get_rank();
   const auto own = std::ranges::find(state->ranks, state->rank);
   if (own != state->ranks.end()) {
+    world().meet(call, state->ranks,
+                 "the device " + state->device_type + ", the shape " + in_words(state->shape) +
+                     ", the names " + in_words(state->names) + " and the ranks " + in_words(state->ranks));
     const int place = static_cast<int>(own - state->ranks.begin());
     const std::vector<int> step = strides(state->shape);
     std::vector<int> coordinate;
@@ -103,14 +124,15 @@ DeviceMesh::DeviceMesh(std::string device_type, std::vector<int> ranks, std::vec
       NewGroupOptions options;
       options.use_local_synchronization = true;
       options.name = "mesh " + (state->names.empty() ? std::to_string(dim) : state->names[dim]);
-      state->groups.push_back(new_group(line, options));
+      state->groups.push_back(world().new_group(call, line, options));
     }
     state->coordinate = std::move(coordinate);
   }
-  state_ = state;
+  return state;
 }
 
 DeviceMesh DeviceMesh::from_group(const ProcessGroup& group, std::string device_type, std::string name) {
+  check_device(device_type, group);
   const auto state = std::make_shared<State>();
   state->device_type = std::move(device_type);
   state->ranks = group.ranks();
@@ -228,9 +250,14 @@ DeviceMesh init_device_mesh(const std::string& device_type, const std::vector<in
                             const std::vector<std::string>& names) {
   std::vector<int> ranks(static_cast<std::size_t>(get_world_size()));
   std::iota(ranks.begin(), ranks.end(), 0);
-  check(ranks, shape, names);
-  world().agree("device mesh", in_words(shape) + " with the names " + in_words(names));
-  return DeviceMesh(device_type, std::move(ranks), shape, names);
+  constexpr const char* call = "init_device_mesh";
+  try {
+    check(device_type, ranks, shape, names);
+  } catch (const DistError& e) {
+    world().refuse_to_meet(call, ranks, e.reason());
+    throw;
+  }
+  return DeviceMesh(DeviceMesh::make(call, device_type, std::move(ranks), shape, names));
 }
 
 }  // namespace v1

@@ -21,6 +21,17 @@ void require_disjoint(const char* operation, std::span<const std::vector<int>> p
   }
 }
 
+ProcessGroup make_subgroups(const char* operation, std::span<const std::vector<int>> ranks,
+                            const NewGroupOptions& options) {
+  require_disjoint(operation, ranks);
+  ProcessGroup own;
+  for (const std::vector<int>& members : ranks) {
+    ProcessGroup group = world().new_group(operation, members, options);
+    if (group && group.rank() >= 0) own = group;
+  }
+  return own;
+}
+
 }  // namespace
 
 void init_process_group(const InitOptions& options) { world().init(options); }
@@ -45,14 +56,7 @@ std::string get_backend(const ProcessGroup& group) { return (group ? group : def
 int get_pg_count() { return static_cast<int>(world().group_count()); }
 
 std::string get_backend_config(const ProcessGroup& group) {
-  std::string config;
-  for (const ChosenModule& chosen : choose_modules(registry(), get_backend(group))) {
-    for (const Device::Kind device : chosen.devices) {
-      config += (config.empty() ? "" : ",") + std::string(device == Device::Kind::cpu ? "cpu" : "cuda") +
-                ":" + chosen.module->name;
-    }
-  }
-  return config;
+  return in_words(choose_modules(registry(), get_backend(group)));
 }
 
 std::string get_default_backend_for_device(std::string_view device) {
@@ -77,7 +81,7 @@ int get_node_local_rank(std::optional<int> fallback_rank) {
 }
 
 ProcessGroup new_group(const std::vector<int>& ranks, const NewGroupOptions& options) {
-  return world().new_group(ranks, options);
+  return world().new_group("new_group", ranks, options);
 }
 
 ProcessGroup new_subgroups(int group_size, const NewGroupOptions& options) {
@@ -88,18 +92,12 @@ ProcessGroup new_subgroups(int group_size, const NewGroupOptions& options) {
   }
   std::vector<std::vector<int>> all(static_cast<std::size_t>(size / group_size));
   for (int rank = 0; rank < size; ++rank) all[static_cast<std::size_t>(rank / group_size)].push_back(rank);
-  return new_subgroups_by_enumeration(all, options);
+  return make_subgroups("new_subgroups", all, options);
 }
 
 ProcessGroup new_subgroups_by_enumeration(std::span<const std::vector<int>> ranks,
                                           const NewGroupOptions& options) {
-  require_disjoint("new_subgroups_by_enumeration", ranks);
-  ProcessGroup own;
-  for (const std::vector<int>& members : ranks) {
-    ProcessGroup group = new_group(members, options);
-    if (group && group.rank() >= 0) own = group;
-  }
-  return own;
+  return make_subgroups("new_subgroups_by_enumeration", ranks, options);
 }
 
 ProcessGroup split_group(const ProcessGroup& given, std::span<const std::vector<int>> parts,
@@ -120,7 +118,7 @@ ProcessGroup split_group(const ProcessGroup& given, std::span<const std::vector<
   among_themselves.use_local_synchronization = true;
   if (!among_themselves.timeout) among_themselves.timeout = parent.timeout();
   if (among_themselves.backend.empty()) among_themselves.backend = parent.backend();
-  return new_group(own, among_themselves);
+  return world().new_group("split_group", own, among_themselves);
 }
 
 void register_backend(const BackendModule& module) {

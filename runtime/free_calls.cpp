@@ -10,21 +10,24 @@ namespace {
 
 ProcessGroup or_default(const ProcessGroup& group) { return group ? group : default_group(); }
 
-int source_in(const ProcessGroup& group, int global_rank) {
-  return global_rank == any_source ? any_source : get_group_rank(group, global_rank);
-}
-
-}  // namespace
-
-int get_group_rank(const ProcessGroup& group, int global_rank) {
+// The rank in the group, for an operation.
+int rank_in(const ProcessGroup& group, const char* operation, int global_rank) {
   const std::vector<int>& ranks = group.ranks();
   const auto found = std::ranges::find(ranks, global_rank);
   if (found == ranks.end()) {
     throw DistError("rank " + std::to_string(global_rank) + " is not a member of group " + group.name(),
-                    {.rank = group.rank(), .group = group.name()});
+                    {.rank = group.rank(), .operation = operation, .group = group.name()});
   }
   return static_cast<int>(found - ranks.begin());
 }
+
+int source_in(const ProcessGroup& group, const char* operation, int global_rank) {
+  return global_rank == any_source ? any_source : rank_in(group, operation, global_rank);
+}
+
+}  // namespace
+
+int get_group_rank(const ProcessGroup& group, int global_rank) { return rank_in(group, "", global_rank); }
 
 int get_global_rank(const ProcessGroup& group, int group_rank) {
   const std::vector<int>& ranks = group.ranks();
@@ -43,7 +46,7 @@ Work all_reduce(const Tensor& tensor, ReduceOp op, const CollectiveOptions& opti
 }
 Work broadcast(const Tensor& tensor, int src, const CollectiveOptions& options) {
   const ProcessGroup group = or_default(options.group);
-  return group.broadcast(tensor, get_group_rank(group, src), options);
+  return group.broadcast(tensor, rank_in(group, "broadcast", src), options);
 }
 Work all_gather(std::span<const Tensor> outputs, const Tensor& input, const CollectiveOptions& options) {
   return or_default(options.group).all_gather(outputs, input, options);
@@ -58,20 +61,20 @@ void monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wa
 }
 void breakpoint(int rank, const ProcessGroup& given) {
   const ProcessGroup group = or_default(given);
-  group.breakpoint(get_group_rank(group, rank));
+  group.breakpoint(rank_in(group, "breakpoint", rank));
 }
 Work reduce(const Tensor& tensor, int dst, ReduceOp op, const CollectiveOptions& options) {
   const ProcessGroup group = or_default(options.group);
-  return group.reduce(tensor, get_group_rank(group, dst), op, options);
+  return group.reduce(tensor, rank_in(group, "reduce", dst), op, options);
 }
 Work gather(std::span<const Tensor> outputs, const Tensor& input, int dst, const CollectiveOptions& options) {
   const ProcessGroup group = or_default(options.group);
-  return group.gather(outputs, input, get_group_rank(group, dst), options);
+  return group.gather(outputs, input, rank_in(group, "gather", dst), options);
 }
 Work scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
              const CollectiveOptions& options) {
   const ProcessGroup group = or_default(options.group);
-  return group.scatter(output, inputs, get_group_rank(group, src), options);
+  return group.scatter(output, inputs, rank_in(group, "scatter", src), options);
 }
 Work reduce_scatter(const Tensor& output, std::span<const Tensor> inputs, ReduceOp op,
                     const CollectiveOptions& options) {
@@ -103,24 +106,24 @@ Work reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs, std::span<
 
 void send(const Tensor& tensor, int dst, const PointToPointOptions& options) {
   const ProcessGroup group = or_default(options.group);
-  group.send(tensor, get_group_rank(group, dst), options);
+  group.send(tensor, rank_in(group, "send", dst), options);
 }
 int recv(const Tensor& tensor, int src, const PointToPointOptions& options) {
   const ProcessGroup group = or_default(options.group);
-  return get_global_rank(group, group.recv(tensor, source_in(group, src), options));
+  return get_global_rank(group, group.recv(tensor, source_in(group, "recv", src), options));
 }
 Work isend(const Tensor& tensor, int dst, const PointToPointOptions& options) {
   const ProcessGroup group = or_default(options.group);
-  return group.isend(tensor, get_group_rank(group, dst), options);
+  return group.isend(tensor, rank_in(group, "send", dst), options);
 }
 Work irecv(const Tensor& tensor, int src, const PointToPointOptions& options) {
   const ProcessGroup group = or_default(options.group);
-  return group.irecv(tensor, source_in(group, src), options);
+  return group.irecv(tensor, source_in(group, "recv", src), options);
 }
 std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops, ProcessGroup group) {
   group = or_default(group);
   std::vector<P2POp> in_group(ops.begin(), ops.end());
-  for (P2POp& op : in_group) op.peer = source_in(group, op.peer);
+  for (P2POp& op : in_group) op.peer = source_in(group, "batch_isend_irecv", op.peer);
   return group.batch_isend_irecv(in_group);
 }
 

@@ -4,6 +4,7 @@
 
 #include "dlaunch/error.h"
 #include "runtime/group_impl.h"
+#include "runtime/overlap.h"
 #include "runtime/reduce.h"
 #include "runtime/splits.h"
 
@@ -108,6 +109,19 @@ void GroupImpl::require_whole(const char* operation, const Tensor& whole, const 
                         std::to_string(size * part.numel()));
 }
 
+void GroupImpl::require_apart(const char* operation, std::span<const Tensor> outputs,
+                              std::span<const Tensor> inputs) const {
+  if (overlap(outputs, inputs))
+    refuse(operation, "an output shares memory with another one or with an input");
+}
+
+// The input may be the own output.
+void GroupImpl::require_gathered_apart(const char* operation, std::span<const Tensor> outputs,
+                                       const Tensor& input) const {
+  const bool in_place = input.data() == outputs[static_cast<std::size_t>(description_.rank)].data();
+  require_apart(operation, outputs, in_place ? std::span<const Tensor>() : std::span(&input, 1));
+}
+
 Work GroupImpl::all_reduce(const Tensor& tensor, ReduceOp op, const OperationOptions& options) {
   constexpr const char* name = "all_reduce";
   require_member(name);
@@ -148,6 +162,7 @@ Work GroupImpl::all_gather(std::span<const Tensor> outputs, const Tensor& input,
     refuse(name,
            "the input has " + elements(input) + ", the output for this rank " + std::to_string(own.numel()));
   }
+  require_gathered_apart(name, outputs, input);
   const Call call{name,
                   input.device(),
                   bytes_of(outputs),
@@ -166,6 +181,7 @@ Work GroupImpl::all_gather_into_tensor(const Tensor& output, const Tensor& input
   require_same_kind(name, output, input);
   require_whole(name, output, "output", input);
   const std::vector<Tensor> parts = equal_parts(output, static_cast<std::size_t>(description_.size));
+  require_gathered_apart(name, parts, input);
   const Call call{name,
                   input.device(),
                   output.nbytes(),
@@ -316,6 +332,7 @@ Work GroupImpl::all_to_all(std::span<const Tensor> outputs, std::span<const Tens
     refuse(name, "this rank sends itself " + elements(inputs[rank]) + " and expects " +
                      std::to_string(outputs[rank].numel()));
   }
+  require_apart(name, outputs, inputs);
   const Call call{
       name,
       inputs.front().device(),
@@ -380,6 +397,7 @@ Work GroupImpl::all_to_all_single(const Tensor& output, const Tensor& input,
     refuse(name, "this rank sends itself " + elements(inputs[rank]) + " and expects " +
                      std::to_string(outputs[rank].numel()));
   }
+  require_apart(name, {&output, 1}, {&input, 1});
   const Call call{name,
                   input.device(),
                   input.nbytes(),

@@ -4,14 +4,15 @@
 #include <csignal>
 #include <map>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include "dlaunch/debug.h"
 #include "dlaunch/error.h"
-#include "runtime/bootstrap.h"
 #include "runtime/breakpoint.h"
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
+#include "runtime/join.h"
 #include "runtime/log.h"
 #include "runtime/profiler.h"
 #include "runtime/splits.h"
@@ -113,9 +114,10 @@ std::vector<std::shared_ptr<Backend>> GroupImpl::all_backends() const {
   return result;
 }
 
-std::shared_ptr<Backend> GroupImpl::usable_backend(std::optional<Device> device) const {
+std::shared_ptr<Backend> GroupImpl::usable_backend(const char* operation,
+                                                   std::optional<Device> device) const {
   const std::lock_guard lock(state_mutex_);
-  const ErrorContext here{.rank = description_.rank, .group = description_.name};
+  const ErrorContext here{.rank = description_.rank, .operation = operation, .group = description_.name};
   if (first_error_) std::rethrow_exception(with_words(first_error_, "the group is broken: ", {}));
   if (destroyed_) throw DistError("the group was destroyed", here);
   const auto found = std::ranges::find_if(
@@ -142,7 +144,7 @@ void GroupImpl::set_timeout(std::chrono::milliseconds timeout) {
 Work GroupImpl::run(const Call& call, const OperationOptions& options, const Start& start) {
   const Deadline deadline = deadline_for(call.name, options.timeout);
   const std::lock_guard turn(call_mutex_);
-  const std::shared_ptr<Backend> backend = usable_backend(call.device);
+  const std::shared_ptr<Backend> backend = usable_backend(call.name, call.device);
   // Only now, after everything that can be wrong on this rank alone: the ranks' numbers must stay the same.
   const Operation operation{++sequence_, deadline, options.async_op};
   const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, -1, {}};
@@ -173,7 +175,7 @@ Work GroupImpl::run(const Call& call, const OperationOptions& options, const Sta
 // Without the turn of the collectives: a receive may wait for what another thread still has to send.
 Work GroupImpl::run_message(const Call& call, int peer, const MessageOptions& options, const Start& start) {
   const Deadline deadline = deadline_for(call.name, options.timeout);
-  const std::shared_ptr<Backend> backend = usable_backend(call.device);
+  const std::shared_ptr<Backend> backend = usable_backend(call.name, call.device);
   Operation operation{0, deadline, true};
   {
     const std::lock_guard lock(state_mutex_);
@@ -223,12 +225,50 @@ void GroupImpl::throw_if_lost() const {
   for (const std::shared_ptr<Backend>& backend : all_backends()) backend->check();
 }
 
+void GroupImpl::throw_if_lost(std::span<const int> ranks) const {
+  try {
+    throw_if_lost();
+  } catch (const DistNetworkError& e) {
+    if (std::ranges::find(ranks, e.context().peer) == ranks.end()) return;
+    std::rethrow_exception(located(std::current_exception(), {}));
+  }
+}
+
+std::vector<int> GroupImpl::departed() const {
+  std::vector<int> ranks;
+  for (const std::shared_ptr<Backend>& backend : all_backends()) {
+    const std::vector<int> more = backend->departed();
+    ranks.insert(ranks.end(), more.begin(), more.end());
+  }
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+void GroupImpl::explain(const StoreError& error, const ErrorContext& context) const {
+  if (error.error().kind == ErrorKind::timeout) throw DistStoreError(error.what(), context);
+  constexpr auto patience = std::chrono::seconds(1);
+  constexpr auto pause = std::chrono::milliseconds(10);
+  for (const Deadline end = deadline_after(patience); !has_passed(end); std::this_thread::sleep_for(pause)) {
+    try {
+      throw_if_lost();
+      const std::vector<int> gone = departed();
+      if (!gone.empty()) throw DistNetworkError("it has left the group", {.peer = gone.front()});
+    } catch (const DistNetworkError& e) {
+      const std::string reason = e.reason() + ", and the store is lost: " + error.what();
+      std::rethrow_exception(
+          located(std::make_exception_ptr(DistNetworkError(reason, e.context())), context));
+    }
+  }
+  throw DistStoreError(error.what(), context);
+}
+
 // Before anything is sent: all ranks get the same answer, and where it is an error nothing has happened.
 void GroupImpl::compare_calls(const Call& call, const Operation& operation, const ErrorContext& context) {
   if (!keys_ || description_.size == 1) return;
   if (!comparison_) {
-    comparison_.emplace(std::make_shared<PrefixStore>("compare", keys_), description_.rank,
-                        description_.size);
+    comparison_.emplace(std::make_shared<PrefixStore>("compare", keys_), description_.rank, description_.size,
+                        Assembly::Latecomers::hear_the_verdict);
   }
   try {
     const std::string verdict =
@@ -241,10 +281,11 @@ void GroupImpl::compare_calls(const Call& call, const Operation& operation, cons
                                         " did not call anything before the deadline, where this group's " +
                                         "other ranks call " + call.describe();
                                },
-                           .check = [this] { throw_if_lost(); }});
+                           .check = [this] { throw_if_lost(); },
+                           .departed = [this] { return departed(); }});
     if (!verdict.empty()) throw DistNetworkError(verdict, context);
   } catch (const StoreError& e) {
-    throw DistStoreError(e.what(), context);
+    explain(e, context);
   } catch (const DistNetworkError&) {
     std::rethrow_exception(located(std::current_exception(), context));
   }
@@ -256,12 +297,13 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
   const std::chrono::milliseconds length = timeout.value_or(this->timeout());
   const Deadline deadline = deadline_for(name, timeout);
   const std::lock_guard turn(barrier_mutex_);
-  (void)usable_backend(std::nullopt);
+  (void)usable_backend(name, std::nullopt);
+  const Waiting waiting;
   const ErrorContext context{.rank = description_.rank, .operation = name, .group = description_.name};
   if (!keys_) throw DistError("the group has no store", context);
   if (!monitored_) {
     monitored_.emplace(std::make_shared<PrefixStore>("monitored", keys_), description_.rank,
-                       description_.size);
+                       description_.size, Assembly::Latecomers::wait_for_the_next);
   }
   ProfiledCall profiled(name, description_, 0);
   try {
@@ -276,11 +318,12 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
                who.front() = 'R';
                return who + " failed to pass monitoredBarrier in " + std::to_string(length.count()) + " ms";
              },
-         .check = [this] { throw_if_lost(); }});
+         .check = [this] { throw_if_lost(); },
+         .departed = [this] { return departed(); }});
     if (!verdict.empty()) throw DistNetworkError(verdict);
     profiled.succeed();
   } catch (const StoreError& e) {
-    throw DistStoreError(e.what(), context);
+    explain(e, context);
   } catch (const DistNetworkError&) {
     std::rethrow_exception(located(std::current_exception(), context));
   }
@@ -310,7 +353,7 @@ bool GroupImpl::fail(const std::exception_ptr& error) {
 void GroupImpl::breakpoint(int rank) {
   constexpr const char* name = "breakpoint";
   require_rank(name, "rank", rank);
-  (void)usable_backend(std::nullopt);
+  (void)usable_backend(name, std::nullopt);
   const ErrorContext context{.rank = description_.rank, .operation = name, .group = description_.name};
   if (!keys_) throw DistError("the group has no store", context);
   std::uint64_t number = 0;
@@ -321,13 +364,18 @@ void GroupImpl::breakpoint(int rank) {
   const std::string attached = "breakpoint/" + std::to_string(number);
   try {
     if (rank != description_.rank) {
-      while (!wait_a_moment(*keys_, attached)) throw_if_lost();
+      while (!wait_a_moment(*keys_, attached)) {
+        throw_if_lost();
+        if (std::ranges::binary_search(departed(), rank) && !wait_a_moment(*keys_, attached)) {
+          throw DistNetworkError("it has left the group", {.peer = rank});
+        }
+      }
       return;
     }
     await_debugger("rank " + std::to_string(description_.ranks[static_cast<std::size_t>(rank)]));
     keys_->set(attached, "");
   } catch (const StoreError& e) {
-    throw DistStoreError(e.what(), context);
+    explain(e, context);
   } catch (const DistNetworkError&) {
     std::rethrow_exception(located(std::current_exception(), context));
   }

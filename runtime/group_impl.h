@@ -79,6 +79,12 @@ class GroupImpl {
   void breakpoint(int rank);
   void abort(const std::string& reason);
 
+  // Throws DistNetworkError if one of these ranks is known to be lost.
+  void throw_if_lost(std::span<const int> ranks) const;
+  // A call through the store has failed: throws DistNetworkError where the rank that served the store is gone
+  // (which the backends may learn a moment later), else DistStoreError.
+  [[noreturn]] void explain(const StoreError& error, const ErrorContext& context) const;
+
   // Completes what was started and leaves; later calls throw.
   void destroy();
 
@@ -110,12 +116,14 @@ class GroupImpl {
   void tell_end(Told told, bool success) const;
   void compare_calls(const Call& call, const Operation& operation, const ErrorContext& context);
   void throw_if_lost() const;
+  [[nodiscard]] std::vector<int> departed() const;
   [[nodiscard]] std::exception_ptr located(const std::exception_ptr& error, ErrorContext context) const;
   [[nodiscard]] Deadline deadline_for(const char* name,
                                       std::optional<std::chrono::milliseconds> timeout) const;
   bool fail(const std::exception_ptr& error);
   void end_backends();
-  [[nodiscard]] std::shared_ptr<Backend> usable_backend(std::optional<Device> device) const;  // none: any
+  [[nodiscard]] std::shared_ptr<Backend> usable_backend(const char* operation,
+                                                        std::optional<Device> device) const;  // none: any
   [[nodiscard]] std::vector<std::shared_ptr<Backend>> all_backends() const;
 
   // Arguments.
@@ -128,6 +136,10 @@ class GroupImpl {
   void require_one_per_rank(const char* operation, const char* role, std::size_t count) const;
   void require_whole(const char* operation, const Tensor& whole, const char* whole_role,
                      const Tensor& part) const;
+  void require_apart(const char* operation, std::span<const Tensor> outputs,
+                     std::span<const Tensor> inputs) const;
+  void require_gathered_apart(const char* operation, std::span<const Tensor> outputs,
+                              const Tensor& input) const;
   [[nodiscard]] std::vector<Tensor> rows(const char* operation, const char* role, const Tensor& tensor,
                                          std::span<const std::int64_t> splits) const;
   void check_message(const char* operation, const Tensor& tensor, int peer, bool receives) const;

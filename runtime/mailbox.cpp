@@ -228,6 +228,15 @@ void Mailbox::check(int rank) {
   throw_if_aborted(rank, -1);
 }
 
+std::vector<int> Mailbox::departed() {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (left_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 void Mailbox::throw_if_aborted(int rank, int peer) const {
   if (blamed_ >= 0) throw DistNetworkError(reason_, {.peer = blamed_});
   if (aborter_ == rank) throw DistNetworkError(reason_, {.peer = peer});

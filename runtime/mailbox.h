@@ -34,6 +34,7 @@ class Mailbox {
 
   std::unique_ptr<Inbox> post_recv_any(int to, std::uint64_t slot, std::span<std::byte> bytes);
   void check(int rank);
+  [[nodiscard]] std::vector<int> departed();
 
   // As Line's.
   struct Way {

@@ -159,6 +159,18 @@ void GroupRecorder::leave() const {
   if (group_ != nullptr) put(group_->state, std::uint32_t{page::Group::left});
 }
 
+Waiting::Waiting() : page_(recorder().page()) {
+  if (page_ != nullptr) add(page_->header.activity, 1);
+}
+Waiting::~Waiting() {
+  if (page_ != nullptr) add(page_->header.activity, ~std::uint64_t{0});  // one less
+}
+
+page::Page* Recorder::page() {
+  const std::lock_guard lock(mutex_);
+  return page_ != nullptr && get(page_->header.owner) == getpid() ? page_ : nullptr;
+}
+
 void Recorder::open(const std::string& path, int rank, int world_size) {
   const std::lock_guard lock(mutex_);
   if (page_ != nullptr && get(page_->header.owner) != getpid()) page_ = nullptr;

@@ -73,6 +73,19 @@ class Recording {
   RecordMark mark_;
 };
 
+// For as long as it lives, a thread of this process waits for other ranks outside of a collective: for a
+// message, or to make a group. Tells the agent, whose --hang-timeout is about those who wait.
+class Waiting {
+ public:
+  Waiting();
+  ~Waiting();
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  page::Page* const page_;
+};
+
 // The process's page. Thread-safe.
 class Recorder {
  public:
@@ -95,6 +108,8 @@ class Recorder {
   };
   // Records nothing where there is no page, or no room in it.
   GroupRecorder add(const Description& description);
+  // None: there is none, or it is another process's.
+  page::Page* page();
 
  private:
   page::Group* place();

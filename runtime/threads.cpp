@@ -24,7 +24,11 @@ void run_ranks_as_threads(int size, const std::function<void(int rank)>& body) {
   threads.reserve(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      const ThreadWorld mine({rank, size, store, "threads"});
+      const ThreadWorld mine({rank, size, store, "threads", [&] {
+                                const std::lock_guard lock(mutex);
+                                if (first)
+                                  throw DistNetworkError("another rank gave up: " + message_of(first));
+                              }});
       try {
         body(rank);
       } catch (...) {

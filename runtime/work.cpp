@@ -10,6 +10,7 @@
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
 #include "runtime/log.h"
+#include "runtime/recorder.h"
 
 namespace dlaunch {
 inline namespace v1 {
@@ -32,6 +33,13 @@ struct Work::State {
       log(LogLevel::warning, "an operation nobody waited for has failed: " + message_of(error));
   }
 
+  // Whether it has completed before the deadline. With `lock` held on the mutex.
+  bool await(std::unique_lock<std::mutex>& lock, Deadline deadline) {
+    if (done) return true;
+    const Waiting waiting;
+    return completed.wait_until(lock, deadline, [this] { return done; });
+  }
+
   void complete(const std::shared_ptr<State>& self, std::exception_ptr reason, int source, bool is_news) {
     std::vector<std::function<void(const Work&)>> to_call;
     {
@@ -51,7 +59,8 @@ struct Work::State {
 void Work::wait() const {
   if (!state_) return;
   std::unique_lock lock(state_->mutex);
-  state_->completed.wait(lock, [this] { return state_->done; });
+  while (!state_->await(lock, deadline_after(longest_timeout))) {
+  }
   state_->seen = true;
   if (state_->error) std::rethrow_exception(state_->error);
 }
@@ -59,7 +68,7 @@ void Work::wait() const {
 void Work::wait(std::chrono::milliseconds timeout) const {
   if (!state_) return;
   std::unique_lock lock(state_->mutex);
-  if (!state_->completed.wait_until(lock, deadline_after(timeout), [this] { return state_->done; })) {
+  if (!state_->await(lock, deadline_after(timeout))) {
     throw DistError("the operation has not completed within " + in_words(timeout) + "; it goes on");
   }
   state_->seen = true;

@@ -8,6 +8,7 @@
 #include "runtime/backends/threads/module.h"
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
+#include "runtime/join.h"
 #include "runtime/key_value_store.h"
 #include "runtime/log.h"
 #include "runtime/process_end.h"
@@ -34,6 +35,23 @@ std::string in_words(const std::vector<int>& ranks) {
 std::string meeting_point(const std::vector<std::string>& hosts, const std::string& master_host) {
   const bool one_host = std::ranges::adjacent_find(hosts, std::ranges::not_equal_to{}) == hosts.end();
   return master_host.empty() && one_host ? "localhost" : master_host;
+}
+
+std::shared_ptr<Store> connect(const Identity& self, Deadline deadline) {
+  try {
+    return connect_store(self.master, deadline);
+  } catch (const DistStoreError& e) {
+    if (self.rank == 0 || self.store_is_served) throw;
+    throw DistStoreError("rank 0, which serves the store, has not come: " + e.reason());
+  }
+}
+
+// Of an option that is given although the environment says it.
+void require_agreement(const char* what, int given, int told) {
+  if (given < 0 || given == told) return;
+  throw DistError(std::string("init_process_group: the option ") + what + " is " + std::to_string(given) +
+                  ", but the environment says " + std::to_string(told) +
+                  "; env:// takes it from there: leave the option out");
 }
 
 // FNV-1a; for a name that members of one set of ranks have in common.
@@ -86,6 +104,13 @@ void leave_at_process_end() { world_of_process().leave(); }
 
 World& world() { return this_threads_world ? *this_threads_world : world_of_process(); }
 
+void World::set_preset(Preset preset) {
+  // A store that is destroyed says goodbye to the others, as if the process that was copied had done so.
+  static std::vector<std::shared_ptr<Store>>& of_the_original = *new std::vector<std::shared_ptr<Store>>;
+  if (preset_) of_the_original.push_back(preset_->store);
+  preset_ = std::move(preset);
+}
+
 ThreadWorld::ThreadWorld(World::Preset preset)
     : world_(std::move(preset)), before_(std::exchange(this_threads_world, &world_)) {}
 ThreadWorld::~ThreadWorld() { this_threads_world = before_; }
@@ -116,22 +141,37 @@ std::size_t World::group_count() const {
 
 World::Made World::make_default(const InitOptions& options, int rank, int world_size,
                                 const std::shared_ptr<Store>& store, const std::string& round,
-                                std::string master_host, const std::vector<ChosenModule>& modules) {
-  const Deadline deadline = deadline_after(options.timeout);
+                                std::string master_host, const std::vector<ChosenModule>& modules,
+                                Deadline deadline) {
   const std::string name = options.group_name.empty() ? "default" : options.group_name;
   const std::string backend =
       !options.backend.empty() ? options.backend : (preset_ ? preset_->backend : "gloo");
-  identity_ = "dlaunch/" + round + "/" + name + "/" + std::to_string(generation_++);
+  identity_ = "dlaunch/" + round + "/" + name + "/" + std::to_string(generation_);
   const auto keys = std::make_shared<PrefixStore>(identity_, store);
   GroupImpl::Description description{name, rank, world_size, options.timeout, backend};
   description.ranks.resize(static_cast<std::size_t>(world_size));
   std::iota(description.ranks.begin(), description.ranks.end(), 0);
-  description.hosts = join(*keys, rank, world_size, deadline);
-  // All ranks are here; what follows may count on their answers.
+  const std::function<void()> check = preset_ ? preset_->check : nullptr;
+  try {
+    description.hosts = join(*keys, {.call = "init_process_group",
+                                     .statement = "a world of " + std::to_string(world_size) +
+                                                  " ranks and the backend " + in_words(modules),
+                                     .self = rank,
+                                     .rank = rank,
+                                     .members = description.ranks,
+                                     .deadline = deadline,
+                                     .check = check});
+  } catch (const JoinRefused&) {
+    ++generation_;  // on all ranks
+    throw;
+  }
+  // All ranks are here; what follows may count on their answers, and whatever comes of it, the next attempt
+  // is another one for all.
+  ++generation_;
 
   master_host = meeting_point(description.hosts, master_host);
   std::vector<GroupImpl::DeviceBackend> backends =
-      make_backends(modules, keys, description, deadline, master_host);
+      make_backends(modules, keys, description, deadline, master_host, check);
   return {make_group(std::move(description), std::move(backends), keys, identity_), keys,
           std::move(master_host)};
 }
@@ -167,6 +207,8 @@ void World::init_with(const InitOptions& options) {
     const Result<Identity> found = identify(process_environment);
     if (!found) throw DistError(found.error().message());
     self = *found;
+    require_agreement("rank", options.rank, self.rank);
+    require_agreement("world_size", options.world_size, self.world_size);
   } else if (preset_) {
     self.rank = preset_->rank;
     self.world_size = preset_->size;
@@ -194,17 +236,18 @@ void World::init_with(const InitOptions& options) {
       FileStoreOptions file;
       file.path = method->path;
       file.world_size = self.world_size;
+      file.timeout = time_left(deadline);
       store = std::make_shared<FileStore>(file);
     } else {
       if (!from_environment) self.master = method->address;
       if (self.rank == 0 && !self.store_is_served) serve_store(self.master);
-      store = connect_store(self.master, deadline);
+      store = connect(self, deadline);
     }
     if (const auto page = process_environment(env::worker_page); page && !preset_) {
       recorder().open(*page, self.rank, self.world_size);
     }
-    Made made =
-        make_default(options, self.rank, self.world_size, store, self.round, self.master.host, modules);
+    Made made = make_default(options, self.rank, self.world_size, store, self.round, self.master.host,
+                             modules, deadline);
     if (const auto trace = process_environment("DLAUNCH_TRACE"); trace && !trace->empty()) {
       start_trace(trace_path(*trace, self.rank));
     }
@@ -219,7 +262,7 @@ void World::init_with(const InitOptions& options) {
     master_host_ = std::move(made.master_host);
     groups_made_ = 0;
     local_groups_made_.clear();
-    agreements_.clear();
+    meetings_.clear();
   } catch (const StoreError& e) {
     throw DistStoreError(e.what(), {.rank = self.rank, .operation = "init_process_group"});
   } catch (...) {
@@ -228,7 +271,8 @@ void World::init_with(const InitOptions& options) {
   }
 }
 
-ProcessGroup World::new_group(const std::vector<int>& ranks, const NewGroupOptions& options) {
+ProcessGroup World::new_group(const std::string& operation, const std::vector<int>& ranks,
+                              const NewGroupOptions& options) {
   const std::lock_guard making(making_);
   const std::shared_ptr<GroupImpl> all = default_group();
   const GroupImpl::Description& parent = all->description();
@@ -259,27 +303,27 @@ ProcessGroup World::new_group(const std::vector<int>& ranks, const NewGroupOptio
     description.name = std::to_string(groups_made_);
   }
   if (!options.name.empty()) description.name = options.name;
-  const ErrorContext here{.rank = parent.rank, .operation = "new_group", .group = description.name};
+  const ErrorContext here{.rank = parent.rank, .operation = operation, .group = description.name};
   try {
     const auto keys = std::make_shared<PrefixStore>(key, store());
-    const std::string text = in_words(members);
-    const std::string first = keys->compare_set("ranks", "", text);
-    if (first != text) {
-      throw DistNetworkError("the ranks call new_group differently: this one with the ranks " + text +
-                             ", another one with " + first);
-    }
+    const Deadline deadline = deadline_after(description.timeout);
+    const auto check = [&] { all->throw_if_lost(members); };
+    const Waiting waiting;
+    join(*keys, {.call = operation,
+                 .statement = "the ranks " + in_words(members) + " and the backend " + in_words(modules),
+                 .self = parent.rank,
+                 .rank = description.rank,
+                 .members = members,
+                 .deadline = deadline,
+                 .check = check});
     std::vector<GroupImpl::DeviceBackend> backends;
-    if (is_member) {
-      const Deadline deadline = deadline_after(description.timeout);
-      join(*keys, description.rank, description.size, deadline);
-      backends = make_backends(modules, keys, description, deadline, master_host_);
-    }
+    if (is_member) backends = make_backends(modules, keys, description, deadline, master_host_, check);
     const auto made = make_group(std::move(description), std::move(backends), keys, identity_ + "/" + key);
     const std::lock_guard lock(mutex_);
     groups_.push_back(made);
     return GroupImpl::handle(made);
   } catch (const StoreError& e) {
-    throw DistStoreError(e.what(), here);
+    all->explain(e, here);
   } catch (...) {
     std::rethrow_exception(in_context(std::current_exception(), here));
   }
@@ -300,17 +344,44 @@ void World::destroy(const ProcessGroup& group) {
   found->destroy();
 }
 
-void World::agree(const std::string& what, const std::string& text) {
+// With making_ held.
+std::shared_ptr<Store> World::next_meeting(const std::vector<int>& ranks) {
+  return std::make_shared<PrefixStore>("meeting/" + hash_of(ranks) + "/" + std::to_string(meetings_[ranks]++),
+                                       store());
+}
+
+void World::meet(const std::string& operation, const std::vector<int>& ranks, const std::string& statement) {
   const std::lock_guard making(making_);
-  const ErrorContext here{.rank = default_group()->description().rank, .operation = what};
+  const std::shared_ptr<GroupImpl> all = default_group();
+  const int self = all->description().rank;
+  const std::vector<int> members = checked_members(ranks, all->description().size);
+  const ErrorContext here{.rank = self, .operation = operation};
+  const Waiting waiting;
   try {
-    const std::string key = "agree/" + what + "/" + std::to_string(agreements_[what]++);
-    const std::string first = store()->compare_set(key, "", text);
-    if (first != text) {
-      throw DistNetworkError("the ranks differ: this one says " + text + ", another one " + first, here);
-    }
+    join(*next_meeting(members),
+         {.call = operation,
+          .statement = statement,
+          .self = self,
+          .rank = static_cast<int>(std::ranges::find(members, self) - members.begin()),
+          .members = members,
+          .deadline = deadline_after(all->timeout()),
+          .check = [&] { all->throw_if_lost(members); }});
   } catch (const StoreError& e) {
-    throw DistStoreError(e.what(), here);
+    all->explain(e, here);
+  } catch (...) {
+    std::rethrow_exception(in_context(std::current_exception(), here));
+  }
+}
+
+void World::refuse_to_meet(const std::string& operation, const std::vector<int>& ranks,
+                           const std::string& why) {
+  const std::lock_guard making(making_);
+  const std::shared_ptr<GroupImpl> all = default_group();
+  const int self = all->description().rank;
+  try {
+    refuse_to_join(*next_meeting(checked_members(ranks, all->description().size)), self, why);
+  } catch (const StoreError& e) {
+    all->explain(e, {.rank = self, .operation = operation});
   }
 }
 

@@ -1,6 +1,7 @@
 // What the free functions of the library share: the default group, the groups made from it, and the store.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -30,18 +31,25 @@ class World {
     int size;
     std::shared_ptr<Store> store;
     std::string backend;
+    // Asked now and then while the default group is being made; what it throws ends that. None: nothing.
+    std::function<void()> check = {};
   };
 
   World() = default;
   explicit World(Preset preset) : preset_(std::move(preset)) {}
-  // REQUIRES: nothing has been made yet, and no other thread is here.
-  void set_preset(Preset preset) { preset_ = std::move(preset); }
+  // In a process that was copied from another, whose preset it must not end. REQUIRES: nothing has been made
+  // yet, and no other thread is here.
+  void set_preset(Preset preset);
 
   void init(const InitOptions& options);
-  ProcessGroup new_group(const std::vector<int>& ranks, const NewGroupOptions& options);
-  // Throws DistNetworkError where the n-th call for `what` of another rank gave another text. Waits for
-  // nobody.
-  void agree(const std::string& what, const std::string& text);
+  // `operation`: for messages.
+  ProcessGroup new_group(const std::string& operation, const std::vector<int>& ranks,
+                         const NewGroupOptions& options);
+  // These ranks meet, this one among them: returns when all have come with the same statement. Throws
+  // DistNetworkError, on all of them, where one has another.
+  void meet(const std::string& operation, const std::vector<int>& ranks, const std::string& statement);
+  // Instead: the others are told why this rank does not come.
+  void refuse_to_meet(const std::string& operation, const std::vector<int>& ranks, const std::string& why);
   void destroy_all();
   void destroy(const ProcessGroup& group);
   void abort_all(const std::string& reason);
@@ -62,7 +70,8 @@ class World {
   };
   Made make_default(const InitOptions& options, int rank, int world_size, const std::shared_ptr<Store>& store,
                     const std::string& round, std::string master_host,
-                    const std::vector<ChosenModule>& modules);
+                    const std::vector<ChosenModule>& modules, Deadline deadline);
+  [[nodiscard]] std::shared_ptr<Store> next_meeting(const std::vector<int>& ranks);
   [[nodiscard]] std::shared_ptr<GroupImpl> make_group(GroupImpl::Description description,
                                                       std::vector<GroupImpl::DeviceBackend> backends,
                                                       std::shared_ptr<Store> keys,
@@ -71,8 +80,9 @@ class World {
 
   std::optional<Preset> preset_;
 
-  std::mutex making_;     // a group is being made or ended
-  int generation_ = 0;    // default groups made; each must not find the keys of an earlier one
+  std::mutex making_;  // a group is being made or ended
+  // Default groups that all ranks have begun to make; each must not find the keys of an earlier one.
+  int generation_ = 0;
   std::string identity_;  // of the default group, among all of the job
 
   mutable std::mutex mutex_;
@@ -83,7 +93,7 @@ class World {
   std::vector<std::shared_ptr<GroupImpl>> groups_;  // the others, in the order in which they were made
   int groups_made_ = 0;
   std::map<std::vector<int>, int> local_groups_made_;  // with local synchronization, by members
-  std::map<std::string, int> agreements_;              // calls of agree(), by what
+  std::map<std::vector<int>, int> meetings_;           // by ranks
 };
 
 // This thread's world, or the process's.

@@ -16,6 +16,7 @@ namespace {
 
 using Access = LockedFile::Access;
 
+constexpr Duration folder_patience = std::chrono::seconds(2);  // a misspelt path is said soon
 constexpr Duration lock_patience = std::chrono::seconds(10);
 constexpr std::uint64_t read_step = 1 << 20;
 constexpr std::string_view closed_key = "cleanup/";
@@ -34,8 +35,10 @@ class FileStore::Turn {
     if (store_.lost_) throw StoreError(*store_.lost_);
     // The file is made once; one that vanishes later is not made again.
     if (access == Access::create && store_.known_) access = Access::write;
-    auto opened = LockedFile::open(store_.options_.path, access,
-                                   deadline_after(steady_now(), std::max(timeout, lock_patience)));
+    const TimePoint now = steady_now();
+    auto opened =
+        LockedFile::open(store_.options_.path, access, deadline_after(now, std::max(timeout, lock_patience)),
+                         deadline_after(now, std::min(timeout, folder_patience)));
     if (!opened) {
       if (opened.error().kind != ErrorKind::not_found) fail(std::move(opened).error());
       if (store_.known_) lose("it was removed while in use");

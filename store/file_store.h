@@ -55,7 +55,8 @@ class FileStore final : public Store {
   ~FileStore() override;
 
   // Of all calls: a file that is not there yet is an empty store. `timeout` bounds how long keys are waited
-  // for; others that keep the file locked are borne with for 10 s at least. Kinds of failure: timeout, limit,
+  // for; others that keep the file locked are borne with for 10 s at least, and a folder that is not there is
+  // waited for no longer than 2 s. Kinds of failure: timeout, limit,
   // invalid (no number), and io, after which nothing was stored: a full disk leaves no torn record behind.
   using Store::wait;
   void set(std::string_view key, std::string_view value) override;

@@ -29,7 +29,7 @@ Error failure(int code) {
 
 bool same(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
 
-int open_patiently(const std::string& path, LockedFile::Access access, TimePoint deadline) {
+int open_patiently(const std::string& path, LockedFile::Access access, TimePoint folder_deadline) {
   const bool create = access == LockedFile::Access::create;
   // Not blocking: only a pipe could make open() wait, and that is refused later.
   const int flags = (access == LockedFile::Access::read ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK;
@@ -37,7 +37,7 @@ int open_patiently(const std::string& path, LockedFile::Access access, TimePoint
     const int fd = ::open(path.c_str(), create ? flags | O_CREAT : flags, file_mode);
     if (fd >= 0) return fd;
     if (errno == EINTR) continue;
-    if (errno != ENOENT || !create || steady_now() >= deadline) return fd;
+    if (errno != ENOENT || !create || steady_now() >= folder_deadline) return fd;
     std::this_thread::sleep_for(folder_pause);
   }
 }
@@ -56,9 +56,10 @@ Result<void> lock(int fd, LockedFile::Access access, TimePoint deadline) {
 
 }  // namespace
 
-Result<LockedFile> LockedFile::open(const std::string& path, Access access, TimePoint deadline) {
+Result<LockedFile> LockedFile::open(const std::string& path, Access access, TimePoint deadline,
+                                    TimePoint folder_deadline) {
   while (true) {
-    const int fd = open_patiently(path, access, deadline);
+    const int fd = open_patiently(path, access, folder_deadline);
     if (fd < 0) return failure(errno);
     LockedFile file(fd);
     if (auto locked = lock(fd, access, deadline); !locked) return std::move(locked).error();

@@ -44,9 +44,11 @@ class LockedFile {
   };
 
   // The file that the path leads to at the moment when the lock is got: one that is removed or replaced while
-  // this waits for the lock is not it. With `create` a folder that is not there is waited for, since one that
-  // another machine made shows up late on some network file systems.
-  static Result<LockedFile> open(const std::string& path, Access access, TimePoint deadline);
+  // this waits for the lock is not it. With `create` a folder that is not there is waited for until
+  // `folder_deadline`, by default not at all, since one that another machine made shows up late on some
+  // network file systems.
+  static Result<LockedFile> open(const std::string& path, Access access, TimePoint deadline,
+                                 TimePoint folder_deadline = {});
   ~LockedFile();  // gives the lock back
   LockedFile(LockedFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
   LockedFile& operator=(LockedFile&&) = delete;

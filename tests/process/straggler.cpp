@@ -7,6 +7,12 @@
 //   straggler gone       it destroys the group and ends, with 0
 //   straggler none       nothing
 //
+// or all of them get stuck before the fourth sum, once:
+//
+//   straggler messages   each waits for a message of its neighbour
+//   straggler barrier    the last one does not come to a monitored barrier
+//   straggler group      the last one does not come to make a group
+//
 // After a restart all do what they should.
 #include <dlaunch/distributed.h>
 #include <unistd.h>
@@ -49,12 +55,24 @@ void wait_until_the_others_have_their_sums() {
   for (int rank = 0; rank < last; ++rank) dlaunch::recv(dlaunch::Tensor::of(word), rank);
 }
 
+void get_stuck(const std::string& how) {
+  std::vector<std::int64_t> number{0};
+  if (how == "messages") {
+    dlaunch::recv(dlaunch::Tensor::of(number), (dlaunch::get_rank() + 1) % dlaunch::get_world_size());
+  } else if (how == "barrier" || how == "group") {
+    while (dlaunch::get_rank() == dlaunch::get_world_size() - 1) pause();
+    if (how == "barrier") dlaunch::monitored_barrier();
+    if (how == "group") dlaunch::new_group();
+  }
+}
+
 void work(const std::string& how) {
   const char* const restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
   const bool first = restarts == nullptr || std::string(restarts) == "0";
   dlaunch::init_process_group();
   for (int i = 1; i <= sums; ++i) {
     if (i == last_good + 1) wait_until_the_others_have_their_sums();
+    if (i == last_good + 1 && first) get_stuck(how);
     if (i > last_good && first && dlaunch::get_rank() == dlaunch::get_world_size() - 1) go_astray(how);
     std::vector<std::int64_t> sum{1};
     dlaunch::all_reduce(dlaunch::Tensor::of(sum));

@@ -1,4 +1,4 @@
-// Environment, joining, and the list of backends: mostly what is said when something is missing.
+// Environment, store, and the list of backends: mostly what is said when something is missing.
 
 #include "runtime/bootstrap.h"
 
@@ -79,28 +79,6 @@ TEST(Identify, NamesTheVariableThatIsMissingOrWrong) {
   EXPECT_EQ(problem(with("MASTER_PORT", "70000")),
             start + "MASTER_PORT: 70000 is not between 1 and 65535" + end);
   EXPECT_EQ(problem(with("MASTER_ADDR", "")), start + "MASTER_ADDR: is empty" + end);
-}
-
-TEST(Join, ReturnsWhenAllAreHere) {
-  HashStore store;
-  const auto errors = test::on_threads(5, [&](int rank) { join(store, rank, 5, test::soon()); });
-  for (const auto& error : errors) EXPECT_EQ(error, nullptr);
-}
-
-std::string who_is_missing(int present, int world_size) {
-  HashStore store;
-  const auto errors = test::on_threads(present, [&](int rank) {
-    join(store, rank, world_size, deadline_after(std::chrono::milliseconds(30)));
-  });
-  return message_of(errors[0]);
-}
-
-TEST(Join, NamesWhoDidNotCome) {
-  const std::string start = "not all ranks came before the deadline; missing: ";
-  EXPECT_EQ(who_is_missing(2, 3), start + "rank 2 of 3");
-  EXPECT_EQ(who_is_missing(1, 4), start + "ranks 1, 2, 3 of 4");
-  EXPECT_EQ(who_is_missing(1, 100),
-            start + "ranks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 and 83 more of 100");
 }
 
 TEST(ConnectStore, SaysWhereNobodyAnswered) {

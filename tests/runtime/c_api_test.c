@@ -161,6 +161,181 @@ static void groups(int rank, int size) {
   dlaunch_group_free(group);
 }
 
+static void coalesced(int rank, int size) {
+  const int64_t one = 1;
+  const int64_t all = size;
+  int32_t own[2] = {rank, 10 * rank};
+  int32_t many[2][most_ranks] = {{0}};
+  const dlaunch_tensor inputs[2] = {view(&own[0], &one), view(&own[1], &one)};
+  const dlaunch_tensor outputs[2] = {view(many[0], &all), view(many[1], &all)};
+  EXPECT(dlaunch_all_gather_into_tensor_coalesced(outputs, inputs, 2, NULL, 0, NULL) == DLAUNCH_OK);
+  for (int i = 0; i < size; ++i) EXPECT(many[0][i] == i && many[1][i] == 10 * i);
+  EXPECT(dlaunch_reduce_scatter_tensor_coalesced(inputs, outputs, 2, DLAUNCH_SUM, NULL, 0, NULL) ==
+         DLAUNCH_OK);
+  EXPECT(own[0] == size * rank && own[1] == 10 * size * rank);
+
+  float values[most_ranks];
+  float part = 0;
+  for (int i = 0; i < size; ++i) values[i] = 2;
+  dlaunch_tensor parts[most_ranks];
+  for (int i = 0; i < size; ++i) {
+    parts[i] = (dlaunch_tensor){.data = &values[i], .dtype = DLAUNCH_FLOAT32, .shape = &one, .dims = 1};
+  }
+  const dlaunch_tensor whole = {.data = values, .dtype = DLAUNCH_FLOAT32, .shape = &all, .dims = 1};
+  const dlaunch_tensor to = {.data = &part, .dtype = DLAUNCH_FLOAT32, .shape = &one, .dims = 1};
+  EXPECT(dlaunch_reduce_scatter_premul_sum(&to, parts, (size_t)size, 0.5, NULL, 0, NULL) == DLAUNCH_OK);
+  EXPECT(part == (float)size);
+  EXPECT(dlaunch_reduce_scatter_tensor_premul_sum(&to, &whole, 1.5, NULL, 0, NULL) == DLAUNCH_OK);
+  EXPECT(part == 3 * (float)size);
+  part = 4;
+  EXPECT(dlaunch_reduce_premul_sum(&to, 0, 0.25, NULL, 0, NULL) == DLAUNCH_OK);
+  EXPECT(part == (rank == 0 ? (float)size : 4));
+}
+
+static void batch(int rank, int size) {
+  const int64_t one = 1;
+  int32_t out = rank;
+  int32_t in = -1;
+  dlaunch_p2p_op ops[2] = {
+      {.kind = DLAUNCH_ISEND, .tensor = view(&out, &one), .peer = (rank + 1) % size, .tag = 8},
+      {.kind = DLAUNCH_IRECV, .tensor = view(&in, &one), .peer = (rank + size - 1) % size, .tag = 8}};
+  dlaunch_work* works[2] = {NULL, NULL};
+  EXPECT(dlaunch_batch_isend_irecv(ops, 2, NULL, works) == DLAUNCH_OK);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT(dlaunch_work_wait(works[i], 0) == DLAUNCH_OK);
+    dlaunch_work_free(works[i]);
+  }
+  EXPECT(in == (rank + size - 1) % size);
+  EXPECT(dlaunch_batch_isend_irecv(ops, 2, NULL, NULL) == DLAUNCH_ERROR);
+  EXPECT(dlaunch_batch_isend_irecv(NULL, 0, NULL, NULL) == DLAUNCH_OK);
+  ops[0].kind = 7;
+  EXPECT(dlaunch_batch_isend_irecv(ops, 2, NULL, works) == DLAUNCH_ERROR);
+  EXPECT(strstr(dlaunch_last_error(), "7 is neither DLAUNCH_ISEND") != NULL);
+}
+
+static void more_groups(int rank, int size) {
+  int ranks[most_ranks];
+  EXPECT(dlaunch_get_process_group_ranks(NULL, ranks, (size_t)size) == DLAUNCH_OK);
+  for (int i = 0; i < size; ++i) EXPECT(ranks[i] == i);
+  EXPECT(dlaunch_get_process_group_ranks(NULL, ranks, (size_t)size + 1) == DLAUNCH_ERROR);
+  EXPECT(dlaunch_get_pg_count() >= 1);
+  EXPECT(strcmp(dlaunch_get_backend_config(NULL), "cpu:gloo") == 0);
+
+  const dlaunch_group_options local = {.use_local_synchronization = 1, .timeout_ms = 60000, .name = "last"};
+  const int last = size - 1;
+  dlaunch_group* group = NULL;
+  EXPECT(dlaunch_new_group_with(&last, 1, &local, &group) == DLAUNCH_OK);
+  EXPECT((group != NULL) == (rank == last));
+  if (group != NULL) EXPECT(dlaunch_get_world_size(group) == 1);
+  dlaunch_group_free(group);
+
+  EXPECT(dlaunch_new_subgroups(1, NULL, &group) == DLAUNCH_OK);
+  EXPECT(dlaunch_get_global_rank(group, 0) == rank && dlaunch_get_world_size(group) == 1);
+  dlaunch_group_free(group);
+  EXPECT(dlaunch_new_subgroups(size + 1, NULL, &group) == DLAUNCH_ERROR);
+
+  /* The first rank, and all others. */
+  const size_t sizes[2] = {1, (size_t)size - 1};
+  const size_t lists = size > 1 ? 2 : 1;
+  EXPECT(dlaunch_new_subgroups_by_enumeration(ranks, sizes, lists, NULL, &group) == DLAUNCH_OK);
+  EXPECT(dlaunch_get_world_size(group) == (rank == 0 ? 1 : size - 1));
+  dlaunch_group_free(group);
+  EXPECT(dlaunch_split_group(NULL, ranks, sizes, lists, NULL, &group) == DLAUNCH_OK);
+  EXPECT(dlaunch_get_world_size(group) == (rank == 0 ? 1 : size - 1));
+  EXPECT(dlaunch_barrier(group, 0, NULL) == DLAUNCH_OK);
+  dlaunch_group_free(group);
+}
+
+static void meshes(int rank, int size) {
+  const int shape[2] = {1, size};
+  const char* const names[2] = {"dp", "tp"};
+  dlaunch_mesh* mesh = NULL;
+  EXPECT(dlaunch_init_device_mesh("cpu", shape, 2, names, &mesh) == DLAUNCH_OK);
+  EXPECT(dlaunch_mesh_ndim(mesh) == 2 && dlaunch_mesh_size(mesh, 1) == size &&
+         dlaunch_mesh_size(mesh, 2) == -1);
+  EXPECT(dlaunch_mesh_dim(mesh, "tp") == 1 && dlaunch_mesh_dim(mesh, "pp") == -1);
+  EXPECT(dlaunch_mesh_get_local_rank(mesh, 0) == 0 && dlaunch_mesh_get_local_rank(mesh, 1) == rank);
+  dlaunch_group* line = NULL;
+  EXPECT(dlaunch_mesh_get_group(mesh, 1, &line) == DLAUNCH_OK && dlaunch_get_world_size(line) == size);
+  EXPECT(dlaunch_barrier(line, 0, NULL) == DLAUNCH_OK);
+  dlaunch_group_free(line);
+  dlaunch_mesh* part = NULL;
+  EXPECT(dlaunch_mesh_slice(mesh, &names[1], 1, &part) == DLAUNCH_OK && dlaunch_mesh_ndim(part) == 1);
+  dlaunch_mesh_free(part);
+  EXPECT(dlaunch_mesh_flatten(mesh, NULL, &part) == DLAUNCH_OK && dlaunch_mesh_dim(part, "dp_tp") == 0);
+  dlaunch_mesh_free(part);
+  dlaunch_mesh_free(mesh);
+  int ranks[most_ranks];
+  for (int i = 0; i < size; ++i) ranks[i] = size - 1 - i;
+  EXPECT(dlaunch_device_mesh("cpu", ranks, &size, 1, NULL, &mesh) == DLAUNCH_OK);
+  EXPECT(dlaunch_mesh_get_local_rank(mesh, 0) == size - 1 - rank);
+  dlaunch_mesh_free(mesh);
+  const int too_many = 1 << 30;
+  EXPECT(dlaunch_device_mesh("cpu", ranks, &too_many, 1, NULL, &mesh) == DLAUNCH_ERROR);
+  EXPECT(dlaunch_init_device_mesh("tpu", shape, 2, NULL, &mesh) == DLAUNCH_ERROR);
+  dlaunch_mesh_free(NULL);
+}
+
+static void where_an_error_was(int rank) {
+  int32_t value = 1;
+  const int64_t one = 1;
+  const dlaunch_tensor tensor = view(&value, &one);
+  const dlaunch_group_options options = {.name = "alone"};
+  dlaunch_group* group = NULL;
+  EXPECT(dlaunch_new_subgroups(1, &options, &group) == DLAUNCH_OK);
+  EXPECT(dlaunch_recv(&tensor, rank, 77, group, 20, NULL, NULL) == DLAUNCH_ERROR_NETWORK);
+  dlaunch_error_context context;
+  dlaunch_last_error_context(&context);
+  EXPECT(context.rank == 0 && context.peer == 0 && context.sequence == 1); /* in that group */
+  EXPECT(strcmp(context.operation, "recv") == 0 && strcmp(context.group, "alone") == 0);
+  EXPECT(strlen(context.host) > 0);
+  dlaunch_group_free(group);
+  dlaunch_last_error_context(NULL);
+}
+
+static void count_barriers(const dlaunch_profiling_event* event, void* context) {
+  if (strcmp(event->name, "barrier") == 0 && strcmp(event->group, "default") == 0)
+    ++((int*)context)[event->kind];
+}
+
+static void count_messages(int level, const char* message, void* context) {
+  if (level == DLAUNCH_LOG_WARNING && strlen(message) > 0) ++*(int*)context;
+}
+
+static void callbacks(int rank) {
+  int barriers[2] = {0, 0};
+  EXPECT(dlaunch_set_profiling_callback(count_barriers, barriers) == DLAUNCH_OK);
+  EXPECT(dlaunch_barrier(NULL, 0, NULL) == DLAUNCH_OK);
+  EXPECT(dlaunch_set_profiling_callback(NULL, NULL) == DLAUNCH_OK);
+  EXPECT(barriers[DLAUNCH_BEGIN] == 1 && barriers[DLAUNCH_END] == 1);
+
+  /* The warning that nobody has waited for an operation that failed. */
+  int messages = 0;
+  int32_t value = 1;
+  const int64_t one = 1;
+  const dlaunch_tensor tensor = view(&value, &one);
+  dlaunch_group* group = NULL;
+  EXPECT(dlaunch_new_subgroups(1, NULL, &group) == DLAUNCH_OK);
+  EXPECT(dlaunch_set_log_handler(count_messages, &messages) == DLAUNCH_OK);
+  dlaunch_work* never = NULL;
+  EXPECT(dlaunch_recv(&tensor, rank, 1, group, 0, NULL, &never) == DLAUNCH_OK);
+  EXPECT(dlaunch_abort(group, "enough") == DLAUNCH_OK);
+  while (!dlaunch_work_is_completed(never)) continue;
+  dlaunch_work_free(never);
+  EXPECT(dlaunch_destroy_group(group) == DLAUNCH_OK);
+  dlaunch_group_free(group);
+  EXPECT(dlaunch_set_log_handler(NULL, NULL) == DLAUNCH_OK);
+  EXPECT(messages >= 1);
+}
+
+static void surroundings(void) {
+  EXPECT(dlaunch_is_gloo_available() == 1 && dlaunch_is_mpi_available() == 0);
+  EXPECT(dlaunch_is_nccl_available() == dlaunch_is_backend_available("nccl"));
+  EXPECT(dlaunch_is_dlaunch_launched() == 1 && dlaunch_is_torchelastic_launched() == 1);
+  EXPECT(strcmp(dlaunch_get_default_backend_for_device("cpu"), "gloo") == 0);
+  EXPECT(dlaunch_get_default_backend_for_device("tpu") == NULL);
+}
+
 static void debugging(int rank) {
   EXPECT(dlaunch_get_node_local_rank() == rank); /* all are on one node */
   EXPECT(dlaunch_set_debug_level(99) == DLAUNCH_ERROR);
@@ -183,8 +358,15 @@ int main(void) {
   wrong_arguments();
   collectives(rank, size);
   messages(rank, size);
+  coalesced(rank, size);
+  batch(rank, size);
   groups(rank, size);
+  more_groups(rank, size);
+  meshes(rank, size);
+  surroundings();
+  callbacks(rank);
   debugging(rank);
+  where_an_error_was(rank);
   EXPECT(dlaunch_destroy_process_group() == DLAUNCH_OK);
   return 0;
 }

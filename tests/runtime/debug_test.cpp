@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <latch>
 #include <mutex>
 #include <sstream>
 #include <string>
@@ -68,11 +69,10 @@ TEST(MonitoredBarrier, NamesTheFirstOrAllWhoDoNotComeAndHarmsNobody) {
       std::vector<int> one = {1};
       all_reduce(Tensor::of(one));
       EXPECT_EQ(one[0], 4);
-      if (rank == 1 || rank == 3) {
-        EXPECT_TRUE(
-            error_contains([] { monitored_barrier(); }, "failed to pass monitoredBarrier"));  // too late
+      // All are together again, at once: calls do not count.
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(error_of([] { monitored_barrier(std::chrono::seconds(60)); }), "no error");
       }
-      monitored_barrier();  // all are together again
     }
   });
 }
@@ -87,10 +87,47 @@ TEST(MonitoredBarrier, NamesTheFirstRankWhenThatIsMissing) {
   });
 }
 
+TEST(MonitoredBarrier, NamesWhoDoesNotComeOnEveryRank) {
+  // Whether the first rank's deadline is the same, or later.
+  for (const int first : {500, 1500}) {
+    std::latch ready(4);
+    std::latch told(3);
+    in_world(4, [&](int rank) {
+      ready.arrive_and_wait();
+      if (rank != 3) {
+        const std::string timeout = std::to_string(rank == 0 ? first : 500);
+        const std::string error =
+            error_of([&] { monitored_barrier(std::chrono::milliseconds(std::stoi(timeout)), true); });
+        EXPECT_TRUE(test::contains(error, "Rank 3 failed to pass monitoredBarrier in ")) << error;
+        told.count_down();
+      }
+      told.wait();
+      EXPECT_EQ(error_of([] { monitored_barrier(std::chrono::seconds(60)); }), "no error");
+    });
+  }
+}
+
+// Whoever it was, the first rank too.
+TEST(MonitoredBarrier, MissingOneDoesNotCount) {
+  for (const int absentee : {0, 1}) {
+    std::latch missed(3);
+    in_world(3, [&](int rank) {
+      if (rank != absentee) {
+        const std::string error = error_of([] { monitored_barrier(std::chrono::milliseconds(100)); });
+        EXPECT_TRUE(test::contains(error, "Rank " + std::to_string(absentee) + " failed to pass")) << error;
+      }
+      missed.arrive_and_wait();
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(error_of([] { monitored_barrier(std::chrono::seconds(60)); }), "no error");
+      }
+    });
+  }
+}
+
 TEST(Assembly, LeavesNothingBehindButTheLastMeetings) {
   const auto store = std::make_shared<HashStore>();
   const auto errors = test::on_threads(3, [&](int rank) {
-    Assembly assembly(store, rank, 3);
+    Assembly assembly(store, rank, 3, Assembly::Latecomers::hear_the_verdict);
     for (int i = 0; i < 20; ++i) {
       EXPECT_EQ(assembly.meet({.statement = "s",
                                .deadline = test::soon(),
@@ -99,7 +136,8 @@ TEST(Assembly, LeavesNothingBehindButTheLastMeetings) {
                                      return said == std::vector<std::string>(3, "s") ? "" : "wrong";
                                    },
                                .name_missing = [](const std::vector<int>&) { return "missing"; },
-                               .check = [] {}}),
+                               .check = [] {},
+                               .departed = [] { return std::vector<int>(); }}),
                 "");
     }
   });
@@ -185,19 +223,41 @@ TEST_F(AtDetail, EveryDifferenceIsNamedOnEveryRankBeforeAnythingHappens) {
   });
 }
 
+// On every rank, also where all deadlines are the same or the first rank's is the latest.
 TEST_F(AtDetail, ARankThatDoesNotCallIsNamed) {
-  in_world(3, [](int rank) {
-    std::vector<float> values(4);
-    if (rank != 2) {
-      CollectiveOptions options;
-      options.timeout = std::chrono::milliseconds(rank == 0 ? 1'000 : 60'000);
-      EXPECT_EQ(
-          error_of([&] { all_reduce(Tensor::of(values), ReduceOp::sum, options); }),
-          "rank " + std::to_string(rank) +
-              ", all_reduce #1 of group default: rank 2 did not call anything before the deadline, where "
-              "this group's other ranks call all_reduce(float32[4] on cpu, sum)");
-    }
-  });
+  for (const auto& seconds : {std::vector{1, 60}, std::vector{1, 1}, std::vector{2, 1}}) {
+    std::latch told(2);
+    in_world(3, [&](int rank) {
+      std::vector<float> values(4);
+      if (rank != 2) {
+        CollectiveOptions options;
+        options.timeout = std::chrono::seconds(seconds[static_cast<std::size_t>(rank)]);
+        EXPECT_EQ(
+            error_of([&] { all_reduce(Tensor::of(values), ReduceOp::sum, options); }),
+            "rank " + std::to_string(rank) +
+                ", all_reduce #1 of group default: rank 2 did not call anything before the deadline, where "
+                "this group's other ranks call all_reduce(float32[4] on cpu, sum)");
+        told.count_down();
+      }
+      told.wait();
+    });
+  }
+}
+
+// Half an hour before the deadline.
+TEST_F(AtDetail, ARankThatHasLeftIsNamedAtOnce) {
+  for (const int leaver : {0, 2}) {
+    in_world(3, [&](int rank) {
+      std::vector<float> values(4);
+      if (rank == leaver) return;
+      EXPECT_EQ(error_of([&] { all_reduce(Tensor::of(values)); }),
+                "rank " + std::to_string(rank) + ", all_reduce #1 of group default: rank " +
+                    std::to_string(leaver) + " has left the group");
+      EXPECT_EQ(error_of([] { monitored_barrier(); }), "rank " + std::to_string(rank) +
+                                                           ", monitored_barrier of group default: rank " +
+                                                           std::to_string(leaver) + " has left the group");
+    });
+  }
 }
 
 TEST_F(AtDetail, EveryCollectiveStillWorks) {

@@ -40,6 +40,7 @@ class ForwardingTransport : public Transport {
   }
   Line& line() override { return inner_->line(); }
   void check() override { inner_->check(); }
+  std::vector<int> departed() override { return inner_->departed(); }
   void abort(const std::string& reason) noexcept override { inner_->abort(reason); }
   void abort_without(int peer) noexcept override { inner_->abort_without(peer); }
   void shutdown(Deadline deadline) noexcept override { inner_->shutdown(deadline); }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "runtime/combined_work.h"
 #include "runtime/errors.h"
 #include "runtime/group_impl.h"
+#include "runtime/overlap.h"
 #include "tests/runtime/thread_groups.h"
 
 namespace dlaunch {
@@ -27,6 +29,48 @@ using test::in_groups;
 
 ProcessGroup make_group(int rank, int size, std::shared_ptr<Backend> backend) {
   return GroupImpl::handle(test::make_impl(rank, size, std::move(backend)));
+}
+
+TEST(Overlap, IsSeenWhereSomethingIsWritten) {
+  std::vector<std::uint8_t> bytes(16);
+  const auto part = [&](std::size_t begin, std::int64_t count) {
+    return Tensor::from(bytes.data() + begin, {count});
+  };
+  using Parts = std::vector<Tensor>;
+  EXPECT_FALSE(overlap({}, {}));
+  EXPECT_FALSE(overlap(Parts{part(8, 4), part(0, 4), part(4, 4)}, Parts{part(12, 4), part(12, 2)}));
+  EXPECT_TRUE(overlap(Parts{part(8, 4), part(0, 9)}, {}));
+  EXPECT_TRUE(overlap(Parts{part(0, 4), part(8, 4)}, Parts{part(12, 4), part(2, 8)}));
+  EXPECT_TRUE(overlap(Parts{part(4, 2)}, Parts{part(0, 16)}));
+  EXPECT_TRUE(overlap(Parts{part(0, 16)}, Parts{part(4, 2)}));
+  EXPECT_FALSE(overlap(Parts{part(0, 4), part(2, 0)}, Parts{part(2, 0), part(4, 0)}));
+}
+
+// Their results would depend on which message comes first.
+TEST(Group, SharedMemoryIsRefused) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    std::vector<int> values(4);
+    const auto at = [&](std::size_t begin, std::int64_t count) {
+      return Tensor::from(values.data() + begin, {count});
+    };
+    const auto refused = [](const auto& call) {
+      return test::contains(error_of(call), ": an output shares memory with another one or with an input");
+    };
+    const std::vector<Tensor> both = {at(0, 2), at(2, 2)};
+    const std::vector<Tensor> entangled = {at(0, 2), at(1, 2)};
+    std::vector<int> more(4);
+    const std::vector<Tensor> elsewhere = {Tensor::from(more.data(), {2}),
+                                           Tensor::from(more.data() + 2, {2})};
+    EXPECT_TRUE(refused([&] { group.all_gather(entangled, elsewhere[0]); }));
+    EXPECT_TRUE(refused([&] { group.all_gather(both, at(1, 2)); }));
+    EXPECT_TRUE(refused([&] { group.all_gather_into_tensor(at(0, 4), at(1, 2)); }));
+    EXPECT_TRUE(refused([&] { group.all_to_all(both, both); }));
+    EXPECT_TRUE(refused([&] { group.all_to_all(entangled, elsewhere); }));
+    EXPECT_TRUE(refused([&] { group.all_to_all_single(at(0, 4), at(0, 4), {}, {}); }));
+    // In its own place, and from one place to all.
+    group.all_gather_into_tensor(at(0, 4), both[static_cast<std::size_t>(group.rank())]);
+    group.all_to_all(both, std::vector<Tensor>{elsewhere[0], elsewhere[0]});
+  }));
 }
 
 TEST(Group, SaysWhatItIs) {
@@ -77,7 +121,7 @@ TEST(Group, WrongArgumentsAreRefusedAndDoNotCount) {
                 here + ", barrier of group test: the timeout must be longer than 0 ms");
       const Tensor elsewhere = Tensor::from(values.data(), {4}, {Device::Kind::cuda, 1});
       EXPECT_EQ(error_of([&] { group.all_reduce(elsewhere); }),
-                here + ", group test: backend threads does not work on device cuda:1");
+                here + ", all_reduce of group test: backend threads does not work on device cuda:1");
     }
     group.all_reduce(tensor);
     EXPECT_EQ(values, std::vector<float>(4, 2.0F));
@@ -173,7 +217,7 @@ TEST(Group, DestroyCompletesWhatWasStarted) {
     EXPECT_TRUE(work.is_success());
     EXPECT_EQ(values, std::vector<float>(100000, 3.0F));
     EXPECT_EQ(error_of([&] { impl->barrier({}); }),
-              "rank " + std::to_string(rank) + ", group test: the group was destroyed");
+              "rank " + std::to_string(rank) + ", barrier of group test: the group was destroyed");
   }));
 }
 

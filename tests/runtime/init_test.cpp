@@ -178,6 +178,19 @@ TEST(Init, GroupsAndMeshesWorkBetweenProcesses) {
       "ok");
 }
 
+TEST(Init, OptionsThatContradictTheEnvironmentAreRefused) {
+  const auto results = run_processes(2, [](int rank) -> std::string {
+    const auto refused = [](const dlaunch::InitOptions& options) {
+      return dlaunch::test::error_of([&] { dlaunch::init_process_group(options); });
+    };
+    if (!contains(refused(numbered(rank, 7)), "the option world_size is 7, but the environment says 2"))
+      return "the world size is ignored";
+    if (!contains(refused(numbered(1 - rank, 2)), "the option rank is ")) return "the rank is ignored";
+    return add_up(numbered(rank, 2));
+  });
+  expect_all_say(results, "ok");
+}
+
 TEST(Init, TwoProcessesWithOneRankAreTold) {
   const auto results = run_processes(2, [](int) -> std::string {
     setenv("RANK", "0", 1);

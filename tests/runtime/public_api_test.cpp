@@ -2,6 +2,8 @@
 
 #include <dlaunch/collective_backend.h>
 #include <dlaunch/distributed.h>
+#include <dlaunch/dlaunch.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -34,6 +36,14 @@ class PublicApi : public testing::Test {
   // Before anything looks for a backend: the folders are read once.
   static void SetUpTestSuite() { setenv("DLAUNCH_BACKEND_PATH", TEST_MODULES_DIR, 1); }
 };
+
+// A later, incompatible library has another name, and is not taken for this one.
+TEST_F(PublicApi, ProgramsAskForTheVersionThatTheyWereLinkedWith) {
+  void* const library = dlopen(TEST_LIBRARY_NAME, RTLD_LAZY | RTLD_NOLOAD);
+  ASSERT_NE(library, nullptr);
+  EXPECT_EQ(dlsym(library, "dlaunch_last_error"), reinterpret_cast<void*>(&dlaunch_last_error));
+  dlclose(library);
+}
 
 TEST_F(PublicApi, NothingWorksBeforeInit) {
   const std::string text =

@@ -90,6 +90,18 @@ TEST_F(RecorderTest, WhatIsRecordedIsRead) {
   EXPECT_EQ(record.heartbeat_ns, record.entries[1].ended_ns);
 }
 
+// Without being a move: one that asks again and again whether a message has come still waits.
+TEST_F(RecorderTest, WhoWaitsForAnOperationIsSeen) {
+  recorder().open(path_, 0, 2);
+  const WorkSource operation;
+  std::thread waiter([&] { operation.work().wait(); });
+  while (read().activity != agent::Activity{0, 1}) std::this_thread::yield();
+  operation.succeed();
+  waiter.join();
+  EXPECT_EQ(read().activity, (agent::Activity{0, 0}));
+  operation.work().wait();  // has completed: nobody waits
+}
+
 TEST_F(RecorderTest, WithoutAPageNothingHappens) {
   for (const std::string& path : {folder_.path() + "/none", folder_.path(), std::string("/dev/null")}) {
     Recorder none;

@@ -44,6 +44,16 @@ TEST_P(Spawned, FormAGroup) {
   for (int i = 0; i < 2; ++i) dlaunch::spawn([size](int rank) { add_up(rank, size); }, size);
 }
 
+// What the inner ones do with their copy of the outer world is no harm to it.
+TEST(Spawn, CanBeNested) {
+  dlaunch::spawn(
+      [](int rank) {
+        dlaunch::spawn([](int inner) { add_up(inner, 2); }, 2);
+        add_up(rank, 2);
+      },
+      2);
+}
+
 TEST(Spawn, RethrowsTheFirstFailureWithItsRankAndEndsTheOthers) {
   int rank = -1;
   const auto forever = [] {

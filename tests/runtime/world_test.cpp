@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "dlaunch/debug.h"
 #include "dlaunch/device_mesh.h"
 #include "dlaunch/distributed.h"
 #include "dlaunch/threads.h"
@@ -155,6 +156,28 @@ TEST_P(Worlds, AGroupCanBeSplit) {
   });
 }
 
+TEST(Groups, AWrongRankIsRefusedInTheNameOfTheOperation) {
+  in_world(2, [](int rank) {
+    std::vector<int> value(1);
+    const Tensor tensor = Tensor::of(value);
+    const auto refused = [&](const std::string& operation, const auto& call) {
+      EXPECT_EQ(error_of(call), "rank " + std::to_string(rank) + ", " + operation +
+                                    " of group default: rank 99 is not a member of group default");
+    };
+    refused("broadcast", [&] { broadcast(tensor, 99); });
+    refused("reduce", [&] { reduce(tensor, 99); });
+    refused("gather", [&] { gather({}, tensor, 99); });
+    refused("scatter", [&] { scatter(tensor, {}, 99); });
+    refused("send", [&] { send(tensor, 99); });
+    refused("send", [&] { isend(tensor, 99); });
+    refused("recv", [&] { recv(tensor, 99); });
+    refused("recv", [&] { irecv(tensor, 99); });
+    refused("breakpoint", [] { breakpoint(99); });
+    const std::vector<P2POp> batch = {{P2POp::Kind::isend, tensor, 99}};
+    refused("batch_isend_irecv", [&] { batch_isend_irecv(batch); });
+  });
+}
+
 TEST(Groups, HaveATimeoutThatCanBeChanged) {
   in_world(2, [](int) {
     NewGroupOptions options;
@@ -274,6 +297,10 @@ TEST(Meshes, WrongOnesAreRefused) {
     const auto refused = [](const std::vector<int>& shape, const std::vector<std::string>& names) {
       return error_of([&] { (void)init_device_mesh("cpu", shape, names); });
     };
+    EXPECT_EQ(error_of([] { (void)init_device_mesh("tpu", {4}); }),
+              "a device mesh of 'tpu': there is no such device; known are cpu and cuda");
+    EXPECT_EQ(error_of([] { (void)init_device_mesh("cuda", {4}); }),
+              "a device mesh of cuda: the group's backend works on cpu:threads only");
     EXPECT_EQ(refused({3}, {}),
               "a device mesh of shape [3]: it does not have as many places as there are ranks, 4");
     EXPECT_EQ(refused({}, {}), "a device mesh of shape []: there must be a dimension at least");
@@ -295,21 +322,34 @@ TEST(Meshes, WrongOnesAreRefused) {
   });
 }
 
+// All of them, and at once: the deadline is half an hour away.
 TEST(Meshes, RanksThatDifferAreTold) {
-  in_world(2, [](int rank) {
-    // The later one is told; the other would wait for it in vain, and so does not go on.
-    static std::atomic<int> told = 0;
-    told = 0;
-    barrier();
-    const std::vector<std::string> names = {rank == 0 ? "x" : "y"};
-    try {
-      world().agree("test", names[0]);
-    } catch (const DistNetworkError& e) {
-      ++told;
-      EXPECT_TRUE(std::string(e.what()).find("the ranks differ") != std::string::npos) << e.what();
-    }
-    barrier();
-    EXPECT_EQ(told, 1);
+  const auto everybody_hears = [](const std::string& what, const std::function<void(int)>& make) {
+    in_world(4, [&](int rank) {
+      const std::string error = error_of([&] { make(rank); });
+      EXPECT_TRUE(test::contains(error, what)) << error;
+      EXPECT_TRUE(error.starts_with("rank " + std::to_string(rank) + ", ")) << error;
+      barrier();  // nothing is broken
+    });
+  };
+  const std::vector<std::string> names = {"a", "b"};
+  everybody_hears("the ranks call init_device_mesh differently: rank ", [&](int rank) {
+    (void)init_device_mesh("cpu", rank == 1 ? std::vector<int>{4, 1} : std::vector<int>{1, 4}, names);
+  });
+  everybody_hears("rank 2 with the device cpu, the shape [2, 2], the names [b, a] and ", [&](int rank) {
+    (void)init_device_mesh("cpu", {2, 2}, rank == 2 ? std::vector<std::string>{"b", "a"} : names);
+  });
+  everybody_hears("the ranks call DeviceMesh differently: rank ", [&](int rank) {
+    (void)DeviceMesh("cpu", rank == 3 ? std::vector<int>{3, 2, 1, 0} : std::vector<int>{0, 1, 2, 3}, {4});
+  });
+}
+
+TEST(Meshes, AWrongOneOnOneRankIsToldToAll) {
+  in_world(3, [](int rank) {
+    const std::string error = error_of([&] { (void)init_device_mesh("cpu", {rank == 1 ? 4 : 3}); });
+    EXPECT_TRUE(test::contains(error, "it does not have as many places as there are ranks, 3")) << error;
+    EXPECT_EQ(test::contains(error, "rank 1 cannot take part"), rank != 1) << error;
+    EXPECT_EQ(init_device_mesh("cpu", {3}).size(), 3);  // all together again
   });
 }
 
@@ -335,18 +375,17 @@ TEST(NewGroup, WrongMembersAreRefused) {
   });
 }
 
-TEST(NewGroup, ADifferentListOnAnotherRankIsNamed) {
-  in_world(2, [](int rank) {
-    static std::atomic<int> told = 0;
-    told = 0;
-    barrier();
-    const std::string error = error_of([&] { new_group({rank}); });  // each without the other
-    if (error != "no error") {
-      ++told;
-      EXPECT_TRUE(error.find("the ranks call new_group differently") != std::string::npos) << error;
-    }
-    barrier();
-    EXPECT_EQ(told, 1);
+TEST(NewGroup, ADifferentListIsToldToAllMembers) {
+  in_world(3, [](int rank) {
+    // The deadline is half an hour away.
+    const std::string error = error_of([&] {
+      new_group(rank == 1 ? std::vector{0, 1} : std::vector{0, 1, 2});
+    });
+    EXPECT_TRUE(error.starts_with("rank " + std::to_string(rank) +
+                                  ", new_group of group 1: the ranks call new_group differently: rank "))
+        << error;
+    EXPECT_TRUE(test::contains(error, "rank 1 with the ranks 0, 1 and the backend cpu:threads")) << error;
+    EXPECT_EQ(sum_over(new_group(), 1), 3);
   });
 }
 
@@ -397,6 +436,20 @@ TEST(ThreadWorlds, TheFirstErrorComesOut) {
               });
             }),
             "rank 1 has had enough");
+}
+
+// Half an hour before the deadline.
+TEST(ThreadWorlds, ARankThatFailsBeforeItJoinsIsNotWaitedFor) {
+  std::atomic<int> told = 0;
+  EXPECT_EQ(error_of([&] {
+              run_ranks_as_threads(3, [&](int rank) {
+                if (rank == 1) throw DistError("rank 1 has no data");
+                const std::string error = error_of([] { init_process_group(); });
+                if (test::contains(error, "another rank gave up: rank 1 has no data")) ++told;
+              });
+            }),
+            "rank 1 has no data");
+  EXPECT_EQ(told, 2);
 }
 
 TEST(ThreadWorlds, MeetThroughAStoreOfTheProgram) {

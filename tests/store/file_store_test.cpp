@@ -220,6 +220,16 @@ TEST_F(FileStoreTest, AFolderMayComeLate) {
   maker.join();
 }
 
+// Within the store's own time, however long the locks of others are borne with.
+TEST_F(FileStoreTest, AFolderThatDoesNotComeIsSaid) {
+  path = folder.path() + "/never/store";
+  FileStoreOptions impatient = options();
+  impatient.timeout = 5ms;
+  const TimePoint before = steady_now();
+  EXPECT_EQ(error_of([&] { const FileStore store(impatient); }), said("No such file or directory"));
+  EXPECT_LT(steady_now() - before, 5s);
+}
+
 TEST_F(FileStoreTest, SaysWhyAFileCannotBeOne) {
   path = folder.path();
   EXPECT_EQ(error_of([&] { const FileStore store(options()); }), said("Is a directory"));

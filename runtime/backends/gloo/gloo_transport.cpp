@@ -262,6 +262,12 @@ void GlooTransport::check() {
   throw_if_ended();
 }
 
+std::vector<int> GlooTransport::departed() {
+  look_for_losses();
+  const std::lock_guard lock(mutex_);
+  return left_;
+}
+
 void GlooTransport::throw_if_ended() {
   const std::lock_guard lock(mutex_);
   if (ended_) throw DistNetworkError(*ended_, {.peer = blamed_});

@@ -64,6 +64,7 @@ class GlooTransport final : public Transport {
   void check() override;
   void abort(const std::string& reason) noexcept override { give_up(reason, -1); }
   void abort_without(int peer) noexcept override;
+  std::vector<int> departed() override;
   void shutdown(Deadline deadline) noexcept override;
 
  private:

@@ -112,6 +112,8 @@ std::unique_ptr<Inbox> SpreadTransport::post_recv_any(std::uint64_t slot, std::s
   return lane_of(slot).transport->post_recv_any(slot, bytes);
 }
 
+std::vector<int> SpreadTransport::departed() { return lanes_.front().transport->departed(); }
+
 void SpreadTransport::check() {
   for (const Lane& lane : lanes_) lane.transport->check();
 }

@@ -45,6 +45,7 @@ class SpreadTransport final : public Transport {
   std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override;
   Line& line() override { return *line_; }
   void check() override;
+  std::vector<int> departed() override;
   void abort(const std::string& reason) noexcept override;
   void abort_without(int peer) noexcept override;
   void shutdown(Deadline deadline) noexcept override;

@@ -31,6 +31,7 @@ class ThreadTransport final : public Transport {
     return mailbox_->post_recv_any(rank_, slot, bytes);
   }
   void check() override { mailbox_->check(rank_); }
+  std::vector<int> departed() override { return mailbox_->departed(); }
   void abort(const std::string& reason) noexcept override { mailbox_->abort(rank_, reason); }
   void abort_without(int peer) noexcept override { mailbox_->abort(rank_, left_the_group, peer); }
   void shutdown(Deadline /*deadline*/) noexcept override { mailbox_->leave(rank_); }

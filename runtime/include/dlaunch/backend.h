@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "dlaunch/error.h"
 #include "dlaunch/export.h"
@@ -97,6 +98,10 @@ class DLAUNCH_EXPORT Backend {
   // Throws DistNetworkError if another rank is known to be lost. Does not block; any thread. Unless
   // overridden it never throws.
   virtual void check();
+
+  // The ranks that are known to have left the group in order. Does not block; any thread. Unless overridden
+  // none.
+  virtual std::vector<int> departed();
 
   // Ends what runs with an error that carries `reason`, and tells the other ranks as far as it can. Does not
   // block; may be called from any thread, also while one is inside another member.

@@ -45,6 +45,7 @@ class DLAUNCH_EXPORT CollectiveBackend final : public Backend {
   Work send(const Tensor& tensor, int dst, std::uint32_t tag, const Operation& operation) override;
   Work recv(const Tensor& tensor, int src, std::uint32_t tag, const Operation& operation) override;
   void check() override;
+  std::vector<int> departed() override;
   void abort(const std::string& reason) noexcept override;
   void shutdown() noexcept override;
   void leave(Deadline deadline) noexcept override;

@@ -27,8 +27,9 @@ class DLAUNCH_EXPORT DeviceMesh {
  public:
   // `ranks`: of the default group, row by row, one for each place of `shape`, each once; those that are not
   // in it may call too. `names`: none, or one for each dimension, all different. Every rank in the mesh makes
-  // the same call; the members of each line meet and make its group. Throws DistError where shape, ranks and
-  // names do not fit together, DistNetworkError where the ranks differ or do not come.
+  // the same call: they meet, and then the members of each line make its group. Throws DistError where the
+  // device type is none ("cpu", "cuda") or not the default group's, or shape, ranks and names do not fit
+  // together; DistNetworkError, on all ranks, where they differ, do not come or die.
   DeviceMesh(std::string device_type, std::vector<int> ranks, std::vector<int> shape,
              std::vector<std::string> names = {});
 
@@ -65,14 +66,21 @@ class DLAUNCH_EXPORT DeviceMesh {
  private:
   struct State;
   explicit DeviceMesh(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  // The constructor's work; `call`: for messages.
+  static std::shared_ptr<const State> make(const std::string& call, std::string device_type,
+                                           std::vector<int> ranks, std::vector<int> shape,
+                                           std::vector<std::string> names);
+  friend DLAUNCH_EXPORT DeviceMesh init_device_mesh(const std::string& device_type,
+                                                    const std::vector<int>& shape,
+                                                    const std::vector<std::string>& names);
   [[nodiscard]] int number_of(std::string_view dim) const;
   [[nodiscard]] const std::vector<int>& required_coordinate() const;
 
   std::shared_ptr<const State> state_;
 };
 
-// The mesh of all ranks of the default group in their order. The shape's product is the world size; that all
-// ranks give the same shape and names is checked.
+// The mesh of all ranks of the default group in their order. The shape's product is the world size. Where one
+// rank gives what is wrong or differs, all ranks throw at once.
 DLAUNCH_EXPORT DeviceMesh init_device_mesh(const std::string& device_type, const std::vector<int>& shape,
                                            const std::vector<std::string>& names = {});
 

@@ -52,7 +52,7 @@ struct InitOptions {
   std::string init_method = "env://";
   // For joining, and for each operation that does not say otherwise.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  // With a store, tcp:// and file:// only; env:// has them in the environment.
+  // With a store, tcp:// and file://. env:// has them in the environment, which they must not contradict.
   int rank = -1;
   int world_size = -1;
   std::shared_ptr<KeyValueStore> store = {};
@@ -60,8 +60,9 @@ struct InitOptions {
 };
 
 // Makes the default group. Returns when all ranks have joined; when the timeout passes before, throws an
-// error that names the ranks that did not come. Ignores SIGPIPE from then on if the program has no handler
-// for it: a lost peer is to be an exception, not the end of the process.
+// error that names the ranks that did not come; one whose attempt has failed so may call again. Ignores
+// SIGPIPE from then on if the program has no handler for it: a lost peer is to be an exception, not the end
+// of the process.
 DLAUNCH_EXPORT void init_process_group(const InitOptions& options = {});
 
 // Ends the group after its operations have completed; without one: all groups, the default group last.
@@ -106,8 +107,9 @@ struct NewGroupOptions {
 
 // A group of some ranks of the default group, numbered in their order there; no ranks: all. Every rank of the
 // default group makes the same calls in the same order, also one that is not a member (its group's calls
-// throw DistError, its rank is -1); the members wait for each other. With use_local_synchronization a caller
-// that is not a member gets no group.
+// throw DistError, its rank is -1); the members wait for each other. Where one gives other ranks or
+// another backend, all members throw DistNetworkError at once. With use_local_synchronization a caller that
+// is not a member gets no group.
 DLAUNCH_EXPORT ProcessGroup new_group(const std::vector<int>& ranks = {},
                                       const NewGroupOptions& options = {});
 

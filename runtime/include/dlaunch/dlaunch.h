@@ -67,9 +67,18 @@ enum dlaunch_reduce_op {
 
 enum dlaunch_debug_level { DLAUNCH_DEBUG_OFF, DLAUNCH_DEBUG_INFO, DLAUNCH_DEBUG_DETAIL };
 
+enum dlaunch_log_level {
+  DLAUNCH_LOG_ERROR,
+  DLAUNCH_LOG_WARNING,
+  DLAUNCH_LOG_INFO,
+  DLAUNCH_LOG_DEBUG,
+  DLAUNCH_LOG_TRACE
+};
+
 enum dlaunch_device { DLAUNCH_CPU, DLAUNCH_CUDA };
 
 typedef struct dlaunch_group dlaunch_group;
+typedef struct dlaunch_mesh dlaunch_mesh;
 typedef struct dlaunch_work dlaunch_work;
 
 typedef struct dlaunch_tensor {
@@ -86,16 +95,45 @@ typedef struct dlaunch_init_options {
   const char* backend;     /* NULL: "gloo" */
   const char* init_method; /* NULL: "env://" */
   int64_t timeout_ms;
-  int rank; /* for tcp:// and file:// */
+  int rank; /* for tcp:// and file://; with a world_size of 0 it is not given */
   int world_size;
+  const char* group_name; /* for messages, and to keep worlds in one store apart; NULL: "default" */
 } dlaunch_init_options;
 
+/* All zero: the default group's (dlaunch_split_group: the parent's). */
+typedef struct dlaunch_group_options {
+  const char* backend;
+  int64_t timeout_ms;
+  int use_local_synchronization; /* only the members call */
+  const char* name;              /* for messages */
+} dlaunch_group_options;
+
+/* The place of an error; what is not known is -1, 0 or "". */
+typedef struct dlaunch_error_context {
+  int rank; /* of this process in the group */
+  const char* operation;
+  uint64_t sequence; /* of the operation in its group */
+  const char* group;
+  int peer; /* the rank on the other side, and its host */
+  const char* host;
+} dlaunch_error_context;
+
 DLAUNCH_EXPORT const char* dlaunch_last_error(void);
+/* Where that was, as long as the message is valid. */
+DLAUNCH_EXPORT void dlaunch_last_error_context(dlaunch_error_context* context);
 
 DLAUNCH_EXPORT int dlaunch_init_process_group(const dlaunch_init_options* options); /* NULL: all zero */
 DLAUNCH_EXPORT int dlaunch_destroy_process_group(void);
 DLAUNCH_EXPORT int dlaunch_is_initialized(void); /* 0 or 1 */
 DLAUNCH_EXPORT int dlaunch_is_backend_available(const char* name);
+DLAUNCH_EXPORT int dlaunch_is_gloo_available(void);
+DLAUNCH_EXPORT int dlaunch_is_nccl_available(void);
+DLAUNCH_EXPORT int dlaunch_is_mpi_available(void);
+/* By dlaunch; by it or torchrun. */
+DLAUNCH_EXPORT int dlaunch_is_dlaunch_launched(void);
+DLAUNCH_EXPORT int dlaunch_is_torchelastic_launched(void);
+/* "gloo" for "cpu"; valid until the thread's next call; NULL if there is none. */
+DLAUNCH_EXPORT const char* dlaunch_get_default_backend_for_device(const char* device);
 
 /* -1 where this process is not a member, or there is no group. */
 DLAUNCH_EXPORT int dlaunch_get_rank(const dlaunch_group* group);
@@ -107,16 +145,51 @@ DLAUNCH_EXPORT int dlaunch_get_global_rank(const dlaunch_group* group, int group
 DLAUNCH_EXPORT int dlaunch_get_node_local_rank(void);
 /* Valid until the thread's next call; NULL if there is no group. */
 DLAUNCH_EXPORT const char* dlaunch_get_backend(const dlaunch_group* group);
+DLAUNCH_EXPORT const char* dlaunch_get_backend_config(const dlaunch_group* group); /* "cpu:gloo" */
+DLAUNCH_EXPORT int dlaunch_get_pg_count(void); /* groups of this process, the default group too */
+/* The members' ranks in the default group. count: the group's size. */
+DLAUNCH_EXPORT int dlaunch_get_process_group_ranks(const dlaunch_group* group, int* ranks, size_t count);
 
-/* count 0: all ranks. */
+/* Where this process gets none of the groups, *group becomes NULL. (Which as an argument would mean the
+ * default group: look before you use it.) count 0: all ranks; options NULL: all zero. */
 DLAUNCH_EXPORT int dlaunch_new_group(const int* ranks, size_t count, int64_t timeout_ms,
                                      dlaunch_group** group);
+DLAUNCH_EXPORT int dlaunch_new_group_with(const int* ranks, size_t count,
+                                          const dlaunch_group_options* options, dlaunch_group** group);
+DLAUNCH_EXPORT int dlaunch_new_subgroups(int group_size, const dlaunch_group_options* options,
+                                         dlaunch_group** group);
+/* `count` lists of ranks, one after another in `ranks`, of these sizes. */
+DLAUNCH_EXPORT int dlaunch_new_subgroups_by_enumeration(const int* ranks, const size_t* sizes, size_t count,
+                                                        const dlaunch_group_options* options,
+                                                        dlaunch_group** group);
+/* Ranks in the parent here. */
+DLAUNCH_EXPORT int dlaunch_split_group(const dlaunch_group* parent, const int* ranks, const size_t* sizes,
+                                       size_t count, const dlaunch_group_options* options,
+                                       dlaunch_group** group);
 DLAUNCH_EXPORT void dlaunch_group_free(dlaunch_group* group);
 /* Ends it on this rank; the handle is still to be freed. */
 DLAUNCH_EXPORT int dlaunch_destroy_group(dlaunch_group* group);
 /* For the operations that are called from now on. */
 DLAUNCH_EXPORT int dlaunch_set_timeout(const dlaunch_group* group, int64_t timeout_ms);
 DLAUNCH_EXPORT int dlaunch_abort(const dlaunch_group* group, const char* reason);
+
+/* Meshes: see device_mesh.h. names: NULL, or one for each dimension. */
+DLAUNCH_EXPORT int dlaunch_init_device_mesh(const char* device_type, const int* shape, size_t dims,
+                                            const char* const* names, dlaunch_mesh** mesh);
+/* Of these ranks, row by row, one for each place. */
+DLAUNCH_EXPORT int dlaunch_device_mesh(const char* device_type, const int* ranks, const int* shape,
+                                       size_t dims, const char* const* names, dlaunch_mesh** mesh);
+DLAUNCH_EXPORT void dlaunch_mesh_free(dlaunch_mesh* mesh);
+/* -1 where there is no answer: no such dimension, this rank is not in the mesh. */
+DLAUNCH_EXPORT int dlaunch_mesh_ndim(const dlaunch_mesh* mesh);
+DLAUNCH_EXPORT int dlaunch_mesh_size(const dlaunch_mesh* mesh, int dim);
+DLAUNCH_EXPORT int dlaunch_mesh_dim(const dlaunch_mesh* mesh, const char* name); /* its number */
+DLAUNCH_EXPORT int dlaunch_mesh_get_local_rank(const dlaunch_mesh* mesh, int dim);
+DLAUNCH_EXPORT int dlaunch_mesh_get_group(const dlaunch_mesh* mesh, int dim, dlaunch_group** group);
+DLAUNCH_EXPORT int dlaunch_mesh_slice(const dlaunch_mesh* mesh, const char* const* names, size_t count,
+                                      dlaunch_mesh** part);
+/* name NULL: the names joined by "_". */
+DLAUNCH_EXPORT int dlaunch_mesh_flatten(const dlaunch_mesh* mesh, const char* name, dlaunch_mesh** flat);
 
 DLAUNCH_EXPORT int dlaunch_all_reduce(const dlaunch_tensor* tensor, int op, const dlaunch_group* group,
                                       int64_t timeout_ms, dlaunch_work** work);
@@ -131,6 +204,9 @@ DLAUNCH_EXPORT int dlaunch_broadcast(const dlaunch_tensor* tensor, int src, cons
                                      int64_t timeout_ms, dlaunch_work** work);
 DLAUNCH_EXPORT int dlaunch_reduce(const dlaunch_tensor* tensor, int dst, int op, const dlaunch_group* group,
                                   int64_t timeout_ms, dlaunch_work** work);
+DLAUNCH_EXPORT int dlaunch_reduce_premul_sum(const dlaunch_tensor* tensor, int dst, double factor,
+                                             const dlaunch_group* group, int64_t timeout_ms,
+                                             dlaunch_work** work);
 /* Lists: one tensor for each rank of the group; for gather at dst only, for scatter at src only (else NULL,
  * 0). */
 DLAUNCH_EXPORT int dlaunch_all_gather(const dlaunch_tensor* outputs, size_t count,
@@ -151,6 +227,23 @@ DLAUNCH_EXPORT int dlaunch_reduce_scatter(const dlaunch_tensor* output, const dl
 DLAUNCH_EXPORT int dlaunch_reduce_scatter_tensor(const dlaunch_tensor* output, const dlaunch_tensor* input,
                                                  int op, const dlaunch_group* group, int64_t timeout_ms,
                                                  dlaunch_work** work);
+DLAUNCH_EXPORT int dlaunch_reduce_scatter_premul_sum(const dlaunch_tensor* output,
+                                                     const dlaunch_tensor* inputs, size_t count,
+                                                     double factor, const dlaunch_group* group,
+                                                     int64_t timeout_ms, dlaunch_work** work);
+DLAUNCH_EXPORT int dlaunch_reduce_scatter_tensor_premul_sum(const dlaunch_tensor* output,
+                                                            const dlaunch_tensor* input, double factor,
+                                                            const dlaunch_group* group, int64_t timeout_ms,
+                                                            dlaunch_work** work);
+/* As many calls in one: `count` outputs and inputs, all of one type. */
+DLAUNCH_EXPORT int dlaunch_all_gather_into_tensor_coalesced(const dlaunch_tensor* outputs,
+                                                            const dlaunch_tensor* inputs, size_t count,
+                                                            const dlaunch_group* group, int64_t timeout_ms,
+                                                            dlaunch_work** work);
+DLAUNCH_EXPORT int dlaunch_reduce_scatter_tensor_coalesced(const dlaunch_tensor* outputs,
+                                                           const dlaunch_tensor* inputs, size_t count, int op,
+                                                           const dlaunch_group* group, int64_t timeout_ms,
+                                                           dlaunch_work** work);
 DLAUNCH_EXPORT int dlaunch_all_to_all(const dlaunch_tensor* outputs, const dlaunch_tensor* inputs,
                                       size_t count, const dlaunch_group* group, int64_t timeout_ms,
                                       dlaunch_work** work);
@@ -171,6 +264,17 @@ DLAUNCH_EXPORT int dlaunch_recv(const dlaunch_tensor* tensor, int src, uint32_t 
                                 const dlaunch_group* group, int64_t timeout_ms, int* source,
                                 dlaunch_work** work);
 
+enum dlaunch_p2p_kind { DLAUNCH_ISEND, DLAUNCH_IRECV };
+typedef struct dlaunch_p2p_op {
+  int kind; /* enum dlaunch_p2p_kind */
+  dlaunch_tensor tensor;
+  int peer; /* of a receive: may be DLAUNCH_ANY_SOURCE */
+  uint32_t tag;
+} dlaunch_p2p_op;
+/* Starts all of them, or none if one is wrong. works: a place for each. */
+DLAUNCH_EXPORT int dlaunch_batch_isend_irecv(const dlaunch_p2p_op* ops, size_t count,
+                                             const dlaunch_group* group, dlaunch_work** works);
+
 /* timeout_ms 0: as long as the operation may take. A passed timeout is DLAUNCH_ERROR; the operation goes
  * on. */
 DLAUNCH_EXPORT int dlaunch_work_wait(const dlaunch_work* work, int64_t timeout_ms);
@@ -186,6 +290,27 @@ DLAUNCH_EXPORT int dlaunch_get_debug_level(void); /* enum dlaunch_debug_level */
 DLAUNCH_EXPORT int dlaunch_set_debug_level(int level);
 DLAUNCH_EXPORT int dlaunch_start_trace(const char* path);
 DLAUNCH_EXPORT int dlaunch_stop_trace(void);
+
+enum dlaunch_profiling_kind { DLAUNCH_BEGIN, DLAUNCH_END };
+/* As ProfilingEvent; valid during the call. */
+typedef struct dlaunch_profiling_event {
+  int kind; /* enum dlaunch_profiling_kind */
+  uint64_t id;
+  const char* name;
+  const char* group;
+  int rank;
+  uint64_t sequence;
+  uint64_t bytes;
+  int64_t time_ns;
+  int success; /* DLAUNCH_END only */
+} dlaunch_profiling_event;
+/* Both are called by any thread, and get `context` back. NULL: nothing is called; log messages go to stderr
+ * then. Not to be set while operations run. */
+typedef void (*dlaunch_profiling_callback)(const dlaunch_profiling_event* event, void* context);
+DLAUNCH_EXPORT int dlaunch_set_profiling_callback(dlaunch_profiling_callback callback, void* context);
+typedef void (*dlaunch_log_handler)(int level, const char* message,
+                                    void* context); /* enum dlaunch_log_level */
+DLAUNCH_EXPORT int dlaunch_set_log_handler(dlaunch_log_handler handler, void* context);
 
 /* NOLINTEND(readability-identifier-naming) */
 

@@ -57,7 +57,9 @@ struct P2POp {
 // so does every other rank. (Not every mistake can be seen this way: where each of two ranks takes
 // itself for the source of a broadcast or scatter, neither expects a message, and all may return with other
 // data; the next operation in which the two exchange a message is the error. DebugLevel::detail sees it.) A
-// call with a wrong argument throws DistError before anything is sent and does not count as a call.
+// call with a wrong argument throws DistError before anything is sent and does not count as a call. Wrong is
+// also an output of all_gather or all_to_all, in their forms, that shares memory with another one or with an
+// input.
 // Zero elements are allowed everywhere; such a call still meets the others.
 //
 // Point to point: a message is received by the first call of recv or irecv on its destination that names its
@@ -161,7 +163,8 @@ class DLAUNCH_EXPORT ProcessGroup {
 
   // As barrier, but says who does not come: the first rank throws DistNetworkError that names the first rank
   // (or, with `wait_all_ranks`, all) that did not call before the timeout, and the others repeat it. Goes
-  // through the store; a rank that is missing does not break the group, and calls do not count.
+  // through the store; a rank that is missing does not break the group, and calls do not count: one that
+  // comes too late waits for the others' next call.
   void monitored_barrier(std::optional<std::chrono::milliseconds> timeout = {},
                          bool wait_all_ranks = false) const;
 

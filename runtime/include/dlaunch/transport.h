@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "dlaunch/backend.h"
 #include "dlaunch/export.h"
@@ -102,6 +103,9 @@ class DLAUNCH_EXPORT Transport {
 
   // Throws DistNetworkError if a peer is known to be lost or the transport was aborted. Does not block.
   virtual void check() = 0;
+
+  // The peers that are known to have left in order. Does not block. Unless overridden none.
+  virtual std::vector<int> departed();
 
   // Every wait, now and later, throws DistNetworkError with this reason; the other ranks' waits throw too,
   // with the reason if it can still be delivered. The first call counts. Does not block.

@@ -1,0 +1,64 @@
+// What the files of the C API share (include/dlaunch/dlaunch.h).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "dlaunch/distributed.h"
+#include "dlaunch/dlaunch.h"
+#include "dlaunch/error.h"
+
+struct dlaunch_group {
+  dlaunch::ProcessGroup group;
+};
+struct dlaunch_work {
+  dlaunch::Work work;
+  dlaunch::ProcessGroup group;
+};
+
+namespace dlaunch::c {
+
+// Keeps the words of the exception that is being handled for dlaunch_last_error(); its number.
+int note_current_failure() noexcept;
+
+// Nothing but a number leaves a call.
+template <class Call>
+int guarded(const Call& call) noexcept {
+  try {
+    call();
+    return DLAUNCH_OK;
+  } catch (...) {
+    return note_current_failure();
+  }
+}
+
+// What a question answers, or `otherwise` where it fails.
+template <class Question>
+int answer(int otherwise, const Question& question) noexcept {
+  int result = otherwise;
+  (void)guarded([&] { result = question(); });
+  return result;
+}
+
+// The text stays valid until the thread's next call.
+const char* keep_text(std::string text);
+template <class Question>
+const char* text_answer(const Question& question) noexcept {
+  const char* result = nullptr;
+  (void)guarded([&] { result = keep_text(question()); });
+  return result;
+}
+
+template <class T>
+const T& required(const T* pointer, const char* what) {
+  if (!pointer) throw DistError(std::string(what) + " is NULL");
+  return *pointer;
+}
+
+ProcessGroup group_of(const dlaunch_group* group);
+std::optional<std::chrono::milliseconds> timeout_of(std::int64_t ms);
+
+}  // namespace dlaunch::c

@@ -1,0 +1,54 @@
+// How the ranks of a group that is being made meet, through the store.
+//
+// All say what they are about to do, and who says otherwise ends it for all, at once. A rank whose deadline
+// passes goes away again, and all agree on that too: those who have time left begin anew, without it, and it
+// finds them when it comes back. So one rank's failure never leaves the others with a number that it no
+// longer shares.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dlaunch/backend.h"
+#include "dlaunch/error.h"
+#include "store/store.h"
+
+namespace dlaunch {
+
+struct Joining {
+  std::string call;          // for messages: "new_group"
+  std::string statement;     // which all must make alike, for messages too: "the ranks 0, 1"
+  int self;                  // who this is, for messages
+  int rank;                  // among the members; -1: only compares its statement and waits for nobody
+  std::vector<int> members;  // for messages, by rank
+  Deadline deadline;
+  // Asked now and then while waiting. A DistNetworkError that it throws ends the wait, on all.
+  std::function<void()> check = {};
+};
+
+// That the ranks do not agree. All are told, so all have made this attempt.
+class JoinRefused : public DistNetworkError {
+ public:
+  using DistNetworkError::DistNetworkError;
+};
+
+// Returns when all members have called it on (their connection to) the same store and prefix: the members'
+// hosts; of a rank that waits for nobody: none. Throws JoinRefused; DistNetworkError that names the ranks
+// that did not come before the deadline, after which it may be called again; StoreError if the store
+// fails; DistError if somebody else has joined as this rank. REQUIRES: where it has returned or thrown
+// JoinRefused, another prefix is used the next time.
+std::vector<std::string> join(Store& store, const Joining& joining);
+
+// Instead of join(): the others are told that this rank does not come, and why.
+void refuse_to_join(Store& store, int self, const std::string& why);
+
+// The numbers of the keys that do not exist. Few requests, however many keys there are.
+std::vector<int> absent(Store& store, std::span<const std::string> keys);
+
+// "ranks 1, 4, 7"; of many only the first.
+std::string name_ranks(const std::vector<int>& ranks);
+
+}  // namespace dlaunch
