@@ -28,7 +28,8 @@ Failure HangJudge::failure(const Diagnosis& diagnosis, const World& world) const
   failure.kind = FailureKind::hang;
   failure.round = world.round;
   failure.why = "nothing has moved for " + to_words(limit_) + " (--hang-timeout): " +
-                (diagnosis.sentences.empty() ? "a rank waits for a message or for other ranks" : diagnosis.sentences.front());
+                (diagnosis.sentences.empty() ? "a rank waits for a message or for other ranks"
+                                             : diagnosis.sentences.front());
   if (diagnosis.missing.empty()) return failure;
   failure.rank = diagnosis.missing.front();
   for (const WorldMember& member : world.members) {

@@ -1,9 +1,9 @@
 // What the nodes of a round have told of where their workers stand, and whether the job hangs. Pure.
 //
 // It does where every node that has work says that nothing of it has moved for the limit, and a worker of at
-// least one of them is inside a collective or waits for other ranks in another way. So a program that computes
-// for long between its operations does not hang, however long that takes; one that lets others wait for so
-// long does.
+// least one of them is inside a collective or waits for other ranks in another way. So a program that
+// computes for long between its operations does not hang, however long that takes; one that lets others wait
+// for so long does.
 #pragma once
 
 #include <map>

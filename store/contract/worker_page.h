@@ -86,8 +86,8 @@ struct Header {
   std::array<std::uint8_t, 4096 - 88> reserved_too;
 };
 
-// How often an operation has begun or ended, above the number of collectives that have not ended and of threads
-// that wait for other ranks in another way.
+// How often an operation has begun or ended, above the number of collectives that have not ended and of
+// threads that wait for other ranks in another way.
 inline constexpr std::uint64_t one_move = 1 << 16;
 constexpr std::uint64_t moves_of(std::uint64_t activity) { return activity / one_move; }
 constexpr std::uint64_t open_of(std::uint64_t activity) { return activity % one_move; }

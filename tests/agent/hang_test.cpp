@@ -148,7 +148,8 @@ TEST_F(HangJudgeTest, WithoutACulpritNobodyIsBlamed) {
   const Failure failure = judge_.failure(judge_.diagnosis(), world_);
   EXPECT_EQ(failure.rank, -1);
   EXPECT_EQ(failure.host, "");
-  EXPECT_EQ(describe(failure), "nothing has moved for 10 s (--hang-timeout): a rank waits for a message or for other ranks");
+  EXPECT_EQ(describe(failure),
+            "nothing has moved for 10 s (--hang-timeout): a rank waits for a message or for other ranks");
 }
 
 }  // namespace
