@@ -52,9 +52,8 @@ class World {
   void refuse_to_meet(const std::string& operation, const std::vector<int>& ranks, const std::string& why);
   void destroy_all();
   void destroy(const ProcessGroup& group);
-  void abort_all(const std::string& reason);
-  // The process ends: see GroupImpl::leave. Of all groups.
-  void leave();  // every group there is
+  void abort_all(const std::string& reason);  // every group there is
+  void leave();                               // likewise, as the process ends: see GroupImpl::leave
 
   [[nodiscard]] bool is_initialized() const;
   // Throw DistError without a default group.
