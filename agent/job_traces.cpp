@@ -1,6 +1,7 @@
 #include "agent/job_traces.h"
 
 #include <cstdio>
+#include <string>
 #include <vector>
 
 #include "agent/reaper.h"
@@ -12,7 +13,8 @@ bool end_and_remove_all(const JobTraces& traces, Duration patience) {
   kill_job_group(traces.group);
   const std::vector<pid_t> survivors = kill_and_reap_all(patience);
   for (pid_t pid : survivors) {
-    std::fprintf(stderr, "dlaunch: process %s survives SIGKILL\n", explain_process(pid).c_str());
+    if (const std::string who = explain_process(pid); !who.empty())
+      std::fprintf(stderr, "dlaunch: process %s survives SIGKILL\n", who.c_str());
   }
   remove_job_group(traces.group);
   remove_scratch_dir(traces.scratch_dir);

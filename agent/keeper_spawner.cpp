@@ -53,9 +53,9 @@ KeeperSpawner::~KeeperSpawner() {
   if (keeper_.socket >= 0) {
     edge_.unwatch(keeper_.socket);
     close(keeper_.socket);
-    wait_for(keeper_.guard);
-    if (pid_ > 0) wait_for(pid_);  // ours where the guard was killed, else no child
   }
+  wait_for(keeper_.guard);
+  if (pid_ > 0) wait_for(pid_);  // ours where the guard was killed, else no child
 }
 
 void KeeperSpawner::let_go() {
@@ -118,10 +118,12 @@ std::string KeeperSpawner::give_up() {
   std::string words;
   std::size_t more = 0;
   for (const pid_t pid : descendants_of(pid_)) {
+    const std::string one = explain_process(pid);
+    if (one.empty()) continue;
     if (words.size() > 200) {
       ++more;
     } else {
-      words += (words.empty() ? "process " : ", process ") + explain_process(pid);
+      words += (words.empty() ? "process " : ", process ") + one;
     }
   }
   if (more > 0) words += " and " + std::to_string(more) + " more";
@@ -241,6 +243,7 @@ void KeeperSpawner::lost() {
   edge_.unwatch(keeper_.socket);
   close(keeper_.socket);
   keeper_.socket = -1;
+  if (gave_up_) return;  // it was told to end
   end_and_remove_all(keeper_.traces);
   output_.close_all();
   handler_->on_spawner_lost("the keeper process (pid " + std::to_string(pid_) +

@@ -196,6 +196,7 @@ std::string name_process(pid_t pid) {
 std::string explain_process(pid_t pid) {
   std::string name = name_process(pid);
   const auto stat = proc_is_foreign() ? std::nullopt : stat_of(pid);
+  if (stat && stat->state == 'Z') return "";
   if (!stat || !name.ends_with(')')) return name;
   name.pop_back();
   name += stat->state == 'D' ? "; uninterruptible" : "; state " + std::string(1, stat->state);

@@ -29,7 +29,7 @@ int kill_descendants(const std::vector<pid_t>& spared = {});
 std::string name_process(pid_t pid);
 
 // With its state, and where in the kernel it waits: "4711 (python3; uninterruptible, in
-// nfs_wait_bit_killable)".
+// nfs_wait_bit_killable)"; empty: it has ended, and is only not reaped yet.
 std::string explain_process(pid_t pid);
 
 // Without waiting: whatever child of this process has ended.

@@ -305,8 +305,9 @@ class Unkillable(Cleanliness):
 
     def test_it_is_named_and_not_waited_for_for_ever(self):
         self.begin([])
-        job = self.start("--stop-timeout=0.1", f"--report={self.dir}/report.json", "sh", "-c", 'echo $$ > "$DIR/up"; mv "$DIR/up" "$DIR/pid.worker.0"; exec sleep 1000')
-        wait_until(lambda: os.path.exists(os.path.join(self.place, "pid.worker.0")), "the worker has begun")
+        job = self.start("--stop-timeout=0.1", f"--report={self.dir}/report.json", "sh", "-c", 'echo $$ > "$DIR/pid.worker.0"; exec sleep 1000')
+        said = os.path.join(self.place, "pid.worker.0")
+        wait_until(lambda: os.path.exists(said) and os.path.getsize(said) > 0, "the worker has begun")
         pid = self.pid_of("worker")
         self.set("tasks", str(pid))
         self.set("freezer.state", "FROZEN")
