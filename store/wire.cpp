@@ -147,6 +147,7 @@ void decode_body(Body& body, Request& request) {
 
 Decoded decode_as(Kind kind, ByteSpan bytes, const StoreLimits& limits, Request& request) {
   request.kind = kind;
+  request.key = request.value = request.expected = {};  // views of bytes that are gone
   request.keys.clear();
   request.values.clear();
   Body body(bytes, limits);
