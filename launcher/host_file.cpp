@@ -28,6 +28,8 @@ Error too_many(const std::string& from) {
 // What ssh takes for a host and nothing else: above all no option.
 bool may_be_host(std::string_view name) {
   constexpr std::string_view others = "._-:%";
+  // Not of an address, but in front of a port or a number of workers.
+  if (std::count(name.begin(), name.end(), ':') == 1) return false;
   const std::size_t at = name.find('@');
   const auto part_is_good = [&](std::string_view part) {
     return !part.empty() && part.front() != '-' &&

@@ -48,7 +48,7 @@ TEST(HostFile, WhatIsNoListIsNamed) {
   EXPECT_NE(refused(parse_hosts("a:65536,a:1", "--hosts")).find("a has more than 65536"), std::string::npos);
   EXPECT_NE(refused(parse_hosts("a[1-99999]", "--hosts")).find("more than 65536 hosts"), std::string::npos);
   for (const char* bad : {"-oProxyCommand=x", "a b", "a;b", "$(x)", "a@", "@a", "u@-x", "-u@a", "a/b", "c[1-",
-                          "c]", "[fe80::1]x", "[]", "a\nb"})
+                          "c]", "[fe80::1]x", "[]", "a\nb", "c[1:2-3,4]-1:2"})
     EXPECT_NE(refused(parse_hosts(bad, "--hosts")).find("is no host"), std::string::npos) << bad;
 }
 
