@@ -77,10 +77,9 @@ struct NodeSpec {
   bool virtual_local_rank = false;    // LOCAL_RANK is 0 for every worker
   std::vector<WorkerPlace> places{};  // by local rank; empty: all as inherited
   std::vector<int> stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // others are only passed on
-  int preempt_signal = 0;     // SIGTERM gives workers this notice first; 0: none
-  Duration preempt_notice{};  // so long before the SIGTERM itself
-  bool preempt_ok =
-      false;  // the exit code is 0 where SIGTERM ended the job and all workers here then returned 0
+  int preempt_signal = 0;      // SIGTERM gives workers this notice first; 0: none
+  Duration preempt_notice{};   // so long before the SIGTERM itself
+  bool preempt_ok = false;     // an end by SIGTERM after which all workers here return 0 is a good one
   std::string scratch_dir{};   // where workers put their error files; empty: nowhere
   std::string pages_dir{};     // where their pages are; empty: nowhere
   std::string health_check{};  // a shell command that must return 0 before this node takes part in a round;

@@ -271,8 +271,7 @@ std::string Member::hung_up_in_words(bool was_dlaunch, const std::string& why) c
   if (was_dlaunch) return "node 0 at " + to_string(job_.master) + " hung up before the job began: " + why;
   return "what listens at " + to_string(job_.master) + " hung up before the job began: " + why +
          "; check that this is the address of node 0, and that it runs dlaunch, too (a torchrun cannot take "
-         "part in "
-         "its job)";
+         "part in its job)";
 }
 
 std::string Member::coordinator_in_words() const {

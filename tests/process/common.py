@@ -9,6 +9,12 @@ DLAUNCH = os.path.join(BIN, "dlaunch")
 PATIENCE = 60  # seconds until a wait for an event is a failure
 
 
+def is_sanitized():
+    """Whether this dlaunch was built with AddressSanitizer: it needs more memory, and stops whom it looks at for leaks."""
+    with open(DLAUNCH, "rb") as file:
+        return b"__asan_init" in file.read()
+
+
 def environment():
     """As from a shell that no launcher has touched."""
     own = ("TORCHELASTIC_", "DLAUNCH_", "MASTER_", "PET_", "SLURM_", "OMPI_", "PMI", "GLOO_")

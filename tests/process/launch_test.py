@@ -144,43 +144,39 @@ class Signals(Launch):
         self.assertEqual(job.returncode, 130)
         self.assertFalse(alive(worker))
 
+    def end_by(self, signo, workers, *arguments):
+        """The exit code, and what was said, of a job that gets the signal once all its workers have written their pids."""
+        job = self.start(*arguments)
+        self.pids(workers)
+        job.send_signal(signo)
+        _, err = job.communicate(timeout=PATIENCE)
+        for rank in range(workers):
+            os.unlink(os.path.join(self.dir, f"pid.{rank}"))
+        return job.returncode, err
+
     def test_notice_comes_before_the_end(self):
         for exits, code in (("exit 0", 0), ("exit 9", 143)):
-            job = self.start("--preempt-signal=SIGUSR1@50", "--max-restarts=3", "sh", "-c",
-                             f"trap 'echo saved > saved; {exits}' USR1; echo $$ > pid.0; while :; do sleep 0.01; done")
-            self.pids(1)
-            job.send_signal(signal.SIGTERM)
-            _, err = job.communicate(timeout=PATIENCE)
-            self.assertEqual(job.returncode, code, err)
+            ended, err = self.end_by(signal.SIGTERM, 1, "--preempt-signal=SIGUSR1@50", "--max-restarts=3", "sh", "-c",
+                                     f"trap 'echo saved > saved; {exits}' USR1; echo $$ > pid.0; while :; do sleep 0.01; done")
+            self.assertEqual(ended, code, err)
             self.assertTrue(os.path.exists(os.path.join(self.dir, "saved")))
             self.assertIn("giving the workers notice by SIGUSR1; SIGTERM follows in 50 s", err)
-            for name in ("saved", "pid.0"):
-                os.unlink(os.path.join(self.dir, name))
+            os.unlink(os.path.join(self.dir, "saved"))
 
     def test_an_end_that_all_survive_with_0_may_be_a_good_one(self):
         for exits, code in ((("exit 0", "exit 0"), 0), (("exit 0", "exit 143"), 143), (("exit 0", "exit 9"), 143)):
-            job = self.start("--preempt-ok", "--nproc-per-node=2", "sh", "-c",
-                             f"trap '[ $RANK = 0 ] && {exits[0]}; {exits[1]}' TERM; echo $$ > pid.$RANK; while :; do sleep 0.01; done")
-            self.pids(2)
-            job.send_signal(signal.SIGTERM)
-            _, err = job.communicate(timeout=PATIENCE)
-            self.assertEqual(job.returncode, code, err)
+            ended, err = self.end_by(signal.SIGTERM, 2, "--preempt-ok", "--nproc-per-node=2", "sh", "-c",
+                                     f"trap '[ $RANK = 0 ] && {exits[0]}; {exits[1]}' TERM; echo $$ > pid.$RANK; while :; do sleep 0.01; done")
+            self.assertEqual(ended, code, err)
             good = "; all workers here returned 0 \\(--preempt-ok\\)" if code == 0 else ""
             self.assertRegex(err.splitlines()[-1], f"^dlaunch: stopped: node 0 .* was told to stop by SIGTERM{good}$")
-            for rank in range(2):
-                os.unlink(os.path.join(self.dir, f"pid.{rank}"))
-        job = self.start("--preempt-ok", "sh", "-c", "trap 'exit 0' INT; echo $$ > pid.0; while :; do sleep 0.01; done")
-        self.pids(1)
-        job.send_signal(signal.SIGINT)
-        job.communicate(timeout=PATIENCE)
-        self.assertEqual(job.returncode, 130)
+        ended, err = self.end_by(signal.SIGINT, 1, "--preempt-ok", "sh", "-c", "trap 'exit 0' INT; echo $$ > pid.0; while :; do sleep 0.01; done")
+        self.assertEqual(ended, 130, err)
 
     def test_a_user_signal_passes_through_and_the_job_goes_on(self):
-        job = self.start("--nproc-per-node=2", "sh", "-c", "trap 'exit 0' USR1; echo $$ > pid.$RANK; while :; do sleep 0.01; done")
-        self.pids(2)
-        job.send_signal(signal.SIGUSR1)
-        _, err = job.communicate(timeout=PATIENCE)
-        self.assertEqual(job.returncode, 0, err)
+        ended, err = self.end_by(signal.SIGUSR1, 2, "--nproc-per-node=2", "sh", "-c",
+                                 "trap 'exit 0' USR1; echo $$ > pid.$RANK; while :; do sleep 0.01; done")
+        self.assertEqual(ended, 0, err)
 
 
 class Orphans(Launch):

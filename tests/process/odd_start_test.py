@@ -16,7 +16,7 @@ import time
 import unittest
 import uuid
 
-from common import DLAUNCH, PATIENCE, marked
+from common import DLAUNCH, PATIENCE, is_sanitized, marked
 
 NOBODY = 200_000 + os.getpid()  # a user who has no process yet, nor in another run of this test
 
@@ -59,9 +59,8 @@ class OddStart(unittest.TestCase):
 
     def needs_plain_build(self):
         """A sanitizer's own needs would meet the limit first."""
-        with open(DLAUNCH, "rb") as file:
-            if b"__asan_init" in file.read():
-                self.skipTest("not with a sanitizer")
+        if is_sanitized():
+            self.skipTest("not with a sanitizer")
 
     def unshared(self, setting):
         """What stands before dlaunch, so that it runs with mounts of its own after the commands of `setting`."""

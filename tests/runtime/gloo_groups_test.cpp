@@ -25,6 +25,7 @@ using dlaunch::Tensor;
 using dlaunch::test::contains;
 using dlaunch::test::error_of;
 using dlaunch::test::expect_all_say;
+using dlaunch::test::host_name;
 using dlaunch::test::MeetingPoint;
 using dlaunch::test::RankResult;
 using dlaunch::test::run_processes;
@@ -35,12 +36,6 @@ std::string add_up() {
   const bool right = one[0] == dlaunch::get_world_size();
   dlaunch::destroy_process_group();
   return right ? "ok" : "wrong";
-}
-
-std::string host_name() {
-  char host[256] = {};
-  gethostname(host, sizeof host - 1);
-  return host;
 }
 
 // Says "named" where the error names the victim as it should.

@@ -20,6 +20,7 @@ using dlaunch::Tensor;
 using dlaunch::test::contains;
 using dlaunch::test::error_of;
 using dlaunch::test::expect_all_say;
+using dlaunch::test::host_name;
 using dlaunch::test::RankResult;
 using dlaunch::test::run_processes;
 using dlaunch::test::Variable;
@@ -233,8 +234,7 @@ TEST(GlooMessagesDeath, OnTwoInterfaces) {
 }
 
 TEST(GlooMessagesDeath, IsToldWithTheHostAndAlsoToAMonitoredBarrier) {
-  char host[256] = {};
-  gethostname(host, sizeof host - 1);
+  const std::string host = host_name();
   const auto results = run_processes(3, [](int rank) -> std::string {
     dlaunch::init_process_group();
     std::vector<int> go(1);
@@ -254,7 +254,7 @@ TEST(GlooMessagesDeath, IsToldWithTheHostAndAlsoToAMonitoredBarrier) {
     const std::string& said = results[static_cast<std::size_t>(rank)].said;
     const std::string place = "rank " + std::to_string(rank) + ", monitored_barrier of group default, peer ";
     EXPECT_TRUE(contains(said, place)) << said;
-    EXPECT_TRUE(contains(said, std::string(" on ") + host + ": it ")) << said;
+    EXPECT_TRUE(contains(said, " on " + host + ": it ")) << said;
   }
 }
 
