@@ -15,6 +15,10 @@ dlaunch_script_tests(NAME store_verb SCRIPT process/store_test.py BASE StoreVerb
 dlaunch_script_tests(NAME verbs SCRIPT process/verbs_test.py BASE Verbs)
 dlaunch_script_tests(NAME output SCRIPT process/output_test.py BASE Output)
 dlaunch_script_tests(NAME failure SCRIPT process/failure_test.py BASE Failure)
+# The kernel counts such kills for the whole machine.
+get_directory_property(tests TESTS)
+list(FILTER tests INCLUDE REGEX "^failure\\.OutOfMemory\\.")
+set_tests_properties(${tests} PROPERTIES RESOURCE_LOCK out_of_memory)
 dlaunch_script_tests(NAME cleanliness SCRIPT process/cleanliness_test.py BASE Cleanliness)
 dlaunch_script_tests(NAME elastic SCRIPT process/elastic_test.py BASE Elastic)
 dlaunch_script_tests(NAME chaos SCRIPT process/chaos_test.py BASE Elastic)

@@ -20,8 +20,11 @@ using dlaunch::DType;
 using dlaunch::ReduceOp;
 using dlaunch::Tensor;
 
-const std::vector<std::size_t> counts = {0, 1, 7, 1000, 8193, 300'007};
-constexpr std::size_t long_count = 1'000'003;  // several MiB, for some dtypes
+const std::vector<std::size_t> short_counts = {0, 1, 7, 1000, 8193};
+// Some MiB, for all dtypes where there are few ranks, and else for the dtypes that are used most.
+constexpr std::size_t long_count = 300'007;
+constexpr std::size_t longest_count = 1'000'003;
+constexpr int few_ranks = 3;
 
 // The i-th value of a rank; conformance_torch.py has the same formula. Halves of small numbers, which no
 // dtype of the table rounds, so that sums have one right result; `thirds` are rounded by the floating point
@@ -72,8 +75,10 @@ const std::vector<std::pair<ReduceOp, const char*>> bitwise = {
 template <class T>
 void run_cases(const std::string& dtype, int rank, int size, Records& records) {
   const std::size_t ranks = static_cast<std::size_t>(size);
-  std::vector<std::size_t> lengths = counts;
-  if (dtype == "float32" || dtype == "int64") lengths.push_back(long_count);
+  std::vector<std::size_t> lengths = short_counts;
+  const bool much_used = dtype == "float32" || dtype == "int64";
+  if (much_used || size <= few_ranks) lengths.push_back(long_count);
+  if (much_used && size <= few_ranks) lengths.push_back(longest_count);
   for (const std::size_t count : lengths) {
     const auto name = [&](const std::string& call) {
       return call + " " + dtype + " " + std::to_string(count);

@@ -12,8 +12,8 @@ import sys
 import torch
 import torch.distributed as dist
 
-COUNTS = [0, 1, 7, 1000, 8193, 300007]
-LONG_COUNT = 1000003
+SHORT_COUNTS = [0, 1, 7, 1000, 8193]
+LONG_COUNT, LONGEST_COUNT, FEW_RANKS = 300007, 1000003, 3
 DTYPES = {"int8": torch.int8, "uint8": torch.uint8, "int32": torch.int32, "int64": torch.int64,
           "float16": torch.float16, "float32": torch.float32, "float64": torch.float64}
 ARITHMETIC = {"sum": dist.ReduceOp.SUM, "product": dist.ReduceOp.PRODUCT, "min": dist.ReduceOp.MIN,
@@ -30,7 +30,8 @@ def values_of(dtype, rank, count, thirds=False):
 
 
 def run_cases(name, dtype, rank, size, record):
-    lengths = COUNTS + ([LONG_COUNT] if name in ("float32", "int64") else [])
+    much_used, few = name in ("float32", "int64"), size <= FEW_RANKS
+    lengths = SHORT_COUNTS + [LONG_COUNT] * (much_used or few) + [LONGEST_COUNT] * (much_used and few)
     for count in lengths:
         def own(thirds=False, length=count):
             return values_of(dtype, rank, length, thirds)

@@ -99,7 +99,7 @@ void retry_until_the_others_come(const std::function<dlaunch::InitOptions(int ra
                                [&](int rank) -> std::string {
                                  dlaunch::InitOptions mine = options(rank);
                                  if (rank == 1) {
-                                   mine.timeout = std::chrono::milliseconds(100);
+                                   mine.timeout = std::chrono::seconds(1);
                                    for (int i = 0; i < 2; ++i) {
                                      std::string error = error_of([&] { dlaunch::init_process_group(mine); });
                                      if (!contains(error, "missing: ranks 0, 2 of 3")) return error;

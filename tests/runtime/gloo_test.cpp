@@ -300,7 +300,9 @@ TEST(GlooInit, ARankThatNeverComesIsNamed) {
       },
       2);
   for (const RankResult& result : results) {
-    EXPECT_TRUE(contains(result.said, "missing: ranks 2, 3 of 4")) << result.said;
+    // On a busy machine the other who came may be late, too.
+    EXPECT_TRUE(contains(result.said, "missing: ranks ")) << result.said;
+    EXPECT_TRUE(contains(result.said, "2, 3 of 4")) << result.said;
   }
 }
 

@@ -95,7 +95,8 @@ std::vector<Bytes> results_of(const std::vector<Case>& cases, int size, std::siz
   return results;
 }
 
-std::vector<Case> reducing_cases() {
+// `parts`: of how many times the length the collective's input is.
+std::vector<Case> reducing_cases(std::size_t parts = 1) {
   std::vector<Case> cases;
   for (const DType dtype : test::all_dtypes) {
     for (const ReduceOp op : test::all_ops) {
@@ -107,9 +108,9 @@ std::vector<Case> reducing_cases() {
     // Past the limit of short messages.
     cases.push_back({dtype, {ReduceOp::sum, 1.0}, 40001});
   }
-  cases.push_back({DType::float32, {ReduceOp::avg, 1.0}, 700'007});
-  cases.push_back({DType::int64, {ReduceOp::max, 1.0}, 300'001});
-  cases.push_back({DType::complex128, {ReduceOp::premul_sum, 2.0}, 100'003});
+  cases.push_back({DType::float32, {ReduceOp::avg, 1.0}, 700'007 / parts});
+  cases.push_back({DType::int64, {ReduceOp::max, 1.0}, 300'001 / parts});
+  cases.push_back({DType::complex128, {ReduceOp::premul_sum, 2.0}, 100'003 / parts});
   return cases;
 }
 
@@ -150,7 +151,7 @@ TEST_P(Collectives, ReduceLeavesTheOthersAlone) {
 TEST_P(Collectives, ReduceScatterOfEqualParts) {
   const int size = GetParam();
   const std::size_t ranks = static_cast<std::size_t>(size);
-  const std::vector<Case> cases = reducing_cases();
+  const std::vector<Case> cases = reducing_cases(ranks);
   const std::vector<Bytes> all_wanted = results_of(cases, size, ranks);
   expect_success(in_groups(size, [&](const ProcessGroup& group) {
     for (std::size_t i = 0; i < cases.size(); ++i) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/runtime/rank_processes.h"
+#include "tests/runtime/shared_memory.h"
 #include "tests/store/reserved_port.h"
 
 namespace {
@@ -192,10 +193,12 @@ TEST(Init, OptionsThatContradictTheEnvironmentAreRefused) {
 }
 
 TEST(Init, TwoProcessesWithOneRankAreTold) {
-  const auto results = run_processes(2, [](int) -> std::string {
+  const dlaunch::test::MeetingPoint both_run(2);
+  const auto results = run_processes(2, [&](int) -> std::string {
     setenv("RANK", "0", 1);
     dlaunch::InitOptions options;
-    options.timeout = std::chrono::milliseconds(500);
+    options.timeout = std::chrono::seconds(2);
+    both_run.meet();
     dlaunch::init_process_group(options);
     return "joined";
   });

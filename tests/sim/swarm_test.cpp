@@ -352,7 +352,7 @@ std::unique_ptr<Job> draw_job(std::uint64_t seed) {
 
 TEST(Swarm, RandomJobsKeepTheInvariants) {
   std::uint64_t first = 1;
-  std::uint64_t count = 3000;
+  std::uint64_t count = 3000 / slowness;
   if (const char* seed = std::getenv("DLAUNCH_SIM_SEED")) {  // NOLINT(concurrency-mt-unsafe): one thread
     first = std::strtoull(seed, nullptr, 10);
     count = 1;

@@ -24,6 +24,13 @@
 
 namespace dlaunch::sim {
 
+// How many times less is played where everything takes as many times longer.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int slowness = 10;
+#else
+constexpr int slowness = 1;
+#endif
+
 class World {
  public:
   explicit World(std::uint64_t seed) : random_(seed) {}
