@@ -6,6 +6,8 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
           launcher/shell_words_test.cpp launcher/store_options_test.cpp)
 target_compile_definitions(launcher_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
 
+# Also one of the product's sources, which clang-tidy reads as it is compiled here, too.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/launcher/lifeline.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 dlaunch_test(NAME lifeline_test LABELS unit LIBS dlaunch_launcher dlaunch_agent_edge
   SOURCES launcher/lifeline_test.cpp ${PROJECT_SOURCE_DIR}/launcher/lifeline.cpp)
 
