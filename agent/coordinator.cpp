@@ -288,7 +288,7 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
 
 void Coordinator::stop_world(TimePoint now, const std::string& why, CoordinatorActions& out) {
   state_ = State::stopping;
-  stop_deadline_ = now + job_.stop_timeout + end_margin;
+  stop_deadline_ = now + job_.stop_timeout.longest() + end_margin;
   waiting_since_ = now;
   report_at_ = now + first_report;
   for (const auto& [member, node] : roster_.nodes()) {
@@ -554,7 +554,7 @@ void Coordinator::lose(TimePoint now, const Roster::Node& node, const Failure& f
   // them.
   if (state_ == State::collecting && !decisive_) {
     state_ = State::stopping;
-    stop_deadline_ = now + job_.stop_timeout + end_margin;
+    stop_deadline_ = now + job_.stop_timeout.longest() + end_margin;
   } else if (state_ == State::running) {
     stop_world(now, describe(failure), out);
   }
@@ -742,7 +742,7 @@ void Coordinator::end_failed(TimePoint now, CoordinatorActions& out) {
 
 void Coordinator::end(TimePoint now, Outcome outcome, CoordinatorActions& out) {
   state_ = State::ending;
-  end_deadline_ = now + job_.stop_timeout + end_margin;
+  end_deadline_ = now + job_.stop_timeout.longest() + end_margin;
   outcome.restarts_used = world_.restarts_used;
   outcome.restarts = world_.restarts;
   outcome.no_restart = no_restart_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "agent/exit_status.h"
+#include "agent/stop_grace.h"
 #include "store/base/address.h"
 #include "store/base/time.h"
 
@@ -42,7 +43,7 @@ struct JobSpec {
   Address master;                    // the first endpoint: where the store and the coordinator are served
   std::vector<Address> endpoints{};  // all, where the coordinator may move; empty: only `master`
   Duration join_timeout{};           // how long nodes wait for each other
-  Duration stop_timeout{};           // from the first signal to SIGKILL
+  StopGrace stop_timeout{};
   Duration last_call = std::chrono::seconds(30);    // for more nodes, once there are enough
   Duration node_timeout = std::chrono::seconds(5);  // a node that is silent for so long is lost
   Duration

@@ -30,7 +30,10 @@ std::string rules_of(const JobSpec& job) {
   };
   rule("spares", std::to_string(job.spares));
   rule("node-timeout", in_seconds(job.node_timeout));
-  rule("stop-timeout", in_seconds(job.stop_timeout));
+  std::string graces = in_seconds(job.stop_timeout.usual);
+  for (const auto& [signo, grace] : job.stop_timeout.after)
+    graces.append(",").append(signal_name(signo)).append("@").append(in_seconds(grace));
+  rule("stop-timeout", graces);
   rule("hang-timeout", in_seconds(job.hang_timeout));
   rule("count-membership-changes", job.counts_membership ? "true" : "false");
   rule("restart-limit",

@@ -433,12 +433,12 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
   if (link_ && state_ != State::leaving) {
     out.emplace_back(ToCoordinator{Leave{cause}});
     // Should the coordinator have no last word for us, this node ends on its own.
-    last_word_by_ = now + job_.stop_timeout + farewell;
+    last_word_by_ = now + job_.stop_timeout.of(signo) + farewell;
   }
   if (round_active_) {
     out.emplace_back(Say{Loudness::progress,
                          "passing " + signal_name(signo) + " on to the workers; they have " +
-                             to_words(job_.stop_timeout) + " to end (" +
+                             to_words(job_.stop_timeout.of(signo)) + " to end (" +
                              (is_from_keyboard(signo) ? "a second signal" : "Ctrl-C") + " kills them)"});
     stop_group(signo, out);
   }

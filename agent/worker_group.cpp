@@ -49,8 +49,9 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     out.emplace_back(Say{Loudness::progress, "the workers have ended but left " + std::to_string(e.count) +
                                                  (e.count == 1 ? " process" : " processes") +
                                                  " behind, such as " + e.example + ": stopping them"});
-    out.emplace_back(SignalAll{SIGTERM});
-    out.emplace_back(ArmStopDeadline{now + stop_timeout_});
+    stop_signal_ = SIGTERM;
+    out.emplace_back(SignalAll{stop_signal_});
+    out.emplace_back(ArmStopDeadline{now + grace_.of(stop_signal_)});
   };
 
   const auto on_all_gone = [&] {
@@ -72,8 +73,8 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     switch (state_) {
       case State::stopping:
       case State::leftovers:
-        if (stop_timeout_ > Duration::zero()) {
-          out.emplace_back(Say{Loudness::trouble, "still alive " + to_words(stop_timeout_) +
+        if (const Duration grace = grace_.of(stop_signal_); grace > Duration::zero()) {
+          out.emplace_back(Say{Loudness::trouble, "still alive " + to_words(grace) +
                                                       " after the signal: killing" +
                                                       (leftover_.empty() ? "" : " " + leftover_)});
         }
@@ -162,7 +163,7 @@ void WorkerGroup::begin_stopping(TimePoint now, int signo, GroupActions& out) {
   stopping_since_ = now;
   stop_signal_ = signo;
   out.emplace_back(SignalAll{signo});
-  out.emplace_back(ArmStopDeadline{now + stop_timeout_});
+  out.emplace_back(ArmStopDeadline{now + grace_.of(signo)});
 }
 
 void WorkerGroup::begin_killing(TimePoint now, GroupActions& out) {

@@ -116,7 +116,7 @@ class WorkerGroup {
 
   static constexpr Duration unkillable_after = std::chrono::seconds(20);
 
-  WorkerGroup(NodeSpec node, Duration stop_timeout) : node_(std::move(node)), stop_timeout_(stop_timeout) {}
+  WorkerGroup(NodeSpec node, StopGrace grace) : node_(std::move(node)), grace_(std::move(grace)) {}
 
   GroupActions step(TimePoint now, const GroupEvent& event);
 
@@ -136,13 +136,13 @@ class WorkerGroup {
   [[nodiscard]] Failure failure_of(int local_rank, FailureKind kind) const;
 
   NodeSpec node_;
-  Duration stop_timeout_;
+  StopGrace grace_;
   State state_ = State::idle;
   World world_;
   std::vector<Worker> workers_;
   bool all_succeeded_ = false;   // so far in this round
   bool stop_requested_ = false;  // in this round
-  int stop_signal_ = 0;          // what was sent to stop the workers
+  int stop_signal_ = 0;          // what was sent to stop what runs
   TimePoint stopping_since_;     // where stop_requested_
   std::optional<TimePoint> failed_first_;
   std::string leftover_;  // an example of what remains

@@ -390,6 +390,27 @@ void take_signals(Reader& in, Options& out) {
   }
 }
 
+// "30", or "30,INT@5": after SIGINT another time than after other signals.
+void take_stop_timeout(Reader& in, agent::StopGrace& grace) {
+  const Setting* setting = in.given("stop-timeout");
+  if (!setting) return;
+  grace.after.clear();
+  bool usual_given = false;
+  for (const std::string& item : comma_list(setting->value)) {
+    const auto at_sign = item.find('@');
+    const auto time =
+        in.keep(seconds(setting->from, at_sign == std::string::npos ? item : item.substr(at_sign + 1)));
+    if (!time) return;
+    if (at_sign == std::string::npos) {
+      if (std::exchange(usual_given, true))
+        in.fail(usage(as_given(*setting) + " gives two times for all signals", "", "write 30,INT@5"));
+      grace.usual = *time;
+    } else if (const auto signo = in.keep(signal_named(setting->from, item.substr(0, at_sign)))) {
+      grace.after[*signo] = *time;
+    }
+  }
+}
+
 // "SIGUSR1", or "SIGUSR1@60".
 void take_preempt_signal(Reader& in, Options& out) {
   out.preempt_ok = in.on("preempt-ok");
@@ -457,7 +478,7 @@ void take_failure(Reader& in, Options& out) {
                   to_words(longest_health_check)));
   }
   if (const auto limit = in.duration("hang-timeout")) out.hang_timeout = *limit;
-  if (const auto grace = in.duration("stop-timeout")) out.stop_timeout = *grace;
+  take_stop_timeout(in, out.stop_timeout);
   const auto interval = in.duration("monitor-interval");
   if (interval && *interval <= Duration::zero())
     in.fail(usage(as_given(*in.given("monitor-interval")) + " is not above 0"));

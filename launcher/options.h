@@ -69,7 +69,7 @@ struct Options {
   bool counts_membership = false;
   agent::RestartPolicy restart_policy{.first_delay = std::chrono::seconds(1)};
   Duration hang_timeout{};  // zero: nothing is a hang
-  Duration stop_timeout = std::chrono::seconds(30);
+  agent::StopGrace stop_timeout{std::chrono::seconds(30)};
   std::vector<int> stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // passed on, and end the job
 
   std::string health_check;  // a shell command; empty: none

@@ -268,7 +268,7 @@ const std::string& RemoteJob::name(int node) const {
   return plan_.hosts[static_cast<std::size_t>(node)].name;
 }
 
-Duration RemoteJob::patience() const { return plan_.job.stop_timeout + notice_ + end_margin; }
+Duration RemoteJob::patience() const { return plan_.job.stop_timeout.longest() + notice_ + end_margin; }
 
 Failure RemoteJob::failure_at(int node, FailureKind kind, std::string why) const {
   Failure failure;

@@ -19,7 +19,7 @@ class CoordinatorTest : public ::testing::Test {
     job_.nnodes = 2;
     job_.max_restarts = 1;
     job_.join_timeout = seconds(60);
-    job_.stop_timeout = seconds(30);
+    job_.stop_timeout.usual = seconds(30);
     job_.master = {"m", 29500};
   }
 
@@ -369,7 +369,7 @@ TEST_F(CoordinatorTest, ANodeThatDoesNotStopInTimeIsNamed) {
   gather();
   from(7, failed(0, 3));
   from(7, Stopped{0});
-  now_ += job_.stop_timeout + Coordinator::end_margin;
+  now_ += job_.stop_timeout.usual + Coordinator::end_margin;
   last_ = coordinator_->step(now_, CoordinatorTimer{});
   ASSERT_EQ(sent<End>().size(), 2U);
   EXPECT_EQ(describe(sent<End>()[0].second.outcome.cause),

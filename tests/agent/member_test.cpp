@@ -17,7 +17,7 @@ class MemberTest : public ::testing::Test {
     job.id = "j";
     job.nnodes = 2;
     job.join_timeout = seconds(60);
-    job.stop_timeout = seconds(30);
+    job.stop_timeout.usual = seconds(30);
     job.master = {"m", 29500};
     job.node_timeout = Duration(0);
     return job;

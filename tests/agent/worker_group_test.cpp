@@ -49,7 +49,7 @@ class WorkerGroupTest : public ::testing::Test {
     node.agent = agent_id;
     return node;
   }
-  WorkerGroup group_{node(), seconds(30)};
+  WorkerGroup group_{node(), {seconds(30), {{SIGINT, seconds(5)}}}};
 };
 
 TEST_F(WorkerGroupTest, StartsEveryWorkerOnce) {
@@ -173,6 +173,15 @@ TEST_F(WorkerGroupTest, KillsWhatIgnoresTheSignal) {
   killed(1, SIGKILL);
   step(AllGone{});
   EXPECT_TRUE(got<RoundStopped>());
+}
+
+TEST_F(WorkerGroupTest, ASignalMayHaveAGraceTimeOfItsOwn) {
+  start();
+  step(StopWorkers{SIGINT});
+  EXPECT_EQ(got<SignalAll>()->signo, SIGINT);
+  EXPECT_EQ(got<ArmStopDeadline>()->at, now_ + seconds(5));
+  step(StopDeadline{});
+  EXPECT_TRUE(got<Say>()->text.starts_with("still alive 5 s after the signal")) << got<Say>()->text;
 }
 
 TEST_F(WorkerGroupTest, SaysWhenSomethingSurvivesSigkill) {

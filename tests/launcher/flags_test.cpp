@@ -144,7 +144,8 @@ const std::vector<Row>& rows() {
        [](const Options& o) {
          return o.stop_signals == std::vector<int>{SIGTERM, SIGUSR1};
        }},
-      {"shutdown-timeout", "1.5", [](const Options& o) { return o.stop_timeout == milliseconds(1500); }},
+      {"shutdown-timeout", "1.5",
+       [](const Options& o) { return o.stop_timeout.usual == milliseconds(1500); }},
       {"virtual-local-rank", nullptr, [](const Options& o) { return o.virtual_local_rank; }},
       {"use-env", nullptr, kept("pass-local-rank", "false")},
       // dlaunch's own
@@ -173,7 +174,7 @@ const std::vector<Row>& rows() {
       {"count-membership-changes", nullptr, [](const Options& o) { return o.counts_membership; }},
       {"node-timeout", "1.5", [](const Options& o) { return o.node_timeout == milliseconds(1500); }},
       {"hang-timeout", "1.5", [](const Options& o) { return o.hang_timeout == milliseconds(1500); }},
-      {"stop-timeout", "2", [](const Options& o) { return o.stop_timeout == milliseconds(2000); }},
+      {"stop-timeout", "2", [](const Options& o) { return o.stop_timeout.usual == milliseconds(2000); }},
       {"scheduler", "none", kept("scheduler", "none")},
       {"worker-store", "1234", [](const Options& o) { return o.worker_store == 1234; }},
       {"no-env-defaults", nullptr, [](const Options& o) { return !o.env_defaults; }},
@@ -286,10 +287,21 @@ TEST(Flags, AWordMayBeAbbreviatedAsTorchrunAllows) {
             "--master could mean --master-addr, --master-port; see dlaunch --help");
 }
 
+TEST(Flags, ASignalMayHaveAGraceTimeOfItsOwn) {
+  const agent::StopGrace after_others = good({"--stop-timeout=INT@5", "x"}).stop_timeout;
+  EXPECT_EQ(after_others, (agent::StopGrace{std::chrono::seconds(30), {{SIGINT, std::chrono::seconds(5)}}}));
+  const agent::StopGrace several = good({"--stop-timeout=7,INT@5,SIGUSR1@0.5", "x"}).stop_timeout;
+  EXPECT_EQ(several, (agent::StopGrace{
+                         std::chrono::seconds(7),
+                         {{SIGINT, std::chrono::seconds(5)}, {SIGUSR1, std::chrono::milliseconds(500)}}}));
+}
+
 TEST(Flags, TheLastOfSeveralWins) {
   EXPECT_EQ(good({"--nnodes=2", "--nnodes=3", "x"}).nnodes, 3);
-  EXPECT_EQ(good({"--shutdown-timeout=2", "--stop-timeout=3", "x"}).stop_timeout, std::chrono::seconds(3));
-  EXPECT_EQ(good({"--stop-timeout=3", "--shutdown-timeout=2", "x"}).stop_timeout, std::chrono::seconds(2));
+  EXPECT_EQ(good({"--shutdown-timeout=2", "--stop-timeout=3", "x"}).stop_timeout.usual,
+            std::chrono::seconds(3));
+  EXPECT_EQ(good({"--stop-timeout=3", "--shutdown-timeout=2", "x"}).stop_timeout.usual,
+            std::chrono::seconds(2));
   EXPECT_FALSE(good({"--pass-local-rank", "--use-env", "x"}).pass_local_rank);
   EXPECT_TRUE(good({"--use-env", "--pass-local-rank", "x"}).pass_local_rank);
 }

@@ -22,7 +22,7 @@ ExitStatus exited(int code) { return {ExitStatus::How::exited, code}; }
 
 RemotePlan plan_for(int hosts) {
   RemotePlan plan;
-  plan.job.stop_timeout = seconds(30);
+  plan.job.stop_timeout.usual = seconds(30);
   plan.job.join_timeout = seconds(900);
   for (int i = 0; i < hosts; ++i) plan.hosts.push_back({"h" + std::to_string(i), false, {"ssh"}, ""});
   return plan;

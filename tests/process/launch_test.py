@@ -137,7 +137,7 @@ class Signals(Launch):
         self.assertRegex(err.splitlines()[-1], "^dlaunch: stopped: node 0 .* was told to stop by SIGTERM$")
 
     def test_who_ignores_the_signal_is_killed_after_the_grace_time(self):
-        job = self.start("--stop-timeout=0.2", "sh", "-c", "trap '' TERM INT; echo $$ > pid.0; while :; do sleep 1000; done")
+        job = self.start("--stop-timeout=1000,INT@0.2", "sh", "-c", "trap '' TERM INT; echo $$ > pid.0; while :; do sleep 1000; done")
         (worker,) = self.pids(1)
         job.send_signal(signal.SIGINT)
         job.communicate(timeout=PATIENCE)

@@ -50,7 +50,7 @@ class ElasticJob {
     job.replaces = shape.replaces;
     job.counts_membership = shape.counts_membership;
     job.join_timeout = join_timeout;
-    job.stop_timeout = stop_timeout;
+    job.stop_timeout.usual = stop_timeout;
     job.last_call = std::chrono::seconds(3);
     job.node_timeout = node_timeout;
     job.hang_timeout = shape.hang_timeout;

@@ -34,7 +34,7 @@ class Job {
     job.max_restarts = max_restarts;
     job.master = {"node0", 29500};
     job.join_timeout = seconds(120);
-    job.stop_timeout = seconds(10);
+    job.stop_timeout.usual = seconds(10);
     for (int i = 0; i < nnodes; ++i) {
       agent::NodeSpec node;
       node.node_rank = i;

@@ -1,0 +1,27 @@
+// How long workers have from the signal that stops them to SIGKILL.
+#pragma once
+
+#include <algorithm>
+#include <map>
+
+#include "store/base/time.h"
+
+namespace dlaunch::agent {
+
+struct StopGrace {
+  Duration usual{};
+  std::map<int, Duration> after{};  // of signals that have a time of their own
+
+  [[nodiscard]] Duration of(int signo) const {
+    const auto own = after.find(signo);
+    return own == after.end() ? usual : own->second;
+  }
+  [[nodiscard]] Duration longest() const {
+    Duration longest = usual;
+    for (const auto& [signo, time] : after) longest = std::max(longest, time);
+    return longest;
+  }
+  bool operator==(const StopGrace&) const = default;
+};
+
+}  // namespace dlaunch::agent
