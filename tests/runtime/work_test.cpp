@@ -1,4 +1,4 @@
-// Work completes once and tells everybody; WorkQueue and OperationQueue keep the order.
+// Work completes once and tells everybody; OperationQueue keeps the order.
 
 #include "dlaunch/work.h"
 
@@ -16,7 +16,6 @@
 #include "dlaunch/error.h"
 #include "runtime/errors.h"
 #include "runtime/operation_queue.h"
-#include "runtime/work_queue.h"
 
 namespace dlaunch {
 namespace {
@@ -118,33 +117,6 @@ TEST(Work, WakesWaitersOnOtherThreads) {
   for (int i = 0; i < 4; ++i) waiters.emplace_back([work = source.work()] { work.wait(); });
   source.succeed();
   for (std::thread& waiter : waiters) waiter.join();
-}
-
-TEST(WorkQueue, KeepsTheOrder) {
-  std::vector<int> order;
-  {
-    WorkQueue queue;
-    for (int i = 0; i < 100; ++i) {
-      queue.post([&order, i] { order.push_back(i); });  // the last ones run before the queue ends
-    }
-  }
-  ASSERT_EQ(order.size(), 100U);
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
-}
-
-TEST(WorkQueue, DrainWaitsForAll) {
-  WorkQueue queue;
-  std::mutex gate;
-  gate.lock();
-  bool done = false;
-  queue.post([&] {
-    const std::lock_guard lock(gate);
-    done = true;
-  });
-  gate.unlock();
-  queue.drain();
-  EXPECT_TRUE(done);
-  queue.drain();
 }
 
 // What an operation on `memory` does is noted: 10 * number for its beginning, one more for its end.
