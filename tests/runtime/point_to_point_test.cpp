@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <latch>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -416,6 +417,28 @@ TEST(PointToPoint, DestroyingWaitsForNoStuckMessage) {
   });
   ASSERT_TRUE(received.is_completed());
   EXPECT_NE(error_of([&] { received.wait(); }).find("the group was destroyed before"), std::string::npos);
+}
+
+TEST(PointToPoint, DestroyingWaitsForNoOperationThatOthersDoNotJoin) {
+  Work joined_by_nobody;
+  std::vector<float> values(1000000);
+  std::latch destroyed(1);
+  expect_success(test::on_ranks(2, [&](std::unique_ptr<Transport> transport) {
+    const int rank = transport->rank();
+    const auto impl = test::make_impl(rank, 2, std::make_shared<CollectiveBackend>(std::move(transport)));
+    if (rank == 0) {
+      OperationOptions options;
+      options.async_op = true;
+      joined_by_nobody = GroupImpl::handle(impl).all_reduce(Tensor::of(values), ReduceOp::sum, options);
+    } else {
+      destroyed.wait();
+    }
+    impl->destroy();
+    if (rank == 0) destroyed.count_down();
+  }));
+  ASSERT_TRUE(joined_by_nobody.is_completed());
+  EXPECT_NE(error_of([&] { joined_by_nobody.wait(); }).find("the group was destroyed before"),
+            std::string::npos);
 }
 
 TEST(PointToPoint, LettersAreCheckedBeforeTheyAreUsed) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <latch>
 #include <mutex>
 #include <span>
@@ -14,6 +15,7 @@
 
 #include "dlaunch/debug.h"
 #include "dlaunch/error.h"
+#include "runtime/deadline.h"
 #include "runtime/errors.h"
 #include "runtime/operation_queue.h"
 
@@ -177,6 +179,15 @@ TEST(OperationQueue, RunsHereWhenEverythingBeforeHasFinished) {
     });
     EXPECT_EQ(where, std::this_thread::get_id());
   }
+}
+
+TEST(OperationQueue, IsDrainedUntilTheDeadline) {
+  OperationQueue queue;
+  std::latch posted(1);
+  queue.post({{}, [&] { posted.wait(); }, {}});
+  EXPECT_FALSE(queue.drain(deadline_after(std::chrono::seconds(0))));
+  posted.count_down();
+  EXPECT_TRUE(queue.drain(deadline_after(longest_timeout)));
 }
 
 TEST(OperationQueue, RunsWhatWasPostedBeforeItEnds) {
