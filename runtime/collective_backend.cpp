@@ -119,8 +119,12 @@ class CollectiveBackend::Impl {
   void shutdown() noexcept {
     // Enough for what has been sent to leave over a slow line; peers that no longer read are not waited for.
     constexpr auto limit = std::chrono::seconds(5);
-    queue_.drain();
-    messenger_.drain(deadline_after(limit));
+    const Deadline deadline = deadline_after(limit);
+    if (!queue_.drain(deadline)) {
+      transport_->abort("the group was destroyed before an operation had finished");
+      queue_.drain();  // what waits has been told
+    }
+    messenger_.drain(deadline);
     transport_->shutdown(deadline_after(limit));
     shut_down_ = true;
   }

@@ -47,6 +47,11 @@ void OperationQueue::drain() {
   idle_.wait(lock, [this] { return operations_.empty(); });
 }
 
+bool OperationQueue::drain(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  return idle_.wait_until(lock, deadline, [this] { return operations_.empty(); });
+}
+
 void OperationQueue::work() {
   std::unique_lock lock(mutex_);
   for (;;) {

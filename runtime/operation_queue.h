@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "dlaunch/backend.h"
+
 namespace dlaunch {
 
 // One call at a time. The thread is started by the first post(); a program that only calls run() never has
@@ -44,6 +46,8 @@ class OperationQueue {
 
   // Returns when everything has finished.
   void drain();
+  // The same, or the deadline has passed; which of the two.
+  bool drain(Deadline deadline);
 
  private:
   void work();

@@ -1,7 +1,7 @@
 # The runtime's own code, over threads.
 dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox
   SOURCES runtime/bootstrap_test.cpp runtime/collectives_test.cpp runtime/group_collectives_test.cpp runtime/group_test.cpp
-    runtime/point_to_point_test.cpp runtime/debug_test.cpp runtime/join_test.cpp runtime/object_test.cpp runtime/reduce_test.cpp runtime/traps_test.cpp runtime/work_test.cpp runtime/world_test.cpp)
+    runtime/point_to_point_test.cpp runtime/debug_test.cpp runtime/join_test.cpp runtime/object_test.cpp runtime/reduce_test.cpp runtime/transfers_test.cpp runtime/traps_test.cpp runtime/work_test.cpp runtime/world_test.cpp)
 
 # What it records, read as the agent reads it.
 dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent_edge
@@ -39,7 +39,7 @@ add_dependencies(public_api_test test_backend_example public_headers_alone)
 # Not under ThreadSanitizer, which sees nothing of what orders the threads inside Debian's Gloo.
 if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
   dlaunch_test(NAME gloo_transport_test LABELS runtime TIMEOUT 120 SOURCES runtime/gloo_transport_test.cpp
-    runtime/interfaces_test.cpp runtime/spread_transport_test.cpp LIBS dlaunch_gloo_transport dlaunch_runtime_core)
+    runtime/interfaces_test.cpp runtime/sockets_test.cpp runtime/spread_transport_test.cpp LIBS dlaunch_gloo_transport dlaunch_runtime_core)
   # Several processes with a store server.
   dlaunch_test(NAME gloo_test LABELS runtime TIMEOUT 180 SOURCES runtime/documented_test.cpp runtime/every_call_test.cpp runtime/gloo_groups_test.cpp runtime/gloo_messages_test.cpp runtime/gloo_test.cpp
     runtime/gloo_traps_test.cpp runtime/init_test.cpp

@@ -57,6 +57,31 @@ std::string in_words(DType dtype, std::uint64_t count) {
   return std::to_string(count) + " x " + std::string(to_string(dtype));
 }
 
+// A letter on its way, with its memory.
+class SentLetter final : public Transfer {
+ public:
+  SentLetter(Transport& transport, int peer, const Letter& letter)
+      : letter_(letter),
+        transfer_(transport.post_send(peer, letter_slot, std::as_bytes(std::span(&letter_, 1)))) {}
+  void wait(Deadline deadline) override { transfer_->wait(deadline); }
+
+ private:
+  const Letter letter_;
+  const std::unique_ptr<Transfer> transfer_;
+};
+
+// Data on their way here, and the letter that has asked for them, which has arrived before they come.
+class AcceptedData final : public Transfer {
+ public:
+  AcceptedData(std::unique_ptr<Transfer> data, std::unique_ptr<Transfer> letter)
+      : data_(std::move(data)), letter_(std::move(letter)) {}
+  void wait(Deadline deadline) override { data_->wait(deadline); }
+
+ private:
+  const std::unique_ptr<Transfer> data_;
+  const std::unique_ptr<Transfer> letter_;
+};
+
 constexpr const char* all_have_left = "all other ranks have left the group";
 
 std::exception_ptr network_error(const std::string& reason, int peer) {
@@ -190,6 +215,7 @@ void Messenger::take_in() {
           if (arrival.event == Inbox::Event::left) lose(arrival.peer, actions);
           expire(actions);
         }
+        transfers_.expire();
         changed_.notify_all();
         for (const auto& action : actions) action();
       }
@@ -200,8 +226,8 @@ void Messenger::take_in() {
 }
 
 // Of everything that waits. With mutex_ held.
-Deadline Messenger::next_deadline() const {
-  Deadline next = Deadline::max();
+Deadline Messenger::next_deadline() {
+  Deadline next = transfers_.next_deadline();
   for (const auto& [tag, list] : awaited_) {
     for (const Awaited& receive : list) next = std::min(next, receive.deadline);
   }
@@ -252,8 +278,8 @@ void Messenger::handle_accept(int peer, const Letter& letter, Actions& actions) 
     offers.erase(offer);
   }
   try {
-    transfer(transport_.post_send(peer, data_slot(letter.number), message.tensor.bytes()), message.deadline,
-             message.source, -1);
+    transfer({peer, true}, transport_.post_send(peer, data_slot(letter.number), message.tensor.bytes()),
+             message.deadline, message.source);
   } catch (...) {
     actions.emplace_back([message, error = std::current_exception()] { message.source.fail(error); });
   }
@@ -297,8 +323,10 @@ void Messenger::give(const Awaited& receive, const Received& message, Actions& a
   try {
     std::unique_ptr<Transfer> data =
         transport_.post_recv(message.from, data_slot(letter.number), receive.tensor.bytes());
-    post_letter(message.from, {.kind = Letter::Kind::accept, .number = letter.number}, receive.deadline);
-    transfer(std::move(data), receive.deadline, receive.source, message.from);
+    auto accept = std::make_unique<SentLetter>(transport_, message.from,
+                                               Letter{.kind = Letter::Kind::accept, .number = letter.number});
+    transfer({message.from, false}, std::make_unique<AcceptedData>(std::move(data), std::move(accept)),
+             receive.deadline, receive.source);
   } catch (...) {
     actions.emplace_back([receive, error = std::current_exception()] { receive.source.fail(error); });
   }
@@ -308,37 +336,28 @@ void Messenger::give_back_credit(int peer, Deadline deadline) {
   Peer& sender = peers_[static_cast<std::size_t>(peer)];
   if (++sender.taken < credits_at_start / 2 || sender.left) return;
   const int count = std::exchange(sender.taken, 0);
-  post_letter(peer, {.kind = Letter::Kind::credit, .count = static_cast<std::uint64_t>(count)}, deadline);
-}
-
-// To a peer that takes letters in, since it has sent one: it arrives without anybody's doing.
-void Messenger::post_letter(int peer, const Letter& letter, Deadline deadline) {
-  const auto block = std::make_shared<Letter>(letter);
-  const std::shared_ptr<Transfer> sent =
-      transport_.post_send(peer, letter_slot, std::as_bytes(std::span(block.get(), 1)));
-  transfers_.post([block, sent, deadline] {
-    try {
-      sent->wait(deadline);
-    } catch (const DistError&) {  // NOLINT(bugprone-empty-catch): what needed the letter fails by itself
-    }
-  });
+  // To a peer that takes letters in, since it has sent one: it arrives without anybody's doing. If it does
+  // not, what needs the credit fails by itself.
+  const Letter letter{.kind = Letter::Kind::credit, .count = static_cast<std::uint64_t>(count)};
+  transfers_.add({{peer, true},
+                  deadline,
+                  [](const std::exception_ptr&) {},
+                  std::make_unique<SentLetter>(transport_, peer, letter)});
 }
 
 // Data that are on their way: completes the Work when they are through.
-void Messenger::transfer(std::unique_ptr<Transfer> data, Deadline deadline, const WorkSource& source,
-                         int from) {
-  transfers_.post([data = std::shared_ptr<Transfer>(std::move(data)), deadline, source, from] {
-    try {
-      data->wait(deadline);
-    } catch (...) {
-      return source.fail(std::current_exception());
-    }
-    if (from < 0) {
+void Messenger::transfer(const Transfers::Way& way, std::unique_ptr<Transfer> data, Deadline deadline,
+                         const WorkSource& source) {
+  const auto end = [source, way](const std::exception_ptr& error) {
+    if (error) {
+      source.fail(error);
+    } else if (way.outgoing) {
       source.succeed();
     } else {
-      source.succeed_from(from);
+      source.succeed_from(way.peer);
     }
-  });
+  };
+  if (transfers_.add({way, deadline, end, std::move(data)})) wake_if_before(deadline);
 }
 
 // With mutex_ held. Whether there were others and all have left.
@@ -428,7 +447,10 @@ void Messenger::drain(Deadline deadline) noexcept {
     changed_.wait_until(lock, deadline, all_accepted);
   }
   flush(deadline);
-  transfers_.drain();
+  if (!transfers_.drain(deadline)) {
+    transport_.abort("the group was destroyed before a message had come through");
+    transfers_.drain(deadline_after(longest_timeout));  // what waits has been told
+  }
   fail_all(std::make_exception_ptr(DistError("the group was destroyed before the message was received")));
 }
 

@@ -23,7 +23,7 @@
 #include "dlaunch/transport.h"
 #include "dlaunch/work.h"
 #include "runtime/point_to_point/letter.h"
-#include "runtime/work_queue.h"
+#include "runtime/point_to_point/transfers.h"
 
 namespace dlaunch {
 
@@ -45,7 +45,8 @@ class Messenger {
   // Returns when the sends that have completed have arrived, or the deadline has passed. Then nothing more
   // may be started.
   void flush(Deadline deadline) noexcept;
-  // The same for all sends. Receives that still wait end with an error.
+  // The same for all sends, and for data that are on their way. What has not come through then ends with an
+  // error; if it is such data, the transport is aborted.
   void drain(Deadline deadline) noexcept;
 
  private:
@@ -61,15 +62,15 @@ class Messenger {
   void handle_accept(int peer, const Letter& letter, Actions& actions);
   void arrive(int peer, Received message, Actions& actions);
   void give(const Awaited& receive, const Received& message, Actions& actions);
-  void transfer(std::unique_ptr<Transfer> data, Deadline deadline, const WorkSource& source, int from);
-  void post_letter(int peer, const Letter& letter, Deadline deadline);
+  void transfer(const Transfers::Way& way, std::unique_ptr<Transfer> data, Deadline deadline,
+                const WorkSource& source);
   void give_back_credit(int peer, Deadline deadline);
   [[noreturn]] void miss(int peer);
   [[nodiscard]] bool is_left_alone() const;
   void lose(int peer, Actions& actions);
   void expire(Actions& actions);
   void fail_all(const std::exception_ptr& error);
-  [[nodiscard]] Deadline next_deadline() const;
+  [[nodiscard]] Deadline next_deadline();
   void wake_if_before(Deadline deadline);
 
   Transport& transport_;
@@ -88,7 +89,7 @@ class Messenger {
   Deadline waits_until_ = Deadline::max();
   bool closing_ = false;
 
-  WorkQueue transfers_;  // waits for data that are on their way, in order
+  Transfers transfers_;  // used with and without mutex_, which comes first
   std::thread thread_;   // last: it uses all of the above
 };
 

@@ -5,7 +5,9 @@
 #include <dlaunch/debug.h>
 #include <dlaunch/distributed.h>
 #include <dlaunch/profiling.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <spawn.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -452,6 +454,51 @@ TEST(Trap17, KeysInTheStoreAreNeverReadTwice) {
                                  return "ok";
                                }),
                  "ok");
+}
+
+// A child inherits the connections; while it has them they do not end, and nobody hears of the death.
+// `start_child(until)`: the child lives until a byte comes from `until`.
+void expect_death_noticed_beside_a_child(void (*start_child)(int until)) {
+  int until[2];
+  ASSERT_EQ(pipe2(until, O_CLOEXEC), 0);
+  const MeetingPoint ready(2);
+  const auto results = run_processes(2, [&](int rank) -> std::string {
+    dlaunch::InitOptions options;
+    options.timeout = std::chrono::seconds(30);
+    dlaunch::init_process_group(options);
+    if (rank == 1) start_child(until[0]);
+    ready.meet();
+    if (rank == 1) raise(SIGKILL);
+    std::vector<float> values(1);
+    const std::string error = error_of([&] { dlaunch::recv(Tensor::of(values), 1); });
+    return write(until[1], "x", 1) == 1 ? error : "no pipe";
+  });
+  close(until[0]);
+  close(until[1]);
+  EXPECT_TRUE(contains(results[0].said, "died")) << results[0].said;
+}
+
+TEST(Trap18, TheDeathOfARankWhoseCopyLivesIsNoticed) {
+  expect_death_noticed_beside_a_child([](int until) {
+    if (fork() != 0) return;
+    alarm(60);  // should nobody tell it
+    char byte = 0;
+    _exit(read(until, &byte, 1) == 1 ? 0 : 1);
+  });
+}
+
+TEST(Trap18, TheDeathOfARankWhoseProgramLivesIsNoticed) {
+  expect_death_noticed_beside_a_child([](int until) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, until, STDIN_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    std::string program = "head";
+    std::string how_much = "-c1";
+    char* const arguments[] = {program.data(), how_much.data(), nullptr};
+    EXPECT_EQ(posix_spawnp(nullptr, program.c_str(), &actions, nullptr, arguments, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+  });
 }
 
 // Static objects end while threads of the library still run, and a peer never comes.

@@ -1,9 +1,10 @@
-// Work completes once and tells everybody; WorkQueue and OperationQueue keep the order.
+// Work completes once and tells everybody; OperationQueue keeps the order.
 
 #include "dlaunch/work.h"
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <latch>
 #include <mutex>
 #include <span>
@@ -14,9 +15,9 @@
 
 #include "dlaunch/debug.h"
 #include "dlaunch/error.h"
+#include "runtime/deadline.h"
 #include "runtime/errors.h"
 #include "runtime/operation_queue.h"
-#include "runtime/work_queue.h"
 
 namespace dlaunch {
 namespace {
@@ -120,33 +121,6 @@ TEST(Work, WakesWaitersOnOtherThreads) {
   for (std::thread& waiter : waiters) waiter.join();
 }
 
-TEST(WorkQueue, KeepsTheOrder) {
-  std::vector<int> order;
-  {
-    WorkQueue queue;
-    for (int i = 0; i < 100; ++i) {
-      queue.post([&order, i] { order.push_back(i); });  // the last ones run before the queue ends
-    }
-  }
-  ASSERT_EQ(order.size(), 100U);
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
-}
-
-TEST(WorkQueue, DrainWaitsForAll) {
-  WorkQueue queue;
-  std::mutex gate;
-  gate.lock();
-  bool done = false;
-  queue.post([&] {
-    const std::lock_guard lock(gate);
-    done = true;
-  });
-  gate.unlock();
-  queue.drain();
-  EXPECT_TRUE(done);
-  queue.drain();
-}
-
 // What an operation on `memory` does is noted: 10 * number for its beginning, one more for its end.
 OperationQueue::Operation noting(std::vector<int>& steps, int number, std::span<const int> memory) {
   return {[&steps, number] { steps.push_back(10 * number); },
@@ -205,6 +179,15 @@ TEST(OperationQueue, RunsHereWhenEverythingBeforeHasFinished) {
     });
     EXPECT_EQ(where, std::this_thread::get_id());
   }
+}
+
+TEST(OperationQueue, IsDrainedUntilTheDeadline) {
+  OperationQueue queue;
+  std::latch posted(1);
+  queue.post({{}, [&] { posted.wait(); }, {}});
+  EXPECT_FALSE(queue.drain(deadline_after(std::chrono::seconds(0))));
+  posted.count_down();
+  EXPECT_TRUE(queue.drain(deadline_after(longest_timeout)));
 }
 
 TEST(OperationQueue, RunsWhatWasPostedBeforeItEnds) {

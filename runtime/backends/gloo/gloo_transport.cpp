@@ -235,6 +235,7 @@ void GlooTransport::watch() {
     }
     lock.unlock();
     look_for_losses();
+    look_for_silence();
     lock.lock();
   }
 }
@@ -255,6 +256,12 @@ void GlooTransport::look_for_losses() {
     left_.push_back(rank);
     for (Pending* const message : under_way_) message->hear_of_departure();
   }
+}
+
+// A host that has vanished ends no connection.
+void GlooTransport::look_for_silence() {
+  const std::optional<int> peer = context_->sockets().silent_peer();
+  if (peer) end("its host has answered nothing for " + std::to_string(Silence::limit.count()) + " s", *peer);
 }
 
 void GlooTransport::check() {

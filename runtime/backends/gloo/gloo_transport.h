@@ -79,6 +79,7 @@ class GlooTransport final : public Transport {
   void greet(int peer);
   void watch();
   void look_for_losses();
+  void look_for_silence();
   std::vector<int> present_peers();
   bool has_ended();
   void throw_if_ended();

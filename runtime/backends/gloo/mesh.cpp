@@ -4,6 +4,7 @@
 #include <gloo/transport/address.h>
 #include <gloo/transport/context.h>
 #include <gloo/transport/pair.h>
+#include <gloo/transport/tcp/address.h>
 
 #include <condition_variable>
 #include <mutex>
@@ -16,6 +17,10 @@ namespace dlaunch {
 namespace {
 
 using Connections = ::gloo::transport::Context;
+
+sockaddr_storage socket_address(const std::vector<char>& bytes) {
+  return ::gloo::transport::tcp::Address(bytes).getSockaddr();
+}
 
 std::string key_of(int rank) { return "addresses/" + std::to_string(rank); }
 
@@ -83,6 +88,7 @@ Mesh::Mesh(const BackendContext& context, const std::shared_ptr<::gloo::transpor
   }
   context.store.set(key_of(rank), addresses);
 
+  std::vector<Sockets::Connection> connections;
   Limit limit(*transportContext_, context.deadline);
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank) continue;
@@ -93,10 +99,13 @@ Mesh::Mesh(const BackendContext& context, const std::shared_ptr<::gloo::transpor
     }
     const auto begin = theirs.begin() + static_cast<std::ptrdiff_t>(
                                             static_cast<std::size_t>(rank - (peer < rank ? 1 : 0)) * length);
-    getPair(peer)->connect({begin, begin + static_cast<std::ptrdiff_t>(length)});
+    const std::vector<char> there(begin, begin + static_cast<std::ptrdiff_t>(length));
+    getPair(peer)->connect(there);
     if (limit.has_closed())
       throw DistNetworkError("no connection came about before the deadline", {.peer = peer});
+    connections.push_back({peer, socket_address(getPair(peer)->address().bytes()), socket_address(there)});
   }
+  sockets_.emplace(connections);
 }
 
 }  // namespace dlaunch

@@ -10,8 +10,10 @@
 #include <gloo/transport/device.h>
 
 #include <memory>
+#include <optional>
 
 #include "dlaunch/backend.h"
+#include "runtime/backends/gloo/sockets.h"
 
 namespace dlaunch {
 
@@ -19,6 +21,11 @@ class Mesh final : public ::gloo::Context {
  public:
   // Called by every rank. Throws DistNetworkError, DistStoreError or Gloo's exceptions.
   Mesh(const BackendContext& context, const std::shared_ptr<::gloo::transport::Device>& device);
+
+  [[nodiscard]] Sockets& sockets() { return *sockets_; }
+
+ private:
+  std::optional<Sockets> sockets_;  // once connected
 };
 
 }  // namespace dlaunch

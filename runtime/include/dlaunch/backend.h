@@ -108,7 +108,8 @@ class DLAUNCH_EXPORT Backend {
   virtual void abort(const std::string& reason) noexcept = 0;
 
   // Completes what was started, makes sure that what this rank has sent arrives, and says goodbye to the
-  // others, for a few seconds at most. Called once, before the destructor, unless the group is broken.
+  // others, for a few seconds at most; what has not completed then ends with an error. Called once, before
+  // the destructor, unless the group is broken.
   virtual void shutdown() noexcept = 0;
 
   // The process ends without shutdown(): makes sure that what operations have sent that are complete for the

@@ -67,7 +67,9 @@ DLAUNCH_EXPORT void init_process_group(const InitOptions& options = {});
 
 // Ends the group after its operations have completed; without one: all groups, the default group last.
 // Without a default group it throws. Waits for no call of another rank, only (a few seconds at most) for what
-// this one has sent to arrive. Also works after errors and when the others are gone.
+// this one has started to complete and what it has sent to arrive; what has not completed then ends with an
+// error that says so, here and on the ranks that take part in it. Also works after errors and when the others
+// are gone.
 //
 // A process that ends without it, by a return from main or exit(), loses nothing of what its operations that
 // are complete have sent either (two seconds are for that at most), and leaves its groups in order;

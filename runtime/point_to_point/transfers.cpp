@@ -1,0 +1,122 @@
+#include "runtime/point_to_point/transfers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dlaunch/error.h"
+#include "runtime/deadline.h"
+
+namespace dlaunch {
+
+namespace {
+
+// Null if it came through.
+std::exception_ptr error_of_waiting(Transfer& transfer, Deadline deadline) {
+  try {
+    transfer.wait(deadline);
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+// The memory first: who hears that the message has ended may reuse it.
+void end(Transfers::Message message, const std::exception_ptr& error) {
+  message.transfer.reset();
+  message.ended(error);
+}
+
+}  // namespace
+
+Transfers::~Transfers() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    added_.notify_all();
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
+
+bool Transfers::add(Message message) {
+  const std::lock_guard lock(mutex_);
+  Queue& queue = queues_[message.way];
+  queue.messages.push_back(std::move(message));
+  ++unfinished_;
+  if (std::exchange(queue.attended, true)) return true;
+  unattended_.push_back(&queue);
+  if (free_threads_ < unattended_.size()) {
+    ++free_threads_;
+    threads_.emplace_back([this] { work(); });
+  }
+  added_.notify_one();
+  return false;
+}
+
+Deadline Transfers::next_deadline() {
+  const std::lock_guard lock(mutex_);
+  Deadline next = Deadline::max();
+  for (const auto& [way, queue] : queues_) {
+    for (const Message& message : queue.messages) next = std::min(next, message.deadline);
+  }
+  return next;
+}
+
+void Transfers::expire() {
+  std::vector<Message> late;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [way, queue] : queues_) {
+      std::erase_if(queue.messages, [&late](Message& message) {
+        if (!has_passed(message.deadline)) return false;
+        late.push_back(std::move(message));
+        return true;
+      });
+    }
+  }
+  if (late.empty()) return;
+  const std::size_t count = late.size();
+  for (Message& message : late) {
+    const Way way = message.way;
+    end(std::move(message), std::make_exception_ptr(DistNetworkError(
+                                way.outgoing ? "it did not take a message before the deadline"
+                                             : "it did not send a message before the deadline",
+                                {.peer = way.peer})));
+  }
+  const std::lock_guard lock(mutex_);
+  unfinished_ -= count;
+  if (unfinished_ == 0) drained_.notify_all();
+}
+
+bool Transfers::drain(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  return drained_.wait_until(lock, deadline, [this] { return unfinished_ == 0; });
+}
+
+void Transfers::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    added_.wait(lock, [this] { return ending_ || !unattended_.empty(); });
+    if (unattended_.empty()) return;
+    Queue& queue = *unattended_.front();
+    unattended_.pop_front();
+    --free_threads_;
+    attend(queue, lock);
+    ++free_threads_;
+  }
+}
+
+// With `lock` held on the mutex.
+void Transfers::attend(Queue& queue, std::unique_lock<std::mutex>& lock) {
+  while (!queue.messages.empty()) {
+    Message message = std::move(queue.messages.front());
+    queue.messages.pop_front();
+    lock.unlock();
+    const std::exception_ptr error = error_of_waiting(*message.transfer, message.deadline);
+    end(std::move(message), error);
+    lock.lock();
+    if (--unfinished_ == 0) drained_.notify_all();
+  }
+  queue.attended = false;
+}
+
+}  // namespace dlaunch
