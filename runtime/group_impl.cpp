@@ -118,7 +118,7 @@ std::shared_ptr<Backend> GroupImpl::usable_backend(const char* operation,
                                                    std::optional<Device> device) const {
   const std::lock_guard lock(state_mutex_);
   const ErrorContext here{.rank = description_.rank, .operation = operation, .group = description_.name};
-  if (first_error_) std::rethrow_exception(with_words(first_error_, "the group is broken: ", {}));
+  if (first_error_) std::rethrow_exception(with_words(first_error_, "the group is broken: "));
   if (destroyed_) throw DistError("the group was destroyed", here);
   const auto found = std::ranges::find_if(
       backends_, [&](const DeviceBackend& entry) { return !device || entry.device == device->kind; });

@@ -70,7 +70,8 @@ struct P2POp {
 //
 // Errors: after the first DistNetworkError or DistBackendError the group is broken, on this rank and (by a
 // message or by its closed connections) on the others; every later call throws at once and repeats that first
-// cause. Destroy it; a new group can be made. What the tensors hold after an error is unspecified.
+// cause with its context(). Destroy it; a new group can be made. What the tensors hold after an error is
+// unspecified.
 //
 // Threads: all members may be called from several threads. Collectives take their turn in the order in which
 // they got in, a synchronous one until it has completed, so ranks that call from several threads must order
