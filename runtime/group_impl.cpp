@@ -10,6 +10,7 @@
 #include "dlaunch/debug.h"
 #include "dlaunch/error.h"
 #include "runtime/breakpoint.h"
+#include "runtime/combined_work.h"
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
 #include "runtime/join.h"
@@ -81,6 +82,11 @@ std::uint32_t recorded_timeout(std::chrono::milliseconds timeout) {
 }
 
 }  // namespace
+
+GroupImpl& GroupImpl::of(const ProcessGroup& group) {
+  if (!group.impl_) throw DistError("this ProcessGroup means no group");
+  return *group.impl_;
+}
 
 GroupImpl::GroupImpl(Description description, std::vector<DeviceBackend> backends,
                      std::shared_ptr<Store> keys, GroupRecorder recorder)
@@ -170,6 +176,28 @@ Work GroupImpl::run(const Call& call, const OperationOptions& options, const Sta
     fail(error);
     std::rethrow_exception(error);
   }
+}
+
+Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
+                             const OperationOptions& options) {
+  require_member(name);
+  (void)deadline_for(name, options.timeout);
+  (void)usable_backend(name, std::nullopt);
+  for (const Prepared& one : all) (void)usable_backend(one.call.name, one.call.device);
+  OperationOptions each = options;
+  each.async_op = true;
+  std::vector<Work> works;
+  works.reserve(all.size());
+  try {
+    for (const Prepared& one : all) works.push_back(run(one.call, each, one.start));
+  } catch (...) {
+    end_quietly(works);
+    throw;
+  }
+  const Work together = all_of(works);
+  if (options.async_op) return together;
+  together.wait();
+  return {};
 }
 
 // Without the turn of the collectives: a receive may wait for what another thread still has to send.

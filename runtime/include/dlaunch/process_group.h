@@ -189,7 +189,8 @@ class DLAUNCH_EXPORT ProcessGroup {
 //   for (auto& gradient : gradients) together.all_reduce(dlaunch::Tensor::of(gradient));
 //   together.end();
 //
-// The calls only take note; end() starts everything, all_reduce of one dtype and reduction as one operation.
+// The calls only take note; end() starts everything, or nothing if one of them is wrong, all_reduce of one
+// dtype and reduction as one operation.
 // Every rank's calls are the same and in the same order. Used by one thread. What was not ended is not done.
 class DLAUNCH_EXPORT Coalescing {
  public:
