@@ -350,6 +350,16 @@ TEST(Meshes, AWrongOneOnOneRankIsToldToAll) {
     EXPECT_TRUE(test::contains(error, "it does not have as many places as there are ranks, 3")) << error;
     EXPECT_EQ(test::contains(error, "rank 1 cannot take part"), rank != 1) << error;
     EXPECT_EQ(init_device_mesh("cpu", {3}).size(), 3);  // all together again
+    const auto of_ranks = [](const std::vector<int>& ranks) {
+      return error_of([&] { (void)DeviceMesh("cpu", ranks, {static_cast<int>(ranks.size())}); });
+    };
+    const std::vector<int> all = {0, 1, 2};
+    const std::string twice = of_ranks(rank == 0 ? std::vector{0, 0, 1} : all);
+    EXPECT_TRUE(test::contains(twice, "a rank occurs twice")) << twice;
+    EXPECT_EQ(test::contains(twice, "rank 0 cannot take part"), rank != 0) << twice;
+    const std::string fewer = of_ranks(rank == 0 ? std::vector{0, 1} : all);
+    EXPECT_TRUE(test::contains(fewer, "rank 0 with the device cpu, the shape [2]")) << fewer;
+    EXPECT_EQ(of_ranks(all), "no error");
   });
 }
 
@@ -367,11 +377,57 @@ TEST(NewGroup, WrongMembersAreRefused) {
     options = {};
     options.timeout = std::chrono::milliseconds(0);
     EXPECT_EQ(error_of([&] { new_group({0}, options); }), "new_group: the timeout must be longer than 0 ms");
-    // None of these was a call on this rank: the numbers still agree.
     const ProcessGroup both = new_group();
-    EXPECT_EQ(both.name(), "1");
+    EXPECT_EQ(both.name(), "6");  // each of these was a call, on both ranks
     EXPECT_EQ(sum_over(both, rank), 1);
     EXPECT_EQ(both.timeout(), default_group().timeout());
+  });
+}
+
+// At once: the deadline is half an hour away.
+TEST(NewGroup, WhatIsWrongOnOneRankIsToldToAll) {
+  in_world(3, [](int rank) {
+    const auto hears = [&](const std::string& reason, const std::function<void(bool)>& call) {
+      const std::string error = error_of([&] { call(rank == 0); });
+      EXPECT_TRUE(test::contains(error, reason)) << error;
+      EXPECT_EQ(test::contains(error, "rank 0 cannot take part: "), rank != 0) << error;
+      EXPECT_EQ(sum_over(new_group(), 1), 3);  // all together again
+    };
+    hears("the ranks 0, 99 are not all ranks of a world of 3", [](bool wrong) {
+      new_group(wrong ? std::vector{0, 99} : std::vector{0, 1, 2});
+    });
+    hears("a rank occurs twice in 0, 0", [](bool wrong) {
+      new_group(wrong ? std::vector{0, 0} : std::vector{0, 1, 2});
+    });
+    for (const bool locally : {false, true}) {
+      NewGroupOptions options;
+      options.use_local_synchronization = locally;
+      hears("unknown backend 'odd'", [&](bool wrong) {
+        if (wrong) options.backend = "odd";
+        new_group({}, options);
+      });
+      options.backend.clear();
+      hears("the timeout must be longer than 0 ms", [&](bool wrong) {
+        if (wrong) options.timeout = std::chrono::milliseconds(0);
+        new_group({}, options);
+      });
+    }
+    hears("3 ranks cannot be divided into groups of 2", [](bool wrong) { new_subgroups(wrong ? 2 : 1); });
+    hears("rank 1 is in two groups", [](bool wrong) {
+      const std::vector<std::vector<int>> right = {{0, 1}, {2}};
+      const std::vector<std::vector<int>> entangled = {{0, 1}, {1, 2}};
+      new_subgroups_by_enumeration(wrong ? entangled : right);
+    });
+  });
+}
+
+TEST(NewGroup, SubgroupsThatDifferAreToldToAll) {
+  in_world(3, [](int rank) {
+    const std::vector<std::vector<int>> most = {{0, 1}, {2}};
+    const std::vector<std::vector<int>> one = {{0}, {1, 2}};
+    EXPECT_TRUE(error_contains([&] { new_subgroups_by_enumeration(rank == 1 ? one : most); },
+                               "rank 1 with the groups [0; 1, 2] and the backend threads"));
+    EXPECT_EQ(sum_over(new_group(), 1), 3);
   });
 }
 
@@ -425,6 +481,19 @@ TEST(ThreadWorlds, CanBeMadeAgain) {
       EXPECT_EQ(error_of([] { init_process_group(); }), "the default process group is already initialized");
       destroy_process_group();
     }
+  });
+}
+
+TEST(ThreadWorlds, ABackendThatOneRankCannotUseIsToldToAll) {
+  run_ranks_as_threads(3, [](int rank) {
+    InitOptions options;
+    if (rank == 0) options.backend = "odd";
+    const std::string error = error_of([&] { init_process_group(options); });
+    EXPECT_TRUE(test::contains(error, "unknown backend 'odd'")) << error;
+    EXPECT_EQ(test::contains(error, "rank 0 cannot take part: "), rank != 0) << error;
+    init_process_group();  // all together again
+    EXPECT_EQ(sum_over(default_group(), 1), 3);
+    destroy_process_group();
   });
 }
 
