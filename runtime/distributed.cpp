@@ -35,7 +35,7 @@ std::string listed(std::span<const std::vector<int>> parts) {
 // a single group would have made fewer than those that are not in that one.
 ProcessGroup make_subgroups(const char* operation, std::span<const std::vector<int>> ranks,
                             const NewGroupOptions& options, const std::function<void()>& check) {
-  const std::string backend = options.backend.empty() ? get_backend() : options.backend;
+  const std::string backend = options.backend.empty() ? get_backend() : plain(options.backend);
   const auto check_all = [&] {
     check();
     require_disjoint(operation, ranks);
@@ -79,7 +79,10 @@ bool is_available() { return true; }
 bool is_initialized() { return world().is_initialized(); }
 ProcessGroup default_group() { return GroupImpl::handle(world().default_group()); }
 int get_rank(const ProcessGroup& group) { return (group ? group : default_group()).rank(); }
-int get_world_size(const ProcessGroup& group) { return (group ? group : default_group()).size(); }
+int get_world_size(const ProcessGroup& group) {
+  const ProcessGroup asked = group ? group : default_group();
+  return asked.rank() < 0 ? -1 : asked.size();
+}
 std::string get_backend(const ProcessGroup& group) { return (group ? group : default_group()).backend(); }
 int get_pg_count() { return static_cast<int>(world().group_count()); }
 

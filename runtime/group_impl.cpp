@@ -143,6 +143,7 @@ Deadline GroupImpl::deadline_for(const char* name, std::optional<std::chrono::mi
 }
 
 void GroupImpl::set_timeout(std::chrono::milliseconds timeout) {
+  require_member("set_timeout");
   (void)deadline_for("set_timeout", timeout);  // refuses what is no timeout
   timeout_ = timeout;
 }

@@ -96,7 +96,7 @@ GroupPlan plan_group(std::string name, const std::vector<int>& ranks, const NewG
   GroupImpl::Description description{
       std::move(name), own == members.end() ? -1 : static_cast<int>(own - members.begin()),
       static_cast<int>(members.size()), options.timeout.value_or(all.timeout()),
-      options.backend.empty() ? parent.backend : options.backend};
+      options.backend.empty() ? parent.backend : plain(options.backend)};
   if (description.timeout <= std::chrono::milliseconds(0))
     throw DistError("new_group: the timeout must be longer than 0 ms");
   description.ranks = members;
@@ -192,7 +192,7 @@ World::Made World::make_default(const InitOptions& options, int rank, int world_
                                 Deadline deadline) {
   const std::string name = name_of(options);
   const std::string backend =
-      !options.backend.empty() ? options.backend : (preset_ ? preset_->backend : "gloo");
+      !options.backend.empty() ? plain(options.backend) : (preset_ ? preset_->backend : "gloo");
   identity_ = identity(options, round);
   const auto keys = std::make_shared<PrefixStore>(identity_, store);
   GroupImpl::Description description{name, rank, world_size, options.timeout, backend};
@@ -310,7 +310,7 @@ void World::init_with(const InitOptions& options) {
   }
   try {
     const std::string backend =
-        !options.backend.empty() ? options.backend : (preset_ ? preset_->backend : "gloo");
+        !options.backend.empty() ? plain(options.backend) : (preset_ ? preset_->backend : "gloo");
     if (!from_environment && !options.store && !preset_) self.master = method->address;
     const Deadline deadline = deadline_after(options.timeout);
     const std::vector<ChosenModule> modules = choose_or_decline(backend, options, *method, self, deadline);

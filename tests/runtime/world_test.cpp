@@ -78,8 +78,15 @@ TEST_P(Worlds, EvenAndOddRanksHaveGroups) {
     if (size > 1) {
       const ProcessGroup& other = rank % 2 == 0 ? odds : evens;
       EXPECT_EQ(get_rank(other), -1);
+      EXPECT_EQ(get_world_size(other), -1);
+      EXPECT_EQ(other.size(), rank % 2 == 0 ? size / 2 : (size + 1) / 2);
       EXPECT_TRUE(error_contains([&] { other.barrier(); }, "not a member of the group"));
       EXPECT_TRUE(error_contains([&] { other.isend(Tensor::of(value), 0); }, "not a member of the group"));
+      const std::vector<std::function<void()>> of_nothing = {
+          [&] { other.batch_isend_irecv({}); }, [&] { other.all_gather_into_tensor_coalesced({}, {}); },
+          [&] { other.reduce_scatter_tensor_coalesced({}, {}); }, [&] { Coalescing(other).end(); },
+          [&] { other.set_timeout(std::chrono::seconds(1)); }};
+      for (const auto& call : of_nothing) EXPECT_TRUE(error_contains(call, "not a member of the group"));
       EXPECT_TRUE(error_contains([&] { (void)get_group_rank(other, rank); }, "is not a member of group"));
       EXPECT_TRUE(error_contains(
           [&] {
@@ -220,6 +227,20 @@ TEST(Groups, KnowTheirBackends) {
   in_world(2, [](int) {
     EXPECT_EQ(get_backend(), "threads");
     EXPECT_EQ(get_backend_config(), "cpu:threads");
+    NewGroupOptions options;
+    for (const char* const backend : {"THREADS", "CPU:Threads"}) {
+      options.backend = backend;
+      EXPECT_EQ(get_backend(new_group({}, options)), backend[0] == 'T' ? "threads" : "cpu:threads");
+    }
+    const auto refused = [&](const char* backend, const char* reason) {
+      options.backend = backend;
+      EXPECT_TRUE(error_contains([&] { new_group({}, options); }, reason)) << backend;
+    };
+    for (const char* const backend : {"threads,threads", "cpu:threads,cpu:threads", "cpu:threads,Threads"}) {
+      refused(backend, "names two for the device cpu");
+    }
+    for (const char* const backend : {":threads", "cpu:", ",threads"})
+      refused(backend, "cannot read backend");
   });
   EXPECT_EQ(get_default_backend_for_device("cpu"), "gloo");
   EXPECT_EQ(get_default_backend_for_device("cuda:1"), "nccl");

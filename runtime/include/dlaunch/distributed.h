@@ -84,7 +84,8 @@ DLAUNCH_EXPORT void abort_process_group(const std::string& reason, const Process
 DLAUNCH_EXPORT bool is_available();  // true: the library is there
 DLAUNCH_EXPORT bool is_initialized();
 DLAUNCH_EXPORT ProcessGroup default_group();
-// None: the default group. -1 where this process is not a member.
+// None: the default group. Rank and size are -1 where this process is not a member (ProcessGroup::size() is
+// not).
 DLAUNCH_EXPORT int get_rank(const ProcessGroup& group = {});
 DLAUNCH_EXPORT int get_world_size(const ProcessGroup& group = {});
 DLAUNCH_EXPORT std::string get_backend(const ProcessGroup& group = {});
@@ -181,7 +182,8 @@ DLAUNCH_EXPORT Work irecv(const Tensor& tensor, int src = any_source,
                           const PointToPointOptions& options = {});
 DLAUNCH_EXPORT std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops, ProcessGroup group = {});
 
-// Between the numbers of a process in `group` and in the default group. DistError if it is not a member.
+// Between the numbers of a process in `group` and in the default group. DistError if that process is not a
+// member; the one that asks need not be.
 DLAUNCH_EXPORT int get_group_rank(const ProcessGroup& group, int global_rank);
 DLAUNCH_EXPORT int get_global_rank(const ProcessGroup& group, int group_rank);
 // The members' ranks in the default group, by rank in `group`. None: the default group.
