@@ -59,6 +59,10 @@ std::string root(const char* role, int rank) { return std::string(", ") + role +
 
 std::string reduction_text(ReduceOp op) { return ", " + std::string(to_string(op)); }
 
+Tag tag_of(GroupImpl::Tags whose, std::uint32_t number) {
+  return Tag{static_cast<std::uint8_t>(whose)} << 32U | number;
+}
+
 std::string elements(const Tensor& tensor) { return std::to_string(tensor.numel()) + " elements"; }
 
 }  // namespace
@@ -505,7 +509,7 @@ void GroupImpl::check_message(const char* operation, const Tensor& tensor, int p
   if (receives) require_writable(operation, tensor);
 }
 
-Work GroupImpl::isend(const Tensor& tensor, int dst, const MessageOptions& options) {
+Work GroupImpl::isend(const Tensor& tensor, int dst, const MessageOptions& options, Tags tags) {
   check_message("send", tensor, dst, false);
   const Call call{"send",
                   tensor.device(),
@@ -513,11 +517,11 @@ Work GroupImpl::isend(const Tensor& tensor, int dst, const MessageOptions& optio
                   [] { return std::string("send"); },
                   {page::Operation::send, tensor.dtype(), tensor.numel(), 0}};
   return run_message(call, dst, options, [&](Backend& backend, const Operation& operation) {
-    return backend.send(tensor, dst, options.tag, operation);
+    return backend.send(tensor, dst, tag_of(tags, options.tag), operation);
   });
 }
 
-Work GroupImpl::irecv(const Tensor& tensor, int src, const MessageOptions& options) {
+Work GroupImpl::irecv(const Tensor& tensor, int src, const MessageOptions& options, Tags tags) {
   check_message("recv", tensor, src, true);
   const Call call{"recv",
                   tensor.device(),
@@ -525,7 +529,7 @@ Work GroupImpl::irecv(const Tensor& tensor, int src, const MessageOptions& optio
                   [] { return std::string("recv"); },
                   {page::Operation::recv, tensor.dtype(), 0, tensor.numel()}};
   return run_message(call, src, options, [&](Backend& backend, const Operation& operation) {
-    return backend.recv(tensor, src, options.tag, operation);
+    return backend.recv(tensor, src, tag_of(tags, options.tag), operation);
   });
 }
 

@@ -29,6 +29,8 @@ class GroupImpl {
     Device::Kind device;
     std::shared_ptr<Backend> backend;  // may serve several devices
   };
+  // Whose tag a message has: the same numbers of two mean two things.
+  enum class Tags : std::uint8_t { program, objects };
   struct Description {
     std::string name;
     int rank;  // -1: not a member
@@ -78,8 +80,8 @@ class GroupImpl {
                                         const OperationOptions& options);
   Work reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
                                        ReduceOp op, const OperationOptions& options);
-  Work isend(const Tensor& tensor, int dst, const MessageOptions& options);
-  Work irecv(const Tensor& tensor, int src, const MessageOptions& options);
+  Work isend(const Tensor& tensor, int dst, const MessageOptions& options, Tags tags = Tags::program);
+  Work irecv(const Tensor& tensor, int src, const MessageOptions& options, Tags tags = Tags::program);
   std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops);
   void monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks);
   void breakpoint(int rank);

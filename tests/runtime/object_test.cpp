@@ -158,6 +158,27 @@ TEST_P(Objects, GoThroughEveryCollective) {
   });
 }
 
+TEST(ObjectMessages, DoNotMeetTheProgramsMessages) {
+  run_ranks_as_threads(2, [](int rank) {
+    init_process_group();
+    const std::vector<std::string> objects = {"hello"};
+    std::vector<std::int64_t> value = {5};
+    if (rank == 0) {
+      const Work sent = isend(Tensor::of(value), 1);
+      send_object_list(objects, 1);
+      sent.wait();
+    } else {
+      std::vector<std::string> received;
+      EXPECT_EQ(recv_object_list(received, any_source), 0);  // the other way round
+      EXPECT_EQ(received, objects);
+      value[0] = 0;
+      recv(Tensor::of(value), any_source);
+      EXPECT_EQ(value[0], 5);
+    }
+    destroy_process_group();
+  });
+}
+
 TEST(ObjectCollectives, AnotherTypeOnOneRankIsNamed) {
   run_ranks_as_threads(2, [](int rank) {
     init_process_group();
@@ -189,7 +210,10 @@ TEST(ObjectCollectives, ALengthThatCannotBeTakenIsAnErrorOfTheGroup) {
         {"recv_object_list",
          [&](int rank) {
            std::vector<std::int64_t> said = {length};
-           rank == 1 ? send(Tensor::of(said), 0) : void(recv_bytes(1));
+           rank == 1 ? GroupImpl::of(default_group())
+                           .isend(Tensor::of(said), 0, {}, GroupImpl::Tags::objects)
+                           .wait()
+                     : void(recv_bytes(1));
          }},
         {"all_gather_object",
          [&](int rank) {

@@ -24,8 +24,9 @@ DLAUNCH_EXPORT std::string broadcast_bytes(const std::string& own, int src, cons
 DLAUNCH_EXPORT std::string scatter_bytes(std::span<const std::string> parts, int src,
                                          const ProcessGroup& group = {});
 
-// A message of any length, in two messages of the group with tag 0, so not by several threads of one rank at
-// once. `src` may be any_source; recv_bytes puts the sender into `source` unless that is null.
+// A message of any length, in two messages of the group, so not by several threads of one rank at once. They
+// never meet those of send and recv, whatever tags these have. `src` may be any_source; recv_bytes puts the
+// sender into `source` unless that is null.
 DLAUNCH_EXPORT void send_bytes(const std::string& own, int dst, const ProcessGroup& group = {});
 DLAUNCH_EXPORT std::string recv_bytes(int src, const ProcessGroup& group = {}, int* source = nullptr);
 
