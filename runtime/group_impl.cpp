@@ -159,9 +159,8 @@ Work GroupImpl::run(const Call& call, const OperationOptions& options, const Sta
     log(LogLevel::trace, "rank " + std::to_string(description_.rank) + " of group " + description_.name +
                              " calls " + call.describe() + " #" + std::to_string(operation.sequence));
   }
-  Recording recording(recorder_,
-                      recorder_.begin(call.record, operation.sequence, -1,
-                                      recorded_timeout(options.timeout.value_or(description_.timeout))));
+  Recording recording(recorder_, recorder_.begin(call.record, operation.sequence, -1,
+                                                 recorded_timeout(options.timeout.value_or(timeout()))));
   if (get_debug_level() == DebugLevel::detail) compare_calls(call, operation, context);
   const Told told{profiler().begin(call.name, description_, operation.sequence, call.bytes),
                   recording.hand_over()};
@@ -213,7 +212,7 @@ Work GroupImpl::run_message(const Call& call, int peer, const MessageOptions& op
   const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, peer, {}};
   const Told told{profiler().begin(call.name, description_, operation.sequence, call.bytes),
                   recorder_.begin(call.record, operation.sequence, peer,
-                                  recorded_timeout(options.timeout.value_or(description_.timeout)))};
+                                  recorded_timeout(options.timeout.value_or(timeout())))};
   try {
     return finish_with_context(start(*backend, operation), context, told);
   } catch (...) {
@@ -358,7 +357,12 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
   }
 }
 
+// What has ended because this rank has aborted the group ends by that, and no peer is to blame.
 std::exception_ptr GroupImpl::located(const std::exception_ptr& error, ErrorContext context) const {
+  if (const std::optional<std::string> reason = aborted_here()) {
+    context.peer = -1;
+    return std::make_exception_ptr(DistNetworkError(*reason, context));
+  }
   const int known = peer_of(error);
   const int peer = known >= 0 ? known : context.peer;
   if (peer >= 0 && static_cast<std::size_t>(peer) < description_.hosts.size()) {
@@ -368,11 +372,12 @@ std::exception_ptr GroupImpl::located(const std::exception_ptr& error, ErrorCont
 }
 
 // Breaks the group. False if it was broken before: then this error follows from that one.
-bool GroupImpl::fail(const std::exception_ptr& error) {
+bool GroupImpl::fail(const std::exception_ptr& error, std::optional<std::string> aborted) {
   {
     const std::lock_guard lock(state_mutex_);
     if (first_error_) return false;
     first_error_ = error;
+    aborted_ = std::move(aborted);
   }
   const std::lock_guard stay(abort_mutex_);
   for (const std::shared_ptr<Backend>& backend : all_backends()) backend->abort(message_of(error));
@@ -413,8 +418,14 @@ void GroupImpl::breakpoint(int rank) {
 
 void GroupImpl::abort(const std::string& reason) {
   require_member("abort");
-  fail(std::make_exception_ptr(
-      DistError("aborted: " + reason, {.rank = description_.rank, .group = description_.name})));
+  const std::string text = "aborted: " + reason;
+  fail(std::make_exception_ptr(DistError(text, {.rank = description_.rank, .group = description_.name})),
+       text);
+}
+
+std::optional<std::string> GroupImpl::aborted_here() const {
+  const std::lock_guard lock(state_mutex_);
+  return aborted_;
 }
 
 void GroupImpl::destroy() {

@@ -141,7 +141,8 @@ class GroupImpl {
   [[nodiscard]] std::exception_ptr located(const std::exception_ptr& error, ErrorContext context) const;
   [[nodiscard]] Deadline deadline_for(const char* name,
                                       std::optional<std::chrono::milliseconds> timeout) const;
-  bool fail(const std::exception_ptr& error);
+  bool fail(const std::exception_ptr& error, std::optional<std::string> aborted = {});
+  [[nodiscard]] std::optional<std::string> aborted_here() const;
   void end_backends();
   [[nodiscard]] std::shared_ptr<Backend> usable_backend(const char* operation,
                                                         std::optional<Device> device) const;  // none: any
@@ -187,6 +188,7 @@ class GroupImpl {
   std::uint64_t messages_ = 0;     // sends and receives started
   std::uint64_t breakpoints_ = 0;  // reached
   std::exception_ptr first_error_;
+  std::optional<std::string> aborted_;  // why, where that was abort() on this rank
   bool destroyed_ = false;
 };
 

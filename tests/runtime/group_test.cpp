@@ -217,6 +217,21 @@ TEST(Group, AbortEndsAllRanks) {
   }));
 }
 
+TEST(Group, NoPeerIsToBlameForAnAbort) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    if (group.rank() == 1) {
+      EXPECT_NE(error_of([&] { group.barrier(); }), "no error");
+      return;
+    }
+    std::vector<int> value(1);
+    const Work work = group.irecv(Tensor::of(value), 1);
+    group.abort("enough");
+    const DistNetworkError error = network_error_of([&] { work.wait(); });
+    EXPECT_STREQ(error.what(), "rank 0, recv #1 of group test: aborted: enough");
+    EXPECT_EQ(error.context().peer, -1);
+  }));
+}
+
 TEST(Group, DestroyCompletesWhatWasStarted) {
   expect_success(test::on_ranks(3, [](std::unique_ptr<Transport> transport) {
     const int rank = transport->rank();
@@ -292,6 +307,8 @@ TEST(Tensor, RefusesImpossibleShapes) {
               (void)Tensor(reinterpret_cast<char*>(values.data()) + 1, DType::float64, std::span(&one, 1));
             }),
             "the memory of a float64 tensor is not aligned to 8 bytes");
+  EXPECT_EQ(error_of([&] { (void)Tensor(values.data(), static_cast<DType>(77), std::span(&one, 1)); }),
+            "a tensor of dtype 77: there is no such one");
 }
 
 TEST(Errors, KeepTheirTypeOnTheWayUp) {

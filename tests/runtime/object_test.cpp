@@ -189,8 +189,21 @@ TEST(ObjectCollectives, AnotherTypeOnOneRankIsNamed) {
         all_gather_object(std::vector<int>{1});
       }
     };
-    EXPECT_EQ(error_of(gather),
-              "the object of rank " + std::to_string(1 - rank) + ": a serialised object is of another type");
+    const std::string here = "rank " + std::to_string(rank) + ", ";
+    EXPECT_EQ(error_of(gather), here + "all_gather_object of group default, peer " +
+                                    std::to_string(1 - rank) + ": a serialised object is of another type");
+    std::vector<int> numbers = {1};
+    std::vector<std::string> texts = {"text"};
+    if (rank == 0) {
+      broadcast_object_list(numbers, 0);
+      send_object_list(numbers, 1);
+    } else {
+      EXPECT_EQ(
+          error_of([&] { broadcast_object_list(texts, 0); }),
+          here + "broadcast_object_list of group default, peer 0: a serialised object is of another type");
+      EXPECT_EQ(error_of([&] { recv_object_list(texts); }),
+                here + "recv_object_list of group default, peer 0: a serialised object is of another type");
+    }
     barrier();  // the group is as it was
     const std::vector<int> wrong(rank == 0 ? 1 : 0);
     if (rank == 0) {

@@ -17,6 +17,7 @@
 #include "runtime/errors.h"
 #include "runtime/operation_queue.h"
 #include "runtime/work_queue.h"
+#include "tests/runtime/what_it_said.h"
 
 namespace dlaunch {
 namespace {
@@ -81,6 +82,14 @@ TEST(Work, AWaitThatIsTooShortLeavesTheOperationAlone) {
   }
   source.succeed();
   source.work().wait(std::chrono::milliseconds(1));
+}
+
+TEST(Work, ACallbackIsNeeded) {
+  const WorkSource source;
+  for (const Work& work : {Work(), source.work()}) {
+    EXPECT_EQ(test::error_of([&] { work.then(nullptr); }), "Work::then: there is no function to call");
+  }
+  source.succeed();
 }
 
 TEST(Work, CallbacksRunOnce) {

@@ -518,6 +518,11 @@ TEST(ThreadWorlds, ABackendThatOneRankCannotUseIsToldToAll) {
   });
 }
 
+TEST(ThreadWorlds, NeedAFunction) {
+  EXPECT_EQ(error_of([] { run_ranks_as_threads(2, nullptr); }),
+            "run_ranks_as_threads: there is no function to run");
+}
+
 TEST(ThreadWorlds, TheFirstErrorComesOut) {
   EXPECT_EQ(error_of([] {
               run_ranks_as_threads(3, [](int rank) {
