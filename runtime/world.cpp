@@ -54,6 +54,9 @@ void require_agreement(const char* what, int given, int told) {
                   "; env:// takes it from there: leave the option out");
 }
 
+// How long a rank that gives up stays for the others to hear of it.
+constexpr auto patience = std::chrono::seconds(10);
+
 std::string name_of(const InitOptions& options) {
   return options.group_name.empty() ? "default" : options.group_name;
 }
@@ -186,14 +189,15 @@ std::size_t World::group_count() const {
   return groups_.size() + (default_ ? 1 : 0);
 }
 
-World::Made World::make_default(const InitOptions& options, int rank, int world_size,
-                                const std::shared_ptr<Store>& store, const std::string& round,
-                                std::string master_host, const std::vector<ChosenModule>& modules,
+World::Made World::make_default(const InitOptions& options, const Identity& self,
+                                const std::shared_ptr<Store>& store, const std::vector<ChosenModule>& modules,
                                 Deadline deadline) {
+  const int rank = self.rank;
+  const int world_size = self.world_size;
   const std::string name = name_of(options);
   const std::string backend =
       !options.backend.empty() ? plain(options.backend) : (preset_ ? preset_->backend : "gloo");
-  identity_ = identity(options, round);
+  identity_ = identity(options, self.round);
   const auto keys = std::make_shared<PrefixStore>(identity_, store);
   GroupImpl::Description description{name, rank, world_size, options.timeout, backend};
   description.ranks.resize(static_cast<std::size_t>(world_size));
@@ -209,14 +213,14 @@ World::Made World::make_default(const InitOptions& options, int rank, int world_
                                      .deadline = deadline,
                                      .check = check});
   } catch (const JoinRefused&) {
-    ++generation_;  // on all ranks
+    conclude(*keys, self, std::min(deadline, deadline_after(patience)));
     throw;
   }
   // All ranks are here; what follows may count on their answers, and whatever comes of it, the next attempt
   // is another one for all.
   ++generation_;
 
-  master_host = meeting_point(description.hosts, master_host);
+  std::string master_host = meeting_point(description.hosts, self.master.host);
   std::vector<GroupImpl::DeviceBackend> backends =
       make_backends(modules, keys, description, deadline, master_host, check);
   return {make_group(std::move(description), std::move(backends), keys, identity_), keys,
@@ -259,20 +263,31 @@ std::shared_ptr<Store> World::open_store(const InitOptions& options, const InitM
   return connect(self, deadline);
 }
 
+// After an attempt that was refused, so that its next one is another for all. Where this rank serves the
+// store, which may end with its process now, it stays until the others have heard, or have had time to.
+void World::conclude(Store& keys, const Identity& self, Deadline deadline) {
+  ++generation_;
+  const std::string done = "all have heard";
+  try {
+    if (keys.add("heard", 1) == self.world_size) keys.set(done, "");
+    if (self.rank == 0 && !self.store_is_served) keys.wait({&done, 1}, time_left(deadline));
+  } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch): somebody is late, or it was not only refused
+  }
+}
+
 // Before anything is waited for. Where the backend is not usable here the others hear it, if there is a store
 // soon: they would wait for this rank.
 std::vector<ChosenModule> World::choose_or_decline(const std::string& backend, const InitOptions& options,
                                                    const InitMethod& method, const Identity& self,
                                                    Deadline deadline) {
-  constexpr auto patience = std::chrono::seconds(2);
   try {
     return choose_modules(registry(), backend);
   } catch (const DistBackendError& e) {
     try {
-      const auto store = open_store(options, method, self, std::min(deadline, deadline_after(patience)));
-      PrefixStore keys(identity(options, self.round), store);
+      const Deadline soon = std::min(deadline, deadline_after(patience));
+      PrefixStore keys(identity(options, self.round), open_store(options, method, self, soon));
       refuse_to_join(keys, self.rank, e.reason());
-      ++generation_;
+      conclude(keys, self, soon);
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): then they find out by themselves
     }
     throw;
@@ -311,15 +326,18 @@ void World::init_with(const InitOptions& options) {
   try {
     const std::string backend =
         !options.backend.empty() ? plain(options.backend) : (preset_ ? preset_->backend : "gloo");
-    if (!from_environment && !options.store && !preset_) self.master = method->address;
+    if (options.store || preset_ || method->kind == InitMethod::Kind::file) {
+      self.store_is_served = true;
+    } else if (!from_environment) {
+      self.master = method->address;
+    }
     const Deadline deadline = deadline_after(options.timeout);
     const std::vector<ChosenModule> modules = choose_or_decline(backend, options, *method, self, deadline);
     const std::shared_ptr<Store> store = open_store(options, *method, self, deadline);
     if (const auto page = process_environment(env::worker_page); page && !preset_) {
       recorder().open(*page, self.rank, self.world_size);
     }
-    Made made = make_default(options, self.rank, self.world_size, store, self.round, self.master.host,
-                             modules, deadline);
+    Made made = make_default(options, self, store, modules, deadline);
     if (const auto trace = process_environment("DLAUNCH_TRACE"); trace && !trace->empty()) {
       start_trace(trace_path(*trace, self.rank));
     }

@@ -73,9 +73,9 @@ class World {
     std::shared_ptr<Store> keys;
     std::string master_host;
   };
-  Made make_default(const InitOptions& options, int rank, int world_size, const std::shared_ptr<Store>& store,
-                    const std::string& round, std::string master_host,
+  Made make_default(const InitOptions& options, const Identity& self, const std::shared_ptr<Store>& store,
                     const std::vector<ChosenModule>& modules, Deadline deadline);
+  void conclude(Store& keys, const Identity& self, Deadline deadline);
   [[nodiscard]] std::shared_ptr<Store> open_store(const InitOptions& options, const InitMethod& method,
                                                   const Identity& self, Deadline deadline) const;
   [[nodiscard]] std::vector<ChosenModule> choose_or_decline(const std::string& backend,
