@@ -43,8 +43,8 @@ Work Backend::all_to_all(std::span<const Tensor>, std::span<const Tensor>, const
 Work Backend::all_reduce_coalesced(std::span<const Tensor>, const Reduction&, const Operation&) {
   not_offered("all_reduce_coalesced");
 }
-Work Backend::send(const Tensor&, int, std::uint32_t, const Operation&) { not_offered("send"); }
-Work Backend::recv(const Tensor&, int, std::uint32_t, const Operation&) { not_offered("recv"); }
+Work Backend::send(const Tensor&, int, Tag, const Operation&) { not_offered("send"); }
+Work Backend::recv(const Tensor&, int, Tag, const Operation&) { not_offered("recv"); }
 void Backend::check() {}
 void Backend::leave(Deadline) noexcept {}
 std::vector<int> Backend::departed() { return {}; }

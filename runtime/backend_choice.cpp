@@ -1,5 +1,8 @@
 #include "runtime/backend_choice.h"
 
+#include <algorithm>
+#include <cctype>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -30,7 +33,7 @@ std::vector<BackendChoice> parse_backends(std::string_view text) {
   std::vector<BackendChoice> choices;
   for (const std::string_view part : split(text, ',')) {
     const std::vector<std::string_view> words = split(part, ':');
-    if (words.size() > 2 || words.back().empty()) {
+    if (words.size() > 2 || words.front().empty() || words.back().empty()) {
       throw DistBackendError("cannot read backend '" + std::string(text) +
                              "'; write a name, or one for each device as in cpu:gloo,cuda:nccl");
     }
@@ -53,13 +56,24 @@ const BackendModule& find_module(Registry& registry, const std::string& name) {
 
 }  // namespace
 
+std::string plain(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
 std::vector<ChosenModule> choose_modules(Registry& registry, const std::string& text) {
   std::vector<ChosenModule> chosen;
-  for (const BackendChoice& choice : parse_backends(text)) {
+  std::set<Device::Kind> served;
+  for (const BackendChoice& choice : parse_backends(plain(text))) {
     const BackendModule& module = find_module(registry, choice.name);
     ChosenModule entry{&module, {}};
     for (const std::string_view device : split(module.devices, ',')) {
-      if (choice.device.empty() || choice.device == device) entry.devices.push_back(device_kind(device));
+      if (!choice.device.empty() && choice.device != device) continue;
+      entry.devices.push_back(device_kind(device));
+      if (!served.insert(entry.devices.back()).second) {
+        throw DistBackendError("backend '" + text + "' names two for the device " + std::string(device));
+      }
     }
     if (entry.devices.empty()) {
       throw DistBackendError("backend '" + choice.name + "' works on " + module.devices + ", not on '" +

@@ -18,7 +18,10 @@ struct ChosenModule {
   std::vector<Device::Kind> devices;
 };
 
-// Throws DistBackendError: unreadable, unknown, not usable here, or not for that device.
+// As get_backend() says it: in lower case.
+std::string plain(std::string text);
+
+// Throws DistBackendError: unreadable, unknown, not usable here, not for that device, or two for one.
 std::vector<ChosenModule> choose_modules(Registry& registry, const std::string& text);
 
 // The same text for the same modules and devices: "cpu:gloo,cuda:nccl".

@@ -263,11 +263,11 @@ Work CollectiveBackend::all_reduce_coalesced(std::span<const Tensor> tensors, co
                       });
 }
 
-Work CollectiveBackend::send(const Tensor& tensor, int dst, std::uint32_t tag, const Operation& operation) {
+Work CollectiveBackend::send(const Tensor& tensor, int dst, Tag tag, const Operation& operation) {
   return impl_->messenger().send(tensor, dst, tag, operation.deadline);
 }
 
-Work CollectiveBackend::recv(const Tensor& tensor, int src, std::uint32_t tag, const Operation& operation) {
+Work CollectiveBackend::recv(const Tensor& tensor, int src, Tag tag, const Operation& operation) {
   return impl_->messenger().recv(tensor, src, tag, operation.deadline);
 }
 

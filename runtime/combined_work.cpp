@@ -31,4 +31,13 @@ Work all_of(std::span<const Work> works) {
   return state->source.work();
 }
 
+void end_quietly(std::span<const Work> works) noexcept {
+  for (const Work& work : works) {
+    try {
+      work.wait();
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the caller has an error already
+    }
+  }
+}
+
 }  // namespace dlaunch

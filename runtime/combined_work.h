@@ -10,4 +10,8 @@ namespace dlaunch {
 // Completes when all of them have, with the error of the first in their order that has failed.
 Work all_of(std::span<const Work> works);
 
+// Returns when all of them have ended, with whatever result: for who cannot hand them to anybody because the
+// next one could not be started. Their memory is free then.
+void end_quietly(std::span<const Work> works) noexcept;
+
 }  // namespace dlaunch

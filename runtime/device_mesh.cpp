@@ -88,14 +88,24 @@ void check(const std::string& device_type, const std::vector<int>& ranks, const 
 }  // namespace
 
 DeviceMesh::DeviceMesh(std::string device_type, std::vector<int> ranks, std::vector<int> shape,
-                       std::vector<std::string> names) {
-  check(device_type, ranks, shape, names);
-  state_ = make("DeviceMesh", std::move(device_type), std::move(ranks), std::move(shape), std::move(names));
-}
+                       std::vector<std::string> names)
+    : state_(
+          make("DeviceMesh", std::move(device_type), std::move(ranks), std::move(shape), std::move(names))) {}
 
 std::shared_ptr<const DeviceMesh::State> DeviceMesh::make(const std::string& call, std::string device_type,
                                                           std::vector<int> ranks, std::vector<int> shape,
                                                           std::vector<std::string> names) {
+  world().meet({.operation = call,
+                .ranks = ranks,
+                .statement = "the device " + device_type + ", the shape " + in_words(shape) + ", the names " +
+                             in_words(names) + " and the ranks " + in_words(ranks)},
+               [&] { check(device_type, ranks, shape, names); });
+  return lay_out(call, std::move(device_type), std::move(ranks), std::move(shape), std::move(names));
+}
+
+std::shared_ptr<const DeviceMesh::State> DeviceMesh::lay_out(const std::string& call, std::string device_type,
+                                                             std::vector<int> ranks, std::vector<int> shape,
+                                                             std::vector<std::string> names) {
   const auto state = std::make_shared<State>();
   state->device_type = std::move(device_type);
   state->ranks = std::move(ranks);
@@ -104,9 +114,6 @@ std::shared_ptr<const DeviceMesh::State> DeviceMesh::make(const std::string& cal
   state->rank = dlaunch::get_rank();
   const auto own = std::ranges::find(state->ranks, state->rank);
   if (own != state->ranks.end()) {
-    world().meet(call, state->ranks,
-                 "the device " + state->device_type + ", the shape " + in_words(state->shape) +
-                     ", the names " + in_words(state->names) + " and the ranks " + in_words(state->ranks));
     const int place = static_cast<int>(own - state->ranks.begin());
     const std::vector<int> step = strides(state->shape);
     std::vector<int> coordinate;
@@ -242,22 +249,16 @@ DeviceMesh DeviceMesh::flatten(const std::string& name) const {
   for (std::size_t i = 0; name.empty() && i < state_->names.size(); ++i) {
     joined += (i > 0 ? "_" : "") + state_->names[i];
   }
-  return DeviceMesh(state_->device_type, state_->ranks, {size()},
-                    joined.empty() ? std::vector<std::string>() : std::vector<std::string>{joined});
+  // Other meshes may do so at the same time: only the ranks of this one meet, where its group is made.
+  return DeviceMesh(lay_out("DeviceMesh::flatten", state_->device_type, state_->ranks, {size()},
+                            joined.empty() ? std::vector<std::string>() : std::vector<std::string>{joined}));
 }
 
 DeviceMesh init_device_mesh(const std::string& device_type, const std::vector<int>& shape,
                             const std::vector<std::string>& names) {
   std::vector<int> ranks(static_cast<std::size_t>(get_world_size()));
   std::iota(ranks.begin(), ranks.end(), 0);
-  constexpr const char* call = "init_device_mesh";
-  try {
-    check(device_type, ranks, shape, names);
-  } catch (const DistError& e) {
-    world().refuse_to_meet(call, ranks, e.reason());
-    throw;
-  }
-  return DeviceMesh(DeviceMesh::make(call, device_type, std::move(ranks), shape, names));
+  return DeviceMesh(DeviceMesh::make("init_device_mesh", device_type, std::move(ranks), shape, names));
 }
 
 }  // namespace v1

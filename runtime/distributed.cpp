@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 
 #include "runtime/bootstrap.h"
 #include "runtime/world.h"
@@ -21,9 +22,36 @@ void require_disjoint(const char* operation, std::span<const std::vector<int>> p
   }
 }
 
+std::string listed(std::span<const std::vector<int>> parts) {
+  std::string text = "[";
+  for (const std::vector<int>& members : parts) {
+    text += text.size() > 1 ? "; " : "";
+    for (std::size_t i = 0; i < members.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(members[i]);
+  }
+  return text + "]";
+}
+
+// `check` throws where the operation's own arguments are wrong. All ranks meet first: one that was refused in
+// a single group would have made fewer than those that are not in that one.
 ProcessGroup make_subgroups(const char* operation, std::span<const std::vector<int>> ranks,
-                            const NewGroupOptions& options) {
-  require_disjoint(operation, ranks);
+                            const NewGroupOptions& options, const std::function<void()>& check) {
+  const std::string backend = options.backend.empty() ? get_backend() : plain(options.backend);
+  const auto check_all = [&] {
+    check();
+    require_disjoint(operation, ranks);
+    if (options.timeout && *options.timeout <= std::chrono::milliseconds(0))
+      throw DistError(std::string(operation) + ": the timeout must be longer than 0 ms");
+    (void)choose_modules(registry(), backend);
+  };
+  if (options.use_local_synchronization) {
+    check_all();
+  } else {
+    world().meet({.operation = operation,
+                  .ranks = get_process_group_ranks(),
+                  .statement = "the groups " + listed(ranks) + " and the backend " + backend,
+                  .timeout = options.timeout},
+                 check_all);
+  }
   ProcessGroup own;
   for (const std::vector<int>& members : ranks) {
     ProcessGroup group = world().new_group(operation, members, options);
@@ -51,7 +79,10 @@ bool is_available() { return true; }
 bool is_initialized() { return world().is_initialized(); }
 ProcessGroup default_group() { return GroupImpl::handle(world().default_group()); }
 int get_rank(const ProcessGroup& group) { return (group ? group : default_group()).rank(); }
-int get_world_size(const ProcessGroup& group) { return (group ? group : default_group()).size(); }
+int get_world_size(const ProcessGroup& group) {
+  const ProcessGroup asked = group ? group : default_group();
+  return asked.rank() < 0 ? -1 : asked.size();
+}
 std::string get_backend(const ProcessGroup& group) { return (group ? group : default_group()).backend(); }
 int get_pg_count() { return static_cast<int>(world().group_count()); }
 
@@ -86,18 +117,21 @@ ProcessGroup new_group(const std::vector<int>& ranks, const NewGroupOptions& opt
 
 ProcessGroup new_subgroups(int group_size, const NewGroupOptions& options) {
   const int size = get_world_size();
-  if (group_size < 1 || size % group_size != 0) {
+  const bool divides = group_size >= 1 && size % group_size == 0;
+  std::vector<std::vector<int>> all(divides ? static_cast<std::size_t>(size / group_size) : 0);
+  for (int rank = 0; divides && rank < size; ++rank) {
+    all[static_cast<std::size_t>(rank / group_size)].push_back(rank);
+  }
+  return make_subgroups("new_subgroups", all, options, [&] {
+    if (divides) return;
     throw DistError("new_subgroups: " + std::to_string(size) + " ranks cannot be divided into groups of " +
                     std::to_string(group_size));
-  }
-  std::vector<std::vector<int>> all(static_cast<std::size_t>(size / group_size));
-  for (int rank = 0; rank < size; ++rank) all[static_cast<std::size_t>(rank / group_size)].push_back(rank);
-  return make_subgroups("new_subgroups", all, options);
+  });
 }
 
 ProcessGroup new_subgroups_by_enumeration(std::span<const std::vector<int>> ranks,
                                           const NewGroupOptions& options) {
-  return make_subgroups("new_subgroups_by_enumeration", ranks, options);
+  return make_subgroups("new_subgroups_by_enumeration", ranks, options, [] {});
 }
 
 ProcessGroup split_group(const ProcessGroup& given, std::span<const std::vector<int>> parts,

@@ -48,9 +48,8 @@ std::exception_ptr in_context(const std::exception_ptr& error, const ErrorContex
   });
 }
 
-std::exception_ptr with_words(const std::exception_ptr& error, const std::string& words,
-                              const ErrorContext& context) {
-  return same_kind(error, [&](const DistError& e) { return Remade{words + e.what(), context}; });
+std::exception_ptr with_words(const std::exception_ptr& error, const std::string& words) {
+  return same_kind(error, [&](const DistError& e) { return Remade{words + e.reason(), e.context()}; });
 }
 
 int departed_peer(const std::exception_ptr& error) {

@@ -12,9 +12,8 @@ namespace dlaunch {
 // (out of memory, a mistake in a third-party backend) becomes a DistBackendError.
 std::exception_ptr in_context(const std::exception_ptr& error, const ErrorContext& context);
 
-// The same kind of error with `words` before its whole message, at a place of its own.
-std::exception_ptr with_words(const std::exception_ptr& error, const std::string& words,
-                              const ErrorContext& context);
+// The same kind of error at the same place, with `words` before its reason.
+std::exception_ptr with_words(const std::exception_ptr& error, const std::string& words);
 
 // The reason of an error because of a peer that has left the group in order.
 inline constexpr const char* left_the_group = "it has left the group";

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "dlaunch/error.h"
+#include "runtime/combined_work.h"
 #include "runtime/group_impl.h"
 #include "runtime/overlap.h"
 #include "runtime/reduce.h"
@@ -58,6 +59,10 @@ std::string root(const char* role, int rank) { return std::string(", ") + role +
 
 std::string reduction_text(ReduceOp op) { return ", " + std::string(to_string(op)); }
 
+Tag tag_of(GroupImpl::Tags whose, std::uint32_t number) {
+  return Tag{static_cast<std::uint8_t>(whose)} << 32U | number;
+}
+
 std::string elements(const Tensor& tensor) { return std::to_string(tensor.numel()) + " elements"; }
 
 }  // namespace
@@ -87,6 +92,25 @@ void GroupImpl::require_same_kind(const char* operation, const Tensor& output, c
     refuse(operation,
            "output and input differ in dtype or device: " + output.to_string() + " and " + input.to_string());
   }
+}
+
+void GroupImpl::require_one_kind(const char* operation, std::span<const Tensor> tensors) const {
+  for (const Tensor& tensor : tensors) {
+    if (tensor.dtype() == tensors.front().dtype() && tensor.device() == tensors.front().device()) continue;
+    refuse(operation, "the tensors differ in dtype or device: " + tensors.front().to_string() + " and " +
+                          tensor.to_string());
+  }
+}
+
+// What the coalesced forms take.
+void GroupImpl::require_pairs(const char* operation, std::span<const Tensor> outputs,
+                              std::span<const Tensor> inputs) const {
+  require_member(operation);
+  if (outputs.size() != inputs.size()) {
+    refuse(operation, std::to_string(outputs.size()) + " outputs and " + std::to_string(inputs.size()) +
+                          " inputs: there must be as many of both");
+  }
+  require_one_kind(operation, inputs);
 }
 
 void GroupImpl::require_allowed(const char* operation, const Tensor& tensor, ReduceOp op) const {
@@ -173,23 +197,29 @@ Work GroupImpl::all_gather(std::span<const Tensor> outputs, const Tensor& input,
   });
 }
 
-Work GroupImpl::all_gather_into_tensor(const Tensor& output, const Tensor& input,
-                                       const OperationOptions& options) {
+GroupImpl::Prepared GroupImpl::prepare_all_gather_into_tensor(const Tensor& output,
+                                                              const Tensor& input) const {
   constexpr const char* name = "all_gather_into_tensor";
   require_member(name);
   require_writable(name, output);
   require_same_kind(name, output, input);
   require_whole(name, output, "output", input);
-  const std::vector<Tensor> parts = equal_parts(output, static_cast<std::size_t>(description_.size));
+  std::vector<Tensor> parts = equal_parts(output, static_cast<std::size_t>(description_.size));
   require_gathered_apart(name, parts, input);
-  const Call call{name,
-                  input.device(),
-                  output.nbytes(),
-                  [&] { return std::string(name) + "(" + output.to_string() + ")"; },
-                  {page::Operation::all_gather_into_tensor, input.dtype(), input.numel(), output.numel()}};
-  return run(call, options, [&](Backend& backend, const Operation& operation) {
-    return backend.all_gather(parts, input, operation);
-  });
+  return {{name,
+           input.device(),
+           output.nbytes(),
+           [output] { return std::string(name) + "(" + output.to_string() + ")"; },
+           {page::Operation::all_gather_into_tensor, input.dtype(), input.numel(), output.numel()}},
+          [parts = std::move(parts), input](Backend& backend, const Operation& operation) {
+            return backend.all_gather(parts, input, operation);
+          }};
+}
+
+Work GroupImpl::all_gather_into_tensor(const Tensor& output, const Tensor& input,
+                                       const OperationOptions& options) {
+  const Prepared prepared = prepare_all_gather_into_tensor(output, input);
+  return run(prepared.call, options, prepared.start);
 }
 
 Work GroupImpl::barrier(const OperationOptions& options) {
@@ -296,24 +326,31 @@ Work GroupImpl::reduce_scatter(const Tensor& output, std::span<const Tensor> inp
   });
 }
 
-Work GroupImpl::reduce_scatter_tensor(const Tensor& output, const Tensor& input, ReduceOp op,
-                                      const OperationOptions& options) {
+GroupImpl::Prepared GroupImpl::prepare_reduce_scatter_tensor(const Tensor& output, const Tensor& input,
+                                                             const Reduction& reduction) const {
   constexpr const char* name = "reduce_scatter_tensor";
   require_member(name);
   require_writable(name, output);
   require_same_kind(name, output, input);
-  require_allowed(name, output, op);
+  require_allowed(name, output, reduction.op);
   require_whole(name, input, "input", output);
-  const std::vector<Tensor> parts = equal_parts(input, static_cast<std::size_t>(description_.size));
-  const Reduction reduction{op, options.premul_factor};
-  const Call call{name,
-                  output.device(),
-                  input.nbytes(),
-                  [&] { return std::string(name) + "(" + input.to_string() + reduction_text(op) + ")"; },
-                  {page::Operation::reduce_scatter_tensor, output.dtype(), input.numel(), output.numel()}};
-  return run(call, options, [&](Backend& backend, const Operation& operation) {
-    return backend.reduce_scatter(output, parts, reduction, operation);
-  });
+  return {{name,
+           output.device(),
+           input.nbytes(),
+           [input, op = reduction.op] {
+             return std::string(name) + "(" + input.to_string() + reduction_text(op) + ")";
+           },
+           {page::Operation::reduce_scatter_tensor, output.dtype(), input.numel(), output.numel()}},
+          [output, reduction, parts = equal_parts(input, static_cast<std::size_t>(description_.size))](
+              Backend& backend, const Operation& operation) {
+            return backend.reduce_scatter(output, parts, reduction, operation);
+          }};
+}
+
+Work GroupImpl::reduce_scatter_tensor(const Tensor& output, const Tensor& input, ReduceOp op,
+                                      const OperationOptions& options) {
+  const Prepared prepared = prepare_reduce_scatter_tensor(output, input, {op, options.premul_factor});
+  return run(prepared.call, options, prepared.start);
 }
 
 Work GroupImpl::all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
@@ -409,26 +446,61 @@ Work GroupImpl::all_to_all_single(const Tensor& output, const Tensor& input,
   });
 }
 
-Work GroupImpl::all_reduce_coalesced(std::span<const Tensor> tensors, ReduceOp op,
-                                     const OperationOptions& options) {
+GroupImpl::Prepared GroupImpl::prepare_all_reduce_coalesced(std::vector<Tensor> tensors,
+                                                            const Reduction& reduction) const {
   constexpr const char* name = "all_reduce_coalesced";
   require_member(name);
   if (tensors.empty()) refuse(name, "there is no tensor");
-  for (const Tensor& tensor : tensors) {
-    require_writable(name, tensor);
-    require_same_kind(name, tensor, tensors.front());
+  for (const Tensor& tensor : tensors) require_writable(name, tensor);
+  require_one_kind(name, tensors);
+  const Tensor first = tensors.front();
+  require_allowed(name, first, reduction.op);
+  const std::uint64_t bytes = bytes_of(tensors);
+  const std::uint64_t count = elements_of(tensors);
+  const auto shared = std::make_shared<const std::vector<Tensor>>(std::move(tensors));
+  return {{name,
+           first.device(),
+           bytes,
+           [shared, op = reduction.op] {
+             return std::string(name) + "(" + listed(*shared) + reduction_text(op) + ")";
+           },
+           {page::Operation::all_reduce_coalesced, first.dtype(), count, count}},
+          [shared, reduction](Backend& backend, const Operation& operation) {
+            return backend.all_reduce_coalesced(*shared, reduction, operation);
+          }};
+}
+
+Work GroupImpl::all_reduce_coalesced(std::span<const Tensor> tensors, ReduceOp op,
+                                     const OperationOptions& options) {
+  const Prepared prepared =
+      prepare_all_reduce_coalesced({tensors.begin(), tensors.end()}, {op, options.premul_factor});
+  return run(prepared.call, options, prepared.start);
+}
+
+Work GroupImpl::all_gather_into_tensor_coalesced(std::span<const Tensor> outputs,
+                                                 std::span<const Tensor> inputs,
+                                                 const OperationOptions& options) {
+  constexpr const char* name = "all_gather_into_tensor_coalesced";
+  require_pairs(name, outputs, inputs);
+  std::vector<Prepared> all;
+  all.reserve(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    all.push_back(prepare_all_gather_into_tensor(outputs[i], inputs[i]));
   }
-  require_allowed(name, tensors.front(), op);
-  const Reduction reduction{op, options.premul_factor};
-  const Call call{name,
-                  tensors.front().device(),
-                  bytes_of(tensors),
-                  [&] { return std::string(name) + "(" + listed(tensors) + reduction_text(op) + ")"; },
-                  {page::Operation::all_reduce_coalesced, tensors.front().dtype(), elements_of(tensors),
-                   elements_of(tensors)}};
-  return run(call, options, [&](Backend& backend, const Operation& operation) {
-    return backend.all_reduce_coalesced(tensors, reduction, operation);
-  });
+  return run_together(name, all, options);
+}
+
+Work GroupImpl::reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs,
+                                                std::span<const Tensor> inputs, ReduceOp op,
+                                                const OperationOptions& options) {
+  constexpr const char* name = "reduce_scatter_tensor_coalesced";
+  require_pairs(name, outputs, inputs);
+  std::vector<Prepared> all;
+  all.reserve(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    all.push_back(prepare_reduce_scatter_tensor(outputs[i], inputs[i], {op, options.premul_factor}));
+  }
+  return run_together(name, all, options);
 }
 
 void GroupImpl::check_message(const char* operation, const Tensor& tensor, int peer, bool receives) const {
@@ -437,7 +509,7 @@ void GroupImpl::check_message(const char* operation, const Tensor& tensor, int p
   if (receives) require_writable(operation, tensor);
 }
 
-Work GroupImpl::isend(const Tensor& tensor, int dst, const MessageOptions& options) {
+Work GroupImpl::isend(const Tensor& tensor, int dst, const MessageOptions& options, Tags tags) {
   check_message("send", tensor, dst, false);
   const Call call{"send",
                   tensor.device(),
@@ -445,11 +517,11 @@ Work GroupImpl::isend(const Tensor& tensor, int dst, const MessageOptions& optio
                   [] { return std::string("send"); },
                   {page::Operation::send, tensor.dtype(), tensor.numel(), 0}};
   return run_message(call, dst, options, [&](Backend& backend, const Operation& operation) {
-    return backend.send(tensor, dst, options.tag, operation);
+    return backend.send(tensor, dst, tag_of(tags, options.tag), operation);
   });
 }
 
-Work GroupImpl::irecv(const Tensor& tensor, int src, const MessageOptions& options) {
+Work GroupImpl::irecv(const Tensor& tensor, int src, const MessageOptions& options, Tags tags) {
   check_message("recv", tensor, src, true);
   const Call call{"recv",
                   tensor.device(),
@@ -457,20 +529,29 @@ Work GroupImpl::irecv(const Tensor& tensor, int src, const MessageOptions& optio
                   [] { return std::string("recv"); },
                   {page::Operation::recv, tensor.dtype(), 0, tensor.numel()}};
   return run_message(call, src, options, [&](Backend& backend, const Operation& operation) {
-    return backend.recv(tensor, src, options.tag, operation);
+    return backend.recv(tensor, src, tag_of(tags, options.tag), operation);
   });
 }
 
 std::vector<Work> GroupImpl::batch_isend_irecv(std::span<const P2POp> ops) {
+  constexpr const char* name = "batch_isend_irecv";
+  require_member(name);
+  (void)usable_backend(name, std::nullopt);
   for (const P2POp& op : ops) {
-    check_message("batch_isend_irecv", op.tensor, op.peer, op.kind == P2POp::Kind::irecv);
+    check_message(name, op.tensor, op.peer, op.kind == P2POp::Kind::irecv);
+    (void)usable_backend(name, op.tensor.device());
   }
   std::vector<Work> works;
   works.reserve(ops.size());
-  for (const P2POp& op : ops) {
-    const MessageOptions options{.tag = op.tag, .timeout = std::nullopt};
-    works.push_back(op.kind == P2POp::Kind::isend ? isend(op.tensor, op.peer, options)
-                                                  : irecv(op.tensor, op.peer, options));
+  try {
+    for (const P2POp& op : ops) {
+      const MessageOptions options{.tag = op.tag, .timeout = std::nullopt};
+      works.push_back(op.kind == P2POp::Kind::isend ? isend(op.tensor, op.peer, options)
+                                                    : irecv(op.tensor, op.peer, options));
+    }
+  } catch (...) {
+    end_quietly(works);
+    throw;
   }
   return works;
 }

@@ -10,6 +10,7 @@
 #include "dlaunch/debug.h"
 #include "dlaunch/error.h"
 #include "runtime/breakpoint.h"
+#include "runtime/combined_work.h"
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
 #include "runtime/join.h"
@@ -82,6 +83,11 @@ std::uint32_t recorded_timeout(std::chrono::milliseconds timeout) {
 
 }  // namespace
 
+GroupImpl& GroupImpl::of(const ProcessGroup& group) {
+  if (!group.impl_) throw DistError("this ProcessGroup means no group");
+  return *group.impl_;
+}
+
 GroupImpl::GroupImpl(Description description, std::vector<DeviceBackend> backends,
                      std::shared_ptr<Store> keys, GroupRecorder recorder)
     : description_(completed(std::move(description))),
@@ -118,7 +124,7 @@ std::shared_ptr<Backend> GroupImpl::usable_backend(const char* operation,
                                                    std::optional<Device> device) const {
   const std::lock_guard lock(state_mutex_);
   const ErrorContext here{.rank = description_.rank, .operation = operation, .group = description_.name};
-  if (first_error_) std::rethrow_exception(with_words(first_error_, "the group is broken: ", {}));
+  if (first_error_) std::rethrow_exception(with_words(first_error_, "the group is broken: "));
   if (destroyed_) throw DistError("the group was destroyed", here);
   const auto found = std::ranges::find_if(
       backends_, [&](const DeviceBackend& entry) { return !device || entry.device == device->kind; });
@@ -137,6 +143,7 @@ Deadline GroupImpl::deadline_for(const char* name, std::optional<std::chrono::mi
 }
 
 void GroupImpl::set_timeout(std::chrono::milliseconds timeout) {
+  require_member("set_timeout");
   (void)deadline_for("set_timeout", timeout);  // refuses what is no timeout
   timeout_ = timeout;
 }
@@ -152,9 +159,8 @@ Work GroupImpl::run(const Call& call, const OperationOptions& options, const Sta
     log(LogLevel::trace, "rank " + std::to_string(description_.rank) + " of group " + description_.name +
                              " calls " + call.describe() + " #" + std::to_string(operation.sequence));
   }
-  Recording recording(recorder_,
-                      recorder_.begin(call.record, operation.sequence, -1,
-                                      recorded_timeout(options.timeout.value_or(description_.timeout))));
+  Recording recording(recorder_, recorder_.begin(call.record, operation.sequence, -1,
+                                                 recorded_timeout(options.timeout.value_or(timeout()))));
   if (get_debug_level() == DebugLevel::detail) compare_calls(call, operation, context);
   const Told told{profiler().begin(call.name, description_, operation.sequence, call.bytes),
                   recording.hand_over()};
@@ -172,6 +178,28 @@ Work GroupImpl::run(const Call& call, const OperationOptions& options, const Sta
   }
 }
 
+Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
+                             const OperationOptions& options) {
+  require_member(name);
+  (void)deadline_for(name, options.timeout);
+  (void)usable_backend(name, std::nullopt);
+  for (const Prepared& one : all) (void)usable_backend(one.call.name, one.call.device);
+  OperationOptions each = options;
+  each.async_op = true;
+  std::vector<Work> works;
+  works.reserve(all.size());
+  try {
+    for (const Prepared& one : all) works.push_back(run(one.call, each, one.start));
+  } catch (...) {
+    end_quietly(works);
+    throw;
+  }
+  const Work together = all_of(works);
+  if (options.async_op) return together;
+  together.wait();
+  return {};
+}
+
 // Without the turn of the collectives: a receive may wait for what another thread still has to send.
 Work GroupImpl::run_message(const Call& call, int peer, const MessageOptions& options, const Start& start) {
   const Deadline deadline = deadline_for(call.name, options.timeout);
@@ -184,7 +212,7 @@ Work GroupImpl::run_message(const Call& call, int peer, const MessageOptions& op
   const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, peer, {}};
   const Told told{profiler().begin(call.name, description_, operation.sequence, call.bytes),
                   recorder_.begin(call.record, operation.sequence, peer,
-                                  recorded_timeout(options.timeout.value_or(description_.timeout)))};
+                                  recorded_timeout(options.timeout.value_or(timeout())))};
   try {
     return finish_with_context(start(*backend, operation), context, told);
   } catch (...) {
@@ -329,7 +357,12 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
   }
 }
 
+// What has ended because this rank has aborted the group ends by that, and no peer is to blame.
 std::exception_ptr GroupImpl::located(const std::exception_ptr& error, ErrorContext context) const {
+  if (const std::optional<std::string> reason = aborted_here()) {
+    context.peer = -1;
+    return std::make_exception_ptr(DistNetworkError(*reason, context));
+  }
   const int known = peer_of(error);
   const int peer = known >= 0 ? known : context.peer;
   if (peer >= 0 && static_cast<std::size_t>(peer) < description_.hosts.size()) {
@@ -339,11 +372,12 @@ std::exception_ptr GroupImpl::located(const std::exception_ptr& error, ErrorCont
 }
 
 // Breaks the group. False if it was broken before: then this error follows from that one.
-bool GroupImpl::fail(const std::exception_ptr& error) {
+bool GroupImpl::fail(const std::exception_ptr& error, std::optional<std::string> aborted) {
   {
     const std::lock_guard lock(state_mutex_);
     if (first_error_) return false;
     first_error_ = error;
+    aborted_ = std::move(aborted);
   }
   const std::lock_guard stay(abort_mutex_);
   for (const std::shared_ptr<Backend>& backend : all_backends()) backend->abort(message_of(error));
@@ -384,8 +418,14 @@ void GroupImpl::breakpoint(int rank) {
 
 void GroupImpl::abort(const std::string& reason) {
   require_member("abort");
-  fail(std::make_exception_ptr(
-      DistError("aborted: " + reason, {.rank = description_.rank, .group = description_.name})));
+  const std::string text = "aborted: " + reason;
+  fail(std::make_exception_ptr(DistError(text, {.rank = description_.rank, .group = description_.name})),
+       text);
+}
+
+std::optional<std::string> GroupImpl::aborted_here() const {
+  const std::lock_guard lock(state_mutex_);
+  return aborted_;
 }
 
 void GroupImpl::destroy() {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ class GroupImpl {
     Device::Kind device;
     std::shared_ptr<Backend> backend;  // may serve several devices
   };
+  // Whose tag a message has: the same numbers of two mean two things.
+  enum class Tags : std::uint8_t { program, objects };
   struct Description {
     std::string name;
     int rank;  // -1: not a member
@@ -47,6 +50,7 @@ class GroupImpl {
   GroupImpl& operator=(const GroupImpl&) = delete;
 
   static ProcessGroup handle(std::shared_ptr<GroupImpl> impl) { return ProcessGroup(std::move(impl)); }
+  static GroupImpl& of(const ProcessGroup& group);  // throws DistError where it means no group
 
   [[nodiscard]] const Description& description() const { return description_; }
   [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }  // now
@@ -72,12 +76,39 @@ class GroupImpl {
                          std::span<const std::int64_t> output_splits,
                          std::span<const std::int64_t> input_splits, const OperationOptions& options);
   Work all_reduce_coalesced(std::span<const Tensor> tensors, ReduceOp op, const OperationOptions& options);
-  Work isend(const Tensor& tensor, int dst, const MessageOptions& options);
-  Work irecv(const Tensor& tensor, int src, const MessageOptions& options);
+  Work all_gather_into_tensor_coalesced(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                                        const OperationOptions& options);
+  Work reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                                       ReduceOp op, const OperationOptions& options);
+  Work isend(const Tensor& tensor, int dst, const MessageOptions& options, Tags tags = Tags::program);
+  Work irecv(const Tensor& tensor, int src, const MessageOptions& options, Tags tags = Tags::program);
   std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops);
   void monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks);
   void breakpoint(int rank);
   void abort(const std::string& reason);
+
+  using Start = std::function<Work(Backend&, const Operation&)>;
+  // A call of this rank's, whose arguments are right.
+  struct Call {
+    const char* name;
+    std::optional<Device> device;           // none: any
+    std::uint64_t bytes;                    // of this rank's data that take part
+    std::function<std::string()> describe;  // what all ranks must agree on
+    GroupRecorder::What record;
+    std::function<std::string()> splits = {};  // where what fits is not the same on all ranks: splits_text()
+  };
+  // An operation that has not started: everything that was wrong with its arguments has been thrown.
+  struct Prepared {
+    Call call;
+    Start start;
+  };
+  [[nodiscard]] Prepared prepare_all_reduce_coalesced(std::vector<Tensor> tensors,
+                                                      const Reduction& reduction) const;
+  [[nodiscard]] Prepared prepare_all_gather_into_tensor(const Tensor& output, const Tensor& input) const;
+  [[nodiscard]] Prepared prepare_reduce_scatter_tensor(const Tensor& output, const Tensor& input,
+                                                       const Reduction& reduction) const;
+  // One Work of all of them, which are started in this order, or none is. `name`: for messages.
+  Work run_together(const char* name, std::span<const Prepared> all, const OperationOptions& options);
 
   // Throws DistNetworkError if one of these ranks is known to be lost.
   void throw_if_lost(std::span<const int> ranks) const;
@@ -93,16 +124,6 @@ class GroupImpl {
   void leave(Deadline deadline);
 
  private:
-  using Start = std::function<Work(Backend&, const Operation&)>;
-  // A call of this rank's, whose arguments are right.
-  struct Call {
-    const char* name;
-    std::optional<Device> device;           // none: any
-    std::uint64_t bytes;                    // of this rank's data that take part
-    std::function<std::string()> describe;  // what all ranks must agree on
-    GroupRecorder::What record;
-    std::function<std::string()> splits = {};  // where what fits is not the same on all ranks: splits_text()
-  };
   // How an operation that runs is told about, to its end.
   struct Told {
     std::uint64_t span;  // the profiler's
@@ -120,7 +141,8 @@ class GroupImpl {
   [[nodiscard]] std::exception_ptr located(const std::exception_ptr& error, ErrorContext context) const;
   [[nodiscard]] Deadline deadline_for(const char* name,
                                       std::optional<std::chrono::milliseconds> timeout) const;
-  bool fail(const std::exception_ptr& error);
+  bool fail(const std::exception_ptr& error, std::optional<std::string> aborted = {});
+  [[nodiscard]] std::optional<std::string> aborted_here() const;
   void end_backends();
   [[nodiscard]] std::shared_ptr<Backend> usable_backend(const char* operation,
                                                         std::optional<Device> device) const;  // none: any
@@ -132,6 +154,9 @@ class GroupImpl {
   void require_rank(const char* operation, const char* role, int rank) const;
   void require_writable(const char* operation, const Tensor& tensor) const;
   void require_same_kind(const char* operation, const Tensor& output, const Tensor& input) const;
+  void require_one_kind(const char* operation, std::span<const Tensor> tensors) const;
+  void require_pairs(const char* operation, std::span<const Tensor> outputs,
+                     std::span<const Tensor> inputs) const;
   void require_allowed(const char* operation, const Tensor& tensor, ReduceOp op) const;
   void require_one_per_rank(const char* operation, const char* role, std::size_t count) const;
   void require_whole(const char* operation, const Tensor& whole, const char* whole_role,
@@ -163,6 +188,7 @@ class GroupImpl {
   std::uint64_t messages_ = 0;     // sends and receives started
   std::uint64_t breakpoints_ = 0;  // reached
   std::exception_ptr first_error_;
+  std::optional<std::string> aborted_;  // why, where that was abort() on this rank
   bool destroyed_ = false;
 };
 

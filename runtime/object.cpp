@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "dlaunch/error.h"
+#include "runtime/group_impl.h"
 
 namespace dlaunch {
 inline namespace v1 {
@@ -164,18 +165,22 @@ void send_bytes(const std::string& own, int dst, const ProcessGroup& given) {
   const int peer = get_group_rank(group, dst);
   const std::vector<std::int64_t> length = {static_cast<std::int64_t>(own.size())};
   std::string bytes = own;
-  const std::vector<P2POp> both = {{P2POp::Kind::isend, Tensor::of(length), peer},
-                                   {P2POp::Kind::isend, view(bytes), peer}};
-  for (const Work& sent : group.batch_isend_irecv(both)) sent.wait();
+  GroupImpl& impl = GroupImpl::of(group);
+  impl.isend(Tensor::of(length), peer, {}, GroupImpl::Tags::objects).wait();
+  impl.isend(view(bytes), peer, {}, GroupImpl::Tags::objects).wait();
 }
 
 std::string recv_bytes(int src, const ProcessGroup& given, int* source) {
   const ProcessGroup group = or_default(given);
+  const auto receive = [&](const Tensor& tensor, int from) {
+    const Work work = GroupImpl::of(group).irecv(tensor, from, {}, GroupImpl::Tags::objects);
+    work.wait();
+    return work.source_rank();
+  };
   std::vector<std::int64_t> length(1);
-  const int peer =
-      group.recv(Tensor::of(length), src == any_source ? any_source : get_group_rank(group, src));
+  const int peer = receive(Tensor::of(length), src == any_source ? any_source : get_group_rank(group, src));
   std::string bytes = Room(group, "recv_object_list").take(length[0], peer);
-  group.recv(view(bytes), peer);
+  receive(view(bytes), peer);
   if (source) *source = get_global_rank(group, peer);
   return bytes;
 }

@@ -16,6 +16,7 @@ inline namespace v1 {
 
 void run_ranks_as_threads(int size, const std::function<void(int rank)>& body) {
   if (size < 1) throw DistError("run_ranks_as_threads: there must be a rank at least");
+  if (!body) throw DistError("run_ranks_as_threads: there is no function to run");
   const auto store = std::make_shared<HashStore>();
   // The first to fail, in time: what the others say then is only that this one gave up.
   std::mutex mutex;

@@ -101,6 +101,7 @@ int Work::source_rank() const {
 }
 
 void Work::then(std::function<void(const Work&)> callback) const {
+  if (!callback) throw DistError("Work::then: there is no function to call");
   if (state_) {
     const std::lock_guard lock(state_->mutex);
     if (!state_->done) {

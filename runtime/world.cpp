@@ -54,6 +54,13 @@ void require_agreement(const char* what, int given, int told) {
                   "; env:// takes it from there: leave the option out");
 }
 
+// How long a rank that gives up stays for the others to hear of it.
+constexpr auto patience = std::chrono::seconds(10);
+
+std::string name_of(const InitOptions& options) {
+  return options.group_name.empty() ? "default" : options.group_name;
+}
+
 // FNV-1a; for a name that members of one set of ranks have in common.
 std::string hash_of(const std::vector<int>& ranks) {
   std::uint64_t hash = 0xcbf29ce484222325U;
@@ -75,6 +82,49 @@ std::vector<int> checked_members(std::vector<int> ranks, int world_size) {
     throw DistError("new_group: a rank occurs twice in " + in_words(ranks));
   }
   return ranks;
+}
+
+// What a call of new_group asks for.
+struct GroupPlan {
+  GroupImpl::Description description;
+  std::vector<ChosenModule> modules;
+};
+
+// Throws DistError where an argument is wrong.
+GroupPlan plan_group(std::string name, const std::vector<int>& ranks, const NewGroupOptions& options,
+                     const GroupImpl& all) {
+  const GroupImpl::Description& parent = all.description();
+  const std::vector<int> members = checked_members(ranks, parent.size);
+  const auto own = std::ranges::find(members, parent.rank);
+  GroupImpl::Description description{
+      std::move(name), own == members.end() ? -1 : static_cast<int>(own - members.begin()),
+      static_cast<int>(members.size()), options.timeout.value_or(all.timeout()),
+      options.backend.empty() ? parent.backend : plain(options.backend)};
+  if (description.timeout <= std::chrono::milliseconds(0))
+    throw DistError("new_group: the timeout must be longer than 0 ms");
+  description.ranks = members;
+  for (const int member : members) {
+    if (static_cast<std::size_t>(member) < parent.hosts.size()) {
+      description.hosts.push_back(parent.hosts[static_cast<std::size_t>(member)]);
+    }
+  }
+  std::vector<ChosenModule> modules = choose_modules(registry(), description.backend);
+  return {std::move(description), std::move(modules)};
+}
+
+// What `work` returns. Where it throws, the others, who wait for this rank at `keys`, are told why.
+template <class F>
+auto or_refuse(Store& keys, const GroupImpl& all, const ErrorContext& here, const F& work) {
+  try {
+    return work();
+  } catch (const DistError& e) {
+    try {
+      refuse_to_join(keys, here.rank, e.reason());
+    } catch (const StoreError& lost) {
+      all.explain(lost, here);
+    }
+    throw;
+  }
 }
 
 }  // namespace
@@ -139,14 +189,15 @@ std::size_t World::group_count() const {
   return groups_.size() + (default_ ? 1 : 0);
 }
 
-World::Made World::make_default(const InitOptions& options, int rank, int world_size,
-                                const std::shared_ptr<Store>& store, const std::string& round,
-                                std::string master_host, const std::vector<ChosenModule>& modules,
+World::Made World::make_default(const InitOptions& options, const Identity& self,
+                                const std::shared_ptr<Store>& store, const std::vector<ChosenModule>& modules,
                                 Deadline deadline) {
-  const std::string name = options.group_name.empty() ? "default" : options.group_name;
+  const int rank = self.rank;
+  const int world_size = self.world_size;
+  const std::string name = name_of(options);
   const std::string backend =
-      !options.backend.empty() ? options.backend : (preset_ ? preset_->backend : "gloo");
-  identity_ = "dlaunch/" + round + "/" + name + "/" + std::to_string(generation_);
+      !options.backend.empty() ? plain(options.backend) : (preset_ ? preset_->backend : "gloo");
+  identity_ = identity(options, self.round);
   const auto keys = std::make_shared<PrefixStore>(identity_, store);
   GroupImpl::Description description{name, rank, world_size, options.timeout, backend};
   description.ranks.resize(static_cast<std::size_t>(world_size));
@@ -162,14 +213,14 @@ World::Made World::make_default(const InitOptions& options, int rank, int world_
                                      .deadline = deadline,
                                      .check = check});
   } catch (const JoinRefused&) {
-    ++generation_;  // on all ranks
+    conclude(*keys, self, std::min(deadline, deadline_after(patience)));
     throw;
   }
   // All ranks are here; what follows may count on their answers, and whatever comes of it, the next attempt
   // is another one for all.
   ++generation_;
 
-  master_host = meeting_point(description.hosts, master_host);
+  std::string master_host = meeting_point(description.hosts, self.master.host);
   std::vector<GroupImpl::DeviceBackend> backends =
       make_backends(modules, keys, description, deadline, master_host, check);
   return {make_group(std::move(description), std::move(backends), keys, identity_), keys,
@@ -195,6 +246,57 @@ void World::init(const InitOptions& options) {
   if (options.timeout <= std::chrono::milliseconds(0))
     throw DistError("the timeout must be longer than 0 ms");
   init_with(options);
+}
+
+std::shared_ptr<Store> World::open_store(const InitOptions& options, const InitMethod& method,
+                                         const Identity& self, Deadline deadline) const {
+  if (options.store) return inner_store(options.store);
+  if (preset_) return preset_->store;
+  if (method.kind == InitMethod::Kind::file) {
+    FileStoreOptions file;
+    file.path = method.path;
+    file.world_size = self.world_size;
+    file.timeout = time_left(deadline);
+    return std::make_shared<FileStore>(file);
+  }
+  if (self.rank == 0 && !self.store_is_served) serve_store(self.master);
+  return connect(self, deadline);
+}
+
+// After an attempt that was refused, so that its next one is another for all. Where this rank serves the
+// store, which may end with its process now, it stays until the others have heard, or have had time to.
+void World::conclude(Store& keys, const Identity& self, Deadline deadline) {
+  ++generation_;
+  const std::string done = "all have heard";
+  try {
+    if (keys.add("heard", 1) == self.world_size) keys.set(done, "");
+    if (self.rank == 0 && !self.store_is_served) keys.wait({&done, 1}, time_left(deadline));
+  } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch): somebody is late, or it was not only refused
+  }
+}
+
+// Before anything is waited for. Where the backend is not usable here the others hear it, if there is a store
+// soon: they would wait for this rank.
+std::vector<ChosenModule> World::choose_or_decline(const std::string& backend, const InitOptions& options,
+                                                   const InitMethod& method, const Identity& self,
+                                                   Deadline deadline) {
+  try {
+    return choose_modules(registry(), backend);
+  } catch (const DistBackendError& e) {
+    try {
+      const Deadline soon = std::min(deadline, deadline_after(patience));
+      PrefixStore keys(identity(options, self.round), open_store(options, method, self, soon));
+      refuse_to_join(keys, self.rank, e.reason());
+      conclude(keys, self, soon);
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): then they find out by themselves
+    }
+    throw;
+  }
+}
+
+// The default group's that is being made, among all of the job.
+std::string World::identity(const InitOptions& options, const std::string& round) const {
+  return "dlaunch/" + round + "/" + name_of(options) + "/" + std::to_string(generation_);
 }
 
 // With making_ held.
@@ -223,31 +325,19 @@ void World::init_with(const InitOptions& options) {
   }
   try {
     const std::string backend =
-        !options.backend.empty() ? options.backend : (preset_ ? preset_->backend : "gloo");
-    // Before anything is waited for.
-    const std::vector<ChosenModule> modules = choose_modules(registry(), backend);
-    const Deadline deadline = deadline_after(options.timeout);
-    std::shared_ptr<Store> store;
-    if (options.store) {
-      store = inner_store(options.store);
-    } else if (preset_) {
-      store = preset_->store;
-    } else if (method->kind == InitMethod::Kind::file) {
-      FileStoreOptions file;
-      file.path = method->path;
-      file.world_size = self.world_size;
-      file.timeout = time_left(deadline);
-      store = std::make_shared<FileStore>(file);
-    } else {
-      if (!from_environment) self.master = method->address;
-      if (self.rank == 0 && !self.store_is_served) serve_store(self.master);
-      store = connect(self, deadline);
+        !options.backend.empty() ? plain(options.backend) : (preset_ ? preset_->backend : "gloo");
+    if (options.store || preset_ || method->kind == InitMethod::Kind::file) {
+      self.store_is_served = true;
+    } else if (!from_environment) {
+      self.master = method->address;
     }
+    const Deadline deadline = deadline_after(options.timeout);
+    const std::vector<ChosenModule> modules = choose_or_decline(backend, options, *method, self, deadline);
+    const std::shared_ptr<Store> store = open_store(options, *method, self, deadline);
     if (const auto page = process_environment(env::worker_page); page && !preset_) {
       recorder().open(*page, self.rank, self.world_size);
     }
-    Made made = make_default(options, self.rank, self.world_size, store, self.round, self.master.host,
-                             modules, deadline);
+    Made made = make_default(options, self, store, modules, deadline);
     if (const auto trace = process_environment("DLAUNCH_TRACE"); trace && !trace->empty()) {
       start_trace(trace_path(*trace, self.rank));
     }
@@ -262,7 +352,7 @@ void World::init_with(const InitOptions& options) {
     master_host_ = std::move(made.master_host);
     groups_made_ = 0;
     local_groups_made_.clear();
-    meetings_.clear();
+    meetings_ = 0;
   } catch (const StoreError& e) {
     throw DistStoreError(e.what(), {.rank = self.rank, .operation = "init_process_group"});
   } catch (...) {
@@ -271,53 +361,45 @@ void World::init_with(const InitOptions& options) {
   }
 }
 
+// With local synchronization nobody can be told of wrong members, since they are who would be.
 ProcessGroup World::new_group(const std::string& operation, const std::vector<int>& ranks,
                               const NewGroupOptions& options) {
   const std::lock_guard making(making_);
   const std::shared_ptr<GroupImpl> all = default_group();
-  const GroupImpl::Description& parent = all->description();
-  const std::vector<int> members = checked_members(ranks, parent.size);
-  const auto own = std::ranges::find(members, parent.rank);
-  const bool is_member = own != members.end();
-  if (options.use_local_synchronization && !is_member) return {};
-
-  GroupImpl::Description description{
-      "", is_member ? static_cast<int>(own - members.begin()) : -1, static_cast<int>(members.size()),
-      options.timeout.value_or(all->timeout()), options.backend.empty() ? parent.backend : options.backend};
-  if (description.timeout <= std::chrono::milliseconds(0))
-    throw DistError("new_group: the timeout must be longer than 0 ms");
-  description.ranks = members;
-  for (const int member : members) {
-    if (static_cast<std::size_t>(member) < parent.hosts.size()) {
-      description.hosts.push_back(parent.hosts[static_cast<std::size_t>(member)]);
-    }
-  }
-  const std::vector<ChosenModule> modules = choose_modules(registry(), description.backend);
-  // A number only now, after everything that can be wrong on this rank alone.
   std::string key;
+  std::string name;
+  // The number first: the others have taken theirs, whatever may be wrong on this rank.
   if (options.use_local_synchronization) {
+    const std::vector<int> members = checked_members(ranks, all->description().size);
+    if (!std::ranges::binary_search(members, all->description().rank)) return {};
     key = "local/" + hash_of(members) + "/" + std::to_string(local_groups_made_[members]++);
-    description.name = "local " + in_words(members);
+    name = "local " + in_words(members);
   } else {
     key = "group/" + std::to_string(++groups_made_);
-    description.name = std::to_string(groups_made_);
+    name = std::to_string(groups_made_);
   }
-  if (!options.name.empty()) description.name = options.name;
-  const ErrorContext here{.rank = parent.rank, .operation = operation, .group = description.name};
+  if (!options.name.empty()) name = options.name;
+  const ErrorContext here{.rank = all->description().rank, .operation = operation, .group = name};
+  const auto keys = std::make_shared<PrefixStore>(key, store());
+  const GroupPlan plan =
+      or_refuse(*keys, *all, here, [&] { return plan_group(std::move(name), ranks, options, *all); });
+  GroupImpl::Description description = plan.description;
   try {
-    const auto keys = std::make_shared<PrefixStore>(key, store());
+    const std::vector<int>& members = plan.description.ranks;
     const Deadline deadline = deadline_after(description.timeout);
     const auto check = [&] { all->throw_if_lost(members); };
     const Waiting waiting;
     join(*keys, {.call = operation,
-                 .statement = "the ranks " + in_words(members) + " and the backend " + in_words(modules),
-                 .self = parent.rank,
+                 .statement = "the ranks " + in_words(members) + " and the backend " + in_words(plan.modules),
+                 .self = here.rank,
                  .rank = description.rank,
                  .members = members,
                  .deadline = deadline,
                  .check = check});
     std::vector<GroupImpl::DeviceBackend> backends;
-    if (is_member) backends = make_backends(modules, keys, description, deadline, master_host_, check);
+    if (description.rank >= 0) {
+      backends = make_backends(plan.modules, keys, description, deadline, master_host_, check);
+    }
     const auto made = make_group(std::move(description), std::move(backends), keys, identity_ + "/" + key);
     const std::lock_guard lock(mutex_);
     groups_.push_back(made);
@@ -344,44 +426,26 @@ void World::destroy(const ProcessGroup& group) {
   found->destroy();
 }
 
-// With making_ held.
-std::shared_ptr<Store> World::next_meeting(const std::vector<int>& ranks) {
-  return std::make_shared<PrefixStore>("meeting/" + hash_of(ranks) + "/" + std::to_string(meetings_[ranks]++),
-                                       store());
-}
-
-void World::meet(const std::string& operation, const std::vector<int>& ranks, const std::string& statement) {
+void World::meet(const Meeting& meeting, const std::function<void()>& check_arguments) {
   const std::lock_guard making(making_);
   const std::shared_ptr<GroupImpl> all = default_group();
-  const int self = all->description().rank;
-  const std::vector<int> members = checked_members(ranks, all->description().size);
-  const ErrorContext here{.rank = self, .operation = operation};
+  const ErrorContext here{.rank = all->description().rank, .operation = meeting.operation};
+  PrefixStore keys("meeting/" + std::to_string(++meetings_), store());
+  or_refuse(keys, *all, here, check_arguments);
+  const auto own = std::ranges::find(meeting.ranks, here.rank);
   const Waiting waiting;
   try {
-    join(*next_meeting(members),
-         {.call = operation,
-          .statement = statement,
-          .self = self,
-          .rank = static_cast<int>(std::ranges::find(members, self) - members.begin()),
-          .members = members,
-          .deadline = deadline_after(all->timeout()),
-          .check = [&] { all->throw_if_lost(members); }});
+    join(keys, {.call = meeting.operation,
+                .statement = meeting.statement,
+                .self = here.rank,
+                .rank = own == meeting.ranks.end() ? -1 : static_cast<int>(own - meeting.ranks.begin()),
+                .members = meeting.ranks,
+                .deadline = deadline_after(meeting.timeout.value_or(all->timeout())),
+                .check = [&] { all->throw_if_lost(meeting.ranks); }});
   } catch (const StoreError& e) {
     all->explain(e, here);
   } catch (...) {
     std::rethrow_exception(in_context(std::current_exception(), here));
-  }
-}
-
-void World::refuse_to_meet(const std::string& operation, const std::vector<int>& ranks,
-                           const std::string& why) {
-  const std::lock_guard making(making_);
-  const std::shared_ptr<GroupImpl> all = default_group();
-  const int self = all->description().rank;
-  try {
-    refuse_to_join(*next_meeting(checked_members(ranks, all->description().size)), self, why);
-  } catch (const StoreError& e) {
-    all->explain(e, {.rank = self, .operation = operation});
   }
 }
 

@@ -45,11 +45,17 @@ class World {
   // `operation`: for messages.
   ProcessGroup new_group(const std::string& operation, const std::vector<int>& ranks,
                          const NewGroupOptions& options);
-  // These ranks meet, this one among them: returns when all have come with the same statement. Throws
-  // DistNetworkError, on all of them, where one has another.
-  void meet(const std::string& operation, const std::vector<int>& ranks, const std::string& statement);
-  // Instead: the others are told why this rank does not come.
-  void refuse_to_meet(const std::string& operation, const std::vector<int>& ranks, const std::string& why);
+  // A call that all ranks of the default group make, before which these meet.
+  struct Meeting {
+    std::string operation;  // for messages
+    std::vector<int> ranks;
+    std::string statement;
+    std::optional<std::chrono::milliseconds> timeout = {};  // absent: the default group's
+  };
+  // Returns when all its ranks have come with the same statement; a rank that is none of them only compares
+  // its own. Throws DistNetworkError, on all of them, where one has another, and what `check_arguments`
+  // throws, of which the others hear instead.
+  void meet(const Meeting& meeting, const std::function<void()>& check_arguments);
   void destroy_all();
   void destroy(const ProcessGroup& group);
   void abort_all(const std::string& reason);  // every group there is
@@ -67,10 +73,16 @@ class World {
     std::shared_ptr<Store> keys;
     std::string master_host;
   };
-  Made make_default(const InitOptions& options, int rank, int world_size, const std::shared_ptr<Store>& store,
-                    const std::string& round, std::string master_host,
+  Made make_default(const InitOptions& options, const Identity& self, const std::shared_ptr<Store>& store,
                     const std::vector<ChosenModule>& modules, Deadline deadline);
-  [[nodiscard]] std::shared_ptr<Store> next_meeting(const std::vector<int>& ranks);
+  void conclude(Store& keys, const Identity& self, Deadline deadline);
+  [[nodiscard]] std::shared_ptr<Store> open_store(const InitOptions& options, const InitMethod& method,
+                                                  const Identity& self, Deadline deadline) const;
+  [[nodiscard]] std::vector<ChosenModule> choose_or_decline(const std::string& backend,
+                                                            const InitOptions& options,
+                                                            const InitMethod& method, const Identity& self,
+                                                            Deadline deadline);
+  [[nodiscard]] std::string identity(const InitOptions& options, const std::string& round) const;
   [[nodiscard]] std::shared_ptr<GroupImpl> make_group(GroupImpl::Description description,
                                                       std::vector<GroupImpl::DeviceBackend> backends,
                                                       std::shared_ptr<Store> keys,
@@ -92,7 +104,7 @@ class World {
   std::vector<std::shared_ptr<GroupImpl>> groups_;  // the others, in the order in which they were made
   int groups_made_ = 0;
   std::map<std::vector<int>, int> local_groups_made_;  // with local synchronization, by members
-  std::map<std::vector<int>, int> meetings_;           // by ranks
+  int meetings_ = 0;
 };
 
 // This thread's world, or the process's.

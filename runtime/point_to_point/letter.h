@@ -14,22 +14,23 @@
 #include <span>
 #include <type_traits>
 
+#include "dlaunch/backend.h"
 #include "dlaunch/tensor.h"
 
 namespace dlaunch {
 
 struct Letter {
   enum class Kind : std::uint32_t { content = 1, offer, accept, credit };
-  static constexpr std::uint32_t expected_magic = 0x31504c44;  // "DLP1"; changes with the protocol
+  static constexpr std::uint32_t expected_magic = 0x32504c44;  // "DLP2"; changes with the protocol
 
   std::uint32_t magic = expected_magic;
   Kind kind = Kind::content;
-  std::uint32_t tag = 0;
+  Tag tag = 0;
   DType dtype = DType::uint8;
-  std::uint8_t unused[3] = {};
+  std::uint8_t unused[7] = {};
   std::uint64_t count = 0;   // elements; credit: how many
   std::uint64_t number = 0;  // offer, accept: the sender's number of the message
-  std::uint64_t unused2[4] = {};
+  std::uint64_t unused2[3] = {};
 
   [[nodiscard]] std::size_t payload() const { return count * size_of(dtype); }
 };

@@ -23,7 +23,7 @@ struct Messenger::Received {
 struct Messenger::Awaited {
   Tensor tensor;
   int from;  // -1: any
-  std::uint32_t tag;
+  Tag tag;
   Deadline deadline;
   WorkSource source;
 };
@@ -31,7 +31,7 @@ struct Messenger::Awaited {
 struct Messenger::Outgoing {
   Tensor tensor;
   int to;
-  std::uint32_t tag;
+  Tag tag;
   Deadline deadline;
   WorkSource source;
 };
@@ -52,6 +52,11 @@ struct Messenger::Peer {
 };
 
 namespace {
+
+// Above the program's tags only objects travel.
+std::string in_words(Tag tag) {
+  return tag >> 32U == 0 ? "tag " + std::to_string(tag) : std::string("an object");
+}
 
 std::string in_words(DType dtype, std::uint64_t count) {
   return std::to_string(count) + " x " + std::string(to_string(dtype));
@@ -106,7 +111,7 @@ Messenger::~Messenger() {
   fail_all(std::make_exception_ptr(DistError("the group was destroyed before the message was received")));
 }
 
-Work Messenger::send(const Tensor& tensor, int dst, std::uint32_t tag, Deadline deadline) {
+Work Messenger::send(const Tensor& tensor, int dst, Tag tag, Deadline deadline) {
   Actions actions;
   const WorkSource source;
   {
@@ -145,7 +150,7 @@ Work Messenger::send(const Tensor& tensor, int dst, std::uint32_t tag, Deadline 
   return source.work();
 }
 
-Work Messenger::recv(const Tensor& tensor, int src, std::uint32_t tag, Deadline deadline) {
+Work Messenger::recv(const Tensor& tensor, int src, Tag tag, Deadline deadline) {
   Actions actions;
   const WorkSource source;
   {
@@ -168,7 +173,7 @@ Work Messenger::recv(const Tensor& tensor, int src, std::uint32_t tag, Deadline 
 }
 
 // The oldest message that fits, if there is one. With mutex_ held.
-std::optional<Messenger::Received> Messenger::take(int src, std::uint32_t tag) {
+std::optional<Messenger::Received> Messenger::take(int src, Tag tag) {
   const auto with_tag = received_.find(tag);
   if (with_tag == received_.end()) return std::nullopt;
   std::list<Received>& list = with_tag->second;
@@ -286,7 +291,7 @@ void Messenger::handle_accept(int peer, const Letter& letter, Actions& actions) 
 }
 
 void Messenger::arrive(int peer, Received message, Actions& actions) {
-  const std::uint32_t tag = message.letter.tag;
+  const Tag tag = message.letter.tag;
   const auto waiting = awaited_.find(tag);
   if (waiting != awaited_.end()) {
     std::list<Awaited>& list = waiting->second;
@@ -305,8 +310,8 @@ void Messenger::arrive(int peer, Received message, Actions& actions) {
 void Messenger::give(const Awaited& receive, const Received& message, Actions& actions) {
   const Letter& letter = message.letter;
   if (letter.dtype != receive.tensor.dtype() || letter.count != receive.tensor.numel()) {
-    const std::string reason = "it sends " + in_words(letter.dtype, letter.count) + " with tag " +
-                               std::to_string(letter.tag) + ", this rank receives " +
+    const std::string reason = "it sends " + in_words(letter.dtype, letter.count) + " with " +
+                               in_words(letter.tag) + ", this rank receives " +
                                in_words(receive.tensor.dtype(), receive.tensor.numel());
     actions.emplace_back(
         [receive, error = network_error(reason, message.from)] { receive.source.fail(error); });
@@ -405,10 +410,10 @@ void Messenger::expire(Actions& actions) {
     std::erase_if(list, [&](const Awaited& receive) {
       if (!has_passed(receive.deadline)) return false;
       const std::string whose = receive.from < 0 ? "any rank" : "it";
-      actions.emplace_back([source = receive.source,
-                            error = network_error("no message with tag " + std::to_string(receive.tag) +
-                                                      " from " + whose + " before the deadline",
-                                                  receive.from)] { source.fail(error); });
+      actions.emplace_back(
+          [source = receive.source, error = network_error("no message with " + in_words(receive.tag) +
+                                                              " from " + whose + " before the deadline",
+                                                          receive.from)] { source.fail(error); });
       return true;
     });
   }
@@ -416,10 +421,10 @@ void Messenger::expire(Actions& actions) {
   std::erase_if(outgoing_, [&](const auto& entry) {
     const Outgoing& message = entry.second;
     if (!has_passed(message.deadline)) return false;
-    actions.emplace_back([source = message.source,
-                          error = network_error("it did not receive the message with tag " +
-                                                    std::to_string(message.tag) + " before the deadline",
-                                                message.to)] { source.fail(error); });
+    actions.emplace_back(
+        [source = message.source, error = network_error("it did not receive the message with " +
+                                                            in_words(message.tag) + " before the deadline",
+                                                        message.to)] { source.fail(error); });
     return true;
   });
 }

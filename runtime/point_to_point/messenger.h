@@ -39,8 +39,8 @@ class Messenger {
   // Both return at once, or throw DistNetworkError if the transport has ended. The Work of a short send may
   // complete before the receive is there. Messages with one tag from one rank are received in the order in
   // which they were sent. `src` -1: from any rank; of several that could be taken the one that came first.
-  Work send(const Tensor& tensor, int dst, std::uint32_t tag, Deadline deadline);
-  Work recv(const Tensor& tensor, int src, std::uint32_t tag, Deadline deadline);
+  Work send(const Tensor& tensor, int dst, Tag tag, Deadline deadline);
+  Work recv(const Tensor& tensor, int src, Tag tag, Deadline deadline);
 
   // Returns when the sends that have completed have arrived, or the deadline has passed. Then nothing more
   // may be started.
@@ -56,7 +56,7 @@ class Messenger {
   struct Peer;
   using Actions = std::vector<std::function<void()>>;  // done when no lock is held
 
-  std::optional<Received> take(int src, std::uint32_t tag);
+  std::optional<Received> take(int src, Tag tag);
   void take_in();
   void handle(int peer, const std::byte* block, Actions& actions);
   void handle_accept(int peer, const Letter& letter, Actions& actions);
@@ -80,9 +80,9 @@ class Messenger {
   std::condition_variable changed_;  // something was taken in
   // protected by mutex_
   std::vector<Peer> peers_;
-  std::map<std::uint32_t, std::list<Received>> received_;  // by tag, in the order of arrival
-  std::map<std::uint32_t, std::list<Awaited>> awaited_;    // by tag, in the order of the calls
-  std::map<std::uint64_t, Outgoing> outgoing_;             // by number
+  std::map<Tag, std::list<Received>> received_;  // by tag, in the order of arrival
+  std::map<Tag, std::list<Awaited>> awaited_;    // by tag, in the order of the calls
+  std::map<std::uint64_t, Outgoing> outgoing_;   // by number
   std::uint64_t last_number_ = 0;
   std::exception_ptr ended_;  // why nothing more can be done
   Inbox* inbox_ = nullptr;    // what the thread waits for

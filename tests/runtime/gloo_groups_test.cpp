@@ -141,6 +141,39 @@ TEST(GlooGroups, DifferentWorldSizesAreToldToAll) {
   }
 }
 
+TEST(GlooGroups, ABackendThatOneRankCannotUseIsToldToAll) {
+  const auto results = run_processes(3, [](int rank) -> std::string {
+    dlaunch::InitOptions options;
+    if (rank == 0) options.backend = "odd";
+    const std::string error = error_of([&] { dlaunch::init_process_group(options); });
+    dlaunch::init_process_group();  // all together again
+    dlaunch::destroy_process_group();
+    return error;
+  });
+  EXPECT_TRUE(contains(results[0].said, "rank 0, init_process_group: unknown backend 'odd'"))
+      << results[0].said;
+  for (const std::size_t rank : {1U, 2U}) {
+    EXPECT_TRUE(contains(results[rank].said, ": rank 0 cannot take part: unknown backend 'odd'"))
+        << results[rank].said;
+  }
+}
+
+// The store must not end with rank 0 before the others have heard.
+TEST(GlooGroups, WhoServesTheStoreStaysUntilAllHaveHeard) {
+  const dlaunch::test::ReservedPort port;
+  const auto results = run_processes(3, [&](int rank) -> std::string {
+    unsetenv("TORCHELASTIC_USE_AGENT_STORE");
+    setenv("MASTER_PORT", std::to_string(port.address().port).c_str(), 1);
+    dlaunch::InitOptions options;
+    if (rank == 0) options.backend = "odd";
+    return error_of([&] { dlaunch::init_process_group(options); });
+  });
+  for (const std::size_t rank : {1U, 2U}) {
+    EXPECT_TRUE(contains(results[rank].said, ": rank 0 cannot take part: unknown backend 'odd'"))
+        << results[rank].said;
+  }
+}
+
 TEST(GlooGroups, ARankZeroThatDoesNotComeIsNamed) {
   const dlaunch::test::ReservedPort port;
   const auto results = run_processes(2, [&](int rank) -> std::string {

@@ -19,6 +19,8 @@
 namespace dlaunch {
 namespace {
 
+using test::contains;
+using test::error_contains;
 using test::error_of;
 using test::expect_success;
 using test::in_groups;
@@ -456,8 +458,52 @@ TEST(CollectiveArguments, WrongOnesAreRefusedWithTheReason) {
       EXPECT_EQ(refused([&] { group.all_reduce_coalesced({}); }), "there is no tensor");
       EXPECT_EQ(refused([&] { group.all_gather_into_tensor_coalesced(two, one); }),
                 "2 outputs and 1 inputs: there must be as many of both");
+      const std::vector<Tensor> mixed = {tensor, Tensor::of(wide)};
+      const std::string differ =
+          "the tensors differ in dtype or device: float32[4] on cpu and float64[4] on cpu";
+      EXPECT_EQ(refused([&] { group.all_reduce_coalesced(mixed); }), differ);
+      EXPECT_EQ(refused([&] { group.all_gather_into_tensor_coalesced(mixed, mixed); }), differ);
+      EXPECT_EQ(refused([&] { group.reduce_scatter_tensor_coalesced(mixed, mixed); }), differ);
     }
     group.barrier();
+  }));
+}
+
+// What was started would run on alone, in memory that the caller takes for its own again.
+TEST(CollectiveArguments, OneWrongOneOfSeveralStartsNothing) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    if (group.rank() == 1) {
+      std::vector<float> own(4);
+      std::vector<float> all(8);
+      std::vector<std::complex<float>> complex(4);
+      const std::vector<Tensor> short_ones = {Tensor::of(own), Tensor::of(own)};
+      const std::vector<Tensor> second_is_wrong = {Tensor::of(all), Tensor::of(own)};
+      EXPECT_TRUE(error_contains([&] { group.all_gather_into_tensor_coalesced(second_is_wrong, short_ones); },
+                                 "2 ranks with 4 each need 8"));
+      EXPECT_TRUE(error_contains([&] { group.reduce_scatter_tensor_coalesced(short_ones, second_is_wrong); },
+                                 "2 ranks with 4 each need 8"));
+      const auto after_a_right_one = [&](const auto& wrong) {
+        Coalescing together(group);
+        together.all_reduce(Tensor::of(own));
+        wrong(together);
+        return error_of([&] { together.end(); });
+      };
+      EXPECT_TRUE(contains(after_a_right_one([&](Coalescing& together) {
+                             together.all_reduce(Tensor::of(complex), ReduceOp::max);
+                           }),
+                           "complex numbers have no order"));
+      EXPECT_TRUE(contains(after_a_right_one([&](Coalescing& together) {
+                             together.all_gather_into_tensor(Tensor::of(own), Tensor::of(own));
+                           }),
+                           "2 ranks with 4 each need 8"));
+      EXPECT_TRUE(contains(after_a_right_one([&](Coalescing& together) {
+                             together.all_reduce(Tensor::from(own.data(), {4}, {Device::Kind::cuda, 0}));
+                           }),
+                           "does not work on device cuda:0"));
+    }
+    std::vector<int> value = {1};
+    group.all_reduce(Tensor::of(value));
+    EXPECT_EQ(value[0], 2);
   }));
 }
 

@@ -158,17 +158,32 @@ TEST(Group, AsynchronousOperationsRunInOrder) {
   }));
 }
 
+template <class F>
+DistNetworkError network_error_of(const F& f) {
+  try {
+    f();
+  } catch (const DistNetworkError& e) {
+    return e;
+  }
+  return DistNetworkError("no error");
+}
+
 TEST(Group, AfterAnErrorEveryCallRepeatsTheFirstCause) {
   expect_success(in_groups(2, [](const ProcessGroup& group) {
     std::vector<float> values(group.rank() == 0 ? 10 : 20);
-    const std::string first = error_of([&] { group.all_reduce(Tensor::of(values)); });
-    EXPECT_EQ(first.rfind("rank " + std::to_string(group.rank()) + ", all_reduce #1 of group test, peer ", 0),
-              0U)
-        << first;
+    const DistNetworkError first = network_error_of([&] { group.all_reduce(Tensor::of(values)); });
+    EXPECT_EQ(first.context().operation, "all_reduce");
+    EXPECT_EQ(first.context().sequence, 1U);
+    EXPECT_EQ(first.context().peer, 1 - group.rank());
     for (int i = 0; i < 2; ++i) {
-      EXPECT_EQ(error_of([&] { group.barrier(); }), "the group is broken: " + first);
+      const DistNetworkError again = network_error_of([&] { group.barrier(); });
+      EXPECT_EQ(again.reason(), "the group is broken: " + first.reason());
+      EXPECT_EQ(again.context().rank, group.rank());
+      EXPECT_EQ(again.context().operation, "all_reduce");
+      EXPECT_EQ(again.context().sequence, 1U);
+      EXPECT_EQ(again.context().group, "test");
+      EXPECT_EQ(again.context().peer, 1 - group.rank());
     }
-    EXPECT_THROW(group.barrier(), DistNetworkError);
   }));
 }
 
@@ -177,12 +192,12 @@ TEST(Group, AnErrorNobodyWaitedForIsTheNextCalls) {
     std::vector<float> values(group.rank() == 0 ? 10 : 20);
     OperationOptions async;
     async.async_op = true;
-    std::promise<std::string> failed;
+    std::promise<std::exception_ptr> failed;
     group.all_reduce(Tensor::of(values), ReduceOp::sum, async).then([&](const Work& work) {
-      failed.set_value(message_of(work.exception()));
+      failed.set_value(work.exception());
     });
-    const std::string first = failed.get_future().get();
-    EXPECT_EQ(error_of([&] { group.barrier(); }), "the group is broken: " + first);
+    const std::exception_ptr first = failed.get_future().get();
+    EXPECT_EQ(error_of([&] { group.barrier(); }), message_of(with_words(first, "the group is broken: ")));
   }));
 }
 
@@ -193,12 +208,27 @@ TEST(Group, AbortEndsAllRanks) {
     if (group.rank() == 0) {
       group.abort("enough");
       EXPECT_EQ(error_of([&] { group.barrier(); }),
-                "the group is broken: rank 0, group test: aborted: enough");
+                "rank 0, group test: the group is broken: aborted: enough");
       return;
     }
     const Work work = group.barrier(async);
     const std::string error = error_of([&] { work.wait(); });
     EXPECT_NE(error.find("rank 0 gave up: rank 0, group test: aborted: enough"), std::string::npos) << error;
+  }));
+}
+
+TEST(Group, NoPeerIsToBlameForAnAbort) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    if (group.rank() == 1) {
+      EXPECT_NE(error_of([&] { group.barrier(); }), "no error");
+      return;
+    }
+    std::vector<int> value(1);
+    const Work work = group.irecv(Tensor::of(value), 1);
+    group.abort("enough");
+    const DistNetworkError error = network_error_of([&] { work.wait(); });
+    EXPECT_STREQ(error.what(), "rank 0, recv #1 of group test: aborted: enough");
+    EXPECT_EQ(error.context().peer, -1);
   }));
 }
 
@@ -237,7 +267,7 @@ TEST(Group, MakesForeignExceptionsItsOwn) {
   const ProcessGroup group = make_group(0, 1, backend);
   EXPECT_THROW(group.barrier(), DistBackendError);
   EXPECT_EQ(backend->aborted, "rank 0, barrier #1 of group test: odd");
-  EXPECT_EQ(error_of([&] { group.barrier(); }), "the group is broken: rank 0, barrier #1 of group test: odd");
+  EXPECT_EQ(error_of([&] { group.barrier(); }), "rank 0, barrier #1 of group test: the group is broken: odd");
 }
 
 TEST(Group, WhatABackendLacksIsNamed) {
@@ -277,6 +307,8 @@ TEST(Tensor, RefusesImpossibleShapes) {
               (void)Tensor(reinterpret_cast<char*>(values.data()) + 1, DType::float64, std::span(&one, 1));
             }),
             "the memory of a float64 tensor is not aligned to 8 bytes");
+  EXPECT_EQ(error_of([&] { (void)Tensor(values.data(), static_cast<DType>(77), std::span(&one, 1)); }),
+            "a tensor of dtype 77: there is no such one");
 }
 
 TEST(Errors, KeepTheirTypeOnTheWayUp) {

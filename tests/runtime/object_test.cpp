@@ -158,6 +158,27 @@ TEST_P(Objects, GoThroughEveryCollective) {
   });
 }
 
+TEST(ObjectMessages, DoNotMeetTheProgramsMessages) {
+  run_ranks_as_threads(2, [](int rank) {
+    init_process_group();
+    const std::vector<std::string> objects = {"hello"};
+    std::vector<std::int64_t> value = {5};
+    if (rank == 0) {
+      const Work sent = isend(Tensor::of(value), 1);
+      send_object_list(objects, 1);
+      sent.wait();
+    } else {
+      std::vector<std::string> received;
+      EXPECT_EQ(recv_object_list(received, any_source), 0);  // the other way round
+      EXPECT_EQ(received, objects);
+      value[0] = 0;
+      recv(Tensor::of(value), any_source);
+      EXPECT_EQ(value[0], 5);
+    }
+    destroy_process_group();
+  });
+}
+
 TEST(ObjectCollectives, AnotherTypeOnOneRankIsNamed) {
   run_ranks_as_threads(2, [](int rank) {
     init_process_group();
@@ -168,8 +189,21 @@ TEST(ObjectCollectives, AnotherTypeOnOneRankIsNamed) {
         all_gather_object(std::vector<int>{1});
       }
     };
-    EXPECT_EQ(error_of(gather),
-              "the object of rank " + std::to_string(1 - rank) + ": a serialised object is of another type");
+    const std::string here = "rank " + std::to_string(rank) + ", ";
+    EXPECT_EQ(error_of(gather), here + "all_gather_object of group default, peer " +
+                                    std::to_string(1 - rank) + ": a serialised object is of another type");
+    std::vector<int> numbers = {1};
+    std::vector<std::string> texts = {"text"};
+    if (rank == 0) {
+      broadcast_object_list(numbers, 0);
+      send_object_list(numbers, 1);
+    } else {
+      EXPECT_EQ(
+          error_of([&] { broadcast_object_list(texts, 0); }),
+          here + "broadcast_object_list of group default, peer 0: a serialised object is of another type");
+      EXPECT_EQ(error_of([&] { recv_object_list(texts); }),
+                here + "recv_object_list of group default, peer 0: a serialised object is of another type");
+    }
     barrier();  // the group is as it was
     const std::vector<int> wrong(rank == 0 ? 1 : 0);
     if (rank == 0) {
@@ -189,7 +223,10 @@ TEST(ObjectCollectives, ALengthThatCannotBeTakenIsAnErrorOfTheGroup) {
         {"recv_object_list",
          [&](int rank) {
            std::vector<std::int64_t> said = {length};
-           rank == 1 ? send(Tensor::of(said), 0) : void(recv_bytes(1));
+           rank == 1 ? GroupImpl::of(default_group())
+                           .isend(Tensor::of(said), 0, {}, GroupImpl::Tags::objects)
+                           .wait()
+                     : void(recv_bytes(1));
          }},
         {"all_gather_object",
          [&](int rank) {

@@ -441,6 +441,24 @@ TEST(PointToPoint, DestroyingWaitsForNoOperationThatOthersDoNotJoin) {
             std::string::npos);
 }
 
+TEST(PointToPoint, ABatchWithAWrongOneStartsNothing) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    std::vector<int> value = {group.rank()};
+    if (group.rank() == 0) {
+      group.recv(Tensor::of(value), 1);
+      EXPECT_EQ(value[0], 2);
+      return;
+    }
+    const std::vector<P2POp> second_is_wrong = {
+        {P2POp::Kind::isend, Tensor::of(value), 0},
+        {P2POp::Kind::isend, Tensor::from(value.data(), {1}, {Device::Kind::cuda, 0}), 0}};
+    EXPECT_EQ(error_of([&] { group.batch_isend_irecv(second_is_wrong); }),
+              "rank 1, batch_isend_irecv of group test: backend threads does not work on device cuda:0");
+    value[0] = 2;
+    group.send(Tensor::of(value), 0);
+  }));
+}
+
 TEST(PointToPoint, LettersAreCheckedBeforeTheyAreUsed) {
   Letter letter{.kind = Letter::Kind::content, .dtype = DType::float32, .count = 8};
   const auto read = [&] { return read_letter(reinterpret_cast<const std::byte*>(&letter)).has_value(); };

@@ -258,6 +258,7 @@ TEST_F(RecorderTest, AGroupRecordsItsCalls) {
     impl->all_gather_into_tensor(six, three, {});
     impl->reduce_scatter_tensor(three, Tensor::of(c), ReduceOp::sum, {});
     impl->barrier({});
+    impl->set_timeout(std::chrono::seconds(7));
     const Work work = impl->all_reduce(six, ReduceOp::sum, {.async_op = true, .timeout = std::nullopt});
     work.wait();
     const Work message = rank == 0 ? impl->isend(three, 1, {}) : impl->irecv(three, 0, {});
@@ -273,6 +274,9 @@ TEST_F(RecorderTest, AGroupRecordsItsCalls) {
   EXPECT_EQ(operations, (std::vector{Operation::all_reduce, Operation::broadcast,
                                      Operation::all_gather_into_tensor, Operation::reduce_scatter_tensor,
                                      Operation::barrier, Operation::all_reduce, Operation::send}));
+  std::vector<std::uint32_t> timeouts;
+  for (const WorkerRecord::Entry& entry : record.entries) timeouts.push_back(entry.timeout_ms);
+  EXPECT_EQ(timeouts, (std::vector<std::uint32_t>{60000, 60000, 60000, 60000, 60000, 7000, 7000}));
   EXPECT_EQ(record.entries[2].input, 3U);
   EXPECT_EQ(record.entries[2].output, 6U);
   EXPECT_EQ(record.entries[3].input, 6U);

@@ -18,6 +18,7 @@
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
 #include "runtime/operation_queue.h"
+#include "tests/runtime/what_it_said.h"
 
 namespace dlaunch {
 namespace {
@@ -82,6 +83,14 @@ TEST(Work, AWaitThatIsTooShortLeavesTheOperationAlone) {
   }
   source.succeed();
   source.work().wait(std::chrono::milliseconds(1));
+}
+
+TEST(Work, ACallbackIsNeeded) {
+  const WorkSource source;
+  for (const Work& work : {Work(), source.work()}) {
+    EXPECT_EQ(test::error_of([&] { work.then(nullptr); }), "Work::then: there is no function to call");
+  }
+  source.succeed();
 }
 
 TEST(Work, CallbacksRunOnce) {

@@ -78,8 +78,15 @@ TEST_P(Worlds, EvenAndOddRanksHaveGroups) {
     if (size > 1) {
       const ProcessGroup& other = rank % 2 == 0 ? odds : evens;
       EXPECT_EQ(get_rank(other), -1);
+      EXPECT_EQ(get_world_size(other), -1);
+      EXPECT_EQ(other.size(), rank % 2 == 0 ? size / 2 : (size + 1) / 2);
       EXPECT_TRUE(error_contains([&] { other.barrier(); }, "not a member of the group"));
       EXPECT_TRUE(error_contains([&] { other.isend(Tensor::of(value), 0); }, "not a member of the group"));
+      const std::vector<std::function<void()>> of_nothing = {
+          [&] { other.batch_isend_irecv({}); }, [&] { other.all_gather_into_tensor_coalesced({}, {}); },
+          [&] { other.reduce_scatter_tensor_coalesced({}, {}); }, [&] { Coalescing(other).end(); },
+          [&] { other.set_timeout(std::chrono::seconds(1)); }};
+      for (const auto& call : of_nothing) EXPECT_TRUE(error_contains(call, "not a member of the group"));
       EXPECT_TRUE(error_contains([&] { (void)get_group_rank(other, rank); }, "is not a member of group"));
       EXPECT_TRUE(error_contains(
           [&] {
@@ -220,6 +227,20 @@ TEST(Groups, KnowTheirBackends) {
   in_world(2, [](int) {
     EXPECT_EQ(get_backend(), "threads");
     EXPECT_EQ(get_backend_config(), "cpu:threads");
+    NewGroupOptions options;
+    for (const char* const backend : {"THREADS", "CPU:Threads"}) {
+      options.backend = backend;
+      EXPECT_EQ(get_backend(new_group({}, options)), backend[0] == 'T' ? "threads" : "cpu:threads");
+    }
+    const auto refused = [&](const char* backend, const char* reason) {
+      options.backend = backend;
+      EXPECT_TRUE(error_contains([&] { new_group({}, options); }, reason)) << backend;
+    };
+    for (const char* const backend : {"threads,threads", "cpu:threads,cpu:threads", "cpu:threads,Threads"}) {
+      refused(backend, "names two for the device cpu");
+    }
+    for (const char* const backend : {":threads", "cpu:", ",threads"})
+      refused(backend, "cannot read backend");
   });
   EXPECT_EQ(get_default_backend_for_device("cpu"), "gloo");
   EXPECT_EQ(get_default_backend_for_device("cuda:1"), "nccl");
@@ -350,6 +371,16 @@ TEST(Meshes, AWrongOneOnOneRankIsToldToAll) {
     EXPECT_TRUE(test::contains(error, "it does not have as many places as there are ranks, 3")) << error;
     EXPECT_EQ(test::contains(error, "rank 1 cannot take part"), rank != 1) << error;
     EXPECT_EQ(init_device_mesh("cpu", {3}).size(), 3);  // all together again
+    const auto of_ranks = [](const std::vector<int>& ranks) {
+      return error_of([&] { (void)DeviceMesh("cpu", ranks, {static_cast<int>(ranks.size())}); });
+    };
+    const std::vector<int> all = {0, 1, 2};
+    const std::string twice = of_ranks(rank == 0 ? std::vector{0, 0, 1} : all);
+    EXPECT_TRUE(test::contains(twice, "a rank occurs twice")) << twice;
+    EXPECT_EQ(test::contains(twice, "rank 0 cannot take part"), rank != 0) << twice;
+    const std::string fewer = of_ranks(rank == 0 ? std::vector{0, 1} : all);
+    EXPECT_TRUE(test::contains(fewer, "rank 0 with the device cpu, the shape [2]")) << fewer;
+    EXPECT_EQ(of_ranks(all), "no error");
   });
 }
 
@@ -367,11 +398,57 @@ TEST(NewGroup, WrongMembersAreRefused) {
     options = {};
     options.timeout = std::chrono::milliseconds(0);
     EXPECT_EQ(error_of([&] { new_group({0}, options); }), "new_group: the timeout must be longer than 0 ms");
-    // None of these was a call on this rank: the numbers still agree.
     const ProcessGroup both = new_group();
-    EXPECT_EQ(both.name(), "1");
+    EXPECT_EQ(both.name(), "6");  // each of these was a call, on both ranks
     EXPECT_EQ(sum_over(both, rank), 1);
     EXPECT_EQ(both.timeout(), default_group().timeout());
+  });
+}
+
+// At once: the deadline is half an hour away.
+TEST(NewGroup, WhatIsWrongOnOneRankIsToldToAll) {
+  in_world(3, [](int rank) {
+    const auto hears = [&](const std::string& reason, const std::function<void(bool)>& call) {
+      const std::string error = error_of([&] { call(rank == 0); });
+      EXPECT_TRUE(test::contains(error, reason)) << error;
+      EXPECT_EQ(test::contains(error, "rank 0 cannot take part: "), rank != 0) << error;
+      EXPECT_EQ(sum_over(new_group(), 1), 3);  // all together again
+    };
+    hears("the ranks 0, 99 are not all ranks of a world of 3", [](bool wrong) {
+      new_group(wrong ? std::vector{0, 99} : std::vector{0, 1, 2});
+    });
+    hears("a rank occurs twice in 0, 0", [](bool wrong) {
+      new_group(wrong ? std::vector{0, 0} : std::vector{0, 1, 2});
+    });
+    for (const bool locally : {false, true}) {
+      NewGroupOptions options;
+      options.use_local_synchronization = locally;
+      hears("unknown backend 'odd'", [&](bool wrong) {
+        if (wrong) options.backend = "odd";
+        new_group({}, options);
+      });
+      options.backend.clear();
+      hears("the timeout must be longer than 0 ms", [&](bool wrong) {
+        if (wrong) options.timeout = std::chrono::milliseconds(0);
+        new_group({}, options);
+      });
+    }
+    hears("3 ranks cannot be divided into groups of 2", [](bool wrong) { new_subgroups(wrong ? 2 : 1); });
+    hears("rank 1 is in two groups", [](bool wrong) {
+      const std::vector<std::vector<int>> right = {{0, 1}, {2}};
+      const std::vector<std::vector<int>> entangled = {{0, 1}, {1, 2}};
+      new_subgroups_by_enumeration(wrong ? entangled : right);
+    });
+  });
+}
+
+TEST(NewGroup, SubgroupsThatDifferAreToldToAll) {
+  in_world(3, [](int rank) {
+    const std::vector<std::vector<int>> most = {{0, 1}, {2}};
+    const std::vector<std::vector<int>> one = {{0}, {1, 2}};
+    EXPECT_TRUE(error_contains([&] { new_subgroups_by_enumeration(rank == 1 ? one : most); },
+                               "rank 1 with the groups [0; 1, 2] and the backend threads"));
+    EXPECT_EQ(sum_over(new_group(), 1), 3);
   });
 }
 
@@ -426,6 +503,24 @@ TEST(ThreadWorlds, CanBeMadeAgain) {
       destroy_process_group();
     }
   });
+}
+
+TEST(ThreadWorlds, ABackendThatOneRankCannotUseIsToldToAll) {
+  run_ranks_as_threads(3, [](int rank) {
+    InitOptions options;
+    if (rank == 0) options.backend = "odd";
+    const std::string error = error_of([&] { init_process_group(options); });
+    EXPECT_TRUE(test::contains(error, "unknown backend 'odd'")) << error;
+    EXPECT_EQ(test::contains(error, "rank 0 cannot take part: "), rank != 0) << error;
+    init_process_group();  // all together again
+    EXPECT_EQ(sum_over(default_group(), 1), 3);
+    destroy_process_group();
+  });
+}
+
+TEST(ThreadWorlds, NeedAFunction) {
+  EXPECT_EQ(error_of([] { run_ranks_as_threads(2, nullptr); }),
+            "run_ranks_as_threads: there is no function to run");
 }
 
 TEST(ThreadWorlds, TheFirstErrorComesOut) {

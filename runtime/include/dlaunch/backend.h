@@ -57,6 +57,10 @@ struct Operation {
   bool async;  // false: return a Work that has completed
 };
 
+// What keeps the messages between two ranks apart. Below 2^32 it is the program's, above the library's own:
+// its messages never meet the program's.
+using Tag = std::uint64_t;
+
 struct Reduction {
   ReduceOp op = ReduceOp::sum;
   double factor = 1.0;  // of premul_sum
@@ -92,8 +96,8 @@ class DLAUNCH_EXPORT Backend {
   // Point to point. These come from several threads at once, return without waiting for the peer whatever
   // operation.async says, and are numbered apart from the collectives. `src` any_source: from any rank. A
   // receive completes with succeed_from().
-  virtual Work send(const Tensor& tensor, int dst, std::uint32_t tag, const Operation& operation);
-  virtual Work recv(const Tensor& tensor, int src, std::uint32_t tag, const Operation& operation);
+  virtual Work send(const Tensor& tensor, int dst, Tag tag, const Operation& operation);
+  virtual Work recv(const Tensor& tensor, int src, Tag tag, const Operation& operation);
 
   // Throws DistNetworkError if another rank is known to be lost. Does not block; any thread. Unless
   // overridden it never throws.
@@ -122,7 +126,7 @@ class DLAUNCH_EXPORT Backend {
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
 // made for another number is refused with a message, not loaded.
-inline constexpr std::uint32_t backend_abi_version = 4;
+inline constexpr std::uint32_t backend_abi_version = 5;
 
 // A module's table. Everything in it must stay valid for as long as the process lives.
 struct BackendModule {

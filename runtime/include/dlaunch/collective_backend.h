@@ -42,8 +42,8 @@ class DLAUNCH_EXPORT CollectiveBackend final : public Backend {
                   const Operation& operation) override;
   Work all_reduce_coalesced(std::span<const Tensor> tensors, const Reduction& reduction,
                             const Operation& operation) override;
-  Work send(const Tensor& tensor, int dst, std::uint32_t tag, const Operation& operation) override;
-  Work recv(const Tensor& tensor, int src, std::uint32_t tag, const Operation& operation) override;
+  Work send(const Tensor& tensor, int dst, Tag tag, const Operation& operation) override;
+  Work recv(const Tensor& tensor, int src, Tag tag, const Operation& operation) override;
   void check() override;
   std::vector<int> departed() override;
   void abort(const std::string& reason) noexcept override;

@@ -15,7 +15,9 @@ inline namespace v1 {
 // (operation, shapes, dtype, reduction, root; of all_to_all that each sends what its receiver expects)
 // through the store, which costs a few round trips. Where they differ, or one does not come before the
 // deadline, every rank throws DistNetworkError that says who differs and how; nothing has been sent then, and
-// the group stays usable.
+// the group stays usable. The comparison is made in the call, also of an asynchronous one: a program whose
+// ranks call in an order that needs such a call to return first (one starts an all_reduce and then sends what
+// another receives before its own all_reduce) ends at the deadline at this level only.
 enum class DebugLevel : std::uint8_t { off, info, detail };
 
 DLAUNCH_EXPORT std::string_view to_string(DebugLevel level);  // "OFF", "INFO", "DETAIL"

@@ -25,11 +25,12 @@ inline namespace v1 {
 // number or by name. Wrong ones throw DistError. Threads: as ProcessGroup's questions.
 class DLAUNCH_EXPORT DeviceMesh {
  public:
-  // `ranks`: of the default group, row by row, one for each place of `shape`, each once; those that are not
-  // in it may call too. `names`: none, or one for each dimension, all different. Every rank in the mesh makes
-  // the same call: they meet, and then the members of each line make its group. Throws DistError where the
-  // device type is none ("cpu", "cuda") or not the default group's, or shape, ranks and names do not fit
-  // together; DistNetworkError, on all ranks, where they differ, do not come or die.
+  // `ranks`: of the default group, row by row, one for each place of `shape`, each once. `names`: none, or
+  // one for each dimension, all different. Every rank of the default group makes the same call, also one that
+  // is not in the mesh (which waits for nobody): those in it meet, and then the members of each line make its
+  // group. Throws DistError where the device type is none ("cpu", "cuda") or not the default group's, or
+  // shape, ranks and names do not fit together; DistNetworkError, on all ranks in the mesh, where one has
+  // such an error or another call, does not come or dies.
   DeviceMesh(std::string device_type, std::vector<int> ranks, std::vector<int> shape,
              std::vector<std::string> names = {});
 
@@ -70,6 +71,10 @@ class DLAUNCH_EXPORT DeviceMesh {
   static std::shared_ptr<const State> make(const std::string& call, std::string device_type,
                                            std::vector<int> ranks, std::vector<int> shape,
                                            std::vector<std::string> names);
+  // Without the meeting.
+  static std::shared_ptr<const State> lay_out(const std::string& call, std::string device_type,
+                                              std::vector<int> ranks, std::vector<int> shape,
+                                              std::vector<std::string> names);
   friend DLAUNCH_EXPORT DeviceMesh init_device_mesh(const std::string& device_type,
                                                     const std::vector<int>& shape,
                                                     const std::vector<std::string>& names);

@@ -86,7 +86,8 @@ DLAUNCH_EXPORT void abort_process_group(const std::string& reason, const Process
 DLAUNCH_EXPORT bool is_available();  // true: the library is there
 DLAUNCH_EXPORT bool is_initialized();
 DLAUNCH_EXPORT ProcessGroup default_group();
-// None: the default group. -1 where this process is not a member.
+// None: the default group. Rank and size are -1 where this process is not a member (ProcessGroup::size() is
+// not).
 DLAUNCH_EXPORT int get_rank(const ProcessGroup& group = {});
 DLAUNCH_EXPORT int get_world_size(const ProcessGroup& group = {});
 DLAUNCH_EXPORT std::string get_backend(const ProcessGroup& group = {});
@@ -109,13 +110,16 @@ struct NewGroupOptions {
 
 // A group of some ranks of the default group, numbered in their order there; no ranks: all. Every rank of the
 // default group makes the same calls in the same order, also one that is not a member (its group's calls
-// throw DistError, its rank is -1); the members wait for each other. Where one gives other ranks or
-// another backend, all members throw DistNetworkError at once. With use_local_synchronization a caller that
-// is not a member gets no group.
+// throw DistError, its rank is -1); the members wait for each other. Where one gives what is wrong, other
+// ranks or another backend, all members throw DistNetworkError at once (but that one DistError, for what is
+// wrong), and the call counts on all ranks. With use_local_synchronization a caller that is not a member gets
+// no group, and nobody hears of ranks that are wrong.
 DLAUNCH_EXPORT ProcessGroup new_group(const std::vector<int>& ranks = {},
                                       const NewGroupOptions& options = {});
 
-// Groups of `group_size` neighbours each, which must divide the world size: the one of this rank.
+// Groups of `group_size` neighbours each, which must divide the world size: the one of this rank. Here and in
+// the next one all ranks of the default group meet first (not with use_local_synchronization): where one
+// gives what is wrong or differs, all throw at once.
 DLAUNCH_EXPORT ProcessGroup new_subgroups(int group_size, const NewGroupOptions& options = {});
 // The groups of these ranks: the one of this rank, or none. A rank is in one of them at most.
 DLAUNCH_EXPORT ProcessGroup new_subgroups_by_enumeration(std::span<const std::vector<int>> ranks,
@@ -180,7 +184,8 @@ DLAUNCH_EXPORT Work irecv(const Tensor& tensor, int src = any_source,
                           const PointToPointOptions& options = {});
 DLAUNCH_EXPORT std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops, ProcessGroup group = {});
 
-// Between the numbers of a process in `group` and in the default group. DistError if it is not a member.
+// Between the numbers of a process in `group` and in the default group. DistError if that process is not a
+// member; the one that asks need not be.
 DLAUNCH_EXPORT int get_group_rank(const ProcessGroup& group, int global_rank);
 DLAUNCH_EXPORT int get_global_rank(const ProcessGroup& group, int group_rank);
 // The members' ranks in the default group, by rank in `group`. None: the default group.

@@ -24,43 +24,60 @@ DLAUNCH_EXPORT std::string broadcast_bytes(const std::string& own, int src, cons
 DLAUNCH_EXPORT std::string scatter_bytes(std::span<const std::string> parts, int src,
                                          const ProcessGroup& group = {});
 
-// A message of any length, in two messages of the group with tag 0, so not by several threads of one rank at
-// once. `src` may be any_source; recv_bytes puts the sender into `source` unless that is null.
+// A message of any length, in two messages of the group, so not by several threads of one rank at once. They
+// never meet those of send and recv, whatever tags these have. `src` may be any_source; recv_bytes puts the
+// sender into `source` unless that is null.
 DLAUNCH_EXPORT void send_bytes(const std::string& own, int dst, const ProcessGroup& group = {});
 DLAUNCH_EXPORT std::string recv_bytes(int src, const ProcessGroup& group = {}, int* source = nullptr);
 
 namespace object_detail {
+// The object of `peer`, a rank in the group, that came by `operation`. What is wrong with it is said with its
+// place.
 template <class T>
-std::vector<T> decode(const std::vector<std::string>& all) {
+T decode(const std::string& bytes, const char* operation, const ProcessGroup& group, int peer) {
+  try {
+    return from_bytes<T>(bytes);
+  } catch (const DistError& e) {
+    throw DistError(e.reason(),
+                    {.rank = group.rank(), .operation = operation, .group = group.name(), .peer = peer});
+  }
+}
+
+// The same of all ranks.
+template <class T>
+std::vector<T> decode_all(const std::vector<std::string>& all, const char* operation,
+                          const ProcessGroup& group) {
   std::vector<T> objects;
   objects.reserve(all.size());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    try {
-      objects.push_back(from_bytes<T>(all[rank]));
-    } catch (const DistError& e) {
-      throw DistError("the object of rank " + std::to_string(rank) + ": " + e.reason());
-    }
+    objects.push_back(decode<T>(all[rank], operation, group, static_cast<int>(rank)));
   }
   return objects;
 }
+
+inline ProcessGroup or_default(const ProcessGroup& group) { return group ? group : default_group(); }
 }  // namespace object_detail
 
 // Every rank's object, by rank.
 template <class T>
 std::vector<T> all_gather_object(const T& object, const ProcessGroup& group = {}) {
-  return object_detail::decode<T>(all_gather_bytes(to_bytes(object), group));
+  return object_detail::decode_all<T>(all_gather_bytes(to_bytes(object), group), "all_gather_object",
+                                      object_detail::or_default(group));
 }
 
 // The same at rank `dst`; elsewhere nothing.
 template <class T>
 std::vector<T> gather_object(const T& object, int dst, const ProcessGroup& group = {}) {
-  return object_detail::decode<T>(gather_bytes(to_bytes(object), dst, group));
+  return object_detail::decode_all<T>(gather_bytes(to_bytes(object), dst, group), "gather_object",
+                                      object_detail::or_default(group));
 }
 
 // Every rank's `objects` become those of rank `src`; also their number.
 template <class T>
 void broadcast_object_list(std::vector<T>& objects, int src, const ProcessGroup& group = {}) {
-  objects = from_bytes<std::vector<T>>(broadcast_bytes(to_bytes(objects), src, group));
+  const ProcessGroup in = object_detail::or_default(group);
+  objects = object_detail::decode<std::vector<T>>(broadcast_bytes(to_bytes(objects), src, in),
+                                                  "broadcast_object_list", in, get_group_rank(in, src));
 }
 
 // objects[i] of rank `src` for rank i; the other ranks give none.
@@ -69,7 +86,9 @@ T scatter_object_list(const std::vector<T>& objects, int src, const ProcessGroup
   std::vector<std::string> parts;
   parts.reserve(objects.size());
   for (const T& object : objects) parts.push_back(to_bytes(object));
-  return from_bytes<T>(scatter_bytes(parts, src, group));
+  const ProcessGroup in = object_detail::or_default(group);
+  return object_detail::decode<T>(scatter_bytes(parts, src, in), "scatter_object_list", in,
+                                  get_group_rank(in, src));
 }
 
 // Sends them all; the receiver's type is the same.
@@ -82,7 +101,9 @@ void send_object_list(const std::vector<T>& objects, int dst, const ProcessGroup
 template <class T>
 int recv_object_list(std::vector<T>& objects, int src = any_source, const ProcessGroup& group = {}) {
   int source = -1;
-  objects = from_bytes<std::vector<T>>(recv_bytes(src, group, &source));
+  const ProcessGroup in = object_detail::or_default(group);
+  const std::string bytes = recv_bytes(src, in, &source);
+  objects = object_detail::decode<std::vector<T>>(bytes, "recv_object_list", in, get_group_rank(in, source));
   return source;
 }
 

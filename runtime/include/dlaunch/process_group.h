@@ -70,7 +70,8 @@ struct P2POp {
 //
 // Errors: after the first DistNetworkError or DistBackendError the group is broken, on this rank and (by a
 // message or by its closed connections) on the others; every later call throws at once and repeats that first
-// cause. Destroy it; a new group can be made. What the tensors hold after an error is unspecified.
+// cause with its context(). Destroy it; a new group can be made. What the tensors hold after an error is
+// unspecified.
 //
 // Threads: all members may be called from several threads. Collectives take their turn in the order in which
 // they got in, a synchronous one until it has completed, so ranks that call from several threads must order
@@ -188,7 +189,8 @@ class DLAUNCH_EXPORT ProcessGroup {
 //   for (auto& gradient : gradients) together.all_reduce(dlaunch::Tensor::of(gradient));
 //   together.end();
 //
-// The calls only take note; end() starts everything, all_reduce of one dtype and reduction as one operation.
+// The calls only take note; end() starts everything, or nothing if one of them is wrong, all_reduce of one
+// dtype and reduction as one operation.
 // Every rank's calls are the same and in the same order. Used by one thread. What was not ended is not done.
 class DLAUNCH_EXPORT Coalescing {
  public:
