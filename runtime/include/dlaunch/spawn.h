@@ -20,7 +20,8 @@ namespace dlaunch {
 inline namespace v1 {
 
 // One process failed: context().rank says which, the message how: what its function threw, its exit code, or
-// the signal that ended it.
+// the signal that ended it. A rank that ends because another one did (it threw a DistNetworkError) is not the
+// one that is told of where the other one is known, or ends within five seconds.
 class DLAUNCH_EXPORT SpawnError : public DistError {
  public:
   using DistError::DistError;
