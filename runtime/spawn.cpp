@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "dlaunch/profiling.h"
@@ -76,6 +77,31 @@ void set(std::string_view name, int value) {
   setenv(std::string(name).c_str(), std::to_string(value).c_str(), 1);
 }
 
+int process_handle(pid_t pid) {
+  // By its number: the C library of Debian 12 declares pidfd_open() so that C++ cannot link it.
+  return static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+}
+
+// This process ends with its parent. By a thread, since the kernel's own signal at the death of a parent
+// comes already when the thread has ended that forked.
+void end_with(pid_t parent) {
+  const int handle = process_handle(parent);
+  if (getppid() != parent) _exit(1);  // it has ended before
+  if (handle < 0) throw DistError("spawn: the parent cannot be watched: " + why());
+  // Signals are for the threads of the program.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([handle] {
+    pollfd ended{handle, POLLIN, 0};
+    while (poll(&ended, 1, -1) < 0 && errno == EINTR) {
+    }
+    if ((ended.revents & POLLIN) != 0) kill(getpid(), SIGKILL);
+  }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 // What a process tells of its end, in one write; the words of the error follow.
 struct Report {
   bool blames_another;
@@ -103,7 +129,7 @@ void tell(int fd, const Report& report, const std::string& failure) {
 }
 
 // In the new process.
-[[noreturn]] void be_rank(int rank, int size, const std::string& file, int report_fd,
+[[noreturn]] void be_rank(int rank, int size, pid_t parent, const std::string& file, int report_fd,
                           const std::function<void(int rank)>& body) {
   set(env::rank, rank);
   set(env::local_rank, rank);
@@ -112,6 +138,7 @@ void tell(int fd, const Report& report, const std::string& failure) {
   Report report{false, -1, 0};
   std::string failure;
   try {
+    end_with(parent);
     FileStoreOptions store;
     store.path = file;
     store.world_size = size;
@@ -150,12 +177,12 @@ Process start(int rank, int size, const std::string& file, const std::function<v
   process.rank = rank;
   process.report = Descriptor(report[0]);
   const Descriptor write_end(report[1]);
+  const pid_t parent = getpid();
   process.pid = fork();
   if (process.pid < 0)
     throw DistError("spawn: rank " + std::to_string(rank) + " cannot be started: " + why());
-  if (process.pid == 0) be_rank(rank, size, file, write_end.get(), body);
-  // By its number: the C library of Debian 12 declares pidfd_open() so that C++ cannot link it.
-  process.handle = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0)));
+  if (process.pid == 0) be_rank(rank, size, parent, file, write_end.get(), body);
+  process.handle = Descriptor(process_handle(process.pid));
   if (process.handle.get() < 0) {
     const std::string reason = why();
     kill(process.pid, SIGKILL);

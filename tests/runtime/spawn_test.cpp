@@ -10,8 +10,10 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -206,6 +208,47 @@ TEST(Spawn, ACopyTellsNothingTwice) {
   ASSERT_GT(read(pipe_ends[0], text, sizeof text - 1), 0);
   EXPECT_EQ(std::string(text), "once rank 0");
   close(pipe_ends[0]);
+}
+
+TEST(Spawn, TheProcessesEndWithTheOneThatStartedThem) {
+  Pipe told;  // the numbers of the ranks; whoever is left has its other end
+  const pid_t parent = fork();
+  if (parent == 0) {
+    dlaunch::spawn(
+        [&told](int) {
+          const pid_t own = getpid();
+          (void)!write(told.ends[1], &own, sizeof own);
+          for (;;) pause();
+        },
+        2);
+    _exit(0);
+  }
+  told.close_write();
+  pid_t ranks[2] = {};
+  for (pid_t& rank : ranks) EXPECT_TRUE(told.read_some(&rank, sizeof rank));
+  EXPECT_EQ(kill(parent, SIGKILL), 0);
+  EXPECT_EQ(waitpid(parent, nullptr, 0), parent);
+  const bool ended = told.is_at_end();
+  EXPECT_TRUE(ended);
+  for (const pid_t rank : ranks) {
+    if (!ended && rank > 0) kill(rank, SIGKILL);
+  }
+}
+
+TEST(Spawn, TheProcessesOutliveTheThreadThatStartedThem) {
+  Pipe go;
+  std::optional<dlaunch::SpawnContext> running;
+  std::thread([&] {
+    running = dlaunch::start_processes(
+        [&go](int) {
+          go.close_write();
+          if (!go.is_at_end()) throw std::runtime_error("nobody said so");
+        },
+        2);
+  }).join();
+  EXPECT_FALSE(running->join(std::chrono::milliseconds(50)));
+  go.close_write();
+  EXPECT_TRUE(running->join());
 }
 
 TEST(Spawn, CanBeWaitedForWithALimitAndGivenUp) {

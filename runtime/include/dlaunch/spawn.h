@@ -33,7 +33,8 @@ struct SpawnOptions {
   std::chrono::milliseconds grace = std::chrono::seconds(5);
 };
 
-// Processes that were started together. Destroying it before they have ended kills them. Used by one thread.
+// Processes that were started together. Destroying it before they have ended kills them, and so does the end
+// of this process. Used by one thread at a time, not always the same one.
 class DLAUNCH_EXPORT SpawnContext {
  public:
   ~SpawnContext();
