@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "dlaunch/error.h"
@@ -246,8 +247,12 @@ void World::init_with(const InitOptions& options) {
     if (const auto page = process_environment(env::worker_page); page && !preset_) {
       recorder().open(*page, self.rank, self.world_size);
     }
+    // To the first one a program may take its time: it starts, and reads its data.
+    std::optional<Waiting> waiting;
+    if (generation_ > 0) waiting.emplace();
     Made made = make_default(options, self.rank, self.world_size, store, self.round, self.master.host,
                              modules, deadline);
+    waiting.reset();
     if (const auto trace = process_environment("DLAUNCH_TRACE"); trace && !trace->empty()) {
       start_trace(trace_path(*trace, self.rank));
     }
@@ -309,6 +314,9 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
     const Deadline deadline = deadline_after(description.timeout);
     const auto check = [&] { all->throw_if_lost(members); };
     const Waiting waiting;
+    Recording recording(all->recorder(),
+                        all->recorder().begin({.operation = page::Operation::new_group}, group_count(), -1,
+                                              recorded_timeout(description.timeout)));
     join(*keys, {.call = operation,
                  .statement = "the ranks " + in_words(members) + " and the backend " + in_words(modules),
                  .self = parent.rank,
@@ -319,6 +327,7 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
     std::vector<GroupImpl::DeviceBackend> backends;
     if (is_member) backends = make_backends(modules, keys, description, deadline, master_host_, check);
     const auto made = make_group(std::move(description), std::move(backends), keys, identity_ + "/" + key);
+    all->recorder().end(recording.hand_over(), true);
     const std::lock_guard lock(mutex_);
     groups_.push_back(made);
     return GroupImpl::handle(made);
@@ -357,6 +366,8 @@ void World::meet(const std::string& operation, const std::vector<int>& ranks, co
   const std::vector<int> members = checked_members(ranks, all->description().size);
   const ErrorContext here{.rank = self, .operation = operation};
   const Waiting waiting;
+  Recording recording(all->recorder(), all->recorder().begin({.operation = page::Operation::init_device_mesh},
+                                                             0, -1, recorded_timeout(all->timeout())));
   try {
     join(*next_meeting(members),
          {.call = operation,
@@ -366,6 +377,7 @@ void World::meet(const std::string& operation, const std::vector<int>& ranks, co
           .members = members,
           .deadline = deadline_after(all->timeout()),
           .check = [&] { all->throw_if_lost(members); }});
+    all->recorder().end(recording.hand_over(), true);
   } catch (const StoreError& e) {
     all->explain(e, here);
   } catch (...) {
