@@ -112,7 +112,7 @@ const WorkerRecord::Group* WorkerRecord::group(std::uint32_t id) const {
 
 const WorkerRecord::Entry* WorkerRecord::collective(std::uint32_t group, std::uint64_t sequence) const {
   const auto found = std::find_if(entries.rbegin(), entries.rend(), [&](const Entry& e) {
-    return e.group == group && e.sequence == sequence && !page::is_point_to_point(e.operation);
+    return e.group == group && e.sequence == sequence && page::is_collective(e.operation);
   });
   return found == entries.rend() ? nullptr : &*found;
 }

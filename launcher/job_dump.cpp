@@ -80,12 +80,12 @@ std::string collective_in_words(const agent::RankStanding& at) {
          to_words(at.waited);
 }
 
-// Of its messages the one that has been on its way for longest; "-": none is.
-std::string message_in_words(const WorkerRecord& record, std::uint64_t group, TimePoint now) {
+// Of what is no collective, messages above all, the one that has been under way for longest; "-": none is.
+std::string other_in_words(const WorkerRecord& record, std::uint64_t group, TimePoint now) {
   for (const WorkerRecord::Entry& entry : record.entries) {
     const WorkerRecord::Group* const of = record.group(entry.group);
     if (of == nullptr || of->identity != group || entry.state != page::Record::started ||
-        !page::is_point_to_point(entry.operation))
+        page::is_collective(entry.operation))
       continue;
     return call_of(entry, *of) + ", " +
            to_words(agent::between(entry.created_ns, now.time_since_epoch().count()));
@@ -107,8 +107,8 @@ void add_rows(const JobDump& dump, const WorkerDump& worker, std::vector<std::ve
                                                dump.now.time_since_epoch().count())) {
     const agent::RankStanding& at = group.here.front();
     if (at.left) continue;
-    const std::string in = at.waits() ? collective_in_words(at)
-                                      : message_in_words(worker.seen->record, group.identity, dump.now);
+    const std::string in =
+        at.waits() ? collective_in_words(at) : other_in_words(worker.seen->record, group.identity, dump.now);
     rows.push_back({rank, pid, condition, last_move(dump, worker.seen->record), group.name, in,
                     std::to_string(at.done)});
   }
@@ -190,9 +190,8 @@ std::string profiling_name(const WorkerRecord::Entry& entry, const WorkerRecord:
 // A group's collectives run one after the other.
 const char* state_of(const WorkerRecord::Entry& entry, const WorkerRecord::Group* group) {
   if (entry.state == page::Record::completed) return "completed";
-  const bool waits_its_turn = !page::is_point_to_point(entry.operation) &&
-                              entry.state == page::Record::started && group != nullptr &&
-                              entry.sequence > group->ended + 1;
+  const bool waits_its_turn = page::is_collective(entry.operation) && entry.state == page::Record::started &&
+                              group != nullptr && entry.sequence > group->ended + 1;
   return waits_its_turn ? "scheduled" : "started";
 }
 
@@ -215,7 +214,7 @@ Json entry_json(const WorkerRecord& record, const WorkerRecord::Entry& entry) {
       {"record_id", entry.number},
       {"pg_id", entry.group},
       {"process_group", {group != nullptr ? group->name : "", group != nullptr ? group->backend : ""}},
-      {"collective_seq_id", p2p ? 0 : entry.sequence},
+      {"collective_seq_id", page::is_collective(entry.operation) ? entry.sequence : 0},
       {"p2p_seq_id", p2p ? entry.sequence : 0},
       {"op_id", entry.sequence},
       {"profiling_name", profiling_name(entry, group)},

@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -514,14 +515,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
   return outcome ? outcome->exit_code : exit_error;
 }
 
-}  // namespace
-}  // namespace dlaunch::launcher
-
-int main(int argc, char** argv) {
-  using namespace dlaunch;
-  using namespace dlaunch::launcher;
-
-  take_ordinary_start();
+int do_as_told(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (const Verb* verb = arguments.empty() ? nullptr : find_verb(arguments[0]); verb != nullptr)
     return verb->run({arguments.begin() + 1, arguments.end()});
@@ -575,4 +569,17 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
   return run(std::move(*plan), options, outside.around.environment, held, lifeline_input);
+}
+
+}  // namespace
+}  // namespace dlaunch::launcher
+
+int main(int argc, char** argv) {
+  using namespace dlaunch::launcher;
+  take_ordinary_start();
+  try {
+    return do_as_told(argc, argv);
+  } catch (const std::system_error& e) {
+    return fail(std::string("cannot go on: ") + e.what());  // there is no descriptor or thread left
+  }
 }

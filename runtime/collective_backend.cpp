@@ -18,6 +18,7 @@
 #include "runtime/collectives/reduce_to_root.h"
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
+#include "runtime/integer_mean.h"
 #include "runtime/operation_queue.h"
 #include "runtime/point_to_point/messenger.h"
 
@@ -177,7 +178,8 @@ Work CollectiveBackend::all_reduce(const Tensor& tensor, const Reduction& reduct
                                    const Operation& operation) {
   const Call call{
       .kind = CallKind::all_reduce, .dtype = tensor.dtype(), .op = reduction.op, .count = tensor.numel()};
-  if (operation.async && ShortAllReduce::suits(impl_->transport().size(), tensor.nbytes())) {
+  if (operation.async && !is_integer_mean(tensor.dtype(), reduction) &&
+      ShortAllReduce::suits(impl_->transport().size(), tensor.nbytes())) {
     return impl_->start_short_all_reduce(call, operation, tensor, reduction);
   }
   return impl_->start(call, operation, [tensor, reduction](Exchange& exchange) {

@@ -75,12 +75,6 @@ std::string judgement(const std::vector<std::string>& statements) {
   return text.empty() && !splits.front().empty() ? misfit(splits) : text;
 }
 
-// At most so many milliseconds can be written down.
-std::uint32_t recorded_timeout(std::chrono::milliseconds timeout) {
-  constexpr std::int64_t most = UINT32_MAX;
-  return static_cast<std::uint32_t>(std::min(most, timeout.count()));
-}
-
 }  // namespace
 
 GroupImpl& GroupImpl::of(const ProcessGroup& group) {
@@ -334,6 +328,8 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
                        description_.size, Assembly::Latecomers::wait_for_the_next);
   }
   ProfiledCall profiled(name, description_, 0);
+  Recording recording(recorder_, recorder_.begin({.operation = page::Operation::monitored_barrier},
+                                                 ++barriers_, -1, recorded_timeout(length)));
   try {
     const std::string verdict = monitored_->meet(
         {.statement = "",
@@ -349,6 +345,7 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
          .check = [this] { throw_if_lost(); },
          .departed = [this] { return departed(); }});
     if (!verdict.empty()) throw DistNetworkError(verdict);
+    recorder_.end(recording.hand_over(), true);
     profiled.succeed();
   } catch (const StoreError& e) {
     explain(e, context);

@@ -55,6 +55,7 @@ class GroupImpl {
   [[nodiscard]] const Description& description() const { return description_; }
   [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }  // now
   void set_timeout(std::chrono::milliseconds timeout);
+  [[nodiscard]] const GroupRecorder& recorder() const { return recorder_; }
 
   // As ProcessGroup's.
   Work all_reduce(const Tensor& tensor, ReduceOp op, const OperationOptions& options);
@@ -180,6 +181,7 @@ class GroupImpl {
 
   std::mutex barrier_mutex_;  // held during a monitored barrier: one at a time
   std::optional<Assembly> monitored_;
+  std::uint64_t barriers_ = 0;
 
   std::mutex abort_mutex_;  // held while backends are aborted, so that they do not end meanwhile
 

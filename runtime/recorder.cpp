@@ -116,7 +116,7 @@ page::Page* map(const std::string& path) {
 
 RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, int peer,
                                       std::uint32_t timeout_ms) const {
-  const bool collective = !page::is_point_to_point(what.operation);
+  const bool collective = page::is_collective(what.operation);
   const std::int64_t now = steady_ns();
   const std::uint64_t number = add(page_->header.next, 1);
   page::Record& record = page_->records[number % page::max_records];

@@ -2,7 +2,9 @@
 // begun and ended (store/contract/worker_page.h). Without a page it does nothing; nothing here fails.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -14,6 +16,12 @@
 #include "store/contract/worker_page.h"
 
 namespace dlaunch {
+
+// At most so many milliseconds can be written down.
+inline std::uint32_t recorded_timeout(std::chrono::milliseconds timeout) {
+  constexpr std::int64_t most = UINT32_MAX;
+  return static_cast<std::uint32_t>(std::min<std::int64_t>(most, timeout.count()));
+}
 
 // A begun operation, for its end.
 struct RecordMark {

@@ -171,11 +171,6 @@ void for_each_real(std::span<std::byte> values, DType dtype, const F& change) {
   }
 }
 
-template <class T>
-void divide(std::span<std::byte> values, int divisor) {
-  for_each<T>(values, [divisor](T x) { return static_cast<T>(x / divisor); });
-}
-
 }  // namespace
 
 std::string_view v1::to_string(ReduceOp op) {
@@ -280,30 +275,6 @@ void prepare(std::span<std::byte> values, DType dtype, const Reduction& reductio
   } else if (reduction.op == ReduceOp::avg) {
     for_each_real(values, dtype,
                   [world_size]<class Real>(Real x) { return x / static_cast<Real>(world_size); });
-  }
-}
-
-void finish(std::span<std::byte> values, DType dtype, const Reduction& reduction, int world_size) {
-  if (reduction.op != ReduceOp::avg) return;
-  switch (dtype) {
-    case DType::int8:
-      return divide<std::int8_t>(values, world_size);
-    case DType::int16:
-      return divide<std::int16_t>(values, world_size);
-    case DType::int32:
-      return divide<std::int32_t>(values, world_size);
-    case DType::int64:
-      return divide<std::int64_t>(values, world_size);
-    case DType::uint8:
-      return divide<std::uint8_t>(values, world_size);
-    case DType::boolean:
-    case DType::float16:
-    case DType::bfloat16:
-    case DType::float32:
-    case DType::float64:
-    case DType::complex64:
-    case DType::complex128:
-      return;
   }
 }
 

@@ -25,7 +25,7 @@ std::optional<std::string> why_not_allowed(DType dtype, ReduceOp op);
 using ReduceKernel = void (*)(std::byte* out, const std::byte* low, const std::byte* high, std::size_t count);
 
 // REQUIRES: !why_not_allowed(dtype, op). For avg and premul_sum the kernel
-// of sum; prepare() and finish() do the rest.
+// of sum; prepare() does the rest, of the avg of integers integer_mean.h.
 ReduceKernel reduce_kernel(DType dtype, ReduceOp op);
 
 // Whether prepare() would change anything.
@@ -35,8 +35,5 @@ bool needs_preparing(DType dtype, const Reduction& reduction);
 // its factor; avg of floating point divides by the world size here and not at the
 // end, since the sum might not be representable where the average is.
 void prepare(std::span<std::byte> values, DType dtype, const Reduction& reduction, int world_size);
-
-// After the last kernel, once per element: avg of integers divides.
-void finish(std::span<std::byte> values, DType dtype, const Reduction& reduction, int world_size);
 
 }  // namespace dlaunch

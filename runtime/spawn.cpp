@@ -13,11 +13,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "dlaunch/profiling.h"
 #include "runtime/deadline.h"
+#include "runtime/first_failure.h"
 #include "runtime/world.h"
 #include "store/contract/worker_env.h"
 #include "store/file_store.h"
@@ -74,36 +77,93 @@ void set(std::string_view name, int value) {
   setenv(std::string(name).c_str(), std::to_string(value).c_str(), 1);
 }
 
+int process_handle(pid_t pid) {
+  // By its number: the C library of Debian 12 declares pidfd_open() so that C++ cannot link it.
+  return static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+}
+
+// This process ends with its parent. By a thread, since the kernel's own signal at the death of a parent
+// comes already when the thread has ended that forked.
+void end_with(pid_t parent) {
+  const int handle = process_handle(parent);
+  if (getppid() != parent) _exit(1);  // it has ended before
+  if (handle < 0) throw DistError("spawn: the parent cannot be watched: " + why());
+  // Signals are for the threads of the program.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([handle] {
+    pollfd ended{handle, POLLIN, 0};
+    while (poll(&ended, 1, -1) < 0 && errno == EINTR) {
+    }
+    if ((ended.revents & POLLIN) != 0) kill(getpid(), SIGKILL);
+  }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// What a process tells of its end, in one write; the words of the error follow.
+struct Report {
+  bool blames_another;
+  int peer;
+  std::int64_t thrown_ns;
+};
+
+std::int64_t steady_ns() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// A rank in the default group; -1: not known. Errors of other groups know the peer by its rank there.
+int blamed_rank(const ErrorContext& context) {
+  const bool is_default =
+      context.group.empty() ||
+      (world().is_initialized() && context.group == world().default_group()->description().name);
+  return is_default ? context.peer : -1;
+}
+
+void tell(int fd, const Report& report, const std::string& failure) {
+  std::string message(reinterpret_cast<const char*>(&report), sizeof report);
+  message += failure;
+  message.resize(std::min<std::size_t>(message.size(), PIPE_BUF));  // the write neither blocks nor is cut
+  [[maybe_unused]] const ssize_t ignored = write(fd, message.data(), message.size());
+}
+
 // In the new process.
-[[noreturn]] void be_rank(int rank, int size, const std::string& file, int report_fd,
+[[noreturn]] void be_rank(int rank, int size, pid_t parent, const std::string& file, int report_fd,
                           const std::function<void(int rank)>& body) {
   set(env::rank, rank);
   set(env::local_rank, rank);
   set(env::world_size, size);
   set(env::local_world_size, size);
+  Report report{false, -1, 0};
   std::string failure;
   try {
+    end_with(parent);
     FileStoreOptions store;
     store.path = file;
     store.world_size = size;
     world().set_preset({rank, size, std::make_shared<FileStore>(store), "gloo"});
     body(rank);
+  } catch (const DistNetworkError& e) {
+    report = {true, blamed_rank(e.context()), 0};
+    failure = e.what();
   } catch (const std::exception& e) {
     failure = e.what();
     if (failure.empty()) failure = "an exception without words";
   } catch (...) {
     failure = "an exception of an unknown type";
   }
+  report.thrown_ns = steady_ns();
   if (failure.empty()) world().leave();
   stop_trace();
   std::fflush(nullptr);
-  const std::size_t most = PIPE_BUF;  // so that the write neither blocks nor is cut
-  [[maybe_unused]] const ssize_t ignored = write(report_fd, failure.data(), std::min(failure.size(), most));
+  if (!failure.empty()) tell(report_fd, report, failure);
   // Not exit: the destructors of what was copied belong to the process that was copied.
   _exit(failure.empty() ? 0 : 1);
 }
 
 struct Process {
+  int rank = -1;
   pid_t pid = -1;
   Descriptor handle;  // a pidfd: readable when it has ended
   Descriptor report;  // what it threw
@@ -114,14 +174,15 @@ Process start(int rank, int size, const std::string& file, const std::function<v
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0) throw DistError("spawn: no pipe: " + why());
   Process process;
+  process.rank = rank;
   process.report = Descriptor(report[0]);
   const Descriptor write_end(report[1]);
+  const pid_t parent = getpid();
   process.pid = fork();
   if (process.pid < 0)
     throw DistError("spawn: rank " + std::to_string(rank) + " cannot be started: " + why());
-  if (process.pid == 0) be_rank(rank, size, file, write_end.get(), body);
-  // By its number: the C library of Debian 12 declares pidfd_open() so that C++ cannot link it.
-  process.handle = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0)));
+  if (process.pid == 0) be_rank(rank, size, parent, file, write_end.get(), body);
+  process.handle = Descriptor(process_handle(process.pid));
   if (process.handle.get() < 0) {
     const std::string reason = why();
     kill(process.pid, SIGKILL);
@@ -132,22 +193,30 @@ Process start(int rank, int size, const std::string& file, const std::function<v
 }
 
 // Takes note that it has ended; what went wrong, or nothing.
-std::string reap(Process& process) {
+std::optional<RankFailure> reap(Process& process) {
   int status = 0;
   waitpid(process.pid, &status, 0);
   process.ended = true;
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
-    return "was ended by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
+    return RankFailure{process.rank,
+                       "was ended by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")"};
   }
-  if (WEXITSTATUS(status) == 0) return {};
-  char text[PIPE_BUF];
+  if (WEXITSTATUS(status) == 0) return std::nullopt;
+  char message[PIPE_BUF];
   // The process has ended, but one of its own children may hold the other end.
   fcntl(process.report.get(), F_SETFL, O_NONBLOCK);
-  const ssize_t length = read(process.report.get(), text, sizeof text);
-  if (length > 0) return "failed: " + std::string(text, static_cast<std::size_t>(length));
-  return "ended with exit code " + std::to_string(WEXITSTATUS(status));
+  const ssize_t length = read(process.report.get(), message, sizeof message);
+  Report report{};
+  if (length <= static_cast<ssize_t>(sizeof report))
+    return RankFailure{process.rank, "ended with exit code " + std::to_string(WEXITSTATUS(status))};
+  std::memcpy(&report, message, sizeof report);
+  const std::string words(message + sizeof report, static_cast<std::size_t>(length) - sizeof report);
+  return RankFailure{process.rank, "failed: " + words, report.blames_another, report.peer, report.thrown_ns};
 }
+
+// So long may one that has failed take to end after the others have noticed.
+constexpr auto gathering = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -157,6 +226,9 @@ struct SpawnContext::State {
   SpawnOptions options;
   MeetingPlace place;
   std::vector<Process> processes;
+  std::vector<int> well;              // ranks
+  std::vector<RankFailure> failures;  // in the order in which they were seen
+  Deadline gathered = Deadline::max();
 
   ~State() { end_all(std::chrono::milliseconds(0)); }
 
@@ -200,6 +272,30 @@ struct SpawnContext::State {
       if (!process.ended) (void)reap(process);
     }
   }
+
+  // Whether any has ended by the deadline.
+  bool look(Deadline deadline) {
+    std::vector<RankFailure> seen;
+    const std::vector<std::size_t> ended = wait_for_any(deadline);
+    for (const std::size_t rank : ended) {
+      if (auto failure = reap(processes[rank])) {
+        seen.push_back(*std::move(failure));
+      } else {
+        well.push_back(processes[rank].rank);
+      }
+    }
+    if (failures.empty() && !seen.empty()) gathered = deadline_after(gathering);
+    std::ranges::stable_sort(seen, {}, &RankFailure::thrown_ns);
+    failures.insert(failures.end(), seen.begin(), seen.end());
+    return !ended.empty();
+  }
+
+  // The failure to tell of, once it is known or time is up.
+  [[nodiscard]] const RankFailure* verdict(bool time_is_up) const {
+    if (failures.empty()) return nullptr;
+    const FirstFailure first = first_failure(failures, well);
+    return first.final || time_is_up || all_ended() ? first.failure : nullptr;
+  }
 };
 
 SpawnContext::SpawnContext(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -209,18 +305,17 @@ SpawnContext& SpawnContext::operator=(SpawnContext&& other) noexcept = default;
 
 bool SpawnContext::join(std::optional<std::chrono::milliseconds> timeout) {
   const Deadline deadline = deadline_after(timeout.value_or(longest_timeout));
-  while (!state_->all_ended()) {
-    const std::vector<std::size_t> ended = state_->wait_for_any(deadline);
-    for (const std::size_t rank : ended) {
-      const std::string problem = reap(state_->processes[rank]);
-      if (problem.empty()) continue;
+  for (bool time_is_up = false;;) {
+    if (const RankFailure* const first = state_->verdict(time_is_up)) {
       state_->end_all(state_->options.grace);
-      throw SpawnError("rank " + std::to_string(rank) + " " + problem,
-                       {.rank = static_cast<int>(rank), .operation = "spawn"});
+      throw SpawnError("rank " + std::to_string(first->rank) + " " + first->problem,
+                       {.rank = first->rank, .operation = "spawn"});
     }
-    if (ended.empty() && has_passed(deadline)) return false;
+    if (state_->all_ended()) return true;
+    if (time_is_up) return false;
+    const Deadline next = std::min(deadline, state_->gathered);
+    time_is_up = !state_->look(next) && has_passed(next);
   }
-  return true;
 }
 
 std::vector<int> SpawnContext::pids() const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "dlaunch/error.h"
@@ -337,7 +338,11 @@ void World::init_with(const InitOptions& options) {
     if (const auto page = process_environment(env::worker_page); page && !preset_) {
       recorder().open(*page, self.rank, self.world_size);
     }
+    // To the first one a program may take its time: it starts, and reads its data.
+    std::optional<Waiting> waiting;
+    if (generation_ > 0) waiting.emplace();
     Made made = make_default(options, self, store, modules, deadline);
+    waiting.reset();
     if (const auto trace = process_environment("DLAUNCH_TRACE"); trace && !trace->empty()) {
       start_trace(trace_path(*trace, self.rank));
     }
@@ -389,6 +394,9 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
     const Deadline deadline = deadline_after(description.timeout);
     const auto check = [&] { all->throw_if_lost(members); };
     const Waiting waiting;
+    Recording recording(all->recorder(),
+                        all->recorder().begin({.operation = page::Operation::new_group}, group_count(), -1,
+                                              recorded_timeout(description.timeout)));
     join(*keys, {.call = operation,
                  .statement = "the ranks " + in_words(members) + " and the backend " + in_words(plan.modules),
                  .self = here.rank,
@@ -401,6 +409,7 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
       backends = make_backends(plan.modules, keys, description, deadline, master_host_, check);
     }
     const auto made = make_group(std::move(description), std::move(backends), keys, identity_ + "/" + key);
+    all->recorder().end(recording.hand_over(), true);
     const std::lock_guard lock(mutex_);
     groups_.push_back(made);
     return GroupImpl::handle(made);
@@ -434,6 +443,8 @@ void World::meet(const Meeting& meeting, const std::function<void()>& check_argu
   or_refuse(keys, *all, here, check_arguments);
   const auto own = std::ranges::find(meeting.ranks, here.rank);
   const Waiting waiting;
+  Recording recording(all->recorder(), all->recorder().begin({.operation = page::Operation::init_device_mesh},
+                                                             0, -1, recorded_timeout(all->timeout())));
   try {
     join(keys, {.call = meeting.operation,
                 .statement = meeting.statement,
@@ -442,6 +453,7 @@ void World::meet(const Meeting& meeting, const std::function<void()>& check_argu
                 .members = meeting.ranks,
                 .deadline = deadline_after(meeting.timeout.value_or(all->timeout())),
                 .check = [&] { all->throw_if_lost(meeting.ranks); }});
+    all->recorder().end(recording.hand_over(), true);
   } catch (const StoreError& e) {
     all->explain(e, here);
   } catch (...) {

@@ -1,6 +1,7 @@
 #include "store/store_host.h"
 
 #include <future>
+#include <system_error>
 #include <utility>
 
 namespace dlaunch {
@@ -14,12 +15,16 @@ Result<std::unique_ptr<StoreHost>> StoreHost::start_on(int socket, ServerOptions
 }
 
 Result<std::unique_ptr<StoreHost>> StoreHost::start(const Listen& listen, ServerOptions options) {
-  std::unique_ptr<StoreHost> host(new StoreHost(std::move(options)));
-  auto listening = listen(host->server_);
-  if (!listening) return std::move(listening).error();
-  host->listening_ = std::move(*listening);
-  host->thread_ = std::thread([loop = &host->loop_] { loop->run(); });
-  return host;
+  try {
+    std::unique_ptr<StoreHost> host(new StoreHost(std::move(options)));
+    auto listening = listen(host->server_);
+    if (!listening) return std::move(listening).error();
+    host->listening_ = std::move(*listening);
+    host->thread_ = std::thread([loop = &host->loop_] { loop->run(); });
+    return host;
+  } catch (const std::system_error& e) {
+    return Error{ErrorKind::io, "cannot start a store server", "", e.what(), ""};
+  }
 }
 
 StoreHost::StoreHost(ServerOptions options) : server_(loop_, loop_, loop_, std::move(options)) {}

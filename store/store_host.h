@@ -16,7 +16,8 @@ namespace dlaunch {
 // All functions may be called by any thread but the server's own.
 class StoreHost {
  public:
-  // Serves from the moment these return. They fail as Network::listen and Network::listen_on do.
+  // Serves from the moment these return. They fail as Network::listen and Network::listen_on do,
+  // and where there are no descriptors or threads left.
   // REQUIRES: the doors in `options` outlive the host. They, and its report, are used on the host's thread.
   static Result<std::unique_ptr<StoreHost>> start(const Address& address, ServerOptions options = {});
   static Result<std::unique_ptr<StoreHost>> start_on(int socket, ServerOptions options = {});

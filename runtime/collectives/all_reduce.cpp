@@ -5,6 +5,7 @@
 #include <deque>
 #include <vector>
 
+#include "runtime/integer_mean.h"
 #include "runtime/reduce.h"
 
 namespace dlaunch {
@@ -66,7 +67,6 @@ void ShortAllReduce::finish() {
     }
     if (is_merged) exchange_.send(rank - 1, values_);
   }
-  dlaunch::finish(values_, dtype_, reduction_, exchange_.size());
 }
 
 // Recursive halving: in each round a rank gives one half of what it still has to a partner, and combines the
@@ -192,6 +192,11 @@ void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType d
 }
 
 void all_reduce(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction) {
+  if (is_integer_mean(dtype, reduction)) {
+    std::vector<std::int64_t> parts = parts_of_mean(values, dtype, exchange.size());
+    all_reduce(exchange, std::as_writable_bytes(std::span(parts)), DType::int64, {});
+    return take_mean(values, dtype, parts, exchange.size());
+  }
   constexpr std::size_t halving_limit = std::size_t{1} << 20;
   if (ShortAllReduce::suits(exchange.size(), values.size())) {
     ShortAllReduce parts(exchange, values, dtype, reduction);
@@ -208,7 +213,6 @@ void all_reduce(Exchange& exchange, std::span<std::byte> values, DType dtype, co
       all_reduce_by_ring(exchange, values, dtype, reduction.op);
     }
   }
-  finish(values, dtype, reduction, exchange.size());
 }
 
 }  // namespace dlaunch

@@ -19,7 +19,7 @@ class ShortAllReduce {
   // More than one rank, and values that go in one message.
   static bool suits(int ranks, std::size_t bytes) { return ranks > 1 && bytes <= Exchange::eager_limit; }
 
-  // REQUIRES: suits(exchange.size(), values.size()), and as all_reduce.
+  // REQUIRES: suits(exchange.size(), values.size()), !is_integer_mean(dtype, reduction), and as all_reduce.
   ShortAllReduce(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction);
 
   void begin();  // sends what needs nobody else's values

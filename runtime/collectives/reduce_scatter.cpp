@@ -5,6 +5,7 @@
 #include <deque>
 #include <vector>
 
+#include "runtime/integer_mean.h"
 #include "runtime/reduce.h"
 
 namespace dlaunch {
@@ -21,6 +22,19 @@ const std::byte* prepared(std::span<const std::byte> values, std::byte* memory, 
 }
 
 constexpr std::size_t aligned(std::size_t size) { return (size + 63) / 64 * 64; }
+
+void reduce_scatter_of_means(Exchange& exchange, std::span<std::byte> output,
+                             std::span<const std::span<const std::byte>> inputs, DType dtype) {
+  std::vector<std::vector<std::int64_t>> parts;
+  for (const std::span<const std::byte> input : inputs) {
+    parts.push_back(parts_of_mean(input, dtype, exchange.size()));
+  }
+  std::vector<std::span<const std::byte>> wide;
+  for (const std::vector<std::int64_t>& block : parts) wide.push_back(std::as_bytes(std::span(block)));
+  std::vector<std::int64_t>& own = parts[static_cast<std::size_t>(exchange.rank())];
+  reduce_scatter(exchange, std::as_writable_bytes(std::span(own)), wide, DType::int64, {});
+  take_mean(output, dtype, own, exchange.size());
+}
 
 }  // namespace
 
@@ -154,6 +168,9 @@ void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
 void reduce_scatter(Exchange& exchange, std::span<std::byte> output,
                     std::span<const std::span<const std::byte>> inputs, DType dtype,
                     const Reduction& reduction) {
+  if (is_integer_mean(dtype, reduction)) {
+    return reduce_scatter_of_means(exchange, output, inputs, dtype);
+  }
   const bool all_short = std::ranges::all_of(
       inputs, [](std::span<const std::byte> input) { return input.size() <= Exchange::eager_limit; });
   if (exchange.size() == 1) {
@@ -164,7 +181,6 @@ void reduce_scatter(Exchange& exchange, std::span<std::byte> output,
   } else {
     reduce_scatter_by_ring(exchange, output, inputs, dtype, reduction);
   }
-  finish(output, dtype, reduction, exchange.size());
 }
 
 }  // namespace dlaunch

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/collectives/reduce_scatter.h"
+#include "runtime/integer_mean.h"
 #include "runtime/reduce.h"
 
 namespace dlaunch {
@@ -67,6 +68,12 @@ void by_blocks(Exchange& exchange, std::span<std::byte> values, DType dtype, con
 void reduce_to_root(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction,
                     int root) {
   const bool is_root = exchange.rank() == root;
+  if (is_integer_mean(dtype, reduction)) {
+    std::vector<std::int64_t> parts = parts_of_mean(values, dtype, exchange.size());
+    reduce_to_root(exchange, std::as_writable_bytes(std::span(parts)), DType::int64, {}, root);
+    if (is_root) take_mean(values, dtype, parts, exchange.size());
+    return;
+  }
   if (values.size() > Exchange::eager_limit && exchange.size() > 1) {
     by_blocks(exchange, values, dtype, reduction, root);
   } else {
@@ -78,7 +85,6 @@ void reduce_to_root(Exchange& exchange, std::span<std::byte> values, DType dtype
     prepare(sum, dtype, reduction, exchange.size());
     by_tree(exchange, sum, dtype, reduction.op, root);
   }
-  if (is_root) finish(values, dtype, reduction, exchange.size());
 }
 
 }  // namespace dlaunch

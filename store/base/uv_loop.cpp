@@ -1,13 +1,34 @@
 #include "store/base/uv_loop.h"
 
+#include <fcntl.h>
+#include <unistd.h>
 #include <uv.h>
 
+#include <cerrno>
 #include <csignal>
+#include <system_error>
 #include <utility>
 
 #include "store/base/uv_loop_impl.h"
 
 namespace dlaunch {
+
+namespace {
+constexpr const char* no_loop = "cannot make an event loop";
+
+// As many as libuv takes for a first loop: where it gets some of them only it may end the process.
+void require_descriptors() {
+  int pipes[3][2];
+  int made = 0;
+  while (made < 3 && pipe2(pipes[made], O_CLOEXEC) == 0) ++made;
+  const int error = errno;
+  for (int i = 0; i < made; ++i) {
+    ::close(pipes[i][0]);
+    ::close(pipes[i][1]);
+  }
+  if (made < 3) throw std::system_error(error, std::system_category(), no_loop);
+}
+}  // namespace
 
 UvLoop::Impl::Impl() {
   // A peer that has gone away is an error of the write, not the end of the process. Who has a handler keeps
@@ -15,19 +36,29 @@ UvLoop::Impl::Impl() {
   struct sigaction current {};
   if (sigaction(SIGPIPE, nullptr, &current) == 0 && current.sa_handler == SIG_DFL)
     std::signal(SIGPIPE, SIG_IGN);
-  uv_loop_init(&loop_);
-  loop_.data = this;
+  init_loop();
   uv_prepare_init(&loop_, &prepare_);
   uv_check_init(&loop_, &check_);
   uv_idle_init(&loop_, &idle_);
   const auto once_a_turn = [](auto* handle) { static_cast<Impl*>(handle->loop->data)->turn(); };
   uv_prepare_start(&prepare_, once_a_turn);
   uv_check_start(&check_, once_a_turn);
-  uv_async_init(&loop_, &async_,
-                [](uv_async_t* handle) { static_cast<Impl*>(handle->loop->data)->run_posted(); });
   uv_unref(base(prepare_));
   uv_unref(base(check_));
   uv_unref(base(async_));
+}
+
+// And the one handle that takes a descriptor too.
+void UvLoop::Impl::init_loop() {
+  require_descriptors();
+  int status = uv_loop_init(&loop_);
+  if (status != 0) throw std::system_error(-status, std::system_category(), no_loop);
+  loop_.data = this;
+  status = uv_async_init(&loop_, &async_,
+                         [](uv_async_t* handle) { static_cast<Impl*>(handle->loop->data)->run_posted(); });
+  if (status == 0) return;
+  uv_loop_close(&loop_);
+  throw std::system_error(-status, std::system_category(), no_loop);
 }
 
 UvLoop::Impl::~Impl() {

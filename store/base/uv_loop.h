@@ -13,6 +13,7 @@ namespace dlaunch {
 
 class UvLoop final : public Clock, public Timers, public Network, public Random {
  public:
+  // Throws std::system_error, as std::thread does, where the system has no descriptors left for it.
   UvLoop();
   // Closes every handle it made and lets libuv finish them; no handler is called any more. A name that is
   // being looked up just then is waited for. REQUIRES: run() is not running, and uv_close was called for

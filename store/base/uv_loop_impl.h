@@ -109,6 +109,7 @@ struct UvLoop::Impl {
   };
 
   Impl();
+  void init_loop();
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;

@@ -42,19 +42,36 @@ enum class Operation : std::uint8_t {
   all_reduce_coalesced,
   send,
   recv,
+  monitored_barrier,
+  new_group,
+  init_device_mesh,
 };
-inline constexpr std::array<std::string_view, 16> operation_names{"collective",     "all_reduce",
-                                                                  "broadcast",      "reduce",
-                                                                  "all_gather",     "all_gather_into_tensor",
-                                                                  "gather",         "scatter",
-                                                                  "reduce_scatter", "reduce_scatter_tensor",
-                                                                  "all_to_all",     "all_to_all_single",
-                                                                  "barrier",        "all_reduce_coalesced",
-                                                                  "send",           "recv"};
+inline constexpr std::array<std::string_view, 19> operation_names{"collective",
+                                                                  "all_reduce",
+                                                                  "broadcast",
+                                                                  "reduce",
+                                                                  "all_gather",
+                                                                  "all_gather_into_tensor",
+                                                                  "gather",
+                                                                  "scatter",
+                                                                  "reduce_scatter",
+                                                                  "reduce_scatter_tensor",
+                                                                  "all_to_all",
+                                                                  "all_to_all_single",
+                                                                  "barrier",
+                                                                  "all_reduce_coalesced",
+                                                                  "send",
+                                                                  "recv",
+                                                                  "monitored_barrier",
+                                                                  "new_group",
+                                                                  "init_device_mesh"};
 
 constexpr bool is_point_to_point(Operation operation) {
   return operation == Operation::send || operation == Operation::recv;
 }
+
+// What has a place in its group's sequence.
+constexpr bool is_collective(Operation operation) { return operation < Operation::send; }
 
 // Elements' types: int8 0, int16, int32, int64, uint8 4, bool, float16, bfloat16, float32 8, float64,
 // complex64, complex128 11.
@@ -117,7 +134,7 @@ struct Record {
   enum State : std::uint8_t { started = 1, completed, failed };
 
   std::uint64_t ticket;    // 2n + 1 while record n is being written, 2n + 2 from then on
-  std::uint64_t sequence;  // of collectives and of messages, each counted for itself in its group
+  std::uint64_t sequence;  // of collectives, messages and so on, each counted for itself in its group
   std::int64_t created_ns;
   std::int64_t ended_ns;  // 0: it has not; written after the ticket, and `state` after that
   std::uint64_t input;    // elements

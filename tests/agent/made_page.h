@@ -52,7 +52,7 @@ class MadePage {
     record.state = page::Record::started;
     page_->header.activity += page::one_move;
     page_->header.heartbeat_ns = created_ns;
-    if (page::is_point_to_point(operation)) return record;
+    if (!page::is_collective(operation)) return record;
     ++page_->header.activity;
     page_->groups.at(group - 1).entered = sequence;
     return record;

@@ -60,6 +60,26 @@ TEST(JobDump, TellsPeopleWhoIsWhere) {
             "1     101  running  32 s ago   default  -                    1\n");
 }
 
+TEST(JobDump, TellsOfWhatIsNoCollective) {
+  using Operations = std::vector<std::pair<Operation, std::string>>;
+  for (const auto& [operation, name] : Operations{{Operation::monitored_barrier, "monitored_barrier"},
+                                                  {Operation::new_group, "new_group"},
+                                                  {Operation::init_device_mesh, "init_device_mesh"}}) {
+    JobDump dump = empty_dump(2);
+    MadePage page(0, 2);
+    page.add_group(1, "default");
+    page.end(page.enter(1, Operation::all_reduce, 1, 8 * second), 9 * second);
+    page.enter(1, operation, 1, 10 * second);
+    dump.workers.push_back(worker(page));
+    EXPECT_NE(to_text(dump).find("  default  " + name + ", 30 s"), std::string::npos) << to_text(dump);
+    const auto entry = nlohmann::json::parse(to_json(dump))["workers"][0]["flight"]["entries"][1];
+    EXPECT_EQ(entry["profiling_name"], "gloo:" + name);
+    EXPECT_EQ(entry["collective_seq_id"], 0);
+    EXPECT_EQ(entry["is_p2p"], false);
+    EXPECT_EQ(entry["state"], "started");
+  }
+}
+
 TEST(JobDump, WorkersWithoutARecordAndThreads) {
   JobDump dump = empty_dump(1);
   WorkerDump plain;

@@ -104,6 +104,9 @@ class Watch(Hang):
     def test_a_rank_that_does_not_come_to_make_a_group(self):
         self.expect_restart_of_the_stuck("group")
 
+    def test_a_rank_that_does_not_come_to_a_second_world(self):
+        self.expect_restart_of_the_stuck("world")
+
     def test_without_a_restart_the_job_ends_and_says_who(self):
         code, _, err = self.run_job("--nproc-per-node=3", f"--hang-timeout={LIMIT}", f"--report={self.dir}/end.json",
                                     f"--events={self.dir}/events", STRAGGLER, "absent")
@@ -248,6 +251,17 @@ class Dump(Hang):
             entry.get("p2p_seq_id") == 3 for entry in d["workers"][2].get("flight", {}).get("entries", [])), "the last rank receives")
         entry = dump["workers"][2]["flight"]["entries"][-1]
         self.assertEqual((entry["profiling_name"], entry["state"], entry["p2p_seq_id"]), ("gloo:recv 2<-0", "started", 3))
+
+    def expect_in(self, how, name):
+        self.start("--nproc-per-node=3", STRAGGLER, how)
+        row = rf"\n1 +\d+ +running +\S+ m?s ago +default +{name}, \S+ m?s +3\n"
+        wait_until(lambda: re.search(row, self.dump("--no-stacks").stdout), f"rank 1 waits in {name}")
+
+    def test_a_monitored_barrier_that_is_waited_in(self):
+        self.expect_in("barrier", "monitored_barrier")
+
+    def test_a_group_that_is_being_made(self):
+        self.expect_in("group", "new_group")
 
     def test_a_stopped_process_is_told(self):
         _, dump = self.stuck("stopped", "is stopped")

@@ -12,6 +12,7 @@
 //   straggler messages   each waits for a message of its neighbour
 //   straggler barrier    the last one does not come to a monitored barrier
 //   straggler group      the last one does not come to make a group
+//   straggler world      nor, after all have destroyed the default group, to make another
 //
 // After a restart all do what they should.
 #include <dlaunch/distributed.h>
@@ -59,10 +60,13 @@ void get_stuck(const std::string& how) {
   std::vector<std::int64_t> number{0};
   if (how == "messages") {
     dlaunch::recv(dlaunch::Tensor::of(number), (dlaunch::get_rank() + 1) % dlaunch::get_world_size());
-  } else if (how == "barrier" || how == "group") {
-    while (dlaunch::get_rank() == dlaunch::get_world_size() - 1) pause();
+  } else if (how == "barrier" || how == "group" || how == "world") {
+    const bool is_last = dlaunch::get_rank() == dlaunch::get_world_size() - 1;
+    if (how == "world") dlaunch::destroy_process_group();
+    while (is_last) pause();
     if (how == "barrier") dlaunch::monitored_barrier();
     if (how == "group") dlaunch::new_group();
+    if (how == "world") dlaunch::init_process_group();
   }
 }
 

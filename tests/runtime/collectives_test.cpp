@@ -141,14 +141,9 @@ TEST_P(AtWorldSize, AllReduceKnowsEveryTypeAndOperation) {
           return raw;
         };
         const Reduction reduction{op, 2.0};
-        std::vector<std::byte> wanted = input(0);
-        prepare(wanted, dtype, reduction, size);
-        for (int rank = 1; rank < size; ++rank) {
-          auto other = input(rank);
-          prepare(other, dtype, reduction, size);
-          reduce_kernel(dtype, op)(wanted.data(), wanted.data(), other.data(), count);
-        }
-        finish(wanted, dtype, reduction, size);
+        std::vector<std::vector<std::byte>> inputs;
+        for (int rank = 0; rank < size; ++rank) inputs.push_back(input(rank));
+        const std::vector<std::byte> wanted = test::reduction_of(inputs, dtype, reduction);
         expect_success(on_ranks(size, [&](std::unique_ptr<Transport> transport) {
           Side side(std::move(transport));
           std::vector<std::byte> values = input(side.transport->rank());

@@ -8,8 +8,10 @@
 #include <cmath>
 #include <complex>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/reduce.h"
@@ -56,18 +58,11 @@ Tensor view(Bytes& raw, DType dtype) {
 
 // Elements begin .. begin+count of the reduction of all ranks' values.
 Bytes reduced(DType dtype, int size, std::size_t begin, std::size_t count, const Reduction& reduction) {
-  Bytes sum;
+  std::vector<Bytes> values;
   for (int rank = 0; rank < size; ++rank) {
-    Bytes one = values_of(dtype, rank, begin, count, reduction.op, size);
-    prepare(one, dtype, reduction, size);
-    if (rank == 0) {
-      sum = one;
-    } else {
-      reduce_kernel(dtype, reduction.op)(sum.data(), sum.data(), one.data(), count);
-    }
+    values.push_back(values_of(dtype, rank, begin, count, reduction.op, size));
   }
-  finish(sum, dtype, reduction, size);
-  return sum;
+  return test::reduction_of(values, dtype, reduction);
 }
 
 OperationOptions with_factor(double factor) {
@@ -131,6 +126,80 @@ TEST_P(Collectives, AllReduce) {
       EXPECT_TRUE(values == wanted[i]) << cases[i].name();
     }
   }));
+}
+
+// Numbers near both ends of the type: their sum is beyond it.
+template <class T>
+std::vector<T> far_out(int rank, std::size_t count) {
+  std::vector<T> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool high = (i / 3 + static_cast<std::size_t>(rank) * i) % 4 != 0;
+    const T away = static_cast<T>((i + static_cast<std::size_t>(rank)) % 5);
+    values[i] =
+        static_cast<T>(high ? std::numeric_limits<T>::max() - away : std::numeric_limits<T>::min() + away);
+  }
+  return values;
+}
+
+template <class T>
+std::vector<T> means(int size, std::size_t count) {
+  std::vector<Bytes> all;
+  for (int rank = 0; rank < size; ++rank) {
+    const std::vector<T> values = far_out<T>(rank, count);
+    const auto raw = std::as_bytes(std::span(values));
+    all.emplace_back(raw.begin(), raw.end());
+  }
+  const Bytes raw = test::reduction_of(all, dtype_of<T>(), {ReduceOp::avg, 1.0});
+  std::vector<T> result(count);
+  if (count > 0) std::memcpy(result.data(), raw.data(), raw.size());
+  return result;
+}
+
+template <class T>
+void expect_means(const ProcessGroup& group, std::size_t count, const std::vector<T>& wanted) {
+  const std::vector<T> own = far_out<T>(group.rank(), count);
+  OperationOptions async;
+  async.async_op = true;
+  std::vector<T> one = own;
+  std::vector<T> two = own;
+  const Work first = group.all_reduce(Tensor::of(one), ReduceOp::avg, async);
+  const Work second = group.all_reduce(Tensor::of(two), ReduceOp::avg, async);
+  first.wait();
+  second.wait();
+  EXPECT_EQ(one, wanted);
+  EXPECT_EQ(two, wanted);
+  one = own;
+  group.all_reduce(Tensor::of(one), ReduceOp::avg);
+  EXPECT_EQ(one, wanted);
+  two = own;
+  group.all_reduce_coalesced(std::vector<Tensor>{Tensor::of(one), Tensor::of(two)}, ReduceOp::avg);
+  EXPECT_EQ(one, wanted);  // the mean of means
+  EXPECT_EQ(two, wanted);
+  one = own;
+  const int root = group.size() / 2;
+  group.reduce(Tensor::of(one), root, ReduceOp::avg);
+  EXPECT_EQ(one, group.rank() == root ? wanted : own);
+  std::vector<T> input;
+  for (int rank = 0; rank < group.size(); ++rank) input.insert(input.end(), own.begin(), own.end());
+  const std::vector<T> before = input;
+  group.reduce_scatter_tensor(Tensor::of(one), Tensor::of(input), ReduceOp::avg);
+  EXPECT_EQ(one, wanted);
+  EXPECT_EQ(input, before);
+}
+
+TEST_P(Collectives, IntegerAveragesDoNotOverflow) {
+  const int size = GetParam();
+  for (const DType dtype : {DType::int8, DType::int16, DType::int32, DType::int64, DType::uint8}) {
+    test::with_type(dtype, [size]<class T>(T*) {
+      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+        for (const std::size_t count : {0U, 1U, 37U, 40'001U}) {
+          const std::vector<T> wanted = means<T>(size, count);
+          expect_success(
+              in_groups(size, [&](const ProcessGroup& group) { expect_means<T>(group, count, wanted); }));
+        }
+      }
+    });
+  }
 }
 
 TEST_P(Collectives, ReduceLeavesTheOthersAlone) {

@@ -3,7 +3,10 @@
 #include <dlaunch/device_mesh.h>
 #include <dlaunch/distributed.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -177,6 +180,34 @@ TEST(Init, GroupsAndMeshesWorkBetweenProcesses) {
                       return "ok";
                     }),
       "ok");
+}
+
+// A rank alone that may open so many files more; it serves the store.
+RankResult rank_with_files(rlim_t free, std::chrono::milliseconds timeout) {
+  const dlaunch::test::ReservedPort port;
+  return run_processes(1, [&](int) {
+    forget_launcher();
+    dlaunch::InitOptions options = numbered(0, 1);
+    options.init_method = "tcp://127.0.0.1:" + std::to_string(port.address().port);
+    options.timeout = timeout;
+    const auto next = static_cast<rlim_t>(dup(0));
+    close(static_cast<int>(next));
+    const rlimit few{next + free, next + free};
+    if (setrlimit(RLIMIT_NOFILE, &few) != 0) return std::string("no limit");
+    return add_up(options);
+  })[0];
+}
+
+TEST(Init, WithFewDescriptorsItSaysWhatIsWrong) {
+  for (rlim_t free = 0; free < 24; ++free) {
+    const RankResult result = rank_with_files(free, std::chrono::milliseconds(500));
+    EXPECT_EQ(result.status, 0) << free << " files";
+    EXPECT_TRUE(result.said == "ok" || contains(result.said, "threw: ")) << free << ": " << result.said;
+    if (free == 0) {
+      EXPECT_NE(result.said, "ok");
+    }
+  }
+  EXPECT_EQ(rank_with_files(100, std::chrono::seconds(50)).said, "ok");
 }
 
 TEST(Init, OptionsThatContradictTheEnvironmentAreRefused) {

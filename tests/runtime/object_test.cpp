@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -39,6 +41,45 @@ struct Report {
 template <class Archive>
 void serialize(Archive& archive, Report& report) {
   archive(report.step, report.metrics, report.note);
+}
+
+// A type that contains itself, and one that has nothing.
+struct Tree {
+  int value = 0;
+  std::vector<Tree> children;
+  bool operator==(const Tree&) const = default;
+};
+template <class Archive>
+void serialize(Archive& archive, Tree& tree) {
+  archive(tree.value, tree.children);
+}
+
+struct Nothing {
+  auto operator<=>(const Nothing&) const = default;
+};
+template <class Archive>
+void serialize(Archive& /*archive*/, Nothing& /*nothing*/) {}
+
+// As Tree, but of other values.
+struct Forest {
+  float value = 0;
+  std::vector<Forest> children;
+};
+template <class Archive>
+void serialize(Archive& archive, Forest& forest) {
+  archive(forest.value, forest.children);
+}
+
+// A chain of so many.
+Tree chain(int depth) {
+  Tree tree;
+  for (int i = 1; i < depth; ++i) {
+    Tree outer;
+    outer.value = i;
+    outer.children.push_back(std::move(tree));
+    tree = std::move(outer);
+  }
+  return tree;
 }
 
 }  // namespace app
@@ -110,6 +151,46 @@ TEST(Codec, ALengthThatCannotBeAllocatesNothing) {
   bytes.replace(8, 8, std::string(8, '\x7f'));
   EXPECT_EQ(error_of([&] { from_bytes<std::vector<std::string>>(bytes); }),
             "a serialised object has a length that cannot be");
+}
+
+TEST(Codec, ATypeMayContainItself) {
+  expect_round_trip(app::Tree{});
+  expect_round_trip(app::Tree{1, {{2, {}}, {3, {{4, {}}, {5, {}}}}}});
+  expect_round_trip(std::vector<app::Tree>{{1, {}}, {2, {{3, {}}}}});
+  const std::string bytes = to_bytes(app::Tree{});
+  EXPECT_EQ(error_of([&] { from_bytes<app::Forest>(bytes); }), "a serialised object is of another type");
+}
+
+TEST(Codec, ANestThatIsTooDeepIsRefusedOnBothSides) {
+  expect_round_trip(app::chain(500));
+  const char* const refusal = "a serialised object is nested too deeply";
+  EXPECT_EQ(error_of([] { to_bytes(app::chain(501)); }), refusal);
+  // One child inside the other, without an end.
+  std::string hostile = to_bytes(app::Tree{}).substr(0, 8);
+  const std::string level = to_bytes(app::Tree{7, {{}}}).substr(8, 12);
+  for (int i = 0; i < 1'000'000; ++i) hostile += level;
+  EXPECT_EQ(error_of([&] { from_bytes<app::Tree>(hostile); }), refusal);
+}
+
+TEST(Codec, PartsThatTakeNoBytesAreCounted) {
+  expect_round_trip(std::vector<app::Nothing>(5));
+  expect_round_trip(std::vector<std::tuple<>>(1000));
+  expect_round_trip(std::vector<std::array<int, 0>>(3));
+  expect_round_trip(std::map<app::Nothing, std::tuple<>>{{{}, {}}});
+  expect_round_trip(std::map<int, app::Nothing>{{1, {}}, {2, {}}});
+  expect_round_trip(std::vector<std::vector<app::Nothing>>{{{}, {}}, {}, {{}}});
+  const std::size_t most = std::size_t{1} << 20;
+  expect_round_trip(std::vector<app::Nothing>(most));
+  EXPECT_EQ(error_of([&] { to_bytes(std::vector<app::Nothing>(most + 1)); }),
+            "an object has too many parts that take no bytes to be serialised");
+  // Together, too: each of two would do.
+  using Two = std::vector<std::vector<app::Nothing>>;
+  std::string hostile = to_bytes(Two{{}, {}});
+  const std::uint64_t claimed = most / 2 + 1;
+  for (const std::size_t at : {16, 24}) {
+    hostile.replace(at, sizeof claimed, std::string(reinterpret_cast<const char*>(&claimed), sizeof claimed));
+  }
+  EXPECT_EQ(error_of([&] { from_bytes<Two>(hostile); }), "a serialised object has a length that cannot be");
 }
 
 class Objects : public testing::TestWithParam<int> {};

@@ -15,7 +15,10 @@
 #include <vector>
 
 #include "agent/worker_pages.h"
+#include "runtime/world.h"
+#include "store/hash_store.h"
 #include "tests/runtime/thread_groups.h"
+#include "tests/runtime/variable.h"
 #include "tests/store/temporary_folder.h"
 
 namespace dlaunch {
@@ -100,6 +103,31 @@ TEST_F(RecorderTest, WhoWaitsForAnOperationIsSeen) {
   waiter.join();
   EXPECT_EQ(read().activity, (agent::Activity{0, 0}));
   operation.work().wait();  // has completed: nobody waits
+
+  // In a second init_process_group for the other rank. To a first one a program may take its time.
+  const test::Variable page("DLAUNCH_WORKER_PAGE", path_.c_str());
+  const auto init = [this](World& world, const std::string& file, int rank, int size) {
+    InitOptions options;
+    options.backend = "threads";
+    options.init_method = "file://" + folder_.path() + "/" + file;
+    options.rank = rank;
+    options.world_size = size;
+    world.init(options);
+  };
+  World worlds[2];
+  for (int rank : {0, 1}) {
+    World& world = worlds[rank];
+    init(world, "first" + std::to_string(rank), 0, 1);
+    world.destroy_all();
+  }
+  std::thread first([&] { init(worlds[0], "second", 0, 2); });
+  while (read().activity.open != 1) std::this_thread::yield();
+  init(worlds[1], "second", 1, 2);
+  first.join();
+  EXPECT_EQ(read().activity.open, 0U);
+  std::thread leaves([&] { worlds[0].destroy_all(); });
+  worlds[1].destroy_all();
+  leaves.join();
 }
 
 TEST_F(RecorderTest, WithoutAPageNothingHappens) {
@@ -240,13 +268,14 @@ TEST_F(RecorderTest, AGroupRecordsItsCalls) {
   Recorder other;
   other.open(agent::worker_page_path(folder_.path(), 0, 1), 1, 2);
   records.push_back(other.add({"job/default/0", "default", "gloo", 1, ranks(2)}));
+  const auto keys = std::make_shared<HashStore>();
   test::expect_success(test::on_ranks(2, [&](std::unique_ptr<Transport> transport) {
     const int rank = transport->rank();
     const auto impl = std::make_shared<GroupImpl>(
         GroupImpl::Description{"default", rank, 2, std::chrono::seconds(60), "threads"},
         std::vector<GroupImpl::DeviceBackend>{
             {Device::Kind::cpu, std::make_shared<CollectiveBackend>(std::move(transport))}},
-        nullptr, records[static_cast<std::size_t>(rank)]);
+        keys, records[static_cast<std::size_t>(rank)]);
     const ProcessGroup group = GroupImpl::handle(impl);
     std::vector<float> a(6, 1.0F);
     std::vector<float> b(3, 1.0F);
@@ -263,6 +292,7 @@ TEST_F(RecorderTest, AGroupRecordsItsCalls) {
     work.wait();
     const Work message = rank == 0 ? impl->isend(three, 1, {}) : impl->irecv(three, 0, {});
     message.wait();
+    impl->monitored_barrier(std::nullopt, false);
     impl->destroy();
   }));
   const WorkerRecord record = read();
@@ -271,12 +301,13 @@ TEST_F(RecorderTest, AGroupRecordsItsCalls) {
     operations.push_back(entry.operation);
     EXPECT_EQ(entry.state, page::Record::completed) << static_cast<int>(entry.operation);
   }
-  EXPECT_EQ(operations, (std::vector{Operation::all_reduce, Operation::broadcast,
-                                     Operation::all_gather_into_tensor, Operation::reduce_scatter_tensor,
-                                     Operation::barrier, Operation::all_reduce, Operation::send}));
+  EXPECT_EQ(operations,
+            (std::vector{Operation::all_reduce, Operation::broadcast, Operation::all_gather_into_tensor,
+                         Operation::reduce_scatter_tensor, Operation::barrier, Operation::all_reduce,
+                         Operation::send, Operation::monitored_barrier}));
   std::vector<std::uint32_t> timeouts;
   for (const WorkerRecord::Entry& entry : record.entries) timeouts.push_back(entry.timeout_ms);
-  EXPECT_EQ(timeouts, (std::vector<std::uint32_t>{60000, 60000, 60000, 60000, 60000, 7000, 7000}));
+  EXPECT_EQ(timeouts, (std::vector<std::uint32_t>{60000, 60000, 60000, 60000, 60000, 7000, 7000, 7000}));
   EXPECT_EQ(record.entries[2].input, 3U);
   EXPECT_EQ(record.entries[2].output, 6U);
   EXPECT_EQ(record.entries[3].input, 6U);
@@ -284,7 +315,7 @@ TEST_F(RecorderTest, AGroupRecordsItsCalls) {
   EXPECT_EQ(record.entries[6].peer, 1);
   EXPECT_EQ(record.groups[0].done, 6U);
   EXPECT_TRUE(record.groups[0].left);
-  EXPECT_EQ(record.activity, (agent::Activity{14, 0}));
+  EXPECT_EQ(record.activity, (agent::Activity{16, 0}));
 }
 
 }  // namespace

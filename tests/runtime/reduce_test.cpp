@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/integer_mean.h"
 #include "tests/runtime/values.h"
 
 namespace dlaunch {
@@ -172,11 +173,6 @@ T prepared(T value, const Reduction& reduction, int world_size) {
   prepare(std::as_writable_bytes(std::span(&value, 1)), dtype_of<T>(), reduction, world_size);
   return value;
 }
-template <class T>
-T finished(T value, const Reduction& reduction, int world_size) {
-  finish(std::as_writable_bytes(std::span(&value, 1)), dtype_of<T>(), reduction, world_size);
-  return value;
-}
 
 // Every value of a 16-bit type with another one: in a row, where vector code does it, and one by one.
 template <class Half>
@@ -214,19 +210,74 @@ TEST(Reduce, AveragesDoNotOverflow) {
   const Reduction avg{ReduceOp::avg, 1.0};
   const float most = std::numeric_limits<float>::max();
   EXPECT_EQ(prepared(most, avg, 2), most / 2);
-  EXPECT_EQ(finished(most, avg, 2), most);
   EXPECT_EQ(prepared(Float16::from(60000), avg, 4).to_float(), 15000.0F);
   EXPECT_EQ(prepared(std::complex<double>(4, -6), avg, 2), std::complex<double>(2, -3));
 }
 
-TEST(Reduce, IntegerAveragesAreRoundedTowardsZero) {
-  const Reduction avg{ReduceOp::avg, 1.0};
-  EXPECT_EQ(prepared(std::int32_t{-7}, avg, 2), -7);
-  EXPECT_EQ(finished(std::int32_t{-7}, avg, 2), -3);
-  EXPECT_EQ(finished(std::int64_t{7}, avg, 2), 3);
-  EXPECT_EQ(finished(std::uint8_t{200}, avg, 3), 66);
-  EXPECT_EQ(finished(std::int16_t{-300}, avg, 7), -42);
-  EXPECT_EQ(finished(std::int8_t{-9}, avg, 2), -4);
+// The average of one value of each rank.
+template <class T>
+T mean(const std::vector<T>& values) {
+  const int ranks = static_cast<int>(values.size());
+  std::vector<std::int64_t> sum;
+  for (const T& value : values) {
+    const auto parts = parts_of_mean(std::as_bytes(std::span(&value, 1)), dtype_of<T>(), ranks);
+    sum.resize(parts.size());
+    for (std::size_t i = 0; i < parts.size(); ++i) sum[i] += parts[i];
+  }
+  T result{};
+  take_mean(std::as_writable_bytes(std::span(&result, 1)), dtype_of<T>(), sum, ranks);
+  return result;
+}
+
+TEST(IntegerMean, IsOfIntegers) {
+  for (const DType dtype : all_dtypes) {
+    EXPECT_FALSE(is_integer_mean(dtype, {ReduceOp::sum, 1.0}));
+    const bool wanted = dtype == DType::int8 || dtype == DType::int16 || dtype == DType::int32 ||
+                        dtype == DType::int64 || dtype == DType::uint8;
+    EXPECT_EQ(is_integer_mean(dtype, {ReduceOp::avg, 1.0}), wanted) << to_string(dtype);
+  }
+}
+
+TEST(IntegerMean, IsRoundedTowardsZero) {
+  EXPECT_EQ(mean<std::int32_t>({-7, 0}), -3);
+  EXPECT_EQ(mean<std::int64_t>({-7, 0}), -3);
+  EXPECT_EQ(mean<std::int64_t>({7, 0}), 3);
+  EXPECT_EQ(mean<std::uint8_t>({200, 0, 0}), 66);
+  EXPECT_EQ(mean<std::int16_t>({-300, 0, 0, 0, 0, 0, 0}), -42);
+  EXPECT_EQ(mean<std::int8_t>({-9, 0}), -4);
+}
+
+TEST(IntegerMean, DoesNotOverflow) {
+  EXPECT_EQ(mean<std::int8_t>({100, 100, 100}), 100);
+  EXPECT_EQ(mean<std::int8_t>({-128, -128, -128}), -128);
+  EXPECT_EQ(mean<std::uint8_t>({200, 200, 200}), 200);
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  constexpr auto least = std::numeric_limits<std::int64_t>::min();
+  EXPECT_EQ(mean<std::int64_t>({most - 1, most - 1, most - 1}), most - 1);
+  EXPECT_EQ(mean<std::int64_t>({most, most, most, most - 1}), most - 1);
+  EXPECT_EQ(mean<std::int64_t>({least, least, least, least + 1}), least + 1);
+  EXPECT_EQ(mean<std::int64_t>({least, most}), 0);
+  EXPECT_EQ(mean<std::int64_t>({least, most, -2}), -1);
+  EXPECT_EQ(mean<std::int64_t>({least}), least);
+}
+
+// All that sixteen steps around the ends and the middle of the type can be.
+TEST(IntegerMean, AgreesWithWiderArithmetic) {
+  __extension__ using Wide = __int128;
+  std::vector<std::int64_t> values;
+  for (std::int64_t step = -8; step < 8; ++step) {
+    values.push_back(step);
+    values.push_back(step < 0 ? std::numeric_limits<std::int64_t>::max() + step + 1
+                              : std::numeric_limits<std::int64_t>::min() + step);
+  }
+  for (const std::int64_t a : values) {
+    for (const std::int64_t b : values) {
+      for (const std::int64_t c : values) {
+        const auto wanted = static_cast<std::int64_t>((Wide{a} + b + c) / 3);
+        ASSERT_EQ(mean<std::int64_t>({a, b, c}), wanted) << a << ' ' << b << ' ' << c;
+      }
+    }
+  }
 }
 
 TEST(Reduce, PremulSumScalesFirst) {
@@ -234,7 +285,6 @@ TEST(Reduce, PremulSumScalesFirst) {
   EXPECT_EQ(prepared(3.0F, scaled, 8), 1.5F);
   EXPECT_EQ(prepared(BFloat16::from(3), scaled, 8).to_float(), 1.5F);
   EXPECT_EQ(prepared(std::complex<float>(2, 4), scaled, 8), std::complex<float>(1, 2));
-  EXPECT_EQ(finished(3.0F, scaled, 8), 3.0F);
 }
 
 TEST(Half, KnownValues) {

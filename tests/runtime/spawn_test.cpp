@@ -3,14 +3,18 @@
 #include <dlaunch/distributed.h>
 #include <dlaunch/spawn.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -85,6 +89,85 @@ TEST(Spawn, RethrowsTheFirstFailureWithItsRankAndEndsTheOthers) {
   EXPECT_EQ(rank, 0);
 }
 
+// Readable to its end when every process that has the other side has ended.
+struct Pipe {
+  Pipe() { EXPECT_EQ(pipe(ends), 0); }
+  ~Pipe() {
+    close_read();
+    close_write();
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  void close_read() { close(std::exchange(ends[0], -1)); }
+  void close_write() { close(std::exchange(ends[1], -1)); }
+  // False where nothing comes in time, or the end.
+  bool read_some(void* data, std::size_t size) const {
+    pollfd ready{ends[0], POLLIN, 0};
+    return poll(&ready, 1, 60'000) == 1 && read(ends[0], data, size) == static_cast<ssize_t>(size);
+  }
+  [[nodiscard]] bool is_at_end() const {
+    pollfd ready{ends[0], POLLIN, 0};
+    char byte = 0;
+    return poll(&ready, 1, 60'000) == 1 && read(ends[0], &byte, 1) == 0;
+  }
+  int ends[2] = {-1, -1};
+};
+
+TEST(Spawn, TellsOfTheFirstFailureAlsoWhereItsConsequencesEndEarlier) {
+  Pipe others;  // those of rank 2
+  auto running = dlaunch::start_processes(
+      [&others](int rank) {
+        if (rank == 2) others.close_write();
+        dlaunch::init_process_group();
+        if (rank == 2) {
+          dlaunch::default_group().abort("no more data");
+          if (!others.is_at_end()) throw std::logic_error("the others have not noticed");
+          throw std::runtime_error("no more data");
+        }
+        std::vector<float> values(4);
+        dlaunch::all_reduce(Tensor::of(values));
+      },
+      3);
+  others.close_write();
+  for (int i = 0; i < 2; ++i) {  // it does not forget
+    try {
+      running.join();
+      ADD_FAILURE() << "no failure";
+    } catch (const dlaunch::SpawnError& e) {
+      EXPECT_EQ(e.reason(), "rank 2 failed: no more data");
+      EXPECT_EQ(e.context().rank, 2);
+    }
+  }
+}
+
+TEST(Spawn, NamesTheOneThatWasKilledAndNotWhoWaitedForIt) {
+  int rank = -1;
+  EXPECT_EQ(failure_of(
+                [](int own) {
+                  dlaunch::init_process_group();
+                  if (own == 1) raise(SIGKILL);
+                  std::vector<float> values(4);
+                  dlaunch::all_reduce(Tensor::of(values));
+                },
+                3, rank),
+            "rank 1 was ended by signal 9 (Killed)");
+  EXPECT_EQ(rank, 1);
+}
+
+// Others left it waiting, and have ended well.
+TEST(Spawn, WhoWaitsInVainForOneThatHasLeftIsTheFirstFailure) {
+  int rank = -1;
+  const std::string failure = failure_of(
+      [](int own) {
+        dlaunch::init_process_group();
+        std::vector<float> values(4);
+        if (own == 1) dlaunch::all_reduce(Tensor::of(values));
+      },
+      2, rank);
+  EXPECT_NE(failure.find("it has left the group"), std::string::npos) << failure;
+  EXPECT_EQ(rank, 1);
+}
+
 TEST(Spawn, WhoIgnoresTheRequestToEndIsKilled) {
   dlaunch::SpawnOptions options;
   options.grace = std::chrono::milliseconds(50);
@@ -125,6 +208,47 @@ TEST(Spawn, ACopyTellsNothingTwice) {
   ASSERT_GT(read(pipe_ends[0], text, sizeof text - 1), 0);
   EXPECT_EQ(std::string(text), "once rank 0");
   close(pipe_ends[0]);
+}
+
+TEST(Spawn, TheProcessesEndWithTheOneThatStartedThem) {
+  Pipe told;  // the numbers of the ranks; whoever is left has its other end
+  const pid_t parent = fork();
+  if (parent == 0) {
+    dlaunch::spawn(
+        [&told](int) {
+          const pid_t own = getpid();
+          (void)!write(told.ends[1], &own, sizeof own);
+          for (;;) pause();
+        },
+        2);
+    _exit(0);
+  }
+  told.close_write();
+  pid_t ranks[2] = {};
+  for (pid_t& rank : ranks) EXPECT_TRUE(told.read_some(&rank, sizeof rank));
+  EXPECT_EQ(kill(parent, SIGKILL), 0);
+  EXPECT_EQ(waitpid(parent, nullptr, 0), parent);
+  const bool ended = told.is_at_end();
+  EXPECT_TRUE(ended);
+  for (const pid_t rank : ranks) {
+    if (!ended && rank > 0) kill(rank, SIGKILL);
+  }
+}
+
+TEST(Spawn, TheProcessesOutliveTheThreadThatStartedThem) {
+  Pipe go;
+  std::optional<dlaunch::SpawnContext> running;
+  std::thread([&] {
+    running = dlaunch::start_processes(
+        [&go](int) {
+          go.close_write();
+          if (!go.is_at_end()) throw std::runtime_error("nobody said so");
+        },
+        2);
+  }).join();
+  EXPECT_FALSE(running->join(std::chrono::milliseconds(50)));
+  go.close_write();
+  EXPECT_TRUE(running->join());
 }
 
 TEST(Spawn, CanBeWaitedForWithALimitAndGivenUp) {

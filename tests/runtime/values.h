@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "dlaunch/tensor.h"
+#include "runtime/integer_mean.h"
+#include "runtime/reduce.h"
 
 namespace dlaunch::test {
 
@@ -65,6 +67,38 @@ void with_type(DType dtype, const Body& body) {
     case DType::complex128:
       return body(static_cast<std::complex<double>*>(nullptr));
   }
+}
+
+// The reduction of what each rank has, one after the other.
+inline std::vector<std::byte> reduction_of(std::vector<std::vector<std::byte>> values, DType dtype,
+                                           const Reduction& reduction) {
+  const int ranks = static_cast<int>(values.size());
+  std::vector<std::byte> result = values[0];
+  if (is_integer_mean(dtype, reduction)) {
+    with_type(dtype, [&]<class T>(T*) {
+      if constexpr (std::is_integral_v<T>) {
+        __extension__ using Wide = __int128;
+        for (std::size_t at = 0; at < result.size(); at += sizeof(T)) {
+          Wide sum = 0;
+          for (const auto& one : values) {
+            T value{};
+            std::memcpy(&value, one.data() + at, sizeof value);
+            sum += value;
+          }
+          const T mean = static_cast<T>(sum / ranks);
+          std::memcpy(result.data() + at, &mean, sizeof mean);
+        }
+      }
+    });
+    return result;
+  }
+  for (auto& one : values) prepare(one, dtype, reduction, ranks);
+  result = values[0];
+  for (std::size_t rank = 1; rank < values.size(); ++rank) {
+    reduce_kernel(dtype, reduction.op)(result.data(), result.data(), values[rank].data(),
+                                       result.size() / size_of(dtype));
+  }
+  return result;
 }
 
 }  // namespace dlaunch::test

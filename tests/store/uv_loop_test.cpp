@@ -3,10 +3,15 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <map>
 #include <memory>
+#include <system_error>
 #include <thread>
 
 #include "tests/store/reserved_port.h"
@@ -511,6 +516,33 @@ TEST_F(UvLoopTest, PostRunsOnTheLoop) {
   loop.run();
   other.join();
   EXPECT_EQ(where, std::this_thread::get_id());
+}
+
+// In a process of its own, which may open so many files and no more.
+int made_with(rlim_t free) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    close_range(3, ~0U, 0);
+    const rlimit few{3 + free, 3 + free};
+    if (setrlimit(RLIMIT_NOFILE, &few) != 0) _exit(2);
+    try {
+      UvLoop loop;
+      loop.run();
+      _exit(0);
+    } catch (const std::system_error& e) {
+      _exit(e.code().value() == EMFILE ? 1 : 3);
+    }
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST(UvLoopAlone, SaysThatThereAreNoDescriptorsLeft) {
+  int free = 0;
+  while (free < 20 && made_with(static_cast<rlim_t>(free)) == 1) ++free;
+  EXPECT_GT(free, 0);
+  for (int more = 0; more < 3; ++more) EXPECT_EQ(made_with(static_cast<rlim_t>(free + more)), 0) << free;
 }
 
 TEST_F(UvLoopTest, GoesCleanlyWithEverythingOpen) {

@@ -9,10 +9,14 @@
 //   template <class Archive>
 //   void serialize(Archive& archive, Step& step) { archive(step.number, step.losses); }
 //
+// A type may contain itself, in a std::vector say: such objects may be 500 deep. Of parts that take no bytes
+// (std::tuple<>, a type without members) an object may have 2^20.
+//
 // Bytes that come from others are checked before they are used: they begin with a signature of the type,
 // every length is compared with what is there, and nothing may be left over. What is wrong throws DistError.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -38,6 +42,10 @@ namespace codec {
 template <class T>
 concept Plain = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 
+// Bounds that the bytes themselves do not give.
+inline constexpr std::size_t most_without_bytes = std::size_t{1} << 20;
+inline constexpr int deepest = 500;
+
 // FNV-1a over the parts of a type, in the order in which they are met.
 class Signature {
  public:
@@ -57,10 +65,19 @@ class Writer {
     const std::uint64_t wide = value;
     raw(&wide, sizeof wide);
   }
+  // Of things that take no bytes.
+  void count(std::size_t value) {
+    if (value > most_without_bytes - without_bytes_) {
+      throw DistError("an object has too many parts that take no bytes to be serialised");
+    }
+    without_bytes_ += value;
+    length(value);
+  }
   std::string take() { return std::move(bytes_); }
 
  private:
   std::string bytes_;
+  std::size_t without_bytes_ = 0;
 };
 
 class Reader {
@@ -73,19 +90,47 @@ class Reader {
     bytes_.remove_prefix(size);
   }
   // A number of things each of which takes a byte at least.
-  std::size_t length() {
-    std::uint64_t wide = 0;
-    raw(&wide, sizeof wide);
-    if (wide > bytes_.size()) throw DistError("a serialised object has a length that cannot be");
-    return static_cast<std::size_t>(wide);
+  std::size_t length() { return number(bytes_.size() - std::min(bytes_.size(), sizeof(std::uint64_t))); }
+  // Of things that take no bytes.
+  std::size_t count() {
+    const std::size_t value = number(most_without_bytes - without_bytes_);
+    without_bytes_ += value;
+    return value;
   }
   [[nodiscard]] bool at_end() const { return bytes_.empty(); }
 
  private:
+  std::size_t number(std::size_t most) {
+    std::uint64_t wide = 0;
+    raw(&wide, sizeof wide);
+    if (wide > most) throw DistError("a serialised object has a length that cannot be");
+    return static_cast<std::size_t>(wide);
+  }
+
   std::string_view bytes_;
+  std::size_t without_bytes_ = 0;
 };
 
-// Three visitors with one interface: what is done with each part of an object.
+// How many types with members one is inside of.
+class Nesting {
+ public:
+  explicit Nesting(int& depth) : depth_(depth) {
+    if (depth_ == deepest) throw DistError("a serialised object is nested too deeply");
+    ++depth_;
+  }
+  ~Nesting() { --depth_; }
+  Nesting(const Nesting&) = delete;
+  Nesting& operator=(const Nesting&) = delete;
+
+ private:
+  int& depth_;
+};
+
+// Its address stands for the type.
+template <class T>
+inline char place_of = 0;
+
+// Four visitors with one interface: what is done with each part of an object.
 class Sign {
  public:
   explicit Sign(Signature& signature) : signature_(signature) {}
@@ -98,6 +143,22 @@ class Sign {
   template <class T>
   void visit(T& value);
   Signature& signature_;
+  std::vector<const char*> inside_;  // the types with members that this one is part of
+};
+
+// Whether an object is written as any byte.
+class Probe {
+ public:
+  template <class... T>
+  void operator()(T&... parts) {
+    (visit(parts), ...);
+  }
+  [[nodiscard]] bool found() const { return found_; }
+
+ private:
+  template <class T>
+  void visit(T& value);
+  bool found_ = false;
 };
 
 class Write {
@@ -112,6 +173,7 @@ class Write {
   template <class T>
   void visit(T& value);
   Writer& writer_;
+  int depth_ = 0;
 };
 
 class Read {
@@ -126,6 +188,7 @@ class Read {
   template <class T>
   void visit(T& value);
   Reader& reader_;
+  int depth_ = 0;
 };
 
 template <class T>
@@ -182,11 +245,56 @@ void Sign::visit(T& value) {
     signature_.add("t(");
     std::apply([this](auto&... parts) { (*this)(parts...); }, value);
     signature_.add(")");
+  } else if (const auto at = std::find(inside_.rbegin(), inside_.rend(), &place_of<T>);
+             at != inside_.rend()) {
+    signature_.add("^" + std::to_string(at - inside_.rbegin()));  // its own part: so many further out
   } else {
+    inside_.push_back(&place_of<T>);
     signature_.add("{");
     serialize(*this, value);
     signature_.add("}");
+    inside_.pop_back();
   }
+}
+
+template <class T>
+void Probe::visit(T& value) {
+  if constexpr (IsArray<T>::value) {
+    for (auto& part : value) visit(part);
+  } else if constexpr (IsTuple<T>::value) {
+    std::apply([this](auto&... parts) { (*this)(parts...); }, value);
+  } else if constexpr (Plain<T> || std::is_same_v<T, std::string> || IsVector<T>::value ||
+                       IsOptional<T>::value || IsMap<T>::value) {
+    found_ = true;
+  } else {
+    serialize(*this, value);
+  }
+}
+
+// Objects of these types are written as no byte at all.
+template <class... T>
+bool takes_no_bytes() {
+  static const bool none = [] {
+    std::tuple<T...> some{};
+    Probe probe;
+    probe(some);
+    return !probe.found();
+  }();
+  return none;
+}
+
+// How many elements a container of T... has.
+template <class... T>
+void write_count(Writer& writer, std::size_t count) {
+  if (takes_no_bytes<T...>()) {
+    writer.count(count);
+  } else {
+    writer.length(count);
+  }
+}
+template <class... T>
+std::size_t read_count(Reader& reader) {
+  return takes_no_bytes<T...>() ? reader.count() : reader.length();
 }
 
 template <class T>
@@ -198,11 +306,12 @@ void Write::visit(T& value) {
     writer_.length(value.size());
     writer_.raw(value.data(), value.size());
   } else if constexpr (IsVector<Type>::value) {
-    writer_.length(value.size());
+    write_count<typename Type::value_type>(writer_, value.size());
     if constexpr (Plain<typename Type::value_type> && !std::is_same_v<typename Type::value_type, bool>) {
       writer_.raw(value.data(), value.size() * sizeof(typename Type::value_type));
     } else {
-      for (typename Type::value_type part : value) visit(part);
+      const Type& parts = value;  // or those of std::vector<bool> would be no bool
+      for (const auto& part : parts) visit(part);
     }
   } else if constexpr (IsArray<Type>::value) {
     for (auto& part : value) visit(part);
@@ -211,11 +320,12 @@ void Write::visit(T& value) {
     visit(there);
     if (there) visit(*value);
   } else if constexpr (IsMap<Type>::value) {
-    writer_.length(value.size());
+    write_count<typename Type::key_type, typename Type::mapped_type>(writer_, value.size());
     for (auto& [key, mapped] : value) (*this)(key, mapped);
   } else if constexpr (IsTuple<Type>::value) {
     std::apply([this](auto&... parts) { (*this)(parts...); }, value);
   } else {
+    const Nesting inside(depth_);
     // serialize() names the members for both directions; writing changes none.
     serialize(*this, const_cast<Type&>(value));
   }
@@ -234,7 +344,7 @@ void Read::visit(T& value) {
     value.resize(reader_.length());
     reader_.raw(value.data(), value.size());
   } else if constexpr (IsVector<T>::value) {
-    const std::size_t count = reader_.length();
+    const std::size_t count = read_count<typename T::value_type>(reader_);
     value.clear();
     for (std::size_t i = 0; i < count; ++i) {
       typename T::value_type part{};
@@ -249,7 +359,7 @@ void Read::visit(T& value) {
     value.reset();
     if (there) visit(value.emplace());
   } else if constexpr (IsMap<T>::value) {
-    const std::size_t count = reader_.length();
+    const std::size_t count = read_count<typename T::key_type, typename T::mapped_type>(reader_);
     value.clear();
     for (std::size_t i = 0; i < count; ++i) {
       typename T::key_type key{};
@@ -262,6 +372,7 @@ void Read::visit(T& value) {
   } else if constexpr (IsTuple<T>::value) {
     std::apply([this](auto&... parts) { (*this)(parts...); }, value);
   } else {
+    const Nesting inside(depth_);
     serialize(*this, value);
   }
 }

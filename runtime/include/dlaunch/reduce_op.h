@@ -17,10 +17,10 @@ inline namespace v1 {
 //   band, bor, bxor      yes        yes    -                -
 //   premul_sum           -          -      yes              yes
 //
-// Integers wrap around. avg of integers is their (wrapped) sum divided by the world size,
-// rounded towards zero. sum and product of bool are "or" and "and". float16 and bfloat16 are
-// computed in float and rounded once for each rank that is added. A NaN on any rank makes
-// min and max NaN. What is not allowed throws DistError before anything is sent.
+// Integers wrap around, but their avg does not: it is the mean, rounded towards zero. sum and product of bool
+// are "or" and "and". float16 and bfloat16 are computed in float and rounded once for each rank that is
+// added. A NaN on any rank makes min and max NaN. What is not allowed throws DistError before anything is
+// sent.
 enum class ReduceOp : std::uint8_t {
   sum,
   avg,

@@ -20,7 +20,8 @@ namespace dlaunch {
 inline namespace v1 {
 
 // One process failed: context().rank says which, the message how: what its function threw, its exit code, or
-// the signal that ended it.
+// the signal that ended it. A rank that ends because another one did (it threw a DistNetworkError) is not the
+// one that is told of where the other one is known, or ends within five seconds.
 class DLAUNCH_EXPORT SpawnError : public DistError {
  public:
   using DistError::DistError;
@@ -32,7 +33,8 @@ struct SpawnOptions {
   std::chrono::milliseconds grace = std::chrono::seconds(5);
 };
 
-// Processes that were started together. Destroying it before they have ended kills them. Used by one thread.
+// Processes that were started together. Destroying it before they have ended kills them, and so does the end
+// of this process. Used by one thread at a time, not always the same one.
 class DLAUNCH_EXPORT SpawnContext {
  public:
   ~SpawnContext();
