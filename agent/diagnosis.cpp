@@ -182,6 +182,50 @@ std::string sentence_of(const Jam& jam) {
   return text;
 }
 
+// One operation that ranks wait in, where nobody waits in a collective.
+struct OtherWait {
+  const GroupStanding* group = nullptr;
+  page::Operation operation = page::Operation::none;
+  std::vector<const RankStanding*> waiting;
+  std::vector<const RankStanding*> absent;  // from what all members must come to
+  Duration waited{};                        // the longest
+};
+
+std::vector<OtherWait> other_waits(const std::vector<GroupStanding>& groups) {
+  std::vector<OtherWait> waits;
+  for (const GroupStanding& group : groups) {
+    std::map<page::Operation, OtherWait> by_operation;
+    for (const RankStanding& rank : group.here) {
+      if (!rank.waits_otherwise() || rank.left) continue;
+      OtherWait& wait = by_operation[rank.operation];
+      wait.waiting.push_back(&rank);
+      wait.waited = std::max(wait.waited, rank.waited);
+    }
+    for (auto& [operation, wait] : by_operation) {
+      wait.group = &group;
+      wait.operation = operation;
+      for (const RankStanding& rank : group.here) {
+        const bool needed = operation == page::Operation::monitored_barrier;
+        if (needed && rank.operation != operation) wait.absent.push_back(&rank);
+      }
+      waits.push_back(std::move(wait));
+    }
+  }
+  return waits;
+}
+
+std::string sentence_of(const OtherWait& wait) {
+  std::string text = in_words(numbers(wait.waiting), wait.waiting.size()) +
+                     (wait.waiting.size() == 1 ? " has" : " have") + " been in " +
+                     std::string(page::operation_names[static_cast<std::size_t>(wait.operation)]) +
+                     " of group " + wait.group->name + " for " + to_words(wait.waited);
+  if (!wait.absent.empty()) {
+    text += "; " + in_words(numbers(wait.absent), wait.absent.size()) +
+            (wait.absent.size() == 1 ? " has" : " have") + " not come";
+  }
+  return text;
+}
+
 // Whom this group waits for, without those who wait elsewhere.
 std::vector<int> missing_in(const Jam& jam, const std::set<int>& waiting) {
   std::vector<int> missing;
@@ -214,6 +258,15 @@ Diagnosis diagnose(std::vector<GroupStanding> standings) {
     for (const int rank : missing_in(jam, waiting)) missing.insert(rank);
     if (diagnosis.sentences.size() < Diagnosis::max_sentences)
       diagnosis.sentences.push_back(sentence_of(jam));
+  }
+  if (jams.empty()) {
+    for (const OtherWait& wait : other_waits(groups)) {
+      for (const RankStanding* rank : wait.absent) {
+        if (!rank->waits_otherwise()) missing.insert(rank->rank);
+      }
+      if (diagnosis.sentences.size() < Diagnosis::max_sentences)
+        diagnosis.sentences.push_back(sentence_of(wait));
+    }
   }
   diagnosis.missing.assign(missing.begin(), missing.end());
   return diagnosis;

@@ -195,7 +195,7 @@ void standing_fields(IO& io, G& groups) {
       io.flag(r.inside);
       io.flag(r.left);
       io.choice(r.condition, Condition::ended);
-      io.choice(r.operation, page::Operation::recv);
+      io.choice(r.operation, page::Operation::init_device_mesh);
       io.duration(r.waited);
     });
   });

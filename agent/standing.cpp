@@ -14,7 +14,14 @@ RankStanding standing_of(const WorkerSeen& worker, const WorkerRecord::Group& gr
   standing.inside = group.entered > group.ended && worker.condition != Condition::ended;
   standing.left = group.left;
   standing.condition = worker.condition;
-  if (!standing.waits()) return standing;
+  if (!standing.waits()) {
+    const WorkerRecord::Entry* const entry = worker.record.open_otherwise(group.id);
+    if (entry != nullptr && worker.condition != Condition::ended) {
+      standing.operation = entry->operation;
+      standing.waited = between(entry->created_ns, now_ns);
+    }
+    return standing;
+  }
   if (const WorkerRecord::Entry* entry = worker.record.collective(group.id, standing.at())) {
     standing.operation = entry->operation;
     standing.waited = between(entry->created_ns, entry->ended_ns > 0 ? entry->ended_ns : now_ns);

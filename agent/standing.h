@@ -27,12 +27,15 @@ struct RankStanding {
   bool inside = false;        // it waits in one; otherwise the one behind `done`, if entered, has failed
   bool left = false;          // it has destroyed the group
   Condition condition = Condition::runs;
-  page::Operation operation = page::Operation::none;  // of the collective behind `done`
-  Duration waited{};                                  // in it
+  // Of the collective behind `done`; where it is in none, what else of the group's has not ended (a message,
+  // monitored_barrier), the oldest.
+  page::Operation operation = page::Operation::none;
+  Duration waited{};  // in it
 
   // The collective that it is in, or failed in.
   [[nodiscard]] bool waits() const { return entered > done; }
   [[nodiscard]] std::uint64_t at() const { return done + 1; }
+  [[nodiscard]] bool waits_otherwise() const { return !waits() && operation != page::Operation::none; }
 
   bool operator==(const RankStanding&) const = default;
 };

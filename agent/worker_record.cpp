@@ -117,6 +117,13 @@ const WorkerRecord::Entry* WorkerRecord::collective(std::uint32_t group, std::ui
   return found == entries.rend() ? nullptr : &*found;
 }
 
+const WorkerRecord::Entry* WorkerRecord::open_otherwise(std::uint32_t group) const {
+  const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& e) {
+    return e.group == group && e.state == page::Record::started && !page::is_collective(e.operation);
+  });
+  return found == entries.end() ? nullptr : &*found;
+}
+
 std::string worker_page_path(const std::string& pages_dir, std::uint32_t round, std::uint32_t local_rank) {
   return pages_dir + "/" + std::to_string(round) + "_" + std::to_string(local_rank) + ".page";
 }

@@ -62,6 +62,8 @@ struct WorkerRecord {
   [[nodiscard]] const Group* group(std::uint32_t id) const;
   // The latest such collective; nullptr: it is not in the ring any more.
   [[nodiscard]] const Entry* collective(std::uint32_t group, std::uint64_t sequence) const;
+  // The oldest that has not ended and is no collective; nullptr: there is none.
+  [[nodiscard]] const Entry* open_otherwise(std::uint32_t group) const;
 };
 
 // Where a worker's page is.

@@ -188,6 +188,60 @@ TEST(Diagnosis, NotMoreSentencesThanAPersonReads) {
 }
 
 // From the workers' pages to where they stand.
+RankStanding otherwise(int rank, Operation operation, Duration waited) {
+  RankStanding standing = done(rank, 3);
+  standing.operation = operation;
+  standing.waited = waited;
+  return standing;
+}
+
+TEST(Diagnosis, WhereNobodyWaitsInACollectiveItTellsOfWhatElse) {
+  const auto barrier = [](int rank) {
+    return otherwise(rank, Operation::monitored_barrier, seconds(4 + rank));
+  };
+  Diagnosis found = diagnose({group(3, {barrier(0), barrier(1), done(2, 3)})});
+  EXPECT_EQ(found.sentences,
+            Sentences{"ranks 0 and 1 have been in monitored_barrier of group default for 5 s; rank 2 has not "
+                      "come"});
+  EXPECT_EQ(found.missing, std::vector{2});
+
+  // That one waits itself: it may be the others' fault.
+  found = diagnose({group(3, {barrier(0), barrier(1), otherwise(2, Operation::recv, seconds(9))})});
+  EXPECT_EQ(found.sentences,
+            (Sentences{"rank 2 has been in recv of group default for 9 s",
+                       "ranks 0 and 1 have been in monitored_barrier of group default for 5 s; rank 2 has "
+                       "not come"}));
+  EXPECT_TRUE(found.missing.empty());
+
+  // A group need not be of all.
+  found = diagnose({group(3, {otherwise(0, Operation::new_group, seconds(1)), done(1, 3), done(2, 3)})});
+  EXPECT_EQ(found.sentences, Sentences{"rank 0 has been in new_group of group default for 1 s"});
+  EXPECT_TRUE(found.missing.empty());
+
+  // A collective says more.
+  found = diagnose({group(3, {in(0, 4, seconds(2)), otherwise(1, Operation::recv, seconds(3)), done(2, 3)})});
+  EXPECT_EQ(found.sentences,
+            Sentences{"ranks 1 and 2 never entered all_reduce #4 of group default; the other "
+                      "one has waited 2 s"});
+}
+
+TEST(Standing, TellsTheOldestThatIsNoCollective) {
+  MadePage page(0, 2);
+  page.add_group(1, "default");
+  page.end(page.enter(1, Operation::all_reduce, 1, 1'000), 2'000);
+  page.enter(1, Operation::send, 1, 3'000).state = page::Record::completed;
+  page.enter(1, Operation::monitored_barrier, 1, 4'000);
+  page.enter(1, Operation::recv, 2, 5'000);
+  WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
+  RankStanding here = standings_of({&seen, 1}, 2, 9'000).at(0).here.at(0);
+  EXPECT_TRUE(here.waits_otherwise());
+  EXPECT_EQ(here.operation, Operation::monitored_barrier);
+  EXPECT_EQ(here.waited, Duration(5'000));
+  seen.condition = Condition::ended;
+  here = standings_of({&seen, 1}, 2, 9'000).at(0).here.at(0);
+  EXPECT_FALSE(here.waits_otherwise());
+}
+
 TEST(Standing, IsMadeFromThePages) {
   std::vector<WorkerSeen> workers;
   for (int rank = 0; rank < 2; ++rank) {

@@ -86,26 +86,27 @@ class Watch(Hang):
     def test_a_rank_that_waits_for_a_message(self):
         self.expect_restart("waiting", NEVER_CAME)
 
-    def expect_restart_of_the_stuck(self, how):
+    def expect_restart_of_the_stuck(self, how, sentence):
         code, out, err = self.run_job("--nproc-per-node=3", "--max-restarts=3", f"--hang-timeout={LIMIT}",
                                       f"--report={self.dir}/end.json", STRAGGLER, how)
         self.assertEqual((code, out), (0, "all sums are right\n"), err)
         cause = self.report()["restarts"][0]["cause"]
         self.assertEqual(cause["kind"], "hang")
         self.assertRegex(cause["text"], rf"^nothing has moved for {LIMIT} s \(--hang-timeout\): "
-                                        "a rank waits for a message or for other ranks")
+                                        + sentence)
 
     def test_ranks_that_wait_for_each_others_messages(self):
-        self.expect_restart_of_the_stuck("messages")
+        self.expect_restart_of_the_stuck("messages", "ranks 0, 1 and 2 have been in recv of group default for ")
 
     def test_a_rank_that_does_not_come_to_a_monitored_barrier(self):
-        self.expect_restart_of_the_stuck("barrier")
+        self.expect_restart_of_the_stuck("barrier", r"ranks 0 and 1 have been in monitored_barrier of group default for [\d.]+ m?s; "
+                                         "rank 2 has not come")
 
     def test_a_rank_that_does_not_come_to_make_a_group(self):
-        self.expect_restart_of_the_stuck("group")
+        self.expect_restart_of_the_stuck("group", "ranks 0 and 1 have been in new_group of group default for ")
 
     def test_a_rank_that_does_not_come_to_a_second_world(self):
-        self.expect_restart_of_the_stuck("world")
+        self.expect_restart_of_the_stuck("world", "a rank waits for a message or for other ranks")
 
     def test_without_a_restart_the_job_ends_and_says_who(self):
         code, _, err = self.run_job("--nproc-per-node=3", f"--hang-timeout={LIMIT}", f"--report={self.dir}/end.json",
