@@ -188,7 +188,7 @@ Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
     end_quietly(works);
     throw;
   }
-  const Work together = all_of(works);
+  Work together = all_of(works);
   if (options.async_op) return together;
   together.wait();
   return {};

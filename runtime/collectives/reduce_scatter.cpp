@@ -26,10 +26,12 @@ constexpr std::size_t aligned(std::size_t size) { return (size + 63) / 64 * 64; 
 void reduce_scatter_of_means(Exchange& exchange, std::span<std::byte> output,
                              std::span<const std::span<const std::byte>> inputs, DType dtype) {
   std::vector<std::vector<std::int64_t>> parts;
+  parts.reserve(inputs.size());
   for (const std::span<const std::byte> input : inputs) {
     parts.push_back(parts_of_mean(input, dtype, exchange.size()));
   }
   std::vector<std::span<const std::byte>> wide;
+  wide.reserve(parts.size());
   for (const std::vector<std::int64_t>& block : parts) wide.push_back(std::as_bytes(std::span(block)));
   std::vector<std::int64_t>& own = parts[static_cast<std::size_t>(exchange.rank())];
   reduce_scatter(exchange, std::as_writable_bytes(std::span(own)), wide, DType::int64, {});
