@@ -1,7 +1,5 @@
 #include "runtime/backend_choice.h"
 
-#include <algorithm>
-#include <cctype>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -56,16 +54,10 @@ const BackendModule& find_module(Registry& registry, const std::string& name) {
 
 }  // namespace
 
-std::string plain(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 std::vector<ChosenModule> choose_modules(Registry& registry, const std::string& text) {
   std::vector<ChosenModule> chosen;
   std::set<Device::Kind> served;
-  for (const BackendChoice& choice : parse_backends(plain(text))) {
+  for (const BackendChoice& choice : parse_backends(plain_name(text))) {
     const BackendModule& module = find_module(registry, choice.name);
     ChosenModule entry{&module, {}};
     for (const std::string_view device : split(module.devices, ',')) {

@@ -18,9 +18,6 @@ struct ChosenModule {
   std::vector<Device::Kind> devices;
 };
 
-// As get_backend() says it: in lower case.
-std::string plain(std::string text);
-
 // Throws DistBackendError: unreadable, unknown, not usable here, not for that device, or two for one.
 std::vector<ChosenModule> choose_modules(Registry& registry, const std::string& text);
 

@@ -35,7 +35,7 @@ std::string listed(std::span<const std::vector<int>> parts) {
 // a single group would have made fewer than those that are not in that one.
 ProcessGroup make_subgroups(const char* operation, std::span<const std::vector<int>> ranks,
                             const NewGroupOptions& options, const std::function<void()>& check) {
-  const std::string backend = options.backend.empty() ? get_backend() : plain(options.backend);
+  const std::string backend = options.backend.empty() ? get_backend() : plain_name(options.backend);
   const auto check_all = [&] {
     check();
     require_disjoint(operation, ranks);

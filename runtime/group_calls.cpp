@@ -102,17 +102,6 @@ void GroupImpl::require_one_kind(const char* operation, std::span<const Tensor> 
   }
 }
 
-// What the coalesced forms take.
-void GroupImpl::require_pairs(const char* operation, std::span<const Tensor> outputs,
-                              std::span<const Tensor> inputs) const {
-  require_member(operation);
-  if (outputs.size() != inputs.size()) {
-    refuse(operation, std::to_string(outputs.size()) + " outputs and " + std::to_string(inputs.size()) +
-                          " inputs: there must be as many of both");
-  }
-  require_one_kind(operation, inputs);
-}
-
 void GroupImpl::require_allowed(const char* operation, const Tensor& tensor, ReduceOp op) const {
   if (const auto why = why_not_allowed(tensor.dtype(), op)) refuse(operation, *why);
 }
@@ -477,30 +466,39 @@ Work GroupImpl::all_reduce_coalesced(std::span<const Tensor> tensors, ReduceOp o
   return run(prepared.call, options, prepared.start);
 }
 
+// The coalesced forms.
+Work GroupImpl::run_pairs(const char* operation, std::span<const Tensor> outputs,
+                          std::span<const Tensor> inputs, const OperationOptions& options,
+                          const std::function<Prepared(const Tensor& output, const Tensor& input)>& prepare) {
+  require_member(operation);
+  if (outputs.size() != inputs.size()) {
+    refuse(operation, std::to_string(outputs.size()) + " outputs and " + std::to_string(inputs.size()) +
+                          " inputs: there must be as many of both");
+  }
+  require_one_kind(operation, inputs);
+  std::vector<Prepared> all;
+  all.reserve(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) all.push_back(prepare(outputs[i], inputs[i]));
+  return run_together(operation, all, options);
+}
+
 Work GroupImpl::all_gather_into_tensor_coalesced(std::span<const Tensor> outputs,
                                                  std::span<const Tensor> inputs,
                                                  const OperationOptions& options) {
-  constexpr const char* name = "all_gather_into_tensor_coalesced";
-  require_pairs(name, outputs, inputs);
-  std::vector<Prepared> all;
-  all.reserve(inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    all.push_back(prepare_all_gather_into_tensor(outputs[i], inputs[i]));
-  }
-  return run_together(name, all, options);
+  return run_pairs("all_gather_into_tensor_coalesced", outputs, inputs, options,
+                   [this](const Tensor& output, const Tensor& input) {
+                     return prepare_all_gather_into_tensor(output, input);
+                   });
 }
 
 Work GroupImpl::reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs,
                                                 std::span<const Tensor> inputs, ReduceOp op,
                                                 const OperationOptions& options) {
-  constexpr const char* name = "reduce_scatter_tensor_coalesced";
-  require_pairs(name, outputs, inputs);
-  std::vector<Prepared> all;
-  all.reserve(inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    all.push_back(prepare_reduce_scatter_tensor(outputs[i], inputs[i], {op, options.premul_factor}));
-  }
-  return run_together(name, all, options);
+  return run_pairs(
+      "reduce_scatter_tensor_coalesced", outputs, inputs, options,
+      [this, reduction = Reduction{op, options.premul_factor}](const Tensor& output, const Tensor& input) {
+        return prepare_reduce_scatter_tensor(output, input, reduction);
+      });
 }
 
 void GroupImpl::check_message(const char* operation, const Tensor& tensor, int peer, bool receives) const {

@@ -156,8 +156,9 @@ class GroupImpl {
   void require_writable(const char* operation, const Tensor& tensor) const;
   void require_same_kind(const char* operation, const Tensor& output, const Tensor& input) const;
   void require_one_kind(const char* operation, std::span<const Tensor> tensors) const;
-  void require_pairs(const char* operation, std::span<const Tensor> outputs,
-                     std::span<const Tensor> inputs) const;
+  Work run_pairs(const char* operation, std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                 const OperationOptions& options,
+                 const std::function<Prepared(const Tensor& output, const Tensor& input)>& prepare);
   void require_allowed(const char* operation, const Tensor& tensor, ReduceOp op) const;
   void require_one_per_rank(const char* operation, const char* role, std::size_t count) const;
   void require_whole(const char* operation, const Tensor& whole, const char* whole_role,

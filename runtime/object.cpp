@@ -15,7 +15,7 @@ inline namespace v1 {
 
 namespace {
 
-ProcessGroup or_default(const ProcessGroup& group) { return group ? group : default_group(); }
+using object_detail::or_default;
 
 std::uint64_t machines_memory() {
   return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *

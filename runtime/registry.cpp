@@ -16,13 +16,6 @@ constexpr std::string_view file_prefix = "backend_";
 constexpr std::string_view file_suffix = ".so";
 constexpr const char* symbol = "dlaunch_backend_module";
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
-
 std::string unusable_table(const BackendModule& module) {
   // The number comes first in every generation of the table; nothing else may be looked at if it differs.
   if (module.abi != backend_abi_version) {
@@ -47,11 +40,18 @@ std::optional<std::string> name_in(const std::string& file) {
 
 }  // namespace
 
+std::string plain_name(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
 Result<void> Registry::add(const BackendModule& module) {
   const std::string problem = unusable_table(module);
   if (!problem.empty()) return Error{ErrorKind::invalid, "cannot register a backend", "", problem, ""};
   const std::lock_guard lock(mutex_);
-  const std::string name = lower(module.name);
+  const std::string name = plain_name(module.name);
   if (look_up(name))
     return Error{ErrorKind::invalid, "cannot register backend", name, "the name is taken", ""};
   entries_[name].module = &module;
@@ -60,7 +60,7 @@ Result<void> Registry::add(const BackendModule& module) {
 
 Result<const BackendModule*> Registry::find(std::string_view name) {
   const std::lock_guard lock(mutex_);
-  const std::string wanted = lower(name);
+  const std::string wanted = plain_name(name);
   const Entry* entry = look_up(wanted);
   if (!entry)
     return Error{ErrorKind::not_found, "unknown backend", "'" + wanted + "'", "known are: " + known(), ""};
@@ -93,7 +93,7 @@ Registry::Entry& Registry::load(const std::string& name, const std::string& path
   }
   const auto* const module = static_cast<const BackendModule*>(dlsym(library, symbol));
   entry.problem = module ? unusable_table(*module) : std::string("it does not export ") + symbol;
-  if (entry.problem.empty() && lower(module->name) != name) {
+  if (entry.problem.empty() && plain_name(module->name) != name) {
     entry.problem = std::string("it calls itself '") + module->name + "'";
   }
   if (entry.problem.empty()) {

@@ -12,6 +12,9 @@
 
 namespace dlaunch {
 
+// The name of a backend as it is kept and told: in lower case.
+std::string plain_name(std::string_view text);
+
 // Modules are looked for when they are asked for, and loaded once; a loaded one stays until the process ends,
 // since nobody can tell when its last thread has left its code. Any thread may call.
 class Registry {

@@ -100,7 +100,7 @@ GroupPlan plan_group(std::string name, const std::vector<int>& ranks, const NewG
   GroupImpl::Description description{
       std::move(name), own == members.end() ? -1 : static_cast<int>(own - members.begin()),
       static_cast<int>(members.size()), options.timeout.value_or(all.timeout()),
-      options.backend.empty() ? parent.backend : plain(options.backend)};
+      options.backend.empty() ? parent.backend : plain_name(options.backend)};
   if (description.timeout <= std::chrono::milliseconds(0))
     throw DistError("new_group: the timeout must be longer than 0 ms");
   description.ranks = members;
@@ -197,7 +197,7 @@ World::Made World::make_default(const InitOptions& options, const Identity& self
   const int world_size = self.world_size;
   const std::string name = name_of(options);
   const std::string backend =
-      !options.backend.empty() ? plain(options.backend) : (preset_ ? preset_->backend : "gloo");
+      !options.backend.empty() ? plain_name(options.backend) : (preset_ ? preset_->backend : "gloo");
   identity_ = identity(options, self.round);
   const auto keys = std::make_shared<PrefixStore>(identity_, store);
   GroupImpl::Description description{name, rank, world_size, options.timeout, backend};
@@ -326,7 +326,7 @@ void World::init_with(const InitOptions& options) {
   }
   try {
     const std::string backend =
-        !options.backend.empty() ? plain(options.backend) : (preset_ ? preset_->backend : "gloo");
+        !options.backend.empty() ? plain_name(options.backend) : (preset_ ? preset_->backend : "gloo");
     if (options.store || preset_ || method->kind == InitMethod::Kind::file) {
       self.store_is_served = true;
     } else if (!from_environment) {
