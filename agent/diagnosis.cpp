@@ -118,6 +118,16 @@ std::vector<int> in_condition(const std::vector<const RankStanding*>& ranks, Con
   return out;
 }
 
+std::string name_of(page::Operation operation) {
+  return std::string(page::operation_names[static_cast<std::size_t>(operation)]);
+}
+
+// "from rank 3", "to rank 1", "from any rank".
+std::string peer_of(const RankStanding& rank) {
+  return (rank.operation == page::Operation::send ? "to " : "from ") +
+         (rank.peer < 0 ? "any rank" : "rank " + std::to_string(rank.peer));
+}
+
 // What the first of those that wait has called, as far as it is known of one.
 page::Operation operation_of(const Jam& jam) {
   for (const RankStanding* rank : jam.waiting) {
@@ -128,9 +138,7 @@ page::Operation operation_of(const Jam& jam) {
 
 // "all_reduce #4182 of group default".
 std::string collective(const Jam& jam) {
-  const page::Operation operation = operation_of(jam);
-  return std::string(page::operation_names[static_cast<std::size_t>(operation)]) + " #" +
-         std::to_string(jam.front) + " of group " + jam.group->name;
+  return name_of(operation_of(jam)) + " #" + std::to_string(jam.front) + " of group " + jam.group->name;
 }
 
 std::string who_never_came(const Jam& jam) {
@@ -162,13 +170,27 @@ std::string who_differs(const Jam& jam) {
   callers.erase(page::Operation::none);
   for (const auto& [operation, ranks] : callers) {
     text += "; " + in_words(ranks, ranks.size()) + (ranks.size() == 1 ? " is" : " are") + " in " +
-            std::string(page::operation_names[static_cast<std::size_t>(operation)]) + " instead";
+            name_of(operation) + " instead";
+  }
+  return text;
+}
+
+// Those who do not come because a message does not.
+std::string who_waits_for_messages(const Jam& jam) {
+  std::string text;
+  std::size_t shown = 0;
+  for (const RankStanding* rank : jam.absent) {
+    if (!rank->waits_otherwise() || !page::is_point_to_point(rank->operation)) continue;
+    if (++shown > shown_ranks) break;
+    text +=
+        "; rank " + std::to_string(rank->rank) + " is in " + name_of(rank->operation) + " " + peer_of(*rank);
   }
   return text;
 }
 
 std::string sentence_of(const Jam& jam) {
-  std::string text = (jam.absent.empty() ? who_waits(jam) : who_never_came(jam)) + who_differs(jam);
+  std::string text = (jam.absent.empty() ? who_waits(jam) : who_never_came(jam)) + who_differs(jam) +
+                     who_waits_for_messages(jam);
   std::vector<const RankStanding*> all = jam.absent;
   all.insert(all.end(), jam.waiting.begin(), jam.waiting.end());
   if (const auto stopped = in_condition(all, Condition::stopped); !stopped.empty())
@@ -187,9 +209,17 @@ struct OtherWait {
   const GroupStanding* group = nullptr;
   page::Operation operation = page::Operation::none;
   std::vector<const RankStanding*> waiting;
-  std::vector<const RankStanding*> absent;  // from what all members must come to
-  Duration waited{};                        // the longest
+  // From what all members must come to; of messages, the members whose one is waited for.
+  std::vector<const RankStanding*> absent;
+  Duration waited{};  // the longest
 };
+
+bool is_needed(const OtherWait& wait, const RankStanding& rank) {
+  if (wait.operation == page::Operation::monitored_barrier) return true;
+  if (!page::is_point_to_point(wait.operation)) return false;
+  return std::any_of(wait.waiting.begin(), wait.waiting.end(),
+                     [&](const RankStanding* waiting) { return waiting->peer == rank.rank; });
+}
 
 std::vector<OtherWait> other_waits(const std::vector<GroupStanding>& groups) {
   std::vector<OtherWait> waits;
@@ -205,8 +235,7 @@ std::vector<OtherWait> other_waits(const std::vector<GroupStanding>& groups) {
       wait.group = &group;
       wait.operation = operation;
       for (const RankStanding& rank : group.here) {
-        const bool needed = operation == page::Operation::monitored_barrier;
-        if (needed && rank.operation != operation) wait.absent.push_back(&rank);
+        if (rank.operation != operation && is_needed(wait, rank)) wait.absent.push_back(&rank);
       }
       waits.push_back(std::move(wait));
     }
@@ -214,12 +243,23 @@ std::vector<OtherWait> other_waits(const std::vector<GroupStanding>& groups) {
   return waits;
 }
 
+// "rank 1 has been in recv from rank 0 of group default for 5 s", "ranks 0 and 1 have been in recv of group
+// default for 5 s: 0 from rank 1, 1 from any rank".
 std::string sentence_of(const OtherWait& wait) {
-  std::string text = in_words(numbers(wait.waiting), wait.waiting.size()) +
-                     (wait.waiting.size() == 1 ? " has" : " have") + " been in " +
-                     std::string(page::operation_names[static_cast<std::size_t>(wait.operation)]) +
-                     " of group " + wait.group->name + " for " + to_words(wait.waited);
-  if (!wait.absent.empty()) {
+  const bool is_message = page::is_point_to_point(wait.operation);
+  const bool is_one = wait.waiting.size() == 1;
+  std::string text = in_words(numbers(wait.waiting), wait.waiting.size()) + (is_one ? " has" : " have") +
+                     " been in " + name_of(wait.operation);
+  if (is_message && is_one) text += " " + peer_of(*wait.waiting.front());
+  text += " of group " + wait.group->name + " for " + to_words(wait.waited);
+  if (is_message && !is_one) {
+    const std::size_t shown = std::min(wait.waiting.size(), shown_ranks);
+    for (std::size_t i = 0; i < shown; ++i) {
+      text +=
+          (i == 0 ? ": " : ", ") + std::to_string(wait.waiting[i]->rank) + " " + peer_of(*wait.waiting[i]);
+    }
+  }
+  if (!wait.absent.empty() && !is_message) {
     text += "; " + in_words(numbers(wait.absent), wait.absent.size()) +
             (wait.absent.size() == 1 ? " has" : " have") + " not come";
   }
@@ -260,9 +300,13 @@ Diagnosis diagnose(std::vector<GroupStanding> standings) {
       diagnosis.sentences.push_back(sentence_of(jam));
   }
   if (jams.empty()) {
-    for (const OtherWait& wait : other_waits(groups)) {
+    const std::vector<OtherWait> waits = other_waits(groups);
+    for (const OtherWait& wait : waits) {
+      for (const RankStanding* rank : wait.waiting) waiting.insert(rank->rank);
+    }
+    for (const OtherWait& wait : waits) {
       for (const RankStanding* rank : wait.absent) {
-        if (!rank->waits_otherwise()) missing.insert(rank->rank);
+        if (!waiting.contains(rank->rank)) missing.insert(rank->rank);
       }
       if (diagnosis.sentences.size() < Diagnosis::max_sentences)
         diagnosis.sentences.push_back(sentence_of(wait));

@@ -23,6 +23,7 @@ struct RestartPolicy {
   Duration window{};
   Duration first_delay{};  // after two quick failures in a row; then twice as long each time; 0: none
   Duration longest_delay = std::chrono::seconds(60);
+  Duration startup_grace{};        // a failure so soon after the job's start is final; 0: none
   int exclude_after = 0;           // a host that was the cause so often is left out; 0: never
   std::vector<int> final_codes{};  // exit codes of workers that no restart heals
 

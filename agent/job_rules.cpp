@@ -40,6 +40,7 @@ std::string rules_of(const JobSpec& job) {
        policy.burst == 0 ? "none" : std::to_string(policy.burst) + "/" + in_seconds(policy.window));
   rule("restart-backoff", in_seconds(policy.first_delay) + "," + in_seconds(policy.longest_delay));
   rule("no-restart-on", in_list(policy.final_codes));
+  rule("startup-grace", in_seconds(policy.startup_grace));
   rule("exclude-after", std::to_string(policy.exclude_after));
   // In the same order: so that all who find no leader meet at the same one.
   std::string endpoints;

@@ -196,6 +196,7 @@ void standing_fields(IO& io, G& groups) {
       io.flag(r.left);
       io.choice(r.condition, Condition::ended);
       io.choice(r.operation, page::Operation::init_device_mesh);
+      io.number(r.peer);
       io.duration(r.waited);
     });
   });

@@ -12,6 +12,14 @@ bool is_final(const RestartPolicy& policy, const Failure& cause) {
   return std::find(codes.begin(), codes.end(), exit_code_of(cause)) != codes.end();
 }
 
+// What has not run yet has not been able to start: the next try would end alike.
+bool cannot_start(const RestartPolicy& policy, const Restart& next) {
+  const FailureKind kind = next.cause.kind;
+  const bool is_the_programs =
+      kind == FailureKind::worker || kind == FailureKind::spawn || kind == FailureKind::hang;
+  return is_the_programs && next.after < policy.startup_grace;
+}
+
 // The restarts that were counted in the time before this one.
 int within_window(Duration window, const std::vector<Restart>& ledger, const Restart& next) {
   return static_cast<int>(std::count_if(ledger.begin(), ledger.end(), [&](const Restart& before) {
@@ -41,6 +49,10 @@ Verdict judge(const RestartPolicy& policy, int max_restarts, int used, const std
   if (is_final(policy, next.cause))
     return {false, "exit code " + std::to_string(exit_code_of(next.cause)) + " is final (--no-restart-on)"};
   if (used >= max_restarts) return {false};
+  if (cannot_start(policy, next)) {
+    return {false,
+            "it failed within " + to_words(policy.startup_grace) + " of the job's start (--startup-grace)"};
+  }
   if (policy.burst > 0 && within_window(policy.window, ledger, next) >= policy.burst) {
     return {false, "there were " + std::to_string(policy.burst) + " restarts within " +
                        to_words(policy.window) + " (--restart-limit)"};

@@ -6,6 +6,17 @@
 namespace dlaunch::agent {
 namespace {
 
+// The members' runs may not tell of all.
+int rank_in_job(const WorkerRecord::Group& group, int rank) {
+  if (rank < 0) return -1;
+  std::int64_t before = 0;
+  for (const page::Run& run : group.ranks) {
+    if (rank < before + run.count) return static_cast<int>(run.first + run.stride * (rank - before));
+    before += run.count;
+  }
+  return -1;
+}
+
 RankStanding standing_of(const WorkerSeen& worker, const WorkerRecord::Group& group, std::int64_t now_ns) {
   RankStanding standing;
   standing.rank = worker.record.rank;
@@ -18,6 +29,7 @@ RankStanding standing_of(const WorkerSeen& worker, const WorkerRecord::Group& gr
     const WorkerRecord::Entry* const entry = worker.record.open_otherwise(group.id);
     if (entry != nullptr && worker.condition != Condition::ended) {
       standing.operation = entry->operation;
+      standing.peer = rank_in_job(group, entry->peer);
       standing.waited = between(entry->created_ns, now_ns);
     }
     return standing;

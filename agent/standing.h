@@ -30,6 +30,7 @@ struct RankStanding {
   // Of the collective behind `done`; where it is in none, what else of the group's has not ended (a message,
   // monitored_barrier), the oldest.
   page::Operation operation = page::Operation::none;
+  int peer = -1;      // whom that message is from or for, a rank in the job; -1: it is none, any, not known
   Duration waited{};  // in it
 
   // The collective that it is in, or failed in.

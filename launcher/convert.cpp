@@ -460,6 +460,7 @@ void take_restart_policy(Reader& in, agent::RestartPolicy& policy) {
   take_restart_limit(in, policy);
   take_restart_backoff(in, policy);
   if (const auto n = in.integer("exclude-after", 0, agent::Outcome::max_restarts)) policy.exclude_after = *n;
+  if (const auto grace = in.duration("startup-grace")) policy.startup_grace = *grace;
   const Setting* codes = in.given("no-restart-on");
   if (!codes) return;
   for (const std::string& text : comma_list(codes->value)) {

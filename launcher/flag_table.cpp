@@ -113,7 +113,7 @@ constexpr std::array table{
          .group = Group::nodes},
     Flag{.name = "scheduler",
          .value = "auto|none",
-         .help = "take nodes and ranks from Slurm, mpirun or Kubernetes where they are not given",
+         .help = "take nodes and ranks from Slurm, PBS, mpirun or Kubernetes where they are not given",
          .fallback = "auto",
          .group = Group::nodes},
 
@@ -167,6 +167,12 @@ constexpr std::array table{
     Flag{.name = "no-restart-on",
          .value = "CODE,...",
          .help = "a worker that ends with one of these exit codes ends the job",
+         .group = Group::failure},
+    Flag{.name = "startup-grace",
+         .value = "S",
+         .help = "a worker that fails within S seconds of the job's start ends it: what cannot start is not "
+                 "restarted; 0: it is",
+         .fallback = "0",
          .group = Group::failure},
     Flag{.name = "exclude-after",
          .value = "N",

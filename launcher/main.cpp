@@ -81,6 +81,10 @@ Outside outside_world() {
   if (variable(outside, "JOB_COMPLETION_INDEX")) {
     if (auto hosts = read_small_file("/etc/hosts")) outside.around.hosts_file = std::move(*hosts);
   }
+  // It lies on the first node only with some of PBS's.
+  if (const auto file = variable(outside, "PBS_NODEFILE")) {
+    if (auto nodes = read_small_file(*file)) outside.around.pbs_nodes = std::move(*nodes);
+  }
   return outside;
 }
 

@@ -1,5 +1,5 @@
-// What the environment says about a job that somebody else has spread over the nodes: a Slurm step, mpirun,
-// a Kubernetes PyTorchJob or Indexed Job. Pure: from variables to settings and a sentence.
+// What the environment says about a job that somebody else has spread over the nodes: a Slurm step, PBS's
+// tasks, mpirun, a Kubernetes PyTorchJob or Indexed Job. Pure: from variables to settings and a sentence.
 #pragma once
 
 #include <string>
@@ -12,8 +12,9 @@ namespace dlaunch::launcher {
 
 struct Surroundings {
   EnvironmentMap environment;
-  std::string host;        // this machine's name
-  std::string hosts_file;  // /etc/hosts, for the full name of a pod
+  std::string host;         // this machine's name
+  std::string hosts_file;   // /etc/hosts, for the full name of a pod
+  std::string pbs_nodes{};  // what stands in PBS_NODEFILE's file, where there is one
 };
 
 struct Detected {

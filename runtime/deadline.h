@@ -27,6 +27,9 @@ inline std::chrono::milliseconds time_left(Deadline deadline) {
 
 inline bool has_passed(Deadline deadline) { return std::chrono::steady_clock::now() >= deadline; }
 
+inline constexpr const char* no_timeout_at_all = "the timeout must be longer than 0 ms";
+inline bool is_timeout(std::chrono::milliseconds length) { return length > std::chrono::milliseconds(0); }
+
 inline std::string in_words(std::chrono::milliseconds length) {
   return to_words(std::chrono::duration_cast<Duration>(length));
 }

@@ -8,6 +8,7 @@
 #include "dlaunch/distributed.h"
 #include "dlaunch/error.h"
 #include "runtime/key_value_store.h"
+#include "runtime/listed.h"
 #include "runtime/world.h"
 
 namespace dlaunch {
@@ -25,16 +26,9 @@ struct DeviceMesh::State {
 
 namespace {
 
-std::string in_words(const std::vector<int>& numbers) {
-  std::string text = "[";
-  for (const int number : numbers) text += (text.size() > 1 ? ", " : "") + std::to_string(number);
-  return text + "]";
-}
-
-std::string in_words(const std::vector<std::string>& names) {
-  std::string text = "[";
-  for (const std::string& name : names) text += (text.size() > 1 ? ", " : "") + name;
-  return text + "]";
+template <class T>
+std::string in_words(const std::vector<T>& things) {
+  return "[" + listed(things) + "]";
 }
 
 // How many places one step in each dimension is.

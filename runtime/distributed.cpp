@@ -5,6 +5,8 @@
 #include <functional>
 
 #include "runtime/bootstrap.h"
+#include "runtime/deadline.h"
+#include "runtime/listed.h"
 #include "runtime/world.h"
 #include "store/contract/worker_env.h"
 
@@ -22,13 +24,10 @@ void require_disjoint(const char* operation, std::span<const std::vector<int>> p
   }
 }
 
-std::string listed(std::span<const std::vector<int>> parts) {
-  std::string text = "[";
-  for (const std::vector<int>& members : parts) {
-    text += text.size() > 1 ? "; " : "";
-    for (std::size_t i = 0; i < members.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(members[i]);
-  }
-  return text + "]";
+std::string in_words(std::span<const std::vector<int>> parts) {
+  std::string text;
+  for (const std::vector<int>& members : parts) text += (text.empty() ? "" : "; ") + listed(members);
+  return "[" + text + "]";
 }
 
 // `check` throws where the operation's own arguments are wrong. All ranks meet first: one that was refused in
@@ -39,8 +38,8 @@ ProcessGroup make_subgroups(const char* operation, std::span<const std::vector<i
   const auto check_all = [&] {
     check();
     require_disjoint(operation, ranks);
-    if (options.timeout && *options.timeout <= std::chrono::milliseconds(0))
-      throw DistError(std::string(operation) + ": the timeout must be longer than 0 ms");
+    if (options.timeout && !is_timeout(*options.timeout))
+      throw DistError(std::string(operation) + ": " + no_timeout_at_all);
     (void)choose_modules(registry(), backend);
   };
   if (options.use_local_synchronization) {
@@ -48,7 +47,7 @@ ProcessGroup make_subgroups(const char* operation, std::span<const std::vector<i
   } else {
     world().meet({.operation = operation,
                   .ranks = get_process_group_ranks(),
-                  .statement = "the groups " + listed(ranks) + " and the backend " + backend,
+                  .statement = "the groups " + in_words(ranks) + " and the backend " + backend,
                   .timeout = options.timeout},
                  check_all);
   }

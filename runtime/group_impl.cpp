@@ -132,7 +132,7 @@ std::shared_ptr<Backend> GroupImpl::usable_backend(const char* operation,
 
 Deadline GroupImpl::deadline_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const {
   const std::chrono::milliseconds length = timeout.value_or(this->timeout());
-  if (length <= std::chrono::milliseconds(0)) refuse(name, "the timeout must be longer than 0 ms");
+  if (!is_timeout(length)) refuse(name, no_timeout_at_all);
   return deadline_after(length);
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/errors.h"
 #include "runtime/join.h"
 #include "runtime/key_value_store.h"
+#include "runtime/listed.h"
 #include "runtime/log.h"
 #include "runtime/process_end.h"
 #include "runtime/profiler.h"
@@ -24,12 +25,6 @@ namespace dlaunch {
 namespace {
 
 thread_local World* this_threads_world = nullptr;
-
-std::string in_words(const std::vector<int>& ranks) {
-  std::string text;
-  for (const int rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
-  return text;
-}
 
 // One host for all: its loopback interface will do. Else the backend must find the one that reaches the
 // others.
@@ -76,11 +71,11 @@ std::vector<int> checked_members(std::vector<int> ranks, int world_size) {
   }
   std::ranges::sort(ranks);
   if (ranks.front() < 0 || ranks.back() >= world_size) {
-    throw DistError("new_group: the ranks " + in_words(ranks) + " are not all ranks of a world of " +
+    throw DistError("new_group: the ranks " + listed(ranks) + " are not all ranks of a world of " +
                     std::to_string(world_size));
   }
   if (std::ranges::adjacent_find(ranks) != ranks.end()) {
-    throw DistError("new_group: a rank occurs twice in " + in_words(ranks));
+    throw DistError("new_group: a rank occurs twice in " + listed(ranks));
   }
   return ranks;
 }
@@ -101,8 +96,7 @@ GroupPlan plan_group(std::string name, const std::vector<int>& ranks, const NewG
       std::move(name), own == members.end() ? -1 : static_cast<int>(own - members.begin()),
       static_cast<int>(members.size()), options.timeout.value_or(all.timeout()),
       options.backend.empty() ? parent.backend : plain_name(options.backend)};
-  if (description.timeout <= std::chrono::milliseconds(0))
-    throw DistError("new_group: the timeout must be longer than 0 ms");
+  if (!is_timeout(description.timeout)) throw DistError(std::string("new_group: ") + no_timeout_at_all);
   description.ranks = members;
   for (const int member : members) {
     if (static_cast<std::size_t>(member) < parent.hosts.size()) {
@@ -244,8 +238,7 @@ void World::init(const InitOptions& options) {
   (void)get_debug_level();  // a wrong variable is said now
   const std::lock_guard making(making_);
   if (is_initialized()) throw DistError("the default process group is already initialized");
-  if (options.timeout <= std::chrono::milliseconds(0))
-    throw DistError("the timeout must be longer than 0 ms");
+  if (!is_timeout(options.timeout)) throw DistError(no_timeout_at_all);
   init_with(options);
 }
 
@@ -378,7 +371,7 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
     const std::vector<int> members = checked_members(ranks, all->description().size);
     if (!std::ranges::binary_search(members, all->description().rank)) return {};
     key = "local/" + hash_of(members) + "/" + std::to_string(local_groups_made_[members]++);
-    name = "local " + in_words(members);
+    name = "local " + listed(members);
   } else {
     key = "group/" + std::to_string(++groups_made_);
     name = std::to_string(groups_made_);
@@ -398,7 +391,7 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
                         all->recorder().begin({.operation = page::Operation::new_group}, group_count(), -1,
                                               recorded_timeout(description.timeout)));
     join(*keys, {.call = operation,
-                 .statement = "the ranks " + in_words(members) + " and the backend " + in_words(plan.modules),
+                 .statement = "the ranks " + listed(members) + " and the backend " + in_words(plan.modules),
                  .self = here.rank,
                  .rank = description.rank,
                  .members = members,

@@ -129,6 +129,8 @@ TEST_F(CoordinatorTest, AgentsThatWereToldOtherRulesAreRefused) {
             "this job has --node-timeout=5, not --node-timeout=60");
   EXPECT_EQ(refused([](JobSpec& other) { other.policy.exclude_after = 3; }),
             "this job has --exclude-after=0, not --exclude-after=3");
+  EXPECT_EQ(refused([](JobSpec& other) { other.policy.startup_grace = seconds(60); }),
+            "this job has --startup-grace=0, not --startup-grace=60");
   EXPECT_EQ(refused([](JobSpec& other) {
               other.policy.final_codes = {3, 4};
             }),

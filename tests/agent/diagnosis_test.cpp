@@ -188,9 +188,10 @@ TEST(Diagnosis, NotMoreSentencesThanAPersonReads) {
 }
 
 // From the workers' pages to where they stand.
-RankStanding otherwise(int rank, Operation operation, Duration waited) {
+RankStanding otherwise(int rank, Operation operation, Duration waited, int peer = -1) {
   RankStanding standing = done(rank, 3);
   standing.operation = operation;
+  standing.peer = peer;
   standing.waited = waited;
   return standing;
 }
@@ -208,7 +209,7 @@ TEST(Diagnosis, WhereNobodyWaitsInACollectiveItTellsOfWhatElse) {
   // That one waits itself: it may be the others' fault.
   found = diagnose({group(3, {barrier(0), barrier(1), otherwise(2, Operation::recv, seconds(9))})});
   EXPECT_EQ(found.sentences,
-            (Sentences{"rank 2 has been in recv of group default for 9 s",
+            (Sentences{"rank 2 has been in recv from any rank of group default for 9 s",
                        "ranks 0 and 1 have been in monitored_barrier of group default for 5 s; rank 2 has "
                        "not come"}));
   EXPECT_TRUE(found.missing.empty());
@@ -219,10 +220,33 @@ TEST(Diagnosis, WhereNobodyWaitsInACollectiveItTellsOfWhatElse) {
   EXPECT_TRUE(found.missing.empty());
 
   // A collective says more.
-  found = diagnose({group(3, {in(0, 4, seconds(2)), otherwise(1, Operation::recv, seconds(3)), done(2, 3)})});
+  found =
+      diagnose({group(3, {in(0, 4, seconds(2)), otherwise(1, Operation::recv, seconds(3), 2), done(2, 3)})});
   EXPECT_EQ(found.sentences,
             Sentences{"ranks 1 and 2 never entered all_reduce #4 of group default; the other "
-                      "one has waited 2 s"});
+                      "one has waited 2 s; rank 1 is in recv from rank 2"});
+}
+
+TEST(Diagnosis, AMessageThatIsWaitedForIsItsSendersFault) {
+  const auto recv = [](int rank, int peer) {
+    return otherwise(rank, Operation::recv, seconds(4 + rank), peer);
+  };
+  Diagnosis found = diagnose({group(3, {done(0, 3), recv(1, 0), done(2, 3)})});
+  EXPECT_EQ(found.sentences, Sentences{"rank 1 has been in recv from rank 0 of group default for 5 s"});
+  EXPECT_EQ(found.missing, std::vector{0});
+
+  // That one waits itself, for the third.
+  found = diagnose({group(3, {recv(0, 2), recv(1, 0), done(2, 3)})});
+  EXPECT_EQ(
+      found.sentences,
+      Sentences{"ranks 0 and 1 have been in recv of group default for 5 s: 0 from rank 2, 1 from rank 0"});
+  EXPECT_EQ(found.missing, std::vector{2});
+
+  // A circle is nobody's; neither is what is waited for in another group.
+  EXPECT_TRUE(diagnose({group(2, {recv(0, 1), recv(1, 0)})}).missing.empty());
+  EXPECT_TRUE(diagnose({group(2, {done(0, 3), recv(1, 0)}),
+                        group(2, {otherwise(0, Operation::send, seconds(1), 1), done(1, 3)}, "other")})
+                  .missing.empty());
 }
 
 TEST(Standing, TellsTheOldestThatIsNoCollective) {
@@ -231,7 +255,7 @@ TEST(Standing, TellsTheOldestThatIsNoCollective) {
   page.end(page.enter(1, Operation::all_reduce, 1, 1'000), 2'000);
   page.enter(1, Operation::send, 1, 3'000).state = page::Record::completed;
   page.enter(1, Operation::monitored_barrier, 1, 4'000);
-  page.enter(1, Operation::recv, 2, 5'000);
+  page.enter(1, Operation::recv, 2, 5'000).peer = 1;
   WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
   RankStanding here = standings_of({&seen, 1}, 2, 9'000).at(0).here.at(0);
   EXPECT_TRUE(here.waits_otherwise());
@@ -240,6 +264,23 @@ TEST(Standing, TellsTheOldestThatIsNoCollective) {
   seen.condition = Condition::ended;
   here = standings_of({&seen, 1}, 2, 9'000).at(0).here.at(0);
   EXPECT_FALSE(here.waits_otherwise());
+}
+
+TEST(Standing, NamesAMessagesPeerByItsRankInTheJob) {
+  MadePage page(4, 8);
+  page::Group& group = page.add_group(1, "even");
+  group.size = 4;
+  group.rank = 2;
+  group.runs[0] = {0, 2, 4};
+  page::Record& recv = page.enter(1, Operation::recv, 1, 5'000);
+  const auto peer = [&](int in_group) {
+    recv.peer = in_group;
+    const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
+    return standings_of({&seen, 1}, 8, 9'000).at(0).here.at(0).peer;
+  };
+  EXPECT_EQ(peer(3), 6);
+  EXPECT_EQ(peer(-1), -1);
+  EXPECT_EQ(peer(4), -1);  // none of its ranks
 }
 
 TEST(Standing, IsMadeFromThePages) {

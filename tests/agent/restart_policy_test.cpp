@@ -39,6 +39,16 @@ TEST(RestartPolicy, SomeExitCodesAreFinal) {
   EXPECT_EQ(judge(policy, 9, 0, {}, entry(1, 1, 64)).why_not, "exit code 64 is final (--no-restart-on)");
 }
 
+TEST(RestartPolicy, WhatCannotStartIsNotRestarted) {
+  RestartPolicy policy;
+  policy.startup_grace = seconds(60);
+  EXPECT_EQ(judge(policy, 9, 0, {}, entry(59, 59)).why_not,
+            "it failed within 1 min 0 s of the job's start (--startup-grace)");
+  EXPECT_TRUE(judge(policy, 9, 0, {}, entry(60, 60)).restarts);
+  EXPECT_TRUE(judge(policy, 9, 0, {}, loss(1)).restarts) << "a node that is lost is not the program's fault";
+  EXPECT_EQ(judge(policy, 0, 0, {}, entry(1, 1)).why_not, "") << "there was no restart to be had";
+}
+
 TEST(RestartPolicy, ABurstIsTooMany) {
   RestartPolicy policy;
   policy.burst = 2;

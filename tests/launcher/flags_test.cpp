@@ -166,6 +166,8 @@ const std::vector<Row>& rows() {
        [](const Options& o) {
          return o.restart_policy.final_codes == std::vector<int>{64, 2};
        }},
+      {"startup-grace", "600",
+       [](const Options& o) { return o.restart_policy.startup_grace == milliseconds(600'000); }},
       {"exclude-after", "3", [](const Options& o) { return o.restart_policy.exclude_after == 3; }},
       {"health-check", "nvidia-smi", [](const Options& o) { return o.health_check == "nvidia-smi"; }},
       {"health-check-timeout", "3", [](const Options& o) { return o.health_timeout == milliseconds(3000); }},

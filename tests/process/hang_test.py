@@ -84,7 +84,7 @@ class Watch(Hang):
         self.expect_restart("stopped", NEVER_CAME + "; rank 2 is stopped")
 
     def test_a_rank_that_waits_for_a_message(self):
-        self.expect_restart("waiting", NEVER_CAME)
+        self.expect_restart("waiting", NEVER_CAME + "; rank 2 is in recv from rank 0")
 
     def expect_restart_of_the_stuck(self, how, sentence):
         code, out, err = self.run_job("--nproc-per-node=3", "--max-restarts=3", f"--hang-timeout={LIMIT}",
@@ -96,7 +96,8 @@ class Watch(Hang):
                                         + sentence)
 
     def test_ranks_that_wait_for_each_others_messages(self):
-        self.expect_restart_of_the_stuck("messages", "ranks 0, 1 and 2 have been in recv of group default for ")
+        self.expect_restart_of_the_stuck("messages", r"ranks 0, 1 and 2 have been in recv of group default for [\d.]+ m?s: "
+                                         "0 from rank 1, 1 from rank 2, 2 from rank 0")
 
     def test_a_rank_that_does_not_come_to_a_monitored_barrier(self):
         self.expect_restart_of_the_stuck("barrier", r"ranks 0 and 1 have been in monitored_barrier of group default for [\d.]+ m?s; "

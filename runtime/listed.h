@@ -1,0 +1,24 @@
+// Ranks, shapes and names as they stand in a sentence.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace dlaunch {
+
+// "0, 2, 3", "dp, tp".
+template <class T>
+std::string listed(const std::vector<T>& things) {
+  std::string text;
+  for (const T& thing : things) {
+    text += text.empty() ? "" : ", ";
+    if constexpr (requires { std::to_string(thing); }) {
+      text += std::to_string(thing);
+    } else {
+      text += thing;
+    }
+  }
+  return text;
+}
+
+}  // namespace dlaunch
