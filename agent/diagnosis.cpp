@@ -215,10 +215,9 @@ struct OtherWait {
 };
 
 bool is_needed(const OtherWait& wait, const RankStanding& rank) {
-  if (wait.operation == page::Operation::monitored_barrier) return true;
-  if (!page::is_point_to_point(wait.operation)) return false;
-  return std::any_of(wait.waiting.begin(), wait.waiting.end(),
-                     [&](const RankStanding* waiting) { return waiting->peer == rank.rank; });
+  return std::any_of(wait.waiting.begin(), wait.waiting.end(), [&](const RankStanding* waiting) {
+    return waiting->needs_all || waiting->peer == rank.rank;
+  });
 }
 
 std::vector<OtherWait> other_waits(const std::vector<GroupStanding>& groups) {

@@ -195,8 +195,9 @@ void standing_fields(IO& io, G& groups) {
       io.flag(r.inside);
       io.flag(r.left);
       io.choice(r.condition, Condition::ended);
-      io.choice(r.operation, page::Operation::init_device_mesh);
+      io.choice(r.operation, page::last_operation);
       io.number(r.peer);
+      io.flag(r.needs_all);
       io.duration(r.waited);
     });
   });

@@ -30,6 +30,8 @@ RankStanding standing_of(const WorkerSeen& worker, const WorkerRecord::Group& gr
     if (entry != nullptr && worker.condition != Condition::ended) {
       standing.operation = entry->operation;
       standing.peer = rank_in_job(group, entry->peer);
+      standing.needs_all = entry->operation == page::Operation::monitored_barrier ||
+                           (page::is_meeting(entry->operation) && entry->input == group.size);
       standing.waited = between(entry->created_ns, now_ns);
     }
     return standing;

@@ -30,8 +30,9 @@ struct RankStanding {
   // Of the collective behind `done`; where it is in none, what else of the group's has not ended (a message,
   // monitored_barrier), the oldest.
   page::Operation operation = page::Operation::none;
-  int peer = -1;      // whom that message is from or for, a rank in the job; -1: it is none, any, not known
-  Duration waited{};  // in it
+  int peer = -1;  // whom that message is from or for, a rank in the job; -1: it is none, any, not known
+  bool needs_all = false;  // all members of the group must come to it, though it is no collective
+  Duration waited{};       // in it
 
   // The collective that it is in, or failed in.
   [[nodiscard]] bool waits() const { return entered > done; }

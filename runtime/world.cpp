@@ -80,6 +80,14 @@ std::vector<int> checked_members(std::vector<int> ranks, int world_size) {
   return ranks;
 }
 
+// The name of a call, for the recorder.
+page::Operation recorded_as(const std::string& call) {
+  const auto found = std::ranges::find(page::operation_names, call);
+  return found == page::operation_names.end()
+             ? page::Operation::new_group
+             : static_cast<page::Operation>(found - page::operation_names.begin());
+}
+
 // What a call of new_group asks for.
 struct GroupPlan {
   GroupImpl::Description description;
@@ -388,8 +396,8 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
     const auto check = [&] { all->throw_if_lost(members); };
     const Waiting waiting;
     Recording recording(all->recorder(),
-                        all->recorder().begin({.operation = page::Operation::new_group}, group_count(), -1,
-                                              recorded_timeout(description.timeout)));
+                        all->recorder().begin({.operation = recorded_as(operation), .input = members.size()},
+                                              group_count(), -1, recorded_timeout(description.timeout)));
     join(*keys, {.call = operation,
                  .statement = "the ranks " + listed(members) + " and the backend " + in_words(plan.modules),
                  .self = here.rank,
@@ -436,7 +444,8 @@ void World::meet(const Meeting& meeting, const std::function<void()>& check_argu
   or_refuse(keys, *all, here, check_arguments);
   const auto own = std::ranges::find(meeting.ranks, here.rank);
   const Waiting waiting;
-  Recording recording(all->recorder(), all->recorder().begin({.operation = page::Operation::init_device_mesh},
+  Recording recording(all->recorder(), all->recorder().begin({.operation = recorded_as(meeting.operation),
+                                                              .input = meeting.ranks.size()},
                                                              0, -1, recorded_timeout(all->timeout())));
   try {
     join(keys, {.call = meeting.operation,

@@ -44,31 +44,46 @@ enum class Operation : std::uint8_t {
   recv,
   monitored_barrier,
   new_group,
+  new_subgroups,
+  new_subgroups_by_enumeration,
+  split_group,
   init_device_mesh,
+  device_mesh,
+  flatten,
 };
-inline constexpr std::array<std::string_view, 19> operation_names{"collective",
-                                                                  "all_reduce",
-                                                                  "broadcast",
-                                                                  "reduce",
-                                                                  "all_gather",
-                                                                  "all_gather_into_tensor",
-                                                                  "gather",
-                                                                  "scatter",
-                                                                  "reduce_scatter",
-                                                                  "reduce_scatter_tensor",
-                                                                  "all_to_all",
-                                                                  "all_to_all_single",
-                                                                  "barrier",
-                                                                  "all_reduce_coalesced",
-                                                                  "send",
-                                                                  "recv",
-                                                                  "monitored_barrier",
-                                                                  "new_group",
-                                                                  "init_device_mesh"};
+inline constexpr Operation last_operation = Operation::flatten;
+inline constexpr std::array<std::string_view, static_cast<std::size_t>(last_operation) + 1> operation_names{
+    "collective",
+    "all_reduce",
+    "broadcast",
+    "reduce",
+    "all_gather",
+    "all_gather_into_tensor",
+    "gather",
+    "scatter",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "all_reduce_coalesced",
+    "send",
+    "recv",
+    "monitored_barrier",
+    "new_group",
+    "new_subgroups",
+    "new_subgroups_by_enumeration",
+    "split_group",
+    "init_device_mesh",
+    "DeviceMesh",
+    "DeviceMesh::flatten"};
 
 constexpr bool is_point_to_point(Operation operation) {
   return operation == Operation::send || operation == Operation::recv;
 }
+
+// Ranks meet for it through the store, to make a group.
+constexpr bool is_meeting(Operation operation) { return operation >= Operation::new_group; }
 
 // What has a place in its group's sequence.
 constexpr bool is_collective(Operation operation) { return operation < Operation::send; }
@@ -137,7 +152,7 @@ struct Record {
   std::uint64_t sequence;  // of collectives, messages and so on, each counted for itself in its group
   std::int64_t created_ns;
   std::int64_t ended_ns;  // 0: it has not; written after the ticket, and `state` after that
-  std::uint64_t input;    // elements
+  std::uint64_t input;    // elements; of a meeting, the ranks that must come to it
   std::uint64_t output;
   std::uint32_t group;  // its id
   std::int32_t peer;    // of a message, in the group; -1: none, or any

@@ -198,7 +198,9 @@ RankStanding otherwise(int rank, Operation operation, Duration waited, int peer 
 
 TEST(Diagnosis, WhereNobodyWaitsInACollectiveItTellsOfWhatElse) {
   const auto barrier = [](int rank) {
-    return otherwise(rank, Operation::monitored_barrier, seconds(4 + rank));
+    RankStanding standing = otherwise(rank, Operation::monitored_barrier, seconds(4 + rank));
+    standing.needs_all = true;
+    return standing;
   };
   Diagnosis found = diagnose({group(3, {barrier(0), barrier(1), done(2, 3)})});
   EXPECT_EQ(found.sentences,
@@ -260,6 +262,7 @@ TEST(Standing, TellsTheOldestThatIsNoCollective) {
   RankStanding here = standings_of({&seen, 1}, 2, 9'000).at(0).here.at(0);
   EXPECT_TRUE(here.waits_otherwise());
   EXPECT_EQ(here.operation, Operation::monitored_barrier);
+  EXPECT_TRUE(here.needs_all);
   EXPECT_EQ(here.waited, Duration(5'000));
   seen.condition = Condition::ended;
   here = standings_of({&seen, 1}, 2, 9'000).at(0).here.at(0);
@@ -281,6 +284,19 @@ TEST(Standing, NamesAMessagesPeerByItsRankInTheJob) {
   EXPECT_EQ(peer(3), 6);
   EXPECT_EQ(peer(-1), -1);
   EXPECT_EQ(peer(4), -1);  // none of its ranks
+}
+
+TEST(Standing, AMeetingMayBeOfAllOrOfSome) {
+  MadePage page(0, 4);
+  page.add_group(1, "default");
+  page::Record& meeting = page.enter(1, Operation::new_subgroups, 1, 5'000);
+  const auto needs_all = [&](std::uint64_t members) {
+    meeting.input = members;
+    const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
+    return standings_of({&seen, 1}, 4, 9'000).at(0).here.at(0).needs_all;
+  };
+  EXPECT_TRUE(needs_all(4));
+  EXPECT_FALSE(needs_all(2));
 }
 
 TEST(Standing, IsMadeFromThePages) {

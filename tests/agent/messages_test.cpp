@@ -90,7 +90,7 @@ std::vector<Message> one_of_each() {
                      "default",
                      8,
                      {{0, 2, 4}},
-                     {{3, 9, 8, true, false, Condition::stopped, page::Operation::barrier, 5,
+                     {{3, 9, 8, true, false, Condition::stopped, page::Operation::barrier, 5, true,
                        std::chrono::seconds(2)}}}}},
           Notice{"waiting for node 2"},
           Ledger{2, {restart}}};

@@ -104,7 +104,12 @@ class Watch(Hang):
                                          "rank 2 has not come")
 
     def test_a_rank_that_does_not_come_to_make_a_group(self):
-        self.expect_restart_of_the_stuck("group", "ranks 0 and 1 have been in new_group of group default for ")
+        self.expect_restart_of_the_stuck("group", r"ranks 0 and 1 have been in new_group of group default for [\d.]+ m?s; "
+                                         "rank 2 has not come")
+
+    def test_a_rank_that_does_not_come_to_make_subgroups(self):
+        self.expect_restart_of_the_stuck("subgroups", r"ranks 0 and 1 have been in new_subgroups of group default for [\d.]+ m?s; "
+                                         "rank 2 has not come")
 
     def test_a_rank_that_does_not_come_to_a_second_world(self):
         self.expect_restart_of_the_stuck("world", "a rank waits for a message or for other ranks")

@@ -60,12 +60,13 @@ void get_stuck(const std::string& how) {
   std::vector<std::int64_t> number{0};
   if (how == "messages") {
     dlaunch::recv(dlaunch::Tensor::of(number), (dlaunch::get_rank() + 1) % dlaunch::get_world_size());
-  } else if (how == "barrier" || how == "group" || how == "world") {
+  } else if (how == "barrier" || how == "group" || how == "subgroups" || how == "world") {
     const bool is_last = dlaunch::get_rank() == dlaunch::get_world_size() - 1;
     if (how == "world") dlaunch::destroy_process_group();
     while (is_last) pause();
     if (how == "barrier") dlaunch::monitored_barrier();
     if (how == "group") dlaunch::new_group();
+    if (how == "subgroups") dlaunch::new_subgroups(1);
     if (how == "world") dlaunch::init_process_group();
   }
 }
