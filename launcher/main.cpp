@@ -400,6 +400,14 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
       log::stop();
       return fail(serves.error());
     }
+    HealthDoor health(loop, options.report);
+    constexpr const char* health_port = "TORCHELASTIC_HEALTH_CHECK_PORT";
+    if (const auto port = environment.find(health_port); port != environment.end() && !port->second.empty()) {
+      if (auto opened = health.open(port->first, port->second); !opened) {
+        log::stop();
+        return fail(opened.error());
+      }
+    }
     // From here on the agent answers at its endpoint; nothing has been started yet.
     if (asked.lifeline) say_ready(*asked.lifeline, DLAUNCH_VERSION);
     say(held);
