@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "agent/printable.h"
 
@@ -108,7 +109,12 @@ std::vector<TimerBook::Expired> TimerBook::take_expired(TimePoint now) {
 }
 
 void TimerBook::forget(const std::function<bool(const TimedProcess&)>& is_gone) {
-  std::erase_if(timers_, [&](const auto& timer) { return is_gone(timer.first.first); });
+  std::optional<TimedProcess> last;  // a process's timers are neighbours
+  bool gone = false;
+  std::erase_if(timers_, [&](const auto& timer) {
+    if (std::exchange(last, timer.first.first) != timer.first.first) gone = is_gone(*last);
+    return gone;
+  });
 }
 
 }  // namespace dlaunch::agent

@@ -88,7 +88,7 @@ class TimerBook {
   // forgotten with it.
   std::vector<Expired> take_expired(TimePoint now);
 
-  // Drops those of every process that `is_gone`.
+  // Drops those of every process that `is_gone`, which is asked once for each.
   void forget(const std::function<bool(const TimedProcess&)>& is_gone);
 
   [[nodiscard]] std::size_t size() const { return timers_.size(); }

@@ -84,11 +84,12 @@ void TimerWatch::take(std::string_view line) {
   const auto birth = birth_of(request->pid);
   if (!birth) return;  // it has ended meanwhile
   if (book_.take(*request, *birth, outside_.clock.now())) return;
-  book_.forget([](const TimedProcess& process) { return birth_of(process.pid) != process.birth; });
-  if (!book_.take(*request, *birth, outside_.clock.now())) {
-    warn("timer " + name_of(request->scope) + " of process " + name_process(request->pid) +
-         " is not kept: there are " + std::to_string(TimerBook::most) + " already");
+  if (!std::exchange(has_tidied_, true)) {
+    book_.forget([](const TimedProcess& process) { return birth_of(process.pid) != process.birth; });
+    if (book_.take(*request, *birth, outside_.clock.now())) return;
   }
+  warn("timer " + name_of(request->scope) + " of process " + printable(name_process(request->pid)) +
+       " is not kept: there are " + std::to_string(TimerBook::most) + " already");
 }
 
 void TimerWatch::end(const TimerBook::Expired& timer, const std::vector<pid_t>& processes,
@@ -122,6 +123,7 @@ void TimerWatch::end(const TimerBook::Expired& timer, const std::vector<pid_t>& 
 }
 
 void TimerWatch::arm_next() {
+  has_tidied_ = false;
   outside_.timers.disarm(next_);
   const auto at = book_.next();
   next_ = at ? outside_.timers.arm(*at, *this) : TimerId{};

@@ -57,6 +57,7 @@ class TimerWatch final : public FdHandler, public TimerHandler {
   TimerLines lines_;
   TimerBook book_;
   TimerId next_;
+  bool has_tidied_ = false;  // in this event: a full book would be gone through for every request of a flood
   int warned_ = 0;
   std::map<ProcKey, Postmortem::Sent> sent_;  // to workers of the last round in which it was needed
 };

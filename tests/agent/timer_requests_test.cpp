@@ -156,13 +156,15 @@ TEST_F(Timers, AreTheProcesssThatSetThemNotThePids) {
 
 TEST_F(Timers, AreBounded) {
   for (std::size_t i = 0; i < TimerBook::most; ++i)
-    ASSERT_TRUE(set(1 + static_cast<int>(i) % 7, std::to_string(i), 10));
-  EXPECT_FALSE(set(8, "one more", 1));
+    ASSERT_TRUE(set(1 + static_cast<int>(i) % 8, std::to_string(i), 10));
+  EXPECT_FALSE(set(9, "one more", 1));
   EXPECT_TRUE(set(1, "0", 5)) << "one that is there already";
   EXPECT_EQ(book.next(), at(5));
-  book.forget([](const TimedProcess& process) { return process.pid == 1; });
-  EXPECT_LT(book.size(), TimerBook::most);
-  EXPECT_TRUE(set(8, "one more", 1));
+  int asked = 0;
+  book.forget([&](const TimedProcess& process) { return ++asked, process.pid % 2 == 1; });
+  EXPECT_EQ(asked, 8);
+  EXPECT_EQ(book.size(), TimerBook::most / 2);
+  EXPECT_TRUE(set(9, "one more", 1));
 }
 
 TEST(TimerRequests, SurviveAnyDamage) {

@@ -205,6 +205,17 @@ hang()
         self.assertTrue(told[-1].endswith("; more of this kind is not told"), told[-1])
 
 
+    def test_who_sets_more_timers_than_there_is_room_for_is_told_and_those_that_are_kept_count(self):
+        done = self.run_clients("""
+write(b"".join(line(time.time() + 1000, str(i)) for i in range(5000)))
+timer(time.time() + 0.05, "0")
+hang()
+""")
+        self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
+        self.assertIn("its timer '0' expired", done.stderr.splitlines()[-1])
+        self.assertRegex(done.stderr, r"timer '4096' of process \d+ \(.*\) is not kept: there are 4096 already")
+
+
 class Fifo(Timers):
     FILE = ["sh", "-c", '[ -p "$TORCHELASTIC_TIMER_FILE" ] && echo $TORCHELASTIC_TIMER_FILE']
 
