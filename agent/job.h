@@ -84,6 +84,7 @@ struct NodeSpec {
   bool preempt_ok = false;     // an end by SIGTERM after which all workers here return 0 is a good one
   std::string scratch_dir{};   // where workers put their error files; empty: nowhere
   std::string pages_dir{};     // where their pages are; empty: nowhere
+  std::string timer_file{};    // the FIFO for their timers (agent/timer_watch.h); empty: as inherited
   std::string health_check{};  // a shell command that must return 0 before this node takes part in a round;
                                // empty: none
   Duration health_timeout = std::chrono::seconds(20);

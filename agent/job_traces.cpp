@@ -17,6 +17,7 @@ bool end_and_remove_all(const JobTraces& traces, Duration patience) {
       std::fprintf(stderr, "dlaunch: process %s survives SIGKILL\n", who.c_str());
   }
   remove_job_group(traces.group);
+  remove_timer_fifo(traces.timer_fifo);
   remove_scratch_dir(traces.scratch_dir);
   remove_scratch_dir(traces.pages_dir);
   return survivors.empty();

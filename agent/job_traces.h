@@ -4,6 +4,7 @@
 
 #include "agent/job_group.h"
 #include "agent/locked_dir.h"
+#include "agent/timer_fifo.h"
 #include "store/base/time.h"
 
 namespace dlaunch::agent {
@@ -12,6 +13,7 @@ struct JobTraces {
   LockedDir scratch_dir;
   JobGroup group;
   LockedDir pages_dir{};  // where that is another one
+  TimerFifo timer_fifo{};
 };
 
 // Ends every descendant of this process and what is in the group, and removes the rest. Says on stderr what

@@ -26,6 +26,9 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   // lost. An error: it could not. Before the loop runs.
   Result<void> await_keeper();
 
+  // Below it is every process of the job on this node. REQUIRES: it has been awaited.
+  [[nodiscard]] pid_t keeper() const { return pid_; }
+
   // Nothing more will be started. Where no process is left, keeper and guard end while the caller does what
   // he still has to; the job's traces are then his to remove.
   void let_go();

@@ -60,6 +60,12 @@ void Postmortem::examine(ProcKey key, std::int64_t pid, bool killed, Ending& end
   ending.unix_ms = now_ns / ns_per_ms;
   read_error_file(key, now_ns, ending);
   if (killed) return;
+  if (const auto sent = sent_ ? sent_(key) : std::nullopt) {
+    const bool obeyed = ending.status.shell_code() == 128 + sent->signo;
+    add_hint(ending,
+             obeyed ? sent->why : "it had been sent " + signal_name(sent->signo) + ", as " + sent->why);
+    if (obeyed) return;
+  }
   add_hint(ending, oom_.explain(pid, ending.status));
   if (ending.status.shell_code() == 128 + SIGBUS) add_hint(ending, about_shared_memory());
 }

@@ -1,10 +1,12 @@
 // What can be learned of a worker's end besides its exit status: the error file it wrote, the kernel's
-// out-of-memory killer, a full /dev/shm. Touches only files; one thread.
+// out-of-memory killer, a full /dev/shm, a timer of its own. Touches only files; one thread.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "agent/ending.h"
 #include "agent/oom_watch.h"
@@ -21,6 +23,13 @@ class Postmortem {
   Postmortem(std::string scratch_dir, std::string log_dir, Warn warn)
       : scratch_dir_(std::move(scratch_dir)), log_dir_(std::move(log_dir)), warn_(std::move(warn)) {}
 
+  // Why this job itself has sent a worker a signal, not to stop it; none: it has not.
+  struct Sent {
+    int signo = 0;
+    std::string why;
+  };
+  void ask_of_signals(std::function<std::optional<Sent>(ProcKey)> ask) { sent_ = std::move(ask); }
+
   // A worker runs: from now on the kernel's counters are ours. Does its work once.
   void begin();
 
@@ -33,6 +42,7 @@ class Postmortem {
   std::string scratch_dir_;
   std::string log_dir_;
   Warn warn_;
+  std::function<std::optional<Sent>(ProcKey)> sent_;
   bool begun_ = false;
   OomWatch oom_;
 };

@@ -49,6 +49,7 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
 struct Stat {
   char state = '?';
   pid_t parent = 0;
+  std::uint64_t birth = 0;
 };
 
 // The command's name, in parentheses, may itself hold parentheses and blanks: the fields begin after the
@@ -59,10 +60,14 @@ std::optional<Stat> stat_of(pid_t pid) {
   const auto close = text->rfind(')');
   Stat stat;
   int parent = 0;
+  unsigned long long birth = 0;  // NOLINT(google-runtime-int): sscanf's
   if (close == std::string::npos ||
-      std::sscanf(text->c_str() + close + 1, " %c %d", &stat.state, &parent) != 2)
+      std::sscanf(text->c_str() + close + 1,
+                  " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+                  &stat.state, &parent, &birth) != 3)
     return std::nullopt;
   stat.parent = parent;
+  stat.birth = birth;
   return stat;
 }
 
@@ -183,6 +188,14 @@ int kill_descendants(const std::vector<pid_t>& spared) {
     if (kill(pid, SIGKILL) == 0) ++killed;
   }
   return killed;
+}
+
+std::optional<std::uint64_t> birth_of(pid_t pid) {
+  if (proc_is_foreign())
+    return kill(pid, 0) == 0 || errno == EPERM ? std::optional<std::uint64_t>(0) : std::nullopt;
+  const auto stat = stat_of(pid);
+  if (!stat || stat->state == 'Z' || stat->state == 'X') return std::nullopt;
+  return stat->birth;
 }
 
 std::string name_process(pid_t pid) {

@@ -8,6 +8,8 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,10 @@ std::vector<pid_t> descendants_of(pid_t pid);  // all, parents before their chil
 // One pass: SIGKILL to every descendant of this process that is neither a zombie nor in `spared`. Returns how
 // many. What forks during the pass is found by the next.
 int kill_descendants(const std::vector<pid_t>& spared = {});
+
+// When it was started, in the kernel's ticks: pid and birth together are never another process's. 0 where
+// that cannot be told; none: it does not exist, or has ended.
+std::optional<std::uint64_t> birth_of(pid_t pid);
 
 // "4711 (python3)"; "4711" where the name cannot be read.
 std::string name_process(pid_t pid);

@@ -40,6 +40,7 @@ Environment worker_environment(const JobSpec& job, const NodeSpec& node, const W
     set(env::error_file,
         error_file_path(node.scratch_dir, world.round, static_cast<std::uint32_t>(local_rank)));
   }
+  if (!node.timer_file.empty()) set(env::timer_file, node.timer_file);
   if (!inherited.has_nccl_async_error_handling) set(env::nccl_async_error_handling, "1");
   if (!inherited.has_omp_num_threads && (place.cores > 0 || node.slots > 1))
     number(env::omp_num_threads, std::max(1, place.cores));

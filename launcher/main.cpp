@@ -31,6 +31,8 @@
 #include "agent/scratch_dir.h"
 #include "agent/small_file.h"
 #include "agent/status_socket.h"
+#include "agent/timer_fifo.h"
+#include "agent/timer_watch.h"
 #include "agent/uv_edge.h"
 #include "agent/worker_pages.h"
 #include "launcher/clock_time.h"
@@ -200,6 +202,15 @@ agent::LockedDir pages_dir_for_job(const EnvironmentMap& environment) {
   if (!names_temporary_folder(environment)) return {};
   auto in_memory = agent::make_scratch_dir("/dev/shm");
   return in_memory ? *in_memory : agent::LockedDir{};
+}
+
+// Where torchrun's watchdog is asked for as one asks torchrun.
+Result<agent::TimerFifo> timer_fifo_for_job(const Outside& outside,
+                                            const Result<agent::LockedDir>& scratch_dir) {
+  if (variable(outside, "TORCHELASTIC_ENABLE_FILE_TIMER") != "1") return agent::TimerFifo{};
+  const std::string named = variable(outside, "TORCHELASTIC_TIMER_FILE").value_or("");
+  if (named.empty() && !scratch_dir) return scratch_dir.error();
+  return agent::open_timer_fifo(named.empty() ? scratch_dir->path + "/timers" : named);
 }
 
 // What holds the job together, and sees to its end. The first two may be missing.
@@ -393,6 +404,14 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
       log::stop();
       return fail(serves.error());
     }
+    HealthDoor health(loop, options.report);
+    constexpr const char* health_port = "TORCHELASTIC_HEALTH_CHECK_PORT";
+    if (const auto port = environment.find(health_port); port != environment.end() && !port->second.empty()) {
+      if (auto opened = health.open(port->first, port->second); !opened) {
+        log::stop();
+        return fail(opened.error());
+      }
+    }
     // From here on the agent answers at its endpoint; nothing has been started yet.
     if (asked.lifeline) say_ready(*asked.lifeline, DLAUNCH_VERSION);
     say(held);
@@ -482,6 +501,13 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
       log::stop();
       return fail(keeper.error());
     }
+    std::optional<agent::TimerWatch> timers;
+    if (const agent::TimerFifo& fifo = held.keeper.traces.timer_fifo; fifo.exists()) {
+      timers.emplace(agent::TimerWatch::Outside{edge, loop, loop},
+                     agent::TimerWatch::Plan{fifo.fd, spawner.keeper(), [&runner] { return runner.status(); },
+                                             [&reporter](const agent::Say& say) { reporter.say(say); }});
+      postmortem.ask_of_signals([&timers](agent::ProcKey worker) { return timers->sent_to(worker); });
+    }
     loop.run();
     spawner.let_go();
     patience = spawner.gave_up() ? Duration(0) : patience;
@@ -559,8 +585,15 @@ int do_as_told(int argc, char** argv) {
   if (held.scratch_dir) plan->node.scratch_dir = held.scratch_dir->path;
   held.pages_dir = pages_dir_for_job(outside.around.environment);
   plan->node.pages_dir = held.pages_dir.exists() ? held.pages_dir.path : plan->node.scratch_dir;
-  const agent::JobTraces traces{held.scratch_dir ? *held.scratch_dir : agent::LockedDir{},
-                                held.group ? *held.group : agent::JobGroup{}, held.pages_dir};
+  agent::JobTraces traces{held.scratch_dir ? *held.scratch_dir : agent::LockedDir{},
+                          held.group ? *held.group : agent::JobGroup{}, held.pages_dir};
+  auto timer_fifo = timer_fifo_for_job(outside, held.scratch_dir);
+  if (!timer_fifo) {
+    agent::end_and_remove_all(traces);
+    return fail(timer_fifo.error());
+  }
+  traces.timer_fifo = *timer_fifo;
+  plan->node.timer_file = timer_fifo->path;
   auto keeper = agent::start_keeper(argv[0], argument_area(argc, argv), traces);
   if (!keeper) {
     agent::end_and_remove_all(traces);

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <string>
+#include <utility>
 
 #include "launcher/own_host.h"
+#include "launcher/values.h"
 #include "store/base/log.h"
 
 namespace dlaunch::launcher {
@@ -77,6 +80,15 @@ Result<std::optional<std::size_t>> serve_endpoint(StoreServer& server, JobPlan& 
   const bool foreign = failure->kind == ErrorKind::not_found;
   return std::move(*failure).with_hint(foreign ? plan.host_from + " must name an address of this machine"
                                                : "choose a free port with " + plan.port_from);
+}
+
+Result<void> HealthDoor::open(const std::string& from, const std::string& text) {
+  const auto port = number(from, text, 1, 65535);
+  if (!port) return port.error();
+  auto listening = network_.listen({"*", static_cast<std::uint16_t>(*port)}, door_);
+  if (!listening) return std::move(listening).error().with_hint("choose a free port with " + from);
+  listener_ = listening->id;
+  return {};
 }
 
 }  // namespace dlaunch::launcher

@@ -26,6 +26,8 @@ inline constexpr std::string_view use_agent_store =
     "TORCHELASTIC_USE_AGENT_STORE";  // "True": the agent serves MASTER_ADDR:MASTER_PORT; "False": rank 0 does
 inline constexpr std::string_view error_file =
     "TORCHELASTIC_ERROR_FILE";  // where a worker may write why it failed
+inline constexpr std::string_view timer_file =
+    "TORCHELASTIC_TIMER_FILE";  // the FIFO where its processes may set timers for themselves
 inline constexpr std::string_view nccl_async_error_handling =
     "TORCH_NCCL_ASYNC_ERROR_HANDLING";  // "1" unless set
 inline constexpr std::string_view omp_num_threads =

@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.error
+import urllib.request
 
 from common import BIN, DLAUNCH, PATIENCE, alive, children_of, environment, free_port, wait_until
 from hosts import Hosts
@@ -29,8 +31,8 @@ class Launch(unittest.TestCase):
         return subprocess.run([DLAUNCH, *arguments], cwd=self.dir, env={**environment(), **variables}, text=True,
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
 
-    def start(self, *arguments, prefix=()):
-        process = subprocess.Popen([*prefix, DLAUNCH, *arguments], cwd=self.dir, env=environment(), text=True,
+    def start(self, *arguments, prefix=(), **variables):
+        process = subprocess.Popen([*prefix, DLAUNCH, *arguments], cwd=self.dir, env={**environment(), **variables}, text=True,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(self.finish, process)
         return process
@@ -271,6 +273,47 @@ class Mistakes(Launch):
     def test_help_and_version(self):
         self.assertIn("Usage: dlaunch [options] program", self.run_dlaunch("--help").stdout)
         self.assertRegex(self.run_dlaunch("--version").stdout, r"^dlaunch \d+\.\d+\.\d+\n$")
+
+
+class Health(Launch):
+    PORT = "TORCHELASTIC_HEALTH_CHECK_PORT"
+
+    def answer(self, port, path):
+        """Status and text; None: nobody listens."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
+        except urllib.error.URLError:
+            return None
+
+    def test_every_node_answers_also_one_that_serves_no_store(self):
+        master, *ports = (free_port() for _ in range(3))
+        jobs = [self.start("--nnodes=2", f"--node-rank={i}", f"--master-port={master}", "sleep", "1000", **{self.PORT: str(port)})
+                for i, port in reversed(list(enumerate(ports)))]
+        for port in ports:
+            wait_until(lambda: self.answer(port, "/healthz") == (200, b"ok\n"), f"the agent at port {port} answers")
+            self.assertEqual(self.answer(port, "/status")[0], 404)
+        for job in jobs:
+            job.terminate()
+            job.communicate(timeout=PATIENCE)
+        self.assertEqual([self.answer(port, "/healthz") for port in ports], [None, None])
+
+    def test_a_port_that_cannot_be_had_is_an_error_before_anything_is_started(self):
+        for text in ("http", "0", "65536", "-1"):
+            done = self.run_dlaunch("echo", "started", **{self.PORT: text})
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertRegex(done.stderr, f"^dlaunch: {self.PORT}.*{text}")
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            done = self.run_dlaunch("echo", "started", **{self.PORT: str(port)})
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertRegex(done.stderr.splitlines()[-1], rf":{port}: .*in use.*choose a free port with {self.PORT}")
+
+    def test_without_a_port_there_is_none(self):
+        self.assertEqual(self.run_dlaunch("true", **{self.PORT: ""}).returncode, 0)
 
 
 class Settings(Launch):

@@ -1,0 +1,55 @@
+// libFuzzer: what anybody writes to the FIFO of the workers' timers, in any pieces. What is understood is
+// within its bounds, and the book of the timers stays in order.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "agent/timer_requests.h"
+
+namespace {
+
+using namespace dlaunch;
+using namespace dlaunch::agent;
+
+constexpr double wall_s = 1'700'000'000;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void take(std::string_view line, TimerBook& book) {
+  require(line.size() <= longest_timer_request + 1 && line.find('\n') == std::string_view::npos);
+  const auto request = parse_timer_request(line, wall_s);
+  if (!request) {
+    require(request.error().message().find('\n') == std::string::npos);
+    return;
+  }
+  require(request->pid > 0 && request->scope.size() <= line.size());
+  require(request->signo > 0 && request->signo <= SIGRTMAX);
+  require(!request->left ||
+          (*request->left >= Duration(0) && *request->left < std::chrono::hours(24 * 366 * 10)));
+  require(book.take(*request, 1, TimePoint{}));  // the input is too short for more than there is room for
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  TimerLines lines;
+  TimerBook book;
+  const std::string_view all(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const std::size_t piece = 1 + data[0];
+  for (std::size_t at = 0; at < all.size(); at += piece)
+    lines.cut(all.substr(at, piece), [&](std::string_view line) { take(line, book); });
+  while (const auto next = book.next()) {
+    const auto expired = book.take_expired(*next);
+    require(!expired.empty());
+    require(std::adjacent_find(expired.begin(), expired.end(), [](const auto& a, const auto& b) {
+              return !(a.process < b.process);
+            }) == expired.end());
+  }
+  require(book.size() == 0);
+  return 0;
+}
