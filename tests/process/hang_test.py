@@ -217,9 +217,9 @@ class Dump(Hang):
         job, dump = self.stuck()
         self.assertEqual((dump["job"], dump["agent"], dump["world_size"], dump["node_rank"]), (self.id, job.pid, 3, 0))
         self.assertEqual(len(dump["findings"]), 1)
-        self.assertRegex(dump["findings"][0], f"^{NEVER_CAME}$")
-        self.assertEqual([worker["rank"] for worker in dump["workers"]], [0, 1, 2])
         # Rank 2 may still take in the message of another, which has gone on already.
+        self.assertRegex(dump["findings"][0], f"^{NEVER_CAME}(; rank 2 is in recv from rank 0)?$")
+        self.assertEqual([worker["rank"] for worker in dump["workers"]], [0, 1, 2])
         table = (r"\n0 +\d+ +running +\S+ m?s ago +default +all_reduce #4, \S+ m?s +3\n"
                  r"1 +\d+ +running +\S+ m?s ago +default +all_reduce #4, \S+ m?s +3\n"
                  r"2 +\d+ +running +\S+ m?s ago +default +- +3\n")
