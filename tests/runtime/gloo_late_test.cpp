@@ -19,7 +19,7 @@ namespace {
 using dlaunch::DistNetworkError;
 using dlaunch::Tensor;
 using dlaunch::Work;
-using dlaunch::test::contains;
+using dlaunch::test::error_of;
 using dlaunch::test::host_name;
 using dlaunch::test::MeetingPoint;
 using dlaunch::test::RankResult;
@@ -189,6 +189,35 @@ TEST(LateRanks, OneThatSendsNothingIsNamedByAllWhoReceiveFromIt) {
     EXPECT_EQ(results[static_cast<std::size_t>(rank)].said,
               host_name() + ", peer 4: rank 0 gave up: " + reason);
   }
+}
+
+// These wait through the store.
+TEST(LateRanks, AreNamedWithTheCallThatWaitsForThem) {
+  const MeetingPoint all_know(2);
+  const auto results = run_processes(2, [&](int rank) -> std::string {
+    dlaunch::init_process_group();
+    const dlaunch::NewGroupOptions options{.timeout = briefly};
+    std::string said;
+    const auto add = [&said](const std::function<void()>& call) { said += error_of(call) + "\n"; };
+    if (rank == 0) {
+      dlaunch::default_group().set_timeout(briefly);
+      add([] { dlaunch::monitored_barrier(briefly); });
+      add([&] { dlaunch::new_group({}, options); });
+      add([&] { dlaunch::new_subgroups(2, options); });
+      add([&] { dlaunch::split_group({}, {{0, 1}}, options); });
+      add([] { (void)dlaunch::init_device_mesh("cpu", {2}); });
+    }
+    all_know.meet();
+    return said;
+  });
+  const std::string peer = ", peer 1 on " + host_name() + ": ";
+  const std::string missing = peer + "not all ranks came before the deadline; missing: rank 1 of 2\n";
+  EXPECT_EQ(results[0].said, "rank 0, monitored_barrier #1 of group default" + peer +
+                                 "Rank 1 failed to pass monitoredBarrier in 100 ms\n"
+                                 "rank 0, new_group #1 of group 1" +
+                                 missing + "rank 0, new_subgroups #1 of group default" + missing +
+                                 "rank 0, split_group #1 of group local 0, 1" + missing +
+                                 "rank 0, init_device_mesh #2 of group default" + missing);
 }
 
 }  // namespace
