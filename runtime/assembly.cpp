@@ -142,30 +142,30 @@ std::optional<Assembly::Verdict> Assembly::listen(const Meeting& meeting) {
   return Verdict::decode(store_->get(verdict));
 }
 
-// Why, in words; or the verdict, if that has come meanwhile.
-std::string Assembly::give_up(const Meeting& meeting) {
+// Why; or the verdict, if that has come meanwhile.
+Assembly::Verdict Assembly::give_up(const Meeting& meeting) {
   const std::vector<int> missing = unseated();
   if (latecomers_ == Latecomers::wait_for_the_next) {
     store_->set(seat(meeting_, rank_), vacated);
     ended_ = has_ended();
-    if (ended_) return Verdict::decode(store_->get(verdict_of(meeting_))).text;
+    if (ended_) return Verdict::decode(store_->get(verdict_of(meeting_)));
   }
-  return missing.empty() ? "rank 0 has not heard all ranks before this rank's deadline"
-                         : meeting.name_missing(missing);
+  if (missing.empty()) return {{}, "rank 0 has not heard all ranks before this rank's deadline"};
+  return {missing, meeting.name_missing(missing)};
 }
 
-std::string Assembly::meet(const Meeting& meeting) {
+Assembly::Verdict Assembly::meet(const Meeting& meeting) {
   for (;;) {
     if (!ended_) ended_ = has_ended();
     if (latecomers_ == Latecomers::hear_the_verdict || ended_) ++meeting_;
     ended_ = false;
     take_seat(meeting);
-    const std::optional<Verdict> verdict = rank_ == 0 ? preside(meeting) : listen(meeting);
+    std::optional<Verdict> verdict = rank_ == 0 ? preside(meeting) : listen(meeting);
     if (!verdict) return give_up(meeting);
     ended_ = true;
     last_was_complete_ = verdict->missing.empty();
     const bool came_late = rank_ != 0 && is_among(rank_, verdict->missing);
-    if (!came_late || latecomers_ == Latecomers::hear_the_verdict) return verdict->text;
+    if (!came_late || latecomers_ == Latecomers::hear_the_verdict) return std::move(*verdict);
     store_->delete_key(seat(meeting_, rank_));
   }
 }

@@ -46,19 +46,19 @@ class Assembly {
     std::function<std::vector<int>()> departed;
   };
 
-  // Returns the verdict, the same for all who came in time: empty if all is well. A rank that is missing is
-  // named on every rank, also where the first rank's deadline is a later one. Throws StoreError.
-  std::string meet(const Meeting& meeting);
-
- private:
-  enum class Wait : std::uint8_t { come, too_late, in_vain };
   struct Verdict {
     std::vector<int> missing;  // who was not there
-    std::string text;
+    std::string text;          // empty: all is well
 
     [[nodiscard]] std::string encode() const;
     static Verdict decode(const std::string& text);
   };
+  // Returns the verdict, the same for all who came in time. A rank that is missing is named on every rank,
+  // also where the first rank's deadline is a later one. Throws StoreError.
+  Verdict meet(const Meeting& meeting);
+
+ private:
+  enum class Wait : std::uint8_t { come, too_late, in_vain };
 
   [[nodiscard]] Wait await(std::span<const std::string> keys, const Meeting& meeting, Deadline deadline,
                            const std::function<bool()>& in_vain);
@@ -66,7 +66,7 @@ class Assembly {
   Verdict preside(const Meeting& meeting);
   [[nodiscard]] Verdict judge(const Meeting& meeting);
   std::optional<Verdict> listen(const Meeting& meeting);
-  std::string give_up(const Meeting& meeting);
+  Verdict give_up(const Meeting& meeting);
   [[nodiscard]] bool has_ended();
   [[nodiscard]] std::vector<int> unseated();
   [[nodiscard]] std::vector<std::string> seats() const;

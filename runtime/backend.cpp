@@ -13,9 +13,11 @@ Transfer::~Transfer() = default;
 Inbox::~Inbox() = default;
 Line::~Line() = default;
 Transport::~Transport() = default;
-void Transport::abort_without(int peer) noexcept {
-  abort("rank " + std::to_string(peer) + ": " + left_the_group);
+void Transport::abort_for(int peer, const std::string& reason) noexcept {
+  abort("because of rank " + std::to_string(peer) + ": " + reason);
 }
+void Transport::enter(std::uint64_t /*number*/) noexcept {}
+Transport::RollCall Transport::call_roll(std::uint64_t /*number*/) { return {}; }
 
 namespace {
 [[noreturn]] void not_offered(const char* what) {

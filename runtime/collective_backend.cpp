@@ -19,6 +19,7 @@
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
 #include "runtime/integer_mean.h"
+#include "runtime/join.h"
 #include "runtime/operation_queue.h"
 #include "runtime/point_to_point/messenger.h"
 
@@ -50,6 +51,14 @@ Call call_of_parts(CallKind kind, DType dtype, std::span<const Tensor> parts) {
   return call;
 }
 
+std::string in_words(const Transport::RollCall& roll, int size) {
+  const std::string all = " of " + std::to_string(size);
+  if (roll.missing.empty()) return "no answer from " + name_ranks(roll.silent) + all + " after the deadline";
+  std::string text = "not all ranks came before the deadline; missing: " + name_ranks(roll.missing) + all;
+  if (!roll.silent.empty()) text += "; no answer from " + name_ranks(roll.silent);
+  return text;
+}
+
 }  // namespace
 
 class CollectiveBackend::Impl {
@@ -65,10 +74,10 @@ class CollectiveBackend::Impl {
   // `body` gets the call's Exchange and does the work.
   template <class Body>
   Work start(const Call& call, const Operation& operation, Body body) {
-    auto attempt = [this, call, sequence = operation.sequence, deadline = operation.deadline,
-                    body = std::move(body)] {
-      return error_of(call, [&] {
-        Exchange exchange(*transport_, workspace_, call, sequence, deadline);
+    transport_->enter(operation.sequence);
+    auto attempt = [this, call, operation, body = std::move(body)] {
+      return error_of(call, operation, [&] {
+        Exchange exchange(*transport_, workspace_, call, operation.sequence, operation.deadline);
         body(exchange);
       });
     };
@@ -89,24 +98,28 @@ class CollectiveBackend::Impl {
     struct Running {
       Running(Impl& impl, const Call& its_call, const Operation& its_operation)
           : call(its_call),
-            exchange(*impl.transport_, impl.workspace_, call, its_operation.sequence,
-                     its_operation.deadline) {}
+            operation(its_operation),
+            exchange(*impl.transport_, impl.workspace_, call, operation.sequence, operation.deadline) {}
       const Call call;
+      const Operation operation;
       Exchange exchange;
       std::optional<ShortAllReduce> all_reduce;
       std::exception_ptr error;
     };
+    transport_->enter(operation.sequence);
     const WorkSource source;
     const auto running = std::make_shared<Running>(*this, call, operation);
     running->all_reduce.emplace(running->exchange, tensor.bytes(), tensor.dtype(), reduction);
     queue_.post({.begin =
                      [this, running] {
-                       running->error = error_of(running->call, [&] { running->all_reduce->begin(); });
+                       running->error =
+                           error_of(running->call, running->operation, [&] { running->all_reduce->begin(); });
                      },
                  .finish =
                      [this, running, source] {
                        if (!running->error) {
-                         running->error = error_of(running->call, [&] { running->all_reduce->finish(); });
+                         running->error = error_of(running->call, running->operation,
+                                                   [&] { running->all_reduce->finish(); });
                        }
                        complete(source, running->error);
                      },
@@ -138,19 +151,38 @@ class CollectiveBackend::Impl {
  private:
   // What `part` of a call throws; null if it succeeds.
   template <class Part>
-  std::exception_ptr error_of(const Call& call, const Part& part) {
+  std::exception_ptr error_of(const Call& call, const Operation& operation, const Part& part) {
     try {
       part();
       return nullptr;
     } catch (...) {
-      // The others cannot complete this call without us: tell them now rather than let them wait.
-      std::exception_ptr error = std::current_exception();
-      if (const int departed = departed_peer(error); departed >= 0) {
-        transport_->abort_without(departed);
-      } else {
-        transport_->abort(to_string(call) + " failed there: " + message_of(error));
-      }
+      return give_up(call, operation, std::current_exception());
+    }
+  }
+
+  // The others cannot complete this call without us: tells them now rather than let them wait. Returns why.
+  std::exception_ptr give_up(const Call& call, const Operation& operation, std::exception_ptr error) {
+    if (const int departed = departed_peer(error); departed >= 0) {
+      transport_->abort_for(departed, left_the_group);
       return error;
+    }
+    if (has_passed(operation.deadline)) error = explain_delay(operation.sequence, error);
+    transport_->abort(to_string(call) + " failed there: " + message_of(error));
+    return error;
+  }
+
+  // Whom this rank has waited for may itself have waited: the one to name is who has not come.
+  std::exception_ptr explain_delay(std::uint64_t sequence, const std::exception_ptr& error) {
+    try {
+      const Transport::RollCall roll = transport_->call_roll(sequence);
+      transport_->check();  // another rank may have found out
+      const std::vector<int>& culprits = roll.missing.empty() ? roll.silent : roll.missing;
+      if (culprits.empty()) return error;
+      const std::string reason = in_words(roll, transport_->size());
+      transport_->abort_for(culprits.front(), reason);
+      return std::make_exception_ptr(DistNetworkError(reason, {.peer = culprits.front()}));
+    } catch (const DistNetworkError&) {
+      return std::current_exception();
     }
   }
 

@@ -61,6 +61,13 @@ std::string difference(const std::vector<std::string>& calls) {
   return text;
 }
 
+// The peer is the first of the missing; a rank that came too late hears of itself among them.
+void throw_if_bad(const Assembly::Verdict& verdict, int self) {
+  if (verdict.text.empty()) return;
+  const auto other = std::ranges::find_if(verdict.missing, [self](int rank) { return rank != self; });
+  throw DistNetworkError(verdict.text, {.peer = other == verdict.missing.end() ? -1 : *other});
+}
+
 // What is wrong with the ranks' statements, by rank: on the first line what they call, on the second, of some
 // operations, its splits.
 std::string judgement(const std::vector<std::string>& statements) {
@@ -293,7 +300,7 @@ void GroupImpl::compare_calls(const Call& call, const Operation& operation, cons
                         Assembly::Latecomers::hear_the_verdict);
   }
   try {
-    const std::string verdict =
+    const Assembly::Verdict verdict =
         comparison_->meet({.statement = call.describe() + (call.splits ? "\n" + call.splits() : ""),
                            .deadline = operation.deadline,
                            .judge = judgement,
@@ -305,7 +312,7 @@ void GroupImpl::compare_calls(const Call& call, const Operation& operation, cons
                                },
                            .check = [this] { throw_if_lost(); },
                            .departed = [this] { return departed(); }});
-    if (!verdict.empty()) throw DistNetworkError(verdict, context);
+    throw_if_bad(verdict, description_.rank);
   } catch (const StoreError& e) {
     explain(e, context);
   } catch (const DistNetworkError&) {
@@ -321,7 +328,7 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
   const std::lock_guard turn(barrier_mutex_);
   (void)usable_backend(name, std::nullopt);
   const Waiting waiting;
-  const ErrorContext context{.rank = description_.rank, .operation = name, .group = description_.name};
+  const ErrorContext context{description_.rank, name, ++barriers_, description_.name, -1, {}};
   if (!keys_) throw DistError("the group has no store", context);
   if (!monitored_) {
     monitored_.emplace(std::make_shared<PrefixStore>("monitored", keys_), description_.rank,
@@ -329,9 +336,9 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
   }
   ProfiledCall profiled(name, description_, 0);
   Recording recording(recorder_, recorder_.begin({.operation = page::Operation::monitored_barrier},
-                                                 ++barriers_, -1, recorded_timeout(length)));
+                                                 context.sequence, -1, recorded_timeout(length)));
   try {
-    const std::string verdict = monitored_->meet(
+    const Assembly::Verdict verdict = monitored_->meet(
         {.statement = "",
          .deadline = deadline,
          .judge = [](const std::vector<std::string>&) { return std::string(); },
@@ -344,7 +351,7 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
              },
          .check = [this] { throw_if_lost(); },
          .departed = [this] { return departed(); }});
-    if (!verdict.empty()) throw DistNetworkError(verdict);
+    throw_if_bad(verdict, description_.rank);
     recorder_.end(recording.hand_over(), true);
     profiled.succeed();
   } catch (const StoreError& e) {
@@ -385,14 +392,13 @@ void GroupImpl::breakpoint(int rank) {
   constexpr const char* name = "breakpoint";
   require_rank(name, "rank", rank);
   (void)usable_backend(name, std::nullopt);
-  const ErrorContext context{.rank = description_.rank, .operation = name, .group = description_.name};
+  ErrorContext context{.rank = description_.rank, .operation = name, .group = description_.name};
   if (!keys_) throw DistError("the group has no store", context);
-  std::uint64_t number = 0;
   {
     const std::lock_guard lock(state_mutex_);
-    number = ++breakpoints_;
+    context.sequence = ++breakpoints_;
   }
-  const std::string attached = "breakpoint/" + std::to_string(number);
+  const std::string attached = "breakpoint/" + std::to_string(context.sequence);
   try {
     if (rank != description_.rank) {
       while (!wait_a_moment(*keys_, attached)) {

@@ -100,16 +100,11 @@ class Attempt {
     return await();
   }
 
-  [[nodiscard]] std::string say_who_is_missing() {
-    std::vector<int> missing;
-    for (const int rank : absent(store_, arrivals_)) {
-      missing.push_back(joining_.members[static_cast<std::size_t>(rank)]);
-    }
-    std::string text = "not all ranks came before the deadline";
-    // None: the last one came while this one was going.
-    if (!missing.empty())
-      text += "; missing: " + name_ranks(missing) + " of " + std::to_string(arrivals_.size());
-    return text;
+  // By their names for messages.
+  [[nodiscard]] std::vector<int> missing() {
+    std::vector<int> result = absent(store_, arrivals_);
+    for (int& rank : result) rank = joining_.members[static_cast<std::size_t>(rank)];
+    return result;
   }
 
  private:
@@ -178,6 +173,16 @@ void find_absent(Store& store, std::span<const std::string> keys, int first, std
   find_absent(store, keys.subspan(half), first + static_cast<int>(half), found);
 }
 
+[[noreturn]] void throw_too_late(const Joining& joining, const std::vector<int>& missing) {
+  const std::string text = "not all ranks came before the deadline";
+  // None: the last one came while this one was going.
+  if (missing.empty()) throw DistNetworkError(text);
+  const auto first = static_cast<std::size_t>(missing.front());
+  throw DistNetworkError(
+      text + "; missing: " + name_ranks(missing) + " of " + std::to_string(joining.members.size()),
+      {.peer = missing.front(), .host = first < joining.hosts.size() ? joining.hosts[first] : ""});
+}
+
 [[noreturn]] void throw_lost(const std::string& text) {
   const Halves peer = Halves::of(text);
   const Halves host = Halves::of(peer.rest);
@@ -194,7 +199,7 @@ std::vector<std::string> join(Store& store, const Joining& joining) {
     if (outcome.first == refused) throw JoinRefused(outcome.rest);
     if (outcome.first == lost) throw_lost(outcome.rest);
     if (outcome.first.empty()) return {};
-    if (has_passed(joining.deadline)) throw DistNetworkError(attempt.say_who_is_missing());
+    if (has_passed(joining.deadline)) throw_too_late(joining, attempt.missing());
   }
 }
 

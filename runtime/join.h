@@ -24,6 +24,7 @@ struct Joining {
   int self;                  // who this is, for messages
   int rank;                  // among the members; -1: only compares its statement and waits for nobody
   std::vector<int> members;  // for messages, by rank
+  std::span<const std::string> hosts = {};  // for messages, by those numbers; empty where unknown
   Deadline deadline;
   // Asked now and then while waiting. A DistNetworkError that it throws ends the wait, on all.
   std::function<void()> check = {};

@@ -100,7 +100,8 @@ class Mailbox::AnyLetter final : public Inbox {
   bool woken_ = false;
 };
 
-Mailbox::Mailbox(int size) : left_(static_cast<std::size_t>(size)) {}
+Mailbox::Mailbox(int size)
+    : entered_(static_cast<std::size_t>(size)), left_(static_cast<std::size_t>(size)) {}
 Mailbox::~Mailbox() = default;
 
 std::unique_ptr<Transfer> Mailbox::post_send(int from, int to, std::uint64_t slot,
@@ -256,6 +257,20 @@ void Mailbox::abort(int rank, const std::string& reason, int blamed) {
   reason_ = reason;
   blamed_ = blamed;
   changed_.notify_all();
+}
+
+void Mailbox::enter(int rank, std::uint64_t number) noexcept {
+  entered_[static_cast<std::size_t>(rank)].store(number, std::memory_order_relaxed);
+}
+
+std::vector<int> Mailbox::missing(int asking, std::uint64_t number) {
+  check(asking);
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size(); ++rank) {
+    const std::uint64_t entered = entered_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed);
+    if (rank != asking && entered < number) ranks.push_back(rank);
+  }
+  return ranks;
 }
 
 void Mailbox::leave(int rank) {

@@ -1,6 +1,7 @@
 // Messages between the ranks of one process: what a Transport does, without a network.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -50,6 +51,9 @@ class Mailbox {
   // Every wait throws from now on, on `rank` with this reason, on the others saying also who it was.
   // `blamed`: the rank that is the reason, for all alike; -1: the one that calls.
   void abort(int rank, const std::string& reason, int blamed = -1);
+  // As Transport's.
+  void enter(int rank, std::uint64_t number) noexcept;
+  [[nodiscard]] std::vector<int> missing(int asking, std::uint64_t number);
   // Waits for messages from or to `rank` throw from now on.
   void leave(int rank);
 
@@ -69,6 +73,8 @@ class Mailbox {
   void wait_in_line(const Way& way, int rank, Deadline deadline, const Condition& condition);
   void throw_if_aborted(int rank, int peer) const;
   void throw_if_ended(int rank, int peer) const;
+
+  std::vector<std::atomic<std::uint64_t>> entered_;  // the latest operation, by rank
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -372,20 +372,23 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
                               const NewGroupOptions& options) {
   const std::lock_guard making(making_);
   const std::shared_ptr<GroupImpl> all = default_group();
+  ErrorContext here{.rank = all->description().rank, .operation = operation};
   std::string key;
   std::string name;
   // The number first: the others have taken theirs, whatever may be wrong on this rank.
   if (options.use_local_synchronization) {
     const std::vector<int> members = checked_members(ranks, all->description().size);
     if (!std::ranges::binary_search(members, all->description().rank)) return {};
-    key = "local/" + hash_of(members) + "/" + std::to_string(local_groups_made_[members]++);
+    here.sequence = static_cast<std::uint64_t>(++local_groups_made_[members]);
+    key = "local/" + hash_of(members) + "/" + std::to_string(here.sequence);
     name = "local " + listed(members);
   } else {
-    key = "group/" + std::to_string(++groups_made_);
+    here.sequence = static_cast<std::uint64_t>(++groups_made_);
     name = std::to_string(groups_made_);
+    key = "group/" + name;
   }
   if (!options.name.empty()) name = options.name;
-  const ErrorContext here{.rank = all->description().rank, .operation = operation, .group = name};
+  here.group = name;
   const auto keys = std::make_shared<PrefixStore>(key, store());
   const GroupPlan plan =
       or_refuse(*keys, *all, here, [&] { return plan_group(std::move(name), ranks, options, *all); });
@@ -403,6 +406,7 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
                  .self = here.rank,
                  .rank = description.rank,
                  .members = members,
+                 .hosts = all->description().hosts,
                  .deadline = deadline,
                  .check = check});
     std::vector<GroupImpl::DeviceBackend> backends;
@@ -439,8 +443,11 @@ void World::destroy(const ProcessGroup& group) {
 void World::meet(const Meeting& meeting, const std::function<void()>& check_arguments) {
   const std::lock_guard making(making_);
   const std::shared_ptr<GroupImpl> all = default_group();
-  const ErrorContext here{.rank = all->description().rank, .operation = meeting.operation};
-  PrefixStore keys("meeting/" + std::to_string(++meetings_), store());
+  const ErrorContext here{.rank = all->description().rank,
+                          .operation = meeting.operation,
+                          .sequence = static_cast<std::uint64_t>(++meetings_),
+                          .group = all->description().name};
+  PrefixStore keys("meeting/" + std::to_string(meetings_), store());
   or_refuse(keys, *all, here, check_arguments);
   const auto own = std::ranges::find(meeting.ranks, here.rank);
   const Waiting waiting;
@@ -453,6 +460,7 @@ void World::meet(const Meeting& meeting, const std::function<void()>& check_argu
                 .self = here.rank,
                 .rank = own == meeting.ranks.end() ? -1 : static_cast<int>(own - meeting.ranks.begin()),
                 .members = meeting.ranks,
+                .hosts = all->description().hosts,
                 .deadline = deadline_after(meeting.timeout.value_or(all->timeout())),
                 .check = [&] { all->throw_if_lost(meeting.ranks); }});
     all->recorder().end(recording.hand_over(), true);

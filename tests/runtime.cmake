@@ -41,7 +41,7 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
   dlaunch_test(NAME gloo_transport_test LABELS runtime TIMEOUT 120 SOURCES runtime/gloo_transport_test.cpp
     runtime/interfaces_test.cpp runtime/sockets_test.cpp runtime/spread_transport_test.cpp LIBS dlaunch_gloo_transport dlaunch_runtime_core)
   # Several processes with a store server.
-  dlaunch_test(NAME gloo_test LABELS runtime TIMEOUT 180 SOURCES runtime/documented_test.cpp runtime/every_call_test.cpp runtime/gloo_groups_test.cpp runtime/gloo_messages_test.cpp runtime/gloo_test.cpp
+  dlaunch_test(NAME gloo_test LABELS runtime TIMEOUT 180 SOURCES runtime/documented_test.cpp runtime/every_call_test.cpp runtime/gloo_groups_test.cpp runtime/gloo_late_test.cpp runtime/gloo_messages_test.cpp runtime/gloo_test.cpp
     runtime/gloo_traps_test.cpp runtime/init_test.cpp
     LIBS dlaunch_runtime dlaunch_store_host)
   add_dependencies(gloo_test dlaunch_backend_gloo dlaunch_store_server_module)

@@ -372,7 +372,7 @@ bool Messenger::is_left_alone() const {
 
 // What needs a peer that has left ends the group; the other ranks are to hear because of whom.
 void Messenger::miss(int peer) {
-  transport_.abort_without(peer);
+  transport_.abort_for(peer, left_the_group);
   throw DistNetworkError(left_the_group, {.peer = peer});
 }
 
@@ -381,7 +381,7 @@ void Messenger::lose(int peer, Actions& actions) {
   if (std::exchange(peers_[static_cast<std::size_t>(peer)].left, true)) return;
   const auto fail = [&](const WorkSource& source) {
     actions.emplace_back([this, source, error = network_error(left_the_group, peer), peer] {
-      transport_.abort_without(peer);
+      transport_.abort_for(peer, left_the_group);
       source.fail(error);
     });
   };
@@ -405,15 +405,20 @@ void Messenger::lose(int peer, Actions& actions) {
   });
 }
 
+// Nothing came of a message before its deadline; the other ranks too are to name the one that was waited for.
+void Messenger::give_up(int peer, const std::string& reason, const WorkSource& source) {
+  if (peer >= 0) transport_.abort_for(peer, "rank " + std::to_string(rank_) + " gave up: " + reason);
+  source.fail(network_error(reason, peer));
+}
+
 void Messenger::expire(Actions& actions) {
   for (auto& [tag, list] : awaited_) {
     std::erase_if(list, [&](const Awaited& receive) {
       if (!has_passed(receive.deadline)) return false;
       const std::string whose = receive.from < 0 ? "any rank" : "it";
-      actions.emplace_back(
-          [source = receive.source, error = network_error("no message with " + in_words(receive.tag) +
-                                                              " from " + whose + " before the deadline",
-                                                          receive.from)] { source.fail(error); });
+      actions.emplace_back([this, source = receive.source, from = receive.from,
+                            reason = "no message with " + in_words(receive.tag) + " from " + whose +
+                                     " before the deadline"] { give_up(from, reason, source); });
       return true;
     });
   }
@@ -421,10 +426,9 @@ void Messenger::expire(Actions& actions) {
   std::erase_if(outgoing_, [&](const auto& entry) {
     const Outgoing& message = entry.second;
     if (!has_passed(message.deadline)) return false;
-    actions.emplace_back(
-        [source = message.source, error = network_error("it did not receive the message with " +
-                                                            in_words(message.tag) + " before the deadline",
-                                                        message.to)] { source.fail(error); });
+    actions.emplace_back([this, source = message.source, to = message.to,
+                          reason = "it did not receive the message with " + in_words(message.tag) +
+                                   " before the deadline"] { give_up(to, reason, source); });
     return true;
   });
 }

@@ -68,6 +68,7 @@ class Messenger {
   [[noreturn]] void miss(int peer);
   [[nodiscard]] bool is_left_alone() const;
   void lose(int peer, Actions& actions);
+  void give_up(int peer, const std::string& reason, const WorkSource& source);
   void expire(Actions& actions);
   void fail_all(const std::exception_ptr& error);
   [[nodiscard]] Deadline next_deadline();

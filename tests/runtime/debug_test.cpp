@@ -28,6 +28,7 @@ namespace {
 
 using test::error_contains;
 using test::error_of;
+using test::host_name;
 
 void in_world(int size, const std::function<void(int)>& body) {
   run_ranks_as_threads(size, [&](int rank) {
@@ -60,10 +61,12 @@ TEST(MonitoredBarrier, NamesTheFirstOrAllWhoDoNotComeAndHarmsNobody) {
       if (rank == 0 || rank == 2) {
         // Rank 2 waits longer: it is to hear rank 0's verdict.
         const auto timeout = std::chrono::milliseconds(rank == 0 ? 50 : 60'000);
-        const std::string wanted = all ? "Ranks 1, 3 failed to pass monitoredBarrier in 50 ms"
-                                       : "Rank 1 failed to pass monitoredBarrier in 50 ms";
+        const std::string wanted = all ? "#2 of group default, peer 1 on " + host_name() +
+                                             ": Ranks 1, 3 failed to pass monitoredBarrier in 50 ms"
+                                       : "#1 of group default, peer 1 on " + host_name() +
+                                             ": Rank 1 failed to pass monitoredBarrier in 50 ms";
         EXPECT_EQ(error_of([&] { monitored_barrier(timeout, all); }),
-                  "rank " + std::to_string(rank) + ", monitored_barrier of group default: " + wanted);
+                  "rank " + std::to_string(rank) + ", monitored_barrier " + wanted);
       }
       // The data connections know nothing of it.
       std::vector<int> one = {1};
@@ -129,16 +132,17 @@ TEST(Assembly, LeavesNothingBehindButTheLastMeetings) {
   const auto errors = test::on_threads(3, [&](int rank) {
     Assembly assembly(store, rank, 3, Assembly::Latecomers::hear_the_verdict);
     for (int i = 0; i < 20; ++i) {
-      EXPECT_EQ(assembly.meet({.statement = "s",
-                               .deadline = test::soon(),
-                               .judge =
-                                   [](const std::vector<std::string>& said) {
-                                     return said == std::vector<std::string>(3, "s") ? "" : "wrong";
-                                   },
-                               .name_missing = [](const std::vector<int>&) { return "missing"; },
-                               .check = [] {},
-                               .departed = [] { return std::vector<int>(); }}),
-                "");
+      const Assembly::Verdict verdict =
+          assembly.meet({.statement = "s",
+                         .deadline = test::soon(),
+                         .judge =
+                             [](const std::vector<std::string>& said) {
+                               return said == std::vector<std::string>(3, "s") ? "" : "wrong";
+                             },
+                         .name_missing = [](const std::vector<int>&) { return "missing"; },
+                         .check = [] {},
+                         .departed = [] { return std::vector<int>(); }});
+      EXPECT_EQ(verdict.text, "");
     }
   });
   test::expect_success(errors);
@@ -234,9 +238,9 @@ TEST_F(AtDetail, ARankThatDoesNotCallIsNamed) {
         options.timeout = std::chrono::seconds(seconds[static_cast<std::size_t>(rank)]);
         EXPECT_EQ(
             error_of([&] { all_reduce(Tensor::of(values), ReduceOp::sum, options); }),
-            "rank " + std::to_string(rank) +
-                ", all_reduce #1 of group default: rank 2 did not call anything before the deadline, where "
-                "this group's other ranks call all_reduce(float32[4] on cpu, sum)");
+            "rank " + std::to_string(rank) + ", all_reduce #1 of group default, peer 2 on " + host_name() +
+                ": rank 2 did not call anything before the deadline, where this group's other ranks call "
+                "all_reduce(float32[4] on cpu, sum)");
         told.count_down();
       }
       told.wait();
@@ -250,12 +254,11 @@ TEST_F(AtDetail, ARankThatHasLeftIsNamedAtOnce) {
     in_world(3, [&](int rank) {
       std::vector<float> values(4);
       if (rank == leaver) return;
-      EXPECT_EQ(error_of([&] { all_reduce(Tensor::of(values)); }),
-                "rank " + std::to_string(rank) + ", all_reduce #1 of group default: rank " +
-                    std::to_string(leaver) + " has left the group");
-      EXPECT_EQ(error_of([] { monitored_barrier(); }), "rank " + std::to_string(rank) +
-                                                           ", monitored_barrier of group default: rank " +
-                                                           std::to_string(leaver) + " has left the group");
+      const std::string start = "rank " + std::to_string(rank) + ", ";
+      const std::string end = " #1 of group default, peer " + std::to_string(leaver) + " on " + host_name() +
+                              ": rank " + std::to_string(leaver) + " has left the group";
+      EXPECT_EQ(error_of([&] { all_reduce(Tensor::of(values)); }), start + "all_reduce" + end);
+      EXPECT_EQ(error_of([] { monitored_barrier(); }), start + "monitored_barrier" + end);
     });
   }
 }

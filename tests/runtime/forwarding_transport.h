@@ -42,8 +42,10 @@ class ForwardingTransport : public Transport {
   void check() override { inner_->check(); }
   std::vector<int> departed() override { return inner_->departed(); }
   void abort(const std::string& reason) noexcept override { inner_->abort(reason); }
-  void abort_without(int peer) noexcept override { inner_->abort_without(peer); }
+  void abort_for(int peer, const std::string& reason) noexcept override { inner_->abort_for(peer, reason); }
   void shutdown(Deadline deadline) noexcept override { inner_->shutdown(deadline); }
+  void enter(std::uint64_t number) noexcept override { inner_->enter(number); }
+  RollCall call_roll(std::uint64_t number) override { return inner_->call_roll(number); }
 
  private:
   const std::unique_ptr<Transport> inner_;

@@ -252,7 +252,8 @@ TEST(GlooMessagesDeath, IsToldWithTheHostAndAlsoToAMonitoredBarrier) {
   });
   for (int rank = 0; rank < 2; ++rank) {
     const std::string& said = results[static_cast<std::size_t>(rank)].said;
-    const std::string place = "rank " + std::to_string(rank) + ", monitored_barrier of group default, peer ";
+    const std::string place =
+        "rank " + std::to_string(rank) + ", monitored_barrier #1 of group default, peer ";
     EXPECT_TRUE(contains(said, place)) << said;
     EXPECT_TRUE(contains(said, " on " + host + ": it ")) << said;
   }

@@ -60,11 +60,11 @@ std::string who_is_missing(int present, int size) {
 }
 
 TEST(Join, NamesWhoDidNotCome) {
-  const std::string start = "not all ranks came before the deadline; missing: ";
-  EXPECT_EQ(who_is_missing(2, 3), start + "rank 12 of 3");
-  EXPECT_EQ(who_is_missing(1, 4), start + "ranks 11, 12, 13 of 4");
+  const std::string start = ": not all ranks came before the deadline; missing: ";
+  EXPECT_EQ(who_is_missing(2, 3), "peer 12" + start + "rank 12 of 3");
+  EXPECT_EQ(who_is_missing(1, 4), "peer 11" + start + "ranks 11, 12, 13 of 4");
   EXPECT_EQ(who_is_missing(1, 100),
-            start +
+            "peer 11" + start +
                 "ranks 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26 "
                 "and 83 more of 100");
 }

@@ -126,12 +126,6 @@ inline std::vector<RankResult> run_processes(int size, const std::function<std::
   return results;
 }
 
-inline std::string host_name() {
-  char host[256] = {};
-  gethostname(host, sizeof host - 1);
-  return host;
-}
-
 // And that every rank has returned so.
 inline void expect_all_say(const std::vector<RankResult>& results, const std::string& text) {
   for (const RankResult& result : results) {

@@ -1,6 +1,8 @@
 // What came of a call, as text that a test can compare. Public headers only.
 #pragma once
 
+#include <unistd.h>
+
 #include <string>
 
 #include "dlaunch/error.h"
@@ -9,6 +11,13 @@ namespace dlaunch::test {
 
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+// As errors name it.
+inline std::string host_name() {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  return host;
 }
 
 template <class F>

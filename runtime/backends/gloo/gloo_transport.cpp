@@ -24,12 +24,15 @@ constexpr auto watch_period = std::chrono::milliseconds(10);
 constexpr int quiet_periods = 20;
 // A rank that gives up waits so long for its reason to arrive before it closes the connections.
 constexpr auto farewell_limit = std::chrono::seconds(1);
+// So long the others have for their answers to a roll call.
+constexpr auto roll_call_limit = std::chrono::seconds(1);
 
 // The half of the slots that is the transport's.
 constexpr std::uint64_t own_slots = std::uint64_t{1} << 63;
 constexpr std::uint64_t last_words_slot = own_slots | 1;
 constexpr std::uint64_t liveness_slot = own_slots | 2;
 constexpr std::uint64_t echo_slot = own_slots | 3;
+constexpr std::uint64_t roll_slot = own_slots | 4;
 
 // Gloo writes to its connections without MSG_NOSIGNAL: a peer that has gone would end this process.
 void ignore_sigpipe() {
@@ -85,10 +88,12 @@ void GlooTransport::greet(int peer) {
   state->liveness = buffer(state->alive);
   state->echo = buffer(state->echo_out);
   state->ask_echo = buffer(state->echo_in);
+  state->answer = buffer(entered_);
   try {
     state->hear->recv(peer, last_words_slot);
     state->liveness->recv(peer, liveness_slot);
     state->echo->send(peer, echo_slot);
+    state->answer->send(peer, roll_slot);
   } catch (const ::gloo::Exception& e) {
     throw DistNetworkError("it was lost at once: " + without_place(e.what()), {.peer = peer});
   }
@@ -124,8 +129,6 @@ std::unique_ptr<Transfer> GlooTransport::post_recv(int peer, std::uint64_t slot,
 }
 
 Line& GlooTransport::line() { return *line_; }
-
-void GlooTransport::abort_without(int peer) noexcept { give_up(left_the_group, peer); }
 
 void GlooTransport::give_up(const std::string& reason, int blamed) noexcept {
   end(reason, blamed);
@@ -273,6 +276,29 @@ std::vector<int> GlooTransport::departed() {
   look_for_losses();
   const std::lock_guard lock(mutex_);
   return left_;
+}
+
+Transport::RollCall GlooTransport::call_roll(std::uint64_t number) {
+  RollCall roll;
+  if (roll_called_.exchange(true)) return roll;  // each rank has one answer ready
+  const Deadline limit = deadline_after(roll_call_limit);
+  const std::vector<int> present = present_peers();
+  answers_.resize(static_cast<std::size_t>(size_));
+  for (const int peer : present) {
+    std::uint64_t& answer = answers_[static_cast<std::size_t>(peer)];
+    questions_.push_back(post_recv(peer, roll_slot, std::as_writable_bytes(std::span(&answer, 1))));
+  }
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    const int peer = present[i];
+    try {
+      questions_[i]->wait(limit);
+      if (answers_[static_cast<std::size_t>(peer)] < number) roll.missing.push_back(peer);
+    } catch (const DistNetworkError&) {
+      throw_if_ended();
+      if (!has_left(peer)) roll.silent.push_back(peer);
+    }
+  }
+  return roll;
 }
 
 void GlooTransport::throw_if_ended() {

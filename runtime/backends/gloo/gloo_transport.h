@@ -21,6 +21,10 @@
 // that leaves asks; since bytes keep their order, the answer means that all before it has arrived, and the
 // other program need not do anything for it.
 //
+// Roll call: who waits in vain asks the others which operation they have come to. The answer too is a send
+// that was posted in advance, from the memory in which a rank keeps that number, so that it costs nothing to
+// have it ready and Gloo's thread gives it while the program is busy with other things.
+//
 // Writing: Gloo's thread does it all (errands.h), short messages in one write each (line_end.h). A thread of
 // the program that writes gets into that one's way.
 #pragma once
@@ -63,9 +67,11 @@ class GlooTransport final : public Transport {
   Line& line() override;
   void check() override;
   void abort(const std::string& reason) noexcept override { give_up(reason, -1); }
-  void abort_without(int peer) noexcept override;
+  void abort_for(int peer, const std::string& reason) noexcept override { give_up(reason, peer); }
   std::vector<int> departed() override;
   void shutdown(Deadline deadline) noexcept override;
+  void enter(std::uint64_t number) noexcept override { entered_.store(number, std::memory_order_relaxed); }
+  RollCall call_roll(std::uint64_t number) override;
 
  private:
   class Pending;
@@ -99,8 +105,13 @@ class GlooTransport final : public Transport {
   const std::shared_ptr<Mesh> context_;
   Errands errands_;
   Mailbox to_self_;                           // Gloo has no connection to the own rank
+  std::atomic<std::uint64_t> entered_ = 0;    // the latest operation; Gloo sends it from here
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this one
   std::unique_ptr<LineEnd> line_;
+
+  std::atomic<bool> roll_called_ = false;
+  std::vector<std::uint64_t> answers_;  // by rank; memory before the receives that write into it
+  std::vector<std::unique_ptr<Transfer>> questions_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

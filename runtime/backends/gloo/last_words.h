@@ -63,6 +63,7 @@ struct GlooTransport::Peer {
   Buffer liveness;                 // receive that nobody answers
   Buffer echo;                     // send, posted in advance
   Buffer ask_echo;                 // receive, posted when flushing
+  Buffer answer;                   // send, posted in advance: the transport's entered_
   std::optional<LastWords> known;  // what was heard, once asked for; protected by peers_mutex_
   bool left = false;               // in order; protected by peers_mutex_
   bool asked = false;              // for its echo

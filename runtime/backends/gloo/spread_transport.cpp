@@ -122,8 +122,8 @@ void SpreadTransport::abort(const std::string& reason) noexcept {
   for (const Lane& lane : lanes_) lane.transport->abort(reason);
 }
 
-void SpreadTransport::abort_without(int peer) noexcept {
-  for (const Lane& lane : lanes_) lane.transport->abort_without(peer);
+void SpreadTransport::abort_for(int peer, const std::string& reason) noexcept {
+  for (const Lane& lane : lanes_) lane.transport->abort_for(peer, reason);
 }
 
 void SpreadTransport::shutdown(Deadline deadline) noexcept {

@@ -47,8 +47,10 @@ class SpreadTransport final : public Transport {
   void check() override;
   std::vector<int> departed() override;
   void abort(const std::string& reason) noexcept override;
-  void abort_without(int peer) noexcept override;
+  void abort_for(int peer, const std::string& reason) noexcept override;
   void shutdown(Deadline deadline) noexcept override;
+  void enter(std::uint64_t number) noexcept override { lanes_.front().transport->enter(number); }
+  RollCall call_roll(std::uint64_t number) override { return lanes_.front().transport->call_roll(number); }
 
  private:
   class Message;

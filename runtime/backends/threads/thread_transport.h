@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "dlaunch/transport.h"
-#include "runtime/errors.h"
 #include "runtime/mailbox.h"
 
 namespace dlaunch {
@@ -33,8 +32,12 @@ class ThreadTransport final : public Transport {
   void check() override { mailbox_->check(rank_); }
   std::vector<int> departed() override { return mailbox_->departed(); }
   void abort(const std::string& reason) noexcept override { mailbox_->abort(rank_, reason); }
-  void abort_without(int peer) noexcept override { mailbox_->abort(rank_, left_the_group, peer); }
+  void abort_for(int peer, const std::string& reason) noexcept override {
+    mailbox_->abort(rank_, reason, peer);
+  }
   void shutdown(Deadline /*deadline*/) noexcept override { mailbox_->leave(rank_); }
+  void enter(std::uint64_t number) noexcept override { mailbox_->enter(rank_, number); }
+  RollCall call_roll(std::uint64_t number) override { return {mailbox_->missing(rank_, number), {}}; }
 
  private:
   const std::shared_ptr<Mailbox> mailbox_;

@@ -111,13 +111,27 @@ class DLAUNCH_EXPORT Transport {
   // with the reason if it can still be delivered. The first call counts. Does not block.
   virtual void abort(const std::string& reason) noexcept = 0;
 
-  // As abort, because `peer` has left, in order, and is still needed: what is thrown then, on every rank,
-  // names that one. Unless overridden it calls abort().
-  virtual void abort_without(int peer) noexcept;
+  // As abort, because of `peer`, which has left or not come: what is thrown then, on every rank, names that
+  // one. Unless overridden it calls abort().
+  virtual void abort_for(int peer, const std::string& reason) noexcept;
 
   // Returns when what was sent has left for good, or `deadline` has passed;
   // then tells the others that this rank has left. After abort(): returns when the others have heard of that.
   virtual void shutdown(Deadline deadline) noexcept = 0;
+
+  // This rank takes part in operation `number` from now on; the numbers grow. It is for call_roll() on the
+  // other ranks, costs next to nothing, and does nothing unless overridden.
+  virtual void enter(std::uint64_t number) noexcept;
+
+  // What the other ranks say when they are asked whether they have come, by one who has waited in vain.
+  struct RollCall {
+    std::vector<int> missing;  // have not entered the operation
+    std::vector<int> silent;   // did not answer: stopped, or cut off
+  };
+  // Asks all, about operation `number`; a rank answers whatever its program is doing. Takes a second at most,
+  // and less if all answer. Throws as check() does. For the end of a group: only the first call asks. Unless
+  // overridden nobody is asked.
+  virtual RollCall call_roll(std::uint64_t number);
 };
 
 }  // namespace v1
