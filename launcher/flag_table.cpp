@@ -241,7 +241,7 @@ constexpr std::array table{
          .torchrun = true,
          .pet = true},
     Flag{.name = "no-python",
-         .help = "start the program itself, also where its name ends in .py",
+         .help = "start the program itself, also where it is Python source",
          .group = Group::program,
          .torchrun = true,
          .pet = true},

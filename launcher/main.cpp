@@ -43,6 +43,7 @@
 #include "launcher/plan.h"
 #include "launcher/process_limits.h"
 #include "launcher/process_start.h"
+#include "launcher/python_source.h"
 #include "launcher/remote_run.h"
 #include "launcher/report.h"
 #include "launcher/report_file.h"
@@ -107,6 +108,7 @@ MachineFacts facts(const Options& options, const Outside& outside) {
   machine.host = outside.around.host;
   if (const auto python = variable(outside, "PYTHON_EXEC"); python && !python->empty())
     machine.python = *python;
+  machine.program_is_python = is_python_source(options.program.front());
   machine.visible_gpus = variable(outside, "CUDA_VISIBLE_DEVICES");
   machine.random = draw_number();
   if (options.bind != Bind::none) machine.topology = read_topology(cpus);

@@ -124,7 +124,8 @@ int node_rank_of(const Options& options) {
 
 void take_command(const Options& options, const MachineFacts& machine, JobPlan& plan) {
   const std::string& program = options.program.front();
-  const bool script = options.run_path || (program.ends_with(".py") && !options.no_python);
+  const bool is_source = program.ends_with(".py") || program.ends_with(".pyz") || machine.program_is_python;
+  const bool script = options.run_path || (is_source && !options.no_python);
   if (options.module) {
     plan.node.command = {machine.python, "-u", "-m"};
   } else if (script) {

@@ -223,8 +223,10 @@ class Mistakes(Launch):
         self.assertIn(text, done.stderr)
 
     def test_each_is_answered_in_one_line(self):
-        with open(os.path.join(self.dir, "plain"), "w", encoding="utf-8"):
-            pass
+        with open(os.path.join(self.dir, "script"), "w", encoding="utf-8") as script:
+            script.write("#!/bin/sh\nexit 0\n")
+        shutil.copyfile("/bin/true", os.path.join(self.dir, "compiled"))  # without its mode
+        os.mkdir(os.path.join(self.dir, "folder"))
         self.expect(2, "no program given")
         self.expect(2, "--nproc-per-node: 0 is out of range", "--nproc-per-node=0", "true")
         self.expect(2, "'many' is not a number", "--nproc-per-node=many", "true")
@@ -233,7 +235,9 @@ class Mistakes(Launch):
         self.expect(2, "did you mean --nproc-per-node?", "--nproc-per-nod=2", "true")
         self.expect(2, "--master-port: 70000 is out of range", "--master-port=70000", "true")
         self.expect(1, "No such file or directory", "./missing")
-        self.expect(1, "it may not be executed; chmod +x ./plain", "./plain")
+        self.expect(1, "it may not be executed; chmod +x ./script", "./script")
+        self.expect(1, "it may not be executed; chmod +x compiled, and start ./compiled", "compiled")
+        self.expect(1, "cannot start 'folder': it is a folder", "folder")
         self.expect(1, "no such program on PATH", "no-such-program-anywhere")
         self.expect(1, "missing.py", "missing.py")
 
@@ -407,6 +411,38 @@ class Python(Launch):
         self.assertEqual(self.run_dlaunch("job.py", "--epochs=2", PYTHON_EXEC="./fake").stdout, "-u job.py --epochs=2\n")
         self.assertEqual(self.run_dlaunch("-m", "pkg.mod", "x", PYTHON_EXEC="./fake").stdout, "-u -m pkg.mod x\n")
         self.assertEqual(self.run_dlaunch("--no-python", "./job.py").returncode, 127)
+
+    def test_source_is_known_by_what_lies_there(self):
+        def write(name, text, mode=0o644):
+            path = os.path.join(self.dir, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(path, mode)
+        write("bin/fake", '#!/bin/sh\necho "$@"\n', 0o755)
+        write("bin/both", "#!/bin/sh\necho of PATH\n", 0o755)
+        write("bin/pkg2", "#!/bin/sh\necho of PATH\n", 0o755)
+        write("both", "")
+        write("pkg2/__main__.py", "")
+        write("noext", "print(1)\n")
+        write("named", "#!/usr/bin/env python3\nprint(1)\n")
+        write("exec", "#!/bin/sh\necho itself\n", 0o755)
+        write("app.pyz", "")
+        write("pkgdir/__main__.py", "")
+        os.symlink("noext", os.path.join(self.dir, "link"))
+        variables = {"PYTHON_EXEC": "./bin/fake", "PATH": f"{self.dir}/bin:/usr/bin:/bin"}
+        for program in ("noext", "./noext", "./named", "./link", "app.pyz", "./app.pyz", "pkgdir", "./pkgdir/", "./both", "./pkg2"):
+            with self.subTest(program):
+                done = self.run_dlaunch(program, "--x", **variables)
+                self.assertEqual((done.returncode, done.stdout), (0, f"-u {program} --x\n"), done.stderr)
+        for program, output in (("both", "of PATH\n"), ("pkg2", "of PATH\n"), ("./exec", "itself\n")):
+            with self.subTest(program):
+                done = self.run_dlaunch(program, **variables)
+                self.assertEqual((done.returncode, done.stdout), (0, output), done.stderr)
+        done = self.run_dlaunch("exec", **variables)
+        self.assertEqual((done.returncode, done.stderr), (1, "dlaunch: cannot start 'exec': it is not on PATH; did you mean ./exec?\n"))
+        done = self.run_dlaunch("pkgdir", **{**variables, "PYTHON_EXEC": "python3"})
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 PYTHON = "/usr/bin/python3"  # that of the distribution, which has torch where any has
