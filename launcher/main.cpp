@@ -38,6 +38,7 @@
 #include "launcher/event_log.h"
 #include "launcher/lifeline.h"
 #include "launcher/machine.h"
+#include "launcher/mpi_proxy.h"
 #include "launcher/options.h"
 #include "launcher/own_addresses.h"
 #include "launcher/plan.h"
@@ -86,6 +87,7 @@ Outside outside_world() {
   if (const auto file = variable(outside, "PBS_NODEFILE")) {
     if (auto nodes = read_small_file(*file)) outside.around.pbs_nodes = std::move(*nodes);
   }
+  if (variable(outside, "PMI_SIZE")) outside.around.mpi_run = hydra_proxy();
   return outside;
 }
 

@@ -327,6 +327,30 @@ class Settings(Launch):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(sorted(done.stdout.splitlines()), [f"{rank} of 4 on {rank // 2}" for rank in range(4)])
 
+    def test_two_runs_of_hydra_on_one_host_are_two_jobs(self):
+        if not shutil.which("mpiexec.hydra"):
+            self.skipTest("no Hydra is here")
+        # Both are there at the same time, one of them started by a script; each ends only when both are.
+        worker = 'echo > up.$1.$RANK; while [ ! -e up.0.0 -o ! -e up.0.1 -o ! -e up.1.0 -o ! -e up.1.1 ]; do sleep 0.01; done; ' \
+                 'echo run $1 rank $RANK of $WORLD_SIZE at $MASTER_PORT id $TORCHELASTIC_RUN_ID'
+        with open(os.path.join(self.dir, "between"), "w", encoding="utf-8") as script:
+            script.write('#!/bin/sh\n"$@"\n')
+        os.chmod(os.path.join(self.dir, "between"), 0o755)
+        runs = [subprocess.Popen(["mpiexec.hydra", "-n", "2", *between, DLAUNCH, "sh", "-c", worker, "sh", str(run)], cwd=self.dir,
+                                 env=environment(), text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                for run, between in enumerate(((), ("./between",)))]
+        for process in runs:
+            self.addCleanup(self.finish, process)
+        places = set()
+        for run, process in enumerate(runs):
+            out, err = process.communicate(timeout=PATIENCE)
+            self.assertEqual(process.returncode, 0, err)
+            lines = sorted(out.splitlines())
+            self.assertEqual([line.split(" at ")[0] for line in lines], [f"run {run} rank {rank} of 2" for rank in range(2)])
+            self.assertEqual(len({line.split(" at ")[1] for line in lines}), 1)
+            places.update(line.split(" at ")[1] for line in lines)
+        self.assertEqual(len(places), 2)
+
     def test_an_old_script_gets_its_local_rank_as_an_argument(self):
         done = self.run_dlaunch("--nproc-per-node=2", "--pass-local-rank", "echo", "a")
         self.assertEqual(sorted(done.stdout.splitlines()), ["--local-rank=0 a", "--local-rank=1 a"])
