@@ -44,7 +44,7 @@
 #include "launcher/plan.h"
 #include "launcher/process_limits.h"
 #include "launcher/process_start.h"
-#include "launcher/python_source.h"
+#include "launcher/program_file.h"
 #include "launcher/remote_run.h"
 #include "launcher/report.h"
 #include "launcher/report_file.h"
@@ -128,8 +128,9 @@ Error missing_program(Error error, const std::string& program) {
 }
 
 Result<void> check_program(const JobPlan& plan) {
-  if (auto found = find_program(plan.program); !found)
-    return missing_program(std::move(found).error(), plan.program);
+  const auto found = find_program(plan.program);
+  if (!found) return missing_program(found.error(), plan.program);
+  if (auto runs = check_interpreter(*found); !runs) return runs;
   if (!plan.script.empty() && access(plan.script.c_str(), R_OK) != 0) {
     return Error{ErrorKind::not_found, "cannot start '" + plan.script + "'", "", std::strerror(errno),
                  "check the path"};
@@ -520,7 +521,8 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
   if (is_heard) output.flush();
   if (outcome) write_reports(report, words, asked, environment);
   log::stop();
-  return outcome ? outcome->exit_code : exit_error;
+  if (!outcome) return exit_error;
+  return outcome->exit_code == 0 && output.lost_some() ? exit_error : outcome->exit_code;
 }
 
 int do_as_told(int argc, char** argv) {

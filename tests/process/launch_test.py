@@ -116,6 +116,18 @@ class Output(Launch):
         done = self.run_dlaunch("--nproc-per-node=2", "sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x; printf end")
         self.assertEqual(done.stdout, ("x" * 300000 + "end\n") * 2)
 
+    def test_output_that_cannot_be_written_is_said_once_and_no_success(self):
+        for workers, program, code in ((1, "echo hi", 1), (2, "echo hi", 1), (2, "for i in 1 2 3; do echo hi; done; exit 7", 7)):
+            with self.subTest(workers=workers, program=program), open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run([DLAUNCH, f"--nproc-per-node={workers}", "sh", "-c", program], cwd=self.dir, env=environment(), text=True,
+                                      stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertEqual(done.stderr.count("standard output cannot be written: No space left on device"), 1, done.stderr)
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([DLAUNCH, "true"], cwd=self.dir, env=environment(), stdin=subprocess.DEVNULL, stdout=full,
+                                  stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+
     def test_a_reader_that_goes_away_does_not_stop_the_job(self):
         done = subprocess.run(["sh", "-c", f"{DLAUNCH} --nproc-per-node=2 sh -c 'yes | head -n 100000; echo done > done.$RANK' | head -n 1"],
                               cwd=self.dir, env=environment(), timeout=PATIENCE, capture_output=True, check=False)
@@ -239,6 +251,13 @@ class Mistakes(Launch):
         self.expect(1, "it may not be executed; chmod +x compiled, and start ./compiled", "compiled")
         self.expect(1, "cannot start 'folder': it is a folder", "folder")
         self.expect(1, "no such program on PATH", "no-such-program-anywhere")
+        for name, first_line, answer in (
+                ("gone", "#! /no/such/interpreter -x", "its interpreter /no/such/interpreter: No such file or directory; correct its first line"),
+                ("windows", "#!/bin/sh\r", "its interpreter /bin/sh: No such file or directory; its lines end as on Windows")):
+            with open(os.path.join(self.dir, name), "w", encoding="utf-8", newline="") as script:
+                script.write(first_line + "\nexit 0\n")
+            os.chmod(os.path.join(self.dir, name), 0o755)
+            self.expect(1, f"cannot start './{name}': {answer}", f"./{name}")
         self.expect(1, "missing.py", "missing.py")
 
     def test_each_wrong_address_has_its_own_answer(self):
@@ -267,6 +286,20 @@ class Mistakes(Launch):
             # What is refused at once may still be heard of too late on a busy machine.
             self.assertRegex(done.stderr, rf"^dlaunch: failed: waited 300 ms for node 0 at 127\.0\.0\.1:{port}, which never answered: "
                                           r"(connection refused|no answer within \S+ \w+) \(the host is .*\)\n$")
+
+    def test_something_else_at_the_port_is_named(self):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            port = other.getsockname()[1]
+            job = self.start("--nnodes=2", "--node-rank=1", f"--master-port={port}", "true")
+            other.settimeout(PATIENCE)
+            with other.accept()[0] as connection:
+                connection.recv(1)  # else closing would take the answer back
+                connection.sendall(b"<!DOCTYPE HTML><title>Error response</title>")
+                err = job.communicate(timeout=PATIENCE)[1]
+            self.assertEqual(job.returncode, 1)
+            self.assertIn("what answers there is no dlaunch: it begins with '<!DOCTYPE HTML><title>", err)
 
     def test_nodes_that_never_come_are_named(self):
         self.expect(1, "for nodes 1 and 2 of 3", "--nnodes=3", "--node-rank=0", f"--master-port={free_port()}",
@@ -593,6 +626,17 @@ class TwoHosts(Launch):
     def on(self, i, *arguments):
         return self.start("--nnodes=2", f"--node-rank={i}", f"--master-addr={self.hosts.addresses[0]}", "--master-port=29500",
                           *arguments, prefix=self.hosts.on(i))
+
+    def test_a_name_that_nobody_can_look_up_is_no_matter_of_ports(self):
+        # Only ssh's configuration may know it; there are no name servers here.
+        look_up = self.hosts.on(0) + [sys.executable, "-c", "import socket, sys\ntry: socket.getaddrinfo('known-to-ssh-alone', 1)\n"
+                                      "except socket.gaierror as error: sys.exit(error.errno != socket.EAI_AGAIN)"]
+        if subprocess.run(look_up, check=False).returncode != 0:
+            self.skipTest("a name that is unknown is known to be so")
+        done = subprocess.run(self.hosts.on(0) + [DLAUNCH, "--nnodes=2", "--node-rank=0", "--master-addr=known-to-ssh-alone", "true"],
+                              env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("this machine cannot look that name up; give its address with --master-addr", done.stderr)
 
     def test_one_job_over_two_hosts(self):
         second = self.on(1, "--nproc-per-node=1", os.path.join(BIN, "rank_sum"))

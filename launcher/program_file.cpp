@@ -1,9 +1,11 @@
-#include "launcher/python_source.h"
+#include "launcher/program_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <string_view>
 
 #include "launcher/machine.h"
@@ -40,6 +42,22 @@ bool is_python_source(const std::string& program) {
   if (find_program(program)) return false;  // PATH has another
   if (S_ISDIR(info.st_mode)) return access((program + "/__main__.py").c_str(), F_OK) == 0;
   return S_ISREG(info.st_mode) && !is_plainly_no_python(beginning_of(program));
+}
+
+Result<void> check_interpreter(const std::string& path) {
+  const std::string beginning = beginning_of(path);
+  const std::size_t end = beginning.find('\n');
+  if (!beginning.starts_with("#!") || end == std::string::npos) return {};
+  const std::size_t first = beginning.find_first_not_of(" \t", 2);
+  std::string name = beginning.substr(first, beginning.find_first_of(" \t\n", first) - first);
+  if (name.empty() || access(name.c_str(), F_OK) == 0) return {};
+  const std::string why = std::strerror(errno);
+  std::string hint = "correct its first line, or install what it names";
+  if (name.ends_with('\r')) {
+    name.pop_back();
+    hint = "its lines end as on Windows; remove the carriage returns";
+  }
+  return Error{ErrorKind::not_found, "cannot start '" + path + "': its interpreter " + name, "", why, hint};
 }
 
 }  // namespace dlaunch::launcher
