@@ -503,10 +503,7 @@ void take_output(Reader& in, const Settings& settings, Options& out) {
   if (const Setting* report = in.given("report")) out.report = report->value;
   out.events = in.text("events").value_or("");
   const auto events = in.one_of("event-log-handler", {"null", "console", "dynamic_rendezvous"});
-  if (events == "console") {
-    out.warnings.push_back(as_given(*in.given("event-log-handler")) +
-                           ": dlaunch has no events in torchrun's format; --events=FILE writes its own");
-  }
+  out.events_on_console = events == "console";
   const Setting* specs = in.given("logs-specs");
   if (specs && specs->value != "default") {
     in.fail(usage(as_given(*specs) + " names a Python class, which dlaunch does not load", "",

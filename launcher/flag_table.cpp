@@ -340,7 +340,7 @@ constexpr std::array table{
          .group = Group::output},
     Flag{.name = "event-log-handler",
          .value = "NAME",
-         .help = "null, console or dynamic_rendezvous: accepted; see --events",
+         .help = "console: the events of --events on stderr; null or dynamic_rendezvous: not",
          .fallback = "null",
          .group = Group::output,
          .torchrun = true,

@@ -369,7 +369,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
   }
   std::optional<EventLog> events;
   if (!asked.events.empty()) {
-    auto opened = EventLog::open(asked.events, plan.job.id);
+    auto opened = EventLog::open(asked.events);
     if (!opened) return fail(opened.error());
     events.emplace(std::move(*opened));
   }
@@ -424,7 +424,13 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     run_plan.records = &pages;
     run_plan.secret = asked.secret;
     run_plan.draw_nonce = [] { return draw_bytes(agent::nonce_size); };
-    if (events) run_plan.on_event = [&events](const agent::Event& event) { events->write(event); };
+    if (events || asked.events_on_console) {
+      run_plan.on_event = [&events, &output, &asked, &plan](const agent::Event& event) {
+        const std::string line = event_line(event, plan.job.id);
+        if (events) events->write(line);
+        if (asked.events_on_console) output.write_own(line);
+      };
+    }
     if (plan.job.elected) {
       run_plan.find_leader = [&election, &plan] { return leader_of(election->leader(), own_name(plan)); };
       run_plan.own = plan.own;

@@ -6,6 +6,7 @@
 Nothing here passes by waiting for a time: every wait is for an event, and has a deadline.
 """
 
+import json
 import os
 import re
 import shutil
@@ -383,6 +384,20 @@ class Settings(Launch):
             self.assertEqual(len({line.split(" at ")[1] for line in lines}), 1)
             places.update(line.split(" at ")[1] for line in lines)
         self.assertEqual(len(places), 2)
+
+    def test_events_on_the_console_are_lines_of_json(self):
+        for arguments, variables in ((("--event-log-handler=console",), {}), ((), {"PET_EVENT_LOG_HANDLER": "console"})):
+            done = self.run_dlaunch(*arguments, "--rdzv-id=j", "--nproc-per-node=2", "--events=events", "sh", "-c", "echo {rank $RANK >&2", **variables)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = done.stderr.splitlines()
+            self.assertEqual(sorted(line for line in lines if line.startswith("{rank")), ["{rank 0", "{rank 1"])
+            shown = [line for line in lines if not line.startswith("{rank")]
+            told = [json.loads(line) for line in shown]
+            self.assertEqual({one["job"] for one in told}, {"j"})
+            self.assertEqual([one["event"] for one in told].count("started"), 2)
+            self.assertIn("world", [one["event"] for one in told])
+            with open(os.path.join(self.dir, "events"), encoding="utf-8") as file:
+                self.assertEqual(file.read().splitlines()[-len(shown):], shown)
 
     def test_an_old_script_gets_its_local_rank_as_an_argument(self):
         done = self.run_dlaunch("--nproc-per-node=2", "--pass-local-rank", "echo", "a")
