@@ -556,6 +556,7 @@ int do_as_told(int argc, char** argv) {
   // Where nobody is left to speak for the job, it ends: that is then a signal like others.
   if (options.lifeline && !stops(plan->node, SIGHUP)) plan->node.stop_signals.push_back(SIGHUP);
   if (auto startable = check_program(*plan); !startable) return fail(startable.error());
+  if (auto place = agent::check_log_dir(plan->log); !place) return fail(place.error());
   if (!options.report.empty() && !options.lifeline) {
     if (auto writable = check_writable(options.report); !writable) return fail(writable.error());
   }

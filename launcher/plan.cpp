@@ -225,6 +225,7 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
   plan.node.preempt_ok = options.preempt_ok;
   plan.node.preempt_notice = options.preempt_notice;
   plan.node.worker_store = options.worker_store;
+  plan.node.error_files = options.log.dir != agent::no_log_files;
 
   take_command(options, machine, plan);
   name_missing_ranks(options, plan);

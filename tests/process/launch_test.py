@@ -252,6 +252,8 @@ class Mistakes(Launch):
         self.expect(1, "it may not be executed; chmod +x compiled, and start ./compiled", "compiled")
         self.expect(1, "cannot start 'folder': it is a folder", "folder")
         self.expect(1, "no such program on PATH", "no-such-program-anywhere")
+        self.expect(1, "cannot make a log directory in script: Not a directory; choose another --log-dir", "--log-dir=script", "true")
+        self.expect(1, "cannot make a log directory in script/x: Not a directory", "--log-dir=script/x", "true")
         for name, first_line, answer in (
                 ("gone", "#! /no/such/interpreter -x", "its interpreter /no/such/interpreter: No such file or directory; correct its first line"),
                 ("windows", "#!/bin/sh\r", "its interpreter /bin/sh: No such file or directory; its lines end as on Windows")):
@@ -464,6 +466,16 @@ class Placement(Launch):
         done = self.run_dlaunch("--virtual-local-rank", "--nproc-per-node=2", "true", CUDA_VISIBLE_DEVICES="4")
         self.assertEqual(done.returncode, 2)
         self.assertIn("CUDA_VISIBLE_DEVICES names 1 GPUs", done.stderr)
+
+    def test_error_files_go_with_log_files_and_signals_are_told(self):
+        script = ("sh", "-c", "echo ${TORCHELASTIC_ERROR_FILE-unset}, $TORCHELASTIC_SIGNALS_TO_HANDLE; echo last words >&2; "
+                  '[ -z "$TORCHELASTIC_ERROR_FILE" ] || exit 0; exit 3')
+        done = self.run_dlaunch("--log-dir=/dev/null", *script, TORCHELASTIC_ERROR_FILE="")
+        self.assertEqual((done.returncode, done.stdout), (3, ", SIGTERM,SIGINT,SIGHUP,SIGQUIT\n"), done.stderr)
+        self.assertIn("last words", done.stderr[len("last words"):])
+        done = self.run_dlaunch("--signals-to-handle=SIGUSR1,TERM", *script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"^/\S+/error\.json, SIGUSR1,SIGTERM\n$")
 
     def test_what_dlaunch_sets_by_itself_can_be_left(self):
         script = ("sh", "-c", "echo ${OMP_NUM_THREADS-unset} ${GLOO_ENABLE_STORE_V2_API-unset} ${GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER-unset}")
