@@ -9,10 +9,11 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 namespace dlaunch::agent {
 
-Console::Console(int fd) : fd_(fd) {
+Console::Console(int fd) : is_stdout_(fd == STDOUT_FILENO), fd_(fd) {
   struct stat info {};
   if (fstat(fd, &info) != 0) {
     broken_ = true;  // closed by whoever started us
@@ -68,6 +69,12 @@ bool Console::is_full() {
   return full_;
 }
 
+std::string Console::loss() const {
+  if (lost_by_ == 0) return "";
+  return std::string(is_stdout_ ? "standard output" : "standard error") +
+         " cannot be written: " + std::strerror(lost_by_) + "; what goes there from now on is lost";
+}
+
 // One attempt; how many bytes went.
 std::size_t Console::write_now(std::string_view first, std::string_view second) {
   std::array<iovec, 2> parts = {
@@ -88,6 +95,7 @@ std::size_t Console::write_now(std::string_view first, std::string_view second) 
     if (errno == EAGAIN) return 0;
     // The reader has gone (dlaunch ... | head) or the disk is full: the job goes on without this output.
     broken_ = true;
+    if (!polled_ && errno != EPIPE) lost_by_ = errno;
     queue_.clear();
     return 0;
   }

@@ -31,6 +31,9 @@ class Console {
 
   // With hysteresis: asks its writers to wait.
   bool is_full();
+  // What could not be written although nobody had stopped reading (a full disk), as a sentence; empty:
+  // nothing.
+  [[nodiscard]] std::string loss() const;
   [[nodiscard]] bool is_terminal() const { return is_terminal_; }
   [[nodiscard]] int fd() const { return fd_; }
   // Whether to call push() when fd() can be written.
@@ -39,8 +42,10 @@ class Console {
  private:
   std::size_t write_now(std::string_view first, std::string_view second);
 
+  const bool is_stdout_;
   int fd_;
   int own_fd_ = -1;
+  int lost_by_ = 0;  // errno
   bool polled_ = false;
   bool is_socket_ = false;
   bool is_terminal_ = false;

@@ -83,6 +83,7 @@ struct NodeSpec {
   Duration preempt_notice{};   // so long before the SIGTERM itself
   bool preempt_ok = false;     // an end by SIGTERM after which all workers here return 0 is a good one
   std::string scratch_dir{};   // where workers put their error files; empty: nowhere
+  bool error_files = true;     // false: they are told to write none
   std::string pages_dir{};     // where their pages are; empty: nowhere
   std::string timer_file{};    // the FIFO for their timers (agent/timer_watch.h); empty: as inherited
   std::string health_check{};  // a shell command that must return 0 before this node takes part in a round;

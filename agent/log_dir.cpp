@@ -1,5 +1,6 @@
 #include "agent/log_dir.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,7 +24,20 @@ std::string file_name_of(std::string id) {
   return id.substr(0, 100);
 }
 
+Error no_place(const std::string& parent, const std::string& why) {
+  return Error{ErrorKind::io, "cannot make a log directory in", parent, why, "choose another --log-dir"};
+}
+
 }  // namespace
+
+Result<void> check_log_dir(const LogOptions& options) {
+  if (options.dir.empty() || options.dir == no_log_files) return {};
+  struct stat info {};
+  const bool found = stat(options.dir.c_str(), &info) == 0;
+  const bool bad = found ? !S_ISDIR(info.st_mode) : errno == ENOTDIR;
+  if (bad) return no_place(options.dir, std::strerror(ENOTDIR));
+  return {};
+}
 
 Result<std::string> make_log_dir(const LogOptions& options, const std::string& job_id,
                                  const std::string& temporary) {
@@ -31,16 +45,13 @@ Result<std::string> make_log_dir(const LogOptions& options, const std::string& j
   const std::string given = options.dir.empty() ? temporary : options.dir;
   const std::filesystem::path absolute = std::filesystem::absolute(given, failed);
   const std::string parent = failed ? given : absolute.lexically_normal().string();
-  const auto failure = [&](const std::string& why) {
-    return Error{ErrorKind::io, "cannot make a log directory in", parent, why, "choose another --log-dir"};
-  };
   std::filesystem::create_directories(parent, failed);
-  if (failed) return failure(failed.message());
+  if (failed) return no_place(parent, failed.message());
   std::string name =
       std::filesystem::path(parent) / std::string(options.dir.empty() ? temporary_mark : std::string_view())
                                           .append(file_name_of(job_id))
                                           .append(random_part);
-  if (mkdtemp(name.data()) == nullptr) return failure(std::strerror(errno));
+  if (mkdtemp(name.data()) == nullptr) return no_place(parent, std::strerror(errno));
   std::filesystem::permissions(name, std::filesystem::perms{0755},
                                failed);  // for others to read, as torchrun's
   if (options.dir.empty()) return name;

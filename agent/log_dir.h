@@ -17,6 +17,10 @@ namespace dlaunch::agent {
 Result<std::string> make_log_dir(const LogOptions& options, const std::string& job_id,
                                  const std::string& temporary);
 
+// That files could go where --log-dir says, also where none are asked for: not where a plain file is. Makes
+// nothing.
+Result<void> check_log_dir(const LogOptions& options);
+
 // Whether a directory of this name was made for this job (empty: for any), and in `temporary` or a named one.
 bool is_log_dir_of(std::string_view name, const std::string& job_id, bool in_temporary);
 

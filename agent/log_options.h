@@ -34,8 +34,11 @@ struct StreamMap {
   bool operator==(const StreamMap&) const = default;
 };
 
+// As --log-dir: no files at all.
+inline constexpr const char* no_log_files = "/dev/null";
+
 struct LogOptions {
-  std::string dir;                       // empty: none was named; "/dev/null": no files at all
+  std::string dir;                       // empty: none was named
   StreamMap redirects;                   // to a file, and not to the console
   StreamMap tee;                         // to a file and to the console
   std::vector<int> local_ranks_filter;   // sorted; only these appear on the console; empty: all
@@ -52,7 +55,7 @@ struct LogOptions {
 
 // Whether the options ask for files at all.
 inline bool wants_log_files(const LogOptions& options) {
-  if (options.dir == "/dev/null") return false;
+  if (options.dir == no_log_files) return false;
   return options.redirects.any() || options.tee.any() || !options.duplicate_stdout_filters.empty() ||
          !options.duplicate_stderr_filters.empty();
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "agent/printable.h"
+
 namespace dlaunch::agent {
 namespace {
 
@@ -374,9 +376,15 @@ Result<std::optional<Message>> FrameReader::next() {
     if (have < greeting.size()) return std::optional<Message>{};
     buffer_.erase(0, greeting.size());
     greeting_left_ = false;
+    is_dlaunch_ = true;
   }
   if (buffer_.size() < sizeof(std::uint32_t)) return std::optional<Message>{};
   const std::uint32_t length = ByteReader(as_byte_span(buffer_)).u32();
+  if (length > limit_ && !is_dlaunch_) {
+    constexpr std::size_t shown = 40;
+    return Error{ErrorKind::refused, "what answers there is no dlaunch", "",
+                 "it begins with '" + shortened(printable(buffer_), shown) + "'", ""};
+  }
   if (length > limit_) {
     return Error{ErrorKind::limit, "malformed agent message", "",
                  "a frame of " + std::to_string(length) + " bytes is too long", ""};
@@ -385,6 +393,7 @@ Result<std::optional<Message>> FrameReader::next() {
   auto message = decode(as_byte_span(buffer_).subspan(sizeof length, length));
   buffer_.erase(0, sizeof length + length);
   if (!message) return std::move(message).error();
+  is_dlaunch_ = true;
   return std::optional<Message>(std::move(message).value());
 }
 

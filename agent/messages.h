@@ -184,7 +184,8 @@ std::string encode(const Message& message);
 // One body, without its length. An error names what is wrong with it.
 Result<Message> decode(ByteSpan body);
 
-// Cuts a stream of bytes into messages. After an error the stream is of no use any more.
+// Cuts a stream of bytes into messages. After an error the stream is of no use any more. Whoever begins with
+// something else than a message is no dlaunch, and the error says so.
 class FrameReader {
  public:
   // The accepting side hears a member, which begins with the greeting.
@@ -199,6 +200,7 @@ class FrameReader {
   FrameReader(bool expect_greeting, std::uint32_t limit) : greeting_left_(expect_greeting), limit_(limit) {}
 
   bool greeting_left_;
+  bool is_dlaunch_ = false;  // as its first message, or its greeting, has shown
   std::uint32_t limit_;
   std::string buffer_;
 };

@@ -179,6 +179,18 @@ void Output::write_own(std::string_view line) {
 
 void Output::flush() {
   for (const auto& console : consoles_) console->push_all();
+  tell_of_loss();
+  console(Stream::err).push_all();
+}
+
+void Output::tell_of_loss() {
+  for (const auto& console : consoles_) {
+    if (lost_some_) return;
+    const std::string loss = console->loss();
+    if (loss.empty()) continue;
+    lost_some_ = true;
+    if (style_.warn) style_.warn(loss);
+  }
 }
 
 void Output::on_readable(int fd) {
@@ -286,6 +298,7 @@ void Output::pause_or_resume() {
       edge_.watch(fd, true, false, *this);
     }
   }
+  tell_of_loss();
 }
 
 }  // namespace dlaunch::agent

@@ -72,6 +72,8 @@ class Output final : public FdHandler {
   // Blocks until everything taken in has been written, or the reader has gone. For the very end, when the
   // loop no longer runs and signals have their default action again.
   void flush();
+  // Whether some of it could not be written although it had a reader, as on a full disk. That was said once.
+  [[nodiscard]] bool lost_some() const { return lost_some_; }
 
   void on_readable(int fd) override;
   void on_writable(int fd) override;
@@ -85,6 +87,7 @@ class Output final : public FdHandler {
   void copy_matching(Source& source, std::string_view lines) const;
   void end(int fd);
   void pause_or_resume();
+  void tell_of_loss();
   Console& console(Stream stream) { return *consoles_[static_cast<std::size_t>(stream)]; }
   [[nodiscard]] std::string prefix_of(ProcKey key, int rank, Stream stream);
   std::unique_ptr<LogFile> log_file(ProcKey key, const std::string& name) const;
@@ -92,6 +95,7 @@ class Output final : public FdHandler {
   UvEdge& edge_;
   const Style style_;
   std::array<std::unique_ptr<Console>, 2> consoles_;  // by Stream
+  bool lost_some_ = false;
   std::map<int, std::unique_ptr<Source>> sources_;
   std::map<ProcKey, std::string> ended_tails_;
   std::map<ProcKey, std::string> last_lines_;

@@ -1,12 +1,22 @@
 #include "agent/worker_env.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "agent/error_file.h"
 #include "agent/worker_record.h"
 #include "store/contract/worker_env.h"
 
 namespace dlaunch::agent {
+namespace {
+
+std::string names_of(const std::vector<int>& signals) {
+  std::string out;
+  for (const int signo : signals) out.append(out.empty() ? "SIG" : ",SIG").append(sigabbrev_np(signo));
+  return out;
+}
+
+}  // namespace
 
 Environment worker_environment(const JobSpec& job, const NodeSpec& node, const World& world, int local_rank,
                                const InheritedEnvironment& inherited) {
@@ -36,11 +46,14 @@ Environment worker_environment(const JobSpec& job, const NodeSpec& node, const W
   number(env::max_restarts, job.max_restarts);
   set(env::run_id, job.id);
   set(env::use_agent_store, node.worker_store != 0 ? "False" : "True");
-  if (!node.scratch_dir.empty()) {
+  if (!node.error_files) {
+    set(env::error_file, "");
+  } else if (!node.scratch_dir.empty()) {
     set(env::error_file,
         error_file_path(node.scratch_dir, world.round, static_cast<std::uint32_t>(local_rank)));
   }
   if (!node.timer_file.empty()) set(env::timer_file, node.timer_file);
+  set(env::signals_to_handle, names_of(node.stop_signals));
   if (!inherited.has_nccl_async_error_handling) set(env::nccl_async_error_handling, "1");
   if (!inherited.has_omp_num_threads && (place.cores > 0 || node.slots > 1))
     number(env::omp_num_threads, std::max(1, place.cores));

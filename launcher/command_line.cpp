@@ -33,9 +33,10 @@ constexpr const char* description =
     "       dlaunch status|top|stop|logs|dump|doctor|store|completion ...    each has its own --help";
 
 constexpr const char* footer =
-    "Everything after the program belongs to the program. A program whose name ends in .py is started with\n"
-    "python3 -u (PYTHON_EXEC overrides). Names may be written with underscores. Each flag can also be set by "
-    "a\n"
+    "Everything after the program belongs to the program. Python source (*.py, *.pyz, a directory with\n"
+    "__main__.py, a script that may not be executed) is started with python3 -u (PYTHON_EXEC overrides), "
+    "what\n"
+    "may be executed by itself. Names may be written with underscores. Each flag can also be set by a\n"
     "variable, DLAUNCH_NNODES or torchrun's PET_NNODES, or in the file of --config; the command line goes "
     "first.\n"
     "Exit code: 0 when every worker returned 0, otherwise that of the first that failed (128 + n for signal "

@@ -278,7 +278,9 @@ void take_nodes(Reader& in, Options& out) {
     out.warnings.push_back(as_given(*in.given("rdzv-endpoint")) + " is used, " +
                            as_given(*in.given("master-addr")) + " is not");
   }
-  if (out.node_rank && *out.node_rank >= out.nnodes) {
+  // Where hosts are named, that is the mistake (take_hosts).
+  const bool hosts_are_named = in.text("hosts") || in.text("hostfile");
+  if (out.node_rank && *out.node_rank >= out.nnodes && !hosts_are_named) {
     in.fail(usage(as_given(*in.given("node-rank")) + " is outside --nnodes=" + std::to_string(out.nnodes), "",
                   out.nnodes == 1 ? "say how many nodes there are with --nnodes"
                                   : "node ranks go from 0 to " + std::to_string(out.nnodes - 1)));
@@ -343,6 +345,13 @@ void take_hosts(Reader& in, Options& out) {
     return;
   }
   take_ssh(in, out);
+  for (const char* flag : {"hosts", "hostfile"}) {
+    const Setting* named = in.given(flag);
+    if (named && named->value.empty()) {
+      in.fail(usage(as_given(*named) + " names no host", "",
+                    "is a variable of the shell empty? Leave it out for a job on this machine alone"));
+    }
+  }
   if (out.hosts.empty() && out.hostfile.empty()) return;
   if (!out.hosts.empty() && !out.hostfile.empty()) {
     in.fail(usage(
@@ -494,10 +503,7 @@ void take_output(Reader& in, const Settings& settings, Options& out) {
   if (const Setting* report = in.given("report")) out.report = report->value;
   out.events = in.text("events").value_or("");
   const auto events = in.one_of("event-log-handler", {"null", "console", "dynamic_rendezvous"});
-  if (events == "console") {
-    out.warnings.push_back(as_given(*in.given("event-log-handler")) +
-                           ": dlaunch has no events in torchrun's format; --events=FILE writes its own");
-  }
+  out.events_on_console = events == "console";
   const Setting* specs = in.given("logs-specs");
   if (specs && specs->value != "default") {
     in.fail(usage(as_given(*specs) + " names a Python class, which dlaunch does not load", "",

@@ -55,7 +55,7 @@ std::string stream_in_words(const agent::LogOptions& log, agent::Streams stream,
       (only.empty() || std::binary_search(only.begin(), only.end(), local_rank)) &&
       (only_global.empty() || std::binary_search(only_global.begin(), only_global.end(), rank));
   const bool teed = names(log.tee);
-  const bool filed = (teed || names(log.redirects)) && log.dir != "/dev/null";
+  const bool filed = (teed || names(log.redirects)) && log.dir != agent::no_log_files;
   const bool shown = heard && (teed || !names(log.redirects));
   if (filed) return shown ? "file and console" : "file";
   return shown ? "console" : "nowhere";

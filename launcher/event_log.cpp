@@ -60,27 +60,29 @@ std::string event_json(const Event& event, const std::string& job, double unix_s
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-Result<EventLog> EventLog::open(const std::string& path, std::string job) {
+std::string event_line(const Event& event, const std::string& job) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return event_json(event, job, static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9);
+}
+
+Result<EventLog> EventLog::open(const std::string& path) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0) {
     return Error{ErrorKind::io, "cannot write events to", path, std::strerror(errno),
                  "choose another file with --events"};
   }
-  return EventLog(fd, path, std::move(job));
+  return EventLog(fd, path);
 }
 
 EventLog::EventLog(EventLog&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)), job_(std::move(other.job_)) {}
+    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
 
 EventLog::~EventLog() {
   if (fd_ >= 0) close(fd_);
 }
 
-void EventLog::write(const Event& event) {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  const std::string line =
-      event_json(event, job_, static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9);
+void EventLog::write(std::string_view line) {
   const ssize_t written = ::write(fd_, line.data(), line.size());
   if (written == static_cast<ssize_t>(line.size()) || std::exchange(failed_, true)) return;
   log::warning("events are missing in " + path_ + ": " +

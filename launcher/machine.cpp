@@ -119,8 +119,10 @@ Result<std::string> find_program(const std::string& name) {
     if (colon == std::string_view::npos) break;
     rest.remove_prefix(colon + 1);
   }
-  if (access(name.c_str(), F_OK) == 0 && !is_folder(name))
-    return cannot("it is not on PATH", "did you mean ./" + name + "?");
+  if (is_folder(name)) return cannot("it is a folder", "");
+  if (access(name.c_str(), X_OK) == 0) return cannot("it is not on PATH", "did you mean ./" + name + "?");
+  if (access(name.c_str(), F_OK) == 0)
+    return cannot("it may not be executed", "chmod +x " + name + ", and start ./" + name);
   return cannot("no such program on PATH", "check its name, or give a path");
 }
 

@@ -40,11 +40,13 @@
 #include "launcher/event_log.h"
 #include "launcher/lifeline.h"
 #include "launcher/machine.h"
+#include "launcher/mpi_proxy.h"
 #include "launcher/options.h"
 #include "launcher/own_addresses.h"
 #include "launcher/plan.h"
 #include "launcher/process_limits.h"
 #include "launcher/process_start.h"
+#include "launcher/program_file.h"
 #include "launcher/remote_run.h"
 #include "launcher/report.h"
 #include "launcher/report_file.h"
@@ -87,6 +89,7 @@ Outside outside_world() {
   if (const auto file = variable(outside, "PBS_NODEFILE")) {
     if (auto nodes = read_small_file(*file)) outside.around.pbs_nodes = std::move(*nodes);
   }
+  if (variable(outside, "PMI_SIZE")) outside.around.mpi_run = hydra_proxy();
   return outside;
 }
 
@@ -109,6 +112,7 @@ MachineFacts facts(const Options& options, const Outside& outside) {
   machine.host = outside.around.host;
   if (const auto python = variable(outside, "PYTHON_EXEC"); python && !python->empty())
     machine.python = *python;
+  machine.program_is_python = is_python_source(options.program.front());
   machine.visible_gpus = variable(outside, "CUDA_VISIBLE_DEVICES");
   machine.random = draw_number();
   if (options.bind != Bind::none) machine.topology = read_topology(cpus);
@@ -126,8 +130,9 @@ Error missing_program(Error error, const std::string& program) {
 }
 
 Result<void> check_program(const JobPlan& plan) {
-  if (auto found = find_program(plan.program); !found)
-    return missing_program(std::move(found).error(), plan.program);
+  const auto found = find_program(plan.program);
+  if (!found) return missing_program(found.error(), plan.program);
+  if (auto runs = check_interpreter(*found); !runs) return runs;
   if (!plan.script.empty() && access(plan.script.c_str(), R_OK) != 0) {
     return Error{ErrorKind::not_found, "cannot start '" + plan.script + "'", "", std::strerror(errno),
                  "check the path"};
@@ -375,7 +380,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
   }
   std::optional<EventLog> events;
   if (!asked.events.empty()) {
-    auto opened = EventLog::open(asked.events, plan.job.id);
+    auto opened = EventLog::open(asked.events);
     if (!opened) return fail(opened.error());
     events.emplace(std::move(*opened));
   }
@@ -438,7 +443,13 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     run_plan.records = &pages;
     run_plan.secret = asked.secret;
     run_plan.draw_nonce = [] { return draw_bytes(agent::nonce_size); };
-    if (events) run_plan.on_event = [&events](const agent::Event& event) { events->write(event); };
+    if (events || asked.events_on_console) {
+      run_plan.on_event = [&events, &output, &asked, &plan](const agent::Event& event) {
+        const std::string line = event_line(event, plan.job.id);
+        if (events) events->write(line);
+        if (asked.events_on_console) output.write_own(line);
+      };
+    }
     if (plan.job.elected) {
       run_plan.find_leader = [&election, &plan] { return leader_of(election->leader(), own_name(plan)); };
       run_plan.own = plan.own;
@@ -542,7 +553,8 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
   if (is_heard) output.flush();
   if (outcome) write_reports(report, words, asked, environment);
   log::stop();
-  return outcome ? outcome->exit_code : exit_error;
+  if (!outcome) return exit_error;
+  return outcome->exit_code == 0 && output.lost_some() ? exit_error : outcome->exit_code;
 }
 
 int do_as_told(int argc, char** argv) {
@@ -570,6 +582,7 @@ int do_as_told(int argc, char** argv) {
   // Where nobody is left to speak for the job, it ends: that is then a signal like others.
   if (options.lifeline && !stops(plan->node, SIGHUP)) plan->node.stop_signals.push_back(SIGHUP);
   if (auto startable = check_program(*plan); !startable) return fail(startable.error());
+  if (auto place = agent::check_log_dir(plan->log); !place) return fail(place.error());
   if (!options.report.empty() && !options.lifeline) {
     if (auto writable = check_writable(options.report); !writable) return fail(writable.error());
   }

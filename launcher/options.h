@@ -92,6 +92,7 @@ struct Options {
   std::string token_file;  // where it is
   std::string report;      // a file; empty: none
   std::string events;      // likewise
+  bool events_on_console = false;
   bool dry_run = false;
   bool verbose = false;
   std::vector<std::string> program;  // and its arguments, exactly as typed

@@ -124,7 +124,8 @@ int node_rank_of(const Options& options) {
 
 void take_command(const Options& options, const MachineFacts& machine, JobPlan& plan) {
   const std::string& program = options.program.front();
-  const bool script = options.run_path || (program.ends_with(".py") && !options.no_python);
+  const bool is_source = program.ends_with(".py") || program.ends_with(".pyz") || machine.program_is_python;
+  const bool script = options.run_path || (is_source && !options.no_python);
   if (options.module) {
     plan.node.command = {machine.python, "-u", "-m"};
   } else if (script) {
@@ -224,6 +225,7 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
   plan.node.preempt_ok = options.preempt_ok;
   plan.node.preempt_notice = options.preempt_notice;
   plan.node.worker_store = options.worker_store;
+  plan.node.error_files = options.log.dir != agent::no_log_files;
 
   take_command(options, machine, plan);
   name_missing_ranks(options, plan);

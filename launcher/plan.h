@@ -21,6 +21,7 @@ struct MachineFacts {
   int gpus = 0;
   std::string host;
   std::string python = "python3";           // PYTHON_EXEC where it is set
+  bool program_is_python = false;           // by what lies there, whatever it is called
   std::optional<std::string> visible_gpus;  // CUDA_VISIBLE_DEVICES where it is set
   Topology topology;                        // only where workers are to be bound
   std::uint64_t random = 0;                 // for the id of a job that stands alone

@@ -165,6 +165,13 @@ int run_on_hosts(const Options& asked, const Outside& outside) {
       const auto written = write_whole(asked.report, json);
       if (!written) log::warning(written.error().message());
     }
+    for (agent::Console& console : consoles) {
+      console.push_all();
+      if (const std::string loss = console.loss(); !loss.empty()) {
+        log::warning(loss);
+        if (outcome.exit_code == 0) outcome.exit_code = exit_error;
+      }
+    }
     log::stop();
   }
   for (agent::Console& console : consoles) console.push_all();

@@ -14,9 +14,9 @@ namespace {
 Claimed claim_of(const Surroundings& around, const Settings& given) {
   const Variables env(around.environment);
   if (env.has("OMPI_COMM_WORLD_SIZE")) return open_mpi_claim(env);
-  if (env.has("PMI_SIZE") && env.has("MPI_LOCALNRANKS")) return pmi_claim(env);
+  if (env.has("PMI_SIZE") && env.has("MPI_LOCALNRANKS")) return pmi_claim(env, around);
   if (auto claim = slurm_claim(env, given); !claim || *claim) return claim;
-  if (env.has("PMI_SIZE")) return pmi_claim(env);
+  if (env.has("PMI_SIZE")) return pmi_claim(env, around);
   if (auto claim = pbs_claim(env, around, given); !claim || *claim) return claim;
   if (auto claim = pytorch_job_claim(env, around); !claim || *claim) return claim;
   return indexed_job_claim(env, around, given);

@@ -15,6 +15,7 @@ struct Surroundings {
   std::string host;         // this machine's name
   std::string hosts_file;   // /etc/hosts, for the full name of a pod
   std::string pbs_nodes{};  // what stands in PBS_NODEFILE's file, where there is one
+  std::string mpi_run{};    // names the run of an mpirun whose environment does not; empty: nothing does
 };
 
 struct Detected {

@@ -54,7 +54,8 @@ inline Claimed no_claim() { return std::optional<SchedulerClaim>(); }
 Claimed slurm_claim(const Variables& env, const Settings& given);
 Claimed pbs_claim(const Variables& env, const Surroundings& around, const Settings& given);
 Claimed open_mpi_claim(const Variables& env);
-Claimed pmi_claim(const Variables& env);  // MPICH's Hydra, and others
+// MPICH's Hydra, and others.
+Claimed pmi_claim(const Variables& env, const Surroundings& around);
 Claimed pytorch_job_claim(const Variables& env, const Surroundings& around);
 Claimed indexed_job_claim(const Variables& env, const Surroundings& around, const Settings& given);
 

@@ -13,6 +13,7 @@ struct MpiNames {
   const char* rank;
   const char* local_size;
   std::vector<const char*> job;  // what all of one run have alike and no other run has
+  std::string job_on_one_host;   // the same, where all are on one; empty: not known
 };
 
 Claimed mpi(const Variables& env, const MpiNames& names) {
@@ -27,7 +28,9 @@ Claimed mpi(const Variables& env, const MpiNames& names) {
   const auto here = env.number({names.local_size}).value_or(1);
   if (all == 1) return std::optional(std::move(claim));
 
-  const auto job = env.text(names.job);
+  auto job = env.text(names.job);
+  if (!job && here == all && !names.job_on_one_host.empty())
+    job = SchedulerClaim::Value{names.job_on_one_host, names.who};
   if (job) {
     claim.id = SchedulerClaim::Value{"mpi-" + job->text, job->from};
     claim.master_port = port_of(job->text, 0, job->from);
@@ -54,11 +57,12 @@ Claimed open_mpi_claim(const Variables& env) {
                    "OMPI_COMM_WORLD_SIZE",
                    "OMPI_COMM_WORLD_RANK",
                    "OMPI_COMM_WORLD_LOCAL_SIZE",
-                   {"PMIX_NAMESPACE", "OMPI_MCA_orte_ess_jobid", "OMPI_MCA_ess_base_jobid"}});
+                   {"PMIX_NAMESPACE", "OMPI_MCA_orte_ess_jobid", "OMPI_MCA_ess_base_jobid"},
+                   ""});
 }
 
-Claimed pmi_claim(const Variables& env) {
-  return mpi(env, {"mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", {}});
+Claimed pmi_claim(const Variables& env, const Surroundings& around) {
+  return mpi(env, {"mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", {}, around.mpi_run});
 }
 
 }  // namespace dlaunch::launcher

@@ -77,9 +77,12 @@ Result<std::optional<std::size_t>> serve_endpoint(StoreServer& server, JobPlan& 
     if (!failure && (must || !others)) failure = listening.error();
   }
   if (!failure) return std::optional<std::size_t>{};
-  const bool foreign = failure->kind == ErrorKind::not_found;
-  return std::move(*failure).with_hint(foreign ? plan.host_from + " must name an address of this machine"
-                                               : "choose a free port with " + plan.port_from);
+  const ErrorKind kind = failure->kind;
+  return std::move(*failure).with_hint(
+      kind == ErrorKind::not_found ? plan.host_from + " must name an address of this machine"
+      : kind == ErrorKind::timeout
+          ? "this machine cannot look that name up; give its address with " + plan.host_from
+          : "choose a free port with " + plan.port_from);
 }
 
 Result<void> HealthDoor::open(const std::string& from, const std::string& text) {

@@ -25,9 +25,11 @@ inline constexpr std::string_view run_id = "TORCHELASTIC_RUN_ID";              /
 inline constexpr std::string_view use_agent_store =
     "TORCHELASTIC_USE_AGENT_STORE";  // "True": the agent serves MASTER_ADDR:MASTER_PORT; "False": rank 0 does
 inline constexpr std::string_view error_file =
-    "TORCHELASTIC_ERROR_FILE";  // where a worker may write why it failed
+    "TORCHELASTIC_ERROR_FILE";  // where a worker may write why it failed; empty: nowhere
 inline constexpr std::string_view timer_file =
     "TORCHELASTIC_TIMER_FILE";  // the FIFO where its processes may set timers for themselves
+inline constexpr std::string_view signals_to_handle =
+    "TORCHELASTIC_SIGNALS_TO_HANDLE";  // --signals-to-handle: "SIGTERM,SIGINT"
 inline constexpr std::string_view nccl_async_error_handling =
     "TORCH_NCCL_ASYNC_ERROR_HANDLING";  // "1" unless set
 inline constexpr std::string_view omp_num_threads =

@@ -150,8 +150,23 @@ TEST(Messages, AMemberMustGreetAsThisVersionDoes) {
 
 TEST(Messages, ATooLongFrameIsRefusedBeforeItArrives) {
   FrameReader reader = coordinator_reader();
+  reader.append(as_byte_span(encode(Done{1})));
+  ASSERT_TRUE(reader.next().ok());
   reader.append(as_byte_span("\xff\xff\xff\xff"));
-  EXPECT_FALSE(reader.next().ok());
+  auto refused = reader.next();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message(), "malformed agent message: a frame of 4294967295 bytes is too long");
+}
+
+TEST(Messages, WhoAnswersSomethingElseIsNoDlaunch) {
+  FrameReader reader = coordinator_reader();
+  reader.append(as_byte_span("HTTP/1.1 400 Bad Request\r\nServer: x\r\n"));
+  auto refused = reader.next();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::refused);
+  EXPECT_TRUE(
+      refused.error().message().starts_with("what answers there is no dlaunch: it begins with 'HTTP/1.1 400"))
+      << refused.error().message();
 }
 
 TEST(Messages, WhatANodeTellsOfItsWorkersFitsAFrame) {

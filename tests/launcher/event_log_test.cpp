@@ -32,16 +32,16 @@ TEST(EventLog, IsAppendedTo) {
   const std::string path =
       std::filesystem::temp_directory_path() / ("dlaunch_events." + std::to_string(getpid()));
   for (int i = 0; i < 2; ++i) {
-    auto log = EventLog::open(path, "j");
+    auto log = EventLog::open(path);
     ASSERT_TRUE(log.ok());
-    log->write({EventKind::ended});
+    log->write(event_line({EventKind::ended}, "j"));
   }
   std::stringstream text;
   text << std::ifstream(path).rdbuf();
   std::filesystem::remove(path);
   const std::string both = text.str();
   EXPECT_EQ(std::count(both.begin(), both.end(), '\n'), 2);
-  EXPECT_FALSE(EventLog::open("/nowhere/e", "j").ok());
+  EXPECT_FALSE(EventLog::open("/nowhere/e").ok());
 }
 
 }  // namespace

@@ -196,6 +196,16 @@ TEST(Options, EveryMistakeIsNamed) {
       {{"--rdzv-conf=join_timeout=x", "x"},
        "--rdzv-conf: join_timeout: 'x' is not a number of seconds; see dlaunch --help"},
       {{"--start-method=bogus", "x"}, "--start-method: 'bogus' is not one of spawn, fork, forkserver"},
+      {{"--hosts=", "x"},
+       "--hosts= names no host; is a variable of the shell empty? Leave it out for a job on this machine "
+       "alone"},
+      {{"--hostfile=", "x"},
+       "--hostfile= names no host; is a variable of the shell empty? Leave it out for a job on this machine "
+       "alone"},
+      {{"--hosts=a,b", "--node-rank=1", "x"},
+       "--hosts=a,b and --node-rank=1 exclude each other; with named hosts dlaunch is started once, and "
+       "gives "
+       "each host its rank and name"},
       {{"--event-log-handler=x", "x"},
        "--event-log-handler: 'x' is not one of null, console, dynamic_rendezvous"},
       {{"--logs-specs=mine", "x"},

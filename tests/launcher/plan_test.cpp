@@ -156,6 +156,13 @@ TEST(Plan, PythonScriptsAndModulesGetPython) {
   EXPECT_EQ(planned({"-m", "pkg.train"}).node.command, (Words{"python3", "-u", "-m", "pkg.train"}));
   EXPECT_EQ(planned({"--run-path", "--no-python", "code"}).node.command, (Words{"python3", "-u", "code"}));
   EXPECT_EQ(planned({"--run-path", "code"}).script, "code");
+  EXPECT_EQ(planned({"app.pyz"}).node.command, (Words{"python3", "-u", "app.pyz"}));
+  MachineFacts facts = machine(4, 0);
+  facts.program_is_python = true;
+  EXPECT_EQ(planned({"code", "--x"}, facts).node.command, (Words{"python3", "-u", "code", "--x"}));
+  EXPECT_EQ(planned({"code"}, facts).script, "code");
+  EXPECT_EQ(planned({"--no-python", "code"}, facts).node.command, Words{"code"});
+  EXPECT_EQ(planned({"-m", "code"}, facts).node.command, (Words{"python3", "-u", "-m", "code"}));
 }
 
 TEST(Plan, OldScriptsGetTheirLocalRankFirst) {

@@ -15,8 +15,8 @@ Settings given(std::map<std::string, std::string> flags) {
 
 Detected found(const EnvironmentMap& environment, const Settings& settings = {},
                const std::string& host = "a", const std::string& hosts_file = "",
-               const std::string& pbs_nodes = "") {
-  auto detected = detect_scheduler({environment, host, hosts_file, pbs_nodes}, settings);
+               const std::string& pbs_nodes = "", const std::string& mpi_run = "") {
+  auto detected = detect_scheduler({environment, host, hosts_file, pbs_nodes, mpi_run}, settings);
   EXPECT_TRUE(detected.ok()) << (detected.ok() ? "" : detected.error().message());
   return detected.ok() ? *detected : Detected{};
 }
@@ -232,6 +232,20 @@ TEST(Mpi, HydraAndPlainPmi) {
   EXPECT_EQ(found(with(slurm, {{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}})).who,
             "Open MPI's mpirun");
   EXPECT_EQ(found({{"PMI_SIZE", "many"}, {"PMI_RANK", "2"}}).who, "") << "not numbers: not ours";
+}
+
+TEST(Mpi, HydrasRunsOnOneHostDoNotMeet) {
+  const EnvironmentMap hydra{{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}, {"MPI_LOCALNRANKS", "2"}};
+  const auto by = [&](const std::string& run) { return values(found(hydra, {}, "a", "", "", run)); };
+  EXPECT_EQ(by("77.1").at("rdzv-id"), "mpi-77.1");
+  EXPECT_EQ(by("77.1").at("master-addr"), "127.0.0.1");
+  EXPECT_EQ(by("77.1"), by("77.1"));
+  EXPECT_NE(by("77.1").at("master-port"), by("78.1").at("master-port"));
+  EXPECT_FALSE(by("").contains("master-port")) << "nothing names the run";
+  const Settings endpoint = given({{"rdzv-endpoint", "h:1"}});
+  EXPECT_FALSE(values(found(with(hydra, {{"MPI_LOCALNRANKS", "1"}}), endpoint, "a", "", "", "77.1"))
+                   .contains("rdzv-id"))
+      << "each host has a proxy of its own";
 }
 
 const EnvironmentMap pod{{"KUBERNETES_SERVICE_HOST", "10.0.0.1"},

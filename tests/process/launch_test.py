@@ -6,6 +6,7 @@
 Nothing here passes by waiting for a time: every wait is for an event, and has a deadline.
 """
 
+import json
 import os
 import re
 import shutil
@@ -118,6 +119,18 @@ class Output(Launch):
         done = self.run_dlaunch("--nproc-per-node=2", "sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x; printf end")
         self.assertEqual(done.stdout, ("x" * 300000 + "end\n") * 2)
 
+    def test_output_that_cannot_be_written_is_said_once_and_no_success(self):
+        for workers, program, code in ((1, "echo hi", 1), (2, "echo hi", 1), (2, "for i in 1 2 3; do echo hi; done; exit 7", 7)):
+            with self.subTest(workers=workers, program=program), open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run([DLAUNCH, f"--nproc-per-node={workers}", "sh", "-c", program], cwd=self.dir, env=environment(), text=True,
+                                      stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertEqual(done.stderr.count("standard output cannot be written: No space left on device"), 1, done.stderr)
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([DLAUNCH, "true"], cwd=self.dir, env=environment(), stdin=subprocess.DEVNULL, stdout=full,
+                                  stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+
     def test_a_reader_that_goes_away_does_not_stop_the_job(self):
         done = subprocess.run(["sh", "-c", f"{DLAUNCH} --nproc-per-node=2 sh -c 'yes | head -n 100000; echo done > done.$RANK' | head -n 1"],
                               cwd=self.dir, env=environment(), timeout=PATIENCE, capture_output=True, check=False)
@@ -225,8 +238,10 @@ class Mistakes(Launch):
         self.assertIn(text, done.stderr)
 
     def test_each_is_answered_in_one_line(self):
-        with open(os.path.join(self.dir, "plain"), "w", encoding="utf-8"):
-            pass
+        with open(os.path.join(self.dir, "script"), "w", encoding="utf-8") as script:
+            script.write("#!/bin/sh\nexit 0\n")
+        shutil.copyfile("/bin/true", os.path.join(self.dir, "compiled"))  # without its mode
+        os.mkdir(os.path.join(self.dir, "folder"))
         self.expect(2, "no program given")
         self.expect(2, "--nproc-per-node: 0 is out of range", "--nproc-per-node=0", "true")
         self.expect(2, "'many' is not a number", "--nproc-per-node=many", "true")
@@ -235,8 +250,19 @@ class Mistakes(Launch):
         self.expect(2, "did you mean --nproc-per-node?", "--nproc-per-nod=2", "true")
         self.expect(2, "--master-port: 70000 is out of range", "--master-port=70000", "true")
         self.expect(1, "No such file or directory", "./missing")
-        self.expect(1, "it may not be executed; chmod +x ./plain", "./plain")
+        self.expect(1, "it may not be executed; chmod +x ./script", "./script")
+        self.expect(1, "it may not be executed; chmod +x compiled, and start ./compiled", "compiled")
+        self.expect(1, "cannot start 'folder': it is a folder", "folder")
         self.expect(1, "no such program on PATH", "no-such-program-anywhere")
+        self.expect(1, "cannot make a log directory in script: Not a directory; choose another --log-dir", "--log-dir=script", "true")
+        self.expect(1, "cannot make a log directory in script/x: Not a directory", "--log-dir=script/x", "true")
+        for name, first_line, answer in (
+                ("gone", "#! /no/such/interpreter -x", "its interpreter /no/such/interpreter: No such file or directory; correct its first line"),
+                ("windows", "#!/bin/sh\r", "its interpreter /bin/sh: No such file or directory; its lines end as on Windows")):
+            with open(os.path.join(self.dir, name), "w", encoding="utf-8", newline="") as script:
+                script.write(first_line + "\nexit 0\n")
+            os.chmod(os.path.join(self.dir, name), 0o755)
+            self.expect(1, f"cannot start './{name}': {answer}", f"./{name}")
         self.expect(1, "missing.py", "missing.py")
 
     def test_each_wrong_address_has_its_own_answer(self):
@@ -265,6 +291,20 @@ class Mistakes(Launch):
             # What is refused at once may still be heard of too late on a busy machine.
             self.assertRegex(done.stderr, rf"^dlaunch: failed: waited 300 ms for node 0 at 127\.0\.0\.1:{port}, which never answered: "
                                           r"(connection refused|no answer within \S+ \w+) \(the host is .*\)\n$")
+
+    def test_something_else_at_the_port_is_named(self):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            port = other.getsockname()[1]
+            job = self.start("--nnodes=2", "--node-rank=1", f"--master-port={port}", "true")
+            other.settimeout(PATIENCE)
+            with other.accept()[0] as connection:
+                connection.recv(1)  # else closing would take the answer back
+                connection.sendall(b"<!DOCTYPE HTML><title>Error response</title>")
+                err = job.communicate(timeout=PATIENCE)[1]
+            self.assertEqual(job.returncode, 1)
+            self.assertIn("what answers there is no dlaunch: it begins with '<!DOCTYPE HTML><title>", err)
 
     def test_nodes_that_never_come_are_named(self):
         self.expect(1, "for nodes 1 and 2 of 3", "--nnodes=3", "--node-rank=0", f"--master-port={free_port()}",
@@ -366,6 +406,44 @@ class Settings(Launch):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(sorted(done.stdout.splitlines()), [f"{rank} of 4 on {rank // 2}" for rank in range(4)])
 
+    def test_two_runs_of_hydra_on_one_host_are_two_jobs(self):
+        if not shutil.which("mpiexec.hydra"):
+            self.skipTest("no Hydra is here")
+        # Both are there at the same time, one of them started by a script; each ends only when both are.
+        worker = 'echo > up.$1.$RANK; while [ ! -e up.0.0 -o ! -e up.0.1 -o ! -e up.1.0 -o ! -e up.1.1 ]; do sleep 0.01; done; ' \
+                 'echo run $1 rank $RANK of $WORLD_SIZE at $MASTER_PORT id $TORCHELASTIC_RUN_ID'
+        with open(os.path.join(self.dir, "between"), "w", encoding="utf-8") as script:
+            script.write('#!/bin/sh\n"$@"\n')
+        os.chmod(os.path.join(self.dir, "between"), 0o755)
+        runs = [subprocess.Popen(["mpiexec.hydra", "-n", "2", *between, DLAUNCH, "sh", "-c", worker, "sh", str(run)], cwd=self.dir,
+                                 env=environment(), text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                for run, between in enumerate(((), ("./between",)))]
+        for process in runs:
+            self.addCleanup(self.finish, process)
+        places = set()
+        for run, process in enumerate(runs):
+            out, err = process.communicate(timeout=PATIENCE)
+            self.assertEqual(process.returncode, 0, err)
+            lines = sorted(out.splitlines())
+            self.assertEqual([line.split(" at ")[0] for line in lines], [f"run {run} rank {rank} of 2" for rank in range(2)])
+            self.assertEqual(len({line.split(" at ")[1] for line in lines}), 1)
+            places.update(line.split(" at ")[1] for line in lines)
+        self.assertEqual(len(places), 2)
+
+    def test_events_on_the_console_are_lines_of_json(self):
+        for arguments, variables in ((("--event-log-handler=console",), {}), ((), {"PET_EVENT_LOG_HANDLER": "console"})):
+            done = self.run_dlaunch(*arguments, "--rdzv-id=j", "--nproc-per-node=2", "--events=events", "sh", "-c", "echo {rank $RANK >&2", **variables)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = done.stderr.splitlines()
+            self.assertEqual(sorted(line for line in lines if line.startswith("{rank")), ["{rank 0", "{rank 1"])
+            shown = [line for line in lines if not line.startswith("{rank")]
+            told = [json.loads(line) for line in shown]
+            self.assertEqual({one["job"] for one in told}, {"j"})
+            self.assertEqual([one["event"] for one in told].count("started"), 2)
+            self.assertIn("world", [one["event"] for one in told])
+            with open(os.path.join(self.dir, "events"), encoding="utf-8") as file:
+                self.assertEqual(file.read().splitlines()[-len(shown):], shown)
+
     def test_an_old_script_gets_its_local_rank_as_an_argument(self):
         done = self.run_dlaunch("--nproc-per-node=2", "--pass-local-rank", "echo", "a")
         self.assertEqual(sorted(done.stdout.splitlines()), ["--local-rank=0 a", "--local-rank=1 a"])
@@ -432,6 +510,16 @@ class Placement(Launch):
         self.assertEqual(done.returncode, 2)
         self.assertIn("CUDA_VISIBLE_DEVICES names 1 GPUs", done.stderr)
 
+    def test_error_files_go_with_log_files_and_signals_are_told(self):
+        script = ("sh", "-c", "echo ${TORCHELASTIC_ERROR_FILE-unset}, $TORCHELASTIC_SIGNALS_TO_HANDLE; echo last words >&2; "
+                  '[ -z "$TORCHELASTIC_ERROR_FILE" ] || exit 0; exit 3')
+        done = self.run_dlaunch("--log-dir=/dev/null", *script, TORCHELASTIC_ERROR_FILE="")
+        self.assertEqual((done.returncode, done.stdout), (3, ", SIGTERM,SIGINT,SIGHUP,SIGQUIT\n"), done.stderr)
+        self.assertIn("last words", done.stderr[len("last words"):])
+        done = self.run_dlaunch("--signals-to-handle=SIGUSR1,TERM", *script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"^/\S+/error\.json, SIGUSR1,SIGTERM\n$")
+
     def test_what_dlaunch_sets_by_itself_can_be_left(self):
         script = ("sh", "-c", "echo ${OMP_NUM_THREADS-unset} ${GLOO_ENABLE_STORE_V2_API-unset} ${GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER-unset}")
         self.assertEqual(self.run_dlaunch("--nproc-per-node=2", *script).stdout, "1 1 1\n" * 2)
@@ -450,6 +538,38 @@ class Python(Launch):
         self.assertEqual(self.run_dlaunch("job.py", "--epochs=2", PYTHON_EXEC="./fake").stdout, "-u job.py --epochs=2\n")
         self.assertEqual(self.run_dlaunch("-m", "pkg.mod", "x", PYTHON_EXEC="./fake").stdout, "-u -m pkg.mod x\n")
         self.assertEqual(self.run_dlaunch("--no-python", "./job.py").returncode, 127)
+
+    def test_source_is_known_by_what_lies_there(self):
+        def write(name, text, mode=0o644):
+            path = os.path.join(self.dir, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(path, mode)
+        write("bin/fake", '#!/bin/sh\necho "$@"\n', 0o755)
+        write("bin/both", "#!/bin/sh\necho of PATH\n", 0o755)
+        write("bin/pkg2", "#!/bin/sh\necho of PATH\n", 0o755)
+        write("both", "")
+        write("pkg2/__main__.py", "")
+        write("noext", "print(1)\n")
+        write("named", "#!/usr/bin/env python3\nprint(1)\n")
+        write("exec", "#!/bin/sh\necho itself\n", 0o755)
+        write("app.pyz", "")
+        write("pkgdir/__main__.py", "")
+        os.symlink("noext", os.path.join(self.dir, "link"))
+        variables = {"PYTHON_EXEC": "./bin/fake", "PATH": f"{self.dir}/bin:/usr/bin:/bin"}
+        for program in ("noext", "./noext", "./named", "./link", "app.pyz", "./app.pyz", "pkgdir", "./pkgdir/", "./both", "./pkg2"):
+            with self.subTest(program):
+                done = self.run_dlaunch(program, "--x", **variables)
+                self.assertEqual((done.returncode, done.stdout), (0, f"-u {program} --x\n"), done.stderr)
+        for program, output in (("both", "of PATH\n"), ("pkg2", "of PATH\n"), ("./exec", "itself\n")):
+            with self.subTest(program):
+                done = self.run_dlaunch(program, **variables)
+                self.assertEqual((done.returncode, done.stdout), (0, output), done.stderr)
+        done = self.run_dlaunch("exec", **variables)
+        self.assertEqual((done.returncode, done.stderr), (1, "dlaunch: cannot start 'exec': it is not on PATH; did you mean ./exec?\n"))
+        done = self.run_dlaunch("pkgdir", **{**variables, "PYTHON_EXEC": "python3"})
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 PYTHON = "/usr/bin/python3"  # that of the distribution, which has torch where any has
@@ -576,6 +696,17 @@ class TwoHosts(Launch):
     def on(self, i, *arguments):
         return self.start("--nnodes=2", f"--node-rank={i}", f"--master-addr={self.hosts.addresses[0]}", "--master-port=29500",
                           *arguments, prefix=self.hosts.on(i))
+
+    def test_a_name_that_nobody_can_look_up_is_no_matter_of_ports(self):
+        # Only ssh's configuration may know it; there are no name servers here.
+        look_up = self.hosts.on(0) + [sys.executable, "-c", "import socket, sys\ntry: socket.getaddrinfo('known-to-ssh-alone', 1)\n"
+                                      "except socket.gaierror as error: sys.exit(error.errno != socket.EAI_AGAIN)"]
+        if subprocess.run(look_up, check=False).returncode != 0:
+            self.skipTest("a name that is unknown is known to be so")
+        done = subprocess.run(self.hosts.on(0) + [DLAUNCH, "--nnodes=2", "--node-rank=0", "--master-addr=known-to-ssh-alone", "true"],
+                              env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("this machine cannot look that name up; give its address with --master-addr", done.stderr)
 
     def test_one_job_over_two_hosts(self):
         second = self.on(1, "--nproc-per-node=1", os.path.join(BIN, "rank_sum"))
