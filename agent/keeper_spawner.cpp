@@ -95,8 +95,8 @@ void KeeperSpawner::spawn(ProcKey key, const Command& command) {
   // Only our ends: a worker's stdout must behave as a program expects.
   fcntl(out[0], F_SETFL, O_NONBLOCK);
   fcntl(err[0], F_SETFL, O_NONBLOCK);
-  output_.add(key, command.rank, Output::Stream::out, out[0]);
-  output_.add(key, command.rank, Output::Stream::err, err[0]);
+  output_.add(key, command, Output::Stream::out, out[0]);
+  output_.add(key, command, Output::Stream::err, err[0]);
   ++outstanding_;
   killed_ = false;
   nothing_left_ = false;

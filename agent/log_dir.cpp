@@ -15,6 +15,7 @@ namespace dlaunch::agent {
 namespace {
 
 constexpr std::string_view temporary_mark = "dlaunch_";
+constexpr std::string_view latest = "latest";
 constexpr std::string_view random_part = "_XXXXXX";  // as mkdtemp() wants it
 
 std::string file_name_of(std::string id) {
@@ -57,7 +58,7 @@ Result<std::string> make_log_dir(const LogOptions& options, const std::string& j
   if (options.dir.empty()) return name;
 
   // Made aside and renamed, so that it always points somewhere. Two jobs at once: the later one has it.
-  const std::string link = std::filesystem::path(parent) / "latest";
+  const std::string link = std::filesystem::path(parent) / latest;
   const std::string aside = name + ".link";
   std::filesystem::create_directory_symlink(std::filesystem::path(name).filename(), aside, failed);
   if (!failed) std::filesystem::rename(aside, link, failed);
@@ -71,6 +72,13 @@ bool is_log_dir_of(std::string_view name, const std::string& job_id, bool in_tem
   if (name.size() <= random_part.size()) return false;
   const std::string_view id = name.substr(0, name.size() - random_part.size());
   return name[id.size()] == '_' && (job_id.empty() || id == file_name_of(job_id));
+}
+
+std::string shared_name_of(std::string_view job_dir_name) {
+  const std::size_t behind_id = job_dir_name.size() - std::min(job_dir_name.size(), random_part.size());
+  std::string id(job_dir_name.substr(0, behind_id));
+  const bool is_taken = id.empty() || id == "." || id == ".." || id == latest;
+  return is_taken ? id + "_" : id;
 }
 
 std::string worker_log_dir(const std::string& job_dir, std::uint32_t round, std::uint32_t local_rank) {

@@ -1,5 +1,6 @@
 // Where a job's log files are: <--log-dir>/<job id>_<random>/attempt_<round>/<local rank>/stdout.log, as
-// torchrun lays them out, and <--log-dir>/latest, a link to the newest job's directory.
+// torchrun lays them out, and <--log-dir>/latest, a link to the newest job's directory. Where to find them by
+// rank: agent/rank_links.h.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,9 @@ Result<void> check_log_dir(const LogOptions& options);
 
 // Whether a directory of this name was made for this job (empty: for any), and in `temporary` or a named one.
 bool is_log_dir_of(std::string_view name, const std::string& job_id, bool in_temporary);
+
+// Beside such a directory, a name that its job's id alone decides.
+std::string shared_name_of(std::string_view job_dir_name);
 
 // Of one worker; not made here.
 std::string worker_log_dir(const std::string& job_dir, std::uint32_t round, std::uint32_t local_rank);

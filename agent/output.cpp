@@ -54,6 +54,7 @@ struct Output::Source {
 Output::Output(UvEdge& edge, Style style)
     : edge_(edge),
       style_(std::move(style)),
+      rank_links_(style_.log_dir, style_.log.dir.empty(), style_.warn),
       consoles_{std::make_unique<Console>(STDOUT_FILENO), std::make_unique<Console>(STDERR_FILENO)} {}
 
 Output::~Output() {
@@ -64,7 +65,8 @@ Output::~Output() {
   for (const auto& console : consoles_) edge_.unwatch(console->fd());
 }
 
-void Output::add(ProcKey key, int rank, Stream stream, int fd) {
+void Output::add(ProcKey key, const Command& command, Stream stream, int fd) {
+  const int rank = command.rank;
   auto source = std::make_unique<Source>();
   source->key = key;
   source->stream = stream;
@@ -88,12 +90,16 @@ void Output::add(ProcKey key, int rank, Stream stream, int fd) {
       (only_global.empty() || std::binary_search(only_global.begin(), only_global.end(), rank));
   source->shown = (teed || !redirected) && chosen;
   if (!style_.log_dir.empty()) {
-    const std::string name = file_name(stream);
+    const std::string path = log_path(key, file_name(stream));
     const auto& filters = stream == Stream::out ? log.duplicate_stdout_filters : log.duplicate_stderr_filters;
-    if (redirected || teed) source->file = log_file(key, name);
+    if (redirected || teed) {
+      // Before its target, so that who finds that knows its rank.
+      rank_links_.add(key.round, command.leader, rank, stream == Stream::out ? "out" : "err", path);
+      source->file = log_file(path);
+    }
     if (!filters.empty()) {
       source->filters = &filters;
-      source->copies = log_file(key, "filtered_" + name);
+      source->copies = log_file(log_path(key, std::string("filtered_") + file_name(stream)));
     }
   }
   edge_.watch(fd, true, false, *this);
@@ -118,11 +124,14 @@ std::string Output::prefix_of(ProcKey key, int rank, Stream stream) {
   return terminal && style_.colours ? coloured(prefix, rank) : prefix;
 }
 
-std::unique_ptr<LogFile> Output::log_file(ProcKey key, const std::string& name) const {
-  const std::string dir = worker_log_dir(style_.log_dir, key.round, key.local_rank);
+std::string Output::log_path(ProcKey key, const std::string& name) const {
+  return worker_log_dir(style_.log_dir, key.round, key.local_rank) + "/" + name;
+}
+
+std::unique_ptr<LogFile> Output::log_file(const std::string& path) const {
   std::error_code failed;  // opening the file will say what is wrong
-  std::filesystem::create_directories(dir, failed);
-  return std::make_unique<LogFile>(dir + "/" + name, style_.log.max_bytes, style_.log.keep, style_.warn);
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
+  return std::make_unique<LogFile>(path, style_.log.max_bytes, style_.log.keep, style_.warn);
 }
 
 std::string Output::drain(ProcKey key) {
@@ -151,7 +160,7 @@ std::string Output::log_file_of(ProcKey key) const {
   for (const Stream stream : {Stream::err, Stream::out}) {
     const bool kept =
         names(style_.log.redirects.of(local_rank), stream) || names(style_.log.tee.of(local_rank), stream);
-    if (kept) return worker_log_dir(style_.log_dir, key.round, key.local_rank) + "/" + file_name(stream);
+    if (kept) return log_path(key, file_name(stream));
   }
   return "";
 }

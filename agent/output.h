@@ -17,6 +17,7 @@
 #include "agent/lines.h"
 #include "agent/log_file.h"
 #include "agent/log_options.h"
+#include "agent/rank_links.h"
 #include "agent/spawner.h"
 #include "agent/uv_edge.h"
 
@@ -49,8 +50,8 @@ class Output final : public FdHandler {
   Output(UvEdge& edge, Style style);
   ~Output() override;
 
-  // Takes the descriptor over. It must be non-blocking.
-  void add(ProcKey key, int rank, Stream stream, int fd);
+  // Takes the descriptor over. It must be non-blocking. `command`: what will write there.
+  void add(ProcKey key, const Command& command, Stream stream, int fd);
 
   // Takes in all that the worker has written until now, and returns the last lines of its stderr. For a
   // worker that has ended this is all it will ever write; its descendants may still write more.
@@ -90,10 +91,12 @@ class Output final : public FdHandler {
   void tell_of_loss();
   Console& console(Stream stream) { return *consoles_[static_cast<std::size_t>(stream)]; }
   [[nodiscard]] std::string prefix_of(ProcKey key, int rank, Stream stream);
-  std::unique_ptr<LogFile> log_file(ProcKey key, const std::string& name) const;
+  [[nodiscard]] std::string log_path(ProcKey key, const std::string& name) const;
+  [[nodiscard]] std::unique_ptr<LogFile> log_file(const std::string& path) const;
 
   UvEdge& edge_;
   const Style style_;
+  RankLinks rank_links_;
   std::array<std::unique_ptr<Console>, 2> consoles_;  // by Stream
   bool lost_some_ = false;
   std::map<int, std::unique_ptr<Source>> sources_;

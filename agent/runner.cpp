@@ -495,10 +495,11 @@ void Runner::tell_of_worker(EventKind kind, int local_rank, std::int64_t pid, st
 void Runner::start_worker(int local_rank) {
   const ProcKey key{current_.round, static_cast<std::uint32_t>(local_rank)};
   if (plan_.records != nullptr) plan_.records->prepare(key);
-  outside_.spawner.spawn(
-      key, {worker_arguments(plan_.node.command, local_rank),
-            worker_environment(plan_.job, plan_.node, current_, local_rank, plan_.inherited),
-            current_.member(plan_.node.agent)->base_rank + local_rank, cpus_of(plan_.node, local_rank)});
+  outside_.spawner.spawn(key,
+                         {worker_arguments(plan_.node.command, local_rank),
+                          worker_environment(plan_.job, plan_.node, current_, local_rank, plan_.inherited),
+                          current_.member(plan_.node.agent)->base_rank + local_rank, current_.leader,
+                          cpus_of(plan_.node, local_rank)});
 }
 
 void Runner::look_at_workers(bool in_full) {

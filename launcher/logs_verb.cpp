@@ -5,11 +5,13 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "agent/rank_links.h"
 #include "launcher/log_place.h"
 #include "launcher/log_reader.h"
 #include "launcher/machine.h"
@@ -38,11 +40,12 @@ void be_interruptible() {
 
 // What is wanted of a job's log files.
 struct Wanted {
-  std::optional<int> rank;     // none: all
+  std::optional<int> rank;     // none: all; the local one where only that is known
   std::optional<int> attempt;  // none: the last, and those that follow
 };
 
-// The log files of one job, as they come.
+// The log files of one job, as they come: by rank, over all nodes that have named theirs in one place. Where
+// none are named (a newer job of the same id has the names), those of one node by local rank.
 class JobLogs {
  public:
   JobLogs(fs::path dir, Wanted wanted) : dir_(std::move(dir)), wanted_(wanted) {}
@@ -61,28 +64,57 @@ class JobLogs {
 
  private:
   void find_files() {
-    const std::vector<int> attempts = numbered(dir_, attempt_mark);
+    // Files are named before they are made: where some are there, so are the names.
+    std::vector<int> attempts = numbered(dir_, attempt_mark);
+    if (attempts.empty()) return;
+    if (!ranks_) ranks_ = find_ranks(dir_).value_or("");
+    if (!ranks_->empty()) attempts = numbered(*ranks_, "");
     if (attempts.empty()) return;
     const int first = wanted_.attempt.value_or(newest_.value_or(attempts.back()));
     for (const int attempt : attempts) {
       if (attempt < first || (wanted_.attempt && attempt > first)) continue;
-      find_files(attempt);
+      if (ranks_->empty()) {
+        find_files_of_node(attempt);
+      } else {
+        find_files_of_all(attempt);
+      }
     }
     newest_ = attempts.back();
   }
-  void find_files(int attempt) {
-    const fs::path dir = dir_ / (std::string(attempt_mark) + std::to_string(attempt));
-    for (const int local_rank : numbered(dir, "")) {
-      if (wanted_.rank && local_rank != *wanted_.rank) continue;
-      // In the order of attempts and ranks, stdout first.
+  void find_files_of_all(int attempt) {
+    // Of the world that was there first: who comes later under this number is another job.
+    std::error_code failed;
+    const auto [known, is_new] = rounds_.try_emplace(attempt);
+    if (is_new) known->second = fs::canonical(*ranks_ / std::to_string(attempt), failed);
+    const fs::path& folder = known->second;
+    for (const auto& entry : fs::directory_iterator(folder, failed)) {
       for (const int stream : {0, 1}) {
-        auto& reader = readers_[{attempt, local_rank, stream}];
-        if (reader) continue;
-        const fs::path path = dir / std::to_string(local_rank) / (stream == 0 ? "stdout.log" : "stderr.log");
-        reader = std::make_unique<LogReader>(path.string(), "[" + std::to_string(local_rank) + "] ",
-                                             [this](const std::string& lines) { say(lines); });
+        const int rank = agent::rank_of_link(entry.path().filename().string(), stream == 0 ? "out" : "err");
+        if (rank < 0) continue;
+        std::error_code gone;
+        // Files that were turned over are beside the file, not beside the link.
+        const fs::path file = (folder / fs::read_symlink(entry.path(), gone)).lexically_normal();
+        if (!gone) read({attempt, rank, stream}, file);
       }
     }
+  }
+  void find_files_of_node(int attempt) {
+    const fs::path dir = dir_ / (std::string(attempt_mark) + std::to_string(attempt));
+    for (const int local_rank : numbered(dir, "")) {
+      for (const int stream : {0, 1}) {
+        read({attempt, local_rank, stream},
+             dir / std::to_string(local_rank) / (stream == 0 ? "stdout.log" : "stderr.log"));
+      }
+    }
+  }
+  // By attempt, rank, and stream, stdout first: the order in which they are shown.
+  void read(const std::array<int, 3>& which, const fs::path& file) {
+    const int rank = which[1];
+    if (wanted_.rank && rank != *wanted_.rank) return;
+    auto& reader = readers_[which];
+    if (reader) return;
+    reader = std::make_unique<LogReader>(file.string(), "[" + std::to_string(rank) + "] ",
+                                         [this](const std::string& lines) { say(lines); });
   }
   void say(const std::string& lines) {
     if (failure_ == 0) failure_ = print(lines);
@@ -90,20 +122,23 @@ class JobLogs {
 
   const fs::path dir_;
   const Wanted wanted_;
+  std::optional<fs::path> ranks_;  // empty: there are no names
+  std::map<int, fs::path> rounds_;
   std::optional<int> newest_;
   std::map<std::array<int, 3>, std::unique_ptr<LogReader>> readers_;
   int failure_ = 0;
 };
 
-// Until the job has ended, where it is known here which that is.
+// Until all its agents of this machine have ended, where there are any.
 void follow(JobLogs& logs, const LogPlace& place) {
-  std::optional<ProcessHandle> agent;
-  if (place.agent > 0) agent.emplace(place.agent);
+  std::list<ProcessHandle> agents;
+  for (const std::int64_t agent : place.agents) agents.emplace_back(agent);
   for (bool ended = false; !ended && !interrupted && logs.failure() == 0;) {
-    if (agent) {
-      ended = !agent->found() || agent->ended_within(look_again);
-    } else {
+    if (agents.empty()) {
       poll(nullptr, 0, static_cast<int>(to_millis(look_again)));
+    } else if (!agents.front().found() || agents.front().ended_within(look_again)) {
+      agents.pop_front();
+      ended = agents.empty();
     }
     logs.show_news();
   }
@@ -127,10 +162,11 @@ int run_logs(const std::vector<std::string>& arguments) {
   VerbLine line(
       "dlaunch logs",
       "dlaunch logs shows the log files that a job's workers write (--redirects, --tee), each line with "
-      "its\nlocal rank before it: of a job that runs on this machine, else of the newest that has ended, "
-      "in\n--log-dir, DLAUNCH_LOG_DIR or the temporary directory.\n\nUsage: dlaunch logs [options] [JOB]");
+      "its\nrank before it: of a job that runs on this machine, else of the newest that has ended, in "
+      "--log-dir,\nDLAUNCH_LOG_DIR or the temporary directory; of all nodes that share a "
+      "--log-dir.\n\nUsage: dlaunch logs [options] [JOB]");
   line.option("--log-dir", "DIR", "look here: as the job was told, or a job's directory in it", log_dir);
-  line.option("--rank", "N", "only this local rank", rank);
+  line.option("--rank", "N", "only this rank", rank);
   line.option("--attempt", "N", "only this round: the N of attempt_N [the last, and those that follow]",
               attempt);
   line.flag("-f,--follow", "go on with what is written from now on, until the job ends or Ctrl-C", follows);
@@ -151,7 +187,7 @@ int run_logs(const std::vector<std::string>& arguments) {
   JobLogs logs(place->dir, {*wanted_rank, *wanted_attempt});
   logs.show_news();
   // Where neither a directory was named nor the job runs, it has ended: nothing will follow.
-  const bool may_grow = place->agent > 0 || !log_dir.empty();
+  const bool may_grow = !place->agents.empty() || !log_dir.empty();
   if (follows && may_grow) follow(logs, *place);
   logs.finish();
   if (!logs.found()) return fail("no such log files in " + place->dir.string() + (follows ? "" : " yet"));

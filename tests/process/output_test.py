@@ -312,6 +312,93 @@ class LogsVerb(Output):
         self.assertEqual(follower.stdout.read(), "[0] second\n[0] third\n")
         self.assertEqual(follower.wait(PATIENCE), 0)
 
+    def nodes(self, *arguments):
+        """A job of two nodes, whose agents have one --log-dir where that is given."""
+        both = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}", "--nproc-per-node=2", "-r3", *arguments]
+        agents = [subprocess.Popen([DLAUNCH, f"--node-rank={node}", *both], cwd=self.dir, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   text=True, env={**os.environ, "TMPDIR": self.dir}) for node in range(2)]
+        for agent in agents:
+            self.addCleanup(agent.communicate)
+            self.addCleanup(agent.kill)
+        return agents
+
+    def named(self, attempt=0, job="none"):
+        """What the job's names by rank lead to, and that they lead there also when the place is moved."""
+        folder = os.path.join(self.logs, job, str(attempt))
+        self.assertFalse([name for name in os.listdir(folder) if os.path.isabs(os.readlink(os.path.join(folder, name)))])
+        contents = {}
+        for name in sorted(os.listdir(folder)):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                contents[name] = file.read()
+        return contents
+
+    def test_nodes_that_share_a_place_name_their_files_by_rank(self):
+        for agent in self.nodes(f"--log-dir={self.logs}", "sh", "-c", SPEAK):
+            self.assertEqual(agent.wait(PATIENCE), 0)
+        expected = {f"rank_{rank}.{stream}": f"{stream} {rank}\n" for rank in range(4) for stream in ("err", "out")}
+        self.assertEqual(self.named(), expected)
+        self.assertEqual(os.readlink(os.path.join(self.logs, "none", "latest")), "0")
+        every = "".join(f"[{rank}] out {rank}\n[{rank}] err {rank}\n" for rank in range(4))
+        self.assertEqual(self.logs_of(f"--log-dir={self.logs}").stdout, every)
+        own = os.path.realpath(os.path.join(self.logs, "latest"))
+        self.assertEqual(self.logs_of(f"--log-dir={own}").stdout, every)
+        self.assertEqual(self.logs_of(f"--log-dir={self.logs}", "--rank=2").stdout, "[2] out 2\n[2] err 2\n")
+
+    def follow_both_nodes(self, options, job):
+        agents = self.nodes(f"--log-dir={self.logs}", *options, "sh", "-c",
+                            "echo here $RANK; while [ ! -e go$RANK ]; do sleep 0.01; done; echo gone $RANK; "
+                            "while [ ! -e go ]; do sleep 0.01; done")
+        for rank in range(4):
+            self.await_logs(f"[{rank}] here {rank}\n", *job)
+        follower = self.follow(*job)
+        self.assertEqual([follower.stdout.readline() for _ in range(4)], [f"[{rank}] here {rank}\n" for rank in range(4)])
+        for rank in (3, 0, 2, 1):
+            self.go(f"go{rank}")
+            self.assertEqual(follower.stdout.readline(), f"[{rank}] gone {rank}\n")
+        self.go()
+        self.assertEqual(follower.stdout.read(), "")
+        self.assertEqual(follower.wait(PATIENCE), 0)
+        for agent in agents:
+            self.assertEqual(agent.wait(PATIENCE), 0)
+
+    def test_follows_all_nodes_that_share_a_place(self):
+        self.follow_both_nodes([], [f"--log-dir={self.logs}"])
+
+    def test_follows_all_nodes_of_the_job_that_is_named(self):
+        name = f"followed-{os.path.basename(self.dir)}"
+        self.follow_both_nodes([f"--rdzv-id={name}"], [name])
+
+    def test_a_newer_job_of_the_same_id_takes_the_names(self):
+        first = ["--nproc-per-node=2", "--max-restarts=1", f"--log-dir={self.logs}", "-r1", "sh", "-c",
+                 "echo first $RANK; exit $((1 - TORCHELASTIC_RESTART_COUNT))"]
+        self.assertEqual(self.run_job(*first).returncode, 0)
+        older = os.path.realpath(os.path.join(self.logs, "latest"))
+        self.assertEqual((sorted(self.named(0)), self.named(1)), (["rank_0.out", "rank_1.out"], {"rank_0.out": "first 0\n", "rank_1.out": "first 1\n"}))
+        self.run_job(f"--log-dir={self.logs}", "-r1", "echo", "second")
+        self.assertEqual(self.named(0), {"rank_0.out": "second\n"})
+        self.assertEqual(sorted(name for name in os.listdir(os.path.join(self.logs, "none")) if name[0] != "."), ["0", "latest"])
+        self.assertEqual(len(os.listdir(os.path.join(self.logs, "none"))), 3, "nothing is left of the older job's")
+        self.assertEqual(self.logs_of(f"--log-dir={self.logs}").stdout, "[0] second\n")
+        self.assertEqual(self.logs_of(f"--log-dir={older}").stdout, "[0] first 0\n[1] first 1\n")
+
+    def test_names_that_cannot_be_made_stop_nothing(self):
+        os.mkdir(self.logs)
+        with open(os.path.join(self.logs, "none"), "w", encoding="utf-8"):
+            done = self.run_job("--nproc-per-node=2", "--max-restarts=1", f"--log-dir={self.logs}", "-r1", "sh", "-c",
+                                "echo $RANK; exit $((1 - TORCHELASTIC_RESTART_COUNT))")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(re.findall(r"cannot name the log files by rank in .*/none: Not a directory", done.stderr)), 1, done.stderr)
+        self.assertEqual(self.logs_of(f"--log-dir={self.logs}").stdout, "[0] 0\n[1] 1\n")
+
+    def test_a_node_without_a_shared_place_shows_its_ranks(self):
+        agents = self.nodes("sh", "-c", "echo here; while [ ! -e go ]; do sleep 0.01; done")
+        for rank in (2, 3):
+            self.await_logs(f"[{rank}] here\n", str(agents[1].pid))
+        self.assertEqual(self.logs_of(str(agents[1].pid)).stdout, "[2] here\n[3] here\n")
+        self.go()
+        for agent in agents:
+            self.assertEqual(agent.wait(PATIENCE), 0)
+
     def test_ctrl_c_ends_the_following(self):
         job = self.start(f"--log-dir={self.logs}", "-r1", "sh", "-c", "echo first; exec sleep 1000")
         follower = self.follow(str(job.pid))
