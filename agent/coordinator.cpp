@@ -183,6 +183,8 @@ std::string Coordinator::reason_to_refuse(const Join& join) const {
            std::to_string(join.max_restarts);
   }
   if (std::string other = difference(rules_, join.rules); !other.empty()) return printable(other);
+  if (join.role.size() > longest_role)
+    return "its --role is longer than " + std::to_string(longest_role) + " bytes";
   if (join.round > last_round) return "there is no round " + std::to_string(join.round);
   if (join.node_rank >= job_.nnodes) {
     return "--node-rank=" + std::to_string(join.node_rank) +

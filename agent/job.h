@@ -101,6 +101,8 @@ struct WorldMember {
   AgentId agent = 0;
   int seat =
       0;  // what its rank follows; kept for as long as it stays, so that ranks change as little as they can
+  int role_base = 0;        // the ROLE_RANK of its first worker
+  int role_world_size = 0;  // workers of its role, on all nodes
 
   bool operator==(const WorldMember&) const = default;
 };

@@ -133,6 +133,7 @@ Join Member::join(TimePoint now) const {
   join.stopped = !round_active_ && !check_until_;
   join.stays = staying_ || endpoints() == 1;
   join.rules = rules_of(job_);
+  join.role = node_.role;
   if (!been_in_) return join;
   join.leader = world_.leader;
   join.leader_host = world_.store.host;

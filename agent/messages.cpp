@@ -159,6 +159,8 @@ void world_fields(IO& io, W& w) {
     io.text(m.host);
     io.number(m.agent);
     io.number(m.seat);
+    io.number(m.role_base);
+    io.number(m.role_world_size);
   });
 }
 
@@ -232,6 +234,7 @@ struct Fields {
       io.duration(m.lease);
       io.flag(m.stays);
       io.text(m.rules);
+      io.text(m.role);
     } else if constexpr (std::is_same_v<T, Beat>) {
       io.number(m.stamp);
     } else if constexpr (std::is_same_v<T, Welcome>) {

@@ -34,6 +34,8 @@ inline constexpr int max_slots = 65'536;
 
 // What is kept of a host's name.
 inline constexpr std::size_t longest_host = 255;
+// No role's name is longer.
+inline constexpr std::size_t longest_role = 255;
 
 struct Join {
   std::string job_id;
@@ -59,6 +61,7 @@ struct Join {
   Duration lease{};     // for how long from now the last coordinator may still count on this node
   bool stays = true;    // also where this coordinator does not lead yet: it counts for its quorum
   std::string rules{};  // agent/job_rules.h
+  std::string role{};   // of its workers: only compared, never shown
 
   bool operator==(const Join&) const = default;
 };

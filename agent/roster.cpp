@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -113,15 +114,20 @@ void Roster::choose(int most, World& world) {
   std::sort(order.begin(), order.end(), [](const Node* a, const Node* b) { return a->seat < b->seat; });
   world.members.clear();
   world.world_size = 0;
+  std::map<std::string_view, int> workers_of;  // by role: as many as there were until now, then all
   for (Node* node : order) {
     node->active = true;
     node->stopped = false;
     node->place = static_cast<int>(world.members.size());
     const Join& joined = node->joined;
+    int& of_its_role = workers_of[joined.role];
     world.members.push_back(
-        {node->place, joined.slots, world.world_size, joined.host, joined.agent, node->seat});
+        {node->place, joined.slots, world.world_size, joined.host, joined.agent, node->seat, of_its_role});
     world.world_size += joined.slots;
+    of_its_role += joined.slots;
   }
+  for (const Node* node : order)
+    world.members[static_cast<std::size_t>(node->place)].role_world_size = workers_of[node->joined.role];
   world.nodes = static_cast<int>(world.members.size());
 }
 

@@ -57,7 +57,8 @@ class Roster {
   [[nodiscard]] std::optional<MemberId> of_rank(int node_rank) const;
 
   // Makes at most `most` nodes active and fills world.members, world.nodes and world.world_size: first those
-  // that have a seat, then those that want a certain rank, then the others in the order of their arrival.
+  // that have a seat, then those that want a certain rank, then the others in the order of their arrival. The
+  // workers of each role are counted in the order of their ranks.
   void choose(int most, World& world);
 
   [[nodiscard]] const std::map<MemberId, Node>& nodes() const { return nodes_; }

@@ -38,8 +38,8 @@ Environment worker_environment(const JobSpec& job, const NodeSpec& node, const W
   number(env::group_rank, self.node_rank);
   number(env::group_world_size, world.nodes);
   set(env::role_name, node.role);
-  number(env::role_rank, rank);
-  number(env::role_world_size, world.world_size);
+  number(env::role_rank, self.role_base + local_rank);
+  number(env::role_world_size, self.role_world_size);
   set(env::master_addr, world.store.host);
   number(env::master_port, node.worker_store != 0 ? node.worker_store : world.store.port);
   number(env::restart_count, world.restarts_used);

@@ -13,14 +13,16 @@ namespace {
 // Where the nodes find their ranks themselves, as if this one came first.
 int expected_rank(const JobPlan& plan) { return std::max(0, plan.node.node_rank); }
 
-// Every node as large as this one.
+// Every node as large as this one, and of its role.
 agent::World expected_world(const JobPlan& plan) {
   agent::World world;
   world.world_size = plan.job.nnodes * plan.node.slots;
   world.nodes = plan.job.nnodes;
   world.store = plan.job.master;
   const int rank = expected_rank(plan);
-  world.members = {{rank, plan.node.slots, rank * plan.node.slots, plan.node.host, plan.node.agent, rank}};
+  const int base_rank = rank * plan.node.slots;
+  world.members = {
+      {rank, plan.node.slots, base_rank, plan.node.host, plan.node.agent, rank, base_rank, world.world_size}};
   return world;
 }
 

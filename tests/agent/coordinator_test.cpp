@@ -96,7 +96,7 @@ TEST_F(CoordinatorTest, TheWorldComesWhenAllAreInAndRanksFollowNodeRanks) {
   const World& whole = worlds[0].second.world;  // as the node has it that serves the store
   EXPECT_EQ(whole.world_size, 5);
   EXPECT_EQ(whole.members,
-            (std::vector<WorldMember>{{0, 2, 0, "host0", 100, 0}, {1, 3, 2, "host1", 101, 1}}));
+            (std::vector<WorldMember>{{0, 2, 0, "host0", 100, 0, 0, 5}, {1, 3, 2, "host1", 101, 1, 2, 5}}));
   World part = whole;
   part.members.erase(part.members.begin());
   EXPECT_EQ(worlds[1].second.world, part);
@@ -109,6 +109,24 @@ TEST_F(CoordinatorTest, TheWorldComesWhenAllAreInAndRanksFollowNodeRanks) {
     return to && std::holds_alternative<NewWorld>(to->message);
   });
   EXPECT_LT(opens, tells);
+}
+
+TEST_F(CoordinatorTest, EachRolesWorkersAreCountedByThemselves) {
+  job_.nnodes = 4;
+  begin();
+  const std::vector<std::string> roles{"reader", "trainer", "reader", "trainer"};
+  const std::vector<int> slots{2, 3, 1, 4};
+  for (const int rank : {2, 3, 1, 0}) {  // the order of arrival does not matter
+    Join one = join(rank, slots[static_cast<std::size_t>(rank)]);
+    one.role = roles[static_cast<std::size_t>(rank)];
+    from(rank == 0 ? local_member : static_cast<MemberId>(rank), one);
+  }
+  const auto worlds = sent<NewWorld>();
+  ASSERT_EQ(worlds.size(), 4U);
+  EXPECT_EQ(worlds[0].second.world.members, (std::vector<WorldMember>{{0, 2, 0, "host0", 100, 0, 0, 3},
+                                                                      {1, 3, 2, "host1", 101, 1, 0, 7},
+                                                                      {2, 1, 5, "host2", 102, 2, 2, 3},
+                                                                      {3, 4, 6, "host3", 103, 3, 3, 7}}));
 }
 
 // A quorum, or a lease, that two nodes count differently is none.
@@ -440,6 +458,9 @@ TEST_F(CoordinatorTest, WhoDoesNotFitIsToldWhy) {
   wrong.nnodes = 3;
   EXPECT_EQ(refusal(wrong), "this job has --nnodes=2, not 3");
   EXPECT_EQ(refusal(join(2)), "--node-rank=2 is outside --nnodes=2");
+  wrong = join(1);
+  wrong.role = std::string(longest_role + 1, 'r');
+  EXPECT_EQ(refusal(wrong), "its --role is longer than 255 bytes");
   from(0, join(0));
   wrong = join(0);
   wrong.agent = 7;

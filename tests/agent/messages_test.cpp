@@ -42,7 +42,7 @@ std::vector<Message> one_of_each() {
               {"10.0.0.1", 29500},
               std::chrono::seconds(9),
               {restart},
-              {{0, 1, 0, "a", 7, 0}, {1, 2, 1, "b", 8, 3}}};
+              {{0, 1, 0, "a", 7, 0, 0, 1}, {1, 2, 1, "b", 8, 3, 4, 6}}};
   Outcome outcome{139,       2,
                   true,      a_failure(),
                   "why not", {a_failure(), a_failure()},
@@ -69,7 +69,8 @@ std::vector<Message> one_of_each() {
                std::chrono::seconds(7),
                std::chrono::seconds(2),
                false,
-               "--spares=1"},
+               "--spares=1",
+               "trainer"},
           Beat{-5},
           Welcome{false, true, 12},
           Failed{a_failure(), std::chrono::milliseconds(12)},

@@ -53,7 +53,7 @@ class WorkerEnvironment : public ::testing::Test {
 
   JobSpec job_{.id = "run-7", .nnodes = 2, .max_restarts = 3, .master = {"10.0.0.1", 29500}};
   NodeSpec node_{1, 2, "b", "trainer", {"./train"}};
-  World world_{6, 4, 5, 2, 2, {"10.0.0.1", 29500}, {}, {}, {{1, 2, 3, "b", 0, 1}}};
+  World world_{6, 4, 5, 2, 2, {"10.0.0.1", 29500}, {}, {}, {{1, 2, 3, "b", 0, 1, 1, 3}}};
 };
 
 TEST_F(WorkerEnvironment, IsTorchruns) {
@@ -64,8 +64,8 @@ TEST_F(WorkerEnvironment, IsTorchruns) {
                                                     {"GROUP_RANK", "1"},
                                                     {"GROUP_WORLD_SIZE", "2"},
                                                     {"ROLE_NAME", "trainer"},
-                                                    {"ROLE_RANK", "4"},
-                                                    {"ROLE_WORLD_SIZE", "5"},
+                                                    {"ROLE_RANK", "2"},
+                                                    {"ROLE_WORLD_SIZE", "3"},
                                                     {"MASTER_ADDR", "10.0.0.1"},
                                                     {"MASTER_PORT", "29500"},
                                                     {"TORCHELASTIC_RESTART_COUNT", "2"},

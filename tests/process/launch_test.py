@@ -688,6 +688,26 @@ with open(os.environ["MARK"] + "." + os.environ["RANK"], "w") as file:
             self.assertEqual(dumps["dlaunch"], dumps["torchrun"], options)
 
 
+class Nodes(Launch):
+    """Several nodes of a job on this machine."""
+
+    def start_nodes(self, options_of_each, *command):
+        """By node rank: the agents."""
+        port = free_port()
+        return [self.start(f"--nnodes={len(options_of_each)}", f"--node-rank={i}", "--master-addr=127.0.0.1", f"--master-port={port}",
+                           *options, *command) for i, options in enumerate(options_of_each)]
+
+    def test_each_role_counts_its_own_workers(self):
+        jobs = self.start_nodes([["--role=reader"], ["--role=trainer", "--nproc-per-node=2"], ["--role=reader", "--nproc-per-node=2"]],
+                                "sh", "-c", "echo $RANK $WORLD_SIZE $ROLE_NAME $ROLE_RANK $ROLE_WORLD_SIZE")
+        out = ""
+        for job in jobs:
+            said, err = job.communicate(timeout=PATIENCE)
+            self.assertEqual(job.returncode, 0, err)
+            out += said
+        self.assertEqual(sorted(out.splitlines()), ["0 5 reader 0 3", "1 5 trainer 0 2", "2 5 trainer 1 2", "3 5 reader 1 3", "4 5 reader 2 3"])
+
+
 class TwoHosts(Launch):
     def setUp(self):
         super().setUp()

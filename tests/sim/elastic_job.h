@@ -22,6 +22,7 @@ struct Shape {
   int spares = 0;
   int endpoints = 1;  // on the first machines
   int slots = 1;
+  int roles = 1;  // shared out among the machines by the seed
   int max_restarts = 3;
   bool counts_membership = false;
   bool replaces = true;  // a lost node may be replaced though there is no range of nodes
@@ -61,6 +62,7 @@ class ElasticJob {
       agent::NodeSpec node;
       node.node_rank = -1;
       node.slots = shape.slots;
+      node.role = "role" + std::to_string((seed >> (i % 32)) % static_cast<unsigned>(shape.roles));
       node.host = "node" + std::to_string(i);
       node.command = {"./train"};
       node.health_check = shape.health_check;
@@ -98,8 +100,9 @@ class ElasticJob {
     std::string store;
     std::string restart_count;
     TimePoint began;
-    std::map<int, int> ranks;       // by rank: the machine
-    std::map<int, int> group_rank;  // by machine
+    std::map<int, int> ranks;                                    // by rank: the machine
+    std::map<int, int> group_rank;                               // by machine
+    std::map<std::string, std::pair<int, std::set<int>>> roles;  // by name: how many workers, and their ranks
     bool operator==(const Round&) const = default;
   };
   // In the order in which they were formed.
@@ -183,6 +186,15 @@ class ElasticJob {
         << round.ranks[rank] << "\n"
         << what_was_said();
     round.group_rank[machine] = group_rank;
+    check_role(round, command);
+    if (complete(round)) {
+      std::size_t workers = 0;
+      for (const auto& [name, role] : round.roles) {
+        EXPECT_EQ(role.first, static_cast<int>(role.second.size())) << name << " of round " << key.round;
+        workers += role.second.size();
+      }
+      EXPECT_EQ(workers, round.ranks.size()) << "round " << key.round;
+    }
     for (const auto& [who, running] : running_) {
       if (who.first == machine) {
         EXPECT_EQ(running, id) << "two rounds on node " << machine;
@@ -195,6 +207,18 @@ class ElasticJob {
     }
     running_[{machine, key}] = id;
     note(machine, key.round, rank);
+  }
+
+  // Each rank of a role is given once, and all of it were told how many they are.
+  static void check_role(Round& round, const agent::Command& command) {
+    const int rank = std::stoi(value_of(command, env::role_rank));
+    const int size = std::stoi(value_of(command, env::role_world_size));
+    auto& [workers, ranks] =
+        round.roles.try_emplace(value_of(command, env::role_name), size, std::set<int>{}).first->second;
+    EXPECT_EQ(workers, size);
+    EXPECT_GE(rank, 0);
+    EXPECT_LT(rank, size);
+    EXPECT_TRUE(ranks.insert(rank).second) << "rank " << rank << " of a role twice";
   }
 
   void ended(int machine, const agent::ProcKey& key) {

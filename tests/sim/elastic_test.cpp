@@ -460,6 +460,7 @@ Shape draw_shape(std::mt19937_64& random) {
   // endpoints.
   if (shape.endpoints == 1 && random() % 4 == 0) shape.machines += draw(1, 2);
   shape.slots = draw(1, 2);
+  shape.roles = draw(1, 3);
   shape.max_restarts = draw(0, 6);
   shape.counts_membership = random() % 8 == 0;
   return shape;
