@@ -372,7 +372,7 @@ void Member::look_at_the_end(MemberActions& out) {
 void Member::on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActions& out) {
   if (state_ != State::working) return;
   quiet_ = watch_.is_on() ? watch_.see(now, seen.activity) : Duration(0);
-  Progress progress{round_, quiet_, seen.activity.open > 0,
+  Progress progress{round_, quiet_, seen.activity.open > 0 || watch_.saw_long_asking(),
                     seen.standings.value_or(std::vector<GroupStanding>{})};
   const bool moves_again = quiet_ < watch_.worth_telling() && told_quiet_;
   if (!seen.standings && !moves_again) return;

@@ -93,6 +93,7 @@ Activity WorkerPages::activity(std::uint32_t round, int slots) {
     const auto one = parse_page_head(as_byte_span(header));
     if (!one) continue;
     sum.moves += one->activity.moves;
+    sum.asks += one->activity.asks;
     // Who has ended waits for nobody.
     if (one->activity.open > 0 && condition_of(one->pid) != Condition::ended) sum.open += one->activity.open;
   }

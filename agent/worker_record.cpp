@@ -100,7 +100,7 @@ std::optional<WorkerRecord::Entry> entry_of(const page::Record& raw, std::size_t
 }
 
 Activity activity_of(const page::Header& header) {
-  return {page::moves_of(header.activity), page::open_of(header.activity)};
+  return {page::moves_of(header.activity), page::open_of(header.activity), header.asks};
 }
 
 }  // namespace

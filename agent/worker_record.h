@@ -16,7 +16,8 @@ namespace dlaunch::agent {
 // How much a worker has moved, and where it is.
 struct Activity {
   std::uint64_t moves = 0;  // operations that began or ended
-  std::uint64_t open = 0;   // collectives that it is in
+  std::uint64_t open = 0;   // collectives that it is in, and threads that wait in another way
+  std::uint64_t asks = 0;   // whether a message is through that is not
 
   bool operator==(const Activity&) const = default;
 };

@@ -167,7 +167,7 @@ Work GroupImpl::run(const Call& call, const OperationOptions& options, const Sta
                   recording.hand_over()};
   try {
     const Work inner = start(*backend, operation);
-    if (options.async_op) return finish_with_context(inner, context, told);
+    if (options.async_op) return finish_with_context(WorkSource(), inner, context, told);
     inner.wait();
     tell_end(told, true);
     return {};
@@ -215,7 +215,7 @@ Work GroupImpl::run_message(const Call& call, int peer, const MessageOptions& op
                   recorder_.begin(call.record, operation.sequence, peer,
                                   recorded_timeout(options.timeout.value_or(timeout())))};
   try {
-    return finish_with_context(start(*backend, operation), context, told);
+    return finish_with_context(WorkSource::of_message(), start(*backend, operation), context, told);
   } catch (...) {
     tell_end(told, false);
     const std::exception_ptr error = located(std::current_exception(), context);
@@ -224,9 +224,10 @@ Work GroupImpl::run_message(const Call& call, int peer, const MessageOptions& op
   }
 }
 
-// A Work whose error says where it happened, and which has broken the group by the time anybody sees it.
-Work GroupImpl::finish_with_context(const Work& inner, const ErrorContext& context, Told told) {
-  const WorkSource outer;
+// The Work of `outer`, whose error says where it happened, and which has broken the group by the time anybody
+// sees it.
+Work GroupImpl::finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
+                                    Told told) {
   inner.then([this, outer, context, told](const Work& work) {
     tell_end(told, work.is_success());
     if (const std::exception_ptr raw = work.exception()) {

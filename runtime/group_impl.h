@@ -134,7 +134,8 @@ class GroupImpl {
   // One operation, from its number to its result.
   Work run(const Call& call, const OperationOptions& options, const Start& start);
   Work run_message(const Call& call, int peer, const MessageOptions& options, const Start& start);
-  Work finish_with_context(const Work& inner, const ErrorContext& context, Told told);
+  Work finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
+                           Told told);
   void tell_end(Told told, bool success) const;
   void compare_calls(const Call& call, const Operation& operation, const ErrorContext& context);
   void throw_if_lost() const;

@@ -166,6 +166,10 @@ Waiting::~Waiting() {
   if (page_ != nullptr) add(page_->header.activity, ~std::uint64_t{0});  // one less
 }
 
+void record_ask() {
+  if (page::Page* const page = recorder().page()) add(page->header.asks, 1);
+}
+
 page::Page* Recorder::page() {
   const std::lock_guard lock(mutex_);
   return page_ != nullptr && get(page_->header.owner) == getpid() ? page_ : nullptr;
@@ -192,6 +196,7 @@ void Recorder::open(const std::string& path, int rank, int world_size) {
     for (page::Record& record : mapped->records) put(record.ticket, std::uint64_t{0});
     put(header.next, std::uint64_t{0});
     put(header.activity, std::uint64_t{0});
+    put(header.asks, std::uint64_t{0});
     put(header.version, page::version);
     page_ = mapped;
   }

@@ -94,6 +94,9 @@ class Waiting {
   page::Page* const page_;
 };
 
+// Somebody has asked whether a message is through, and it is not. Who asks for long waits too.
+void record_ask();
+
 // The process's page. Thread-safe.
 class Recorder {
  public:

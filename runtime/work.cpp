@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +16,16 @@
 namespace dlaunch {
 inline namespace v1 {
 
+namespace {
+// Shorter than this, to wait is a way to ask.
+constexpr auto shortest_wait = std::chrono::seconds(1);
+}  // namespace
+
+// To the agent a collective counts as waiting while it runs. A message may have been posted long before
+// anybody needs it: it counts from when somebody wants to hear of its end, and an ask for itself.
 struct Work::State {
+  const bool is_message;
+
   std::mutex mutex;
   std::condition_variable completed;
   // protected by mutex
@@ -24,8 +34,9 @@ struct Work::State {
   int source_rank = -1;
   std::vector<std::function<void(const Work&)>> callbacks;
   bool seen = false;  // somebody knows how it ended
+  std::optional<Waiting> awaited;
 
-  State() = default;
+  explicit State(bool of_message) : is_message(of_message) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
@@ -33,11 +44,18 @@ struct Work::State {
       log(LogLevel::warning, "an operation nobody waited for has failed: " + message_of(error));
   }
 
-  // Whether it has completed before the deadline. With `lock` held on the mutex.
-  bool await(std::unique_lock<std::mutex>& lock, Deadline deadline) {
-    if (done) return true;
-    const Waiting waiting;
-    return completed.wait_until(lock, deadline, [this] { return done; });
+  // Whether it has completed within that time. With `lock` held on the mutex.
+  bool await(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout) {
+    if (is_done()) return true;
+    std::optional<Waiting> waiting;
+    if (timeout >= shortest_wait) waiting.emplace();
+    return completed.wait_until(lock, deadline_after(timeout), [this] { return done; });
+  }
+
+  // Whether it has completed, for somebody who asks. With the mutex held.
+  [[nodiscard]] bool is_done() const {
+    if (!done && is_message) record_ask();
+    return done;
   }
 
   void complete(const std::shared_ptr<State>& self, std::exception_ptr reason, int source, bool is_news) {
@@ -50,6 +68,7 @@ struct Work::State {
       source_rank = source;
       seen |= !is_news;
       to_call.swap(callbacks);
+      awaited.reset();
       completed.notify_all();
     }
     for (const auto& callback : to_call) callback(Work(self));
@@ -59,7 +78,7 @@ struct Work::State {
 void Work::wait() const {
   if (!state_) return;
   std::unique_lock lock(state_->mutex);
-  while (!state_->await(lock, deadline_after(longest_timeout))) {
+  while (!state_->await(lock, longest_timeout)) {
   }
   state_->seen = true;
   if (state_->error) std::rethrow_exception(state_->error);
@@ -68,7 +87,7 @@ void Work::wait() const {
 void Work::wait(std::chrono::milliseconds timeout) const {
   if (!state_) return;
   std::unique_lock lock(state_->mutex);
-  if (!state_->await(lock, deadline_after(timeout))) {
+  if (!state_->await(lock, timeout)) {
     throw DistError("the operation has not completed within " + in_words(timeout) + "; it goes on");
   }
   state_->seen = true;
@@ -78,19 +97,19 @@ void Work::wait(std::chrono::milliseconds timeout) const {
 bool Work::is_completed() const {
   if (!state_) return true;
   const std::lock_guard lock(state_->mutex);
-  return state_->done;
+  return state_->is_done();
 }
 
 bool Work::is_success() const {
   if (!state_) return true;
   const std::lock_guard lock(state_->mutex);
-  return state_->done && !state_->error;
+  return state_->is_done() && !state_->error;
 }
 
 std::exception_ptr Work::exception() const {
   if (!state_) return nullptr;
   const std::lock_guard lock(state_->mutex);
-  state_->seen |= state_->done;
+  state_->seen |= state_->is_done();
   return state_->error;
 }
 
@@ -106,6 +125,7 @@ void Work::then(std::function<void(const Work&)> callback) const {
     const std::lock_guard lock(state_->mutex);
     if (!state_->done) {
       state_->callbacks.push_back(std::move(callback));
+      if (state_->is_message && !state_->awaited) state_->awaited.emplace();
       return;
     }
   }
@@ -124,7 +144,9 @@ std::future<void> Work::get_future() const {
   return promise->get_future();
 }
 
-WorkSource::WorkSource() : state_(std::make_shared<Work::State>()) {}
+WorkSource::WorkSource() : WorkSource(std::make_shared<Work::State>(false)) {}
+WorkSource::WorkSource(std::shared_ptr<Work::State> state) : state_(std::move(state)) {}
+WorkSource WorkSource::of_message() { return WorkSource(std::make_shared<Work::State>(true)); }
 Work WorkSource::work() const { return Work(state_); }
 void WorkSource::succeed() const { state_->complete(state_, nullptr, -1, true); }
 void WorkSource::succeed_from(int source_rank) const { state_->complete(state_, nullptr, source_rank, true); }

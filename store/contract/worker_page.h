@@ -114,8 +114,9 @@ struct Header {
   std::uint64_t next;         // the number of the next record, from 0
   std::uint64_t activity;     // see `one_move`
   std::int64_t heartbeat_ns;  // when an operation last began or ended
+  std::uint64_t asks;         // how often somebody has asked whether a message is through, and it was not
 
-  std::array<std::uint8_t, 4096 - 88> reserved_too;
+  std::array<std::uint8_t, 4096 - 96> reserved_too;
 };
 
 // How often an operation has begun or ended, above the number of collectives that have not ended and of

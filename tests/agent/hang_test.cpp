@@ -15,10 +15,15 @@ class QuietWatchTest : public ::testing::Test {
   QuietWatchTest() { watch_.begin(now_); }
   Duration look(std::uint64_t moves, std::uint64_t open = 0) {
     now_ += watch_.period();
-    return watch_.see(now_, {moves, open});
+    return watch_.see(now_, {moves, open, asks_});
+  }
+  Duration ask() {
+    ++asks_;
+    return look(0);
   }
   QuietWatch watch_{seconds(8)};
   TimePoint now_{seconds(100)};
+  std::uint64_t asks_ = 0;
 };
 
 TEST_F(QuietWatchTest, CountsFromTheLastMove) {
@@ -43,6 +48,28 @@ TEST_F(QuietWatchTest, ALookThatComesLateProvesNothing) {
   now_ += seconds(60);  // the job was suspended, its workers with it
   EXPECT_EQ(look(5), Duration(0));
   EXPECT_EQ(look(5), seconds(1));
+}
+
+TEST_F(QuietWatchTest, WhoAsksForTheWholeLimitWaits) {
+  ask();
+  for (int i = 0; i < 7; ++i) {
+    EXPECT_FALSE(watch_.saw_long_asking());
+    EXPECT_EQ(ask(), seconds(i + 2)) << "it is no move";
+  }
+  ask();
+  EXPECT_TRUE(watch_.saw_long_asking());
+  for (int i = 0; i < 4; ++i) look(0);
+  EXPECT_TRUE(watch_.saw_long_asking());
+  look(0);
+  EXPECT_FALSE(watch_.saw_long_asking());
+}
+
+TEST_F(QuietWatchTest, WhoAsksNowAndThenWorks) {
+  for (int step = 0; step < 20; ++step) {
+    ask();
+    for (int i = 0; i < 4; ++i) look(0);
+    EXPECT_FALSE(watch_.saw_long_asking());
+  }
 }
 
 TEST_F(QuietWatchTest, LooksOftenEnoughAndNotTooOften) {

@@ -95,9 +95,24 @@ class Watch(Hang):
         self.assertRegex(cause["text"], rf"^nothing has moved for {LIMIT} s \(--hang-timeout\): "
                                         + sentence)
 
-    def test_ranks_that_wait_for_each_others_messages(self):
-        self.expect_restart_of_the_stuck("messages", r"ranks 0, 1 and 2 have been in recv of group default for [\d.]+ m?s: "
+    def expect_restart_of_who_want_messages(self, how):
+        self.expect_restart_of_the_stuck(how, r"ranks 0, 1 and 2 have been in recv of group default for [\d.]+ m?s: "
                                          "0 from rank 1, 1 from rank 2, 2 from rank 0")
+
+    def test_ranks_that_wait_for_each_others_messages(self):
+        self.expect_restart_of_who_want_messages("messages")
+
+    def test_ranks_that_wait_by_futures(self):
+        self.expect_restart_of_who_want_messages("future")
+
+    def test_ranks_that_wait_for_callbacks(self):
+        self.expect_restart_of_who_want_messages("callback")
+
+    def test_ranks_that_wait_by_asking(self):
+        self.expect_restart_of_who_want_messages("poll")
+
+    def test_ranks_that_wait_by_short_waits(self):
+        self.expect_restart_of_who_want_messages("tries")
 
     def test_a_rank_that_does_not_come_to_a_monitored_barrier(self):
         self.expect_restart_of_the_stuck("barrier", r"ranks 0 and 1 have been in monitored_barrier of group default for [\d.]+ m?s; "

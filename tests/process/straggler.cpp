@@ -10,6 +10,10 @@
 // or all of them get stuck before the fourth sum, once:
 //
 //   straggler messages   each waits for a message of its neighbour
+//   straggler future     ... by its Work's future
+//   straggler callback   ... for a callback
+//   straggler poll       ... by asking whether it has come
+//   straggler tries      ... by short waits
 //   straggler barrier    the last one does not come to a monitored barrier
 //   straggler group      the last one does not come to make a group
 //   straggler world      nor, after all have destroyed the default group, to make another
@@ -18,11 +22,14 @@
 #include <dlaunch/distributed.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -56,10 +63,31 @@ void wait_until_the_others_have_their_sums() {
   for (int rank = 0; rank < last; ++rank) dlaunch::recv(dlaunch::Tensor::of(word), rank);
 }
 
+void wait_without_wait(const dlaunch::Work& work, const std::string& how) {
+  constexpr auto moment = std::chrono::milliseconds(1);
+  std::promise<void> called;
+  if (how == "future") work.get_future().get();
+  if (how == "callback") {
+    work.then([&](const dlaunch::Work&) { called.set_value(); });
+    called.get_future().get();
+  }
+  while (how == "poll" && !work.is_completed()) std::this_thread::sleep_for(moment);
+  while (how == "tries" && !work.exception()) {
+    try {
+      work.wait(moment);
+      return;
+    } catch (const dlaunch::DistError&) {  // has not come
+    }
+  }
+}
+
 void get_stuck(const std::string& how) {
   std::vector<std::int64_t> number{0};
+  const int neighbour = (dlaunch::get_rank() + 1) % dlaunch::get_world_size();
   if (how == "messages") {
-    dlaunch::recv(dlaunch::Tensor::of(number), (dlaunch::get_rank() + 1) % dlaunch::get_world_size());
+    dlaunch::recv(dlaunch::Tensor::of(number), neighbour);
+  } else if (how == "future" || how == "callback" || how == "poll" || how == "tries") {
+    wait_without_wait(dlaunch::irecv(dlaunch::Tensor::of(number), neighbour), how);
   } else if (how == "barrier" || how == "group" || how == "subgroups" || how == "world") {
     const bool is_last = dlaunch::get_rank() == dlaunch::get_world_size() - 1;
     if (how == "world") dlaunch::destroy_process_group();

@@ -104,6 +104,47 @@ TEST_F(RecorderTest, WhoWaitsForAnOperationIsSeen) {
   EXPECT_EQ(read().activity, (agent::Activity{0, 0}));
   operation.work().wait();  // has completed: nobody waits
 
+  // For a message, however he does it. One that nobody asks about may have been posted long in advance.
+  test::expect_success(test::in_groups(1, [&](const ProcessGroup& group) {
+    std::vector<std::int64_t> number{1};
+    std::vector<std::int64_t> got{0};
+    const auto posted = [&] { return group.irecv(Tensor::of(got), 0); };
+    const auto send_to = [&](const Work& work) {
+      group.send(Tensor::of(number), 0);
+      work.wait();
+    };
+    const auto open = [&] { return read().activity.open; };
+    const auto asks = [&] { return read().activity.asks; };
+
+    const Work alone = posted();
+    EXPECT_EQ(open(), 0U);
+    EXPECT_EQ(asks(), 0U);
+
+    EXPECT_FALSE(alone.is_completed());
+    EXPECT_FALSE(alone.is_success());
+    EXPECT_FALSE(alone.exception());
+    EXPECT_THROW(alone.wait(std::chrono::milliseconds(1)), DistError);
+    EXPECT_EQ(asks(), 4U);
+    EXPECT_EQ(open(), 0U);
+    send_to(alone);
+    const std::uint64_t before = asks();
+    EXPECT_TRUE(alone.is_completed());
+    EXPECT_EQ(asks(), before);
+
+    const Work future = posted();
+    (void)future.get_future();
+    EXPECT_EQ(open(), 1U);
+    future.then([](const Work&) {});
+    EXPECT_EQ(open(), 1U);
+    const Work called = posted();
+    called.then([](const Work&) {});
+    EXPECT_EQ(open(), 2U);
+    send_to(future);
+    EXPECT_EQ(open(), 1U);
+    send_to(called);
+    EXPECT_EQ(open(), 0U);
+  }));
+
   // In a second init_process_group for the other rank. To a first one a program may take its time.
   const test::Variable page("DLAUNCH_WORKER_PAGE", path_.c_str());
   const auto init = [this](World& world, const std::string& file, int rank, int size) {

@@ -15,11 +15,17 @@ inline namespace v1 {
 // In place of a rank to receive from: whoever sends first.
 inline constexpr int any_source = -1;
 
+class GroupImpl;
+
 // A handle; copies mean the same operation. It completes exactly once, with success or
 // with an error, at the latest shortly after the operation's deadline. A default-made
 // Work is one that has succeeded. Dropping every handle neither cancels the operation nor
 // waits for it; an error nobody waited for is what the group's next call throws, and is logged as a warning,
 // once where one cause ends several operations.
+//
+// To the watch of `dlaunch --hang-timeout` a message counts as waited for while wait() does, from then() or
+// get_future() on, and while it is asked for again and again (is_completed() and its like, or a short
+// wait()); a receive that was posted in advance, and nobody asks about, does not.
 //
 // All members may be called from several threads at once.
 class DLAUNCH_EXPORT Work {
@@ -76,6 +82,10 @@ class DLAUNCH_EXPORT WorkSource {
   void fail_silently(std::exception_ptr reason) const;
 
  private:
+  friend class GroupImpl;
+  explicit WorkSource(std::shared_ptr<Work::State> state);
+  static WorkSource of_message();
+
   std::shared_ptr<Work::State> state_;
 };
 
