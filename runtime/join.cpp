@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
+#include <iterator>
 
 #include "runtime/deadline.h"
 #include "store/base/entropy.h"
@@ -59,6 +60,9 @@ constexpr const char* met = "met";          // the hosts
 constexpr const char* again = "again";      // nothing: somebody's time was up
 constexpr const char* refused = "refused";  // why
 constexpr const char* lost = "lost";        // whose check failed first: peer, host, why
+
+// The deadlines of one call on all ranks pass within this time.
+constexpr auto same_moment = std::chrono::seconds(1);
 
 std::string attempt_place(int number) { return std::to_string(number) + "/"; }
 
@@ -173,7 +177,11 @@ void find_absent(Store& store, std::span<const std::string> keys, int first, std
   find_absent(store, keys.subspan(half), first + static_cast<int>(half), found);
 }
 
-[[noreturn]] void throw_too_late(const Joining& joining, const std::vector<int>& missing) {
+// `left`: came, and were gone when the deadline passed, since their own had passed a moment before.
+[[noreturn]] void throw_too_late(const Joining& joining, std::vector<int> missing,
+                                 const std::vector<int>& left) {
+  const auto has_come = [&left](int rank) { return std::ranges::find(left, rank) != left.end(); };
+  if (!std::ranges::all_of(missing, has_come)) std::erase_if(missing, has_come);
   const std::string text = "not all ranks came before the deadline";
   // None: the last one came while this one was going.
   if (missing.empty()) throw DistNetworkError(text);
@@ -192,6 +200,7 @@ void find_absent(Store& store, std::span<const std::string> keys, int first, std
 }  // namespace
 
 std::vector<std::string> join(Store& store, const Joining& joining) {
+  std::vector<int> left;
   for (int number = 0;; ++number) {
     Attempt attempt(store, joining, number);
     const Halves outcome = attempt.take_part();
@@ -199,7 +208,11 @@ std::vector<std::string> join(Store& store, const Joining& joining) {
     if (outcome.first == refused) throw JoinRefused(outcome.rest);
     if (outcome.first == lost) throw_lost(outcome.rest);
     if (outcome.first.empty()) return {};
-    if (has_passed(joining.deadline)) throw_too_late(joining, attempt.missing());
+    if (time_left(joining.deadline) > same_moment) continue;
+    const std::vector<int> missing = attempt.missing();
+    if (has_passed(joining.deadline)) throw_too_late(joining, missing, left);
+    std::ranges::copy_if(joining.members, std::back_inserter(left),
+                         [&](int rank) { return std::ranges::find(missing, rank) == missing.end(); });
   }
 }
 

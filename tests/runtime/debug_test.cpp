@@ -61,7 +61,7 @@ TEST(MonitoredBarrier, NamesTheFirstOrAllWhoDoNotComeAndHarmsNobody) {
       if (rank == 0 || rank == 2) {
         // Rank 2 waits longer: it is to hear rank 0's verdict.
         const auto timeout = std::chrono::milliseconds(rank == 0 ? 50 : 60'000);
-        const std::string wanted = all ? "#2 of group default, peer 1 on " + host_name() +
+        const std::string wanted = all ? "#4 of group default, peer 1 on " + host_name() +
                                              ": Ranks 1, 3 failed to pass monitoredBarrier in 50 ms"
                                        : "#1 of group default, peer 1 on " + host_name() +
                                              ": Rank 1 failed to pass monitoredBarrier in 50 ms";

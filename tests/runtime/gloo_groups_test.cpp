@@ -53,7 +53,7 @@ std::string told_of_death(const char* operation, int victim, const std::function
 }
 
 // Nobody waits for half an hour: that would be a hang.
-TEST(GlooGroups, ADeathWhileTheStoreIsWaitedForIsNoticed) {
+TEST(GlooGroups, ADeathWhileOneIsMadeIsNoticed) {
   const std::vector<std::vector<int>> all = {{0, 1, 2, 3}};
   const auto expect_named = [](const char* operation, const std::function<void()>& call) {
     const MeetingPoint ready(4);
@@ -72,8 +72,21 @@ TEST(GlooGroups, ADeathWhileTheStoreIsWaitedForIsNoticed) {
   expect_named("new_subgroups", [] { dlaunch::new_subgroups(4); });
   expect_named("new_subgroups_by_enumeration", [&] { dlaunch::new_subgroups_by_enumeration(all); });
   expect_named("split_group", [&] { dlaunch::split_group({}, all); });
-  expect_named("breakpoint", [] { dlaunch::breakpoint(3); });
   expect_named("init_device_mesh", [] { (void)dlaunch::init_device_mesh("cpu", {2, 2}); });
+}
+
+TEST(GlooGroups, ADeathBeforeABreakpointIsNoticed) {
+  const MeetingPoint ready(4);
+  const MeetingPoint all_know(3);
+  const auto results = run_processes(4, [&](int rank) -> std::string {
+    dlaunch::init_process_group();
+    ready.meet();
+    if (rank == 3) raise(SIGKILL);
+    const std::string told = told_of_death("breakpoint", 3, [] { dlaunch::breakpoint(3); });
+    all_know.meet();
+    return told;
+  });
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(results[static_cast<std::size_t>(rank)].said, "named");
 }
 
 // One that is no member harms nobody.

@@ -1,6 +1,7 @@
 // Who is named when a rank does not come to an operation of the gloo backend. One rank's time runs out when
 // the others are in the operation for certain, so that nothing here depends on how fast they are.
 
+#include <dlaunch/device_mesh.h>
 #include <dlaunch/distributed.h>
 #include <gtest/gtest.h>
 
@@ -197,6 +198,7 @@ TEST(LateRanks, AreNamedWithTheCallThatWaitsForThem) {
   const auto results = run_processes(2, [&](int rank) -> std::string {
     dlaunch::init_process_group();
     const dlaunch::NewGroupOptions options{.timeout = briefly};
+    const std::vector<std::vector<int>> both = {{0, 1}};
     std::string said;
     const auto add = [&said](const std::function<void()>& call) { said += error_of(call) + "\n"; };
     if (rank == 0) {
@@ -204,7 +206,7 @@ TEST(LateRanks, AreNamedWithTheCallThatWaitsForThem) {
       add([] { dlaunch::monitored_barrier(briefly); });
       add([&] { dlaunch::new_group({}, options); });
       add([&] { dlaunch::new_subgroups(2, options); });
-      add([&] { dlaunch::split_group({}, {{0, 1}}, options); });
+      add([&] { dlaunch::split_group({}, both, options); });
       add([] { (void)dlaunch::init_device_mesh("cpu", {2}); });
     }
     all_know.meet();

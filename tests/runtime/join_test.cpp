@@ -69,6 +69,17 @@ TEST(Join, NamesWhoDidNotCome) {
                 "and 83 more of 100");
 }
 
+// Its deadline was the same, and passed a moment before the other's.
+TEST(Join, WhoCameAndGaveUpAMomentAgoIsNotMissing) {
+  HashStore store;
+  const auto give_up = [&](int rank) {
+    return error_of([&] { join(store, joining(rank, 3, deadline_after(milliseconds(20)))); });
+  };
+  const std::string start = "not all ranks came before the deadline; missing: ";
+  EXPECT_TRUE(test::contains(give_up(1), start + "ranks 10, 12 of 3"));
+  EXPECT_TRUE(test::contains(give_up(0), start + "rank 12 of 3"));
+}
+
 // Not before its deadline, nor once for ever.
 TEST(Join, WhoGaveUpMayComeBack) {
   HashStore store;

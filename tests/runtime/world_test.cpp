@@ -459,7 +459,7 @@ TEST(NewGroup, ADifferentListIsToldToAllMembers) {
       new_group(rank == 1 ? std::vector{0, 1} : std::vector{0, 1, 2});
     });
     EXPECT_TRUE(error.starts_with("rank " + std::to_string(rank) +
-                                  ", new_group of group 1: the ranks call new_group differently: rank "))
+                                  ", new_group #1 of group 1: the ranks call new_group differently: rank "))
         << error;
     EXPECT_TRUE(test::contains(error, "rank 1 with the ranks 0, 1 and the backend cpu:threads")) << error;
     EXPECT_EQ(sum_over(new_group(), 1), 3);
