@@ -72,6 +72,8 @@ TEST_F(WorkerEnvironment, IsTorchruns) {
                                                     {"TORCHELASTIC_MAX_RESTARTS", "3"},
                                                     {"TORCHELASTIC_RUN_ID", "run-7"},
                                                     {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                                    {"TORCHELASTIC_SIGNALS_TO_HANDLE",
+                                                     "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
                                                     {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
                                                     {"OMP_NUM_THREADS", "1"},
                                                     {"GLOO_ENABLE_STORE_V2_API", "1"},
@@ -88,6 +90,13 @@ TEST_F(WorkerEnvironment, LeavesAloneWhatTheUserSet) {
   EXPECT_FALSE(env.contains("GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER"));
   EXPECT_FALSE(env.contains("OMP_NUM_THREADS"));
   EXPECT_FALSE(env.contains("TORCH_NCCL_ASYNC_ERROR_HANDLING"));
+}
+
+TEST_F(WorkerEnvironment, AnEmptyErrorFileIsNone) {
+  node_.scratch_dir = "/scratch";
+  EXPECT_TRUE(of(0)["TORCHELASTIC_ERROR_FILE"].starts_with("/scratch/"));
+  node_.error_files = false;
+  EXPECT_EQ(of(0).at("TORCHELASTIC_ERROR_FILE"), "");
 }
 
 TEST_F(WorkerEnvironment, ASingleWorkerMayUseAllThreads) {
