@@ -13,24 +13,44 @@ namespace {
 // Where the nodes find their ranks themselves, as if this one came first.
 int expected_rank(const JobPlan& plan) { return std::max(0, plan.node.node_rank); }
 
-// Every node as large as this one, and of its role.
-agent::World expected_world(const JobPlan& plan) {
+NodePlace among_equals(const JobPlan& plan) {
+  return {expected_rank(plan) * plan.node.slots, plan.job.nnodes * plan.node.slots};
+}
+
+// All nodes have this one's role.
+agent::World expected_world(const JobPlan& plan, const NodePlace& place) {
   agent::World world;
-  world.world_size = plan.job.nnodes * plan.node.slots;
+  world.world_size = place.world_size.value_or(0);
   world.nodes = plan.job.nnodes;
   world.store = plan.job.master;
   const int rank = expected_rank(plan);
-  const int base_rank = rank * plan.node.slots;
+  const int base_rank = place.base_rank.value_or(0);
   world.members = {
       {rank, plan.node.slots, base_rank, plan.node.host, plan.node.agent, rank, base_rank, world.world_size}};
   return world;
 }
 
 // The variables as lines, without those that are inherited with the same value.
-std::vector<std::string> variables(const agent::Environment& all, const JobPlan& plan,
-                                   const EnvironmentMap& environment) {
+std::vector<std::string> variables(const agent::Environment& all, const Options& options, const JobPlan& plan,
+                                   const NodePlace& place, const EnvironmentMap& environment) {
   std::vector<std::string> out;
+  const auto is_found_there = [&](const std::string& name) {
+    return place.elsewhere && (name == env::cuda_visible_devices ||
+                               (name == env::omp_num_threads && options.bind != Bind::none));
+  };
+  const auto is_open = [&](const std::string& name) {
+    return (!place.base_rank && (name == env::rank || name == env::role_rank)) ||
+           (!place.world_size && (name == env::world_size || name == env::role_world_size));
+  };
   for (const auto& [name, value] : all) {
+    if (is_open(name)) {
+      out.push_back(name + "=(found when the nodes meet)");
+      continue;
+    }
+    if (is_found_there(name)) {
+      out.push_back(name + "=(found there)");
+      continue;
+    }
     const auto inherited = environment.find(name);
     if (inherited != environment.end() && inherited->second == value) continue;
     const bool free_port =
@@ -40,7 +60,8 @@ std::vector<std::string> variables(const agent::Environment& all, const JobPlan&
   return out;
 }
 
-std::string cpus_line(const JobPlan& plan, std::size_t local_rank) {
+std::string cpus_line(const Options& options, const JobPlan& plan, bool elsewhere, std::size_t local_rank) {
+  if (elsewhere && options.bind != Bind::none) return "bound as that machine allows";
   if (plan.bindings.empty()) return "not bound";
   const Binding& binding = plan.bindings[local_rank];
   return to_list(binding.cpus) + " (" + binding.place + ")";
@@ -63,7 +84,10 @@ std::string stream_in_words(const agent::LogOptions& log, agent::Streams stream,
   return shown ? "console" : "nowhere";
 }
 
-std::string output_line(const JobPlan& plan, int local_rank, int rank) {
+std::string output_line(const JobPlan& plan, int local_rank, std::optional<int> global_rank) {
+  if (!global_rank && !plan.log.global_ranks_filter.empty())
+    return "  output: as its rank is among --global-ranks-filter\n";
+  const int rank = global_rank.value_or(0);
   const std::string out = stream_in_words(plan.log, agent::Streams::out, local_rank, rank);
   const std::string err = stream_in_words(plan.log, agent::Streams::err, local_rank, rank);
   return "  output: " + (out == err ? out : "stdout to " + out + ", stderr to " + err) + "\n";
@@ -104,14 +128,16 @@ std::string node_in_words(const JobPlan& plan) {
 
 }  // namespace
 
-std::string dry_run(const Options& options, const JobPlan& plan, const EnvironmentMap& environment) {
-  const agent::World world = expected_world(plan);
+std::string dry_run(const Options& options, const JobPlan& plan, const EnvironmentMap& environment,
+                    const std::optional<NodePlace>& known_place) {
+  const NodePlace place = known_place.value_or(among_equals(plan));
+  const agent::World world = expected_world(plan, place);
   const agent::InheritedEnvironment inherited = inherited_environment(options, environment);
   std::vector<std::vector<std::string>> each;
   each.reserve(static_cast<std::size_t>(plan.node.slots));
   for (int i = 0; i < plan.node.slots; ++i)
-    each.push_back(
-        variables(agent::worker_environment(plan.job, plan.node, world, i, inherited), plan, environment));
+    each.push_back(variables(agent::worker_environment(plan.job, plan.node, world, i, inherited), options,
+                             plan, place, environment));
   std::map<std::string, int> having;  // workers, by line
   for (const auto& lines : each) {
     for (const std::string& line : lines) ++having[line];
@@ -140,10 +166,10 @@ std::string dry_run(const Options& options, const JobPlan& plan, const Environme
   }
   for (int i = 0; i < plan.node.slots; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    const int rank = expected_rank(plan) * plan.node.slots + i;
-    out += "rank " + std::to_string(rank) + ":\n";
+    const auto rank = place.base_rank ? std::optional(*place.base_rank + i) : std::nullopt;
+    out += rank ? "rank " + std::to_string(*rank) + ":\n" : "local rank " + std::to_string(i) + ":\n";
     out += "  command: " + quoted_line(agent::worker_arguments(plan.node.command, i)) + "\n";
-    out += "  cpus: " + cpus_line(plan, at) + "\n";
+    out += "  cpus: " + cpus_line(options, plan, place.elsewhere, at) + "\n";
     out += output_line(plan, i, rank);
     for (const std::string& line : each[at]) {
       if (!common(line)) out += "  " + line + "\n";

@@ -40,6 +40,7 @@
 #include "launcher/event_log.h"
 #include "launcher/lifeline.h"
 #include "launcher/machine.h"
+#include "launcher/machine_facts.h"
 #include "launcher/mpi_proxy.h"
 #include "launcher/options.h"
 #include "launcher/own_addresses.h"
@@ -52,7 +53,6 @@
 #include "launcher/report_file.h"
 #include "launcher/serve.h"
 #include "launcher/spelling.h"
-#include "launcher/topology.h"
 #include "launcher/verb_output.h"
 #include "launcher/verbs.h"
 #include "store/base/entropy.h"
@@ -102,21 +102,6 @@ void set_exports(const std::vector<std::string>& exports, EnvironmentMap& enviro
     environment[name] = one.substr(equals + 1);
     setenv(name.c_str(), environment[name].c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
   }
-}
-
-MachineFacts facts(const Options& options, const Outside& outside) {
-  MachineFacts machine;
-  const Cpus cpus = allowed_cpus();
-  machine.cpus = static_cast<int>(cpus.size());
-  if (options.slots_kind != Options::Slots::number) machine.gpus = visible_gpus();
-  machine.host = outside.around.host;
-  if (const auto python = variable(outside, "PYTHON_EXEC"); python && !python->empty())
-    machine.python = *python;
-  machine.program_is_python = is_python_source(options.program.front());
-  machine.visible_gpus = variable(outside, "CUDA_VISIBLE_DEVICES");
-  machine.random = draw_number();
-  if (options.bind != Bind::none) machine.topology = read_topology(cpus);
-  return machine;
 }
 
 // Of a program that is not there: a command of dlaunch's own, mistyped or not in the first place.
@@ -577,7 +562,7 @@ int do_as_told(int argc, char** argv) {
   if (names_hosts && !options.lifeline) return run_on_hosts(options, outside);
   set_exports(options.exports, outside.around.environment);
   const int lifeline_input = options.lifeline ? take_standard_input() : -1;
-  auto plan = make_plan(options, facts(options, outside));
+  auto plan = make_plan(options, facts_of_this_machine(options, outside.around));
   if (!plan) return fail(plan.error());
   // Where nobody is left to speak for the job, it ends: that is then a signal like others.
   if (options.lifeline && !stops(plan->node, SIGHUP)) plan->node.stop_signals.push_back(SIGHUP);

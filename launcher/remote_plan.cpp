@@ -180,24 +180,23 @@ Result<RemotePlan> make_remote_plan(const Options& options, const std::vector<Ho
     line.emplace_back("--");
     line.insert(line.end(), options.program.begin(), options.program.end());
     const bool here = facts.here[i];
-    plan.hosts.push_back({bare_host(hosts[i].name), here, command_to(hosts[i], here, options.ssh),
-                          script_of(facts, carried, line)});
+    plan.hosts.push_back({bare_host(hosts[i].name),
+                          here,
+                          command_to(hosts[i], here, options.ssh),
+                          script_of(facts, carried, line),
+                          {line.begin() + 1, line.end()}});
   }
   return plan;
 }
 
-std::string describe(const RemotePlan& plan) {
-  std::string out = "job " + quoted(plan.job.id) + ": " + std::to_string(plan.hosts.size()) +
-                    (plan.hosts.size() == 1 ? " host\n" : " hosts\n");
-  for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
-    const RemoteHost& host = plan.hosts[i];
-    out += "node " + std::to_string(i) + ", " + host.name + (host.here ? " (this machine)" : "") + ":\n";
-    out += "  command: " + quoted_line(host.command) + "\n  its standard input:\n";
-    for (std::size_t at = 0; at < host.script.size();) {
-      const std::size_t end = std::min(host.script.find('\n', at), host.script.size());
-      out += "    " + host.script.substr(at, end - at) + "\n";
-      at = end + 1;
-    }
+std::string describe(const RemoteHost& host, int node) {
+  std::string out =
+      "node " + std::to_string(node) + ", " + host.name + (host.here ? " (this machine)" : "") + ":\n";
+  out += "  command: " + quoted_line(host.command) + "\n  its standard input:\n";
+  for (std::size_t at = 0; at < host.script.size();) {
+    const std::size_t end = std::min(host.script.find('\n', at), host.script.size());
+    out += "    " + host.script.substr(at, end - at) + "\n";
+    at = end + 1;
   }
   return out;
 }

@@ -25,8 +25,9 @@ struct RemoteFacts {
 struct RemoteHost {
   std::string name;  // without a user
   bool here = false;
-  std::vector<std::string> command;  // run on this machine; ends in a shell on the host
-  std::string script;                // that shell's standard input
+  std::vector<std::string> command;      // run on this machine; ends in a shell on the host
+  std::string script;                    // that shell's standard input
+  std::vector<std::string> arguments{};  // of the dlaunch that it starts
 };
 
 struct RemotePlan {
@@ -46,7 +47,7 @@ Result<RemotePlan> make_remote_plan(const Options& options, const std::vector<Ho
 // The variables that go to every host with the values they have there; sorted.
 EnvironmentMap carried_environment(const Options& options, const EnvironmentMap& environment);
 
-// For --dry-run.
-std::string describe(const RemotePlan& plan);
+// How its dlaunch is started, for --dry-run.
+std::string describe(const RemoteHost& host, int node);
 
 }  // namespace dlaunch::launcher

@@ -12,8 +12,11 @@
 
 #include "agent/uv_edge.h"
 #include "launcher/machine.h"
+#include "launcher/machine_facts.h"
 #include "launcher/own_host.h"
 #include "launcher/process_limits.h"
+#include "launcher/program_file.h"
+#include "launcher/remote_dry_run.h"
 #include "launcher/remote_runner.h"
 #include "launcher/report.h"
 #include "launcher/report_file.h"
@@ -125,6 +128,21 @@ JobReport own_report(const RemotePlan& plan, const Options& asked, const RemoteO
   return report;
 }
 
+int print_plan(const RemotePlan& plan, const Options& asked, const Surroundings& around) {
+  const EnvironmentMap carried = carried_environment(asked, around.environment);
+  const auto facts = [&](const Options& options, bool here) {
+    if (here) return facts_of_this_machine(options, around);
+    // The program and its Python are expected to be the same there.
+    MachineFacts machine;
+    const auto python = carried.find("PYTHON_EXEC");
+    if (python != carried.end() && !python->second.empty()) machine.python = python->second;
+    machine.program_is_python = is_python_source(options.program.front());
+    return machine;
+  };
+  auto text = dry_run_on_hosts(plan, around.environment, carried, facts);
+  return text ? print(*text) : fail(text.error());
+}
+
 }  // namespace
 
 int run_on_hosts(const Options& asked, const Outside& outside) {
@@ -134,7 +152,7 @@ int run_on_hosts(const Options& asked, const Outside& outside) {
   if (!asked.report.empty()) {
     if (auto writable = check_writable(asked.report); !writable) return fail(writable.error());
   }
-  if (asked.dry_run) return print(describe(*plan));
+  if (asked.dry_run) return print_plan(*plan, asked, outside.around);
   std::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
 

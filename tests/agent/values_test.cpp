@@ -57,28 +57,30 @@ class WorkerEnvironment : public ::testing::Test {
 };
 
 TEST_F(WorkerEnvironment, IsTorchruns) {
-  const std::map<std::string, std::string> expected{{"RANK", "4"},
-                                                    {"LOCAL_RANK", "1"},
-                                                    {"WORLD_SIZE", "5"},
-                                                    {"LOCAL_WORLD_SIZE", "2"},
-                                                    {"GROUP_RANK", "1"},
-                                                    {"GROUP_WORLD_SIZE", "2"},
-                                                    {"ROLE_NAME", "trainer"},
-                                                    {"ROLE_RANK", "2"},
-                                                    {"ROLE_WORLD_SIZE", "3"},
-                                                    {"MASTER_ADDR", "10.0.0.1"},
-                                                    {"MASTER_PORT", "29500"},
-                                                    {"TORCHELASTIC_RESTART_COUNT", "2"},
-                                                    {"TORCHELASTIC_MAX_RESTARTS", "3"},
-                                                    {"TORCHELASTIC_RUN_ID", "run-7"},
-                                                    {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-                                                    {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
-                                                    {"OMP_NUM_THREADS", "1"},
-                                                    {"GLOO_ENABLE_STORE_V2_API", "1"},
-                                                    {"GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER", "1"},
-                                                    {"DLAUNCH_VERSION", DLAUNCH_VERSION},
-                                                    {"DLAUNCH_JOB_ID", "run-7"},
-                                                    {"DLAUNCH_ROUND", "4"}};
+  const std::map<std::string, std::string> expected{
+      {"RANK", "4"},
+      {"LOCAL_RANK", "1"},
+      {"WORLD_SIZE", "5"},
+      {"LOCAL_WORLD_SIZE", "2"},
+      {"GROUP_RANK", "1"},
+      {"GROUP_WORLD_SIZE", "2"},
+      {"ROLE_NAME", "trainer"},
+      {"ROLE_RANK", "2"},
+      {"ROLE_WORLD_SIZE", "3"},
+      {"MASTER_ADDR", "10.0.0.1"},
+      {"MASTER_PORT", "29500"},
+      {"TORCHELASTIC_RESTART_COUNT", "2"},
+      {"TORCHELASTIC_MAX_RESTARTS", "3"},
+      {"TORCHELASTIC_RUN_ID", "run-7"},
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+      {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+      {"OMP_NUM_THREADS", "1"},
+      {"GLOO_ENABLE_STORE_V2_API", "1"},
+      {"GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER", "1"},
+      {"DLAUNCH_VERSION", DLAUNCH_VERSION},
+      {"DLAUNCH_JOB_ID", "run-7"},
+      {"DLAUNCH_ROUND", "4"}};
   EXPECT_EQ(of(1), expected);
 }
 
@@ -88,6 +90,13 @@ TEST_F(WorkerEnvironment, LeavesAloneWhatTheUserSet) {
   EXPECT_FALSE(env.contains("GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER"));
   EXPECT_FALSE(env.contains("OMP_NUM_THREADS"));
   EXPECT_FALSE(env.contains("TORCH_NCCL_ASYNC_ERROR_HANDLING"));
+}
+
+TEST_F(WorkerEnvironment, AnEmptyErrorFileIsNone) {
+  node_.scratch_dir = "/scratch";
+  EXPECT_TRUE(of(0)["TORCHELASTIC_ERROR_FILE"].starts_with("/scratch/"));
+  node_.error_files = false;
+  EXPECT_EQ(of(0).at("TORCHELASTIC_ERROR_FILE"), "");
 }
 
 TEST_F(WorkerEnvironment, ASingleWorkerMayUseAllThreads) {

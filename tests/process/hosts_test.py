@@ -333,6 +333,9 @@ class OwnMachine(Hosts):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertRegex(done.stdout, r"node 1, 198.51.100.1:\n  command: ssh -o BatchMode=yes .* 198.51.100.1 /bin/sh\n")
         self.assertRegex(done.stdout, r"    exec \S+/dlaunch --lifeline=\S+ .*--node-rank=1 .*-- sh -c 'echo > started'\n")
+        for rank in range(4):
+            self.assertIn(f"  rank {rank}:\n    command: sh -c 'echo > started'\n", done.stdout)
+        self.assertRegex(done.stdout, r"\n  job hosts-\w+: node 1 of 2 \(198\.51\.100\.1\), 2 workers, store at m:\d+\n")
         self.assertEqual(os.listdir(self.dir), [])
 
 

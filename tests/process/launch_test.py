@@ -518,7 +518,7 @@ class Placement(Launch):
         self.assertIn("last words", done.stderr[len("last words"):])
         done = self.run_dlaunch("--signals-to-handle=SIGUSR1,TERM", *script)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"^/\S+/error\.json, SIGUSR1,SIGTERM\n$")
+        self.assertRegex(done.stdout, r"^/\S+error\.json, SIGUSR1,SIGTERM\n$")
 
     def test_what_dlaunch_sets_by_itself_can_be_left(self):
         script = ("sh", "-c", "echo ${OMP_NUM_THREADS-unset} ${GLOO_ENABLE_STORE_V2_API-unset} ${GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER-unset}")

@@ -1,0 +1,28 @@
+#include "launcher/machine_facts.h"
+
+#include "launcher/machine.h"
+#include "launcher/program_file.h"
+#include "launcher/topology.h"
+#include "store/base/entropy.h"
+
+namespace dlaunch::launcher {
+
+MachineFacts facts_of_this_machine(const Options& options, const Surroundings& around) {
+  const auto variable = [&](const char* name) {
+    const auto found = around.environment.find(name);
+    return found == around.environment.end() ? std::nullopt : std::optional(found->second);
+  };
+  MachineFacts machine;
+  const Cpus cpus = allowed_cpus();
+  machine.cpus = static_cast<int>(cpus.size());
+  if (options.slots_kind != Options::Slots::number) machine.gpus = visible_gpus();
+  machine.host = around.host;
+  if (const auto python = variable("PYTHON_EXEC"); python && !python->empty()) machine.python = *python;
+  machine.program_is_python = is_python_source(options.program.front());
+  machine.visible_gpus = variable("CUDA_VISIBLE_DEVICES");
+  machine.random = draw_number();
+  if (options.bind != Bind::none) machine.topology = read_topology(cpus);
+  return machine;
+}
+
+}  // namespace dlaunch::launcher
