@@ -336,6 +336,24 @@ class People(Failure):
         with open(os.path.join(os.path.dirname(named.group(1)), "error.json"), encoding="utf-8") as file:
             self.assertEqual(file.read(), '{"message": "E: x"}')
 
+    def test_the_error_file_is_named_where_it_is_kept(self):
+        logs, own = self.path("logs"), self.path("own.json")
+        error = self.say('{"message": {"message": "E: x", "extraInfo": {}}}')
+        beside = rf"{logs}/none_\w{{6}}/attempt_0/0/error\.json"
+        for options in (["-r3"], ["-r", "1:3"]):  # with a log file of its own, and without
+            report = self.report(f"--log-dir={logs}", *options, *error)
+            self.assertRegex(report["cause"]["error_file"], f"^{beside}$")
+            self.assertTrue(os.path.exists(report["cause"]["error_file"]))
+        self.assertRegex(self.run_job(f"--log-dir={logs}", "-r3", *error).stderr, rf"\ndlaunch: the error file of rank 0 is {beside} on host ")
+        self.assertEqual(self.report(*error, TORCHELASTIC_ERROR_FILE=own)["cause"]["error_file"], own)
+        self.assertTrue(os.path.exists(own))
+        self.assertNotIn("error_file", self.report(*error)["cause"])
+        self.assertNotIn("error_file", self.report(f"--log-dir={logs}", "-r3", "false", TORCHELASTIC_ERROR_FILE=own)["cause"])
+
+    def test_when_it_failed_is_said_also_where_nothing_else_is(self):
+        lines = self.run_job("sh", "-c", "exit 3").stderr.splitlines()
+        self.assertRegex("\n".join(lines), r"^dlaunch: failed: rank 0 .* exited with code 3; no restarts .*; it failed at \d\d:\d\d:\d\d$")
+
     def test_a_full_shared_memory_is_said(self):
         fill = ("import mmap, os; f = os.open('/dev/shm/x', os.O_RDWR | os.O_CREAT); os.ftruncate(f, 8 << 20); "
                 "m = mmap.mmap(f, 8 << 20); m.write(bytes(8 << 20))")
