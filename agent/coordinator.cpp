@@ -258,6 +258,7 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   roster_.choose(job_.nnodes, world_);
   world_.round = next_round_++;
   fallen_.clear();
+  suspects_.clear();
   fallen_ranks_.clear();
   judge_.begin();
   decisive_.reset();
@@ -325,7 +326,8 @@ void Coordinator::go_on_when_all_stopped(TimePoint now, CoordinatorActions& out)
 // Nothing of the last round is left.
 void Coordinator::go_on(TimePoint now, CoordinatorActions& out) {
   if (!fallen_.empty()) {
-    const Fallen root = fallen_[root_cause(fallen_)];
+    Fallen root = fallen_[root_cause(fallen_)];
+    name_suspects(fallen_, suspects_, root.failure);
     const bool of_node =
         root.failure.kind == FailureKind::node_lost || root.failure.kind == FailureKind::health;
     const bool counts = !of_node || job_.counts_membership;
@@ -404,9 +406,14 @@ int Coordinator::fewest() const { return std::max(job_.least(), by_majority() ? 
 // --- what nodes report ---
 
 void Coordinator::on_failed(TimePoint now, const Failed& failed, CoordinatorActions& out) {
+  constexpr std::size_t most_suspects = 64;
   const bool of_this_round = failed.failure.round == world_.round;
   const bool wanted = state_ == State::running || state_ == State::stopping || state_ == State::collecting;
   if (!of_this_round || !wanted) return;
+  if (only_suspected(failed.failure)) {
+    if (suspects_.size() < most_suspects) suspects_.push_back(brief(failed.failure));
+    return;
+  }
   const bool lost = failed.failure.kind == FailureKind::node_lost;  // its workers, not its agent
   if (!lost && !fallen_ranks_.insert(failed.failure.rank).second) return;
   // A world that is stopped because nodes came or went may well fail in doing so.
@@ -735,6 +742,7 @@ void Coordinator::end_the_job_by(TimePoint now, const Failure& cause, Coordinato
 
 void Coordinator::end_failed(TimePoint now, CoordinatorActions& out) {
   const std::size_t cause = decisive_ ? *decisive_ : root_cause(fallen_);
+  name_suspects(fallen_, suspects_, fallen_[cause].failure);
   Outcome outcome;
   tell(std::move(fallen_), cause, outcome);
   outcome.standings = judge_.diagnosis().sentences;

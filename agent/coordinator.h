@@ -234,6 +234,7 @@ class Coordinator {
   TimePoint round_began_;
   TimePoint collect_until_;
   std::vector<Fallen> fallen_;           // of the current round, as they were told
+  std::vector<Failure> suspects_;        // likewise (only_suspected())
   std::set<int> fallen_ranks_;           // the workers among them
   std::optional<std::size_t> decisive_;  // what ended the job, where that is not for root_cause() to find
   std::string no_restart_;               // why there is none

@@ -12,11 +12,12 @@ namespace dlaunch::agent {
 
 struct Ending {
   ExitStatus status;
-  std::string tail;       // the last lines it wrote to stderr
-  std::string exception;  // "ValueError: no such file": a line of the error file it wrote
-  std::string traceback;  // likewise; the last lines
-  std::string hint;       // what else is known of the cause: "the kernel's out-of-memory killer (...)"
-  std::string log_file;   // where what it wrote is kept, on its host
+  std::string tail;            // the last lines it wrote to stderr
+  std::string tail_at_signal;  // the very last of these when it was last signalled; empty: it was not
+  std::string exception;       // "ValueError: no such file": a line of the error file it wrote
+  std::string traceback;       // likewise; the last lines
+  std::string hint;            // what else is known of the cause: "the kernel's out-of-memory killer (...)"
+  std::string log_file;        // where what it wrote is kept, on its host
   std::optional<Duration> since_exception;  // from the exception to the end; none: no error file
   std::int64_t unix_ms = 0;                 // of the exception, else of the end, by this host's clock
 

@@ -23,6 +23,9 @@ struct ErrorFile {
 // Longer files are no error reports.
 inline constexpr std::size_t longest_error_file = 256U * 1024;
 
+// What it is called where it is kept beside a worker's log files, as torchrun calls it.
+inline constexpr std::string_view kept_error_file = "error.json";
+
 // Where a worker's is.
 std::string error_file_path(const std::string& scratch_dir, std::uint32_t round, std::uint32_t local_rank);
 

@@ -105,7 +105,11 @@ void KeeperSpawner::spawn(ProcKey key, const Command& command) {
   close(err[1]);
 }
 
-void KeeperSpawner::signal_all(int signo) { send({FrameKind::signal_all, 0, 0, 0, signo, 0}, "", -1, -1); }
+void KeeperSpawner::signal_all(int signo) {
+  output_.keep_words();
+  send({FrameKind::signal_all, 0, 0, 0, signo, 0}, "", -1, -1);
+}
+
 void KeeperSpawner::suspend() { send({FrameKind::suspend, 0, 0, 0, 0, 0}, "", -1, -1); }
 void KeeperSpawner::resume() { send({FrameKind::resume, 0, 0, 0, 0, 0}, "", -1, -1); }
 void KeeperSpawner::kill_all() {
@@ -209,6 +213,7 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
       Ending ending;
       ending.status = ExitStatus::from_wait_status(static_cast<int>(frame.number));
       ending.tail = output_.drain(key);
+      ending.tail_at_signal = output_.take_kept_words(key);
       ending.log_file = output_.log_file_of(key);
       if (!ending.status.success()) postmortem_.examine(key, frame.pid, killed_, ending);
       handler_->on_exited(key, frame.pid, ending);

@@ -65,14 +65,13 @@ class Tail {
     if (kept_.size() > 2 * most_bytes) kept_.erase(0, kept_.size() - most_bytes);
   }
 
-  // At most `most_lines` lines and `most_bytes` bytes, without the last line's end.
-  [[nodiscard]] std::string text() const {
+  // At most so many lines and bytes, without the last line's end.
+  [[nodiscard]] std::string text(int lines = most_lines, std::size_t bytes = most_bytes) const {
     std::string_view rest = kept_;
     while (!rest.empty() && (rest.back() == '\n' || rest.back() == '\r')) rest.remove_suffix(1);
-    if (rest.size() > most_bytes) rest.remove_prefix(rest.size() - most_bytes);
-    int lines = 0;
+    if (rest.size() > bytes) rest.remove_prefix(rest.size() - bytes);
     for (std::size_t at = rest.size(); at > 0; --at) {
-      if (rest[at - 1] == '\n' && ++lines == most_lines) {
+      if (rest[at - 1] == '\n' && --lines == 0) {
         rest.remove_prefix(at);
         break;
       }

@@ -6,6 +6,7 @@
 
 #include "agent/job_rules.h"
 #include "agent/printable.h"
+#include "agent/root_cause.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -61,7 +62,11 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
   } else if (const auto* keeper = std::get_if<KeeperLost>(&event)) {
     round_active_ = false;
     lose(failure_here(FailureKind::agent, keeper->why), out);
-  } else if (const auto* failed = std::get_if<RoundFailed>(&event)) {
+  } else if (const auto* failed = std::get_if<RoundFailed>(&event);
+             failed && only_suspected(failed->failure)) {
+    if (state_ == State::working && !noticed_ && !lease_over_)
+      out.emplace_back(ToCoordinator{Failed{failed->failure, now - failed->when}});
+  } else if (failed) {
     if (!failed->failure.while_stopping) last_failure_ = describe(failed->failure);
     look_at_the_end(out);
     if (noticed_ && stop_signal_ == 0) {

@@ -65,7 +65,7 @@ struct Join {
 
   bool operator==(const Join&) const = default;
 };
-// A worker of this node failed in `failure.round`; the others are being stopped.
+// A worker of this node failed in `failure.round`, or is only_suspected(); the others are being stopped.
 struct Failed {
   Failure failure;
   Duration age{};  // how long before this was sent

@@ -16,6 +16,10 @@ namespace {
 
 constexpr std::size_t read_size = 64U * 1024;
 
+// Of a stream's end, for who wants to know whether an error stands there (agent/root_cause.h).
+constexpr int looked_at_lines = 3;
+constexpr std::size_t looked_at_bytes = 2000;
+
 // The last line that has something in it.
 std::string_view last_line_of(std::string_view text) {
   const std::size_t end = text.find_last_not_of("\r\n \t");
@@ -154,6 +158,29 @@ std::string Output::drain(ProcKey key) {
   return tail;
 }
 
+void Output::keep_words() {
+  std::vector<int> fds;
+  for (const auto& [fd, source] : sources_) {
+    if (source->stream == Stream::err) fds.push_back(fd);
+  }
+  for (const int fd : fds) {
+    Source& source = *sources_.at(fd);
+    // One piece is as much as a pipe holds: all that was written, and no end of what is being written.
+    const bool open = take_in(fd, source, false);
+    kept_words_[source.key] = source.tail.text(looked_at_lines, looked_at_bytes);
+    if (!open) end(fd);
+  }
+  pause_or_resume();
+}
+
+std::string Output::take_kept_words(ProcKey key) {
+  const auto found = kept_words_.find(key);
+  if (found == kept_words_.end()) return "";
+  std::string words = std::move(found->second);
+  kept_words_.erase(found);
+  return words;
+}
+
 std::string Output::log_file_of(ProcKey key) const {
   if (style_.log_dir.empty()) return "";
   const int local_rank = static_cast<int>(key.local_rank);
@@ -178,6 +205,7 @@ void Output::close_all() {
   }
   ended_tails_.clear();
   last_lines_.clear();
+  kept_words_.clear();
   pause_or_resume();
 }
 

@@ -57,6 +57,11 @@ class Output final : public FdHandler {
   // worker that has ended this is all it will ever write; its descendants may still write more.
   std::string drain(ProcKey key);
 
+  // The workers are about to be signalled: keeps what each has written last to stderr until now.
+  void keep_words();
+  // These, if any: of a worker that has ended or runs on.
+  [[nodiscard]] std::string take_kept_words(ProcKey key);
+
   // The file that its stderr, else its stdout, goes to; empty: none.
   [[nodiscard]] std::string log_file_of(ProcKey key) const;
 
@@ -102,6 +107,7 @@ class Output final : public FdHandler {
   std::map<int, std::unique_ptr<Source>> sources_;
   std::map<ProcKey, std::string> ended_tails_;
   std::map<ProcKey, std::string> last_lines_;
+  std::map<ProcKey, std::string> kept_words_;
   std::string prefixed_;  // keeps its memory
 };
 

@@ -40,7 +40,7 @@ std::string about_shared_memory() {
 void keep(const std::string& text, const std::string& dir) {
   std::error_code failed;
   std::filesystem::create_directories(dir, failed);
-  std::ofstream(dir + "/error.json", std::ios::binary) << text;
+  std::ofstream(dir + "/" + std::string(kept_error_file), std::ios::binary) << text;
 }
 
 void add_hint(Ending& ending, const std::string& hint) {

@@ -4,7 +4,10 @@
 #include <array>
 #include <cstddef>
 #include <map>
+#include <span>
 #include <string_view>
+
+#include "agent/printable.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -18,6 +21,11 @@ constexpr std::array<std::string_view, 14> accusations{
     "ncclremoteerror",       "nccl error",
     "remote process exited", "remote process has terminated",
     "has left the group",    "watchdog caught collective"};
+
+// How programs begin to say why they will end.
+constexpr std::array<std::string_view, 10> own_errors{
+    "error", "exception",          "fatal",         "panic",       "assert", "abort",
+    "fail",  "segmentation fault", "out of memory", "no such file"};
 
 std::string lower(std::string_view text) {
   std::string out(text);
@@ -65,15 +73,45 @@ std::vector<Tally> tallied(const std::vector<Fallen>& fallen, std::size_t cause)
   return tallies;
 }
 
+bool says_one_of(const std::string& words, std::span<const std::string_view> texts) {
+  return std::any_of(texts.begin(), texts.end(),
+                     [&](std::string_view text) { return words.find(text) != std::string::npos; });
+}
+
 }  // namespace
 
 bool accuses_a_peer(const Failure& failure) {
   constexpr int looked_at = 3;
   if (failure.kind != FailureKind::worker) return false;
-  const std::string words =
-      lower(failure.exception.empty() ? last_lines(failure.tail, looked_at) : failure.exception);
-  return std::any_of(accusations.begin(), accusations.end(),
-                     [&](std::string_view text) { return words.find(text) != std::string::npos; });
+  return says_one_of(
+      lower(failure.exception.empty() ? last_lines(failure.tail, looked_at) : failure.exception),
+      accusations);
+}
+
+std::string own_error_in(const std::string& last_words) {
+  constexpr std::size_t longest = 200;
+  std::string line = shortened(printable(last_lines(last_words, 1)), longest);
+  const bool is_warning = lower(line).find("warning") != std::string::npos;
+  if (is_warning || !says_one_of(lower(line), own_errors) || says_one_of(lower(last_words), accusations))
+    return "";
+  return line;
+}
+
+void name_suspects(const std::vector<Fallen>& fallen, std::vector<Failure> suspects, Failure& cause) {
+  constexpr std::size_t most_named = 2;
+  const bool all_accuse =
+      std::all_of(fallen.begin(), fallen.end(), [](const Fallen& f) { return f.failure.accuses_peer; });
+  if (!all_accuse) return;
+  std::sort(suspects.begin(), suspects.end(),
+            [](const Failure& a, const Failure& b) { return a.rank < b.rank; });
+  for (std::size_t i = 0; i < std::min(suspects.size(), most_named); ++i) {
+    const Failure& suspect = suspects[i];
+    cause.hint += (cause.hint.empty() ? "rank " : "; rank ") + std::to_string(suspect.rank) +
+                  (suspect.host == cause.host ? "" : " on host " + suspect.host) +
+                  ", which was stopped then, had written: " + suspect.exception;
+  }
+  if (suspects.size() > most_named)
+    cause.hint += "; so had " + std::to_string(suspects.size() - most_named) + " more";
 }
 
 std::size_t root_cause(const std::vector<Fallen>& fallen) {

@@ -22,6 +22,17 @@ inline constexpr Duration one_moment = std::chrono::milliseconds(100);
 // its long texts; Failure::accuses_peer keeps the answer where these are dropped.
 bool accuses_a_peer(const Failure& failure);
 
+// Not a failure, though it is told like one: this worker only obeyed the stop, but what it had written until
+// then looks like an error (`exception`: the line), and may be the cause where all that failed accuse a peer.
+inline bool only_suspected(const Failure& failure) { return failure.while_stopping && failure.ended_by_us; }
+
+// The line by which a worker's last words, before it was stopped, say that it had an error of its own: one
+// that names an error, and accuses nobody. Empty: there is none.
+std::string own_error_in(const std::string& last_words);
+
+// Where all of `fallen` accuse a peer, the cause's hint says what suspects (only_suspected()) had written.
+void name_suspects(const std::vector<Fallen>& fallen, std::vector<Failure> suspects, Failure& cause);
+
 // The root cause's place in `fallen`: the first in time of those that did not fall while being stopped; of
 // simultaneous ones a node that is lost goes before what its loss did to others' workers. But who accuses a
 // peer is it only where no such peer is found: among the simultaneous ones, or among those that a signal

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/root_cause.h"
 #include "store/base/overloaded.h"
 #include "store/contract/worker_env.h"
 
@@ -421,7 +422,9 @@ void Runner::act(const GroupAction& action) {
                  },
                  [&](const RoundFailed& a) {
                    const Failure& failure = a.failure;
-                   tell_of_worker(EventKind::failed, failure.local_rank, failure.pid, describe_end(failure));
+                   if (!only_suspected(failure))
+                     tell_of_worker(EventKind::failed, failure.local_rank, failure.pid,
+                                    describe_end(failure));
                    post(MemberEvent{a});
                  },
                  [&](const RoundDone& a) {

@@ -130,7 +130,7 @@ void WorkerGroup::on_exited(TimePoint now, const WorkerExited& e, GroupActions& 
   const TimePoint when = now - std::max(ending.since_exception.value_or(Duration(0)), Duration(0));
   const bool on_its_own = !stop_requested_ || when <= stopping_since_;
   const bool by_us = stop_requested_ && ended_by_us(ending.status);
-  if (by_us && !(on_its_own && ending.since_exception)) return;
+  if (by_us && !(on_its_own && ending.since_exception)) return suspect(e, now, out);
 
   Failure failure = failure_of(e.local_rank, FailureKind::worker);
   failure.pid = e.pid;
@@ -145,6 +145,19 @@ void WorkerGroup::on_exited(TimePoint now, const WorkerExited& e, GroupActions& 
   failure.ended_by_us = by_us;
   report(std::move(failure), when, out);
   if (state_ == State::running) begin_stopping(now, SIGTERM, out);
+}
+
+// It may have been about to fail, when others did because of it.
+void WorkerGroup::suspect(const WorkerExited& e, TimePoint now, GroupActions& out) const {
+  std::string error = own_error_in(e.ending.tail_at_signal);
+  if (error.empty()) return;
+  Failure failure = failure_of(e.local_rank, FailureKind::worker);
+  failure.pid = e.pid;
+  failure.status = e.ending.status;
+  failure.exception = std::move(error);
+  failure.while_stopping = true;
+  failure.ended_by_us = true;
+  out.emplace_back(RoundFailed{std::move(failure), now});
 }
 
 void WorkerGroup::report(Failure failure, TimePoint when, GroupActions& out) {

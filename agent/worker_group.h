@@ -79,7 +79,8 @@ struct DisarmStopDeadline {
   bool operator==(const DisarmStopDeadline&) const = default;
 };
 // For the Member: a failure of this node's round. With the first, stopping has begun; more may follow until
-// the round has stopped. A worker that only obeyed the stop has not failed.
+// the round has stopped. A worker that only obeyed the stop has not failed, but may be told as a suspect
+// (only_suspected()).
 struct RoundFailed {
   Failure failure;
   TimePoint when;
@@ -127,6 +128,7 @@ class WorkerGroup {
 
  private:
   void on_exited(TimePoint now, const WorkerExited& exited, GroupActions& out);
+  void suspect(const WorkerExited& exited, TimePoint now, GroupActions& out) const;
   void report(Failure failure, TimePoint when, GroupActions& out);
   void begin_stopping(TimePoint now, int signo, GroupActions& out);
   void begin_killing(TimePoint now, GroupActions& out);

@@ -287,15 +287,34 @@ void tell_end(const JobReport& report, const Options& asked, agent::Output& outp
   say(Kind::end, std::to_string(report.outcome.exit_code));
 }
 
+// Whether a worker of this node was the job's cause.
+bool fell_here(const JobReport& report) {
+  const agent::Failure& cause = report.outcome.cause;
+  return report.outcome.failed && cause.kind == agent::FailureKind::worker &&
+         cause.node_rank == report.node.node_rank;
+}
+
 // What the job's cause left in its error file, with the job's exit code; none where that was on another node.
 std::optional<std::string> words_of_cause(const JobReport& report) {
   const agent::Failure& cause = report.outcome.cause;
-  const bool was_here = cause.kind == agent::FailureKind::worker && cause.node_rank == report.node.node_rank;
-  if (!report.outcome.failed || !was_here || report.node.scratch_dir.empty()) return std::nullopt;
+  if (!fell_here(report) || report.node.scratch_dir.empty()) return std::nullopt;
   const std::string path = agent::error_file_path(report.node.scratch_dir, cause.round,
                                                   static_cast<std::uint32_t>(cause.local_rank));
   const auto file = agent::read_plain_file(path, agent::longest_error_file);
   return file ? agent::with_error_code(file->text, report.outcome.exit_code) : std::nullopt;
+}
+
+// As kept in this job's log directory, or passed on to who started this dlaunch as its worker. Empty:
+// neither.
+std::string error_file_of_cause(const JobReport& report, const std::optional<std::string>& words,
+                                const std::string& passed_on) {
+  if (!fell_here(report)) return "";
+  const agent::Failure& cause = report.outcome.cause;
+  std::string kept =
+      agent::worker_log_dir(report.log_dir, cause.round, static_cast<std::uint32_t>(cause.local_rank));
+  kept.append("/").append(agent::kept_error_file);
+  if (!report.log_dir.empty() && access(kept.c_str(), F_OK) == 0) return kept;
+  return words ? passed_on : "";
 }
 
 // What the job ended with is more than a file that cannot be written: that is only said.
@@ -528,6 +547,9 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     report.log_dir = log_dir;
   }
   const std::optional<std::string> words = words_of_cause(report);  // before they are removed
+  const auto passed_on = environment.find("TORCHELASTIC_ERROR_FILE");
+  report.error_file =
+      error_file_of_cause(report, words, passed_on == environment.end() ? "" : passed_on->second);
   agent::end_and_remove_all(held.keeper.traces, patience);
 
   if (outcome) {

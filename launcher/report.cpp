@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "agent/error_file.h"
 #include "agent/printable.h"
 #include "launcher/clock_time.h"
 
@@ -48,17 +49,18 @@ bool says_it_too(const std::string& tail, const std::string& traceback) {
   return clean.find(traceback.substr(begin)) != std::string::npos;
 }
 
-std::vector<std::string> last_words(const Failure& cause) {
+std::vector<std::string> last_words(const Failure& cause, const std::string& error_file) {
   std::vector<std::string> paragraphs;
   const std::string who = "rank " + std::to_string(cause.rank);
   if (!cause.traceback.empty() && !says_it_too(cause.tail, cause.traceback))
     paragraphs.push_back("the last lines of " + who + "'s traceback:" + quoted(cause.traceback));
   if (!cause.tail.empty())
     paragraphs.push_back("the last lines that " + who + " wrote to stderr:" + quoted(cause.tail));
-  if (!cause.log_file.empty()) {
-    paragraphs.push_back("what " + who + " wrote is in " + printable(cause.log_file) +
-                         (cause.host.empty() ? "" : " on host " + printable(cause.host)));
-  }
+  const std::string where = cause.host.empty() ? "" : " on host " + printable(cause.host);
+  if (!cause.log_file.empty())
+    paragraphs.push_back("what " + who + " wrote is in " + printable(cause.log_file) + where);
+  if (!error_file.empty())
+    paragraphs.push_back("the error file of " + who + " is " + printable(error_file) + where);
   return paragraphs;
 }
 
@@ -114,12 +116,11 @@ std::string collectives(const Outcome& outcome) {
 }
 
 // By the clock of the host where it happened, told in this one's time zone.
-std::string root_cause(const Failure& cause) {
-  const std::string at = cause.unix_ms > 0 ? ", at " + clock_time(cause.unix_ms) : "";
-  return "root cause: " + one_line(cause) + at;
+std::string time_of(const Failure& cause, const std::string& before) {
+  return cause.unix_ms > 0 ? before + clock_time(cause.unix_ms) : "";
 }
 
-std::string headline(const JobReport& report) {
+std::string headline(const JobReport& report, bool has_told_time) {
   const Failure& cause = report.outcome.cause;
   std::string line = "failed: " + one_line(cause);
   if (!report.outcome.no_restart.empty()) {
@@ -127,10 +128,15 @@ std::string headline(const JobReport& report) {
   } else if (restart_may_heal(cause.kind)) {
     line += "; " + restarts(report);
   }
-  return line;
+  return line + (has_told_time ? "" : time_of(cause, "; it failed at "));
 }
 
 }  // namespace
+
+std::string kept_error_file(const Failure& failure) {
+  if (failure.exception.empty() || failure.log_file.empty()) return "";
+  return failure.log_file.substr(0, failure.log_file.rfind('/') + 1).append(agent::kept_error_file);
+}
 
 std::vector<std::string> end_report(const JobReport& report) {
   const Outcome& outcome = report.outcome;
@@ -143,16 +149,22 @@ std::vector<std::string> end_report(const JobReport& report) {
   std::vector<std::string> paragraphs;
   const std::string fallen = others(outcome);
   const std::string restarted = history(outcome);
+  bool has_told_time = false;
   const bool tells_all = report.node.node_rank == 0 || report.node.node_rank == outcome.cause.node_rank;
   if (tells_all) {
     // With much to come the cause is named first; it is once more, with how it ended, in the last line.
-    if (!fallen.empty() || !restarted.empty()) paragraphs.push_back(root_cause(outcome.cause));
-    for (std::string& part : last_words(outcome.cause)) paragraphs.push_back(std::move(part));
+    if (!fallen.empty() || !restarted.empty()) {
+      paragraphs.push_back("root cause: " + one_line(outcome.cause) + time_of(outcome.cause, ", at "));
+      has_told_time = true;
+    }
+    const std::string error_file =
+        report.error_file.empty() ? kept_error_file(outcome.cause) : report.error_file;
+    for (std::string& part : last_words(outcome.cause, error_file)) paragraphs.push_back(std::move(part));
     for (const std::string& part : {collectives(outcome), fallen, restarted}) {
       if (!part.empty()) paragraphs.push_back(part);
     }
   }
-  paragraphs.push_back(headline(report));
+  paragraphs.push_back(headline(report, has_told_time));
   return paragraphs;
 }
 

@@ -8,7 +8,8 @@
 
 namespace dlaunch::launcher {
 
-// What happened to the job, as far as this node knows; everything but `node` is the same on all nodes.
+// What happened to the job, as far as this node knows; everything but `node`, the times and the last two is
+// the same on all nodes.
 struct JobReport {
   agent::JobSpec job;
   agent::NodeSpec node;
@@ -16,8 +17,13 @@ struct JobReport {
   agent::Outcome outcome;
   std::int64_t began_unix_ms = 0;
   std::int64_t ended_unix_ms = 0;
-  std::string log_dir;  // empty: none
+  std::string log_dir;     // empty: none
+  std::string error_file;  // the cause's own, where it is kept on this node; empty: it is not
 };
+
+// Where a worker's own error file (TORCHELASTIC_ERROR_FILE) is kept, on its host: beside its log file. Empty:
+// it left none that says anything, or it has no log file.
+std::string kept_error_file(const agent::Failure& failure);
 
 // Paragraphs; none where there is nothing to say. The last is one line: what failed, where and why, and how
 // often was restarted. What comes before it (the cause's last words, who else fell, the restarts) is said

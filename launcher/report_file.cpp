@@ -74,11 +74,9 @@ Json json_of(const Failure& f) {
   }
   if (f.unix_ms > 0) json["time"] = in_seconds(f.unix_ms);
   if (f.while_stopping) json["while_stopping"] = true;
-  const std::pair<const char*, const std::string&> texts[] = {{"error", f.exception},
-                                                              {"traceback", f.traceback},
-                                                              {"hint", f.hint},
-                                                              {"stderr", f.tail},
-                                                              {"log_file", f.log_file}};
+  const std::pair<const char*, std::string> texts[] = {
+      {"error", f.exception}, {"traceback", f.traceback}, {"hint", f.hint},
+      {"stderr", f.tail},     {"log_file", f.log_file},   {"error_file", kept_error_file(f)}};
   for (const auto& [name, text] : texts) {
     if (!text.empty()) json[name] = text;
   }
@@ -149,6 +147,7 @@ std::string report_json(const JobReport& report) {
   if (!report.log_dir.empty()) json["log_dir"] = report.log_dir;
   if (outcome.failed) {
     json["cause"] = json_of(outcome.cause);
+    if (!report.error_file.empty()) json["cause"]["error_file"] = report.error_file;
     Json others = Json::array();
     for (const Failure& other : outcome.others) {
       others.push_back(json_of(other));

@@ -272,6 +272,25 @@ TEST_F(CoordinatorTest, AmongSimultaneousFailuresWhoAccusesAPeerIsNotTheCause) {
   EXPECT_EQ(ending().cause.rank, 3);
 }
 
+TEST_F(CoordinatorTest, ASuspectIsNamedBesideTheCauseAndIsNoFailure) {
+  job_.max_restarts = 0;
+  gather();
+  Failed victim = failed(0, 0);
+  victim.failure.accuses_peer = true;
+  Failed suspect = failed(0, 1);
+  suspect.failure.while_stopping = suspect.failure.ended_by_us = true;
+  suspect.failure.exception = "IndexError: x";
+  from(0, victim);
+  from(0, suspect);
+  from(0, Stopped{0});
+  from(7, Stopped{0});
+  const Outcome outcome = ending();
+  EXPECT_EQ(outcome.cause.rank, 0);
+  EXPECT_EQ(outcome.cause.hint, "rank 1, which was stopped then, had written: IndexError: x");
+  EXPECT_EQ(outcome.fallen, 1);
+  EXPECT_TRUE(outcome.others.empty());
+}
+
 TEST_F(CoordinatorTest, WhoAccusesAPeerLongBeforeAnythingElseIsTheCause) {
   job_.max_restarts = 0;
   gather();

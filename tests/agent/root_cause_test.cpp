@@ -63,5 +63,35 @@ TEST(RootCause, AnAccusationStandsInTheLastWords) {
   EXPECT_FALSE(accuses_a_peer(said)) << "what it said itself goes before what it printed";
 }
 
+TEST(RootCause, AnOwnErrorIsTheLastLineThatNamesOneAndAccusesNobody) {
+  EXPECT_EQ(own_error_in("step 3\nValueError: bad \x1b[31mindex"), "ValueError: bad index");
+  EXPECT_EQ(own_error_in("ValueError: x\nloading"), "") << "it went on";
+  EXPECT_EQ(own_error_in("UserWarning: an error may follow"), "");
+  EXPECT_EQ(own_error_in(victim), "");
+  EXPECT_EQ(own_error_in(std::string(victim) + "\nfatal: giving up"), "") << "because of a peer";
+  EXPECT_EQ(own_error_in(""), "");
+}
+
+Failure suspect(int rank, std::string host = "") {
+  Failure failure;
+  failure.rank = rank;
+  failure.host = std::move(host);
+  failure.exception = "E" + std::to_string(rank);
+  return failure;
+}
+
+TEST(RootCause, SuspectsAreNamedWhereAllAccuseAPeer) {
+  Failure cause;
+  name_suspects({fell(10, victim), fell(20)}, {suspect(3)}, cause);
+  EXPECT_EQ(cause.hint, "") << "one of them has an error of its own";
+  name_suspects({fell(10, victim), fell(20, victim)}, {}, cause);
+  EXPECT_EQ(cause.hint, "");
+  name_suspects({fell(10, victim), fell(20, victim)}, {suspect(9), suspect(3, "b"), suspect(12), suspect(4)},
+                cause);
+  EXPECT_EQ(cause.hint,
+            "rank 3 on host b, which was stopped then, had written: E3; rank 4, which was stopped then, had "
+            "written: E4; so had 2 more");
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

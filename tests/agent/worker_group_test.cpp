@@ -4,6 +4,8 @@
 
 #include <csignal>
 
+#include "agent/root_cause.h"
+
 namespace dlaunch::agent {
 namespace {
 
@@ -121,6 +123,20 @@ TEST_F(WorkerGroupTest, WhoOnlyObeysTheStopHasNotFailed) {
   now_ += seconds(1);
   exit(1, 128 + SIGTERM);  // by a handler
   EXPECT_FALSE(got<RoundFailed>());
+}
+
+TEST_F(WorkerGroupTest, WhoOnlyObeysTheStopButHadWrittenAnErrorIsSuspected) {
+  start();
+  exit(0, 3);
+  Ending ending;
+  ending.status = {ExitStatus::How::signaled, SIGTERM, false};
+  ending.tail = "KeyError: after the stop";
+  ending.tail_at_signal = "loading\nIndexError: bad index";
+  step(WorkerExited{1, 101, ending});
+  const auto* told = got<RoundFailed>();
+  ASSERT_TRUE(told);
+  EXPECT_TRUE(only_suspected(told->failure));
+  EXPECT_EQ(told->failure.exception, "IndexError: bad index");
 }
 
 TEST_F(WorkerGroupTest, WhoFallsLateWhileBeingStoppedIsToldAsThatAndInBrief) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "launcher/clock_time.h"
 #include "launcher/report_file.h"
 
 namespace dlaunch::launcher {
@@ -85,6 +86,32 @@ TEST(Report, ATracebackIsShownWhereStderrHasNone) {
       << "a line of dlaunch's own";
   one.outcome.cause.tail = "Traceback\n  File x\nValueError: y";
   EXPECT_TRUE(end_report(one)[0].starts_with("the last lines that rank 3 wrote to stderr:"));
+}
+
+TEST(Report, TheErrorFileIsNamedBesideTheLogFile) {
+  JobReport one = report();
+  one.outcome.cause.log_file = "/l/0/stderr.log";
+  EXPECT_EQ(end_report(one).size(), 2U) << "it left none";
+  EXPECT_EQ(report_json(one).find("error_file"), std::string::npos);
+  one.outcome.cause.exception = "E: x";
+  EXPECT_EQ(end_report(one)[1], "the error file of rank 3 is /l/0/error.json on host host1");
+  EXPECT_NE(report_json(one).find(R"("error_file": "/l/0/error.json")"), std::string::npos);
+  one.error_file = "/own.json";
+  EXPECT_EQ(end_report(one)[1], "the error file of rank 3 is /own.json on host host1");
+  EXPECT_NE(report_json(one).find(R"("error_file": "/own.json")"), std::string::npos);
+}
+
+TEST(Report, WhenItFailedIsSaidOnce) {
+  JobReport one = report();
+  one.outcome.cause.unix_ms = 1'700'000'000'000;
+  const std::string at = clock_time(one.outcome.cause.unix_ms);
+  EXPECT_TRUE(end_report(one).back().ends_with("; 1 of 1 restarts were used; it failed at " + at));
+  one.outcome.others = {failed(0, 1)};
+  one.outcome.fallen = 2;
+  EXPECT_TRUE(end_report(one).front().ends_with(", at " + at));
+  EXPECT_TRUE(end_report(one).back().ends_with("; 1 of 1 restarts were used"));
+  one.node.node_rank = 7;
+  EXPECT_TRUE(end_report(one).back().ends_with("it failed at " + at)) << "the only line here";
 }
 
 TEST(Report, ManyOthersAreCounted) {

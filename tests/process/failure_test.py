@@ -17,7 +17,7 @@ import tempfile
 import time
 import unittest
 
-from common import DLAUNCH, PATIENCE
+from common import DLAUNCH, PATIENCE, free_port
 from hosts import Hosts
 
 PYTHON = "/usr/bin/python3"  # Debian's, which has torch
@@ -270,6 +270,42 @@ class People(Failure):
         self.assertRegex(report[8], r"^dlaunch: failed: rank 17 .* exited with code 9; no restarts were allowed")
         self.assertEqual(len(report), 9)
 
+    # Three ranks blame rank 3, which has said why, and is stopped before it ends.
+    ACCUSED = '''go=go.$TORCHELASTIC_RESTART_COUNT
+                 if [ $RANK = 3 ]; then %s; : > $go; while :; do sleep 1000; done; fi
+                 while [ ! -e $go ]; do sleep 0.01; done; echo 'RuntimeError: Connection closed by peer' >&2; exit 1'''
+    SUSPICION = "rank 3, which was stopped then, had written: real error: bad index"
+
+    def test_who_all_accuse_is_not_left_out_though_our_stop_ended_it(self):
+        report = self.report("--nproc-per-node=4", "sh", "-c", self.ACCUSED % "echo 'real error: bad index' >&2")
+        self.assertIn(report["cause"]["rank"], range(3))
+        self.assertEqual((report["cause"]["hint"], report["exit_code"]), (self.SUSPICION, 1))
+        self.assertNotIn(3, [other["rank"] for other in report["others"]])
+        self.assertLessEqual(len(report["others"]), 2)
+
+    def test_what_is_no_error_of_its_own_before_the_stop_is_not_blamed(self):
+        for words in ("echo 'error: Connection reset by peer' >&2", "echo 'loading shard 7' >&2",
+                      "trap 'echo fatal error: told to stop >&2; kill $!; exit 143' TERM; sleep 1000 & : > $go; wait"):
+            report = self.report("--nproc-per-node=4", "sh", "-c", self.ACCUSED % words)
+            self.assertNotIn("hint", report["cause"], words)
+            os.unlink(self.path("go.0"))
+
+    def test_who_all_accuse_is_named_on_every_node_and_among_the_restarts(self):
+        both = [DLAUNCH, "--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}", "--nproc-per-node=2", "--max-restarts=1"]
+        script = self.ACCUSED % "echo 'real error: bad index' >&2"
+        agents = [subprocess.Popen([*both, f"--node-rank={node}", f"--report={self.path(str(node))}", "sh", "-c", script], cwd=self.dir,
+                                   stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for node in range(2)]
+        for agent in agents:
+            self.addCleanup(agent.communicate)
+            self.addCleanup(agent.kill)
+        for node, agent in enumerate(agents):
+            last_line = agent.communicate(timeout=PATIENCE)[1].splitlines()[-1]
+            self.assertIn(f" exited with code 1: {self.SUSPICION}; ", last_line)
+            with open(self.path(str(node)), encoding="utf-8") as file:
+                report = json.load(file)
+            self.assertEqual(report["cause"]["hint"], self.SUSPICION)
+            self.assertEqual(report["restarts"][0]["cause"]["hint"], self.SUSPICION)
+
     def test_the_restarts_before_are_listed(self):
         done = self.run_job("--max-restarts=7", "--restart-backoff=0", "sh", "-c", "exit $((10 + TORCHELASTIC_RESTART_COUNT))")
         lines = done.stderr.splitlines()
@@ -299,6 +335,24 @@ class People(Failure):
         self.assertTrue(os.path.exists(named.group(1)))
         with open(os.path.join(os.path.dirname(named.group(1)), "error.json"), encoding="utf-8") as file:
             self.assertEqual(file.read(), '{"message": "E: x"}')
+
+    def test_the_error_file_is_named_where_it_is_kept(self):
+        logs, own = self.path("logs"), self.path("own.json")
+        error = self.say('{"message": {"message": "E: x", "extraInfo": {}}}')
+        beside = rf"{logs}/none_\w{{6}}/attempt_0/0/error\.json"
+        for options in (["-r3"], ["-r", "1:3"]):  # with a log file of its own, and without
+            report = self.report(f"--log-dir={logs}", *options, *error)
+            self.assertRegex(report["cause"]["error_file"], f"^{beside}$")
+            self.assertTrue(os.path.exists(report["cause"]["error_file"]))
+        self.assertRegex(self.run_job(f"--log-dir={logs}", "-r3", *error).stderr, rf"\ndlaunch: the error file of rank 0 is {beside} on host ")
+        self.assertEqual(self.report(*error, TORCHELASTIC_ERROR_FILE=own)["cause"]["error_file"], own)
+        self.assertTrue(os.path.exists(own))
+        self.assertNotIn("error_file", self.report(*error)["cause"])
+        self.assertNotIn("error_file", self.report(f"--log-dir={logs}", "-r3", "false", TORCHELASTIC_ERROR_FILE=own)["cause"])
+
+    def test_when_it_failed_is_said_also_where_nothing_else_is(self):
+        lines = self.run_job("sh", "-c", "exit 3").stderr.splitlines()
+        self.assertRegex("\n".join(lines), r"^dlaunch: failed: rank 0 .* exited with code 3; no restarts .*; it failed at \d\d:\d\d:\d\d$")
 
     def test_a_full_shared_memory_is_said(self):
         fill = ("import mmap, os; f = os.open('/dev/shm/x', os.O_RDWR | os.O_CREAT); os.ftruncate(f, 8 << 20); "
