@@ -24,17 +24,17 @@ constexpr auto shortest_wait = std::chrono::seconds(1);
 // For as long as one lives, its thread calls back.
 class CallingBack {
  public:
-  CallingBack() { ++here_; }
-  ~CallingBack() { --here_; }
+  CallingBack() { ++depth; }
+  ~CallingBack() { --depth; }
   CallingBack(const CallingBack&) = delete;
   CallingBack& operator=(const CallingBack&) = delete;
 
-  static bool here() { return here_ > 0; }
+  static bool here() { return depth > 0; }
 
  private:
-  static thread_local int here_;
+  static thread_local int depth;
 };
-thread_local int CallingBack::here_ = 0;
+thread_local int CallingBack::depth = 0;
 
 }  // namespace
 
