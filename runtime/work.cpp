@@ -1,6 +1,7 @@
 #include "dlaunch/work.h"
 
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -19,17 +20,38 @@ inline namespace v1 {
 namespace {
 // Shorter than this, to wait is a way to ask.
 constexpr auto shortest_wait = std::chrono::seconds(1);
+
+// For as long as one lives, its thread calls back.
+class CallingBack {
+ public:
+  CallingBack() { ++depth; }
+  ~CallingBack() { --depth; }
+  CallingBack(const CallingBack&) = delete;
+  CallingBack& operator=(const CallingBack&) = delete;
+
+  static bool here() { return depth > 0; }
+
+ private:
+  static thread_local int depth;
+};
+thread_local int CallingBack::depth = 0;
+
 }  // namespace
 
 // To the agent a collective counts as waiting while it runs. A message may have been posted long before
 // anybody needs it: it counts from when somebody wants to hear of its end, and an ask for itself.
+//
+// Who waits is told only when the callbacks have run: what they refer to may be his. A callback itself is not
+// kept waiting for callbacks, which would never end where it is one of them.
 struct Work::State {
+  enum class Stage : std::uint8_t { running, calling_back, over };
+
   const bool is_message;
 
   std::mutex mutex;
   std::condition_variable completed;
   // protected by mutex
-  bool done = false;
+  Stage stage = Stage::running;
   std::exception_ptr error;
   int source_rank = -1;
   std::vector<std::function<void(const Work&)>> callbacks;
@@ -49,29 +71,42 @@ struct Work::State {
     if (is_done()) return true;
     std::optional<Waiting> waiting;
     if (timeout >= shortest_wait) waiting.emplace();
-    return completed.wait_until(lock, deadline_after(timeout), [this] { return done; });
+    return completed.wait_until(lock, deadline_after(timeout), [this] { return has_ended(); });
   }
 
   // Whether it has completed, for somebody who asks. With the mutex held.
   [[nodiscard]] bool is_done() const {
-    if (!done && is_message) record_ask();
-    return done;
+    if (stage == Stage::running && is_message) record_ask();
+    return has_ended();
+  }
+
+  // For this thread. With the mutex held.
+  [[nodiscard]] bool has_ended() const {
+    return stage == Stage::over || (stage == Stage::calling_back && CallingBack::here());
   }
 
   void complete(const std::shared_ptr<State>& self, std::exception_ptr reason, int source, bool is_news) {
     std::vector<std::function<void(const Work&)>> to_call;
     {
       const std::lock_guard lock(mutex);
-      if (done) return;
-      done = true;
+      if (stage != Stage::running) return;
       error = std::move(reason);
       source_rank = source;
       seen |= !is_news;
       to_call.swap(callbacks);
       awaited.reset();
+      stage = to_call.empty() ? Stage::over : Stage::calling_back;
       completed.notify_all();
     }
-    for (const auto& callback : to_call) callback(Work(self));
+    if (to_call.empty()) return;
+    {
+      const CallingBack inside;
+      for (const auto& callback : to_call) callback(Work(self));
+      to_call.clear();  // what they held is let go of before anybody is told
+    }
+    const std::lock_guard lock(mutex);
+    stage = Stage::over;
+    completed.notify_all();
   }
 };
 
@@ -109,26 +144,28 @@ bool Work::is_success() const {
 std::exception_ptr Work::exception() const {
   if (!state_) return nullptr;
   const std::lock_guard lock(state_->mutex);
-  state_->seen |= state_->is_done();
+  if (!state_->is_done()) return nullptr;
+  state_->seen = true;
   return state_->error;
 }
 
 int Work::source_rank() const {
   if (!state_) return -1;
   const std::lock_guard lock(state_->mutex);
-  return state_->source_rank;
+  return state_->has_ended() ? state_->source_rank : -1;
 }
 
 void Work::then(std::function<void(const Work&)> callback) const {
   if (!callback) throw DistError("Work::then: there is no function to call");
   if (state_) {
     const std::lock_guard lock(state_->mutex);
-    if (!state_->done) {
+    if (state_->stage == State::Stage::running) {
       state_->callbacks.push_back(std::move(callback));
       if (state_->is_message && !state_->awaited) state_->awaited.emplace();
       return;
     }
   }
+  const CallingBack inside;
   callback(*this);
 }
 

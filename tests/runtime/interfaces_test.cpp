@@ -141,6 +141,23 @@ TEST(Interfaces, AnUnknownOneIsNamedOnEveryRank) {
   }
 }
 
+TEST(Interfaces, AListWithoutANameIsRefusedOnEveryRank) {
+  const Variable commas("GLOO_SOCKET_IFNAME", ", ,");
+  for (const std::string& error :
+       in_contexts(2, [](const BackendContext& context) { agree_on_addresses(context); })) {
+    EXPECT_TRUE(contains(error, "no network interface is named (GLOO_SOCKET_IFNAME)")) << error;
+  }
+}
+
+TEST(Interfaces, AnEmptyVariableIsAsNone) {
+  const Variable empty("DLAUNCH_SOCKET_IFNAME", "");
+  const Variable gloos("GLOO_SOCKET_IFNAME", "lo");
+  const auto errors = in_contexts(2, [](const BackendContext& context) {
+    EXPECT_EQ(agree_on_addresses(context).front().interface, "lo");
+  });
+  EXPECT_EQ(errors, std::vector<std::string>(2, ""));
+}
+
 // Two meshes over the loopback interface.
 TEST(Interfaces, SeveralCarryOneGroup) {
   const Variable both("DLAUNCH_SOCKET_IFNAME", "lo,lo");

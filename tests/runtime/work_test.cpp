@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <future>
 #include <latch>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -103,6 +105,71 @@ TEST(Work, CallbacksRunOnce) {
   EXPECT_EQ(calls, std::vector<std::string>{"good"});
   source.work().then([&](const Work&) { calls.emplace_back("at once"); });
   EXPECT_EQ(calls.back(), "at once");
+}
+
+// What they refer to may be the waiter's.
+TEST(Work, OthersFindItCompletedWhenItsCallbacksHaveReturned) {
+  for (const bool succeeds : {true, false}) {
+    const WorkSource source;
+    const Work work = source.work();
+    const auto elsewhere = [](const auto& function) {
+      return std::async(std::launch::async, function).get();
+    };
+    bool called = false;
+    work.then([&](const Work&) {
+      EXPECT_FALSE(elsewhere([&] { return work.is_completed(); }));
+      EXPECT_FALSE(elsewhere([&] { return work.is_success(); }));
+      EXPECT_FALSE(elsewhere([&] { return work.exception(); }));
+      const std::string wait =
+          elsewhere([&] { return test::error_of([&] { work.wait(std::chrono::milliseconds(1)); }); });
+      EXPECT_EQ(wait, "the operation has not completed within 1 ms; it goes on");
+      // One that comes too late for the others' runs at once, and learns how it ended.
+      std::future<void> late = elsewhere([&] { return work.get_future(); });
+      EXPECT_EQ(test::error_of([&] { late.get(); }) == "no error", succeeds);
+      called = true;
+    });
+    // Held by another callback: it goes before anybody is told.
+    auto held = std::make_shared<int>(0);
+    const std::weak_ptr<int> is_held = held;
+    work.then([held = std::move(held)](const Work&) {});
+    std::thread waiter([&] {
+      EXPECT_EQ(test::error_of([&] { work.wait(); }) == "no error", succeeds);
+      EXPECT_TRUE(called);
+      EXPECT_TRUE(is_held.expired());
+    });
+    if (succeeds) {
+      source.succeed();
+    } else {
+      source.fail(error("lost"));
+    }
+    waiter.join();
+    EXPECT_TRUE(work.is_completed());
+  }
+}
+
+// Else it would wait for itself, or two of them for each other.
+TEST(Work, InACallbackWhatHasEndedIsCompleted) {
+  const WorkSource first;
+  const WorkSource second;
+  std::latch both(2);
+  int calls = 0;
+  std::mutex counting;
+  const auto callback = [&](const Work& own) {
+    own.wait();
+    both.arrive_and_wait();  // both have ended, and neither's callbacks have returned
+    for (const Work& work : {first.work(), second.work()}) {
+      work.wait();
+      EXPECT_TRUE(work.is_success());
+    }
+    const std::lock_guard lock(counting);
+    ++calls;
+  };
+  first.work().then(callback);
+  second.work().then(callback);
+  std::thread other([&] { second.succeed(); });
+  first.succeed();
+  other.join();
+  EXPECT_EQ(calls, 2);
 }
 
 TEST(Work, HasAFuture) {

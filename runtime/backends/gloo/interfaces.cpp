@@ -20,18 +20,19 @@ struct Named {
 Named named_interfaces() {
   for (const char* const variable : {"DLAUNCH_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}) {
     const char* const value = std::getenv(variable);
-    if (!value) continue;
+    if (!value || *value == '\0') continue;
     Named named{variable, {}};
     std::string text = value;
     for (char& c : text) c = c == ',' ? ' ' : c;
     std::istringstream names(text);
     for (std::string name; names >> name;) named.interfaces.push_back(name);
-    if (!named.interfaces.empty()) return named;
+    return named;
   }
   return {};
 }
 
 Reach reach_by_names(const Named& named, const std::string& master) {
+  if (named.interfaces.empty()) return {{}, "no network interface is named (" + named.variable + ")"};
   const Result<Addresses> towards_master = addresses_towards(master);
   Reach reach;
   for (const std::string& name : named.interfaces) {
@@ -85,8 +86,8 @@ std::optional<std::string> address_for(const std::string& meeting, const Address
 
 std::vector<LocalAddress> agree_on_addresses(const BackendContext& context) {
   const Named named = named_interfaces();
-  const Reach own = named.interfaces.empty() ? reach_by_route(context.rank, context.master_addr)
-                                             : reach_by_names(named, context.master_addr);
+  const Reach own = named.variable.empty() ? reach_by_route(context.rank, context.master_addr)
+                                           : reach_by_names(named, context.master_addr);
   const std::vector<Reach> all = exchange(context, own);
   if (const auto found = disagreement(all)) {
     throw DistNetworkError(found->why, {.peer = found->rank == context.rank ? -1 : found->rank});

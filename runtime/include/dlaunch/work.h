@@ -52,11 +52,15 @@ class DLAUNCH_EXPORT Work {
   // Of a receive that has succeeded: the rank in the group that sent the message; else -1.
   [[nodiscard]] int source_rank() const;
 
-  // Calls `callback` once, when the operation has completed: at once on this thread if it has already, else
-  // on the thread that completes it. It must not block, throw, or start an operation.
+  // Calls `callback` once: when the operation has ended, on the thread that ends it, in the order of these
+  // calls; or at once on this thread if it has ended already. Everybody else finds it completed when the
+  // callbacks have returned and are destroyed: until then wait() waits, so they may refer to what is the
+  // waiter's. Inside a callback every operation that has ended is a completed one. It must not block (nor
+  // lock what one who waits has locked), throw, or start an operation.
   void then(std::function<void(const Work&)> callback) const;
 
-  // Becomes ready when the operation has completed, and then throws what wait() throws.
+  // Becomes ready when the operation has ended and the callbacks of earlier then() have returned, and then
+  // throws what wait() throws.
   [[nodiscard]] std::future<void> get_future() const;
 
  private:
