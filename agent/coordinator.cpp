@@ -1,6 +1,7 @@
 #include "agent/coordinator.h"
 
 #include <algorithm>
+#include <csignal>
 #include <functional>
 #include <utility>
 
@@ -93,6 +94,8 @@ void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorA
     on_beat(now, member, *beat, out);
   } else if (const auto* progress = std::get_if<Progress>(&message)) {
     on_progress(now, member, *progress, out);
+  } else if (const auto* preempt = std::get_if<Preempt>(&message)) {
+    on_preempt(member, *preempt, out);
   } else {
     refuse(member, "only a coordinator may say that", out);
   }
@@ -262,6 +265,7 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   fallen_ranks_.clear();
   judge_.begin();
   decisive_.reset();
+  preempted_.reset();
   last_call_.reset();
   round_began_ = now;
   if (!std::exchange(formed_, true)) job_began_ = now;
@@ -414,6 +418,10 @@ void Coordinator::on_failed(TimePoint now, const Failed& failed, CoordinatorActi
     if (suspects_.size() < most_suspects) suspects_.push_back(brief(failed.failure));
     return;
   }
+  // To end was what its workers were asked for: that is no failure, and the node whose end it is leaves now.
+  const Roster::Node* ending = preempted_ ? roster_.find(*preempted_) : nullptr;
+  if (state_ == State::running && ending != nullptr && !ending->leaving)
+    on_leave(now, *preempted_, Leave{told_to_end(*ending)}, out);
   const bool lost = failed.failure.kind == FailureKind::node_lost;  // its workers, not its agent
   if (!lost && !fallen_ranks_.insert(failed.failure.rank).second) return;
   // A world that is stopped because nodes came or went may well fail in doing so.
@@ -446,6 +454,18 @@ void Coordinator::on_stopped(TimePoint now, MemberId member, const Stopped& stop
   node.stopped = true;
   if (came) take_in(now, node, out);
   go_on_when_all_stopped(now, out);
+}
+
+// One node will end: the workers of all are given notice, once in a round.
+void Coordinator::on_preempt(MemberId member, const Preempt& preempt, CoordinatorActions& out) {
+  const Roster::Node& ending = *roster_.find(member);
+  if (preempt.round != world_.round || state_ != State::running || preempted_) return;
+  if (!ending.active || ending.done) return;
+  preempted_ = member;
+  for (const auto& [other, node] : roster_.nodes()) {
+    if (other != member && node.active && !node.done)
+      out.emplace_back(ToMember{other, Preempt{world_.round, name_of(ending)}});
+  }
 }
 
 // Where workers stand; and where none of them has moved for the limit, the job hangs.
@@ -573,6 +593,13 @@ void Coordinator::lose(TimePoint now, const Roster::Node& node, const Failure& f
 bool Coordinator::may_go_on() const {
   if (state_ == State::collecting && decisive_) return false;
   return job_.elastic() && (!job_.counts_membership || restarts_left());
+}
+
+Failure Coordinator::told_to_end(const Roster::Node& node) const {
+  Failure failure = lost_node(node, "");
+  failure.kind = FailureKind::signal;
+  failure.status = {ExitStatus::How::signaled, SIGTERM, false};
+  return failure;
 }
 
 Failure Coordinator::lost_node(const Roster::Node& node, std::string why) const {

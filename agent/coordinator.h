@@ -146,6 +146,7 @@ class Coordinator {
   void on_stopped(TimePoint now, MemberId member, const Stopped& stopped, CoordinatorActions& out);
   void on_leave(TimePoint now, MemberId member, const Leave& leave, CoordinatorActions& out);
   void on_beat(TimePoint now, MemberId member, const Beat& beat, CoordinatorActions& out);
+  void on_preempt(MemberId member, const Preempt& preempt, CoordinatorActions& out);
   void on_progress(TimePoint now, MemberId member, const Progress& progress, CoordinatorActions& out);
   void on_agent_leaves(TimePoint now, const Failure& failure, CoordinatorActions& out);
   void on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out);
@@ -195,6 +196,7 @@ class Coordinator {
   void end_when_all_stopped(CoordinatorActions& out);
 
   void refuse(MemberId member, std::string why, CoordinatorActions& out, bool for_good = true) const;
+  [[nodiscard]] Failure told_to_end(const Roster::Node& node) const;
   [[nodiscard]] Failure lost_node(const Roster::Node& node, std::string why) const;
   [[nodiscard]] std::string reason_to_refuse(const Join& join) const;
   [[nodiscard]] Event event_of(EventKind kind, const Roster::Node& node, std::string text) const;
@@ -238,6 +240,7 @@ class Coordinator {
   std::set<int> fallen_ranks_;           // the workers among them
   std::optional<std::size_t> decisive_;  // what ended the job, where that is not for root_cause() to find
   std::string no_restart_;               // why there is none
+  std::optional<MemberId> preempted_;    // of this round: whose end all have been given notice of
   HangJudge judge_;                      // of the current round's workers
 };
 

@@ -322,6 +322,7 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     state_ = State::working;
     round_active_ = true;
     fence_at_.reset();  // it was for the workers of before
+    warned_ = false;
     all_returned_0_ = false;
     renew_at_.reset();
     renew_lease(now, out);
@@ -350,6 +351,8 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
   } else if (const auto* notice = std::get_if<Notice>(&message)) {
     last_notice_ = printable(notice->text);
     out.emplace_back(Say{Loudness::progress, last_notice_});
+  } else if (const auto* preempt = std::get_if<Preempt>(&message)) {
+    on_preempt(*preempt, out);
   } else if (const auto* ledger = std::get_if<Ledger>(&message)) {
     world_.restarts_used = ledger->restarts_used;
     world_.restarts = ledger->restarts;
@@ -455,11 +458,22 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
 void Member::give_notice(TimePoint now, MemberActions& out) {
   noticed_ = true;
   notice_until_ = now + node_.preempt_notice;
-  out.emplace_back(ForwardSignal{node_.preempt_signal});
+  if (!std::exchange(warned_, true)) out.emplace_back(ForwardSignal{node_.preempt_signal});
+  out.emplace_back(ToCoordinator{Preempt{round_}});
   out.emplace_back(Say{Loudness::progress, "told to end: giving the workers notice by " +
                                                signal_name(node_.preempt_signal) + "; SIGTERM follows in " +
                                                to_words(node_.preempt_notice) +
                                                " (a second signal sends it at once)"});
+}
+
+// Another node will end. The signal may kill who does not expect it: only those get it who were promised one.
+void Member::on_preempt(const Preempt& preempt, MemberActions& out) {
+  const bool run = state_ == State::working && round_active_ && stop_signal_ == 0;
+  if (!run || preempt.round != round_ || node_.preempt_signal == 0 || std::exchange(warned_, true)) return;
+  out.emplace_back(ForwardSignal{node_.preempt_signal});
+  out.emplace_back(Say{Loudness::progress, shortened(printable(preempt.who), longest_host + 64) +
+                                               " was told to end: giving the workers notice by " +
+                                               signal_name(node_.preempt_signal)});
 }
 
 void Member::end_by_signal(MemberActions& out) {

@@ -152,6 +152,7 @@ class Member {
   void on_welcome(TimePoint now, const Welcome& welcome, MemberActions& out);
   void on_signal(TimePoint now, int signo, MemberActions& out);
   void give_notice(TimePoint now, MemberActions& out);
+  void on_preempt(const Preempt& preempt, MemberActions& out);
   void on_timer(TimePoint now, MemberActions& out);
   void check_health(TimePoint now, MemberActions& out);
   void on_health_checked(TimePoint now, const std::string& why_not, MemberActions& out);
@@ -228,8 +229,9 @@ class Member {
   TimePoint world_came_;
   TimePoint counted_on_until_;             // by the coordinator that was lost
   std::optional<TimePoint> fence_at_;      // then no worker of a round without a coordinator may live
-  bool noticed_ = false;                   // the workers know that SIGTERM will follow
+  bool noticed_ = false;                   // we were told to end, and SIGTERM will follow
   std::optional<TimePoint> notice_until_;  // then it does
+  bool warned_ = false;  // this round's workers have been given notice, of this or another node's end
   std::optional<TimePoint> last_word_by_;  // of the coordinator, after we said that we leave
   int stop_signal_ = 0;                    // the signal that was sent to us and means: stop
   std::optional<Outcome> outcome_;         // decided, but workers are still to go

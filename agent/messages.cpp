@@ -24,7 +24,8 @@ enum class Kind : std::uint8_t {
   proof,
   progress,
   notice,
-  ledger
+  ledger,
+  preempt
 };
 
 // Fields are described once, for both directions: a Writer and a Reader have the same calls.
@@ -269,6 +270,9 @@ struct Fields {
     } else if constexpr (std::is_same_v<T, Ledger>) {
       io.number(m.restarts_used);
       restart_fields(io, m.restarts);
+    } else if constexpr (std::is_same_v<T, Preempt>) {
+      io.number(m.round);
+      io.text(m.who);
     } else if constexpr (std::is_same_v<T, Progress>) {
       io.number(m.round);
       io.duration(m.quiet);
@@ -317,7 +321,7 @@ std::string encode(const Message& message) {
 Result<Message> decode(ByteSpan body) {
   Reader in(body);
   const std::uint8_t raw = in.kind();
-  if (raw < static_cast<std::uint8_t>(Kind::join) || raw > static_cast<std::uint8_t>(Kind::ledger)) {
+  if (raw < static_cast<std::uint8_t>(Kind::join) || raw > static_cast<std::uint8_t>(Kind::preempt)) {
     return Error{ErrorKind::invalid, "malformed agent message", "", "unknown kind " + std::to_string(raw),
                  ""};
   }
@@ -356,6 +360,8 @@ Result<Message> decode(ByteSpan body) {
       return read_fields<Notice>(in);
     case Kind::ledger:
       return read_fields<Ledger>(in);
+    case Kind::preempt:
+      return read_fields<Preempt>(in);
   }
   return Error{ErrorKind::internal, "malformed agent message", "", "", ""};
 }

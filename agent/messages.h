@@ -98,6 +98,14 @@ struct Beat {
   bool operator==(const Beat&) const = default;
 };
 
+// A node was told to end, and its workers get notice (--preempt-signal). A member's is passed on to the
+// others of the round, whose workers get theirs: what they save, they may have to save together.
+struct Preempt {
+  std::uint32_t round = 0;
+  std::string who{};  // the node, for people; a member leaves it empty
+  bool operator==(const Preempt&) const = default;
+};
+
 // Where this node's workers stand: sent while nothing of them moves (--hang-timeout), once when it does
 // again, and when a round is stopped.
 struct Progress {
@@ -179,7 +187,7 @@ struct Proof {
 };
 
 using Message = std::variant<Join, Failed, Done, Stopped, Leave, Beat, Welcome, Refused, NewWorld, StopRound,
-                             End, Hello, Challenge, Proof, Progress, Notice, Ledger>;
+                             End, Hello, Challenge, Proof, Progress, Notice, Ledger, Preempt>;
 
 // The whole frame, length included.
 std::string encode(const Message& message);

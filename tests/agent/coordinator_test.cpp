@@ -463,6 +463,62 @@ TEST_F(CoordinatorTest, ALostNodeEndsTheJobAndIsNamed) {
             "node 1 (host host1) was lost: connection reset by peer");
 }
 
+TEST_F(CoordinatorTest, NoticeOfOneNodesEndIsPassedOnToTheOthersOnce) {
+  job_.nnodes = 3;
+  begin();
+  from(0, join(0));
+  from(7, join(1));
+  from(7, Preempt{0});
+  EXPECT_TRUE(sent<Preempt>().empty()) << "nothing runs";
+  from(8, join(2));
+  from(7, Preempt{5});
+  EXPECT_TRUE(sent<Preempt>().empty()) << "of another round";
+  from(7, Preempt{0, "somebody else"});
+  const Preempt told{0, "node 1 (host host1)"};
+  EXPECT_EQ(sent<Preempt>(), (std::vector<std::pair<MemberId, Preempt>>{{0, told}, {8, told}}));
+  from(7, Preempt{0});
+  from(8, Preempt{0});
+  EXPECT_TRUE(sent<Preempt>().empty()) << "all know";
+}
+
+TEST_F(CoordinatorTest, WhoFailsAfterNoticeHasDoneWhatItWasAskedFor) {
+  gather();
+  from(7, Preempt{0});
+  from(0, failed(0, 0));
+  EXPECT_EQ(sent<StopRound>().size(), 2U);
+  from(0, Stopped{0});
+  from(7, Stopped{0});
+  const Outcome outcome = ending();
+  EXPECT_EQ(outcome.cause.kind, FailureKind::signal) << "and no restart, though one was left";
+  EXPECT_EQ(outcome.exit_code, 143);
+  EXPECT_EQ(describe(outcome.cause), "node 1 (host host1) was told to stop by SIGTERM");
+}
+
+TEST_F(CoordinatorTest, WhereAJobMayShrinkTheNodeWhoseEndItIsLeaves) {
+  job_.nnodes = 3;
+  job_.min_nodes = 2;
+  begin();
+  from(0, join(0));
+  from(7, join(1));
+  from(8, join(2));
+  from(7, Preempt{0});
+  from(8, failed(0, 5));
+  ASSERT_EQ(sent<End>().size(), 1U);
+  EXPECT_EQ(sent<End>()[0].first, 7U);
+  from(7, Stopped{0});
+  last_ = coordinator_->step(now_, MemberLost{7, "it has left"});
+  from(0, Stopped{0});
+  from(8, Stopped{0});
+  ASSERT_EQ(sent<NewWorld>().size(), 2U);
+  EXPECT_EQ(sent<NewWorld>()[0].second.world.restarts_used, 0);
+  EXPECT_EQ(sent<NewWorld>()[0].second.world.nodes, 2);
+  from(8, failed(1, 3));
+  from(0, Stopped{1});
+  from(8, Stopped{1});
+  ASSERT_EQ(sent<NewWorld>().size(), 2U);
+  EXPECT_EQ(sent<NewWorld>()[0].second.world.restarts_used, 1) << "of that round nobody gave notice";
+}
+
 TEST_F(CoordinatorTest, WhoDoesNotFitIsToldWhy) {
   begin();
   const auto refusal = [&](Join wrong) {

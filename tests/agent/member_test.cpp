@@ -281,6 +281,51 @@ TEST_F(NoticeTest, ComesBeforeTheSigterm) {
   EXPECT_TRUE(said<Leave>());
 }
 
+TEST_F(NoticeTest, IsToldToTheOtherNodes) {
+  step(SignalCame{SIGTERM});
+  ASSERT_TRUE(said<Preempt>());
+  EXPECT_EQ(said<Preempt>()->round, 0U);
+  hear(Preempt{0, "node 0"});
+  EXPECT_TRUE(last_.empty()) << "the workers know";
+}
+
+TEST_F(NoticeTest, OfAnotherNodesEndComesOnce) {
+  hear(Preempt{1, "node 0"});
+  EXPECT_FALSE(got<ForwardSignal>()) << "of another round";
+  hear(Preempt{0, "node 0\x1b[2J" + std::string(5000, 'x')});
+  EXPECT_EQ(got<ForwardSignal>()->signo, SIGUSR1);
+  EXPECT_FALSE(said<Preempt>());
+  EXPECT_EQ(got<Say>()->text.find('\x1b'), std::string::npos);
+  EXPECT_LT(got<Say>()->text.size(), 500U);
+  hear(Preempt{0, "node 0"});
+  EXPECT_FALSE(got<ForwardSignal>());
+  // Their own end is announced to them already; its SIGTERM keeps its distance.
+  step(SignalCame{SIGTERM});
+  EXPECT_FALSE(got<ForwardSignal>());
+  EXPECT_FALSE(told_group<StopWorkers>());
+  EXPECT_EQ(got<ArmMemberTimer>()->at, now_ + seconds(20));
+}
+
+TEST_F(NoticeTest, OfTheNextRoundIsANewOne) {
+  hear(Preempt{0, "node 0"});
+  step(RoundStopped{0, false});
+  hear(world(1));
+  hear(Preempt{1, "node 0"});
+  EXPECT_TRUE(got<ForwardSignal>());
+}
+
+TEST_F(NoticeTest, OfAnotherNodesEndIsNoneForWorkersThatEnd) {
+  step(SignalCame{SIGINT});
+  hear(Preempt{0, "node 0"});
+  EXPECT_FALSE(got<ForwardSignal>());
+}
+
+TEST_F(MemberTest, NoticeOfAnotherNodesEndIsOnlyForWhoAskedForIt) {
+  work();
+  hear(Preempt{0, "node 0"});
+  EXPECT_TRUE(last_.empty());
+}
+
 TEST_F(NoticeTest, IsCutShortByASecondSignal) {
   step(SignalCame{SIGTERM});
   step(SignalCame{SIGTERM});

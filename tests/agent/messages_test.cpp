@@ -94,16 +94,17 @@ std::vector<Message> one_of_each() {
                      {{3, 9, 8, true, false, Condition::stopped, page::Operation::barrier, 5, true,
                        std::chrono::seconds(2)}}}}},
           Notice{"waiting for node 2"},
-          Ledger{2, {restart}}};
+          Ledger{2, {restart}},
+          Preempt{4, "node 1 (host b)"}};
 }
 
 TEST(Messages, AreThoseOfTheManualPage) {
   std::ifstream file(DLAUNCH_SOURCE_DIR "/man/dlaunch-protocol.7");
   std::stringstream page;
   page << file.rdbuf();
-  const std::vector<std::string> names{"Join",      "Beat",    "Welcome",  "Failed",    "Done",  "Stopped",
-                                       "Leave",     "Refused", "NewWorld", "StopRound", "End",   "Hello",
-                                       "Challenge", "Proof",   "Progress", "Notice",    "Ledger"};
+  const std::vector<std::string> names{"Join",      "Beat",    "Welcome",  "Failed",    "Done",   "Stopped",
+                                       "Leave",     "Refused", "NewWorld", "StopRound", "End",    "Hello",
+                                       "Challenge", "Proof",   "Progress", "Notice",    "Ledger", "Preempt"};
   const auto messages = one_of_each();
   ASSERT_EQ(messages.size(), names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {

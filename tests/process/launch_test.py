@@ -708,6 +708,28 @@ class Nodes(Launch):
         self.assertEqual(sorted(out.splitlines()), ["0 5 reader 0 3", "1 5 trainer 0 2", "2 5 trainer 1 2", "3 5 reader 1 3", "4 5 reader 2 3"])
 
 
+    def test_notice_of_one_nodes_end_comes_to_all_who_asked_for_it(self):
+        """Two nodes save together; a third asked for no notice, and the signal would kill its worker."""
+        worker = ("if [ $RANK = 2 ]; then echo $$ > pid.2; while [ ! -e saved.0 ] || [ ! -e saved.1 ]; do sleep 0.01; done; exit 0; fi; "
+                  "trap 'echo >> saved.$RANK; while [ ! -e saved.$((1 - RANK)) ]; do sleep 0.01; done; exit $CODE' USR1; echo $$ > pid.$RANK; while :; do sleep 0.01; done")
+        notice = "--preempt-signal=USR1@50"
+        for code, ends in ((0, 0), (9, 143)):
+            jobs = self.start_nodes([[notice, "--max-restarts=2"], [notice, "--max-restarts=2"], ["--max-restarts=2"]],
+                                    "sh", "-c", f"CODE={code}; {worker}")
+            self.pids(3)
+            jobs[1].send_signal(signal.SIGTERM)
+            errors = [job.communicate(timeout=PATIENCE)[1] for job in jobs]
+            self.assertEqual([job.returncode for job in jobs], [ends] * 3, errors)
+            self.assertRegex(errors[0], r"dlaunch: node 1 \(host .*\) was told to end: giving the workers notice by SIGUSR1\n")
+            self.assertNotIn("notice", errors[2])
+            for rank in range(3):
+                os.unlink(os.path.join(self.dir, f"pid.{rank}"))
+            for rank in range(2):
+                with open(os.path.join(self.dir, f"saved.{rank}"), encoding="utf-8") as saved:
+                    self.assertEqual(saved.read(), "\n")
+                os.unlink(os.path.join(self.dir, f"saved.{rank}"))
+
+
 class TwoHosts(Launch):
     def setUp(self):
         super().setUp()

@@ -25,6 +25,7 @@ struct Shape {
   int roles = 1;  // shared out among the machines by the seed
   int max_restarts = 3;
   bool counts_membership = false;
+  bool notice = false;   // of an end by SIGTERM, to every second machine's workers, which fail of it
   bool replaces = true;  // a lost node may be replaced though there is no range of nodes
   std::string health_check{};
   Duration hang_timeout{};
@@ -63,6 +64,10 @@ class ElasticJob {
       node.node_rank = -1;
       node.slots = shape.slots;
       node.role = "role" + std::to_string((seed >> (i % 32)) % static_cast<unsigned>(shape.roles));
+      if (shape.notice && i % 2 == 0) {
+        node.preempt_signal = SIGUSR1;
+        node.preempt_notice = std::chrono::seconds(5);
+      }
       node.host = "node" + std::to_string(i);
       node.command = {"./train"};
       node.health_check = shape.health_check;
@@ -75,6 +80,9 @@ class ElasticJob {
       EXPECT_TRUE(id_.emplace(std::pair(leader, round), rounds_.size()).second)
           << "round " << round << " twice";
       rounds_.emplace_back().began = world_.now();
+    };
+    cluster_.on_signal = [this](int node, int signo) {
+      if (signo == SIGUSR1) noticed(node);
     };
     cluster_.on_spawn = [this](int node, const agent::ProcKey& key, const agent::Command& command) {
       if (key != agent::health_check) spawned(node, key, command);
@@ -107,6 +115,7 @@ class ElasticJob {
   };
   // In the order in which they were formed.
   const std::vector<Round>& rounds() const { return rounds_; }
+  [[nodiscard]] std::size_t notices() const { return notices_.size(); }
   const Round& last_round() const { return rounds_.back(); }
   [[nodiscard]] bool complete(const Round& round) const {
     return static_cast<int>(round.ranks.size()) == round.world_size;
@@ -232,6 +241,15 @@ class ElasticJob {
     note(machine, key.round, -1 - static_cast<int>(key.local_rank));
   }
 
+  // Once in a round, and only where it is expected.
+  void noticed(int machine) {
+    EXPECT_TRUE(shape_.notice && machine % 2 == 0) << "node " << machine;
+    const auto worker = running_.lower_bound({machine, agent::ProcKey{}});
+    if (worker == running_.end() || worker->first.first != machine) return;
+    EXPECT_TRUE(notices_.emplace(machine, worker->second).second) << "two notices on node " << machine << "\n"
+                                                                  << what_was_said();
+  }
+
   // A hash of everything that happened: equal for equal runs.
   void note(int machine, std::uint32_t round, int what) {
     for (std::uint64_t part :
@@ -248,6 +266,7 @@ class ElasticJob {
   std::vector<Round> rounds_;
   std::map<std::pair<agent::AgentId, std::uint32_t>, std::size_t> id_;  // by what names a world
   std::map<std::pair<int, agent::ProcKey>, std::size_t> running_;       // the round's number
+  std::set<std::pair<int, std::size_t>> notices_;                       // by machine: the round's number
   std::uint64_t trace_ = 0xcbf29ce484222325ULL;
 };
 

@@ -461,6 +461,7 @@ Shape draw_shape(std::mt19937_64& random) {
   if (shape.endpoints == 1 && random() % 4 == 0) shape.machines += draw(1, 2);
   shape.slots = draw(1, 2);
   shape.roles = draw(1, 3);
+  shape.notice = random() % 2 == 0;
   shape.max_restarts = draw(0, 6);
   shape.counts_membership = random() % 8 == 0;
   return shape;
@@ -531,6 +532,7 @@ struct Met {
   std::size_t moved = 0;  // rounds whose store was elsewhere than the one's before
   std::size_t grown = 0;
   std::size_t shrunk = 0;
+  std::size_t notices = 0;
 };
 
 void play(std::uint64_t seed, ElasticJob& job, Met& met) {
@@ -568,6 +570,7 @@ void play(std::uint64_t seed, ElasticJob& job, Met& met) {
     before = &round;
   }
   met.rounds += job.rounds().size();
+  met.notices += job.notices();
   const auto codes = job.exit_codes();
   met.codes.insert(codes.begin(), codes.end());
 }
@@ -600,6 +603,7 @@ TEST(ElasticSwarm, RandomJobsKeepTheInvariants) {
   EXPECT_GT(met.moved, count / 20);
   EXPECT_GT(met.grown, count / 10);
   EXPECT_GT(met.shrunk, count / 10);
+  EXPECT_GT(met.notices, count / 20);
 }
 
 // Nothing is lost for good, and no worker fails: then the job is done in the end, for every node.

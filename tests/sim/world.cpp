@@ -370,6 +370,7 @@ void Node::report_rest() {
 }
 
 void Node::signal_all(int signo) {
+  if (cluster_.on_signal) cluster_.on_signal(index_, signo);
   for (const auto& [key, process] : processes_) {
     if (process.script.ignores_term) continue;
     // A keeper answers in order: that it started is told before its end.

@@ -99,6 +99,8 @@ class Cluster {
   std::function<void(int node, const agent::ProcKey&)> on_end;
   // What a node's workers have recorded; unset: nothing.
   std::function<agent::WorkersSeen(int node, std::uint32_t round)> records;
+  // Called when a signal is passed on to all workers of a node.
+  std::function<void(int node, int signo)> on_signal;
   // Called when a worker fails by itself.
   std::function<void(int node, const agent::ProcKey&)> on_failure;
 
