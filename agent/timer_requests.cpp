@@ -27,7 +27,8 @@ std::optional<std::int64_t> integer_at(const Json& object, const char* name) {
 
 int signal_at(const Json& object) {
   const auto signo = integer_at(object, "signal").value_or(SIGKILL);
-  return signo > 0 && signo <= SIGRTMAX ? static_cast<int>(signo) : SIGKILL;
+  if (signo <= 0) return 0;
+  return signo <= SIGRTMAX ? static_cast<int>(signo) : SIGKILL;
 }
 
 std::optional<Duration> left_until(double expires_s, double wall_s) {
@@ -89,6 +90,12 @@ std::optional<TimePoint> TimerBook::next() const {
 }
 
 std::vector<TimerBook::Expired> TimerBook::take_expired(TimePoint now) {
+  std::vector<Expired> only_said;
+  std::erase_if(timers_, [&](const auto& one) {
+    const bool is_over = one.second.signo == 0 && one.second.at <= now;
+    if (is_over) only_said.push_back({one.first.first, one.first.second, 0});
+    return is_over;
+  });
   std::vector<Expired> expired;
   TimePoint first;                            // of the last one in `expired`
   for (const auto& [key, timer] : timers_) {  // a process's are neighbours
@@ -105,6 +112,7 @@ std::vector<TimerBook::Expired> TimerBook::take_expired(TimePoint now) {
     timers_.erase(begin, std::find_if(begin, timers_.end(),
                                       [&](const auto& timer) { return timer.first.first != one.process; }));
   }
+  expired.insert(expired.end(), only_said.begin(), only_said.end());
   return expired;
 }
 

@@ -50,13 +50,14 @@ struct TimerRequest {
   std::int32_t pid = 0;          // whose it is; > 0
   std::string scope;             // names it among those of its process; any text
   std::optional<Duration> left;  // until it expires, not negative; none: it is released
-  int signo = SIGKILL;           // what its process is sent then
+  int signo = SIGKILL;           // what its process is sent then; 0: nothing
 
   bool operator==(const TimerRequest&) const = default;
 };
 
 // `wall_s` are the seconds since 1970 now: clients name a time of day, and what is kept is how far away that
-// is, so that a clock that is set later changes nothing. A signal that is none is SIGKILL.
+// is, so that a clock that is set later changes nothing. A signal that is no signal is SIGKILL, but for one
+// of 0 or less, by which clients ask for none.
 Result<TimerRequest> parse_timer_request(std::string_view line, double wall_s);
 
 // A process for good: its pid may be another's later.
@@ -85,7 +86,7 @@ class TimerBook {
   [[nodiscard]] std::optional<TimePoint> next() const;
 
   // Of each process of which a timer has expired, the one that did so first. All others of that process are
-  // forgotten with it.
+  // forgotten with it. Besides, each that asks for no signal: it alone is forgotten.
   std::vector<Expired> take_expired(TimePoint now);
 
   // Drops those of every process that `is_gone`, which is asked once for each.

@@ -101,6 +101,7 @@ void TimerWatch::end(const TimerBook::Expired& timer, const std::vector<pid_t>& 
   if (std::find(processes.begin(), processes.end(), pid) == processes.end())
     return warn(whose + " has expired, but that is no process of this job: it is left alone");
 
+  if (timer.signo == 0) return warn(whose + " has expired; it asks for no signal");
   if (kill(pid, timer.signo) != 0) {
     warn(whose + " has expired, but it cannot be sent " + signal_name(timer.signo) + ": " +
          std::strerror(errno));

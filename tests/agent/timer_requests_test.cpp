@@ -20,17 +20,24 @@ TEST(TimerRequest, IsReadAsPyTorchWritesIt) {
   EXPECT_EQ(*set, (TimerRequest{4711, "train.py#12", milliseconds(2500), 10}));
   const auto released = parse_timer_request(
       R"({"version": 1, "pid": 4711, "scope_id": "train.py#12", "expiration_time": -1, "signal": 0})", now_s);
-  EXPECT_EQ(*released, (TimerRequest{4711, "train.py#12", std::nullopt, SIGKILL}));
+  EXPECT_EQ(*released, (TimerRequest{4711, "train.py#12", std::nullopt, 0}));
 }
 
 TEST(TimerRequest, ASignalThatIsNoneIsSigkill) {
-  for (const char* signal :
-       {"", R"(, "signal": 0)", R"(, "signal": -9)", R"(, "signal": 65)", R"(, "signal": "x")",
-        R"(, "signal": 1e9)", R"(, "signal": 18446744073709551615)", R"(, "signal": [[15]])"}) {
+  for (const char* signal : {"", R"(, "signal": 65)", R"(, "signal": "x")", R"(, "signal": 1e9)",
+                             R"(, "signal": 18446744073709551615)", R"(, "signal": [[15]])"}) {
     const std::string line = R"({"pid": 1, "scope_id": "", "expiration_time": 1)" + std::string(signal) + "}";
     const auto request = parse_timer_request(line, now_s);
     ASSERT_TRUE(request.ok()) << line;
     EXPECT_EQ(*request, (TimerRequest{1, "", Duration(0), SIGKILL})) << line;
+  }
+}
+
+TEST(TimerRequest, NoneOrLessAsksForNoSignal) {
+  for (const char* signal : {"0", "-9"}) {
+    const std::string line =
+        R"({"pid": 1, "scope_id": "", "expiration_time": 1, "signal": )" + std::string(signal) + "}";
+    EXPECT_EQ(*parse_timer_request(line, now_s), (TimerRequest{1, "", Duration(0), 0})) << line;
   }
 }
 
@@ -144,6 +151,14 @@ TEST_F(Timers, AProcessIsSentOneSignalForAllOfItsTimers) {
   set(2, "x", 11);
   EXPECT_EQ(book.take_expired(at(20)), (Expired{expired(1, "first", SIGUSR1), expired(2, "x")}));
   EXPECT_EQ(book.size(), 0U);
+}
+
+TEST_F(Timers, WhatAsksForNoSignalEndsNoOther) {
+  set(1, "said", 10, 0);
+  set(1, "a", 30);
+  EXPECT_EQ(book.take_expired(at(20)), (Expired{expired(1, "said", 0)}));
+  set(1, "said too", 25, 0);
+  EXPECT_EQ(book.take_expired(at(30)), (Expired{expired(1, "a"), expired(1, "said too", 0)}));
 }
 
 TEST_F(Timers, AreTheProcesssThatSetThemNotThePids) {

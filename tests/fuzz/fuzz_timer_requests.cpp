@@ -27,7 +27,7 @@ void take(std::string_view line, TimerBook& book) {
     return;
   }
   require(request->pid > 0 && request->scope.size() <= line.size());
-  require(request->signo > 0 && request->signo <= SIGRTMAX);
+  require(request->signo >= 0 && request->signo <= SIGRTMAX);
   require(!request->left ||
           (*request->left >= Duration(0) && *request->left < std::chrono::hours(24 * 366 * 10)));
   require(book.take(*request, 1, TimePoint{}));  // the input is too short for more than there is room for

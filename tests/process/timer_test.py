@@ -106,6 +106,12 @@ hang()
         with open(self.path("end.json"), encoding="utf-8") as file:
             self.assertIn("its timer 'step' expired", json.load(file)["cause"]["text"])
 
+    def test_what_asks_for_no_signal_is_only_said(self):
+        done = self.run_clients('write(line(time.time(), "asks for none", signal=0))\ntimer(time.time() + 0.2)\nhang()')
+        self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
+        self.assertRegex(done.stderr, r"dlaunch: timer 'asks for none' of process \d+.* has expired; it asks for no signal\n")
+        self.assertRegex(done.stderr.splitlines()[-1], "its timer 'step' expired")
+
     def test_what_is_released_or_set_anew_in_time_kills_nobody(self):
         """Rank 1's timer expires after the two of rank 0 would have."""
         done = self.run_clients("""
@@ -137,8 +143,8 @@ sys.exit(3)
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("exited with code 3: it had been sent SIGUSR1, as its timer 'first' expired", done.stderr.splitlines()[-1])
 
-    def test_no_signal_is_sigkill(self):
-        for signo in (0, -5, 1000, "x"):
+    def test_what_is_no_signal_is_sigkill(self):
+        for signo in (1000, "x"):
             done = self.run_clients(f"timer(time.time(), signal={signo!r})\nhang()")
             self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
 
