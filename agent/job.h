@@ -65,6 +65,7 @@ struct WorkerPlace {
   std::vector<int> cpus;             // sorted; empty: those dlaunch itself may use
   int cores = 0;                     // how many of these are its share; 0 where it is not bound
   std::string cuda_visible_devices;  // empty: as inherited
+  std::vector<int> memory_nodes{};   // NUMA nodes that its memory is to come from; empty: as inherited
 
   bool operator==(const WorkerPlace&) const = default;
 };
@@ -89,6 +90,7 @@ struct NodeSpec {
   std::string health_check{};  // a shell command that must return 0 before this node takes part in a round;
                                // empty: none
   Duration health_timeout = std::chrono::seconds(20);
+  int cpus = 1;  // those dlaunch itself may use
   AgentId agent = 0;
   std::uint16_t worker_store = 0;  // the port where worker rank 0 serves the workers' store; 0: the agents do
 };

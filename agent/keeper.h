@@ -35,7 +35,8 @@ namespace dlaunch::agent {
 
 enum class FrameKind : std::uint32_t {
   // to the keeper
-  spawn = 1,   // body: u32 argc, envc, cpuc; cpuc u32 CPUs; argc + 2*envc NUL-terminated strings
+  spawn = 1,   // body: u32 argc, envc, cpuc, nodec; u32 cpuc CPUs, nodec memory nodes; argc + 2*envc
+               // NUL-terminated strings
   signal_all,  // number: the signal
   kill_all,
   suspend,  // every process, as by SIGSTOP

@@ -31,6 +31,14 @@ std::int64_t now_ms() {
   return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
 }
 
+// Returns what is behind them.
+const char* take_numbers(const char* from, std::size_t count, std::vector<std::uint32_t>& into) {
+  into.resize(count);
+  const std::size_t bytes = count * sizeof(std::uint32_t);
+  if (bytes > 0) std::memcpy(into.data(), from, bytes);
+  return from + bytes;
+}
+
 bool ends_by_default(int signo) {
   return signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
 }
@@ -155,17 +163,16 @@ bool KeeperProcess::read_all(char* into, std::size_t size) const {
 }
 
 void KeeperProcess::spawn(const Frame& frame, std::vector<char> body, const std::array<int, 2>& fds) {
-  std::uint32_t counts[3];
+  std::uint32_t counts[4];
   std::memcpy(counts, body.data(), sizeof counts);
   WorkerStart start;
   start.words = std::move(body);
   start.out = fds[0];
   start.err = fds[1];
   start.group = group_of_next();
-  start.cpus.resize(counts[2]);
-  const std::size_t cpu_bytes = counts[2] * sizeof(std::uint32_t);
-  if (cpu_bytes > 0) std::memcpy(start.cpus.data(), start.words.data() + sizeof counts, cpu_bytes);
-  const char* at = start.words.data() + sizeof counts + cpu_bytes;
+  const char* at = start.words.data() + sizeof counts;
+  at = take_numbers(at, counts[2], start.cpus);
+  at = take_numbers(at, counts[3], start.memory_nodes);
   const auto next = [&at] { return std::exchange(at, at + std::strlen(at) + 1); };
   for (std::uint32_t i = 0; i < counts[0]; ++i) start.argv.push_back(next());
   for (std::uint32_t i = 0; i < counts[1]; ++i) {

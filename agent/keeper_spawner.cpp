@@ -28,8 +28,10 @@ std::string spawn_body(const Command& command) {
   ByteWriter out(body);
   out.u32(static_cast<std::uint32_t>(command.argv.size()))
       .u32(static_cast<std::uint32_t>(command.environment.size()))
-      .u32(static_cast<std::uint32_t>(command.cpus.size()));
+      .u32(static_cast<std::uint32_t>(command.cpus.size()))
+      .u32(static_cast<std::uint32_t>(command.memory_nodes.size()));
   for (const int cpu : command.cpus) out.u32(static_cast<std::uint32_t>(cpu));
+  for (const int node : command.memory_nodes) out.u32(static_cast<std::uint32_t>(node));
   const auto add = [&](const std::string& text) { body.append(text).push_back('\0'); };
   for (const std::string& argument : command.argv) add(argument);
   for (const auto& [name, value] : command.environment) {

@@ -65,8 +65,8 @@ std::string last_line(std::string_view text) {
   return std::string(text.substr(text.rfind('\n') + 1));
 }
 
-std::vector<int> cpus_of(const NodeSpec& node, int local_rank) {
-  return node.places.empty() ? std::vector<int>{} : node.places[static_cast<std::size_t>(local_rank)].cpus;
+WorkerPlace place_of(const NodeSpec& node, int local_rank) {
+  return node.places.empty() ? WorkerPlace{} : node.places[static_cast<std::size_t>(local_rank)];
 }
 
 }  // namespace
@@ -498,11 +498,12 @@ void Runner::tell_of_worker(EventKind kind, int local_rank, std::int64_t pid, st
 void Runner::start_worker(int local_rank) {
   const ProcKey key{current_.round, static_cast<std::uint32_t>(local_rank)};
   if (plan_.records != nullptr) plan_.records->prepare(key);
-  outside_.spawner.spawn(key,
-                         {worker_arguments(plan_.node.command, local_rank),
-                          worker_environment(plan_.job, plan_.node, current_, local_rank, plan_.inherited),
-                          current_.member(plan_.node.agent)->base_rank + local_rank, current_.leader,
-                          cpus_of(plan_.node, local_rank)});
+  const WorkerPlace place = place_of(plan_.node, local_rank);
+  outside_.spawner.spawn(
+      key, {worker_arguments(plan_.node.command, local_rank),
+            worker_environment(plan_.job, plan_.node, current_, local_rank, plan_.inherited),
+            current_.member(plan_.node.agent)->base_rank + local_rank, current_.leader, place.cpus,
+            place.memory_nodes});
 }
 
 void Runner::look_at_workers(bool in_full) {

@@ -28,10 +28,12 @@ inline constexpr ProcKey health_check{UINT32_MAX, 0};
 struct Command {
   std::vector<std::string> argv;  // argv[0] is searched on PATH where it has no slash
   std::vector<std::pair<std::string, std::string>>
-      environment;           // set on top of what the agent itself was given
-  int rank = 0;              // among all workers, to name it by
-  std::uint64_t leader = 0;  // World::leader: with the round it names the world, on all nodes
-  std::vector<int> cpus{};   // bound to these before it begins; empty: as inherited
+      environment;                  // set on top of what the agent itself was given
+  int rank = 0;                     // among all workers, to name it by
+  std::uint64_t leader = 0;         // World::leader: with the round it names the world, on all nodes
+  std::vector<int> cpus{};          // bound to these before it begins; empty: as inherited
+  std::vector<int> memory_nodes{};  // NUMA nodes that its memory comes from while they have any; empty: as
+                                    // inherited, and so where the kernel has no such policy
 };
 
 class SpawnerHandler {

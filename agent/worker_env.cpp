@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "agent/error_file.h"
 #include "agent/worker_record.h"
@@ -14,6 +15,13 @@ std::string names_of(const std::vector<int>& signals) {
   std::string out;
   for (const int signo : signals) out.append(out.empty() ? "SIG" : ",SIG").append(sigabbrev_np(signo));
   return out;
+}
+
+// None: as many as the program finds CPUs.
+std::optional<int> omp_threads(const NodeSpec& node, const WorkerPlace& place, bool is_auto) {
+  if (place.cores > 0) return place.cores;
+  if (is_auto) return std::max(1, node.cpus / node.slots);
+  return node.slots > 1 ? std::optional(1) : std::nullopt;
 }
 
 }  // namespace
@@ -55,8 +63,10 @@ Environment worker_environment(const JobSpec& job, const NodeSpec& node, const W
   if (!node.timer_file.empty()) set(env::timer_file, node.timer_file);
   set(env::signals_to_handle, names_of(node.stop_signals));
   if (!inherited.has_nccl_async_error_handling) set(env::nccl_async_error_handling, "1");
-  if (!inherited.has_omp_num_threads && (place.cores > 0 || node.slots > 1))
-    number(env::omp_num_threads, std::max(1, place.cores));
+  if (!inherited.has_omp_num_threads) {
+    const auto threads = omp_threads(node, place, inherited.omp_num_threads_is_auto);
+    if (threads) number(env::omp_num_threads, *threads);
+  }
   if (!inherited.has_gloo_store_v2) set(env::gloo_store_v2, "1");
   if (!inherited.has_gloo_sequence_number) set(env::gloo_sequence_number, "1");
   if (!place.cuda_visible_devices.empty()) set(env::cuda_visible_devices, place.cuda_visible_devices);

@@ -18,10 +18,11 @@ struct InheritedEnvironment {
   bool has_nccl_async_error_handling = false;
   bool has_gloo_store_v2 = false;
   bool has_gloo_sequence_number = false;
+  bool omp_num_threads_is_auto = false;  // asked for by that word, and so left to us
 };
 
-// OMP_NUM_THREADS, where it is left to us: the cores a worker is bound to, else 1 where it is not the only
-// worker of the node.
+// OMP_NUM_THREADS, where it is left to us: the cores a worker is bound to; else, where it is auto, its share
+// of the node's CPUs; else 1 where it is not the only worker of the node.
 //
 // REQUIRES: `node` is a member of `world`, 0 <= local_rank < node.slots.
 Environment worker_environment(const JobSpec& job, const NodeSpec& node, const World& world, int local_rank,

@@ -28,6 +28,7 @@ struct WorkerStart {
   std::vector<const char*> argv;                                 // argv[0] is searched on PATH
   std::vector<std::pair<const char*, const char*>> environment;  // set on top of this process's own
   std::vector<std::uint32_t> cpus;                               // empty: as inherited
+  std::vector<std::uint32_t> memory_nodes;                       // preferred for its memory; likewise
   int out = -1;                                                  // its stdout and stderr
   int err = -1;
   int group = -1;  // the control group it is born in; -1: this process's

@@ -52,6 +52,12 @@ std::vector<Cpu> share(const std::vector<Cpu>& cpus, std::size_t i, std::size_t 
   return those(cpus, [&](const Cpu& cpu) { return mine.contains(cpu.core); });
 }
 
+std::vector<int> nodes_of(const Cpus& cpus, const Topology& topology) {
+  return distinct(those(topology.cpus,
+                        [&](const Cpu& cpu) { return std::binary_search(cpus.begin(), cpus.end(), cpu.id); }),
+                  &Cpu::node);
+}
+
 std::string cores_word(const Binding& binding) {
   return binding.cores == 1 ? "1 core" : std::to_string(binding.cores) + " cores";
 }
@@ -189,6 +195,7 @@ Result<std::vector<Binding>> bind_workers(Bind bind, int workers, const Topology
   std::vector<Binding> out;
   for (std::size_t i = 0; i < homes.size(); ++i) {
     out.push_back(bind_at_home(bind, homes[i], topology, seen[homes[i].node]++, living[homes[i].node]));
+    if (topology.knows_nodes) out.back().memory_nodes = nodes_of(out.back().cpus, topology);
     if (out.back().cpus.empty()) {
       return cannot("none of the CPUs of " + homes[i].place + " may be used by this process (local rank " +
                         std::to_string(i) + ")",

@@ -13,8 +13,9 @@ namespace dlaunch::launcher {
 
 struct Binding {
   Cpus cpus;
-  int cores = 0;      // how many of them: threads of one core count once
-  std::string place;  // in words: "cores 0-3", "NUMA node 1, near GPU 0000:17:00.0"
+  int cores = 0;                    // how many of them: threads of one core count once
+  std::string place;                // in words: "cores 0-3", "NUMA node 1, near GPU 0000:17:00.0"
+  std::vector<int> memory_nodes{};  // that its memory is to come from; empty: any
 
   bool operator==(const Binding&) const = default;
 };
@@ -29,6 +30,9 @@ struct Binding {
 //   socket        all CPUs of that node's package
 //   exclusive     the cores of that node, shared out among the workers there
 //   core_complex  one last-level cache of that node, those of one node in turn
+//
+// All but core, which does not ask where a worker is, also say where its memory is to come from: the NUMA
+// nodes of its CPUs, where the kernel tells them.
 //
 // Worker n's GPU is the nth of `visible_gpus` (CUDA_VISIBLE_DEVICES: numbers or UUIDs; unset: all). Only
 // allowed CPUs are given out; where none is left, the error says which worker and why.

@@ -34,9 +34,11 @@ agent::World expected_world(const JobPlan& plan, const NodePlace& place) {
 std::vector<std::string> variables(const agent::Environment& all, const Options& options, const JobPlan& plan,
                                    const NodePlace& place, const EnvironmentMap& environment) {
   std::vector<std::string> out;
+  const bool threads_follow_cpus =
+      options.bind != Bind::none || inherited_environment(options, environment).omp_num_threads_is_auto;
   const auto is_found_there = [&](const std::string& name) {
-    return place.elsewhere && (name == env::cuda_visible_devices ||
-                               (name == env::omp_num_threads && options.bind != Bind::none));
+    return place.elsewhere &&
+           (name == env::cuda_visible_devices || (name == env::omp_num_threads && threads_follow_cpus));
   };
   const auto is_open = [&](const std::string& name) {
     return (!place.base_rank && (name == env::rank || name == env::role_rank)) ||
@@ -65,6 +67,15 @@ std::string cpus_line(const Options& options, const JobPlan& plan, bool elsewher
   if (plan.bindings.empty()) return "not bound";
   const Binding& binding = plan.bindings[local_rank];
   return to_list(binding.cpus) + " (" + binding.place + ")";
+}
+
+// Empty where no node is preferred.
+std::string memory_line(const JobPlan& plan, bool elsewhere, std::size_t local_rank) {
+  if (elsewhere || plan.bindings.empty()) return "";
+  const std::vector<int>& nodes = plan.bindings[local_rank].memory_nodes;
+  if (nodes.empty()) return "";
+  return std::string("  memory: ") + (nodes.size() == 1 ? "node " : "nodes ") + to_list(nodes) +
+         " preferred\n";
 }
 
 // Where one of a worker's streams goes; the console where nothing else is said.
@@ -170,6 +181,7 @@ std::string dry_run(const Options& options, const JobPlan& plan, const Environme
     out += rank ? "rank " + std::to_string(*rank) + ":\n" : "local rank " + std::to_string(i) + ":\n";
     out += "  command: " + quoted_line(agent::worker_arguments(plan.node.command, i)) + "\n";
     out += "  cpus: " + cpus_line(options, plan, place.elsewhere, at) + "\n";
+    out += memory_line(plan, place.elsewhere, at);
     out += output_line(plan, i, rank);
     for (const std::string& line : each[at]) {
       if (!common(line)) out += "  " + line + "\n";

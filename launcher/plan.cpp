@@ -184,6 +184,7 @@ Result<void> take_places(const Options& options, const MachineFacts& machine, Jo
       const auto sharers = std::count_if(plan.bindings.begin(), plan.bindings.end(),
                                          [&](const Binding& other) { return other.cpus == own.cpus; });
       places[i].cpus = own.cpus;
+      places[i].memory_nodes = own.memory_nodes;
       places[i].cores = std::max(1, own.cores / static_cast<int>(sharers));
     }
   }
@@ -216,6 +217,7 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
 
   plan.node.node_rank = node_rank_of(options);
   plan.node.slots = *slots;
+  plan.node.cpus = machine.cpus;
   plan.node.host = options.local_addr.value_or(machine.host);
   plan.node.role = options.role;
   plan.node.stop_signals = options.stop_signals;
@@ -237,8 +239,10 @@ agent::InheritedEnvironment inherited_environment(const Options& options, const 
   const auto leave = [&](std::string_view name) {
     return !options.env_defaults || environment.contains(name);
   };
-  return {leave(env::omp_num_threads), leave(env::nccl_async_error_handling), leave(env::gloo_store_v2),
-          leave(env::gloo_sequence_number)};
+  const auto threads = environment.find(env::omp_num_threads);
+  const bool is_auto = threads != environment.end() && threads->second == "auto";
+  return {!is_auto && leave(env::omp_num_threads), leave(env::nccl_async_error_handling),
+          leave(env::gloo_store_v2), leave(env::gloo_sequence_number), is_auto};
 }
 
 }  // namespace dlaunch::launcher

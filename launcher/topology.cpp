@@ -111,6 +111,7 @@ Topology read_topology(const Cpus& allowed, const std::string& root) {
 
   Topology topology;
   const std::map<int, int> nodes = nodes_of_cpus(root);
+  topology.knows_nodes = !nodes.empty();
   for (const int id : usable) {
     const std::string cpu_folder = folder + "/cpu" + std::to_string(id);
     const Cpus siblings = read_cpus(cpu_folder + "/topology/thread_siblings_list");

@@ -27,8 +27,9 @@ struct Gpu {
 };
 
 struct Topology {
-  std::vector<Cpu> cpus;  // online, and allowed for this process; in order
-  std::vector<Gpu> gpus;  // in the order of their PCI addresses, which is nvidia-smi's
+  std::vector<Cpu> cpus;     // online, and allowed for this process; in order
+  std::vector<Gpu> gpus;     // in the order of their PCI addresses, which is nvidia-smi's
+  bool knows_nodes = false;  // otherwise all CPUs are taken as one node's
 
   bool operator==(const Topology&) const = default;
 };

@@ -33,8 +33,8 @@ inline constexpr std::string_view signals_to_handle =
 inline constexpr std::string_view nccl_async_error_handling =
     "TORCH_NCCL_ASYNC_ERROR_HANDLING";  // "1" unless set
 inline constexpr std::string_view omp_num_threads =
-    "OMP_NUM_THREADS";  // if unset: a worker's share of the cores it is bound to, else "1" if more than one
-                        // worker
+    "OMP_NUM_THREADS";  // if unset or "auto": a worker's share of the cores it is bound to; else, if auto, of
+                        // the node's CPUs; else "1" if more than one worker
 inline constexpr std::string_view cuda_visible_devices = "CUDA_VISIBLE_DEVICES";  // --virtual-local-rank: one
 
 // PyTorch's Gloo: fewer round trips and bytes when many ranks connect. "1" unless set; equal on all ranks.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -122,6 +123,34 @@ TEST(Spawner, ABindingThatCannotBeMadeIsSaidAndNothingStarted) {
   Command command = show_cpus;
   command.cpus = {60'000};
   EXPECT_EQ(what_came_of(command), "not started: cannot bind it to its CPUs: Invalid argument");
+}
+
+// The policy of this process for a moment: whether a worker could have it.
+bool kernel_takes_policy(int policy, unsigned long nodes) {
+  if (syscall(SYS_set_mempolicy, policy, &nodes, 8 * sizeof nodes + 1) != 0) return false;
+  return syscall(SYS_set_mempolicy, 0, nullptr, 0) == 0;
+}
+
+std::string memory_policy_of(const std::vector<int>& nodes) {
+  Command command{{"sh", "-c", "sed -n '1s/^[0-9a-f]* //; 1s/ [a-z]*=.*//p' /proc/self/numa_maps >&2"}, {}};
+  command.memory_nodes = nodes;
+  return what_came_of(command);
+}
+
+TEST(Spawner, AWorkersMemoryIsFromItsNodes) {
+  if (!kernel_takes_policy(1, 1)) GTEST_SKIP() << "no memory policy may be set here";
+  EXPECT_EQ(memory_policy_of({}), "exited with code 0: default");
+  EXPECT_EQ(memory_policy_of({0}), "exited with code 0: prefer:0");
+}
+
+TEST(Spawner, AWorkersMemoryIsFromSeveralNodes) {
+  if (!kernel_takes_policy(5, 1)) GTEST_SKIP() << "several nodes cannot be preferred here";
+  // Of these, the ones that the machine has.
+  EXPECT_TRUE(memory_policy_of({0, 1}).starts_with("exited with code 0: prefer (many):0"));
+}
+
+TEST(Spawner, ANodeThatIsNotThereIsNoFailure) {
+  EXPECT_EQ(what_came_of({{"true"}, {}, 0, 0, {}, {60'000}}), "exited with code 0");
 }
 
 TEST(Spawner, AMissingProgramIsSaid) {

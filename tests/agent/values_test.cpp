@@ -113,6 +113,22 @@ TEST_F(WorkerEnvironment, AWorkerMayUseAsManyThreadsAsItIsBoundToCores) {
   EXPECT_EQ(of(0)["OMP_NUM_THREADS"], "2");
 }
 
+TEST_F(WorkerEnvironment, AutomaticThreadsAreAShareOfTheCpus) {
+  const InheritedEnvironment asked{.omp_num_threads_is_auto = true};
+  node_.cpus = 9;
+  EXPECT_EQ(of(0, asked)["OMP_NUM_THREADS"], "4");
+  EXPECT_EQ(of(1, asked)["OMP_NUM_THREADS"], "4");
+  node_.cpus = 1;
+  EXPECT_EQ(of(0, asked)["OMP_NUM_THREADS"], "1") << "more workers than CPUs";
+  node_.cpus = 9;
+  node_.places = {{{0, 1, 8, 9}, 2, ""}, {{2, 10}, 1, ""}};
+  EXPECT_EQ(of(0, asked)["OMP_NUM_THREADS"], "2") << "bound: the cores";
+  EXPECT_EQ(of(1, asked)["OMP_NUM_THREADS"], "1");
+  node_.places.clear();
+  node_.slots = 1;
+  EXPECT_EQ(of(0, asked)["OMP_NUM_THREADS"], "9") << "a single worker too";
+}
+
 TEST_F(WorkerEnvironment, AVirtualLocalRankIsZeroWithOneGpu) {
   node_.virtual_local_rank = true;
   node_.places = {{{}, 0, "4"}, {{}, 0, "5"}};

@@ -30,6 +30,7 @@ Topology machine(const Shape& shape, std::vector<int> gpu_nodes = {}) {
     out.cpus.push_back({id, core, core / (cores_per_node * shape.nodes_per_package), core / cores_per_node,
                         core / shape.cores_per_cache * shape.cores_per_cache});
   }
+  out.knows_nodes = true;
   for (std::size_t i = 0; i < gpu_nodes.size(); ++i)
     out.gpus.push_back(
         {"0000:0" + std::to_string(i) + ":00.0", "GPU-" + std::to_string(i) + "abc", gpu_nodes[i]});
@@ -120,6 +121,30 @@ TEST(Binding, OnlyAllowedCpusAreGivenOut) {
           "process (local rank 1); widen the mask (taskset, cpuset, --cpus-per-task), or use --bind=core"}));
 }
 
+TEST(Binding, MemoryComesFromTheNodesOfTheCpus) {
+  const auto nodes = [](Bind bind, int workers, const Topology& topology) {
+    auto bound = bind_workers(bind, workers, topology, {});
+    std::vector<std::vector<int>> out;
+    for (const Binding& binding : *bound) out.push_back(binding.memory_nodes);
+    return out;
+  };
+  using Nodes = std::vector<std::vector<int>>;
+  EXPECT_EQ(nodes(Bind::numa, 3, machine(two_sockets)), (Nodes{{0}, {0}, {1}}));
+  EXPECT_EQ(nodes(Bind::core, 2, machine(two_sockets)), (Nodes{{}, {}}));
+  EXPECT_EQ(nodes(Bind::gpu, 2, machine(two_sockets, {1, 0})), (Nodes{{1}, {0}}));
+  EXPECT_EQ(nodes(Bind::exclusive, 2, machine(two_sockets, {1, 1})), (Nodes{{1}, {1}}));
+  EXPECT_EQ(nodes(Bind::core_complex, 2, machine(two_sockets)), (Nodes{{0}, {1}}));
+  EXPECT_EQ(nodes(Bind::socket, 2, machine(four_nodes)), (Nodes{{0, 1}, {2, 3}}));
+
+  Topology partly = machine(four_nodes);
+  std::erase_if(partly.cpus, [](const Cpu& cpu) { return cpu.node == 0; });
+  EXPECT_EQ(nodes(Bind::socket, 1, partly), (Nodes{{1}})) << "none of the package's other CPUs is allowed";
+
+  Topology untold = machine(desktop);
+  untold.knows_nodes = false;
+  EXPECT_EQ(nodes(Bind::numa, 1, untold), (Nodes{{}})) << "node 0 would be a guess";
+}
+
 TEST(Binding, WhatCannotBeIsSaid) {
   EXPECT_EQ(lists(Bind::gpu, 1, machine(desktop)), (Lists{"cannot bind the workers: there are 1 workers, but "
                                                           "0 GPUs that they may use; start fewer workers, or "
@@ -186,6 +211,7 @@ TEST_F(Sys, TwoSocketsWithSmtAndAnOfflineCpu) {
   put("/sys/bus/pci/devices/0000:3b:00.0/numa_node", "1");
 
   const Topology topology = read_topology({0, 1, 2, 3, 5, 6, 7}, root_);
+  EXPECT_TRUE(topology.knows_nodes);
   EXPECT_EQ(topology.cpus, (std::vector<Cpu>{{0, 0, 0, 0, 0},
                                              {1, 1, 0, 0, 0},
                                              {2, 2, 1, 1, 2},
@@ -197,6 +223,7 @@ TEST_F(Sys, TwoSocketsWithSmtAndAnOfflineCpu) {
 
 TEST_F(Sys, WhereNothingIsShownEachCpuIsACoreOfOneNode) {
   const Topology topology = read_topology({3, 5}, root_);
+  EXPECT_FALSE(topology.knows_nodes);
   EXPECT_EQ(lists(Bind::core, 2, topology), (Lists{"3", "5"}));
   EXPECT_EQ(lists(Bind::numa, 2, topology), (Lists{"3,5", "3,5"}));
   EXPECT_EQ(lists(Bind::core_complex, 1, topology), (Lists{"3,5"}));

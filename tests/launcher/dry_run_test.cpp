@@ -15,9 +15,10 @@ MachineFacts four_cores() {
   return machine;
 }
 
-std::string printed(const Words& arguments, const EnvironmentMap& environment) {
+std::string printed(const Words& arguments, const EnvironmentMap& environment,
+                    const MachineFacts& machine = four_cores()) {
   const Options options = good(arguments, environment);
-  auto plan = make_plan(options, four_cores());
+  auto plan = make_plan(options, machine);
   EXPECT_TRUE(plan.ok()) << (plan.ok() ? "" : plan.error().message());
   return plan.ok() ? dry_run(options, *plan, environment) : "";
 }
@@ -78,6 +79,33 @@ TEST(DryRun, OneWorkerAndWhereSettingsCameFrom) {
   EXPECT_NE(text.find("rank 0:\n  command: ./train\n  cpus: not bound\n"), std::string::npos) << text;
   for (const char* unset : {"OMP_NUM_THREADS", "GLOO_", "TORCH_NCCL"})
     EXPECT_EQ(text.find(unset), std::string::npos) << unset;
+}
+
+TEST(DryRun, AutomaticThreadsAreANumber) {
+  const EnvironmentMap asked{{"OMP_NUM_THREADS", "auto"}};
+  const auto has = [&](const Words& arguments, const char* line) {
+    return printed(arguments, asked).find(line) != std::string::npos;
+  };
+  EXPECT_TRUE(has({"--nproc-per-node=2", "x"}, "\n  OMP_NUM_THREADS=2\n"));
+  EXPECT_TRUE(has({"x"}, "\n  OMP_NUM_THREADS=4\n"));
+  EXPECT_TRUE(has({"--nproc-per-node=4", "--bind=core", "x"}, "\n  OMP_NUM_THREADS=1\n"));
+}
+
+TEST(DryRun, WhereMemoryComesFrom) {
+  MachineFacts machine = four_cores();
+  machine.topology.knows_nodes = true;
+  for (Cpu& cpu : machine.topology.cpus) cpu.node = cpu.id / 2;
+  const std::string by_node = printed({"--nproc-per-node=2", "--bind=numa", "x"}, {}, machine);
+  EXPECT_NE(by_node.find("  cpus: 0,1 (NUMA node 0)\n  memory: node 0 preferred\n  output: "),
+            std::string::npos)
+      << by_node;
+  EXPECT_NE(by_node.find("  cpus: 2,3 (NUMA node 1)\n  memory: node 1 preferred\n  output: "),
+            std::string::npos)
+      << by_node;
+  const std::string by_package = printed({"--numa-binding=socket", "x"}, {}, machine);
+  EXPECT_NE(by_package.find("\n  memory: nodes 0,1 preferred\n"), std::string::npos) << by_package;
+  for (const char* flag : {"--bind=core", "--bind=none"})
+    EXPECT_EQ(printed({flag, "x"}, {}, machine).find("memory:"), std::string::npos) << flag;
 }
 
 TEST(DryRun, WhereOutputGoes) {

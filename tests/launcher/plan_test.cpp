@@ -203,6 +203,14 @@ TEST(Plan, BoundWorkersHaveTheirCpus) {
   EXPECT_TRUE(planned({"--nproc-per-node=2", "x"}, facts).node.places.empty());
 }
 
+TEST(Plan, AWorkersMemoryIsNearItsCpus) {
+  MachineFacts facts = machine(4, 0);
+  for (int i = 0; i < 4; ++i) facts.topology.cpus.push_back({i, i, 0, i / 2, 0});
+  facts.topology.knows_nodes = true;
+  EXPECT_EQ(planned({"--bind=numa", "--nproc-per-node=2", "x"}, facts).node.places,
+            (std::vector<agent::WorkerPlace>{{{0, 1}, 2, "", {0}}, {{2, 3}, 2, "", {1}}}));
+}
+
 TEST(Plan, WhoSharesCoresHasAShareOfThem) {
   MachineFacts facts = machine(8, 0);
   for (int i = 0; i < 8; ++i) facts.topology.cpus.push_back({i, i, 0, i / 4, 0});
@@ -231,6 +239,17 @@ TEST(Plan, DefaultsOfTheEnvironmentCanBeLeft) {
   EXPECT_TRUE(inherited_environment(good({"x"}), {{"OMP_NUM_THREADS", "3"}}).has_omp_num_threads);
   EXPECT_FALSE(inherited_environment(good({"x"}), {{"OMP_NUM_THREADS", "3"}}).has_gloo_store_v2);
   EXPECT_TRUE(inherited_environment(good({"--no-env-defaults", "x"}), {}).has_gloo_sequence_number);
+}
+
+TEST(Plan, AutomaticThreadsAreDlaunchsToCount) {
+  const EnvironmentMap asked{{"OMP_NUM_THREADS", "auto"}};
+  EXPECT_FALSE(inherited_environment(good({"x"}), asked).has_omp_num_threads);
+  EXPECT_TRUE(inherited_environment(good({"x"}), asked).omp_num_threads_is_auto);
+  EXPECT_FALSE(inherited_environment(good({"--no-env-defaults", "x"}), asked).has_omp_num_threads)
+      << "it is set";
+  EXPECT_FALSE(inherited_environment(good({"x"}), {{"OMP_NUM_THREADS", "3"}}).omp_num_threads_is_auto);
+  EXPECT_FALSE(inherited_environment(good({"x"}), {}).omp_num_threads_is_auto);
+  EXPECT_EQ(planned({"x"}, machine(6, 0)).node.cpus, 6);
 }
 
 TEST(Spelling, FindsTheNearestWordIfItIsNear) {

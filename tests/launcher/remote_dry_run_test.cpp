@@ -8,8 +8,8 @@ namespace dlaunch::launcher {
 namespace {
 
 // The first host is this machine, which has four cores.
-std::string printed(const Words& arguments) {
-  const Options options = good(arguments);
+std::string printed(const Words& arguments, const EnvironmentMap& environment = {}) {
+  const Options options = good(arguments, environment);
   RemoteFacts around;
   around.executable = "/opt/dlaunch";
   around.folder = "/work";
@@ -26,7 +26,7 @@ std::string printed(const Words& arguments) {
     for (int i = 0; i < 4 && here; ++i) machine.topology.cpus.push_back({i, i, 0, 0, 0});
     return machine;
   };
-  auto text = dry_run_on_hosts(*plan, {}, {}, facts);
+  auto text = dry_run_on_hosts(*plan, environment, environment, facts);
   EXPECT_TRUE(text.ok()) << (text.ok() ? "" : text.error().message());
   return text.ok() ? *text : "";
 }
@@ -55,6 +55,12 @@ TEST(RemoteDryRun, EachHostsRanksFollowThoseBeforeIt) {
       << second;
   EXPECT_TRUE(has(second, "  rank 4:\n")) << second;
   EXPECT_TRUE(has(of(text, 2), "    RANK=5\n")) << text;
+}
+
+TEST(RemoteDryRun, AutomaticThreadsAreKnownThereAlone) {
+  const std::string text = printed({"--hosts=a:2,b:2", "./x"}, {{"OMP_NUM_THREADS", "auto"}});
+  EXPECT_TRUE(has(of(text, 0), "    OMP_NUM_THREADS=2\n")) << text;
+  EXPECT_TRUE(has(of(text, 1), "    OMP_NUM_THREADS=(found there)\n")) << text;
 }
 
 TEST(RemoteDryRun, WhatAHostDecidesItselfIsNoFact) {

@@ -6,8 +6,10 @@
 Nothing here passes by waiting for a time: every wait is for an event, and has a deadline.
 """
 
+import ctypes
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -483,6 +485,29 @@ class Placement(Launch):
                 self.assertEqual([self.cpus(line[2]) for line in lines], expected, plan.stdout + done.stderr)
                 self.assertTrue(all(mask <= set(self.allowed) for mask in expected))
 
+    @staticmethod
+    def memory_policy_is_allowed():
+        number = {"x86_64": 239, "aarch64": 236}.get(platform.machine())  # get_mempolicy
+        return number is not None and ctypes.CDLL(None).syscall(number, None, None, 0, None, 0) == 0
+
+    def test_a_worker_bound_to_a_node_prefers_its_memory(self):
+        if not os.path.exists("/sys/devices/system/node/node0"):
+            self.skipTest("the kernel tells of no NUMA node here")
+        if not self.memory_policy_is_allowed():
+            self.skipTest("no memory policy may be asked for here")
+        policy = ("sh", "-c", "head -n 1 /proc/self/numa_maps | cut -d' ' -f2")
+        inherited = subprocess.run(policy, text=True, capture_output=True, timeout=PATIENCE, check=True).stdout
+        for flag in ("--bind=numa", "--numa-binding=exclusive"):
+            with self.subTest(flag):
+                plan = self.run_dlaunch("--dry-run", "--nproc-per-node=2", flag, *policy)
+                if "near GPU" in plan.stdout or "GPUs that they may use" in plan.stderr:
+                    continue  # a machine with GPUs: how they are attached is not this test's
+                nodes = re.findall(r"memory: node (\d+) preferred", plan.stdout)
+                self.assertEqual(len(nodes), 2, plan.stdout + plan.stderr)
+                done = self.run_dlaunch("--nproc-per-node=2", flag, *policy)
+                self.assertEqual(sorted(done.stdout.splitlines()), sorted(f"prefer:{node}" for node in nodes), done.stderr)
+        self.assertEqual(self.run_dlaunch("--bind=core", *policy).stdout, inherited)
+
     def test_cores_are_not_shared_where_there_are_enough(self):
         done = self.run_dlaunch("--nproc-per-node=2", "--bind=core", *self.AFFINITY)
         first, second = (self.cpus(line.split()[2]) for line in sorted(done.stdout.splitlines()))
@@ -497,6 +522,12 @@ class Placement(Launch):
         done = subprocess.run(["taskset", "-c", str(last), DLAUNCH, "--bind=core", *self.AFFINITY], cwd=self.dir, env=environment(),
                               text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
         self.assertEqual(done.stdout, f"0 1 {last}\n", done.stderr)
+
+    def test_automatic_threads_are_a_share_of_the_callers_cpus(self):
+        for workers in (1, 2, len(self.allowed) + 1):
+            with self.subTest(workers):
+                done = self.run_dlaunch(f"--nproc-per-node={workers}", "sh", "-c", "echo $OMP_NUM_THREADS", OMP_NUM_THREADS="auto")
+                self.assertEqual(done.stdout, f"{max(1, len(self.allowed) // workers)}\n" * workers, done.stderr)
 
     def test_an_unbound_worker_has_what_dlaunch_has(self):
         done = self.run_dlaunch(*self.AFFINITY)
