@@ -62,9 +62,12 @@ def ours(nodes, lose):
     with subprocess.Popen([DLAUNCH, f"--nnodes={max(1, nodes - 1)}:{nodes}", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=bench",
                            "--node-timeout=0", "--stop-timeout=0", "sleep", "1000"], stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL) as agent:
-        listens(port)
-        done = subprocess.run([LOAD, f"127.0.0.1:{port}", str(nodes), "1" if lose else "0"], capture_output=True, text=True, check=True)
-        agent.kill()
+        try:
+            listens(port)
+            done = subprocess.run([LOAD, f"127.0.0.1:{port}", str(nodes), "1" if lose else "0"], stdout=subprocess.PIPE, text=True,
+                                  check=True, timeout=60)
+        finally:
+            agent.kill()
     return [float(line) for line in done.stdout.split()]
 
 

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/job_rules.h"
 #include "agent/messages.h"
 #include "store/base/uv_loop.h"
 
@@ -78,12 +79,21 @@ class Swarm {
     join.slots = 1;
     join.host = "n" + std::to_string(id);
     join.agent = id;
+    join.rules = rules_of(as_the_agent_was_told());
     return join;
   }
 
   UvLoop loop;
 
  private:
+  // By rendezvous_bench.py, on its command line.
+  [[nodiscard]] static JobSpec as_the_agent_was_told() {
+    JobSpec job;
+    job.node_timeout = {};
+    job.stop_timeout = {};
+    job.policy.first_delay = std::chrono::seconds(1);
+    return job;
+  }
   [[nodiscard]] int expected() const { return nodes_ - 1 - lost_; }
 
   Address address_;
