@@ -118,10 +118,6 @@ std::vector<int> in_condition(const std::vector<const RankStanding*>& ranks, Con
   return out;
 }
 
-std::string name_of(page::Operation operation) {
-  return std::string(page::operation_names[static_cast<std::size_t>(operation)]);
-}
-
 // "from rank 3", "to rank 1", "from any rank".
 std::string peer_of(const RankStanding& rank) {
   return (rank.operation == page::Operation::send ? "to " : "from ") +

@@ -34,10 +34,6 @@ const char* in_words(Condition condition) {
   return "";
 }
 
-std::string name_of(page::Operation operation) {
-  return std::string(page::operation_names[static_cast<std::size_t>(operation)]);
-}
-
 // "all_reduce", "send 1->2", "recv 3<-0": by ranks in the group.
 std::string call_of(const WorkerRecord::Entry& entry, const WorkerRecord::Group& group) {
   std::string name = name_of(entry.operation);

@@ -62,16 +62,16 @@ Result<LogPlace> in_named(const fs::path& dir, const std::string& job) {
   if (!numbered(dir, attempt_mark).empty()) {
     if (job.empty() || agent::is_log_dir_of(fs::absolute(dir).filename().string(), job, false) ||
         agent::is_log_dir_of(fs::absolute(dir).filename().string(), job, true))
-      return LogPlace{dir, {}};
+      return LogPlace{dir};
     return not_found(dir.string() + " holds the log files of another job than '" + job + "'",
                      "leave JOB out, or name the directory above");
   }
   if (job.empty() && !numbered(dir / "latest", attempt_mark).empty()) {
     std::error_code failed;
     const fs::path target = fs::canonical(dir / "latest", failed);
-    return LogPlace{failed ? dir / "latest" : target, {}};
+    return LogPlace{failed ? dir / "latest" : target};
   }
-  if (const auto found = newest(dir, job, false)) return LogPlace{*found, {}};
+  if (const auto found = newest(dir, job, false)) return LogPlace{*found};
   return not_found("no log files " + (job.empty() ? "" : "of a job '" + job + "' ") + "in " + dir.string(),
                    "name the directory that the job's --log-dir named, or one below it");
 }
@@ -169,7 +169,7 @@ Result<LogPlace> find_log_place(const std::string& log_dir, const std::string& j
     if (const std::string named = value_of(environment, name); !named.empty()) return in_named(named, job);
   }
   const std::string named = value_of(environment, "TMPDIR");
-  if (const auto found = newest(named.empty() ? "/tmp" : named, job, true)) return LogPlace{*found, {}};
+  if (const auto found = newest(named.empty() ? "/tmp" : named, job, true)) return LogPlace{*found};
   return not_found(job.empty() ? "no job on this machine has written log files"
                                : "no job '" + job + "' on this machine has written log files",
                    "of a job with --log-dir name its directory: dlaunch logs --log-dir=DIR");

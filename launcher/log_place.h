@@ -13,8 +13,8 @@
 namespace dlaunch::launcher {
 
 struct LogPlace {
-  std::filesystem::path dir;         // of the job, or of one of its nodes where each has its own
-  std::vector<std::int64_t> agents;  // pids of the dlaunches of this machine that write for this job
+  std::filesystem::path dir;           // of the job, or of one of its nodes where each has its own
+  std::vector<std::int64_t> agents{};  // pids of the dlaunches of this machine that write for this job
 };
 
 // `log_dir`: as --log-dir of the verb; empty: not given. Then jobs that run go before those that have ended,

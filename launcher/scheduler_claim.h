@@ -59,9 +59,14 @@ Claimed pmi_claim(const Variables& env, const Surroundings& around);
 Claimed pytorch_job_claim(const Variables& env, const Surroundings& around);
 Claimed indexed_job_claim(const Variables& env, const Surroundings& around, const Settings& given);
 
-// Where the nodes of the job of this name meet; `step` sets jobs in one allocation apart.
-SchedulerClaim::Value port_of(std::string_view job, std::uint64_t step, const std::string& from);
-std::uint64_t hash_of(std::string_view text);
+// Where the nodes of the job of this name meet; `step`, where there is one, sets jobs in one allocation
+// apart.
+SchedulerClaim::Value port_of(std::string_view job, std::string_view step, const std::string& from);
+
+// A job of several nodes, but one dlaunch: `how` says how to start one on each, or that one is meant.
+Error alone(const std::string& job, const std::string& nodes, const std::string& how);
+// One dlaunch for each worker: `how` says how to start one a node.
+Error several_here(const std::string& who, const std::string& how);
 
 inline constexpr const char* name_the_first_host = "name the first host with --rdzv-endpoint=HOST:PORT";
 

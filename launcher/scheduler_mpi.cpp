@@ -33,7 +33,7 @@ Claimed mpi(const Variables& env, const MpiNames& names) {
     job = SchedulerClaim::Value{names.job_on_one_host, names.who};
   if (job) {
     claim.id = SchedulerClaim::Value{"mpi-" + job->text, job->from};
-    claim.master_port = port_of(job->text, 0, job->from);
+    claim.master_port = port_of(job->text, "", job->from);
   }
   if (here == all) {
     claim.master_addr = SchedulerClaim::Value{"127.0.0.1", names.local_size};

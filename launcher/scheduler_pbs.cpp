@@ -81,8 +81,8 @@ Claimed pbs_claim(const Variables& env, const Surroundings& around, const Settin
 
   if (!is_task(env) && place.value_or(0) == 0) {
     if (!has_several || nnodes_given) return no_claim();
-    return usage(
-        claim.who + " has " + claim.nnodes->text + " nodes, but dlaunch was started on one of them only", "",
+    return alone(
+        claim.who, claim.nnodes->text,
         "start it with pbsdsh -u dlaunch ..., or with --hostfile=$PBS_NODEFILE, or say --nnodes=1 if "
         "one is meant");
   }
@@ -90,17 +90,14 @@ Claimed pbs_claim(const Variables& env, const Surroundings& around, const Settin
     return usage(claim.who + " does not say how many nodes it has", no_file,
                  "give --nnodes, and " + std::string(name_the_first_host));
   }
-  if (!nnodes_given && is_second_here(env, nodes)) {
-    return usage(claim.who + " started dlaunch several times on this node", "",
-                 "dlaunch starts the workers itself: use pbsdsh -u, and --nproc-per-node");
-  }
+  if (!nnodes_given && is_second_here(env, nodes)) return several_here(claim.who, "pbsdsh -u");
   claim.node_rank = place ? Value{std::to_string(*place), "PBS_NODEFILE"} : env.integer({"PBS_NODENUM"});
   claim.id = Value{"pbs-" + job->text, "PBS_JOBID"};
   if (nodes.hosts.empty()) {
     claim.no_master = usage(claim.who + " does not say which nodes it has", no_file, name_the_first_host);
   } else if (has_several) {
     claim.master_addr = Value{nodes.hosts.front(), "PBS_NODEFILE"};
-    claim.master_port = port_of(job->text, 0, "PBS_JOBID");
+    claim.master_port = port_of(job->text, "", "PBS_JOBID");
   }
   return std::optional(std::move(claim));
 }

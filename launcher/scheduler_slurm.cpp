@@ -33,9 +33,7 @@ Claimed slurm_claim(const Variables& env, const Settings& given) {
   const auto job_nodes = env.number({"SLURM_JOB_NUM_NODES", "SLURM_NNODES"}).value_or(1);
   if (!in_step) {
     if (job_nodes > 1 && !nnodes_given) {
-      return usage("Slurm job " + job->text + " has " + std::to_string(job_nodes) +
-                       " nodes, but dlaunch was started on one of them only",
-                   "",
+      return alone("Slurm job " + job->text, std::to_string(job_nodes),
                    "start it with srun --ntasks-per-node=1 dlaunch ..., or say --nnodes=1 if one is meant");
     }
     return no_claim();
@@ -48,8 +46,7 @@ Claimed slurm_claim(const Variables& env, const Settings& given) {
   const auto nodes = env.number({"SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"}).value_or(1);
   if (tasks > nodes && !nnodes_given) {
     if (env.number({"SLURM_LOCALID"}).value_or(0) > 0) {
-      return usage(claim.who + " started dlaunch several times on this node", "",
-                   "dlaunch starts the workers itself: use srun --ntasks-per-node=1, and --nproc-per-node");
+      return several_here(claim.who, "srun --ntasks-per-node=1");
     }
     claim.warnings.push_back(claim.who + " has " + std::to_string(tasks) + " tasks on " +
                              std::to_string(nodes) +
@@ -61,7 +58,7 @@ Claimed slurm_claim(const Variables& env, const Settings& given) {
   claim.id = SchedulerClaim::Value{"slurm-" + job->text + "." + step, "SLURM_JOB_ID"};
   if (nodes > 1) {
     take_first_host(env, claim);
-    claim.master_port = port_of(job->text, hash_of(step) % 1000, "SLURM_JOB_ID");
+    claim.master_port = port_of(job->text, step, "SLURM_JOB_ID");
   }
   return std::optional(std::move(claim));
 }

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -77,6 +78,10 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(last_oper
     "init_device_mesh",
     "DeviceMesh",
     "DeviceMesh::flatten"};
+
+inline std::string name_of(Operation operation) {
+  return std::string(operation_names[static_cast<std::size_t>(operation)]);
+}
 
 constexpr bool is_point_to_point(Operation operation) {
   return operation == Operation::send || operation == Operation::recv;

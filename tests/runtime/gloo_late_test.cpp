@@ -92,6 +92,24 @@ std::string told(const DistNetworkError& error) {
   return error.context().host + ", peer " + std::to_string(error.context().peer) + ": " + error.reason();
 }
 
+// What waiting in the operation told this rank. Rank 0 begins when the others are in it, and its time runs
+// out first.
+template <class Options, class Start>
+std::string told_of(int rank, const MeetingPoint& others_wait, Options options, const Start& start) {
+  try {
+    if (rank == 0) {
+      others_wait.meet();
+      options.timeout = briefly;
+    }
+    const Work work = start(options);
+    if (rank != 0) others_wait.meet();
+    work.wait();
+  } catch (const DistNetworkError& e) {
+    return told(e);
+  }
+  return "not noticed";
+}
+
 class ALateRank : public testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Gloo, ALateRank, testing::Values(4, 100000));
 
@@ -106,18 +124,9 @@ TEST_P(ALateRank, IsNamedByAllWhoWaitInACollective) {
       if (rank != late) {
         Part part(count);
         Options options;
-        try {
-          options.async_op = rank != 0;
-          if (rank == 0) {
-            others_wait.meet();
-            options.timeout = briefly;
-          }
-          const Work work = collective.call(part, options);
-          if (rank != 0) others_wait.meet();
-          work.wait();
-        } catch (const DistNetworkError& e) {
-          said = told(e);
-        }
+        options.async_op = rank != 0;
+        said = told_of(rank, others_wait, options,
+                       [&](const Options& given) { return collective.call(part, given); });
       }
       all_know.meet();
       return said;
@@ -168,18 +177,8 @@ TEST(LateRanks, OneThatSendsNothingIsNamedByAllWhoReceiveFromIt) {
     std::string said;
     if (rank != late) {
       std::vector<float> heard(4);
-      dlaunch::PointToPointOptions options;
-      try {
-        if (rank == 0) {
-          others_wait.meet();
-          options.timeout = briefly;
-        }
-        const Work work = dlaunch::irecv(Tensor::of(heard), late, options);
-        if (rank != 0) others_wait.meet();
-        work.wait();
-      } catch (const DistNetworkError& e) {
-        said = told(e);
-      }
+      said = told_of(rank, others_wait, dlaunch::PointToPointOptions(),
+                     [&](const auto& given) { return dlaunch::irecv(Tensor::of(heard), late, given); });
     }
     all_know.meet();
     return said;
