@@ -7,11 +7,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "agent/cgroup_path.h"
+#include "agent/small_file.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -20,9 +19,11 @@ constexpr int own_dying_ms = 2000;
 constexpr int others_dying_ms = 200;  // what is stuck in a dead job's group must not hold up every new job
 constexpr int look_again_ms = 10;
 
+constexpr std::size_t longest_table = 4U << 20;
+
 std::string text_of(const char* path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  const auto file = read_plain_file(path, longest_table);
+  return file ? file->text : "";
 }
 
 // Those below first. False: something in it is still alive.
@@ -32,6 +33,7 @@ bool remove_tree(const std::string& path) {
 }
 
 void end_and_remove(const JobGroup& group, int limit_ms) {
+  if (rmdir(group.path.c_str()) == 0) return;  // there is nobody in it
   kill_job_group(group);
   for (int waited = 0; !remove_tree(group.path) && waited < limit_ms; waited += look_again_ms)
     poll(nullptr, 0, look_again_ms);

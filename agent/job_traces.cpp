@@ -9,6 +9,13 @@
 
 namespace dlaunch::agent {
 
+void remove_all(const JobTraces& traces) {
+  remove_job_group(traces.group);
+  remove_timer_fifo(traces.timer_fifo);
+  remove_scratch_dir(traces.scratch_dir);
+  remove_scratch_dir(traces.pages_dir);
+}
+
 bool end_and_remove_all(const JobTraces& traces, Duration patience) {
   kill_job_group(traces.group);
   const std::vector<pid_t> survivors = kill_and_reap_all(patience);
@@ -16,10 +23,7 @@ bool end_and_remove_all(const JobTraces& traces, Duration patience) {
     if (const std::string who = explain_process(pid); !who.empty())
       std::fprintf(stderr, "dlaunch: process %s survives SIGKILL\n", who.c_str());
   }
-  remove_job_group(traces.group);
-  remove_timer_fifo(traces.timer_fifo);
-  remove_scratch_dir(traces.scratch_dir);
-  remove_scratch_dir(traces.pages_dir);
+  remove_all(traces);
   return survivors.empty();
 }
 

@@ -16,6 +16,9 @@ struct JobTraces {
   TimerFifo timer_fifo{};
 };
 
+// Removes what is left of a job that has no process any more. More than once does no harm.
+void remove_all(const JobTraces& traces);
+
 // Ends every descendant of this process and what is in the group, and removes the rest. Says on stderr what
 // cannot be ended; false then. Blocks until `patience` is over at most. More than once does no harm.
 bool end_and_remove_all(const JobTraces& traces, Duration patience = std::chrono::seconds(60));

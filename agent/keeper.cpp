@@ -1,5 +1,7 @@
 #include "agent/keeper.h"
 
+#include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -7,8 +9,9 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
+#include <string>
+#include <utility>
 
 #include "agent/keeper_process.h"
 #include "agent/reaper.h"
@@ -17,18 +20,46 @@
 namespace dlaunch::agent {
 namespace {
 
-// Where a process's name in `ps` stands.
-struct NameArea {
-  char* begin;
-  std::size_t size;
+// A process's name, and where it stands for `ps`. The words are made by the agent: what guard and keeper
+// write is copied page by page before they can begin.
+struct Name {
+  const char* comm;
+  std::string words;  // as long as the area
+  char* area;
 };
 
-void rename_process(const NameArea& area, const char* name, pid_t agent) {
-  prctl(PR_SET_NAME, name, 0, 0, 0);
-  std::snprintf(area.begin, area.size, "%s of %d", name, static_cast<int>(agent));
-  if (const std::size_t used = std::strlen(area.begin); used + 1 < area.size)
-    std::memset(area.begin + used + 1, 0, area.size - used - 1);
+Name name_in(char* area, std::size_t size, const char* comm) {
+  std::string words = std::string(comm) + " of " + std::to_string(getpid());
+  words.resize(size > 0 ? size - 1 : 0);
+  return {comm, std::move(words), area};
 }
+
+void rename_process(const Name& name) {
+  prctl(PR_SET_NAME, name.comm, 0, 0, 0);
+  std::memcpy(name.area, name.words.data(), name.words.size());
+}
+
+// Until the caller sleeps, what it forks waits for its processor, though another be idle: the kernel may put
+// it on one whose process (the agent) is busy, and looks again only after a while.
+class SameProcessor {
+ public:
+  SameProcessor() {
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    const int cpu = sched_getcpu();
+    if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof before_, &before_) != 0) return;
+    CPU_SET(cpu, &here);
+    is_set_ = sched_setaffinity(0, sizeof here, &here) == 0;
+  }
+  // In this process or the forked one.
+  void leave() const {
+    if (is_set_) sched_setaffinity(0, sizeof before_, &before_);
+  }
+
+ private:
+  cpu_set_t before_{};
+  bool is_set_ = false;
+};
 
 Inherited ignore_signals() {
   Inherited inherited;
@@ -42,9 +73,31 @@ Inherited ignore_signals() {
   return inherited;
 }
 
-[[noreturn]] void keeper_main(int socket, const Inherited& inherited, const JobTraces& traces) {
-  const Frame ready{FrameKind::ready, 0, 0, 0, getpid(), 0};
-  send(socket, &ready, sizeof ready, MSG_NOSIGNAL);
+// `words`: the body.
+void tell_ready(int socket, std::int64_t number, const std::string& words, int group) {
+  const Frame ready{FrameKind::ready, static_cast<std::uint32_t>(words.size()), 0, 0, number, 0};
+  std::string bytes(reinterpret_cast<const char*>(&ready), sizeof ready);
+  bytes += words;
+  iovec part{bytes.data(), bytes.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof group)] = {};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (group >= 0) {
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    cmsghdr* message = CMSG_FIRSTHDR(&header);
+    message->cmsg_level = SOL_SOCKET;
+    message->cmsg_type = SCM_RIGHTS;
+    message->cmsg_len = CMSG_LEN(sizeof group);
+    std::memcpy(CMSG_DATA(message), &group, sizeof group);
+  }
+  sendmsg(socket, &header, MSG_NOSIGNAL);
+}
+
+[[noreturn]] void keeper_main(int socket, const Inherited& inherited, const JobTraces& traces,
+                              const std::string& about_group) {
+  tell_ready(socket, getpid(), about_group, traces.group.fd);
   setsid();
   become_subreaper();
   KeeperProcess(socket, inherited, traces.group).run();
@@ -61,23 +114,35 @@ bool wait_for_keeper(pid_t keeper) {
   return ended == keeper && WIFEXITED(status);
 }
 
-[[noreturn]] void guard_main(int socket, pid_t agent, const NameArea& name, const JobTraces& traces) {
+// What it does not need for its task it does when the keeper has begun: the workers wait for that.
+[[noreturn]] void guard_main(int socket, const Name& own, const Name& keepers, JobTraces traces,
+                             MakeGroup make_group) {
   const Inherited inherited = ignore_signals();
-  setsid();
   become_subreaper();
-  rename_process(name, "dl-guard", agent);
-
+  std::string about_group;
+  if (make_group != nullptr) {
+    const auto group = make_group();
+    if (group) traces.group = *group;
+    about_group = group ? group->path : group.error().message();
+  }
+  const SameProcessor processor;
   const pid_t keeper = fork();
   if (keeper == 0) {
-    rename_process(name, "dl-keeper", agent);
-    keeper_main(socket, inherited, traces);
+    processor.leave();
+    rename_process(keepers);
+    keeper_main(socket, inherited, traces, about_group);
   }
   if (keeper < 0) {
-    const Frame none{FrameKind::ready, 0, 0, 0, -errno, 0};
-    send(socket, &none, sizeof none, MSG_NOSIGNAL);
+    tell_ready(socket, -errno, "", -1);
+    remove_all(traces);
     _exit(1);
   }
   close(socket);
+  constexpr int a_moment_ms = 20;
+  poll(nullptr, 0, a_moment_ms);
+  processor.leave();
+  setsid();
+  rename_process(own);
   if (!wait_for_keeper(keeper)) end_and_remove_all(traces);
   _exit(0);
 }
@@ -103,15 +168,17 @@ Error cannot_start_keeper(int error) {
   return Error{ErrorKind::io, "cannot start the keeper process", "", advice_on_start(error), ""};
 }
 
-Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobTraces& traces) {
+Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobTraces& traces,
+                            MakeGroup make_group) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return cannot_start_keeper(errno);
   become_subreaper();
-  const pid_t agent = getpid();
+  const Name guards = name_in(argv0, argv0_size, "dl-guard");
+  const Name keepers = name_in(argv0, argv0_size, "dl-keeper");
   const pid_t guard = fork();
   if (guard == 0) {
     close(ends[0]);
-    guard_main(ends[1], agent, {argv0, argv0_size}, traces);
+    guard_main(ends[1], guards, keepers, traces, make_group);
   }
   const int why = errno;
   close(ends[1]);

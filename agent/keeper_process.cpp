@@ -70,6 +70,7 @@ void KeeperProcess::run() {
     if ((fds[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !take_command()) return;
     end_lease_when_over();
     flush();  // at once what is to be told: it wakes the agent once
+    if (leaves_after_success_ && !any_failed_ && nothing_is_left() && unsent_.empty()) _exit(0);
   }
 }
 
@@ -116,9 +117,10 @@ bool KeeperProcess::take_command() {
     killing_ = true;
     kill_once();
     report_rest(true);
-  } else if (frame.kind == FrameKind::give_up ||
-             (frame.kind == FrameKind::leave && workers_.empty() && reported_gone_)) {
+  } else if (frame.kind == FrameKind::give_up || (frame.kind == FrameKind::leave && nothing_is_left())) {
     _exit(0);
+  } else if (frame.kind == FrameKind::leave_after_success) {
+    leaves_after_success_ = true;
   } else if (frame.kind == FrameKind::keep_alive) {
     keep_alive(frame.number);
   } else if (frame.kind == FrameKind::suspend || frame.kind == FrameKind::resume) {
@@ -188,11 +190,13 @@ void KeeperProcess::spawn(const Frame& frame, std::vector<char> body, const std:
     return;
   }
   workers_[pid] = key;
+  leaves_after_success_ = false;
   killing_ = false;
   reported_gone_ = false;
 }
 
 void KeeperProcess::spawn_failed(ProcKey key, const Starts::Failure& failure) {
+  any_failed_ = true;
   send({FrameKind::spawn_failed, static_cast<std::uint32_t>(failure.what.size()), key.round, key.local_rank,
         failure.error, 0},
        failure.what);
@@ -263,6 +267,7 @@ void KeeperProcess::reap() {
       }
       send({FrameKind::started, 0, key.round, key.local_rank, pid, 0}, {});
     }
+    any_failed_ = any_failed_ || status != 0;
     send({FrameKind::exited, 0, key.round, key.local_rank, status, pid}, {});
   }
   if (any) report_rest(false);

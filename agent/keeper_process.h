@@ -27,6 +27,7 @@ class KeeperProcess {
 
  private:
   bool take_command();
+  [[nodiscard]] bool nothing_is_left() const { return workers_.empty() && reported_gone_; }
   bool read_frame(Frame& frame, std::array<int, 2>& fds);
   bool read_all(char* into, std::size_t size) const;
   void spawn(const Frame& frame, std::vector<char> body, const std::array<int, 2>& fds);
@@ -57,6 +58,8 @@ class KeeperProcess {
   std::int64_t lease_end_ = 0;  // by now_ms(); 0: there is none
   bool reported_gone_ = true;
   int reported_rest_ = 0;
+  bool any_failed_ = false;  // of all workers there have been
+  bool leaves_after_success_ = false;
 };
 
 }  // namespace dlaunch::agent

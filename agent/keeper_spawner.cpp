@@ -56,32 +56,64 @@ KeeperSpawner::~KeeperSpawner() {
     edge_.unwatch(keeper_.socket);
     close(keeper_.socket);
   }
-  wait_for(keeper_.guard);
-  if (pid_ > 0) wait_for(pid_);  // ours where the guard was killed, else no child
+  if (!was_let_go_) Leaving{keeper_.guard, pid_}.await();
 }
 
-void KeeperSpawner::let_go() {
-  if (!nothing_left_) return;
+void KeeperSpawner::Leaving::await() const {
+  wait_for(guard);
+  if (keeper > 0) wait_for(keeper);  // ours where the guard was killed, else no child
+}
+
+std::optional<KeeperSpawner::Leaving> KeeperSpawner::let_go() {
+  if (!nothing_left_) return std::nullopt;
+  was_let_go_ = true;
   send({FrameKind::leave, 0, 0, 0, 0, 0}, "", -1, -1);
   // The guard would end after the keeper, and with nothing to guard: both at once are sooner gone.
   siginfo_t guard{};
   const bool is_ours =
       waitid(P_PID, static_cast<id_t>(keeper_.guard), &guard, WEXITED | WNOHANG | WNOWAIT) == 0;
   if (is_ours) kill(keeper_.guard, SIGKILL);
+  return Leaving{keeper_.guard, pid_};
 }
 
 Result<void> KeeperSpawner::await_keeper() {
   if (outstanding_ > 0) postmortem_.begin();  // while there is nothing else to do
   Frame ready;
+  iovec part{&ready, sizeof ready};
+  int group = -1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof group)] = {};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  const ssize_t got = receive_when_there(header);
+  if (got != sizeof ready) return cannot_start_keeper(ECHILD);
+  if (ready.number <= 0) return cannot_start_keeper(static_cast<int>(-ready.number));
+  pid_ = static_cast<pid_t>(ready.number);
+  if (const cmsghdr* message = CMSG_FIRSTHDR(&header); message && message->cmsg_type == SCM_RIGHTS)
+    std::memcpy(&group, CMSG_DATA(message), sizeof group);
+  about_group_.resize(ready.length);
+  part = {about_group_.data(), about_group_.size()};
+  header.msg_control = nullptr;
+  header.msg_controllen = 0;
+  if (!about_group_.empty() && receive_when_there(header) != static_cast<ssize_t>(about_group_.size()))
+    return cannot_start_keeper(ECHILD);
+  if (group >= 0) keeper_.traces.group = {about_group_, group};
+  return {};
+}
+
+// All of it comes at once: the keeper has sent it so.
+ssize_t KeeperSpawner::receive_when_there(msghdr& header) const {
   pollfd waiting{keeper_.socket, POLLIN, 0};
   while (poll(&waiting, 1, -1) < 0 && errno == EINTR) {
   }
-  const ssize_t got = recv(keeper_.socket, &ready, sizeof ready, 0);
-  if (got == sizeof ready && ready.number > 0) {
-    pid_ = static_cast<pid_t>(ready.number);
-    return {};
-  }
-  return cannot_start_keeper(got == sizeof ready ? static_cast<int>(-ready.number) : ECHILD);
+  return recvmsg(keeper_.socket, &header, MSG_CMSG_CLOEXEC);
+}
+
+void KeeperSpawner::expect_success() {
+  expects_success_ = true;
+  send({FrameKind::leave_after_success, 0, 0, 0, 0, 0}, "", -1, -1);
 }
 
 void KeeperSpawner::spawn(ProcKey key, const Command& command) {
@@ -239,6 +271,7 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
     case FrameKind::keep_alive:
     case FrameKind::give_up:
     case FrameKind::leave:
+    case FrameKind::leave_after_success:
     case FrameKind::ready:
       break;  // ours, or taken by await_keeper
   }
@@ -250,7 +283,7 @@ void KeeperSpawner::lost() {
   edge_.unwatch(keeper_.socket);
   close(keeper_.socket);
   keeper_.socket = -1;
-  if (gave_up_) return;  // it was told to end
+  if (gave_up_ || (expects_success_ && nothing_left_)) return;  // it was to end
   end_and_remove_all(keeper_.traces);
   output_.close_all();
   handler_->on_spawner_lost("the keeper process (pid " + std::to_string(pid_) +

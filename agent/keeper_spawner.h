@@ -1,7 +1,9 @@
 // ProcessSpawner over the keeper process (keeper.h): the agent's side of their socket.
 #pragma once
 
-#include <deque>
+#include <sys/socket.h>
+
+#include <optional>
 #include <string>
 
 #include "agent/keeper.h"
@@ -17,7 +19,7 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   // The first three are not owned.
   KeeperSpawner(UvEdge& edge, Output& output, Postmortem& postmortem, Keeper keeper);
   // Ends the keeper, and with it every process that it started or that came from one; returns when they are
-  // gone, or have been given up.
+  // gone, or have been given up. Of one that was let go it leaves the wait to the caller.
   ~KeeperSpawner() override;
   KeeperSpawner(const KeeperSpawner&) = delete;
   KeeperSpawner& operator=(const KeeperSpawner&) = delete;
@@ -26,12 +28,25 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   // lost. An error: it could not. Before the loop runs.
   Result<void> await_keeper();
 
-  // Below it is every process of the job on this node. REQUIRES: it has been awaited.
+  // Below it is every process of the job on this node. REQUIRES: it has been awaited, here and below.
   [[nodiscard]] pid_t keeper() const { return pid_; }
+  [[nodiscard]] const JobTraces& traces() const { return keeper_.traces; }
+  // The control group's path, or why there is none.
+  [[nodiscard]] const std::string& about_group() const { return about_group_; }
 
+  // If every worker succeeds, nothing will be started after what has been: keeper and guard may then end
+  // without being asked, while the caller is told.
+  void expect_success();
+
+  // Guard and keeper on their way out.
+  struct Leaving {
+    pid_t guard;
+    pid_t keeper;
+    void await() const;  // returns when they are gone
+  };
   // Nothing more will be started. Where no process is left, keeper and guard end while the caller does what
-  // he still has to; the job's traces are then his to remove.
-  void let_go();
+  // he still has to: the job's traces are his to remove. None: some are left.
+  std::optional<Leaving> let_go();
   [[nodiscard]] bool gave_up() const { return gave_up_; }
 
   void set_handler(SpawnerHandler& handler) override { handler_ = &handler; }
@@ -49,6 +64,7 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   void on_writable(int fd) override;
 
  private:
+  ssize_t receive_when_there(msghdr& header) const;
   void send(Frame frame, const std::string& body, int out, int err);
   void handle(const Frame& frame, const std::string& body);
   void lost();
@@ -58,11 +74,14 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   Postmortem& postmortem_;
   Keeper keeper_;
   pid_t pid_ = 0;  // the keeper's
+  std::string about_group_;
   SpawnerHandler* handler_ = nullptr;
   std::string received_;
   bool killed_ = false;        // the last thing asked for was that nothing may live
   bool nothing_left_ = false;  // no process of the job is alive
   bool gave_up_ = false;       // on those that are
+  bool expects_success_ = false;
+  bool was_let_go_ = false;
   int outstanding_ = 0;        // spawns whose process has not been reported as ended
 };
 

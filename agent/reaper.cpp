@@ -228,12 +228,12 @@ std::vector<pid_t> kill_and_reap_all(Duration limit) {
   timespec began{};
   clock_gettime(CLOCK_MONOTONIC, &began);
   while (true) {
-    kill_descendants();
     pid_t reaped = 0;
     do {
       reaped = waitpid(-1, nullptr, WNOHANG);
     } while (reaped > 0 || (reaped < 0 && errno == EINTR));
     if (reaped < 0) return {};  // ECHILD: nobody is left
+    kill_descendants();
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);
     const Duration waited = std::chrono::seconds(now.tv_sec - began.tv_sec) +

@@ -21,21 +21,18 @@
 
 #include "agent/error_file.h"
 #include "agent/etcd_election.h"
-#include "agent/job_group.h"
 #include "agent/job_traces.h"
 #include "agent/keeper_spawner.h"
-#include "agent/locked_dir.h"
 #include "agent/log_dir.h"
 #include "agent/postmortem.h"
 #include "agent/runner.h"
-#include "agent/scratch_dir.h"
 #include "agent/small_file.h"
 #include "agent/status_socket.h"
-#include "agent/timer_fifo.h"
 #include "agent/timer_watch.h"
 #include "agent/uv_edge.h"
 #include "agent/worker_pages.h"
 #include "launcher/clock_time.h"
+#include "launcher/containment.h"
 #include "launcher/dry_run.h"
 #include "launcher/event_log.h"
 #include "launcher/lifeline.h"
@@ -169,54 +166,6 @@ class LateDoor final : public AgentDoor {
   }
 };
 
-bool names_temporary_folder(const EnvironmentMap& environment) {
-  const auto named = environment.find("TMPDIR");
-  return named != environment.end() && !named->second.empty();
-}
-
-std::string temporary_folder(const EnvironmentMap& environment) {
-  return names_temporary_folder(environment) ? environment.at("TMPDIR") : "/tmp";
-}
-
-// For small and short-lived files: in memory where nobody said otherwise, which is quicker than a disk.
-Result<agent::LockedDir> scratch_dir_for_job(const EnvironmentMap& environment) {
-  if (!names_temporary_folder(environment)) {
-    if (auto in_memory = agent::make_scratch_dir("/dev/shm")) return in_memory;
-  }
-  return agent::make_scratch_dir(temporary_folder(environment));
-}
-
-// In memory in any case: a page that a disk is behind can make a worker wait for it in the middle of its
-// work. None: there is no such place, or the scratch directory is there already.
-agent::LockedDir pages_dir_for_job(const EnvironmentMap& environment) {
-  if (!names_temporary_folder(environment)) return {};
-  auto in_memory = agent::make_scratch_dir("/dev/shm");
-  return in_memory ? *in_memory : agent::LockedDir{};
-}
-
-// Where torchrun's watchdog is asked for as one asks torchrun.
-Result<agent::TimerFifo> timer_fifo_for_job(const Outside& outside,
-                                            const Result<agent::LockedDir>& scratch_dir) {
-  if (variable(outside, "TORCHELASTIC_ENABLE_FILE_TIMER") != "1") return agent::TimerFifo{};
-  const std::string named = variable(outside, "TORCHELASTIC_TIMER_FILE").value_or("");
-  if (named.empty() && !scratch_dir) return scratch_dir.error();
-  return agent::open_timer_fifo(named.empty() ? scratch_dir->path + "/timers" : named);
-}
-
-// What holds the job together, and sees to its end. The first two may be missing.
-struct Containment {
-  Result<agent::LockedDir> scratch_dir;
-  Result<agent::JobGroup> group;
-  agent::LockedDir pages_dir;
-  agent::Keeper keeper;
-};
-
-void say(const Containment& held) {
-  if (!held.scratch_dir) log::warning("workers have no error files: " + held.scratch_dir.error().message());
-  log::debug(held.group ? "the workers are in control group " + held.group->path
-                        : held.group.error().message());
-}
-
 std::int64_t unix_ms() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -242,9 +191,18 @@ agent::Output::Style output_style(const JobPlan& plan, const Options& asked, con
   return style;
 }
 
-// The job's secret, from its file or the environment; a line end behind it does not count.
-Result<std::string> read_secret(const Options& options, const Outside& outside) {
-  std::string secret = variable(outside, "DLAUNCH_TOKEN").value_or("");
+// The variable with the job's secret. No worker needs it, and what a worker knows, its logs and children may
+// know.
+std::string take_token() {
+  constexpr const char* name = "DLAUNCH_TOKEN";
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): one thread
+  std::string token = value != nullptr ? value : "";
+  unsetenv(name);
+  return token;
+}
+
+// The job's secret, from its file, or else from the environment; a line end behind it does not count.
+Result<std::string> read_secret(const Options& options, const Outside& outside, std::string secret) {
   if (!options.token_file.empty()) {
     auto read = outside.read_file(options.token_file);
     if (!read) return std::move(read).error();
@@ -372,13 +330,13 @@ void block(const std::vector<int>& signals) {
 }
 
 // `lifeline_input`: with --lifeline, what was standard input.
-int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, const Containment& held,
+int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, Containment& held,
         int lifeline_input) {
   JobReport report;
   report.began_unix_ms = unix_ms();
   std::string log_dir;
   if (agent::wants_log_files(plan.log)) {
-    auto made = agent::make_log_dir(plan.log, plan.job.id, temporary_folder(environment));
+    auto made = agent::make_log_dir(plan.log, plan.job.id, temporary_folder());
     if (!made) return fail(made.error());
     log_dir = *made;
   }
@@ -396,10 +354,13 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
   bool is_heard = true;  // false: who started this is gone
   std::optional<agent::Outcome> outcome;
   Duration patience = std::chrono::seconds(60);  // with what cannot be killed
+  std::optional<agent::KeeperSpawner::Leaving> leaving;  // none: processes of the job are left
+  agent::JobTraces traces;
+  std::optional<std::string> words;              // of the job's cause, from its error file
   agent::Postmortem postmortem(plan.node.scratch_dir, log_dir,
                                [](const std::string& sentence) { log::warning(sentence); });
   {
-    agent::KeeperSpawner spawner(edge, output, postmortem, held.keeper);
+    agent::KeeperSpawner spawner(edge, output, postmortem, held.take_keeper());
     LateDoor door;
     ServerOptions options;
     options.agents = &door;
@@ -423,7 +384,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
     }
     // From here on the agent answers at its endpoint; nothing has been started yet.
     if (asked.lifeline) say_ready(*asked.lifeline, DLAUNCH_VERSION);
-    say(held);
+    held.say();
     if (!log_dir.empty()) log::info("log files are in " + log_dir);
     for (const std::string& line : asked.said) log::info(line);
     if (serves->has_value() && plan.job.nnodes + plan.job.spares > 1 && asked.secret.empty())
@@ -516,15 +477,17 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
       log::stop();
       return fail(keeper.error());
     }
+    if (plan.job.nnodes == 1 && plan.job.spares == 0) spawner.expect_success();
+    log::debug("the workers' control group: " + spawner.about_group());
     std::optional<agent::TimerWatch> timers;
-    if (const agent::TimerFifo& fifo = held.keeper.traces.timer_fifo; fifo.exists()) {
+    if (const agent::TimerFifo& fifo = held.traces().timer_fifo; fifo.exists()) {
       timers.emplace(agent::TimerWatch::Outside{edge, loop, loop},
                      agent::TimerWatch::Plan{fifo.fd, spawner.keeper(), [&runner] { return runner.status(); },
                                              [&reporter](const agent::Say& say) { reporter.say(say); }});
       postmortem.ask_of_signals([&timers](agent::ProcKey worker) { return timers->sent_to(worker); });
     }
     loop.run();
-    spawner.let_go();
+    leaving = spawner.let_go();
     patience = spawner.gave_up() ? Duration(0) : patience;
     block(plan.node.stop_signals);
     outcome = runner.outcome();
@@ -532,25 +495,27 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
       election->resign([&loop] { loop.stop(); });
       loop.run();
     }
-    report.world = runner.world();
     server.close();
-    // From here on the spawner's end waits until the keeper has seen that no process is left.
+    if (outcome) {
+      report.job = plan.job;
+      report.node = plan.node;
+      report.world = runner.world();
+      if (const agent::WorldMember* own = report.world.member(plan.node.agent))
+        report.node.node_rank = own->node_rank;
+      report.outcome = *outcome;
+      report.ended_unix_ms = unix_ms();
+      report.log_dir = log_dir;
+    }
+    words = words_of_cause(report);  // before they are removed
+    const auto passed_on = environment.find("TORCHELASTIC_ERROR_FILE");
+    report.error_file =
+        error_file_of_cause(report, words, passed_on == environment.end() ? "" : passed_on->second);
+    traces = spawner.traces();
+    if (leaving) agent::remove_all(traces);
+    // Else the spawner's end waits until the keeper has seen that no process is left.
   }
   output.close_all();
-  if (outcome) {
-    report.job = plan.job;
-    report.node = plan.node;
-    if (const agent::WorldMember* own = report.world.member(plan.node.agent))
-      report.node.node_rank = own->node_rank;
-    report.outcome = *outcome;
-    report.ended_unix_ms = unix_ms();
-    report.log_dir = log_dir;
-  }
-  const std::optional<std::string> words = words_of_cause(report);  // before they are removed
-  const auto passed_on = environment.find("TORCHELASTIC_ERROR_FILE");
-  report.error_file =
-      error_file_of_cause(report, words, passed_on == environment.end() ? "" : passed_on->second);
-  agent::end_and_remove_all(held.keeper.traces, patience);
+  if (!leaving) agent::end_and_remove_all(traces, patience);
 
   if (outcome) {
     tell_end(report, asked, output);
@@ -560,6 +525,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, c
   if (is_heard) output.flush();
   if (outcome) write_reports(report, words, asked, environment);
   log::stop();
+  if (leaving) leaving->await();
   if (!outcome) return exit_error;
   return outcome->exit_code == 0 && output.lost_some() ? exit_error : outcome->exit_code;
 }
@@ -569,21 +535,25 @@ int do_as_told(int argc, char** argv) {
   if (const Verb* verb = arguments.empty() ? nullptr : find_verb(arguments[0]); verb != nullptr)
     return verb->run({arguments.begin() + 1, arguments.end()});
 
+  std::string token = take_token();
   Outside outside = outside_world();
   auto parsed = parse_options(arguments, outside);
   if (!parsed) return fail(parsed.error());
   if (const auto* text = std::get_if<JustPrint>(&*parsed)) return print(text->text);
   auto& options = std::get<Options>(*parsed);
-  auto secret = read_secret(options, outside);
+  auto secret = read_secret(options, outside, std::move(token));
   if (!secret) return fail(secret.error());
   options.secret = std::move(*secret);
-  // No worker needs it, and what a worker knows, its logs and children may know.
-  unsetenv("DLAUNCH_TOKEN");
-  outside.around.environment.erase("DLAUNCH_TOKEN");
   const bool names_hosts = !options.hosts.empty() || !options.hostfile.empty();
   if (names_hosts && !options.lifeline) return run_on_hosts(options, outside);
   set_exports(options.exports, outside.around.environment);
   const int lifeline_input = options.lifeline ? take_standard_input() : -1;
+  std::optional<Containment> held;
+  if (!options.dry_run) {
+    auto begun = Containment::begin(argv[0], argument_area(argc, argv));
+    if (!begun) return fail(begun.error());
+    held.emplace(std::move(*begun));
+  }
   auto plan = make_plan(options, facts_of_this_machine(options, outside.around));
   if (!plan) return fail(plan.error());
   // Where nobody is left to speak for the job, it ends: that is then a signal like others.
@@ -594,38 +564,19 @@ int do_as_told(int argc, char** argv) {
     if (auto writable = check_writable(options.report); !writable) return fail(writable.error());
   }
   plan->node.agent = std::max<agent::AgentId>(draw_number(), 1);
-  if (options.dry_run) return print(dry_run(options, *plan, outside.around.environment));
+  if (!held) return print(dry_run(options, *plan, outside.around.environment));
 
   if (auto enough = check_descriptor_limit(plan->node.slots, plan->job.nnodes); !enough)
     return fail(enough.error());
-  Containment held{scratch_dir_for_job(outside.around.environment), agent::make_job_group(), {}, {}};
-  // Where the user chose the place, he is told; else a full machine does not keep the job from running.
-  if (!held.scratch_dir && names_temporary_folder(outside.around.environment))
-    return fail(held.scratch_dir.error());
-  if (held.scratch_dir) plan->node.scratch_dir = held.scratch_dir->path;
-  held.pages_dir = pages_dir_for_job(outside.around.environment);
-  plan->node.pages_dir = held.pages_dir.exists() ? held.pages_dir.path : plan->node.scratch_dir;
-  agent::JobTraces traces{held.scratch_dir ? *held.scratch_dir : agent::LockedDir{},
-                          held.group ? *held.group : agent::JobGroup{}, held.pages_dir};
-  auto timer_fifo = timer_fifo_for_job(outside, held.scratch_dir);
-  if (!timer_fifo) {
-    agent::end_and_remove_all(traces);
-    return fail(timer_fifo.error());
-  }
-  traces.timer_fifo = *timer_fifo;
-  plan->node.timer_file = timer_fifo->path;
-  auto keeper = agent::start_keeper(argv[0], argument_area(argc, argv), traces);
-  if (!keeper) {
-    agent::end_and_remove_all(traces);
-    return fail(keeper.error());
-  }
-  held.keeper = *keeper;
+  plan->node.scratch_dir = held->scratch_dir();
+  plan->node.pages_dir = held->pages_dir();
+  plan->node.timer_file = held->traces().timer_fifo.path;
   // From here on nothing that is set is inherited by the workers: they come from the keeper.
 
   // A broken pipe is an error of a write, not the end of the agent.
   std::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
-  return run(std::move(*plan), options, outside.around.environment, held, lifeline_input);
+  return run(std::move(*plan), options, outside.around.environment, *held, lifeline_input);
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include "store/base/uv_loop.h"
 
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 #include <uv.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <system_error>
@@ -18,15 +20,16 @@ constexpr const char* no_loop = "cannot make an event loop";
 
 // As many as libuv takes for a first loop: where it gets some of them only it may end the process.
 void require_descriptors() {
-  int pipes[3][2];
-  int made = 0;
-  while (made < 3 && pipe2(pipes[made], O_CLOEXEC) == 0) ++made;
-  const int error = errno;
-  for (int i = 0; i < made; ++i) {
-    ::close(pipes[i][0]);
-    ::close(pipes[i][1]);
+  std::array<int, 6> fds{};
+  std::size_t made = 0;
+  fds[0] = eventfd(0, EFD_CLOEXEC);
+  for (made = fds[0] < 0 ? 0 : 1; made > 0 && made < fds.size(); ++made) {
+    fds.at(made) = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
+    if (fds.at(made) < 0) break;
   }
-  if (made < 3) throw std::system_error(error, std::system_category(), no_loop);
+  const int error = errno;
+  for (std::size_t i = 0; i < made; ++i) ::close(fds.at(i));
+  if (made < fds.size()) throw std::system_error(error, std::system_category(), no_loop);
 }
 }  // namespace
 

@@ -203,7 +203,7 @@ struct UvLoop::Impl {
   std::vector<ConnId> starting_;
   std::vector<Socket*> dirty_;
   std::vector<Socket*> flushing_;
-  std::unique_ptr<char[]> read_buffer_ = std::make_unique<char[]>(read_buffer_size);
+  std::unique_ptr<char[]> read_buffer_ = std::make_unique_for_overwrite<char[]>(read_buffer_size);
   std::mt19937_64 random_{draw_number()};
 
   std::mutex posted_mutex_;
