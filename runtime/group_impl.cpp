@@ -293,32 +293,42 @@ void GroupImpl::explain(const StoreError& error, const ErrorContext& context) co
   throw DistStoreError(error.what(), context);
 }
 
-// Before anything is sent: all ranks get the same answer, and where it is an error nothing has happened.
-void GroupImpl::compare_calls(const Call& call, const Operation& operation, const ErrorContext& context) {
-  if (!keys_ || description_.size == 1) return;
-  if (!comparison_) {
-    comparison_.emplace(std::make_shared<PrefixStore>("compare", keys_), description_.rank, description_.size,
-                        Assembly::Latecomers::hear_the_verdict);
-  }
+// All ranks get the same answer; where that is an error nothing has happened.
+void GroupImpl::meet(Assembly& assembly, Assembly::Meeting meeting, const ErrorContext& context) {
+  meeting.check = [this] { throw_if_lost(); };
+  meeting.departed = [this] { return departed(); };
   try {
-    const Assembly::Verdict verdict =
-        comparison_->meet({.statement = call.describe() + (call.splits ? "\n" + call.splits() : ""),
-                           .deadline = operation.deadline,
-                           .judge = judgement,
-                           .name_missing =
-                               [&](const std::vector<int>& missing) {
-                                 return name_ranks(missing) +
-                                        " did not call anything before the deadline, where this group's " +
-                                        "other ranks call " + call.describe();
-                               },
-                           .check = [this] { throw_if_lost(); },
-                           .departed = [this] { return departed(); }});
-    throw_if_bad(verdict, description_.rank);
+    throw_if_bad(assembly.meet(meeting), description_.rank);
   } catch (const StoreError& e) {
     explain(e, context);
   } catch (const DistNetworkError&) {
     std::rethrow_exception(located(std::current_exception(), context));
   }
+}
+
+Assembly& GroupImpl::comparison() {
+  if (!comparison_) {
+    comparison_.emplace(std::make_shared<PrefixStore>("compare", keys_), description_.rank, description_.size,
+                        Assembly::Latecomers::hear_the_verdict);
+  }
+  return *comparison_;
+}
+
+// Before anything is sent.
+void GroupImpl::compare_calls(const Call& call, const Operation& operation, const ErrorContext& context) {
+  if (!keys_ || description_.size == 1) return;
+  const auto name_missing = [&](const std::vector<int>& missing) {
+    return name_ranks(missing) + " did not call anything before the deadline, where this group's " +
+           "other ranks call " + call.describe();
+  };
+  meet(comparison(),
+       {.statement = call.describe() + (call.splits ? "\n" + call.splits() : ""),
+        .deadline = operation.deadline,
+        .judge = judgement,
+        .name_missing = name_missing,
+        .check = {},
+        .departed = {}},
+       context);
 }
 
 void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks) {
@@ -331,35 +341,36 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
   const Waiting waiting;
   const ErrorContext context{description_.rank, name, ++barriers_, description_.name, -1, {}};
   if (!keys_) throw DistError("the group has no store", context);
-  if (!monitored_) {
-    monitored_.emplace(std::make_shared<PrefixStore>("monitored", keys_), description_.rank,
-                       description_.size, Assembly::Latecomers::wait_for_the_next);
-  }
   ProfiledCall profiled(name, description_, 0);
   Recording recording(recorder_, recorder_.begin({.operation = page::Operation::monitored_barrier},
                                                  context.sequence, -1, recorded_timeout(length)));
-  try {
-    const Assembly::Verdict verdict = monitored_->meet(
-        {.statement = "",
-         .deadline = deadline,
-         .judge = [](const std::vector<std::string>&) { return std::string(); },
-         .name_missing =
-             [&](std::vector<int> missing) {
-               if (!wait_all_ranks) missing.resize(1);
-               std::string who = name_ranks(missing);
-               who.front() = 'R';
-               return who + " failed to pass monitoredBarrier in " + std::to_string(length.count()) + " ms";
-             },
-         .check = [this] { throw_if_lost(); },
-         .departed = [this] { return departed(); }});
-    throw_if_bad(verdict, description_.rank);
-    recorder_.end(recording.hand_over(), true);
-    profiled.succeed();
-  } catch (const StoreError& e) {
-    explain(e, context);
-  } catch (const DistNetworkError&) {
-    std::rethrow_exception(located(std::current_exception(), context));
+  const auto name_missing = [&](std::vector<int> missing) {
+    if (!wait_all_ranks) missing.resize(1);
+    std::string who = name_ranks(missing);
+    who.front() = 'R';
+    return who + " failed to pass monitoredBarrier in " + std::to_string(length.count()) + " ms";
+  };
+  Assembly::Meeting meeting{
+      .statement = std::string(name) + "()",
+      .deadline = deadline,
+      .judge = judgement,
+      .name_missing = name_missing,
+      .check = {},
+      .departed = {},
+  };
+  if (get_debug_level() == DebugLevel::detail) {
+    // The comparison of calls is a meeting of all already: this is one of the calls.
+    const std::lock_guard order(call_mutex_);
+    meet(comparison(), std::move(meeting), context);
+  } else {
+    if (!monitored_) {
+      monitored_.emplace(std::make_shared<PrefixStore>("monitored", keys_), description_.rank,
+                         description_.size, Assembly::Latecomers::wait_for_the_next);
+    }
+    meet(*monitored_, std::move(meeting), context);
   }
+  recorder_.end(recording.hand_over(), true);
+  profiled.succeed();
 }
 
 // What has ended because this rank has aborted the group ends by that, and no peer is to blame.

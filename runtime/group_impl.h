@@ -137,6 +137,8 @@ class GroupImpl {
   Work finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
                            Told told);
   void tell_end(Told told, bool success) const;
+  void meet(Assembly& assembly, Assembly::Meeting meeting, const ErrorContext& context);
+  Assembly& comparison();
   void compare_calls(const Call& call, const Operation& operation, const ErrorContext& context);
   void throw_if_lost() const;
   [[nodiscard]] std::vector<int> departed() const;

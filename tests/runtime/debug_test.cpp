@@ -221,6 +221,9 @@ TEST_F(AtDetail, EveryDifferenceIsNamedOnEveryRankBeforeAnythingHappens) {
     differing(
         "reduce(float32[10] on cpu, sum, dst 2)", "reduce(float32[10] on cpu, sum, dst 0)",
         [&] { reduce(t10, 2); }, [&] { reduce(t10, 0); });
+    differing("all_reduce(float32[10] on cpu, sum)", "monitored_barrier()", sum10,
+              [] { monitored_barrier(); });
+    differing("monitored_barrier()", "barrier()", [] { monitored_barrier(); }, [] { barrier(); });
     // Nothing was sent and nothing is broken.
     all_reduce(t10);
     EXPECT_EQ(ten, std::vector<float>(10, 3.0F));
@@ -261,6 +264,21 @@ TEST_F(AtDetail, ARankThatHasLeftIsNamedAtOnce) {
       EXPECT_EQ(error_of([] { monitored_barrier(); }), start + "monitored_barrier" + end);
     });
   }
+}
+
+// Other than at the lower levels the call counts, as all calls do here.
+TEST_F(AtDetail, ALateRankHearsOfTheMonitoredBarrierThatEndedWithoutIt) {
+  std::latch told(2);
+  in_world(3, [&](int rank) {
+    if (rank == 1) told.wait();
+    const std::string error = error_of([&] {
+      monitored_barrier(rank == 0 ? std::chrono::milliseconds(100) : std::chrono::milliseconds(60'000));
+    });
+    if (rank != 1) told.count_down();
+    EXPECT_TRUE(error.ends_with("Rank 1 failed to pass monitoredBarrier in 100 ms")) << error;
+    EXPECT_EQ(error_of([] { monitored_barrier(); }), "no error");
+    EXPECT_EQ(error_of([] { barrier(); }), "no error");
+  });
 }
 
 TEST_F(AtDetail, EveryCollectiveStillWorks) {

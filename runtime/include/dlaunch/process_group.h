@@ -165,7 +165,7 @@ class DLAUNCH_EXPORT ProcessGroup {
   // As barrier, but says who does not come: the first rank throws DistNetworkError that names the first rank
   // (or, with `wait_all_ranks`, all) that did not call before the timeout, and the others repeat it. Goes
   // through the store; a rank that is missing does not break the group, and calls do not count: one that
-  // comes too late waits for the others' next call.
+  // comes too late waits for the others' next call (but see DebugLevel::detail).
   void monitored_barrier(std::optional<std::chrono::milliseconds> timeout = {},
                          bool wait_all_ranks = false) const;
 
