@@ -41,15 +41,15 @@ enum class FrameKind : std::uint32_t {
   kill_all,
   suspend,  // every process, as by SIGSTOP
   resume,
-  keep_alive,  // number: milliseconds
-  give_up,     // end; what is left survives SIGKILL
-  leave,       // end; no process is left, and the agent removes the job's traces
+  keep_alive,           // number: milliseconds
+  give_up,              // end; what is left survives SIGKILL
+  leave,                // end; no process is left, and the agent removes the job's traces
   leave_after_success,  // do so without being asked once no process is left, if every worker that was asked
                         // for before has succeeded; a Spawn takes it back
   // to the agent
-  ready,  // the first; number: the keeper's pid, or minus errno where there can be none; body: the control
-          // group's path, with a descriptor of it, or without one why there is none
-  started,       // number: pid
+  ready,    // the first; number: the keeper's pid, or minus errno where there can be none; body: the control
+            // group's path, with a descriptor of it, or without one why there is none
+  started,  // number: pid
   spawn_failed,  // number: errno; body: what failed, where it was not exec
   exited,        // number: wait status; pid
   leftovers,     // number: how many; body: an example
@@ -77,10 +77,10 @@ Error cannot_start_keeper(int error);
 // Why a process could not be started, by errno, and what to do.
 std::string advice_on_start(int error);
 
-// Forks the guard, which makes the control group (`make_group`, for instance make_job_group; null: there is to
-// be none), forks the keeper and says so (FrameKind::ready). Call it early: they inherit whatever is open and
-// mapped. `argv0` is the start of the process's argument area, `argv0_size` its size; their names in `ps` are
-// written there.
+// Forks the guard, which makes the control group (`make_group`, for instance make_job_group; null: there is
+// to be none), forks the keeper and says so (FrameKind::ready). Call it early: they inherit whatever is open
+// and mapped. `argv0` is the start of the process's argument area, `argv0_size` its size; their names in `ps`
+// are written there.
 using MakeGroup = Result<JobGroup> (*)();
 Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobTraces& traces,
                             MakeGroup make_group = nullptr);

@@ -82,7 +82,7 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   bool gave_up_ = false;       // on those that are
   bool expects_success_ = false;
   bool was_let_go_ = false;
-  int outstanding_ = 0;        // spawns whose process has not been reported as ended
+  int outstanding_ = 0;  // spawns whose process has not been reported as ended
 };
 
 }  // namespace dlaunch::agent

@@ -48,9 +48,7 @@ Result<agent::TimerFifo> timer_fifo_for_job(const Result<agent::LockedDir>& scra
 
 }  // namespace
 
-std::string temporary_folder() {
-  return names_temporary_folder() ? variable("TMPDIR") : "/tmp";
-}
+std::string temporary_folder() { return names_temporary_folder() ? variable("TMPDIR") : "/tmp"; }
 
 Result<Containment> Containment::begin(char* argv0, std::size_t argv0_size) {
   auto scratch_dir = scratch_dir_for_job();

@@ -15,8 +15,8 @@ namespace dlaunch::launcher {
 
 class Containment {
  public:
-  // `argv0` is the start of the process's argument area, `argv0_size` its size. Early, so that guard and
-  // keeper begin while the caller goes on, and with few pages; workers inherit this process as it is now.
+  // `argv0` is the start of the process's argument area, `argv0_size` its size. Workers inherit this process
+  // as it is now; guard and keeper begin while the caller goes on.
   static Result<Containment> begin(char* argv0, std::size_t argv0_size);
 
   Containment(Containment&& other) noexcept;

@@ -353,10 +353,10 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
   LogReporter reporter;
   bool is_heard = true;  // false: who started this is gone
   std::optional<agent::Outcome> outcome;
-  Duration patience = std::chrono::seconds(60);  // with what cannot be killed
+  Duration patience = std::chrono::seconds(60);          // with what cannot be killed
   std::optional<agent::KeeperSpawner::Leaving> leaving;  // none: processes of the job are left
   agent::JobTraces traces;
-  std::optional<std::string> words;              // of the job's cause, from its error file
+  std::optional<std::string> words;  // of the job's cause, from its error file
   agent::Postmortem postmortem(plan.node.scratch_dir, log_dir,
                                [](const std::string& sentence) { log::warning(sentence); });
   {
@@ -548,12 +548,6 @@ int do_as_told(int argc, char** argv) {
   if (names_hosts && !options.lifeline) return run_on_hosts(options, outside);
   set_exports(options.exports, outside.around.environment);
   const int lifeline_input = options.lifeline ? take_standard_input() : -1;
-  std::optional<Containment> held;
-  if (!options.dry_run) {
-    auto begun = Containment::begin(argv[0], argument_area(argc, argv));
-    if (!begun) return fail(begun.error());
-    held.emplace(std::move(*begun));
-  }
   auto plan = make_plan(options, facts_of_this_machine(options, outside.around));
   if (!plan) return fail(plan.error());
   // Where nobody is left to speak for the job, it ends: that is then a signal like others.
@@ -564,10 +558,12 @@ int do_as_told(int argc, char** argv) {
     if (auto writable = check_writable(options.report); !writable) return fail(writable.error());
   }
   plan->node.agent = std::max<agent::AgentId>(draw_number(), 1);
-  if (!held) return print(dry_run(options, *plan, outside.around.environment));
+  if (options.dry_run) return print(dry_run(options, *plan, outside.around.environment));
 
   if (auto enough = check_descriptor_limit(plan->node.slots, plan->job.nnodes); !enough)
     return fail(enough.error());
+  auto held = Containment::begin(argv[0], argument_area(argc, argv));
+  if (!held) return fail(held.error());
   plan->node.scratch_dir = held->scratch_dir();
   plan->node.pages_dir = held->pages_dir();
   plan->node.timer_file = held->traces().timer_fifo.path;

@@ -17,9 +17,9 @@ inline namespace v1 {
 // deadline, every rank throws DistNetworkError that says who differs and how; nothing has been sent then, and
 // the group stays usable. The comparison is made in the call, also of an asynchronous one: a program whose
 // ranks call in an order that needs such a call to return first (one starts an all_reduce and then sends what
-// another receives before its own all_reduce) ends at the deadline at this level only. monitored_barrier is one
-// of the compared calls at this level: one that ended without a rank counts for that rank too, which hears of
-// it when it comes.
+// another receives before its own all_reduce) ends at the deadline at this level only. monitored_barrier is
+// one of the compared calls at this level: one that ended without a rank counts for that rank too, which
+// hears of it when it comes.
 enum class DebugLevel : std::uint8_t { off, info, detail };
 
 DLAUNCH_EXPORT std::string_view to_string(DebugLevel level);  // "OFF", "INFO", "DETAIL"
