@@ -11,6 +11,7 @@ import mmap
 import os
 import signal
 import sys
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -307,6 +308,7 @@ def be_rank(rank, size, directory, cell):
 def main():
     directory, size = sys.argv[1], int(sys.argv[2])
     torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", message=".* will be deprecated")  # the coalesced calls; what failed is to be seen
     # Not over whatever network the name of this host leads to.
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     # Copies of this process, in which PyTorch is loaded already.
