@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "tests/runtime/conformance_values.h"
+#include "tests/runtime/shared_memory.h"
 
 namespace {
 
@@ -298,29 +299,24 @@ struct Rank {
   }
 };
 
-void be_rank(int rank, int size, const std::string& directory) {
-  Records records(directory + "/rank" + std::to_string(rank));
-  try {
-    dlaunch::init_process_group();
-    const Rank all = {records, rank, size};
-    all.run<std::int8_t>("int8");
-    all.run<std::uint8_t>("uint8");
-    all.run<std::int16_t>("int16");
-    all.run<std::int32_t>("int32");
-    all.run<std::int64_t>("int64");
-    all.run<Truth>("bool");
-    all.run<dlaunch::Float16>("float16");
-    all.run<dlaunch::BFloat16>("bfloat16");
-    all.run<float>("float32");
-    all.run<double>("float64");
-    all.run<std::complex<float>>("complex64");
-    all.run<std::complex<double>>("complex128");
-    all.run_objects();
-    dlaunch::destroy_process_group();
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "conformance_ranks: rank %d in %s: %s\n", rank, records.cell().c_str(), e.what());
-    throw;
-  }
+void be_rank(int rank, int size, const std::string& path, CellName& cell) {
+  Records records(path, cell);
+  dlaunch::init_process_group();
+  const Rank all = {records, rank, size};
+  all.run<std::int8_t>("int8");
+  all.run<std::uint8_t>("uint8");
+  all.run<std::int16_t>("int16");
+  all.run<std::int32_t>("int32");
+  all.run<std::int64_t>("int64");
+  all.run<Truth>("bool");
+  all.run<dlaunch::Float16>("float16");
+  all.run<dlaunch::BFloat16>("bfloat16");
+  all.run<float>("float32");
+  all.run<double>("float64");
+  all.run<std::complex<float>>("complex64");
+  all.run<std::complex<double>>("complex128");
+  all.run_objects();
+  dlaunch::destroy_process_group();
   if (!records.good()) throw std::runtime_error("the results cannot be written");
 }
 
@@ -330,11 +326,17 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const std::string directory = argv[1];
   const int size = std::atoi(argv[2]);
+  const dlaunch::test::Shared<CellName> cells(static_cast<std::size_t>(size));
   try {
-    dlaunch::spawn([&](int rank) { be_rank(rank, size, directory); }, size);
+    dlaunch::spawn(
+        [&](int rank) {
+          be_rank(rank, size, directory + "/rank" + std::to_string(rank), cells.data()[rank]);
+        },
+        size);
     return 0;
-  } catch (const dlaunch::DistError& e) {
-    std::fprintf(stderr, "conformance_ranks: %s\n", e.what());
+  } catch (const dlaunch::SpawnError& e) {
+    const int rank = e.context().rank;
+    std::fprintf(stderr, "conformance_ranks: %s; its cell is '%s'\n", e.what(), cells.data()[rank].data());
     return 1;
   }
 }

@@ -4,11 +4,13 @@
 
 #include <dlaunch/tensor.h>
 
+#include <array>
 #include <complex>
 #include <cstdint>
+#include <cstdio>
 #include <fstream>
+#include <span>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -74,22 +76,24 @@ std::vector<dlaunch::Tensor> cut(std::vector<T>& values, std::size_t parts) {
   return views;
 }
 
+// The name of a cell, where the process that started the ranks sees it too.
+using CellName = std::array<char, 100>;
+
 // A file of records, one for each cell of the table: name, newline, length in bytes, newline, bytes.
 class Records {
  public:
-  explicit Records(const std::string& path) : out_(path, std::ios::binary) {}
+  Records(const std::string& path, CellName& cell) : out_(path, std::ios::binary), cell_(cell) {}
 
   // What follows is this cell's, until the next one starts.
   void start(const std::string& call, const std::string& dtype, std::size_t count) {
-    cell_ = call + " " + dtype + " " + std::to_string(count);
+    std::snprintf(cell_.data(), cell_.size(), "%s %s %zu", call.c_str(), dtype.c_str(), count);
   }
   template <class T>
   void put(const std::vector<T>& values) {
     const std::size_t length = values.size() * sizeof(T);
-    out_ << cell_ << "\n" << length << "\n";
+    out_ << cell_.data() << "\n" << length << "\n";
     out_.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(length));
   }
-  [[nodiscard]] const std::string& cell() const { return cell_; }
   [[nodiscard]] bool good() {
     out_.flush();
     return out_.good();
@@ -97,5 +101,5 @@ class Records {
 
  private:
   std::ofstream out_;
-  std::string cell_ = "init_process_group";
+  CellName& cell_;
 };
