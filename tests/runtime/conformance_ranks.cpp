@@ -1,151 +1,321 @@
-// One side of the conformance test (conformance_test.py): every case of its table on our runtime. Writes what
-// each rank has in the end to DIRECTORY/rank<N>, a record for each case: name, newline, length in bytes,
-// newline, bytes.
+// One side of the conformance test (conformance_test.py): every cell of its table on our runtime. Writes what
+// each rank has in the end to DIRECTORY/rank<N> (conformance_values.h).
 //
 //   conformance_ranks DIRECTORY WORLD_SIZE
 
 #include <dlaunch/distributed.h>
+#include <dlaunch/object.h>
 #include <dlaunch/spawn.h>
 
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <string>
-#include <vector>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+#include "tests/runtime/conformance_values.h"
+#include "tests/runtime/shared_memory.h"
 
 namespace {
 
-using dlaunch::DType;
 using dlaunch::ReduceOp;
 using dlaunch::Tensor;
 
 const std::vector<std::size_t> short_counts = {0, 1, 7, 1000, 8193};
-// Some MiB, for all dtypes where there are few ranks, and else for the dtypes that are used most.
+// Of the calls that are more of the same.
+const std::vector<std::size_t> fewer_counts = {0, 7, 1000};
+// Some MiB, for most dtypes where there are few ranks, and else for those that are used most.
 constexpr std::size_t long_count = 300'007;
 constexpr std::size_t longest_count = 1'000'003;
 constexpr int few_ranks = 3;
 
-// The i-th value of a rank; conformance_torch.py has the same formula. Halves of small numbers, which no
-// dtype of the table rounds, so that sums have one right result; `thirds` are rounded by the floating point
-// types.
+using Operations = std::vector<std::pair<ReduceOp, std::string>>;
+
 template <class T>
-T value_of(int rank, std::size_t i, bool thirds) {
-  const int number = static_cast<int>((i * 7 + static_cast<std::size_t>(rank) * 13) % 23);
-  if constexpr (std::is_same_v<T, dlaunch::Float16>) {
-    return T::from(static_cast<float>(thirds ? number / 3.0 : number * 0.5 - 5));
-  } else if constexpr (std::is_floating_point_v<T>) {
-    return static_cast<T>(thirds ? number / 3.0 : number * 0.5 - 5);
-  } else {
-    return static_cast<T>(std::is_signed_v<T> ? number - 11 : number);
+Operations operations_of() {
+  Operations operations = {{ReduceOp::sum, "sum"}};
+  if constexpr (!is_complex<T>) {
+    operations.insert(operations.end(),
+                      {{ReduceOp::product, "product"}, {ReduceOp::min, "min"}, {ReduceOp::max, "max"}});
   }
+  if constexpr (std::is_integral_v<T>) {
+    operations.insert(operations.end(),
+                      {{ReduceOp::band, "band"}, {ReduceOp::bor, "bor"}, {ReduceOp::bxor, "bxor"}});
+  }
+  return operations;
 }
 
+// The others PyTorch's gloo only sends and receives.
 template <class T>
-std::vector<T> values_of(int rank, std::size_t count, bool thirds = false) {
-  std::vector<T> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = value_of<T>(rank, i, thirds);
-  return values;
-}
+constexpr bool has_collectives =
+    !std::is_same_v<T, std::int16_t> && !std::is_same_v<T, Truth> && !std::is_same_v<T, dlaunch::BFloat16>;
 
-class Records {
+// The cells of one dtype and length.
+template <class T>
+class Cells {
  public:
-  explicit Records(const std::string& path) : out_(path, std::ios::binary) {}
+  Cells(Records& records, std::string dtype, std::size_t count, int rank, int size)
+      : records_(records),
+        dtype_(std::move(dtype)),
+        count_(count),
+        ranks_(static_cast<std::size_t>(size)),
+        rank_(rank),
+        size_(size) {}
 
-  template <class T>
-  void add(const std::string& name, const std::vector<T>& values) {
-    out_ << name << "\n" << values.size() * sizeof(T) << "\n";
-    out_.write(reinterpret_cast<const char*>(values.data()),
-               static_cast<std::streamsize>(values.size() * sizeof(T)));
+  void main_collectives() {
+    for (const auto& [op, name] : operations_of<T>()) {
+      start("all_reduce/" + name);
+      std::vector<T> values = own();
+      dlaunch::all_reduce(view(values), op);
+      records_.put(values);
+    }
+    if constexpr (!std::is_integral_v<T>) {
+      start("all_reduce/sum-of-thirds");
+      std::vector<T> rounded = values_of<T>(rank_, count_, true);
+      dlaunch::all_reduce(view(rounded));
+      records_.put(rounded);
+    }
+    reduce(ReduceOp::sum, "sum");
+
+    start("broadcast");
+    std::vector<T> values = own();
+    dlaunch::broadcast(view(values), size_ / 2);
+    records_.put(values);
+
+    start("all_gather");
+    values = own();
+    std::vector<T> all(ranks_ * count_);
+    dlaunch::all_gather(cut(all, ranks_), view(values));
+    records_.put(all);
+
+    start("gather");
+    std::vector<T> gathered(rank_ == 0 ? all.size() : 0);
+    dlaunch::gather(cut(gathered, rank_ == 0 ? ranks_ : 0), view(values), 0);
+    if (rank_ == 0) records_.put(gathered);
+
+    start("scatter");
+    std::vector<T> scattered(count_);
+    dlaunch::scatter(view(scattered), cut(all, rank_ == 0 ? ranks_ : 0), 0);
+    records_.put(scattered);
+
+    start("all_to_all_single");
+    std::vector<T> table = of_all_ranks();
+    std::vector<T> turned(table.size());
+    dlaunch::all_to_all_single(view(turned), view(table));
+    records_.put(turned);
   }
-  [[nodiscard]] bool good() {
-    out_.flush();
-    return out_.good();
+
+  void other_collectives() {
+    for (const auto& [op, name] : operations_of<T>()) {
+      if (op != ReduceOp::sum) reduce(op, name);
+      all_reduce_coalesced(op, name);
+      reduce_scatter(op, name);
+    }
+
+    start("all_gather_into_tensor");
+    std::vector<T> values = own();
+    std::vector<T> all(ranks_ * count_);
+    dlaunch::all_gather_into_tensor(view(all), view(values));
+    records_.put(all);
+
+    start("all_gather_coalesced");
+    std::vector<T> second = own_second();
+    std::vector<T> all_second(ranks_ * second.size());
+    const std::vector<Tensor> outputs = {view(all), view(all_second)};
+    const std::vector<Tensor> inputs = {view(values), view(second)};
+    dlaunch::all_gather_into_tensor_coalesced(outputs, inputs);
+    records_.put(joined(all, all_second));
+
+    start("all_to_all");
+    std::vector<T> table = of_all_ranks();
+    std::vector<T> turned(table.size());
+    dlaunch::all_to_all(cut(turned, ranks_), cut(table, ranks_));
+    records_.put(turned);
+
+    start("all_to_all_single/splits");
+    std::vector<std::int64_t> to;
+    std::vector<std::int64_t> from;
+    for (int peer = 0; peer < size_; ++peer) {
+      to.push_back(split(rank_, peer));
+      from.push_back(split(peer, rank_));
+    }
+    table = values_of<T>(rank_, std::accumulate(to.begin(), to.end(), std::size_t{0}));
+    turned.resize(std::accumulate(from.begin(), from.end(), std::size_t{0}));
+    dlaunch::all_to_all_single(view(turned), view(table), from, to);
+    records_.put(turned);
+  }
+
+  void main_messages() {
+    start("isend/recv");
+    std::vector<T> values = own();
+    std::vector<T> received(count_);
+    const dlaunch::Work sent = dlaunch::isend(view(values), next());
+    dlaunch::recv(view(received), previous());
+    sent.wait();
+    records_.put(received);
+  }
+
+  void other_messages() {
+    std::vector<T> values = own();
+
+    start("send/recv");
+    std::vector<T> received(count_);
+    const bool sends_first = rank_ % 2 == 0;  // a send may wait for its receiver
+    if (sends_first) dlaunch::send(view(values), next());
+    dlaunch::recv(view(received), previous());
+    if (!sends_first) dlaunch::send(view(values), next());
+    records_.put(received);
+
+    start("recv/any");
+    received.assign(count_, T());
+    const dlaunch::Work sent = dlaunch::isend(view(values), next());
+    dlaunch::recv(view(received));
+    sent.wait();
+    records_.put(received);
+
+    start("batch_isend_irecv");
+    received.assign(count_, T());
+    const std::vector<dlaunch::P2POp> batch = {
+        {.kind = dlaunch::P2POp::Kind::isend, .tensor = view(values), .peer = next()},
+        {.kind = dlaunch::P2POp::Kind::irecv, .tensor = view(received), .peer = previous()}};
+    for (const dlaunch::Work& work : dlaunch::batch_isend_irecv(batch)) work.wait();
+    records_.put(received);
   }
 
  private:
-  std::ofstream out_;
+  void start(const std::string& call) { records_.start(call, dtype_, count_); }
+
+  [[nodiscard]] int next() const { return (rank_ + 1) % size_; }
+  [[nodiscard]] int previous() const { return (rank_ + size_ - 1) % size_; }
+  // How many values go from one rank to another where that is not the same for all: for some pairs none.
+  [[nodiscard]] std::int64_t split(int from, int to) const {
+    return static_cast<std::int64_t>(count_) * ((from + 2 * to + 1) % 3);
+  }
+
+  [[nodiscard]] std::vector<T> own() const { return values_of<T>(rank_, count_); }
+  // Another length and other values, for calls that take several.
+  [[nodiscard]] std::vector<T> own_second() const { return values_of<T>(rank_ + size_, 2 * count_); }
+  [[nodiscard]] std::vector<T> of_all_ranks() const { return values_of<T>(rank_, ranks_ * count_); }
+  [[nodiscard]] static std::vector<T> joined(std::vector<T> first, const std::vector<T>& second) {
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+  }
+
+  void reduce(ReduceOp op, const std::string& name) {
+    start("reduce/" + name);
+    std::vector<T> values = own();
+    dlaunch::reduce(view(values), size_ - 1, op);
+    if (rank_ == size_ - 1) records_.put(values);
+  }
+
+  void all_reduce_coalesced(ReduceOp op, const std::string& name) {
+    start("all_reduce_coalesced/" + name);
+    std::vector<T> first = own();
+    std::vector<T> second = own_second();
+    const std::vector<Tensor> tensors = {view(first), view(second)};
+    dlaunch::all_reduce_coalesced(tensors, op);
+    records_.put(joined(std::move(first), second));
+  }
+
+  void reduce_scatter(ReduceOp op, const std::string& name) {
+    start("reduce_scatter/" + name);
+    std::vector<T> table = of_all_ranks();
+    std::vector<T> part(count_);
+    dlaunch::reduce_scatter(view(part), cut(table, ranks_), op);
+    records_.put(part);
+
+    start("reduce_scatter_tensor/" + name);
+    part.assign(count_, T());
+    dlaunch::reduce_scatter_tensor(view(part), view(table), op);
+    records_.put(part);
+  }
+
+  Records& records_;
+  std::string dtype_;
+  std::size_t count_;
+  std::size_t ranks_;
+  int rank_;
+  int size_;
 };
 
-const std::vector<std::pair<ReduceOp, const char*>> arithmetic = {
-    {ReduceOp::sum, "sum"}, {ReduceOp::product, "product"}, {ReduceOp::min, "min"}, {ReduceOp::max, "max"}};
-const std::vector<std::pair<ReduceOp, const char*>> bitwise = {
-    {ReduceOp::band, "band"}, {ReduceOp::bor, "bor"}, {ReduceOp::bxor, "bxor"}};
+struct Rank {
+  Records& records;
+  int rank;
+  int size;
 
-template <class T>
-void run_cases(const std::string& dtype, int rank, int size, Records& records) {
-  const std::size_t ranks = static_cast<std::size_t>(size);
-  std::vector<std::size_t> lengths = short_counts;
-  const bool much_used = dtype == "float32" || dtype == "int64";
-  if (much_used || size <= few_ranks) lengths.push_back(long_count);
-  if (much_used && size <= few_ranks) lengths.push_back(longest_count);
-  for (const std::size_t count : lengths) {
-    const auto name = [&](const std::string& call) {
-      return call + " " + dtype + " " + std::to_string(count);
-    };
-    auto ops = arithmetic;
-    if constexpr (std::is_integral_v<T>) ops.insert(ops.end(), bitwise.begin(), bitwise.end());
-    for (const auto& [op, op_name] : ops) {
-      std::vector<T> values = values_of<T>(rank, count);
-      dlaunch::all_reduce(Tensor::of(values), op);
-      records.add(name(std::string("all_reduce/") + op_name), values);
+  template <class T>
+  void run(const std::string& dtype) const {
+    const bool seldom_used = std::is_same_v<T, std::int16_t> || std::is_same_v<T, Truth> ||
+                             std::is_same_v<T, dlaunch::BFloat16> || std::is_same_v<T, std::complex<double>>;
+    const bool much_used = std::is_same_v<T, float> || std::is_same_v<T, std::int64_t>;
+    const bool few = size <= few_ranks;
+    std::vector<std::size_t> counts = short_counts;
+    if (much_used || (few && !seldom_used)) counts.push_back(long_count);
+    if (much_used && few) counts.push_back(longest_count);
+    for (const std::size_t count : counts) {
+      Cells<T> cells(records, dtype, count, rank, size);
+      if constexpr (has_collectives<T>) cells.main_collectives();
+      if (size > 1) cells.main_messages();
     }
-    std::vector<T> rounded = values_of<T>(rank, count, true);
-    dlaunch::all_reduce(Tensor::of(rounded));
-    records.add(name("all_reduce/sum-of-thirds"), rounded);
 
-    std::vector<T> values = values_of<T>(rank, count);
-    dlaunch::reduce(Tensor::of(values), size - 1);
-    if (rank == size - 1) records.add(name("reduce"), values);
-
-    values = values_of<T>(rank, count);
-    dlaunch::broadcast(Tensor::of(values), size / 2);
-    records.add(name("broadcast"), values);
-
-    const std::vector<T> own = values_of<T>(rank, count);
-    std::vector<T> all(ranks * count);
-    dlaunch::all_gather_into_tensor(Tensor::of(all), Tensor::of(own));
-    records.add(name("all_gather"), all);
-
-    std::vector<Tensor> parts;
-    for (std::size_t i = 0; i < ranks; ++i) {
-      parts.push_back(Tensor::from(all.data() + i * count, {static_cast<std::int64_t>(count)}));
+    counts = fewer_counts;
+    if (few && std::is_same_v<T, float>) counts.push_back(long_count);
+    for (const std::size_t count : counts) {
+      Cells<T> cells(records, dtype, count, rank, size);
+      if constexpr (has_collectives<T>) cells.other_collectives();
+      if (size > 1) cells.other_messages();
     }
-    std::vector<T> gathered(rank == 0 ? ranks * count : 0);
-    std::vector<Tensor> outputs;
-    for (std::size_t i = 0; rank == 0 && i < ranks; ++i) {
-      outputs.push_back(Tensor::from(gathered.data() + i * count, {static_cast<std::int64_t>(count)}));
-    }
-    dlaunch::gather(outputs, Tensor::of(own), 0);
-    if (rank == 0) records.add(name("gather"), gathered);
-
-    std::vector<T> scattered(count);
-    dlaunch::scatter(Tensor::of(scattered), rank == 0 ? parts : std::vector<Tensor>(), 0);
-    records.add(name("scatter"), scattered);
-
-    std::vector<T> turned(ranks * count);
-    const std::vector<T> table = values_of<T>(rank, ranks * count);
-    dlaunch::all_to_all_single(Tensor::of(turned), Tensor::of(table));
-    records.add(name("all_to_all_single"), turned);
-
-    std::vector<T> received(count);
-    const dlaunch::Work sent = dlaunch::isend(Tensor::of(own), (rank + 1) % size);
-    dlaunch::recv(Tensor::of(received), (rank + size - 1) % size);
-    sent.wait();
-    records.add(name("send/recv"), received);
   }
-}
 
-void be_rank(int rank, int size, const std::string& directory) {
-  Records records(directory + "/rank" + std::to_string(rank));
+  void run_objects() const {
+    for (const std::size_t count : fewer_counts) {
+      const std::vector<std::uint8_t> values =
+          values_of<std::uint8_t>(rank, count + static_cast<std::size_t>(rank));
+      const std::string own(values.begin(), values.end());
+
+      records.start("all_gather_object", "bytes", count);
+      const std::vector<std::string> all = dlaunch::all_gather_object(own);
+      put(all);
+
+      records.start("gather_object", "bytes", count);
+      const std::vector<std::string> gathered = dlaunch::gather_object(own, 0);
+      if (rank == 0) put(gathered);
+
+      records.start("broadcast_object_list", "bytes", count);
+      std::vector<std::string> list = {own, own + own};
+      dlaunch::broadcast_object_list(list, size / 2);
+      put(list);
+
+      records.start("scatter_object_list", "bytes", count);
+      put({dlaunch::scatter_object_list(rank == 0 ? all : std::vector<std::string>(), 0)});
+    }
+  }
+
+ private:
+  void put(const std::vector<std::string>& objects) const {
+    std::vector<std::uint8_t> bytes;
+    for (const std::string& object : objects) bytes.insert(bytes.end(), object.begin(), object.end());
+    records.put(bytes);
+  }
+};
+
+void be_rank(int rank, int size, const std::string& path, CellName& cell) {
+  Records records(path, cell);
   dlaunch::init_process_group();
-  run_cases<std::int8_t>("int8", rank, size, records);
-  run_cases<std::uint8_t>("uint8", rank, size, records);
-  run_cases<std::int32_t>("int32", rank, size, records);
-  run_cases<std::int64_t>("int64", rank, size, records);
-  run_cases<dlaunch::Float16>("float16", rank, size, records);
-  run_cases<float>("float32", rank, size, records);
-  run_cases<double>("float64", rank, size, records);
+  const Rank all = {records, rank, size};
+  all.run<std::int8_t>("int8");
+  all.run<std::uint8_t>("uint8");
+  all.run<std::int16_t>("int16");
+  all.run<std::int32_t>("int32");
+  all.run<std::int64_t>("int64");
+  all.run<Truth>("bool");
+  all.run<dlaunch::Float16>("float16");
+  all.run<dlaunch::BFloat16>("bfloat16");
+  all.run<float>("float32");
+  all.run<double>("float64");
+  all.run<std::complex<float>>("complex64");
+  all.run<std::complex<double>>("complex128");
+  all.run_objects();
   dlaunch::destroy_process_group();
   if (!records.good()) throw std::runtime_error("the results cannot be written");
 }
@@ -156,11 +326,17 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const std::string directory = argv[1];
   const int size = std::atoi(argv[2]);
+  const dlaunch::test::Shared<CellName> cells(static_cast<std::size_t>(size));
   try {
-    dlaunch::spawn([&](int rank) { be_rank(rank, size, directory); }, size);
+    dlaunch::spawn(
+        [&](int rank) {
+          be_rank(rank, size, directory + "/rank" + std::to_string(rank), cells.data()[rank]);
+        },
+        size);
     return 0;
-  } catch (const dlaunch::DistError& e) {
-    std::fprintf(stderr, "conformance_ranks: %s\n", e.what());
+  } catch (const dlaunch::SpawnError& e) {
+    const int rank = e.context().rank;
+    std::fprintf(stderr, "conformance_ranks: %s; its cell is '%s'\n", e.what(), cells.data()[rank].data());
     return 1;
   }
 }
