@@ -1,10 +1,13 @@
 #include "runtime/backend_choice.h"
 
+#include <exception>
 #include <set>
 #include <string_view>
 #include <utility>
 
+#include "dlaunch/error.h"
 #include "runtime/bootstrap.h"
+#include "runtime/errors.h"
 #include "store/prefix_store.h"
 
 namespace dlaunch {
@@ -87,6 +90,23 @@ std::string in_words(const std::vector<ChosenModule>& modules) {
   return text;
 }
 
+namespace {
+
+// Its errors say where the peer is.
+std::shared_ptr<Backend> create(const BackendModule& module, const BackendContext& context,
+                                const std::vector<std::string>& hosts) {
+  try {
+    return module.create(context);
+  } catch (const DistError& e) {
+    const int peer = e.context().peer;
+    if (peer < 0 || static_cast<std::size_t>(peer) >= hosts.size()) throw;
+    std::rethrow_exception(
+        in_context(std::current_exception(), {.host = hosts[static_cast<std::size_t>(peer)]}));
+  }
+}
+
+}  // namespace
+
 std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModule>& modules,
                                                     const std::shared_ptr<Store>& keys,
                                                     const GroupImpl::Description& group, Deadline deadline,
@@ -95,9 +115,9 @@ std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModu
   std::vector<GroupImpl::DeviceBackend> backends;
   for (const ChosenModule& chosen : modules) {
     const auto own_keys = backend_store(std::make_shared<PrefixStore>(chosen.module->name, keys), check);
-    const BackendContext context{*own_keys,     group.rank, group.size, group.name,
-                                 group.timeout, deadline,   master_host};
-    const std::shared_ptr<Backend> made = chosen.module->create(context);
+    const BackendContext context{*own_keys,     group.rank, group.size,  group.name,
+                                 group.timeout, deadline,   master_host, check};
+    const std::shared_ptr<Backend> made = create(*chosen.module, context, group.hosts);
     for (const Device::Kind device : chosen.devices) backends.push_back({device, made});
   }
   return backends;

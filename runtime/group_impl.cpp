@@ -359,8 +359,10 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
       .departed = {},
   };
   if (get_debug_level() == DebugLevel::detail) {
-    // The comparison of calls is a meeting of all already: this is one of the calls.
+    // The comparison of calls is a meeting of all already: this is one of the calls, and takes a number as
+    // they do, since on another rank it may have met a collective.
     const std::lock_guard order(call_mutex_);
+    ++sequence_;
     meet(comparison(), std::move(meeting), context);
   } else {
     if (!monitored_) {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <functional>
 #include <latch>
 #include <memory>
 #include <mutex>
@@ -55,7 +56,7 @@ std::vector<std::exception_ptr> connected(int size, const std::function<void(Glo
   const auto store = std::make_shared<HashStore>();
   return on_threads(size, [&](int rank) {
     const auto keys = backend_store(store);
-    GlooTransport transport({*keys, rank, size, "test", std::chrono::seconds(60), until, "127.0.0.1"},
+    GlooTransport transport({*keys, rank, size, "test", std::chrono::seconds(60), until, "127.0.0.1", {}},
                             "127.0.0.1");
     body(transport);
   });
@@ -78,20 +79,48 @@ std::vector<std::byte> message(std::size_t size, int seed) {
   return bytes;
 }
 
-// It has told where it is, and listens, but that is all: its address is the higher one, so it is to connect.
-TEST(GlooTransport, ARankThatDoesNotConnectIsWaitedForUntilTheDeadline) {
+// One that has told where it is, and listens, but that is all: its address is the higher one, so it is to
+// connect. What comes of it for rank 0.
+std::string beside_a_silent_rank(Deadline deadline, const std::function<void()>& check) {
   const auto store = std::make_shared<HashStore>();
   const auto keys = backend_store(store);
   const auto device = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr("127.0.0.2"));
   const auto silent = device->createContext(1, 2);
   const std::vector<char> address = silent->createPair(0)->address().bytes();
   keys->set("addresses/1", {address.begin(), address.end()});
-  const Deadline deadline = deadline_after(std::chrono::milliseconds(100));
-  EXPECT_EQ(
-      error_of([&] {
-        GlooTransport({*keys, 0, 2, "test", std::chrono::seconds(60), deadline, "127.0.0.1"}, "127.0.0.1");
-      }),
-      "peer 1: no connection came about before the deadline");
+  return error_of([&] {
+    GlooTransport({*keys, 0, 2, "test", std::chrono::seconds(60), deadline, "127.0.0.1", check}, "127.0.0.1");
+  });
+}
+
+TEST(GlooTransport, ARankThatDoesNotConnectIsWaitedForUntilTheDeadline) {
+  EXPECT_EQ(beside_a_silent_rank(deadline_after(std::chrono::milliseconds(100)), {}),
+            "peer 1: no connection came about before the deadline");
+}
+
+// The ranks had a group before.
+TEST(GlooTransport, ARankThatIsLostWhileAllConnectIsNotWaitedFor) {
+  int asked = 0;
+  const auto check = [&asked] {
+    if (++asked > 1) throw DistNetworkError("it is known to be lost", {.peer = 1});
+  };
+  EXPECT_EQ(beside_a_silent_rank(soon(), check), "peer 1: it is known to be lost");
+}
+
+// One that died: nobody listens where it said.
+TEST(GlooTransport, ARankThatCannotBeReachedIsNamed) {
+  const auto store = std::make_shared<HashStore>();
+  const auto keys = backend_store(store);
+  std::vector<char> address;
+  {
+    const auto device = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr("127.0.0.1"));
+    address = device->createContext(1, 2)->createPair(0)->address().bytes();
+  }
+  keys->set("addresses/1", {address.begin(), address.end()});
+  const std::string error = error_of([&] {
+    GlooTransport({*keys, 0, 2, "test", std::chrono::seconds(60), soon(), "127.0.0.2", {}}, "127.0.0.2");
+  });
+  EXPECT_TRUE(error.starts_with("peer 1: cannot connect with it: ")) << error;
 }
 
 TEST(GlooTransport, ARankWithAnotherNumberOfRanksIsNamed) {
@@ -100,7 +129,7 @@ TEST(GlooTransport, ARankWithAnotherNumberOfRanksIsNamed) {
   keys->set("addresses/1", "for two others");
   EXPECT_EQ(
       error_of([&] {
-        GlooTransport({*keys, 0, 2, "test", std::chrono::seconds(60), soon(), "127.0.0.1"}, "127.0.0.1");
+        GlooTransport({*keys, 0, 2, "test", std::chrono::seconds(60), soon(), "127.0.0.1", {}}, "127.0.0.1");
       }),
       "peer 1: it counts another number of ranks than this one's 2");
 }

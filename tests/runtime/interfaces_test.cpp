@@ -33,7 +33,7 @@ std::vector<std::string> in_contexts(int size, const std::function<void(const Ba
   const auto store = std::make_shared<HashStore>();
   const auto errors = on_threads(size, [&](int rank) {
     const auto keys = backend_store(store);
-    body({*keys, rank, size, "test", std::chrono::seconds(60), soon(), "127.0.0.1"});
+    body({*keys, rank, size, "test", std::chrono::seconds(60), soon(), "127.0.0.1", {}});
   });
   std::vector<std::string> texts;
   for (const std::exception_ptr& error : errors) texts.push_back(error ? message_of(error) : "");

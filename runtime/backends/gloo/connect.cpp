@@ -43,8 +43,8 @@ std::unique_ptr<Transport> connect_over_gloo(const BackendContext& context) {
   std::vector<SpreadTransport::Lane> lanes;
   for (const LocalAddress& local : addresses) {
     MeshStore store(context.store, lanes.size());
-    const BackendContext here{store,           context.rank,     context.size,       context.group,
-                              context.timeout, context.deadline, context.master_addr};
+    const BackendContext here{store,           context.rank,     context.size,        context.group,
+                              context.timeout, context.deadline, context.master_addr, context.check};
     try {
       lanes.push_back({local.interface, std::make_unique<GlooTransport>(here, local.address)});
     } catch (const DistNetworkError& e) {

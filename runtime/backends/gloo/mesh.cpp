@@ -6,11 +6,18 @@
 #include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/address.h>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "dlaunch/error.h"
+#include "runtime/backends/gloo/last_words.h"
+#include "runtime/deadline.h"
 
 namespace dlaunch {
 
@@ -24,11 +31,12 @@ sockaddr_storage socket_address(const std::vector<char>& bytes) {
 
 std::string key_of(int rank) { return "addresses/" + std::to_string(rank); }
 
-// Closes what has not come about by the deadline: who waits for it goes on then.
+// Closes what has not come about by the deadline, or when a rank is known to be lost: who waits for it goes
+// on then.
 class Limit {
  public:
-  Limit(Connections& connections, Deadline deadline)
-      : connections_(connections), thread_([this, deadline] { watch(deadline); }) {}
+  Limit(Connections& connections, const BackendContext& context)
+      : connections_(connections), context_(context), thread_([this] { watch(); }) {}
 
   ~Limit() {
     {
@@ -41,29 +49,67 @@ class Limit {
   Limit(const Limit&) = delete;
   Limit& operator=(const Limit&) = delete;
 
-  [[nodiscard]] bool has_closed() {
+  // To be asked after each connection: to `peer`.
+  void throw_if_closed(int peer) {
     const std::lock_guard lock(mutex_);
-    return closed_;
+    if (lost_) std::rethrow_exception(lost_);
+    if (closed_) throw DistNetworkError("no connection came about before the deadline", {.peer = peer});
+  }
+
+  // A connection to `peer` has failed. Often the peer has only heard before this rank that another one is
+  // lost.
+  [[noreturn]] void explain(int peer, const std::string& words) {
+    constexpr auto patience = std::chrono::milliseconds(500);
+    constexpr auto pause = std::chrono::milliseconds(10);
+    const Deadline end = deadline_after(context_.check ? patience : std::chrono::milliseconds(0));
+    for (;;) {
+      throw_if_closed(peer);
+      if (const std::exception_ptr lost = loss()) std::rethrow_exception(lost);
+      if (has_passed(end)) throw DistNetworkError(words, {.peer = peer});
+      std::this_thread::sleep_for(pause);
+    }
   }
 
  private:
-  void watch(Deadline deadline) {
-    {
-      std::unique_lock lock(mutex_);
-      if (changed_.wait_until(lock, deadline, [this] { return over_; })) return;
-      closed_ = true;
+  void watch() {
+    constexpr auto turn = std::chrono::milliseconds(100);
+    std::unique_lock lock(mutex_);
+    while (!has_passed(context_.deadline)) {
+      const Deadline next =
+          context_.check ? std::min(context_.deadline, deadline_after(turn)) : context_.deadline;
+      if (changed_.wait_until(lock, next, [this] { return over_; })) return;
+      lock.unlock();
+      const std::exception_ptr lost = loss();
+      lock.lock();
+      if (lost) {
+        lost_ = lost;
+        break;
+      }
     }
+    closed_ = true;
+    lock.unlock();
     for (int rank = 0; rank < connections_.size; ++rank) {
       if (rank != connections_.rank) connections_.getPair(rank)->close();
     }
   }
 
+  [[nodiscard]] std::exception_ptr loss() const {
+    try {
+      if (context_.check) context_.check();
+    } catch (...) {
+      return std::current_exception();
+    }
+    return nullptr;
+  }
+
   Connections& connections_;
+  const BackendContext& context_;
   std::mutex mutex_;
   std::condition_variable changed_;
   // protected by mutex_
   bool over_ = false;
   bool closed_ = false;
+  std::exception_ptr lost_;
   std::thread thread_;  // last: it uses all of the above
 };
 
@@ -89,7 +135,7 @@ Mesh::Mesh(const BackendContext& context, const std::shared_ptr<::gloo::transpor
   context.store.set(key_of(rank), addresses);
 
   std::vector<Sockets::Connection> connections;
-  Limit limit(*transportContext_, context.deadline);
+  Limit limit(*transportContext_, context);
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank) continue;
     const std::string theirs = context.store.get(key_of(peer), context.deadline);
@@ -100,9 +146,12 @@ Mesh::Mesh(const BackendContext& context, const std::shared_ptr<::gloo::transpor
     const auto begin = theirs.begin() + static_cast<std::ptrdiff_t>(
                                             static_cast<std::size_t>(rank - (peer < rank ? 1 : 0)) * length);
     const std::vector<char> there(begin, begin + static_cast<std::ptrdiff_t>(length));
-    getPair(peer)->connect(there);
-    if (limit.has_closed())
-      throw DistNetworkError("no connection came about before the deadline", {.peer = peer});
+    try {
+      getPair(peer)->connect(there);
+    } catch (const ::gloo::Exception& e) {
+      limit.explain(peer, "cannot connect with it: " + without_place(e.what()));
+    }
+    limit.throw_if_closed(peer);
     connections.push_back({peer, socket_address(getPair(peer)->address().bytes()), socket_address(there)});
   }
   sockets_.emplace(connections);

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -48,6 +49,10 @@ struct BackendContext {
   Deadline deadline;                  // create() must have returned or thrown
   // A host that every rank can reach, to find the right network interface by; empty where none is known.
   std::string master_addr;
+  // Throws DistNetworkError where one of the ranks is known to be lost. To be asked now and then while
+  // create() waits for the others by other means than the store, whose waits do so themselves; valid as long
+  // as the store, any thread. Empty where nothing is known of them, as in the first group.
+  std::function<void()> check;
 };
 
 // One call of a collective, as the group has checked and numbered it.
@@ -126,7 +131,7 @@ class DLAUNCH_EXPORT Backend {
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
 // made for another number is refused with a message, not loaded.
-inline constexpr std::uint32_t backend_abi_version = 6;
+inline constexpr std::uint32_t backend_abi_version = 7;
 
 // A module's table. Everything in it must stay valid for as long as the process lives.
 struct BackendModule {
