@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -82,24 +83,22 @@ std::vector<std::byte> message(std::size_t size, int seed) {
 
 // One that has told where it is, and listens, but that is all: its address is the higher one, so it is to
 // connect. What comes of it for rank 0.
-std::string beside_a_silent_rank(Deadline deadline, const std::function<void()>& check,
-                                 const std::string& place) {
+std::string beside_a_silent_rank(Deadline deadline, const std::function<void()>& check, bool lives) {
   const auto store = std::make_shared<HashStore>();
   const auto keys = backend_store(store);
   const auto device = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr("127.0.0.2"));
   const auto silent = device->createContext(1, 2);
   const std::vector<char> address = silent->createPair(0)->address().bytes();
-  keys->set("addresses/1", std::string(address.begin(), address.end()) + place);
+  std::optional<Door> door("127.0.0.2");
+  keys->set("addresses/1", std::string(address.begin(), address.end()) + door->place());
+  if (!lives) door.reset();
   return error_of([&] {
     GlooTransport({*keys, 0, 2, "test", std::chrono::seconds(60), deadline, "127.0.0.1", check}, "127.0.0.1");
   });
 }
 
-std::string place_of_a_closed_door() { return Door("127.0.0.2").place(); }
-
 TEST(GlooTransport, ARankThatDoesNotConnectIsWaitedForUntilTheDeadline) {
-  const Door door("127.0.0.2");
-  EXPECT_EQ(beside_a_silent_rank(deadline_after(std::chrono::milliseconds(100)), {}, door.place()),
+  EXPECT_EQ(beside_a_silent_rank(deadline_after(std::chrono::milliseconds(100)), {}, true),
             "peer 1: no connection came about before the deadline");
 }
 
@@ -109,12 +108,11 @@ TEST(GlooTransport, ARankThatIsLostWhileAllConnectIsNotWaitedFor) {
   const auto check = [&asked] {
     if (++asked > 1) throw DistNetworkError("it is known to be lost", {.peer = 1});
   };
-  const Door door("127.0.0.2");
-  EXPECT_EQ(beside_a_silent_rank(soon(), check, door.place()), "peer 1: it is known to be lost");
+  EXPECT_EQ(beside_a_silent_rank(soon(), check, true), "peer 1: it is known to be lost");
 }
 
 TEST(GlooTransport, ARankThatDiesWhileAllConnectIsNotWaitedFor) {
-  EXPECT_EQ(beside_a_silent_rank(soon(), {}, place_of_a_closed_door()),
+  EXPECT_EQ(beside_a_silent_rank(soon(), {}, false),
             "peer 1: it died, or gave up, while the ranks were connecting");
 }
 
@@ -125,9 +123,9 @@ TEST(GlooTransport, TheFirstThatWasLostWhileAllConnectIsNamed) {
   const auto device = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr("127.0.0.2"));
   const auto others = device->createContext(1, 3);
   const std::vector<char> address = others->createPair(0)->address().bytes();
-  const std::string two(address.begin(), address.end());
-  for (const char* const key : {"addresses/1", "addresses/2"})
-    keys->set(key, two + two + place_of_a_closed_door());
+  const std::string one(address.begin(), address.end());
+  const std::string closed = Door("127.0.0.2").place();
+  for (const char* const key : {"addresses/1", "addresses/2"}) keys->set(key, one + one + closed);
   keys->set("lost", "2");
   EXPECT_EQ(
       error_of([&] {

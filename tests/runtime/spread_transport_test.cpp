@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/collectives/all_reduce.h"
@@ -163,6 +164,39 @@ TEST(SpreadTransport, AbortAndDepartureReachEveryLane) {
       EXPECT_THROW(self.transport.check(), DistNetworkError);
     }
   }));
+}
+
+// Knows of a lost peer, or does not, and keeps whom it was aborted for.
+class Blaming final : public test::ForwardingTransport {
+ public:
+  Blaming(std::unique_ptr<Transport> inner, bool knows, int& blamed)
+      : ForwardingTransport(std::move(inner)), knows_(knows), blamed_(blamed) {}
+
+  void check() override {
+    if (knows_) throw DistNetworkError("it died", {.peer = 1});
+  }
+  void abort(const std::string&) noexcept override { blamed_ = -1; }
+  void abort_for(int peer, const std::string&) noexcept override { blamed_ = peer; }
+
+ private:
+  const bool knows_;
+  int& blamed_;
+};
+
+TEST(SpreadTransport, WhomOneLaneHasLostAllLanesBlame) {
+  constexpr int untouched = -2;
+  for (const bool knows : {true, false}) {
+    const auto mailbox = std::make_shared<Mailbox>(2);
+    std::vector<int> blamed(2, untouched);
+    std::vector<SpreadTransport::Lane> lanes;
+    for (std::size_t i = 0; i < blamed.size(); ++i) {
+      lanes.push_back(
+          {"eth" + std::to_string(i), std::make_unique<Blaming>(std::make_unique<ThreadTransport>(mailbox, 0),
+                                                                knows && i == 1, blamed[i])});
+    }
+    SpreadTransport(std::move(lanes)).abort("enough");
+    EXPECT_EQ(blamed, std::vector<int>(2, knows ? 1 : -1));
+  }
 }
 
 }  // namespace

@@ -156,7 +156,12 @@ void GlooTransport::shutdown(Deadline deadline) noexcept {
   }
   errands_.flush(deadline);
   errands_.stop();
-  say_goodbye(LastWords::leaving());
+  LastWords words = LastWords::leaving();
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) words = LastWords::giving_up(*ended_, blamed_);
+  }
+  say_goodbye(words);
   await_echoes(deadline);
 }
 

@@ -81,8 +81,7 @@ class Limit {
     constexpr auto turn = std::chrono::milliseconds(200);
     std::unique_lock lock(mutex_);
     while (!has_passed(context_.deadline)) {
-      const Deadline next =
-          context_.check ? std::min(context_.deadline, deadline_after(turn)) : context_.deadline;
+      const Deadline next = std::min(context_.deadline, deadline_after(turn));
       if (changed_.wait_until(lock, next, [this] { return over_; })) return;
       lock.unlock();
       const std::exception_ptr lost = loss();

@@ -118,8 +118,28 @@ void SpreadTransport::check() {
   for (const Lane& lane : lanes_) lane.transport->check();
 }
 
+// A lane may not have noticed yet what another one knows.
 void SpreadTransport::abort(const std::string& reason) noexcept {
-  for (const Lane& lane : lanes_) lane.transport->abort(reason);
+  const int lost = lost_peer();
+  for (const Lane& lane : lanes_) {
+    if (lost >= 0) {
+      lane.transport->abort_for(lost, reason);
+    } else {
+      lane.transport->abort(reason);
+    }
+  }
+}
+
+int SpreadTransport::lost_peer() noexcept {
+  for (const Lane& lane : lanes_) {
+    try {
+      lane.transport->check();
+    } catch (const DistNetworkError& e) {
+      if (e.context().peer >= 0) return e.context().peer;
+    } catch (...) {  // it cannot tell
+    }
+  }
+  return -1;
 }
 
 void SpreadTransport::abort_for(int peer, const std::string& reason) noexcept {

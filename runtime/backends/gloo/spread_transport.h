@@ -57,6 +57,7 @@ class SpreadTransport final : public Transport {
   class Turns;
 
   [[nodiscard]] const Lane& lane_of(std::uint64_t slot) const;
+  int lost_peer() noexcept;  // as one of the lanes knows; -1: none does
   template <class Bytes, class Post>
   std::unique_ptr<Transfer> post(std::uint64_t slot, Bytes bytes, const Post& post_part) const;
 
