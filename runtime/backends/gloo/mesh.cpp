@@ -71,8 +71,9 @@ class Limit {
     for (;;) {
       throw_if_closed(peer);
       if (const std::exception_ptr lost = loss()) std::rethrow_exception(lost);
+      std::unique_lock lock(mutex_);
+      if (changed_.wait_for(lock, pause, [this] { return closed_; })) continue;
       if (has_passed(end)) throw DistNetworkError(words, {.peer = peer});
-      std::this_thread::sleep_for(pause);
     }
   }
 
@@ -92,6 +93,7 @@ class Limit {
       }
     }
     closed_ = true;
+    changed_.notify_all();
     lock.unlock();
     for (int rank = 0; rank < connections_.size; ++rank) {
       if (rank != connections_.rank) connections_.getPair(rank)->close();

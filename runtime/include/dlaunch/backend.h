@@ -39,6 +39,8 @@ class DLAUNCH_EXPORT BackendStore {
   virtual void wait(std::span<const std::string> keys, Deadline deadline) = 0;
 };
 
+using LossCheck = std::function<void()>;
+
 // What a backend is made from. The store is valid during the call of BackendModule::create only.
 struct BackendContext {
   BackendStore& store;
@@ -52,7 +54,7 @@ struct BackendContext {
   // Throws DistNetworkError where one of the ranks is known to be lost. To be asked now and then while
   // create() waits for the others by other means than the store, whose waits do so themselves; valid as long
   // as the store, any thread. Empty where nothing is known of them, as in the first group.
-  std::function<void()> check;
+  LossCheck check;
 };
 
 // One call of a collective, as the group has checked and numbered it.
