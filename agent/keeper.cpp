@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "agent/keeper_process.h"
+#include "agent/passed_descriptors.h"
 #include "agent/reaper.h"
 #include "agent/worker_start.h"
 
@@ -79,19 +80,11 @@ void tell_ready(int socket, std::int64_t number, const std::string& words, int g
   std::string bytes(reinterpret_cast<const char*>(&ready), sizeof ready);
   bytes += words;
   iovec part{bytes.data(), bytes.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof group)] = {};
+  PassedDescriptors<1> descriptors;
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
-  if (group >= 0) {
-    header.msg_control = control;
-    header.msg_controllen = sizeof control;
-    cmsghdr* message = CMSG_FIRSTHDR(&header);
-    message->cmsg_level = SOL_SOCKET;
-    message->cmsg_type = SCM_RIGHTS;
-    message->cmsg_len = CMSG_LEN(sizeof group);
-    std::memcpy(CMSG_DATA(message), &group, sizeof group);
-  }
+  if (group >= 0) descriptors.send_with(header, {group});
   sendmsg(socket, &header, MSG_NOSIGNAL);
 }
 

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/passed_descriptors.h"
 #include "agent/reaper.h"
 
 namespace dlaunch::agent {
@@ -134,21 +135,17 @@ bool KeeperProcess::take_command() {
 
 bool KeeperProcess::read_frame(Frame& frame, std::array<int, 2>& fds) {
   iovec part{&frame, sizeof frame};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 2)] = {};
+  PassedDescriptors<2> descriptors;
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
+  descriptors.receive_with(header);
   ssize_t got = 0;
   do {
     got = recvmsg(socket_, &header, MSG_CMSG_CLOEXEC);
   } while (got < 0 && errno == EINTR);
   if (got <= 0) return false;
-  if (const cmsghdr* message = CMSG_FIRSTHDR(&header); message && message->cmsg_type == SCM_RIGHTS) {
-    std::memcpy(fds.data(), CMSG_DATA(message),
-                std::min<std::size_t>(sizeof(int) * 2, message->cmsg_len - CMSG_LEN(0)));
-  }
+  fds = descriptors.received(header);
   const auto have = static_cast<std::size_t>(got);
   return read_all(reinterpret_cast<char*>(&frame) + have, sizeof frame - have);
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "agent/job_traces.h"
+#include "agent/passed_descriptors.h"
 #include "agent/reaper.h"
 #include "store/base/bytes.h"
 
@@ -80,19 +81,16 @@ Result<void> KeeperSpawner::await_keeper() {
   if (outstanding_ > 0) postmortem_.begin();  // while there is nothing else to do
   Frame ready;
   iovec part{&ready, sizeof ready};
-  int group = -1;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof group)] = {};
+  PassedDescriptors<1> descriptors;
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof control;
+  descriptors.receive_with(header);
   const ssize_t got = receive_when_there(header);
   if (got != sizeof ready) return cannot_start_keeper(ECHILD);
   if (ready.number <= 0) return cannot_start_keeper(static_cast<int>(-ready.number));
   pid_ = static_cast<pid_t>(ready.number);
-  if (const cmsghdr* message = CMSG_FIRSTHDR(&header); message && message->cmsg_type == SCM_RIGHTS)
-    std::memcpy(&group, CMSG_DATA(message), sizeof group);
+  const int group = descriptors.received(header)[0];
   about_group_.resize(ready.length);
   part = {about_group_.data(), about_group_.size()};
   header.msg_control = nullptr;
@@ -177,20 +175,11 @@ void KeeperSpawner::send(Frame frame, const std::string& body, int out, int err)
   bytes += body;
 
   iovec part{bytes.data(), bytes.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 2)] = {};
+  PassedDescriptors<2> descriptors;
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
-  if (out >= 0) {
-    header.msg_control = control;
-    header.msg_controllen = sizeof control;
-    cmsghdr* message = CMSG_FIRSTHDR(&header);
-    message->cmsg_level = SOL_SOCKET;
-    message->cmsg_type = SCM_RIGHTS;
-    message->cmsg_len = CMSG_LEN(sizeof(int) * 2);
-    const int fds[2] = {out, err};
-    std::memcpy(CMSG_DATA(message), fds, sizeof fds);
-  }
+  if (out >= 0) descriptors.send_with(header, {out, err});
   std::size_t done = 0;
   while (done < bytes.size()) {
     part = {bytes.data() + done, bytes.size() - done};
