@@ -22,11 +22,7 @@ constexpr const char* no_loop = "cannot make an event loop";
 void require_descriptors() {
   std::array<int, 6> fds{};
   std::size_t made = 0;
-  fds[0] = eventfd(0, EFD_CLOEXEC);
-  for (made = fds[0] < 0 ? 0 : 1; made > 0 && made < fds.size(); ++made) {
-    fds.at(made) = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
-    if (fds.at(made) < 0) break;
-  }
+  while (made < fds.size() && (fds.at(made) = eventfd(0, EFD_CLOEXEC)) >= 0) ++made;
   const int error = errno;
   for (std::size_t i = 0; i < made; ++i) ::close(fds.at(i));
   if (made < fds.size()) throw std::system_error(error, std::system_category(), no_loop);
