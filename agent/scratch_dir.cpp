@@ -1,5 +1,7 @@
 #include "agent/scratch_dir.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <system_error>
 
@@ -13,7 +15,7 @@ Result<LockedDir> make_scratch_dir(const std::string& temporary) {
 }
 
 void remove_scratch_dir(const LockedDir& dir) {
-  if (!dir.exists()) return;
+  if (!dir.exists() || rmdir(dir.path.c_str()) == 0) return;  // most are empty
   std::error_code ignored;
   std::filesystem::remove_all(dir.path, ignored);
 }

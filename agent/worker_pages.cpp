@@ -1,7 +1,6 @@
 #include "agent/worker_pages.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -66,23 +65,13 @@ Condition condition_of(std::int64_t pid) {
   return state == 'T' || state == 't' ? Condition::stopped : Condition::runs;
 }
 
-// A file that is longer than the limit would end this process by SIGXFSZ.
-bool may_be_so_long(std::size_t size) {
-  rlimit limit{};
-  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= size;
-}
-
 }  // namespace
 
 void WorkerPages::prepare(ProcKey key) {
-  if (pages_dir_.empty() || !may_be_so_long(sizeof(page::Page))) return;
-  std::string& path = made_[key.local_rank];
+  if (pages_dir_.empty()) return;
+  std::string& path = last_[key.local_rank];
   if (!path.empty()) unlink(path.c_str());
   path = worker_page_path(pages_dir_, key.round, key.local_rank);
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return;
-  if (ftruncate(fd, sizeof(page::Page)) != 0) unlink(path.c_str());  // the worker then finds none
-  close(fd);
 }
 
 Activity WorkerPages::activity(std::uint32_t round, int slots) {

@@ -1,4 +1,4 @@
-// Makes the workers' pages and reads them. Touches only files; one thread.
+// Reads the workers' pages. Touches only files; one thread.
 #pragma once
 
 #include <map>
@@ -14,7 +14,6 @@ class WorkerPages final : public WorkerRecords {
   // They are in `pages_dir`; empty: there are none.
   explicit WorkerPages(std::string pages_dir) : pages_dir_(std::move(pages_dir)) {}
 
-  // Removes the page of the round before.
   void prepare(ProcKey key) override;
   Activity activity(std::uint32_t round, int slots) override;
   std::vector<GroupStanding> standings(std::uint32_t round, int slots, int world_size,
@@ -22,7 +21,7 @@ class WorkerPages final : public WorkerRecords {
 
  private:
   std::string pages_dir_;
-  std::map<std::uint32_t, std::string> made_;  // by local rank
+  std::map<std::uint32_t, std::string> last_;  // where the last one is or would be, by local rank
 };
 
 // None: there is no such page, or nothing has been written to it.

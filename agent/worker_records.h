@@ -12,7 +12,7 @@ namespace dlaunch::agent {
 class WorkerRecords {
  public:
   virtual ~WorkerRecords() = default;
-  // Before this worker is started: an empty page for it. Where none can be made the worker has none.
+  // Before this worker is started: removes the page of the one before it. The worker makes its own.
   virtual void prepare(ProcKey key) = 0;
   // Of all these workers together; those without a record do not count.
   virtual Activity activity(std::uint32_t round, int slots) = 0;

@@ -30,6 +30,21 @@ target_include_directories(dlaunch_libmd SYSTEM INTERFACE ${LIBMD_INCLUDE_DIR})
 target_link_libraries(dlaunch_libmd INTERFACE ${LIBMD_LIBRARY})
 find_package(ZLIB REQUIRED)
 
+# The GNU C library's archive, to link into dlaunch (launcher/static_names.cpp uses what only that library has).
+option(DLAUNCH_STATIC "link dlaunch statically where its libraries' archives are there" ON)
+set(DLAUNCH_LINKS_STATICALLY OFF)
+if(DLAUNCH_STATIC AND NOT DLAUNCH_SANITIZE AND LIBUV_ARCHIVE AND LIBMD_LIBRARY MATCHES "\\.a$")
+  include(CheckCXXSourceCompiles)
+  set(DLAUNCH_STATIC_LINK_OPTIONS -static-pie -Wl,--wrap=getaddrinfo -Wl,--wrap=getpwuid -Wl,--no-warnings)
+  set(CMAKE_REQUIRED_FLAGS -fPIE)
+  set(CMAKE_REQUIRED_LINK_OPTIONS ${DLAUNCH_STATIC_LINK_OPTIONS})
+  check_cxx_source_compiles("#include <gnu/libc-version.h>\n#include <string>\nint main() { return std::string(gnu_get_libc_version()).empty(); }"
+    DLAUNCH_STATIC_LINK_WORKS)
+  unset(CMAKE_REQUIRED_FLAGS)
+  unset(CMAKE_REQUIRED_LINK_OPTIONS)
+  set(DLAUNCH_LINKS_STATICALLY ${DLAUNCH_STATIC_LINK_WORKS})
+endif()
+
 find_path(CLI11_INCLUDE_DIR CLI/CLI.hpp REQUIRED)
 find_path(GLOO_INCLUDE_DIR gloo/context.h)
 find_library(GLOO_LIBRARY gloo)

@@ -49,7 +49,8 @@ Cpus allowed_cpus() {
   const std::size_t size = CPU_ALLOC_SIZE(most);
   Cpus out;
   if (sched_getaffinity(0, size, set) == 0) {
-    for (int cpu = 0; cpu < most; ++cpu) {
+    const int count = CPU_COUNT_S(size, set);
+    for (int cpu = 0; cpu < most && static_cast<int>(out.size()) < count; ++cpu) {
       if (CPU_ISSET_S(static_cast<std::size_t>(cpu), size, set)) out.push_back(cpu);
     }
   }

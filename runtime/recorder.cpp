@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -97,16 +98,33 @@ bool claim(std::int32_t& owner) {
   return std::atomic_ref<std::int32_t>(owner).compare_exchange_strong(before, getpid());
 }
 
+// A file that is longer than the limit would end this process by SIGXFSZ.
+bool may_be_so_long(std::size_t size) {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= size;
+}
+
+// Where there is none yet it is made here, and not by the agent: most workers of most jobs record nothing. A
+// file that is there and is no page is somebody else's.
+bool can_be_page(int fd, bool is_new) {
+  struct stat about {};
+  if (is_new) return may_be_so_long(sizeof(page::Page));
+  return fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_size == sizeof(page::Page);
+}
+
 // nullptr: it is no page, or there is no room for it.
 page::Page* map(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  constexpr int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  int fd = ::open(path.c_str(), flags | O_CREAT | O_EXCL, 0600);
+  const bool is_new = fd >= 0;
+  if (!is_new) fd = ::open(path.c_str(), flags);
   if (fd < 0) return nullptr;
-  struct stat about {};
   void* memory = MAP_FAILED;
   // Its memory is taken now: a write to a page that cannot be had would end the process.
-  if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_size == sizeof(page::Page) &&
-      posix_fallocate(fd, 0, sizeof(page::Page)) == 0) {
+  if (can_be_page(fd, is_new) && posix_fallocate(fd, 0, sizeof(page::Page)) == 0) {
     memory = mmap(nullptr, sizeof(page::Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+  } else if (is_new) {
+    unlink(path.c_str());
   }
   close(fd);
   return memory == MAP_FAILED ? nullptr : static_cast<page::Page*>(memory);

@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -29,10 +31,7 @@ using page::Operation;
 
 class RecorderTest : public ::testing::Test {
  protected:
-  RecorderTest() {
-    agent::WorkerPages(folder_.path()).prepare({0, 0});
-    path_ = agent::worker_page_path(folder_.path(), 0, 0);
-  }
+  RecorderTest() { path_ = agent::worker_page_path(folder_.path(), 0, 0); }
   std::vector<int> ranks(int size) {
     std::vector<int> all(static_cast<std::size_t>(size));
     std::iota(all.begin(), all.end(), 0);
@@ -172,7 +171,7 @@ TEST_F(RecorderTest, WhoWaitsForAnOperationIsSeen) {
 }
 
 TEST_F(RecorderTest, WithoutAPageNothingHappens) {
-  for (const std::string& path : {folder_.path() + "/none", folder_.path(), std::string("/dev/null")}) {
+  for (const std::string& path : {folder_.path() + "/none/0", folder_.path(), std::string("/dev/null")}) {
     Recorder none;
     none.open(path, 0, 2);
     const GroupRecorder group = none.add({"x", "x", "gloo", 0, ranks(2)});
@@ -186,6 +185,35 @@ TEST_F(RecorderTest, WithoutAPageNothingHappens) {
   struct stat about {};
   ASSERT_EQ(stat(small.c_str(), &about), 0);
   EXPECT_EQ(about.st_size, 0) << "it is nobody's page and stays as it is";
+}
+
+// A file that grows past the limit ends its process.
+TEST_F(RecorderTest, NoneIsMadeWhereFilesMayNotBeSoLong) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit tight{sizeof(page::Page) - 1, sizeof(page::Page) - 1};
+    setrlimit(RLIMIT_FSIZE, &tight);
+    recorder_.open(path_, 0, 2);
+    _exit(access(path_.c_str(), F_OK) == 0 ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(RecorderTest, APageIsForItsUserOnly) {
+  open(0, 2);
+  struct stat about {};
+  ASSERT_EQ(stat(path_.c_str(), &about), 0);
+  EXPECT_EQ(about.st_mode & 0777, 0600U);
+}
+
+TEST_F(RecorderTest, AWorkersPageGoesBeforeItsSuccessorStarts) {
+  agent::WorkerPages pages(folder_.path());
+  pages.prepare({0, 0});
+  open(0, 2);
+  pages.prepare({1, 0});
+  EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
 TEST_F(RecorderTest, AnotherLivingProcessKeepsItsPage) {
@@ -261,7 +289,6 @@ TEST_F(RecorderTest, IdentitiesAreOfTheGroupAndNotOfTheRank) {
   open(0, 2);
   recorder_.add({"job/default/0/group/1", "1", "gloo", 0, ranks(2)});
   const WorkerRecord here = read();
-  agent::WorkerPages(folder_.path()).prepare({0, 1});
   Recorder other;
   other.open(agent::worker_page_path(folder_.path(), 0, 1), 1, 2);
   other.add({"job/default/0", "default", "gloo", 1, ranks(2)});
@@ -305,7 +332,6 @@ TEST_F(RecorderTest, WhatIsReadWhileItIsWrittenIsWhole) {
 TEST_F(RecorderTest, AGroupRecordsItsCalls) {
   std::vector<GroupRecorder> records;
   records.push_back(open(0, 2));
-  agent::WorkerPages(folder_.path()).prepare({0, 1});
   Recorder other;
   other.open(agent::worker_page_path(folder_.path(), 0, 1), 1, 2);
   records.push_back(other.add({"job/default/0", "default", "gloo", 1, ranks(2)}));
