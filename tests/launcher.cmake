@@ -1,7 +1,7 @@
 dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json::nlohmann_json
   SOURCES launcher/agent_talk_test.cpp launcher/binding_test.cpp launcher/dry_run_test.cpp launcher/event_log_test.cpp launcher/flags_test.cpp launcher/host_file_test.cpp
           launcher/host_list_test.cpp
-          launcher/job_dump_test.cpp launcher/job_table_test.cpp launcher/options_test.cpp launcher/plan_test.cpp launcher/remote_dry_run_test.cpp launcher/remote_job_test.cpp
+          launcher/job_dump_test.cpp launcher/job_table_test.cpp launcher/name_services_test.cpp launcher/options_test.cpp launcher/plan_test.cpp launcher/remote_dry_run_test.cpp launcher/remote_job_test.cpp
           launcher/remote_plan_test.cpp launcher/remote_trouble_test.cpp launcher/report_test.cpp launcher/scheduler_test.cpp
           launcher/shell_words_test.cpp launcher/store_options_test.cpp)
 target_compile_definitions(launcher_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
@@ -40,5 +40,8 @@ set_tests_properties(elastic.ThreeEndpoints.test_no_worker_outlives_the_time_in_
   PROPERTIES LABELS "process;unsanitized")
 dlaunch_script_tests(NAME odd_start SCRIPT process/odd_start_test.py BASE OddStart)
 dlaunch_script_tests(NAME hosts SCRIPT process/hosts_test.py BASE Hosts)
+if(DLAUNCH_LINKS_STATICALLY)
+  dlaunch_script_tests(NAME names SCRIPT process/names_test.py BASE Names)
+endif()
 dlaunch_script_tests(NAME hang SCRIPT process/hang_test.py BASE Hang)
 dlaunch_script_tests(NAME terminal SCRIPT process/terminal_test.py BASE Terminal)
