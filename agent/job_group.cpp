@@ -46,12 +46,12 @@ Error no_group(const std::string& where, const std::string& why) {
 
 }  // namespace
 
-Result<JobGroup> make_job_group() {
+Result<JobGroup> make_job_group(pid_t agent) {
   const auto own = cgroup_directory(text_of("/proc/self/mountinfo"), text_of("/proc/self/cgroup"));
   if (!own)
     return Error{ErrorKind::not_found, "there is no control group", "", "cgroup v2 is not mounted", ""};
   for_each_dead_job(*own, [](const JobGroup& dead) { end_and_remove(dead, others_dying_ms); });
-  auto group = make_locked_dir(*own);
+  auto group = make_locked_dir(*own, agent);
   if (!group) return no_group(*own, group.error().why);
   if (faccessat(group->fd, "cgroup.kill", W_OK, 0) == 0) return group;
   rmdir(group->path.c_str());

@@ -14,8 +14,9 @@ namespace dlaunch::agent {
 
 using JobGroup = LockedDir;
 
-// Also ends what dead jobs have left beside it. An error says why there can be none here.
-Result<JobGroup> make_job_group();
+// For the job of this process or, in a child of it, of `agent`. Also ends what dead jobs have left beside it.
+// An error says why there can be none here.
+Result<JobGroup> make_job_group(pid_t agent);
 
 // A group inside it, for processes that are to be started; a descriptor of its directory, -1 where there is
 // none. After a kill the next processes need a new one: Linux 6.18, and others, kill a process at birth that

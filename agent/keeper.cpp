@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sched.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,25 +19,6 @@
 
 namespace dlaunch::agent {
 namespace {
-
-// A process's name, and where it stands for `ps`. The words are made by the agent: what guard and keeper
-// write is copied page by page before they can begin.
-struct Name {
-  const char* comm;
-  std::string words;  // as long as the area
-  char* area;
-};
-
-Name name_in(char* area, std::size_t size, const char* comm) {
-  std::string words = std::string(comm) + " of " + std::to_string(getpid());
-  words.resize(size > 0 ? size - 1 : 0);
-  return {comm, std::move(words), area};
-}
-
-void rename_process(const Name& name) {
-  prctl(PR_SET_NAME, name.comm, 0, 0, 0);
-  std::memcpy(name.area, name.words.data(), name.words.size());
-}
 
 // Until the caller sleeps, what it forks waits for its processor, though another be idle: the kernel may put
 // it on one whose process (the agent) is busy, and looks again only after a while.
@@ -61,18 +41,6 @@ class SameProcessor {
   cpu_set_t before_{};
   bool is_set_ = false;
 };
-
-Inherited ignore_signals() {
-  Inherited inherited;
-  struct sigaction ignore {};
-  ignore.sa_handler = SIG_IGN;
-  for (int signo : kept_ignored) {
-    struct sigaction before {};
-    sigaction(signo, &ignore, &before);
-    inherited.ignored[static_cast<std::size_t>(signo)] = before.sa_handler == SIG_IGN;
-  }
-  return inherited;
-}
 
 // `words`: the body.
 void tell_ready(int socket, std::int64_t number, const std::string& words, int group) {
@@ -108,16 +76,9 @@ bool wait_for_keeper(pid_t keeper) {
 }
 
 // What it does not need for its task it does when the keeper has begun: the workers wait for that.
-[[noreturn]] void guard_main(int socket, const Name& own, const Name& keepers, JobTraces traces,
-                             MakeGroup make_group) {
-  const Inherited inherited = ignore_signals();
-  become_subreaper();
-  std::string about_group;
-  if (make_group != nullptr) {
-    const auto group = make_group();
-    if (group) traces.group = *group;
-    about_group = group ? group->path : group.error().message();
-  }
+[[noreturn]] void guard_main(int socket, const ProcessName& own, const ProcessName& keepers,
+                             const Inherited& inherited, const JobTraces& traces,
+                             const std::string& about_group) {
   const SameProcessor processor;
   const pid_t keeper = fork();
   if (keeper == 0) {
@@ -138,6 +99,21 @@ bool wait_for_keeper(pid_t keeper) {
   rename_process(own);
   if (!wait_for_keeper(keeper)) end_and_remove_all(traces);
   _exit(0);
+}
+
+[[noreturn]] void child_main(int socket, const ProcessName& guards, const ProcessName& keepers,
+                             JobTraces traces, const MakeGroup& make_group) {
+  const Inherited inherited = ignore_signals();
+  become_subreaper();
+  std::string about_group;
+  if (make_group) {
+    const auto group = make_group();
+    if (group) traces.group = *group;
+    about_group = group ? group->path : group.error().message();
+  }
+  if (!traces.group.exists()) guard_main(socket, guards, keepers, inherited, traces, about_group);
+  rename_process(keepers);
+  keeper_main(socket, inherited, traces, about_group);
 }
 
 }  // namespace
@@ -162,24 +138,24 @@ Error cannot_start_keeper(int error) {
 }
 
 Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobTraces& traces,
-                            MakeGroup make_group) {
+                            const MakeGroup& make_group) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return cannot_start_keeper(errno);
   become_subreaper();
-  const Name guards = name_in(argv0, argv0_size, "dl-guard");
-  const Name keepers = name_in(argv0, argv0_size, "dl-keeper");
-  const pid_t guard = fork();
-  if (guard == 0) {
+  const ProcessName guards = name_in(argv0, argv0_size, "dl-guard");
+  const ProcessName keepers = name_in(argv0, argv0_size, "dl-keeper");
+  const pid_t child = fork();
+  if (child == 0) {
     close(ends[0]);
-    guard_main(ends[1], guards, keepers, traces, make_group);
+    child_main(ends[1], guards, keepers, traces, make_group);
   }
   const int why = errno;
   close(ends[1]);
-  if (guard < 0) {
+  if (child < 0) {
     close(ends[0]);
     return cannot_start_keeper(why);
   }
-  return Keeper{guard, ends[0], traces};
+  return Keeper{child, ends[0], traces, guards};
 }
 
 }  // namespace dlaunch::agent

@@ -57,24 +57,26 @@ KeeperSpawner::~KeeperSpawner() {
     edge_.unwatch(keeper_.socket);
     close(keeper_.socket);
   }
-  if (!was_let_go_) Leaving{keeper_.guard, pid_}.await();
+  if (!was_let_go_) leaving().await();
 }
 
+KeeperSpawner::Leaving KeeperSpawner::leaving() const { return {keeper_.child, pid_}; }
+
 void KeeperSpawner::Leaving::await() const {
-  wait_for(guard);
-  if (keeper > 0) wait_for(keeper);  // ours where the guard was killed, else no child
+  wait_for(child);
+  if (keeper > 0 && keeper != child) wait_for(keeper);  // ours where the guard was killed, else no child
 }
 
 std::optional<KeeperSpawner::Leaving> KeeperSpawner::let_go() {
   if (!nothing_left_) return std::nullopt;
   was_let_go_ = true;
   send({FrameKind::leave, 0, 0, 0, 0, 0}, "", -1, -1);
-  // The guard would end after the keeper, and with nothing to guard: both at once are sooner gone.
+  // A guard above the keeper would end after it, and with nothing to guard: both at once are sooner gone.
   siginfo_t guard{};
-  const bool is_ours =
-      waitid(P_PID, static_cast<id_t>(keeper_.guard), &guard, WEXITED | WNOHANG | WNOWAIT) == 0;
-  if (is_ours) kill(keeper_.guard, SIGKILL);
-  return Leaving{keeper_.guard, pid_};
+  const bool is_guard = keeper_.child != pid_ && waitid(P_PID, static_cast<id_t>(keeper_.child), &guard,
+                                                        WEXITED | WNOHANG | WNOWAIT) == 0;
+  if (is_guard) kill(keeper_.child, SIGKILL);
+  return leaving();
 }
 
 Result<void> KeeperSpawner::await_keeper() {
@@ -107,6 +109,10 @@ ssize_t KeeperSpawner::receive_when_there(msghdr& header) const {
   while (poll(&waiting, 1, -1) < 0 && errno == EINTR) {
   }
   return recvmsg(keeper_.socket, &header, MSG_CMSG_CLOEXEC);
+}
+
+void KeeperSpawner::guard_later(Timers& timers, const Clock& clock, Duration later) {
+  if (keeper_.child == pid_) guard_.emplace(timers, clock, later, pid_, keeper_.traces, keeper_.guards_name);
 }
 
 void KeeperSpawner::expect_success() {

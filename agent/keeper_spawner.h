@@ -7,6 +7,7 @@
 #include <string>
 
 #include "agent/keeper.h"
+#include "agent/late_guard.h"
 #include "agent/output.h"
 #include "agent/postmortem.h"
 #include "agent/spawner.h"
@@ -24,8 +25,8 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   KeeperSpawner(const KeeperSpawner&) = delete;
   KeeperSpawner& operator=(const KeeperSpawner&) = delete;
 
-  // Waits until the keeper has begun; the guard forks it meanwhile, and what was asked for before is not
-  // lost. An error: it could not. Before the loop runs.
+  // Waits until the keeper has begun; what was asked for before is not lost. An error: it could not. Before
+  // the loop runs.
   Result<void> await_keeper();
 
   // Below it is every process of the job on this node. REQUIRES: it has been awaited, here and below.
@@ -34,13 +35,17 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   // The control group's path, or why there is none.
   [[nodiscard]] const std::string& about_group() const { return about_group_; }
 
+  // Where the guard is not there already it comes `later` (agent/late_guard.h). `timers` and `clock` outlive
+  // this.
+  void guard_later(Timers& timers, const Clock& clock, Duration later);
+
   // If every worker succeeds, nothing will be started after what has been: keeper and guard may then end
   // without being asked, while the caller is told.
   void expect_success();
 
   // Guard and keeper on their way out.
   struct Leaving {
-    pid_t guard;
+    pid_t child;  // as Keeper::child
     pid_t keeper;
     void await() const;  // returns when they are gone
   };
@@ -64,6 +69,7 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   void on_writable(int fd) override;
 
  private:
+  [[nodiscard]] Leaving leaving() const;
   ssize_t receive_when_there(msghdr& header) const;
   void send(Frame frame, const std::string& body, int out, int err);
   void handle(const Frame& frame, const std::string& body);
@@ -83,6 +89,7 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   bool expects_success_ = false;
   bool was_let_go_ = false;
   int outstanding_ = 0;  // spawns whose process has not been reported as ended
+  std::optional<LateGuard> guard_;
 };
 
 }  // namespace dlaunch::agent

@@ -34,10 +34,10 @@ std::optional<LockedDir> lock(const std::string& path) {
 
 }  // namespace
 
-Result<LockedDir> make_locked_dir(const std::string& parent) {
+Result<LockedDir> make_locked_dir(const std::string& parent, pid_t agent) {
   // Between our two steps another dlaunch may take the directory for a dead job's.
   for (int i = 0; i < tries; ++i) {
-    std::string path = parent + "/" + std::string(prefix) + std::to_string(getpid()) + "-XXXXXX";
+    std::string path = parent + "/" + std::string(prefix) + std::to_string(agent) + "-XXXXXX";
     if (mkdtemp(path.data()) == nullptr)
       return Error{ErrorKind::io, "cannot make a directory in", parent, std::strerror(errno), ""};
     if (auto locked = lock(path)) return *locked;

@@ -3,6 +3,9 @@
 // dead job's.
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <functional>
 #include <string>
 #include <vector>
@@ -18,8 +21,8 @@ struct LockedDir {
   [[nodiscard]] bool exists() const { return fd >= 0; }
 };
 
-// dlaunch-job-PID-RANDOM in `parent`, for this user only.
-Result<LockedDir> make_locked_dir(const std::string& parent);
+// dlaunch-job-AGENT-RANDOM in `parent`, for this user only; `agent` is its process, by default this one.
+Result<LockedDir> make_locked_dir(const std::string& parent, pid_t agent = getpid());
 
 // Calls `remove` with each of this user's that a dead job has left in `parent`. It is locked meanwhile.
 void for_each_dead_job(const std::string& parent, const std::function<void(const LockedDir&)>& remove);

@@ -61,7 +61,8 @@ Result<Containment> Containment::begin(char* argv0, std::size_t argv0_size) {
     return timer_fifo.error();
   }
   traces.timer_fifo = *timer_fifo;
-  auto keeper = agent::start_keeper(argv0, argv0_size, traces, agent::make_job_group);
+  const auto make_group = [own = getpid()] { return agent::make_job_group(own); };
+  auto keeper = agent::start_keeper(argv0, argv0_size, traces, make_group);
   if (!keeper) {
     agent::remove_all(traces);
     return keeper.error();
@@ -77,7 +78,7 @@ Containment::Containment(Containment&& other) noexcept
 Containment::~Containment() {
   if (!has_keeper_) return;
   close(keeper_.socket);
-  while (waitpid(keeper_.guard, nullptr, 0) < 0 && errno == EINTR) {
+  while (waitpid(keeper_.child, nullptr, 0) < 0 && errno == EINTR) {
   }
   agent::end_and_remove_all(keeper_.traces);
 }

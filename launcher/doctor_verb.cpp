@@ -187,7 +187,7 @@ void check_limit(Findings& out, __rlimit_resource which, const std::string& name
 
 // How a job's processes are held together. The one made here is removed again.
 void check_containment(Findings& out) {
-  const auto group = agent::make_job_group();
+  const auto group = agent::make_job_group(getpid());
   if (group) {
     agent::remove_job_group(*group);
     out.push_back({Grade::ok,

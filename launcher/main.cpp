@@ -477,6 +477,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
       log::stop();
       return fail(keeper.error());
     }
+    spawner.guard_later(loop, loop, std::chrono::milliseconds(20));
     if (plan.job.nnodes == 1 && plan.job.spares == 0) spawner.expect_success();
     log::debug("the workers' control group: " + spawner.about_group());
     std::optional<agent::TimerWatch> timers;

@@ -4,14 +4,15 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <initializer_list>
 
 namespace dlaunch::launcher {
 
 void take_ordinary_start() {
-  // The lowest free number is given out, so this ends with the first above 2.
-  int fd = open("/dev/null", O_RDWR);
-  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
-  if (fd >= 0) close(fd);
+  // In this order the lowest free number is the one that is missing.
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", O_RDWR);
+  }
   std::signal(SIGCHLD, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);

@@ -20,7 +20,7 @@ import time
 import unittest
 import uuid
 
-from common import DLAUNCH, PATIENCE, children_of, marked, wait_until
+from common import DLAUNCH, PATIENCE, children_of, helpers_of, marked, wait_until
 
 REPEATS = int(os.environ.get("CLEANLINESS_REPEATS", "4"))
 
@@ -119,12 +119,6 @@ class Cleanliness(unittest.TestCase):
             return int(file.read())
 
     @staticmethod
-    def helpers(job):
-        (guard,) = children_of(job.pid)
-        (keeper,) = children_of(guard)
-        return {"agent": job.pid, "guard": guard, "keeper": keeper}
-
-    @staticmethod
     def kill_at_once(pids):
         """None of them can act on another's death."""
         for pid in pids:
@@ -158,7 +152,7 @@ class Kills(Cleanliness):
     def after_kill_of(self, *victims):
         for _ in self.each_time():
             job = self.start_family()
-            everyone = self.helpers(job)
+            everyone = helpers_of(job)
             self.kill_at_once([everyone[victim] for victim in victims])
             self.nothing_remains(job)
 
@@ -180,7 +174,7 @@ class Kills(Cleanliness):
     def test_the_job_goes_on_without_its_guard(self):
         for _ in self.each_time():
             job = self.start_family("gentle", "--stop-timeout=0.1")
-            os.kill(self.helpers(job)["guard"], signal.SIGKILL)
+            os.kill(helpers_of(job)["guard"], signal.SIGKILL)
             os.kill(self.pid_of("worker", 1), signal.SIGKILL)
             self.assertIn("rank 1", self.nothing_remains(job).splitlines()[-1])
             self.assertEqual(job.returncode, 137)
@@ -192,7 +186,7 @@ class Kills(Cleanliness):
             if len(self.containments) == 1:
                 self.skipTest("no control groups here")
             job = self.start_family()
-            self.kill_at_once(self.helpers(job).values())
+            self.kill_at_once(helpers_of(job).values())
             job.communicate(timeout=PATIENCE)
             subprocess.run([DLAUNCH, "true"], check=True, timeout=PATIENCE, env={**os.environ, "TMPDIR": self.tmp})
             self.nothing_remains(job)

@@ -36,6 +36,25 @@ def children_of(pid):
         return [int(child) for child in children.read().split()]
 
 
+def helpers_of(job):
+    """The pids of agent, guard and keeper of a dlaunch (a Popen or a pid) that has begun its workers."""
+    agent = getattr(job, "pid", job)
+    found = {"agent": agent}
+
+    def look():
+        try:
+            for pid in [pid for child in children_of(agent) for pid in (child, *children_of(child))]:
+                with open(f"/proc/{pid}/comm", encoding="utf-8") as comm:
+                    name = comm.read().strip()
+                if name in ("dl-guard", "dl-keeper"):
+                    found[name.removeprefix("dl-")] = pid
+        except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            pass
+        return len(found) == 3
+    wait_until(look, "guard and keeper are there")  # the guard comes when the workers have begun
+    return found
+
+
 def marked(mark):
     """Living processes with the mark (bytes) in their environment; a zombie has none any more."""
     found = []

@@ -17,7 +17,7 @@ import tempfile
 import time
 import unittest
 
-from common import DLAUNCH, children_of, environment
+from common import DLAUNCH, environment, helpers_of
 from hosts import Hosts
 
 PATIENCE = 90  # seconds until a wait for an event is a failure
@@ -235,8 +235,7 @@ class OneEndpoint(Elastic):
         def write_from(i):
             return subprocess.run([*self.hosts.on(i), DLAUNCH, *store], capture_output=True, text=True, check=False, timeout=PATIENCE).returncode
         self.assertEqual(write_from(1), 0)
-        (guard,) = children_of(self.agents[1].pid)
-        frozen = [self.agents[1].pid, guard, *children_of(guard)]
+        frozen = list(helpers_of(self.agents[1]).values())
         for pid in frozen:
             os.kill(pid, signal.SIGSTOP)
         self.world({0, 2})

@@ -17,7 +17,7 @@ import tempfile
 import time
 import unittest
 
-from common import DLAUNCH, PATIENCE, free_port
+from common import DLAUNCH, PATIENCE, free_port, helpers_of
 from hosts import Hosts
 
 PYTHON = "/usr/bin/python3"  # Debian's, which has torch
@@ -151,11 +151,7 @@ class ErrorFiles(Failure):
         job = subprocess.Popen([DLAUNCH, "sh", "-c", "echo > $TORCHELASTIC_ERROR_FILE; echo up; exec sleep 1000"], stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": self.tmp})
         self.assertEqual(job.stdout.readline(), b"up\n")
-        pid = job.pid
-        for _ in ("its guard", "the keeper"):
-            with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as children:
-                pid = int(children.read().split()[0])
-        os.kill(pid, signal.SIGKILL)
+        os.kill(helpers_of(job)["keeper"], signal.SIGKILL)
         job.communicate(timeout=PATIENCE)
         self.assertEqual((job.returncode, os.listdir(self.tmp)), (1, []))
 

@@ -21,7 +21,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from common import BIN, DLAUNCH, PATIENCE, alive, children_of, environment, free_port, wait_until
+from common import BIN, DLAUNCH, PATIENCE, alive, environment, free_port, helpers_of, wait_until
 from hosts import Hosts
 
 
@@ -212,9 +212,7 @@ class Orphans(Launch):
     def test_none_after_kill_9_of_the_keeper(self):
         job = self.start("--nproc-per-node=2", "sh", "-c", FAMILY)
         pids = self.pids(6)
-        (guard,) = children_of(job.pid)
-        (keeper,) = children_of(guard)
-        os.kill(keeper, signal.SIGKILL)
+        os.kill(helpers_of(job)["keeper"], signal.SIGKILL)
         _, err = job.communicate(timeout=PATIENCE)
         self.assertEqual(job.returncode, 1)
         self.assertIn("the keeper process", err)

@@ -16,7 +16,7 @@ import time
 import unittest
 import uuid
 
-from common import DLAUNCH, PATIENCE, is_sanitized, marked
+from common import DLAUNCH, PATIENCE, children_of, helpers_of, is_sanitized, marked, wait_until
 
 NOBODY = 200_000 + os.getpid()  # a user who has no process yet, nor in another run of this test
 
@@ -281,16 +281,12 @@ class Namespaces(OddStart):
         # Its parent ends at once, as after "docker exec": process 1 inherits it.
         subprocess.run([*enter, "sh", "-c", "(sleep 0.01; :) &"], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL, timeout=PATIENCE)
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            with open(f"/proc/{agent}/task/{agent}/children", encoding="utf-8") as children:
-                left = len(children.read().split())
-            if left == 1 or time.monotonic() > deadline:  # the guard
-                break
-            time.sleep(0.005)
-        job.kill()
-        job.communicate()
-        self.assertEqual(left, 1, "a zombie stays")
+        own = helpers_of(int(agent)).values()
+        try:
+            wait_until(lambda: set(children_of(agent)) <= set(own), "no zombie stays")
+        finally:
+            job.kill()
+            job.communicate()
 
 
 if __name__ == "__main__":

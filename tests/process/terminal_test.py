@@ -219,7 +219,8 @@ class Suspend(Terminal):
 
     def test_an_ignored_one_stays_ignored(self):
         ignore = lambda: signal.signal(signal.SIGTSTP, signal.SIG_IGN)
-        done = subprocess.run([DLAUNCH, "sh", "-c", "kill -TSTP $(ps -o ppid= -p $(ps -o ppid= -p $PPID)); exec grep SigIgn /proc/self/status"],
+        find_agent = "p=$PPID; while [ $(cat /proc/$p/comm) != dlaunch ]; do p=$(ps -o ppid= -p $p | tr -d ' '); done; "
+        done = subprocess.run([DLAUNCH, "sh", "-c", find_agent + "kill -TSTP $p; exec grep SigIgn /proc/self/status"],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False, preexec_fn=ignore)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(int(done.stdout.split()[1], 16), 1 << (signal.SIGTSTP - 1))

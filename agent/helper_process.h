@@ -1,0 +1,26 @@
+// What guard and keeper (agent/keeper.h) do for themselves when they begin.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "agent/worker_start.h"
+
+namespace dlaunch::agent {
+
+// A process's name, and where it stands for `ps`. The words are made by the agent: what a forked process
+// writes is copied page by page before it can begin.
+struct ProcessName {
+  const char* comm;
+  std::string words;  // as long as the area
+  char* area;
+};
+
+// "COMM of PID", of this process. `area` is the start of its argument area.
+ProcessName name_in(char* area, std::size_t size, const char* comm);
+void rename_process(const ProcessName& name);
+
+// Those in kept_ignored; how they were before is what workers inherit.
+Inherited ignore_signals();
+
+}  // namespace dlaunch::agent
