@@ -5,8 +5,8 @@ find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(nlohmann_json REQUIRED)
 
-# The dlaunch program needs nothing but libc where it runs, so it starts in half the time and one file can be
-# copied to any node: spdlog and fmt are compiled in, libuv is linked statically where its archive is there.
+# The dlaunch program needs no library where it runs, so it starts in half the time and one file can be copied to any
+# node: spdlog and fmt are compiled in, libuv and the C library (below) are linked statically where their archives are there.
 find_package(spdlog REQUIRED)
 find_package(fmt REQUIRED)
 add_library(dlaunch_spdlog INTERFACE)
