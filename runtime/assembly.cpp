@@ -8,6 +8,7 @@
 
 #include "runtime/deadline.h"
 #include "runtime/join.h"
+#include "runtime/news.h"
 
 namespace dlaunch {
 
@@ -81,19 +82,10 @@ Assembly::Wait Assembly::await(std::span<const std::string> keys, const Meeting&
     if (has_passed(deadline)) return Wait::too_late;
     meeting.check();
     if (in_vain()) {
-      hear_of_losses(meeting, deadline);
+      // Who has left may have done so since it has heard, before this rank, that another one is lost.
+      await_news(std::min(deadline, deadline_after(time_for_news)), meeting.check);
       return Wait::in_vain;
     }
-  }
-}
-
-// Who has left may have done so since it has heard, before this rank, that another one is lost.
-void Assembly::hear_of_losses(const Meeting& meeting, Deadline deadline) {
-  constexpr auto patience = std::chrono::milliseconds(300);
-  constexpr auto pause = std::chrono::milliseconds(10);
-  for (const Deadline end = std::min(deadline, deadline_after(patience)); !has_passed(end);) {
-    meeting.check();
-    std::this_thread::sleep_for(pause);
   }
 }
 

@@ -62,7 +62,6 @@ class Assembly {
 
   [[nodiscard]] Wait await(std::span<const std::string> keys, const Meeting& meeting, Deadline deadline,
                            const std::function<bool()>& in_vain);
-  static void hear_of_losses(const Meeting& meeting, Deadline deadline);
   void take_seat(const Meeting& meeting);
   Verdict preside(const Meeting& meeting);
   [[nodiscard]] Verdict judge(const Meeting& meeting);

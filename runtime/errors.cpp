@@ -72,6 +72,16 @@ int peer_of(const std::exception_ptr& error) {
   }
 }
 
+std::string reason_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const DistError& e) {
+    return e.reason();
+  } catch (...) {
+    return message_of(error);
+  }
+}
+
 std::string message_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);

@@ -24,6 +24,9 @@ int departed_peer(const std::exception_ptr& error);
 // The rank on the other side, if the error knows it; else -1.
 int peer_of(const std::exception_ptr& error);
 
+// What has happened, without the place.
+std::string reason_of(const std::exception_ptr& error);
+
 // The message, place included.
 std::string message_of(const std::exception_ptr& error);
 

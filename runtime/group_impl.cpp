@@ -4,7 +4,6 @@
 #include <csignal>
 #include <map>
 #include <numeric>
-#include <thread>
 #include <utility>
 
 #include "dlaunch/debug.h"
@@ -15,6 +14,7 @@
 #include "runtime/errors.h"
 #include "runtime/join.h"
 #include "runtime/log.h"
+#include "runtime/news.h"
 #include "runtime/profiler.h"
 #include "runtime/splits.h"
 #include "store/prefix_store.h"
@@ -277,19 +277,17 @@ std::vector<int> GroupImpl::departed() const {
 
 void GroupImpl::explain(const StoreError& error, const ErrorContext& context) const {
   if (error.error().kind == ErrorKind::timeout) throw DistStoreError(error.what(), context);
-  constexpr auto patience = std::chrono::seconds(1);
-  constexpr auto pause = std::chrono::milliseconds(10);
-  for (const Deadline end = deadline_after(patience); !has_passed(end); std::this_thread::sleep_for(pause)) {
+  await_news(deadline_after(time_for_news), [&] {
     try {
       throw_if_lost();
       const std::vector<int> gone = departed();
-      if (!gone.empty()) throw DistNetworkError("it has left the group", {.peer = gone.front()});
+      if (!gone.empty()) throw DistNetworkError(left_the_group, {.peer = gone.front()});
     } catch (const DistNetworkError& e) {
       const std::string reason = e.reason() + ", and the store is lost: " + error.what();
       std::rethrow_exception(
           located(std::make_exception_ptr(DistNetworkError(reason, e.context())), context));
     }
-  }
+  });
   throw DistStoreError(error.what(), context);
 }
 
@@ -418,7 +416,7 @@ void GroupImpl::breakpoint(int rank) {
       while (!wait_a_moment(*keys_, attached)) {
         throw_if_lost();
         if (std::ranges::binary_search(departed(), rank) && !wait_a_moment(*keys_, attached)) {
-          throw DistNetworkError("it has left the group", {.peer = rank});
+          throw DistNetworkError(left_the_group, {.peer = rank});
         }
       }
       return;

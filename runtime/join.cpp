@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <iterator>
+#include <utility>
 
 #include "runtime/deadline.h"
 #include "store/base/entropy.h"
@@ -41,22 +42,41 @@ struct Halves {
   }
 };
 
-// Who has come, as a value in the store: host, process, and a number that no other process has.
+// Who has come, as a value in the store: host, process, door, and a number that no other process has.
 struct Visitor {
-  std::string host;
+  SignOfLife sign;
   std::string process;
 
-  static std::string self() {
-    return host_name() + "\n" + std::to_string(getpid()) + "\n" + std::to_string(draw_number());
+  static std::string self(const Door* door) {
+    return host_name() + "\n" + std::to_string(getpid()) + "\n" + (door ? door->place() : "") + "\n" +
+           std::to_string(draw_number());
   }
   static Visitor parse(const std::string& text) {
-    const Halves halves = Halves::of(text);
-    return {halves.first, Halves::of(halves.rest).first};
+    const Halves host = Halves::of(text);
+    const Halves process = Halves::of(host.rest);
+    return {{host.first, Halves::of(process.rest).first}, process.first};
   }
 };
 
+// Of all, by rank: two lines each.
+std::string in_lines(const std::vector<std::string>& visitors) {
+  std::string text;
+  for (const std::string& visitor : visitors) {
+    const SignOfLife sign = Visitor::parse(visitor).sign;
+    text += sign.host + "\n" + sign.door + "\n";
+  }
+  return text;
+}
+
+std::vector<SignOfLife> signs_of(const std::string& text) {
+  const std::vector<std::string> all = lines(text);
+  std::vector<SignOfLife> signs;
+  for (std::size_t i = 0; i + 1 < all.size(); i += 2) signs.push_back({all[i], all[i + 1]});
+  return signs;
+}
+
 // How an attempt has ended, for all who take part in it: the first word counts, and more words may follow.
-constexpr const char* met = "met";          // the hosts
+constexpr const char* met = "met";          // where they are
 constexpr const char* again = "again";      // nothing: somebody's time was up
 constexpr const char* refused = "refused";  // why
 constexpr const char* lost = "lost";        // whose check failed first: peer, host, why
@@ -77,6 +97,8 @@ class Attempt {
     for (std::size_t rank = 0; rank < joining.members.size(); ++rank) {
       arrivals_.push_back(place_ + "rank/" + std::to_string(rank));
     }
+    if (joining.door && joining.rank >= 0)
+      neighbours_ = looked_for_by(joining.rank, static_cast<int>(arrivals_.size()));
   }
 
   // Its outcome; none: this rank waits for nobody, and nothing is decided.
@@ -96,10 +118,7 @@ class Attempt {
     // The one who counts to the end tells all: the work of the store grows with the ranks, not with their
     // square.
     if (store_.add(place_ + "arrived", 1) == static_cast<std::int64_t>(arrivals_.size())) {
-      std::string hosts;
-      for (const std::string& visitor : store_.multi_get(arrivals_))
-        hosts += Visitor::parse(visitor).host + "\n";
-      return Halves::of(settle(store_, place_, met, hosts));
+      return Halves::of(settle(store_, place_, met, in_lines(store_.multi_get(arrivals_))));
     }
     return await();
   }
@@ -107,8 +126,21 @@ class Attempt {
   // By their names for messages.
   [[nodiscard]] std::vector<int> missing() {
     std::vector<int> result = absent(store_, arrivals_);
+    missing_ = result.size();
     for (int& rank : result) rank = joining_.members[static_cast<std::size_t>(rank)];
     return result;
+  }
+
+  // This rank has seen who is missing. If it goes, and the store with it, it stays until the others who came
+  // have seen it too.
+  void let_see(bool goes) {
+    const std::string seen_by_all = place_ + "seen by all";
+    try {
+      const std::int64_t came = static_cast<std::int64_t>(arrivals_.size() - missing_);
+      if (store_.add(place_ + "seen", 1) == came) store_.set(seen_by_all, "");
+      if (goes && joining_.serves_store) store_.wait({&seen_by_all, 1}, same_moment);
+    } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch): one has more time left, or came since
+    }
   }
 
  private:
@@ -123,12 +155,13 @@ class Attempt {
 
   // What is wrong if somebody is there already as this rank.
   std::string arrive() {
-    const std::string self = Visitor::self();
+    const std::string self = Visitor::self(joining_.door);
+    self_ = Visitor::parse(self).sign;
     const std::string there =
         store_.compare_set(arrivals_[static_cast<std::size_t>(joining_.rank)], "", self);
     if (there == self) return {};
     const Visitor other = Visitor::parse(there);
-    return "process " + other.process + " on " + other.host + " has joined as rank " +
+    return "process " + other.process + " on " + other.sign.host + " has joined as rank " +
            std::to_string(joining_.self) +
            " already; if it is of an earlier run, the store still holds that run's left-overs: remove them "
            "(the file of file://) or use another store";
@@ -138,10 +171,11 @@ class Attempt {
 
   Halves await() {
     constexpr auto turn = std::chrono::milliseconds(200);
+    const bool looks = joining_.check || joining_.door;
     for (;;) {
       const auto left = time_left(joining_.deadline);
       try {
-        store_.wait({&outcome_, 1}, joining_.check ? std::min<std::chrono::milliseconds>(turn, left) : left);
+        store_.wait({&outcome_, 1}, looks ? std::min<std::chrono::milliseconds>(turn, left) : left);
         return Halves::of(store_.get(outcome_));
       } catch (const StoreError& e) {
         if (e.error().kind != ErrorKind::timeout) throw;
@@ -149,6 +183,7 @@ class Attempt {
       if (has_passed(joining_.deadline)) return Halves::of(settle(store_, place_, again, ""));
       try {
         if (joining_.check) joining_.check();
+        if (joining_.door) look_for_others();
       } catch (const DistNetworkError& e) {
         // Who notices first may be gone when the others look; they are to hear of the one that was its
         // reason.
@@ -159,11 +194,38 @@ class Attempt {
     }
   }
 
+  void look_for_others() {
+    joining_.door->dismiss();
+    ask_who_has_come();
+    for (const auto& [rank, sign] : come_) {
+      if (!is_gone(sign, self_)) continue;
+      throw DistNetworkError("its process ended while the ranks were joining",
+                             {.peer = joining_.members[static_cast<std::size_t>(rank)], .host = sign.host});
+    }
+  }
+
+  // Of some in turn, so that the store has little to do, however many ranks wait for long.
+  void ask_who_has_come() {
+    constexpr std::size_t at_once = 2;
+    for (std::size_t i = 0; i < std::min(at_once, neighbours_.size()); ++i) {
+      const int rank = neighbours_.front();
+      std::ranges::rotate(neighbours_, neighbours_.begin() + 1);
+      const std::string& arrival = arrivals_[static_cast<std::size_t>(rank)];
+      if (!store_.check({&arrival, 1})) continue;
+      come_.emplace_back(rank, Visitor::parse(store_.get(arrival)).sign);
+      neighbours_.pop_back();
+    }
+  }
+
   Store& store_;
   const Joining& joining_;
   const std::string place_;
   const std::string outcome_;
   std::vector<std::string> arrivals_;  // by rank
+  std::size_t missing_ = 0;            // when last asked
+  SignOfLife self_;
+  std::vector<int> neighbours_;  // those to look for of whom it is not known that they have come
+  std::vector<std::pair<int, SignOfLife>> come_;  // the others of those
 };
 
 void find_absent(Store& store, std::span<const std::string> keys, int first, std::vector<int>& found) {
@@ -194,23 +256,35 @@ void find_absent(Store& store, std::span<const std::string> keys, int first, std
 [[noreturn]] void throw_lost(const std::string& text) {
   const Halves peer = Halves::of(text);
   const Halves host = Halves::of(peer.rest);
-  throw DistNetworkError(host.rest, {.peer = std::atoi(peer.first.c_str()), .host = host.first});
+  throw JoinLost(host.rest, {.peer = std::atoi(peer.first.c_str()), .host = host.first});
 }
 
 }  // namespace
 
-std::vector<std::string> join(Store& store, const Joining& joining) {
+std::vector<SignOfLife> join(Store& store, const Joining& joining) {
+  std::vector<int> missing;  // a moment ago, when somebody's time was up
   std::vector<int> left;
   for (int number = 0;; ++number) {
     Attempt attempt(store, joining, number);
-    const Halves outcome = attempt.take_part();
-    if (outcome.first == met) return lines(outcome.rest);
+    Halves outcome;
+    try {
+      outcome = attempt.take_part();
+    } catch (const StoreError&) {
+      // The one whose time was up served it, and this one's was nearly up.
+      if (missing.empty()) throw;
+      throw_too_late(joining, missing, {});
+    }
+    if (outcome.first == met) return signs_of(outcome.rest);
     if (outcome.first == refused) throw JoinRefused(outcome.rest);
     if (outcome.first == lost) throw_lost(outcome.rest);
     if (outcome.first.empty()) return {};
-    if (time_left(joining.deadline) > same_moment) continue;
-    const std::vector<int> missing = attempt.missing();
+    missing = attempt.missing();
+    attempt.let_see(has_passed(joining.deadline));
     if (has_passed(joining.deadline)) throw_too_late(joining, missing, left);
+    if (time_left(joining.deadline) > same_moment) {
+      missing.clear();
+      continue;
+    }
     std::ranges::copy_if(joining.members, std::back_inserter(left),
                          [&](int rank) { return std::ranges::find(missing, rank) == missing.end(); });
   }

@@ -3,7 +3,7 @@
 // All say what they are about to do, and who says otherwise ends it for all, at once. A rank whose deadline
 // passes goes away again, and all agree on that too: those who have time left begin anew, without it, and it
 // finds them when it comes back. So one rank's failure never leaves the others with a number that it no
-// longer shares.
+// longer shares. Those who wait look whether some who have come have died since.
 #pragma once
 
 #include <functional>
@@ -14,6 +14,7 @@
 
 #include "dlaunch/backend.h"
 #include "dlaunch/error.h"
+#include "runtime/losses.h"
 #include "store/store.h"
 
 namespace dlaunch {
@@ -28,6 +29,8 @@ struct Joining {
   Deadline deadline;
   // Asked now and then while waiting. A DistNetworkError that it throws ends the wait, on all.
   std::function<void()> check = {};
+  bool serves_store = false;   // others lose the store when this rank is gone
+  const Door* door = nullptr;  // of which the others are told; where there is one theirs are looked for
 };
 
 // That the ranks do not agree. All are told, so all have made this attempt.
@@ -36,12 +39,18 @@ class JoinRefused : public DistNetworkError {
   using DistNetworkError::DistNetworkError;
 };
 
-// Returns when all members have called it on (their connection to) the same store and prefix: the members'
-// hosts; of a rank that waits for nobody: none. Throws JoinRefused; DistNetworkError that names the ranks
-// that did not come before the deadline, after which it may be called again; StoreError if the store
-// fails; DistError if somebody else has joined as this rank. REQUIRES: where it has returned or thrown
-// JoinRefused, another prefix is used the next time.
-std::vector<std::string> join(Store& store, const Joining& joining);
+// That a rank was lost, of which all who come are told.
+class JoinLost : public DistNetworkError {
+ public:
+  using DistNetworkError::DistNetworkError;
+};
+
+// Returns when all members have called it on (their connection to) the same store and prefix: where the
+// members are; of a rank that waits for nobody: none. Throws JoinRefused; JoinLost; DistNetworkError that
+// names the ranks that did not come before the deadline, after which it may be called again; StoreError if
+// the store fails; DistError if somebody else has joined as this rank. REQUIRES: where it has returned or
+// thrown JoinRefused or JoinLost, another prefix is used the next time.
+std::vector<SignOfLife> join(Store& store, const Joining& joining);
 
 // Instead of join(): the others are told that this rank does not come, and why.
 void refuse_to_join(Store& store, int self, const std::string& why);

@@ -13,9 +13,11 @@
 #include "runtime/key_value_store.h"
 #include "runtime/listed.h"
 #include "runtime/log.h"
+#include "runtime/news.h"
 #include "runtime/process_end.h"
 #include "runtime/profiler.h"
 #include "runtime/recorder.h"
+#include "store/base/entropy.h"
 #include "store/contract/worker_env.h"
 #include "store/file_store.h"
 #include "store/prefix_store.h"
@@ -50,11 +52,33 @@ void require_agreement(const char* what, int given, int told) {
                   "; env:// takes it from there: leave the option out");
 }
 
-// How long a rank that gives up stays for the others to hear of it.
+// How long a rank that gives up stays for the others to hear of it, who may still have to come.
 constexpr auto patience = std::chrono::seconds(10);
+
+bool is_store_error(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const DistStoreError&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+std::vector<Losses::Member> members_of(const std::vector<int>& ranks, const std::vector<SignOfLife>& signs) {
+  std::vector<Losses::Member> members;
+  members.reserve(ranks.size());
+  for (const int rank : ranks) members.push_back({rank, signs[static_cast<std::size_t>(rank)]});
+  return members;
+}
 
 std::string name_of(const InitOptions& options) {
   return options.group_name.empty() ? "default" : options.group_name;
+}
+
+// The default group's that is being made, among all of the job.
+std::string identity(const InitOptions& options, const std::string& round, int generation) {
+  return "dlaunch/" + round + "/" + name_of(options) + "/" + std::to_string(generation);
 }
 
 // FNV-1a; for a name that members of one set of ranks have in common.
@@ -200,34 +224,60 @@ World::Made World::make_default(const InitOptions& options, const Identity& self
   const std::string name = name_of(options);
   const std::string backend =
       !options.backend.empty() ? plain_name(options.backend) : (preset_ ? preset_->backend : "gloo");
-  identity_ = identity(options, self.round);
-  const auto keys = std::make_shared<PrefixStore>(identity_, store);
+  int* generation = nullptr;
+  std::shared_ptr<Store> keys;
   GroupImpl::Description description{name, rank, world_size, options.timeout, backend};
   description.ranks.resize(static_cast<std::size_t>(world_size));
   std::iota(description.ranks.begin(), description.ranks.end(), 0);
   const std::function<void()> check = preset_ ? preset_->check : nullptr;
+  std::vector<SignOfLife> signs;
   try {
-    description.hosts = join(*keys, {.call = "init_process_group",
-                                     .statement = "a world of " + std::to_string(world_size) +
-                                                  " ranks and the backend " + in_words(modules),
-                                     .self = rank,
-                                     .rank = rank,
-                                     .members = description.ranks,
-                                     .deadline = deadline,
-                                     .check = check});
+    generation = &generation_in(*store);
+    identity_ = identity(options, self.round, *generation);
+    keys = std::make_shared<PrefixStore>(identity_, store);
+    signs = join(*keys, {.call = "init_process_group",
+                         .statement = "a world of " + std::to_string(world_size) + " ranks and the backend " +
+                                      in_words(modules),
+                         .self = rank,
+                         .rank = rank,
+                         .members = description.ranks,
+                         .deadline = deadline,
+                         .check = check,
+                         .serves_store = rank == 0 && !self.store_is_served,
+                         .door = door_.get()});
   } catch (const JoinRefused&) {
-    conclude(*keys, self, std::min(deadline, deadline_after(patience)));
+    ++*generation;
+    let_hear(*keys, self, world_size, std::min(deadline, deadline_after(patience)));
     throw;
+  } catch (const JoinLost&) {
+    ++*generation;
+    let_hear(*keys, self, world_size - 1, deadline_after(time_for_news));
+    throw;
+  } catch (const StoreError& e) {
+    if (e.error().kind != ErrorKind::network || self.store_is_served || rank == 0) throw;
+    throw DistNetworkError(lost_with_the_store + e.what(), {.peer = 0, .host = self.master.host});
   }
   // All ranks are here; what follows may count on their answers, and whatever comes of it, the next attempt
   // is another one for all.
-  ++generation_;
+  ++*generation;
 
+  for (const SignOfLife& sign : signs) description.hosts.push_back(sign.host);
   std::string master_host = meeting_point(description.hosts, self.master.host);
-  std::vector<GroupImpl::DeviceBackend> backends =
-      make_backends(modules, keys, description, deadline, master_host, check);
+  const std::optional<int> server = self.store_is_served ? std::nullopt : std::optional(0);
+  Losses losses({keys, members_of(description.ranks, signs), rank, server, door_.get(), check});
+  const auto look = [&losses] { losses.check(); };
+  std::vector<GroupImpl::DeviceBackend> backends;
+  try {
+    backends = make_backends(modules, keys, description, deadline, master_host, look);
+  } catch (...) {
+    const std::exception_ptr error = std::current_exception();
+    if (is_store_error(error) && !has_passed(deadline)) await_news(deadline_after(time_for_news), look);
+    losses.tell(error);
+    let_hear(*keys, self, world_size - 1, deadline_after(time_for_news));
+    throw;
+  }
   return {make_group(std::move(description), std::move(backends), keys, identity_), keys,
-          std::move(master_host)};
+          std::move(master_host), std::move(signs)};
 }
 
 // Ranks that are threads, or a worker's own children, are none that the agent knows.
@@ -265,13 +315,12 @@ std::shared_ptr<Store> World::open_store(const InitOptions& options, const InitM
   return connect(self, deadline);
 }
 
-// After an attempt that was refused, so that its next one is another for all. Where this rank serves the
-// store, which may end with its process now, it stays until the others have heard, or have had time to.
-void World::conclude(Store& keys, const Identity& self, Deadline deadline) {
-  ++generation_;
+// That the attempt has failed, as this rank has. Where this rank serves the store, which may end with its
+// process now, it stays until as many ranks as hear of it have heard, or have had time to.
+void World::let_hear(Store& keys, const Identity& self, int hearers, Deadline deadline) {
   const std::string done = "all have heard";
   try {
-    if (keys.add("heard", 1) == self.world_size) keys.set(done, "");
+    if (keys.add("heard", 1) == hearers) keys.set(done, "");
     if (self.rank == 0 && !self.store_is_served) keys.wait({&done, 1}, time_left(deadline));
   } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch): somebody is late, or it was not only refused
   }
@@ -287,18 +336,20 @@ std::vector<ChosenModule> World::choose_or_decline(const std::string& backend, c
   } catch (const DistBackendError& e) {
     try {
       const Deadline soon = std::min(deadline, deadline_after(patience));
-      PrefixStore keys(identity(options, self.round), open_store(options, method, self, soon));
+      const std::shared_ptr<Store> store = open_store(options, method, self, soon);
+      int& generation = generation_in(*store);
+      PrefixStore keys(identity(options, self.round, generation), store);
       refuse_to_join(keys, self.rank, e.reason());
-      conclude(keys, self, soon);
+      ++generation;
+      let_hear(keys, self, self.world_size, soon);
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): then they find out by themselves
     }
     throw;
   }
 }
 
-// The default group's that is being made, among all of the job.
-std::string World::identity(const InitOptions& options, const std::string& round) const {
-  return "dlaunch/" + round + "/" + name_of(options) + "/" + std::to_string(generation_);
+int& World::generation_in(Store& store) {
+  return generations_[store.compare_set("dlaunch/store", "", std::to_string(draw_number()))];
 }
 
 // With making_ held.
@@ -336,12 +387,13 @@ void World::init_with(const InitOptions& options) {
     const Deadline deadline = deadline_after(options.timeout);
     const std::vector<ChosenModule> modules = choose_or_decline(backend, options, *method, self, deadline);
     const std::shared_ptr<Store> store = open_store(options, *method, self, deadline);
+    door_ = open_door(preset_ ? "localhost" : self.master.host);
     if (const auto page = process_environment(env::worker_page); page && !preset_) {
       recorder().open(*page, self.rank, self.world_size);
     }
     // To the first one a program may take its time: it starts, and reads its data.
     std::optional<Waiting> waiting;
-    if (generation_ > 0) waiting.emplace();
+    if (!generations_.empty()) waiting.emplace();
     Made made = make_default(options, self, store, modules, deadline);
     waiting.reset();
     if (const auto trace = process_environment("DLAUNCH_TRACE"); trace && !trace->empty()) {
@@ -356,6 +408,7 @@ void World::init_with(const InitOptions& options) {
     default_ = std::move(made.group);
     keys_ = std::move(made.keys);
     master_host_ = std::move(made.master_host);
+    signs_ = std::move(made.signs);
     groups_made_ = 0;
     local_groups_made_.clear();
     meetings_ = 0;
@@ -396,7 +449,10 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
   try {
     const std::vector<int>& members = plan.description.ranks;
     const Deadline deadline = deadline_after(description.timeout);
-    const auto check = [&] { all->throw_if_lost(members); };
+    Losses losses({keys, members_of(members, signs_), description.rank, {}, door_.get(), [&] {
+                     all->throw_if_lost(members);
+                   }});
+    const auto check = [&losses] { losses.check(); };
     const Waiting waiting;
     Recording recording(all->recorder(),
                         all->recorder().begin({.operation = recorded_as(operation), .input = members.size()},
@@ -411,7 +467,12 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
                  .check = check});
     std::vector<GroupImpl::DeviceBackend> backends;
     if (description.rank >= 0) {
-      backends = make_backends(plan.modules, keys, description, deadline, master_host_, check);
+      try {
+        backends = make_backends(plan.modules, keys, description, deadline, master_host_, check);
+      } catch (...) {
+        losses.tell(std::current_exception());
+        throw;
+      }
     }
     const auto made = make_group(std::move(description), std::move(backends), keys, identity_ + "/" + key);
     all->recorder().end(recording.hand_over(), true);

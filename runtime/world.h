@@ -14,6 +14,7 @@
 #include "runtime/backend_choice.h"
 #include "runtime/bootstrap.h"
 #include "runtime/group_impl.h"
+#include "runtime/losses.h"
 #include "store/store.h"
 
 namespace dlaunch {
@@ -72,17 +73,18 @@ class World {
     std::shared_ptr<GroupImpl> group;
     std::shared_ptr<Store> keys;
     std::string master_host;
+    std::vector<SignOfLife> signs;
   };
   Made make_default(const InitOptions& options, const Identity& self, const std::shared_ptr<Store>& store,
                     const std::vector<ChosenModule>& modules, Deadline deadline);
-  void conclude(Store& keys, const Identity& self, Deadline deadline);
+  static void let_hear(Store& keys, const Identity& self, int hearers, Deadline deadline);
   [[nodiscard]] std::shared_ptr<Store> open_store(const InitOptions& options, const InitMethod& method,
                                                   const Identity& self, Deadline deadline) const;
   [[nodiscard]] std::vector<ChosenModule> choose_or_decline(const std::string& backend,
                                                             const InitOptions& options,
                                                             const InitMethod& method, const Identity& self,
                                                             Deadline deadline);
-  [[nodiscard]] std::string identity(const InitOptions& options, const std::string& round) const;
+  int& generation_in(Store& store);
   [[nodiscard]] std::shared_ptr<GroupImpl> make_group(GroupImpl::Description description,
                                                       std::vector<GroupImpl::DeviceBackend> backends,
                                                       std::shared_ptr<Store> keys,
@@ -92,9 +94,13 @@ class World {
   std::optional<Preset> preset_;
 
   std::mutex making_;  // a group is being made or ended
-  // Default groups that all ranks have begun to make; each must not find the keys of an earlier one.
-  int generation_ = 0;
+  // Default groups that all ranks have begun to make in a store; each must not find the keys of an earlier
+  // one. By a number that the store has: who serves one after another has died serves another store, of which
+  // none need know how far the others came in the lost one.
+  std::map<std::string, int> generations_;
   std::string identity_;  // of the default group, among all of the job
+  std::unique_ptr<Door> door_;
+  std::vector<SignOfLife> signs_;  // of the default group's ranks
 
   mutable std::mutex mutex_;
   // protected by mutex_

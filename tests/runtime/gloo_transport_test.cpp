@@ -19,7 +19,6 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/backends/gloo/door.h"
 #include "runtime/bootstrap.h"
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
@@ -83,55 +82,29 @@ std::vector<std::byte> message(std::size_t size, int seed) {
 
 // One that has told where it is, and listens, but that is all: its address is the higher one, so it is to
 // connect. What comes of it for rank 0.
-std::string beside_a_silent_rank(Deadline deadline, const std::function<void()>& check, bool lives) {
+std::string beside_a_silent_rank(Deadline deadline, const std::function<void()>& check) {
   const auto store = std::make_shared<HashStore>();
   const auto keys = backend_store(store);
   const auto device = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr("127.0.0.2"));
   const auto silent = device->createContext(1, 2);
   const std::vector<char> address = silent->createPair(0)->address().bytes();
-  std::optional<Door> door("127.0.0.2");
-  keys->set("addresses/1", std::string(address.begin(), address.end()) + door->place());
-  if (!lives) door.reset();
+  keys->set("addresses/1", std::string(address.begin(), address.end()));
   return error_of([&] {
     GlooTransport({*keys, 0, 2, "test", std::chrono::seconds(60), deadline, "127.0.0.1", check}, "127.0.0.1");
   });
 }
 
 TEST(GlooTransport, ARankThatDoesNotConnectIsWaitedForUntilTheDeadline) {
-  EXPECT_EQ(beside_a_silent_rank(deadline_after(std::chrono::milliseconds(100)), {}, true),
+  EXPECT_EQ(beside_a_silent_rank(deadline_after(std::chrono::milliseconds(100)), {}),
             "peer 1: no connection came about before the deadline");
 }
 
-// The ranks had a group before.
 TEST(GlooTransport, ARankThatIsLostWhileAllConnectIsNotWaitedFor) {
   int asked = 0;
   const auto check = [&asked] {
     if (++asked > 1) throw DistNetworkError("it is known to be lost", {.peer = 1});
   };
-  EXPECT_EQ(beside_a_silent_rank(soon(), check, true), "peer 1: it is known to be lost");
-}
-
-TEST(GlooTransport, ARankThatDiesWhileAllConnectIsNotWaitedFor) {
-  EXPECT_EQ(beside_a_silent_rank(soon(), {}, false),
-            "peer 1: it died, or gave up, while the ranks were connecting");
-}
-
-// Rank 1 has given up because rank 2 is lost: so it said before.
-TEST(GlooTransport, TheFirstThatWasLostWhileAllConnectIsNamed) {
-  const auto store = std::make_shared<HashStore>();
-  const auto keys = backend_store(store);
-  const auto device = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr("127.0.0.2"));
-  const auto others = device->createContext(1, 3);
-  const std::vector<char> address = others->createPair(0)->address().bytes();
-  const std::string one(address.begin(), address.end());
-  const std::string closed = Door("127.0.0.2").place();
-  for (const char* const key : {"addresses/1", "addresses/2"}) keys->set(key, one + one + closed);
-  keys->set("lost", "2");
-  EXPECT_EQ(
-      error_of([&] {
-        GlooTransport({*keys, 0, 3, "test", std::chrono::seconds(60), soon(), "127.0.0.1", {}}, "127.0.0.1");
-      }),
-      "peer 2: it died, or gave up, while the ranks were connecting");
+  EXPECT_EQ(beside_a_silent_rank(soon(), check), "peer 1: it is known to be lost");
 }
 
 // One that died: nobody listens where it said.
@@ -143,8 +116,7 @@ TEST(GlooTransport, ARankThatCannotBeReachedIsNamed) {
     const auto device = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr("127.0.0.1"));
     address = device->createContext(1, 2)->createPair(0)->address().bytes();
   }
-  const Door door("127.0.0.1");
-  keys->set("addresses/1", std::string(address.begin(), address.end()) + door.place());
+  keys->set("addresses/1", std::string(address.begin(), address.end()));
   const std::string error = error_of([&] {
     GlooTransport({*keys, 0, 2, "test", std::chrono::seconds(60), soon(), "127.0.0.2", {}}, "127.0.0.2");
   });

@@ -1,15 +1,19 @@
 // The ways in which processes find each other, over Gloo.
 
+#include <dlaunch/backend.h>
 #include <dlaunch/device_mesh.h>
 #include <dlaunch/distributed.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -211,6 +215,62 @@ TEST(Init, WithFewDescriptorsItSaysWhatIsWrong) {
     }
   }
   EXPECT_EQ(rank_with_files(100, std::chrono::seconds(50)).said, "ok");
+}
+
+// Gloo, but where `victim` is this rank's its process ends.
+int victim = -1;
+std::unique_ptr<dlaunch::Backend> die_or_connect(const dlaunch::BackendContext& context) {
+  if (context.rank == victim) (void)std::raise(SIGKILL);
+  void* const library = dlopen(DLAUNCH_BUILD_DIR "/lib/dlaunch/backend_gloo.so", RTLD_NOW | RTLD_LOCAL);
+  void* const module = library ? dlsym(library, "dlaunch_backend_module") : nullptr;
+  if (!module) throw dlaunch::DistBackendError("there is no gloo");
+  return static_cast<const dlaunch::BackendModule*>(module)->create(context);
+}
+
+// It has joined and has told nothing yet.
+std::vector<RankResult> one_dies_between_joining_and_connecting(int dying, bool rank_zero_serves) {
+  const dlaunch::test::ReservedPort port;
+  const dlaunch::test::ReservedPort second_port;
+  return run_processes(4, [&](int rank) -> std::string {
+    if (rank_zero_serves) {
+      unsetenv("TORCHELASTIC_USE_AGENT_STORE");
+      setenv("MASTER_PORT", std::to_string(port.address().port).c_str(), 1);
+    }
+    static const dlaunch::BackendModule deadly{.name = "deadly",
+                                               .devices = "cpu",
+                                               .viable = [](std::string&) { return true; },
+                                               .create = die_or_connect};
+    dlaunch::register_backend(deadly);
+    victim = dying;
+    dlaunch::InitOptions first;
+    first.backend = "deadly";
+    const std::string said = dlaunch::test::error_of([&] { dlaunch::init_process_group(first); });
+    // Those who are left make another one.
+    dlaunch::InitOptions options = numbered(rank < dying ? rank : rank - 1, 3);
+    options.init_method = "tcp://127.0.0.1:" + std::to_string(second_port.address().port);
+    return said + "; " + add_up(options);
+  });
+}
+
+TEST(Init, ARankThatDiesBeforeTheFirstConnectionIsNamedByAllOthers) {
+  for (const bool rank_zero_serves : {false, true}) {
+    const auto results = one_dies_between_joining_and_connecting(2, rank_zero_serves);
+    for (const int rank : {0, 1, 3}) {
+      EXPECT_EQ(results[static_cast<std::size_t>(rank)].said,
+                "rank " + std::to_string(rank) + ", init_process_group, peer 2 on " +
+                    dlaunch::test::host_name() + ": its process ended while the ranks were connecting; ok")
+          << (rank_zero_serves ? "with a store of rank 0" : "with another's store");
+    }
+  }
+}
+
+TEST(Init, ARankThatDiesWithTheStoreIsNamedByAllOthers) {
+  const auto results = one_dies_between_joining_and_connecting(0, true);
+  for (std::size_t rank = 1; rank < results.size(); ++rank) {
+    const std::string& said = results[rank].said;
+    EXPECT_TRUE(contains(said, "init_process_group, peer 0 on ")) << said;
+    EXPECT_TRUE(contains(said, "; ok")) << said;
+  }
 }
 
 TEST(Init, OptionsThatContradictTheEnvironmentAreRefused) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/backends/gloo/connect.h"
-#include "runtime/backends/gloo/local_address.h"
+#include "runtime/local_address.h"
 #include "runtime/backends/gloo/reach.h"
 #include "runtime/bootstrap.h"
 #include "runtime/errors.h"

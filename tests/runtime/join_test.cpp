@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <latch>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -163,6 +164,56 @@ TEST(Join, ALossThatOneNoticesEndsItForAll) {
   });
   EXPECT_EQ(message_of(errors[0]), "peer 12 on there: it is dead");
   EXPECT_EQ(message_of(errors[1]), "peer 12 on there: it is dead");
+}
+
+// Rank 2 has come and is gone before rank 3 comes, who is told so too.
+TEST(Join, WhoDiesWhileTheOthersWaitIsNamed) {
+  HashStore store;
+  {
+    const std::unique_ptr<Door> door = Door::open("127.0.0.1");
+    Joining dying = joining(2, 4);
+    dying.door = door.get();
+    arrive(store, dying);
+  }
+  const auto wait_for_others = [&](int rank) {
+    const std::unique_ptr<Door> door = Door::open("127.0.0.1");
+    Joining self = joining(rank, 4);
+    self.door = door.get();
+    join(store, self);
+  };
+  auto errors = test::on_threads(2, wait_for_others);
+  errors.push_back(test::on_threads(4, [&](int rank) {
+    if (rank == 3) wait_for_others(rank);
+  })[3]);
+  for (const std::exception_ptr& error : errors) {
+    ASSERT_TRUE(error);
+    EXPECT_THROW(std::rethrow_exception(error), JoinLost);
+    const std::string said = message_of(error);
+    EXPECT_TRUE(said.starts_with("peer 12 on ")) << said;
+    EXPECT_TRUE(said.ends_with(": its process ended while the ranks were joining")) << said;
+  }
+}
+
+// Else those who wait with it would be told of a lost store.
+TEST(Join, WhoServesTheStoreStaysUntilAllHaveSeenWhoIsMissing) {
+  HashStore store;
+  const Deadline deadline = deadline_after(milliseconds(20));
+  const auto errors = test::on_threads(2, [&](int rank) {
+    Joining self = joining(rank, 3, deadline);
+    self.serves_store = rank == 0;
+    try {
+      join(store, self);
+    } catch (const DistNetworkError&) {
+      if (rank == 0) {
+        EXPECT_EQ(store.add("0/seen", 0), 2);
+      }
+      throw;
+    }
+  });
+  for (const std::exception_ptr& error : errors) {
+    ASSERT_TRUE(error);
+    EXPECT_TRUE(test::contains(message_of(error), "missing: rank 12 of 3")) << message_of(error);
+  }
 }
 
 TEST(Join, ASecondProcessOfOneRankIsTold) {

@@ -52,10 +52,9 @@ std::shared_ptr<::gloo::transport::Device> make_device(const std::string& addres
 }
 
 std::shared_ptr<Mesh> connect(const BackendContext& context,
-                              const std::shared_ptr<::gloo::transport::Device>& device,
-                              const std::string& local_address) {
+                              const std::shared_ptr<::gloo::transport::Device>& device) {
   try {
-    return std::make_shared<Mesh>(context, device, local_address);
+    return std::make_shared<Mesh>(context, device);
   } catch (const ::gloo::Exception& e) {
     throw DistNetworkError("cannot connect with the other ranks: " + without_place(e.what()));
   }
@@ -67,7 +66,7 @@ GlooTransport::GlooTransport(const BackendContext& context, const std::string& l
     : rank_(context.rank),
       size_(context.size),
       device_(make_device(local_address)),
-      context_(connect(context, device_, local_address)),
+      context_(connect(context, device_)),
       errands_(device_),
       to_self_(context.size),
       peers_(static_cast<std::size_t>(context.size)) {

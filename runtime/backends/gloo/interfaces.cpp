@@ -1,41 +1,22 @@
 #include "runtime/backends/gloo/interfaces.h"
 
-#include <cstdlib>
 #include <optional>
 #include <sstream>
 
 #include "dlaunch/error.h"
-#include "runtime/backends/gloo/local_address.h"
 #include "runtime/backends/gloo/reach.h"
+#include "runtime/backends/gloo/told.h"
+#include "runtime/local_address.h"
 
 namespace dlaunch {
 
 namespace {
 
-struct Named {
-  std::string variable;  // empty: none is set
-  std::vector<std::string> interfaces;
-};
-
-Named named_interfaces() {
-  for (const char* const variable : {"DLAUNCH_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}) {
-    const char* const value = std::getenv(variable);
-    if (!value || *value == '\0') continue;
-    Named named{variable, {}};
-    std::string text = value;
-    for (char& c : text) c = c == ',' ? ' ' : c;
-    std::istringstream names(text);
-    for (std::string name; names >> name;) named.interfaces.push_back(name);
-    return named;
-  }
-  return {};
-}
-
-Reach reach_by_names(const Named& named, const std::string& master) {
-  if (named.interfaces.empty()) return {{}, "no network interface is named (" + named.variable + ")"};
+Reach reach_by_names(const NamedInterfaces& named, const std::string& master) {
+  if (named.names.empty()) return {{}, "no network interface is named (" + named.variable + ")"};
   const Result<Addresses> towards_master = addresses_towards(master);
   Reach reach;
-  for (const std::string& name : named.interfaces) {
+  for (const std::string& name : named.names) {
     const Result<Addresses> addresses =
         addresses_of_interface(name, towards_master ? *towards_master : Addresses());
     if (!addresses) return {{}, addresses.error().message() + " (" + named.variable + ")"};
@@ -55,6 +36,16 @@ Reach reach_by_route(int rank, const std::string& master) {
 
 std::string key_of(int rank) { return "reach/" + std::to_string(rank); }
 
+// Rank 0 waits for all; where it does so for too long they are who has not come.
+std::string collected_by_first(const std::string& collected, const BackendContext& context) {
+  try {
+    return told_by(0, collected, context);
+  } catch (const DistNetworkError&) {
+    for (int rank = 0; rank < context.size; ++rank) (void)told_by(rank, key_of(rank), context);
+    throw;
+  }
+}
+
 // Rank 0 collects and all read what it has collected: the work of the store grows with the ranks, not with
 // their square.
 std::vector<Reach> exchange(const BackendContext& context, const Reach& own) {
@@ -63,11 +54,11 @@ std::vector<Reach> exchange(const BackendContext& context, const Reach& own) {
   if (context.rank == 0) {
     std::string table;
     for (int rank = 0; rank < context.size; ++rank) {
-      table += context.store.get(key_of(rank), context.deadline) + "\n";
+      table += told_by(rank, key_of(rank), context) + "\n";
     }
     context.store.set(collected, table);
   }
-  std::istringstream table(context.store.get(collected, context.deadline));
+  std::istringstream table(collected_by_first(collected, context));
   std::vector<Reach> all;
   for (std::string line; std::getline(table, line);) all.push_back(parse_reach(line));
   return all;
@@ -85,7 +76,7 @@ std::optional<std::string> address_for(const std::string& meeting, const Address
 }  // namespace
 
 std::vector<LocalAddress> agree_on_addresses(const BackendContext& context) {
-  const Named named = named_interfaces();
+  const NamedInterfaces named = named_interfaces();
   const Reach own = named.variable.empty() ? reach_by_route(context.rank, context.master_addr)
                                            : reach_by_names(named, context.master_addr);
   const std::vector<Reach> all = exchange(context, own);
@@ -97,7 +88,7 @@ std::vector<LocalAddress> agree_on_addresses(const BackendContext& context) {
     const std::string meeting = meeting_address(all, lane);
     const std::optional<std::string> address = address_for(meeting, own.lanes[lane]);
     if (!address) throw DistNetworkError("this rank has no way to the others, who meet at " + meeting);
-    chosen.push_back({*address, named.interfaces.empty() ? "" : named.interfaces[lane]});
+    chosen.push_back({*address, named.names.empty() ? "" : named.names[lane]});
   }
   return chosen;
 }

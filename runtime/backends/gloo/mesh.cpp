@@ -11,15 +11,15 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "dlaunch/error.h"
 #include "runtime/backends/gloo/last_words.h"
+#include "runtime/backends/gloo/told.h"
 #include "runtime/deadline.h"
+#include "runtime/news.h"
 
 namespace dlaunch {
 
@@ -37,12 +37,8 @@ std::string key_of(int rank) { return "addresses/" + std::to_string(rank); }
 // on then.
 class Limit {
  public:
-  // `doors`: the others' places, by rank. Until it is destroyed nobody else uses the context's store.
-  Limit(Connections& connections, const BackendContext& context, std::vector<std::string> doors)
-      : connections_(connections),
-        context_(context),
-        doors_(std::move(doors)),
-        thread_([this] { watch(); }) {}
+  Limit(Connections& connections, const BackendContext& context)
+      : connections_(connections), context_(context), thread_([this] { watch(); }) {}
 
   ~Limit() {
     {
@@ -65,16 +61,11 @@ class Limit {
   // A connection to `peer` has failed. Often the peer has only heard before this rank that another one is
   // lost.
   [[noreturn]] void explain(int peer, const std::string& words) {
-    constexpr auto patience = std::chrono::milliseconds(500);
-    constexpr auto pause = std::chrono::milliseconds(10);
-    const Deadline end = deadline_after(patience);
-    for (;;) {
+    await_news(deadline_after(time_for_news), [&] {
       throw_if_closed(peer);
-      if (const std::exception_ptr lost = loss()) std::rethrow_exception(lost);
-      std::unique_lock lock(mutex_);
-      if (changed_.wait_for(lock, pause, [this] { return closed_; })) continue;
-      if (has_passed(end)) throw DistNetworkError(words, {.peer = peer});
-    }
+      if (context_.check) context_.check();
+    });
+    throw DistNetworkError(words, {.peer = peer});
   }
 
  private:
@@ -93,51 +84,23 @@ class Limit {
       }
     }
     closed_ = true;
-    changed_.notify_all();
     lock.unlock();
     for (int rank = 0; rank < connections_.size; ++rank) {
       if (rank != connections_.rank) connections_.getPair(rank)->close();
     }
   }
 
-  // Asked by one thread after the other.
   std::exception_ptr loss() {
-    const std::lock_guard lock(asking_);
     try {
       if (context_.check) context_.check();
-      if (const std::optional<int> peer = first_lost())
-        throw DistNetworkError("it died, or gave up, while the ranks were connecting", {.peer = *peer});
     } catch (...) {
       return std::current_exception();
     }
     return nullptr;
   }
 
-  // Who finds a closed door tells it before it closes its own by giving up.
-  std::optional<int> first_lost() {
-    for (int peer = 0; peer < connections_.size; ++peer) {
-      if (peer == connections_.rank || !Door::is_closed(doors_[static_cast<std::size_t>(peer)])) continue;
-      if (const std::optional<int> told = told_lost()) return told;
-      context_.store.set(lost_key, std::to_string(peer));
-      return peer;
-    }
-    return std::nullopt;
-  }
-
-  std::optional<int> told_lost() {
-    try {
-      const int peer = std::stoi(context_.store.get(lost_key, deadline_after(std::chrono::milliseconds(1))));
-      if (peer >= 0 && peer < connections_.size && peer != connections_.rank) return peer;
-    } catch (const std::exception&) {  // nobody has, or what is there is no rank
-    }
-    return std::nullopt;
-  }
-
-  static constexpr const char* lost_key = "lost";
   Connections& connections_;
   const BackendContext& context_;
-  const std::vector<std::string> doors_;
-  std::mutex asking_;
   std::mutex mutex_;
   std::condition_variable changed_;
   // protected by mutex_
@@ -149,16 +112,15 @@ class Limit {
 
 }  // namespace
 
-Mesh::Mesh(const BackendContext& context, const std::shared_ptr<::gloo::transport::Device>& device,
-           const std::string& local_address)
-    : Context(context.rank, context.size), door_(local_address) {
+Mesh::Mesh(const BackendContext& context, const std::shared_ptr<::gloo::transport::Device>& device)
+    : Context(context.rank, context.size) {
   setTimeout(::gloo::kNoTimeout);
   device_ = device;
   transportContext_ = device->createContext(rank, size);
   transportContext_->setTimeout(::gloo::kNoTimeout);
 
   // Each connection listens at an address of its own. A rank tells all of them, which are of one length, in
-  // the order of the ranks that they are for, and then its door.
+  // the order of the ranks that they are for.
   std::string addresses;
   std::size_t length = 0;
   for (int peer = 0; peer < size; ++peer) {
@@ -167,15 +129,12 @@ Mesh::Mesh(const BackendContext& context, const std::shared_ptr<::gloo::transpor
     addresses.append(address.begin(), address.end());
     length = address.size();
   }
-  addresses += door_.place();
   context.store.set(key_of(rank), addresses);
 
-  const auto ranks = static_cast<std::size_t>(size);
-  std::vector<std::vector<char>> there(ranks);
-  std::vector<std::string> doors(ranks);
+  std::vector<std::vector<char>> there(static_cast<std::size_t>(size));
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank) continue;
-    const std::string theirs = context.store.get(key_of(peer), context.deadline);
+    const std::string theirs = told_by(peer, key_of(peer), context);
     if (theirs.size() != addresses.size()) {
       throw DistNetworkError("it counts another number of ranks than this one's " + std::to_string(size),
                              {.peer = peer});
@@ -183,11 +142,10 @@ Mesh::Mesh(const BackendContext& context, const std::shared_ptr<::gloo::transpor
     const auto begin = theirs.begin() + static_cast<std::ptrdiff_t>(
                                             static_cast<std::size_t>(rank - (peer < rank ? 1 : 0)) * length);
     there[static_cast<std::size_t>(peer)].assign(begin, begin + static_cast<std::ptrdiff_t>(length));
-    doors[static_cast<std::size_t>(peer)] = theirs.substr(theirs.size() - Door::place_size);
   }
 
   std::vector<Sockets::Connection> connections;
-  Limit limit(*transportContext_, context, std::move(doors));
+  Limit limit(*transportContext_, context);
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank) continue;
     const std::vector<char>& address = there[static_cast<std::size_t>(peer)];

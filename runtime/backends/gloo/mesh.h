@@ -11,25 +11,20 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "dlaunch/backend.h"
-#include "runtime/backends/gloo/door.h"
 #include "runtime/backends/gloo/sockets.h"
 
 namespace dlaunch {
 
 class Mesh final : public ::gloo::Context {
  public:
-  // Called by every rank; the device is the one of `local_address`. Throws DistNetworkError, DistStoreError
-  // or Gloo's exceptions.
-  Mesh(const BackendContext& context, const std::shared_ptr<::gloo::transport::Device>& device,
-       const std::string& local_address);
+  // Called by every rank. Throws DistNetworkError, DistStoreError or Gloo's exceptions.
+  Mesh(const BackendContext& context, const std::shared_ptr<::gloo::transport::Device>& device);
 
   [[nodiscard]] Sockets& sockets() { return *sockets_; }
 
  private:
-  const Door door_;  // open as long as the group: who is through must not seem lost to those who are not
   std::optional<Sockets> sockets_;  // once connected
 };
 

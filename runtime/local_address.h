@@ -8,6 +8,14 @@
 
 namespace dlaunch {
 
+// The network interfaces that the environment names: DLAUNCH_SOCKET_IFNAME, or else GLOO_SOCKET_IFNAME,
+// separated by commas.
+struct NamedInterfaces {
+  std::string variable;  // empty: none is set
+  std::vector<std::string> names;
+};
+NamedInterfaces named_interfaces();
+
 // The numeric addresses that one network interface is reached by, the preferred one first: one of IPv4, one
 // of IPv6, or both. At least one.
 using Addresses = std::vector<std::string>;

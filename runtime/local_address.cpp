@@ -1,4 +1,4 @@
-#include "runtime/backends/gloo/local_address.h"
+#include "runtime/local_address.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <vector>
 
 namespace dlaunch {
@@ -84,6 +86,20 @@ std::string names_of(const ifaddrs* list) {
 }
 
 }  // namespace
+
+NamedInterfaces named_interfaces() {
+  for (const char* const variable : {"DLAUNCH_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}) {
+    const char* const value = std::getenv(variable);
+    if (!value || *value == '\0') continue;
+    NamedInterfaces named{variable, {}};
+    std::string text = value;
+    for (char& c : text) c = c == ',' ? ' ' : c;
+    std::istringstream names(text);
+    for (std::string name; names >> name;) named.names.push_back(name);
+    return named;
+  }
+  return {};
+}
 
 bool is_ipv6(const std::string& numeric_address) { return numeric_address.find(':') != std::string::npos; }
 
