@@ -6,6 +6,7 @@
 
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
+#include "runtime/furthest_behind.h"
 
 namespace dlaunch {
 
@@ -265,12 +266,12 @@ void Mailbox::enter(int rank, std::uint64_t number) noexcept {
 
 std::vector<int> Mailbox::missing(int asking, std::uint64_t number) {
   check(asking);
-  std::vector<int> ranks;
+  std::vector<Progress> others;
   for (int rank = 0; rank < size(); ++rank) {
     const std::uint64_t entered = entered_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed);
-    if (rank != asking && entered < number) ranks.push_back(rank);
+    if (rank != asking) others.push_back({rank, entered});
   }
-  return ranks;
+  return furthest_behind(others, number);
 }
 
 void Mailbox::leave(int rank) {

@@ -169,6 +169,44 @@ TEST(LateRanks, WhoIsThroughIsNotAmongThem) {
   EXPECT_EQ(results[1].said, "");
 }
 
+// Who only sends its part is through with it at once. Rank 1 does so several times and waits at last for the
+// root, which waits in the first.
+TEST(LateRanks, WhoWaitsInAnEarlierOperationIsNotAmongThem) {
+  const MeetingPoint root_waits(2);
+  const MeetingPoint all_know(3);
+  const auto results = run_processes(3, [&](int rank) -> std::string {
+    dlaunch::init_process_group();
+    std::vector<float> own(1000);
+    std::vector<std::vector<float>> places(3, own);
+    std::vector<Tensor> outputs;
+    for (std::vector<float>& place : places) outputs.push_back(Tensor::of(place));
+    Options options;
+    options.async_op = rank == 0;
+    if (rank == 1) options.timeout = briefly;
+    std::string said;
+    try {
+      if (rank == 0) {
+        const Work work = dlaunch::gather(outputs, Tensor::of(own), 0, options);
+        root_waits.meet();
+        work.wait();
+      }
+      if (rank == 1) {
+        for (int i = 0; i < 5; ++i) dlaunch::gather({}, Tensor::of(own), 0);
+        root_waits.meet();
+        dlaunch::barrier(options);
+      }
+    } catch (const DistNetworkError& e) {
+      said = told(e);
+    }
+    all_know.meet();
+    return said;
+  });
+  const std::string missing =
+      host_name() + ", peer 2: not all ranks came before the deadline; missing: rank 2 of 3";
+  EXPECT_EQ(results[0].said, missing);
+  EXPECT_EQ(results[1].said, missing);
+}
+
 TEST(LateRanks, OneThatSendsNothingIsNamedByAllWhoReceiveFromIt) {
   const MeetingPoint others_wait(ranks - 1);
   const MeetingPoint all_know(ranks);

@@ -13,6 +13,7 @@
 #include "runtime/backends/gloo/message.h"
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
+#include "runtime/furthest_behind.h"
 
 namespace dlaunch {
 
@@ -293,16 +294,18 @@ Transport::RollCall GlooTransport::call_roll(std::uint64_t number) {
     std::uint64_t& answer = answers_[static_cast<std::size_t>(peer)];
     questions_.push_back(post_recv(peer, roll_slot, std::as_writable_bytes(std::span(&answer, 1))));
   }
+  std::vector<Progress> others;
   for (std::size_t i = 0; i < present.size(); ++i) {
     const int peer = present[i];
     try {
       questions_[i]->wait(limit);
-      if (answers_[static_cast<std::size_t>(peer)] < number) roll.missing.push_back(peer);
+      others.push_back({peer, answers_[static_cast<std::size_t>(peer)]});
     } catch (const DistNetworkError&) {
       throw_if_ended();
       if (!has_left(peer)) roll.silent.push_back(peer);
     }
   }
+  roll.missing = furthest_behind(others, number);
   return roll;
 }
 

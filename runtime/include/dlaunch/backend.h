@@ -53,7 +53,7 @@ struct BackendContext {
   std::string master_addr;
   // Throws DistNetworkError where one of the ranks is known to be lost. To be asked now and then while
   // create() waits for the others by other means than the store, whose waits do so themselves; valid as long
-  // as the store, any thread. Empty where nothing is known of them, as in the first group.
+  // as the store, any thread. Empty where nothing is known of them.
   LossCheck check;
 };
 

@@ -125,7 +125,7 @@ class DLAUNCH_EXPORT Transport {
 
   // What the other ranks say when they are asked whether they have come, by one who has waited in vain.
   struct RollCall {
-    std::vector<int> missing;  // have not entered the operation
+    std::vector<int> missing;  // of those who have not entered the operation who has come least far
     std::vector<int> silent;   // did not answer: stopped, or cut off
   };
   // Asks all, about operation `number`; a rank answers whatever its program is doing. Takes a second at most,
