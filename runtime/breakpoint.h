@@ -1,11 +1,15 @@
-// A process that waits for a debugger.
+// How a process waits for a debugger.
 #pragma once
 
+#include <functional>
 #include <string>
 
 namespace dlaunch {
 
-// Says on stderr who waits and how to attach, and returns when a debugger has attached. `who`: "rank 2".
-void await_debugger(const std::string& who);
+// Tells on stderr which process waits, and how to attach to it.
+void announce_wait(const std::string& who);
+
+// Returns when a debugger is attached. `check` is asked now and then; what it throws ends the wait.
+void await_debugger(const std::function<void()>& check);
 
 }  // namespace dlaunch

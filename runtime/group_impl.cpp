@@ -162,7 +162,10 @@ Work GroupImpl::run(const Call& call, const OperationOptions& options, const Sta
   }
   Recording recording(recorder_, recorder_.begin(call.record, operation.sequence, -1,
                                                  recorded_timeout(options.timeout.value_or(timeout()))));
-  if (get_debug_level() == DebugLevel::detail) compare_calls(call, operation, context);
+  if (get_debug_level() == DebugLevel::detail) {
+    const std::string described = call.describe();
+    compare_calls(described, described + (call.splits ? "\n" + call.splits() : ""), deadline, context);
+  }
   const Told told{profiler().begin(call.name, description_, operation.sequence, call.bytes),
                   recording.hand_over()};
   try {
@@ -312,21 +315,30 @@ Assembly& GroupImpl::comparison() {
   return *comparison_;
 }
 
-// Before anything is sent.
-void GroupImpl::compare_calls(const Call& call, const Operation& operation, const ErrorContext& context) {
+// Before anything is sent. With call_mutex_ held.
+void GroupImpl::compare_calls(const std::string& call, const std::string& statement, Deadline deadline,
+                              const ErrorContext& context) {
   if (!keys_ || description_.size == 1) return;
   const auto name_missing = [&](const std::vector<int>& missing) {
     return name_ranks(missing) + " did not call anything before the deadline, where this group's " +
-           "other ranks call " + call.describe();
+           "other ranks call " + call;
   };
   meet(comparison(),
-       {.statement = call.describe() + (call.splits ? "\n" + call.splits() : ""),
-        .deadline = operation.deadline,
+       {.statement = statement,
+        .deadline = deadline,
         .judge = judgement,
         .name_missing = name_missing,
         .check = {},
         .departed = {}},
        context);
+}
+
+// It takes a number, as what another rank may have called instead does.
+void GroupImpl::compare_call(const std::string& call, Deadline deadline, const ErrorContext& context) {
+  if (get_debug_level() != DebugLevel::detail) return;
+  const std::lock_guard turn(call_mutex_);
+  ++sequence_;
+  compare_calls(call, call, deadline, context);
 }
 
 void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks) {
@@ -402,6 +414,7 @@ bool GroupImpl::fail(const std::exception_ptr& error, std::optional<std::string>
 
 void GroupImpl::breakpoint(int rank) {
   constexpr const char* name = "breakpoint";
+  const Deadline never = deadline_after(longest_timeout);
   require_rank(name, "rank", rank);
   (void)usable_backend(name, std::nullopt);
   ErrorContext context{.rank = description_.rank, .operation = name, .group = description_.name};
@@ -410,19 +423,36 @@ void GroupImpl::breakpoint(int rank) {
     const std::lock_guard lock(state_mutex_);
     context.sequence = ++breakpoints_;
   }
-  const std::string attached = "breakpoint/" + std::to_string(context.sequence);
+  PrefixStore keys("breakpoint/" + std::to_string(context.sequence), keys_);
+  const std::string attached = "attached";
+  const std::string call = std::string(name) + "(" + std::to_string(rank) + ")";
+  const bool stops_here = rank == description_.rank;
+  // Whether all who have come so far mean the same rank; nobody is waited for.
+  const auto agree = [&] {
+    join(keys, {.call = name,
+                .statement = call,
+                .self = description_.rank,
+                .rank = -1,
+                .members = description_.ranks,
+                .deadline = never});
+  };
   try {
-    if (rank != description_.rank) {
-      while (!wait_a_moment(*keys_, attached)) {
+    if (stops_here)
+      announce_wait("rank " + std::to_string(description_.ranks[static_cast<std::size_t>(rank)]));
+    compare_call(call, never, context);
+    agree();
+    if (!stops_here) {
+      while (!wait_a_moment(keys, attached)) {
         throw_if_lost();
-        if (std::ranges::binary_search(departed(), rank) && !wait_a_moment(*keys_, attached)) {
+        agree();
+        if (std::ranges::binary_search(departed(), rank) && !wait_a_moment(keys, attached)) {
           throw DistNetworkError(left_the_group, {.peer = rank});
         }
       }
       return;
     }
-    await_debugger("rank " + std::to_string(description_.ranks[static_cast<std::size_t>(rank)]));
-    keys_->set(attached, "");
+    await_debugger(agree);
+    keys.set(attached, "");
   } catch (const StoreError& e) {
     explain(e, context);
   } catch (const DistNetworkError&) {

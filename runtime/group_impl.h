@@ -111,6 +111,9 @@ class GroupImpl {
   // One Work of all of them, which are started in this order, or none is. `name`: for messages.
   Work run_together(const char* name, std::span<const Prepared> all, const OperationOptions& options);
 
+  // Under DebugLevel::detail: returns when all ranks make this call, which is one of those that are compared.
+  // Throws DistNetworkError where they do not.
+  void compare_call(const std::string& call, Deadline deadline, const ErrorContext& context);
   // Throws DistNetworkError if one of these ranks is known to be lost.
   void throw_if_lost(std::span<const int> ranks) const;
   // A call through the store has failed: throws DistNetworkError where the rank that served the store is gone
@@ -139,7 +142,8 @@ class GroupImpl {
   void tell_end(Told told, bool success) const;
   void meet(Assembly& assembly, Assembly::Meeting meeting, const ErrorContext& context);
   Assembly& comparison();
-  void compare_calls(const Call& call, const Operation& operation, const ErrorContext& context);
+  void compare_calls(const std::string& call, const std::string& statement, Deadline deadline,
+                     const ErrorContext& context);
   void throw_if_lost() const;
   [[nodiscard]] std::vector<int> departed() const;
   [[nodiscard]] std::exception_ptr located(const std::exception_ptr& error, ErrorContext context) const;

@@ -139,6 +139,16 @@ GroupPlan plan_group(std::string name, const std::vector<int>& ranks, const NewG
   return {std::move(description), std::move(modules)};
 }
 
+// Of what all ranks call, under DebugLevel::detail: before anything is numbered or waited for, so that
+// nothing has happened where another rank calls something else.
+void compare_with_all(GroupImpl& all, const std::string& operation,
+                      std::optional<std::chrono::milliseconds> timeout, const ErrorContext& here) {
+  const bool is_right = timeout && is_timeout(*timeout);  // else all are told later what is wrong with it
+  ErrorContext context = here;
+  context.group = all.description().name;
+  all.compare_call(operation + "()", deadline_after(is_right ? *timeout : all.timeout()), context);
+}
+
 // What `work` returns. Where it throws, the others, who wait for this rank at `keys`, are told why.
 template <class F>
 auto or_refuse(Store& keys, const GroupImpl& all, const ErrorContext& here, const F& work) {
@@ -436,8 +446,9 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
     key = "local/" + hash_of(members) + "/" + std::to_string(here.sequence);
     name = "local " + listed(members);
   } else {
-    here.sequence = static_cast<std::uint64_t>(++groups_made_);
-    name = std::to_string(groups_made_);
+    here.sequence = static_cast<std::uint64_t>(groups_made_ + 1);
+    compare_with_all(*all, operation, options.timeout, here);
+    name = std::to_string(++groups_made_);
     key = "group/" + name;
   }
   if (!options.name.empty()) name = options.name;
@@ -506,9 +517,10 @@ void World::meet(const Meeting& meeting, const std::function<void()>& check_argu
   const std::shared_ptr<GroupImpl> all = default_group();
   const ErrorContext here{.rank = all->description().rank,
                           .operation = meeting.operation,
-                          .sequence = static_cast<std::uint64_t>(++meetings_),
+                          .sequence = static_cast<std::uint64_t>(meetings_ + 1),
                           .group = all->description().name};
-  PrefixStore keys("meeting/" + std::to_string(meetings_), store());
+  compare_with_all(*all, meeting.operation, meeting.timeout, here);
+  PrefixStore keys("meeting/" + std::to_string(++meetings_), store());
   or_refuse(keys, *all, here, check_arguments);
   const auto own = std::ranges::find(meeting.ranks, here.rank);
   const Waiting waiting;

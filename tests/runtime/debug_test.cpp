@@ -8,13 +8,16 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <latch>
+#include <map>
 #include <mutex>
 #include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "dlaunch/device_mesh.h"
 #include "dlaunch/distributed.h"
 #include "dlaunch/profiling.h"
 #include "dlaunch/threads.h"
@@ -229,6 +232,53 @@ TEST_F(AtDetail, EveryDifferenceIsNamedOnEveryRankBeforeAnythingHappens) {
     // Nothing was sent and nothing is broken.
     all_reduce(t10);
     EXPECT_EQ(ten, std::vector<float>(10, 9.0F));
+  });
+}
+
+// They are calls like the others, although nothing of theirs goes over the data connections.
+TEST_F(AtDetail, WhatMakesGroupsAndBreakpointsAreComparedToo) {
+  in_world(3, [](int rank) {
+    std::vector<int> one = {1};
+    const std::map<std::string, std::function<void()>> calls = {
+        {"all_reduce(int32[1] on cpu, sum)", [&] { all_reduce(Tensor::of(one)); }},
+        {"breakpoint(0)", [] { breakpoint(0); }},
+        {"breakpoint(1)", [] { breakpoint(1); }},
+        {"init_device_mesh()", [] { (void)init_device_mesh("cpu", {3}); }},
+        {"monitored_barrier()", [] { monitored_barrier(); }},
+        {"new_group()", [] { (void)new_group(); }},
+        {"new_subgroups()", [] { (void)new_subgroups(3); }},
+    };
+    for (const auto& [most, most_call] : calls) {
+      for (const auto& [odd, odd_call] : calls) {
+        if (most == odd) continue;
+        const std::string error = error_of(rank == 1 ? odd_call : most_call);
+        EXPECT_TRUE(error.ends_with("the ranks call different operations: ranks 0, 2 call " + most +
+                                    "; rank 1 calls " + odd))
+            << error;
+      }
+    }
+    // The ranks still count alike, and nothing has happened.
+    EXPECT_EQ(get_pg_count(), 1);
+    EXPECT_EQ(new_group().name(), "1");
+    EXPECT_EQ(init_device_mesh("cpu", {3}).size(), 3);
+    EXPECT_TRUE(new_subgroups(3));
+    all_reduce(Tensor::of(one));
+    EXPECT_EQ(one[0], 3);
+  });
+}
+
+TEST(Breakpoint, RanksThatNameDifferentOnesAreToldAtOnce) {
+  in_world(3, [](int rank) {
+    const std::string error = error_of([&] { breakpoint(rank == 1 ? 1 : 0); });
+    const std::string start =
+        "rank " + std::to_string(rank) +
+        ", breakpoint #1 of group default: the ranks call breakpoint differently: rank ";
+    EXPECT_TRUE(error.starts_with(start)) << error;
+    EXPECT_TRUE(test::contains(error, "rank 1 with breakpoint(1)")) << error;
+    EXPECT_TRUE(test::contains(error, " with breakpoint(0)")) << error;
+    std::vector<int> one = {1};
+    all_reduce(Tensor::of(one));
+    EXPECT_EQ(one[0], 3);
   });
 }
 
