@@ -320,8 +320,17 @@ void GroupImpl::compare_calls(const std::string& call, const std::string& statem
                               const ErrorContext& context) {
   if (!keys_ || description_.size == 1) return;
   const auto name_missing = [&](const std::vector<int>& missing) {
+    std::vector<int> silent = missing;
+    std::erase_if(silent, [&](int rank) {
+      const auto place = static_cast<std::size_t>(rank);
+      return place >= description_.compares.size() || description_.compares[place];
+    });
     return name_ranks(missing) + " did not call anything before the deadline, where this group's " +
-           "other ranks call " + call;
+           "other ranks call " + call +
+           (silent.empty() ? ""
+                           : "; but " + name_ranks(silent) +
+                                 " may have: not at the debug level DETAIL when the ranks joined, and at "
+                                 "another one nothing is compared");
   };
   meet(comparison(),
        {.statement = statement,

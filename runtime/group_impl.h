@@ -35,10 +35,12 @@ class GroupImpl {
     std::string name;
     int rank;  // -1: not a member
     int size;
-    std::chrono::milliseconds timeout;    // at first
-    std::string backend;                  // as get_backend() says it
-    std::vector<int> ranks = {};          // the members' ranks in the default group; empty: as here
-    std::vector<std::string> hosts = {};  // by rank in this group; empty where unknown
+    std::chrono::milliseconds timeout;  // at first
+    std::string backend;                // as get_backend() says it
+    std::vector<int> ranks = {};        // the members' ranks in the default group; empty: as here
+    // By rank in this group; empty where unknown.
+    std::vector<std::string> hosts = {};
+    std::vector<bool> compares = {};  // was at DebugLevel::detail when the ranks joined
   };
 
   // `keys`: the group's own part of the store; none where it has no store. What it does is told to

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <utility>
 
+#include "dlaunch/debug.h"
 #include "runtime/deadline.h"
 #include "store/base/entropy.h"
 
@@ -42,28 +43,32 @@ struct Halves {
   }
 };
 
-// Who has come, as a value in the store: host, process, door, and a number that no other process has.
+constexpr const char* compares = "compares";
+
+// Who has come, as a value in the store: host, process, door, whether it compares, and a number that no other
+// process has.
 struct Visitor {
   SignOfLife sign;
   std::string process;
 
   static std::string self(const Door* door) {
     return host_name() + "\n" + std::to_string(getpid()) + "\n" + (door ? door->place() : "") + "\n" +
-           std::to_string(draw_number());
+           (get_debug_level() == DebugLevel::detail ? compares : "") + "\n" + std::to_string(draw_number());
   }
   static Visitor parse(const std::string& text) {
     const Halves host = Halves::of(text);
     const Halves process = Halves::of(host.rest);
-    return {{host.first, Halves::of(process.rest).first}, process.first};
+    const Halves door = Halves::of(process.rest);
+    return {{host.first, door.first, Halves::of(door.rest).first == compares}, process.first};
   }
 };
 
-// Of all, by rank: two lines each.
+// Of all, by rank: three lines each.
 std::string in_lines(const std::vector<std::string>& visitors) {
   std::string text;
   for (const std::string& visitor : visitors) {
     const SignOfLife sign = Visitor::parse(visitor).sign;
-    text += sign.host + "\n" + sign.door + "\n";
+    text += sign.host + "\n" + sign.door + "\n" + (sign.compares ? compares : "") + "\n";
   }
   return text;
 }
@@ -71,7 +76,8 @@ std::string in_lines(const std::vector<std::string>& visitors) {
 std::vector<SignOfLife> signs_of(const std::string& text) {
   const std::vector<std::string> all = lines(text);
   std::vector<SignOfLife> signs;
-  for (std::size_t i = 0; i + 1 < all.size(); i += 2) signs.push_back({all[i], all[i + 1]});
+  for (std::size_t i = 0; i + 2 < all.size(); i += 3)
+    signs.push_back({all[i], all[i + 1], all[i + 2] == compares});
   return signs;
 }
 

@@ -18,9 +18,11 @@
 
 namespace dlaunch {
 
+// What a rank tells of itself when it joins.
 struct SignOfLife {
   std::string host;
-  std::string door;  // Door::place(); empty: it has none
+  std::string door;       // Door::place(); empty: it has none
+  bool compares = false;  // its calls with the others': it is at DebugLevel::detail
 };
 
 // Whether the process of this sign is known to have ended, as seen from the one of `own`.

@@ -44,16 +44,28 @@ std::shared_ptr<Store> connect(const Identity& self, Deadline deadline) {
   }
 }
 
-// Of an option that is given although the environment says it.
-void require_agreement(const char* what, int given, int told) {
+// Of an option that is given although it is known: `source` says.
+void require_agreement(const char* what, int given, int told, const char* source) {
   if (given < 0 || given == told) return;
   throw DistError(std::string("init_process_group: the option ") + what + " is " + std::to_string(given) +
-                  ", but the environment says " + std::to_string(told) +
-                  "; env:// takes it from there: leave the option out");
+                  ", but " + source + " says " + std::to_string(told) +
+                  ", which counts: leave the option out");
 }
 
 // How long a rank that gives up stays for the others to hear of it, who may still have to come.
 constexpr auto patience = std::chrono::seconds(10);
+
+// Where some compare their calls and others do not, those wait for these in vain.
+void warn_of_levels(const std::vector<SignOfLife>& signs) {
+  std::vector<int> silent;
+  for (std::size_t rank = 0; rank < signs.size(); ++rank) {
+    if (!signs[rank].compares) silent.push_back(static_cast<int>(rank));
+  }
+  if (silent.empty() || silent.size() == signs.size() || !logs(LogLevel::warning)) return;
+  log(LogLevel::warning, "the debug level is DETAIL, but not on " + name_ranks(silent) +
+                             ": the others will wait for " + (silent.size() == 1 ? "it" : "them") +
+                             " in vain, unless set_debug_level() makes it the same on all");
+}
 
 bool is_store_error(const std::exception_ptr& error) {
   try {
@@ -133,6 +145,7 @@ GroupPlan plan_group(std::string name, const std::vector<int>& ranks, const NewG
   for (const int member : members) {
     if (static_cast<std::size_t>(member) < parent.hosts.size()) {
       description.hosts.push_back(parent.hosts[static_cast<std::size_t>(member)]);
+      description.compares.push_back(parent.compares[static_cast<std::size_t>(member)]);
     }
   }
   std::vector<ChosenModule> modules = choose_modules(registry(), description.backend);
@@ -271,7 +284,11 @@ World::Made World::make_default(const InitOptions& options, const Identity& self
   // is another one for all.
   ++*generation;
 
-  for (const SignOfLife& sign : signs) description.hosts.push_back(sign.host);
+  for (const SignOfLife& sign : signs) {
+    description.hosts.push_back(sign.host);
+    description.compares.push_back(sign.compares);
+  }
+  if (rank == 0) warn_of_levels(signs);
   std::string master_host = meeting_point(description.hosts, self.master.host);
   const std::optional<int> server = self.store_is_served ? std::nullopt : std::optional(0);
   Losses losses({keys, members_of(description.ranks, signs), rank, server, door_.get(), check});
@@ -372,11 +389,13 @@ void World::init_with(const InitOptions& options) {
     const Result<Identity> found = identify(process_environment);
     if (!found) throw DistError(found.error().message());
     self = *found;
-    require_agreement("rank", options.rank, self.rank);
-    require_agreement("world_size", options.world_size, self.world_size);
+    require_agreement("rank", options.rank, self.rank, "the environment");
+    require_agreement("world_size", options.world_size, self.world_size, "the environment");
   } else if (preset_) {
     self.rank = preset_->rank;
     self.world_size = preset_->size;
+    require_agreement("rank", options.rank, self.rank, "who started it");
+    require_agreement("world_size", options.world_size, self.world_size, "who started it");
   } else {
     if (options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
       throw DistError("rank " + std::to_string(options.rank) + " and world_size " +

@@ -1,6 +1,7 @@
 // The ways in which processes find each other, over Gloo.
 
 #include <dlaunch/backend.h>
+#include <dlaunch/debug.h>
 #include <dlaunch/device_mesh.h>
 #include <dlaunch/distributed.h>
 #include <dlfcn.h>
@@ -271,6 +272,35 @@ TEST(Init, ARankThatDiesWithTheStoreIsNamedByAllOthers) {
     EXPECT_TRUE(contains(said, "init_process_group, peer 0 on ")) << said;
     EXPECT_TRUE(contains(said, "; ok")) << said;
   }
+}
+
+// Rank 0 waits for the others' calls to compare them with its own; they do not even say what they call.
+TEST(Init, RanksThatCompareNameThoseThatDoNot) {
+  const dlaunch::test::MeetingPoint all_know(3);
+  const auto results = run_processes(3, [&](int rank) -> std::string {
+    if (rank == 0) dlaunch::set_debug_level(dlaunch::DebugLevel::detail);
+    std::string said;
+    dlaunch::set_log_handler([&said](dlaunch::LogLevel level, const std::string& message) {
+      if (level == dlaunch::LogLevel::warning) said += message + "; ";
+    });
+    dlaunch::init_process_group();
+    if (rank == 0) {
+      dlaunch::CollectiveOptions options;
+      options.timeout = std::chrono::milliseconds(50);
+      said += dlaunch::test::error_of([&] { dlaunch::barrier(options); });
+    }
+    all_know.meet();
+    return said;
+  });
+  EXPECT_EQ(
+      results[0].said,
+      "the debug level is DETAIL, but not on ranks 1, 2: the others will wait for them in vain, unless "
+      "set_debug_level() makes it the same on all; rank 0, barrier #1 of group default, peer 1 on " +
+          dlaunch::test::host_name() +
+          ": ranks 1, 2 did not call anything before the deadline, where this group's other ranks call "
+          "barrier(); but ranks 1, 2 may have: not at the debug level DETAIL when the ranks joined, and "
+          "at another one nothing is compared");
+  EXPECT_EQ(results[1].said, "");
 }
 
 TEST(Init, OptionsThatContradictTheEnvironmentAreRefused) {

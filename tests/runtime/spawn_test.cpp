@@ -287,6 +287,34 @@ TEST(Breakpoint, StopsOneRankAndTheOthersWait) {
   EXPECT_TRUE(running.join());
 }
 
+TEST(Spawn, OptionsThatContradictTheRankAreRefused) {
+  dlaunch::spawn(
+      [](int rank) {
+        const auto refused = [](int given_rank, int world_size) {
+          dlaunch::InitOptions options;
+          options.rank = given_rank;
+          options.world_size = world_size;
+          try {
+            dlaunch::init_process_group(options);
+          } catch (const dlaunch::DistError& e) {
+            return std::string(e.what());
+          }
+          dlaunch::destroy_process_group();
+          return std::string("taken");
+        };
+        const std::string end = ", which counts: leave the option out";
+        const auto expect = [](const std::string& said, const std::string& wanted) {
+          if (said != wanted) throw std::runtime_error(said);
+        };
+        expect(refused(5, 2), "init_process_group: the option rank is 5, but who started it says " +
+                                  std::to_string(rank) + end);
+        expect(refused(rank, 3),
+               "init_process_group: the option world_size is 3, but who started it says 2" + end);
+        expect(refused(rank, 2), "taken");
+      },
+      2);
+}
+
 TEST(Spawn, NeedsAProcess) {
   EXPECT_THROW(dlaunch::spawn([](int) {}, 0), dlaunch::DistError);
 }
