@@ -280,18 +280,22 @@ std::vector<int> GroupImpl::departed() const {
 
 void GroupImpl::explain(const StoreError& error, const ErrorContext& context) const {
   if (error.error().kind == ErrorKind::timeout) throw DistStoreError(error.what(), context);
+  explain_lost_store(error.what(), context);
+}
+
+void GroupImpl::explain_lost_store(const std::string& what_it_says, const ErrorContext& context) const {
   await_news(deadline_after(time_for_news), [&] {
     try {
       throw_if_lost();
       const std::vector<int> gone = departed();
       if (!gone.empty()) throw DistNetworkError(left_the_group, {.peer = gone.front()});
     } catch (const DistNetworkError& e) {
-      const std::string reason = e.reason() + ", and the store is lost: " + error.what();
+      const std::string reason = e.reason() + ", and the store is lost: " + what_it_says;
       std::rethrow_exception(
           located(std::make_exception_ptr(DistNetworkError(reason, e.context())), context));
     }
   });
-  throw DistStoreError(error.what(), context);
+  throw DistStoreError(what_it_says, context);
 }
 
 // All ranks get the same answer; where that is an error nothing has happened.

@@ -121,6 +121,7 @@ class GroupImpl {
   // A call through the store has failed: throws DistNetworkError where the rank that served the store is gone
   // (which the backends may learn a moment later), else DistStoreError.
   [[noreturn]] void explain(const StoreError& error, const ErrorContext& context) const;
+  [[noreturn]] void explain_lost_store(const std::string& what_it_says, const ErrorContext& context) const;
 
   // Completes what was started and leaves; later calls throw.
   void destroy();

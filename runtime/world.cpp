@@ -500,7 +500,9 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
       try {
         backends = make_backends(plan.modules, keys, description, deadline, master_host_, check);
       } catch (...) {
-        losses.tell(std::current_exception());
+        const std::exception_ptr error = std::current_exception();
+        if (is_store_error(error) && !has_passed(deadline)) all->explain_lost_store(reason_of(error), here);
+        losses.tell(error);
         throw;
       }
     }

@@ -228,6 +228,11 @@ std::unique_ptr<dlaunch::Backend> die_or_connect(const dlaunch::BackendContext& 
   return static_cast<const dlaunch::BackendModule*>(module)->create(context);
 }
 
+const dlaunch::BackendModule deadly{.name = "deadly",
+                                    .devices = "cpu",
+                                    .viable = [](std::string&) { return true; },
+                                    .create = die_or_connect};
+
 // It has joined and has told nothing yet.
 std::vector<RankResult> one_dies_between_joining_and_connecting(int dying, bool rank_zero_serves) {
   const dlaunch::test::ReservedPort port;
@@ -237,10 +242,6 @@ std::vector<RankResult> one_dies_between_joining_and_connecting(int dying, bool 
       unsetenv("TORCHELASTIC_USE_AGENT_STORE");
       setenv("MASTER_PORT", std::to_string(port.address().port).c_str(), 1);
     }
-    static const dlaunch::BackendModule deadly{.name = "deadly",
-                                               .devices = "cpu",
-                                               .viable = [](std::string&) { return true; },
-                                               .create = die_or_connect};
     dlaunch::register_backend(deadly);
     victim = dying;
     dlaunch::InitOptions first;
@@ -272,6 +273,29 @@ TEST(Init, ARankThatDiesWithTheStoreIsNamedByAllOthers) {
     EXPECT_TRUE(contains(said, "init_process_group, peer 0 on ")) << said;
     EXPECT_TRUE(contains(said, "; ok")) << said;
   }
+}
+
+TEST(Init, ARankThatDiesWithTheStoreWhileAGroupIsMadeIsNamedByAllOthers) {
+  const dlaunch::test::ReservedPort port;
+  const auto results = run_processes(3, [&](int rank) -> std::string {
+    unsetenv("TORCHELASTIC_USE_AGENT_STORE");
+    setenv("MASTER_PORT", std::to_string(port.address().port).c_str(), 1);
+    dlaunch::register_backend(deadly);
+    dlaunch::init_process_group();
+    victim = 0;
+    dlaunch::NewGroupOptions options;
+    options.backend = "deadly";
+    try {
+      (void)dlaunch::new_group({}, options);
+    } catch (const dlaunch::DistNetworkError& e) {
+      const dlaunch::ErrorContext& place = e.context();
+      return std::to_string(place.rank - rank) + ", " + place.operation + ", peer " +
+             std::to_string(place.peer) + " on " + place.host;
+    }
+    return "nothing";
+  });
+  for (const std::size_t rank : {1U, 2U})
+    EXPECT_EQ(results[rank].said, "0, new_group, peer 0 on " + dlaunch::test::host_name());
 }
 
 // Rank 0 waits for the others' calls to compare them with its own; they do not even say what they call.
