@@ -26,9 +26,10 @@ TEST(NameServices, WhatIsNotSaidIsAsByDefault) {
 
 TEST(NameServices, AddressesArePrintedThreeTimesAndTakenOnce) {
   using Addresses = std::vector<std::string>;
-  EXPECT_EQ(addresses_in("2001:db8::7     STREAM n7.cluster\n2001:db8::7     DGRAM  \n"
-                         "2001:db8::7     RAW    \n10.0.0.7        STREAM \n10.0.0.7        DGRAM\n10.0.0.7 RAW"),
-            (Addresses{"2001:db8::7", "10.0.0.7"}));
+  EXPECT_EQ(
+      addresses_in("2001:db8::7     STREAM n7.cluster\n2001:db8::7     DGRAM  \n"
+                   "2001:db8::7     RAW    \n10.0.0.7        STREAM \n10.0.0.7        DGRAM\n10.0.0.7 RAW"),
+      (Addresses{"2001:db8::7", "10.0.0.7"}));
   EXPECT_EQ(addresses_in(""), Addresses{});
   EXPECT_EQ(addresses_in("\n \n"), Addresses{});
 }

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "runtime/backends/gloo/connect.h"
-#include "runtime/local_address.h"
 #include "runtime/backends/gloo/reach.h"
 #include "runtime/bootstrap.h"
 #include "runtime/errors.h"
+#include "runtime/local_address.h"
 #include "store/hash_store.h"
 #include "tests/runtime/thread_transport.h"
 #include "tests/runtime/variable.h"
