@@ -32,4 +32,18 @@ Inherited ignore_signals() {
   return inherited;
 }
 
+BlockedSignals::BlockedSignals() : before_{} {
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before_);
+}
+
+BlockedSignals::~BlockedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+void allow_all_signals() {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
 }  // namespace dlaunch::agent

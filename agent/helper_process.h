@@ -1,6 +1,7 @@
 // What guard and keeper (agent/keeper.h) do for themselves when they begin.
 #pragma once
 
+#include <csignal>
 #include <cstddef>
 #include <string>
 
@@ -22,5 +23,20 @@ void rename_process(const ProcessName& name);
 
 // Those in kept_ignored; how they were before is what workers inherit.
 Inherited ignore_signals();
+
+// From before a fork until the forked process has its own ways with signals: one that comes meanwhile would
+// end it, or be passed on to the agent by a handler of the agent's.
+class BlockedSignals {
+ public:
+  BlockedSignals();
+  ~BlockedSignals();
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+// In the forked process, which leaves that scope by no other way.
+void allow_all_signals();
 
 }  // namespace dlaunch::agent

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "agent/cgroup_path.h"
@@ -39,6 +40,14 @@ void end_and_remove(const JobGroup& group, int limit_ms) {
     poll(nullptr, 0, look_again_ms);
 }
 
+std::optional<std::string> own_directory() {
+  return cgroup_directory(text_of("/proc/self/mountinfo"), text_of("/proc/self/cgroup"));
+}
+
+void remove_dead_in(const std::string& directory) {
+  for_each_dead_job(directory, [](const JobGroup& dead) { end_and_remove(dead, others_dying_ms); });
+}
+
 Error no_group(const std::string& where, const std::string& why) {
   return Error{ErrorKind::io, "there is no control group in", where, why,
                "'systemd-run --user --scope -p Delegate=yes dlaunch ...' may have one"};
@@ -47,16 +56,20 @@ Error no_group(const std::string& where, const std::string& why) {
 }  // namespace
 
 Result<JobGroup> make_job_group(pid_t agent) {
-  const auto own = cgroup_directory(text_of("/proc/self/mountinfo"), text_of("/proc/self/cgroup"));
+  const auto own = own_directory();
   if (!own)
     return Error{ErrorKind::not_found, "there is no control group", "", "cgroup v2 is not mounted", ""};
-  for_each_dead_job(*own, [](const JobGroup& dead) { end_and_remove(dead, others_dying_ms); });
+  remove_dead_in(*own);
   auto group = make_locked_dir(*own, agent);
   if (!group) return no_group(*own, group.error().why);
   if (faccessat(group->fd, "cgroup.kill", W_OK, 0) == 0) return group;
   rmdir(group->path.c_str());
   close(group->fd);
   return no_group(*own, "the kernel cannot kill one (Linux 5.14 can)");
+}
+
+void remove_dead_job_groups() {
+  if (const auto own = own_directory()) remove_dead_in(*own);
 }
 
 int make_part(const JobGroup& group, const std::string& name) {

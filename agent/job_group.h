@@ -18,6 +18,9 @@ using JobGroup = LockedDir;
 // An error says why there can be none here.
 Result<JobGroup> make_job_group(pid_t agent);
 
+// Ends what dead jobs have left, and removes their groups.
+void remove_dead_job_groups();
+
 // A group inside it, for processes that are to be started; a descriptor of its directory, -1 where there is
 // none. After a kill the next processes need a new one: Linux 6.18, and others, kill a process at birth that
 // is cloned into a group that was ever killed from one that was not (they compare the two groups' counts of

@@ -104,6 +104,7 @@ bool wait_for_keeper(pid_t keeper) {
 [[noreturn]] void child_main(int socket, const ProcessName& guards, const ProcessName& keepers,
                              JobTraces traces, const MakeGroup& make_group) {
   const Inherited inherited = ignore_signals();
+  allow_all_signals();
   become_subreaper();
   std::string about_group;
   if (make_group) {
@@ -144,10 +145,14 @@ Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobTraces
   become_subreaper();
   const ProcessName guards = name_in(argv0, argv0_size, "dl-guard");
   const ProcessName keepers = name_in(argv0, argv0_size, "dl-keeper");
-  const pid_t child = fork();
-  if (child == 0) {
-    close(ends[0]);
-    child_main(ends[1], guards, keepers, traces, make_group);
+  pid_t child = -1;
+  {
+    const BlockedSignals blocked;
+    child = fork();
+    if (child == 0) {
+      close(ends[0]);
+      child_main(ends[1], guards, keepers, traces, make_group);
+    }
   }
   const int why = errno;
   close(ends[1]);

@@ -35,8 +35,8 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   // The control group's path, or why there is none.
   [[nodiscard]] const std::string& about_group() const { return about_group_; }
 
-  // Where the guard is not there already it comes `later` (agent/late_guard.h). `timers` and `clock` outlive
-  // this.
+  // Where the guard is not there already it comes `later`, at once if that is 0 (agent/late_guard.h).
+  // `timers` and `clock` outlive this.
   void guard_later(Timers& timers, const Clock& clock, Duration later);
 
   // If every worker succeeds, nothing will be started after what has been: keeper and guard may then end

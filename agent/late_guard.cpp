@@ -19,22 +19,6 @@ namespace {
 // groups.
 int open_process(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
-sigset_t none() {
-  sigset_t set;
-  sigemptyset(&set);
-  return set;
-}
-
-sigset_t block_signals() {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  sigprocmask(SIG_SETMASK, &all, &before);
-  return before;
-}
-
-void allow_signals(const sigset_t& set) { sigprocmask(SIG_SETMASK, &set, nullptr); }
-
 // Nobody may wait for a port or a file because the guard has it.
 void close_all_but(std::array<int, 6> kept) {
   std::sort(kept.begin(), kept.end());
@@ -47,23 +31,28 @@ void close_all_but(std::array<int, 6> kept) {
   syscall(SYS_close_range, next, ~0U, 0);
 }
 
-// The end of a pipe, or of a process.
-void await_end(int fd) {
+// The end of a pipe, or of a process. False: not within that time.
+bool ends_within(int fd, int limit_ms) {
   pollfd end{fd, POLLIN, 0};
-  while (poll(&end, 1, -1) < 0 && errno == EINTR) {
-  }
+  int ready = 0;
+  do {
+    ready = poll(&end, 1, limit_ms);
+  } while (ready < 0 && errno == EINTR);
+  return ready != 0;
 }
 
 [[noreturn]] void guard_main(int agents_life, int keeper, const JobTraces& traces, const ProcessName& name) {
   ignore_signals();
   std::signal(SIGCHLD, SIG_DFL);
-  allow_signals(none());
+  allow_all_signals();
   setsid();
   rename_process(name);
   close_all_but({agents_life, keeper, traces.group.fd, traces.scratch_dir.fd, traces.pages_dir.fd,
                  traces.timer_fifo.fd});
-  await_end(agents_life);
-  await_end(keeper);  // which ends everything, if it can
+  constexpr int for_ever = -1;
+  constexpr int keepers_time_ms = 70'000;  // to end everything; it tries for a minute
+  ends_within(agents_life, for_ever);
+  if (!ends_within(keeper, keepers_time_ms)) syscall(SYS_pidfd_send_signal, keeper, SIGKILL, nullptr, 0);
   end_and_remove_all(traces);
   _exit(0);
 }
@@ -72,14 +61,16 @@ void await_end(int fd) {
 
 LateGuard::LateGuard(Timers& timers, const Clock& clock, Duration later, pid_t keeper, JobTraces traces,
                      ProcessName name)
-    : timers_(timers),
-      timer_(timers.arm(clock.now() + later, *this)),
-      keeper_(keeper),
-      traces_(std::move(traces)),
-      name_(std::move(name)) {}
+    : timers_(timers), keeper_(keeper), traces_(std::move(traces)), name_(std::move(name)) {
+  if (later > Duration(0)) {
+    timer_ = timers.arm(clock.now() + later, *this);
+  } else {
+    begin();
+  }
+}
 
 LateGuard::~LateGuard() {
-  timers_.disarm(timer_);
+  if (timer_) timers_.disarm(timer_);
   if (pid_ < 0) return;
   siginfo_t ended{};
   const bool is_ours = waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0;
@@ -89,17 +80,17 @@ LateGuard::~LateGuard() {
   close(our_life_);
 }
 
-void LateGuard::on_timer(TimerId) {
+void LateGuard::begin() {
   const int keeper = open_process(keeper_);
   std::array<int, 2> life{-1, -1};
-  // The agent's handlers would pass a signal to the forked process on to the agent, which has had it already.
-  const sigset_t allowed = block_signals();
-  if (keeper >= 0 && pipe2(life.data(), O_CLOEXEC) == 0) pid_ = fork();
-  if (pid_ == 0) {
-    close(life[1]);
-    guard_main(life[0], keeper, traces_, name_);
+  {
+    const BlockedSignals blocked;
+    if (keeper >= 0 && pipe2(life.data(), O_CLOEXEC) == 0) pid_ = fork();
+    if (pid_ == 0) {
+      close(life[1]);
+      guard_main(life[0], keeper, traces_, name_);
+    }
   }
-  allow_signals(allowed);
   our_life_ = pid_ < 0 ? -1 : life[1];
   for (const int fd : {keeper, life[0], pid_ < 0 ? life[1] : -1}) {
     if (fd >= 0) close(fd);

@@ -13,7 +13,7 @@ namespace dlaunch::agent {
 
 class LateGuard final : public TimerHandler {
  public:
-  // It comes `later`. REQUIRES: there is a group. `timers` and `clock` outlive it.
+  // It comes `later`; at once, if that is 0. REQUIRES: there is a group. `timers` and `clock` outlive it.
   LateGuard(Timers& timers, const Clock& clock, Duration later, pid_t keeper, JobTraces traces,
             ProcessName name);
   // It has nothing to do while the agent lives, and ends with this.
@@ -21,10 +21,11 @@ class LateGuard final : public TimerHandler {
   LateGuard(const LateGuard&) = delete;
   LateGuard& operator=(const LateGuard&) = delete;
 
-  // Where none can be forked there is none.
-  void on_timer(TimerId timer) override;
+  void on_timer(TimerId /*timer*/) override { begin(); }
 
  private:
+  void begin();  // where none can be forked there is none
+
   Timers& timers_;
   TimerId timer_;
   pid_t keeper_;

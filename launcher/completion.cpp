@@ -63,7 +63,7 @@ std::string options_of_verb(const std::string& dlaunch, const std::string& verb)
   return dlaunch + " " + verb + " --help 2>/dev/null | sed -nE 's/^ +(-.,)?(--[a-z-]+).*/\\2/p'";
 }
 std::string jobs(const std::string& dlaunch) {
-  return dlaunch + " status 2>/dev/null | awk 'NR > 1 && /^[^ ]/ {print $1}'";
+  return dlaunch + " status 2>/dev/null | awk 'NR > 1 && /^[^ ]/ && !/ does not answer: / {print $1}'";
 }
 
 std::string bash() {

@@ -123,4 +123,11 @@ JobList select_jobs(JobList list, const std::string& name) {
   return list;
 }
 
+Error no_such_job(const std::string& name, const JobList& running) {
+  std::string hint = "dlaunch status shows those that do";
+  for (const std::int64_t pid : running.silent)
+    hint += "; agent " + std::to_string(pid) + ", whose job is not known, does not answer";
+  return {ErrorKind::not_found, "no job '" + name + "' runs on this machine", "", "", hint};
+}
+
 }  // namespace dlaunch::launcher

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "agent/job_status.h"
+#include "store/base/result.h"
 
 namespace dlaunch::launcher {
 
@@ -18,5 +19,8 @@ JobList running_jobs();
 
 // Those whose id, or agent's pid, is `name`; all where it is empty.
 JobList select_jobs(JobList list, const std::string& name);
+
+// That nothing of this name is `running`.
+Error no_such_job(const std::string& name, const JobList& running);
 
 }  // namespace dlaunch::launcher

@@ -21,6 +21,7 @@
 
 #include "agent/error_file.h"
 #include "agent/etcd_election.h"
+#include "agent/job_group.h"
 #include "agent/job_traces.h"
 #include "agent/keeper_spawner.h"
 #include "agent/log_dir.h"
@@ -329,6 +330,14 @@ void block(const std::vector<int>& signals) {
   sigprocmask(SIG_BLOCK, &set, nullptr);
 }
 
+// Nobody else is left to remove what the job has made.
+int fail_without_keeper(const Error& why, const agent::JobTraces& traces) {
+  log::stop();
+  agent::end_and_remove_all(traces);
+  agent::remove_dead_job_groups();
+  return fail(why);
+}
+
 // `lifeline_input`: with --lifeline, what was standard input.
 int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, Containment& held,
         int lifeline_input) {
@@ -472,12 +481,15 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
                                        }});
     }
     if (election) election->begin();
-    runner.begin();
-    if (auto keeper = spawner.await_keeper(); !keeper) {
-      log::stop();
-      return fail(keeper.error());
-    }
-    spawner.guard_later(loop, loop, std::chrono::milliseconds(20));
+    // A few workers are asked for before the keeper is there, and guarded when they run: it is soonest so. To
+    // ask for many takes long.
+    constexpr int few = 8;
+    const bool are_few = plan.node.slots <= few;
+    if (are_few) runner.begin();
+    if (auto keeper = spawner.await_keeper(); !keeper)
+      return fail_without_keeper(keeper.error(), spawner.traces());
+    spawner.guard_later(loop, loop, are_few ? std::chrono::milliseconds(20) : std::chrono::milliseconds(0));
+    if (!are_few) runner.begin();
     if (plan.job.nnodes == 1 && plan.job.spares == 0) spawner.expect_success();
     log::debug("the workers' control group: " + spawner.about_group());
     std::optional<agent::TimerWatch> timers;

@@ -54,7 +54,9 @@ std::vector<Address> endpoints_of(const Options& options) {
   const std::uint16_t unnamed = alone(options) ? 0 : usual_port;
   const bool c10d = options.backend == Options::Backend::c10d;
   std::vector<Address> out;
-  for (const Endpoint& endpoint : options.endpoints) {
+  // One node has nobody to find: etcd is not asked, and its address is none to serve at.
+  const bool are_etcds = options.backend == Options::Backend::etcd && alone(options);
+  for (const Endpoint& endpoint : are_etcds ? std::vector<Endpoint>{} : options.endpoints) {
     const std::uint16_t usual = c10d              ? usual_c10d_port
                                 : elects(options) ? usual_etcd_port
                                                   : options.master_port.value_or(unnamed);
@@ -102,7 +104,8 @@ void name_sources(const Options& options, JobPlan& plan) {
     const Setting* setting = find(options.settings, flag);
     return setting && !setting->value.empty() ? setting->from : std::string("--") + flag;
   };
-  const bool by_endpoint = !options.endpoints.empty();
+  const bool by_endpoint =
+      !options.endpoints.empty() && (elects(options) || options.backend != Options::Backend::etcd);
   const bool by_own_name = !by_endpoint && !options.master_addr && alone(options) && options.local_addr;
   plan.host_from = from(by_endpoint ? "rdzv-endpoint" : by_own_name ? "local-addr" : "master-addr");
   plan.port_from = from(by_endpoint && options.endpoints.front().port ? "rdzv-endpoint" : "master-port");
@@ -143,7 +146,8 @@ Result<void> give_single_gpus(const MachineFacts& machine, std::vector<agent::Wo
   const std::vector<std::string> visible = comma_list(machine.visible_gpus.value_or(""));
   if (machine.visible_gpus && visible.size() < places.size()) {
     return usage("--virtual-local-rank: there are " + std::to_string(places.size()) +
-                     " workers, but CUDA_VISIBLE_DEVICES names " + std::to_string(visible.size()) + " GPUs",
+                     " workers, but CUDA_VISIBLE_DEVICES names " + std::to_string(visible.size()) +
+                     (visible.size() == 1 ? " GPU" : " GPUs"),
                  "", "start fewer workers, or name more GPUs");
   }
   for (std::size_t i = 0; i < places.size(); ++i)

@@ -103,9 +103,9 @@ void RemoteJob::on_gone(TimePoint now, const HostGone& gone, RemoteActions& out)
   const bool was_up = one.state == Host::State::up;
   one.state = Host::State::gone;
   if (!was_up) {
-    const StartTrouble trouble{name(gone.node), gone.node,
-                               plan_.hosts[static_cast<std::size_t>(gone.node)].command.front(), gone.status,
-                               gone.said};
+    const RemoteHost& planned = plan_.hosts[static_cast<std::size_t>(gone.node)];
+    const StartTrouble trouble{name(gone.node),         planned.login, gone.node,
+                               planned.command.front(), gone.status,   gone.said};
     fail(now, failure_at(gone.node, FailureKind::join, explain(trouble)), is_usage_error(trouble) ? 2 : 1,
          out);
   } else if (gone.node != 0) {

@@ -181,6 +181,7 @@ Result<RemotePlan> make_remote_plan(const Options& options, const std::vector<Ho
     line.insert(line.end(), options.program.begin(), options.program.end());
     const bool here = facts.here[i];
     plan.hosts.push_back({bare_host(hosts[i].name),
+                          hosts[i].name,
                           here,
                           command_to(hosts[i], here, options.ssh),
                           script_of(facts, carried, line),

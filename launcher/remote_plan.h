@@ -23,7 +23,8 @@ struct RemoteFacts {
 };
 
 struct RemoteHost {
-  std::string name;  // without a user
+  std::string name;   // without a user
+  std::string login;  // as ssh is given it: "user@name"
   bool here = false;
   std::vector<std::string> command;      // run on this machine; ends in a shell on the host
   std::string script;                    // that shell's standard input

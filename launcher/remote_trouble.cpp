@@ -16,7 +16,7 @@ constexpr std::size_t longest_why = 500;
 struct Known {
   std::string_view words;  // OpenSSH's, in small letters
   std::string_view why;
-  std::string_view hint;  // HOST stands for the host
+  std::string_view hint;  // HOST stands for the host, LOGIN for what ssh is given
 };
 
 // The first that is found anywhere counts: what decides comes before what often stands beside it.
@@ -24,13 +24,13 @@ constexpr std::array known{
     Known{"could not resolve hostname", "there is no host of this name",
           "check how it is written, and DNS or /etc/hosts on this machine"},
     Known{"remote host identification has changed", "its ssh host key is not the one known here",
-          "if that is right, forget the old one (ssh-keygen -R HOST) and connect once by hand (ssh HOST)"},
+          "if that is right, forget the old one (ssh-keygen -R HOST) and connect once by hand (ssh LOGIN)"},
     Known{"host key verification failed", "its ssh host key is not known here",
-          "connect once by hand (ssh HOST), or add it with ssh-keyscan to ~/.ssh/known_hosts"},
+          "connect once by hand (ssh LOGIN), or add it with ssh-keyscan to ~/.ssh/known_hosts"},
     Known{"too many authentication failures", "its ssh server refused all keys that were offered",
           "name the right one: --ssh='ssh -o IdentitiesOnly=yes -i KEY'"},
     Known{"permission denied", "its ssh server refused the key",
-          "'ssh HOST true' must work without a password: ssh-copy-id HOST, or --ssh='ssh -i KEY'"},
+          "'ssh LOGIN true' must work without a password: ssh-copy-id LOGIN, or --ssh='ssh -i KEY'"},
     Known{"connection refused", "no ssh server listens there (connection refused)",
           "start sshd there, or name its port: --ssh='ssh -p PORT'"},
     Known{"no route to host", "it cannot be reached (no route to host)",
@@ -45,7 +45,7 @@ constexpr std::array known{
     Known{"connection reset", "its ssh server hung up", "see its log"},
     Known{"connection closed", "its ssh server hung up", "see its log"},
     Known{"no matching", "its ssh server and this ssh have no method in common",
-          "see what both support with 'ssh -v HOST'"},
+          "see what both support with 'ssh -v LOGIN'"},
     Known{"bad configuration option", "ssh does not understand its options", "check --ssh and ~/.ssh/config"},
     Known{"identity file", "ssh does not find the key it was told to use", "check --ssh"},
 };
@@ -55,11 +55,10 @@ std::string in_small_letters(std::string text) {
   return text;
 }
 
-std::string with_host(std::string_view hint, const std::string& host) {
-  std::string out(hint);
-  for (std::size_t at = out.find("HOST"); at != std::string::npos; at = out.find("HOST", at + host.size()))
-    out.replace(at, 4, host);
-  return out;
+std::string replaced(std::string text, std::string_view word, const std::string& by) {
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + by.size()))
+    text.replace(at, word.size(), by);
+  return text;
 }
 
 std::string last_line(const std::string& said) {
@@ -89,7 +88,8 @@ std::string explain(const StartTrouble& trouble) {
       return all.find(one.words) != std::string::npos;
     });
     if (found != known.end())
-      return where + std::string(found->why) + "; " + with_host(found->hint, trouble.host);
+      return where + std::string(found->why) + "; " +
+             replaced(replaced(std::string(found->hint), "HOST", trouble.host), "LOGIN", trouble.login);
   }
   return where + trouble.program + " " + agent::describe(trouble.status) +
          (last.empty() ? " and said nothing" : ", and said last: " + last);

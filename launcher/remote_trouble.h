@@ -9,6 +9,7 @@ namespace dlaunch::launcher {
 
 struct StartTrouble {
   std::string host;
+  std::string login;  // as ssh was given it: "user@host"
   int node_rank = 0;
   std::string program;       // what was run on this machine: "ssh"
   agent::ExitStatus status;  // with which it ended

@@ -55,6 +55,11 @@ Claimed slurm_claim(const Variables& env, const Settings& given) {
   }
   claim.nnodes = env.integer({"SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"});
   claim.node_rank = env.integer({"SLURM_NODEID"});
+  if (nodes > 1 && !claim.node_rank && find(given, "node-rank") == nullptr) {
+    return Error{ErrorKind::invalid, "SLURM_NODEID=" + env.text({"SLURM_NODEID"})->text, "",
+                 "it is no node's number",
+                 "say which of " + std::to_string(nodes) + " this is with --node-rank"};
+  }
   claim.id = SchedulerClaim::Value{"slurm-" + job->text + "." + step, "SLURM_JOB_ID"};
   if (nodes > 1) {
     take_first_host(env, claim);

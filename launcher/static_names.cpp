@@ -23,11 +23,13 @@
 #include "launcher/name_services.h"
 #include "store/steady_time.h"
 
+// NOLINTBEGIN(readability-identifier-naming): the linker's names
 extern "C" {
 int __real_getaddrinfo(const char* node, const char* service, const addrinfo* hints, addrinfo** found);
 int __wrap_getaddrinfo(const char* node, const char* service, const addrinfo* hints, addrinfo** found);
 passwd* __wrap_getpwuid(uid_t uid);
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace dlaunch::launcher {
 namespace {
@@ -102,8 +104,10 @@ passwd* find_user(uid_t uid) {
 }  // namespace
 }  // namespace dlaunch::launcher
 
+// NOLINTBEGIN(readability-identifier-naming)
 int __wrap_getaddrinfo(const char* node, const char* service, const addrinfo* hints, addrinfo** found) {
   return dlaunch::launcher::look_up(node, service, hints, found);
 }
 
 passwd* __wrap_getpwuid(uid_t uid) { return dlaunch::launcher::find_user(uid); }
+// NOLINTEND(readability-identifier-naming)

@@ -143,7 +143,12 @@ int run_top(const std::vector<std::string>& arguments) {
   auto pause_time = seconds("--interval", interval);
   if (!pause_time) return fail(pause_time.error());
 
-  Top top(words.empty() ? "" : words[0]);
+  const std::string name = words.empty() ? "" : words[0];
+  if (const JobList all = running_jobs(); !name.empty()) {
+    const JobList list = select_jobs(all, name);
+    if (list.jobs.empty() && list.silent.empty()) return fail(no_such_job(name, all));
+  }
+  Top top(name);
   (void)top.view();
   if (once || isatty(STDOUT_FILENO) == 0) {
     pause(first_look, false);

@@ -215,7 +215,7 @@ class Attempt {
     constexpr std::size_t at_once = 2;
     for (std::size_t i = 0; i < std::min(at_once, neighbours_.size()); ++i) {
       const int rank = neighbours_.front();
-      std::ranges::rotate(neighbours_, neighbours_.begin() + 1);
+      std::rotate(neighbours_.begin(), neighbours_.begin() + 1, neighbours_.end());
       const std::string& arrival = arrivals_[static_cast<std::size_t>(rank)];
       if (!store_.check({&arrival, 1})) continue;
       come_.emplace_back(rank, Visitor::parse(store_.get(arrival)).sign);

@@ -136,6 +136,9 @@ TEST(Plan, EtcdElectsWhoServes) {
   EXPECT_EQ(planned({"--nnodes=2", "--rdzv-backend=etcd", "--rdzv-conf=etcd_prefix=/p", "x"}).etcd_key,
             "/p/none/leader");
   EXPECT_FALSE(planned({"--rdzv-backend=etcd", "x"}).job.elected) << "one node has nobody to elect";
+  EXPECT_EQ(planned({"--rdzv-backend=etcd", "--rdzv-endpoint=e:7", "x"}).job.master,
+            (Address{"127.0.0.1", 0}))
+      << "and does not serve at etcd's address";
 }
 
 TEST(Plan, AJobOfFixedRanksDoesNotWaitForAReplacement) {
@@ -190,7 +193,7 @@ TEST(Plan, AVirtualLocalRankSeesOneGpu) {
   EXPECT_EQ(planned(two, facts).node.places[1].cuda_visible_devices, "5");
   facts.visible_gpus = "5";
   EXPECT_EQ(refused(two, facts),
-            "--virtual-local-rank: there are 2 workers, but CUDA_VISIBLE_DEVICES names 1 GPUs; start fewer "
+            "--virtual-local-rank: there are 2 workers, but CUDA_VISIBLE_DEVICES names 1 GPU; start fewer "
             "workers, or "
             "name more GPUs");
 }

@@ -24,7 +24,8 @@ RemotePlan plan_for(int hosts) {
   RemotePlan plan;
   plan.job.stop_timeout.usual = seconds(30);
   plan.job.join_timeout = seconds(900);
-  for (int i = 0; i < hosts; ++i) plan.hosts.push_back({"h" + std::to_string(i), false, {"ssh"}, ""});
+  for (int i = 0; i < hosts; ++i)
+    plan.hosts.push_back({"h" + std::to_string(i), "h" + std::to_string(i), false, {"ssh"}, ""});
   return plan;
 }
 

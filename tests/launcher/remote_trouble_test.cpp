@@ -8,7 +8,7 @@ namespace {
 using agent::ExitStatus;
 
 std::string explained(const std::string& said, int code = 255, const std::string& program = "ssh") {
-  return explain({"b", 2, program, {ExitStatus::How::exited, code}, said});
+  return explain({"b", "x@b", 2, program, {ExitStatus::How::exited, code}, said});
 }
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -23,10 +23,10 @@ TEST(RemoteTrouble, WhatSshSaysBecomesWhyAndWhatToDo) {
       {"ssh: connect to host b port 22: No route to host\r\n",
        "it cannot be reached (no route to host); check"},
       {"x@b: Permission denied (publickey).\r\n",
-       "its ssh server refused the key; 'ssh b true' must work without a password: ssh-copy-id b"},
+       "its ssh server refused the key; 'ssh x@b true' must work without a password: ssh-copy-id x@b"},
       {"No ED25519 host key is known for b and you have requested strict checking.\r\nHost key verification "
        "failed.\r\n",
-       "its ssh host key is not known here; connect once by hand (ssh b)"},
+       "its ssh host key is not known here; connect once by hand (ssh x@b)"},
       {"@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.\r\n",
        "its ssh host key is not the one known here; if that is right, forget the old one (ssh-keygen -R b)"},
       {"kex_exchange_identification: Connection closed by remote host\r\nConnection closed by b port 22\r\n",
@@ -39,9 +39,10 @@ TEST(RemoteTrouble, WhatSshSaysBecomesWhyAndWhatToDo) {
 TEST(RemoteTrouble, WhatDlaunchSaidThereIsSaidHere) {
   EXPECT_EQ(explained("stty: not a tty\ndlaunch: there is no dlaunch at /x; install it\n", 127),
             "cannot start on host b (node 2): there is no dlaunch at /x; install it");
-  EXPECT_TRUE(is_usage_error({"b", 2, "ssh", {ExitStatus::How::exited, 2}, "dlaunch: unknown option --x\n"}));
-  EXPECT_FALSE(is_usage_error({"b", 2, "ssh", {ExitStatus::How::exited, 1}, "dlaunch: no such file\n"}));
-  EXPECT_FALSE(is_usage_error({"b", 2, "ssh", {ExitStatus::How::exited, 2}, "sh: syntax error\n"}));
+  EXPECT_TRUE(
+      is_usage_error({"b", "b", 2, "ssh", {ExitStatus::How::exited, 2}, "dlaunch: unknown option --x\n"}));
+  EXPECT_FALSE(is_usage_error({"b", "b", 2, "ssh", {ExitStatus::How::exited, 1}, "dlaunch: no such file\n"}));
+  EXPECT_FALSE(is_usage_error({"b", "b", 2, "ssh", {ExitStatus::How::exited, 2}, "sh: syntax error\n"}));
 }
 
 TEST(RemoteTrouble, TheRestIsQuoted) {

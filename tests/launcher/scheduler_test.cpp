@@ -105,6 +105,11 @@ TEST(Slurm, OneNodeNeedsNoEndpoint) {
                      {"nnodes", "1"}, {"node-rank", "0"}, {"rdzv-id", "slurm-42.0"}}));
 }
 
+TEST(Slurm, ANodeIdThatIsNoNumberIsRefused) {
+  EXPECT_EQ(refused(with(slurm, {{"SLURM_NODEID", "xx"}})),
+            "SLURM_NODEID=xx: it is no node's number; say which of 2 this is with --node-rank");
+}
+
 TEST(Slurm, AJobOfSeveralNodesOutsideAStepIsRefused) {
   const EnvironmentMap batch{{"SLURM_JOB_ID", "42"}, {"SLURM_JOB_NUM_NODES", "4"}, {"SLURM_NODEID", "0"}};
   EXPECT_EQ(refused(batch),

@@ -8,6 +8,7 @@ Every process of a job carries a mark in its environment, which its descendants 
 the hierarchy away) without.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -102,10 +103,10 @@ class Cleanliness(unittest.TestCase):
         for pid in marked(self.mark.encode()):
             os.kill(pid, signal.SIGKILL)
 
-    def start(self, *arguments):
+    def start(self, *arguments, **how):
         variables = {"CLEAN_MARK": self.mark, "DIR": self.place, "TMPDIR": self.tmp, "PATH": os.environ["PATH"]}
         return subprocess.Popen([*self.prefix, DLAUNCH, *arguments], cwd=self.dir, env=variables, text=True, stdin=subprocess.DEVNULL,
-                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **how)
 
     def start_family(self, manner="gentle", *options):
         job = self.start(f"--nproc-per-node={WORKERS}", *options, "sh", "family.sh", "worker", manner)
@@ -190,6 +191,36 @@ class Kills(Cleanliness):
             job.communicate(timeout=PATIENCE)
             subprocess.run([DLAUNCH, "true"], check=True, timeout=PATIENCE, env={**os.environ, "TMPDIR": self.tmp})
             self.nothing_remains(job)
+
+    def test_of_the_first_child_at_once(self):
+        for _ in self.each_time():
+            job = self.start("--nproc-per-node=2", "sleep", "0.1")
+            children = self.first_children(job)
+            if children:
+                os.kill(children[0], signal.SIGKILL)
+            self.nothing_remains(job)
+            self.assertIn(job.returncode, (0, 1))  # a guard may have forked the keeper already
+
+    def test_interrupts_of_all_while_it_starts(self):
+        """As by Ctrl-C: the helpers, which have no session of their own yet, get it too."""
+        for _ in self.each_time():
+            job = self.start("--nproc-per-node=2", "sleep", "1000", start_new_session=True)
+            self.first_children(job)
+            moment = time.monotonic() + self.random.uniform(0, 0.002)
+            while time.monotonic() < moment:
+                pass
+            os.killpg(job.pid, signal.SIGINT)
+            self.nothing_remains(job)
+            self.assertIn(job.returncode, (130, -signal.SIGINT))
+
+    @staticmethod
+    def first_children(job):
+        """As soon as dlaunch, and not what came before it in that process, has some."""
+        while job.poll() is None:
+            with contextlib.suppress(OSError), open(f"/proc/{job.pid}/comm", encoding="utf-8") as comm:
+                if comm.read() == "dlaunch\n" and (children := children_of(job.pid)):
+                    return children
+        return []
 
     def test_of_a_worker(self):
         for _ in self.each_time():

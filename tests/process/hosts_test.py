@@ -220,7 +220,7 @@ class OwnMachine(Hosts):
 
     def test_a_mistake_that_only_a_host_can_see_is_one_of_the_command_line(self):
         done = self.elsewhere(self.rsh(), "--virtual-local-rank", "--nproc-per-node=2", "-x", "CUDA_VISIBLE_DEVICES=4", "true")
-        self.one_failure(done, "CUDA_VISIBLE_DEVICES names 1 GPUs", 2)
+        self.one_failure(done, "CUDA_VISIBLE_DEVICES names 1 GPU", 2)
 
     def test_a_port_in_use_is_node_zeros_trouble(self):
         with socket.socket() as probe:
@@ -468,7 +468,10 @@ class OverSsh(Hosts):
     def test_a_host_that_loses_its_agent_ends_the_job(self):
         job = self.start("--stop-timeout=0.5", "sh", "-c", FAMILY)
         self.pids(9)
-        (agent,) = [pid for pid in self.processes_of_the_job() if "--node-rank=2" in command_line(pid)]
+        def agents():
+            return [pid for pid in self.processes_of_the_job() if "--node-rank=2" in command_line(pid)]
+        wait_until(lambda: len(agents()) == 1, "its helpers have names of their own")
+        (agent,) = agents()
         os.kill(agent, signal.SIGKILL)
         out, err = job.communicate(timeout=PATIENCE)
         self.one_failure(subprocess.CompletedProcess((), job.returncode, out, err),

@@ -537,7 +537,7 @@ class Placement(Launch):
         self.assertEqual(sorted(done.stdout.splitlines()), ["0 0 4", "1 0 GPU-ab"])
         done = self.run_dlaunch("--virtual-local-rank", "--nproc-per-node=2", "true", CUDA_VISIBLE_DEVICES="4")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("CUDA_VISIBLE_DEVICES names 1 GPUs", done.stderr)
+        self.assertIn("CUDA_VISIBLE_DEVICES names 1 GPU", done.stderr)
 
     def test_error_files_go_with_log_files_and_signals_are_told(self):
         script = ("sh", "-c", "echo ${TORCHELASTIC_ERROR_FILE-unset}, $TORCHELASTIC_SIGNALS_TO_HANDLE; echo last words >&2; "
