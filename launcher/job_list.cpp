@@ -123,11 +123,14 @@ JobList select_jobs(JobList list, const std::string& name) {
   return list;
 }
 
-Error no_such_job(const std::string& name, const JobList& running) {
+Result<JobList> find_jobs(const std::string& name) {
+  const JobList running = running_jobs();
+  JobList list = select_jobs(running, name);
+  if (name.empty() || !list.jobs.empty() || !list.silent.empty()) return list;
   std::string hint = "dlaunch status shows those that do";
   for (const std::int64_t pid : running.silent)
     hint += "; agent " + std::to_string(pid) + ", whose job is not known, does not answer";
-  return {ErrorKind::not_found, "no job '" + name + "' runs on this machine", "", "", hint};
+  return Error{ErrorKind::not_found, "no job '" + name + "' runs on this machine", "", "", hint};
 }
 
 }  // namespace dlaunch::launcher

@@ -20,7 +20,7 @@ JobList running_jobs();
 // Those whose id, or agent's pid, is `name`; all where it is empty.
 JobList select_jobs(JobList list, const std::string& name);
 
-// That nothing of this name is `running`.
-Error no_such_job(const std::string& name, const JobList& running);
+// Those of the running ones. An error: there are none of that name.
+Result<JobList> find_jobs(const std::string& name);
 
 }  // namespace dlaunch::launcher

@@ -91,9 +91,9 @@ int run_status(const std::vector<std::string>& arguments) {
   if (words.size() > 1) return fail(mistake("status takes one job", "see dlaunch status --help"));
   const std::string name = words.empty() ? "" : words[0];
 
-  const JobList all = running_jobs();
-  const JobList list = select_jobs(all, name);
-  if (!name.empty() && list.jobs.empty() && list.silent.empty()) return fail(no_such_job(name, all));
+  const auto found = find_jobs(name);
+  if (!found) return fail(found.error());
+  const JobList& list = *found;
   std::string text;
   if (json) {
     for (const agent::JobStatus& job : list.jobs) text += to_json(job) + "\n";
@@ -127,9 +127,9 @@ int run_stop(const std::vector<std::string>& arguments) {
   auto patience = seconds("--timeout", timeout);
   if (!patience) return fail(patience.error());
 
-  const JobList running = running_jobs();
-  const JobList list = select_jobs(running, words[0]);
-  if (list.jobs.empty() && list.silent.empty()) return fail(no_such_job(words[0], running));
+  const auto found = find_jobs(words[0]);
+  if (!found) return fail(found.error());
+  const JobList& list = *found;
   if (!all && !is_one_job(list.jobs)) return fail(which_one(list.jobs, words[0]));
   int code = 0;
   for (const agent::JobStatus& job : list.jobs) code = std::max(code, stop(job, now, *patience));

@@ -48,15 +48,19 @@ bool alone(const Options& options) { return options.nnodes + options.spares == 1
 
 bool elects(const Options& options) { return options.backend == Options::Backend::etcd && !alone(options); }
 
+// One node has nobody to find: etcd is not asked, and its address is none to serve at.
+std::vector<Endpoint> given_endpoints(const Options& options) {
+  const bool are_unused_etcds = options.backend == Options::Backend::etcd && alone(options);
+  return are_unused_etcds ? std::vector<Endpoint>{} : options.endpoints;
+}
+
 // Endpoints go before --master-addr and --master-port.
 std::vector<Address> endpoints_of(const Options& options) {
   // On one node nobody else has to know the port, so two jobs need not quarrel about one.
   const std::uint16_t unnamed = alone(options) ? 0 : usual_port;
   const bool c10d = options.backend == Options::Backend::c10d;
   std::vector<Address> out;
-  // One node has nobody to find: etcd is not asked, and its address is none to serve at.
-  const bool are_etcds = options.backend == Options::Backend::etcd && alone(options);
-  for (const Endpoint& endpoint : are_etcds ? std::vector<Endpoint>{} : options.endpoints) {
+  for (const Endpoint& endpoint : given_endpoints(options)) {
     const std::uint16_t usual = c10d              ? usual_c10d_port
                                 : elects(options) ? usual_etcd_port
                                                   : options.master_port.value_or(unnamed);
@@ -104,8 +108,7 @@ void name_sources(const Options& options, JobPlan& plan) {
     const Setting* setting = find(options.settings, flag);
     return setting && !setting->value.empty() ? setting->from : std::string("--") + flag;
   };
-  const bool by_endpoint =
-      !options.endpoints.empty() && (elects(options) || options.backend != Options::Backend::etcd);
+  const bool by_endpoint = !given_endpoints(options).empty();
   const bool by_own_name = !by_endpoint && !options.master_addr && alone(options) && options.local_addr;
   plan.host_from = from(by_endpoint ? "rdzv-endpoint" : by_own_name ? "local-addr" : "master-addr");
   plan.port_from = from(by_endpoint && options.endpoints.front().port ? "rdzv-endpoint" : "master-port");

@@ -144,9 +144,8 @@ int run_top(const std::vector<std::string>& arguments) {
   if (!pause_time) return fail(pause_time.error());
 
   const std::string name = words.empty() ? "" : words[0];
-  if (const JobList all = running_jobs(); !name.empty()) {
-    const JobList list = select_jobs(all, name);
-    if (list.jobs.empty() && list.silent.empty()) return fail(no_such_job(name, all));
+  if (!name.empty()) {
+    if (const auto found = find_jobs(name); !found) return fail(found.error());
   }
   Top top(name);
   (void)top.view();

@@ -4,7 +4,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,31 +15,10 @@
 #include <mutex>
 #include <optional>
 #include <utility>
-#include <vector>
+
+#include "runtime/fork_copies.h"
 
 namespace dlaunch {
-
-// All there are, for fork(): in a copy of the process they would stay open after it has died. Never
-// destroyed: a process may be copied while it ends.
-struct Doors {
-  std::mutex mutex;
-  std::vector<Door*> all;
-
-  // Nobody else holds the mutex in the copy.
-  static void before_fork() { get().mutex.lock(); }
-  static void after_fork() { get().mutex.unlock(); }
-  static void in_copy() {
-    for (Door* const door : get().all) close(std::exchange(door->fd_, -1));
-    get().all.clear();
-    get().mutex.unlock();
-  }
-
-  static Doors& get() {
-    static Doors& doors = *new Doors;
-    [[maybe_unused]] static const int registered = pthread_atfork(before_fork, after_fork, in_copy);
-    return doors;
-  }
-};
 
 namespace {
 
@@ -91,7 +69,7 @@ std::uint16_t port_of(int fd) {
 std::unique_ptr<Door> Door::open(const std::string& local_address) {
   const std::optional<Address> address = Address::of(local_address, 0);
   if (!address) return nullptr;
-  Doors& doors = Doors::get();
+  auto& doors = ForkCopies<Door>::get();
   const std::lock_guard lock(doors.mutex);  // no copy of the process is made meanwhile
   const int fd = socket(address->bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return nullptr;
@@ -107,11 +85,13 @@ std::unique_ptr<Door> Door::open(const std::string& local_address) {
 Door::Door(int fd, std::string place) : fd_(fd), place_(std::move(place)) {}
 
 Door::~Door() {
-  Doors& doors = Doors::get();
+  auto& doors = ForkCopies<Door>::get();
   const std::lock_guard lock(doors.mutex);
   std::erase(doors.all, this);
   if (fd_ >= 0) close(fd_);
 }
+
+void Door::close_copies() { close(std::exchange(fd_, -1)); }
 
 void Door::dismiss() const {
   for (int who = 0; (who = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;) close(who);

@@ -20,13 +20,15 @@ class Door {
   // Takes leave of all who have knocked, so that there is room for the next. Does not wait.
   void dismiss() const;
 
+  // In a copy of the process: closes it there.
+  void close_copies();
+
   // Whether the one at this place() is known to be closed. Takes milliseconds; where no answer comes it is
   // not known, nor where it is no place.
   static bool is_closed(const std::string& place);
 
  private:
   Door(int fd, std::string place);
-  friend struct Doors;
 
   int fd_;  // -1: in a copy of the process
   const std::string place_;

@@ -1,7 +1,6 @@
 #include "runtime/backends/gloo/sockets.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +15,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "runtime/fork_copies.h"
+
 namespace dlaunch {
 
 namespace {
@@ -25,27 +26,6 @@ constexpr int keepalive_idle = 6;  // seconds
 constexpr int keepalive_interval = 3;
 constexpr int keepalive_count = 3;
 static_assert(std::chrono::seconds(keepalive_idle + keepalive_count * keepalive_interval) == Silence::limit);
-
-// All there are, for fork(). Never destroyed: a process may be copied while it ends.
-struct Registry {
-  std::mutex mutex;
-  std::vector<const Sockets*> all;
-
-  // Nobody else holds the mutex in the copy.
-  static void before_fork() { get().mutex.lock(); }
-  static void after_fork() { get().mutex.unlock(); }
-  static void in_copy() {
-    for (const Sockets* const one : get().all) one->close_copies();
-    get().all.clear();
-    get().mutex.unlock();
-  }
-
-  static Registry& get() {
-    static Registry& registry = *new Registry;
-    [[maybe_unused]] static const int registered = pthread_atfork(before_fork, after_fork, in_copy);
-    return registry;
-  }
-};
 
 using AddressOf = int (*)(int fd, sockaddr* address, socklen_t* size);
 
@@ -102,13 +82,13 @@ bool Silence::look(const tcp_info& info) {
 Sockets::Sockets(const std::vector<Connection>& connections) : looked_(std::chrono::steady_clock::now()) {
   for (const int fd : open_descriptors()) add_if_known(fd, connections);
   add_poll_descriptors();
-  Registry& registry = Registry::get();
+  auto& registry = ForkCopies<const Sockets>::get();
   const std::lock_guard lock(registry.mutex);
   registry.all.push_back(this);
 }
 
 Sockets::~Sockets() {
-  Registry& registry = Registry::get();
+  auto& registry = ForkCopies<const Sockets>::get();
   const std::lock_guard lock(registry.mutex);
   std::erase(registry.all, this);
 }
