@@ -2,13 +2,16 @@
 
 #include <poll.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <string>
 #include <utility>
 
@@ -56,65 +59,116 @@ void tell_ready(int socket, std::int64_t number, const std::string& words, int g
   sendmsg(socket, &header, MSG_NOSIGNAL);
 }
 
-[[noreturn]] void keeper_main(int socket, const Inherited& inherited, const JobTraces& traces,
-                              const std::string& about_group) {
-  tell_ready(socket, getpid(), about_group, traces.group.fd);
+// What guard and keeper know from the agent.
+struct Beginning {
+  int socket;  // the keeper's end
+  pid_t agent;
+  ProcessName guards_name;
+  ProcessName keepers_name;
+  JobTraces traces;
+  std::chrono::milliseconds keepers_time;
+  Inherited inherited{};
+  std::string about_group{};
+};
+
+[[noreturn]] void keeper_main(const Beginning& known) {
+  tell_ready(known.socket, getpid(), known.about_group, known.traces.group.fd);
   setsid();
   become_subreaper();
-  KeeperProcess(socket, inherited, traces.group).run();
-  _exit(end_and_remove_all(traces) ? 0 : 1);
+  KeeperProcess(known.socket, known.inherited, known.traces.group).run();
+  _exit(end_and_remove_all(known.traces) ? 0 : 1);
 }
 
-// True: it ended by itself, and has left nothing.
-bool wait_for_keeper(pid_t keeper) {
-  int status = 0;
-  pid_t ended = 0;
-  do {
-    ended = waitpid(keeper, &status, 0);
-  } while (ended < 0 && errno == EINTR);
-  return ended == keeper && WIFEXITED(status);
-}
+// Waits for the end of the keeper, its child, for as long as the agent lives, and then for the time that the
+// keeper has. Both ends come as signals: with a descriptor of the keeper's socket the guard would hide its
+// end from the agent.
+class GuardsWatch {
+ public:
+  GuardsWatch(pid_t agent, pid_t keeper) : agent_(agent), keeper_(keeper) {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGCHLD);
+    sigaddset(&signals_, agents_end);
+    sigprocmask(SIG_BLOCK, &signals_, nullptr);
+    prctl(PR_SET_PDEATHSIG, agents_end, 0, 0, 0);
+  }
+
+  // True: it ended by itself, and has left nothing.
+  bool keeper_ends_well(std::chrono::milliseconds time_after_agent) {
+    while (getppid() == agent_) {
+      if (has_ended()) return ended_well_;
+      sigwaitinfo(&signals_, nullptr);
+    }
+    const Duration until = time_now() + time_after_agent;
+    while (!has_ended()) {
+      const Duration left = until - time_now();
+      if (left <= Duration::zero()) return false;
+      const timespec limit{left.count() / 1'000'000'000, left.count() % 1'000'000'000};
+      sigtimedwait(&signals_, nullptr, &limit);
+    }
+    return ended_well_;
+  }
+
+ private:
+  static constexpr int agents_end = SIGALRM;  // means nothing else here
+
+  static Duration time_now() {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+  }
+
+  bool has_ended() {
+    int status = 0;
+    const pid_t ended = waitpid(keeper_, &status, WNOHANG);
+    ended_well_ = ended == keeper_ && WIFEXITED(status);
+    return ended != 0;
+  }
+
+  pid_t agent_;
+  pid_t keeper_;
+  sigset_t signals_{};
+  bool ended_well_ = false;
+};
 
 // What it does not need for its task it does when the keeper has begun: the workers wait for that.
-[[noreturn]] void guard_main(int socket, const ProcessName& own, const ProcessName& keepers,
-                             const Inherited& inherited, const JobTraces& traces,
-                             const std::string& about_group) {
+[[noreturn]] void guard_main(const Beginning& known) {
   const SameProcessor processor;
   const pid_t keeper = fork();
   if (keeper == 0) {
     processor.leave();
-    rename_process(keepers);
-    keeper_main(socket, inherited, traces, about_group);
+    rename_process(known.keepers_name);
+    keeper_main(known);
   }
   if (keeper < 0) {
-    tell_ready(socket, -errno, "", -1);
-    remove_all(traces);
+    tell_ready(known.socket, -errno, "", -1);
+    remove_all(known.traces);
     _exit(1);
   }
-  close(socket);
+  close(known.socket);
   constexpr int a_moment_ms = 20;
   poll(nullptr, 0, a_moment_ms);
   processor.leave();
   setsid();
-  rename_process(own);
-  if (!wait_for_keeper(keeper)) end_and_remove_all(traces);
+  rename_process(known.guards_name);
+  if (!GuardsWatch(known.agent, keeper).keeper_ends_well(known.keepers_time)) {
+    kill(keeper, SIGKILL);
+    end_and_remove_all(known.traces);
+  }
   _exit(0);
 }
 
-[[noreturn]] void child_main(int socket, const ProcessName& guards, const ProcessName& keepers,
-                             JobTraces traces, const MakeGroup& make_group) {
-  const Inherited inherited = ignore_signals();
+[[noreturn]] void child_main(Beginning& known, const MakeGroup& make_group) {
+  known.inherited = ignore_signals();
   allow_all_signals();
   become_subreaper();
-  std::string about_group;
   if (make_group) {
     const auto group = make_group();
-    if (group) traces.group = *group;
-    about_group = group ? group->path : group.error().message();
+    if (group) known.traces.group = *group;
+    known.about_group = group ? group->path : group.error().message();
   }
-  if (!traces.group.exists()) guard_main(socket, guards, keepers, inherited, traces, about_group);
-  rename_process(keepers);
-  keeper_main(socket, inherited, traces, about_group);
+  if (!known.traces.group.exists()) guard_main(known);
+  rename_process(known.keepers_name);
+  keeper_main(known);
 }
 
 }  // namespace
@@ -139,19 +193,20 @@ Error cannot_start_keeper(int error) {
 }
 
 Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobTraces& traces,
-                            const MakeGroup& make_group) {
+                            const MakeGroup& make_group, std::chrono::milliseconds keepers_time) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return cannot_start_keeper(errno);
   become_subreaper();
-  const ProcessName guards = name_in(argv0, argv0_size, "dl-guard");
-  const ProcessName keepers = name_in(argv0, argv0_size, "dl-keeper");
+  Beginning known{
+      ends[1], getpid(),    name_in(argv0, argv0_size, "dl-guard"), name_in(argv0, argv0_size, "dl-keeper"),
+      traces,  keepers_time};
   pid_t child = -1;
   {
     const BlockedSignals blocked;
     child = fork();
     if (child == 0) {
       close(ends[0]);
-      child_main(ends[1], guards, keepers, traces, make_group);
+      child_main(known, make_group);
     }
   }
   const int why = errno;
@@ -160,7 +215,7 @@ Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobTraces
     close(ends[0]);
     return cannot_start_keeper(why);
   }
-  return Keeper{child, ends[0], traces, guards};
+  return Keeper{child, ends[0], traces, known.guards_name};
 }
 
 }  // namespace dlaunch::agent

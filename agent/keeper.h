@@ -10,6 +10,7 @@
 // their own: a signal to the agent's process group or terminal does not reach them. Whose death, whose act:
 //
 //   agent: the socket to the keeper closes; the keeper ends its descendants, then itself.
+//           A keeper that has not ended after keepers_time, since it is stopped, is ended by the guard.
 //   keeper: the kernel kills the workers (parent-death signal); agent and guard end what they leave.
 //   guard: the others go on.
 //   worker: the keeper reaps it and tells the agent.
@@ -89,6 +90,7 @@ std::string advice_on_start(int error);
 // there.
 using MakeGroup = std::function<Result<JobGroup>()>;
 Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobTraces& traces,
-                            const MakeGroup& make_group = nullptr);
+                            const MakeGroup& make_group = nullptr,
+                            std::chrono::milliseconds keepers_time = usual_keepers_time);
 
 }  // namespace dlaunch::agent

@@ -50,9 +50,9 @@ bool ends_within(int fd, int limit_ms) {
   close_all_but({agents_life, keeper, traces.group.fd, traces.scratch_dir.fd, traces.pages_dir.fd,
                  traces.timer_fifo.fd});
   constexpr int for_ever = -1;
-  constexpr int keepers_time_ms = 70'000;  // to end everything; it tries for a minute
   ends_within(agents_life, for_ever);
-  if (!ends_within(keeper, keepers_time_ms)) syscall(SYS_pidfd_send_signal, keeper, SIGKILL, nullptr, 0);
+  if (!ends_within(keeper, static_cast<int>(usual_keepers_time.count())))
+    syscall(SYS_pidfd_send_signal, keeper, SIGKILL, nullptr, 0);
   end_and_remove_all(traces);
   _exit(0);
 }

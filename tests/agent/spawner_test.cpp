@@ -1,10 +1,13 @@
 // The keeper with real processes: where a program is looked for, what a worker is bound to, why it could not
 // be started, and many that begin at once.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -210,6 +213,29 @@ TEST(Spawner, ASignalRightBehindTheStartReachesAll) {
   const SeveralStarts starts(std::vector<Command>(32, Command{{"sleep", "1000"}, {}, {}}), SIGTERM);
   for (std::uint32_t rank = 0; rank < 32; ++rank)
     EXPECT_EQ(starts.came.at(rank), "was killed by signal 15 (SIGTERM, terminated)");
+}
+
+// An agent that ends while its keeper is stopped.
+[[noreturn]] void end_with_a_stopped_keeper() {
+  char name[64] = "spawner_test";
+  const auto keeper = start_keeper(name, sizeof name, {}, nullptr, std::chrono::milliseconds(1));
+  Frame ready;
+  if (!keeper || read(keeper->socket, &ready, sizeof ready) != sizeof ready) _exit(1);
+  _exit(kill(static_cast<pid_t>(ready.number), SIGSTOP) == 0 ? 0 : 2);
+}
+
+TEST(Guard, EndsAKeeperThatIsStoppedWhenItsTimeIsOver) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const pid_t agent = fork();
+  if (agent == 0) end_with_a_stopped_keeper();
+  close(ends[1]);
+  int status = -1;
+  ASSERT_EQ(waitpid(agent, &status, 0), agent);
+  EXPECT_EQ(status, 0);
+  pollfd held{ends[0], POLLIN, 0};  // by guard and keeper, which have it from the agent
+  EXPECT_EQ(poll(&held, 1, 60'000), 1) << "the keeper, or its guard, is still there";
+  close(ends[0]);
 }
 
 }  // namespace
