@@ -30,11 +30,32 @@ Result<Network::Listening> listen_at(StoreServer& server, const Address& address
   return server.listen({"*", address.port});
 }
 
+bool names_none_of_ours(const Error& error) {
+  return error.kind == ErrorKind::not_found || error.kind == ErrorKind::foreign;
+}
+
 // What the nodes were told is this one's, though this machine does not know the name or address as its own (a
-// service address, NAT).
-Result<Network::Listening> listen_everywhere(StoreServer& server, const Address& address) {
-  log::info(address.host + " is not an address of this machine: the store listens on all interfaces");
+// service's, NAT). A name that nobody knows may be misspelt: then no node comes, and this is where it can be
+// told.
+Result<Network::Listening> listen_everywhere(StoreServer& server, const Address& address, const Error& why,
+                                             const std::string& from) {
+  if (why.kind == ErrorKind::not_found) {
+    log::warning("the name " + address.host + " (" + from +
+                 ") is not known on this machine: the store listens on all interfaces; if the other nodes do "
+                 "not know it either, check its spelling, /etc/hosts and DNS");
+  } else {
+    log::info(address.host + " is not an address of this machine: the store listens on all interfaces");
+  }
   return server.listen({"*", address.port});
+}
+
+std::string what_to_do(const Error& failure, const JobPlan& plan) {
+  if (failure.kind == ErrorKind::foreign) return plan.host_from + " must name an address of this machine";
+  if (failure.kind == ErrorKind::not_found)
+    return "check its spelling, /etc/hosts and DNS, or give this machine's address with " + plan.host_from;
+  if (failure.kind == ErrorKind::timeout)
+    return "this machine cannot look that name up; give its address with " + plan.host_from;
+  return "choose a free port with " + plan.port_from;
 }
 
 // At this machine's address, as etcd is reached from it, where nobody said another.
@@ -45,8 +66,7 @@ Result<std::optional<std::size_t>> serve_anywhere(StoreServer& server, JobPlan& 
     plan.own.host = *found;
   }
   auto listening = server.listen(plan.own);
-  if (!listening && listening.error().kind == ErrorKind::not_found)
-    listening = server.listen({"*", plan.own.port});
+  if (!listening && names_none_of_ours(listening.error())) listening = server.listen({"*", plan.own.port});
   if (!listening) return std::move(listening).error().with_hint("choose a free port with --master-port");
   plan.own.port = listening->port;
   return std::optional<std::size_t>(0);
@@ -62,9 +82,11 @@ Result<std::optional<std::size_t>> serve_endpoint(StoreServer& server, JobPlan& 
   std::optional<Error> failure;
   for (std::size_t i = 0; i < job.endpoints.size(); ++i) {
     auto listening = listen_at(server, job.endpoints[i], is_alone(job));
-    const bool foreign = !listening && listening.error().kind == ErrorKind::not_found;
-    if (foreign && must && job.endpoints.size() == 1 && !is_alone(job))
-      listening = listen_everywhere(server, job.endpoints[i]);
+    const bool foreign = !listening && names_none_of_ours(listening.error());
+    if (foreign && must && job.endpoints.size() == 1 && !is_alone(job)) {
+      const Error why = std::move(listening).error();
+      listening = listen_everywhere(server, job.endpoints[i], why, plan.host_from);
+    }
     if (listening) {
       job.endpoints[i].port = listening->port;
       job.master = job.endpoints.front();
@@ -77,12 +99,8 @@ Result<std::optional<std::size_t>> serve_endpoint(StoreServer& server, JobPlan& 
     if (!failure && (must || !others)) failure = listening.error();
   }
   if (!failure) return std::optional<std::size_t>{};
-  const ErrorKind kind = failure->kind;
-  return std::move(*failure).with_hint(
-      kind == ErrorKind::not_found ? plan.host_from + " must name an address of this machine"
-      : kind == ErrorKind::timeout
-          ? "this machine cannot look that name up; give its address with " + plan.host_from
-          : "choose a free port with " + plan.port_from);
+  std::string hint = what_to_do(*failure, plan);
+  return std::move(*failure).with_hint(std::move(hint));
 }
 
 Result<void> HealthDoor::open(const std::string& from, const std::string& text) {

@@ -88,8 +88,8 @@ class Network {
     std::vector<Address> addresses;  // every local address that is bound
   };
   // Binds every local address that `address.host` names ("" or "*": all interfaces, both families) on one
-  // port and listens. Fails with ErrorKind::not_found where the name is not known or no address of this
-  // machine, else with network: the port is in use, for instance.
+  // port and listens. Fails with ErrorKind::not_found where the name is not known, with foreign where no
+  // address is this machine's, with in_use, with timeout where names cannot be looked up, else with network.
   virtual Result<Listening> listen(const Address& address, ListenerHandler& handler) = 0;
   // The same with a socket that was bound by others, and may listen already. From now on it is the network's,
   // also where this fails. Only a network of real sockets has it; others refuse.

@@ -17,6 +17,7 @@ enum class ErrorKind {
   not_found,  // a file, program, key or name does not exist
   timeout,    // a deadline passed
   network,    // an address, a connection or a peer
+  foreign,    // an address that is none of this machine's
   in_use,     // an address that somebody else has
   refused,    // somebody said no and said why
   io,         // a system call failed

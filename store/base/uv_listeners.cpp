@@ -18,12 +18,13 @@ constexpr int free_port_tries = 32;
 
 Result<Network::Listening> UvLoop::Impl::listen(const Address& address, ListenerHandler& handler) {
   const auto failure = [&](int status) {
-    const bool not_ours = status == UV_EADDRNOTAVAIL || status == UV_EAI_NONAME || status == UV_EAI_NODATA;
-    const ErrorKind other = status == UV_EADDRINUSE  ? ErrorKind::in_use
-                            : status == UV_EAI_AGAIN ? ErrorKind::timeout  // of who knows names
-                                                     : ErrorKind::network;
-    return Error{not_ours ? ErrorKind::not_found : other, "cannot listen on", to_string(address),
-                 in_words(status), ""};
+    const bool unknown = status == UV_EAI_NONAME || status == UV_EAI_NODATA;
+    const ErrorKind kind = unknown                      ? ErrorKind::not_found
+                           : status == UV_EADDRNOTAVAIL ? ErrorKind::foreign
+                           : status == UV_EADDRINUSE    ? ErrorKind::in_use
+                           : status == UV_EAI_AGAIN     ? ErrorKind::timeout  // of who knows names
+                                                        : ErrorKind::network;
+    return Error{kind, "cannot listen on", to_string(address), in_words(status), ""};
   };
 
   std::vector<std::vector<sockaddr_storage>> choices;  // the first that can be bound is taken

@@ -137,7 +137,7 @@ TEST(HostedStore, APortInUseIsSaid) {
 TEST(HostedStore, AForeignAddressIsSaid) {
   auto options = master();
   options.listen_host = "192.0.2.1";
-  EXPECT_EQ(error_of(options, ErrorKind::not_found),
+  EXPECT_EQ(error_of(options, ErrorKind::foreign),
             "cannot listen on 192.0.2.1:0: not an address of this machine");
 }
 
