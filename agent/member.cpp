@@ -445,13 +445,23 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
     last_word_by_ = now + job_.stop_timeout.of(signo) + farewell;
   }
   if (round_active_) {
-    out.emplace_back(Say{Loudness::progress,
-                         "passing " + signal_name(signo) + " on to the workers; they have " +
-                             to_words(job_.stop_timeout.of(signo)) + " to end (" +
-                             (is_from_keyboard(signo) ? "a second signal" : "Ctrl-C") + " kills them)"});
+    say_how_workers_end(signo, out);
     stop_group(signo, out);
   }
   if (!link_) lose(cause, out);
+}
+
+void Member::say_how_workers_end(int signo, MemberActions& out) const {
+  if (job_.stop_timeout.sent_for(signo) == SIGKILL) {
+    out.emplace_back(Say{Loudness::progress, "told to end by " + signal_name(signo) +
+                                                 ": killing the workers, which are given no time "
+                                                 "(--stop-timeout)"});
+    return;
+  }
+  out.emplace_back(
+      Say{Loudness::progress, "passing " + signal_name(signo) + " on to the workers; they have " +
+                                  to_words(job_.stop_timeout.of(signo)) + " to end (" +
+                                  (is_from_keyboard(signo) ? "a second signal" : "Ctrl-C") + " kills them)"});
 }
 
 // A planned end (Slurm, Kubernetes): workers may save what they have before the SIGTERM.
@@ -460,10 +470,10 @@ void Member::give_notice(TimePoint now, MemberActions& out) {
   notice_until_ = now + node_.preempt_notice;
   if (!std::exchange(warned_, true)) out.emplace_back(ForwardSignal{node_.preempt_signal});
   out.emplace_back(ToCoordinator{Preempt{round_}});
-  out.emplace_back(Say{Loudness::progress, "told to end: giving the workers notice by " +
-                                               signal_name(node_.preempt_signal) + "; SIGTERM follows in " +
-                                               to_words(node_.preempt_notice) +
-                                               " (a second signal sends it at once)"});
+  out.emplace_back(Say{Loudness::progress,
+                       "told to end: giving the workers notice by " + signal_name(node_.preempt_signal) +
+                           "; " + signal_name(job_.stop_timeout.sent_for(SIGTERM)) + " follows in " +
+                           to_words(node_.preempt_notice) + " (a second signal sends it at once)"});
 }
 
 // Another node will end. The signal may kill who does not expect it: only those get it who were promised one.

@@ -151,6 +151,7 @@ class Member {
   void on_message(TimePoint now, const Message& message, MemberActions& out);
   void on_welcome(TimePoint now, const Welcome& welcome, MemberActions& out);
   void on_signal(TimePoint now, int signo, MemberActions& out);
+  void say_how_workers_end(int signo, MemberActions& out) const;
   void give_notice(TimePoint now, MemberActions& out);
   void on_preempt(const Preempt& preempt, MemberActions& out);
   void on_timer(TimePoint now, MemberActions& out);

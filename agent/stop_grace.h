@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <csignal>
 #include <map>
 
 #include "store/base/time.h"
@@ -16,6 +17,9 @@ struct StopGrace {
     const auto own = after.find(signo);
     return own == after.end() ? usual : own->second;
   }
+  // What workers get where `signo` is to stop them: a signal that leaves no time would only start handlers
+  // that are killed midway.
+  [[nodiscard]] int sent_for(int signo) const { return of(signo) > Duration::zero() ? signo : SIGKILL; }
   [[nodiscard]] Duration longest() const {
     Duration longest = usual;
     for (const auto& [signo, time] : after) longest = std::max(longest, time);

@@ -46,12 +46,12 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     if (state_ == State::stopping && all_ended() && others) out.emplace_back(SignalAll{SIGTERM});
     if (state_ != State::running || !all_ended()) return;
     state_ = State::leftovers;
+    const bool kills = grace_.sent_for(SIGTERM) == SIGKILL;
     out.emplace_back(Say{Loudness::progress, "the workers have ended but left " + std::to_string(e.count) +
                                                  (e.count == 1 ? " process" : " processes") +
-                                                 " behind, such as " + e.example + ": stopping them"});
-    stop_signal_ = SIGTERM;
-    out.emplace_back(SignalAll{stop_signal_});
-    out.emplace_back(ArmStopDeadline{now + grace_.of(stop_signal_)});
+                                                 " behind, such as " + e.example +
+                                                 (kills ? ": killing them" : ": stopping them")});
+    stop_what_runs(now, SIGTERM, out);
   };
 
   const auto on_all_gone = [&] {
@@ -73,11 +73,9 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     switch (state_) {
       case State::stopping:
       case State::leftovers:
-        if (const Duration grace = grace_.of(stop_signal_); grace > Duration::zero()) {
-          out.emplace_back(Say{Loudness::trouble, "still alive " + to_words(grace) +
-                                                      " after the signal: killing" +
-                                                      (leftover_.empty() ? "" : " " + leftover_)});
-        }
+        out.emplace_back(Say{Loudness::trouble, "still alive " + to_words(grace_.of(stop_signal_)) +
+                                                    " after the signal: killing" +
+                                                    (leftover_.empty() ? "" : " " + leftover_)});
         begin_killing(now, out);
         break;
       case State::killing: {
@@ -174,9 +172,17 @@ void WorkerGroup::begin_stopping(TimePoint now, int signo, GroupActions& out) {
   state_ = State::stopping;
   stop_requested_ = true;
   stopping_since_ = now;
-  stop_signal_ = signo;
-  out.emplace_back(SignalAll{signo});
-  out.emplace_back(ArmStopDeadline{now + grace_.of(signo)});
+  stop_what_runs(now, signo, out);
+}
+
+void WorkerGroup::stop_what_runs(TimePoint now, int signo, GroupActions& out) {
+  stop_signal_ = grace_.sent_for(signo);
+  out.emplace_back(SignalAll{stop_signal_});  // SIGKILL, too: what workers have said until then is kept
+  if (stop_signal_ == SIGKILL) {
+    begin_killing(now, out);
+  } else {
+    out.emplace_back(ArmStopDeadline{now + grace_.of(signo)});
+  }
 }
 
 void WorkerGroup::begin_killing(TimePoint now, GroupActions& out) {

@@ -3,7 +3,7 @@
 //   idle --start--> running --all returned 0, nothing left--> done   (-> idle)
 //                      |  one failed, or stop
 //                      v
-//                   stopping --TERM, wait; KILL after the grace time--> stopped (-> idle)
+//                   stopping --TERM, wait; KILL after the grace time, or at once--> stopped (-> idle)
 //
 // It does no I/O, owns no thread and reads no clock. Every event is answered in one place, step(). A worker
 // has ended when it was reaped; the round has ended when, besides, none of the workers' descendants is left.
@@ -131,6 +131,7 @@ class WorkerGroup {
   void suspect(const WorkerExited& exited, TimePoint now, GroupActions& out) const;
   void report(Failure failure, TimePoint when, GroupActions& out);
   void begin_stopping(TimePoint now, int signo, GroupActions& out);
+  void stop_what_runs(TimePoint now, int signo, GroupActions& out);
   void begin_killing(TimePoint now, GroupActions& out);
   void end_round(GroupActions& out);
   [[nodiscard]] bool all_ended() const;

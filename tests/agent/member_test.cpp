@@ -258,6 +258,17 @@ TEST_F(MemberTest, WhatSupervisorsRepeatIsNotImpatience) {
   EXPECT_TRUE(told_group<KillNow>());
 }
 
+TEST_F(MemberTest, SaysThatWorkersGetNoTime) {
+  JobSpec hasty = job();
+  hasty.stop_timeout = {seconds(30), {{SIGINT, Duration(0)}}};
+  member_ = Member(hasty, node(), "0.1", now_);
+  work();
+  step(SignalCame{SIGINT});
+  EXPECT_EQ(got<Say>()->text,
+            "told to end by SIGINT: killing the workers, which are given no time (--stop-timeout)");
+  EXPECT_EQ(told_group<StopWorkers>()->signo, SIGINT);
+}
+
 class NoticeTest : public MemberTest {
  protected:
   NoticeTest() {
@@ -279,6 +290,22 @@ TEST_F(NoticeTest, ComesBeforeTheSigterm) {
   step(MemberTimer{});
   EXPECT_EQ(told_group<StopWorkers>()->signo, SIGTERM);
   EXPECT_TRUE(said<Leave>());
+}
+
+TEST_F(NoticeTest, IsAllTheTimeThatWorkersGetWhereTheyGetNone) {
+  JobSpec hasty = job();
+  hasty.stop_timeout = {Duration(0), {}};
+  NodeSpec warning = node();
+  warning.preempt_signal = SIGUSR1;
+  warning.preempt_notice = seconds(20);
+  member_ = Member(hasty, warning, "0.1", now_);
+  work();
+  step(SignalCame{SIGTERM});
+  EXPECT_EQ(got<ForwardSignal>()->signo, SIGUSR1);
+  EXPECT_EQ(
+      got<Say>()->text,
+      "told to end: giving the workers notice by SIGUSR1; SIGKILL follows in 20 s (a second signal sends "
+      "it at once)");
 }
 
 TEST_F(NoticeTest, IsToldToTheOtherNodes) {

@@ -200,6 +200,60 @@ TEST_F(WorkerGroupTest, ASignalMayHaveAGraceTimeOfItsOwn) {
   EXPECT_TRUE(got<Say>()->text.starts_with("still alive 5 s after the signal")) << got<Say>()->text;
 }
 
+TEST_F(WorkerGroupTest, NoGraceTimeIsAKillAtOnce) {
+  group_ = WorkerGroup(node(), {seconds(30), {{SIGINT, Duration(0)}}});
+  start();
+  step(StopWorkers{SIGINT});
+  EXPECT_EQ(last_, (GroupActions{SignalAll{SIGKILL}, KillAll{},
+                                 ArmStopDeadline{now_ + WorkerGroup::unkillable_after}}));
+  killed(0, SIGKILL);
+  killed(1, SIGKILL);
+  EXPECT_FALSE(got<RoundFailed>());
+  step(AllGone{});
+  EXPECT_TRUE(got<RoundStopped>());
+}
+
+TEST_F(WorkerGroupTest, NoGraceTimeIsForTheOthersOfWhoFailedToo) {
+  group_ = WorkerGroup(node(), {Duration(0), {{SIGINT, seconds(5)}}});
+  start();
+  exit(0, 3);
+  EXPECT_TRUE(got<RoundFailed>());
+  EXPECT_EQ(got<SignalAll>()->signo, SIGKILL);
+  EXPECT_TRUE(got<KillAll>());
+  Ending ending;
+  ending.status = {ExitStatus::How::signaled, SIGKILL, false};
+  ending.tail_at_signal = "IndexError: bad index";
+  step(WorkerExited{1, 101, ending});
+  EXPECT_TRUE(only_suspected(got<RoundFailed>()->failure));
+}
+
+TEST_F(WorkerGroupTest, NoGraceTimeIsForTheNextRoundsToo) {
+  group_ = WorkerGroup(node(), {Duration(0), {}});
+  for (round_ = 0; round_ < 2; ++round_) {
+    start();
+    step(StopWorkers{SIGTERM});
+    EXPECT_EQ(got<SignalAll>()->signo, SIGKILL);
+    killed(0, SIGKILL);
+    killed(1, SIGKILL);
+    step(AllGone{});
+    EXPECT_EQ(last_, (GroupActions{DisarmStopDeadline{}, RoundStopped{round_, false}}));
+  }
+}
+
+TEST_F(WorkerGroupTest, NoGraceTimeIsForWhatWorkersLeaveBehindToo) {
+  group_ = WorkerGroup(node(), {Duration(0), {}});
+  start();
+  exit(0, 0);
+  exit(1, 0);
+  step(LeftoversRemain{1, "77 (sleep)"});
+  EXPECT_EQ(got<Say>()->text,
+            "the workers have ended but left 1 process behind, such as 77 (sleep): killing them");
+  EXPECT_EQ(got<SignalAll>()->signo, SIGKILL);
+  EXPECT_TRUE(got<KillAll>());
+  step(AllGone{});
+  EXPECT_TRUE(got<RoundDone>());
+}
+
 TEST_F(WorkerGroupTest, SaysWhenSomethingSurvivesSigkill) {
   start();
   step(StopWorkers{SIGTERM});

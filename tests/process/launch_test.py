@@ -161,6 +161,17 @@ class Signals(Launch):
         self.assertEqual(job.returncode, 130)
         self.assertFalse(alive(worker))
 
+    def test_without_a_grace_time_nobody_gets_the_signal(self):
+        trap = "trap 'echo trapped > trapped' TERM INT; "
+        for signo, times in ((signal.SIGTERM, "0"), (signal.SIGINT, "30,INT@0")):
+            ended, err = self.end_by(signo, 1, f"--stop-timeout={times}", "sh", "-c", trap + "echo $$ > pid.0; while :; do sleep 0.01; done")
+            self.assertEqual(ended, 128 + signo, err)
+            self.assertIn(f"told to end by {signo.name}: killing the workers, which are given no time (--stop-timeout)", err)
+        done = self.run_dlaunch("--nproc-per-node=2", "--stop-timeout=0", "--max-restarts=1", "sh", "-c",
+                                trap + "[ $RANK = 1 ] && { until [ -e ready ]; do sleep 0.01; done; exit 3; }; echo > ready; while :; do sleep 0.01; done")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertFalse(os.path.exists(os.path.join(self.dir, "trapped")))
+
     def end_by(self, signo, workers, *arguments):
         """The exit code, and what was said, of a job that gets the signal once all its workers have written their pids."""
         job = self.start(*arguments)
@@ -274,6 +285,16 @@ class Mistakes(Launch):
                 done = self.run_dlaunch(*arguments, "true")
                 self.assertEqual(done.returncode, 1)
                 self.assertRegex(done.stderr, answer)
+
+    def test_a_name_that_is_not_known_is_said(self):
+        name = "no-such-host.invalid"
+        no_names = f"cannot listen on {name}:\\d+: the name service does not answer; this machine cannot look that name up; give its address"
+        done = self.run_dlaunch(f"--master-addr={name}", "true")
+        self.assertRegex(done.stderr, f"{no_names} with --master-addr|cannot listen on {name}:0: name not known; check its spelling, "
+                                      "/etc/hosts and DNS, or give this machine's address with --master-addr")
+        done = self.run_dlaunch("--nnodes=2", "--node-rank=0", f"--master-addr={name}", f"--master-port={free_port()}", "--join-timeout=0.3", "true")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, rf"{no_names}|the name {name} \(--master-addr\) is not known on this machine: the store listens on all interfaces")
 
     def test_a_port_in_use(self):
         with socket.socket() as taken:
