@@ -17,7 +17,7 @@ namespace {
 
 constexpr int most_workers = 65'536;
 constexpr int most_nodes = 65'536;
-constexpr Duration longest_health_check = std::chrono::seconds(25);  // the others wait for it
+constexpr std::chrono::seconds longest_health_check(25);  // the others wait for it
 constexpr Duration torchrun_keep_alive = std::chrono::seconds(5);
 constexpr int torchrun_keep_alive_attempts = 3;
 // Not those that nobody can handle, that mean a broken program, or that dlaunch itself lives by (SIGCHLD,
@@ -44,6 +44,10 @@ class Reader {
   std::optional<Duration> duration(std::string_view flag) {
     const Setting* setting = given(flag);
     return setting ? keep(seconds(setting->from, setting->value)) : std::nullopt;
+  }
+  std::optional<Duration> positive_duration(std::string_view flag, std::chrono::seconds most = longest_time) {
+    const Setting* setting = given(flag);
+    return setting ? keep(positive_seconds(setting->from, setting->value, most)) : std::nullopt;
   }
   std::optional<std::string> one_of(std::string_view flag, const std::vector<std::string>& choices) {
     const Setting* setting = given(flag);
@@ -376,10 +380,17 @@ std::vector<std::string> names_of_signals() {
   return names;
 }
 
+Error not_to_be_caught(const std::string& from, const std::string& name) {
+  return usage(from + ": " + name + " cannot be caught or passed on by any process", "",
+               "name one that can, such as SIGTERM");
+}
+
 // "SIGTERM", or "TERM" as kill(1) and Slurm write it.
 Result<int> signal_named(const std::string& from, const std::string& name) {
   static const std::vector<std::string> names = names_of_signals();
-  auto known = choice(from, name.starts_with("SIG") ? name : "SIG" + name, names);
+  const std::string full = name.starts_with("SIG") ? name : "SIG" + name;
+  if (full == "SIGKILL" || full == "SIGSTOP") return not_to_be_caught(from, full);
+  auto known = choice(from, full, names);
   if (!known) return std::move(known).error();
   const auto at = std::find(names.begin(), names.end(), *known) - names.begin();
   return may_be_handled[static_cast<std::size_t>(at)];
@@ -482,16 +493,11 @@ void take_failure(Reader& in, Options& out) {
   out.counts_membership = in.on("count-membership-changes");
   take_restart_policy(in, out.restart_policy);
   out.health_check = in.text("health-check").value_or("");
-  if (const auto limit = in.duration("health-check-timeout")) out.health_timeout = *limit;
-  if (out.health_timeout <= Duration(0) || out.health_timeout > longest_health_check) {
-    in.fail(usage(as_given(*in.given("health-check-timeout")) + " is not above 0 and at most " +
-                  to_words(longest_health_check)));
-  }
+  if (const auto limit = in.positive_duration("health-check-timeout", longest_health_check))
+    out.health_timeout = *limit;
   if (const auto limit = in.duration("hang-timeout")) out.hang_timeout = *limit;
   take_stop_timeout(in, out.stop_timeout);
-  const auto interval = in.duration("monitor-interval");
-  if (interval && *interval <= Duration::zero())
-    in.fail(usage(as_given(*in.given("monitor-interval")) + " is not above 0"));
+  in.positive_duration("monitor-interval");  // as torchrun has it; nothing here is looked at in intervals
   take_signals(in, out);
   take_preempt_signal(in, out);
 }

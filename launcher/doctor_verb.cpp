@@ -275,10 +275,18 @@ void check_peer(Findings& out, const Address& peer) {
   }
 }
 
+Result<Address> peer_named(const std::string& text) {
+  if (text.empty())
+    return mistake("--peer names no host", "is a variable of the shell empty? Give host or host:port");
+  auto peer = parse_address(text, usual_port);
+  if (!peer) return mistake("--peer: " + peer.error().message(), "give host or host:port");
+  return peer;
+}
+
 }  // namespace
 
 int run_doctor(const std::vector<std::string>& arguments) {
-  std::string peer_name;
+  std::optional<std::string> peer_name;
   VerbLine line(
       "dlaunch doctor",
       "dlaunch doctor checks whether this machine is fit for jobs. Each line says ok, note (look at it "
@@ -290,6 +298,8 @@ int run_doctor(const std::vector<std::string>& arguments) {
   if (const auto* help = std::get_if<JustPrint>(&*parsed)) return print(help->text);
   if (!std::get<VerbLine::Words>(*parsed).empty())
     return fail(mistake("doctor takes no words", "a host is given with --peer"));
+  const auto peer = peer_name ? std::optional(peer_named(*peer_name)) : std::nullopt;
+  if (peer && !*peer) return fail(peer->error());
 
   Findings findings;
   check_kernel(findings);
@@ -307,11 +317,7 @@ int run_doctor(const std::vector<std::string>& arguments) {
               enough_temporary_space, "make room, or point TMPDIR elsewhere");
   check_limit(findings, RLIMIT_NOFILE, "open files", "-n", enough_files);
   check_limit(findings, RLIMIT_NPROC, "processes", "-u", enough_processes);
-  if (!peer_name.empty()) {
-    auto peer = parse_address(peer_name, usual_port);
-    if (!peer) return fail(mistake("--peer: " + peer.error().message(), "give host or host:port"));
-    check_peer(findings, *peer);
-  }
+  if (peer) check_peer(findings, **peer);
   if (const int failed = print(in_words(findings)); failed != 0) return failed;
   for (const Finding& finding : findings) {
     if (finding.grade == Grade::bad) return exit_error;

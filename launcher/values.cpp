@@ -11,6 +11,38 @@
 
 namespace dlaunch::launcher {
 
+namespace {
+
+// What strtod makes of it; none: it is no number.
+std::optional<double> number_of_seconds(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+Error no_number_of_seconds(const std::string& name, const std::string& text) {
+  return usage(name + ": '" + text + "' is not a number of seconds");
+}
+
+Duration to_duration(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+std::string in_seconds(std::chrono::seconds time) { return std::to_string(time.count()) + " s"; }
+
+// "K", "k", "KiB": the power of 1024 that it stands for. None: it is no unit.
+std::optional<int> unit_of_bytes(std::string unit) {
+  constexpr std::string_view letters = "kmgt";
+  for (char& c : unit) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (unit.empty()) return 0;
+  const auto at = letters.find(unit.front());
+  if (at == std::string_view::npos || (unit.size() > 1 && unit.substr(1) != "ib")) return std::nullopt;
+  return static_cast<int>(at) + 1;
+}
+
+}  // namespace
+
 Error usage(std::string what, std::string why, std::string hint) {
   return {ErrorKind::invalid, std::move(what), "", std::move(why), std::move(hint)};
 }
@@ -24,14 +56,22 @@ Result<int> number(const std::string& name, const std::string& text, int least, 
 }
 
 Result<Duration> seconds(const std::string& name, const std::string& text) {
-  constexpr double most = 7.0 * 24 * 3600;
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !std::isfinite(value))
-    return usage(name + ": '" + text + "' is not a number of seconds");
-  if (value < 0 || value > most)
-    return usage(name + ": " + text + " is out of range", "", "it goes from 0 to 604800 s");
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
+  const auto value = number_of_seconds(text);
+  if (!value) return no_number_of_seconds(name, text);
+  if (*value < 0 || *value > static_cast<double>(longest_time.count()))
+    return mistake(name + ": " + text + " is out of range", "it goes from 0 to " + in_seconds(longest_time));
+  return to_duration(*value);
+}
+
+Result<Duration> positive_seconds(const std::string& name, const std::string& text,
+                                  std::chrono::seconds most) {
+  const auto value = number_of_seconds(text);
+  if (!value) return no_number_of_seconds(name, text);
+  const auto limit = static_cast<double>(most.count());
+  const Duration time = to_duration(std::clamp(*value, 0.0, limit));
+  if (time <= Duration::zero() || *value > limit)
+    return mistake(name + ": " + text + " is out of range", "it is above 0 and at most " + in_seconds(most));
+  return time;
 }
 
 Result<std::string> choice(const std::string& name, const std::string& text,
@@ -92,15 +132,12 @@ Result<std::int64_t> whole_number(const std::string& name, const std::string& te
 }
 
 Result<std::uint64_t> byte_size(const std::string& name, const std::string& text) {
-  constexpr std::string_view units = "KMGT";
   constexpr double largest = 1ULL << 50;
   char* end = nullptr;
-  double value = std::strtod(text.c_str(), &end);
-  if (const auto unit = *end == '\0' ? std::string_view::npos : units.find(*end); unit != units.npos) {
-    value *= static_cast<double>(std::uint64_t{1} << (10 * (unit + 1)));
-    ++end;
-  }
-  if (end == text.c_str() || *end != '\0' || !(value >= 1 && value <= largest))
+  const double count = std::strtod(text.c_str(), &end);
+  const auto power = unit_of_bytes(end);
+  const double value = power ? std::ldexp(count, 10 * *power) : 0;
+  if (end == text.c_str() || !(value >= 1 && value <= largest))
     return mistake(name + ": '" + text + "' is no size", "give bytes, or for example 512M");
   return static_cast<std::uint64_t>(value);
 }

@@ -18,7 +18,11 @@ Error usage(std::string what, std::string why = "", std::string hint = "see dlau
 Error mistake(std::string what, std::string hint);
 
 Result<int> number(const std::string& name, const std::string& text, int least, int most);
+constexpr std::chrono::seconds longest_time = std::chrono::hours(7 * 24);
 Result<Duration> seconds(const std::string& name, const std::string& text);
+// Above 0.
+Result<Duration> positive_seconds(const std::string& name, const std::string& text,
+                                  std::chrono::seconds most = longest_time);
 // One of `choices`; otherwise they are listed.
 Result<std::string> choice(const std::string& name, const std::string& text,
                            const std::vector<std::string>& choices);
@@ -32,7 +36,7 @@ std::string join(const std::vector<std::string>& words, std::string_view between
 // Also of more digits.
 Result<std::int64_t> whole_number(const std::string& name, const std::string& text, std::int64_t least,
                                   std::int64_t most);
-// "1073741824", "64K", "512M", "1.5G": with K, M, G and T of 1024; at least 1.
+// "1073741824", "64K", "512m", "1.5GiB": with K, M, G and T of 1024, in any case; at least 1.
 Result<std::uint64_t> byte_size(const std::string& name, const std::string& text);
 
 }  // namespace dlaunch::launcher

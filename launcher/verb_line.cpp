@@ -59,6 +59,15 @@ void VerbLine::option(const std::string& name, const std::string& type, const st
   impl_->app.add_option(name, into, help)->type_name(type)->group(group);
 }
 
+void VerbLine::option(const std::string& name, const std::string& type, const std::string& help,
+                      std::optional<std::string>& into) {
+  impl_->app
+      .add_option_function<std::string>(
+          name, [&into](const std::string& value) { into = value; }, help)
+      ->type_name(type)
+      ->group(group);
+}
+
 void VerbLine::flag(const std::string& name, const std::string& help, bool& into) {
   impl_->app.add_flag(name, into, help)->group(group);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -24,6 +25,9 @@ class VerbLine {
 
   // REQUIRES: `into` lives until parse() has returned. `name` as "--port" or "-n,--lines".
   void option(const std::string& name, const std::string& type, const std::string& help, std::string& into);
+  // Also tells whether it was given, if only with an empty value.
+  void option(const std::string& name, const std::string& type, const std::string& help,
+              std::optional<std::string>& into);
   void flag(const std::string& name, const std::string& help, bool& into);
 
   // Options are taken wherever they stand, until "--"; what is left are the words.

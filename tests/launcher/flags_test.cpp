@@ -299,6 +299,16 @@ TEST(Flags, ASignalMayHaveAGraceTimeOfItsOwn) {
                          {{SIGINT, std::chrono::seconds(5)}, {SIGUSR1, std::chrono::milliseconds(500)}}}));
 }
 
+TEST(Flags, ASizeMayHaveAUnitInAnyCase) {
+  const auto size = [](const std::string& text) {
+    return good({"--log-max-size=" + text, "x"}).log.max_bytes;
+  };
+  for (const char* text : {"10k", "10K", "10KiB", "10kib", "10240"}) EXPECT_EQ(size(text), 10U << 10) << text;
+  EXPECT_EQ(size("1.5m"), 3U << 19);
+  EXPECT_EQ(size("2g"), 2ULL << 30);
+  EXPECT_EQ(size("1TiB"), 1ULL << 40);
+}
+
 TEST(Flags, TheLastOfSeveralWins) {
   EXPECT_EQ(good({"--nnodes=2", "--nnodes=3", "x"}).nnodes, 3);
   EXPECT_EQ(good({"--shutdown-timeout=2", "--stop-timeout=3", "x"}).stop_timeout.usual,
