@@ -182,7 +182,7 @@ std::string zsh() {
   return "#compdef dlaunch\n"
          "# zsh completion for dlaunch: source <(dlaunch completion zsh)\n"
          "_dlaunch_programs() {\n"
-         "  compadd -- " +
+         "  ((CURRENT == 2)) && compadd -- " +
          names_of_verbs() +
          "\n"
          "  _command_names -e\n"
@@ -215,14 +215,70 @@ std::string zsh() {
          "    '1:program:_dlaunch_programs' \\\n"
          "    '*::argument:_files'\n"
          "}\n"
-         "compdef _dlaunch dlaunch\n";
+         "# Installed, this file is the function itself when it is called first.\n"
+         "if [[ $funcstack[1] == _dlaunch ]]; then\n"
+         "  _dlaunch \"$@\"\n"
+         "else\n"
+         "  compdef _dlaunch dlaunch\n"
+         "fi\n";
+}
+
+// Flags whose value is the next word, where none is in theirs; and all as torchrun spells them.
+std::string fish_patterns_with_value() {
+  std::string patterns;
+  for (const Flag& flag : flags()) {
+    if (flag.is_switch()) continue;
+    patterns.append(" --").append(flag.name);
+    if (flag.letter != '\0') patterns.append(" -").append(1, flag.letter);
+  }
+  return patterns;
+}
+
+std::string underscored_flags() {
+  std::string names;
+  for (const Flag& flag : flags()) {
+    std::string other(flag.name);
+    std::replace(other.begin(), other.end(), '-', '_');
+    if (other != flag.name) names.append(names.empty() ? "--" : " --").append(other);
+  }
+  return names;
 }
 
 std::string fish() {
   std::string text =
       "# fish completion for dlaunch: dlaunch completion fish | source\n"
+      "function __dlaunch_first\n"
+      "  test (count (commandline -opc)) -eq 1\n"
+      "end\n"
       "function __dlaunch_no_program\n"
-      "  test (count (commandline -opc | string match -v -- '-*')) -le 1\n"
+      "  set -l words (commandline -opc)\n"
+      "  set -l is_value no\n"
+      "  __dlaunch_command '" +
+      join(verb_names(), "|") +
+      "'; and return 1\n"
+      "  set -e words[1]\n"
+      "  for word in $words\n"
+      "    if test $is_value = yes\n"
+      "      set is_value no\n"
+      "      continue\n"
+      "    end\n"
+      "    switch (string replace -a _ - -- $word)\n"
+      "      case" +
+      fish_patterns_with_value() +
+      "\n"
+      "        set is_value yes\n"
+      "      case '-*'\n"
+      "      case '*'\n"
+      "        return 1\n"
+      "    end\n"
+      "  end\n"
+      "  return 0\n"
+      "end\n"
+      "function __dlaunch_at_program\n"
+      "  __dlaunch_no_program; and not string match -q -- '-*' (commandline -ct)\n"
+      "end\n"
+      "function __dlaunch_underscored  # torchrun's other spelling\n"
+      "  __dlaunch_no_program; and string match -q -- '--*_*' (commandline -ct)\n"
       "end\n"
       "function __dlaunch_command\n"
       "  set -l words (commandline -opc)\n"
@@ -248,8 +304,10 @@ std::string fish() {
       "\"' -f -a '(__dlaunch_jobs)'\n"
       "complete -c dlaunch -n '__dlaunch_command completion' -f -a 'bash zsh fish'\n";
   for (const Verb& verb : verbs()) {
-    text += "complete -c dlaunch -n __dlaunch_no_program -a " + verb.name + " -d " + quoted(verb.does) + "\n";
+    text += "complete -c dlaunch -n __dlaunch_first -a " + verb.name + " -d " + quoted(verb.does) + "\n";
   }
+  text += "complete -c dlaunch -n __dlaunch_at_program -a '(__fish_complete_command)'\n";
+  text += "complete -c dlaunch -n __dlaunch_underscored -a " + quoted(underscored_flags()) + "\n";
   for (const Flag& flag : flags()) {
     text += "complete -c dlaunch -n __dlaunch_no_program -l " + std::string(flag.name);
     if (flag.letter != '\0') text += std::string(" -s ") + flag.letter;

@@ -6,6 +6,7 @@
 Every wait is for an event and has a deadline.
 """
 
+import contextlib
 import json
 import os
 import pty
@@ -259,6 +260,10 @@ class Doctor(Verbs):
         self.assertEqual(unknown.returncode, 1)
         self.assertRegex(unknown.stdout.splitlines()[-1], r"^BAD   no-such-host\.invalid:29500: .*: check the name")
         self.assertEqual(self.run_verb("doctor", "--peer=h:99999").returncode, 2)
+        for empty, said in ((["--peer="], "HOST[:PORT] missing"), (["--peer", ""], "--peer names no host; is a variable of the shell empty?")):
+            none = self.run_verb("doctor", *empty)
+            self.assertEqual((none.returncode, none.stdout), (2, ""))
+            self.assertIn(said, none.stderr)
 
 
 class Completion(Verbs):
@@ -299,11 +304,66 @@ class Completion(Verbs):
         with tempfile.TemporaryDirectory() as folder:
             environment = {**os.environ, "HOME": folder, "PATH": f"{os.path.dirname(os.path.abspath(DLAUNCH))}:{os.environ['PATH']}"}
             for line, proposed in (("dlaunch logs --", "--follow"), (f"dlaunch stop {self.id[:9]}", self.id), ("dlaunch --nproc", "--nproc-per-node"),
-                                   ("dlaunch doctor --", "--peer")):
+                                   ("dlaunch doctor --", "--peer"), ("dlaunch stat", "status"), ("dlaunch --bind=n", "--bind=numa"),
+                                   ("dlaunch --nnodes 2 --max-r", "--max-restarts"), ("dlaunch --nnodes 2 -t 3 sleepin", None),
+                                   ("dlaunch --nnodes=2 slee", "sleep"), ("dlaunch --nnodes=2 stat", "stat"), ("dlaunch --nproc_", "--nproc_per_node"),
+                                   ("dlaunch --nnodes 2 ./train --nn", None)):
                 done = subprocess.run(["fish", "-c", 'dlaunch completion fish | source; complete -C $argv[1]', line], env=environment,
                                       capture_output=True, text=True, timeout=PATIENCE, check=False)
                 words = [one.split("\t")[0] for one in done.stdout.splitlines()]
-                self.assertIn(proposed, words, line + done.stderr)
+                self.assertEqual(done.stderr, "", line)
+                if proposed:
+                    self.assertIn(proposed, words, line)
+                else:
+                    self.assertEqual(words, [], line)
+
+    def zsh(self, begins, *lines):
+        """What each line has become by the completion in a terminal where the shell has begun so."""
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {"HOME": folder, "TERM": "dumb", "PATH": f"{os.path.dirname(os.path.abspath(DLAUNCH))}:{os.environ['PATH']}"}
+            with open(os.path.join(folder, "_dlaunch"), "w", encoding="utf-8") as script:
+                script.write(self.run_verb("completion", "zsh").stdout)
+            # A line is told by the key behind it, when the completion before it is over.
+            with open(os.path.join(folder, ".zshrc"), "w", encoding="utf-8") as rc:
+                rc.write(f"fpath=({folder} $fpath); autoload -U compinit; compinit -u -D; {begins}\n"
+                         "tell() { print -r -- $BUFFER >> $HOME/lines; zle kill-buffer }; zle -N tell\n"
+                         "bindkey '^I' expand-or-complete; bindkey '^T' tell\n: > $HOME/lines\n")
+            controller, terminal = pty.openpty()
+            shell = subprocess.Popen(["zsh", "-o", "noglobalrcs", "-i"], stdin=terminal, stdout=terminal, stderr=terminal, env=environment,
+                                     start_new_session=True)
+            os.close(terminal)
+            try:
+                return self.lines_told(controller, os.path.join(folder, "lines"), lines)
+            finally:
+                os.close(controller)
+                shell.kill()
+                shell.wait()
+
+    def lines_told(self, controller, path, lines):
+        os.write(controller, b"".join(line.encode() + b"\t\x14" for line in lines))
+        deadline = time.monotonic() + PATIENCE
+        shown = b""
+        while True:
+            with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as told:
+                if len(found := told.read().splitlines()) == len(lines):
+                    return found
+            self.assertLess(time.monotonic(), deadline, shown)
+            if select.select([controller], [], [], 0.1)[0]:
+                shown += os.read(controller, 65536)
+
+    def test_zsh_proposes_the_same(self):
+        if not shutil.which("zsh"):
+            self.skipTest("there is no zsh")
+        self.start("sleep", "1000")
+        self.status(lambda s: s["state"] == "running", "it runs")
+        completed = {"dlaunch --nn": "dlaunch --nnodes=", "dlaunch --bind=nu": "dlaunch --bind=numa ", "dlaunch --bind nu": "dlaunch --bind numa ",
+                     "dlaunch completio": "dlaunch completion ", "dlaunch --nnodes 2 completio": "dlaunch --nnodes 2 completio", "dlaunch --nproc_": "dlaunch --nproc-per-node=",
+                     "dlaunch --nnodes 2 --max-r": "dlaunch --nnodes 2 --max-restarts=", "dlaunch logs --fol": "dlaunch logs --follow ",
+                     "dlaunch doctor --pe": "dlaunch doctor --peer ", f"dlaunch stop {self.id[:9]}": f"dlaunch stop {self.id} ",
+                     "dlaunch completion z": "dlaunch completion zsh ", "dlaunch --nnodes=2 ./train --nn": "dlaunch --nnodes=2 ./train --nn"}
+        self.assertEqual(self.zsh("source <(dlaunch completion zsh)", *completed), list(completed.values()))
+        # As it is installed: read when it is wanted first.
+        self.assertEqual(self.zsh("", "dlaunch --nn"), ["dlaunch --nnodes="])
 
     def test_every_shell_understands_its_script(self):
         for shell in ("bash", "zsh", "fish"):
