@@ -1,5 +1,6 @@
 #include "runtime/collectives/all_to_all.h"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <vector>
@@ -19,17 +20,22 @@ void all_to_all(Exchange& exchange, std::span<const std::span<std::byte>> output
   std::vector<Exchange::Send> sent;
   sent.reserve(size);
   std::size_t posted = 1;  // the next step
-  for (std::size_t step = 1; step < size; ++step) {
-    for (; posted < size && posted < step + steps_ahead; ++posted) {
+  const auto post = [&](std::size_t end) {
+    for (; posted < std::min(size, end); ++posted) {
       const std::size_t from = (rank + size - posted) % size;
       const std::size_t to = (rank + posted) % size;
       expected.push_back(exchange.receive(static_cast<int>(from), outputs[from]));
       sent.push_back(exchange.send(static_cast<int>(to), inputs[to]));
     }
+  };
+  post(1 + steps_ahead);
+  // While those are on their way.
+  if (!inputs[rank].empty()) std::memmove(outputs[rank].data(), inputs[rank].data(), inputs[rank].size());
+  for (std::size_t step = 1; step < size; ++step) {
+    post(step + steps_ahead);
     expected.front().wait_in_place();
     expected.pop_front();
   }
-  if (!inputs[rank].empty()) std::memmove(outputs[rank].data(), inputs[rank].data(), inputs[rank].size());
   for (Exchange::Send& message : sent) message.wait();
 }
 

@@ -10,12 +10,13 @@ namespace dlaunch {
 // Binomial tree: counted from the source, rank r gets the values from r without its
 // lowest bit, and passes them to r + 1, r + 2, r + 4, ... below that bit, the farthest
 // first since most ranks hang on it. (R. Thakur et al., 2005, section 4.2.) Long values
-// go in segments, so that a rank passes on the first while it gets the second.
+// go in segments, so that a rank passes on the first while it gets the second; between two ranks nobody does.
 void broadcast(Exchange& exchange, std::span<std::byte> values, int src) {
-  constexpr std::size_t segment_bytes = std::size_t{1024} * 1024;
   constexpr std::size_t receives_ahead = 4;
 
   const unsigned size = static_cast<unsigned>(exchange.size());
+  const std::size_t segment_bytes =
+      size > 2 ? std::size_t{1024} * 1024 : std::max<std::size_t>(1, values.size());
   const unsigned place = (static_cast<unsigned>(exchange.rank() - src) + size) % size;
   const auto rank_at = [&](unsigned p) { return static_cast<int>((p + static_cast<unsigned>(src)) % size); };
   const unsigned below = place == 0 ? std::bit_ceil(size) : place & (0U - place);  // the lowest bit

@@ -1,13 +1,17 @@
 #include "runtime/collectives/exchange.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <type_traits>
+
+#include "runtime/deadline.h"
 
 namespace dlaunch {
 
 // As it travels; the first 64 bytes of a message in the line.
 struct Exchange::Header {
-  static constexpr std::uint32_t expected_magic = 0x32584c44;  // "DLX2"; changes with the protocol
+  static constexpr std::uint32_t expected_magic = 0x33584c44;  // "DLX3"; changes with the protocol
 
   std::uint32_t magic;
   std::uint8_t kind;
@@ -30,6 +34,9 @@ namespace {
 constexpr std::uint64_t long_flag = std::uint64_t{1} << 62;
 constexpr int length_bits = 40;
 
+// Within which a long message is expected, before its header is looked for.
+constexpr auto patience = std::chrono::milliseconds(20);
+
 // Number (22 bits) and length (40 bits, a tebibyte). That numbers repeat after four million calls does no
 // harm: ranks are never that far apart.
 std::uint64_t long_slot(std::uint64_t sequence, std::size_t length) {
@@ -51,7 +58,7 @@ Exchange::Exchange(Transport& transport, Workspace& workspace, const Call& call,
       size_(transport.size()),
       met_(static_cast<std::size_t>(transport.size())) {}
 
-// The header and, if `whole`, the message behind it.
+// The header and, if `whole`, the message behind it, which has a second part where it does not fit.
 void Exchange::send_in_line(int peer, std::span<const std::byte> message, bool whole) {
   static_assert(sizeof(Header) == header_size && std::is_trivially_copyable_v<Header>);
   Header header{};
@@ -64,17 +71,22 @@ void Exchange::send_in_line(int peer, std::span<const std::byte> message, bool w
   header.layout = call_.layout;
   header.length = message.size();
   header.sequence = sequence_;
+  const std::span<const std::byte> first = message.first(whole ? std::min(message.size(), eager_limit) : 0);
   std::byte* const draft = line_.compose(peer, deadline_);
   std::memcpy(draft, &header, sizeof header);
-  if (whole && !message.empty()) std::memcpy(draft + header_size, message.data(), message.size());
-  line_.send(peer, header_size + (whole ? message.size() : 0));
+  if (!first.empty()) std::memcpy(draft + header_size, first.data(), first.size());
+  line_.send(peer, header_size + first.size());
+  if (!whole || first.size() == message.size()) return;
+  const std::span<const std::byte> second = message.subspan(first.size());
+  std::memcpy(line_.compose(peer, deadline_), second.data(), second.size());
+  line_.send(peer, second.size());
 }
 
 Exchange::Send Exchange::send(int peer, std::span<const std::byte> bytes) {
   Send message;
   message.deadline_ = deadline_;
   std::uint8_t& met = met_[static_cast<std::size_t>(peer)];
-  const bool is_short = bytes.size() <= eager_limit;
+  const bool is_short = bytes.size() <= line_limit;
   if (is_short || (met & sent_to) == 0) send_in_line(peer, bytes, is_short);
   if (!is_short) {
     if (bytes.size() >> length_bits != 0) throw DistError("messages of a tebibyte and more cannot be sent");
@@ -90,7 +102,7 @@ Exchange::Receive Exchange::receive(int peer, std::span<std::byte> memory) {
   message.peer_ = peer;
   message.memory_ = memory;
   std::uint8_t& met = met_[static_cast<std::size_t>(peer)];
-  const bool is_short = memory.size() <= eager_limit;
+  const bool is_short = memory.size() <= line_limit;
   message.in_line_ = is_short || (met & heard_from) == 0;
   if (!is_short) message.long_ = transport_.post_recv(peer, long_slot(sequence_, memory.size()), memory);
   met |= heard_from;
@@ -138,15 +150,41 @@ void Exchange::Send::wait() {
   if (long_) long_->wait(deadline_);
 }
 
-std::span<const std::byte> Exchange::Receive::wait() {
-  if (in_line_) {
-    Line& line = exchange_->line_;
-    held_ = {line.receive(peer_, exchange_->deadline_), {&line, peer_}};
-    exchange_->check(peer_, held_.get(), memory_.size());
-  }
-  if (!long_) return {held_.get() + header_size, memory_.size()};
+// Takes the header from the line, and what comes behind it there.
+void Exchange::Receive::meet() {
+  Line& line = exchange_->line_;
+  held_ = {line.receive(peer_, exchange_->deadline_), {&line, peer_}};
+  exchange_->check(peer_, held_.get(), memory_.size());
+}
+
+// Brings both parts into the memory.
+void Exchange::Receive::take_second_part() {
+  std::memcpy(memory_.data(), held_.get() + header_size, eager_limit);
   held_.reset();
-  long_->wait(exchange_->deadline_);
+  const std::span<std::byte> second = memory_.subspan(eager_limit);
+  Line& line = exchange_->line_;
+  held_ = {line.receive(peer_, exchange_->deadline_), {&line, peer_}};
+  std::memcpy(second.data(), held_.get(), second.size());
+  held_.reset();
+}
+
+std::span<const std::byte> Exchange::Receive::wait() {
+  if (!long_) {
+    meet();
+    if (memory_.size() > eager_limit) {
+      take_second_part();
+      return memory_;
+    }
+    return {held_.get() + header_size, memory_.size()};
+  }
+  const Deadline deadline = exchange_->deadline_;
+  bool is_here = false;
+  if (in_line_) {
+    is_here = long_->wait_until(std::min(deadline, deadline_after(patience)));
+    meet();
+    held_.reset();
+  }
+  if (!is_here) long_->wait(deadline);
   return memory_;
 }
 

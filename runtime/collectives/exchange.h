@@ -6,15 +6,18 @@
 // elements and another with 10 must be stopped before its data meet.
 //
 // How it is done without an extra round trip: the first message between two ranks in a call begins with a
-// header that says what is called, and the receiver looks at it before anything else.
+// header that says what is called, and the receiver looks at it before it uses what comes behind.
 //
-// Short messages (up to eager_limit) go through the transport's line, each behind such a header. A copy of
-// them is cheaper than the two notices that would have to precede a message which goes from memory to memory.
+// Short messages (up to line_limit) go through the transport's line, each behind such a header, in two parts
+// where they are longer than eager_limit. A copy of them is cheaper than the two notices that would have to
+// precede a message which goes from memory to memory.
 //
 // Long messages do go from memory to memory, to a slot that contains their length: different lengths never
 // meet. If a long message is the first one between two ranks in a call, the header goes ahead of it through
-// the line. Later messages of the call need none, since what two ranks send each other follows from the call
-// they have agreed on.
+// the line. The receiver waits for the message all the same, since being woken twice costs as much as 100
+// KiB: when that has come the header is there. Only if it does not come soon, which it never will if the
+// ranks call different operations, the header is waited for. Later messages of the call need none, since what
+// two ranks send each other follows from the call they have agreed on.
 #pragma once
 
 #include <cstddef>
@@ -38,8 +41,9 @@ struct ReleaseInLine {
 
 class Exchange {
  public:
-  static constexpr std::size_t header_size = 64;  // keeps what follows aligned
-  static constexpr std::size_t eager_limit = Line::longest - header_size;
+  static constexpr std::size_t header_size = 64;                           // keeps what follows aligned
+  static constexpr std::size_t eager_limit = Line::longest - header_size;  // bytes in one part
+  static constexpr std::size_t line_limit = 2 * eager_limit;
 
   // REQUIRES: all references outlive the exchange and its messages.
   Exchange(Transport& transport, Workspace& workspace, const Call& call, std::uint64_t sequence,
@@ -64,13 +68,17 @@ class Exchange {
   // and one at a time: the object goes before the next one from that rank is waited for.
   class Receive {
    public:
-    // Where the message lies: in the memory given to receive() or in the line, until this object goes.
+    // Where the message lies: in the memory given to receive() or, up to eager_limit, in the line, until this
+    // object goes.
     std::span<const std::byte> wait();
     // Brings it into the memory given to receive() in any case.
     void wait_in_place();
 
    private:
     friend class Exchange;
+    void meet();
+    void take_second_part();
+
     Exchange* exchange_ = nullptr;
     int peer_ = -1;
     bool in_line_ = false;  // it, or its header

@@ -46,9 +46,10 @@ std::span<std::byte> bytes(std::vector<T>& values) {
   return std::as_writable_bytes(std::span(values));
 }
 
-// Lengths in floats: none, fewer than ranks, the eager limit (8192 floats) and its neighbours, several
-// segments of the ring, nothing that divides evenly.
-const std::vector<std::size_t> lengths = {0, 1, 2, 3, 7, 64, 1000, 8191, 8192, 8193, 20011, 300007, 1200001};
+// Lengths in floats: none, fewer than ranks, the eager limit (8192 floats), that of the line (16384) and
+// their neighbours, several segments of the ring, nothing that divides evenly.
+const std::vector<std::size_t> lengths = {0,    1,    2,     3,     7,     64,     1000,   8191,
+                                          8192, 8193, 16384, 16385, 20011, 300007, 1200001};
 
 float value_of(int rank, std::size_t index) {
   return static_cast<float>(static_cast<int>((index * 7 + static_cast<std::size_t>(rank) * 13) % 101) - 50);
@@ -180,8 +181,8 @@ TEST_P(AtWorldSize, AllReduceGivesTheSameBitsEverywhere) {
 TEST_P(AtWorldSize, BroadcastCopiesTheSource) {
   const int size = GetParam();
   for (int src = 0; src < size; ++src) {
-    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{8193}, std::size_t{700001}}) {
-      if (count > 10000 && src != size / 2) continue;  // long ones from one source are enough
+    for (const std::size_t count : {0U, 1U, 8193U, 16384U, 16385U, 700001U}) {
+      if (count > 20000 && src != size / 2) continue;  // long ones from one source are enough
       expect_success(on_ranks(size, [&](std::unique_ptr<Transport> transport) {
         Side side(std::move(transport));
         std::vector<float> values = values_of(side.transport->rank(), count);

@@ -231,6 +231,33 @@ TEST(Gloo, DifferentCallsAreAnErrorOnEveryRank) {
   }
 }
 
+// The long message of the one call is taken for the other's, and found out by what was said before it.
+TEST(Gloo, DifferentCallsOfOneLengthAreAnErrorOnEveryRank) {
+  const auto results = run_processes(2, [](int rank) -> std::string {
+    dlaunch::init_process_group();
+    std::vector<float> values(100000);
+    std::string said = "not noticed";
+    try {
+      if (rank == 0) {
+        dlaunch::broadcast(Tensor::of(values), 0);
+        dlaunch::barrier();
+      } else {
+        dlaunch::reduce(Tensor::of(values), 1);
+      }
+    } catch (const dlaunch::DistNetworkError& e) {
+      said = e.what();
+    }
+    dlaunch::destroy_process_group();
+    return said;
+  });
+  for (const RankResult& result : results) {
+    EXPECT_EQ(result.status, 0);
+    EXPECT_TRUE(contains(result.said, "different operations") ||
+                contains(result.said, "not at the same call"))
+        << result.said;
+  }
+}
+
 TEST(Gloo, AStoppedRankIsAnErrorAtTheDeadline) {
   const MeetingPoint rank_1_waits(2);
   const auto results = run_processes(3, [&](int rank) -> std::string {

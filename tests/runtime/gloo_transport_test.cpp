@@ -204,6 +204,27 @@ TEST(GlooTransport, ADeadlineEndsAWaitAndLeavesTheOthersAlone) {
   }));
 }
 
+TEST(GlooTransport, AWaitMayEndBeforeItsMessageAndBeRepeated) {
+  Event tried;
+  expect_success(connected(2, [&](GlooTransport& transport) {
+    if (transport.rank() == 1) {
+      tried.wait();
+      transport.post_send(0, 1, message(4, 1))->wait(soon());
+    } else {
+      std::vector<std::byte> in(4);
+      const auto receive = transport.post_recv(1, 1, in);
+      EXPECT_FALSE(receive->wait_until(deadline_after(std::chrono::milliseconds(1))));
+      EXPECT_FALSE(receive->wait_until(deadline_after(std::chrono::milliseconds(1))));
+      tried.happen();
+      EXPECT_TRUE(receive->wait_until(soon()));
+      EXPECT_EQ(in, message(4, 1));
+      const auto never = transport.post_recv(1, 2, in);
+      EXPECT_EQ(error_of([&] { never->wait_until(soon()); }), "peer 1: it has left the group");
+    }
+    transport.shutdown(soon());
+  }));
+}
+
 TEST(GlooTransport, AbortFromAnotherThreadEndsTheWaits) {
   expect_success(connected(3, [](GlooTransport& transport) {
     std::vector<std::byte> in(4);

@@ -33,6 +33,10 @@ class GlooTransport::Message final : public Transfer, private Pending {
   }
 
   void wait(Deadline deadline) override {
+    if (!wait_until(deadline)) owner_.explain(peer_, is_send_, "");
+  }
+
+  bool wait_until(Deadline deadline) override {
     set_deadline(deadline);
     enrol();
     std::string gloo_says;
@@ -43,7 +47,11 @@ class GlooTransport::Message final : public Transfer, private Pending {
       gloo_says = e.what();
     }
     resign();
-    if (!done) owner_.explain(peer_, is_send_, gloo_says.empty() ? posting_->refused() : gloo_says);
+    if (done) return true;
+    if (gloo_says.empty()) gloo_says = posting_->refused();
+    if (!gloo_says.empty()) owner_.explain(peer_, is_send_, gloo_says);
+    owner_.throw_if_ended();
+    return false;
   }
 
   void end_wait() override { posting_->end_wait(); }

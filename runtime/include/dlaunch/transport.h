@@ -24,6 +24,10 @@ class DLAUNCH_EXPORT Transfer {
   // Throws DistNetworkError, with peer and reason, if the deadline passes, the peer is lost or left, or the
   // transport was aborted. Called once at most.
   virtual void wait(Deadline deadline) = 0;
+
+  // As wait(), but returns false when the deadline has passed, after which either may be called. Unless
+  // overridden: false, at once.
+  virtual bool wait_until(Deadline deadline);
 };
 
 // A receive of the next message to a slot, whoever sends it. Destroying it is as for a Transfer.
