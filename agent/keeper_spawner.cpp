@@ -54,6 +54,7 @@ KeeperSpawner::KeeperSpawner(UvEdge& edge, Output& output, Postmortem& postmorte
 
 KeeperSpawner::~KeeperSpawner() {
   if (keeper_.socket >= 0) {
+    wake();
     edge_.unwatch(keeper_.socket);
     close(keeper_.socket);
   }
@@ -145,6 +146,7 @@ void KeeperSpawner::spawn(ProcKey key, const Command& command) {
 
 void KeeperSpawner::signal_all(int signo) {
   output_.keep_words();
+  wake();
   send({FrameKind::signal_all, 0, 0, 0, signo, 0}, "", -1, -1);
 }
 
@@ -152,7 +154,13 @@ void KeeperSpawner::suspend() { send({FrameKind::suspend, 0, 0, 0, 0, 0}, "", -1
 void KeeperSpawner::resume() { send({FrameKind::resume, 0, 0, 0, 0, 0}, "", -1, -1); }
 void KeeperSpawner::kill_all() {
   killed_ = true;
+  wake();
   send({FrameKind::kill_all, 0, 0, 0, 0, 0}, "", -1, -1);
+}
+
+// Somebody may have stopped the keeper (SIGSTOP): it would end nothing, and never end.
+void KeeperSpawner::wake() const {
+  if (keeper_.socket >= 0 && pid_ > 0) kill(pid_, SIGCONT);
 }
 
 std::string KeeperSpawner::give_up() {

@@ -71,6 +71,7 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
  private:
   [[nodiscard]] Leaving leaving() const;
   ssize_t receive_when_there(msghdr& header) const;
+  void wake() const;
   void send(Frame frame, const std::string& body, int out, int err);
   void handle(const Frame& frame, const std::string& body);
   void lost();

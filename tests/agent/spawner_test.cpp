@@ -23,11 +23,13 @@
 namespace dlaunch::agent {
 namespace {
 
+enum class Keepers : std::uint8_t { runs, was_stopped };
+
 // Some starts, given to the keeper in one go, until each has failed or ended. The signal, where there is one,
-// is asked for right behind them.
+// is asked for right behind them, or when somebody has stopped the keeper.
 class SeveralStarts final : public SpawnerHandler, public TimerHandler {
  public:
-  explicit SeveralStarts(const std::vector<Command>& commands, int signo = 0) {
+  explicit SeveralStarts(const std::vector<Command>& commands, int signo = 0, Keepers state = Keepers::runs) {
     char name[64] = "spawner_test";
     auto keeper = start_keeper(name, sizeof name, {});
     EXPECT_TRUE(keeper.ok());
@@ -42,8 +44,12 @@ class SeveralStarts final : public SpawnerHandler, public TimerHandler {
     loop.arm(loop.now() + std::chrono::seconds(30), *this);
     open_ = commands.size();
     for (std::uint32_t rank = 0; rank < commands.size(); ++rank) spawner.spawn({0, rank}, commands[rank]);
-    if (signo != 0) spawner.signal_all(signo);
+    if (signo != 0 && state == Keepers::runs) spawner.signal_all(signo);
     EXPECT_TRUE(spawner.await_keeper().ok());
+    if (state == Keepers::was_stopped) {
+      kill(spawner.keeper(), SIGSTOP);
+      spawner.signal_all(signo);
+    }
     loop.run();
   }
 
@@ -213,6 +219,11 @@ TEST(Spawner, ASignalRightBehindTheStartReachesAll) {
   const SeveralStarts starts(std::vector<Command>(32, Command{{"sleep", "1000"}, {}, {}}), SIGTERM);
   for (std::uint32_t rank = 0; rank < 32; ++rank)
     EXPECT_EQ(starts.came.at(rank), "was killed by signal 15 (SIGTERM, terminated)");
+}
+
+TEST(Spawner, AStoppedKeeperStopsTheWorkersAllTheSame) {
+  const SeveralStarts starts({Command{{"sleep", "1000"}, {}, {}}}, SIGTERM, Keepers::was_stopped);
+  EXPECT_EQ(starts.came.at(0), "was killed by signal 15 (SIGTERM, terminated)");
 }
 
 // An agent that ends while its keeper is stopped.
