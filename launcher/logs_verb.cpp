@@ -59,6 +59,7 @@ class JobLogs {
     for (auto& [path, reader] : readers_) reader->finish();
   }
   [[nodiscard]] bool found() const { return !readers_.empty(); }
+  [[nodiscard]] bool said_something() const { return said_something_; }
   // Of the output; 0: all could be printed.
   [[nodiscard]] int failure() const { return failure_; }
 
@@ -117,6 +118,7 @@ class JobLogs {
                                          [this](const std::string& lines) { say(lines); });
   }
   void say(const std::string& lines) {
+    said_something_ = true;
     if (failure_ == 0) failure_ = print(lines);
   }
 
@@ -126,6 +128,7 @@ class JobLogs {
   std::map<int, fs::path> rounds_;
   std::optional<int> newest_;
   std::map<std::array<int, 3>, std::unique_ptr<LogReader>> readers_;
+  bool said_something_ = false;
   int failure_ = 0;
 };
 
@@ -191,6 +194,8 @@ int run_logs(const std::vector<std::string>& arguments) {
   if (follows && may_grow) follow(logs, *place);
   logs.finish();
   if (!logs.found()) return fail("no such log files in " + place->dir.string() + (follows ? "" : " yet"));
+  if (!logs.said_something() && !follows)
+    note("the log files in " + place->dir.string() + " are empty so far");
   return logs.failure();
 }
 

@@ -9,8 +9,10 @@ int print(const std::string& text) {
   return std::cout ? 0 : fail("cannot write to standard output");
 }
 
+void note(const std::string& sentence) { std::cerr << "dlaunch: " << sentence << '\n'; }
+
 int fail(const std::string& sentence) {
-  std::cerr << "dlaunch: " << sentence << '\n';
+  note(sentence);
   return exit_error;
 }
 

@@ -13,7 +13,10 @@ inline constexpr int exit_usage = 2;
 // Text to standard output. Returns 0, or what fail() does where it cannot be written.
 int print(const std::string& text);
 
-// One line on standard error. Returns the exit code that belongs to it.
+// One line on standard error.
+void note(const std::string& sentence);
+
+// The same. Returns the exit code that belongs to it.
 int fail(const std::string& sentence);
 int fail(const Error& error);
 

@@ -259,6 +259,12 @@ class LogsVerb(Output):
         while text not in self.logs_of(*arguments).stdout:
             self.assertLess(time.monotonic(), deadline, text)
 
+    def test_says_that_nothing_was_written(self):
+        self.run_job(f"--log-dir={self.logs}", "-r3", "true")
+        logs = self.logs_of(f"--log-dir={self.logs}")
+        self.assertEqual((logs.returncode, logs.stdout), (0, ""))
+        self.assertRegex(logs.stderr, r"^dlaunch: the log files in \S+ are empty so far\n$")
+
     def test_shows_what_was_written(self):
         self.run_job("--nproc-per-node=2", f"--log-dir={self.logs}", "-r3", "sh", "-c", SPEAK)
         self.assertEqual(self.logs_of(f"--log-dir={self.logs}").stdout, "[0] out 0\n[0] err 0\n[1] out 1\n[1] err 1\n")

@@ -42,7 +42,10 @@ class GlooTransport::Message final : public Transfer, private Pending {
     std::string gloo_says;
     bool done = false;
     try {
-      done = is_send_ ? posting_->buffer->waitSend(never) : posting_->buffer->waitRecv(never);
+      // The order to end may be a late one, to a wait before.
+      do {
+        done = is_send_ ? posting_->buffer->waitSend(never) : posting_->buffer->waitRecv(never);
+      } while (!done && !is_late() && posting_->refused().empty() && !owner_.has_ended());
     } catch (const ::gloo::Exception& e) {
       gloo_says = e.what();
     }
