@@ -44,6 +44,9 @@ class Exchange {
   static constexpr std::size_t header_size = 64;                           // keeps what follows aligned
   static constexpr std::size_t eager_limit = Line::longest - header_size;  // bytes in one part
   static constexpr std::size_t line_limit = 2 * eager_limit;
+  // So many messages of a call can be sent to a rank before any is received from anybody, whatever their
+  // length: of a line's places nearly half may be taken by messages whose release has not been told.
+  static constexpr std::size_t sends_ahead = Line::ahead / 2 / 2;
 
   // REQUIRES: all references outlive the exchange and its messages.
   Exchange(Transport& transport, Workspace& workspace, const Call& call, std::uint64_t sequence,

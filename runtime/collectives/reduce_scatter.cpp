@@ -96,6 +96,9 @@ void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
                             const Reduction& reduction) {
   constexpr std::size_t segment_bytes = std::size_t{512} * 1024;
   constexpr std::size_t receives_ahead = 3;
+  // A rank sends no more before it has received as many: the segments of short blocks go through the line,
+  // and ranks that wait for room there in a ring would do so for ever.
+  constexpr std::size_t sends_ahead = Exchange::sends_ahead;
 
   const std::size_t size = inputs.size();
   const std::size_t rank = static_cast<std::size_t>(exchange.rank());
@@ -144,12 +147,22 @@ void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
     }
   };
 
-  for (std::size_t k = 0; k < segments; ++k) {
-    const std::span<const std::byte> values = piece(inputs[(rank + size - 1) % size], k);
-    const std::byte* const data =
-        prepared(values, first_step + k * stride, dtype, reduction, exchange.size());
-    sent.push_back(exchange.send(right, {data, values.size()}));
-  }
+  // Message k is this rank's own values in the first step, then what became of message k - segments.
+  const auto send_until = [&](std::size_t end) {
+    for (std::size_t k = sent.size(); k < std::min(messages, end); ++k) {
+      if (k < segments) {
+        const std::span<const std::byte> values = piece(inputs[(rank + size - 1) % size], k);
+        const std::byte* const data =
+            prepared(values, first_step + k * stride, dtype, reduction, exchange.size());
+        sent.push_back(exchange.send(right, {data, values.size()}));
+      } else {
+        sent.push_back(exchange.send(right, {slot(k - segments), incoming(k - segments).size()}));
+      }
+    }
+  };
+
+  const std::size_t ahead = std::min(segments, sends_ahead);
+  send_until(ahead);
   confirmed = segments;  // what the slots are for begins behind these
   post_receives(0);
   for (std::size_t k = 0; k < messages; ++k) {
@@ -159,7 +172,7 @@ void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
     std::byte* const sum = arrived ? piece(output, k % segments).data() : slot(k);
     combine(sum, expected.front().wait().data(), own, values.size() / element);
     expected.pop_front();
-    if (!arrived) sent.push_back(exchange.send(right, {sum, values.size()}));
+    send_until(k + 1 + ahead);
     post_receives(k + 1);
   }
   for (std::size_t k = 0; k < sent.size(); ++k) {

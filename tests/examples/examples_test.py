@@ -87,9 +87,13 @@ class Library(Example):
         self.assertEqual(
             [line.split(None, 1) for line in self.outputs(1, "collectives_tour")][0], ["all_gather", "1"])
         lines = [" ".join(line.split()) for line in self.outputs(3, "collectives_tour")]
-        self.assertEqual(lines, ["all_gather 1 2 3", "all_reduce 6", "reduce max to 0 3", "broadcast from last 3",
-                                 "gather to 0 1 2 3", "scatter from 0 1", "reduce_scatter 3", "all_to_all 0 10 20",
-                                 "all_gather_object worker 2", "all 3 ranks came through"])
+        self.assertEqual(lines, [
+            "all_gather 1 2 3", "all_gather, unequal 2 2 2", "gather to 0 1 2 3", "scatter from 0 1", "broadcast from last 3",
+            "all_reduce 6", "reduce max to 0 3", "reduce_scatter 3", "reduce_scatter product 1",
+            "all_to_all 0 10 20", "all_to_all, and back 0 1 2",
+            "all_reduce, 2 tensors 3 30", "all_gather, 2 tensors 0 1 2 0 -1 -2", "reduce_scatter, 2 0 0",
+            "all_gather_object worker 2", "scatter_object_list worker 0", "broadcast_object_list and worker 2",
+            "all 3 ranks came through"])
 
     def test_ring_all_reduce(self):
         for workers in (1, 2, 3, 4):

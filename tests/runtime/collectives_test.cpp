@@ -15,6 +15,7 @@
 #include "runtime/collectives/all_reduce.h"
 #include "runtime/collectives/barrier.h"
 #include "runtime/collectives/broadcast.h"
+#include "runtime/collectives/reduce_scatter.h"
 #include "runtime/errors.h"
 #include "runtime/reduce.h"
 #include "tests/runtime/line_cases.h"
@@ -217,6 +218,25 @@ TEST_P(AtWorldSize, AllGatherCollectsBlocksOfDifferentSizes) {
         }
       }));
     }
+  }
+}
+
+// The longest block says how many segments all have: those of the others fill the line several times.
+TEST_P(AtWorldSize, ReduceScatterOfOneLongBlockAndShortOnes) {
+  const int size = GetParam();
+  for (const std::size_t others : {0U, 100U, 100'000U}) {
+    const auto length = [&](int rank) { return rank == 0 ? std::size_t{2'400'001} : others; };
+    expect_success(on_ranks(size, [&](std::unique_ptr<Transport> transport) {
+      Side side(std::move(transport));
+      const int own = side.transport->rank();
+      std::vector<std::vector<float>> blocks;
+      for (int rank = 0; rank < size; ++rank) blocks.push_back(values_of(own, length(rank)));
+      std::vector<std::span<const std::byte>> inputs;
+      for (auto& block : blocks) inputs.push_back(bytes(block));
+      std::vector<float> output(length(own));
+      reduce_scatter(side.exchange, bytes(output), inputs, DType::float32, {});
+      EXPECT_EQ(output, sum_of_all(size, length(own)));
+    }));
   }
 }
 
