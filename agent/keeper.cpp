@@ -98,9 +98,9 @@ class GuardsWatch {
       if (has_ended()) return ended_well_;
       sigwaitinfo(&signals_, nullptr);
     }
-    const Duration until = time_now() + time_after_agent;
+    const Duration until = monotonic_now() + time_after_agent;
     while (!has_ended()) {
-      const Duration left = until - time_now();
+      const Duration left = until - monotonic_now();
       if (left <= Duration::zero()) return false;
       const timespec limit{left.count() / 1'000'000'000, left.count() % 1'000'000'000};
       sigtimedwait(&signals_, nullptr, &limit);
@@ -110,12 +110,6 @@ class GuardsWatch {
 
  private:
   static constexpr int agents_end = SIGALRM;  // means nothing else here
-
-  static Duration time_now() {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-  }
 
   bool has_ended() {
     int status = 0;

@@ -223,10 +223,15 @@ void reap_all_ended() {
   }
 }
 
+Duration monotonic_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
 std::vector<pid_t> kill_and_reap_all(Duration limit) {
   const timespec pause{0, 2'000'000};
-  timespec began{};
-  clock_gettime(CLOCK_MONOTONIC, &began);
+  const Duration until = monotonic_now() + limit;
   while (true) {
     pid_t reaped = 0;
     do {
@@ -234,11 +239,7 @@ std::vector<pid_t> kill_and_reap_all(Duration limit) {
     } while (reaped > 0 || (reaped < 0 && errno == EINTR));
     if (reaped < 0) return {};  // ECHILD: nobody is left
     kill_descendants();
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    const Duration waited = std::chrono::seconds(now.tv_sec - began.tv_sec) +
-                            std::chrono::nanoseconds(now.tv_nsec - began.tv_nsec);
-    if (waited >= limit) return children_of(getpid());
+    if (monotonic_now() >= until) return children_of(getpid());
     nanosleep(&pause, nullptr);
   }
 }

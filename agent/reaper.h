@@ -41,6 +41,9 @@ std::string explain_process(pid_t pid);
 // Without waiting: whatever child of this process has ended.
 void reap_all_ended();
 
+// Of a clock that only goes forward, for processes without a loop.
+Duration monotonic_now();
+
 // For a process that is ending: kills and reaps all descendants, pass after pass, until none is left or
 // `limit` has passed. Returns the survivors (in an uninterruptible system call). Blocks; needs SIGCHLD not
 // ignored.

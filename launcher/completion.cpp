@@ -22,6 +22,13 @@ std::string quoted(std::string_view text) {
   return out + "'";
 }
 
+// "nproc_per_node", as torchrun also spells it.
+std::string underscored(std::string_view name) {
+  std::string other(name);
+  std::replace(other.begin(), other.end(), '-', '_');
+  return other;
+}
+
 bool is_file(const Flag& flag) { return flag.value == "FILE" || flag.value == "DIR"; }
 
 // "auto|cpu|gpu" of "N|auto|cpu|gpu": what can be proposed, words in small letters.
@@ -68,16 +75,14 @@ std::string jobs(const std::string& dlaunch) {
 
 std::string bash() {
   std::string all;
-  std::string underscored;
+  std::string all_underscored;
   std::string with_value;
   std::string cases;
   for (const Flag& flag : flags()) {
     const std::string name = "--" + std::string(flag.name);
     const std::string names = flag.letter == '\0' ? name : name + "|-" + flag.letter;
     all.append(all.empty() ? "" : " ").append(name);
-    std::string other(flag.name);
-    std::replace(other.begin(), other.end(), '-', '_');
-    underscored.append(underscored.empty() ? "" : " ").append("--").append(other);
+    all_underscored.append(all_underscored.empty() ? "" : " ").append("--").append(underscored(flag.name));
     if (flag.is_switch()) continue;
     with_value.append(with_value.empty() ? "" : "|").append(names);
     const auto choices = choices_of(flag);
@@ -133,7 +138,7 @@ std::string bash() {
          "  esac\n"
          "  if [[ $cur == --*_* ]]; then  # torchrun's other spelling\n"
          "    COMPREPLY=($(compgen -W " +
-         quoted(underscored) +
+         quoted(all_underscored) +
          " -- \"$cur\"))\n"
          "  elif [[ $cur == -* ]]; then\n"
          "    COMPREPLY=($(compgen -W " +
@@ -223,7 +228,7 @@ std::string zsh() {
          "fi\n";
 }
 
-// Flags whose value is the next word, where none is in theirs; and all as torchrun spells them.
+// Flags whose value is the next word, where none is in theirs.
 std::string fish_patterns_with_value() {
   std::string patterns;
   for (const Flag& flag : flags()) {
@@ -237,8 +242,7 @@ std::string fish_patterns_with_value() {
 std::string underscored_flags() {
   std::string names;
   for (const Flag& flag : flags()) {
-    std::string other(flag.name);
-    std::replace(other.begin(), other.end(), '-', '_');
+    const std::string other = underscored(flag.name);
     if (other != flag.name) names.append(names.empty() ? "--" : " --").append(other);
   }
   return names;

@@ -96,9 +96,6 @@ void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
                             const Reduction& reduction) {
   constexpr std::size_t segment_bytes = std::size_t{512} * 1024;
   constexpr std::size_t receives_ahead = 3;
-  // A rank sends no more before it has received as many: the segments of short blocks go through the line,
-  // and ranks that wait for room there in a ring would do so for ever.
-  constexpr std::size_t sends_ahead = Exchange::sends_ahead;
 
   const std::size_t size = inputs.size();
   const std::size_t rank = static_cast<std::size_t>(exchange.rank());
@@ -161,7 +158,9 @@ void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
     }
   };
 
-  const std::size_t ahead = std::min(segments, sends_ahead);
+  // A rank sends no more before it has received as many: the segments of short blocks go through the line,
+  // and ranks that wait for room there in a ring would do so for ever.
+  const std::size_t ahead = std::min(segments, Exchange::sends_ahead);
   send_until(ahead);
   confirmed = segments;  // what the slots are for begins behind these
   post_receives(0);

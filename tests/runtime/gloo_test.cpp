@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -210,20 +211,27 @@ TEST(Gloo, ARankThatLeavesIsNamed) {
   EXPECT_TRUE(contains(results[0].said, "it has left the group")) << results[0].said;
 }
 
-TEST(Gloo, DifferentCallsAreAnErrorOnEveryRank) {
-  const auto results = run_processes(3, [](int rank) -> std::string {
+// What each rank is told of calls that do not fit together.
+std::vector<RankResult> told_of_calls(int size, const std::function<void(int rank)>& call) {
+  return run_processes(size, [&](int rank) -> std::string {
     dlaunch::init_process_group();
-    std::vector<float> values(rank == 1 ? 4000 : 1000);
-    std::vector<float> long_values(rank == 1 ? 400000 : 100000);
     std::string said = "not noticed";
     try {
-      dlaunch::all_reduce(Tensor::of(rank == 0 ? values : long_values));
+      call(rank);
     } catch (const dlaunch::DistNetworkError& e) {
       said = e.what();
     }
     // Waits a moment until the others have heard the reason: a process that ends at once may take it along.
     dlaunch::destroy_process_group();
     return said;
+  });
+}
+
+TEST(Gloo, DifferentCallsAreAnErrorOnEveryRank) {
+  const auto results = told_of_calls(3, [](int rank) {
+    std::vector<float> values(rank == 1 ? 4000 : 1000);
+    std::vector<float> long_values(rank == 1 ? 400000 : 100000);
+    dlaunch::all_reduce(Tensor::of(rank == 0 ? values : long_values));
   });
   for (const RankResult& result : results) {
     EXPECT_EQ(result.status, 0);
@@ -233,22 +241,14 @@ TEST(Gloo, DifferentCallsAreAnErrorOnEveryRank) {
 
 // The long message of the one call is taken for the other's, and found out by what was said before it.
 TEST(Gloo, DifferentCallsOfOneLengthAreAnErrorOnEveryRank) {
-  const auto results = run_processes(2, [](int rank) -> std::string {
-    dlaunch::init_process_group();
+  const auto results = told_of_calls(2, [](int rank) {
     std::vector<float> values(100000);
-    std::string said = "not noticed";
-    try {
-      if (rank == 0) {
-        dlaunch::broadcast(Tensor::of(values), 0);
-        dlaunch::barrier();
-      } else {
-        dlaunch::reduce(Tensor::of(values), 1);
-      }
-    } catch (const dlaunch::DistNetworkError& e) {
-      said = e.what();
+    if (rank == 0) {
+      dlaunch::broadcast(Tensor::of(values), 0);
+      dlaunch::barrier();
+    } else {
+      dlaunch::reduce(Tensor::of(values), 1);
     }
-    dlaunch::destroy_process_group();
-    return said;
   });
   for (const RankResult& result : results) {
     EXPECT_EQ(result.status, 0);
