@@ -13,7 +13,6 @@ Transfer::~Transfer() = default;
 Inbox::~Inbox() = default;
 Line::~Line() = default;
 Transport::~Transport() = default;
-bool Transfer::wait_until(Deadline /*deadline*/) { return false; }
 void Transport::abort_for(int peer, const std::string& reason) noexcept {
   abort("because of rank " + std::to_string(peer) + ": " + reason);
 }

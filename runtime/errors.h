@@ -18,7 +18,14 @@ std::exception_ptr with_words(const std::exception_ptr& error, const std::string
 // The reason of an error because of a peer that has left the group in order.
 inline constexpr const char* left_the_group = "it has left the group";
 
-// That peer, if the error is of this kind; else -1.
+// That a peer has not taken (`sent`) or sent a message.
+inline DistNetworkError late_error(int peer, bool sent) {
+  return DistNetworkError(sent ? "it did not take a message before the deadline"
+                               : "it did not send a message before the deadline",
+                          {.peer = peer});
+}
+
+// The peer that has left in order, if the error is of this kind; else -1.
 int departed_peer(const std::exception_ptr& error);
 
 // The rank on the other side, if the error knows it; else -1.

@@ -43,7 +43,7 @@ class Mailbox {
     int to;
     bool operator<(const Way& other) const { return std::tie(from, to) < std::tie(other.from, other.to); }
   };
-  void await_room(const Way& way, Deadline deadline);
+  [[nodiscard]] bool await_room(const Way& way, Deadline deadline);
   void send(const Way& way, std::span<const std::byte> bytes);
   const std::byte* receive(const Way& way, Deadline deadline);
   void release(const Way& way) noexcept;
@@ -70,7 +70,7 @@ class Mailbox {
   void match(Letter& send, Letter& receive);
   void take(Letter& send, AnyLetter& receive);
   template <class Condition>
-  void wait_in_line(const Way& way, int rank, Deadline deadline, const Condition& condition);
+  bool wait_in_line(const Way& way, int rank, Deadline deadline, const Condition& condition);
   void throw_if_aborted(int rank, int peer) const;
   void throw_if_ended(int rank, int peer) const;
 
@@ -95,8 +95,7 @@ class MailboxLine final : public Line {
   MailboxLine(Mailbox& mailbox, int rank) : box_(mailbox), rank_(rank) {}
 
   std::byte* compose(int peer, Deadline deadline) override {
-    box_.await_room(to(peer), deadline);
-    return draft_.data();
+    return box_.await_room(to(peer), deadline) ? draft_.data() : nullptr;
   }
   void send(int peer, std::size_t length) override { box_.send(to(peer), std::span(draft_).first(length)); }
   const std::byte* receive(int peer, Deadline deadline) override {

@@ -3,45 +3,30 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <type_traits>
 
 #include "runtime/deadline.h"
+#include "runtime/errors.h"
 
 namespace dlaunch {
 
-// As it travels; the first 64 bytes of a message in the line.
-struct Exchange::Header {
-  static constexpr std::uint32_t expected_magic = 0x33584c44;  // "DLX3"; changes with the protocol
-
-  std::uint32_t magic;
-  std::uint8_t kind;
-  std::uint8_t dtype;
-  std::uint8_t op;
-  std::uint8_t unused;
-  std::int32_t root;
-  std::uint32_t unused2;
-  std::uint64_t count;
-  std::uint64_t layout;
-  std::uint64_t length;    // of the message, which comes behind the header or, if it is long, by itself
-  std::uint64_t sequence;  // the call's number
-  std::uint64_t unused3[2];
-};
-
 namespace {
 
-// Slots of long messages, below the 2^63 that belong to the caller of a transport. Bit 61 belongs to
-// point-to-point messages.
+// Slots of long messages, below the 2^63 that belong to the caller of a transport. Those of point-to-point
+// messages lack this bit.
 constexpr std::uint64_t long_flag = std::uint64_t{1} << 62;
-constexpr int length_bits = 40;
 
-// Within which a long message is expected, before its header is looked for.
-constexpr auto patience = std::chrono::milliseconds(20);
+// So long a call waits until it looks around for the first time, and then each time. Rarely, since the calls of
+// ranks that are merely late need it too.
+constexpr auto first_look = std::chrono::milliseconds(20);
+constexpr auto later_looks = std::chrono::milliseconds(100);
 
-// Number (22 bits) and length (40 bits, a tebibyte). That numbers repeat after four million calls does no
-// harm: ranks are never that far apart.
-std::uint64_t long_slot(std::uint64_t sequence, std::size_t length) {
-  constexpr std::uint64_t sequence_mask = (long_flag >> length_bits) - 1;
-  return long_flag | ((sequence & sequence_mask) << length_bits) | length;
+// A message may be overtaken by its sender's next call, where a group has several interfaces; by so much.
+constexpr auto overtaking_limit = std::chrono::seconds(5);
+
+Header header_in(const std::byte* message) {
+  Header header;
+  std::memcpy(&header, message, sizeof header);
+  return header;
 }
 
 }  // namespace
@@ -53,82 +38,234 @@ Exchange::Exchange(Transport& transport, Workspace& workspace, const Call& call,
       workspace_(workspace),
       call_(call),
       sequence_(sequence),
+      hash_(hash_of(call, sequence)),
       deadline_(deadline),
       rank_(transport.rank()),
       size_(transport.size()),
       met_(static_cast<std::size_t>(transport.size())) {}
 
-// The header and, if `whole`, the message behind it, which has a second part where it does not fit.
-void Exchange::send_in_line(int peer, std::span<const std::byte> message, bool whole) {
-  static_assert(sizeof(Header) == header_size && std::is_trivially_copyable_v<Header>);
-  Header header{};
-  header.magic = Header::expected_magic;
-  header.kind = static_cast<std::uint8_t>(call_.kind);
-  header.dtype = static_cast<std::uint8_t>(call_.dtype);
-  header.op = static_cast<std::uint8_t>(call_.op);
-  header.root = call_.root;
-  header.count = call_.count;
-  header.layout = call_.layout;
-  header.length = message.size();
-  header.sequence = sequence_;
-  const std::span<const std::byte> first = message.first(whole ? std::min(message.size(), eager_limit) : 0);
-  std::byte* const draft = line_.compose(peer, deadline_);
+// --- Waiting ---------------------------------------------------------------------------------------------
+
+// Calls wait(until) again and again until it says that what is waited for is here, and looks around in
+// between. False if the call's deadline passes before.
+template <class Wait>
+bool Exchange::await(const Wait& wait) {
+  if (look_at_ == Deadline()) look_at_ = deadline_after(first_look);
+  while (!wait(std::min(deadline_, look_at_))) {
+    if (has_passed(deadline_)) return false;
+    look_around();
+    look_at_ = deadline_after(later_looks);
+  }
+  return true;
+}
+
+// Who waits in vain tells the others what it has called, and looks what they have.
+void Exchange::look_around() {
+  announce();
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_) look_at_call_of(peer);
+  }
+}
+
+void Exchange::announce() {
+  for (Unsaid& message : unsaid_) {
+    if (message.length == 0) continue;
+    try {
+      std::byte* const draft = line_.compose(message.peer, Deadline::min());
+      if (draft == nullptr) continue;  // next time
+      const Header header(call_, sequence_, Header::Place::announced, message.length);
+      std::memcpy(draft, &header, sizeof header);
+      line_.send(message.peer, sizeof header);
+    } catch (const DistNetworkError&) {  // it has left, and so has taken the message; or the next wait says why
+    }
+    message.length = 0;
+  }
+}
+
+// Throws if a message has come that belongs to another call than this one under this one's number. A rank may
+// be further, and what it has announced before may still be here.
+void Exchange::look_at_call_of(int peer) {
+  const std::byte* const message = line_.receive(peer, Deadline::min());
+  if (message == nullptr) return;
+  const Header header = header_in(message);
+  if (header.sequence == sequence_ && header.magic == Header::expected_magic) check_call(peer, header);
+}
+
+// The first message of that rank is awaited, a long one: throws if what has come instead says that it will not
+// come. `overtaken`: until when it may still; its beginning of time: as long as there is no reason to doubt.
+void Exchange::look_at_next_of(int peer, std::size_t expected_length, Deadline& overtaken) {
+  drop_announcements(peer);
+  const std::byte* const message = line_.receive(peer, Deadline::min());
+  if (message == nullptr) return;
+  const Header header = header_in(message);
+  if (header.sequence > sequence_) {
+    if (overtaken == Deadline()) overtaken = deadline_after(overtaking_limit);
+    if (!has_passed(overtaken)) return;
+  }
+  // Short messages may have come behind the long one, which has not.
+  const bool is_behind = header.sequence == sequence_ && header.place == Header::Place::later;
+  if (is_behind) return check_call(peer, header);
+  check(peer, header, expected_length, true);
+}
+
+void Exchange::drop_announcements(int peer) {
+  for (;;) {
+    const std::byte* const message = line_.receive(peer, Deadline::min());
+    if (message == nullptr || !is_old_announcement(peer, header_in(message))) return;
+    line_.release(peer);
+  }
+}
+
+bool Exchange::is_old_announcement(int peer, const Header& header) const {
+  if (header.magic != Header::expected_magic || header.place != Header::Place::announced) return false;
+  const bool got_long_one = (met_[static_cast<std::size_t>(peer)] & got_long) != 0;
+  return header.sequence < sequence_ || (header.sequence == sequence_ && got_long_one);
+}
+
+// --- Sending ---------------------------------------------------------------------------------------------
+
+std::byte* Exchange::compose(int peer) {
+  std::byte* draft = line_.compose(peer, Deadline::min());
+  if (draft != nullptr) return draft;
+  const bool has_room = await([&](Deadline until) {
+    draft = line_.compose(peer, until);
+    return draft != nullptr;
+  });
+  if (!has_room) throw late_error(peer, true);
+  return draft;
+}
+
+// The header and the message behind it, which has a second part where it does not fit.
+void Exchange::send_in_line(int peer, std::span<const std::byte> message, Header::Place place) {
+  const Header header(call_, sequence_, place, message.size());
+  const std::span<const std::byte> first = message.first(std::min(message.size(), eager_limit));
+  std::byte* const draft = compose(peer);
   std::memcpy(draft, &header, sizeof header);
-  if (!first.empty()) std::memcpy(draft + header_size, first.data(), first.size());
-  line_.send(peer, header_size + first.size());
-  if (!whole || first.size() == message.size()) return;
+  if (!first.empty()) std::memcpy(draft + sizeof header, first.data(), first.size());
+  line_.send(peer, sizeof header + first.size());
+  if (first.size() == message.size()) return;
   const std::span<const std::byte> second = message.subspan(first.size());
-  std::memcpy(line_.compose(peer, deadline_), second.data(), second.size());
+  std::memcpy(compose(peer), second.data(), second.size());
   line_.send(peer, second.size());
 }
 
 Exchange::Send Exchange::send(int peer, std::span<const std::byte> bytes) {
-  Send message;
-  message.deadline_ = deadline_;
   std::uint8_t& met = met_[static_cast<std::size_t>(peer)];
-  const bool is_short = bytes.size() <= line_limit;
-  if (is_short || (met & sent_to) == 0) send_in_line(peer, bytes, is_short);
-  if (!is_short) {
-    if (bytes.size() >> length_bits != 0) throw DistError("messages of a tebibyte and more cannot be sent");
-    message.long_ = transport_.post_send(peer, long_slot(sequence_, bytes.size()), bytes);
-  }
+  const bool is_first = (met & sent_to) == 0;
   met |= sent_to;
+  Send message;
+  message.exchange_ = this;
+  if (bytes.size() <= line_limit) {
+    send_in_line(peer, bytes, is_first ? Header::Place::first : Header::Place::later);
+    return message;
+  }
+  message.long_ = transport_.post_send(peer, long_slot(bytes.size()), bytes);
+  if (is_first) {
+    message.announcement_ = unsaid_.size();
+    unsaid_.push_back({peer, bytes.size()});
+  }
   return message;
 }
 
+void Exchange::Send::wait() {
+  if (!long_) return;
+  // The transport knows best why it did not come through.
+  if (!exchange_->await([this](Deadline until) { return long_->wait_until(until); })) {
+    long_->wait(exchange_->deadline_);
+  }
+  if (announcement_ != none) exchange_->unsaid_[announcement_].length = 0;
+}
+
+// --- Receiving -------------------------------------------------------------------------------------------
+
 Exchange::Receive Exchange::receive(int peer, std::span<std::byte> memory) {
+  std::uint8_t& met = met_[static_cast<std::size_t>(peer)];
   Receive message;
   message.exchange_ = this;
   message.peer_ = peer;
+  message.is_first_ = (met & heard_from) == 0;
   message.memory_ = memory;
-  std::uint8_t& met = met_[static_cast<std::size_t>(peer)];
-  const bool is_short = memory.size() <= line_limit;
-  message.in_line_ = is_short || (met & heard_from) == 0;
-  if (!is_short) message.long_ = transport_.post_recv(peer, long_slot(sequence_, memory.size()), memory);
+  if (memory.size() > line_limit) {
+    message.long_ = transport_.post_recv(peer, long_slot(memory.size()), memory);
+  }
   met |= heard_from;
   return message;
 }
 
-void Exchange::check(int peer, const std::byte* bytes, std::size_t expected_length) const {
-  Header header;
-  std::memcpy(&header, bytes, sizeof header);
+std::uint64_t Exchange::long_slot(std::size_t length) const {
+  return long_flag | (mixed(hash_, length) & (long_flag - 1));
+}
+
+// The next message with a header; it stays in the line.
+const std::byte* Exchange::receive_in_line(int peer) {
+  for (;;) {
+    const std::byte* message = nullptr;
+    const bool is_here = await([&](Deadline until) {
+      message = line_.receive(peer, until);
+      return message != nullptr;
+    });
+    if (!is_here) throw late_error(peer, false);
+    if (!is_old_announcement(peer, header_in(message))) return message;
+    line_.release(peer);
+  }
+}
+
+void Exchange::Receive::take_from_line() {
+  held_ = {exchange_->receive_in_line(peer_), {&exchange_->line_, peer_}};
+  exchange_->check(peer_, header_in(held_.get()), memory_.size(), is_first_);
+}
+
+// Brings both parts into the memory.
+void Exchange::Receive::take_second_part() {
+  std::memcpy(memory_.data(), held_.get() + sizeof(Header), eager_limit);
+  held_.reset();
+  const std::span<std::byte> second = memory_.subspan(eager_limit);
+  Line& line = exchange_->line_;
+  held_ = {line.receive(peer_, exchange_->deadline_), {&line, peer_}};
+  if (!held_) throw late_error(peer_, false);
+  std::memcpy(second.data(), held_.get(), second.size());
+  held_.reset();
+}
+
+void Exchange::Receive::await_long() {
+  Exchange& exchange = *exchange_;
+  Deadline overtaken;
+  const bool is_here = exchange.await([&](Deadline until) {
+    if (long_->wait_until(until)) return true;
+    if (is_first_) exchange.look_at_next_of(peer_, memory_.size(), overtaken);
+    return false;
+  });
+  if (!is_here) long_->wait(exchange.deadline_);
+  if (!is_first_) return;
+  exchange.met_[static_cast<std::size_t>(peer_)] |= got_long;
+  exchange.drop_announcements(peer_);
+}
+
+std::span<const std::byte> Exchange::Receive::wait() {
+  if (long_) {
+    await_long();
+    return memory_;
+  }
+  take_from_line();
+  if (memory_.size() <= eager_limit) return {held_.get() + sizeof(Header), memory_.size()};
+  take_second_part();
+  return memory_;
+}
+
+void Exchange::Receive::wait_in_place() {
+  const std::span<const std::byte> bytes = wait();
+  if (bytes.data() != memory_.data() && !bytes.empty())
+    std::memcpy(memory_.data(), bytes.data(), bytes.size());
+  held_.reset();
+}
+
+// --- What a header must say ------------------------------------------------------------------------------
+
+void Exchange::check(int peer, const Header& header, std::size_t expected_length, bool is_first) const {
   if (header.magic != Header::expected_magic) {
     throw DistNetworkError("it runs another version of libdlaunch", {.peer = peer});
   }
-  Call theirs;
-  theirs.kind = static_cast<CallKind>(header.kind);
-  theirs.dtype = static_cast<DType>(header.dtype);
-  theirs.op = static_cast<ReduceOp>(header.op);
-  theirs.root = header.root;
-  theirs.count = header.count;
-  theirs.layout = header.layout;
-  if (theirs != call_) {
-    const bool same_text = to_string(theirs) == to_string(call_);
-    throw DistNetworkError("the ranks call different operations: rank " + std::to_string(peer) + " calls " +
-                               to_string(theirs) + ", this rank " + to_string(call_) +
-                               (same_text ? " with other sizes of the single outputs" : ""),
-                           {.peer = peer});
-  }
+  check_call(peer, header);
   if (header.sequence != sequence_) {
     throw DistNetworkError("the ranks are not at the same call: " + to_string(call_) + " is number " +
                                std::to_string(header.sequence) + " of rank " + std::to_string(peer) +
@@ -136,7 +273,8 @@ void Exchange::check(int peer, const std::byte* bytes, std::size_t expected_leng
                            {.peer = peer});
   }
   // In an all_to_all the sizes are a matter of two ranks; in all other calls they follow from the call.
-  if (header.length != expected_length) {
+  const bool is_first_of_peer = header.place != Header::Place::later;
+  if (header.length != expected_length || is_first_of_peer != is_first) {
     const std::size_t element = size_of(call_.dtype);
     throw DistNetworkError("in " + to_string(call_) + " rank " + std::to_string(peer) + " sends " +
                                std::to_string(header.length / element) +
@@ -146,53 +284,14 @@ void Exchange::check(int peer, const std::byte* bytes, std::size_t expected_leng
   }
 }
 
-void Exchange::Send::wait() {
-  if (long_) long_->wait(deadline_);
-}
-
-// Takes the header from the line, and what comes behind it there.
-void Exchange::Receive::meet() {
-  Line& line = exchange_->line_;
-  held_ = {line.receive(peer_, exchange_->deadline_), {&line, peer_}};
-  exchange_->check(peer_, held_.get(), memory_.size());
-}
-
-// Brings both parts into the memory.
-void Exchange::Receive::take_second_part() {
-  std::memcpy(memory_.data(), held_.get() + header_size, eager_limit);
-  held_.reset();
-  const std::span<std::byte> second = memory_.subspan(eager_limit);
-  Line& line = exchange_->line_;
-  held_ = {line.receive(peer_, exchange_->deadline_), {&line, peer_}};
-  std::memcpy(second.data(), held_.get(), second.size());
-  held_.reset();
-}
-
-std::span<const std::byte> Exchange::Receive::wait() {
-  if (!long_) {
-    meet();
-    if (memory_.size() > eager_limit) {
-      take_second_part();
-      return memory_;
-    }
-    return {held_.get() + header_size, memory_.size()};
-  }
-  const Deadline deadline = exchange_->deadline_;
-  bool is_here = false;
-  if (in_line_) {
-    is_here = long_->wait_until(std::min(deadline, deadline_after(patience)));
-    meet();
-    held_.reset();
-  }
-  if (!is_here) long_->wait(deadline);
-  return memory_;
-}
-
-void Exchange::Receive::wait_in_place() {
-  const std::span<const std::byte> bytes = wait();
-  if (bytes.data() != memory_.data() && !bytes.empty())
-    std::memcpy(memory_.data(), bytes.data(), bytes.size());
-  held_.reset();
+void Exchange::check_call(int peer, const Header& header) const {
+  const Call theirs = header.call();
+  if (theirs == call_) return;
+  const bool same_text = to_string(theirs) == to_string(call_);
+  throw DistNetworkError("the ranks call different operations: rank " + std::to_string(peer) + " calls " +
+                             to_string(theirs) + ", this rank " + to_string(call_) +
+                             (same_text ? " with other sizes of the single outputs" : ""),
+                         {.peer = peer});
 }
 
 }  // namespace dlaunch

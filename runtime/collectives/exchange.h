@@ -5,19 +5,21 @@
 // data behind without a word. So a program in which one rank calls all_reduce with 1000
 // elements and another with 10 must be stopped before its data meet.
 //
-// How it is done without an extra round trip: the first message between two ranks in a call begins with a
-// header that says what is called, and the receiver looks at it before it uses what comes behind.
+// How it is done without an extra round trip:
 //
-// Short messages (up to line_limit) go through the transport's line, each behind such a header, in two parts
-// where they are longer than eager_limit. A copy of them is cheaper than the two notices that would have to
-// precede a message which goes from memory to memory.
+// Short messages (up to line_limit) go through the transport's line, each behind a header that says what is
+// called, in two parts where they are longer than eager_limit. A copy of them is cheaper than the two notices
+// that would have to precede a message which goes from memory to memory.
 //
-// Long messages do go from memory to memory, to a slot that contains their length: different lengths never
-// meet. If a long message is the first one between two ranks in a call, the header goes ahead of it through
-// the line. The receiver waits for the message all the same, since being woken twice costs as much as 100
-// KiB: when that has come the header is there. Only if it does not come soon, which it never will if the
-// ranks call different operations, the header is waited for. Later messages of the call need none, since what
-// two ranks send each other follows from the call they have agreed on.
+// Long messages do go from memory to memory, to a slot that is a hash (62 bits) of the call and the length:
+// those of different calls never meet, and then both ranks wait. So whoever has waited for a while announces
+// through the line, by a header alone, the long messages that it has begun calls with, and looks at what has
+// come in its lines: at a header of the same number and another call, from whomever, it says what is wrong.
+// Later messages of a call are not announced, since what two ranks send each other follows from the call that
+// they have agreed on.
+//
+// An announcement may come when its message has been received (its sender waited for somebody else): it is
+// dropped then.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +30,7 @@
 
 #include "dlaunch/transport.h"
 #include "runtime/collectives/call.h"
+#include "runtime/collectives/header.h"
 #include "runtime/collectives/workspace.h"
 
 namespace dlaunch {
@@ -41,8 +44,7 @@ struct ReleaseInLine {
 
 class Exchange {
  public:
-  static constexpr std::size_t header_size = 64;                           // keeps what follows aligned
-  static constexpr std::size_t eager_limit = Line::longest - header_size;  // bytes in one part
+  static constexpr std::size_t eager_limit = Line::longest - sizeof(Header);  // bytes in one part
   static constexpr std::size_t line_limit = 2 * eager_limit;
   // So many messages of a call can be sent to a rank before any is received from anybody, whatever their
   // length: of a line's places nearly half may be taken by messages whose release has not been told.
@@ -63,8 +65,11 @@ class Exchange {
 
    private:
     friend class Exchange;
+    static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+    Exchange* exchange_ = nullptr;
     std::unique_ptr<Transfer> long_;
-    Deadline deadline_;
+    std::size_t announcement_ = none;  // in exchange_->unsaid_
   };
 
   // A message that is expected. Those from one rank are waited for in the order in which they were asked for,
@@ -79,12 +84,13 @@ class Exchange {
 
    private:
     friend class Exchange;
-    void meet();
+    void take_from_line();
     void take_second_part();
+    void await_long();
 
     Exchange* exchange_ = nullptr;
     int peer_ = -1;
-    bool in_line_ = false;  // it, or its header
+    bool is_first_ = false;  // of the call, from that rank
     std::span<std::byte> memory_;
     std::unique_ptr<const std::byte, ReleaseInLine> held_;
     std::unique_ptr<Transfer> long_;
@@ -98,21 +104,41 @@ class Exchange {
   Receive receive(int peer, std::span<std::byte> memory);
 
  private:
-  struct Header;
-  enum Met : std::uint8_t { sent_to = 1, heard_from = 2 };
+  // A long message that a call begins with.
+  struct Unsaid {
+    int peer;
+    std::size_t length;  // 0: it need not be announced (any more)
+  };
+  enum Met : std::uint8_t { sent_to = 1, heard_from = 2, got_long = 4 };
 
-  void send_in_line(int peer, std::span<const std::byte> message, bool whole);
-  void check(int peer, const std::byte* header, std::size_t expected_length) const;
+  template <class Wait>
+  bool await(const Wait& wait);
+  void look_around();
+  void announce();
+  void look_at_call_of(int peer);
+  void look_at_next_of(int peer, std::size_t expected_length, Deadline& overtaken);
+  void drop_announcements(int peer);
+  [[nodiscard]] bool is_old_announcement(int peer, const Header& header) const;
+
+  std::byte* compose(int peer);
+  void send_in_line(int peer, std::span<const std::byte> message, Header::Place place);
+  const std::byte* receive_in_line(int peer);
+  [[nodiscard]] std::uint64_t long_slot(std::size_t length) const;
+  void check(int peer, const Header& header, std::size_t expected_length, bool is_first) const;
+  void check_call(int peer, const Header& header) const;
 
   Transport& transport_;
   Line& line_;
   Workspace& workspace_;
   const Call call_;
   const std::uint64_t sequence_;
+  const std::uint64_t hash_;  // of the call and its number
   const Deadline deadline_;
   const int rank_;
   const int size_;
-  std::vector<std::uint8_t> met_;  // by rank: sent_to, heard_from
+  std::vector<std::uint8_t> met_;  // by rank: bits of Met
+  std::vector<Unsaid> unsaid_;
+  Deadline look_at_;  // the next time to look around; its beginning of time: not fixed yet
 };
 
 }  // namespace dlaunch

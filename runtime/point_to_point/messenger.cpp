@@ -69,6 +69,7 @@ class SentLetter final : public Transfer {
       : letter_(letter),
         transfer_(transport.post_send(peer, letter_slot, std::as_bytes(std::span(&letter_, 1)))) {}
   void wait(Deadline deadline) override { transfer_->wait(deadline); }
+  bool wait_until(Deadline deadline) override { return transfer_->wait_until(deadline); }
 
  private:
   const Letter letter_;
@@ -81,6 +82,7 @@ class AcceptedData final : public Transfer {
   AcceptedData(std::unique_ptr<Transfer> data, std::unique_ptr<Transfer> letter)
       : data_(std::move(data)), letter_(std::move(letter)) {}
   void wait(Deadline deadline) override { data_->wait(deadline); }
+  bool wait_until(Deadline deadline) override { return data_->wait_until(deadline); }
 
  private:
   const std::unique_ptr<Transfer> data_;

@@ -5,6 +5,7 @@
 
 #include "dlaunch/error.h"
 #include "runtime/deadline.h"
+#include "runtime/errors.h"
 
 namespace dlaunch {
 
@@ -77,10 +78,7 @@ void Transfers::expire() {
   const std::size_t count = late.size();
   for (Message& message : late) {
     const Way way = message.way;
-    end(std::move(message), std::make_exception_ptr(DistNetworkError(
-                                way.outgoing ? "it did not take a message before the deadline"
-                                             : "it did not send a message before the deadline",
-                                {.peer = way.peer})));
+    end(std::move(message), std::make_exception_ptr(late_error(way.peer, way.outgoing)));
   }
   const std::lock_guard lock(mutex_);
   unfinished_ -= count;

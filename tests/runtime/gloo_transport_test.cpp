@@ -303,8 +303,7 @@ TEST(GlooLine, WaitsLongerThanGlooWould) {
       [&both_waited](GlooTransport& transport) {
         Line& line = transport.line();
         const int peer = 1 - transport.rank();
-        EXPECT_EQ(error_of([&] { line.receive(peer, deadline_after(std::chrono::milliseconds(4500))); }),
-                  "peer " + std::to_string(peer) + ": it did not send a message before the deadline");
+        EXPECT_EQ(line.receive(peer, deadline_after(std::chrono::milliseconds(4500))), nullptr);
         both_waited.arrive_and_wait();
         test::send_in_line(line, transport.rank(), peer, 0);
         test::expect_in_line(line, peer, transport.rank(), 0);

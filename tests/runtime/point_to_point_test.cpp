@@ -327,13 +327,21 @@ class StuckTransport final : public test::ForwardingTransport {
    public:
     Stuck(std::unique_ptr<Transfer> inner, StuckTransport& owner) : inner_(std::move(inner)), owner_(owner) {}
     void wait(Deadline deadline) override {
-      std::call_once(owner_.awaited_, [this] { owner_.waited_for_.set_value(); });
-      owner_.is_free_.wait_until(deadline);
-      owner_.check();
+      come_free(deadline);
       inner_->wait(deadline);
+    }
+    bool wait_until(Deadline deadline) override {
+      come_free(deadline);
+      return inner_->wait_until(deadline);
     }
 
    private:
+    void come_free(Deadline deadline) {
+      std::call_once(owner_.awaited_, [this] { owner_.waited_for_.set_value(); });
+      owner_.is_free_.wait_until(deadline);
+      owner_.check();
+    }
+
     const std::unique_ptr<Transfer> inner_;
     StuckTransport& owner_;
   };

@@ -32,7 +32,10 @@ class Gate {
     explicit Gated(Gate& gate) : opened_(gate.is_open_), waited_(std::exchange(gate.first_, nullptr)) {}
     void wait(Deadline deadline) override {
       if (waited_) waited_->set_value();
-      if (opened_.wait_until(deadline) != std::future_status::ready) throw DistNetworkError("too late");
+      if (!wait_until(deadline)) throw DistNetworkError("too late");
+    }
+    bool wait_until(Deadline deadline) override {
+      return opened_.wait_until(deadline) == std::future_status::ready;
     }
 
    private:
@@ -159,6 +162,7 @@ TEST(Transfers, AreGoneBeforeAnybodyIsTold) {
     explicit Watched(bool& here) : here_(here) { here_ = true; }
     ~Watched() override { here_ = false; }
     void wait(Deadline /*deadline*/) override { throw DistNetworkError("lost"); }
+    bool wait_until(Deadline /*deadline*/) override { throw DistNetworkError("lost"); }
 
    private:
     bool& here_;

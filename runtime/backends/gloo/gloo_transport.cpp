@@ -375,9 +375,7 @@ void GlooTransport::explain(int peer, bool is_send, const std::string& gloo_says
   }
   throw_if_ended();
   // What else ends a wait is the watcher, when the deadline has passed.
-  throw DistNetworkError(is_send ? "it did not take a message before the deadline"
-                                 : "it did not send a message before the deadline",
-                         {.peer = peer});
+  throw late_error(peer, is_send);
 }
 
 }  // namespace dlaunch

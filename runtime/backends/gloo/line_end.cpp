@@ -35,6 +35,8 @@ constexpr std::size_t cell_size = message_offset + (Line::longest + 63) / 64 * 6
 constexpr std::size_t ring_size = static_cast<std::size_t>(Line::ahead) * cell_size;
 constexpr std::size_t gloo_preamble = 48;          // before every message
 constexpr std::uint64_t credit = Line::ahead / 2;  // messages
+// Within which the rest of a message comes that has begun to.
+constexpr auto rest_limit = std::chrono::milliseconds(100);
 
 // Gloo's names for bound buffers, apart from those for unbound ones.
 constexpr int data_slot = 0;
@@ -74,8 +76,8 @@ class GlooTransport::LineEnd::Arrivals final : private Pending {
         for_sending_(for_sending),
         buffer_(owner.context_->getPair(peer)->createRecvBuffer(slot, memory, size)) {}
 
-  // Until one more has come.
-  void wait(Deadline deadline) {
+  // Until one more has come; false if the deadline passed before. Throws as Line::receive does.
+  bool wait(Deadline deadline) {
     ended_early_ = false;
     set_deadline(deadline);
     enrol();
@@ -88,13 +90,16 @@ class GlooTransport::LineEnd::Arrivals final : private Pending {
     {
       const std::lock_guard lock(owner_.mutex_);
       strike_off();
-      if (!ended_early_ && gloo_says.empty()) return;
+      if (!ended_early_ && gloo_says.empty()) return true;
     }
-    owner_.explain(peer_, for_sending_, gloo_says);
+    if (!gloo_says.empty()) owner_.explain(peer_, for_sending_, gloo_says);
+    owner_.throw_if_ended();
+    return false;
   }
 
  private:
   void end_wait() override {
+    if (ended_early_) return;  // one is enough, and a second would be taken for a message
     ended_early_ = true;
     count_arrival(buffer_.get());
   }
@@ -169,8 +174,8 @@ struct GlooTransport::LineEnd::Side {
   // Messages so far.
   std::uint64_t sent = 0;
   std::uint64_t may_be_sent = Line::ahead;
-  std::uint64_t received = 0;
   std::uint64_t released = 0;
+  bool is_held = false;  // the message after those has come, and was given out
 };
 
 GlooTransport::LineEnd::LineEnd(GlooTransport& owner) : owner_(owner) {
@@ -203,7 +208,7 @@ std::byte* GlooTransport::LineEnd::compose(int peer, Deadline deadline) {
     owner_.explain(peer, true, side.outbox->refusal);
   }
   if (side.sent == side.may_be_sent) {
-    side.credits.wait(deadline);
+    if (!side.credits.wait(deadline)) return nullptr;
     side.may_be_sent += credit;
   }
   return side.outbox->cells.data() + Ring::offset(side.sent) + message_offset;
@@ -223,20 +228,29 @@ void GlooTransport::LineEnd::send(int peer, std::size_t length) {
 
 const std::byte* GlooTransport::LineEnd::receive(int peer, Deadline deadline) {
   Side& side = side_of(peer);
-  const std::byte* const cell = side.incoming.data() + Ring::offset(side.received);
-  try {
-    side.arrivals.wait(deadline);
-  } catch (const DistNetworkError&) {
-    std::uint64_t number = 0;
-    if (owner_.has_left(peer)) std::memcpy(&number, cell + number_offset, sizeof number);
-    if (number != side.received + 1) throw;
+  std::byte* const cell = side.incoming.data() + Ring::offset(side.released);
+  if (side.is_held) return cell + message_offset;
+  // Written by Gloo's thread at any time, before what comes behind it.
+  auto& number = reinterpret_cast<std::uint64_t&>(cell[number_offset]);
+  const auto has_begun = [&] {
+    return std::atomic_ref(number).load(std::memory_order_relaxed) == side.released + 1;
+  };
+  if (deadline == Deadline::min()) {
+    if (!has_begun()) return nullptr;
+    deadline = deadline_after(rest_limit);
   }
-  ++side.received;
-  return cell + message_offset;
+  try {
+    side.is_held = side.arrivals.wait(deadline);
+  } catch (const DistNetworkError&) {
+    if (!owner_.has_left(peer) || !has_begun()) throw;
+    side.is_held = true;
+  }
+  return side.is_held ? cell + message_offset : nullptr;
 }
 
 void GlooTransport::LineEnd::release(int peer) noexcept {
   Side& side = side_of(peer);
+  side.is_held = false;
   if (++side.released % credit != 0) return;
   owner_.errands_.add(std::make_shared<Outbox::Write>(side.outbox, std::nullopt));
 }

@@ -16,13 +16,13 @@ class SpreadTransport::Message final : public Transfer {
   void add(const Lane& lane, std::unique_ptr<Transfer> part) { parts_.push_back({&lane, std::move(part)}); }
 
   void wait(Deadline deadline) override {
-    for (const Part& part : parts_) {
-      try {
-        part.transfer->wait(deadline);
-      } catch (const DistNetworkError& e) {
-        throw DistNetworkError(e.reason() + " (interface '" + part.lane->interface + "')", e.context());
-      }
-    }
+    await([deadline](Transfer& part) {
+      part.wait(deadline);
+      return true;
+    });
+  }
+  bool wait_until(Deadline deadline) override {
+    return await([deadline](Transfer& part) { return part.wait_until(deadline); });
   }
 
  private:
@@ -30,7 +30,23 @@ class SpreadTransport::Message final : public Transfer {
     const Lane* lane;
     std::unique_ptr<Transfer> transfer;
   };
+
+  // Each part in turn, until one is late.
+  template <class Wait>
+  bool await(const Wait& wait) {
+    for (; done_ < parts_.size(); ++done_) {
+      const Part& part = parts_[done_];
+      try {
+        if (!wait(*part.transfer)) return false;
+      } catch (const DistNetworkError& e) {
+        throw DistNetworkError(e.reason() + " (interface '" + part.lane->interface + "')", e.context());
+      }
+    }
+    return true;
+  }
+
   std::vector<Part> parts_;
+  std::size_t done_ = 0;
 };
 
 // The messages of two ranks take the lanes in turn: both count them, and so know where the next one is.
@@ -69,7 +85,7 @@ SpreadTransport::SpreadTransport(std::vector<Lane> lanes)
 
 SpreadTransport::~SpreadTransport() = default;
 
-// The slots of short messages end with the operation's number, those of long ones have it above 40 bits.
+// Numbers of messages at the end, as hashes are, and above 40 bits.
 const SpreadTransport::Lane& SpreadTransport::lane_of(std::uint64_t slot) const {
   return lanes_[(slot + (slot >> 40)) % lanes_.size()];
 }

@@ -25,9 +25,8 @@ class DLAUNCH_EXPORT Transfer {
   // transport was aborted. Called once at most.
   virtual void wait(Deadline deadline) = 0;
 
-  // As wait(), but returns false when the deadline has passed, after which either may be called. Unless
-  // overridden: false, at once.
-  virtual bool wait_until(Deadline deadline);
+  // As wait(), but returns false when the deadline has passed, after which either may be called.
+  virtual bool wait_until(Deadline deadline) = 0;
 };
 
 // A receive of the next message to a slot, whoever sends it. Destroying it is as for a Transfer.
@@ -63,15 +62,17 @@ class DLAUNCH_EXPORT Line {
 
   virtual ~Line();
 
-  // `longest` bytes of memory, aligned for every dtype, for the next message to `peer`. Waits while `ahead`
-  // messages wait at the peer; throws as Transfer::wait does.
+  // `longest` bytes of memory, aligned for every dtype, for the next message to `peer`; the same until
+  // send(peer). Waits while `ahead` messages wait at the peer; null if that is so when the deadline passes.
+  // Otherwise throws as Transfer::wait does.
   virtual std::byte* compose(int peer, Deadline deadline) = 0;
 
   // Sends the first `length` bytes of what was composed for `peer`. Does not wait.
   virtual void send(int peer, std::size_t length) = 0;
 
-  // The next message from `peer`, aligned for every dtype; how long it is, it must say itself. It stays there
-  // until release(peer), before which there is no next one. Throws as Transfer::wait does.
+  // The next message from `peer`, aligned for every dtype; how long it is, it must say itself. The same until
+  // release(peer). Null if none has come when the deadline passes, otherwise throws as Transfer::wait does.
+  // Deadline::min(): only looks, and waits no longer than for the end of a message that is coming in.
   virtual const std::byte* receive(int peer, Deadline deadline) = 0;
   virtual void release(int peer) noexcept = 0;
 };
