@@ -15,8 +15,8 @@ namespace {
 // messages lack this bit.
 constexpr std::uint64_t long_flag = std::uint64_t{1} << 62;
 
-// So long a call waits until it looks around for the first time, and then each time. Rarely, since the calls of
-// ranks that are merely late need it too.
+// So long a call waits until it looks around for the first time, and then each time. Rarely, since the calls
+// of ranks that are merely late need it too.
 constexpr auto first_look = std::chrono::milliseconds(20);
 constexpr auto later_looks = std::chrono::milliseconds(100);
 
@@ -47,21 +47,25 @@ Exchange::Exchange(Transport& transport, Workspace& workspace, const Call& call,
 // --- Waiting ---------------------------------------------------------------------------------------------
 
 // Calls wait(until) again and again until it says that what is waited for is here, and looks around in
-// between. False if the call's deadline passes before.
+// between. `peer`: who is to send it. False if the call's deadline passes before.
 template <class Wait>
-bool Exchange::await(const Wait& wait) {
+bool Exchange::await(int peer, const Wait& wait) {
   if (look_at_ == Deadline()) look_at_ = deadline_after(first_look);
   while (!wait(std::min(deadline_, look_at_))) {
     if (has_passed(deadline_)) return false;
-    look_around();
+    look_around(peer);
     look_at_ = deadline_after(later_looks);
   }
   return true;
 }
 
 // Who waits in vain tells the others what it has called, and looks what they have.
-void Exchange::look_around() {
+void Exchange::look_around(int awaited) {
   announce();
+  if (awaited != nobody) {
+    std::uint8_t& met = met_[static_cast<std::size_t>(awaited)];
+    if ((met & told) == 0 && send_header(awaited, Header::Place::none, 0)) met |= told;
+  }
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_) look_at_call_of(peer);
   }
@@ -69,33 +73,39 @@ void Exchange::look_around() {
 
 void Exchange::announce() {
   for (Unsaid& message : unsaid_) {
-    if (message.length == 0) continue;
-    try {
-      std::byte* const draft = line_.compose(message.peer, Deadline::min());
-      if (draft == nullptr) continue;  // next time
-      const Header header(call_, sequence_, Header::Place::announced, message.length);
-      std::memcpy(draft, &header, sizeof header);
-      line_.send(message.peer, sizeof header);
-    } catch (const DistNetworkError&) {  // it has left, and so has taken the message; or the next wait says why
-    }
+    if (message.length == 0 || !send_header(message.peer, Header::Place::announced, message.length)) continue;
+    met_[static_cast<std::size_t>(message.peer)] |= told;
     message.length = 0;
   }
+}
+
+// False if there is no room for it at present.
+bool Exchange::send_header(int peer, Header::Place place, std::size_t length) {
+  try {
+    std::byte* const draft = line_.compose(peer, Deadline::min());
+    if (draft == nullptr) return false;
+    const Header header(call_, sequence_, place, length);
+    std::memcpy(draft, &header, sizeof header);
+    line_.send(peer, sizeof header);
+  } catch (const DistNetworkError&) {  // it has left, which is no error yet; or the next wait says why
+  }
+  return true;
 }
 
 // Throws if a message has come that belongs to another call than this one under this one's number. A rank may
 // be further, and what it has announced before may still be here.
 void Exchange::look_at_call_of(int peer) {
-  const std::byte* const message = line_.receive(peer, Deadline::min());
+  const std::byte* const message = look_at(peer);
   if (message == nullptr) return;
   const Header header = header_in(message);
   if (header.sequence == sequence_ && header.magic == Header::expected_magic) check_call(peer, header);
 }
 
-// The first message of that rank is awaited, a long one: throws if what has come instead says that it will not
-// come. `overtaken`: until when it may still; its beginning of time: as long as there is no reason to doubt.
+// The first message of that rank is awaited, a long one: throws if what has come instead says that it will
+// not come. `overtaken`: until when it may still; its beginning of time: as long as there is no reason to
+// doubt.
 void Exchange::look_at_next_of(int peer, std::size_t expected_length, Deadline& overtaken) {
-  drop_announcements(peer);
-  const std::byte* const message = line_.receive(peer, Deadline::min());
+  const std::byte* const message = look_at(peer);
   if (message == nullptr) return;
   const Header header = header_in(message);
   if (header.sequence > sequence_) {
@@ -108,18 +118,21 @@ void Exchange::look_at_next_of(int peer, std::size_t expected_length, Deadline& 
   check(peer, header, expected_length, true);
 }
 
-void Exchange::drop_announcements(int peer) {
+// The next header from that rank that still says something; null if none has come.
+const std::byte* Exchange::look_at(int peer) {
   for (;;) {
     const std::byte* const message = line_.receive(peer, Deadline::min());
-    if (message == nullptr || !is_old_announcement(peer, header_in(message))) return;
+    if (message == nullptr || !is_old(peer, header_in(message))) return message;
     line_.release(peer);
   }
 }
 
-bool Exchange::is_old_announcement(int peer, const Header& header) const {
-  if (header.magic != Header::expected_magic || header.place != Header::Place::announced) return false;
-  const bool got_long_one = (met_[static_cast<std::size_t>(peer)] & got_long) != 0;
-  return header.sequence < sequence_ || (header.sequence == sequence_ && got_long_one);
+bool Exchange::is_old(int peer, const Header& header) const {
+  if (header.magic != Header::expected_magic || header.sequence > sequence_) return false;
+  if (header.sequence < sequence_) return header.place >= Header::Place::announced;
+  if (header.place == Header::Place::none) return header.call() == call_;
+  const bool got_it = (met_[static_cast<std::size_t>(peer)] & got_long) != 0;
+  return header.place == Header::Place::announced && got_it;
 }
 
 // --- Sending ---------------------------------------------------------------------------------------------
@@ -127,7 +140,7 @@ bool Exchange::is_old_announcement(int peer, const Header& header) const {
 std::byte* Exchange::compose(int peer) {
   std::byte* draft = line_.compose(peer, Deadline::min());
   if (draft != nullptr) return draft;
-  const bool has_room = await([&](Deadline until) {
+  const bool has_room = await(nobody, [&](Deadline until) {
     draft = line_.compose(peer, until);
     return draft != nullptr;
   });
@@ -170,7 +183,7 @@ Exchange::Send Exchange::send(int peer, std::span<const std::byte> bytes) {
 void Exchange::Send::wait() {
   if (!long_) return;
   // The transport knows best why it did not come through.
-  if (!exchange_->await([this](Deadline until) { return long_->wait_until(until); })) {
+  if (!exchange_->await(nobody, [this](Deadline until) { return long_->wait_until(until); })) {
     long_->wait(exchange_->deadline_);
   }
   if (announcement_ != none) exchange_->unsaid_[announcement_].length = 0;
@@ -200,12 +213,12 @@ std::uint64_t Exchange::long_slot(std::size_t length) const {
 const std::byte* Exchange::receive_in_line(int peer) {
   for (;;) {
     const std::byte* message = nullptr;
-    const bool is_here = await([&](Deadline until) {
+    const bool is_here = await(peer, [&](Deadline until) {
       message = line_.receive(peer, until);
       return message != nullptr;
     });
     if (!is_here) throw late_error(peer, false);
-    if (!is_old_announcement(peer, header_in(message))) return message;
+    if (!is_old(peer, header_in(message))) return message;
     line_.release(peer);
   }
 }
@@ -230,7 +243,7 @@ void Exchange::Receive::take_second_part() {
 void Exchange::Receive::await_long() {
   Exchange& exchange = *exchange_;
   Deadline overtaken;
-  const bool is_here = exchange.await([&](Deadline until) {
+  const bool is_here = exchange.await(peer_, [&](Deadline until) {
     if (long_->wait_until(until)) return true;
     if (is_first_) exchange.look_at_next_of(peer_, memory_.size(), overtaken);
     return false;
@@ -238,7 +251,7 @@ void Exchange::Receive::await_long() {
   if (!is_here) long_->wait(exchange.deadline_);
   if (!is_first_) return;
   exchange.met_[static_cast<std::size_t>(peer_)] |= got_long;
-  exchange.drop_announcements(peer_);
+  exchange.look_at(peer_);  // what was said about it may be here now
 }
 
 std::span<const std::byte> Exchange::Receive::wait() {

@@ -13,13 +13,14 @@
 //
 // Long messages do go from memory to memory, to a slot that is a hash (62 bits) of the call and the length:
 // those of different calls never meet, and then both ranks wait. So whoever has waited for a while announces
-// through the line, by a header alone, the long messages that it has begun calls with, and looks at what has
-// come in its lines: at a header of the same number and another call, from whomever, it says what is wrong.
-// Later messages of a call are not announced, since what two ranks send each other follows from the call that
-// they have agreed on.
+// through the line, by a header alone, the long messages that it has begun the call with, tells whom it waits
+// for which call it is in, and looks at what has come in its lines: at a header of the same number and
+// another call, from whomever, it says what is wrong. Later messages of a call are not announced, since what
+// two ranks send each other follows from the call that they have agreed on.
 //
-// An announcement may come when its message has been received (its sender waited for somebody else): it is
-// dropped then.
+// A header without a message may come when it is no longer needed, since its sender waited for somebody else
+// or in another call: it is dropped then, by whoever takes a message from that line or waits for anything. So
+// a line that is full of them is full for as long as it takes to look around.
 #pragma once
 
 #include <cstddef>
@@ -109,16 +110,18 @@ class Exchange {
     int peer;
     std::size_t length;  // 0: it need not be announced (any more)
   };
-  enum Met : std::uint8_t { sent_to = 1, heard_from = 2, got_long = 4 };
+  enum Met : std::uint8_t { sent_to = 1, heard_from = 2, got_long = 4, told = 8 };
+  static constexpr int nobody = -1;
 
   template <class Wait>
-  bool await(const Wait& wait);
-  void look_around();
+  bool await(int peer, const Wait& wait);
+  void look_around(int awaited);
   void announce();
+  bool send_header(int peer, Header::Place place, std::size_t length);
   void look_at_call_of(int peer);
   void look_at_next_of(int peer, std::size_t expected_length, Deadline& overtaken);
-  void drop_announcements(int peer);
-  [[nodiscard]] bool is_old_announcement(int peer, const Header& header) const;
+  const std::byte* look_at(int peer);
+  [[nodiscard]] bool is_old(int peer, const Header& header) const;
 
   std::byte* compose(int peer);
   void send_in_line(int peer, std::span<const std::byte> message, Header::Place place);

@@ -17,6 +17,7 @@ struct Header {
     later,
     first,
     announced,  // the first one, which is long and comes by itself
+    none,       // there is no message: the sender waits for one, in this call
   };
 
   std::uint32_t magic = expected_magic;

@@ -40,7 +40,9 @@ inline std::vector<std::byte> line_message(int from, int to, int number) {
 
 inline void send_in_line(Line& line, int from, int to, int number, Deadline deadline = soon()) {
   const std::vector<std::byte> message = line_message(from, to, number);
-  std::ranges::copy(message, line.compose(to, deadline));
+  std::byte* const draft = line.compose(to, deadline);
+  EXPECT_EQ(line.compose(to, Deadline::min()), draft);
+  std::ranges::copy(message, draft);
   line.send(to, message.size());
 }
 
@@ -49,6 +51,7 @@ inline void expect_in_line(Line& line, int from, int to, int number) {
   const std::byte* const message = line.receive(from, soon());
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(message) % 16, 0U);
   EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), message)) << "message " << number << " from " << from;
+  EXPECT_EQ(line.receive(from, Deadline::min()), message);
   line.release(from);
 }
 
