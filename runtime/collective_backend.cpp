@@ -109,11 +109,13 @@ class CollectiveBackend::Impl {
     transport_->enter(operation.sequence);
     const WorkSource source;
     const auto running = std::make_shared<Running>(*this, call, operation);
-    running->all_reduce.emplace(running->exchange, tensor.bytes(), tensor.dtype(), reduction);
     queue_.post({.begin =
-                     [this, running] {
-                       running->error =
-                           error_of(running->call, running->operation, [&] { running->all_reduce->begin(); });
+                     [this, running, tensor, reduction] {
+                       running->error = error_of(running->call, running->operation, [&] {
+                         running->all_reduce.emplace(running->exchange, tensor.bytes(), tensor.dtype(),
+                                                     reduction, next_early_area());
+                         running->all_reduce->begin();
+                       });
                      },
                  .finish =
                      [this, running, source] {
@@ -186,6 +188,11 @@ class CollectiveBackend::Impl {
     }
   }
 
+  std::size_t next_early_area() {
+    static_assert(Workspace::early_areas >= OperationQueue::begun_at_once);
+    return Workspace::first_early + early_ones_++ % Workspace::early_areas;
+  }
+
   static void complete(const WorkSource& source, const std::exception_ptr& error) {
     if (error) {
       source.fail(error);
@@ -196,6 +203,7 @@ class CollectiveBackend::Impl {
 
   std::unique_ptr<Transport> transport_;
   Workspace workspace_;
+  std::size_t early_ones_ = 0;  // so far
   bool shut_down_ = false;
   Messenger messenger_{*transport_};
   OperationQueue queue_;  // last: its thread uses the others

@@ -21,14 +21,15 @@ namespace dlaunch {
 // No rank sends two messages to the same one: so the messages of several operations that have begun, and are
 // finished in their order, keep that order between any two ranks.
 ShortAllReduce::ShortAllReduce(Exchange& exchange, std::span<std::byte> values, DType dtype,
-                               const Reduction& reduction)
+                               const Reduction& reduction, std::size_t area)
     : exchange_(exchange),
       values_(values),
       dtype_(dtype),
       reduction_(reduction),
       power_(static_cast<int>(std::bit_floor(static_cast<unsigned>(exchange.size())))),
       merged_(exchange.size() - power_),
-      place_(exchange.rank() < 2 * merged_ ? exchange.rank() / 2 : exchange.rank() - merged_) {}
+      place_(exchange.rank() < 2 * merged_ ? exchange.rank() / 2 : exchange.rank() - merged_),
+      scratch_(exchange.workspace().scratch(values.size(), area)) {}
 
 // The rank whose place differs in this bit. Places have no gaps and the same order as the ranks.
 int ShortAllReduce::partner(int bit) const {
@@ -39,6 +40,11 @@ int ShortAllReduce::partner(int bit) const {
 void ShortAllReduce::begin() {
   const int rank = exchange_.rank();
   prepare(values_, dtype_, reduction_, exchange_.size());
+  if (exchange_.size() == 2) {
+    from_other_ = exchange_.receive(1 - rank, scratch_);
+    to_other_ = exchange_.send(1 - rank, values_);
+    return;
+  }
   const bool is_merged = rank < 2 * merged_;
   if (!is_merged) exchange_.send(partner(1), values_);
   if (is_merged && rank % 2 == 0) exchange_.send(rank + 1, values_);
@@ -50,17 +56,24 @@ void ShortAllReduce::finish() {
   const ReduceKernel combine = reduce_kernel(dtype_, reduction_.op);
   std::byte* const ours = values_.data();
 
+  if (exchange_.size() == 2) {
+    const std::byte* const theirs = from_other_->wait().data();
+    to_other_->wait();  // before its memory changes
+    combine(ours, rank == 1 ? theirs : ours, rank == 1 ? ours : theirs, count);
+    from_other_.reset();
+    return;
+  }
   const bool is_merged = rank < 2 * merged_;
   if (is_merged && rank % 2 == 0) {
     exchange_.receive(rank + 1, values_).wait_in_place();
   } else {
     if (is_merged) {
-      Exchange::Receive message = exchange_.receive(rank - 1, values_);
+      Exchange::Receive message = exchange_.receive(rank - 1, scratch_);
       combine(ours, message.wait().data(), ours, count);
     }
     for (int bit = 1; bit < power_; bit *= 2) {
       if (bit > 1 || is_merged) exchange_.send(partner(bit), values_);
-      Exchange::Receive message = exchange_.receive(partner(bit), values_);
+      Exchange::Receive message = exchange_.receive(partner(bit), scratch_);
       const std::byte* const theirs = message.wait().data();
       const bool theirs_first = (place_ & bit) != 0;
       combine(ours, theirs_first ? theirs : ours, theirs_first ? ours : theirs, count);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include "dlaunch/backend.h"
@@ -16,11 +17,17 @@ void all_reduce(Exchange& exchange, std::span<std::byte> values, DType dtype, co
 // first is finished, in the same order on all ranks.
 class ShortAllReduce {
  public:
-  // More than one rank, and values that go in one message.
-  static bool suits(int ranks, std::size_t bytes) { return ranks > 1 && bytes <= Exchange::eager_limit; }
+  // More than one rank, and values that go through the line. Two ranks have one round, in which they exchange
+  // no more bytes than any other algorithm would: worth twice the additions for longer ones too.
+  static bool suits(int ranks, std::size_t bytes) {
+    constexpr std::size_t limit_of_two = std::size_t{256} * 1024;
+    return ranks > 1 && bytes <= (ranks == 2 ? limit_of_two : Exchange::line_limit);
+  }
 
+  // `area`: of the exchange's workspace; those that have begun and not finished have different ones.
   // REQUIRES: suits(exchange.size(), values.size()), !is_integer_mean(dtype, reduction), and as all_reduce.
-  ShortAllReduce(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction);
+  ShortAllReduce(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction,
+                 std::size_t area = 0);
 
   void begin();  // sends what needs nobody else's values
   void finish();
@@ -35,6 +42,10 @@ class ShortAllReduce {
   const int power_;   // ranks that are left after merging
   const int merged_;  // pairs among the first 2 * merged_ ranks
   const int place_;   // among the ranks that are left
+  const std::span<std::byte> scratch_;
+  // With two ranks. Longer messages are already on their way when they are waited for.
+  std::optional<Exchange::Receive> from_other_;
+  std::optional<Exchange::Send> to_other_;
 };
 
 // The other algorithms, for the tests; all_reduce chooses by size. They only combine: no factor, no average.

@@ -8,13 +8,17 @@
 
 namespace dlaunch {
 
-// Used by one operation at a time.
+// Used by one thread at a time.
 class Workspace {
  public:
   struct Release {
     void operator()(std::byte* memory) const { ::operator delete[](memory, alignment); }
   };
   using Memory = std::unique_ptr<std::byte[], Release>;
+
+  // Areas from here on are for operations that have begun while others run, one each.
+  static constexpr std::size_t first_early = 2;
+  static constexpr std::size_t early_areas = 4;
 
   // At least `size` bytes, aligned for every dtype; valid until the next call with this area. An operation
   // that is built upon another one leaves the areas before its own to that.
@@ -38,7 +42,7 @@ class Workspace {
     Memory memory;
     std::size_t size = 0;
   };
-  std::array<Scratch, 2> scratch_;
+  std::array<Scratch, first_early + early_areas> scratch_;
 };
 
 }  // namespace dlaunch

@@ -125,8 +125,9 @@ TEST(SpreadTransport, ShortOperationsTakeTurns) {
       all_reduce(exchange, std::as_writable_bytes(std::span(&one, 1)), DType::int32, {});
       EXPECT_EQ(one, 2);
     }
-    EXPECT_EQ(self.sent[0], self.sent[1]);
-    EXPECT_GT(self.sent[0], 0U);
+    // But for what a rank says that has waited for long.
+    EXPECT_GT(self.sent[0], (self.sent[0] + self.sent[1]) / 4);
+    EXPECT_GT(self.sent[1], (self.sent[0] + self.sent[1]) / 4);
   }));
 }
 
