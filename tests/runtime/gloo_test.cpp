@@ -3,6 +3,7 @@
 #include <dlaunch/distributed.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -61,21 +62,24 @@ TEST_P(WithRanks, AllCollectivesWork) {
   expect_all_say(run_processes(size, [size](int rank) { return try_all_collectives(rank, size); }), "ok");
 }
 
-TEST(Gloo, ManyAsynchronousOperationsKeepTheirOrder) {
-  const auto results = run_processes(3, [](int rank) -> std::string {
-    constexpr std::size_t operations = 50;
+// Of lengths that go in one message, in two parts, by themselves, by other algorithms.
+TEST_P(WithRanks, ManyAsynchronousOperationsKeepTheirOrder) {
+  const int size = GetParam();
+  const auto results = run_processes(size, [size](int rank) -> std::string {
+    constexpr std::size_t operations = 60;
+    constexpr std::array<std::size_t, 7> lengths = {3, 4096, 4097, 8192, 8193, 32768, 40000};
     dlaunch::init_process_group();
     std::vector<std::vector<double>> values(operations);
     std::vector<dlaunch::Work> works(operations);
     dlaunch::CollectiveOptions options;
     options.async_op = true;
     for (std::size_t i = 0; i < operations; ++i) {
-      values[i].assign(i % 5 == 0 ? 20000 : 3, static_cast<double>(i) + rank);
+      values[i].assign(lengths[i % lengths.size()], static_cast<double>(i) + rank);
       works[i] = dlaunch::all_reduce(Tensor::of(values[i]), dlaunch::ReduceOp::max, options);
     }
     for (const auto& work : works) work.wait();
     for (std::size_t i = 0; i < operations; ++i) {
-      if (values[i].back() != static_cast<double>(i) + 2) return "wrong";
+      if (values[i].back() != static_cast<double>(i) + size - 1) return "wrong";
     }
     dlaunch::destroy_process_group();
     return "ok";
@@ -239,7 +243,25 @@ TEST(Gloo, DifferentCallsAreAnErrorOnEveryRank) {
   }
 }
 
-// The long message of the one call is taken for the other's, and found out by what was said before it.
+// No message is on its way that could tell.
+TEST(Gloo, RanksThatWaitForEachOtherInDifferentCallsAreToldOnEveryRank) {
+  for (const std::size_t count : {std::size_t{3}, std::size_t{100000}}) {
+    const auto results = told_of_calls(3, [count](int rank) {
+      std::vector<float> values(count);
+      std::vector<float> all(3 * count);
+      if (rank != 0) return dlaunch::broadcast(Tensor::of(values), 0), void();
+      const std::vector<Tensor> parts = {Tensor::of(std::span(all).first(count)),
+                                         Tensor::of(std::span(all).subspan(count, count)),
+                                         Tensor::of(std::span(all).last(count))};
+      dlaunch::gather(parts, Tensor::of(values), 0);
+    });
+    for (const RankResult& result : results) {
+      EXPECT_EQ(result.status, 0);
+      EXPECT_TRUE(contains(result.said, "the ranks call different operations")) << result.said;
+    }
+  }
+}
+
 TEST(Gloo, DifferentCallsOfOneLengthAreAnErrorOnEveryRank) {
   const auto results = told_of_calls(2, [](int rank) {
     std::vector<float> values(100000);

@@ -52,15 +52,15 @@ struct P2POp {
 // ranks in the calls below are ranks in the group.
 //
 // Collectives: every rank of the group calls the same ones in the same order, with the same dtype,
-// number of elements, reduction and root. The first message between two ranks carries what
-// they call; who gets one that does not fit throws DistNetworkError saying how the calls differ, and
-// so does every other rank. (Not every mistake can be seen this way: where each of two ranks takes
-// itself for the source of a broadcast or scatter, neither expects a message, and all may return with other
-// data; the next operation in which the two exchange a message is the error. DebugLevel::detail sees it.) A
-// call with a wrong argument throws DistError before anything is sent and does not count as a call. Wrong is
-// also an output of all_gather or all_to_all, in their forms, that shares memory with another one or with an
-// input.
-// Zero elements are allowed everywhere; such a call still meets the others.
+// number of elements, reduction and root. The first message between two ranks carries what they call, and who
+// waits for another rank tells it after a moment; who hears of a call that does not fit throws
+// DistNetworkError saying how the calls differ, and so does every other rank. (Not every mistake can be seen
+// this way: where each of two ranks takes itself for the source of a short broadcast or scatter, neither
+// waits for a message, and all may return with other data; the next operation in which the two exchange a
+// message is the error. DebugLevel::detail sees it.) A call with a wrong argument throws DistError before
+// anything is sent and does not count as a call. Wrong is also an output of all_gather or all_to_all, in
+// their forms, that shares memory with another one or with an input. Zero elements are allowed everywhere;
+// such a call still meets the others.
 //
 // Point to point: a message is received by the first call of recv or irecv on its destination that names its
 // source (or any_source) and its tag; messages of one source with one tag in the order in which they were
