@@ -31,7 +31,7 @@ void all_gather_by_ring(Exchange& exchange, std::span<const std::span<std::byte>
     sent.push_back(exchange.send(right, outputs[(rank + size - step) % size]));
     message.wait_in_place();
   }
-  for (Exchange::Send& message : sent) message.wait();
+  wait_for_all(sent);
 }
 
 // Pairwise: every rank sends its own block to every other one. As many bytes as the ring, and nobody waits
@@ -52,8 +52,8 @@ void all_gather_pairwise(Exchange& exchange, std::span<const std::span<std::byte
     sent.push_back(exchange.send(static_cast<int>((rank + step) % size), input));
   }
   copy(outputs[rank].data(), input);
-  for (Exchange::Receive& message : expected) message.wait_in_place();
-  for (Exchange::Send& message : sent) message.wait();
+  wait_for_all(expected);
+  wait_for_all(sent);
 }
 
 // Each rank keeps a row of blocks that begins with its own and goes on with those of the ranks to the right.

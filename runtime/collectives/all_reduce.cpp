@@ -121,7 +121,7 @@ void all_reduce_by_halving(Exchange& exchange, std::span<std::byte> values, DTyp
     sent.push_back(exchange.send(round.partner, round.kept));
     exchange.receive(round.partner, round.given).wait_in_place();
   }
-  for (Exchange::Send& message : sent) message.wait();
+  wait_for_all(sent);
 }
 
 // Ring: the vector is cut into one chunk for each rank. In the first size-1 steps each rank
@@ -201,7 +201,7 @@ void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType d
     if (k + segments < messages) sent.push_back(exchange.send(right, outgoing(k + segments)));
     post_receives(k + 1);
   }
-  for (Exchange::Send& message : sent) message.wait();
+  wait_for_all(sent);
 }
 
 void all_reduce(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction) {

@@ -36,7 +36,7 @@ void all_to_all(Exchange& exchange, std::span<const std::span<std::byte>> output
     expected.front().wait_in_place();
     expected.pop_front();
   }
-  for (Exchange::Send& message : sent) message.wait();
+  wait_for_all(sent);
 }
 
 }  // namespace dlaunch

@@ -42,7 +42,7 @@ void broadcast(Exchange& exchange, std::span<std::byte> values, int src) {
       if (place + bit < size) sent.push_back(exchange.send(rank_at(place + bit), segment(k)));
     }
   }
-  for (Exchange::Send& message : sent) message.wait();
+  wait_for_all(sent);
 }
 
 }  // namespace dlaunch

@@ -272,6 +272,14 @@ void Exchange::Receive::wait_in_place() {
   held_.reset();
 }
 
+void wait_for_all(std::span<Exchange::Send> messages) {
+  for (std::size_t i = messages.size(); i > 0; --i) messages[i - 1].wait();
+}
+
+void wait_for_all(std::span<Exchange::Receive> messages) {
+  for (std::size_t i = messages.size(); i > 0; --i) messages[i - 1].wait_in_place();
+}
+
 // --- What a header must say ------------------------------------------------------------------------------
 
 void Exchange::check(int peer, const Header& header, std::size_t expected_length, bool is_first) const {

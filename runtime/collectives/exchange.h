@@ -144,4 +144,10 @@ class Exchange {
   Deadline look_at_;  // the next time to look around; its beginning of time: not fixed yet
 };
 
+// Waits for the last one first: most of those before it come before it, so that this thread is woken once,
+// and not by each, which would take the processor from the one that brings the next.
+void wait_for_all(std::span<Exchange::Send> messages);
+// The same, in place. REQUIRES: no two of them from one rank.
+void wait_for_all(std::span<Exchange::Receive> messages);
+
 }  // namespace dlaunch

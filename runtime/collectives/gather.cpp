@@ -53,7 +53,7 @@ void gather_by_tree(Exchange& exchange, std::span<const std::span<std::byte>> ou
     expected.push_back(exchange.receive(tree.rank_at(tree.place + bit),
                                         row.subspan(bit * block, tree.child_subtree(bit) * block)));
   }
-  for (Exchange::Receive& message : expected) message.wait_in_place();
+  wait_for_all(expected);
   if (tree.place != 0) return exchange.send(tree.parent(), row).wait();
   for (unsigned p = 0; p < tree.size; ++p) {
     copy(outputs[static_cast<std::size_t>(tree.rank_at(p))].data(), row.subspan(p * block, block));
@@ -79,7 +79,7 @@ void scatter_by_tree(Exchange& exchange, std::span<std::byte> output,
                                  row.subspan(bit * block, tree.child_subtree(bit) * block)));
   }
   copy(output.data(), row.first(block));
-  for (Exchange::Send& message : sent) message.wait();
+  wait_for_all(sent);
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ void gather(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
     if (rank != root) expected.push_back(exchange.receive(rank, outputs[static_cast<std::size_t>(rank)]));
   }
   copy(outputs[static_cast<std::size_t>(root)].data(), input);
-  for (Exchange::Receive& message : expected) message.wait_in_place();
+  wait_for_all(expected);
 }
 
 void scatter(Exchange& exchange, std::span<std::byte> output,
@@ -107,7 +107,7 @@ void scatter(Exchange& exchange, std::span<std::byte> output,
     if (rank != root) sent.push_back(exchange.send(rank, inputs[static_cast<std::size_t>(rank)]));
   }
   copy(output.data(), inputs[static_cast<std::size_t>(root)]);
-  for (Exchange::Send& message : sent) message.wait();
+  wait_for_all(sent);
 }
 
 }  // namespace dlaunch

@@ -85,7 +85,7 @@ void reduce_scatter_pairwise(Exchange& exchange, std::span<std::byte> output,
     }
   }
   if (!output.empty()) std::memcpy(output.data(), sum, output.size());
-  for (Exchange::Send& message : sent) message.wait();
+  wait_for_all(sent);
 }
 
 // Ring: each block travels once round, from the rank after its owner to its owner, and every rank on the way

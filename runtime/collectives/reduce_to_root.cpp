@@ -60,7 +60,7 @@ void by_blocks(Exchange& exchange, std::span<std::byte> values, DType dtype, con
   for (std::size_t i = 0; i < size; ++i) {
     if (i != rank) expected.push_back(exchange.receive(static_cast<int>(i), place(i)));
   }
-  for (Exchange::Receive& message : expected) message.wait_in_place();
+  wait_for_all(expected);
 }
 
 }  // namespace
