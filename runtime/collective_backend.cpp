@@ -93,6 +93,10 @@ class CollectiveBackend::Impl {
   }
 
   // An asynchronous one that begins early. REQUIRES: as ShortAllReduce.
+  //
+  // Nobody may wait for room in a line before it has finished what has begun. In a line there may be two
+  // parts of each that has begun, behind them a header by which each one before has announced its message,
+  // and messages whose release has not been told.
   Work start_short_all_reduce(const Call& call, const Operation& operation, const Tensor& tensor,
                               const Reduction& reduction) {
     struct Running {
@@ -106,6 +110,9 @@ class CollectiveBackend::Impl {
       std::optional<ShortAllReduce> all_reduce;
       std::exception_ptr error;
     };
+    static_assert(2 * OperationQueue::begun_at_once + (OperationQueue::begun_at_once - 1) +
+                      (Line::ahead / 2 - 1) <=
+                  Line::ahead);
     transport_->enter(operation.sequence);
     const WorkSource source;
     const auto running = std::make_shared<Running>(*this, call, operation);
@@ -123,6 +130,7 @@ class CollectiveBackend::Impl {
                          running->error = error_of(running->call, running->operation,
                                                    [&] { running->all_reduce->finish(); });
                        }
+                       running->all_reduce.reset();  // lets go of the memory, also after an error
                        complete(source, running->error);
                      },
                  .memory = {tensor.bytes()}});

@@ -24,7 +24,7 @@ namespace dlaunch {
 class OperationQueue {
  public:
   // So many may have begun and not finished.
-  static constexpr std::size_t begun_at_once = 4;
+  static constexpr std::size_t begun_at_once = 3;
 
   struct Operation {
     // Empty: the operation is whole, and none behind it begins before it has finished.

@@ -133,8 +133,8 @@ void all_reduce_by_halving(Exchange& exchange, std::span<std::byte> values, DTyp
 // Each chunk is finished by one rank and copied to the others, hence the same bits everywhere. Chunks travel
 // in segments, some of which are under way while one is added.
 void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType dtype, ReduceOp op) {
-  constexpr std::size_t shortest_segment = std::size_t{256} * 1024;
-  constexpr std::size_t longest_segment = std::size_t{512} * 1024;
+  constexpr std::size_t shortest_segment = std::size_t{512} * 1024;
+  constexpr std::size_t longest_segment = std::size_t{1024} * 1024;
   constexpr std::size_t receives_ahead = 3;
 
   const std::size_t size = static_cast<std::size_t>(exchange.size());
@@ -148,7 +148,7 @@ void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType d
   // All chunks have the same number of segments, so that the k-th message to the right is the k-th from the
   // left. Lengths differ by an element at most.
   const std::size_t chunk_bytes = (count / size + 1) * element;
-  const std::size_t segment_bytes = std::clamp(chunk_bytes / 8, shortest_segment, longest_segment);
+  const std::size_t segment_bytes = std::clamp(chunk_bytes / 4, shortest_segment, longest_segment);
   const std::size_t segments = (chunk_bytes + segment_bytes - 1) / segment_bytes;
   const std::size_t pieces = size * segments;
   const auto piece = [&](std::size_t chunk, std::size_t segment) {

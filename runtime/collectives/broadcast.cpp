@@ -31,8 +31,7 @@ void broadcast(Exchange& exchange, std::span<std::byte> values, int src) {
   std::size_t posted = 0;
   for (std::size_t k = 0; k < segments; ++k) {
     if (place != 0) {
-      // Nothing ahead before the first has shown that both mean the same call.
-      for (; posted < std::min(segments, k + (k == 0 ? 1 : receives_ahead)); ++posted) {
+      for (; posted < std::min(segments, k + receives_ahead); ++posted) {
         expected.push_back(exchange.receive(rank_at(place - below), segment(posted)));
       }
       expected.front().wait_in_place();

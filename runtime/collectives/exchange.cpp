@@ -20,8 +20,9 @@ constexpr std::uint64_t long_flag = std::uint64_t{1} << 62;
 constexpr auto first_look = std::chrono::milliseconds(20);
 constexpr auto later_looks = std::chrono::milliseconds(100);
 
-// A message may be overtaken by its sender's next call, where a group has several interfaces; by so much.
-constexpr auto overtaking_limit = std::chrono::seconds(5);
+// A message may be overtaken by its sender's next call, where a group has several interfaces; by so many
+// looks (and no time, which goes on when this process is stopped), about 5 s.
+constexpr int overtaking_limit = 50;
 
 Header header_in(const std::byte* message) {
   Header header;
@@ -64,7 +65,9 @@ void Exchange::look_around(int awaited) {
   announce();
   if (awaited != nobody) {
     std::uint8_t& met = met_[static_cast<std::size_t>(awaited)];
-    if ((met & told) == 0 && send_header(awaited, Header::Place::none, 0)) met |= told;
+    // What was sent to it says the same.
+    if ((met & sent_to) == 0 && (met & told) == 0 && send_header(awaited, Header::Place::none, 0))
+      met |= told;
   }
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_) look_at_call_of(peer);
@@ -73,14 +76,15 @@ void Exchange::look_around(int awaited) {
 
 void Exchange::announce() {
   for (Unsaid& message : unsaid_) {
-    if (message.length == 0 || !send_header(message.peer, Header::Place::announced, message.length)) continue;
-    met_[static_cast<std::size_t>(message.peer)] |= told;
-    message.length = 0;
+    if (message.length != 0 && send_header(message.peer, Header::Place::announced, message.length)) {
+      message.length = 0;
+    }
   }
 }
 
-// False if there is no room for it at present.
+// False if it cannot be sent at present.
 bool Exchange::send_header(int peer, Header::Place place, std::size_t length) {
+  if (peer == half_sent_to_) return false;
   try {
     std::byte* const draft = line_.compose(peer, Deadline::min());
     if (draft == nullptr) return false;
@@ -102,16 +106,12 @@ void Exchange::look_at_call_of(int peer) {
 }
 
 // The first message of that rank is awaited, a long one: throws if what has come instead says that it will
-// not come. `overtaken`: until when it may still; its beginning of time: as long as there is no reason to
-// doubt.
-void Exchange::look_at_next_of(int peer, std::size_t expected_length, Deadline& overtaken) {
+// not come. `overtaken`: at so many looks it was still to come, though its sender was further.
+void Exchange::look_at_next_of(int peer, std::size_t expected_length, int& overtaken) {
   const std::byte* const message = look_at(peer);
   if (message == nullptr) return;
   const Header header = header_in(message);
-  if (header.sequence > sequence_) {
-    if (overtaken == Deadline()) overtaken = deadline_after(overtaking_limit);
-    if (!has_passed(overtaken)) return;
-  }
+  if (header.sequence > sequence_ && ++overtaken < overtaking_limit) return;
   // Short messages may have come behind the long one, which has not.
   const bool is_behind = header.sequence == sequence_ && header.place == Header::Place::later;
   if (is_behind) return check_call(peer, header);
@@ -157,9 +157,11 @@ void Exchange::send_in_line(int peer, std::span<const std::byte> message, Header
   if (!first.empty()) std::memcpy(draft + sizeof header, first.data(), first.size());
   line_.send(peer, sizeof header + first.size());
   if (first.size() == message.size()) return;
+  half_sent_to_ = peer;
   const std::span<const std::byte> second = message.subspan(first.size());
   std::memcpy(compose(peer), second.data(), second.size());
   line_.send(peer, second.size());
+  half_sent_to_ = nobody;
 }
 
 Exchange::Send Exchange::send(int peer, std::span<const std::byte> bytes) {
@@ -242,7 +244,7 @@ void Exchange::Receive::take_second_part() {
 
 void Exchange::Receive::await_long() {
   Exchange& exchange = *exchange_;
-  Deadline overtaken;
+  int overtaken = 0;
   const bool is_here = exchange.await(peer_, [&](Deadline until) {
     if (long_->wait_until(until)) return true;
     if (is_first_) exchange.look_at_next_of(peer_, memory_.size(), overtaken);

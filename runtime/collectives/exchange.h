@@ -119,7 +119,7 @@ class Exchange {
   void announce();
   bool send_header(int peer, Header::Place place, std::size_t length);
   void look_at_call_of(int peer);
-  void look_at_next_of(int peer, std::size_t expected_length, Deadline& overtaken);
+  void look_at_next_of(int peer, std::size_t expected_length, int& overtaken);
   const std::byte* look_at(int peer);
   [[nodiscard]] bool is_old(int peer, const Header& header) const;
 
@@ -141,7 +141,8 @@ class Exchange {
   const int size_;
   std::vector<std::uint8_t> met_;  // by rank: bits of Met
   std::vector<Unsaid> unsaid_;
-  Deadline look_at_;  // the next time to look around; its beginning of time: not fixed yet
+  int half_sent_to_ = nobody;  // the next in its line is a second part
+  Deadline look_at_;           // the next time to look around; its beginning of time: not fixed yet
 };
 
 // Waits for the last one first: most of those before it come before it, so that this thread is woken once,

@@ -18,7 +18,7 @@ class Workspace {
 
   // Areas from here on are for operations that have begun while others run, one each.
   static constexpr std::size_t first_early = 2;
-  static constexpr std::size_t early_areas = 4;
+  static constexpr std::size_t early_areas = 3;
 
   // At least `size` bytes, aligned for every dtype; valid until the next call with this area. An operation
   // that is built upon another one leaves the areas before its own to that.
