@@ -13,14 +13,16 @@
 //
 // Long messages do go from memory to memory, to a slot that is a hash (62 bits) of the call and the length:
 // those of different calls never meet, and then both ranks wait. So whoever has waited for a while announces
-// through the line, by a header alone, the long messages that it has begun the call with, tells whom it waits
-// for which call it is in, and looks at what has come in its lines: at a header of the same number and
-// another call, from whomever, it says what is wrong. Later messages of a call are not announced, since what
-// two ranks send each other follows from the call that they have agreed on.
+// through the line, by a header alone, the long messages that it has begun the call with, tells the one it
+// waits for which call it is in (if it has sent that one nothing), and looks at what has come in its lines:
+// at a header of the same number and another call, from whomever, it says what is wrong. Later messages of a
+// call are not announced, since what two ranks send each other follows from the call that they have agreed
+// on.
 //
 // A header without a message may come when it is no longer needed, since its sender waited for somebody else
 // or in another call: it is dropped then, by whoever takes a message from that line or waits for anything. So
-// a line that is full of them is full for as long as it takes to look around.
+// a line that is full of them is full for as long as it takes to look around. (But not behind messages that
+// only the end of an operation takes: collective_backend.cpp counts what there may be of both.)
 #pragma once
 
 #include <cstddef>
