@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "runtime/integer_mean.h"
@@ -29,6 +30,8 @@ ShortAllReduce::ShortAllReduce(Exchange& exchange, std::span<std::byte> values, 
       power_(static_cast<int>(std::bit_floor(static_cast<unsigned>(exchange.size())))),
       merged_(exchange.size() - power_),
       place_(exchange.rank() < 2 * merged_ ? exchange.rank() / 2 : exchange.rank() - merged_),
+      combine_(reduce_kernel(dtype, reduction.op)),
+      count_(values.size() / size_of(dtype)),
       scratch_(exchange.workspace().scratch(values.size(), area)) {}
 
 // The rank whose place differs in this bit. Places have no gaps and the same order as the ranks.
@@ -37,49 +40,38 @@ int ShortAllReduce::partner(int bit) const {
   return place < merged_ ? 2 * place + 1 : place + merged_;
 }
 
+ShortAllReduce::Round ShortAllReduce::start_round(int bit) {
+  Exchange::Receive theirs = exchange_.receive(partner(bit), scratch_);
+  return {bit, std::move(theirs), exchange_.send(partner(bit), values_)};
+}
+
+void ShortAllReduce::finish_round(Round round) {
+  std::byte* const ours = values_.data();
+  const std::byte* const theirs = round.theirs.wait().data();
+  round.ours.wait();  // before its memory changes
+  const bool theirs_first = (place_ & round.bit) != 0;
+  combine_(ours, theirs_first ? theirs : ours, theirs_first ? ours : theirs, count_);
+}
+
 void ShortAllReduce::begin() {
   const int rank = exchange_.rank();
   prepare(values_, dtype_, reduction_, exchange_.size());
-  if (exchange_.size() == 2) {
-    from_other_ = exchange_.receive(1 - rank, scratch_);
-    to_other_ = exchange_.send(1 - rank, values_);
-    return;
-  }
   const bool is_merged = rank < 2 * merged_;
-  if (!is_merged) exchange_.send(partner(1), values_);
+  if (!is_merged) first_ = start_round(1);
   if (is_merged && rank % 2 == 0) exchange_.send(rank + 1, values_);
 }
 
 void ShortAllReduce::finish() {
   const int rank = exchange_.rank();
-  const std::size_t count = values_.size() / size_of(dtype_);
-  const ReduceKernel combine = reduce_kernel(dtype_, reduction_.op);
-  std::byte* const ours = values_.data();
-
-  if (exchange_.size() == 2) {
-    const std::byte* const theirs = from_other_->wait().data();
-    to_other_->wait();  // before its memory changes
-    combine(ours, rank == 1 ? theirs : ours, rank == 1 ? ours : theirs, count);
-    from_other_.reset();
-    return;
-  }
   const bool is_merged = rank < 2 * merged_;
-  if (is_merged && rank % 2 == 0) {
-    exchange_.receive(rank + 1, values_).wait_in_place();
-  } else {
-    if (is_merged) {
-      Exchange::Receive message = exchange_.receive(rank - 1, scratch_);
-      combine(ours, message.wait().data(), ours, count);
-    }
-    for (int bit = 1; bit < power_; bit *= 2) {
-      if (bit > 1 || is_merged) exchange_.send(partner(bit), values_);
-      Exchange::Receive message = exchange_.receive(partner(bit), scratch_);
-      const std::byte* const theirs = message.wait().data();
-      const bool theirs_first = (place_ & bit) != 0;
-      combine(ours, theirs_first ? theirs : ours, theirs_first ? ours : theirs, count);
-    }
-    if (is_merged) exchange_.send(rank - 1, values_);
+  if (is_merged && rank % 2 == 0) return exchange_.receive(rank + 1, values_).wait_in_place();
+  if (is_merged) {
+    Exchange::Receive message = exchange_.receive(rank - 1, scratch_);
+    combine_(values_.data(), message.wait().data(), values_.data(), count_);
   }
+  if (first_) finish_round(*std::exchange(first_, std::nullopt));
+  for (int bit = is_merged ? 1 : 2; bit < power_; bit *= 2) finish_round(start_round(bit));
+  if (is_merged) exchange_.send(rank - 1, values_);
 }
 
 // Recursive halving: in each round a rank gives one half of what it still has to a partner, and combines the

@@ -6,6 +6,7 @@
 
 #include "dlaunch/backend.h"
 #include "runtime/collectives/exchange.h"
+#include "runtime/reduce.h"
 
 namespace dlaunch {
 
@@ -33,7 +34,16 @@ class ShortAllReduce {
   void finish();
 
  private:
+  // With the rank whose place differs in that bit. Long messages are on their way as soon as it has started.
+  struct Round {
+    int bit;
+    Exchange::Receive theirs;
+    Exchange::Send ours;
+  };
+
   [[nodiscard]] int partner(int bit) const;
+  Round start_round(int bit);
+  void finish_round(Round round);
 
   Exchange& exchange_;
   const std::span<std::byte> values_;
@@ -42,10 +52,10 @@ class ShortAllReduce {
   const int power_;   // ranks that are left after merging
   const int merged_;  // pairs among the first 2 * merged_ ranks
   const int place_;   // among the ranks that are left
+  const ReduceKernel combine_;
+  const std::size_t count_;  // elements
   const std::span<std::byte> scratch_;
-  // With two ranks. Longer messages are already on their way when they are waited for.
-  std::optional<Exchange::Receive> from_other_;
-  std::optional<Exchange::Send> to_other_;
+  std::optional<Round> first_;  // started, not finished; merged ranks have none
 };
 
 // The other algorithms, for the tests; all_reduce chooses by size. They only combine: no factor, no average.

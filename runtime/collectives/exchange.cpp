@@ -39,7 +39,6 @@ Exchange::Exchange(Transport& transport, Workspace& workspace, const Call& call,
       workspace_(workspace),
       call_(call),
       sequence_(sequence),
-      hash_(hash_of(call, sequence)),
       deadline_(deadline),
       rank_(transport.rank()),
       size_(transport.size()),
@@ -138,6 +137,7 @@ bool Exchange::is_old(int peer, const Header& header) const {
 // --- Sending ---------------------------------------------------------------------------------------------
 
 std::byte* Exchange::compose(int peer) {
+  // Mostly there is room, and no need for a look at the clock.
   std::byte* draft = line_.compose(peer, Deadline::min());
   if (draft != nullptr) return draft;
   const bool has_room = await(nobody, [&](Deadline until) {
@@ -188,7 +188,7 @@ void Exchange::Send::wait() {
   if (!exchange_->await(nobody, [this](Deadline until) { return long_->wait_until(until); })) {
     long_->wait(exchange_->deadline_);
   }
-  if (announcement_ != none) exchange_->unsaid_[announcement_].length = 0;
+  if (announcement_) exchange_->unsaid_[*announcement_].length = 0;
 }
 
 // --- Receiving -------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ Exchange::Receive Exchange::receive(int peer, std::span<std::byte> memory) {
 }
 
 std::uint64_t Exchange::long_slot(std::size_t length) const {
-  return long_flag | (mixed(hash_, length) & (long_flag - 1));
+  return long_flag | (mixed(hash_of(call_, sequence_), length) & (long_flag - 1));
 }
 
 // The next message with a header; it stays in the line.

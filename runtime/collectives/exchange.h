@@ -28,6 +28,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -68,11 +69,9 @@ class Exchange {
 
    private:
     friend class Exchange;
-    static constexpr std::size_t none = static_cast<std::size_t>(-1);
-
     Exchange* exchange_ = nullptr;
     std::unique_ptr<Transfer> long_;
-    std::size_t announcement_ = none;  // in exchange_->unsaid_
+    std::optional<std::size_t> announcement_;  // in exchange_->unsaid_
   };
 
   // A message that is expected. Those from one rank are waited for in the order in which they were asked for,
@@ -137,7 +136,6 @@ class Exchange {
   Workspace& workspace_;
   const Call call_;
   const std::uint64_t sequence_;
-  const std::uint64_t hash_;  // of the call and its number
   const Deadline deadline_;
   const int rank_;
   const int size_;

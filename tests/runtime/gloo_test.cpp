@@ -249,11 +249,14 @@ TEST(Gloo, RanksThatWaitForEachOtherInDifferentCallsAreToldOnEveryRank) {
     const auto results = told_of_calls(3, [count](int rank) {
       std::vector<float> values(count);
       std::vector<float> all(3 * count);
-      if (rank != 0) return dlaunch::broadcast(Tensor::of(values), 0), void();
       const std::vector<Tensor> parts = {Tensor::of(std::span(all).first(count)),
                                          Tensor::of(std::span(all).subspan(count, count)),
                                          Tensor::of(std::span(all).last(count))};
-      dlaunch::gather(parts, Tensor::of(values), 0);
+      if (rank == 0) {
+        dlaunch::gather(parts, Tensor::of(values), 0);
+      } else {
+        dlaunch::broadcast(Tensor::of(values), 0);
+      }
     });
     for (const RankResult& result : results) {
       EXPECT_EQ(result.status, 0);

@@ -366,16 +366,15 @@ GlooTransport::LastWords GlooTransport::last_words(Peer& peer) {
   return *peer.known;
 }
 
-void GlooTransport::explain(int peer, bool is_send, const std::string& gloo_says) {
-  if (!gloo_says.empty()) {
+void GlooTransport::explain(int peer, const std::string& gloo_says) {
+  {
     const std::lock_guard lock(peers_mutex_);
     const LastWords words = last_words(*peers_[static_cast<std::size_t>(peer)]);
     if (words.kind == LastWords::left) throw DistNetworkError(left_the_group, {.peer = peer});
     end_for(words, peer, gloo_says);
   }
-  throw_if_ended();
-  // What else ends a wait is the watcher, when the deadline has passed.
-  throw late_error(peer, is_send);
+  const std::lock_guard lock(mutex_);
+  throw DistNetworkError(*ended_, {.peer = blamed_});
 }
 
 }  // namespace dlaunch

@@ -97,7 +97,7 @@ class GlooTransport final : public Transport {
   void await_echoes(Deadline deadline);
   static std::optional<std::string> why_gone(Peer& peer);
   static LastWords last_words(Peer& peer);
-  [[noreturn]] void explain(int peer, bool is_send, const std::string& gloo_says);
+  [[noreturn]] void explain(int peer, const std::string& gloo_says);
 
   const int rank_;
   const int size_;

@@ -69,11 +69,9 @@ class Ring {
 // A bound buffer that a peer writes into.
 class GlooTransport::LineEnd::Arrivals final : private Pending {
  public:
-  // `for_sending`: what comes is the permission to send; for the words of an error.
-  Arrivals(GlooTransport& owner, int peer, int slot, std::byte* memory, std::size_t size, bool for_sending)
+  Arrivals(GlooTransport& owner, int peer, int slot, std::byte* memory, std::size_t size)
       : Pending(owner),
         peer_(peer),
-        for_sending_(for_sending),
         buffer_(owner.context_->getPair(peer)->createRecvBuffer(slot, memory, size)) {}
 
   // Until one more has come; false if the deadline passed before. Throws as Line::receive does.
@@ -92,7 +90,7 @@ class GlooTransport::LineEnd::Arrivals final : private Pending {
       strike_off();
       if (!ended_early_ && gloo_says.empty()) return true;
     }
-    if (!gloo_says.empty()) owner_.explain(peer_, for_sending_, gloo_says);
+    if (!gloo_says.empty()) owner_.explain(peer_, gloo_says);
     owner_.throw_if_ended();
     return false;
   }
@@ -105,7 +103,6 @@ class GlooTransport::LineEnd::Arrivals final : private Pending {
   }
 
   const int peer_;
-  const bool for_sending_;
   std::unique_ptr<::gloo::transport::Buffer> buffer_;
   bool ended_early_ = false;  // by an arrival that is none; protected by owner_.mutex_ while a wait lasts
 };
@@ -162,8 +159,8 @@ class GlooTransport::LineEnd::Outbox::Write final : public Errands::Errand {
 // Memory before buffers: Gloo writes into it for as long as there is a buffer and a connection.
 struct GlooTransport::LineEnd::Side {
   Side(GlooTransport& owner, int peer)
-      : arrivals(owner, peer, data_slot, incoming.data(), ring_size, false),
-        credits(owner, peer, credit_slot, &credit_in, 1, true),
+      : arrivals(owner, peer, data_slot, incoming.data(), ring_size),
+        credits(owner, peer, credit_slot, &credit_in, 1),
         outbox(std::make_shared<Outbox>(*owner.context_->getPair(peer))) {}
 
   Ring incoming;
@@ -205,7 +202,7 @@ std::byte* GlooTransport::LineEnd::compose(int peer, Deadline deadline) {
   Side& side = side_of(peer);
   if (side.outbox->refused) {
     const std::lock_guard lock(side.outbox->mutex);
-    owner_.explain(peer, true, side.outbox->refusal);
+    owner_.explain(peer, side.outbox->refusal);
   }
   if (side.sent == side.may_be_sent) {
     if (!side.credits.wait(deadline)) return nullptr;

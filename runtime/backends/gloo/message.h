@@ -13,6 +13,7 @@
 
 #include "runtime/backends/gloo/errands.h"
 #include "runtime/backends/gloo/pending.h"
+#include "runtime/errors.h"
 
 namespace dlaunch {
 
@@ -33,7 +34,7 @@ class GlooTransport::Message final : public Transfer, private Pending {
   }
 
   void wait(Deadline deadline) override {
-    if (!wait_until(deadline)) owner_.explain(peer_, is_send_, "");
+    if (!wait_until(deadline)) throw late_error(peer_, is_send_);
   }
 
   bool wait_until(Deadline deadline) override {
@@ -52,7 +53,7 @@ class GlooTransport::Message final : public Transfer, private Pending {
     resign();
     if (done) return true;
     if (gloo_says.empty()) gloo_says = posting_->refused();
-    if (!gloo_says.empty()) owner_.explain(peer_, is_send_, gloo_says);
+    if (!gloo_says.empty()) owner_.explain(peer_, gloo_says);
     owner_.throw_if_ended();
     return false;
   }
