@@ -65,8 +65,8 @@ std::optional<WorkerRecord::Group> group_of(const page::Group& raw, int world_si
   group.ranks = runs_of(raw, world_size);
   group.left = raw.state == page::Group::left;
   group.entered = raw.entered;
-  group.ended = std::min(raw.ended, raw.entered);
   group.done = std::min(raw.done, raw.entered);
+  group.ended = std::max(std::min(raw.failed, raw.entered), group.done);
   return group;
 }
 
@@ -100,7 +100,7 @@ std::optional<WorkerRecord::Entry> entry_of(const page::Record& raw, std::size_t
 }
 
 Activity activity_of(const page::Header& header) {
-  return {page::moves_of(header.activity), page::open_of(header.activity), header.asks};
+  return {page::moves_of(header), page::open_of(header), header.asks};
 }
 
 }  // namespace
@@ -137,7 +137,7 @@ std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second) {
   record.rank = header.rank;
   record.world_size = header.world_size;
   record.unix_minus_steady_ns = header.unix_minus_steady_ns;
-  record.heartbeat_ns = header.heartbeat_ns;
+  record.moved_ns = header.joined_ns;
   record.activity = activity_of(header);
   for (std::size_t i = 0; i < page::max_groups; ++i) {
     const std::size_t at = offsetof(page::Page, groups) + i * sizeof(page::Group);
@@ -152,7 +152,10 @@ std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second) {
     const std::size_t at = offsetof(page::Page, records) + i * sizeof(page::Record);
     const auto raw = read_at<page::Record>(second, at);
     if (!is_whole(read_at<page::Record>(first, at), raw)) continue;
-    if (const auto entry = entry_of(raw, i)) record.entries.push_back(*entry);
+    if (const auto entry = entry_of(raw, i)) {
+      record.moved_ns = std::max({record.moved_ns, entry->created_ns, entry->ended_ns});
+      record.entries.push_back(*entry);
+    }
   }
   std::sort(record.entries.begin(), record.entries.end(),
             [](const auto& a, const auto& b) { return a.number < b.number; });

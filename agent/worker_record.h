@@ -55,7 +55,7 @@ struct WorkerRecord {
   int rank = 0;  // 0 .. world_size-1
   int world_size = 1;
   std::int64_t unix_minus_steady_ns = 0;
-  std::int64_t heartbeat_ns = 0;
+  std::int64_t moved_ns = 0;  // when an operation last began or ended, or the process became this rank
   Activity activity;
   std::vector<Group> groups;
   std::vector<Entry> entries;  // the oldest first

@@ -68,7 +68,7 @@ std::string headline(const agent::JobStatus& job) {
 }
 
 std::string last_move(const JobDump& dump, const WorkerRecord& record) {
-  return to_words(agent::between(record.heartbeat_ns, dump.now.time_since_epoch().count())) + " ago";
+  return to_words(agent::between(record.moved_ns, dump.now.time_since_epoch().count())) + " ago";
 }
 
 std::string collective_in_words(const agent::RankStanding& at) {

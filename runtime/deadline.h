@@ -14,10 +14,18 @@ namespace dlaunch {
 // Stands for "no limit": long enough for any job, short enough that no clock arithmetic overflows.
 inline constexpr std::chrono::milliseconds longest_timeout = std::chrono::hours(24 * 365);
 
-inline Deadline deadline_after(std::chrono::milliseconds timeout) {
-  return std::chrono::steady_clock::now() +
-         std::clamp(timeout, std::chrono::milliseconds(0), longest_timeout);
-}
+// What may take so long from when it was asked for.
+struct Term {
+  Deadline began;
+  std::chrono::milliseconds length;
+
+  [[nodiscard]] Deadline deadline() const {
+    return began + std::clamp(length, std::chrono::milliseconds(0), longest_timeout);
+  }
+};
+
+inline Term term_of(std::chrono::milliseconds length) { return {std::chrono::steady_clock::now(), length}; }
+inline Deadline deadline_after(std::chrono::milliseconds timeout) { return term_of(timeout).deadline(); }
 
 // Rounded up, so that a wait of this length does not end before the deadline; 0 when it has passed.
 inline std::chrono::milliseconds time_left(Deadline deadline) {

@@ -137,34 +137,34 @@ std::shared_ptr<Backend> GroupImpl::usable_backend(const char* operation,
   return found->backend;
 }
 
-Deadline GroupImpl::deadline_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const {
+Term GroupImpl::term_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const {
   const std::chrono::milliseconds length = timeout.value_or(this->timeout());
   if (!is_timeout(length)) refuse(name, no_timeout_at_all);
-  return deadline_after(length);
+  return term_of(length);
 }
 
 void GroupImpl::set_timeout(std::chrono::milliseconds timeout) {
   require_member("set_timeout");
-  (void)deadline_for("set_timeout", timeout);  // refuses what is no timeout
+  (void)term_for("set_timeout", timeout);  // refuses what is no timeout
   timeout_ = timeout;
 }
 
 Work GroupImpl::run(const Call& call, const OperationOptions& options, const Start& start) {
-  const Deadline deadline = deadline_for(call.name, options.timeout);
+  const Term term = term_for(call.name, options.timeout);
   const std::lock_guard turn(call_mutex_);
   const std::shared_ptr<Backend> backend = usable_backend(call.name, call.device);
   // Only now, after everything that can be wrong on this rank alone: the ranks' numbers must stay the same.
-  const Operation operation{++sequence_, deadline, options.async_op};
+  const Operation operation{++sequence_, term.deadline(), options.async_op};
   const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, -1, {}};
   if (logs(LogLevel::trace)) {
     log(LogLevel::trace, "rank " + std::to_string(description_.rank) + " of group " + description_.name +
                              " calls " + call.describe() + " #" + std::to_string(operation.sequence));
   }
-  Recording recording(recorder_, recorder_.begin(call.record, operation.sequence, -1,
-                                                 recorded_timeout(options.timeout.value_or(timeout()))));
+  Recording recording(recorder_, recorder_.begin(call.record, operation.sequence, -1, term));
   if (get_debug_level() == DebugLevel::detail) {
     const std::string described = call.describe();
-    compare_calls(described, described + (call.splits ? "\n" + call.splits() : ""), deadline, context);
+    compare_calls(described, described + (call.splits ? "\n" + call.splits() : ""), operation.deadline,
+                  context);
   }
   const Told told{profiler().begin(call.name, description_, operation.sequence, call.bytes),
                   recording.hand_over()};
@@ -185,7 +185,7 @@ Work GroupImpl::run(const Call& call, const OperationOptions& options, const Sta
 Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
                              const OperationOptions& options) {
   require_member(name);
-  (void)deadline_for(name, options.timeout);
+  (void)term_for(name, options.timeout);
   (void)usable_backend(name, std::nullopt);
   for (const Prepared& one : all) (void)usable_backend(one.call.name, one.call.device);
   OperationOptions each = options;
@@ -206,17 +206,16 @@ Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
 
 // Without the turn of the collectives: a receive may wait for what another thread still has to send.
 Work GroupImpl::run_message(const Call& call, int peer, const MessageOptions& options, const Start& start) {
-  const Deadline deadline = deadline_for(call.name, options.timeout);
+  const Term term = term_for(call.name, options.timeout);
   const std::shared_ptr<Backend> backend = usable_backend(call.name, call.device);
-  Operation operation{0, deadline, true};
+  Operation operation{0, term.deadline(), true};
   {
     const std::lock_guard lock(state_mutex_);
     operation.sequence = ++messages_;
   }
   const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, peer, {}};
   const Told told{profiler().begin(call.name, description_, operation.sequence, call.bytes),
-                  recorder_.begin(call.record, operation.sequence, peer,
-                                  recorded_timeout(options.timeout.value_or(timeout())))};
+                  recorder_.begin(call.record, operation.sequence, peer, term)};
   try {
     return finish_with_context(WorkSource::of_message(), start(*backend, operation), context, told);
   } catch (...) {
@@ -357,8 +356,7 @@ void GroupImpl::compare_call(const std::string& call, Deadline deadline, const E
 void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks) {
   constexpr const char* name = "monitored_barrier";
   require_member(name);
-  const std::chrono::milliseconds length = timeout.value_or(this->timeout());
-  const Deadline deadline = deadline_for(name, timeout);
+  const Term term = term_for(name, timeout);
   const std::lock_guard turn(barrier_mutex_);
   (void)usable_backend(name, std::nullopt);
   const Waiting waiting;
@@ -366,16 +364,16 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
   if (!keys_) throw DistError("the group has no store", context);
   ProfiledCall profiled(name, description_, 0);
   Recording recording(recorder_, recorder_.begin({.operation = page::Operation::monitored_barrier},
-                                                 context.sequence, -1, recorded_timeout(length)));
+                                                 context.sequence, -1, term));
   const auto name_missing = [&](std::vector<int> missing) {
     if (!wait_all_ranks) missing.resize(1);
     std::string who = name_ranks(missing);
     who.front() = 'R';
-    return who + " failed to pass monitoredBarrier in " + std::to_string(length.count()) + " ms";
+    return who + " failed to pass monitoredBarrier in " + std::to_string(term.length.count()) + " ms";
   };
   Assembly::Meeting meeting{
       .statement = std::string(name) + "()",
-      .deadline = deadline,
+      .deadline = term.deadline(),
       .judge = judgement,
       .name_missing = name_missing,
       .check = {},

@@ -150,8 +150,8 @@ class GroupImpl {
   void throw_if_lost() const;
   [[nodiscard]] std::vector<int> departed() const;
   [[nodiscard]] std::exception_ptr located(const std::exception_ptr& error, ErrorContext context) const;
-  [[nodiscard]] Deadline deadline_for(const char* name,
-                                      std::optional<std::chrono::milliseconds> timeout) const;
+  // From now on. None: the group's timeout.
+  [[nodiscard]] Term term_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const;
   bool fail(const std::exception_ptr& error, std::optional<std::string> aborted = {});
   [[nodiscard]] std::optional<std::string> aborted_here() const;
   void end_backends();

@@ -51,16 +51,17 @@ bool claim(std::uint64_t& ticket, std::uint64_t writing) {
              before, writing, std::memory_order_acq_rel, std::memory_order_relaxed);
 }
 
-std::int64_t steady_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+template <class Clock, class Length>
+std::int64_t ns_of(std::chrono::time_point<Clock, Length> moment) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(moment.time_since_epoch()).count();
 }
+std::int64_t steady_ns() { return ns_of(std::chrono::steady_clock::now()); }
+std::int64_t unix_ns() { return ns_of(std::chrono::system_clock::now()); }
 
-std::int64_t unix_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
+// At most so many milliseconds can be written down.
+std::uint32_t recorded(std::chrono::milliseconds length) {
+  constexpr std::int64_t most = UINT32_MAX;
+  return static_cast<std::uint32_t>(std::min<std::int64_t>(most, length.count()));
 }
 
 // FNV-1a.
@@ -133,44 +134,37 @@ page::Page* map(const std::string& path) {
 }  // namespace
 
 RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, int peer,
-                                      std::uint32_t timeout_ms) const {
+                                      const Term& term) const {
   const bool collective = page::is_collective(what.operation);
-  const std::int64_t now = steady_ns();
+  if (!collective) add(page_->header.others_begun, 1);
   const std::uint64_t number = add(page_->header.next, 1);
   page::Record& record = page_->records[number % page::max_records];
   if (claim(record.ticket, 2 * number + 1)) {
     put(record.sequence, sequence);
-    put(record.created_ns, now);
+    put(record.created_ns, ns_of(term.began));
     put(record.ended_ns, std::int64_t{0});
     put(record.input, what.input);
     put(record.output, what.output);
     put(record.group, group_->id);
     put(record.peer, std::int32_t{peer});
-    put(record.timeout_ms, timeout_ms);
+    put(record.timeout_ms, recorded(term.length));
     put(record.operation, what.operation);
     put(record.dtype, what.dtype ? static_cast<std::uint8_t>(*what.dtype) : page::no_dtype);
     put(record.state, std::uint8_t{page::Record::started});
     put(record.ticket, 2 * number + 2);
   }
   if (collective) put(group_->entered, sequence);  // numbers are given out in order
-  add(page_->header.activity, page::one_move + (collective ? 1 : 0));
-  put(page_->header.heartbeat_ns, now);
   return {number, sequence, collective};
 }
 
 void GroupRecorder::write_end(const RecordMark& mark, bool success) const {
-  const std::int64_t now = steady_ns();
   page::Record& record = page_->records[mark.number % page::max_records];
   if (get(record.ticket) == 2 * mark.number + 2) {  // not overwritten by a later one
-    put(record.ended_ns, now);
+    put(record.ended_ns, steady_ns());
     put(record.state, std::uint8_t{success ? page::Record::completed : page::Record::failed});
   }
-  if (mark.collective) {
-    if (success) raise_to(group_->done, mark.sequence);
-    raise_to(group_->ended, mark.sequence);
-  }
-  add(page_->header.activity, page::one_move - (mark.collective ? 1 : 0));
-  put(page_->header.heartbeat_ns, now);
+  if (mark.collective) raise_to(success ? group_->done : group_->failed, mark.sequence);
+  add(mark.collective ? page_->header.collectives_ended : page_->header.others_ended, 1);
 }
 
 void GroupRecorder::leave() const {
@@ -178,10 +172,10 @@ void GroupRecorder::leave() const {
 }
 
 Waiting::Waiting() : page_(recorder().page()) {
-  if (page_ != nullptr) add(page_->header.activity, 1);
+  if (page_ != nullptr) add(page_->header.waiting, 1);
 }
 Waiting::~Waiting() {
-  if (page_ != nullptr) add(page_->header.activity, ~std::uint64_t{0});  // one less
+  if (page_ != nullptr) add(page_->header.waiting, ~std::uint64_t{0});  // one less
 }
 
 void record_ask() {
@@ -212,9 +206,9 @@ void Recorder::open(const std::string& path, int rank, int world_size) {
     put(header.magic, std::uint64_t{0});
     for (page::Group& group : mapped->groups) std::memset(&group, 0, sizeof group);
     for (page::Record& record : mapped->records) put(record.ticket, std::uint64_t{0});
-    put(header.next, std::uint64_t{0});
-    put(header.activity, std::uint64_t{0});
-    put(header.asks, std::uint64_t{0});
+    for (std::uint64_t* count : {&header.next, &header.collectives_ended, &header.others_begun,
+                                 &header.others_ended, &header.waiting, &header.asks})
+      put(*count, std::uint64_t{0});
     put(header.version, page::version);
     page_ = mapped;
   }
@@ -222,7 +216,7 @@ void Recorder::open(const std::string& path, int rank, int world_size) {
   put(header.rank, std::int32_t{rank});
   put(header.world_size, std::int32_t{world_size});
   put(header.unix_minus_steady_ns, unix_ns() - steady_ns());
-  put(header.heartbeat_ns, steady_ns());
+  put(header.joined_ns, steady_ns());
   put(header.magic, page::magic);
 }
 
@@ -240,7 +234,7 @@ GroupRecorder Recorder::add(const Description& description) {
   put_text(group->backend, description.backend);
   put_ranks(group->runs, description.ranks);
   put(group->entered, std::uint64_t{0});
-  put(group->ended, std::uint64_t{0});
+  put(group->failed, std::uint64_t{0});
   put(group->done, std::uint64_t{0});
   put(group->state, std::uint32_t{page::Group::current});
   put(group->ticket, ticket + 2);

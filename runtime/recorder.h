@@ -2,9 +2,7 @@
 // begun and ended (store/contract/worker_page.h). Without a page it does nothing; nothing here fails.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -13,15 +11,10 @@
 #include <string_view>
 
 #include "dlaunch/tensor.h"
+#include "runtime/deadline.h"
 #include "store/contract/worker_page.h"
 
 namespace dlaunch {
-
-// At most so many milliseconds can be written down.
-inline std::uint32_t recorded_timeout(std::chrono::milliseconds timeout) {
-  constexpr std::int64_t most = UINT32_MAX;
-  return static_cast<std::uint32_t>(std::min<std::int64_t>(most, timeout.count()));
-}
 
 // A begun operation, for its end.
 struct RecordMark {
@@ -43,8 +36,10 @@ class GroupRecorder {
   GroupRecorder() = default;
   GroupRecorder(page::Page* page, page::Group* group) : page_(page), group_(group) {}
 
-  RecordMark begin(const What& what, std::uint64_t sequence, int peer, std::uint32_t timeout_ms) const {
-    return group_ != nullptr ? write_begin(what, sequence, peer, timeout_ms) : RecordMark{};
+  // The moment is the caller's, who has looked at the clock for its deadline: a look is a good part of what a
+  // record costs.
+  RecordMark begin(const What& what, std::uint64_t sequence, int peer, const Term& term) const {
+    return group_ != nullptr ? write_begin(what, sequence, peer, term) : RecordMark{};
   }
   void end(const RecordMark& mark, bool success) const {
     if (group_ != nullptr) write_end(mark, success);
@@ -53,7 +48,7 @@ class GroupRecorder {
   void leave() const;
 
  private:
-  RecordMark write_begin(const What& what, std::uint64_t sequence, int peer, std::uint32_t timeout_ms) const;
+  RecordMark write_begin(const What& what, std::uint64_t sequence, int peer, const Term& term) const;
   void write_end(const RecordMark& mark, bool success) const;
 
   page::Page* page_ = nullptr;

@@ -478,7 +478,8 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
   GroupImpl::Description description = plan.description;
   try {
     const std::vector<int>& members = plan.description.ranks;
-    const Deadline deadline = deadline_after(description.timeout);
+    const Term term = term_of(description.timeout);
+    const Deadline deadline = term.deadline();
     Losses losses({keys, members_of(members, signs_), description.rank, {}, door_.get(), [&] {
                      all->throw_if_lost(members);
                    }});
@@ -486,7 +487,7 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
     const Waiting waiting;
     Recording recording(all->recorder(),
                         all->recorder().begin({.operation = recorded_as(operation), .input = members.size()},
-                                              group_count(), -1, recorded_timeout(description.timeout)));
+                                              group_count(), -1, term));
     join(*keys, {.call = operation,
                  .statement = "the ranks " + listed(members) + " and the backend " + in_words(plan.modules),
                  .self = here.rank,
@@ -545,9 +546,10 @@ void World::meet(const Meeting& meeting, const std::function<void()>& check_argu
   or_refuse(keys, *all, here, check_arguments);
   const auto own = std::ranges::find(meeting.ranks, here.rank);
   const Waiting waiting;
+  const Term term = term_of(meeting.timeout.value_or(all->timeout()));
   Recording recording(all->recorder(), all->recorder().begin({.operation = recorded_as(meeting.operation),
                                                               .input = meeting.ranks.size()},
-                                                             0, -1, recorded_timeout(all->timeout())));
+                                                             0, -1, term));
   try {
     join(keys, {.call = meeting.operation,
                 .statement = meeting.statement,
@@ -555,7 +557,7 @@ void World::meet(const Meeting& meeting, const std::function<void()>& check_argu
                 .rank = own == meeting.ranks.end() ? -1 : static_cast<int>(own - meeting.ranks.begin()),
                 .members = meeting.ranks,
                 .hosts = all->description().hosts,
-                .deadline = deadline_after(meeting.timeout.value_or(all->timeout())),
+                .deadline = term.deadline(),
                 .check = [&] { all->throw_if_lost(meeting.ranks); }});
     all->recorder().end(recording.hand_over(), true);
   } catch (const StoreError& e) {

@@ -1,7 +1,7 @@
-// The file through which a worker tells its agent what it does: a heartbeat, its groups, and a ring of its
-// latest operations. The agent makes it (agent/worker_pages.h), empty and of this size, and names it in
-// DLAUNCH_WORKER_PAGE; the runtime maps it and writes (runtime/recorder.h), without system calls; the agent
-// reads it at any time (agent/worker_record.h), also when the worker hangs or is dead.
+// The file through which a worker tells its agent what it does: its groups, a ring of its latest operations,
+// and counts by which one sees whether it moves. The agent names it in DLAUNCH_WORKER_PAGE; the runtime makes
+// and maps it and writes (runtime/recorder.h), without system calls; the agent reads it at any time
+// (agent/worker_record.h), also when the worker hangs or is dead.
 //
 // There is one writing process, the page's owner, and any of its threads may write. What several words belong
 // together in has a ticket: odd while they change, another even number afterwards. A reader takes two copies
@@ -21,7 +21,7 @@
 namespace dlaunch::page {
 
 inline constexpr std::uint64_t magic = 0x4547415057434C44;  // "DLCWPAGE", stored last of the header
-inline constexpr std::uint32_t version = 1;
+inline constexpr std::uint32_t version = 2;
 inline constexpr std::size_t max_records = 2048;
 inline constexpr std::size_t max_groups = 128;
 inline constexpr std::size_t max_runs = 8;
@@ -116,19 +116,27 @@ struct Header {
 
   std::array<std::uint8_t, 32> reserved;
 
-  std::uint64_t next;         // the number of the next record, from 0
-  std::uint64_t activity;     // see `one_move`
-  std::int64_t heartbeat_ns;  // when an operation last began or ended
-  std::uint64_t asks;         // how often somebody has asked whether a message is through, and it was not
+  // Counts of operations, apart so that a collective, of which there are many, changes two of them in all.
+  std::uint64_t next;  // that have begun: the number of the next record, from 0
+  std::uint64_t collectives_ended;
+  std::uint64_t others_begun;  // that are no collectives, and how many of these have ended
+  std::uint64_t others_ended;
+  std::uint64_t waiting;   // threads that wait for other ranks outside of a collective
+  std::uint64_t asks;      // how often somebody has asked whether a message is through, and it was not
+  std::int64_t joined_ns;  // when the process last became this rank
 
-  std::array<std::uint8_t, 4096 - 96> reserved_too;
+  std::array<std::uint8_t, 4096 - 120> reserved_too;
 };
 
-// How often an operation has begun or ended, above the number of collectives that have not ended and of
-// threads that wait for other ranks in another way.
-inline constexpr std::uint64_t one_move = 1 << 16;
-constexpr std::uint64_t moves_of(std::uint64_t activity) { return activity / one_move; }
-constexpr std::uint64_t open_of(std::uint64_t activity) { return activity % one_move; }
+// How often an operation has begun or ended.
+constexpr std::uint64_t moves_of(const Header& header) {
+  return header.next + header.collectives_ended + header.others_ended;
+}
+// Collectives that have not ended, and threads that wait for other ranks in another way.
+constexpr std::uint64_t open_of(const Header& header) {
+  const std::uint64_t others = header.others_begun + header.collectives_ended;
+  return header.waiting + (header.next > others ? header.next - others : 0);  // read while they change
+}
 
 struct Group {
   enum State : std::uint32_t { free = 0, current, left };
@@ -144,9 +152,9 @@ struct Group {
   std::array<Run, max_runs> runs;  // the members' ranks; fewer than `size` where these do not suffice
   std::array<std::uint8_t, 8> reserved;
 
-  // Sequence numbers of collectives: the last that was entered, that has ended, and that has succeeded.
+  // Sequence numbers of collectives: the last that was entered, that has failed, and that has succeeded.
   std::uint64_t entered;
-  std::uint64_t ended;
+  std::uint64_t failed;
   std::uint64_t done;
   std::array<std::uint64_t, 4> reserved_too;
 };

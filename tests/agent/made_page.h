@@ -50,20 +50,23 @@ class MadePage {
     record.operation = operation;
     record.dtype = 8;
     record.state = page::Record::started;
-    page_->header.activity += page::one_move;
-    page_->header.heartbeat_ns = created_ns;
-    if (!page::is_collective(operation)) return record;
-    ++page_->header.activity;
-    page_->groups.at(group - 1).entered = sequence;
+    if (page::is_collective(operation)) {
+      page_->groups.at(group - 1).entered = sequence;
+    } else {
+      ++page_->header.others_begun;
+    }
     return record;
   }
   void end(page::Record& record, std::int64_t ended_ns, bool success = true) {
     record.ended_ns = ended_ns;
     record.state = success ? page::Record::completed : page::Record::failed;
-    page_->header.activity += page::one_move - 1;
+    if (!page::is_collective(record.operation)) {
+      ++page_->header.others_ended;
+      return;
+    }
+    ++page_->header.collectives_ended;
     page::Group& group = page_->groups.at(record.group - 1);
-    group.ended = record.sequence;
-    if (success) group.done = record.sequence;
+    (success ? group.done : group.failed) = record.sequence;
   }
 
   page::Page& raw() { return *page_; }

@@ -30,7 +30,7 @@ TEST(WorkerRecord, SaysWhatThePageSays) {
   EXPECT_EQ(record->pid, 4711);
   EXPECT_EQ(record->rank, 3);
   EXPECT_EQ(record->world_size, 8);
-  EXPECT_EQ(record->heartbeat_ns, 300);
+  EXPECT_EQ(record->moved_ns, 300);
   EXPECT_EQ(record->activity, (Activity{4, 1}));
   ASSERT_EQ(record->groups.size(), 1U);
   const WorkerRecord::Group& group = record->groups.front();
@@ -130,13 +130,47 @@ TEST(WorkerRecord, NumbersThatCannotBeAreBounded) {
   MadePage page(0, 2);
   page::Group& group = page.add_group(1, std::string(48, 'x'));
   group.entered = 3;
-  group.ended = group.done = 1'000;
+  group.failed = group.done = 1'000;
   auto parsed = parse(page)->groups.at(0);
   EXPECT_EQ(parsed.name, std::string(48, 'x')) << "without a zero byte behind it";
   EXPECT_EQ(parsed.ended, 3U);
   EXPECT_EQ(parsed.done, 3U);
   group.size = 3;
   EXPECT_TRUE(parse(page)->groups.empty());
+}
+
+TEST(WorkerRecord, ACollectiveThatFailedHasEnded) {
+  MadePage page(0, 2);
+  page.add_group(1, "default");
+  page.end(page.enter(1, Operation::all_reduce, 1, 100), 150);
+  page.end(page.enter(1, Operation::all_reduce, 2, 200), 250, false);
+  const auto ended_and_done = [&] {
+    const WorkerRecord::Group group = parse(page)->groups.at(0);
+    return std::pair(group.ended, group.done);
+  };
+  EXPECT_EQ(ended_and_done(), std::pair(std::uint64_t{2}, std::uint64_t{1}));
+  page.end(page.enter(1, Operation::all_reduce, 3, 300), 350);
+  EXPECT_EQ(ended_and_done(), std::pair(std::uint64_t{3}, std::uint64_t{3}));
+  EXPECT_EQ(parse(page)->activity, (Activity{6, 0}));
+}
+
+// A call that had to wait for its turn is younger by its number than what ended meanwhile, not by its time.
+TEST(WorkerRecord, TheLatestTimeIsThatOfTheLastMove) {
+  MadePage page(0, 2);
+  page.add_group(1, "default");
+  page.raw().header.joined_ns = 50;
+  EXPECT_EQ(parse(page)->moved_ns, 50);
+  page.end(page.enter(1, Operation::all_reduce, 1, 100), 400);
+  page.enter(1, Operation::all_reduce, 2, 300);
+  EXPECT_EQ(parse(page)->moved_ns, 400);
+}
+
+TEST(WorkerRecord, AMessageThatIsJustBegunIsNotOpen) {
+  MadePage page(0, 2);
+  ++page.raw().header.others_begun;  // told first
+  EXPECT_EQ(parse(page)->activity, (Activity{0, 0}));
+  ++page.raw().header.next;
+  EXPECT_EQ(parse(page)->activity, (Activity{1, 0}));
 }
 
 // Whatever stands there: it is read without harm, and what is believed is within its bounds.

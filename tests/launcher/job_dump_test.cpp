@@ -43,7 +43,7 @@ JobDump stuck_dump() {
   for (int rank = 0; rank < 2; ++rank) {
     MadePage page(rank, 2);
     page.add_group(1, "default");
-    page.end(page.enter(1, Operation::all_reduce, 1, 8 * second), 8 * second + 5'000'000);
+    page.end(page.enter(1, Operation::all_reduce, 1, 8 * second - 5'000'000), 8 * second);
     if (rank == 0) page.enter(1, Operation::all_reduce, 2, 9 * second);
     dump.workers.push_back(worker(page));
   }

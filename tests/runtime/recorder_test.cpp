@@ -46,6 +46,7 @@ class RecorderTest : public ::testing::Test {
     EXPECT_TRUE(seen);
     return seen ? seen->record : WorkerRecord{};
   }
+  static Term within(std::uint32_t ms) { return term_of(std::chrono::milliseconds(ms)); }
   static constexpr GroupRecorder::What floats{Operation::all_reduce, DType::float32, 1024, 1024};
 
   test::TemporaryFolder folder_;
@@ -57,10 +58,10 @@ TEST_F(RecorderTest, APageThatNobodyHasOpenedIsNone) { EXPECT_FALSE(agent::read_
 
 TEST_F(RecorderTest, WhatIsRecordedIsRead) {
   const GroupRecorder group = open(3, 8);
-  const RecordMark first = group.begin(floats, 1, -1, 5000);
+  const RecordMark first = group.begin(floats, 1, -1, within(5000));
   group.end(first, true);
-  const RecordMark message = group.begin({Operation::recv, DType::int64, 0, 7}, 1, 5, 6000);
-  group.begin({Operation::barrier, std::nullopt, 0, 0}, 2, -1, 7000);
+  const RecordMark message = group.begin({Operation::recv, DType::int64, 0, 7}, 1, 5, within(6000));
+  group.begin({Operation::barrier, std::nullopt, 0, 0}, 2, -1, within(7000));
   group.end(message, false);
 
   const WorkerRecord record = read();
@@ -89,7 +90,7 @@ TEST_F(RecorderTest, WhatIsRecordedIsRead) {
   EXPECT_EQ(record.entries[2].state, page::Record::started);
   EXPECT_EQ(record.entries[2].ended_ns, 0);
   EXPECT_EQ(record.entries[2].dtype, page::no_dtype);
-  EXPECT_EQ(record.heartbeat_ns, record.entries[1].ended_ns);
+  EXPECT_EQ(record.moved_ns, record.entries[1].ended_ns);
 }
 
 // Without being a move: one that asks again and again whether a message has come still waits.
@@ -175,7 +176,7 @@ TEST_F(RecorderTest, WithoutAPageNothingHappens) {
     Recorder none;
     none.open(path, 0, 2);
     const GroupRecorder group = none.add({"x", "x", "gloo", 0, ranks(2)});
-    group.end(group.begin(floats, 1, -1, 1), true);
+    group.end(group.begin(floats, 1, -1, within(1)), true);
     group.leave();
   }
   const std::string small = folder_.path() + "/small";
@@ -222,7 +223,7 @@ TEST_F(RecorderTest, AnotherLivingProcessKeepsItsPage) {
   if (child == 0) {
     recorder_.open(path_, 1, 2);
     const GroupRecorder stranger = recorder_.add({"y", "y", "gloo", 1, std::vector<int>{0, 1}});
-    stranger.end(stranger.begin(floats, 9, -1, 1), true);
+    stranger.end(stranger.begin(floats, 9, -1, within(1)), true);
     _exit(0);
   }
   int status = 0;
@@ -237,7 +238,7 @@ TEST_F(RecorderTest, ADeadProcessLosesItsPage) {
   const pid_t child = fork();
   if (child == 0) {
     const GroupRecorder group = open(1, 2);
-    group.begin(floats, 9, -1, 1);
+    group.begin(floats, 9, -1, within(1));
     _exit(0);
   }
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
@@ -274,14 +275,14 @@ TEST_F(RecorderTest, APlaceOfAGroupThatWasLeftIsUsedAgain) {
   EXPECT_EQ(read().groups.size(), page::max_groups);
   EXPECT_TRUE(read().groups[5].left);
   const GroupRecorder next = recorder_.add({"next", "next", "gloo", 0, ranks(2)});
-  next.begin(floats, 1, -1, 1);
+  next.begin(floats, 1, -1, within(1));
   const WorkerRecord record = read();
   EXPECT_EQ(record.groups.back().name, "next");
   EXPECT_EQ(record.groups.back().entered, 1U);
   EXPECT_EQ(record.entries.back().group, record.groups.back().id);
   recorder_.add({"last", "last", "gloo", 0, ranks(2)});
   const GroupRecorder none = recorder_.add({"none", "none", "gloo", 0, ranks(2)});
-  none.end(none.begin(floats, 1, -1, 1), true);
+  none.end(none.begin(floats, 1, -1, within(1)), true);
   EXPECT_EQ(read().groups.back().name, "last") << "there was no place left";
 }
 
@@ -308,7 +309,7 @@ TEST_F(RecorderTest, WhatIsReadWhileItIsWrittenIsWhole) {
       for (std::uint64_t i = 1; !enough; ++i) {
         // Every word says the same.
         const GroupRecorder::What what{Operation::send, DType::uint8, i, i};
-        group.end(group.begin(what, i, writer, static_cast<std::uint32_t>(i)), true);
+        group.end(group.begin(what, i, writer, within(static_cast<std::uint32_t>(i))), true);
       }
     });
   }
