@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "dlaunch/backend.h"
@@ -26,6 +27,12 @@ struct Term {
 
 inline Term term_of(std::chrono::milliseconds length) { return {std::chrono::steady_clock::now(), length}; }
 inline Deadline deadline_after(std::chrono::milliseconds timeout) { return term_of(timeout).deadline(); }
+
+// As all processes of a host tell it each other, in nanoseconds.
+inline std::int64_t ns_of(Deadline moment) {
+  return std::chrono::nanoseconds(moment.time_since_epoch()).count();
+}
+inline std::int64_t steady_ns() { return ns_of(std::chrono::steady_clock::now()); }
 
 // Rounded up, so that a wait of this length does not end before the deadline; 0 when it has passed.
 inline std::chrono::milliseconds time_left(Deadline deadline) {

@@ -1,21 +1,11 @@
 #include "runtime/profiler.h"
 
-#include <chrono>
 #include <utility>
 
+#include "runtime/deadline.h"
 #include "runtime/process_end.h"
 
 namespace dlaunch {
-
-namespace {
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
 
 Profiler& profiler() {
   static Profiler& only = *new Profiler;  // operations may end while the process does
@@ -32,8 +22,15 @@ std::string trace_path(const std::string& path, int rank) {
 std::uint64_t Profiler::begin_heard(const char* name, const GroupImpl::Description& group,
                                     std::uint64_t sequence, std::uint64_t bytes) {
   auto open = std::make_unique<Open>(Open{name, group.name, {}});
-  ProfilingEvent event{
-      ProfilingEvent::Kind::begin, 0, open->name, open->group, group.rank, sequence, bytes, now_ns(), false};
+  ProfilingEvent event{ProfilingEvent::Kind::begin,
+                       0,
+                       open->name,
+                       open->group,
+                       group.rank,
+                       sequence,
+                       bytes,
+                       steady_ns(),
+                       false};
   std::shared_ptr<const ProfilingCallback> callback;
   {
     const std::lock_guard lock(mutex_);
@@ -56,7 +53,7 @@ void Profiler::end_heard(std::uint64_t id, bool success) {
     ended = std::move(found->second);
     open_.erase(found);
     ProfilingEvent& event = ended->event;
-    const std::int64_t began = std::exchange(event.time_ns, now_ns());
+    const std::int64_t began = std::exchange(event.time_ns, steady_ns());
     event.kind = ProfilingEvent::Kind::end;
     event.success = success;
     if (trace_) trace_->add(event, began);

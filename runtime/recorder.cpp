@@ -51,12 +51,9 @@ bool claim(std::uint64_t& ticket, std::uint64_t writing) {
              before, writing, std::memory_order_acq_rel, std::memory_order_relaxed);
 }
 
-template <class Clock, class Length>
-std::int64_t ns_of(std::chrono::time_point<Clock, Length> moment) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(moment.time_since_epoch()).count();
+std::int64_t unix_ns() {
+  return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
 }
-std::int64_t steady_ns() { return ns_of(std::chrono::steady_clock::now()); }
-std::int64_t unix_ns() { return ns_of(std::chrono::system_clock::now()); }
 
 // At most so many milliseconds can be written down.
 std::uint32_t recorded(std::chrono::milliseconds length) {

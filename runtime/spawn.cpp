@@ -109,10 +109,6 @@ struct Report {
   std::int64_t thrown_ns;
 };
 
-std::int64_t steady_ns() {
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 // A rank in the default group; -1: not known. Errors of other groups know the peer by its rank there.
 int blamed_rank(const ErrorContext& context) {
   const bool is_default =
