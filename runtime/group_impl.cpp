@@ -160,7 +160,8 @@ Work GroupImpl::run(const Call& call, const OperationOptions& options, const Sta
     log(LogLevel::trace, "rank " + std::to_string(description_.rank) + " of group " + description_.name +
                              " calls " + call.describe() + " #" + std::to_string(operation.sequence));
   }
-  Recording recording(recorder_, recorder_.begin(call.record, operation.sequence, -1, term));
+  Recording recording(recorder_,
+                      recorder_.begin(call.record, operation.sequence, -1, term, !options.async_op));
   if (get_debug_level() == DebugLevel::detail) {
     const std::string described = call.describe();
     compare_calls(described, described + (call.splits ? "\n" + call.splits() : ""), operation.deadline,

@@ -130,8 +130,8 @@ page::Page* map(const std::string& path) {
 
 }  // namespace
 
-RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, int peer,
-                                      const Term& term) const {
+RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, int peer, const Term& term,
+                                      bool awaited) const {
   const bool collective = page::is_collective(what.operation);
   if (!collective) add(page_->header.others_begun, 1);
   const std::uint64_t number = add(page_->header.next, 1);
@@ -151,7 +151,7 @@ RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, 
     put(record.ticket, 2 * number + 2);
   }
   if (collective) put(group_->entered, sequence);  // numbers are given out in order
-  return {number, sequence, collective};
+  return {number, sequence, collective, awaited};
 }
 
 void GroupRecorder::write_end(const RecordMark& mark, bool success) const {
@@ -160,7 +160,12 @@ void GroupRecorder::write_end(const RecordMark& mark, bool success) const {
     put(record.ended_ns, steady_ns());
     put(record.state, std::uint8_t{success ? page::Record::completed : page::Record::failed});
   }
-  if (mark.collective) raise_to(success ? group_->done : group_->failed, mark.sequence);
+  std::uint64_t& last = success ? group_->done : group_->failed;
+  if (mark.awaited) {
+    put(last, mark.sequence);  // those that end at the same time have smaller numbers, and only raise it
+  } else if (mark.collective) {
+    raise_to(last, mark.sequence);
+  }
   add(mark.collective ? page_->header.collectives_ended : page_->header.others_ended, 1);
 }
 

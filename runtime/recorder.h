@@ -21,6 +21,7 @@ struct RecordMark {
   std::uint64_t number = 0;
   std::uint64_t sequence = 0;
   bool collective = false;
+  bool awaited = false;
 };
 
 // One group's part of the page, or of none. begin() and end() may come from any thread.
@@ -37,9 +38,10 @@ class GroupRecorder {
   GroupRecorder(page::Page* page, page::Group* group) : page_(page), group_(group) {}
 
   // The moment is the caller's, who has looked at the clock for its deadline: a look is a good part of what a
-  // record costs.
-  RecordMark begin(const What& what, std::uint64_t sequence, int peer, const Term& term) const {
-    return group_ != nullptr ? write_begin(what, sequence, peer, term) : RecordMark{};
+  // record costs. `awaited`: a collective of whose group no other one begins before it has ended.
+  RecordMark begin(const What& what, std::uint64_t sequence, int peer, const Term& term,
+                   bool awaited = false) const {
+    return group_ != nullptr ? write_begin(what, sequence, peer, term, awaited) : RecordMark{};
   }
   void end(const RecordMark& mark, bool success) const {
     if (group_ != nullptr) write_end(mark, success);
@@ -48,7 +50,8 @@ class GroupRecorder {
   void leave() const;
 
  private:
-  RecordMark write_begin(const What& what, std::uint64_t sequence, int peer, const Term& term) const;
+  RecordMark write_begin(const What& what, std::uint64_t sequence, int peer, const Term& term,
+                         bool awaited) const;
   void write_end(const RecordMark& mark, bool success) const;
 
   page::Page* page_ = nullptr;

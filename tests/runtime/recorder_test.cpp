@@ -93,6 +93,25 @@ TEST_F(RecorderTest, WhatIsRecordedIsRead) {
   EXPECT_EQ(record.moved_ns, record.entries[1].ended_ns);
 }
 
+// One that is waited for takes the last place; what ends beside it, or behind it, only raises the number.
+TEST_F(RecorderTest, TheLastThatHasEndedIsKnownInWhateverOrderTheyEnd) {
+  const GroupRecorder group = open(0, 2);
+  const auto done = [&] { return read().groups[0].done; };
+  const RecordMark first = group.begin(floats, 1, -1, within(1));
+  const RecordMark second = group.begin(floats, 2, -1, within(1));
+  const RecordMark awaited = group.begin(floats, 3, -1, within(1), true);
+  group.end(second, true);
+  EXPECT_EQ(done(), 2U);
+  group.end(awaited, true);
+  EXPECT_EQ(done(), 3U);
+  group.end(first, true);
+  EXPECT_EQ(done(), 3U);
+  EXPECT_EQ(read().groups[0].ended, 3U);
+  group.end(group.begin(floats, 4, -1, within(1), true), false);
+  EXPECT_EQ(done(), 3U);
+  EXPECT_EQ(read().groups[0].ended, 4U);
+}
+
 // Without being a move: one that asks again and again whether a message has come still waits.
 TEST_F(RecorderTest, WhoWaitsForAnOperationIsSeen) {
   recorder().open(path_, 0, 2);
