@@ -10,6 +10,7 @@ import json
 import os
 import pty
 import re
+import select
 import shutil
 import signal
 import socket
@@ -30,6 +31,8 @@ sleep 1000 & echo $! > pid.$RANK.child
 echo $$ > pid.$RANK.tmp && mv pid.$RANK.tmp pid.$RANK
 wait
 """
+
+FAMILY_THAT_SPEAKS = "echo rank $RANK >&2\n" + FAMILY
 
 # What a worker was given, to the byte.
 DUMP = """
@@ -108,6 +111,18 @@ class Hosts(unittest.TestCase):
             return found
         wait_until(lambda: len(numbers()) >= count, f"{count} processes have written their pids")
         return numbers()
+
+    def wait_for_line(self, job, line):
+        """Until the job has written it to its stderr; what was there up to then is read and gone."""
+        text = ""
+        def has_come():
+            nonlocal text
+            if select.select([job.stderr], [], [], 0)[0]:
+                piece = os.read(job.stderr.fileno(), 1000).decode()
+                self.assertTrue(piece, f"the job has ended without '{line}': {text}")
+                text += piece
+            return f"{line}\n" in text
+        wait_until(has_come, f"the job writes '{line}'")
 
     def processes_of_the_job(self):
         """Every process that was started in the test's directory, and is still there: dlaunch, its keepers, ssh, workers."""
@@ -453,13 +468,18 @@ class OverSsh(Hosts):
 
     def ssh_to(self, i):
         """The pid of this job's ssh client for a host."""
-        (pid,) = [pid for pid in self.processes_of_the_job() if command_line(pid)[0] == "ssh" and self.address(i) in command_line(pid)]
+        (pid,) = [pid for pid in self.processes_of_the_job() if command_line(pid)[:1] == ["ssh"] and self.address(i) in command_line(pid)]
         return pid
 
+    def cut(self, job, i, rank, processes):
+        """The connection to a host, once all runs; what its rank wrote has come to us, so dlaunch knows that it is up."""
+        self.pids(processes)
+        self.wait_for_line(job, f"rank {rank}")
+        os.kill(self.ssh_to(i), signal.SIGKILL)
+
     def test_a_cut_connection_stops_that_host_and_the_job(self):
-        job = self.start("--stop-timeout=0.5", "sh", "-c", FAMILY)
-        self.pids(9)
-        os.kill(self.ssh_to(1), signal.SIGKILL)
+        job = self.start("--stop-timeout=0.5", "sh", "-c", FAMILY_THAT_SPEAKS)
+        self.cut(job, 1, rank=1, processes=9)
         out, err = job.communicate(timeout=PATIENCE)
         self.one_failure(subprocess.CompletedProcess((), job.returncode, out, err),
                          rf"^dlaunch: failed: node 1 \(host {self.address(1)}\) was lost: ")
@@ -479,9 +499,8 @@ class OverSsh(Hosts):
         self.nothing_remains()
 
     def test_losing_node_zero_elsewhere_ends_the_job(self):
-        job = self.start("--stop-timeout=0.5", "sh", "-c", FAMILY, hosts=f"{self.address(1)},{self.address(2)}")
-        self.pids(6)
-        os.kill(self.ssh_to(1), signal.SIGKILL)
+        job = self.start("--stop-timeout=0.5", "sh", "-c", FAMILY_THAT_SPEAKS, hosts=f"{self.address(1)},{self.address(2)}")
+        self.cut(job, 1, rank=0, processes=6)
         out, err = job.communicate(timeout=PATIENCE)
         self.one_failure(subprocess.CompletedProcess((), job.returncode, out, err),
                          rf"^dlaunch: failed: node 0 \(host {self.address(1)}\) was lost: its dlaunch was killed, or the connection")
