@@ -14,21 +14,22 @@ namespace dlaunch {
 
 namespace {
 
-Error wrong_variable(std::string_view name, std::string why) {
-  return {ErrorKind::invalid, "cannot find the other ranks: the environment variable", std::string(name),
-          std::move(why), "start the program with dlaunch, which sets it"};
+Error wrong_variable(std::string_view name, const std::string& is) {
+  return {ErrorKind::invalid, "cannot find the other ranks", "",
+          "the environment variable " + std::string(name) + " is " + is,
+          "start the program with dlaunch, which sets it"};
 }
 
 Result<int> number(const Environment& environment, std::string_view name, int least, int most) {
   const std::optional<std::string> text = environment(name);
-  if (!text) return wrong_variable(name, "is not set");
+  if (!text) return wrong_variable(name, "not set");
   int value = 0;
   const char* const end = text->data() + text->size();
   const auto [stop, error] = std::from_chars(text->data(), end, value);
-  if (error != std::errc() || stop != end) return wrong_variable(name, "'" + *text + "' is not a number");
+  if (error != std::errc() || stop != end) return wrong_variable(name, "'" + *text + "', not a number");
   if (value < least || value > most) {
-    return wrong_variable(
-        name, *text + " is not between " + std::to_string(least) + " and " + std::to_string(most));
+    return wrong_variable(name,
+                          *text + ", not between " + std::to_string(least) + " and " + std::to_string(most));
   }
   return value;
 }
@@ -85,8 +86,8 @@ Result<Identity> identify(const Environment& environment) {
   Result<int> rank = number(environment, env::rank, 0, *world_size - 1);
   if (!rank) return rank.error();
   const std::optional<std::string> host = environment(env::master_addr);
-  if (!host) return wrong_variable(env::master_addr, "is not set");
-  if (host->empty()) return wrong_variable(env::master_addr, "is empty");
+  if (!host) return wrong_variable(env::master_addr, "not set");
+  if (host->empty()) return wrong_variable(env::master_addr, "empty");
   Result<int> port = number(environment, env::master_port, 1, 65535);
   if (!port) return port.error();
 

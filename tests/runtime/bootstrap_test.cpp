@@ -64,21 +64,21 @@ TEST(Identify, TakesTheRoundFromWhoeverStartedIt) {
 TEST(Identify, NamesTheVariableThatIsMissingOrWrong) {
   const std::string start = "cannot find the other ranks: the environment variable ";
   const std::string end = "; start the program with dlaunch, which sets it";
-  EXPECT_EQ(problem({}), start + "WORLD_SIZE: is not set" + end);
-  EXPECT_EQ(problem(without("RANK")), start + "RANK: is not set" + end);
-  EXPECT_EQ(problem(without("MASTER_ADDR")), start + "MASTER_ADDR: is not set" + end);
-  EXPECT_EQ(problem(without("MASTER_PORT")), start + "MASTER_PORT: is not set" + end);
-  EXPECT_EQ(problem(with("RANK", "two")), start + "RANK: 'two' is not a number" + end);
-  EXPECT_EQ(problem(with("RANK", "2 ")), start + "RANK: '2 ' is not a number" + end);
-  EXPECT_EQ(problem(with("RANK", "")), start + "RANK: '' is not a number" + end);
-  EXPECT_EQ(problem(with("RANK", "4")), start + "RANK: 4 is not between 0 and 3" + end);
-  EXPECT_EQ(problem(with("RANK", "-1")), start + "RANK: -1 is not between 0 and 3" + end);
-  EXPECT_EQ(problem(with("WORLD_SIZE", "0")), start + "WORLD_SIZE: 0 is not between 1 and 16777216" + end);
+  EXPECT_EQ(problem({}), start + "WORLD_SIZE is not set" + end);
+  EXPECT_EQ(problem(without("RANK")), start + "RANK is not set" + end);
+  EXPECT_EQ(problem(without("MASTER_ADDR")), start + "MASTER_ADDR is not set" + end);
+  EXPECT_EQ(problem(without("MASTER_PORT")), start + "MASTER_PORT is not set" + end);
+  EXPECT_EQ(problem(with("RANK", "two")), start + "RANK is 'two', not a number" + end);
+  EXPECT_EQ(problem(with("RANK", "2 ")), start + "RANK is '2 ', not a number" + end);
+  EXPECT_EQ(problem(with("RANK", "")), start + "RANK is '', not a number" + end);
+  EXPECT_EQ(problem(with("RANK", "4")), start + "RANK is 4, not between 0 and 3" + end);
+  EXPECT_EQ(problem(with("RANK", "-1")), start + "RANK is -1, not between 0 and 3" + end);
+  EXPECT_EQ(problem(with("WORLD_SIZE", "0")), start + "WORLD_SIZE is 0, not between 1 and 16777216" + end);
   EXPECT_EQ(problem(with("WORLD_SIZE", "99999999999999999999")),
-            start + "WORLD_SIZE: '99999999999999999999' is not a number" + end);
+            start + "WORLD_SIZE is '99999999999999999999', not a number" + end);
   EXPECT_EQ(problem(with("MASTER_PORT", "70000")),
-            start + "MASTER_PORT: 70000 is not between 1 and 65535" + end);
-  EXPECT_EQ(problem(with("MASTER_ADDR", "")), start + "MASTER_ADDR: is empty" + end);
+            start + "MASTER_PORT is 70000, not between 1 and 65535" + end);
+  EXPECT_EQ(problem(with("MASTER_ADDR", "")), start + "MASTER_ADDR is empty" + end);
 }
 
 TEST(ConnectStore, SaysWhereNobodyAnswered) {

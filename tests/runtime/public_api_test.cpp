@@ -60,7 +60,7 @@ TEST_F(PublicApi, InitWithoutALauncherSaysWhatIsMissing) {
   clear_environment();
   EXPECT_EQ(
       error_of([] { dlaunch::init_process_group(); }),
-      "cannot find the other ranks: the environment variable WORLD_SIZE: is not set; start the program with "
+      "cannot find the other ranks: the environment variable WORLD_SIZE is not set; start the program with "
       "dlaunch, which sets it");
   EXPECT_FALSE(dlaunch::is_initialized());
 }
