@@ -112,17 +112,17 @@ class Hosts(unittest.TestCase):
         wait_until(lambda: len(numbers()) >= count, f"{count} processes have written their pids")
         return numbers()
 
-    def wait_for_line(self, job, line):
-        """Until the job has written it to its stderr; what was there up to then is read and gone."""
+    def wait_for_lines(self, job, lines):
+        """Until the job has written them to its stderr; what was there up to then is read and gone."""
         text = ""
-        def has_come():
+        def have_come():
             nonlocal text
             if select.select([job.stderr], [], [], 0)[0]:
                 piece = os.read(job.stderr.fileno(), 1000).decode()
-                self.assertTrue(piece, f"the job has ended without '{line}': {text}")
+                self.assertTrue(piece, f"the job has ended without {lines}: {text}")
                 text += piece
-            return f"{line}\n" in text
-        wait_until(has_come, f"the job writes '{line}'")
+            return set(lines) <= set(text.split("\n")[:-1])
+        wait_until(have_come, f"the job writes {lines}")
 
     def processes_of_the_job(self):
         """Every process that was started in the test's directory, and is still there: dlaunch, its keepers, ssh, workers."""
@@ -451,8 +451,8 @@ class OverSsh(Hosts):
         self.nothing_remains()
 
     def test_ctrl_c_reaches_every_host(self):
-        job = self.start("sh", "-c", "trap 'echo > end.$RANK; exit 0' INT TERM; echo $$ > pid.$RANK; while :; do sleep 0.01; done")
-        self.pids(3)
+        job = self.start("sh", "-c", "trap 'echo > end.$RANK; exit 0' INT TERM; echo rank $RANK >&2; while :; do sleep 0.01; done")
+        self.wait_for_lines(job, [f"rank {rank}" for rank in range(3)])
         job.send_signal(signal.SIGINT)
         _, err = job.communicate(timeout=PATIENCE)
         self.assertEqual(job.returncode, 130, err)
@@ -474,7 +474,7 @@ class OverSsh(Hosts):
     def cut(self, job, i, rank, processes):
         """The connection to a host, once all runs; what its rank wrote has come to us, so dlaunch knows that it is up."""
         self.pids(processes)
-        self.wait_for_line(job, f"rank {rank}")
+        self.wait_for_lines(job, [f"rank {rank}"])
         os.kill(self.ssh_to(i), signal.SIGKILL)
 
     def test_a_cut_connection_stops_that_host_and_the_job(self):
