@@ -110,10 +110,12 @@ struct NewGroupOptions {
 
 // A group of some ranks of the default group, numbered in their order there; no ranks: all. Every rank of the
 // default group makes the same calls in the same order, also one that is not a member (its group's calls
-// throw DistError, its rank is -1); the members wait for each other. Where one gives what is wrong, other
-// ranks or another backend, all members throw DistNetworkError at once (but that one DistError, for what is
-// wrong), and the call counts on all ranks. With use_local_synchronization a caller that is not a member gets
-// no group, and nobody hears of ranks that are wrong.
+// throw DistError, its rank is -1); the members wait for each other. Where ranks give different lists or
+// backends for one group, DistNetworkError shows both, at once and on all members; one that is no member by
+// its own list, or did not have to wait for the other, may have returned already. Where an argument is wrong
+// on one rank, that one throws DistError and the members DistNetworkError that repeats it. The call counts on
+// all ranks also then. A member that dies meanwhile is named within a second. With use_local_synchronization
+// a caller that is not a member gets no group, and nobody hears of ranks that are wrong.
 DLAUNCH_EXPORT ProcessGroup new_group(const std::vector<int>& ranks = {},
                                       const NewGroupOptions& options = {});
 
