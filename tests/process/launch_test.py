@@ -698,44 +698,56 @@ with open(os.environ["MARK"] + "." + os.environ["RANK"], "w") as file:
             self.assertRegex(done.stderr.splitlines()[-1], rf"^dlaunch: failed: what listens at 127\.0\.0\.1:{port} hung up before the job began: .*"
                              r"; check that .* runs dlaunch, too \(a torchrun cannot take part in its job\)$")
 
-    def test_workers_get_the_same(self):
+    def compare(self, options, program, older=False, **variables):
+        """Under torchrun (or the older torch.distributed.launch) and under dlaunch; `program`: what stands before its own arguments."""
         torchrun = self.torchrun()
         with open(os.path.join(self.dir, "dump.py"), "w", encoding="utf-8") as script:
             script.write(self.DUMP)
         # PyTorch 1.13 under Python 3.11 (Debian 12) knows no other streams than 1 and 2: its own default, 0, crashes it.
         streams = {"PET_REDIRECTS": "1", "PET_TEE": "1", "PET_LOG_DIR": os.path.join(self.dir, "logs")}
-        lines = [  # options, variables, what stands before the script's own arguments
-            (["--nproc_per_node=2", "--role", "trainer", "--max_restarts=3"], {}, ["dump.py"]),
-            (["--stand"], {"PET_NPROC_PER_NODE": "2"}, ["dump.py"]),
-            (["--nproc_per_node", "1", "-m"], {}, ["dump"]),
-            (["--no_python", "--nnodes=1:1", "--"], {"OMP_NUM_THREADS": "3"}, [sys.executable, "dump.py"]),
-            (["-t2", "--rdzv_id=run_7"], {"PET_NPROC_PER_NODE": "2"}, ["dump.py"]),
-            (["--run_path"], {}, [os.path.join(self.dir, "dump.py")]),
-            (["torch.distributed.launch", "--nproc_per_node=2"], {}, ["dump.py"]),
-            (["torch.distributed.launch", "--use_env", "--nproc_per_node=2"], {}, ["dump.py"]),
-        ]
-        for number, (options, variables, program) in enumerate(lines):
-            dumps = {}
-            old = options[0] == "torch.distributed.launch"
-            theirs = [PYTHON, "-m", "torch.distributed.launch"] if old else [torchrun]
-            ours = [DLAUNCH, "--pass-local-rank"] if old else [DLAUNCH]
-            for name, launcher, more in (("torchrun", theirs, streams), ("dlaunch", ours, {})):
-                mark = f"{name}{number}"
-                fixed = "--stand" not in options
-                port = str(free_port())
-                named = [f"--master_port={port}"] if fixed else []
-                command = [*launcher, "--monitor_interval=0.1", *named, *options[old:], *program, "--nnodes=7", "-t", "a b", "${local_rank}"]
-                more = {**more, "MARK": mark, "FIXED": str(int(fixed)), **({"PORT": port} if fixed else {})}
-                done = subprocess.run(command, cwd=self.dir, env={**environment(), **variables, **more, "PYTHONPATH": self.dir}, text=True,
-                                      stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
-                self.assertEqual(done.returncode, 0, done.stderr)
-                dumps[name] = {}
-                for file_name in sorted(os.listdir(self.dir)):
-                    if file_name.startswith(mark + "."):
-                        with open(os.path.join(self.dir, file_name), encoding="utf-8") as file:
-                            dumps[name][file_name.partition(".")[2]] = file.read()
-            self.assertGreater(len(dumps["torchrun"]), 0)
-            self.assertEqual(dumps["dlaunch"], dumps["torchrun"], options)
+        theirs = [PYTHON, "-m", "torch.distributed.launch"] if older else [torchrun]
+        ours = [DLAUNCH, "--pass-local-rank"] if older else [DLAUNCH]
+        fixed = "--stand" not in options
+        dumps = {}
+        for name, launcher, more in (("torchrun", theirs, streams), ("dlaunch", ours, {})):
+            port = str(free_port())
+            named = [f"--master_port={port}"] if fixed else []
+            command = [*launcher, "--monitor_interval=0.1", *named, *options, *program, "--nnodes=7", "-t", "a b", "${local_rank}"]
+            more = {**more, "MARK": name, "FIXED": str(int(fixed)), **({"PORT": port} if fixed else {})}
+            done = subprocess.run(command, cwd=self.dir, env={**environment(), **variables, **more, "PYTHONPATH": self.dir}, text=True,
+                                  stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            dumps[name] = {}
+            for file_name in sorted(os.listdir(self.dir)):
+                if file_name.startswith(name + "."):
+                    with open(os.path.join(self.dir, file_name), encoding="utf-8") as file:
+                        dumps[name][file_name.partition(".")[2]] = file.read()
+        self.assertGreater(len(dumps["torchrun"]), 0)
+        self.assertEqual(dumps["dlaunch"], dumps["torchrun"])
+
+    def test_workers_get_the_same(self):
+        self.compare(["--nproc_per_node=2", "--role", "trainer", "--max_restarts=3"], ["dump.py"])
+
+    def test_workers_get_the_same_standalone(self):
+        self.compare(["--stand"], ["dump.py"], PET_NPROC_PER_NODE="2")
+
+    def test_workers_get_the_same_as_a_module(self):
+        self.compare(["--nproc_per_node", "1", "-m"], ["dump"])
+
+    def test_workers_get_the_same_without_python(self):
+        self.compare(["--no_python", "--nnodes=1:1", "--"], [sys.executable, "dump.py"], OMP_NUM_THREADS="3")
+
+    def test_workers_get_the_same_with_short_flags(self):
+        self.compare(["-t2", "--rdzv_id=run_7"], ["dump.py"], PET_NPROC_PER_NODE="2")
+
+    def test_workers_get_the_same_by_a_path(self):
+        self.compare(["--run_path"], [os.path.join(self.dir, "dump.py")])
+
+    def test_workers_get_the_same_as_from_the_older_launch(self):
+        self.compare(["--nproc_per_node=2"], ["dump.py"], older=True)
+
+    def test_workers_get_the_same_as_from_the_older_launch_by_variables(self):
+        self.compare(["--use_env", "--nproc_per_node=2"], ["dump.py"], older=True)
 
 
 class Nodes(Launch):
