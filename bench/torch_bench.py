@@ -8,6 +8,7 @@ A turn lasts until the slowest rank is through; printed are the median of each s
 
 import ctypes
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -31,14 +32,14 @@ class Tensor(ctypes.Structure):
 
 class InitOptions(ctypes.Structure):
     _fields_ = [("backend", ctypes.c_char_p), ("init_method", ctypes.c_char_p), ("timeout_ms", ctypes.c_int64),
-                ("rank", ctypes.c_int), ("world_size", ctypes.c_int)]
+                ("rank", ctypes.c_int), ("world_size", ctypes.c_int), ("group_name", ctypes.c_char_p)]
 
 
 class Dlaunch:
     def __init__(self, rank, size, directory):
         self.library = ctypes.CDLL(LIBRARY)
         self.library.dlaunch_last_error.restype = ctypes.c_char_p
-        options = InitOptions(None, f"file://{directory}/dlaunch".encode(), 0, rank, size)
+        options = InitOptions(init_method=f"file://{directory}/dlaunch".encode(), rank=rank, world_size=size)
         self.check(self.library.dlaunch_init_process_group(ctypes.byref(options)))
 
     def check(self, status):
@@ -90,7 +91,7 @@ def main():
     print(f"{'':19} {'bytes':>10} {'dlaunch us':>12} {'PyTorch us':>12} {'ratio':>8}")
     for size in [int(argument) for argument in sys.argv[1:]] or [2, 4]:
         with tempfile.TemporaryDirectory(prefix="dlaunch_bench.") as directory:
-            children = []
+            ranks = {}  # by pid
             for rank in range(size):
                 sys.stdout.flush()
                 pid = os.fork()
@@ -101,9 +102,14 @@ def main():
                     except BaseException as error:  # pylint: disable=broad-except
                         print(f"rank {rank}: {error!r}", file=sys.stderr)
                         os._exit(1)
-                children.append(pid)
-            if any([os.waitpid(pid, 0)[1] for pid in children]):
-                sys.exit(1)
+                ranks[pid] = rank
+            while ranks:
+                pid, status = os.wait()
+                rank = ranks.pop(pid)
+                if status != 0:
+                    for other in ranks:
+                        os.kill(other, signal.SIGKILL)
+                    sys.exit(f"rank {rank} ended with {os.waitstatus_to_exitcode(status)}")
 
 
 if __name__ == "__main__":
