@@ -43,6 +43,7 @@ with open("dump." + os.environ["RANK"], "w") as file:
 
 
 def command_line(pid):
+    """Its words; none if it has ended."""
     try:
         with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
             return file.read().split("\0")
@@ -488,11 +489,12 @@ class OverSsh(Hosts):
     def test_a_host_that_loses_its_agent_ends_the_job(self):
         job = self.start("--stop-timeout=0.5", "sh", "-c", FAMILY)
         self.pids(9)
-        def agents():
-            return [pid for pid in self.processes_of_the_job() if "--node-rank=2" in command_line(pid)]
-        wait_until(lambda: len(agents()) == 1, "its helpers have names of their own")
-        (agent,) = agents()
-        os.kill(agent, signal.SIGKILL)
+        agents = []
+        def is_one():
+            agents[:] = [pid for pid in self.processes_of_the_job() if "--node-rank=2" in command_line(pid)]
+            return len(agents) == 1
+        wait_until(is_one, "its helpers are not there yet, or have names of their own")
+        os.kill(agents[0], signal.SIGKILL)
         out, err = job.communicate(timeout=PATIENCE)
         self.one_failure(subprocess.CompletedProcess((), job.returncode, out, err),
                          rf"^dlaunch: failed: node 2 \(host {self.address(2)}\) was lost: ")
