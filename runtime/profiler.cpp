@@ -22,15 +22,15 @@ std::string trace_path(const std::string& path, int rank) {
 std::uint64_t Profiler::begin_heard(const char* name, const GroupImpl::Description& group,
                                     std::uint64_t sequence, std::uint64_t bytes) {
   auto open = std::make_unique<Open>(Open{name, group.name, {}});
-  ProfilingEvent event{ProfilingEvent::Kind::begin,
-                       0,
-                       open->name,
-                       open->group,
-                       group.rank,
-                       sequence,
-                       bytes,
-                       steady_ns(),
-                       false};
+  ProfilingEvent event{.kind = ProfilingEvent::Kind::begin,
+                       .id = 0,  // given below
+                       .name = open->name,
+                       .group = open->group,
+                       .rank = group.rank,
+                       .sequence = sequence,
+                       .bytes = bytes,
+                       .time_ns = steady_ns(),
+                       .success = false};
   std::shared_ptr<const ProfilingCallback> callback;
   {
     const std::lock_guard lock(mutex_);
