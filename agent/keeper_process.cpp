@@ -94,7 +94,7 @@ void KeeperProcess::keep_alive(std::int64_t lease_ms) {
 void KeeperProcess::end_lease_when_over() {
   if (lease_end_ == 0 || now_ms() < lease_end_) return;
   lease_end_ = 0;
-  if (workers_.empty() && reported_gone_) return;
+  if (nothing_is_left()) return;
   killing_ = true;
   kill_once();
 }
@@ -179,17 +179,18 @@ void KeeperProcess::spawn(const Frame& frame, std::vector<char> body, const std:
     start.environment.emplace_back(name, next());
   }
 
+  leaves_after_success_ = false;
+  killing_ = false;
+  reported_.reset();
   const ProcKey key{frame.round, frame.local_rank};
   Starts::Failure failure;
   const pid_t pid = starts_.begin(std::move(start), inherited_, failure);
-  if (pid < 0) {
-    spawn_failed(key, failure);
+  if (pid >= 0) {
+    workers_[pid] = key;
     return;
   }
-  workers_[pid] = key;
-  leaves_after_success_ = false;
-  killing_ = false;
-  reported_gone_ = false;
+  spawn_failed(key, failure);
+  report_rest(false);
 }
 
 void KeeperProcess::spawn_failed(ProcKey key, const Starts::Failure& failure) {
@@ -270,21 +271,24 @@ void KeeperProcess::reap() {
   if (any) report_rest(false);
 }
 
-// Once no worker is left: what else is.
+// Reports what the workers left behind, once the last of them has ended; `again`: also what was reported.
 void KeeperProcess::report_rest(bool again) {
-  if (!workers_.empty() || (reported_gone_ && !again)) return;
+  if (!workers_.empty() || (nothing_is_left() && !again)) return;
   siginfo_t info{};
   if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD) {
-    reported_gone_ = true;
+    reported_ = 0;
     killing_ = false;
     send({FrameKind::all_gone, 0, 0, 0, 0, 0}, {});
     return;
   }
   const std::vector<pid_t> rest = descendants_of(getpid());
+  const std::size_t count = std::max<std::size_t>(rest.size(), 1);  // there is one, if /proc shows it or not
+  if (count == reported_ && !again) return;
+  reported_ = count;
   const std::string example = rest.empty() ? "" : name_process(rest.front());
-  if (static_cast<int>(rest.size()) == reported_rest_ && !again) return;
-  reported_rest_ = static_cast<int>(rest.size());
-  send({FrameKind::leftovers, static_cast<std::uint32_t>(example.size()), 0, 0, reported_rest_, 0}, example);
+  send({FrameKind::leftovers, static_cast<std::uint32_t>(example.size()), 0, 0,
+        static_cast<std::int64_t>(count), 0},
+       example);
 }
 
 void KeeperProcess::send(const Frame& frame, std::string_view body) {

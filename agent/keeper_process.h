@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +29,7 @@ class KeeperProcess {
 
  private:
   bool take_command();
-  [[nodiscard]] bool nothing_is_left() const { return workers_.empty() && reported_gone_; }
+  [[nodiscard]] bool nothing_is_left() const { return workers_.empty() && reported_ == 0; }
   bool read_frame(Frame& frame, std::array<int, 2>& fds);
   bool read_all(char* into, std::size_t size) const;
   void spawn(const Frame& frame, std::vector<char> body, const std::array<int, 2>& fds);
@@ -56,8 +58,9 @@ class KeeperProcess {
   std::string unsent_;
   bool killing_ = false;
   std::int64_t lease_end_ = 0;  // by now_ms(); 0: there is none
-  bool reported_gone_ = true;
-  int reported_rest_ = 0;
+  // How many processes were left by the last report to the agent. None: a worker was asked for since then, so
+  // that report says nothing about what is left now, and the same count must be reported again.
+  std::optional<std::size_t> reported_ = 0;
   bool any_failed_ = false;  // of all workers there have been
   bool leaves_after_success_ = false;
 };

@@ -39,12 +39,14 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
   };
 
   const auto on_leftovers = [&](const LeftoversRemain& e) {
+    // Between two starts the keeper may see no worker. It reports what is left again after each start.
+    if (!all_ended()) return;
     leftover_ = e.example;
     // A descendant in a session of its own is out of reach of its worker's process group while that worker
     // lives.
     const bool others = std::exchange(leftovers_, e.count) != e.count;  // the same ones have it already
-    if (state_ == State::stopping && all_ended() && others) out.emplace_back(SignalAll{SIGTERM});
-    if (state_ != State::running || !all_ended()) return;
+    if (state_ == State::stopping && others) out.emplace_back(SignalAll{SIGTERM});
+    if (state_ != State::running) return;
     state_ = State::leftovers;
     const bool kills = grace_.sent_for(SIGTERM) == SIGKILL;
     out.emplace_back(Say{Loudness::progress, "the workers have ended but left " + std::to_string(e.count) +

@@ -311,5 +311,17 @@ TEST_F(WorkerGroupTest, ADaemonInItsOwnSessionIsSignalledOnceItsWorkerIsDead) {
   EXPECT_EQ(got<SignalAll>()->signo, SIGTERM);
 }
 
+// The keeper counts what is left when it has no worker, and a start may be on its way to it then.
+TEST_F(WorkerGroupTest, WhatIsCountedBetweenTwoStartsIsNotTakenForTheSameLater) {
+  start();
+  exit(0, 0);
+  step(LeftoversRemain{1, "77 (short-lived)"});
+  EXPECT_TRUE(last_.empty());
+  step(StopWorkers{SIGTERM});
+  killed(1, SIGTERM);
+  step(LeftoversRemain{1, "78 (daemon)"});
+  EXPECT_EQ(got<SignalAll>()->signo, SIGTERM);
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

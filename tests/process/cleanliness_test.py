@@ -5,7 +5,7 @@
 
 Every process of a job carries a mark in its environment, which its descendants inherit: what remains is found in
 /proc, whoever its parent is by now. Each case is repeated, in turns with a control group and (where root may take
-the hierarchy away) without.
+the hierarchy away, or become another user) without.
 """
 
 import contextlib
@@ -57,18 +57,23 @@ def describe(pids):
 
 # The hierarchy of cgroup v2 is taken away, for dlaunch alone.
 WITHOUT_GROUPS = ["unshare", "--mount", "sh", "-c", 'umount -a -t cgroup2; exec "$@"', "sh"]
+# A user who may not make a group in this process's own.
+AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
 def containments():
     """What stands before dlaunch, for each way to hold a job together that this machine has."""
     found = [[]]
-    if "control group in" in doctor([]) and "ended one by one" in doctor(WITHOUT_GROUPS):
-        found.append(WITHOUT_GROUPS)
+    if "ended together" in doctor([]):
+        found += [prefix for prefix in (WITHOUT_GROUPS, AS_NOBODY) if "ended one by one" in doctor(prefix)]
     return found
 
 
 def doctor(prefix):
-    return subprocess.run([*prefix, DLAUNCH, "doctor"], capture_output=True, text=True, check=False).stdout
+    try:
+        return subprocess.run([*prefix, DLAUNCH, "doctor"], capture_output=True, text=True, check=False).stdout
+    except FileNotFoundError:  # the prefix's program
+        return ""
 
 
 class Cleanliness(unittest.TestCase):
@@ -79,6 +84,7 @@ class Cleanliness(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix="dlaunch_cleanliness_test.")
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        os.chmod(self.dir, 0o755)
         with open(os.path.join(self.dir, "family.sh"), "w", encoding="utf-8") as file:
             file.write(FAMILY)
         self.mark = "none yet"
@@ -97,7 +103,9 @@ class Cleanliness(unittest.TestCase):
         self.mark = uuid.uuid4().hex
         self.place = os.path.join(self.dir, self.mark)
         self.tmp = os.path.join(self.place, "tmp")
-        os.makedirs(self.tmp)
+        for folder in (self.place, self.tmp):
+            os.mkdir(folder)
+            os.chmod(folder, 0o777)  # for a job of another user
 
     def clean_up(self):
         for pid in marked(self.mark.encode()):
@@ -294,6 +302,35 @@ class Stops(Cleanliness):
                              'for one in double daemon deep5 spinner; do read pid < "$DIR/pid.$one.0"; kill -0 $pid 2> /dev/null && exit 77; done; exit 0')
             err = self.nothing_remains(job)
             self.assertEqual(job.returncode, 0, err)
+
+    # Leaves one process behind in each round, if LEAVERS names the rank. Every worker ends after all have left theirs.
+    LEAVER = r"""
+    round=$TORCHELASTIC_RESTART_COUNT
+    for pid in $(cat "$DIR"/left.$((round - 1)).* 2> /dev/null); do kill -0 $pid 2> /dev/null && exit 77; done
+    case $LEAVERS in *$RANK*)
+      setsid sh -c 'echo $$ > "$0.tmp"; mv "$0.tmp" "$0"; exec sleep 1000' "$DIR/left.$round.$RANK" < /dev/null > /dev/null 2>&1 &
+    esac
+    for rank in $LEAVERS; do while [ ! -e "$DIR/left.$round.$rank" ]; do sleep 0.005; done; done
+    [ $round = 2 ]
+    """
+
+    def leave_processes_behind(self, workers, leavers):
+        """The last report of one round and the first of the next name the same number of processes."""
+        for _ in self.each_time():
+            job = self.start(f"--nproc-per-node={workers}", "--max-restarts=2", "--restart-backoff=0", "--stop-timeout=5",
+                             "env", f"LEAVERS={leavers}", "sh", "-c", self.LEAVER)
+            err = self.nothing_remains(job)
+            self.assertEqual(job.returncode, 0, err)
+            self.assertIn("the workers have ended but left", err)
+
+    def test_left_behind_in_each_round_by_one_worker(self):
+        self.leave_processes_behind(1, "0")
+
+    def test_left_behind_in_each_round_by_one_of_two_workers(self):
+        self.leave_processes_behind(2, "1")
+
+    def test_left_behind_in_each_round_by_two_workers(self):
+        self.leave_processes_behind(2, "0 1")
 
     @staticmethod
     def has_taken(pid, signo):
