@@ -1,6 +1,6 @@
 #include "agent/handshake.h"
 
-#include "agent/hmac.h"
+#include "store/base/hmac.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -13,6 +13,13 @@ std::string mac_of(const std::string& secret, const char* who, const std::string
 Error refusal(std::string why) { return {ErrorKind::refused, "", "", std::move(why), ""}; }
 
 }  // namespace
+
+std::string explain_bare_refusal(bool has_secret) {
+  return has_secret
+             ? "it gives its reason only to nodes that have proved the secret, and otherwise to its own log"
+             : "this node has no secret; if the job has one, give it to this node, too (--token-file, "
+               "DLAUNCH_TOKEN); else the reason is in that agent's log";
+}
 
 Result<Proof> MemberHandshake::answer(const Challenge& challenge) const {
   const bool knows =

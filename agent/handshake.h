@@ -19,6 +19,11 @@ namespace dlaunch::agent {
 
 inline constexpr std::size_t nonce_size = 32;
 
+// All that a job with a secret tells a node that has not proved it; the reason is in the log of the agent
+// that refused. What this node can add of its own: whether it has a secret.
+inline constexpr const char* bare_refusal = "refused";
+std::string explain_bare_refusal(bool has_secret);
+
 class MemberHandshake {
  public:
   // `nonce` has nonce_size bytes that nobody can guess. Without a secret there is nothing to do.
