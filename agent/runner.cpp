@@ -108,8 +108,9 @@ class Runner::Link final : public ConnectionHandler {
       if (!*message) break;
       if (const auto* challenge = std::get_if<Challenge>(&**message)) {
         answer(*challenge);
+      } else if (auto* refused = std::get_if<Refused>(&**message)) {
+        hear_refusal(std::move(*refused));
       } else {
-        if (std::holds_alternative<Refused>(**message) && handshake_.is_needed()) runner_.hear(LinkUp{});
         runner_.hear(FromCoordinator{std::move(**message)});
       }
     }
@@ -123,6 +124,11 @@ class Runner::Link final : public ConnectionHandler {
   }
 
  private:
+  void hear_refusal(Refused refused) {
+    if (handshake_.is_needed()) runner_.hear(LinkUp{});  // unless it is there already
+    if (refused.why == bare_refusal) refused.why = explain_bare_refusal(handshake_.is_needed());
+    runner_.hear(FromCoordinator{std::move(refused)});
+  }
   void answer(const Challenge& challenge) {
     auto proof = handshake_.answer(challenge);
     runner_.hear(LinkUp{});
@@ -189,7 +195,7 @@ class Runner::MemberEnd final : public ConnectionHandler {
   void refuse(const std::string& why) {
     runner_.outside_.reporter.say(
         {Loudness::trouble, "refused an agent at " + to_string(peer_) + ": " + why});
-    send(Refused{why});
+    send(Refused{handshake_.is_done() ? why : bare_refusal});
     lose(why);
   }
 

@@ -9,6 +9,7 @@
 #include "launcher/job_list.h"
 #include "launcher/process_stacks.h"
 #include "launcher/report_file.h"
+#include "launcher/secret.h"
 #include "launcher/values.h"
 #include "launcher/verb_line.h"
 #include "launcher/verb_output.h"
@@ -33,19 +34,19 @@ WorkerDump read_worker(const agent::JobStatus& job, const agent::WorkerStatus& s
 }
 
 // Nothing where it does not answer, or the nodes have not told it.
-std::vector<std::string> ask_coordinator(const agent::JobStatus& job) {
+std::vector<std::string> ask_coordinator(const agent::JobStatus& job, const std::string& secret) {
   const auto address = parse_address(job.endpoint, 0);
   if (job.nnodes == 1 || !address || address->port == 0) return {};
-  auto view = ask_endpoints({*address}, coordinator_patience);
+  auto view = ask_endpoints({*address}, secret, coordinator_patience);
   return view && view->job == job.job ? std::move(view->collectives) : std::vector<std::string>{};
 }
 
 // All records first: they belong to one moment, and a debugger takes its time.
-JobDump read_job(agent::JobStatus job, bool stacks) {
+JobDump read_job(agent::JobStatus job, const std::string& secret, bool stacks) {
   JobDump dump{std::move(job), {}, steady_now(), {}};
   for (const agent::WorkerStatus& status : dump.job.workers)
     dump.workers.push_back(read_worker(dump.job, status));
-  dump.whole_job = ask_coordinator(dump.job);
+  dump.whole_job = ask_coordinator(dump.job, secret);
   if (!stacks) return dump;
   const TimePoint deadline = steady_now() + whole_patience;
   for (WorkerDump& worker : dump.workers) {
@@ -71,6 +72,7 @@ int write(const std::string& text, const std::string& file) {
 int run_dump(const std::vector<std::string>& arguments) {
   std::string json_file;
   bool no_stacks = false;
+  std::string token_file;
   VerbLine line(
       "dlaunch dump",
       "dlaunch dump shows where each worker of a job on this machine is: the collective that it waits in "
@@ -81,12 +83,16 @@ int run_dump(const std::vector<std::string>& arguments) {
               "all that is known, with the latest operations, in this file (-: standard output), as JSON",
               json_file);
   line.flag("--no-stacks", "do not look at threads, and do not call a debugger", no_stacks);
+  line.option("--token-file", "FILE", "the job's secret, with which another node is asked (or DLAUNCH_TOKEN)",
+              token_file);
   auto parsed = line.parse(arguments);
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<JustPrint>(&*parsed)) return print(help->text);
   const auto& words = std::get<VerbLine::Words>(*parsed);
   if (words.size() != 1) return fail(mistake("dump takes one job", "dlaunch status shows them"));
 
+  const auto secret = read_secret(token_file, take_secret_variable());
+  if (!secret) return fail(secret.error());
   JobList list = select_jobs(running_jobs(), words[0]);
   for (const std::int64_t pid : list.silent)
     fail("agent " + std::to_string(pid) + " does not answer: continue it (kill -CONT)");
@@ -100,7 +106,7 @@ int run_dump(const std::vector<std::string>& arguments) {
     return fail("several agents of job '" + words[0] + "' run on this machine: name one by its pid, of " +
                 pids);
   }
-  const JobDump dump = read_job(std::move(list.jobs.front()), !no_stacks);
+  const JobDump dump = read_job(std::move(list.jobs.front()), *secret, !no_stacks);
   return json_file.empty() ? print(to_text(dump)) : write(to_json(dump), json_file);
 }
 

@@ -15,12 +15,13 @@ Error no_status(const Address& endpoint, std::string why) {
           "give the job's --rdzv-endpoint, or --master-addr and --master-port"};
 }
 
-Result<agent::WorldView> ask(const Address& endpoint, Duration patience) {
+Result<agent::WorldView> ask(const Address& endpoint, const std::string& secret, Duration patience) {
   const TimePoint deadline = steady_now() + patience;
   BlockingSocket socket;
   if (auto made = socket.connect(endpoint, deadline); !made) return no_status(endpoint, made.error().why);
-  const std::string request =
-      "GET /job HTTP/1.1\r\nHost: " + to_string(endpoint) + "\r\nConnection: close\r\n\r\n";
+  std::string request = "GET /job HTTP/1.1\r\nHost: " + to_string(endpoint) + "\r\nConnection: close\r\n";
+  if (!secret.empty()) request += "Authorization: Bearer " + secret + "\r\n";
+  request += "\r\n";
   if (auto sent = socket.send(as_byte_span(request), deadline); !sent)
     return no_status(endpoint, sent.error().why);
   agent::HttpReply reply;
@@ -31,6 +32,15 @@ Result<agent::WorldView> ask(const Address& endpoint, Duration patience) {
       return no_status(endpoint, read.error().why);
   }
   constexpr int ok = 200;
+  constexpr int unauthorized = 401;
+  constexpr int misdirected = 421;
+  if (reply.status() == unauthorized) {
+    return Error{ErrorKind::refused, "no job's status at", to_string(endpoint),
+                 secret.empty() ? "the job has a secret" : "the job has another secret",
+                 "give the job's --token-file"};
+  }
+  if (reply.status() == misdirected)
+    return no_status(endpoint, "the job does not know itself by that name; ask by its address");
   if (reply.status() != ok) return no_status(endpoint, "it serves a store, but no job");
   auto view = agent::world_view_from_json(reply.take_body());
   if (!view) return no_status(endpoint, view.error().why);
@@ -39,10 +49,11 @@ Result<agent::WorldView> ask(const Address& endpoint, Duration patience) {
 
 }  // namespace
 
-Result<agent::WorldView> ask_endpoints(const std::vector<Address>& endpoints, Duration patience) {
+Result<agent::WorldView> ask_endpoints(const std::vector<Address>& endpoints, const std::string& secret,
+                                       Duration patience) {
   std::optional<Result<agent::WorldView>> best;
   for (const Address& endpoint : endpoints) {
-    auto view = ask(endpoint, patience);
+    auto view = ask(endpoint, secret, patience);
     if (view && view->state != "standby") return view;
     if (!best || !best->ok()) best = std::move(view);
   }

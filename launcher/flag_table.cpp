@@ -94,7 +94,7 @@ constexpr std::array table{
          .pet = true},
     Flag{.name = "token-file",
          .value = "FILE",
-         .help = "the job's secret: only agents that know it may join (or DLAUNCH_TOKEN)",
+         .help = "the job's secret, which agents must prove to join (or DLAUNCH_TOKEN); mode 600",
          .group = Group::nodes},
     Flag{.name = "join-timeout",
          .value = "S",

@@ -9,6 +9,7 @@
 #include "launcher/job_list.h"
 #include "launcher/job_table.h"
 #include "launcher/process_handle.h"
+#include "launcher/secret.h"
 #include "launcher/values.h"
 #include "launcher/verb_line.h"
 #include "launcher/verb_output.h"
@@ -54,7 +55,7 @@ Error which_one(const std::vector<agent::JobStatus>& jobs, const std::string& na
                  "name one by its agent's pid, or stop all with --all");
 }
 
-int show_endpoints(const std::string& list, bool json) {
+int show_endpoints(const std::string& list, const std::string& token_file, bool json) {
   constexpr std::uint16_t usual_port = 29400;
   std::vector<Address> endpoints;
   for (const std::string& endpoint : comma_list(list)) {
@@ -62,7 +63,9 @@ int show_endpoints(const std::string& list, bool json) {
     if (!address) return fail(address.error());
     endpoints.push_back(std::move(*address));
   }
-  const auto view = ask_endpoints(endpoints, std::chrono::seconds(10));
+  const auto secret = read_secret(token_file, take_secret_variable());
+  if (!secret) return fail(secret.error());
+  const auto view = ask_endpoints(endpoints, *secret, std::chrono::seconds(10));
   if (!view) return fail(view.error());
   return print(json ? agent::to_json(*view) : agent::table(*view));
 }
@@ -72,6 +75,7 @@ int show_endpoints(const std::string& list, bool json) {
 int run_status(const std::vector<std::string>& arguments) {
   bool json = false;
   std::string endpoint;
+  std::string token_file;
   VerbLine line(
       "dlaunch status",
       "dlaunch status shows the jobs on this machine: this node's number, what it does and since when, "
@@ -81,13 +85,14 @@ int run_status(const std::vector<std::string>& arguments) {
   line.flag("--json", "one JSON object a line", json);
   line.option("--endpoint", "HOST[:PORT],...",
               "instead: the whole job of the coordinator there, on whichever machine", endpoint);
+  line.option("--token-file", "FILE", "with --endpoint: the job's secret (or DLAUNCH_TOKEN)", token_file);
   auto parsed = line.parse(arguments);
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<JustPrint>(&*parsed)) return print(help->text);
   const auto& words = std::get<VerbLine::Words>(*parsed);
   if (!endpoint.empty() && !words.empty())
     return fail(mistake("--endpoint names the job", "see dlaunch status --help"));
-  if (!endpoint.empty()) return show_endpoints(endpoint, json);
+  if (!endpoint.empty()) return show_endpoints(endpoint, token_file, json);
   if (words.size() > 1) return fail(mistake("status takes one job", "see dlaunch status --help"));
   const std::string name = words.empty() ? "" : words[0];
 

@@ -49,6 +49,7 @@
 #include "launcher/remote_run.h"
 #include "launcher/report.h"
 #include "launcher/report_file.h"
+#include "launcher/secret.h"
 #include "launcher/serve.h"
 #include "launcher/spelling.h"
 #include "launcher/verb_output.h"
@@ -190,29 +191,6 @@ agent::Output::Style output_style(const JobPlan& plan, const Options& asked, con
   style.warn = [](const std::string& sentence) { log::warning(sentence); };
   style.time_of_day = [] { return clock_time(unix_ms()); };
   return style;
-}
-
-// The variable with the job's secret. No worker needs it, and what a worker knows, its logs and children may
-// know.
-std::string take_token() {
-  constexpr const char* name = "DLAUNCH_TOKEN";
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): one thread
-  std::string token = value != nullptr ? value : "";
-  unsetenv(name);
-  return token;
-}
-
-// The job's secret, from its file, or else from the environment; a line end behind it does not count.
-Result<std::string> read_secret(const Options& options, const Outside& outside, std::string secret) {
-  if (!options.token_file.empty()) {
-    auto read = outside.read_file(options.token_file);
-    if (!read) return std::move(read).error();
-    secret = std::move(*read);
-  }
-  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
-  if (secret.empty() && !options.token_file.empty())
-    return Error{ErrorKind::invalid, "no secret in", options.token_file, "it is empty", ""};
-  return secret;
 }
 
 // One voice for the job: of the agents that another dlaunch started, node 0 tells what happens; the others
@@ -375,6 +353,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
     options.agents = &door;
     StatusPage page(loop);
     options.https = &page;
+    options.http_rules = http_rules_of(plan, asked.secret);
     options.report = [](const std::string& sentence) { log::warning(sentence); };
     StoreServer server(loop, loop, loop, options);
     page.show(server, options.limits);
@@ -396,10 +375,8 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
     held.say();
     if (!log_dir.empty()) log::info("log files are in " + log_dir);
     for (const std::string& line : asked.said) log::info(line);
-    if (serves->has_value() && plan.job.nnodes + plan.job.spares > 1 && asked.secret.empty())
-      log::debug(
-          "any agent that reaches this endpoint and knows the job's name may join (--token-file keeps others "
-          "out)");
+    if (const std::string notice = open_port_notice(*serves, plan, asked.secret); !notice.empty())
+      log::info(notice);
     for (const std::string& line : asked.warnings) log::warning(line);
     for (const std::string& line : plan.warnings) log::warning(line);
 
@@ -409,7 +386,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
                                  plan.node,
                                  DLAUNCH_VERSION,
                                  inherited_environment(asked, environment),
-                                 *serves,
+                                 serves->endpoint,
                                  [&server](std::uint32_t, std::set<std::string> shut_out) {
                                    server.new_round(without_own_addresses(std::move(shut_out)));
                                  },
@@ -430,7 +407,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
     }
     agent::Runner runner({loop, loop, loop, spawner, reporter}, std::move(run_plan));
     door.runner = &runner;
-    if (serves->has_value()) {
+    if (serves->endpoint.has_value()) {
       const auto view = [&runner, &loop] {
         return runner.coordinator() ? runner.coordinator()->view(loop.now()) : agent::WorldView{};
       };
@@ -548,13 +525,13 @@ int do_as_told(int argc, char** argv) {
   if (const Verb* verb = arguments.empty() ? nullptr : find_verb(arguments[0]); verb != nullptr)
     return verb->run({arguments.begin() + 1, arguments.end()});
 
-  std::string token = take_token();
+  std::string token = take_secret_variable();
   Outside outside = outside_world();
   auto parsed = parse_options(arguments, outside);
   if (!parsed) return fail(parsed.error());
   if (const auto* text = std::get_if<JustPrint>(&*parsed)) return print(text->text);
   auto& options = std::get<Options>(*parsed);
-  auto secret = read_secret(options, outside, std::move(token));
+  auto secret = read_secret(options.token_file, std::move(token));
   if (!secret) return fail(secret.error());
   options.secret = std::move(*secret);
   const bool names_hosts = !options.hosts.empty() || !options.hostfile.empty();

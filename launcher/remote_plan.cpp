@@ -20,9 +20,10 @@ constexpr std::array carried_names{"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYT
 constexpr std::array carried_prefixes{"DLAUNCH_", "PET_", "NCCL_", "TORCH_", "GLOO_", "OMP_"};
 
 // Each host's own, or made here.
-constexpr std::array not_passed_on{"hosts",         "hostfile", "ssh",        "export",      "config",
-                                   "scheduler",     "nnodes",   "node-rank",  "master-addr", "master-port",
-                                   "rdzv-endpoint", "rdzv-id",  "local-addr", "dry-run",     "lifeline"};
+constexpr std::array not_passed_on{"hosts",       "hostfile",    "ssh",           "export",
+                                   "config",      "scheduler",   "nnodes",        "node-rank",
+                                   "master-addr", "master-port", "rdzv-endpoint", "rdzv-id",
+                                   "local-addr",  "dry-run",     "lifeline",      "token-file"};
 
 bool sets_a_flag(const std::string& variable) {
   static const std::set<std::string> all = [] {
@@ -164,6 +165,7 @@ Result<RemotePlan> make_remote_plan(const Options& options, const std::vector<Ho
 
   RemotePlan plan;
   plan.key = facts.terms.key;
+  if (!options.secret.empty()) plan.secret_line = "export DLAUNCH_TOKEN=" + quoted(options.secret) + "\n";
   plan.fixed_size = options.min_nodes == options.nnodes;
   plan.job.id = options.job_id.empty() ? "hosts-" + hex(facts.random) : options.job_id;
   plan.job.nnodes = static_cast<int>(hosts.size());

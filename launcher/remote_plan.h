@@ -35,7 +35,10 @@ struct RemotePlan {
   agent::JobSpec job;             // as far as it is known without the machines
   std::vector<RemoteHost> hosts;  // by node rank
   std::string key;                // of their --lifeline
-  bool fixed_size = true;         // the job cannot go on with fewer
+  // What a host's shell reads before its script: the job's secret, if there is one. It is on no command line,
+  // and no --dry-run shows it.
+  std::string secret_line{};
+  bool fixed_size = true;  // the job cannot go on with fewer
 };
 
 // As many of the hosts as --nnodes asks for.

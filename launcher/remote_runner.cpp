@@ -124,7 +124,7 @@ void RemoteRunner::run(std::size_t node) {
     edge_.watch(fd, true, false, *this);
   }
   writers_[process.input] = node;
-  tell(process, host.script);
+  tell(process, plan_.secret_line + host.script);
 }
 
 void RemoteRunner::tell(HostProcess& process, std::string_view text) {

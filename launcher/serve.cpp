@@ -1,6 +1,7 @@
 #include "launcher/serve.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdint>
 #include <string>
@@ -14,6 +15,10 @@ namespace dlaunch::launcher {
 namespace {
 
 bool is_loopback(const Address& address) { return address.host.starts_with("127.") || address.host == "::1"; }
+
+bool is_reachable(const Network::Listening& listening) {
+  return !std::all_of(listening.addresses.begin(), listening.addresses.end(), is_loopback);
+}
 
 bool is_alone(const agent::JobSpec& job) { return job.nnodes + job.spares == 1; }
 
@@ -59,7 +64,7 @@ std::string what_to_do(const Error& failure, const JobPlan& plan) {
 }
 
 // At this machine's address, as etcd is reached from it, where nobody said another.
-Result<std::optional<std::size_t>> serve_anywhere(StoreServer& server, JobPlan& plan) {
+Result<Served> serve_anywhere(StoreServer& server, JobPlan& plan) {
   if (plan.own.host.empty()) {
     auto found = own_address_towards(plan.job.endpoints);
     if (!found) return std::move(found).error();
@@ -69,13 +74,13 @@ Result<std::optional<std::size_t>> serve_anywhere(StoreServer& server, JobPlan& 
   if (!listening && names_none_of_ours(listening.error())) listening = server.listen({"*", plan.own.port});
   if (!listening) return std::move(listening).error().with_hint("choose a free port with --master-port");
   plan.own.port = listening->port;
-  return std::optional<std::size_t>(0);
+  return Served{0, is_reachable(*listening)};
 }
 
 }  // namespace
 
-Result<std::optional<std::size_t>> serve_endpoint(StoreServer& server, JobPlan& plan) {
-  if (plan.serves == JobPlan::Serves::no) return std::optional<std::size_t>{};
+Result<Served> serve_endpoint(StoreServer& server, JobPlan& plan) {
+  if (plan.serves == JobPlan::Serves::no) return Served{};
   if (plan.serves == JobPlan::Serves::elected) return serve_anywhere(server, plan);
   agent::JobSpec& job = plan.job;
   const bool must = plan.serves == JobPlan::Serves::yes;
@@ -91,16 +96,38 @@ Result<std::optional<std::size_t>> serve_endpoint(StoreServer& server, JobPlan& 
       job.endpoints[i].port = listening->port;
       job.master = job.endpoints.front();
       log::debug("the store listens at " + to_string(job.endpoints[i]));
-      return std::optional(i);
+      return Served{i, is_reachable(*listening)};
     }
     log::debug(listening.error().message());
     // In use: by another agent of the job on this machine, or the Join will tell.
     const bool others = foreign || listening.error().kind == ErrorKind::in_use;
     if (!failure && (must || !others)) failure = listening.error();
   }
-  if (!failure) return std::optional<std::size_t>{};
+  if (!failure) return Served{};
   std::string hint = what_to_do(*failure, plan);
   return std::move(*failure).with_hint(std::move(hint));
+}
+
+HttpRules http_rules_of(const JobPlan& plan, const std::string& secret) {
+  HttpRules rules;
+  rules.secret = secret;
+  const auto add = [&rules](std::string name) {
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (!name.empty()) rules.names.insert(std::move(name));
+  };
+  for (const Address& endpoint : plan.job.endpoints) add(endpoint.host);
+  add(plan.own.host);
+  add(plan.node.host);
+  return rules;
+}
+
+std::string open_port_notice(const Served& served, const JobPlan& plan, const std::string& secret) {
+  if (!served.is_reachable || !secret.empty()) return "";
+  const Address& at =
+      plan.serves == JobPlan::Serves::elected ? plan.own : plan.job.endpoint(*served.endpoint);
+  return "no secret: whoever reaches " + to_string(at) + " can read and change this job's store" +
+         (is_alone(plan.job) ? "" : " and join the job") + "; --token-file=FILE on every node prevents it";
 }
 
 Result<void> HealthDoor::open(const std::string& from, const std::string& text) {

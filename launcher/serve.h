@@ -14,9 +14,19 @@
 
 namespace dlaunch::launcher {
 
-// Listens there; the number of the endpoint, or none where others serve. Where the plan left the port open,
-// it is filled in.
-Result<std::optional<std::size_t>> serve_endpoint(StoreServer& server, JobPlan& plan);
+struct Served {
+  std::optional<std::size_t> endpoint;  // its number; none: others serve
+  bool is_reachable = false;            // from other machines: it listens at more than loopback addresses
+};
+
+// Listens at the endpoint that is this node's, if one is. If the plan left the port open, it is filled in.
+Result<Served> serve_endpoint(StoreServer& server, JobPlan& plan);
+
+// The names under which other machines may ask this node's pages (store/http_access.h).
+HttpRules http_rules_of(const JobPlan& plan, const std::string& secret);
+
+// What it means that the job has no secret, and what to do, if others reach its port; empty: nothing.
+std::string open_port_notice(const Served& served, const JobPlan& plan, const std::string& secret);
 
 // Where a prober of this node is told that its agent lives: /healthz, on all interfaces, and nothing else.
 class HealthDoor {

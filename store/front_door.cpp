@@ -10,7 +10,6 @@ namespace dlaunch {
 namespace {
 
 constexpr std::size_t http_head_limit = 8 << 10;
-const char* const plain_text = "text/plain; charset=utf-8";
 constexpr std::size_t strangers_remembered = 256;
 
 std::string_view reason_of(int status) {
@@ -19,10 +18,14 @@ std::string_view reason_of(int status) {
       return "OK";
     case 400:
       return "Bad Request";
+    case 401:
+      return "Unauthorized";
     case 404:
       return "Not Found";
     case 405:
       return "Method Not Allowed";
+    case 421:
+      return "Misdirected Request";
     case 431:
       return "Request Header Fields Too Large";
     case 503:
@@ -37,6 +40,7 @@ std::string to_wire(const HttpAnswer& answer, bool with_body) {
   text.append(std::to_string(answer.status)).append(" ").append(reason_of(answer.status));
   text.append("\r\nContent-Type: ").append(answer.type);
   text.append("\r\nContent-Length: ").append(std::to_string(answer.body.size()));
+  if (answer.status == 401) text.append("\r\nWWW-Authenticate: Bearer");
   text.append("\r\nConnection: close\r\n\r\n");
   if (with_body) text += answer.body;
   return text;
@@ -114,18 +118,14 @@ void FrontDoor::listen_to_http(ConnId conn, Guest& guest, ByteSpan bytes) {
 }
 
 HttpAnswer FrontDoor::answer_http(std::string_view head) {
-  const std::string_view line = head.substr(0, head.find_first_of("\r\n"));
-  const auto first_blank = line.find(' ');
-  const auto last_blank = line.rfind(' ');
-  if (first_blank == last_blank || !line.substr(last_blank + 1).starts_with("HTTP/")) {
-    return {400, plain_text, "not an HTTP request\n"};
-  }
-  const std::string_view path = line.substr(first_blank + 1, last_blank - first_blank - 1);
-  const std::string_view method = line.substr(0, first_blank);
-  if (method != "GET" && method != "HEAD") return {405, plain_text, "only GET and HEAD are answered here\n"};
-  if (path == "/healthz") return {200, plain_text, "ok\n"};
+  const auto request = parse_http_head(head);
+  if (!request) return {400, plain_text, "not an HTTP request\n"};
+  if (request->method != "GET" && request->method != "HEAD")
+    return {405, plain_text, "only GET and HEAD are answered here\n"};
+  if (request->path == "/healthz") return {200, plain_text, "ok\n"};
+  if (auto refused = refuse_http(http_rules_, *request)) return *refused;
   if (https_ == nullptr) return {404, plain_text, "nothing here\n"};
-  return https_->on_http_get(path);
+  return https_->on_http_get(request->path);
 }
 
 }  // namespace dlaunch

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "store/base/io.h"
+#include "store/http_access.h"
 
 namespace dlaunch {
 
@@ -32,12 +33,6 @@ class StoreDoor {
  public:
   virtual ~StoreDoor() = default;
   virtual ConnectionHandler& on_store_connection(ConnId conn, const Address& peer) = 0;
-};
-
-struct HttpAnswer {
-  int status = 404;
-  std::string type = "text/plain; charset=utf-8";
-  std::string body;
 };
 
 // Answers GET and HEAD for everything but /healthz, which the front door answers itself.
@@ -66,8 +61,13 @@ class StrangerReport {
 class FrontDoor final : public ListenerHandler, private ConnectionHandler {
  public:
   FrontDoor(Network& network, StrangerReport& strangers, StoreDoor* stores, AgentDoor* agents,
-            HttpDoor* https)
-      : network_(network), strangers_(strangers), stores_(stores), agents_(agents), https_(https) {}
+            HttpDoor* https, HttpRules http_rules = {})
+      : network_(network),
+        strangers_(strangers),
+        stores_(stores),
+        agents_(agents),
+        https_(https),
+        http_rules_(std::move(http_rules)) {}
   ~FrontDoor() override { close(); }
 
   // Those who have come, but said nothing yet, are no longer let in to the store: what they would say is
@@ -105,6 +105,7 @@ class FrontDoor final : public ListenerHandler, private ConnectionHandler {
   StoreDoor* stores_;
   AgentDoor* agents_;
   HttpDoor* https_;
+  const HttpRules http_rules_;
   std::uint64_t round_ = 0;
   std::set<std::string> shut_out_;
   std::map<ConnId, Guest> guests_;

@@ -23,6 +23,7 @@ struct ServerOptions {
   OldClients old_clients = OldClients::guess;
   AgentDoor* agents = nullptr;  // null: agents are turned away; else torchrun's are, before the first round
   HttpDoor* https = nullptr;    // null: only /healthz is answered
+  HttpRules http_rules = {};    // of `https`
   Report report = {};           // told who was turned away and why; never about ordinary requests
 };
 

@@ -2,7 +2,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
   SOURCES launcher/agent_talk_test.cpp launcher/binding_test.cpp launcher/dry_run_test.cpp launcher/event_log_test.cpp launcher/flags_test.cpp launcher/host_file_test.cpp
           launcher/host_list_test.cpp
           launcher/job_dump_test.cpp launcher/job_table_test.cpp launcher/name_services_test.cpp launcher/options_test.cpp launcher/plan_test.cpp launcher/remote_dry_run_test.cpp launcher/remote_job_test.cpp
-          launcher/remote_plan_test.cpp launcher/remote_trouble_test.cpp launcher/report_test.cpp launcher/scheduler_test.cpp
+          launcher/remote_plan_test.cpp launcher/remote_trouble_test.cpp launcher/report_test.cpp launcher/scheduler_test.cpp launcher/secret_test.cpp
           launcher/shell_words_test.cpp launcher/store_options_test.cpp)
 target_compile_definitions(launcher_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
 
@@ -14,6 +14,7 @@ dlaunch_test(NAME lifeline_test LABELS unit LIBS dlaunch_launcher dlaunch_agent_
 # dlaunch itself, with real processes.
 dlaunch_script_tests(NAME launch SCRIPT process/launch_test.py BASE Launch)
 dlaunch_script_tests(NAME store_verb SCRIPT process/store_test.py BASE StoreVerb)
+dlaunch_script_tests(NAME secret SCRIPT process/secret_test.py BASE Secret)
 dlaunch_script_tests(NAME verbs SCRIPT process/verbs_test.py BASE Verbs)
 dlaunch_script_tests(NAME output SCRIPT process/output_test.py BASE Output)
 dlaunch_script_tests(NAME failure SCRIPT process/failure_test.py BASE Failure)

@@ -96,6 +96,11 @@ class Elastic(unittest.TestCase):
         """The host of the round's store."""
         return self.hosts.addresses.index(next(iter(ranks.values()))[4])
 
+    def write_secret(self, name, secret):
+        with open(os.path.join(self.dir, name), "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(secret)
+
     def view(self, i, endpoint):
         """What `dlaunch status --endpoint` says on host i."""
         asked = subprocess.run([*self.hosts.on(i), DLAUNCH, "status", "--json", f"--endpoint={endpoint}"], capture_output=True, text=True,
@@ -323,8 +328,7 @@ class OneEndpoint(Elastic):
 
     def test_only_who_knows_the_secret_joins(self):
         for name, secret in (("right", "s3cret"), ("wrong", "other")):
-            with open(os.path.join(self.dir, name), "w", encoding="utf-8") as file:
-                file.write(secret + "\n")
+            self.write_secret(name, secret + "\n")
         self.start(0, *self.options("2"), "--token-file=right")
         self.wait_until(lambda: "waiting for 1 more node" in self.said(0), "host 0 waits")
         self.start(1, *self.options("2"), "--token-file=wrong")
@@ -332,8 +336,9 @@ class OneEndpoint(Elastic):
         self.assertIn("refused this node: it has another secret than this node", self.said(1).splitlines()[-1])
         self.start(3, *self.options("2"))
         self.assertEqual(self.end(3), 1)
-        self.assertIn("refused this node: this job has a secret", self.said(3).splitlines()[-1])
+        self.assertIn("refused this node: this node has no secret; if the job has one", self.said(3).splitlines()[-1])
         self.assertIn("refused an agent at 10.213.8.4", self.said(0))
+        self.assertIn("this job has a secret, which it must be given", self.said(0))
         self.start(2, *self.options("2"), "--token-file=right")
         self.world({0, 2})
         self.done()
@@ -342,8 +347,7 @@ class OneEndpoint(Elastic):
     def test_a_secret_that_nobody_asks_for_is_not_trusted_to(self):
         self.start(0, *self.options("2"))
         self.wait_until(lambda: "waiting for 1 more node" in self.said(0), "host 0 waits")
-        with open(os.path.join(self.dir, "token"), "w", encoding="utf-8") as file:
-            file.write("s3cret")
+        self.write_secret("token", "s3cret")
         self.start(1, *self.options("2"), "--token-file=token")
         self.assertEqual(self.end(1), 1)
         self.assertIn("this job has no secret, but that agent was given one", self.said(1).splitlines()[-1])

@@ -562,7 +562,7 @@ class OverSsh(Hosts):
 
     def test_a_login_shell_that_talks(self):
         self.restart_sshd(1, more='ForceCommand sh -c "echo welcome; echo warning >&2; exec $SSH_ORIGINAL_COMMAND"')
-        done = self.run_job("sh", "-c", "echo $RANK")
+        done = self.run_job("sh", "-c", "echo $RANK", DLAUNCH_TOKEN="s3cret")
         self.assertEqual((done.returncode, sorted(done.stdout.split()), done.stderr), (0, ["0", "1", "2"], ""))
 
 

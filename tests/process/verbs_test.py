@@ -291,7 +291,7 @@ class Completion(Verbs):
         self.start("sleep", "1000")
         self.status(lambda s: s["state"] == "running", "it runs")
         self.assertEqual(self.complete("logs", "--f"), ["--follow"])
-        self.assertEqual(self.complete("status", "--"), ["--help", "--json", "--endpoint"])
+        self.assertEqual(self.complete("status", "--"), ["--help", "--json", "--endpoint", "--token-file"])
         self.assertEqual(self.complete("stop", "--all", self.id[:9]), [self.id])
         self.assertEqual(self.complete("completion", "z"), ["zsh"])
         self.assertEqual(self.complete("doctor", "--"), ["--help", "--peer"])
