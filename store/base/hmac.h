@@ -1,4 +1,4 @@
-// HMAC-SHA-256 (RFC 2104), for proofs that a secret is known and for keys derived from it.
+// HMAC-SHA-256 (RFC 2104), over libmd's hash, for proofs that a secret is known and for keys derived from it.
 #pragma once
 
 #include <string>
