@@ -18,7 +18,7 @@ struct Mailbox::Letter final : Transfer {
     const std::lock_guard lock(box.mutex_);
     if (!queued) return;
     Queues& queues = box.queues_.at(address);
-    std::erase(send ? queues.sends : queues.receives, this);
+    (send ? queues.sends : queues.receives).erase(place);
     if (queues.sends.empty() && queues.receives.empty()) box.queues_.erase(address);
   }
 
@@ -46,6 +46,7 @@ struct Mailbox::Letter final : Transfer {
   const std::size_t size;
   // protected by box.mutex_
   bool queued = false;
+  std::list<Letter*>::iterator place;  // in its queue, while queued
   bool too_long = false;
 };
 
@@ -126,10 +127,11 @@ std::unique_ptr<Transfer> Mailbox::post(std::unique_ptr<Letter> letter) {
     return letter;
   }
   Queues& queues = queues_[letter->address];
-  std::deque<Letter*>& others = letter->send ? queues.receives : queues.sends;
+  std::list<Letter*>& others = letter->send ? queues.receives : queues.sends;
   if (others.empty()) {
+    std::list<Letter*>& own = letter->send ? queues.sends : queues.receives;
     letter->queued = true;
-    (letter->send ? queues.sends : queues.receives).push_back(letter.get());
+    letter->place = own.insert(own.end(), letter.get());
     return letter;
   }
   Letter& other = *others.front();

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -61,8 +62,8 @@ class Mailbox {
   struct Letter;
   class AnyLetter;
   struct Queues {
-    std::deque<Letter*> sends;
-    std::deque<Letter*> receives;
+    std::list<Letter*> sends;
+    std::list<Letter*> receives;
   };
   using Address = std::tuple<int, int, std::uint64_t>;  // from, to, slot
 

@@ -1,10 +1,13 @@
-// The control messages between two ranks' messengers, as they travel.
+// What two ranks' messengers tell each other, as it travels.
 //
-// A short message goes in one piece behind its letter ("content"). A long one is offered ("offer"); when the
-// receiver has a receive for it, it posts the memory and says so ("accept"), and the data go straight from
-// memory to memory on a slot of their own. So nothing that waits for data waits for a program: both sides are
-// there. For each short message that a receive has taken the sender gets back a credit ("credit"); without
-// credits left it offers short messages too, so that a rank that does not receive is not filled up.
+// Letters go in blocks: as many as wait for the peer when a block begins, each behind the one before it.
+//
+// A short message goes in one piece behind its letter ("content"). What is long, or has no credit left, is
+// offered ("offer"); when the receiver has a receive for it, it says so ("accept"). Then a short message
+// follows behind a letter ("data"), and a long one goes straight from memory to memory on a slot of its own.
+// So nothing that waits for data waits for a program: both sides are there. For the short messages that
+// receives have taken the sender gets credits back ("credit"); without credits left it offers short messages
+// too, so that a rank that does not receive is not filled up.
 #pragma once
 
 #include <cstddef>
@@ -20,19 +23,26 @@
 namespace dlaunch {
 
 struct Letter {
-  enum class Kind : std::uint32_t { content = 1, offer, accept, credit };
-  static constexpr std::uint32_t expected_magic = 0x32504c44;  // "DLP2"; changes with the protocol
+  enum class Kind : std::uint32_t { content = 1, offer, accept, data, credit };
+  static constexpr std::uint32_t expected_magic = 0x33504c44;  // "DLP3"; changes with the protocol
 
   std::uint32_t magic = expected_magic;
   Kind kind = Kind::content;
   Tag tag = 0;
   DType dtype = DType::uint8;
-  std::uint8_t unused[7] = {};
-  std::uint64_t count = 0;   // elements; credit: how many
-  std::uint64_t number = 0;  // offer, accept: the sender's number of the message
-  std::uint64_t unused2[3] = {};
+  std::uint8_t is_last = 1;  // of its block
+  std::uint8_t unused[6] = {};
+  std::uint64_t count = 0;         // elements; credit: how many
+  std::uint64_t number = 0;        // offer, accept, data: the sender's number of the message
+  std::uint64_t acknowledged = 0;  // the block's first letter: of the peer's blocks, so many more have come
+  std::uint64_t unused2[2] = {};
 
+  // Of the message, in bytes.
   [[nodiscard]] std::size_t payload() const { return count * size_of(dtype); }
+  // Of which so much is behind the letter.
+  [[nodiscard]] std::size_t carried() const {
+    return kind == Kind::content || kind == Kind::data ? payload() : 0;
+  }
 };
 static_assert(sizeof(Letter) == 64 && std::is_trivially_copyable_v<Letter>);
 
@@ -48,14 +58,16 @@ inline constexpr std::uint64_t data_slot(std::uint64_t number) {
   return letter_slot | (std::uint64_t{1} << 60) | number;
 }
 
-// Nothing where it cannot be a letter of this version.
-inline std::optional<Letter> read_letter(const std::byte* block) {
+// The first letter of what is left of a block; what it carries is there too. Nothing if it cannot be a letter
+// of this version.
+inline std::optional<Letter> read_letter(std::span<const std::byte> rest) {
   Letter letter;
-  std::memcpy(&letter, block, sizeof letter);
+  if (rest.size() < sizeof letter) return std::nullopt;
+  std::memcpy(&letter, rest.data(), sizeof letter);
   if (letter.magic != Letter::expected_magic || letter.dtype > DType::complex128) return std::nullopt;
-  if (letter.kind == Letter::Kind::content && letter.count > short_message / size_of(letter.dtype)) {
-    return std::nullopt;
-  }
+  const bool carries = letter.kind == Letter::Kind::content || letter.kind == Letter::Kind::data;
+  if (carries && letter.count > short_message / size_of(letter.dtype)) return std::nullopt;
+  if (letter.carried() > rest.size() - sizeof letter) return std::nullopt;
   return letter;
 }
 

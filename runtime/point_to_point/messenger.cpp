@@ -13,44 +13,6 @@
 
 namespace dlaunch {
 
-struct Messenger::Received {
-  int from;
-  Letter letter;
-  std::vector<std::byte> content;  // empty for an offer
-  bool on_credit = false;          // the sender gets a credit back when it is taken
-};
-
-struct Messenger::Awaited {
-  Tensor tensor;
-  int from;  // -1: any
-  Tag tag;
-  Deadline deadline;
-  WorkSource source;
-};
-
-struct Messenger::Outgoing {
-  Tensor tensor;
-  int to;
-  Tag tag;
-  Deadline deadline;
-  WorkSource source;
-};
-
-struct Messenger::Peer {
-  // Memory before the transfer that uses it.
-  struct Posted {
-    std::unique_ptr<std::byte[]> block;
-    std::unique_ptr<Transfer> transfer;
-  };
-  // Contents that no credit has come back for, and offers that were not accepted: whether they have arrived
-  // depends on whether the peer has begun to take part in point-to-point messages.
-  std::deque<Posted> unconfirmed;
-  std::map<std::uint64_t, Posted> offers;
-  int credits = credits_at_start;
-  int taken = 0;  // of its contents, since the last credit
-  bool left = false;
-};
-
 namespace {
 
 // Above the program's tags only objects travel.
@@ -61,33 +23,6 @@ std::string in_words(Tag tag) {
 std::string in_words(DType dtype, std::uint64_t count) {
   return std::to_string(count) + " x " + std::string(to_string(dtype));
 }
-
-// A letter on its way, with its memory.
-class SentLetter final : public Transfer {
- public:
-  SentLetter(Transport& transport, int peer, const Letter& letter)
-      : letter_(letter),
-        transfer_(transport.post_send(peer, letter_slot, std::as_bytes(std::span(&letter_, 1)))) {}
-  void wait(Deadline deadline) override { transfer_->wait(deadline); }
-  bool wait_until(Deadline deadline) override { return transfer_->wait_until(deadline); }
-
- private:
-  const Letter letter_;
-  const std::unique_ptr<Transfer> transfer_;
-};
-
-// Data on their way here, and the letter that has asked for them, which has arrived before they come.
-class AcceptedData final : public Transfer {
- public:
-  AcceptedData(std::unique_ptr<Transfer> data, std::unique_ptr<Transfer> letter)
-      : data_(std::move(data)), letter_(std::move(letter)) {}
-  void wait(Deadline deadline) override { data_->wait(deadline); }
-  bool wait_until(Deadline deadline) override { return data_->wait_until(deadline); }
-
- private:
-  const std::unique_ptr<Transfer> data_;
-  const std::unique_ptr<Transfer> letter_;
-};
 
 constexpr const char* all_have_left = "all other ranks have left the group";
 
@@ -124,28 +59,23 @@ Work Messenger::send(const Tensor& tensor, int dst, Tag tag, Deadline deadline) 
     if (peer.left) miss(dst);
     if (dst == rank_) {
       const std::span<const std::byte> bytes = tensor.bytes();
-      arrive(dst, {dst, letter, {bytes.begin(), bytes.end()}}, actions);
+      arrive({dst, letter, {bytes.begin(), bytes.end()}}, actions);
       actions.emplace_back([source] { source.succeed(); });
     } else if (tensor.nbytes() <= short_message && peer.credits > 0) {
       --peer.credits;
-      Peer::Posted posted{std::make_unique_for_overwrite<std::byte[]>(sizeof letter + tensor.nbytes()),
-                          nullptr};
-      std::memcpy(posted.block.get(), &letter, sizeof letter);
-      if (tensor.nbytes() > 0)
-        std::memcpy(posted.block.get() + sizeof letter, tensor.data(), tensor.nbytes());
-      posted.transfer =
-          transport_.post_send(dst, letter_slot, {posted.block.get(), sizeof letter + tensor.nbytes()});
-      peer.unconfirmed.push_back(std::move(posted));
+      peer.outbox.add(letter, tensor.bytes());
       actions.emplace_back([source] { source.succeed(); });
     } else {
       letter.kind = Letter::Kind::offer;
       letter.number = ++last_number_;
-      Peer::Posted posted{std::make_unique_for_overwrite<std::byte[]>(sizeof letter), nullptr};
-      std::memcpy(posted.block.get(), &letter, sizeof letter);
-      posted.transfer = transport_.post_send(dst, letter_slot, {posted.block.get(), sizeof letter});
-      peer.offers.emplace(letter.number, std::move(posted));
-      outgoing_.emplace(letter.number, Outgoing{tensor, dst, tag, deadline, source});
+      peer.outbox.add(letter);
+      outgoing_.add({dst, letter.number}, deadline, {tensor, dst, tag, deadline, source});
       wake_if_before(deadline);
+    }
+    if (dst != rank_) post_letters(dst, actions);
+    if (peer.unreachable) {
+      (void)outgoing_.take({dst, letter.number});
+      std::rethrow_exception(peer.unreachable);
     }
   }
   for (const auto& action : actions) action();
@@ -158,34 +88,21 @@ Work Messenger::recv(const Tensor& tensor, int src, Tag tag, Deadline deadline) 
   {
     const std::lock_guard lock(mutex_);
     if (ended_) std::rethrow_exception(ended_);
-    Awaited receive{tensor, src, tag, deadline, source};
-    if (std::optional<Received> message = take(src, tag)) {
+    PostedReceive receive{tensor, src, tag, deadline, source};
+    if (const std::optional<ArrivedMessage> message = matching_.take_message(src, tag)) {
       give(receive, *message, actions);
+      post_letters(message->from, actions);
     } else if (src >= 0 && peers_[static_cast<std::size_t>(src)].left) {
       miss(src);
     } else if (src < 0 && is_left_alone()) {
       throw DistNetworkError(all_have_left);
     } else {
-      awaited_[tag].push_back(std::move(receive));
+      matching_.post(std::move(receive));
       wake_if_before(deadline);
     }
   }
   for (const auto& action : actions) action();
   return source.work();
-}
-
-// The oldest message that fits, if there is one. With mutex_ held.
-std::optional<Messenger::Received> Messenger::take(int src, Tag tag) {
-  const auto with_tag = received_.find(tag);
-  if (with_tag == received_.end()) return std::nullopt;
-  std::list<Received>& list = with_tag->second;
-  const auto first =
-      std::ranges::find_if(list, [src](const Received& message) { return src < 0 || message.from == src; });
-  if (first == list.end()) return std::nullopt;
-  Received message = std::move(*first);
-  list.erase(first);
-  if (list.empty()) received_.erase(with_tag);
-  return message;
 }
 
 // The thread.
@@ -216,15 +133,19 @@ void Messenger::take_in() {
           arrival = inbox->wait(until);
         }
         Actions actions;
+        Outbox::Blocks arrived;
         {
           const std::lock_guard lock(mutex_);
-          if (arrival.event == Inbox::Event::message) handle(arrival.peer, block.get(), actions);
+          if (arrival.event == Inbox::Event::message) {
+            arrived = handle_block(arrival.peer, {block.get(), letter_block}, actions);
+          }
           if (arrival.event == Inbox::Event::left) lose(arrival.peer, actions);
           expire(actions);
         }
         transfers_.expire();
         changed_.notify_all();
         for (const auto& action : actions) action();
+        for (const auto& one : arrived) one->wait(Deadline::max());  // returns at once
       }
     }
   } catch (...) {
@@ -234,12 +155,8 @@ void Messenger::take_in() {
 
 // Of everything that waits. With mutex_ held.
 Deadline Messenger::next_deadline() {
-  Deadline next = transfers_.next_deadline();
-  for (const auto& [tag, list] : awaited_) {
-    for (const Awaited& receive : list) next = std::min(next, receive.deadline);
-  }
-  for (const auto& [number, message] : outgoing_) next = std::min(next, message.deadline);
-  return next;
+  return std::min({transfers_.next_deadline(), matching_.next_deadline(), outgoing_.next_deadline(),
+                   accepted_.next_deadline()});
 }
 
 // With mutex_ held.
@@ -251,39 +168,49 @@ void Messenger::wake_if_before(Deadline deadline) {
 }
 
 // With mutex_ held, as all that follow.
-void Messenger::handle(int peer, const std::byte* block, Actions& actions) {
-  const std::optional<Letter> letter = read_letter(block);
-  if (!letter) throw DistNetworkError("it runs another version of libdlaunch", {.peer = peer});
-  Peer& sender = peers_[static_cast<std::size_t>(peer)];
-  switch (letter->kind) {
-    case Letter::Kind::content: {
-      const std::byte* const begin = block + sizeof *letter;
-      return arrive(peer, {peer, *letter, {begin, begin + letter->payload()}, true}, actions);
-    }
+Outbox::Blocks Messenger::handle_block(int peer, std::span<const std::byte> block, Actions& actions) {
+  Outbox::Blocks arrived;
+  bool is_first = true;
+  for (bool is_last = false; !is_last; is_first = false) {
+    const std::optional<Letter> letter = read_letter(block);
+    if (!letter) throw DistNetworkError("it runs another version of libdlaunch", {.peer = peer});
+    if (is_first) arrived = peers_[static_cast<std::size_t>(peer)].outbox.receive(letter->acknowledged);
+    handle(peer, *letter, block.subspan(sizeof *letter, letter->carried()), actions);
+    block = block.subspan(sizeof *letter + letter->carried());
+    is_last = letter->is_last != 0;
+  }
+  post_letters(peer, actions);
+  return arrived;
+}
+
+void Messenger::handle(int peer, const Letter& letter, std::span<const std::byte> content, Actions& actions) {
+  switch (letter.kind) {
+    case Letter::Kind::content:
+      return arrive({peer, letter, {content.begin(), content.end()}, true}, actions);
     case Letter::Kind::offer:
-      return arrive(peer, {peer, *letter, {}}, actions);
+      return arrive({peer, letter}, actions);
     case Letter::Kind::accept:
-      return handle_accept(peer, *letter, actions);
+      return handle_accept(peer, letter, actions);
+    case Letter::Kind::data:
+      return handle_data(peer, letter, content, actions);
     case Letter::Kind::credit:
-      for (std::uint64_t i = 0; i < letter->count && !sender.unconfirmed.empty(); ++i) {
-        ++sender.credits;
-        sender.unconfirmed.front().transfer->wait(Deadline::max());  // it has arrived: returns at once
-        sender.unconfirmed.pop_front();
-      }
+      int& credits = peers_[static_cast<std::size_t>(peer)].credits;
+      const auto given = std::min(letter.count, std::uint64_t{credits_at_start});
+      credits = std::min(credits + static_cast<int>(given), credits_at_start);
       return;
   }
 }
 
 void Messenger::handle_accept(int peer, const Letter& letter, Actions& actions) {
-  const auto found = outgoing_.find(letter.number);
-  if (found == outgoing_.end()) return;  // it had become too late
-  const Outgoing message = std::move(found->second);
-  outgoing_.erase(found);
-  auto& offers = peers_[static_cast<std::size_t>(peer)].offers;
-  if (const auto offer = offers.find(letter.number); offer != offers.end()) {
-    offer->second.transfer->wait(Deadline::max());  // it has arrived: returns at once
-    offers.erase(offer);
+  const Outgoing* const accepted = outgoing_.find({peer, letter.number});
+  if (!accepted) return;  // it had become too late
+  if (accepted->tensor.nbytes() <= short_message) {
+    return peers_[static_cast<std::size_t>(peer)].outbox.add({.kind = Letter::Kind::data,
+                                                              .dtype = accepted->tensor.dtype(),
+                                                              .count = accepted->tensor.numel(),
+                                                              .number = letter.number});
   }
+  const Outgoing message = *outgoing_.take({peer, letter.number});
   try {
     transfer({peer, true}, transport_.post_send(peer, data_slot(letter.number), message.tensor.bytes()),
              message.deadline, message.source);
@@ -292,24 +219,25 @@ void Messenger::handle_accept(int peer, const Letter& letter, Actions& actions) 
   }
 }
 
-void Messenger::arrive(int peer, Received message, Actions& actions) {
-  const Tag tag = message.letter.tag;
-  const auto waiting = awaited_.find(tag);
-  if (waiting != awaited_.end()) {
-    std::list<Awaited>& list = waiting->second;
-    const auto first = std::ranges::find_if(
-        list, [peer](const Awaited& receive) { return receive.from < 0 || receive.from == peer; });
-    if (first != list.end()) {
-      Awaited receive = std::move(*first);
-      list.erase(first);
-      if (list.empty()) awaited_.erase(waiting);
-      return give(receive, message, actions);
-    }
+void Messenger::handle_data(int peer, const Letter& letter, std::span<const std::byte> content,
+                            Actions& actions) {
+  const std::optional<Accepted> accepted = accepted_.take({peer, letter.number});
+  if (!accepted) return;  // it had become too late
+  const Tensor& tensor = accepted->receive.tensor;
+  if (content.size() != tensor.nbytes()) {
+    throw DistNetworkError("it sends another message than it has offered", {.peer = peer});
   }
-  received_[tag].push_back(std::move(message));
+  if (!content.empty()) std::memcpy(tensor.data(), content.data(), content.size());
+  actions.emplace_back([source = accepted->receive.source, peer] { source.succeed_from(peer); });
 }
 
-void Messenger::give(const Awaited& receive, const Received& message, Actions& actions) {
+void Messenger::arrive(ArrivedMessage message, Actions& actions) {
+  const std::optional<PostedReceive> receive = matching_.take_receive(message.from, message.letter.tag);
+  if (receive) return give(*receive, message, actions);
+  matching_.keep(std::move(message));
+}
+
+void Messenger::give(const PostedReceive& receive, const ArrivedMessage& message, Actions& actions) {
   const Letter& letter = message.letter;
   if (letter.dtype != receive.tensor.dtype() || letter.count != receive.tensor.numel()) {
     const std::string reason = "it sends " + in_words(letter.dtype, letter.count) + " with " +
@@ -324,32 +252,49 @@ void Messenger::give(const Awaited& receive, const Received& message, Actions& a
       std::memcpy(receive.tensor.data(), message.content.data(), message.content.size());
     }
     actions.emplace_back([receive, from = message.from] { receive.source.succeed_from(from); });
-    if (message.on_credit) give_back_credit(message.from, receive.deadline);
+    if (message.on_credit) give_back_credit(message.from);
     return;
+  }
+  const Letter accept{.kind = Letter::Kind::accept, .number = letter.number};
+  Outbox& outbox = peers_[static_cast<std::size_t>(message.from)].outbox;
+  if (letter.payload() <= short_message) {
+    accepted_.add({message.from, letter.number}, receive.deadline, {receive, message.from});
+    wake_if_before(receive.deadline);
+    return outbox.add(accept);
   }
   try {
     std::unique_ptr<Transfer> data =
         transport_.post_recv(message.from, data_slot(letter.number), receive.tensor.bytes());
-    auto accept = std::make_unique<SentLetter>(transport_, message.from,
-                                               Letter{.kind = Letter::Kind::accept, .number = letter.number});
-    transfer({message.from, false}, std::make_unique<AcceptedData>(std::move(data), std::move(accept)),
-             receive.deadline, receive.source);
+    outbox.add(accept);
+    transfer({message.from, false}, std::move(data), receive.deadline, receive.source);
   } catch (...) {
     actions.emplace_back([receive, error = std::current_exception()] { receive.source.fail(error); });
   }
 }
 
-void Messenger::give_back_credit(int peer, Deadline deadline) {
+void Messenger::give_back_credit(int peer) {
   Peer& sender = peers_[static_cast<std::size_t>(peer)];
-  if (++sender.taken < credits_at_start / 2 || sender.left) return;
+  if (++sender.taken < credits_at_start / 2) return;
   const int count = std::exchange(sender.taken, 0);
-  // To a peer that takes letters in, since it has sent one: it arrives without anybody's doing. If it does
-  // not, what needs the credit fails by itself.
-  const Letter letter{.kind = Letter::Kind::credit, .count = static_cast<std::uint64_t>(count)};
-  transfers_.add({{peer, true},
-                  deadline,
-                  [](const std::exception_ptr&) {},
-                  std::make_unique<SentLetter>(transport_, peer, letter)});
+  sender.outbox.add({.kind = Letter::Kind::credit, .count = static_cast<std::uint64_t>(count)});
+}
+
+// Those that may go. Where they cannot, who needs the peer hears of it as of any other loss.
+void Messenger::post_letters(int peer, Actions& actions) {
+  Peer& state = peers_[static_cast<std::size_t>(peer)];
+  const auto fill = [&](const Letter& letter, std::byte* content) {
+    const std::optional<Outgoing> message = outgoing_.take({peer, letter.number});
+    if (!message) return false;  // it has become too late
+    if (letter.payload() > 0) std::memcpy(content, message->tensor.data(), letter.payload());
+    actions.emplace_back([source = message->source] { source.succeed(); });
+    return true;
+  };
+  try {
+    if (!state.left && !state.unreachable) state.outbox.post(transport_, peer, fill);
+  } catch (const DistError&) {
+    state.unreachable = std::current_exception();
+  }
+  if (state.left || state.unreachable) state.outbox.drop_waiting();
 }
 
 // Data that are on their way: completes the Work when they are through.
@@ -387,24 +332,14 @@ void Messenger::lose(int peer, Actions& actions) {
       source.fail(error);
     });
   };
-  const bool alone = is_left_alone();
-  for (auto& [tag, list] : awaited_) {
-    std::erase_if(list, [&](const Awaited& receive) {
-      if (receive.from == peer) {
-        fail(receive.source);
-      } else if (receive.from < 0 && alone) {
-        actions.emplace_back([source = receive.source] { source.fail(network_error(all_have_left, -1)); });
-      } else {
-        return false;
-      }
-      return true;
-    });
+  peers_[static_cast<std::size_t>(peer)].outbox.drop_waiting();
+  for (const PostedReceive& receive : matching_.take_receives_from(peer)) fail(receive.source);
+  for (const Accepted& accepted : accepted_.take_all(peer)) fail(accepted.receive.source);
+  for (const Outgoing& message : outgoing_.take_all(peer)) fail(message.source);
+  if (!is_left_alone()) return;
+  for (const PostedReceive& receive : matching_.take_receives_from(any_source)) {
+    actions.emplace_back([source = receive.source] { source.fail(network_error(all_have_left, -1)); });
   }
-  std::erase_if(outgoing_, [&](const auto& entry) {
-    if (entry.second.to != peer) return false;
-    fail(entry.second.source);
-    return true;
-  });
 }
 
 // Nothing came of a message before its deadline; the other ranks too are to name the one that was waited for.
@@ -414,25 +349,23 @@ void Messenger::give_up(int peer, const std::string& reason, const WorkSource& s
 }
 
 void Messenger::expire(Actions& actions) {
-  for (auto& [tag, list] : awaited_) {
-    std::erase_if(list, [&](const Awaited& receive) {
-      if (!has_passed(receive.deadline)) return false;
-      const std::string whose = receive.from < 0 ? "any rank" : "it";
-      actions.emplace_back([this, source = receive.source, from = receive.from,
-                            reason = "no message with " + in_words(receive.tag) + " from " + whose +
-                                     " before the deadline"] { give_up(from, reason, source); });
-      return true;
+  const Deadline now = std::chrono::steady_clock::now();
+  for (const PostedReceive& receive : matching_.take_expired(now)) {
+    const std::string whose = receive.from < 0 ? "any rank" : "it";
+    actions.emplace_back([this, source = receive.source, from = receive.from,
+                          reason = "no message with " + in_words(receive.tag) + " from " + whose +
+                                   " before the deadline"] { give_up(from, reason, source); });
+  }
+  while (const std::optional<Accepted> accepted = accepted_.take_expired(now)) {
+    actions.emplace_back([source = accepted->receive.source, from = accepted->from] {
+      source.fail(std::make_exception_ptr(late_error(from, false)));
     });
   }
-  std::erase_if(awaited_, [](const auto& entry) { return entry.second.empty(); });
-  std::erase_if(outgoing_, [&](const auto& entry) {
-    const Outgoing& message = entry.second;
-    if (!has_passed(message.deadline)) return false;
-    actions.emplace_back([this, source = message.source, to = message.to,
-                          reason = "it did not receive the message with " + in_words(message.tag) +
+  while (const std::optional<Outgoing> message = outgoing_.take_expired(now)) {
+    actions.emplace_back([this, source = message->source, to = message->to,
+                          reason = "it did not receive the message with " + in_words(message->tag) +
                                    " before the deadline"] { give_up(to, reason, source); });
-    return true;
-  });
+  }
 }
 
 void Messenger::fail_all(const std::exception_ptr& error) {
@@ -440,25 +373,25 @@ void Messenger::fail_all(const std::exception_ptr& error) {
   {
     const std::lock_guard lock(mutex_);
     if (!ended_) ended_ = error;
-    for (auto& [tag, list] : awaited_) {
-      for (const Awaited& receive : list) sources.push_back(receive.source);
-    }
-    for (const auto& [number, message] : outgoing_) sources.push_back(message.source);
-    awaited_.clear();
-    outgoing_.clear();
+    for (const PostedReceive& receive : matching_.take_all_receives()) sources.push_back(receive.source);
+    for (const Accepted& accepted : accepted_.take_all(std::nullopt))
+      sources.push_back(accepted.receive.source);
+    for (const Outgoing& message : outgoing_.take_all(std::nullopt)) sources.push_back(message.source);
   }
   changed_.notify_all();
   for (const WorkSource& source : sources) source.fail(error);
 }
 
 void Messenger::drain(Deadline deadline) noexcept {
+  bool is_under_way = false;
   {
     std::unique_lock lock(mutex_);
-    const auto all_accepted = [this] { return outgoing_.empty() || ended_; };
-    changed_.wait_until(lock, deadline, all_accepted);
+    changed_.wait_until(lock, deadline,
+                        [this] { return (outgoing_.is_empty() && accepted_.is_empty()) || ended_; });
+    is_under_way = !accepted_.is_empty();
   }
   flush(deadline);
-  if (!transfers_.drain(deadline)) {
+  if (!transfers_.drain(deadline) || is_under_way) {
     transport_.abort("the group was destroyed before a message had come through");
     transfers_.drain(deadline_after(longest_timeout));  // what waits has been told
   }
@@ -467,13 +400,15 @@ void Messenger::drain(Deadline deadline) noexcept {
 
 void Messenger::flush(Deadline deadline) noexcept {
   for (std::size_t peer = 0; peer < peers_.size(); ++peer) {
-    std::deque<Peer::Posted> posted;
+    Outbox& outbox = peers_[peer].outbox;
+    std::deque<std::unique_ptr<Transfer>> posted;
     {
-      const std::lock_guard lock(mutex_);
-      posted.swap(peers_[peer].unconfirmed);
+      std::unique_lock lock(mutex_);
+      changed_.wait_until(lock, deadline, [&] { return !outbox.has_waiting() || ended_; });
+      posted = outbox.take_posted();
     }
     try {
-      for (const Peer::Posted& message : posted) message.transfer->wait(deadline);
+      for (const auto& block : posted) block->wait(deadline);
     } catch (const DistError&) {
       if (!has_passed(deadline)) continue;  // lost, or it has left: it does not want them
       log(LogLevel::warning, "rank " + std::to_string(peer) + " of " + std::to_string(peers_.size()) +

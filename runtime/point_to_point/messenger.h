@@ -11,11 +11,9 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <list>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -23,6 +21,9 @@
 #include "dlaunch/transport.h"
 #include "dlaunch/work.h"
 #include "runtime/point_to_point/letter.h"
+#include "runtime/point_to_point/matching.h"
+#include "runtime/point_to_point/outbox.h"
+#include "runtime/point_to_point/pending_messages.h"
 #include "runtime/point_to_point/transfers.h"
 
 namespace dlaunch {
@@ -50,21 +51,39 @@ class Messenger {
   void drain(Deadline deadline) noexcept;
 
  private:
-  struct Received;  // a message, or the offer of one, that no receive has taken yet
-  struct Awaited;   // a receive that no message has come for yet
-  struct Outgoing;  // an offered message
-  struct Peer;
+  // An offered message.
+  struct Outgoing {
+    Tensor tensor;
+    int to;
+    Tag tag;
+    Deadline deadline;
+    WorkSource source;
+  };
+  // A receive that has accepted a short message.
+  struct Accepted {
+    PostedReceive receive;
+    int from;
+  };
+  struct Peer {
+    Outbox outbox;
+    int credits = credits_at_start;
+    int taken = 0;  // of its contents, since the last credit
+    bool left = false;
+    std::exception_ptr unreachable;  // why letters to it do not go any more
+  };
   using Actions = std::vector<std::function<void()>>;  // done when no lock is held
 
-  std::optional<Received> take(int src, Tag tag);
   void take_in();
-  void handle(int peer, const std::byte* block, Actions& actions);
+  Outbox::Blocks handle_block(int peer, std::span<const std::byte> block, Actions& actions);
+  void handle(int peer, const Letter& letter, std::span<const std::byte> content, Actions& actions);
   void handle_accept(int peer, const Letter& letter, Actions& actions);
-  void arrive(int peer, Received message, Actions& actions);
-  void give(const Awaited& receive, const Received& message, Actions& actions);
+  void handle_data(int peer, const Letter& letter, std::span<const std::byte> content, Actions& actions);
+  void arrive(ArrivedMessage message, Actions& actions);
+  void give(const PostedReceive& receive, const ArrivedMessage& message, Actions& actions);
   void transfer(const Transfers::Way& way, std::unique_ptr<Transfer> data, Deadline deadline,
                 const WorkSource& source);
-  void give_back_credit(int peer, Deadline deadline);
+  void give_back_credit(int peer);
+  void post_letters(int peer, Actions& actions);
   [[noreturn]] void miss(int peer);
   [[nodiscard]] bool is_left_alone() const;
   void lose(int peer, Actions& actions);
@@ -81,9 +100,9 @@ class Messenger {
   std::condition_variable changed_;  // something was taken in
   // protected by mutex_
   std::vector<Peer> peers_;
-  std::map<Tag, std::list<Received>> received_;  // by tag, in the order of arrival
-  std::map<Tag, std::list<Awaited>> awaited_;    // by tag, in the order of the calls
-  std::map<std::uint64_t, Outgoing> outgoing_;   // by number
+  Matching matching_;
+  PendingMessages<Outgoing> outgoing_;
+  PendingMessages<Accepted> accepted_;
   std::uint64_t last_number_ = 0;
   std::exception_ptr ended_;  // why nothing more can be done
   Inbox* inbox_ = nullptr;    // what the thread waits for

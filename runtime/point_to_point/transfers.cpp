@@ -41,7 +41,10 @@ Transfers::~Transfers() {
 bool Transfers::add(Message message) {
   const std::lock_guard lock(mutex_);
   Queue& queue = queues_[message.way];
-  queue.messages.push_back(std::move(message));
+  const Deadline deadline = message.deadline;
+  Queued& queued = queue.messages.emplace_back(Queued{std::move(message), &queue, {}, {}});
+  queued.place = std::prev(queue.messages.end());
+  queued.expiry = deadlines_.add(deadline, &queued);
   ++unfinished_;
   if (std::exchange(queue.attended, true)) return true;
   unattended_.push_back(&queue);
@@ -55,24 +58,15 @@ bool Transfers::add(Message message) {
 
 Deadline Transfers::next_deadline() {
   const std::lock_guard lock(mutex_);
-  Deadline next = Deadline::max();
-  for (const auto& [way, queue] : queues_) {
-    for (const Message& message : queue.messages) next = std::min(next, message.deadline);
-  }
-  return next;
+  return deadlines_.next();
 }
 
 void Transfers::expire() {
   std::vector<Message> late;
   {
     const std::lock_guard lock(mutex_);
-    for (auto& [way, queue] : queues_) {
-      std::erase_if(queue.messages, [&late](Message& message) {
-        if (!has_passed(message.deadline)) return false;
-        late.push_back(std::move(message));
-        return true;
-      });
-    }
+    const Deadline now = std::chrono::steady_clock::now();
+    while (const std::optional<Queued*> queued = deadlines_.passed(now)) late.push_back(take(**queued));
   }
   if (late.empty()) return;
   const std::size_t count = late.size();
@@ -106,8 +100,7 @@ void Transfers::work() {
 // With `lock` held on the mutex.
 void Transfers::attend(Queue& queue, std::unique_lock<std::mutex>& lock) {
   while (!queue.messages.empty()) {
-    Message message = std::move(queue.messages.front());
-    queue.messages.pop_front();
+    Message message = take(queue.messages.front());
     lock.unlock();
     const std::exception_ptr error = error_of_waiting(*message.transfer, message.deadline);
     end(std::move(message), error);
@@ -115,6 +108,14 @@ void Transfers::attend(Queue& queue, std::unique_lock<std::mutex>& lock) {
     if (--unfinished_ == 0) drained_.notify_all();
   }
   queue.attended = false;
+}
+
+// Out of its queue. With mutex_ held.
+Transfers::Message Transfers::take(Queued& queued) {
+  Message message = std::move(queued.message);
+  deadlines_.remove(queued.expiry);
+  queued.queue->messages.erase(queued.place);
+  return message;
 }
 
 }  // namespace dlaunch

@@ -12,6 +12,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "dlaunch/transport.h"
+#include "runtime/point_to_point/deadline_queue.h"
 
 namespace dlaunch {
 
@@ -60,19 +62,28 @@ class Transfers {
   bool drain(Deadline deadline);
 
  private:
+  struct Queue;
+  struct Queued {
+    Message message;
+    Queue* queue;
+    std::list<Queued>::iterator place;
+    DeadlineQueue<Queued*>::Entry expiry;
+  };
   struct Queue {
-    std::deque<Message> messages;  // nobody waits for them yet
-    bool attended = false;         // a thread waits for the one before them, or will soon
+    std::list<Queued> messages;  // nobody waits for them yet
+    bool attended = false;       // a thread waits for the one before them, or will soon
   };
 
   void work();
   void attend(Queue& queue, std::unique_lock<std::mutex>& lock);
+  Message take(Queued& queued);
 
   std::mutex mutex_;
   std::condition_variable added_;
   std::condition_variable drained_;
   // protected by mutex_
   std::map<Way, Queue> queues_;
+  DeadlineQueue<Queued*> deadlines_;
   std::deque<Queue*> unattended_;  // which the next free threads take
   std::size_t free_threads_ = 0;
   std::size_t unfinished_ = 0;

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,24 @@ TEST_P(GlooMessages, GoFromEveryRankToEveryRank) {
     }
     dlaunch::destroy_process_group();
     return "ok";
+  });
+  expect_all_say(results, "ok");
+}
+
+// Took longer than any test may while each of them looked through all the others.
+TEST(GlooMessagesMany, AHundredThousandMayBeInFlight) {
+  const auto results = run_processes(2, [](int rank) -> std::string {
+    dlaunch::init_process_group();
+    constexpr int count = 50000;  // each way
+    std::vector<int> out(count);
+    std::vector<int> in(count, -1);
+    std::iota(out.begin(), out.end(), 0);
+    std::vector<dlaunch::Work> works;
+    for (int& value : in) works.push_back(dlaunch::irecv(Tensor::from(&value, {1}), 1 - rank));
+    for (int& value : out) works.push_back(dlaunch::isend(Tensor::from(&value, {1}), 1 - rank));
+    for (const dlaunch::Work& work : works) work.wait();
+    dlaunch::destroy_process_group();
+    return in == out ? "ok" : "wrong order";
   });
   expect_all_say(results, "ok");
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <future>
 #include <latch>
@@ -468,9 +469,69 @@ TEST(PointToPoint, ABatchWithAWrongOneStartsNothing) {
   }));
 }
 
+// In whatever order they come and are received: in every one of these, each step that looked through what
+// waits would take minutes.
+enum class Flood { receives_first, sends_first, any_source, tags_reversed };
+class MessageFlood : public testing::TestWithParam<Flood> {};
+INSTANTIATE_TEST_SUITE_P(PointToPoint, MessageFlood,
+                         testing::Values(Flood::receives_first, Flood::sends_first, Flood::any_source,
+                                         Flood::tags_reversed));
+
+TEST_P(MessageFlood, TensOfThousandsInFlightArriveInTheirOrder) {
+  const Flood flood = GetParam();
+  expect_success(in_groups(2, [flood](const ProcessGroup& group) {
+    constexpr int count = 20000;  // each way
+    const int peer = 1 - group.rank();
+    std::vector<int> out(count);
+    std::vector<int> in(count, -1);
+    std::iota(out.begin(), out.end(), 0);
+    const auto place = [](std::vector<int>& values, int i) {
+      return Tensor::from(&values[static_cast<std::size_t>(i)], {1});
+    };
+    const auto options = [flood](int i) {
+      const bool by_tag = flood == Flood::tags_reversed;
+      return MessageOptions{.tag = by_tag ? static_cast<std::uint32_t>(i) : 0, .timeout = {}};
+    };
+    std::vector<Work> works;
+    works.reserve(2 * count);
+    const auto send_all = [&] {
+      for (int i = 0; i < count; ++i) works.push_back(group.isend(place(out, i), peer, options(i)));
+    };
+    const auto receive_all = [&] {
+      const int source = flood == Flood::any_source ? any_source : peer;
+      for (int n = 0; n < count; ++n) {
+        const int i = flood == Flood::tags_reversed ? count - 1 - n : n;
+        works.push_back(group.irecv(place(in, i), source, options(i)));
+      }
+    };
+    const bool sends_first = flood == Flood::sends_first || flood == Flood::tags_reversed;
+    if (sends_first) send_all();
+    if (!sends_first) receive_all();
+    group.barrier();
+    if (sends_first) receive_all();
+    if (!sends_first) send_all();
+    for (const Work& work : works) work.wait();
+    EXPECT_EQ(in, out);
+  }));
+}
+
 TEST(PointToPoint, LettersAreCheckedBeforeTheyAreUsed) {
   Letter letter{.kind = Letter::Kind::content, .dtype = DType::float32, .count = 8};
-  const auto read = [&] { return read_letter(reinterpret_cast<const std::byte*>(&letter)).has_value(); };
+  std::vector<std::byte> block(letter_block);
+  const auto read_from = [&](std::size_t length) {
+    std::memcpy(block.data(), &letter, sizeof letter);
+    return read_letter(std::span(block).first(length)).has_value();
+  };
+  const auto read = [&] { return read_from(block.size()); };
+  EXPECT_TRUE(read());
+  EXPECT_TRUE(read_from(sizeof letter + 32));
+  EXPECT_FALSE(read_from(sizeof letter + 31));
+  EXPECT_FALSE(read_from(sizeof letter - 1));
+  letter.kind = Letter::Kind::offer;  // carries nothing
+  EXPECT_TRUE(read_from(sizeof letter));
+  letter.kind = Letter::Kind::data;
+  EXPECT_FALSE(read_from(sizeof letter + 31));
+  letter.count = short_message / 4;
   EXPECT_TRUE(read());
   letter.count = short_message / 4 + 1;
   EXPECT_FALSE(read());

@@ -1,0 +1,90 @@
+#include "runtime/point_to_point/matching.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dlaunch {
+
+std::optional<ArrivedMessage> Matching::take_message(int from, Tag tag) {
+  const auto with_tag = by_tag_.find(tag);
+  if (with_tag == by_tag_.end()) return std::nullopt;
+  Messages& all = with_tag->second;
+  const auto of_source = by_source_.find({tag, from == any_source ? all.front().from : from});
+  if (of_source == by_source_.end()) return std::nullopt;
+  // The first of all with the tag is also the first of its source.
+  const Messages::iterator first = of_source->second.front();
+  ArrivedMessage message = std::move(*first);
+  of_source->second.pop_front();
+  if (of_source->second.empty()) by_source_.erase(of_source);
+  all.erase(first);
+  if (all.empty()) by_tag_.erase(with_tag);
+  return message;
+}
+
+void Matching::keep(ArrivedMessage message) {
+  const Key key{message.letter.tag, message.from};
+  Messages& all = by_tag_[key.tag];
+  by_source_[key].push_back(all.insert(all.end(), std::move(message)));
+}
+
+void Matching::post(PostedReceive receive) {
+  const Key key{receive.tag, receive.from};
+  const Deadline deadline = receive.deadline;
+  std::list<Waiting>& queue = receives_[key];
+  Waiting& waiting = queue.emplace_back(Waiting{std::move(receive), ++posted_, {}, {}});
+  waiting.place = std::prev(queue.end());
+  waiting.expiry = deadlines_.add(deadline, &waiting);
+}
+
+std::optional<PostedReceive> Matching::take_receive(int from, Tag tag) {
+  const auto first_of = [&](int source) -> Waiting* {
+    const auto found = receives_.find({tag, source});
+    return found == receives_.end() ? nullptr : &found->second.front();
+  };
+  Waiting* const named = first_of(from);
+  Waiting* const open = first_of(any_source);
+  if (!named && !open) return std::nullopt;
+  const bool takes_named = named && (!open || named->number < open->number);
+  return remove(takes_named ? *named : *open);
+}
+
+PostedReceive Matching::remove(Waiting& waiting) {
+  PostedReceive receive = std::move(waiting.receive);
+  deadlines_.remove(waiting.expiry);
+  const auto queue = receives_.find({receive.tag, receive.from});
+  queue->second.erase(waiting.place);
+  if (queue->second.empty()) receives_.erase(queue);
+  return receive;
+}
+
+std::vector<PostedReceive> Matching::take_expired(Deadline now) {
+  std::vector<PostedReceive> expired;
+  while (const std::optional<Waiting*> waiting = deadlines_.passed(now)) {
+    expired.push_back(remove(**waiting));
+  }
+  return expired;
+}
+
+std::vector<PostedReceive> Matching::take_receives_from(int from) {
+  return take_chosen([from](const Key& key) { return key.from == from; });
+}
+
+std::vector<PostedReceive> Matching::take_all_receives() {
+  return take_chosen([](const Key& /*key*/) { return true; });
+}
+
+template <class Chosen>
+std::vector<PostedReceive> Matching::take_chosen(const Chosen& is_chosen) {
+  std::vector<Waiting*> chosen;
+  for (auto& [key, queue] : receives_) {
+    if (!is_chosen(key)) continue;
+    for (Waiting& waiting : queue) chosen.push_back(&waiting);
+  }
+  std::ranges::sort(chosen, {}, &Waiting::number);
+  std::vector<PostedReceive> taken;
+  taken.reserve(chosen.size());
+  for (Waiting* const waiting : chosen) taken.push_back(remove(*waiting));
+  return taken;
+}
+
+}  // namespace dlaunch

@@ -1,0 +1,94 @@
+// Which receive gets which message, by the rules of MPI.
+//
+// A receive names a tag and a source, or any source. A message goes to the receive that was posted first of
+// those that it fits; a receive gets the message that arrived first of those that fit. So messages of one
+// source with one tag do not overtake each other. Each call takes constant time, however many messages and
+// receives wait and in whatever order they are matched; only those that end many receives take as long as
+// these are many.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "dlaunch/tensor.h"
+#include "dlaunch/work.h"
+#include "runtime/point_to_point/deadline_queue.h"
+#include "runtime/point_to_point/letter.h"
+
+namespace dlaunch {
+
+// A message, or the offer of one.
+struct ArrivedMessage {
+  int from;
+  Letter letter;
+  std::vector<std::byte> content = {};  // empty for an offer
+  bool on_credit = false;               // the sender gets a credit back when it is taken
+};
+
+struct PostedReceive {
+  Tensor tensor;
+  int from;  // any_source: any
+  Tag tag;
+  Deadline deadline;
+  WorkSource source;
+};
+
+// Knows no lock, clock or network.
+class Matching {
+ public:
+  // For a receive that is posted now. None: it waits, after post().
+  std::optional<ArrivedMessage> take_message(int from, Tag tag);
+  void post(PostedReceive receive);
+
+  // For a message that arrives now. None: it waits, after keep().
+  std::optional<PostedReceive> take_receive(int from, Tag tag);
+  void keep(ArrivedMessage message);
+
+  // Of the receives that wait; max() if none does.
+  [[nodiscard]] Deadline next_deadline() const { return deadlines_.next(); }
+  // Those whose deadline has passed, the earliest first.
+  std::vector<PostedReceive> take_expired(Deadline now);
+  // Those that name this source, which may be any_source, in the order in which they were posted.
+  std::vector<PostedReceive> take_receives_from(int from);
+  std::vector<PostedReceive> take_all_receives();
+
+ private:
+  struct Key {
+    Tag tag;
+    int from;
+    bool operator==(const Key&) const = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Key& key) const {
+      constexpr std::uint64_t spread = 0x9e3779b97f4a7c15U;
+      return static_cast<std::size_t>((key.tag * spread) ^ static_cast<std::uint64_t>(key.from));
+    }
+  };
+
+  using Messages = std::list<ArrivedMessage>;
+  struct Waiting {
+    PostedReceive receive;
+    std::uint64_t number;  // in the order of posting
+    std::list<Waiting>::iterator place;
+    DeadlineQueue<Waiting*>::Entry expiry;
+  };
+  using Receives = std::unordered_map<Key, std::list<Waiting>, Hash>;
+
+  PostedReceive remove(Waiting& waiting);
+  template <class Chosen>
+  std::vector<PostedReceive> take_chosen(const Chosen& is_chosen);
+
+  // In the order of arrival: all with one tag, and of these the ones of each source.
+  std::unordered_map<Tag, Messages> by_tag_;
+  std::unordered_map<Key, std::list<Messages::iterator>, Hash> by_source_;
+
+  Receives receives_;  // each list in the order of posting
+  std::uint64_t posted_ = 0;
+  DeadlineQueue<Waiting*> deadlines_;
+};
+
+}  // namespace dlaunch
