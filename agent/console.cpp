@@ -1,17 +1,27 @@
 #include "agent/console.h"
 
 #include <fcntl.h>
-#include <poll.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace dlaunch::agent {
+
+void Dropped::add(std::string_view text) {
+  if (text.empty()) return;
+  bytes += text.size();
+  lines +=
+      static_cast<std::uint64_t>(std::count(text.begin(), text.end(), '\n')) + (text.back() == '\n' ? 0 : 1);
+}
 
 Console::Console(int fd) : is_stdout_(fd == STDOUT_FILENO), fd_(fd) {
   struct stat info {};
@@ -35,6 +45,7 @@ Console::~Console() {
 
 void Console::write(std::string_view first, std::string_view second) {
   if (broken_) return;
+  if (given_up_) return write_or_drop(first, second);
   // Mostly nothing is queued: then the bytes go from where they are, without a copy.
   const std::size_t done = queue_.empty() ? write_now(first, second) : 0;
   if (broken_) return;
@@ -55,13 +66,31 @@ void Console::push() {
   queue_.erase(0, broken_ ? queue_.size() : done);
 }
 
-void Console::push_all() {
-  push();
-  while (!queue_.empty()) {
-    pollfd waiting{fd_, POLLOUT, 0};
-    if (poll(&waiting, 1, -1) < 0 && errno != EINTR) return;
-    push();
-  }
+// What goes after a gap begins a line of its own.
+void Console::write_or_drop(std::string_view first, std::string_view second) {
+  std::string text = within_line_ ? "\n" : "";
+  text.append(first).append(second);
+  const std::size_t done = write_now(text, {});
+  if (!broken_) dropped_.add(std::string_view(text).substr(done));
+}
+
+bool Console::has_moved() {
+  // A pipe takes more only when a whole page of it has been read.
+  const int before = std::exchange(unread_, unread());
+  return std::exchange(moved_, false) || unread_ < before;
+}
+
+// Bytes that have been written and not yet read; 0 where this is not known.
+int Console::unread() const {
+  int count = 0;
+  const auto request = is_socket_ ? SIOCOUTQ : is_terminal_ ? TIOCOUTQ : FIONREAD;
+  return polled_ && ioctl(fd_, request, &count) == 0 ? count : 0;
+}
+
+void Console::give_up() {
+  given_up_ = true;
+  dropped_.add(queue_);
+  queue_.clear();
 }
 
 bool Console::is_full() {
@@ -73,6 +102,12 @@ std::string Console::loss() const {
   if (lost_by_ == 0) return "";
   return std::string(is_stdout_ ? "standard output" : "standard error") +
          " cannot be written: " + std::strerror(lost_by_) + "; what goes there from now on is lost";
+}
+
+void Console::note_written(std::string_view first, std::string_view second, std::size_t size) {
+  if (size == 0) return;
+  moved_ = true;
+  within_line_ = (size <= first.size() ? first[size - 1] : second[size - first.size() - 1]) != '\n';
 }
 
 // One attempt; how many bytes went.
@@ -90,7 +125,10 @@ std::size_t Console::write_now(std::string_view first, std::string_view second) 
     } else {
       wrote = writev(fd_, parts.data(), static_cast<int>(parts.size()));
     }
-    if (wrote >= 0) return static_cast<std::size_t>(wrote);
+    if (wrote >= 0) {
+      note_written(first, second, static_cast<std::size_t>(wrote));
+      return static_cast<std::size_t>(wrote);
+    }
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return 0;
     // The reader has gone (dlaunch ... | head) or the disk is full: the job goes on without this output.

@@ -2,10 +2,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace dlaunch::agent {
+
+// Output that nobody has taken. `lines`: those that are missing in whole or in part.
+struct Dropped {
+  std::uint64_t bytes = 0;
+  std::uint64_t lines = 0;
+
+  void add(std::string_view text);
+  bool operator==(const Dropped&) const = default;
+};
 
 // A regular file is written at once; a pipe, socket or terminal without ever blocking, and without making the
 // descriptor that we share with others non-blocking: through a description of our own. What does not go at
@@ -26,8 +36,13 @@ class Console {
   void write(std::string_view first, std::string_view second = {});
   // Writes what goes without waiting.
   void push();
-  // Waits for the reader, as long as it takes.
-  void push_all();
+  [[nodiscard]] bool is_empty() const { return queue_.empty(); }
+  // Whether the reader has taken something since the last call, also of what the pipe holds.
+  bool has_moved();
+  // Drops what is queued, and from now on what does not go without waiting.
+  void give_up();
+  // What was dropped by give_up(), and after it.
+  [[nodiscard]] const Dropped& dropped() const { return dropped_; }
 
   // With hysteresis: asks its writers to wait.
   bool is_full();
@@ -41,6 +56,9 @@ class Console {
 
  private:
   std::size_t write_now(std::string_view first, std::string_view second);
+  void write_or_drop(std::string_view first, std::string_view second);
+  void note_written(std::string_view first, std::string_view second, std::size_t size);
+  [[nodiscard]] int unread() const;
 
   const bool is_stdout_;
   int fd_;
@@ -51,6 +69,11 @@ class Console {
   bool is_terminal_ = false;
   bool broken_ = false;
   bool full_ = false;
+  bool given_up_ = false;
+  bool within_line_ = false;  // the last byte that went out ended no line
+  bool moved_ = false;
+  int unread_ = 0;  // at the last has_moved()
+  Dropped dropped_;
   std::string queue_;
 };
 

@@ -214,12 +214,6 @@ void Output::write_own(std::string_view line) {
   pause_or_resume();
 }
 
-void Output::flush() {
-  for (const auto& console : consoles_) console->push_all();
-  tell_of_loss();
-  console(Stream::err).push_all();
-}
-
 void Output::tell_of_loss() {
   for (const auto& console : consoles_) {
     if (lost_some_) return;

@@ -75,10 +75,11 @@ class Output final : public FdHandler {
   // A line of dlaunch's own on stderr, never inside a worker's line. `line` ends with a newline.
   void write_own(std::string_view line);
 
-  // Blocks until everything taken in has been written, or the reader has gone. For the very end, when the
-  // loop no longer runs and signals have their default action again.
-  void flush();
-  // Whether some of it could not be written although it had a reader, as on a full disk. That was said once.
+  // Both, for the end, when the loop no longer runs: what is queued then is the caller's to write.
+  [[nodiscard]] std::array<Console*, 2> consoles() const { return {consoles_[0].get(), consoles_[1].get()}; }
+  // Says it if some could not be written although it had a reader, as on a full disk; once.
+  void tell_of_loss();
+  // Whether it was said.
   [[nodiscard]] bool lost_some() const { return lost_some_; }
 
   void on_readable(int fd) override;
@@ -93,7 +94,6 @@ class Output final : public FdHandler {
   void copy_matching(Source& source, std::string_view lines) const;
   void end(int fd);
   void pause_or_resume();
-  void tell_of_loss();
   Console& console(Stream stream) { return *consoles_[static_cast<std::size_t>(stream)]; }
   [[nodiscard]] std::string prefix_of(ProcKey key, int rank, Stream stream);
   [[nodiscard]] std::string log_path(ProcKey key, const std::string& name) const;

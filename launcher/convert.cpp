@@ -508,6 +508,7 @@ void take_output(Reader& in, const Settings& settings, Options& out) {
   if (auto log = in.keep(convert_log_flags(settings))) out.log = std::move(*log);
   if (const Setting* report = in.given("report")) out.report = report->value;
   out.events = in.text("events").value_or("");
+  if (const auto wait = in.duration("output-timeout")) out.output_timeout = *wait;
   const auto events = in.one_of("event-log-handler", {"null", "console", "dynamic_rendezvous"});
   out.events_on_console = events == "console";
   const Setting* specs = in.given("logs-specs");

@@ -341,6 +341,13 @@ constexpr std::array table{
          .help = "how many of those are kept",
          .fallback = "3",
          .group = Group::output},
+    Flag{.name = "output-timeout",
+         .value = "S",
+         .help = "when the job has ended and the reader of stdout or stderr takes nothing for so long, the "
+                 "rest is "
+                 "dropped, and counted in the last line",
+         .fallback = "5",
+         .group = Group::output},
     Flag{.name = "event-log-handler",
          .value = "NAME",
          .help = "console: the events of --events on stderr; null or dynamic_rendezvous: not",

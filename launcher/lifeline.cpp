@@ -1,6 +1,7 @@
 #include "launcher/lifeline.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -48,6 +49,12 @@ void Lifeline::on_timer(TimerId) {
   lose("nothing was heard of it for " + to_words(silence_limit));
 }
 
+void Lifeline::look() {
+  pollfd input{fd_, POLLIN, 0};
+  if (!lost_ && poll(&input, 1, 0) > 0) on_readable(fd_);
+  if (!lost_ && clock_.now() >= silent_at_) on_timer(silence_);
+}
+
 void Lifeline::lose(const std::string& why) {
   lost_ = true;
   timers_.disarm(silence_);
@@ -57,7 +64,8 @@ void Lifeline::lose(const std::string& why) {
 
 void Lifeline::expect_more() {
   timers_.disarm(silence_);
-  silence_ = timers_.arm(clock_.now() + silence_limit, *this);
+  silent_at_ = clock_.now() + silence_limit;
+  silence_ = timers_.arm(silent_at_, *this);
 }
 
 void say_ready(const LifelineTerms& terms, const std::string& version) {

@@ -29,6 +29,8 @@ class Lifeline final : public agent::FdHandler, public TimerHandler {
   Lifeline& operator=(const Lifeline&) = delete;
 
   [[nodiscard]] bool lost() const { return lost_; }
+  // In place of the loop, while it does not run.
+  void look();
 
   void on_readable(int fd) override;
   void on_writable(int fd) override;
@@ -45,6 +47,7 @@ class Lifeline final : public agent::FdHandler, public TimerHandler {
   const Calls calls_;
   LifelineReader reader_;
   TimerId silence_;
+  TimePoint silent_at_;
   bool lost_ = false;
 };
 

@@ -32,10 +32,12 @@
 #include "agent/timer_watch.h"
 #include "agent/uv_edge.h"
 #include "agent/worker_pages.h"
+#include "launcher/await_readers.h"
 #include "launcher/clock_time.h"
 #include "launcher/containment.h"
 #include "launcher/dry_run.h"
 #include "launcher/event_log.h"
+#include "launcher/last_output.h"
 #include "launcher/lifeline.h"
 #include "launcher/machine.h"
 #include "launcher/machine_facts.h"
@@ -206,13 +208,15 @@ void start_log(const JobPlan& plan, const Options& asked, agent::Output& output)
              [&output](std::string_view line) { output.write_own(line); });
 }
 
-// The end, told to whom it belongs: people, or the dlaunch that started this one.
-void tell_end(const JobReport& report, const Options& asked, agent::Output& output) {
+// The end, for people or for the dlaunch that started this one. `again`: what was said before was dropped.
+void tell_end(const JobReport& report, const Options& asked, agent::Output& output, bool again = false) {
   using Kind = AgentMessage::Kind;
   const auto say = [&](Kind kind, const std::string& text) {
     output.write_own(to_line(asked.lifeline->key, {kind, text}));
   };
-  for (const std::string& paragraph : end_report(report)) {
+  std::vector<std::string> paragraphs = end_report(report);
+  if (again && !paragraphs.empty()) paragraphs.erase(paragraphs.begin(), paragraphs.end() - 1);
+  for (const std::string& paragraph : paragraphs) {
     if (asked.lifeline) {
       say(Kind::report, paragraph);
     } else {
@@ -299,15 +303,6 @@ std::set<std::string> without_own_addresses(std::set<std::string> addresses) {
   return addresses;
 }
 
-// How the job ends is decided: a signal that comes now, when nobody listens to it any more, must not change
-// the exit code.
-void block(const std::vector<int>& signals) {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signo : signals) sigaddset(&set, signo);
-  sigprocmask(SIG_BLOCK, &set, nullptr);
-}
-
 // Nobody else is left to remove what the job has made.
 int fail_without_keeper(const Error& why, const agent::JobTraces& traces) {
   log::stop();
@@ -344,6 +339,9 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
   std::optional<agent::KeeperSpawner::Leaving> leaving;  // none: processes of the job are left
   agent::JobTraces traces;
   std::optional<std::string> words;  // of the job's cause, from its error file
+  StopSignals stop_signals(plan.node.stop_signals);
+  std::function<void(int)> on_signal;
+  std::optional<Lifeline> lifeline;
   agent::Postmortem postmortem(plan.node.scratch_dir, log_dir,
                                [](const std::string& sentence) { log::warning(sentence); });
   {
@@ -423,15 +421,18 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
                                     [&runner] { runner.on_election(std::nullopt); },
                                     [&reporter](const agent::Say& say) { reporter.say(say); }});
     }
+    on_signal = [&runner, &stop_signals](int signo) {
+      stop_signals.on_signal(signo);
+      runner.on_signal(signo);
+    };
     for (int signo : plan.node.stop_signals) {
       struct sigaction before {};
       sigaction(signo, nullptr, &before);
       if (before.sa_handler == SIG_IGN && signo == SIGHUP) continue;  // nohup meant it
-      edge.on_signal(signo, [&runner](int number) { runner.on_signal(number); });
+      edge.on_signal(signo, on_signal);
     }
     for (int signo : passed_signals) {
-      if (!stops(plan.node, signo))
-        edge.on_signal(signo, [&runner](int number) { runner.on_signal(number); });
+      if (!stops(plan.node, signo)) edge.on_signal(signo, on_signal);
     }
 
     stop_with_the_terminal(edge, spawner);
@@ -447,14 +448,13 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
       }
       return agent::to_json(status);
     });
-    std::optional<Lifeline> lifeline;
     if (asked.lifeline) {
       lifeline.emplace(edge, loop, loop, lifeline_input,
-                       Lifeline::Calls{[&runner](int signo) { runner.on_signal(signo); },
-                                       [&runner, &is_heard](const std::string& why) {
+                       Lifeline::Calls{[&on_signal](int signo) { on_signal(signo); },
+                                       [&on_signal, &is_heard](const std::string& why) {
                                          is_heard = false;
                                          log::warning("nobody is left who started this: " + why);
-                                         runner.on_signal(SIGHUP);
+                                         on_signal(SIGHUP);
                                        }});
     }
     if (election) election->begin();
@@ -479,7 +479,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
     loop.run();
     leaving = spawner.let_go();
     patience = spawner.gave_up() ? Duration(0) : patience;
-    block(plan.node.stop_signals);
+    stop_signals.block();  // how the job ends is decided: one that comes now must not change the exit code
     outcome = runner.outcome();
     if (election) {
       election->resign([&loop] { loop.stop(); });
@@ -512,8 +512,25 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
   } else {
     log::error("failed: the event loop ended before the job did; this is a bug in dlaunch");
   }
-  if (is_heard) output.flush();
+  bool told_to_end = false;
+  on_signal = [&](int signo) { told_to_end = told_to_end || stops(plan.node, signo); };
+  const auto is_hurried = [&] {
+    if (lifeline) lifeline->look();
+    told_to_end = told_to_end || !is_heard || stop_signals.end_at_once();
+    return told_to_end;
+  };
+  // Of an agent that another dlaunch started the reader is that one, and it waits for its own.
+  const auto reader_patience = asked.lifeline ? std::nullopt : std::optional(asked.output_timeout);
+  await_readers(output.consoles(), {reader_patience, is_hurried});
+  output.tell_of_loss();
+  report.dropped = {output.consoles()[0]->dropped(), output.consoles()[1]->dropped()};
+  if (outcome && report.dropped.err.bytes > 0) tell_end(report, asked, output, true);
   if (outcome) write_reports(report, words, asked, environment);
+  if (const std::string dropped =
+          describe(report.dropped, why_dropped(told_to_end, asked.output_timeout), log_dir);
+      !dropped.empty())
+    log::warning(dropped);
+  await_readers(output.consoles(), {std::min(asked.output_timeout, own_line_patience), is_hurried});
   log::stop();
   if (leaving) leaving->await();
   if (!outcome) return exit_error;

@@ -93,6 +93,7 @@ struct Options {
   std::string report;      // a file; empty: none
   std::string events;      // likewise
   bool events_on_console = false;
+  Duration output_timeout = std::chrono::seconds(5);
   bool dry_run = false;
   bool verbose = false;
   std::vector<std::string> program;  // and its arguments, exactly as typed

@@ -11,6 +11,8 @@
 #include <system_error>
 
 #include "agent/uv_edge.h"
+#include "launcher/await_readers.h"
+#include "launcher/last_output.h"
 #include "launcher/machine.h"
 #include "launcher/machine_facts.h"
 #include "launcher/own_host.h"
@@ -93,7 +95,7 @@ void say_what_is_odd(const Options& asked, const EnvironmentMap& environment) {
   }
 }
 
-void handle_signals(const Options& asked, agent::UvEdge& edge, RemoteRunner& runner) {
+void handle_signals(const Options& asked, agent::UvEdge& edge, RemoteRunner& runner, StopSignals& heard) {
   const auto stops = [&](int signo) {
     return std::find(asked.stop_signals.begin(), asked.stop_signals.end(), signo) != asked.stop_signals.end();
   };
@@ -101,7 +103,10 @@ void handle_signals(const Options& asked, agent::UvEdge& edge, RemoteRunner& run
     struct sigaction before {};
     sigaction(signo, nullptr, &before);
     if (before.sa_handler == SIG_IGN && signo == SIGHUP) continue;  // nohup meant it
-    edge.on_signal(signo, [&runner](int number) { runner.on_signal(number, true); });
+    edge.on_signal(signo, [&runner, &heard](int number) {
+      heard.on_signal(number);
+      runner.on_signal(number, true);
+    });
   }
   for (const int signo : passed_signals) {
     if (!stops(signo)) edge.on_signal(signo, [&runner](int number) { runner.on_signal(number, false); });
@@ -159,6 +164,8 @@ int run_on_hosts(const Options& asked, const Outside& outside) {
   timespec began{};
   clock_gettime(CLOCK_REALTIME, &began);
   RemoteRunner::Consoles consoles{agent::Console(STDOUT_FILENO), agent::Console(STDERR_FILENO)};
+  const std::array<agent::Console*, 2> both{&consoles[0], &consoles[1]};
+  StopSignals stop_signals(asked.stop_signals);
   RemoteOutcome outcome;
   {
     agent::UvEdge edge(loop);
@@ -167,9 +174,10 @@ int run_on_hosts(const Options& asked, const Outside& outside) {
     log::start("dlaunch", asked.verbose ? log::Level::debug : log::Level::info, isatty(STDERR_FILENO) != 0,
                [&runner](std::string_view line) { runner.write_own(line); });
     say_what_is_odd(asked, outside.around.environment);
-    handle_signals(asked, edge, runner);
+    handle_signals(asked, edge, runner, stop_signals);
     runner.begin();
     loop.run();
+    stop_signals.block();
     outcome = runner.job().outcome();
     std::string json = outcome.json;
     if (outcome.cause) {
@@ -183,16 +191,23 @@ int run_on_hosts(const Options& asked, const Outside& outside) {
       const auto written = write_whole(asked.report, json);
       if (!written) log::warning(written.error().message());
     }
-    for (agent::Console& console : consoles) {
-      console.push_all();
+    bool hurried = false;
+    const auto is_hurried = [&] { return hurried = hurried || stop_signals.end_at_once(); };
+    await_readers(both, {asked.output_timeout, is_hurried});
+    for (const agent::Console& console : consoles) {
       if (const std::string loss = console.loss(); !loss.empty()) {
         log::warning(loss);
         if (outcome.exit_code == 0) outcome.exit_code = exit_error;
       }
     }
+    const DroppedOutput dropped{consoles[0].dropped(), consoles[1].dropped()};
+    if (dropped.err.bytes > 0 && !outcome.report.empty()) log::error(outcome.report.back());
+    if (const std::string text = describe(dropped, why_dropped(hurried, asked.output_timeout), "");
+        !text.empty())
+      log::warning(text);
+    await_readers(both, {std::min(asked.output_timeout, own_line_patience), is_hurried});
     log::stop();
   }
-  for (agent::Console& console : consoles) console.push_all();
   return outcome.exit_code;
 }
 

@@ -4,11 +4,18 @@
 #include <string>
 #include <vector>
 
+#include "agent/console.h"
 #include "agent/job.h"
 
 namespace dlaunch::launcher {
 
-// What happened to the job, as far as this node knows; everything but `node`, the times and the last two is
+// What the readers of this dlaunch's own stdout and stderr have not taken.
+struct DroppedOutput {
+  agent::Dropped out;
+  agent::Dropped err;
+};
+
+// What happened to the job, as far as this node knows; everything but `node`, the times and the last three is
 // the same on all nodes.
 struct JobReport {
   agent::JobSpec job;
@@ -19,6 +26,7 @@ struct JobReport {
   std::int64_t ended_unix_ms = 0;
   std::string log_dir;     // empty: none
   std::string error_file;  // the cause's own, where it is kept on this node; empty: it is not
+  DroppedOutput dropped;
 };
 
 // Where a worker's own error file (TORCHELASTIC_ERROR_FILE) is kept, on its host: beside its log file. Empty:

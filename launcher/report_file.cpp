@@ -51,6 +51,14 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
+Json json_of(const DroppedOutput& dropped) {
+  Json json = Json::object();
+  for (const auto& [name, part] : {std::pair{"stdout", dropped.out}, std::pair{"stderr", dropped.err}}) {
+    if (part.bytes > 0) json[name] = {{"lines", part.lines}, {"bytes", part.bytes}};
+  }
+  return json;
+}
+
 double in_seconds(std::int64_t ms) { return static_cast<double>(ms) / 1000; }
 
 // What is not known or does not apply is left out.
@@ -145,6 +153,7 @@ std::string report_json(const JobReport& report) {
                {"nodes", nodes},
                {"restarts", restarts}};
   if (!report.log_dir.empty()) json["log_dir"] = report.log_dir;
+  if (const Json dropped = json_of(report.dropped); !dropped.empty()) json["dropped"] = dropped;
   if (outcome.failed) {
     json["cause"] = json_of(outcome.cause);
     if (!report.error_file.empty()) json["cause"]["error_file"] = report.error_file;

@@ -9,4 +9,4 @@ dlaunch_test(NAME sim_test SOURCES sim/elastic_test.cpp sim/hang_test.cpp sim/sw
 target_compile_definitions(agent_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
 
 dlaunch_test(NAME spawner_test SOURCES agent/spawner_test.cpp LIBS dlaunch_agent_edge LABELS unit)
-dlaunch_test(NAME log_file_test SOURCES agent/log_file_test.cpp agent/oom_watch_test.cpp LIBS dlaunch_agent_edge LABELS unit)
+dlaunch_test(NAME log_file_test SOURCES agent/console_test.cpp agent/log_file_test.cpp agent/oom_watch_test.cpp LIBS dlaunch_agent_edge LABELS unit)

@@ -131,6 +131,7 @@ const std::vector<Row>& rows() {
        }},
       {"preempt-ok", nullptr, [](const Options& o) { return o.preempt_ok; }},
       {"report", "/tmp/end_1.json", [](const Options& o) { return o.report == "/tmp/end_1.json"; }},
+      {"output-timeout", "0.5", [](const Options& o) { return o.output_timeout == milliseconds(500); }},
       {"log-keep", "7", [](const Options& o) { return o.log.keep == 7; }},
       {"node-rank", "1", [](const Options& o) { return o.node_rank == 1; }, {"--nnodes=2"}},
       {"master-addr", "my_host", [](const Options& o) { return o.master_addr == "my_host"; }},

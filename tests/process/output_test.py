@@ -6,6 +6,7 @@
 Every wait is for an event and has a deadline.
 """
 
+import json
 import os
 import pty
 import re
@@ -17,7 +18,7 @@ import tempfile
 import time
 import unittest
 
-from common import DLAUNCH, PATIENCE, free_port, is_sanitized
+from common import DLAUNCH, PATIENCE, free_port, is_sanitized, wait_until
 
 SPEAK = "echo out $RANK; echo err $RANK >&2"
 
@@ -215,6 +216,108 @@ class SlowReaders(Output):
             self.assertLess(time.monotonic(), deadline, "rank 1 waits")
             time.sleep(0.01)
         self.assertEqual(len(self.log(1)), 6000000)
+
+
+class ReadersThatStop(Output):
+    """Pipes that the test holds open and does not read."""
+
+    # More than a pipe holds, less than what makes workers wait.
+    LINES = 6000
+    SPEAK = f"i=0; while [ $i -lt {LINES} ]; do echo line $i of a reader who does not read; i=$((i+1)); done"
+
+    def start(self, *arguments, **streams):
+        job = subprocess.Popen([DLAUNCH, f"--report={self.dir}/report.json", *arguments], cwd=self.dir, stdin=subprocess.DEVNULL,
+                               env={**os.environ, "TMPDIR": self.dir}, **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams})
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.kill)
+        return job
+
+    def report(self):
+        with open(f"{self.dir}/report.json", encoding="utf-8") as file:
+            return json.load(file)
+
+    @staticmethod
+    def taken(pipe):
+        """What had gone into the pipe before dlaunch ended: (lines, bytes); a line that was cut does not count."""
+        text = pipe.read()
+        return text.count(b"\n"), len(text)
+
+    def check_all_is_counted(self, pipe, dropped, lines=LINES):
+        all_bytes = sum(len(f"line {i} of a reader who does not read\n") for i in range(lines))
+        whole_lines, size = self.taken(pipe)
+        self.assertEqual((whole_lines + dropped["lines"], size + dropped["bytes"]), (lines, all_bytes))
+
+    def test_the_job_ends_and_the_last_line_counts_what_was_dropped(self):
+        job = self.start("--output-timeout=0.2", f"--log-dir={self.logs}", "--tee=1", "sh", "-c", self.SPEAK)
+        self.assertEqual(job.wait(PATIENCE), 0)
+        dropped = self.report()["dropped"]
+        self.assertEqual(list(dropped), ["stdout"])
+        last = job.stderr.read().decode().splitlines()[-1]
+        self.assertRegex(last, rf"^dlaunch: dropped {dropped['stdout']['lines']} lines \({dropped['stdout']['bytes']} bytes\) of standard output: its reader "
+                         rf"took nothing for 200 ms \(--output-timeout\); the log files in {self.logs}/none_\w+ are whole$")
+        self.assertEqual(self.log(0).count("\n"), self.LINES)
+        prefix = len("[default0]:") * self.LINES
+        whole_lines, size = self.taken(job.stdout)
+        self.assertEqual(whole_lines + dropped["stdout"]["lines"], self.LINES)
+        self.assertEqual(size + dropped["stdout"]["bytes"], len(self.log(0)) + prefix)
+
+    def test_what_the_reader_takes_in_the_end_is_whole(self):
+        job = self.start("--output-timeout=1000", "sh", "-c", self.SPEAK + "; echo > spoken")
+        wait_until(lambda: os.path.exists(f"{self.dir}/spoken"), "the worker has written all")
+        self.assertEqual(self.taken(job.stdout)[0], self.LINES)
+        self.assertEqual(job.wait(PATIENCE), 0)
+        self.assertNotIn("dropped", self.report())
+
+    def test_of_both_streams_in_one_pipe(self):
+        job = self.start("--output-timeout=0.2", "sh", "-c", self.SPEAK + "; exit 7", stderr=subprocess.STDOUT)
+        self.assertEqual(job.wait(PATIENCE), 7)
+        report = self.report()
+        self.assertEqual(report["exit_code"], 7)
+        self.assertGreater(report["dropped"]["stdout"]["lines"], 0)
+        # A page of the pipe may have had room for a short line, which no line of stdout had.
+        seen = job.stdout.read().decode()
+        self.assertTrue("stderr" in report["dropped"] or "\ndlaunch: failed: " in seen, seen[-2000:])
+        seen = "".join(line for line in seen.splitlines(keepends=True) if not line.startswith("dlaunch: "))
+        self.assertEqual(seen.count("\n") + report["dropped"]["stdout"]["lines"], self.LINES)
+
+    def test_of_stderr_alone(self):
+        job = self.start("--output-timeout=0.2", "sh", "-c", f"echo said; ({self.SPEAK}) >&2; exit 7")
+        self.assertEqual(job.wait(PATIENCE), 7)
+        self.assertEqual(job.stdout.read(), b"said\n")
+        dropped = self.report()["dropped"]
+        self.assertEqual(list(dropped), ["stderr"])
+        self.assertGreater(dropped["stderr"]["bytes"], 0)
+
+    def test_sigterm_stops_workers_that_wait_for_the_reader(self):
+        job = self.start("--nproc-per-node=2", "--output-timeout=0.2", "yes")
+        self.assertTrue(job.stdout.read(1))
+        job.send_signal(signal.SIGTERM)
+        self.assertEqual(job.wait(PATIENCE), 143)
+        self.assertGreater(self.report()["dropped"]["stdout"]["lines"], 0)
+        self.assertIn(b"dlaunch: stopped: ", job.stderr.read())
+
+    def test_one_more_signal_ends_the_wait_at_once(self):
+        for signo in (signal.SIGINT, signal.SIGTERM):
+            job = self.start("--output-timeout=1000", "sh", "-c", self.SPEAK + "; echo > spoken; exec sleep 1000")
+            wait_until(lambda: os.path.exists(f"{self.dir}/spoken"), "the worker has written all")
+            os.remove(f"{self.dir}/spoken")
+            job.send_signal(signo)
+            for line in job.stderr:
+                if line.startswith(b"dlaunch: stopped: "):  # only the reader is waited for now
+                    break
+            job.send_signal(signo)
+            self.assertEqual(job.wait(PATIENCE), 128 + signo)
+            self.assertRegex(job.stderr.read(), rb"dlaunch: dropped \d+ lines \(\d+ bytes\) of standard output: dlaunch was told to end at once\n$")
+            self.check_all_is_counted(job.stdout, self.report()["dropped"]["stdout"])
+
+    def test_who_has_interrupted_twice_does_not_wait(self):
+        job = self.start("--output-timeout=1000", "--stop-timeout=1000", "sh", "-c", "trap '' INT; " + self.SPEAK + "; echo > spoken; while :; do sleep 1000; done")
+        wait_until(lambda: os.path.exists(f"{self.dir}/spoken"), "the worker has written all")
+        job.send_signal(signal.SIGINT)
+        self.assertIn(b"passing SIGINT on", job.stderr.readline())
+        job.send_signal(signal.SIGINT)
+        self.assertEqual(job.wait(PATIENCE), 130)
+        self.assertIn(b"dlaunch: stopped: ", job.stderr.read())
 
 
 class LogsVerb(Output):

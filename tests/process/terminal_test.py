@@ -8,6 +8,7 @@ The shell is bash on a pseudo terminal of its own; keys are typed, and the scree
 
 import contextlib
 import fcntl
+import json
 import os
 import pty
 import select
@@ -24,7 +25,7 @@ import uuid
 
 from common import DLAUNCH, PATIENCE, marked, wait_until
 
-CTRL_C, CTRL_Z, CTRL_BACKSLASH = "\x03", "\x1a", "\x1c"
+CTRL_C, CTRL_Z, CTRL_BACKSLASH, CTRL_Q, CTRL_S = "\x03", "\x1a", "\x1c", "\x11", "\x13"
 
 
 def state_of(pid):
@@ -161,6 +162,34 @@ class Interrupt(Terminal):
                 return file.read().strip()
         except OSError:
             return ""
+
+
+class StoppedScreen(Terminal):
+    """After Ctrl-S, which nobody follows by Ctrl-Q."""
+
+    SPEAK = "echo up; while [ ! -e go ]; do sleep 0.01; done; head -c 500000 /dev/zero | tr '\\0' x | fold -w 99; echo > spoken"
+
+    def start_and_stop_the_screen(self, *options):
+        self.run_line(f"""$D {' '.join(options)} --report=report.json sh -c "{self.SPEAK}"; echo code $?.""")
+        self.read_until("up\n")
+        self.type(CTRL_S)
+        with open(self.path("go"), "w", encoding="utf-8"):
+            pass
+        self.wait_for("spoken")
+
+    def test_the_job_ends(self):
+        self.start_and_stop_the_screen("--output-timeout=0.2")
+        self.wait_for("report.json")
+        wait_until(lambda: not self.marked(), "dlaunch has ended")
+        with open(self.path("report.json"), encoding="utf-8") as file:
+            self.assertGreater(json.load(file)["dropped"]["stdout"]["lines"], 0)
+        self.type(CTRL_Q)
+        self.read_until("code 0.")
+
+    def test_a_screen_that_goes_on_shows_all(self):
+        self.start_and_stop_the_screen("--output-timeout=1000")
+        self.type(CTRL_Q)
+        self.assertEqual(self.read_until("code 0.").count("x"), 500000)
 
 
 class Suspend(Terminal):
