@@ -41,6 +41,10 @@ class Reader {
     const Setting* setting = given(flag);
     return setting ? keep(number(setting->from, setting->value, least, most)) : std::nullopt;
   }
+  std::optional<std::uint64_t> size(std::string_view flag) {
+    const Setting* setting = given(flag);
+    return setting ? keep(byte_size(setting->from, setting->value)) : std::nullopt;
+  }
   std::optional<Duration> duration(std::string_view flag) {
     const Setting* setting = given(flag);
     return setting ? keep(seconds(setting->from, setting->value)) : std::nullopt;
@@ -260,6 +264,7 @@ void take_nodes(Reader& in, Options& out) {
   take_backend(in, out);
   out.job_id = in.text("rdzv-id").value_or("");
   out.token_file = in.text("token-file").value_or("");
+  out.store_max_total = in.size("store-max-total");
   if (const auto wait = in.duration("join-timeout")) out.join_timeout = *wait;
   if (const auto wait = in.duration("last-call-timeout")) out.last_call = *wait;
   if (const auto wait = in.duration("node-timeout")) out.node_timeout = *wait;

@@ -351,6 +351,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
     options.agents = &door;
     StatusPage page(loop);
     options.https = &page;
+    options.limits.total_bytes = asked.store_max_total.value_or(usual_store_total());
     options.http_rules = http_rules_of(plan, asked.secret);
     options.report = [](const std::string& sentence) { log::warning(sentence); };
     StoreServer server(loop, loop, loop, options);

@@ -88,10 +88,11 @@ struct Options {
   agent::LogOptions log;
   Bind bind = Bind::none;
   bool virtual_local_rank = false;
-  std::string secret;      // of the job; empty: none
-  std::string token_file;  // where it is
-  std::string report;      // a file; empty: none
-  std::string events;      // likewise
+  std::optional<std::uint64_t> store_max_total;  // bytes; none: by this process's memory
+  std::string secret;                            // of the job; empty: none
+  std::string token_file;                        // where it is
+  std::string report;                            // a file; empty: none
+  std::string events;                            // likewise
   bool events_on_console = false;
   Duration output_timeout = std::chrono::seconds(5);
   bool dry_run = false;

@@ -2,8 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <string>
+
+#include "store/limits.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -38,6 +42,22 @@ Result<void> check_descriptor_limit(int workers, int nodes) {
                hard ? "raise the hard limit (ulimit -Hn, or LimitNOFILE=, or the container's nofile)"
                     : "raise ulimit -n"};
 }
+
+std::uint64_t allowed_memory() {
+  std::uint64_t most = UINT64_MAX;
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page_size = sysconf(_SC_PAGE_SIZE);
+  if (pages > 0 && page_size > 0)
+    most = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_size);
+  for (const auto what : {RLIMIT_AS, RLIMIT_DATA}) {
+    rlimit limit{};
+    if (getrlimit(what, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+      most = std::min<std::uint64_t>(most, limit.rlim_cur);
+  }
+  return most;
+}
+
+std::uint64_t usual_store_total() { return std::min(StoreLimits{}.total_bytes, allowed_memory() / 2); }
 
 void raise_descriptor_limit() {
   rlimit limit{};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "launcher/process_limits.h"
 #include "launcher/spelling.h"
 #include "launcher/values.h"
 #include "launcher/verb_line.h"
@@ -78,7 +79,8 @@ Result<Parsed> parse_serve(const std::vector<std::string>& arguments) {
   line.option("--status-interval", "S", "a status line every so many seconds; 0 for none [0]", interval);
   line.option("--max-key", "SIZE", "largest key [64K]", key_size);
   line.option("--max-value", "SIZE", "largest value [1G]", value_size);
-  line.option("--max-total", "SIZE", "most that all clients together may store [16G]", total_size);
+  line.option("--max-total", "SIZE",
+              "most that all clients together may make it hold [16G, at most half the memory]", total_size);
   auto parsed = line.parse(arguments);
   if (!parsed) return std::move(parsed).error();
   if (const auto* print = std::get_if<JustPrint>(&*parsed)) return Parsed(*print);
@@ -86,6 +88,7 @@ Result<Parsed> parse_serve(const std::vector<std::string>& arguments) {
     return mistake("a command stands before its options: '" + words.front() + "'", see_help);
 
   StoreServe serve;
+  serve.limits.total_bytes = usual_store_total();
   auto port_number = whole_number("--port", port, 0, 65535);
   if (!port_number) return std::move(port_number).error();
   serve.address = {host, static_cast<std::uint16_t>(*port_number)};

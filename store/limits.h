@@ -2,8 +2,11 @@
 // connection: the protocol knows no other refusal.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+
+#include "store/base/time.h"
 
 namespace dlaunch {
 
@@ -13,9 +16,12 @@ struct StoreLimits {
   std::uint64_t keys_per_request = 1 << 20;             // WAIT, CHECK, MULTI_GET, MULTI_SET
   std::uint64_t request_bytes = (1 << 30) + (1 << 20);  // one request, keys and values together
   std::uint64_t answer_bytes = (1 << 30) + (1 << 20);   // one answer: MULTI_GET of one big key many times
-  // Keys, values, pending waits and half requests of all connections together, with `entry_bytes` added for
-  // each entry, so that small ones are not free.
+  // Keys, values, pending waits, half requests and unread answers of all connections together, with
+  // `entry_bytes` added for each entry, so that small ones are not free. A value counts once, whatever the
+  // number of answers that carry it. Beyond the limit, connections with unread answers end first.
   std::uint64_t total_bytes = std::uint64_t{16} << 30;
+  // A connection that reads nothing of its answers for so long ends: as long as a client of PyTorch's waits.
+  Duration unread_time = std::chrono::minutes(5);
 };
 
 // What an entry of the table costs beside its bytes, about.

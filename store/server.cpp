@@ -1,6 +1,8 @@
 #include "store/server.h"
 
 #include <algorithm>
+#include <new>
+#include <type_traits>
 #include <utility>
 
 namespace dlaunch {
@@ -9,10 +11,20 @@ namespace {
 // 1.13's DELETE_KEY is 2.1's APPEND cut short: that long nothing may follow before it is taken for the first.
 constexpr Duration silence_decides_after = std::chrono::milliseconds(50);
 
+// In StoreLimits::unread_time so many times it is looked whether a connection reads.
+constexpr int looks = 10;
+
 // Answers to requests wait while their reader is slow; a watcher's notes do not, so there must be an end.
 constexpr std::size_t most_unread_notes = 64 << 20;
 
+constexpr std::size_t costs_much = 64 << 10;  // to end connections with less does not make room
+
 constexpr std::size_t kept_keys = 1 << 14;  // what the request that is used again keeps of a larger one
+
+constexpr std::string_view full = "the store is full";
+constexpr std::string_view unread_and_full = "it does not read its answers, and the store is full";
+constexpr std::string_view unread_too_long = "it does not read its answers";
+constexpr std::string_view no_memory = "there is not enough memory for its answers";
 
 constexpr std::string_view torchrun_comes =
     "it is a torchrun, which cannot take part in a job of dlaunch's: start dlaunch on that node, too";
@@ -44,6 +56,10 @@ struct StoreServer::Visitor final : ConnectionHandler, TimerHandler, Table::Clie
   std::size_t counted = 0;  // its part of half_requests_
   bool held = false;        // its requests wait until it has read its answers
   bool ended = false;
+  bool failed = false;               // there was no memory for its answer
+  std::uint64_t queued = 0;          // bytes of answers, ever
+  std::uint64_t taken = UINT64_MAX;  // of those, by the peer's system at the last look; none was yet
+  TimePoint taken_since;             // it had taken so many already then
 };
 
 StoreServer::StoreServer(Network& network, Timers& timers, Clock& clock, ServerOptions options)
@@ -89,6 +105,7 @@ void StoreServer::start_afresh() {
   table_ = std::make_unique<Table>(options_.limits);  // knows nothing of the clients that go now
   visitors_.clear();
   half_requests_ = 0;
+  timers_.disarm(std::exchange(unread_timer_, {}));
 }
 
 StoreStats StoreServer::stats() const {
@@ -96,14 +113,16 @@ StoreStats StoreServer::stats() const {
   stats.connections = visitors_.size();
   stats.undecided = door_.undecided();
   stats.keys = table_->keys();
-  stats.bytes = table_->bytes() + half_requests_;
+  stats.unread_bytes = network_.unsent_memory();
+  stats.bytes = held();
   stats.waiting = table_->waiting();
   return stats;
 }
 
 ConnectionHandler& StoreServer::on_store_connection(ConnId conn, const Address& peer) {
   ++totals_.connections_total;
-  return *(visitors_[conn] = std::make_unique<Visitor>(*this, conn, peer));
+  auto visitor = std::make_unique<Visitor>(*this, conn, peer);
+  return *visitors_.emplace(conn, std::move(visitor)).first->second;
 }
 
 // More bytes, or another reason to go on: the peer has read its answers, or was silent long enough.
@@ -116,10 +135,70 @@ void StoreServer::received(Visitor& visitor, ByteSpan bytes) {
     visitor.session.keep_rest();
     visitor.counted = visitor.session.buffered();
     half_requests_ += visitor.counted;
-    if (table_->bytes() + half_requests_ > options_.limits.total_bytes)
-      turn_away(visitor, "the store is full");
   }
+  if (any_failed_) end_failed();
+  if (held() > options_.limits.total_bytes) make_room(visitor);
+  if (!unread_timer_ && network_.unsent(visitor.conn) > 0)
+    unread_timer_ = timers_.arm(clock_.now() + options_.limits.unread_time / looks, *this);
   leaving_.clear();
+}
+
+std::uint64_t StoreServer::held() const {
+  return table_->bytes() + half_requests_ + network_.unsent_memory();
+}
+
+// Ends connections until the limit is kept: those first whose unread answers cost most.
+void StoreServer::make_room(Visitor& visitor) {
+  network_.drop_remains();
+  while (held() > options_.limits.total_bytes) {
+    Visitor* const worst = most_unread();
+    if (worst == nullptr) return turn_away(visitor, full);
+    drop(*worst, unread_and_full);
+  }
+}
+
+// Null: unread answers cost little.
+StoreServer::Visitor* StoreServer::most_unread() {
+  Visitor* worst = nullptr;
+  std::size_t most = costs_much;
+  for (const auto& [conn, visitor] : visitors_) {
+    const std::size_t cost = network_.unsent_memory(conn);
+    if (cost <= most) continue;
+    most = cost;
+    worst = visitor.get();
+  }
+  return worst;
+}
+
+// Ends the connections that have read nothing of their answers for too long.
+void StoreServer::on_timer(TimerId) {
+  unread_timer_ = {};
+  const TimePoint now = clock_.now();
+  std::vector<Visitor*> stuck;
+  bool any_unread = false;
+  for (const auto& [conn, visitor] : visitors_) {
+    const std::size_t unsent = network_.unsent(conn);
+    if (unsent == 0) continue;
+    any_unread = true;
+    if (const std::uint64_t taken = visitor->queued - unsent; taken != visitor->taken) {
+      visitor->taken = taken;
+      visitor->taken_since = now;
+    } else if (now - visitor->taken_since >= options_.limits.unread_time) {
+      stuck.push_back(visitor.get());
+    }
+  }
+  if (any_unread) unread_timer_ = timers_.arm(now + options_.limits.unread_time / looks, *this);
+  for (Visitor* visitor : stuck) drop(*visitor, unread_too_long);
+  leaving_.clear();
+}
+
+void StoreServer::end_failed() {
+  any_failed_ = false;
+  std::vector<Visitor*> failed;
+  for (const auto& [conn, visitor] : visitors_) {
+    if (visitor->failed) failed.push_back(visitor.get());
+  }
+  for (Visitor* visitor : failed) drop(*visitor, no_memory);
 }
 
 void StoreServer::serve_all(Visitor& visitor) {
@@ -159,30 +238,48 @@ bool StoreServer::is_for_torchrun() const {
 
 void StoreServer::deliver(Visitor* asker, const Table::Outcome& outcome) {
   if (asker != nullptr) {
-    encode(outcome.answer, [&](ByteSpan piece) { network_.send(asker->conn, piece); });
+    encode(outcome.answer, [&](const auto& piece) { send(*asker, piece); });
   }
   for (Table::Client* client : outcome.woken) {
     const std::byte stop{answer_stop_waiting};
-    network_.send(static_cast<Visitor*>(client)->conn, ByteSpan(&stop, 1));
+    send(*static_cast<Visitor*>(client), ByteSpan(&stop, 1));
   }
   for (const Table::WatchNote& note : outcome.notes) {
-    std::string text;
-    ByteWriter(text)
-        .u8(static_cast<std::uint8_t>(note.event))
-        .text(note.key)
-        .text(note.old_value)
-        .text(note.new_value);
-    network_.send(static_cast<Visitor*>(note.client)->conn, as_byte_span(text));
+    Visitor& watcher = *static_cast<Visitor*>(note.client);
+    const auto send_text = [&](const auto& bytes) {
+      const auto size = static_cast<std::uint64_t>(bytes.size());
+      send(watcher, std::as_bytes(std::span(&size, 1)));
+      send(watcher, bytes);
+    };
+    send(watcher, std::as_bytes(std::span(&note.event, 1)));
+    send_text(as_byte_span(note.key));
+    send_text(note.old_value);
+    send_text(note.new_value);
   }
   // Only now, since turning somebody away asks the table again and ends this outcome.
   if (asker != nullptr && outcome.answer.kind == Answer::Kind::refused)
-    return turn_away(*asker, outcome.answer.bytes);
+    return turn_away(*asker, outcome.answer.bytes.bytes);
   std::vector<Visitor*> overrun;
   for (const Table::WatchNote& note : outcome.notes) {
     auto* watcher = static_cast<Visitor*>(note.client);
     if (network_.unsent(watcher->conn) > most_unread_notes) overrun.push_back(watcher);
   }
   for (Visitor* watcher : overrun) turn_away(*watcher, "it watches keys, but does not read");
+}
+
+// Without enough memory the peer would miss a part of its answers: its connection ends after this event.
+template <class Bytes>
+void StoreServer::send(Visitor& visitor, const Bytes& bytes) {
+  try {
+    if constexpr (std::is_same_v<Bytes, SharedBytes>) {
+      network_.send_shared(visitor.conn, bytes);
+    } else {
+      network_.send(visitor.conn, bytes);
+    }
+    visitor.queued += bytes.size();
+  } catch (const std::bad_alloc&) {
+    visitor.failed = any_failed_ = true;
+  }
 }
 
 void StoreServer::wait_for_silence(Visitor& visitor) {
@@ -197,14 +294,21 @@ void StoreServer::turn_away(Visitor& visitor, std::string_view why) {
   remove(visitor);
 }
 
+// As turn_away, at once: what was not sent is dropped.
+void StoreServer::drop(Visitor& visitor, std::string_view why) {
+  if (visitor.ended) return;
+  ++totals_.turned_away;
+  network_.abort(visitor.conn);
+  remove(visitor);
+  strangers_.turned_away(visitor.peer, why);
+}
+
 // Forgets the visitor; the object goes at the end of the event.
 void StoreServer::remove(Visitor& visitor) {
   visitor.ended = true;
   timers_.disarm(visitor.timer);
   half_requests_ -= std::exchange(visitor.counted, 0);
-  const auto at = visitors_.find(visitor.conn);
-  leaving_.push_back(std::move(at->second));
-  visitors_.erase(at);
+  leaving_.insert(visitors_.extract(visitor.conn));
   deliver(nullptr, table_->forget(visitor));
 }
 

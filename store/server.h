@@ -34,12 +34,13 @@ struct StoreStats {
   std::uint64_t turned_away = 0;        // of those, ended by us for what they sent
   std::uint64_t keys = 0;
   std::uint64_t bytes = 0;                              // as StoreLimits::total_bytes counts
+  std::uint64_t unread_bytes = 0;                       // of those, answers that clients have not read
   std::uint64_t waiting = 0;                            // clients in WAIT or BARRIER
   std::uint64_t rounds = 0;                             // new_round() calls
   std::array<std::uint64_t, request_kinds> requests{};  // by RequestKind, ever
 };
 
-class StoreServer final : private StoreDoor {
+class StoreServer final : private StoreDoor, private TimerHandler {
  public:
   // REQUIRES: all arguments, and the doors in `options`, outlive the server.
   StoreServer(Network& network, Timers& timers, Clock& clock, ServerOptions options);
@@ -69,8 +70,16 @@ class StoreServer final : private StoreDoor {
   void serve_all(Visitor& visitor);
   [[nodiscard]] bool is_for_torchrun() const;
   void deliver(Visitor* asker, const Table::Outcome& outcome);
+  template <class Bytes>
+  void send(Visitor& visitor, const Bytes& bytes);
+  [[nodiscard]] std::uint64_t held() const;
+  void make_room(Visitor& visitor);
+  Visitor* most_unread();
+  void on_timer(TimerId timer) override;
+  void end_failed();
   void wait_for_silence(Visitor& visitor);
   void turn_away(Visitor& visitor, std::string_view why);
+  void drop(Visitor& visitor, std::string_view why);
   void remove(Visitor& visitor);
   void start_afresh();
 
@@ -82,10 +91,13 @@ class StoreServer final : private StoreDoor {
   FrontDoor door_;
   std::vector<ListenerId> listeners_;
   std::unique_ptr<Table> table_;
-  std::map<ConnId, std::unique_ptr<Visitor>> visitors_;
-  std::vector<std::unique_ptr<Visitor>> leaving_;  // kept until the event that ended them is over
-  Request request_;                                // the one being served; keeps its vectors' memory
-  std::uint64_t half_requests_ = 0;                // bytes that all sessions hold
+  using Visitors = std::map<ConnId, std::unique_ptr<Visitor>>;
+  Visitors visitors_;
+  Visitors leaving_;                 // kept until the event that ended them is over
+  Request request_;                  // the one being served; keeps its vectors' memory
+  std::uint64_t half_requests_ = 0;  // bytes that all sessions hold
+  TimerId unread_timer_;             // runs while answers are unread
+  bool any_failed_ = false;          // there was no memory for some visitor's answer
   StoreStats totals_;
 };
 

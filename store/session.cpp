@@ -1,5 +1,6 @@
 #include "store/session.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -17,8 +18,20 @@ void Session::feed(ByteSpan bytes) {
     unread_ = bytes;
     return;
   }
+  make_room(bytes.size());
   buffer_.append(as_text(bytes));
   unread_ = as_byte_span(buffer_);
+}
+
+// Grows the buffer by doubling, but not beyond the request's end: what is announced costs nothing before it
+// comes, and a large request no more than its size.
+void Session::make_room(std::size_t more) {
+  const std::size_t least = buffer_.size() + more;
+  if (least <= buffer_.capacity()) return;
+  std::string larger;
+  larger.reserve(std::max(least, std::min(needed_, 2 * buffer_.capacity())));
+  larger.append(buffer_);
+  buffer_.swap(larger);
 }
 
 void Session::keep_rest() {

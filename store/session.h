@@ -45,11 +45,13 @@ class Session {
   void keep_rest();
 
   [[nodiscard]] std::string_view why() const { return why_; }
-  [[nodiscard]] std::size_t buffered() const { return buffer_.size(); }
+  // The memory of what has come of requests that are not whole.
+  [[nodiscard]] std::size_t buffered() const { return buffer_.empty() ? 0 : buffer_.capacity(); }
   [[nodiscard]] std::optional<Dialect> dialect() const { return dialect_; }
 
  private:
   bool greet();
+  void make_room(std::size_t more);
 
   const StoreLimits& limits_;
   const OldClients old_clients_;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view not_a_number = "ADD or BARRIER on a value that is no number";
 constexpr std::string_view table_full = "the store is full";
-constexpr std::size_t kept_capacity = 4096;  // what a string may keep of a value that was larger
+constexpr std::size_t kept_texts = 1 << 14;  // what the answer that is used again keeps of a longer one
 
 // Removes the client from the list at the key, and the list when it is empty.
 template <class Parking, class Client>
@@ -52,7 +52,7 @@ const Table::Outcome& Table::apply(Client& client, const Request& request) {
       break;
     case RequestKind::get: {
       const auto at = values_.find(request.key);
-      reply(at == values_.end() ? std::string_view() : at->second);
+      reply(at == values_.end() ? Answer::Text() : Answer::Text(at->second));
       break;
     }
     case RequestKind::add:
@@ -124,7 +124,9 @@ void Table::begin() {
   outcome_.answer.kind = Answer::Kind::none;
   outcome_.woken.clear();
   outcome_.notes.clear();
-  if (popped_.capacity() > kept_capacity) std::string().swap(popped_);
+  if (outcome_.answer.texts.capacity() > kept_texts) std::vector<Answer::Text>().swap(outcome_.answer.texts);
+  if (popped_.is_shared()) let_go(popped_);
+  popped_ = {};
 }
 
 // Keys and values.
@@ -136,27 +138,30 @@ void Table::append(std::string_view key, std::string_view value) {
   if (at == values_.end()) return store(at, key, value);
   if (at->second.size() + value.size() > limits_.value_bytes)
     return refuse("APPEND makes a value over the limit");
-  if (watchers_.empty()) {  // in place: a value built by many appends is not copied each time
+  SharedBytes& stored = at->second;
+  if (watchers_.empty() && !stored.is_shared()) {  // a value built by many appends is not copied each time
     if (!may_grow(value.size())) return refuse(table_full);
-    at->second.append(value);
+    stored.append(value);
     bytes_ += value.size();
     return;
   }
-  store(at, key, at->second + std::string(value));
+  SharedBytes grown = stored;
+  grown.append(value);
+  replace(stored, key, std::move(grown));
 }
 
 void Table::compare_set(const Request& request) {
   const auto at = values_.find(request.key);
   const bool absent = at == values_.end();
   if (absent && !request.expected.empty()) return reply(request.expected);  // not a mistake: PyTorch's answer
-  if (!absent && at->second != request.expected) return reply(at->second);
+  if (!absent && at->second.view() != request.expected) return reply(at->second);
   store(at, request.key, request.value);
-  if (outcome_.answer.kind != Answer::Kind::refused) reply(request.value);
+  if (outcome_.answer.kind != Answer::Kind::refused) reply(values_.find(request.key)->second);
 }
 
 void Table::add(std::string_view key, std::int64_t amount) {
   const auto at = values_.find(key);
-  const auto before = at == values_.end() ? std::int64_t{0} : leading_decimal(at->second);
+  const auto before = at == values_.end() ? std::int64_t{0} : leading_decimal(at->second.view());
   if (!before) return refuse(not_a_number);
   const std::int64_t sum = wrapping_add(*before, amount);
   store(at, key, std::to_string(sum));
@@ -164,13 +169,13 @@ void Table::add(std::string_view key, std::int64_t amount) {
 }
 
 void Table::multi_get(const Request& request) {
-  std::vector<std::string_view>& texts = outcome_.answer.texts;
+  std::vector<Answer::Text>& texts = outcome_.answer.texts;
   texts.clear();
   std::uint64_t size = 0;
   for (const std::string_view key : request.keys) {
     const auto at = values_.find(key);
-    texts.push_back(at == values_.end() ? std::string_view() : at->second);
-    size += sizeof(std::uint64_t) + texts.back().size();
+    texts.push_back(at == values_.end() ? Answer::Text() : Answer::Text(at->second));
+    size += sizeof(std::uint64_t) + texts.back().bytes.size();
   }
   if (size > limits_.answer_bytes) return refuse("MULTI_GET's answer would be over the limit");
   outcome_.answer.kind = Answer::Kind::many;
@@ -190,40 +195,56 @@ void Table::delete_key(std::string_view key) {
   if (at == values_.end()) return reply(Answer::Kind::number, 0);
   bytes_ -= at->first.size() + at->second.size() + entry_bytes;
   note(WatchEvent::deleted, key, at->second, {});
+  let_go(at->second);
   values_.erase(at);
   reply(Answer::Kind::number, 1);
 }
 
 void Table::list_keys() {
-  std::vector<std::string_view>& texts = outcome_.answer.texts;
+  std::vector<Answer::Text>& texts = outcome_.answer.texts;
   texts.clear();
   std::uint64_t size = sizeof(std::int64_t);
   for (const auto& [key, value] : values_) {
-    texts.push_back(key);
+    texts.emplace_back(key);
     size += sizeof(std::uint64_t) + key.size();
   }
   if (size > limits_.answer_bytes) return refuse("LIST_KEYS's answer would be over the limit");
-  std::sort(texts.begin(), texts.end());
+  std::sort(texts.begin(), texts.end(),
+            [](const Answer::Text& a, const Answer::Text& b) { return a.bytes < b.bytes; });
   outcome_.answer.kind = Answer::Kind::listed;
 }
 
 void Table::store(Values::iterator at, std::string_view key, std::string_view value) {
   if (at != values_.end()) {
-    std::string& old = at->second;
-    if (value.size() > old.size() && !may_grow(value.size() - old.size())) return refuse(table_full);
-    note(WatchEvent::updated, key, old, value);
+    if (!watchers_.empty() || at->second.is_shared()) return replace(at->second, key, SharedBytes(value));
+    SharedBytes& stored = at->second;
+    if (value.size() > stored.size() && !may_grow(value.size() - stored.size())) return refuse(table_full);
+    bytes_ -= stored.size();
+    stored.assign(value);
     bytes_ += value.size();
-    bytes_ -= old.size();
-    if (old.capacity() > kept_capacity && value.size() < old.capacity() / 2) std::string().swap(old);
-    old.assign(value);
     return;
   }
   const std::uint64_t size = key.size() + value.size() + entry_bytes;
   if (!may_grow(size)) return refuse(table_full);
+  const auto added = values_.emplace(key, SharedBytes(value)).first;
   bytes_ += size;
-  const auto added = values_.emplace(key, value).first;
   note(WatchEvent::created, key, {}, added->second);
   appeared(key);
+}
+
+// The new value of a key that is there, where others have the old one, too.
+void Table::replace(SharedBytes& stored, std::string_view key, SharedBytes value) {
+  if (!may_grow(value.size())) return refuse(table_full);
+  note(WatchEvent::updated, key, stored, value);
+  bytes_ -= stored.size();
+  let_go(stored);
+  stored = std::move(value);
+  bytes_ += stored.size();
+}
+
+// What answers still carry of a value stays in memory until they are sent.
+void Table::let_go(SharedBytes& value) {
+  if (value.is_shared()) value.count_in(let_go_);
 }
 
 // Queues: of the same names as keys, but apart from them. A queue that is not empty counts as present for
@@ -234,8 +255,13 @@ void Table::queue_push(std::string_view key, std::string_view value) {
   auto at = queues_.find(key);
   const std::uint64_t name_size = at == queues_.end() ? key.size() + entry_bytes : 0;
   if (!may_grow(size + name_size)) return refuse(table_full);
-  if (at == queues_.end()) at = queues_.emplace(std::string(key), std::deque<std::string>()).first;
-  at->second.emplace_back(value);
+  if (at == queues_.end()) {
+    std::deque<SharedBytes> begun;
+    begun.emplace_back(value);
+    queues_.emplace(std::string(key), std::move(begun));
+  } else {
+    at->second.emplace_back(value);
+  }
   bytes_ += size + name_size;
   offer(key);
 }
@@ -302,10 +328,11 @@ void Table::barrier(Client& client, std::string_view key, std::int64_t world_siz
   const std::int64_t arrived = outcome_.answer.number;
   if (arrived < world_size) {
     outcome_.answer.kind = Answer::Kind::none;
-    client.wait_ = std::make_unique<Client::Wait>();
-    client.wait_->keys.emplace_back(key);
-    client.wait_->barrier = world_size;
-    client.wait_->bytes = key.size() + entry_bytes;
+    auto waiting = std::make_unique<Client::Wait>();
+    waiting->keys.emplace_back(key);
+    waiting->barrier = world_size;
+    waiting->bytes = key.size() + entry_bytes;
+    client.wait_ = std::move(waiting);
     bytes_ += client.wait_->bytes;
     ++waiting_;
     return park(client);
@@ -385,19 +412,18 @@ void Table::watch(Client& client, std::string_view key) {
   reply(Answer::Kind::byte, answer_watching);
   if (std::find(client.watched_.begin(), client.watched_.end(), key) != client.watched_.end()) return;
   if (!may_grow(key.size() + entry_bytes)) return refuse(table_full);
-  bytes_ += key.size() + entry_bytes;
   client.watched_.emplace_back(key);
+  bytes_ += key.size() + entry_bytes;
   put_in(watchers_, key, &client);
 }
 
-void Table::note(WatchEvent event, std::string_view key, std::string_view old_value,
-                 std::string_view new_value) {
+void Table::note(WatchEvent event, std::string_view key, const SharedBytes& old_value,
+                 const SharedBytes& new_value) {
   if (watchers_.empty()) return;
   const auto at = watchers_.find(key);
   if (at == watchers_.end()) return;
   for (Client* client : at->second) {
-    outcome_.notes.push_back(
-        {client, event, std::string(key), std::string(old_value), std::string(new_value)});
+    outcome_.notes.push_back({client, event, std::string(key), old_value, new_value});
   }
 }
 
@@ -408,7 +434,7 @@ void Table::reply(Answer::Kind kind, std::int64_t number) {
   outcome_.answer.number = number;
 }
 
-void Table::reply(std::string_view bytes) {
+void Table::reply(Answer::Text bytes) {
   outcome_.answer.kind = Answer::Kind::bytes;
   outcome_.answer.bytes = bytes;
 }
@@ -418,6 +444,6 @@ void Table::refuse(std::string_view why) {
   outcome_.answer.bytes = why;
 }
 
-bool Table::may_grow(std::uint64_t by) { return bytes_ + by <= limits_.total_bytes; }
+bool Table::may_grow(std::uint64_t by) { return bytes() + by <= limits_.total_bytes; }
 
 }  // namespace dlaunch

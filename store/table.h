@@ -51,8 +51,8 @@ class Table {
     Client* client;
     WatchEvent event;
     std::string key;
-    std::string old_value;
-    std::string new_value;
+    SharedBytes old_value;
+    SharedBytes new_value;
   };
 
   // What a request leads to. Valid until the table is called again, and while the request's bytes are.
@@ -75,7 +75,8 @@ class Table {
 
   [[nodiscard]] std::size_t keys() const { return values_.size(); }
   [[nodiscard]] std::size_t waiting() const { return waiting_; }
-  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }  // as StoreLimits::total_bytes counts
+  // As StoreLimits::total_bytes counts: also values that are replaced or deleted and still being sent.
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_ + *let_go_; }
 
  private:
   struct Hash {
@@ -84,7 +85,7 @@ class Table {
   };
   template <class T>
   using Map = std::unordered_map<std::string, T, Hash, std::equal_to<>>;
-  using Values = Map<std::string>;
+  using Values = Map<SharedBytes>;
   using Parking = Map<std::vector<Client*>>;
 
   void set(std::string_view key, std::string_view value);
@@ -102,7 +103,7 @@ class Table {
   void watch(Client& client, std::string_view key);
 
   void reply(Answer::Kind kind, std::int64_t number);
-  void reply(std::string_view bytes);
+  void reply(Answer::Text bytes);
   void refuse(std::string_view why);
   bool may_grow(std::uint64_t by);
 
@@ -110,7 +111,10 @@ class Table {
 
   // Stores the value; tells watchers and, if the key is new, wakes.
   void store(Values::iterator at, std::string_view key, std::string_view value);
-  void note(WatchEvent event, std::string_view key, std::string_view old_value, std::string_view new_value);
+  void replace(SharedBytes& stored, std::string_view key, SharedBytes value);
+  void let_go(SharedBytes& value);
+  void note(WatchEvent event, std::string_view key, const SharedBytes& old_value,
+            const SharedBytes& new_value);
   [[nodiscard]] bool exists(std::string_view key) const;
   [[nodiscard]] bool all_exist(const std::vector<std::string_view>& keys) const;
 
@@ -124,15 +128,17 @@ class Table {
 
   const StoreLimits limits_;
   Values values_;
-  Map<std::deque<std::string>> queues_;  // none of them empty
+  Map<std::deque<SharedBytes>> queues_;  // none of them empty
   Parking parked_;    // by the key a wait is parked at, first come first; none of them empty
   Parking barriers_;  // the same for BARRIER
   Parking watchers_;
   std::size_t waiting_ = 0;
   std::uint64_t bytes_ = 0;
+  // Of values that the table has no more, but that answers still carry. They may outlive the table.
+  const std::shared_ptr<std::uint64_t> let_go_ = std::make_shared<std::uint64_t>(0);
 
   Outcome outcome_;
-  std::string popped_;  // what the last answer's bytes may point to
+  SharedBytes popped_;  // what the last answer's bytes may point to
 };
 
 }  // namespace dlaunch

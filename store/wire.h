@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "store/base/bytes.h"
+#include "store/base/shared_bytes.h"
 #include "store/limits.h"
 
 namespace dlaunch {
@@ -110,6 +111,16 @@ bool encode(Dialect dialect, const Request& request, std::string& out);
 
 // What a request is answered with. The texts belong to whoever made the answer.
 struct Answer {
+  // One text; where `shared` is set, its bytes are those.
+  struct Text {
+    Text() = default;
+    Text(std::string_view text) : bytes(text) {}  // NOLINT(google-explicit-constructor)
+    Text(const char* text) : bytes(text) {}       // NOLINT(google-explicit-constructor)
+    Text(const SharedBytes& value)
+        : bytes(value.view()), shared(&value) {}  // NOLINT(google-explicit-constructor)
+    std::string_view bytes;
+    const SharedBytes* shared = nullptr;
+  };
   enum class Kind {
     none,     // nothing is due, or not yet
     byte,     // u8
@@ -123,17 +134,18 @@ struct Answer {
   };
   Kind kind = Kind::none;
   std::int64_t number = 0;  // byte, nonce and popped too
-  std::string_view bytes;
-  std::vector<std::string_view> texts;
+  Text bytes;
+  std::vector<Text> texts;
 };
 
-// Calls emit(ByteSpan) for the pieces of the answer in order. Large values are handed on without a copy.
+// Calls emit for the pieces of the answer in order: with a ByteSpan, or with the SharedBytes that a text has.
 template <class Emit>
 void encode(const Answer& answer, Emit&& emit) {
   const auto raw = [&](const auto& value) { emit(std::as_bytes(std::span(&value, 1))); };
-  const auto text = [&](std::string_view value) {
-    raw(static_cast<std::uint64_t>(value.size()));
-    if (!value.empty()) emit(as_byte_span(value));
+  const auto text = [&](const Answer::Text& value) {
+    raw(static_cast<std::uint64_t>(value.bytes.size()));
+    if (value.shared != nullptr) return emit(*value.shared);
+    if (!value.bytes.empty()) emit(as_byte_span(value.bytes));
   };
   switch (answer.kind) {
     case Answer::Kind::none:
@@ -155,7 +167,7 @@ void encode(const Answer& answer, Emit&& emit) {
       raw(static_cast<std::int64_t>(answer.texts.size()));
       [[fallthrough]];
     case Answer::Kind::many:
-      for (const std::string_view one : answer.texts) text(one);
+      for (const Answer::Text& one : answer.texts) text(one);
       return;
   }
 }

@@ -10,6 +10,9 @@
 //      called for it any more.
 //   3. One thread. None of these may be used from another thread than the loop's.
 //   4. Handlers are not owned; a handler must outlive what it was registered for.
+//   5. If there is not enough memory for a connection's handler (it throws std::bad_alloc), the connection
+//   ends
+//      as if the peer had ended it, and nothing else does.
 #pragma once
 
 #include <compare>
@@ -21,6 +24,7 @@
 #include "store/base/address.h"
 #include "store/base/bytes.h"
 #include "store/base/result.h"
+#include "store/base/shared_bytes.h"
 #include "store/base/time.h"
 
 namespace dlaunch {
@@ -108,14 +112,25 @@ class Network {
   // Queues a copy of the bytes; what is sent within one turn of the loop leaves in one write. What is sent
   // before on_connected is kept until then.
   virtual void send(ConnId conn, ByteSpan bytes) = 0;
+  // Queues the bytes themselves where the network can, else a copy.
+  virtual void send_shared(ConnId conn, const SharedBytes& bytes) { send(conn, bytes); }
   // Bytes queued and not yet taken by the operating system. A sender with more than `high_water` of them
   // waits for on_drained before it sends more; nothing else bounds the queue.
   virtual std::size_t unsent(ConnId conn) const = 0;
   static constexpr std::size_t high_water = 1 << 20;
+  // The memory of queued bytes. Of one connection: what would be free without it, with its part of shared
+  // bytes that nobody stores any more. Of all, also of connections that have ended and left bytes to be sent:
+  // without shared bytes.
+  virtual std::size_t unsent_memory(ConnId conn) const { return unsent(conn); }
+  virtual std::size_t unsent_memory() const { return 0; }
   // Stops and resumes reading: the peer is slowed down by its own full buffers.
   virtual void pause_reading(ConnId conn, bool paused) = 0;
   // What is queued is still sent (for a bounded time), then the connection closes. The id is dead at once.
   virtual void close(ConnId conn) = 0;
+  // Ends the connection at once: what is queued is dropped. The id is dead at once.
+  virtual void abort(ConnId conn) { close(conn); }
+  // Drops what connections that have ended have left to be sent.
+  virtual void drop_remains() {}
 };
 
 class Random {

@@ -45,15 +45,16 @@ ConnId UvLoop::Impl::connect(const Address& address, TimePoint deadline, Connect
   return id;
 }
 
-void UvLoop::Impl::send(ConnId id, ByteSpan bytes) {
+template <class Bytes>
+void UvLoop::Impl::send(ConnId id, const Bytes& bytes) {
   Conn* conn = find(id);
-  if (conn == nullptr || bytes.empty()) return;
+  if (conn == nullptr || bytes.size() == 0) return;
   if (conn->attempt != nullptr) {
     conn->attempt->early.append(as_text(bytes));
     return;
   }
   Socket& socket = *conn->socket;
-  socket.out.append(as_text(bytes));
+  socket.out.append(bytes);
   if (unsent(socket) > high_water) socket.over_high_water = true;
   if (!socket.writing) mark_dirty(socket);
 }
@@ -80,6 +81,21 @@ void UvLoop::Impl::close(ConnId id) {
   if (unsent(socket) == 0) return destroy(socket);
   linger(socket);
 }
+
+void UvLoop::Impl::abort(ConnId id) {
+  Conn* conn = find(id);
+  if (conn == nullptr) return;
+  if (conn->attempt != nullptr) return drop(*conn->attempt);
+  Socket& socket = *conn->socket;
+  free_conn(id);
+  destroy(socket, true);
+}
+
+// The public face.
+
+void UvLoop::send(ConnId conn, ByteSpan bytes) { impl_->send(conn, bytes); }
+void UvLoop::send_shared(ConnId conn, const SharedBytes& bytes) { impl_->send(conn, bytes); }
+void UvLoop::abort(ConnId conn) { impl_->abort(conn); }
 
 // --- attempts ---
 
@@ -158,13 +174,13 @@ void UvLoop::Impl::connected(Socket& socket, int status) {
   conn.socket = &socket;
   conn.attempt = nullptr;
   if (!attempt.early.empty()) {
-    socket.out = std::move(attempt.early);
+    socket.out.append(as_byte_span(attempt.early));
     mark_dirty(socket);
   }
   disarm(attempt.timer);
   delete &attempt;
   if (!conn.paused) read_on(socket);
-  conn.handler->on_connected(id);
+  call_handler(id, [&](ConnectionHandler& handler) { handler.on_connected(id); });
 }
 
 void UvLoop::Impl::attempt_timed_out(Attempt& attempt) {

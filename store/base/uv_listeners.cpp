@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <new>
 
 namespace dlaunch {
 namespace {
@@ -176,10 +177,15 @@ void UvLoop::Impl::accept(ListenSocket& from) {
   const ConnId id = new_conn(nullptr);
   socket->id = id;
   find(id)->socket = socket;
-  ConnectionHandler& handler = listeners_[from.id.slot].handler->on_accepted(id, Address(socket->peer));
+  ConnectionHandler* handler = nullptr;
+  try {
+    handler = &listeners_[from.id.slot].handler->on_accepted(id, Address(socket->peer));
+  } catch (const std::bad_alloc&) {
+    return abort(id);
+  }
   Conn* conn = find(id);
   if (conn == nullptr) return;  // not wanted
-  if (conn->handler == nullptr) conn->handler = &handler;
+  if (conn->handler == nullptr) conn->handler = handler;
   if (!conn->paused) read_on(*socket);
 }
 

@@ -211,12 +211,18 @@ ConnId UvLoop::connect(const Address& address, TimePoint deadline, ConnectionHan
 void UvLoop::hand_over(ConnId conn, ConnectionHandler& handler) {
   if (Impl::Conn* found = impl_->find(conn); found != nullptr) found->handler = &handler;
 }
-void UvLoop::send(ConnId conn, ByteSpan bytes) { impl_->send(conn, bytes); }
 std::size_t UvLoop::unsent(ConnId conn) const {
   const Impl::Conn* found = impl_->find(conn);
   if (found == nullptr) return 0;
   return found->attempt != nullptr ? found->attempt->early.size() : Impl::unsent(*found->socket);
 }
+std::size_t UvLoop::unsent_memory(ConnId conn) const {
+  const Impl::Conn* found = impl_->find(conn);
+  if (found == nullptr || found->socket == nullptr) return 0;
+  return found->socket->out.memory() + found->socket->in_flight.memory();
+}
+std::size_t UvLoop::unsent_memory() const { return impl_->unsent_memory_; }
+void UvLoop::drop_remains() { impl_->drop_remains(); }
 void UvLoop::pause_reading(ConnId conn, bool paused) { impl_->pause_reading(conn, paused); }
 void UvLoop::close(ConnId conn) { impl_->close(conn); }
 std::uint64_t UvLoop::next() { return impl_->random_(); }

@@ -40,9 +40,14 @@ class UvLoop final : public Clock, public Timers, public Network, public Random 
   ConnId connect(const Address& address, TimePoint deadline, ConnectionHandler& handler) override;
   void hand_over(ConnId conn, ConnectionHandler& handler) override;
   void send(ConnId conn, ByteSpan bytes) override;
+  void send_shared(ConnId conn, const SharedBytes& bytes) override;
   std::size_t unsent(ConnId conn) const override;
+  std::size_t unsent_memory(ConnId conn) const override;
+  std::size_t unsent_memory() const override;
   void pause_reading(ConnId conn, bool paused) override;
   void close(ConnId conn) override;
+  void abort(ConnId conn) override;
+  void drop_remains() override;
   std::uint64_t next() override;
 
   // For the agent's process, pipe and signal handles, which live on the same loop.

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <random>
 #include <string>
 #include <unordered_set>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "store/base/entropy.h"
+#include "store/base/out_queue.h"
 #include "store/base/uv_loop.h"
 
 namespace dlaunch {
@@ -45,7 +47,7 @@ struct UvLoop::Impl {
   // A TCP socket. It lives until libuv has closed its handle, which may be long after its connection's id
   // died.
   struct Socket final : TimerHandler {
-    explicit Socket(Impl& owner) : impl(owner) {}
+    explicit Socket(Impl& owner) : impl(owner), out(owner.unsent_memory_), in_flight(owner.unsent_memory_) {}
     void on_timer(TimerId) override { impl.destroy(*this); }  // has lingered long enough
 
     Impl& impl;
@@ -55,8 +57,8 @@ struct UvLoop::Impl {
     uv_shutdown_t shutdown{};
     ConnId id;  // none once the connection has ended and only bytes are left to send
     Address peer;
-    std::string out;        // queued, not yet given to libuv
-    std::string in_flight;  // lent to libuv until the write's callback
+    OutQueue out;        // queued, not yet given to libuv
+    OutQueue in_flight;  // lent to libuv until the write's callback
     TimerId linger_timer;
     bool writing = false;
     bool dirty = false;  // in the list of those that have something to flush
@@ -142,9 +144,12 @@ struct UvLoop::Impl {
   ConnId new_conn(ConnectionHandler* handler);
   void free_conn(ConnId id);
   ConnId connect(const Address& address, TimePoint deadline, ConnectionHandler& handler);
-  void send(ConnId id, ByteSpan bytes);
+  template <class Bytes>
+  void send(ConnId id, const Bytes& bytes);
   void pause_reading(ConnId id, bool paused);
   void close(ConnId id);
+  void abort(ConnId id);
+  void drop_remains();
 
   // attempts
   void start(Attempt& attempt);
@@ -155,18 +160,32 @@ struct UvLoop::Impl {
   void fail(Attempt& attempt, ErrorKind kind, std::string why);
   void drop(Attempt& attempt);
 
+  // A handler that runs out of memory loses its connection; no exception may leave through libuv.
+  // REQUIRES: the connection is open.
+  template <class Call>
+  void call_handler(ConnId id, Call&& call) {
+    try {
+      call(*find(id)->handler);
+    } catch (const std::bad_alloc&) {
+      lose_for_memory(id);
+    }
+  }
+
   // sockets
   Socket* new_socket();
   void tune(Socket& socket);
   void read_on(Socket& socket);
   void received(Socket& socket, ssize_t count);
+  static void report_closed(ConnectionHandler& handler, ConnId id, const Address& peer, int status);
+  void lose_for_memory(ConnId id);
   void lost(Socket& socket, int status);
   void mark_dirty(Socket& socket);
   void flush(Socket& socket);
+  void write_rest(Socket& socket, std::size_t done);
   void written(Socket& socket, int status);
   void drained(Socket& socket);
   void linger(Socket& socket);
-  void destroy(Socket& socket);
+  void destroy(Socket& socket, bool resets = false);
   static std::size_t unsent(const Socket& socket) {
     return socket.out.size() +
            uv_stream_get_write_queue_size(reinterpret_cast<const uv_stream_t*>(&socket.tcp));
@@ -199,6 +218,7 @@ struct UvLoop::Impl {
   std::vector<Listener> listeners_;
   std::vector<Conn> conns_;
   std::vector<std::uint32_t> free_conns_;
+  std::size_t unsent_memory_ = 0;        // of all sockets' queues
   std::unordered_set<Socket*> sockets_;  // all, those that linger too
   std::vector<ConnId> starting_;
   std::vector<Socket*> dirty_;

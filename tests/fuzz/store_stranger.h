@@ -41,12 +41,16 @@ inline void be_a_stranger(std::string_view choices, std::string_view bytes) {
     if (event % 64 == 1) network.leave(conn);
     if (event % 64 == 2) network.stop_reading(conn);
     if (event % 64 == 3) network.read_again(conn);
+    if (event % 64 == 4) network.take_some(conn, draw());
+    if (event % 64 == 5) network.fail_sends(1);
+    if (event == 6) network.pass(options.limits.unread_time);
     if (event == 4) server.new_round();
     if (network.closed(conn)) conn = network.arrive();
     const StoreStats stats = server.stats();
     require(stats.bytes <= options.limits.total_bytes + (1 << 16));
     require(stats.waiting <= stats.connections);
   }
+  network.fail_sends(0);
   server.new_round();
   const ConnId client = network.arrive();
   network.give(client, greeting + encoded(numbered(RequestKind::add, "/n", 1)));

@@ -175,6 +175,7 @@ const std::vector<Row>& rows() {
       {"health-check-timeout", "3", [](const Options& o) { return o.health_timeout == milliseconds(3000); }},
       {"events", "e.json", [](const Options& o) { return o.events == "e.json"; }},
       {"token-file", "t", [](const Options& o) { return o.token_file == "t"; }},
+      {"store-max-total", "3M", [](const Options& o) { return o.store_max_total == 3U << 20; }},
       {"count-membership-changes", nullptr, [](const Options& o) { return o.counts_membership; }},
       {"node-timeout", "1.5", [](const Options& o) { return o.node_timeout == milliseconds(1500); }},
       {"hang-timeout", "1.5", [](const Options& o) { return o.hang_timeout == milliseconds(1500); }},

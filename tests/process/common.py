@@ -10,9 +10,10 @@ PATIENCE = 60  # seconds until a wait for an event is a failure
 
 
 def is_sanitized():
-    """Whether this dlaunch was built with AddressSanitizer: it needs more memory, and stops whom it looks at for leaks."""
+    """Whether this dlaunch was built with a sanitizer: it needs more memory, and AddressSanitizer stops whom it looks at for leaks."""
     with open(DLAUNCH, "rb") as file:
-        return b"__asan_init" in file.read()
+        program = file.read()
+    return b"__asan_init" in program or b"__tsan_init" in program
 
 
 def environment():

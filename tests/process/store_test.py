@@ -8,6 +8,7 @@ Every wait is for an event and has a deadline.
 
 import json
 import os
+import resource
 import signal
 import socket
 import struct
@@ -18,8 +19,8 @@ import unittest
 import urllib.error
 import urllib.request
 
-DLAUNCH = os.path.join(os.path.abspath(os.environ["DLAUNCH_BIN_DIR"]), "dlaunch")
-PATIENCE = 60  # seconds until a wait for an event is a failure
+from common import DLAUNCH, PATIENCE, free_port, is_sanitized, wait_until
+
 GREETING = b"\x00\xce\xf7\x85\x3c"
 
 
@@ -28,10 +29,13 @@ def environment():
 
 
 class StoreVerb(unittest.TestCase):
-    def serve(self, *options):
-        """Returns the server's process and port."""
+    def serve(self, *options, limits=None):
+        """Returns the server's process and port. `limits`: what it may use, by resource."""
+        def limit():
+            for what, most in (limits or {}).items():
+                resource.setrlimit(what, (most, most))
         server = subprocess.Popen([DLAUNCH, "store", "--port=0", *options], env=environment(), text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit)
         self.addCleanup(self.finish, server)
         line = server.stdout.readline()
         self.assertRegex(line, r"^listening on \S+:\d+\n$", line or server.stderr.read() if not line else line)
@@ -59,6 +63,11 @@ class StoreVerb(unittest.TestCase):
         lines = done.stderr.decode().splitlines()
         self.assertEqual(len(lines), 1, lines)
         return lines[0]
+
+    @staticmethod
+    def status(port):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=PATIENCE) as page:
+            return json.load(page)
 
 
 class Questions(StoreVerb):
@@ -123,11 +132,6 @@ class Questions(StoreVerb):
                               env=environment(), capture_output=True, timeout=PATIENCE, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(done.stdout.split()), [b"0", b"1"])
-
-    @staticmethod
-    def status(port):
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=PATIENCE) as page:
-            return json.load(page)
 
 
 class Serving(StoreVerb):
@@ -219,6 +223,101 @@ class Serving(StoreVerb):
             client.sendall(ping)
         for client in clients:
             self.assertEqual(client.recv(4), struct.pack("<I", 7))
+
+
+def text(value):
+    return struct.pack("<Q", len(value)) + value
+
+
+class Readers(StoreVerb):
+    """Clients that ask and do not read."""
+    MEMORY = {} if is_sanitized() else {resource.RLIMIT_AS: 512 << 20}  # a sanitizer's shadow alone needs more
+
+    def client(self, port, request):
+        client = socket.create_connection(("127.0.0.1", port), PATIENCE)
+        self.addCleanup(client.close)
+        client.sendall(GREETING + request)
+        return client
+
+    def await_requests(self, port, kind, count):
+        wait_until(lambda: self.status(port)["requests"][kind] == count, f"{count} requests of the kind {kind}")
+
+    def test_a_large_value_is_held_once_however_many_ask_for_it(self):
+        value = os.urandom(1 << 20) * 32
+        _, port = self.serve(limits=self.MEMORY)
+        self.client(port, b"\x01" + text(b"/k") + text(value))
+        self.await_requests(port, "set", 1)
+        readers = [self.client(port, b"\x03" + text(b"/k")) for _ in range(64)]
+        self.await_requests(port, "get", 64)
+        status = self.status(port)
+        self.assertLess(status["bytes"], len(value) + (1 << 20))
+        self.client(port, b"\x08" + text(b"/k"))
+        self.await_requests(port, "delete_key", 1)
+        self.assertGreater(self.status(port)["bytes"], len(value), "it is still being sent")
+        for reader in readers[1:]:
+            reader.close()
+        got = bytearray()
+        while len(got) < 8 + len(value):
+            some = readers[0].recv(1 << 20)
+            self.assertNotEqual(some, b"", "the server hung up")
+            got += some
+        self.assertTrue(got == text(value))
+        wait_until(lambda: self.status(port)["bytes"] < 1 << 20, "nobody carries the value any more")
+
+    def test_those_that_do_not_read_make_room_for_the_others(self):
+        server, port = self.serve("--max-total=32M", limits=self.MEMORY)
+        keys = b"".join(b"\x01" + text(b"/%03d" % i + b"k" * 60000) + text(b"v") for i in range(150))
+        self.client(port, keys)
+        self.await_requests(port, "set", 150)
+        for count in range(1, 21):
+            self.client(port, b"\x11")
+            self.await_requests(port, "list_keys", count)
+            self.assertLessEqual(self.status(port)["bytes"], 32 << 20)
+        self.answer(port, "set", "good", "v")
+        self.assertEqual(self.answer(port, "get", "good"), b"v\n")
+        server.send_signal(signal.SIGTERM)
+        _, err = server.communicate(timeout=PATIENCE)
+        self.assertEqual(server.returncode, 0, err)
+        self.assertRegex(err, r"turned away 127\.0\.0\.1:\d+: it does not read its answers, and the store is full")
+
+    def test_a_job_survives_those_that_do_not_read(self):
+        """The same store as the job's agent serves it, filled as far as --store-max-total lets it."""
+        port = free_port()
+        def limit():
+            for what, most in self.MEMORY.items():
+                resource.setrlimit(what, (most, most))
+        job = subprocess.Popen([DLAUNCH, "--nproc-per-node=1", f"--master-port={port}", "--store-max-total=64M", "cat"],
+                               env=environment(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                               text=True, preexec_fn=limit)
+        self.addCleanup(self.finish, job)
+        def runs():
+            try:
+                return self.status(port)["rounds"] == 1
+            except OSError:
+                return False
+        wait_until(runs, "the job runs")
+        for i in range(30):  # each of them sees its own value, though the next one replaces it
+            value = text(b"/k") + text(bytes([i]) * (20 << 20))
+            self.client(port, b"\x01" + value + b"\x03" + text(b"/k"))
+            wait_until(lambda: self.status(port)["requests"]["get"] == i + 1 or self.status(port)["connections"]["turned_away"] > 0,
+                       "its answer is on its way")
+            self.assertLessEqual(self.status(port)["bytes"], 64 << 20)
+        _, err = job.communicate("", timeout=PATIENCE)  # its worker ends with its input
+        self.assertEqual(job.returncode, 0, err)
+        self.assertIn("it does not read its answers, and the store is full", err)
+
+    @unittest.skipIf(is_sanitized(), "a sanitizer's allocator ends the program where memory ends")
+    def test_a_value_that_does_not_fit_in_memory_costs_its_connection_only(self):
+        server, port = self.serve(limits=self.MEMORY)
+        self.answer(port, "set", "good", "v")
+        stranger = self.client(port, b"")
+        stranger.settimeout(PATIENCE)
+        stranger.sendall(b"\x01" + text(b"/k") + struct.pack("<Q", 900 << 20))
+        with self.assertRaises(ConnectionError):
+            for _ in range(900):
+                stranger.sendall(bytes(1 << 20))
+        self.assertEqual(self.answer(port, "get", "good"), b"v\n")
+        self.assertIsNone(server.poll())
 
 
 if __name__ == "__main__":

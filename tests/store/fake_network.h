@@ -3,11 +3,13 @@
 #pragma once
 
 #include <map>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "store/base/io.h"
+#include "store/base/out_queue.h"
 
 namespace dlaunch::test {
 
@@ -17,9 +19,9 @@ class FakeNetwork final : public Network, public Timers, public Clock {
 
   ConnId arrive(const Address& peer = {"10.0.0.9", 40000}) {
     const ConnId conn{static_cast<std::uint32_t>(peers_.size()), 1};
-    peers_[conn] = {};
+    Peer& made = peers_.try_emplace(conn, memory_).first->second;
     ConnectionHandler& handler = listener_->on_accepted(conn, peer);
-    if (peers_[conn].handler == nullptr) peers_[conn].handler = &handler;
+    if (made.handler == nullptr) made.handler = &handler;
     return conn;
   }
   void give(ConnId conn, std::string_view bytes) {
@@ -28,13 +30,17 @@ class FakeNetwork final : public Network, public Timers, public Clock {
     if (peer.paused) {
       peer.held.append(bytes);
     } else {
-      peer.handler->on_received(conn, as_byte_span(bytes));
+      try {
+        peer.handler->on_received(conn, as_byte_span(bytes));
+      } catch (const std::bad_alloc&) {
+        leave(conn);
+      }
     }
   }
   void leave(ConnId conn) {
     Peer& peer = peers_.at(conn);
     if (peer.closed) return;
-    peer.closed = true;
+    end(peer);
     peer.handler->on_closed(
         conn, {ErrorKind::network, "lost the connection to", "10.0.0.9:40000", "closed by the peer", ""});
   }
@@ -50,14 +56,24 @@ class FakeNetwork final : public Network, public Timers, public Clock {
   void read_again(ConnId conn) {
     Peer& peer = peers_.at(conn);
     peer.reads = true;
-    const bool was_over = peer.unsent > high_water;
-    peer.unsent = 0;
+    const bool was_over = peer.unread.size() > high_water;
+    peer.unread.clear();
     if (was_over && !peer.closed) peer.handler->on_drained(conn);
     if (peer.paused) return;
     std::string held;
     held.swap(peer.held);
     give(conn, held);
   }
+  // The peer's system takes so many of the bytes that it has not read, and the peer none.
+  void take_some(ConnId conn, std::size_t size) {
+    Peer& peer = peers_.at(conn);
+    std::string rest;
+    peer.unread.each(size, SIZE_MAX, [&](ByteSpan piece) { rest.append(as_text(piece)); });
+    peer.unread.clear();
+    peer.unread.append(as_byte_span(rest));
+  }
+  // For so many more times there is no memory for bytes that are sent.
+  void fail_sends(int times) { failing_sends_ = times; }
   [[nodiscard]] bool closed(ConnId conn) const { return peers_.at(conn).closed; }
   [[nodiscard]] bool paused(ConnId conn) const { return peers_.at(conn).paused; }
   void pass(Duration time) {
@@ -86,22 +102,21 @@ class FakeNetwork final : public Network, public Timers, public Clock {
   void unlisten(ListenerId) override { listener_ = nullptr; }
   ConnId connect(const Address&, TimePoint, ConnectionHandler&) override { return {}; }
   void hand_over(ConnId conn, ConnectionHandler& handler) override { peers_.at(conn).handler = &handler; }
-  void send(ConnId conn, ByteSpan bytes) override {
-    Peer& peer = peers_.at(conn);
-    if (peer.closed) return;
-    peer.out.append(as_text(bytes));
-    if (!peer.reads) peer.unsent += bytes.size();
-  }
-  std::size_t unsent(ConnId conn) const override { return peers_.at(conn).unsent; }
+  void send(ConnId conn, ByteSpan bytes) override { queue(conn, bytes); }
+  void send_shared(ConnId conn, const SharedBytes& bytes) override { queue(conn, bytes); }
+  std::size_t unsent(ConnId conn) const override { return peers_.at(conn).unread.size(); }
+  std::size_t unsent_memory(ConnId conn) const override { return peers_.at(conn).unread.memory(); }
+  std::size_t unsent_memory() const override { return memory_; }
   void pause_reading(ConnId conn, bool paused) override { peers_.at(conn).paused = paused; }
-  void close(ConnId conn) override { peers_.at(conn).closed = true; }
+  void close(ConnId conn) override { end(peers_.at(conn)); }
 
  private:
   struct Peer {
+    explicit Peer(std::size_t& memory) : unread(memory) {}
     ConnectionHandler* handler = nullptr;
     std::string out;
     std::string held;
-    std::size_t unsent = 0;
+    OutQueue unread;
     bool reads = true;
     bool paused = false;
     bool closed = false;
@@ -111,7 +126,22 @@ class FakeNetwork final : public Network, public Timers, public Clock {
     TimerHandler* handler = nullptr;
   };
 
+  template <class Bytes>
+  void queue(ConnId conn, const Bytes& bytes) {
+    Peer& peer = peers_.at(conn);
+    if (peer.closed) return;
+    if (failing_sends_ > 0 && failing_sends_-- > 0) throw std::bad_alloc();
+    peer.out.append(as_text(bytes));
+    if (!peer.reads) peer.unread.append(bytes);
+  }
+  static void end(Peer& peer) {
+    peer.closed = true;
+    peer.unread.clear();
+  }
+
   ListenerHandler* listener_ = nullptr;
+  std::size_t memory_ = 0;
+  int failing_sends_ = 0;
   std::map<ConnId, Peer> peers_;
   std::map<TimerId, Timer> timers_;
   std::uint32_t last_timer_ = 0;

@@ -233,6 +233,122 @@ TEST_F(ServerTest, SlowReadersWait) {
   EXPECT_EQ(network.take(a).size(), 2 * (Network::high_water + 8));
 }
 
+// Unread answers.
+
+TEST_F(ServerTest, AnswersShareTheStoredValue) {
+  constexpr std::size_t size = 16 << 20;
+  ask(client(), request(RequestKind::set, "/k", std::string(size, 'x')));
+  for (int i = 0; i < 64; ++i) {
+    const ConnId reader = client();
+    network.stop_reading(reader);
+    EXPECT_EQ(ask(reader, request(RequestKind::get, "/k")).size(), size + 8);
+  }
+  EXPECT_LT(server->stats().bytes, size + (1 << 20));
+}
+
+TEST_F(ServerTest, TheConnectionWithTheMostUnreadMakesRoom) {
+  ServerOptions options;
+  options.limits.total_bytes = 1'000'000;
+  make(options);
+  const ConnId a = client();
+  for (char c = 'a'; c < 'f'; ++c) ask(a, request(RequestKind::set, std::string(40'000, c), "v"));
+  const std::size_t stored = server->stats().bytes;
+
+  const ConnId much = network.arrive({"10.0.0.7", 1});
+  const ConnId less = network.arrive({"10.0.0.8", 1});
+  const ConnId little = network.arrive({"10.0.0.9", 1});
+  for (const ConnId conn : {much, less, little}) {
+    network.stop_reading(conn);
+    network.give(conn, greeting);
+  }
+  ask(little, request(RequestKind::num_keys));
+  ask(less, request(RequestKind::list_keys));
+  ask(much, request(RequestKind::list_keys));
+  ask(much, request(RequestKind::list_keys));
+  EXPECT_GE(server->stats().unread_bytes, 600'000U);
+  EXPECT_EQ(server->stats().bytes, stored + server->stats().unread_bytes);
+  EXPECT_TRUE(reports.empty());
+
+  ask(less, request(RequestKind::list_keys));
+  EXPECT_TRUE(network.closed(much));
+  EXPECT_FALSE(network.closed(less));
+  EXPECT_EQ(reports, std::vector<std::string>{
+                         "turned away 10.0.0.7:1: it does not read its answers, and the store is full"});
+  EXPECT_LE(server->stats().bytes, options.limits.total_bytes);
+
+  const std::string half = '\x01' + text("/k") + i64(900'000) + std::string(700'000, 'x');
+  network.give(a, half);
+  EXPECT_TRUE(network.closed(less));
+  EXPECT_FALSE(network.closed(little)) << "to end it makes no room";
+  EXPECT_FALSE(network.closed(a));
+  network.give(client(), half);
+  EXPECT_EQ(reports.back(), "turned away 10.0.0.9:40000: the store is full");
+}
+
+TEST_F(ServerTest, AnOldValueThatIsOnlyInAnswersMakesRoom) {
+  ServerOptions options;
+  options.limits.total_bytes = 1'000'000;
+  make(options);
+  const ConnId a = client();
+  ask(a, request(RequestKind::set, "/other", std::string(300'000, 'o')));
+  std::vector<ConnId> readers;
+  for (const char c : {'x', 'y', 'z'}) {
+    ask(a, request(RequestKind::set, "/k", std::string(200'000, c)));
+    readers.push_back(client());
+    network.stop_reading(readers.back());
+    ask(readers.back(), request(RequestKind::get, "/k"));
+  }
+  readers.push_back(client());
+  network.stop_reading(readers.back());
+  ask(readers.back(), request(RequestKind::get, "/other"));
+  EXPECT_GE(server->stats().bytes, 900'000U);
+  network.give(a, '\x01' + text("/k") + i64(200'000) + std::string(100'000, 'x'));
+  EXPECT_TRUE(network.closed(readers[0]) || network.closed(readers[1]));
+  EXPECT_FALSE(network.closed(readers[2])) << "what it reads is stored";
+  EXPECT_FALSE(network.closed(readers[3])) << "what it reads is stored";
+  EXPECT_FALSE(network.closed(a));
+}
+
+TEST_F(ServerTest, WhoDoesNotReadForLongIsEnded) {
+  ServerOptions options;
+  options.limits.unread_time = 100s;
+  make(options);
+  ask(client(), request(RequestKind::set, "/k", std::string(100'000, 'x')));
+  const ConnId stuck = network.arrive({"10.0.0.7", 1});
+  const ConnId slow = network.arrive({"10.0.0.8", 1});
+  for (const ConnId conn : {stuck, slow}) {
+    network.stop_reading(conn);
+    network.give(conn, greeting + encoded(request(RequestKind::get, "/k")));
+  }
+  for (int i = 0; i < 9; ++i) {
+    network.pass(10s);
+    network.take_some(slow, 100);
+  }
+  EXPECT_FALSE(network.closed(stuck));
+  for (int i = 0; i < 3; ++i) network.pass(10s);
+  EXPECT_TRUE(network.closed(stuck));
+  EXPECT_FALSE(network.closed(slow));
+  EXPECT_EQ(reports, std::vector<std::string>{"turned away 10.0.0.7:1: it does not read its answers"});
+  network.read_again(slow);
+  network.pass(10s);
+  EXPECT_EQ(network.timers(), 0U) << "nobody has anything to read";
+}
+
+TEST_F(ServerTest, WithoutMemoryForAnAnswerItsConnectionEnds) {
+  const ConnId waiting = client();
+  const ConnId a = client();
+  const ConnId other = client();
+  ask(waiting, listing(RequestKind::wait, {"/k"}));
+  network.fail_sends(1);
+  ask(a, request(RequestKind::set, "/k", "v"));
+  EXPECT_TRUE(network.closed(waiting)) << "it would wait for ever";
+  EXPECT_FALSE(network.closed(a));
+  network.fail_sends(1);
+  ask(a, request(RequestKind::get, "/k"));
+  EXPECT_TRUE(network.closed(a)) << "half an answer is none";
+  EXPECT_EQ(ask(other, request(RequestKind::get, "/k")), text("v"));
+}
+
 TEST_F(ServerTest, BytesOfHalfRequestsAreCounted) {
   ServerOptions options;
   options.limits.total_bytes = 10'000;

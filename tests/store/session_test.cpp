@@ -127,7 +127,7 @@ TEST(Session, RequestsNotAskedForAreKept) {
   Request request;
   ASSERT_EQ(session.next(request), Next::request);
   session.keep_rest();
-  EXPECT_EQ(session.buffered(), 2 * get.size());
+  EXPECT_GE(session.buffered(), 2 * get.size());
   session.feed({});
   EXPECT_EQ(session.next(request), Next::request);
   EXPECT_EQ(session.next(request), Next::request);

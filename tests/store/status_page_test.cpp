@@ -21,6 +21,7 @@ StoreStats some_stats() {
   stats.turned_away = 2;
   stats.keys = 11;
   stats.bytes = 1234;
+  stats.unread_bytes = 12;
   stats.waiting = 2;
   stats.rounds = 1;
   stats.requests[static_cast<std::size_t>(RequestKind::get)] = 99;
@@ -37,6 +38,7 @@ TEST(StatusPage, IsJsonThatProgramsRead) {
   EXPECT_EQ(page["connections"]["turned_away"], 2);
   EXPECT_EQ(page["keys"], 11);
   EXPECT_EQ(page["bytes"], 1234);
+  EXPECT_EQ(page["unread_bytes"], 12);
   EXPECT_EQ(page["bytes_limit"], StoreLimits{}.total_bytes);
   EXPECT_EQ(page["waiting"], 2);
   EXPECT_EQ(page["rounds"], 1);

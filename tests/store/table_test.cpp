@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <type_traits>
+#include <vector>
+
 #include "tests/store/requests.h"
 
 namespace dlaunch {
@@ -34,7 +38,8 @@ class TableTest : public testing::Test {
       static_cast<Guest*>(client)->inbox += byte(answer_stop_waiting);
     for (const Table::WatchNote& note : outcome.notes) {
       static_cast<Guest*>(note.client)->inbox += byte(static_cast<std::uint8_t>(note.event)) +
-                                                 text(note.key) + text(note.old_value) + text(note.new_value);
+                                                 text(note.key) + text(note.old_value.view()) +
+                                                 text(note.new_value.view());
     }
   }
 
@@ -396,6 +401,48 @@ TEST_F(TableTest, CountsItsBytesBackToNothing) {
   leave(c);
   EXPECT_EQ(table.bytes(), 0U);
   EXPECT_EQ(table.waiting(), 0U);
+}
+
+// What is replaced, deleted or popped counts for as long as an answer carries it.
+TEST_F(TableTest, CountsWhatAnswersStillCarry) {
+  std::vector<SharedBytes> carried;
+  const auto carry = [&](const Request& request) {
+    encode(table.apply(a, request).answer, [&](const auto& piece) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(piece)>, SharedBytes>) carried.push_back(piece);
+    });
+  };
+  for (const char letter : {'x', 'y', 'z'}) {
+    ask(b, set("k", std::string(1000, letter)));
+    carry(get("k"));
+  }
+  ask(b, request(RequestKind::append, "k", "more"));
+  carry(listing(RequestKind::multi_get, {"k", "k", "none"}));
+  ask(b, remove("k"));
+  ask(b, push("q", std::string(1000, 'q')));
+  carry(pop("q"));
+  ask(b, get("none"));
+  ASSERT_EQ(carried.size(), 6U);
+  EXPECT_EQ(table.bytes(), 5004U) << "x, y, z, what z has become, and q";
+  EXPECT_EQ(carried[0].view(), std::string(1000, 'x')) << "does not change under an answer";
+  EXPECT_EQ(carried[2].view(), std::string(1000, 'z'));
+  EXPECT_EQ(carried[3].view(), std::string(1000, 'z') + "more");
+  carried.erase(carried.begin() + 3);
+  EXPECT_EQ(table.bytes(), 5004U);
+  carried.clear();
+  EXPECT_EQ(table.bytes(), 0U);
+}
+
+TEST_F(TableTest, ANewValueIsRefusedWhileAnswersCarryTheOldOnes) {
+  StoreLimits limits;
+  limits.total_bytes = 2'500;
+  Table small(limits);
+  ASSERT_EQ(small.apply(a, set("k", std::string(1000, 'x'))).answer.kind, Answer::Kind::none);
+  std::optional<SharedBytes> carried = *small.apply(a, get("k")).answer.bytes.shared;
+  ASSERT_EQ(small.apply(a, set("k", std::string(1000, 'y'))).answer.kind, Answer::Kind::none);
+  std::optional<SharedBytes> more = *small.apply(a, get("k")).answer.bytes.shared;
+  EXPECT_EQ(small.apply(a, set("k", std::string(1000, 'z'))).answer.kind, Answer::Kind::refused);
+  carried.reset();
+  EXPECT_EQ(small.apply(a, set("k", std::string(1000, 'z'))).answer.kind, Answer::Kind::none);
 }
 
 TEST_F(TableTest, RefusesWhatIsTooMuch) {

@@ -387,6 +387,123 @@ TEST_F(UvLoopTest, TellsWhenAFullQueueHasDrained) {
   EXPECT_TRUE(door.end.got == large);
 }
 
+// Large shared bytes are sent from where they are, between bytes of the connection's own.
+TEST_F(UvLoopTest, SendsSharedBytesWithoutACopy) {
+  const SharedBytes large(std::string(2 << 20, 'x'));
+  const SharedBytes small(std::string_view("small"));
+  std::string expected;
+  for (int i = 0; i < 20; ++i) expected.append("head").append(large.view()).append(small.view());
+  const Address address = listen();
+  door.accepted = [&](ConnId conn) { loop.pause_reading(conn, true); };
+  end.connected = [&](ConnId conn) {
+    for (int i = 0; i < 20; ++i) {
+      send(conn, "head");
+      loop.send_shared(conn, large);
+      loop.send_shared(conn, small);
+    }
+    EXPECT_EQ(loop.unsent(conn), expected.size());
+    loop.arm(loop.now() + 20ms, alarm);
+  };
+  std::size_t at_most = 0;
+  alarm.rings = [&] {
+    at_most = loop.unsent_memory();
+    loop.pause_reading(door.last, false);
+  };
+  end.drained = [&](ConnId conn) { loop.close(conn); };
+  door.end.closed = stop();
+  connect(address);
+  loop.run();
+  EXPECT_GT(at_most, 0U);
+  EXPECT_LT(at_most, 64U << 10);
+  EXPECT_EQ(loop.unsent_memory(), 0U);
+  EXPECT_FALSE(large.is_shared());
+  EXPECT_TRUE(door.end.got == expected);
+}
+
+// Twice more than the system's buffers take; the peer reads nothing.
+TEST_F(UvLoopTest, AbortDropsWhatIsQueued) {
+  SharedBytes large(std::string(64 << 20, 'x'));
+  const Address address = listen();
+  door.accepted = [&](ConnId conn) { loop.pause_reading(conn, true); };
+  end.connected = [&](ConnId conn) {
+    send(conn, large.view());
+    loop.send_shared(conn, large);
+    auto total = std::make_shared<std::uint64_t>(0);
+    EXPECT_EQ(loop.unsent_memory(conn), loop.unsent_memory());
+    SharedBytes stored = std::exchange(large, {});
+    stored.count_in(total);
+    stored = {};
+    EXPECT_GT(loop.unsent_memory(conn), loop.unsent_memory() + (60U << 20)) << "nobody else has them";
+    loop.arm(loop.now() + 20ms, alarm);
+    alarm.rings = [this, conn, total] {
+      EXPECT_GT(loop.unsent_memory(), 60U << 20);
+      loop.abort(conn);
+      EXPECT_EQ(loop.unsent_memory(), 0U);
+      EXPECT_EQ(*total, 0U);
+      loop.pause_reading(door.last, false);
+    };
+  };
+  door.end.closed = stop();
+  connect(address);
+  loop.run();
+  EXPECT_LT(door.end.got.size(), 128U << 20);
+  EXPECT_EQ(door.end.events, "closed ");
+}
+
+TEST_F(UvLoopTest, WhatEndedConnectionsLeftCanBeDropped) {
+  const Address address = listen();
+  door.accepted = [&](ConnId conn) { loop.pause_reading(conn, true); };
+  end.connected = [&](ConnId conn) {
+    send(conn, std::string(64 << 20, 'x'));
+    loop.close(conn);
+    loop.arm(loop.now() + 20ms, alarm);
+  };
+  alarm.rings = [&] {
+    EXPECT_GT(loop.unsent_memory(), 0U);
+    loop.drop_remains();
+    EXPECT_EQ(loop.unsent_memory(), 0U);
+    loop.pause_reading(door.last, false);
+  };
+  door.end.closed = stop();
+  connect(address);
+  loop.run();
+  EXPECT_LT(door.end.got.size(), 64U << 20);
+}
+
+TEST_F(UvLoopTest, AHandlerWithoutMemoryLosesItsConnectionOnly) {
+  const Address address = listen();
+  End other;
+  ConnId second;
+  other.received = stop();
+  door.end.received = [&](ConnId conn) {
+    if (door.end.got == "greedy") throw std::bad_alloc();
+    send(conn, "served");
+  };
+  end.connected = [&](ConnId conn) { send(conn, "greedy"); };
+  end.closed = [&](ConnId) {
+    door.end.got.clear();
+    send(second, "modest");
+  };
+  second = loop.connect(address, loop.now() + 60s, other);
+  other.connected = [&](ConnId) { connect(address); };
+  loop.run();
+  EXPECT_EQ(other.got, "served");
+  EXPECT_EQ(door.end.events, "closed ");
+  EXPECT_EQ(door.end.error->kind, ErrorKind::limit);
+}
+
+TEST_F(UvLoopTest, AListenerWithoutMemoryDropsTheCaller) {
+  const Address address = listen();
+  door.accepted = [&](ConnId) {
+    if (door.count == 1) throw std::bad_alloc();
+    loop.stop();
+  };
+  end.closed = [&](ConnId) { connect(address); };
+  connect(address);
+  loop.run();
+  EXPECT_EQ(door.count, 2);
+}
+
 TEST_F(UvLoopTest, APausedConnectionHearsNothing) {
   const Address address = listen();
   door.accepted = [&](ConnId conn) {
