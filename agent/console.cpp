@@ -8,20 +8,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 namespace dlaunch::agent {
-
-void Dropped::add(std::string_view text) {
-  if (text.empty()) return;
-  bytes += text.size();
-  lines +=
-      static_cast<std::uint64_t>(std::count(text.begin(), text.end(), '\n')) + (text.back() == '\n' ? 0 : 1);
-}
 
 Console::Console(int fd) : is_stdout_(fd == STDOUT_FILENO), fd_(fd) {
   struct stat info {};

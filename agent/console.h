@@ -2,20 +2,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "agent/dropped.h"
+
 namespace dlaunch::agent {
-
-// Output that nobody has taken. `lines`: those that are missing in whole or in part.
-struct Dropped {
-  std::uint64_t bytes = 0;
-  std::uint64_t lines = 0;
-
-  void add(std::string_view text);
-  bool operator==(const Dropped&) const = default;
-};
 
 // A regular file is written at once; a pipe, socket or terminal without ever blocking, and without making the
 // descriptor that we share with others non-blocking: through a description of our own. What does not go at

@@ -41,6 +41,7 @@ struct JobStatus {
   std::string log_dir;                // of this job; empty: it writes no log files
   std::string pages_dir;              // where its workers' pages are; empty: there are none
   std::vector<WorkerStatus> workers;  // this node's
+  std::int64_t user = -1;             // who runs it, by the kernel's word: it is not part of the text
 
   bool operator==(const JobStatus&) const = default;
 };

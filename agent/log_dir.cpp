@@ -53,9 +53,12 @@ Result<std::string> make_log_dir(const LogOptions& options, const std::string& j
                                           .append(file_name_of(job_id))
                                           .append(random_part);
   if (mkdtemp(name.data()) == nullptr) return no_place(parent, std::strerror(errno));
-  std::filesystem::permissions(name, std::filesystem::perms{0755},
-                               failed);  // for others to read, as torchrun's
+  // What workers print is their user's own, and others have the temporary directory too. Who may enter a
+  // named place is decided there, and by the umask.
   if (options.dir.empty()) return name;
+  const mode_t mask = umask(0);
+  umask(mask);
+  chmod(name.c_str(), 0777 & ~mask);
 
   // Made aside and renamed, so that it always points somewhere. Two jobs at once: the later one has it.
   const std::string link = std::filesystem::path(parent) / latest;

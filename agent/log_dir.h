@@ -13,7 +13,8 @@
 namespace dlaunch::agent {
 
 // Makes this job's directory and returns its absolute path: it is told to people elsewhere. Where no
-// --log-dir is named it is made in `temporary`. A job id may hold what a file's name may not; that is
+// --log-dir is named it is made in `temporary`, for this user alone; else for whom the umask lets in. Not
+// thread-safe. A job id may hold what a file's name may not; that is
 // replaced.
 Result<std::string> make_log_dir(const LogOptions& options, const std::string& job_id,
                                  const std::string& temporary);

@@ -16,8 +16,12 @@ constexpr std::string_view line_ends = "\n\r";
 
 }  // namespace
 
-LogFile::LogFile(std::string path, std::uint64_t max_bytes, int keep, Warn warn)
-    : path_(std::move(path)), max_bytes_(max_bytes), keep_(keep), warn_(std::move(warn)) {
+LogFile::LogFile(std::string path, std::uint64_t max_bytes, int keep, Warn warn, bool is_private)
+    : path_(std::move(path)),
+      max_bytes_(max_bytes),
+      keep_(keep),
+      warn_(std::move(warn)),
+      is_private_(is_private) {
   open();
 }
 
@@ -48,7 +52,7 @@ std::size_t LogFile::fitting(std::string_view bytes) const {
 }
 
 void LogFile::open() {
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, is_private_ ? 0600 : 0644);
   size_ = 0;
   if (fd_ < 0) failed("open", errno);
 }
@@ -68,11 +72,15 @@ void LogFile::append(std::string_view bytes) {
   while (fd_ >= 0 && !bytes.empty()) {
     const ssize_t wrote = ::write(fd_, bytes.data(), bytes.size());
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return failed("write", errno);
+    if (wrote < 0) {
+      failed("write", errno);
+      break;
+    }
     size_ += static_cast<std::uint64_t>(wrote);
     bytes.remove_prefix(static_cast<std::size_t>(wrote));
   }
-  if (fd_ < 0 || !failing_) return;
+  lost_.add(bytes);
+  if (!bytes.empty() || !failing_) return;
   failing_ = false;
   warn_("writing " + path_ + " works again");
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "agent/dropped.h"
+
 namespace dlaunch::agent {
 
 class LogFile {
@@ -16,13 +18,17 @@ class LogFile {
   // Opens `path` anew. Over `max_bytes` (0: no limit) it becomes path.1, that one path.2 and so on, of which
   // `keep` are kept. Turned over between lines: the line that does not fit any more may make a file larger,
   // up to twice as large; a longer one is cut. What cannot be opened or written (a full disk) is said once
-  // through `warn`, and again when writing works again.
-  LogFile(std::string path, std::uint64_t max_bytes, int keep, Warn warn);
+  // through `warn`, and again when writing works again. `is_private`: for this user alone to read, else for
+  // whom the umask lets.
+  LogFile(std::string path, std::uint64_t max_bytes, int keep, Warn warn, bool is_private = false);
   ~LogFile();
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
 
   void write(std::string_view bytes);
+
+  // What could not be written.
+  [[nodiscard]] const Dropped& lost() const { return lost_; }
 
  private:
   // How many of the bytes belong into the file as it is.
@@ -36,10 +42,12 @@ class LogFile {
   const std::uint64_t max_bytes_;
   const int keep_;
   const Warn warn_;
+  const bool is_private_;
   int fd_ = -1;
   std::uint64_t size_ = 0;
   bool between_lines_ = true;
   bool failing_ = false;
+  Dropped lost_;
 };
 
 }  // namespace dlaunch::agent

@@ -135,7 +135,8 @@ std::string Output::log_path(ProcKey key, const std::string& name) const {
 std::unique_ptr<LogFile> Output::log_file(const std::string& path) const {
   std::error_code failed;  // opening the file will say what is wrong
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
-  return std::make_unique<LogFile>(path, style_.log.max_bytes, style_.log.keep, style_.warn);
+  return std::make_unique<LogFile>(path, style_.log.max_bytes, style_.log.keep, style_.warn,
+                                   style_.log.dir.empty());
 }
 
 std::string Output::drain(ProcKey key) {
@@ -302,6 +303,11 @@ void Output::copy_matching(Source& source, std::string_view lines) const {
 void Output::end(int fd) {
   const auto found = sources_.find(fd);
   const Source& source = *found->second;
+  for (const LogFile* file : {source.file.get(), source.copies.get()}) {
+    if (!file || file->lost().bytes == 0) continue;
+    lost_in_files_.add(file->lost());
+    ++files_with_gaps_;
+  }
   if (source.stream == Stream::err) ended_tails_[source.key] = source.tail.text();
   edge_.unwatch(fd);
   close(fd);

@@ -79,6 +79,10 @@ class Output final : public FdHandler {
   [[nodiscard]] std::array<Console*, 2> consoles() const { return {consoles_[0].get(), consoles_[1].get()}; }
   // Says it if some could not be written although it had a reader, as on a full disk; once.
   void tell_of_loss();
+  // What was to go to log files that could not be written, and how many these were. Of streams that have
+  // ended.
+  [[nodiscard]] const Dropped& lost_in_files() const { return lost_in_files_; }
+  [[nodiscard]] int files_with_gaps() const { return files_with_gaps_; }
   // Whether it was said.
   [[nodiscard]] bool lost_some() const { return lost_some_; }
 
@@ -104,6 +108,8 @@ class Output final : public FdHandler {
   RankLinks rank_links_;
   std::array<std::unique_ptr<Console>, 2> consoles_;  // by Stream
   bool lost_some_ = false;
+  Dropped lost_in_files_;
+  int files_with_gaps_ = 0;
   std::map<int, std::unique_ptr<Source>> sources_;
   std::map<ProcKey, std::string> ended_tails_;
   std::map<ProcKey, std::string> last_lines_;

@@ -1,5 +1,8 @@
 #include "agent/printable.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace dlaunch::agent {
 namespace {
 
@@ -44,11 +47,35 @@ std::size_t escape_sequence(std::string_view text) {
   return text[1] >= ' ' && text[1] <= '~' ? 2 : 1;
 }
 
-// U+0080 to U+009F: terminals take them for escape sequences too.
-bool is_control(std::string_view character) {
+// REQUIRES: `character` is one, in UTF-8.
+char32_t code_point(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
-  if (character.size() == 1) return first < 0x20 || first == 0x7F;
-  return character.size() == 2 && first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;
+  if (character.size() == 1) return first;
+  char32_t code = first & (0xFFU >> (character.size() + 1));
+  for (const char c : character.substr(1)) code = code << 6U | (static_cast<unsigned char>(c) & 0x3FU);
+  return code;
+}
+
+struct Range {
+  char32_t first;
+  char32_t last;
+};
+
+// What a person does not see, but what changes the rest of the line. The joiners of Indic scripts, Persian
+// and emoji (U+200C, U+200D) are not among them.
+constexpr Range unseen[] = {
+    {0x00, 0x1F},     {0x7F, 0x9F},      // controls; terminals take the upper ones for escape sequences too
+    {0xAD, 0xAD},                        // a hyphen that may not be shown
+    {0x61C, 0x61C},   {0x200E, 0x200F},  // marks, embeddings, overrides and isolates of the direction of text
+    {0x202A, 0x202E}, {0x2066, 0x206F},   {0x200B, 0x200B}, {0x2060, 0x2065},  // without a width
+    {0xFEFF, 0xFEFF}, {0x2028, 0x2029},                                        // ends of lines and paragraphs
+    {0xFFF9, 0xFFFB}, {0xE0000, 0xE007F},                                      // annotations, tags
+};
+
+bool is_unseen(std::string_view character) {
+  const char32_t code = code_point(character);
+  return std::any_of(std::begin(unseen), std::end(unseen),
+                     [&](Range range) { return code >= range.first && code <= range.last; });
 }
 
 }  // namespace
@@ -77,7 +104,7 @@ std::string printable(std::string_view text, bool lines) {
     } else if (rest[0] == '\n' && lines) {
       out += '\n';
       line_begins = out.size();
-    } else if (is_control(rest.substr(0, size))) {
+    } else if (is_unseen(rest.substr(0, size))) {
       out += ' ';
     } else {
       out += rest.substr(0, size);

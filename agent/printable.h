@@ -1,5 +1,5 @@
-// Text that others wrote, made fit for a person's terminal: it cannot move the cursor, change colours or
-// flood.
+// Text that others wrote, made fit for a person's terminal: it cannot move the cursor, change colours, turn
+// the direction of the line or flood.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace dlaunch::agent {
 
-// Control characters become blanks (a newline stays where `lines` is set, a tab always), escape sequences of
-// terminals vanish, bytes that are no UTF-8 become '?'. Of what was redrawn with carriage returns the last
-// state stays.
+// Control characters and others that nobody sees become blanks (a newline stays where `lines` is set, a tab
+// always), escape sequences of terminals vanish, bytes that are no UTF-8 become '?'. Of what was redrawn with
+// carriage returns the last state stays.
 std::string printable(std::string_view text, bool lines = false);
 
 // At most `most` bytes, cut between characters, with "..." where something is missing. REQUIRES: most >= 3.

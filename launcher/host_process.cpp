@@ -39,6 +39,7 @@ Result<void> spawn(const std::vector<std::string>& command, HostProcess& process
   sigset_t normal;
   sigemptyset(&normal);
   sigaddset(&normal, SIGPIPE);
+  sigaddset(&normal, SIGXFSZ);
   posix_spawnattr_setsigdefault(&attributes, &normal);
 
   std::vector<char*> argv;

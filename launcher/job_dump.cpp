@@ -13,6 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using agent::Condition;
+using agent::printable;
 using agent::WorkerRecord;
 
 // Of the format whose fields these are.
@@ -127,16 +128,15 @@ std::string threads_of(const WorkerDump& worker) {
   std::string text =
       "\nrank " + std::to_string(worker.status.rank) + ", process " + std::to_string(worker.pid) + "\n";
   for (const ThreadDump& thread : worker.threads) {
-    text += "  thread " + std::to_string(thread.tid) + " (" + agent::printable(thread.name) +
-            "): " + thread.state;
-    if (!thread.waits_in.empty()) text += ", in " + agent::printable(thread.waits_in);
-    const std::string call = agent::printable(thread.system_call);
+    text += "  thread " + std::to_string(thread.tid) + " (" + printable(thread.name) + "): " + thread.state;
+    if (!thread.waits_in.empty()) text += ", in " + printable(thread.waits_in);
+    const std::string call = printable(thread.system_call);
     if (!call.empty()) text += ", system call " + call.substr(0, call.find(' '));
     text += "\n";
-    for (const std::string& frame : thread.kernel_stack) text += "    " + agent::printable(frame) + "\n";
+    for (const std::string& frame : thread.kernel_stack) text += "    " + printable(frame) + "\n";
   }
   if (!worker.stacks.empty())
-    text += "  " + worker.debugger + ":\n" + indented(agent::printable(worker.stacks, true));
+    text += "  " + worker.debugger + ":\n" + indented(printable(worker.stacks, true));
   return text;
 }
 
@@ -267,7 +267,7 @@ std::string to_text(const JobDump& dump) {
   for (const std::string& sentence : sentences) text += sentence + "\n";
   if (!dump.whole_job.empty()) {
     text += "with the other nodes:\n";
-    for (const std::string& sentence : dump.whole_job) text += "  " + agent::printable(sentence) + "\n";
+    for (const std::string& sentence : dump.whole_job) text += "  " + printable(sentence) + "\n";
   } else if (!sentences.empty() && dump.job.nnodes > 1) {
     text += "(of the ranks of other nodes dlaunch dump tells there)\n";
   }

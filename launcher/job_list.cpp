@@ -63,12 +63,13 @@ bool wait_for(int fd, short events, TimePoint deadline) {
   return left > 0 && poll(&one, 1, static_cast<int>(left)) > 0;
 }
 
-// The socket must be that of a process whose number is in its name: another user could have taken it.
+// The socket must be that of the process and the user whose numbers are in its name: another user could have
+// taken it.
 bool is_agents_own(int fd, const Agent& agent) {
   ucred peer{};
   socklen_t size = sizeof peer;
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == agent.pid &&
-         (peer.uid == geteuid() || geteuid() == 0);
+         peer.uid == agent.uid && (peer.uid == geteuid() || geteuid() == 0);
 }
 
 std::optional<std::string> ask(const Agent& agent) {
@@ -104,6 +105,7 @@ JobList running_jobs() {
     const auto text = ask(agent);
     auto status = text ? agent::status_from_json(*text) : Error{};
     if (status && status->agent == agent.pid) {
+      status->user = agent.uid;
       list.jobs.push_back(std::move(*status));
     } else if (access(("/proc/" + std::to_string(agent.pid)).c_str(), F_OK) == 0) {  // not gone meanwhile
       list.silent.push_back(agent.pid);
@@ -120,6 +122,13 @@ JobList select_jobs(JobList list, const std::string& name) {
     return job.job != name && std::to_string(job.agent) != name;
   });
   std::erase_if(list.silent, [&](std::int64_t pid) { return std::to_string(pid) != name; });
+  return list;
+}
+
+JobList prefer_jobs_of(std::int64_t user, JobList list) {
+  const auto is_own = [&](const agent::JobStatus& job) { return job.user == user; };
+  if (std::any_of(list.jobs.begin(), list.jobs.end(), is_own))
+    std::erase_if(list.jobs, [&](const agent::JobStatus& job) { return !is_own(job); });
   return list;
 }
 

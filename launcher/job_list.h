@@ -20,6 +20,9 @@ JobList running_jobs();
 // Those whose id, or agent's pid, is `name`; all where it is empty.
 JobList select_jobs(JobList list, const std::string& name);
 
+// Where `user` runs jobs of this list: only these.
+JobList prefer_jobs_of(std::int64_t user, JobList list);
+
 // Those of the running ones. An error: there are none of that name.
 Result<JobList> find_jobs(const std::string& name);
 

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "agent/printable.h"
 #include "store/base/time.h"
 
 namespace dlaunch::launcher {
 namespace {
+
+using agent::printable;
 
 std::string in_words(double seconds) {
   return to_words(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds)));
@@ -30,12 +33,6 @@ std::vector<std::string> row_of(const agent::JobStatus& job) {
 }
 
 }  // namespace
-
-std::string printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return text;
-}
 
 std::string columns(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;

@@ -8,9 +8,6 @@
 
 namespace dlaunch::launcher {
 
-// Without what would steer a terminal: programs and their output may hold any bytes.
-std::string printable(std::string text);
-
 // Columns as wide as their longest cell, two blanks between them; the last may be of any length. Lines end
 // with a newline.
 std::string columns(const std::vector<std::vector<std::string>>& rows);

@@ -1,10 +1,13 @@
 #include "launcher/job_verbs.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 
+#include "agent/printable.h"
 #include "launcher/endpoint_status.h"
 #include "launcher/job_list.h"
 #include "launcher/job_table.h"
@@ -49,8 +52,11 @@ bool is_one_job(const std::vector<agent::JobStatus>& jobs) {
 Error which_one(const std::vector<agent::JobStatus>& jobs, const std::string& name) {
   std::vector<std::string> each;
   each.reserve(jobs.size());
-  for (const agent::JobStatus& job : jobs)
-    each.push_back(std::to_string(job.agent) + " (" + printable(job.program) + ")");
+  for (const agent::JobStatus& job : jobs) {
+    const std::string user =
+        job.user == jobs.front().user && job.user == geteuid() ? "" : " of user " + std::to_string(job.user);
+    each.push_back(std::to_string(job.agent) + user + " (" + agent::printable(job.program) + ")");
+  }
   return mistake("several jobs have the id '" + name + "': agents " + join(each, ", "),
                  "name one by its agent's pid, or stop all with --all");
 }
@@ -134,7 +140,8 @@ int run_stop(const std::vector<std::string>& arguments) {
 
   const auto found = find_jobs(words[0]);
   if (!found) return fail(found.error());
-  const JobList& list = *found;
+  // Anybody may run a job of any name; who is root and asks by a name means his own.
+  const JobList list = prefer_jobs_of(geteuid(), *found);
   if (!all && !is_one_job(list.jobs)) return fail(which_one(list.jobs, words[0]));
   int code = 0;
   for (const agent::JobStatus& job : list.jobs) code = std::max(code, stop(job, now, *patience));

@@ -2,17 +2,12 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdint>
 
 namespace dlaunch::launcher {
 namespace {
 
-std::string counted(std::uint64_t n, const std::string& what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-}
-
 std::string part(const agent::Dropped& dropped, const char* stream) {
-  return counted(dropped.lines, "line") + " (" + counted(dropped.bytes, "byte") + ") of " + stream;
+  return to_words(dropped) + " of " + stream;
 }
 
 }  // namespace
@@ -41,6 +36,12 @@ bool StopSignals::end_at_once() const {
 std::string why_dropped(bool hurried, Duration patience) {
   if (hurried) return "dlaunch was told to end at once";
   return "its reader took nothing for " + to_words(patience) + " (--output-timeout)";
+}
+
+std::string describe_gaps(const agent::Dropped& lost, int files, const std::string& log_dir) {
+  if (files == 0) return "";
+  return "the log files in " + log_dir + " have gaps: " + to_words(lost) + " could not be written, in " +
+         std::to_string(files) + (files == 1 ? " file" : " files");
 }
 
 std::string describe(const DroppedOutput& dropped, const std::string& why, const std::string& log_dir) {

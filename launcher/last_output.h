@@ -35,7 +35,10 @@ inline constexpr Duration own_line_patience = std::chrono::seconds(1);
 // As `describe` wants it.
 std::string why_dropped(bool hurried, Duration patience);
 
-// A sentence; empty: all was taken.
+// A sentence; empty: all was written.
+std::string describe_gaps(const agent::Dropped& lost, int files, const std::string& log_dir);
+
+// A sentence; empty: all was taken. `log_dir`: where log files have all of it; empty: nowhere.
 std::string describe(const DroppedOutput& dropped, const std::string& why, const std::string& log_dir);
 
 }  // namespace dlaunch::launcher

@@ -527,10 +527,12 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
   report.dropped = {output.consoles()[0]->dropped(), output.consoles()[1]->dropped()};
   if (outcome && report.dropped.err.bytes > 0) tell_end(report, asked, output, true);
   if (outcome) write_reports(report, words, asked, environment);
-  if (const std::string dropped =
-          describe(report.dropped, why_dropped(told_to_end, asked.output_timeout), log_dir);
-      !dropped.empty())
-    log::warning(dropped);
+  const std::string gaps = describe_gaps(output.lost_in_files(), output.files_with_gaps(), log_dir);
+  const std::string dropped =
+      describe(report.dropped, why_dropped(told_to_end, asked.output_timeout), gaps.empty() ? log_dir : "");
+  for (const std::string& sentence : {gaps, dropped}) {
+    if (!sentence.empty()) log::warning(sentence);
+  }
   await_readers(output.consoles(), {std::min(asked.output_timeout, own_line_patience), is_hurried});
   log::stop();
   if (leaving) leaving->await();
@@ -579,6 +581,7 @@ int do_as_told(int argc, char** argv) {
 
   // A broken pipe is an error of a write, not the end of the agent.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // so is a file that may not become larger (ulimit -f)
   raise_descriptor_limit();
   return run(std::move(*plan), options, outside.around.environment, *held, lifeline_input);
 }

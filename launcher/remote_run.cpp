@@ -159,6 +159,7 @@ int run_on_hosts(const Options& asked, const Outside& outside) {
   }
   if (asked.dry_run) return print_plan(*plan, asked, outside.around);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   raise_descriptor_limit();
 
   timespec began{};

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/console.h"
+#include "agent/dropped.h"
 #include "agent/job.h"
 
 namespace dlaunch::launcher {

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <map>
 
+#include "agent/printable.h"
 #include "launcher/job_list.h"
 #include "launcher/job_table.h"
 #include "launcher/process_table.h"
@@ -94,10 +95,10 @@ class Top {
         cpu[worker.pid] = use.cpu_s;
         const double load = before == cpu_.end() ? 0 : std::max(0.0, use.cpu_s - before->second) / passed;
         rows.push_back({std::to_string(worker.rank), worker.pid > 0 ? std::to_string(worker.pid) : "-",
-                        worker.state, percent(load), mebibytes(use.memory), std::to_string(use.threads),
-                        printable(worker.last_output)});
+                        agent::printable(worker.state), percent(load), mebibytes(use.memory),
+                        std::to_string(use.threads), agent::printable(worker.last_output)});
       }
-      if (rows.size() > 1) text += "\njob " + printable(job.job) + "\n" + columns(rows);
+      if (rows.size() > 1) text += "\njob " + agent::printable(job.job) + "\n" + columns(rows);
     }
     cpu_ = std::move(cpu);
     return text;

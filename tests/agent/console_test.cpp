@@ -93,11 +93,14 @@ TEST_F(ConsoleTest, WhatComesAfterAGapBeginsALineAndDoesNotWait) {
 TEST(Dropped, CountsLinesThatAreMissingInPart) {
   Dropped dropped;
   dropped.add("");
-  EXPECT_EQ(dropped, (Dropped{0, 0}));
+  EXPECT_EQ(dropped, Dropped{});
   dropped.add("a\nb");
-  EXPECT_EQ(dropped, (Dropped{3, 2}));
+  EXPECT_EQ(dropped, (Dropped{3, 2, true}));
   dropped.add("c\n");
-  EXPECT_EQ(dropped, (Dropped{5, 3}));
+  EXPECT_EQ(dropped, (Dropped{5, 2, false}));
+  dropped.add("d");
+  dropped.add("\n");
+  EXPECT_EQ(dropped, (Dropped{7, 3, false}));
 }
 
 }  // namespace

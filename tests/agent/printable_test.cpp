@@ -13,6 +13,13 @@ TEST(Printable, TerminalsAreNotDriven) {
   EXPECT_EQ(printable("tab\there"), "tab\there");
 }
 
+TEST(Printable, TheDirectionOfALineIsNotTurned) {
+  EXPECT_EQ(printable("a\u202Eb\u2066c\u200Fd\u061Ce"), "a b c d e");
+  EXPECT_EQ(printable("a\u2028b\uFEFFc\u200Bd\U000E0041e\u0085f", true), "a b c d e f");
+  const std::string joined = "\u0646\u200C\u0645 \U0001F469\u200D\U0001F4BB \u20AC";
+  EXPECT_EQ(printable(joined), joined);
+}
+
 TEST(Printable, LinesStayWhereTheyAreWanted) {
   EXPECT_EQ(printable("a\nb", true), "a\nb");
   EXPECT_EQ(printable("a\nb"), "a b");

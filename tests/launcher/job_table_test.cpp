@@ -76,9 +76,11 @@ TEST(JobTable, ShowsWorkers) {
 
 TEST(JobTable, NothingSteersTheTerminal) {
   agent::JobStatus job = a_job();
-  job.program = "./x \x1b[2J\n";
-  EXPECT_EQ(job_table({job}).find('\x1b'), std::string::npos);
-  EXPECT_NE(job_table({job}).find("./x ?[2J?\n"), std::string::npos);
+  job.program = "./x \x1b[2Jy\nz\u009B2J\u202E|";
+  job.state = "run\u009Bning";
+  const std::string table = job_table({job});
+  EXPECT_NE(table.find("./x y z 2J |\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("  run ning  "), std::string::npos) << table;
 }
 
 }  // namespace

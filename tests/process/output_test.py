@@ -10,8 +10,10 @@ import json
 import os
 import pty
 import re
+import resource
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -29,8 +31,8 @@ class Output(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
         self.logs = os.path.join(self.dir, "logs")
 
-    def run_job(self, *arguments, **variables):
-        return subprocess.run([DLAUNCH, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    def run_job(self, *arguments, preexec_fn=None, **variables):
+        return subprocess.run([DLAUNCH, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, preexec_fn=preexec_fn,
                               env={**os.environ, "TMPDIR": self.dir, **variables}, timeout=PATIENCE, check=False)
 
     def log(self, rank, name="stdout.log", attempt=0):
@@ -111,6 +113,38 @@ class Files(Output):
         self.assertEqual(mounted.returncode, 0, mounted.stderr)
         self.assertEqual(mounted.stdout.count("0123456789\n"), 20000)
         self.assertEqual(len(re.findall("No space left on device; the job goes on", mounted.stderr)), 1, mounted.stderr)
+
+    def test_a_limit_of_a_files_size_stops_nothing(self):
+        """ulimit -f: of dlaunch's own log file; a worker that reaches it with one of its own is killed, as without dlaunch."""
+        limited = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, resource.RLIM_INFINITY))
+        done = subprocess.run([DLAUNCH, f"--log-dir={self.logs}", "--tee=1", "sh", "-c", "yes 0123456789 | head -n 20000"], preexec_fn=limited,
+                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("0123456789\n"), 20000)
+        self.assertEqual(len(re.findall("File too large; the job goes on, this log has a gap", done.stderr)), 1, done.stderr)
+        kept = self.log(0)
+        missing = 20000 * 11 - len(kept)
+        lines = 20000 - kept.count("\n")
+        self.assertRegex(done.stderr.splitlines()[-1], rf"^dlaunch: the log files in {self.logs}/none_\w+ have gaps: {lines} lines \({missing} bytes\) "
+                                                       r"could not be written, in 1 file$")
+        done = subprocess.run([DLAUNCH, "sh", "-c", f"head -c 200000 /dev/zero > {self.dir}/large; kill -l $?"], preexec_fn=limited,
+                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.stdout, "XFSZ\n", done.stderr)
+
+    def test_only_their_user_can_read_what_is_in_the_temporary_directory(self):
+        self.run_job("-r3", "sh", "-c", SPEAK, preexec_fn=lambda: os.umask(0o022))
+        (job_dir,) = os.listdir(self.dir)
+        self.assertEqual(stat.S_IMODE(os.stat(os.path.join(self.dir, job_dir)).st_mode), 0o700)
+        log = os.path.join(self.dir, job_dir, "attempt_0", "0", "stdout.log")
+        self.assertEqual(stat.S_IMODE(os.stat(log).st_mode), 0o600)
+
+    def test_who_can_read_a_named_directory_is_the_umasks_to_say(self):
+        for mask in (0o022, 0o027, 0o077):
+            self.run_job(f"--log-dir={self.logs}", "-r3", "sh", "-c", SPEAK, preexec_fn=lambda mask=mask: os.umask(mask))
+            latest = os.path.join(self.logs, "latest")
+            self.assertEqual(stat.S_IMODE(os.stat(latest).st_mode), 0o777 & ~mask)
+            log = os.path.join(latest, "attempt_0", "0", "stdout.log")
+            self.assertEqual(stat.S_IMODE(os.stat(log).st_mode), 0o644 & ~mask)
 
     def test_a_directory_that_cannot_be_made_is_a_mistake(self):
         with open(self.logs, "w", encoding="utf-8"):

@@ -156,6 +156,44 @@ class Stop(Verbs):
         self.assertEqual(self.run_verb("stop", "--all", self.id).returncode, 0)
         self.assertEqual([job.wait(PATIENCE) for job in jobs], [143, 143, 143])
 
+    # A socket as an agent's, which says that it runs a job of that id.
+    PRETENDER = """
+import json, os, socket, sys
+job, user = sys.argv[1], int(sys.argv[2])
+os.setgid(user)
+os.setuid(user)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(f"\\0dlaunch/{user}/{os.getpid()}")
+listener.listen()
+print("up", flush=True)
+status = {"job": job, "program": "pretender", "agent": os.getpid(), "endpoint": f"nowhere:{user}"}
+while True:
+    connection, _ = listener.accept()
+    connection.sendall(json.dumps(status).encode())
+    connection.close()
+"""
+
+    def pretend(self, user):
+        other = subprocess.Popen([sys.executable, "-c", self.PRETENDER, self.id, str(user)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(other.communicate)
+        self.addCleanup(other.kill)
+        self.assertEqual(other.stdout.readline(), "up\n")
+        return other
+
+    @unittest.skipIf(os.geteuid() != 0, "only root sees other users' jobs")
+    def test_of_other_users_jobs_with_the_same_id_none_is_meant(self):
+        others = [self.pretend(user) for user in (65533, 65534)]
+        done = self.run_verb("stop", self.id)
+        self.assertEqual(done.returncode, 2)
+        for other, user in zip(others, (65533, 65534)):
+            self.assertIn(f"{other.pid} of user {user} (pretender)", done.stderr)
+        job = self.start("sleep", "1000")
+        self.status(lambda s: s["agent"] == job.pid and s["state"] == "running", "it runs")
+        done = self.run_verb("stop", self.id)
+        self.assertEqual((done.returncode, done.stdout), (0, f"job '{self.id}' (agent {job.pid}) has ended\n"), done.stderr)
+        self.assertEqual(job.wait(PATIENCE), 143)
+        self.assertEqual([other.poll() for other in others], [None, None])
+
     def test_two_nodes_of_one_job_are_one_job(self):
         both = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}"]
         jobs = [self.start(*both, f"--node-rank={rank}", "sleep", "1000") for rank in range(2)]
