@@ -97,7 +97,20 @@ GroupImpl::GroupImpl(Description description, std::vector<DeviceBackend> backend
       timeout_(description_.timeout),
       backends_(std::move(backends)) {}
 
+// In a forked copy all that the original still uses stays: a store that is destroyed says goodbye, and a
+// backend waits for its threads.
 GroupImpl::~GroupImpl() {
+  if (!own_process_.is_this()) {
+    struct OfTheOriginal {
+      std::vector<DeviceBackend> backends;
+      std::shared_ptr<Store> keys;
+    };
+    static std::mutex& mutex = *new std::mutex;
+    static std::vector<OfTheOriginal>& kept = *new std::vector<OfTheOriginal>;
+    const std::lock_guard lock(mutex);
+    kept.push_back({std::move(backends_), keys_});
+    return;
+  }
   end_backends();
   recorder_.leave();
 }
@@ -121,8 +134,14 @@ std::vector<std::shared_ptr<Backend>> GroupImpl::all_backends() const {
   return result;
 }
 
+// Before any lock is taken.
+void GroupImpl::require_own_process(const char* operation) const {
+  if (!own_process_.is_this()) refuse(operation, forked_copy);
+}
+
 std::shared_ptr<Backend> GroupImpl::usable_backend(const char* operation,
                                                    std::optional<Device> device) const {
+  require_own_process(operation);
   const std::lock_guard lock(state_mutex_);
   const ErrorContext here{.rank = description_.rank, .operation = operation, .group = description_.name};
   if (first_error_) std::rethrow_exception(with_words(first_error_, "the group is broken: "));
@@ -150,6 +169,7 @@ void GroupImpl::set_timeout(std::chrono::milliseconds timeout) {
 }
 
 Work GroupImpl::run(const Call& call, const OperationOptions& options, const Start& start) {
+  require_own_process(call.name);
   const Term term = term_for(call.name, options.timeout);
   const std::lock_guard turn(call_mutex_);
   const std::shared_ptr<Backend> backend = usable_backend(call.name, call.device);
@@ -348,6 +368,7 @@ void GroupImpl::compare_calls(const std::string& call, const std::string& statem
 
 // It takes a number, as what another rank may have called instead does.
 void GroupImpl::compare_call(const std::string& call, Deadline deadline, const ErrorContext& context) {
+  require_own_process(context.operation.c_str());
   if (get_debug_level() != DebugLevel::detail) return;
   const std::lock_guard turn(call_mutex_);
   ++sequence_;
@@ -356,6 +377,7 @@ void GroupImpl::compare_call(const std::string& call, Deadline deadline, const E
 
 void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks) {
   constexpr const char* name = "monitored_barrier";
+  require_own_process(name);
   require_member(name);
   const Term term = term_for(name, timeout);
   const std::lock_guard turn(barrier_mutex_);
@@ -474,6 +496,7 @@ void GroupImpl::breakpoint(int rank) {
 }
 
 void GroupImpl::abort(const std::string& reason) {
+  require_own_process("abort");
   require_member("abort");
   const std::string text = "aborted: " + reason;
   fail(std::make_exception_ptr(DistError(text, {.rank = description_.rank, .group = description_.name})),
@@ -486,6 +509,7 @@ std::optional<std::string> GroupImpl::aborted_here() const {
 }
 
 void GroupImpl::destroy() {
+  if (!own_process_.is_this()) return;
   const std::lock_guard turn(call_mutex_);
   bool has_part = false;
   {
@@ -501,6 +525,7 @@ void GroupImpl::destroy() {
 
 // Without the turn of the collectives: one may still run, in another thread or below the call of exit().
 void GroupImpl::leave(Deadline deadline) {
+  if (!own_process_.is_this()) return;
   {
     const std::lock_guard lock(state_mutex_);
     if (std::exchange(destroyed_, true)) return;

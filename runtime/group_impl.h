@@ -15,6 +15,7 @@
 #include "dlaunch/backend.h"
 #include "dlaunch/process_group.h"
 #include "runtime/assembly.h"
+#include "runtime/own_process.h"
 #include "runtime/recorder.h"
 #include "store/store.h"
 
@@ -123,7 +124,7 @@ class GroupImpl {
   [[noreturn]] void explain(const StoreError& error, const ErrorContext& context) const;
   [[noreturn]] void explain_lost_store(const std::string& what_it_says, const ErrorContext& context) const;
 
-  // Completes what was started and leaves; later calls throw.
+  // Completes what was started and leaves; later calls throw. Does nothing in a forked copy of the process.
   void destroy();
 
   // The process ends: what this rank's completed operations have sent arrives, and the others hear that it
@@ -161,6 +162,7 @@ class GroupImpl {
 
   // Arguments.
   [[noreturn]] void refuse(const char* operation, const std::string& reason) const;
+  void require_own_process(const char* operation) const;
   void require_member(const char* operation) const;
   void require_rank(const char* operation, const char* role, int rank) const;
   void require_writable(const char* operation, const Tensor& tensor) const;
@@ -181,6 +183,7 @@ class GroupImpl {
                                          std::span<const std::int64_t> splits) const;
   void check_message(const char* operation, const Tensor& tensor, int peer, bool receives) const;
 
+  const OwnProcess own_process_;  // no lock is taken in any other
   const Description description_;
   const std::shared_ptr<Store> keys_;
   const GroupRecorder recorder_;

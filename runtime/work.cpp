@@ -12,6 +12,7 @@
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
 #include "runtime/log.h"
+#include "runtime/own_process.h"
 #include "runtime/recorder.h"
 
 namespace dlaunch {
@@ -47,6 +48,7 @@ struct Work::State {
   enum class Stage : std::uint8_t { running, calling_back, over };
 
   const bool is_message;
+  const OwnProcess own_process;
 
   std::mutex mutex;
   std::condition_variable completed;
@@ -66,6 +68,14 @@ struct Work::State {
       log(LogLevel::warning, "an operation nobody waited for has failed: " + message_of(error));
   }
 
+  // In a forked copy a thread that is not there may hold the mutex for ever.
+  std::unique_lock<std::mutex> look() {
+    if (own_process.is_this()) return std::unique_lock(mutex);
+    std::unique_lock lock(mutex, std::try_to_lock);
+    if (!lock) throw DistError(forked_copy);
+    return lock;
+  }
+
   // Whether it has completed within that time. With `lock` held on the mutex.
   bool await(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout) {
     if (is_done()) return true;
@@ -74,8 +84,10 @@ struct Work::State {
     return completed.wait_until(lock, deadline_after(timeout), [this] { return has_ended(); });
   }
 
-  // Whether it has completed, for somebody who asks. With the mutex held.
+  // Whether it has completed, for somebody who asks. With the mutex held. Throws where it never will: in a
+  // forked copy.
   [[nodiscard]] bool is_done() const {
+    if (stage != Stage::over && !own_process.is_this()) throw DistError(forked_copy);
     if (stage == Stage::running && is_message) record_ask();
     return has_ended();
   }
@@ -112,7 +124,7 @@ struct Work::State {
 
 void Work::wait() const {
   if (!state_) return;
-  std::unique_lock lock(state_->mutex);
+  std::unique_lock lock = state_->look();
   while (!state_->await(lock, longest_timeout)) {
   }
   state_->seen = true;
@@ -121,7 +133,7 @@ void Work::wait() const {
 
 void Work::wait(std::chrono::milliseconds timeout) const {
   if (!state_) return;
-  std::unique_lock lock(state_->mutex);
+  std::unique_lock lock = state_->look();
   if (!state_->await(lock, timeout)) {
     throw DistError("the operation has not completed within " + in_words(timeout) + "; it goes on");
   }
@@ -131,19 +143,19 @@ void Work::wait(std::chrono::milliseconds timeout) const {
 
 bool Work::is_completed() const {
   if (!state_) return true;
-  const std::lock_guard lock(state_->mutex);
+  const auto lock = state_->look();
   return state_->is_done();
 }
 
 bool Work::is_success() const {
   if (!state_) return true;
-  const std::lock_guard lock(state_->mutex);
+  const auto lock = state_->look();
   return state_->is_done() && !state_->error;
 }
 
 std::exception_ptr Work::exception() const {
   if (!state_) return nullptr;
-  const std::lock_guard lock(state_->mutex);
+  const auto lock = state_->look();
   if (!state_->is_done()) return nullptr;
   state_->seen = true;
   return state_->error;
@@ -151,15 +163,16 @@ std::exception_ptr Work::exception() const {
 
 int Work::source_rank() const {
   if (!state_) return -1;
-  const std::lock_guard lock(state_->mutex);
+  const auto lock = state_->look();
   return state_->has_ended() ? state_->source_rank : -1;
 }
 
 void Work::then(std::function<void(const Work&)> callback) const {
   if (!callback) throw DistError("Work::then: there is no function to call");
   if (state_) {
-    const std::lock_guard lock(state_->mutex);
+    const auto lock = state_->look();
     if (state_->stage == State::Stage::running) {
+      if (!state_->own_process.is_this()) throw DistError(forked_copy);
       state_->callbacks.push_back(std::move(callback));
       if (state_->is_message && !state_->awaited) state_->awaited.emplace();
       return;

@@ -193,10 +193,14 @@ namespace {
 
 // Never destroyed: a program that ends without destroy_process_group must not wait for other ranks in a
 // static destructor.
-World& world_of_process() {
-  static World& only = *new World;
-  return only;
+//
+// A forked copy of the process that lets go of the original's world gets another; the old one stays, since it
+// is not the copy's to end.
+std::vector<World*>& worlds_of_process() {
+  static std::vector<World*>& all = *new std::vector<World*>{new World};
+  return all;
 }
+World& world_of_process() { return *worlds_of_process().back(); }
 
 void leave_at_process_end() { world_of_process().leave(); }
 
@@ -209,19 +213,36 @@ void World::set_preset(Preset preset) {
   static std::vector<std::shared_ptr<Store>>& of_the_original = *new std::vector<std::shared_ptr<Store>>;
   if (preset_) of_the_original.push_back(preset_->store);
   preset_ = std::move(preset);
+  own_process_ = OwnProcess();
 }
 
 ThreadWorld::ThreadWorld(World::Preset preset)
     : world_(std::move(preset)), before_(std::exchange(this_threads_world, &world_)) {}
 ThreadWorld::~ThreadWorld() { this_threads_world = before_; }
 
+// In a forked copy a thread that is not there may hold the mutex for ever.
+std::unique_lock<std::mutex> World::look() const {
+  if (own_process_.load().is_this()) return std::unique_lock(mutex_);
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) throw DistError(forked_copy);
+  return lock;
+}
+
+// What there is, by fork(), from another process.
+bool World::is_copied() const { return !own_process_.load().is_this() && is_initialized(); }
+
+void World::require_own_process(const std::string& operation) const {
+  if (!is_copied()) return;
+  throw DistError(forked_copy, {.rank = default_group()->description().rank, .operation = operation});
+}
+
 bool World::is_initialized() const {
-  const std::lock_guard lock(mutex_);
+  const auto lock = look();
   return default_ != nullptr;
 }
 
 std::shared_ptr<GroupImpl> World::default_group() const {
-  const std::lock_guard lock(mutex_);
+  const auto lock = look();
   if (!default_) {
     throw DistError("the default process group has not been initialized; call init_process_group() first");
   }
@@ -230,12 +251,12 @@ std::shared_ptr<GroupImpl> World::default_group() const {
 
 std::shared_ptr<Store> World::store() const {
   (void)default_group();
-  const std::lock_guard lock(mutex_);
+  const auto lock = look();
   return keys_;
 }
 
 std::size_t World::group_count() const {
-  const std::lock_guard lock(mutex_);
+  const auto lock = look();
   return groups_.size() + (default_ ? 1 : 0);
 }
 
@@ -321,6 +342,8 @@ std::shared_ptr<GroupImpl> World::make_group(GroupImpl::Description description,
 
 void World::init(const InitOptions& options) {
   (void)get_debug_level();  // a wrong variable is said now
+  require_own_process("init_process_group");
+  own_process_ = OwnProcess();
   const std::lock_guard making(making_);
   if (is_initialized()) throw DistError("the default process group is already initialized");
   if (!is_timeout(options.timeout)) throw DistError(no_timeout_at_all);
@@ -452,6 +475,7 @@ void World::init_with(const InitOptions& options) {
 // With local synchronization nobody can be told of wrong members, since they are who would be.
 ProcessGroup World::new_group(const std::string& operation, const std::vector<int>& ranks,
                               const NewGroupOptions& options) {
+  require_own_process(operation);
   const std::lock_guard making(making_);
   const std::shared_ptr<GroupImpl> all = default_group();
   ErrorContext here{.rank = all->description().rank, .operation = operation};
@@ -520,6 +544,7 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
 }
 
 void World::destroy(const ProcessGroup& group) {
+  if (is_copied()) return;
   const std::lock_guard making(making_);
   std::shared_ptr<GroupImpl> found;
   {
@@ -535,6 +560,7 @@ void World::destroy(const ProcessGroup& group) {
 }
 
 void World::meet(const Meeting& meeting, const std::function<void()>& check_arguments) {
+  require_own_process(meeting.operation);
   const std::lock_guard making(making_);
   const std::shared_ptr<GroupImpl> all = default_group();
   const ErrorContext here{.rank = all->description().rank,
@@ -568,6 +594,7 @@ void World::meet(const Meeting& meeting, const std::function<void()>& check_argu
 }
 
 void World::abort_all(const std::string& reason) {
+  require_own_process("abort_process_group");
   std::vector<std::shared_ptr<GroupImpl>> all;
   {
     const std::lock_guard lock(mutex_);
@@ -580,6 +607,7 @@ void World::abort_all(const std::string& reason) {
 }
 
 void World::leave() {
+  if (!own_process_.load().is_this()) return;
   // A peer that is there answers at once, a dead one needs nothing; so this is for one that stands still.
   // Each group has time for its own goodbye.
   constexpr auto limit = std::chrono::seconds(2);
@@ -595,6 +623,10 @@ void World::leave() {
 }
 
 void World::destroy_all() {
+  if (is_copied()) {
+    if (!this_threads_world) worlds_of_process().push_back(new World);
+    return;
+  }
   const std::lock_guard making(making_);
   const std::shared_ptr<GroupImpl> last = default_group();
   std::vector<std::shared_ptr<GroupImpl>> others;

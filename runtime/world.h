@@ -1,6 +1,7 @@
 // What the free functions of the library share: the default group, the groups made from it, and the store.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "runtime/bootstrap.h"
 #include "runtime/group_impl.h"
 #include "runtime/losses.h"
+#include "runtime/own_process.h"
 #include "store/store.h"
 
 namespace dlaunch {
@@ -57,6 +59,7 @@ class World {
   // its own. Throws DistNetworkError, on all of them, where one has another, and what `check_arguments`
   // throws, of which the others hear instead.
   void meet(const Meeting& meeting, const std::function<void()>& check_arguments);
+  // In a forked copy of the process the groups of the original are forgotten: the copy may make its own.
   void destroy_all();
   void destroy(const ProcessGroup& group);
   void abort_all(const std::string& reason);  // every group there is
@@ -90,8 +93,12 @@ class World {
                                                       std::shared_ptr<Store> keys,
                                                       const std::string& identity) const;
   void init_with(const InitOptions& options);
+  [[nodiscard]] std::unique_lock<std::mutex> look() const;
+  [[nodiscard]] bool is_copied() const;
+  void require_own_process(const std::string& operation) const;
 
   std::optional<Preset> preset_;
+  std::atomic<OwnProcess> own_process_;  // which has made what there is
 
   std::mutex making_;  // a group is being made or ended
   // Default groups that all ranks have begun to make in a store; each must not find the keys of an earlier

@@ -15,6 +15,7 @@
 #include <complex>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -23,6 +24,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/runtime/rank_processes.h"
@@ -639,6 +641,93 @@ TEST(Trap20, ACopyOfAProcessDoesNotLeaveForIt) {
                                  return "ok";
                                }),
                  "ok");
+}
+
+// What the calls of a copy say; "" for each that is refused as it should be. None may wait: nobody is there
+// who would end the wait.
+std::string calls_of_a_copy(const dlaunch::ProcessGroup& group, const Work& unfinished) {
+  std::vector<float> values(1);
+  const Tensor tensor = Tensor::of(values);
+  const dlaunch::OperationOptions async{.async_op = true, .timeout = {}};
+  const std::vector<std::pair<const char*, std::function<void()>>> calls = {
+      {"all_reduce", [&] { dlaunch::all_reduce(tensor); }},
+      {"async all_reduce", [&] { (void)group.all_reduce(tensor, dlaunch::ReduceOp::sum, async); }},
+      {"barrier", [&] { group.barrier(); }},
+      {"monitored_barrier", [&] { group.monitored_barrier(); }},
+      {"send", [&] { dlaunch::send(tensor, 0); }},
+      {"irecv", [&] { (void)group.irecv(tensor, any_source); }},
+      {"batch_isend_irecv",
+       [&] {
+         (void)group.batch_isend_irecv(std::vector{dlaunch::P2POp{dlaunch::P2POp::Kind::isend, tensor, 0}});
+       }},
+      {"breakpoint", [&] { group.breakpoint(0); }},
+      {"new_group", [&] { (void)dlaunch::new_group(); }},
+      {"abort", [&] { group.abort("no"); }},
+      {"abort_process_group", [&] { dlaunch::abort_process_group("no"); }},
+      {"init_process_group", [&] { dlaunch::init_process_group(); }},
+      {"wait", [&] { unfinished.wait(); }},
+      {"is_completed", [&] { (void)unfinished.is_completed(); }},
+      {"then", [&] { unfinished.then([](const Work&) {}); }},
+  };
+  std::string wrong;
+  for (const auto& [name, call] : calls) {
+    const std::string error = error_of(call);
+    if (!contains(error, "this process is a copy that fork() has made")) {
+      wrong += std::string(name) + ": " + error + "; ";
+    }
+  }
+  return wrong;
+}
+
+// A copy that has let go of its original's group may join one.
+std::string group_of_its_own() {
+  const std::string path = testing::TempDir() + "own_group." + std::to_string(getpid());
+  dlaunch::InitOptions options;
+  options.init_method = "file://" + path;
+  options.rank = 0;
+  options.world_size = 1;
+  dlaunch::init_process_group(options);
+  std::vector<float> value = {3};
+  dlaunch::all_reduce(Tensor::of(value));
+  dlaunch::destroy_process_group();
+  std::filesystem::remove(path);
+  return value[0] == 3 ? "ok" : "wrong value in a group of its own";
+}
+
+TEST(Trap20, ACopyOfAProcessIsRefusedAtOnceAndItsOriginalGoesOn) {
+  expect_all_say(
+      run_processes(2,
+                    [](int rank) -> std::string {
+                      dlaunch::init_process_group();
+                      const dlaunch::ProcessGroup group = dlaunch::new_group();
+                      std::vector<float> into(1);
+                      const Work unfinished = group.irecv(Tensor::of(into), 1 - rank);
+                      const Work finished = group.barrier({.async_op = true, .timeout = {}});
+                      finished.wait();
+                      const pid_t copy = fork();
+                      if (copy == 0) {
+                        alarm(60);  // a call that waits ends so
+                        std::string wrong = calls_of_a_copy(group, unfinished);
+                        if (dlaunch::get_rank() != rank) wrong += "another rank; ";
+                        if (!finished.is_success()) wrong += "what had succeeded has not; ";
+                        dlaunch::destroy_process_group(group);
+                        dlaunch::destroy_process_group();
+                        if (dlaunch::is_initialized()) wrong += "initialized; ";
+                        if (const std::string alone = group_of_its_own(); alone != "ok") wrong += alone;
+                        std::fputs(wrong.c_str(), stderr);
+                        _exit(wrong.empty() ? 0 : 1);
+                      }
+                      int status = -1;
+                      waitpid(copy, &status, 0);
+                      std::vector<float> value = {static_cast<float>(rank)};
+                      group.send(Tensor::of(value), 1 - rank);
+                      unfinished.wait();
+                      group.all_reduce(Tensor::of(value));
+                      dlaunch::destroy_process_group();
+                      if (status != 0) return "the copy failed";
+                      return into[0] == static_cast<float>(1 - rank) && value[0] == 1 ? "ok" : "wrong values";
+                    }),
+      "ok");
 }
 
 // It has nobody to say goodbye to, and a second rank does not answer.

@@ -1,0 +1,37 @@
+// Whether this is still the process in which an object was made. In a copy that fork() makes the object is
+// there, but its threads are not, its mutexes may be held by one of those, and its connections are the
+// original's.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "dlaunch/error.h"
+
+namespace dlaunch {
+
+// Costs a load: the process counts the forks that lead to it. Any thread.
+class OwnProcess {
+ public:
+  OwnProcess() : forks_(count().load(std::memory_order_relaxed)) {}
+
+  [[nodiscard]] bool is_this() const { return forks_ == count().load(std::memory_order_relaxed); }
+
+ private:
+  static std::atomic<std::uint32_t>& count() {
+    static std::atomic<std::uint32_t> forks = 0;
+    [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+    return forks;
+  }
+
+  std::uint32_t forks_;
+};
+
+inline constexpr const char* forked_copy =
+    "this process is a copy that fork() has made of the one that joined the group, and has none of its "
+    "threads "
+    "and connections: call it there, or have this process join a group of its own";
+
+}  // namespace dlaunch
