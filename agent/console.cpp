@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -24,7 +25,10 @@ Console::Console(int fd) : is_stdout_(fd == STDOUT_FILENO), fd_(fd) {
         open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (own_fd_ >= 0) fd_ = own_fd_;
     is_terminal_ = isatty(fd_) != 0;
-    polled_ = own_fd_ >= 0 && (S_ISFIFO(info.st_mode) || is_terminal_);
+    const bool may_block = S_ISFIFO(info.st_mode) || is_terminal_;
+    if (own_fd_ < 0 && may_block) relay_ = Relay::start(fd);
+    if (relay_) fd_ = relay_->fd();
+    polled_ = may_block && (own_fd_ >= 0 || relay_);
   } else if (S_ISSOCK(info.st_mode)) {
     is_socket_ = true;
     polled_ = true;
@@ -60,6 +64,11 @@ void Console::push() {
 
 // What goes after a gap begins a line of its own.
 void Console::write_or_drop(std::string_view first, std::string_view second) {
+  if (relay_) {  // which is given up as well
+    dropped_.add(first);
+    dropped_.add(second);
+    return;
+  }
   std::string text = within_line_ ? "\n" : "";
   text.append(first).append(second);
   const std::size_t done = write_now(text, {});
@@ -69,18 +78,27 @@ void Console::write_or_drop(std::string_view first, std::string_view second) {
 bool Console::has_moved() {
   // A pipe takes more only when a whole page of it has been read.
   const int before = std::exchange(unread_, unread());
-  return std::exchange(moved_, false) || unread_ < before;
+  const std::uint64_t relayed_before = std::exchange(relayed_, relay_ ? relay_->bytes() : 0);
+  return std::exchange(moved_, false) || unread_ < before || relayed_ > relayed_before;
 }
 
 // Bytes that have been written and not yet read; 0 where this is not known.
 int Console::unread() const {
   int count = 0;
-  const auto request = is_socket_ ? SIOCOUTQ : is_terminal_ ? TIOCOUTQ : FIONREAD;
+  const auto request = is_socket_ ? SIOCOUTQ : is_terminal_ && !relay_ ? TIOCOUTQ : FIONREAD;
   return polled_ && ioctl(fd_, request, &count) == 0 ? count : 0;
 }
 
 void Console::give_up() {
   given_up_ = true;
+  if (relay_) {
+    relay_->give_up();
+    const std::uint64_t bytes = relay_->bytes();
+    const bool within_line = within_line_ && handed_over_.bytes > bytes;
+    dropped_.add({handed_over_.bytes - bytes, handed_over_.lines - relay_->lines() + (within_line ? 1 : 0),
+                  within_line});
+    handed_over_.bytes = bytes;
+  }
   dropped_.add(queue_);
   queue_.clear();
 }
@@ -98,7 +116,14 @@ std::string Console::loss() const {
 
 void Console::note_written(std::string_view first, std::string_view second, std::size_t size) {
   if (size == 0) return;
-  moved_ = true;
+  moved_ = !relay_;
+  if (relay_) {
+    const std::string_view both[] = {first.substr(0, size),
+                                     second.substr(0, size - std::min(size, first.size()))};
+    handed_over_.bytes += size;
+    for (const std::string_view text : both)
+      handed_over_.lines += static_cast<std::uint64_t>(std::count(text.begin(), text.end(), '\n'));
+  }
   within_line_ = (size <= first.size() ? first[size - 1] : second[size - first.size() - 1]) != '\n';
 }
 

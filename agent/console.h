@@ -2,16 +2,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "agent/dropped.h"
+#include "agent/relay.h"
 
 namespace dlaunch::agent {
 
 // A regular file is written at once; a pipe, socket or terminal without ever blocking, and without making the
-// descriptor that we share with others non-blocking: through a description of our own. What does not go at
-// once is queued. When the reader has gone, or the disk is full, the rest is dropped.
+// descriptor that we share with others non-blocking: through a description of our own, or, where another
+// user's pipe or terminal does not let us have one, a thread. What does not go at once is queued. When the
+// reader has gone, or the disk is full, the rest is dropped.
 class Console {
  public:
   // Where more than `high_water` bytes are queued, its writers should wait until no more than `low_water`
@@ -28,7 +32,10 @@ class Console {
   void write(std::string_view first, std::string_view second = {});
   // Writes what goes without waiting.
   void push();
-  [[nodiscard]] bool is_empty() const { return queue_.empty(); }
+  // Everything has gone, or there is nowhere to go.
+  [[nodiscard]] bool is_empty() const {
+    return queue_.empty() && (broken_ || given_up_ || on_its_way() == 0);
+  }
   // Whether the reader has taken something since the last call, also of what the pipe holds.
   bool has_moved();
   // Drops what is queued, and from now on what does not go without waiting.
@@ -51,6 +58,7 @@ class Console {
   void write_or_drop(std::string_view first, std::string_view second);
   void note_written(std::string_view first, std::string_view second, std::size_t size);
   [[nodiscard]] int unread() const;
+  [[nodiscard]] std::uint64_t on_its_way() const { return relay_ ? handed_over_.bytes - relay_->bytes() : 0; }
 
   const bool is_stdout_;
   int fd_;
@@ -66,6 +74,9 @@ class Console {
   bool moved_ = false;
   int unread_ = 0;  // at the last has_moved()
   Dropped dropped_;
+  std::unique_ptr<Relay> relay_;
+  Dropped handed_over_;        // to the relay; `lines`: their ends
+  std::uint64_t relayed_ = 0;  // at the last has_moved()
   std::string queue_;
 };
 

@@ -24,6 +24,7 @@ void Dropped::add(std::string_view text) {
 void Dropped::add(const Dropped& other) {
   bytes += other.bytes;
   lines += other.lines;
+  within_line = other.within_line;
 }
 
 std::string to_words(const Dropped& dropped) {

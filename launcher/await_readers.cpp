@@ -20,10 +20,13 @@ struct Reader {
 
 void wait_a_moment(const std::vector<Reader>& readers) {
   std::vector<pollfd> waiting;
+  Duration pause = look_every;
   for (const Reader& reader : readers) {
-    if (!reader.console->is_empty()) waiting.push_back({reader.console->fd(), POLLOUT, 0});
+    if (reader.console->wants_writing()) waiting.push_back({reader.console->fd(), POLLOUT, 0});
+    // A thread has the rest.
+    if (!reader.console->is_empty() && !reader.console->wants_writing()) pause = std::chrono::milliseconds(1);
   }
-  poll(waiting.data(), waiting.size(), static_cast<int>(to_millis(look_every)));
+  poll(waiting.data(), waiting.size(), static_cast<int>(to_millis(pause)));
 }
 
 }  // namespace

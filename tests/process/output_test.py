@@ -354,6 +354,20 @@ class ReadersThatStop(Output):
         self.assertIn(b"dlaunch: stopped: ", job.stderr.read())
 
 
+@unittest.skipIf(os.geteuid() != 0, "needs two users")
+class ReadersOfAnotherUserThatStop(ReadersThatStop):
+    """The pipes are root's and the job is nobody's, as in a container: dlaunch cannot open them anew, and a write may block."""
+
+    def start(self, *arguments, **streams):
+        os.chmod(self.dir, 0o777)
+        nobody = {"user": 65534, "group": 65534, "extra_groups": []}
+        try:
+            subprocess.run([DLAUNCH, "--version"], stdout=subprocess.DEVNULL, check=True, **nobody)
+        except PermissionError:
+            self.skipTest("nobody cannot run this dlaunch")
+        return super().start(*arguments, **nobody, **streams)
+
+
 class LogsVerb(Output):
     def logs_of(self, *arguments, **variables):
         return subprocess.run([DLAUNCH, "logs", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
