@@ -711,6 +711,33 @@ TEST_F(CoordinatorTest, WhoHasNotAnsweredSinceTheLeadWasTakenUpIsInNoWorld) {
   EXPECT_EQ(sent<NewWorld>().size(), 3U);
 }
 
+// Of a world that this node, or one that is here, has led, nobody is missing.
+TEST_F(CoordinatorTest, ALostLeaderIsOneThatIsNotHere) {
+  job_.nnodes = 3;
+  job_.endpoints = {{"a", 1}, {"b", 1}, {"c", 1}};
+  const auto lost_after = [this](AgentId leader) {
+    begin();
+    std::vector<std::string> lost;
+    for (const MemberId member : {7U, 8U}) {
+      Join join = this->join(static_cast<int>(member) - 6);
+      join.stays = join.been_in = true;
+      join.nodes = 3;
+      join.leader = leader;
+      join.leader_host = "old";
+      from(member, join);
+      for (const auto& action : last_) {
+        const auto* event = std::get_if<Event>(&action);
+        if (event && event->kind == EventKind::lost) lost.push_back(event->host + ": " + event->text);
+      }
+    }
+    EXPECT_EQ(coordinator_->state(), Coordinator::State::gathering);
+    return lost;
+  };
+  EXPECT_EQ(lost_after(555), std::vector<std::string>{"old: it led the job"});
+  EXPECT_EQ(lost_after(102), std::vector<std::string>{});
+  EXPECT_EQ(lost_after(100), std::vector<std::string>{}) << "this node's own agent, which has not come yet";
+}
+
 // By the address of whom nothing of an old round comes to the next one's store.
 class LostPlacesTest : public CoordinatorTest {
  protected:

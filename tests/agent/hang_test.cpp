@@ -179,5 +179,23 @@ TEST_F(HangJudgeTest, WithoutACulpritNobodyIsBlamed) {
             "nothing has moved for 10 s (--hang-timeout): a rank waits for a message or for other ranks");
 }
 
+// By the first and the last rank of each node.
+TEST_F(HangJudgeTest, TheNodeOfTheCulpritIsFound) {
+  const auto place_of = [this](int rank) {
+    Diagnosis diagnosis;
+    diagnosis.missing = {rank};
+    const Failure failure = judge_.failure(diagnosis, world_);
+    return std::array{failure.node_rank, failure.local_rank};
+  };
+  EXPECT_EQ(place_of(0), (std::array{0, 0}));
+  EXPECT_EQ(place_of(1), (std::array{0, 1}));
+  EXPECT_EQ(place_of(2), (std::array{1, 0}));
+  EXPECT_EQ(place_of(3), (std::array{1, 1}));
+  EXPECT_EQ(place_of(4), place_of(-1)) << "no rank of this world";
+  std::swap(world_.members[0], world_.members[1]);
+  EXPECT_EQ(place_of(1), (std::array{0, 1}));
+  EXPECT_EQ(place_of(2), (std::array{1, 0}));
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

@@ -323,5 +323,29 @@ TEST_F(WorkerGroupTest, WhatIsCountedBetweenTwoStartsIsNotTakenForTheSameLater) 
   EXPECT_EQ(got<SignalAll>()->signo, SIGTERM);
 }
 
+// Without a stop before it: what ends so is no failure.
+TEST_F(WorkerGroupTest, AKillOfARunningRoundIsOurs) {
+  start();
+  step(KillNow{});
+  EXPECT_TRUE(got<KillAll>());
+  killed(0, SIGKILL);
+  EXPECT_FALSE(got<RoundFailed>());
+  killed(1, SIGKILL);
+  EXPECT_FALSE(got<RoundFailed>());
+  step(AllGone{});
+  EXPECT_TRUE(got<RoundStopped>());
+}
+
+// The kill crosses the ends of the workers: they had succeeded, but the round is not done, it was stopped.
+TEST_F(WorkerGroupTest, AKilledRoundIsNotDoneThoughItsWorkersSucceeded) {
+  start();
+  exit(0, 0);
+  step(KillNow{});
+  exit(1, 0);
+  step(AllGone{});
+  EXPECT_TRUE(got<RoundStopped>());
+  EXPECT_FALSE(got<RoundDone>());
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

@@ -272,5 +272,16 @@ TEST(Spelling, PartsOfAWordMeanIt) {
   EXPECT_TRUE(likely("else", words).empty());
 }
 
+TEST(Plan, EachLimitIsItsOwnOptions) {
+  using std::chrono::seconds;
+  const JobPlan plan = planned({"--nnodes=2:4", "--rdzv-endpoint=a", "--join-timeout=61", "--stop-timeout=62",
+                                "--hang-timeout=63", "--last-call-timeout=64", "--node-timeout=65", "x"});
+  EXPECT_EQ(plan.job.join_timeout, seconds(61));
+  EXPECT_EQ(plan.job.stop_timeout.usual, seconds(62));
+  EXPECT_EQ(plan.job.hang_timeout, seconds(63));
+  EXPECT_EQ(plan.job.last_call, seconds(64));
+  EXPECT_EQ(plan.job.node_timeout, seconds(65));
+}
+
 }  // namespace
 }  // namespace dlaunch::launcher

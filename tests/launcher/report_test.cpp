@@ -146,5 +146,22 @@ TEST(Report, TheFileIsTextWhateverWorkersWrote) {
   EXPECT_EQ(json.find('\xff'), std::string::npos);
 }
 
+// Of a hang the first of them is the cause itself.
+TEST(Report, WhereTheRanksWereIsSaidOnce) {
+  JobReport one = report();
+  one.outcome.standings = {"the first", "the second"};
+  const auto told = [&one] {
+    std::string text;
+    for (const std::string& part : end_report(one)) text += part + "\n\n";
+    return text;
+  };
+  EXPECT_NE(told().find("where the ranks were:\n  the first\n  the second\n\n"), std::string::npos) << told();
+  one.outcome.cause.kind = agent::FailureKind::hang;
+  EXPECT_NE(told().find("where the ranks were:\n  the second\n\n"), std::string::npos) << told();
+  EXPECT_EQ(told().find("the first"), std::string::npos) << told();
+  one.outcome.standings.pop_back();
+  EXPECT_EQ(told().find("where the ranks were"), std::string::npos) << told();
+}
+
 }  // namespace
 }  // namespace dlaunch::launcher

@@ -110,6 +110,14 @@ TEST(Slurm, ANodeIdThatIsNoNumberIsRefused) {
             "SLURM_NODEID=xx: it is no node's number; say which of 2 this is with --node-rank");
 }
 
+TEST(Slurm, ANodeIdThatNobodyNeedsMayBeNoNumber) {
+  const auto no_number = with(slurm, {{"SLURM_NODEID", "xx"}});
+  EXPECT_EQ(values(found(no_number, given({{"node-rank", "1"}}))).at("master-addr"), "c03");
+  const auto alone = with(no_number, {{"SLURM_STEP_NUM_NODES", "1"}, {"SLURM_STEP_NUM_TASKS", "1"}});
+  EXPECT_FALSE(values(found(alone)).contains("node-rank"));
+  EXPECT_EQ(values(found(alone)).at("nnodes"), "1");
+}
+
 TEST(Slurm, AJobOfSeveralNodesOutsideAStepIsRefused) {
   const EnvironmentMap batch{{"SLURM_JOB_ID", "42"}, {"SLURM_JOB_NUM_NODES", "4"}, {"SLURM_NODEID", "0"}};
   EXPECT_EQ(refused(batch),

@@ -8,6 +8,7 @@
 #include <functional>
 #include <future>
 #include <latch>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -466,6 +467,64 @@ TEST(PointToPoint, ABatchWithAWrongOneStartsNothing) {
               "rank 1, batch_isend_irecv of group test: backend threads does not work on device cuda:0");
     value[0] = 2;
     group.send(Tensor::of(value), 0);
+  }));
+}
+
+// Counts the letters that a rank sends, by kind.
+class LetterCounter final : public test::ForwardingTransport {
+ public:
+  using ForwardingTransport::ForwardingTransport;
+
+  std::unique_ptr<Transfer> post_send(int peer, std::uint64_t slot,
+                                      std::span<const std::byte> bytes) override {
+    std::span<const std::byte> block = slot == letter_slot ? bytes : std::span<const std::byte>();
+    const std::lock_guard lock(mutex_);
+    while (const auto letter = read_letter(block)) {
+      ++counts_[letter->kind];
+      block = block.subspan(sizeof *letter + letter->carried());
+    }
+    return ForwardingTransport::post_send(peer, slot, bytes);
+  }
+
+  [[nodiscard]] int sent(Letter::Kind kind) {
+    const std::lock_guard lock(mutex_);
+    return counts_[kind];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<Letter::Kind, int> counts_;  // protected by mutex_
+};
+
+TEST(PointToPoint, CreditsBoundWhatLiesUntaken) {
+  expect_success(test::on_ranks(2, [](std::unique_ptr<Transport> transport) {
+    const int rank = transport->rank();
+    auto counted = std::make_unique<LetterCounter>(std::move(transport));
+    LetterCounter& counter = *counted;
+    const auto impl = test::make_impl(rank, 2, std::make_shared<CollectiveBackend>(std::move(counted)));
+    const ProcessGroup group = GroupImpl::handle(impl);
+    std::vector<int> value(1);
+    std::vector<int> go(1);
+    // One more than there are credits; then all are taken, and the credits are back before the receiver's
+    // sign.
+    constexpr int messages = credits_at_start + 1;
+    for (int round = 1; round <= 3; ++round) {
+      if (rank == 1) {
+        group.barrier();
+        for (int i = 0; i < messages; ++i) group.recv(Tensor::of(value), 0);
+        group.send(Tensor::of(go), 0);
+        continue;
+      }
+      std::vector<Work> works;
+      for (int i = 0; i < messages; ++i) works.push_back(group.isend(Tensor::of(value), 1));
+      group.barrier();
+      group.recv(Tensor::of(go), 1);
+      for (const Work& work : works) work.wait();
+      EXPECT_EQ(counter.sent(Letter::Kind::content), round * credits_at_start);
+      EXPECT_EQ(counter.sent(Letter::Kind::offer), round);
+      EXPECT_EQ(counter.sent(Letter::Kind::data), round);
+    }
+    impl->destroy();
   }));
 }
 

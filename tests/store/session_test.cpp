@@ -135,5 +135,36 @@ TEST(Session, RequestsNotAskedForAreKept) {
   EXPECT_EQ(session.next(request), Next::more);
 }
 
+// That a stranger was refused is not forgotten when he goes on with something better.
+TEST(Session, NothingFollowsWhatWasBad) {
+  Session session(limits, OldClients::v2_1);
+  const std::string good = encoded(one_of_each(Dialect::v2_1).back(), Dialect::v2_1);
+  const std::string bytes = "\xff" + good;
+  session.feed(as_byte_span(bytes));
+  Request request;
+  EXPECT_EQ(session.next(request), Next::bad);
+  const std::string why(session.why());
+  EXPECT_FALSE(why.empty());
+  session.keep_rest();
+  session.feed(as_byte_span(good));
+  EXPECT_EQ(session.next(request), Next::bad);
+  EXPECT_EQ(session.why(), why);
+}
+
+TEST(Session, NothingIsKnownBeforeTheFirstByte) {
+  for (const OldClients old : {OldClients::guess, OldClients::v1_13, OldClients::v2_1}) {
+    Session session(limits, old);
+    Request request;
+    EXPECT_EQ(session.next(request), Next::more);
+    session.feed({});
+    EXPECT_EQ(session.next(request), Next::more);
+    EXPECT_TRUE(session.why().empty());
+    const std::string greeting = encoded(one_of_each(Dialect::v2_2).front(), Dialect::v2_2);
+    EXPECT_EQ(
+        kinds(session, greeting + encoded(one_of_each(Dialect::v2_2).back(), Dialect::v2_2), 100).size(), 1U);
+    EXPECT_EQ(session.dialect(), Dialect::v2_2);
+  }
+}
+
 }  // namespace
 }  // namespace dlaunch
