@@ -80,15 +80,16 @@ struct NodeSpec {
   bool virtual_local_rank = false;    // LOCAL_RANK is 0 for every worker
   std::vector<WorkerPlace> places{};  // by local rank; empty: all as inherited
   std::vector<int> stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // others are only passed on
-  int preempt_signal = 0;      // SIGTERM gives workers this notice first; 0: none
-  Duration preempt_notice{};   // so long before the SIGTERM itself
-  bool preempt_ok = false;     // an end by SIGTERM after which all workers here return 0 is a good one
-  std::string scratch_dir{};   // where workers put their error files; empty: nowhere
-  bool error_files = true;     // false: they are told to write none
-  std::string pages_dir{};     // where their pages are; empty: nowhere
-  std::string timer_file{};    // the FIFO for their timers (agent/timer_watch.h); empty: as inherited
-  std::string health_check{};  // a shell command that must return 0 before this node takes part in a round;
-                               // empty: none
+  int preempt_signal = 0;        // SIGTERM gives workers this notice first; 0: none
+  Duration preempt_notice{};     // so long before the SIGTERM itself
+  bool preempt_ok = false;       // an end by SIGTERM after which all workers here return 0 is a good one
+  std::string scratch_dir{};     // where workers put their error files; empty: nowhere
+  bool error_files = true;       // false: they are told to write none
+  std::string pages_dir{};       // where their pages are; empty: nowhere
+  std::string store_key_file{};  // with the key of the job's store; empty: it has none
+  std::string timer_file{};      // the FIFO for their timers (agent/timer_watch.h); empty: as inherited
+  std::string health_check{};    // a shell command that must return 0 before this node takes part in a round;
+                                 // empty: none
   Duration health_timeout = std::chrono::seconds(20);
   int cpus = 1;  // those dlaunch itself may use
   AgentId agent = 0;

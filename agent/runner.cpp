@@ -157,6 +157,10 @@ class Runner::MemberEnd final : public ConnectionHandler {
   void send(const Message& message) { runner_.outside_.network.send(conn_, as_byte_span(encode(message))); }
   void close() { runner_.outside_.network.close(conn_); }
   [[nodiscard]] bool has_spoken() const { return spoken_; }
+  void say_if_proved() const {
+    const bool has_proved = handshake_.is_done() && !runner_.plan_.secret.empty();
+    if (has_proved && runner_.plan_.on_proved) runner_.plan_.on_proved(peer_.host);
+  }
 
   void on_received(ConnId, ByteSpan bytes) override {
     reader_.append(bytes);
@@ -174,6 +178,7 @@ class Runner::MemberEnd final : public ConnectionHandler {
       auto answer = handshake_.hear(**message);
       if (!answer) return refuse(answer.error().why);
       if (*answer) send(**answer);
+      say_if_proved();
     }
     runner_.work();
   }
@@ -482,6 +487,7 @@ void Runner::act(const CoordinatorAction& action) {
                  [&](const DropMember& a) { drop_member(a.member); },
                  [&](const OpenStore& a) {
                    if (plan_.open_store) plan_.open_store(a.round, a.shut_out);
+                   for (const auto& [id, end] : member_ends_) end->say_if_proved();
                  },
                  [&](const ArmCoordinatorTimer& a) { arm(coordinator_timer_, a.at); },
                  [&](const CoordinatorEnded&) { coordinator_ended_ = true; },

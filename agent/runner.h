@@ -57,6 +57,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
     WorkerRecords* records = nullptr;           // what workers tell of themselves, not owned; none: nothing
     std::string secret{};                       // of the job; empty: none
     std::function<std::string()> draw_nonce{};  // nonce_size bytes; only where there is a secret
+    // A node at this address has proved the secret. Said of each again after open_store.
+    std::function<void(const std::string& host)> on_proved{};
     // Where an election decides: who leads, where that is known, and whether it is this agent; and where this
     // one is reached.
     struct Leader {

@@ -59,6 +59,7 @@
 #include "store/base/entropy.h"
 #include "store/base/log.h"
 #include "store/base/uv_loop.h"
+#include "store/contract/worker_env.h"
 #include "store/server.h"
 #include "store/status_page.h"
 
@@ -353,6 +354,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
     options.https = &page;
     options.limits.total_bytes = asked.store_max_total.value_or(usual_store_total());
     options.http_rules = http_rules_of(plan, asked.secret);
+    options.key = key_of_store(asked.secret);
     options.report = [](const std::string& sentence) { log::warning(sentence); };
     StoreServer server(loop, loop, loop, options);
     page.show(server, options.limits);
@@ -392,6 +394,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
                                  [&loop] { loop.stop(); }};
     run_plan.records = &pages;
     run_plan.secret = asked.secret;
+    run_plan.on_proved = [&server](const std::string& host) { server.trust(host); };
     run_plan.draw_nonce = [] { return draw_bytes(agent::nonce_size); };
     if (events || asked.events_on_console) {
       run_plan.on_event = [&events, &output, &asked, &plan](const agent::Event& event) {
@@ -546,6 +549,8 @@ int do_as_told(int argc, char** argv) {
     return verb->run({arguments.begin() + 1, arguments.end()});
 
   std::string token = take_secret_variable();
+  unsetenv(
+      std::string(env::store_key_file).c_str());  // NOLINT(concurrency-mt-unsafe): of another job's store
   Outside outside = outside_world();
   auto parsed = parse_options(arguments, outside);
   if (!parsed) return fail(parsed.error());
@@ -576,6 +581,11 @@ int do_as_told(int argc, char** argv) {
   if (!held) return fail(held.error());
   plan->node.scratch_dir = held->scratch_dir();
   plan->node.pages_dir = held->pages_dir();
+  if (!options.secret.empty() && !plan->node.scratch_dir.empty()) {
+    auto key_file = write_store_key(plan->node.scratch_dir, options.secret);
+    if (!key_file) return fail(key_file.error());
+    plan->node.store_key_file = *key_file;
+  }
   plan->node.timer_file = held->traces().timer_fifo.path;
   // From here on nothing that is set is inherited by the workers: they come from the keeper.
 

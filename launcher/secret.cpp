@@ -11,6 +11,11 @@
 #include <cstring>
 #include <utility>
 
+#include "launcher/own_addresses.h"
+#include "store/base/entropy.h"
+#include "store/job_key.h"
+#include "store/key_proof.h"
+
 namespace dlaunch::launcher {
 namespace {
 
@@ -78,6 +83,31 @@ Result<std::string> read_secret(const std::string& token_file, std::string from_
   while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
   if (secret.empty() && !token_file.empty()) return unusable(token_file, "it is empty", "");
   return secret;
+}
+
+StoreKey key_of_store(const std::string& secret) {
+  if (secret.empty()) return {};
+  return {store_key(secret), [] { return draw_bytes(key_nonce_size); },
+          [](const std::string& host) { return own_addresses().contains(host); }};
+}
+
+Result<std::string> write_store_key(const std::string& folder, const std::string& secret) {
+  const std::string path = folder + "/store_key";
+  const auto cannot = [&] {
+    return Error{ErrorKind::io, "cannot write the key of the job's store to", path, std::strerror(errno),
+                 "make room there, or point TMPDIR elsewhere"};
+  };
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (fd < 0) return cannot();
+  const std::string text = store_key_text(store_key(secret));
+  const bool is_written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (!is_written) {
+    Error failure = cannot();
+    close(fd);
+    return failure;
+  }
+  close(fd);
+  return path;
 }
 
 }  // namespace dlaunch::launcher

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "store/base/result.h"
+#include "store/store_access.h"
 
 namespace dlaunch::launcher {
 
@@ -16,5 +17,11 @@ std::string take_secret_variable();
 // is none. An error if the file cannot be read, is empty, or can be read by others; a group may read what
 // belongs to root (a secret that Kubernetes mounts for a pod's group).
 Result<std::string> read_secret(const std::string& token_file, std::string from_variable);
+
+// What a store's clients must prove; nothing without a secret.
+StoreKey key_of_store(const std::string& secret);
+
+// Writes the key of the job's store into a file that only this user reads, for the workers; its path.
+Result<std::string> write_store_key(const std::string& folder, const std::string& secret);
 
 }  // namespace dlaunch::launcher

@@ -62,7 +62,7 @@ std::string serve_description() {
 }
 
 constexpr const char* serve_footer =
-    "A store has no password: whoever reaches its port reads and writes. It stops on SIGTERM or Ctrl-C.\n"
+    "Without --token-file whoever reaches its port reads and writes. It stops on SIGTERM or Ctrl-C.\n"
     "A program named store is started with: dlaunch -- store\n"
     "Manual: man dlaunch-store";
 
@@ -81,13 +81,15 @@ Result<Parsed> parse_serve(const std::vector<std::string>& arguments) {
   line.option("--max-value", "SIZE", "largest value [1G]", value_size);
   line.option("--max-total", "SIZE",
               "most that all clients together may make it hold [16G, at most half the memory]", total_size);
+  StoreServe serve;
+  line.option("--token-file", "FILE", "the secret that clients elsewhere must prove (or DLAUNCH_TOKEN)",
+              serve.token_file);
   auto parsed = line.parse(arguments);
   if (!parsed) return std::move(parsed).error();
   if (const auto* print = std::get_if<JustPrint>(&*parsed)) return Parsed(*print);
   if (const auto& words = std::get<VerbLine::Words>(*parsed); !words.empty())
     return mistake("a command stands before its options: '" + words.front() + "'", see_help);
 
-  StoreServe serve;
   serve.limits.total_bytes = usual_store_total();
   auto port_number = whole_number("--port", port, 0, 65535);
   if (!port_number) return std::move(port_number).error();
@@ -149,6 +151,7 @@ Result<Parsed> parse_ask(const Command& command, const std::vector<std::string>&
   line.option("--timeout", "S", "seconds to wait for keys [" + timeout + "]", timeout);
   line.option("--prefix", "PREFIX", "put PREFIX/ before every key, as PrefixStore does", ask.prefix);
   line.flag("--raw", "print a value's bytes only, without a line end", ask.raw);
+  line.option("--token-file", "FILE", "the store's secret (or DLAUNCH_TOKEN)", ask.token_file);
   line.option("--generation", "V", "what an old PyTorch server speaks: 1.13, 2.1 or 2.2 [2.2]", generation);
   auto parsed = line.parse(arguments);
   if (!parsed) return std::move(parsed).error();

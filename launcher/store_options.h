@@ -19,6 +19,7 @@ struct StoreServe {
   Address address{"127.0.0.1", 29500};  // port 0: any that is free
   Duration status_interval{};           // zero: no status lines
   StoreLimits limits;
+  std::string token_file{};  // with the secret that clients prove; empty: DLAUNCH_TOKEN, if it is set
 };
 
 // `dlaunch store get KEY` and its like: ask a server.
@@ -33,6 +34,7 @@ struct StoreAsk {
   std::string prefix;  // of every key; empty: none
   bool raw = false;    // the value's bytes and nothing else
   Dialect dialect = Dialect::v2_2;
+  std::string token_file{};  // as of StoreServe
 };
 
 // `arguments`: what follows "dlaunch store". `variable` looks into the environment: MASTER_ADDR and

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -11,11 +12,16 @@
 #include <memory>
 
 #include "agent/uv_edge.h"
+#include "launcher/machine.h"
 #include "launcher/process_limits.h"
+#include "launcher/secret.h"
 #include "launcher/store_options.h"
 #include "launcher/verb_output.h"
 #include "store/base/log.h"
+#include "store/base/overloaded.h"
 #include "store/base/uv_loop.h"
+#include "store/job_key.h"
+#include "store/key_proof.h"
 #include "store/prefix_store.h"
 #include "store/server.h"
 #include "store/status_page.h"
@@ -64,7 +70,9 @@ class StatusLines final : public TimerHandler {
   std::uint64_t last_requests_ = 0;
 };
 
-int serve(const StoreServe& how) {
+bool is_loopback(const Address& address) { return address.host.starts_with("127.") || address.host == "::1"; }
+
+int serve(const StoreServe& how, const std::string& secret) {
   raise_descriptor_limit();
   UvLoop loop;
   agent::UvEdge edge(loop);
@@ -75,6 +83,8 @@ int serve(const StoreServe& how) {
   ServerOptions options;
   options.limits = how.limits;
   options.https = &page;
+  options.http_rules = {{how.address.host, host_name()}, secret};
+  options.key = key_of_store(secret);
   options.report = [](const std::string& sentence) { log::warning(sentence); };
   StoreServer server(loop, loop, loop, options);
   page.show(server, how.limits);
@@ -85,6 +95,9 @@ int serve(const StoreServe& how) {
             .with_hint("choose another --port (0 takes any that is free), or a --host of this machine")
             .message());
   }
+  if (secret.empty() && !std::all_of(listening->addresses.begin(), listening->addresses.end(), is_loopback))
+    log::info("no secret: whoever reaches " + to_string({how.address.host, listening->port}) +
+              " can read and change all keys; --token-file=FILE prevents it");
   for (const int signo : {SIGTERM, SIGINT, SIGHUP}) {
     struct sigaction before {};
     sigaction(signo, nullptr, &before);
@@ -162,12 +175,13 @@ int put_question(const StoreAsk& ask, Store& store) {
   return exit_error;
 }
 
-int ask(const StoreAsk& what) {
+int ask(const StoreAsk& what, const std::string& secret) {
   try {
     TcpStoreOptions options;
     options.server = what.server;
     options.timeout = connecting;
     options.dialect = what.dialect;
+    options.key = secret.empty() ? job_store_key(what.server) : store_key(secret);
     auto store = std::make_shared<TcpStore>(options);
     store->set_timeout(what.timeout);
     if (what.prefix.empty()) return put_question(what, *store);
@@ -184,8 +198,13 @@ int run_store(const std::vector<std::string>& arguments) {
   auto parsed = parse_store_options(arguments, variable);
   if (!parsed) return fail(parsed.error());
   if (const auto* text = std::get_if<JustPrint>(&*parsed)) return print(text->text);
-  if (const auto* how = std::get_if<StoreServe>(&*parsed)) return serve(*how);
-  return ask(std::get<StoreAsk>(*parsed));
+  const std::string token_file = std::visit(Overloaded{[](const JustPrint&) { return std::string(); },
+                                                       [](const auto& how) { return how.token_file; }},
+                                            *parsed);
+  const auto secret = read_secret(token_file, take_secret_variable());
+  if (!secret) return fail(secret.error());
+  if (const auto* how = std::get_if<StoreServe>(&*parsed)) return serve(*how, *secret);
+  return ask(std::get<StoreAsk>(*parsed), *secret);
 }
 
 }  // namespace dlaunch::launcher

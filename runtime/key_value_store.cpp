@@ -11,6 +11,7 @@
 #include "runtime/store_server/store_server.h"
 #include "store/file_store.h"
 #include "store/hash_store.h"
+#include "store/job_key.h"
 #include "store/prefix_store.h"
 #include "store/tcp_store.h"
 
@@ -145,6 +146,7 @@ std::shared_ptr<Store> connect_store(const Address& server, Deadline deadline) {
   try {
     TcpStoreOptions options;
     options.server = server;
+    options.key = job_store_key(server);
     options.timeout = time_left(deadline);
     return std::make_shared<TcpStore>(options);
   } catch (const StoreError& e) {

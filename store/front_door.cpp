@@ -61,21 +61,24 @@ void StrangerReport::turned_away(const Address& peer, std::string_view why) {
 }
 
 ConnectionHandler& FrontDoor::on_accepted(ConnId conn, const Address& peer) {
-  guests_[conn] = Guest{peer, round_, {}};
+  guests_[conn] = Guest{peer, round_};
   return *this;
 }
 
 void FrontDoor::on_received(ConnId conn, ByteSpan bytes) {
   Guest& guest = guests_.at(conn);
   if (!guest.http.empty()) return listen_to_http(conn, guest, bytes);
+  if (guest.proof) return take_proof(conn, guest, bytes);
+  lead_on(conn, guest, bytes);
+}
 
+void FrontDoor::lead_on(ConnId conn, Guest& guest, ByteSpan bytes) {
   const auto first = static_cast<std::uint8_t>(bytes[0]);
-  if (first <= last_request_byte) {
-    if (stores_ == nullptr) return turn_away(conn, "there is no store here");
-    if (guest.round != round_) return turn_away(conn, "it came in an earlier round");
-    if (shut_out_.contains(guest.peer.host))
-      return turn_away(conn, "its node was lost, and what still runs there is of an earlier round");
-    return lead_to(conn, stores_->on_store_connection(conn, guest.peer), bytes);
+  if (first <= last_request_byte) return lead_to_store(conn, guest, bytes);
+  if (bytes[0] == key_first_byte) {
+    if (!access_.has_key()) return turn_away(conn, "it proves a secret, but this store has none");
+    guest.proof.emplace(access_.key().key, access_.key().draw_nonce());
+    return take_proof(conn, guest, bytes);
   }
   if (bytes[0] == agent_first_byte) {
     if (agents_ == nullptr) return turn_away(conn, "an agent, but there is no rendezvous here");
@@ -83,6 +86,35 @@ void FrontDoor::on_received(ConnId conn, ByteSpan bytes) {
   }
   if (std::isalpha(first) != 0) return listen_to_http(conn, guest, bytes);
   turn_away(conn, "its first byte belongs to no protocol known here");
+}
+
+void FrontDoor::lead_to_store(ConnId conn, const Guest& guest, ByteSpan bytes) {
+  if (stores_ == nullptr) return turn_away(conn, "there is no store here");
+  if (guest.round != round_) return turn_away(conn, "it came in an earlier round");
+  if (shut_out_.contains(guest.peer.host))
+    return turn_away(conn, "its node was lost, and what still runs there is of an earlier round");
+  if (!guest.has_proved && !access_.admits(guest.peer.host)) {
+    return turn_away(
+        conn, "this store has a secret, which it has not proved, and no node of the job is at its address");
+  }
+  lead_to(conn, stores_->on_store_connection(conn, guest.peer), bytes);
+}
+
+void FrontDoor::take_proof(ConnId conn, Guest& guest, ByteSpan bytes) {
+  std::string answer;
+  const KeyServer::Verdict verdict = guest.proof->take(bytes, answer);
+  network_.send(conn, as_byte_span(answer));
+  switch (verdict) {
+    case KeyServer::Verdict::undecided:
+      return;
+    case KeyServer::Verdict::refused:
+      return turn_away(conn, guest.proof->why());
+    case KeyServer::Verdict::proven:
+      break;
+  }
+  guest.proof.reset();
+  guest.has_proved = true;
+  if (!bytes.empty()) lead_on(conn, guest, bytes);
 }
 
 void FrontDoor::on_closed(ConnId conn, const Error&) { guests_.erase(conn); }

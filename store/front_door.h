@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -13,6 +14,8 @@
 
 #include "store/base/io.h"
 #include "store/http_access.h"
+#include "store/key_proof.h"
+#include "store/store_access.h"
 
 namespace dlaunch {
 
@@ -61,22 +64,28 @@ class StrangerReport {
 class FrontDoor final : public ListenerHandler, private ConnectionHandler {
  public:
   FrontDoor(Network& network, StrangerReport& strangers, StoreDoor* stores, AgentDoor* agents,
-            HttpDoor* https, HttpRules http_rules = {})
+            HttpDoor* https, HttpRules http_rules = {}, StoreKey store_key = {})
       : network_(network),
         strangers_(strangers),
         stores_(stores),
         agents_(agents),
         https_(https),
-        http_rules_(std::move(http_rules)) {}
+        http_rules_(std::move(http_rules)),
+        access_(std::move(store_key)) {}
   ~FrontDoor() override { close(); }
 
   // Those who have come, but said nothing yet, are no longer let in to the store: what they would say is
   // meant for the round that has ended. They may still turn out to be something else. Nobody is let in to the
-  // store from the addresses `shut_out` while this round lasts.
+  // store from the addresses `shut_out` while this round lasts. Of a store with a key, no address is trusted
+  // any more.
   void new_round(std::set<std::string> shut_out) {
     ++round_;
     shut_out_ = std::move(shut_out);
+    access_.trust_nobody();
   }
+
+  // Until the next round the store's clients at this address need not prove its key.
+  void trust(const std::string& host) { access_.trust(host); }
 
   // Ends the connections that nobody has taken yet.
   void close();
@@ -89,12 +98,17 @@ class FrontDoor final : public ListenerHandler, private ConnectionHandler {
   struct Guest {
     Address peer;
     std::uint64_t round = 0;
-    std::string http;  // the beginning of an HTTP request
+    std::string http = {};                // the beginning of an HTTP request
+    std::optional<KeyServer> proof = {};  // of the store's key, while it is under way
+    bool has_proved = false;
   };
 
   void on_received(ConnId conn, ByteSpan bytes) override;
   void on_closed(ConnId conn, const Error& reason) override;
 
+  void lead_on(ConnId conn, Guest& guest, ByteSpan bytes);
+  void lead_to_store(ConnId conn, const Guest& guest, ByteSpan bytes);
+  void take_proof(ConnId conn, Guest& guest, ByteSpan bytes);
   void turn_away(ConnId conn, std::string_view why);
   void lead_to(ConnId conn, ConnectionHandler& handler, ByteSpan bytes);
   void listen_to_http(ConnId conn, Guest& guest, ByteSpan bytes);
@@ -106,6 +120,7 @@ class FrontDoor final : public ListenerHandler, private ConnectionHandler {
   AgentDoor* agents_;
   HttpDoor* https_;
   const HttpRules http_rules_;
+  StoreAccess access_;
   std::uint64_t round_ = 0;
   std::set<std::string> shut_out_;
   std::map<ConnId, Guest> guests_;

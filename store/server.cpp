@@ -68,7 +68,7 @@ StoreServer::StoreServer(Network& network, Timers& timers, Clock& clock, ServerO
       clock_(clock),
       options_(std::move(options)),
       strangers_(options_.report),
-      door_(network, strangers_, this, options_.agents, options_.https, options_.http_rules),
+      door_(network, strangers_, this, options_.agents, options_.https, options_.http_rules, options_.key),
       table_(std::make_unique<Table>(options_.limits)) {}
 
 StoreServer::~StoreServer() { close(); }

@@ -24,6 +24,7 @@ struct ServerOptions {
   AgentDoor* agents = nullptr;  // null: agents are turned away; else torchrun's are, before the first round
   HttpDoor* https = nullptr;    // null: only /healthz is answered
   HttpRules http_rules = {};    // of `https`
+  StoreKey key = {};            // what clients must prove, if there is one
   Report report = {};           // told who was turned away and why; never about ordinary requests
 };
 
@@ -56,6 +57,9 @@ class StoreServer final : private StoreDoor, private TimerHandler {
   // the old round are not let in again on a connection they already have; a new connection is a new client.
   // None is let in from the addresses `shut_out` (numeric, without port), until the next round.
   void new_round(std::set<std::string> shut_out = {});
+
+  // Until the next round, clients at this address (numeric, without port) need not prove the store's key.
+  void trust(const std::string& host) { door_.trust(host); }
 
   // Ends listening and every connection that the server still has; those taken by an AgentDoor are its own.
   void close();

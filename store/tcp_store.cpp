@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "store/base/entropy.h"
+#include "store/key_proof.h"
 #include "store/words.h"
 
 namespace dlaunch {
@@ -184,12 +186,18 @@ void TcpStore::connect(TimePoint deadline) {
   const TimePoint start = steady_now();
   for (Duration pause = first_pause;; pause = std::min(pause * 2, longest_pause)) {
     auto done = socket_.connect(options_.server, deadline);
+    const TimePoint soon = std::min(deadline, deadline_after(steady_now(), answer_patience));
+    if (done) done = prove(soon);
     if (done) {
-      done = greet(std::min(deadline, deadline_after(steady_now(), answer_patience)));
+      done = greet(soon);
       if (done) return;
       greet_with_ping_ = !greet_with_ping_;
     }
     socket_.close();
+    if (done.error().kind == ErrorKind::refused) {
+      throw StoreError({ErrorKind::refused, "cannot connect to store", to_string(options_.server),
+                        done.error().why, done.error().hint});
+    }
     const TimePoint now = steady_now();
     if (now >= deadline) {
       throw StoreError({ErrorKind::timeout, "cannot connect to store", to_string(options_.server),
@@ -197,6 +205,20 @@ void TcpStore::connect(TimePoint deadline) {
     }
     std::this_thread::sleep_for(std::min(pause, deadline - now));
   }
+}
+
+Result<void> TcpStore::prove(TimePoint deadline) {
+  if (options_.key.empty()) return {};
+  const KeyClient client(options_.key, draw_bytes(key_nonce_size));
+  if (auto sent = socket_.send(as_byte_span(client.opening()), deadline); !sent) return sent;
+  std::string challenge(key_challenge_size, '\0');
+  if (auto received = socket_.receive(challenge.data(), challenge.size(), deadline); !received) {
+    return Error{received.error().kind, "", "",
+                 received.error().why + " while the secret was proved (its store may have none)", ""};
+  }
+  auto proof = client.answer(challenge);
+  if (!proof) return std::move(proof).error();
+  return socket_.send(as_byte_span(*proof), deadline);
 }
 
 // Only 2.2 and later are greeted, in one write: some servers want the greeting whole. Then a question, to

@@ -32,13 +32,17 @@ struct TcpStoreOptions {
   Dialect dialect = Dialect::v2_2;
   // Given: this object counts as one of so many workers, by adding 1 to the key "init/". Nobody is waited
   // for.
-  std::optional<std::int64_t> world_size;
+  std::optional<std::int64_t> world_size = {};
+  // The store's key (store/key_proof.h), which client and server prove to each other; empty: nothing is
+  // proved.
+  std::string key = {};
 };
 
 class TcpStore : public Store {
  public:
   // Connects; tries again with short pauses until the timeout, since the server may not be up yet.
-  // Throws StoreError: timeout (with the last attempt's reason), refused (not a dialect), network.
+  // Throws StoreError: timeout (with the last attempt's reason), refused (not a dialect; the server has
+  // another key), network.
   explicit TcpStore(TcpStoreOptions options);
 
   // Of all calls: `timeout` bounds how long keys are waited for. For an answer that the server owes at once
@@ -80,6 +84,7 @@ class TcpStore : public Store {
   class Call;
 
   void connect(TimePoint deadline);
+  Result<void> prove(TimePoint deadline);
   Result<void> greet(TimePoint deadline);
 
   const TcpStoreOptions options_;

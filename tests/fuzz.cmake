@@ -30,6 +30,7 @@ function(dlaunch_fuzz_target)
 endfunction()
 
 dlaunch_fuzz_target(NAME fuzz_store_server SOURCE fuzz/fuzz_store_server.cpp LIBS dlaunch_store_server RUNS 20000)
+dlaunch_fuzz_target(NAME fuzz_store_key SOURCE fuzz/fuzz_store_key.cpp LIBS dlaunch_store_server RUNS 50000)
 dlaunch_fuzz_target(NAME fuzz_store_v1_13 SOURCE fuzz/fuzz_store_requests.cpp LIBS dlaunch_store_server
   DEFINES GENERATION=v1_13 RUNS 200000)
 dlaunch_fuzz_target(NAME fuzz_store_v2_1 SOURCE fuzz/fuzz_store_requests.cpp LIBS dlaunch_store_server

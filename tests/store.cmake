@@ -2,8 +2,8 @@
 set(store_libraries dlaunch_store_host)
 
 dlaunch_test(NAME store_pure_test LABELS store LIBS ${store_libraries}
-  SOURCES store/capture_test.cpp store/decimal_test.cpp store/hmac_test.cpp store/http_access_test.cpp store/server_test.cpp store/session_test.cpp
-    store/stranger_test.cpp store/table_test.cpp store/wire_test.cpp)
+  SOURCES store/capture_test.cpp store/decimal_test.cpp store/hmac_test.cpp store/http_access_test.cpp store/key_proof_test.cpp store/server_test.cpp store/session_test.cpp
+    store/store_key_test.cpp store/stranger_test.cpp store/table_test.cpp store/wire_test.cpp)
 dlaunch_test(NAME status_page_test LABELS store LIBS dlaunch_status_page nlohmann_json::nlohmann_json
   SOURCES store/status_page_test.cpp)
 target_compile_definitions(status_page_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")

@@ -49,4 +49,8 @@ inline constexpr std::string_view round =
 inline constexpr std::string_view worker_page =
     "DLAUNCH_WORKER_PAGE";  // the file of store/contract/worker_page.h; unset: there is none
 
+// The file with the key of a job with a secret, which libdlaunch proves to the job's store; unset: there is
+// none.
+inline constexpr std::string_view store_key_file = "DLAUNCH_STORE_KEY_FILE";
+
 }  // namespace dlaunch::env

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the job's secret protects, on one machine: HTTP, environments, files.
+"""What the job's secret protects: HTTP, environments, files, and the store.
 
     DLAUNCH_BIN_DIR=build/bin secret_test.py [Class.test ...]
 
@@ -15,8 +15,11 @@ import unittest
 import urllib.error
 import urllib.request
 
-from common import DLAUNCH, PATIENCE, environment, free_port, helpers_of, wait_until
+from common import BIN, DLAUNCH, PATIENCE, environment, free_port, helpers_of, wait_until
+from hosts import Hosts
 
+PYTHON = "/usr/bin/python3"  # that of the distribution, which has torch where any has
+ALL_REDUCE = os.path.join(os.path.dirname(BIN), "tests", "all_reduce_worker")
 TOKEN = f"s3cret-{os.getpid()}"
 
 
@@ -148,6 +151,117 @@ class Places(Secret):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         done = self.run_dlaunch("true")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+# A client that speaks as PyTorch's do: it proves nothing.
+PLAIN = """
+import socket, struct, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60) as s:
+    s.sendall(b"\\0\\xce\\xf7\\x85\\x3c" + b"\\x04" + struct.pack("<Q", 2) + b"/n" + struct.pack("<q", 1))
+    try:
+        print("answered" if len(s.recv(8)) == 8 else "refused")
+    except ConnectionResetError:
+        print("refused")
+"""
+
+TORCH = """
+import datetime, os, torch.distributed as dist
+store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False, timeout=datetime.timedelta(seconds=60))
+store.set("from_torch." + os.environ["RANK"], "yes")
+store.wait(["from_torch.0", "from_torch.1"])
+"""
+
+
+class Store(Secret):
+    """A job on hosts 0 and 1; host 2 is a stranger's, on the same network."""
+
+    def setUp(self):
+        super().setUp()
+        self.hosts = Hosts(self, 3)
+        self.token = self.write("token", TOKEN + "\n")
+
+    def on(self, i, *words, **variables):
+        return subprocess.run([*self.hosts.on(i), *words], cwd=self.dir, env={**environment(), **variables}, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+    def start_nodes(self, *command):
+        """Returns the agents of both nodes once they run, and the store's address."""
+        agents = []
+        for i in range(2):
+            with open(self.path(f"agent.{i}"), "w", encoding="utf-8") as said:
+                agents.append(subprocess.Popen(
+                    [*self.hosts.on(i), DLAUNCH, "--nnodes=2", f"--node-rank={i}", f"--master-addr={self.hosts.addresses[0]}",
+                     "--master-port=29511", f"--token-file={self.token}", *command], cwd=self.dir, env=environment(),
+                    stdin=subprocess.DEVNULL, stdout=said, stderr=said))
+            self.addCleanup(self.finish, agents[-1])
+        return agents, f"{self.hosts.addresses[0]}:29511"
+
+    def agent_said(self, i):
+        with open(self.path(f"agent.{i}"), encoding="utf-8") as file:
+            return file.read()
+
+    def start_idle(self):
+        """Workers that say what they were given, and stay."""
+        agents, endpoint = self.start_nodes(
+            "sh", "-c", 'env > env.tmp.$RANK && mv env.tmp.$RANK env.$RANK; exec sleep 1000')
+        wait_until(lambda: all(os.path.exists(self.path(f"env.{rank}")) for rank in (0, 1)) or
+                   any(agent.poll() is not None for agent in agents), "both workers run")
+        self.assertEqual([agent.poll() for agent in agents], [None, None], self.agent_said(0) + self.agent_said(1))
+        return endpoint
+
+    def test_only_who_proves_the_secret_or_is_on_a_node_is_answered(self):
+        endpoint = self.start_idle()
+        asks = [DLAUNCH, "store", "set", f"--endpoint={endpoint}", "k", "v"]
+        plain = [sys.executable, "-c", PLAIN, *endpoint.split(":")]
+        self.assertEqual([self.on(i, *plain).stdout for i in range(3)], ["answered\n", "answered\n", "refused\n"])
+        self.assertEqual(self.on(2, *asks, f"--token-file={self.token}").returncode, 0)
+        self.assertEqual(self.on(2, *asks, DLAUNCH_TOKEN=TOKEN).returncode, 0)
+        wrong = self.on(2, *asks, f"--token-file={self.write('wrong', 'other')}")
+        self.assertEqual((wrong.returncode, wrong.stderr),
+                         (1, f"dlaunch: cannot connect to store {endpoint}: its secret is another; give both the same --token-file\n"))
+        self.assertIn(f"turned away {self.hosts.addresses[2]}", self.agent_said(0))
+        self.assertIn("this store has a secret, which it has not proved, and no node of the job is at its address", self.agent_said(0))
+
+    def test_a_worker_proves_the_key_that_it_was_given_wherever_it_is(self):
+        endpoint = self.start_idle()
+        with open(self.path("env.1"), encoding="utf-8") as file:
+            given = dict(line.rstrip("\n").partition("=")[::2] for line in file)
+        self.assertNotIn("DLAUNCH_TOKEN", given)
+        key_file = given["DLAUNCH_STORE_KEY_FILE"]
+        self.assertEqual(os.stat(key_file).st_mode & 0o777, 0o600)
+        names = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE", "DLAUNCH_STORE_KEY_FILE")
+        asked = self.on(2, DLAUNCH, "store", "add", "n", "5", **{name: given[name] for name in names})
+        self.assertEqual((asked.returncode, asked.stdout, asked.stderr), (0, "5\n", ""))
+        self.assertNotEqual(self.on(2, DLAUNCH, "store", "add", "n", "5", f"--endpoint={endpoint}").returncode, 0)
+
+    @unittest.skipUnless(os.path.exists(ALL_REDUCE), "there is no gloo")
+    def test_libdlaunchs_ranks_meet(self):
+        agents, _ = self.start_nodes(ALL_REDUCE, "1000")
+        self.assertEqual([agent.wait(timeout=PATIENCE) for agent in agents], [0, 0], self.agent_said(0) + self.agent_said(1))
+
+    def test_pytorchs_clients_on_the_nodes_meet(self):
+        if subprocess.run([PYTHON, "-c", "import torch"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("there is no PyTorch")
+        self.write("client.py", TORCH)
+        agents, _ = self.start_nodes(PYTHON, "client.py")
+        self.assertEqual([agent.wait(timeout=PATIENCE) for agent in agents], [0, 0], self.agent_said(0) + self.agent_said(1))
+
+
+class StoreVerb(Secret):
+    def test_a_store_with_a_secret(self):
+        token = self.write("token", TOKEN)
+        server = subprocess.Popen([DLAUNCH, "store", "--port=0", f"--token-file={token}"], env=environment(), text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(self.finish, server)
+        port = int(server.stdout.readline().rpartition(":")[2])
+        asks = ("store", "add", "n", "1", f"--endpoint=127.0.0.1:{port}")
+        self.assertEqual(self.run_dlaunch(*asks).stdout, "1\n")  # from this machine
+        self.assertEqual(self.run_dlaunch(*asks, f"--token-file={token}").stdout, "2\n")
+        self.assertIn("its secret is another", self.run_dlaunch(*asks, DLAUNCH_TOKEN="other").stderr)
+        self.assertEqual(self.ask(port, "/status"), 401)
+        self.assertEqual(self.ask(port, "/status", Authorization=f"Bearer {TOKEN}"), 200)
+        self.assertEqual(self.ask(port, "/healthz"), 200)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "tests/fuzz/key_stranger.h"
 #include "tests/fuzz/store_stranger.h"
 
 namespace dlaunch {
@@ -63,6 +64,14 @@ TEST_F(Stranger, SendsAlmostWhatAClientWould) {
     std::string bytes = conversation() + conversation();
     damage(bytes);
     be_a_stranger(noise(16), bytes);
+  }
+}
+
+TEST_F(Stranger, KnocksAtAStoreWithAKey) {
+  for (int i = 0; i < 1'000; ++i) {
+    std::string bytes = std::string(key_greeting) + noise(key_nonce_size + mac_size) + conversation();
+    damage(bytes);
+    be_a_stranger_without_the_key(noise(8), i % 2 == 0 ? bytes : noise(below(300)));
   }
 }
 

@@ -5,6 +5,8 @@
 
 #include <atomic>
 
+#include "store/base/entropy.h"
+#include "store/key_proof.h"
 #include "tests/store/reserved_port.h"
 #include "tests/store/server_thread.h"
 
@@ -139,6 +141,42 @@ TEST(TcpStore, ANewRoundEndsIt) {
   EXPECT_THROW(old_one.get("k"), StoreError);
   TcpStore new_one(server.client_options());
   EXPECT_EQ(new_one.num_keys(), 0);
+}
+
+ServerOptions with_key(const std::string& secret) {
+  ServerOptions options;
+  options.key = {store_key(secret), [] { return draw_bytes(key_nonce_size); }, {}};
+  return options;
+}
+
+std::string why_not(TcpStoreOptions options, ErrorKind kind) {
+  options.timeout = 200ms;
+  try {
+    const TcpStore store(options);
+    return "connected";
+  } catch (const StoreError& error) {
+    EXPECT_EQ(error.error().kind, kind) << error.what();
+    return error.error().why;
+  }
+}
+
+TEST(TcpStore, ProvesTheKeyOfAStore) {
+  ServerThread server(with_key("s3cret"));
+  TcpStoreOptions options = server.client_options();
+  options.key = store_key("s3cret");
+  TcpStore store(options);
+  store.set("k", "v");
+  EXPECT_EQ(store.get("k"), "v");
+  options.key = store_key("other");
+  EXPECT_EQ(why_not(options, ErrorKind::refused), "its secret is another");
+}
+
+TEST(TcpStore, DoesNotTrustAStoreThatCannotProveTheKey) {
+  ServerThread server;
+  TcpStoreOptions options = server.client_options();
+  options.key = store_key("s3cret");
+  const std::string why = why_not(options, ErrorKind::timeout);
+  EXPECT_NE(why.find("while the secret was proved (its store may have none)"), std::string::npos) << why;
 }
 
 TEST(TcpStore, SaysWhyItCannotConnect) {

@@ -1,0 +1,67 @@
+#include "store/job_key.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+
+#include "store/base/hmac.h"
+#include "store/contract/worker_env.h"
+
+namespace dlaunch {
+namespace {
+
+constexpr std::string_view digits = "0123456789abcdef";
+
+std::string variable(std::string_view name) {
+  const char* value = std::getenv(std::string(name).c_str());  // NOLINT(concurrency-mt-unsafe)
+  return value == nullptr ? "" : value;
+}
+
+std::string read_start(const std::string& path) {
+  std::array<char, 4 * mac_size> text{};
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return "";
+  ssize_t got = 0;
+  do {
+    got = read(fd, text.data(), text.size());
+  } while (got < 0 && errno == EINTR);
+  close(fd);
+  return got <= 0 ? "" : std::string(text.data(), static_cast<std::size_t>(got));
+}
+
+}  // namespace
+
+std::string job_store_key(const Address& server) {
+  const std::string path = variable(env::store_key_file);
+  const bool is_the_jobs = variable(env::use_agent_store) == "True" &&
+                           variable(env::master_addr) == server.host &&
+                           variable(env::master_port) == std::to_string(server.port);
+  return path.empty() || !is_the_jobs ? "" : parse_store_key(read_start(path));
+}
+
+std::string store_key_text(const std::string& key) {
+  std::string text;
+  for (const char c : key) {
+    text += digits[static_cast<unsigned char>(c) >> 4U];
+    text += digits[static_cast<unsigned char>(c) & 15U];
+  }
+  return text + "\n";
+}
+
+std::string parse_store_key(const std::string& text) {
+  if (text.size() != 2 * mac_size + 1 || text.back() != '\n') return "";
+  std::string key;
+  for (std::size_t i = 0; i < mac_size; ++i) {
+    const auto high = digits.find(text[2 * i]);
+    const auto low = digits.find(text[2 * i + 1]);
+    if (high == std::string_view::npos || low == std::string_view::npos) return "";
+    key += static_cast<char>(high << 4U | low);
+  }
+  return key;
+}
+
+}  // namespace dlaunch

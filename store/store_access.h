@@ -1,0 +1,38 @@
+// Which connections a store with a key answers: those that prove the key, and those from the addresses of the
+// job's own machines, since PyTorch's clients cannot prove anything. Pure.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace dlaunch {
+
+struct StoreKey {
+  std::string key = {};  // empty: the store answers everybody
+  // key_nonce_size bytes that nobody can guess. REQUIRES: not empty if there is a key.
+  std::function<std::string()> draw_nonce = {};
+  // Whether the address (numeric, without port) is this machine's. None: only loopback addresses are.
+  std::function<bool(const std::string& host)> is_own = {};
+};
+
+class StoreAccess {
+ public:
+  explicit StoreAccess(StoreKey key) : key_(std::move(key)) {}
+
+  [[nodiscard]] const StoreKey& key() const { return key_; }
+  [[nodiscard]] bool has_key() const { return !key_.key.empty(); }
+  // Whether a client at `host` that has proved nothing is answered.
+  [[nodiscard]] bool admits(const std::string& host) const;
+
+  // A node of the job is at this address: its agent has proved the secret.
+  void trust(const std::string& host) { trusted_.insert(host); }
+  void trust_nobody() { trusted_.clear(); }
+
+ private:
+  StoreKey key_;
+  std::set<std::string> trusted_;
+};
+
+}  // namespace dlaunch
