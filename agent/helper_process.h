@@ -1,9 +1,12 @@
 // What guard and keeper (agent/keeper.h) do for themselves when they begin.
 #pragma once
 
+#include <sys/types.h>
+
 #include <csignal>
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "agent/worker_start.h"
 #include "store/base/time.h"
@@ -26,8 +29,18 @@ struct ProcessName {
 ProcessName name_in(char* area, std::size_t size, const char* comm);
 void rename_process(const ProcessName& name);
 
-// Those in kept_ignored; how they were before is what workers inherit.
-Inherited ignore_signals();
+// How kept_ignored are set now. Of the agent before it has set any: as workers inherit them.
+Inherited inherited_signals();
+// Those in kept_ignored.
+void ignore_signals();
+
+// For a process forked by an agent that runs: no signal calls a handler of the agent's, and of its
+// descriptors only the standard ones and `kept` (-1: none) stay open, so that no port or file waits for the
+// helper's end.
+void drop_agents_state(std::vector<int> kept);
+
+// A pidfd: readable once the process has ended. -1: the kernel has none. (The headers may be older than it.)
+int open_process(pid_t pid);
 
 // From before a fork until the forked process has its own ways with signals: one that comes meanwhile would
 // end it, or be passed on to the agent by a handler of the agent's.

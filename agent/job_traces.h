@@ -1,8 +1,13 @@
-// What a job leaves in the machine besides its processes. Whoever of agent, guard and keeper lives longest
-// sees to it that nothing remains.
+// What a job leaves in the machine besides its processes. Of agent, guard and keeper, the one that lives
+// longest sees to it that nothing remains.
 #pragma once
 
+#include <sys/types.h>
+
+#include <vector>
+
 #include "agent/job_group.h"
+#include "agent/job_mark.h"
 #include "agent/locked_dir.h"
 #include "agent/timer_fifo.h"
 #include "store/base/time.h"
@@ -14,13 +19,19 @@ struct JobTraces {
   JobGroup group;
   LockedDir pages_dir{};  // where that is another one
   TimerFifo timer_fifo{};
+  JobMark mark = no_mark;  // of the processes
 };
+
+inline constexpr Duration usual_patience = std::chrono::seconds(60);
 
 // Removes what is left of a job that has no process any more. More than once does no harm.
 void remove_all(const JobTraces& traces);
 
-// Ends every descendant of this process and what is in the group, and removes the rest. Says on stderr what
-// cannot be ended; false then. Blocks until `patience` is over at most. More than once does no harm.
-bool end_and_remove_all(const JobTraces& traces, Duration patience = std::chrono::seconds(60));
+// Ends every descendant of this process, what is in the group, and what carries the mark. Returns the
+// survivors of SIGKILL. Blocks until `patience` is over at most. More than once does no harm.
+std::vector<pid_t> end_all(const JobTraces& traces, Duration patience = usual_patience);
+
+// Does so, and removes the rest. Names on stderr what cannot be ended; false then.
+bool end_and_remove_all(const JobTraces& traces, Duration patience = usual_patience);
 
 }  // namespace dlaunch::agent

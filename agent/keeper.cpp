@@ -2,19 +2,17 @@
 
 #include <poll.h>
 #include <sched.h>
-#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstring>
-#include <ctime>
 #include <string>
 #include <utility>
 
+#include "agent/guard_process.h"
 #include "agent/keeper_process.h"
 #include "agent/passed_descriptors.h"
 #include "agent/reaper.h"
@@ -61,68 +59,24 @@ void tell_ready(int socket, std::int64_t number, const std::string& words, int g
 
 // What guard and keeper know from the agent.
 struct Beginning {
-  int socket;  // the keeper's end
-  pid_t agent;
+  const KeeperPlan& plan;
+  int socket;       // the keeper's end
+  int agents_life;  // the guard's end
   ProcessName guards_name;
   ProcessName keepers_name;
   JobTraces traces;
-  std::chrono::milliseconds keepers_time;
-  Inherited inherited{};
   std::string about_group{};
 };
 
 [[noreturn]] void keeper_main(const Beginning& known) {
+  close(known.agents_life);
   tell_ready(known.socket, getpid(), known.about_group, known.traces.group.fd);
   setsid();
   become_subreaper();
-  KeeperProcess(known.socket, known.inherited, known.traces.group).run();
+  carry(known.traces.mark);
+  KeeperProcess(known.socket, known.plan.inherited, known.traces.group).run();
   _exit(end_and_remove_all(known.traces) ? 0 : 1);
 }
-
-// Waits for the end of the keeper, its child, for as long as the agent lives, and then for the time that the
-// keeper has. Both ends come as signals: with a descriptor of the keeper's socket the guard would hide its
-// end from the agent.
-class GuardsWatch {
- public:
-  GuardsWatch(pid_t agent, pid_t keeper) : agent_(agent), keeper_(keeper) {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGCHLD);
-    sigaddset(&signals_, agents_end);
-    sigprocmask(SIG_BLOCK, &signals_, nullptr);
-    prctl(PR_SET_PDEATHSIG, agents_end, 0, 0, 0);
-  }
-
-  // True: it ended by itself, and has left nothing.
-  bool keeper_ends_well(std::chrono::milliseconds time_after_agent) {
-    while (getppid() == agent_) {
-      if (has_ended()) return ended_well_;
-      sigwaitinfo(&signals_, nullptr);
-    }
-    const Duration until = monotonic_now() + time_after_agent;
-    while (!has_ended()) {
-      const Duration left = until - monotonic_now();
-      if (left <= Duration::zero()) return false;
-      const timespec limit{left.count() / 1'000'000'000, left.count() % 1'000'000'000};
-      sigtimedwait(&signals_, nullptr, &limit);
-    }
-    return ended_well_;
-  }
-
- private:
-  static constexpr int agents_end = SIGALRM;  // means nothing else here
-
-  bool has_ended() {
-    int status = 0;
-    const pid_t ended = waitpid(keeper_, &status, WNOHANG);
-    ended_well_ = ended == keeper_ && WIFEXITED(status);
-    return ended != 0;
-  }
-
-  pid_t agent_;
-  pid_t keeper_;
-  sigset_t signals_{};
-  bool ended_well_ = false;
-};
 
 // What it does not need for its task it does when the keeper has begun: the workers wait for that.
 [[noreturn]] void guard_main(const Beginning& known) {
@@ -135,7 +89,6 @@ class GuardsWatch {
   }
   if (keeper < 0) {
     tell_ready(known.socket, -errno, "", -1);
-    remove_all(known.traces);
     _exit(1);
   }
   close(known.socket);
@@ -144,25 +97,64 @@ class GuardsWatch {
   processor.leave();
   setsid();
   rename_process(known.guards_name);
-  if (!GuardsWatch(known.agent, keeper).keeper_ends_well(known.keepers_time)) {
-    kill(keeper, SIGKILL);
-    end_and_remove_all(known.traces);
-  }
-  _exit(0);
+  run_guard({known.agents_life, keeper, open_process(keeper), true, known.traces, known.plan.keepers_time});
 }
 
-[[noreturn]] void child_main(Beginning& known, const MakeGroup& make_group) {
-  known.inherited = ignore_signals();
+[[noreturn]] void child_main(Beginning& known) {
+  const KeeperPlan& plan = known.plan;
+  ignore_signals();
   allow_all_signals();
   become_subreaper();
-  if (make_group) {
-    const auto group = make_group();
+  if (plan.make_group) {
+    const auto group = plan.make_group();
     if (group) known.traces.group = *group;
     known.about_group = group ? group->path : group.error().message();
   }
   if (!known.traces.group.exists()) guard_main(known);
   rename_process(known.keepers_name);
   keeper_main(known);
+}
+
+// As the agent was when it began.
+void go_back_to_the_beginning(const Beginning& known) {
+  const JobTraces& traces = known.traces;
+  drop_agents_state(
+      {known.socket, known.agents_life, traces.scratch_dir.fd, traces.pages_dir.fd, traces.timer_fifo.fd});
+  setrlimit(RLIMIT_NOFILE, &known.plan.descriptors);
+}
+
+Result<Keeper> fork_keeper(const KeeperPlan& plan, bool is_first) {
+  int ends[2];
+  int life[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return cannot_start_keeper(errno);
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, life) != 0) {
+    const int why = errno;
+    close(ends[0]);
+    close(ends[1]);
+    return cannot_start_keeper(why);
+  }
+  const auto named = [&](const char* comm) { return name_in(plan.argv0, plan.argv0_size, comm); };
+  Beginning known{plan, ends[1], life[1], named("dl-guard"), named("dl-keeper"), plan.traces};
+  pid_t child = -1;
+  {
+    const BlockedSignals blocked;
+    child = fork();
+    if (child == 0) {
+      close(ends[0]);
+      close(life[0]);
+      if (!is_first) go_back_to_the_beginning(known);
+      child_main(known);
+    }
+  }
+  const int why = errno;
+  close(ends[1]);
+  close(life[1]);
+  if (child < 0) {
+    close(ends[0]);
+    close(life[0]);
+    return cannot_start_keeper(why);
+  }
+  return Keeper{child, ends[0], life[0], plan.traces, known.guards_name, plan};
 }
 
 }  // namespace
@@ -188,28 +180,13 @@ Error cannot_start_keeper(int error) {
 
 Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobTraces& traces,
                             const MakeGroup& make_group, std::chrono::milliseconds keepers_time) {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return cannot_start_keeper(errno);
   become_subreaper();
-  Beginning known{
-      ends[1], getpid(),    name_in(argv0, argv0_size, "dl-guard"), name_in(argv0, argv0_size, "dl-keeper"),
-      traces,  keepers_time};
-  pid_t child = -1;
-  {
-    const BlockedSignals blocked;
-    child = fork();
-    if (child == 0) {
-      close(ends[0]);
-      child_main(known, make_group);
-    }
-  }
-  const int why = errno;
-  close(ends[1]);
-  if (child < 0) {
-    close(ends[0]);
-    return cannot_start_keeper(why);
-  }
-  return Keeper{child, ends[0], traces, known.guards_name};
+  KeeperPlan plan{argv0, argv0_size, traces, make_group, keepers_time, inherited_signals(), {}};
+  plan.traces.mark = draw_mark();
+  getrlimit(RLIMIT_NOFILE, &plan.descriptors);
+  return fork_keeper(plan, true);
 }
+
+Result<Keeper> start_another_keeper(const KeeperPlan& plan) { return fork_keeper(plan, false); }
 
 }  // namespace dlaunch::agent

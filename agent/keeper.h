@@ -1,24 +1,33 @@
-// The keeper and its guard: two tiny processes beside the agent, so that nothing is left behind when the
+// The keeper and its guard: two small processes beside the agent, so that nothing is left behind when the
 // agent is killed with SIGKILL, or any two of the three at once.
 //
-//   agent -- guard -- keeper -- workers       where there is no control group
-//   agent -- keeper -- workers                where there is one; the guard is another child of the agent
+//   agent -- guard -- keeper -- workers       without a control group
+//   agent -- keeper -- workers                with one; the guard is another child of the agent
 //
-// The agent forks before it has opened anything. The keeper is the parent of all workers. All above them are
-// subreapers, so every descendant of a worker, daemonised or orphaned, stays below the lowest of them that
-// lives; and all three know what else a job leaves behind (JobTraces). Guard and keeper have sessions of
-// their own: a signal to the agent's process group or terminal does not reach them. Whose death, whose act:
+// The agent forks before it has opened anything. The keeper is the parent of all workers. The agent and the
+// processes between it and the workers are subreapers, so every descendant of a worker, daemonised or
+// orphaned, stays below the lowest of them that lives. All three know what else a job leaves behind and how
+// its processes are found (JobTraces): the control group, and a mark that every process inherits
+// (agent/job_mark.h). Guard and keeper have sessions of their own: a signal to the agent's process group or
+// terminal does not reach them. Each watches the others, and acts when one ends:
 //
-//   agent: the socket to the keeper closes; the keeper ends its descendants, then itself.
-//           A keeper that has not ended after keepers_time, since it is stopped, is ended by the guard.
-//   keeper: the kernel kills the workers (parent-death signal); agent and guard end what they leave.
-//   guard: the others go on.
-//   worker: the keeper reaps it and tells the agent.
+//   agent: the socket to the keeper closes; the keeper ends its descendants, then itself. The guard does the
+//           same at once, sends SIGCONT to the keeper, which may be stopped, and kills it if it has not ended
+//           after keepers_time.
+//   keeper: the kernel kills the workers (parent-death signal). The agent ends what they leave, and the
+//   guard;
+//           then it starts another keeper, with a control group of its own, and another guard. The round has
+//           failed. If the agent does not do so, because it is stopped, the guard ends what the workers
+//           leave.
+//   guard: the agent reports it and starts another, as a child of its own. That one stands above no process,
+//           and finds them by the control group and the mark.
+//   worker: the keeper reaps it and reports it to the agent.
 //
-// Of any two that die at once the third ends everything: by the control group where there is one, which is
-// why the guard then comes only when the job has begun (agent/late_guard.h). If all three do, or agent and
-// keeper before that, the workers die by the parent-death signal, and their descendants live until the next
-// job's start ends the control group they are in; where there is none, nobody finds them.
+// Of any two that die at once the third ends everything. With a control group the guard comes only when the
+// job has begun (Guard::begin). If all three die, or agent and keeper before the guard is there, or keeper
+// and guard while the agent is stopped, the workers die by the parent-death signal. Their descendants then
+// live until the agent goes on, or until the next job's start ends the control group they are in; without
+// one, nothing finds them.
 //
 // The keeper also makes starting cheap: it is small, and its workers are cloned into its memory.
 //
@@ -26,14 +35,18 @@
 // the write ends for the worker's stdout and stderr.
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
 
 #include "agent/helper_process.h"
 #include "agent/job_traces.h"
+#include "agent/worker_start.h"
 #include "store/base/result.h"
 
 namespace dlaunch::agent {
@@ -70,12 +83,28 @@ struct Frame {
   std::int64_t pid = 0;
 };
 
+// Makes the control group, for instance make_job_group; null: there is to be none.
+using MakeGroup = std::function<Result<JobGroup>()>;
+
+// What every keeper of an agent begins with.
+struct KeeperPlan {
+  char* argv0;  // the process's argument area: the helpers' names in `ps` are written there
+  std::size_t argv0_size;
+  JobTraces traces;  // without the group, which each keeper makes
+  MakeGroup make_group;
+  std::chrono::milliseconds keepers_time;
+  Inherited inherited;   // as workers have it
+  rlimit descriptors{};  // likewise
+};
+
 struct Keeper {
   pid_t child = 0;  // of the agent: the guard, or the keeper itself
   int socket =
       -1;  // the agent's end; closing it makes the keeper end everything, then itself, then the guard
-  JobTraces traces;  // without the group, of which the keeper tells
+  int guards_life = -1;  // the agent's end of another, whose end is the guard's; closing it does the same
+  JobTraces traces;      // without the group, which the keeper reports
   ProcessName guards_name;
+  KeeperPlan plan;  // for another one
 };
 
 Error cannot_start_keeper(int error);
@@ -83,14 +112,15 @@ Error cannot_start_keeper(int error);
 // Why a process could not be started, by errno, and what to do.
 std::string advice_on_start(int error);
 
-// Forks a process that makes the control group (`make_group`, for instance make_job_group; null: there is to
-// be none). Then it is the keeper; where there can be no group it is the guard and forks the keeper. The
-// keeper says that it is there (FrameKind::ready). Call it early: they inherit whatever is open and mapped.
-// `argv0` is the start of the process's argument area, `argv0_size` its size; their names in `ps` are written
-// there.
-using MakeGroup = std::function<Result<JobGroup>()>;
+// Forks a process that makes the control group. Then it is the keeper; if there can be no group it is the
+// guard and forks the keeper. The keeper reports that it is there (FrameKind::ready). Call it early: they
+// inherit whatever is open and mapped. `argv0` is the start of the process's argument area, `argv0_size` its
+// size.
 Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobTraces& traces,
                             const MakeGroup& make_group = nullptr,
                             std::chrono::milliseconds keepers_time = usual_keepers_time);
+
+// After the end of one, in an agent that runs: REQUIRES: nothing of its processes is left.
+Result<Keeper> start_another_keeper(const KeeperPlan& plan);
 
 }  // namespace dlaunch::agent

@@ -59,9 +59,16 @@ KeeperSpawner::~KeeperSpawner() {
     close(keeper_.socket);
   }
   if (!was_let_go_) leaving().await();
+  if (keeper_.guards_life >= 0) close(keeper_.guards_life);
 }
 
-KeeperSpawner::Leaving KeeperSpawner::leaving() const { return {keeper_.child, pid_}; }
+KeeperSpawner::Leaving KeeperSpawner::leaving() const {
+  return {guard_is_above() ? keeper_.child : pid_, pid_};
+}
+
+bool KeeperSpawner::guard_is_above() const {
+  return keeper_.child != pid_ && (!guard_ || guard_->is_above_keeper());
+}
 
 void KeeperSpawner::Leaving::await() const {
   wait_for(child);
@@ -72,12 +79,19 @@ std::optional<KeeperSpawner::Leaving> KeeperSpawner::let_go() {
   if (!nothing_left_) return std::nullopt;
   was_let_go_ = true;
   send({FrameKind::leave, 0, 0, 0, 0, 0}, "", -1, -1);
+  const Leaving on_its_way = leaving();
   // A guard above the keeper would end after it, and with nothing to guard: both at once are sooner gone.
+  end_guard();
+  return on_its_way;
+}
+
+// Of one above the keeper the end is awaited elsewhere.
+void KeeperSpawner::end_guard() {
   siginfo_t guard{};
-  const bool is_guard = keeper_.child != pid_ && waitid(P_PID, static_cast<id_t>(keeper_.child), &guard,
-                                                        WEXITED | WNOHANG | WNOWAIT) == 0;
-  if (is_guard) kill(keeper_.child, SIGKILL);
-  return leaving();
+  const bool is_above = guard_is_above() && waitid(P_PID, static_cast<id_t>(keeper_.child), &guard,
+                                                   WEXITED | WNOHANG | WNOWAIT) == 0;
+  if (is_above) kill(keeper_.child, SIGKILL);
+  guard_.reset();
 }
 
 Result<void> KeeperSpawner::await_keeper() {
@@ -91,6 +105,8 @@ Result<void> KeeperSpawner::await_keeper() {
   descriptors.receive_with(header);
   const ssize_t got = receive_when_there(header);
   if (got != sizeof ready) return cannot_start_keeper(ECHILD);
+  // Without a guard above the keeper nothing holds the other end.
+  if (keeper_.child == ready.number) close(std::exchange(keeper_.guards_life, -1));
   if (ready.number <= 0) return cannot_start_keeper(static_cast<int>(-ready.number));
   pid_ = static_cast<pid_t>(ready.number);
   const int group = descriptors.received(header)[0];
@@ -112,8 +128,20 @@ ssize_t KeeperSpawner::receive_when_there(msghdr& header) const {
   return recvmsg(keeper_.socket, &header, MSG_CMSG_CLOEXEC);
 }
 
-void KeeperSpawner::guard_later(Timers& timers, const Clock& clock, Duration later) {
-  if (keeper_.child == pid_) guard_.emplace(timers, clock, later, pid_, keeper_.traces, keeper_.guards_name);
+void KeeperSpawner::begin_guard(Timers& timers, const Clock& clock, Duration later,
+                                std::function<void(const std::string&)> say) {
+  outside_guard_.emplace(Guard::Outside{edge_, timers, clock, std::move(say)});
+  guard(later);
+}
+
+void KeeperSpawner::guard(Duration later) {
+  if (!outside_guard_) return;
+  guard_.emplace(*outside_guard_, pid_, keeper_.traces, keeper_.guards_name);
+  if (keeper_.child == pid_) {
+    guard_->begin(later);
+  } else {
+    guard_->take_over(keeper_.child, std::exchange(keeper_.guards_life, -1));
+  }
 }
 
 void KeeperSpawner::expect_success() {
@@ -280,20 +308,42 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
   }
 }
 
-// The workers die with the keeper (parent-death signal); what they leave is the guard's, or ours where the
-// guard was killed as well. Both at work do each other no harm.
+// The workers die with the keeper (parent-death signal). The guard ends what they leave if this agent does
+// not get to it; both at work do each other no harm, but the guard must not meet the next keeper's processes.
 void KeeperSpawner::lost() {
   edge_.unwatch(keeper_.socket);
-  close(keeper_.socket);
-  keeper_.socket = -1;
-  if (gave_up_ || (expects_success_ && nothing_left_)) return;  // it was to end
-  end_and_remove_all(keeper_.traces);
+  close(std::exchange(keeper_.socket, -1));
+  if (was_let_go_ || gave_up_ || (expects_success_ && nothing_left_)) return;  // it was to end
+  const std::string lost = "the keeper process " + std::to_string(pid_);
+  end_guard();
+  const bool all_ended = end_all(keeper_.traces).empty();
   output_.close_all();
-  handler_->on_spawner_lost("the keeper process (pid " + std::to_string(pid_) +
-                            ") was killed, and with it the workers");
+  received_.clear();
+  outstanding_ = 0;
+  nothing_left_ = true;
+  expects_success_ = false;  // the new keeper does not know
+  const Result<void> another = all_ended ? start_another() : cannot_start_keeper(EBUSY);
+  if (another) return handler_->on_workers_lost(lost);
+  end_and_remove_all(keeper_.traces, Duration(0));
+  handler_->on_spawner_lost(lost + " was killed, and with it the workers; " + another.error().message());
+}
+
+Result<void> KeeperSpawner::start_another() {
+  pid_ = 0;
+  remove_job_group(keeper_.traces.group);
+  if (keeper_.traces.group.exists()) close(keeper_.traces.group.fd);
+  auto started = start_another_keeper(keeper_.plan);
+  if (!started) return started.error();
+  keeper_ = std::move(*started);
+  if (auto ready = await_keeper(); !ready) return ready;
+  edge_.watch(keeper_.socket, true, false, *this);
+  if (lease_ > Duration(0)) keep_alive(lease_);
+  guard(Duration(0));
+  return {};
 }
 
 void KeeperSpawner::keep_alive(Duration lease) {
+  lease_ = lease;
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(lease).count();
   send({FrameKind::keep_alive, 0, 0, 0, ms, 0}, "", -1, -1);
 }

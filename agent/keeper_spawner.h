@@ -3,11 +3,12 @@
 
 #include <sys/socket.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 
+#include "agent/guard.h"
 #include "agent/keeper.h"
-#include "agent/late_guard.h"
 #include "agent/output.h"
 #include "agent/postmortem.h"
 #include "agent/spawner.h"
@@ -35,9 +36,10 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   // The control group's path, or why there is none.
   [[nodiscard]] const std::string& about_group() const { return about_group_; }
 
-  // Where the guard is not there already it comes `later`, at once if that is 0 (agent/late_guard.h).
-  // `timers` and `clock` outlive this.
-  void guard_later(Timers& timers, const Clock& clock, Duration later);
+  // From now on there is a guard (agent/guard.h): if none is there already, it comes `later`, at once if that
+  // is 0. `timers` and `clock` outlive this; `say` is called when a guard was lost.
+  void begin_guard(Timers& timers, const Clock& clock, Duration later,
+                   std::function<void(const std::string&)> say);
 
   // If every worker succeeds, nothing will be started after what has been: keeper and guard may then end
   // without being asked, while the caller is told.
@@ -70,6 +72,10 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
 
  private:
   [[nodiscard]] Leaving leaving() const;
+  [[nodiscard]] bool guard_is_above() const;
+  void guard(Duration later);
+  void end_guard();
+  Result<void> start_another();
   ssize_t receive_when_there(msghdr& header) const;
   void wake() const;
   void send(Frame frame, const std::string& body, int out, int err);
@@ -89,8 +95,10 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   bool gave_up_ = false;       // on those that are
   bool expects_success_ = false;
   bool was_let_go_ = false;
-  int outstanding_ = 0;  // spawns whose process has not been reported as ended
-  std::optional<LateGuard> guard_;
+  int outstanding_ = 0;                          // spawns whose process has not been reported as ended
+  Duration lease_{};                             // of the workers, as asked for last
+  std::optional<Guard::Outside> outside_guard_;  // none: no guard is asked for
+  std::optional<Guard> guard_;
 };
 
 }  // namespace dlaunch::agent

@@ -81,7 +81,8 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
   } else if (const auto* done = std::get_if<RoundDone>(&event)) {
     all_returned_0_ = true;
     on_round_over(Done{done->round}, out);
-  } else if (const auto* stopped = std::get_if<RoundStopped>(&event)) {
+  } else if (const auto* stopped = std::get_if<RoundStopped>(&event);
+             stopped && stopped->round == round_) {  // and not the answer to a late stop of the one before
     all_returned_0_ = stopped->all_returned_0;
     const bool goes_on = state_ != State::leaving && stop_signal_ == 0 && !node_.health_check.empty();
     round_active_ = !goes_on && round_active_;

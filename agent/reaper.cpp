@@ -161,6 +161,8 @@ bool is_zombie(pid_t pid) {
 
 void become_subreaper() { prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
 
+std::vector<pid_t> all_processes() { return proc_is_foreign() ? std::vector<pid_t>{} : numbers_in("/proc"); }
+
 std::vector<pid_t> children_of(pid_t pid) {
   return kernel_lists_children() ? listed_children_of(pid) : whole_tree()[pid];
 }

@@ -20,6 +20,8 @@ namespace dlaunch::agent {
 // Orphaned descendants become children of this process from now on.
 void become_subreaper();
 
+// Every process that /proc shows; none if /proc shows another process namespace than this process's.
+std::vector<pid_t> all_processes();
 std::vector<pid_t> children_of(pid_t pid);     // direct ones, zombies included
 std::vector<pid_t> descendants_of(pid_t pid);  // all, parents before their children
 

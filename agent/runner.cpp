@@ -345,6 +345,12 @@ void Runner::on_all_gone() {
   work();
 }
 
+void Runner::on_workers_lost(const std::string& keeper) {
+  post(GroupEvent{WorkersLost{keeper}});
+  post(MemberEvent{HealthChecked{keeper + " was killed, and with it the check"}});  // if one runs
+  work();
+}
+
 void Runner::on_spawner_lost(const std::string& why) {
   post(MemberEvent{KeeperLost{why}});
   work();
@@ -433,7 +439,7 @@ void Runner::act(const GroupAction& action) {
                  },
                  [&](const RoundFailed& a) {
                    const Failure& failure = a.failure;
-                   if (!only_suspected(failure))
+                   if (!only_suspected(failure) && failure.local_rank >= 0)
                      tell_of_worker(EventKind::failed, failure.local_rank, failure.pid,
                                     describe_end(failure));
                    post(MemberEvent{a});

@@ -93,6 +93,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   void on_exited(ProcKey key, std::int64_t pid, const Ending& ending) override;
   void on_leftovers(int count, const std::string& example) override;
   void on_all_gone() override;
+  void on_workers_lost(const std::string& keeper) override;
   void on_spawner_lost(const std::string& why) override;
   void on_timer(TimerId timer) override;
   ConnectionHandler& on_agent_connection(ConnId conn, const Address& peer) override;

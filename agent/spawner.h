@@ -48,6 +48,9 @@ class SpawnerHandler {
   virtual void on_leftovers(int count, const std::string& example) = 0;
   // No started process and no descendant of one is alive.
   virtual void on_all_gone() = 0;
+  // `keeper` ("the keeper process 5") was killed. All started processes have ended with it, and what
+  // they left; none of those is reported any more. Others can be started.
+  virtual void on_workers_lost(const std::string& keeper) = 0;
   // Processes can no longer be started or watched; those that ran have been killed.
   virtual void on_spawner_lost(const std::string& why) = 0;
 };

@@ -61,7 +61,7 @@ void TimerWatch::on_timer(TimerId) {
   }
   const auto expired = book_.take_expired(outside_.clock.now());
   if (!expired.empty()) {
-    const std::vector<pid_t> processes = descendants_of(plan_.keeper);
+    const std::vector<pid_t> processes = descendants_of(plan_.keeper());
     const JobStatus status = plan_.status();
     for (const TimerBook::Expired& timer : expired) end(timer, processes, status);
   }

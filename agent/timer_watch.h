@@ -27,8 +27,8 @@ class TimerWatch final : public FdHandler, public TimerHandler {
     Timers& timers;
   };
   struct Plan {
-    int fifo = -1;     // agent/timer_fifo.h
-    pid_t keeper = 0;  // the processes of the job come from it
+    int fifo = -1;                  // agent/timer_fifo.h
+    std::function<pid_t()> keeper;  // the processes of the job come from it
     std::function<JobStatus()> status;
     std::function<void(const Say&)> say;
   };

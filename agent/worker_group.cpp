@@ -114,6 +114,7 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
                  [&](const WorkerSpawnFailed& e) { on_spawn_failed(e); },
                  [&](const WorkerExited& e) { on_exited(now, e, out); },
                  [&](const LeftoversRemain& e) { on_leftovers(e); }, [&](const AllGone&) { on_all_gone(); },
+                 [&](const WorkersLost& e) { on_lost(now, e, out); },
                  [&](const StopWorkers& e) { on_stop(e); }, [&](const KillNow&) { on_kill(); },
                  [&](const StopDeadline&) { on_deadline(); }},
       event);
@@ -145,6 +146,21 @@ void WorkerGroup::on_exited(TimePoint now, const WorkerExited& e, GroupActions& 
   failure.ended_by_us = by_us;
   report(std::move(failure), when, out);
   if (state_ == State::running) begin_stopping(now, SIGTERM, out);
+}
+
+void WorkerGroup::on_lost(TimePoint now, const WorkersLost& lost, GroupActions& out) {
+  const bool ends_workers = !all_ended();
+  Failure failure = failure_of(-1, FailureKind::agent);
+  failure.rank = -1;
+  const std::string node = failure.node_rank < 0 ? "" : "node " + std::to_string(failure.node_rank) + ", ";
+  failure.why = lost.keeper + " (" + node + "host " + failure.host + ") was killed" +
+                (ends_workers ? ", and with it the workers there" : "");
+  out.emplace_back(Say{Loudness::trouble, failure.why + "; another takes its place"});
+  if (state_ == State::idle) return;
+  for (Worker& worker : workers_) worker.state = Worker::State::ended;
+  all_succeeded_ = all_succeeded_ && !ends_workers;
+  if (state_ == State::running && ends_workers) report(std::move(failure), now, out);
+  end_round(out);
 }
 
 // It may have been about to fail, when others did because of it.

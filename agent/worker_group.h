@@ -46,6 +46,10 @@ struct LeftoversRemain {
 };
 // Neither a worker nor any descendant of one is alive.
 struct AllGone {};
+// All workers have ended, and what they left, because their keeper was killed.
+struct WorkersLost {
+  std::string keeper;  // "the keeper process 5"
+};
 struct StopWorkers {
   int signo = 0;
 };
@@ -54,7 +58,7 @@ struct KillNow {};
 struct StopDeadline {};
 
 using GroupEvent = std::variant<StartWorkers, WorkerStarted, WorkerSpawnFailed, WorkerExited, LeftoversRemain,
-                                AllGone, StopWorkers, KillNow, StopDeadline>;
+                                AllGone, WorkersLost, StopWorkers, KillNow, StopDeadline>;
 
 // --- actions ---
 
@@ -128,6 +132,7 @@ class WorkerGroup {
 
  private:
   void on_exited(TimePoint now, const WorkerExited& exited, GroupActions& out);
+  void on_lost(TimePoint now, const WorkersLost& lost, GroupActions& out);
   void suspect(const WorkerExited& exited, TimePoint now, GroupActions& out) const;
   void report(Failure failure, TimePoint when, GroupActions& out);
   void begin_stopping(TimePoint now, int signo, GroupActions& out);

@@ -469,14 +469,16 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
     if (are_few) runner.begin();
     if (auto keeper = spawner.await_keeper(); !keeper)
       return fail_without_keeper(keeper.error(), spawner.traces());
-    spawner.guard_later(loop, loop, are_few ? std::chrono::milliseconds(20) : std::chrono::milliseconds(0));
+    spawner.begin_guard(loop, loop, are_few ? std::chrono::milliseconds(20) : std::chrono::milliseconds(0),
+                        [](const std::string& sentence) { log::warning(sentence); });
     if (!are_few) runner.begin();
     if (plan.job.nnodes == 1 && plan.job.spares == 0) spawner.expect_success();
     log::debug("the workers' control group: " + spawner.about_group());
     std::optional<agent::TimerWatch> timers;
     if (const agent::TimerFifo& fifo = held.traces().timer_fifo; fifo.exists()) {
       timers.emplace(agent::TimerWatch::Outside{edge, loop, loop},
-                     agent::TimerWatch::Plan{fifo.fd, spawner.keeper(), [&runner] { return runner.status(); },
+                     agent::TimerWatch::Plan{fifo.fd, [&spawner] { return spawner.keeper(); },
+                                             [&runner] { return runner.status(); },
                                              [&reporter](const agent::Say& say) { reporter.say(say); }});
       postmortem.ask_of_signals([&timers](agent::ProcKey worker) { return timers->sent_to(worker); });
     }

@@ -477,6 +477,20 @@ TEST_F(MemberTest, ARefusalIsFinalAndSaysWhy) {
             "node 0 at m:29500 refused this node: --node-rank=1 is taken by host c");
 }
 
+// The coordinator's order to stop a round may come after that round has stopped by itself, together with the
+// next round.
+TEST_F(MemberTest, TheAnswerToALateStopDoesNotEndTheNextRound) {
+  work();
+  step(RoundStopped{0});
+  EXPECT_TRUE(said<Stopped>());
+  hear(StopRound{0, "rank 1 failed"});
+  hear(world(1));
+  step(RoundStopped{0});
+  EXPECT_FALSE(said<Stopped>());
+  step(SignalCame{SIGTERM});
+  EXPECT_TRUE(told_group<StopWorkers>()) << "its workers run";
+}
+
 TEST_F(MemberTest, TheKeepersDeathEndsTheNode) {
   work();
   step(KeeperLost{"the keeper process (pid 5) was killed"});

@@ -16,7 +16,9 @@
 #include <fstream>
 #include <map>
 
+#include "agent/job_mark.h"
 #include "agent/keeper_spawner.h"
+#include "agent/reaper.h"
 #include "agent/uv_edge.h"
 #include "store/base/uv_loop.h"
 
@@ -61,6 +63,7 @@ class SeveralStarts final : public SpawnerHandler, public TimerHandler {
   }
   void on_leftovers(int, const std::string&) override {}
   void on_all_gone() override {}
+  void on_workers_lost(const std::string& keeper) override { ADD_FAILURE() << keeper; }
   void on_spawner_lost(const std::string& why) override { ADD_FAILURE() << why; }
   void on_timer(TimerId) override {
     ADD_FAILURE() << open_ << " have not ended in 30 s";
@@ -224,6 +227,57 @@ TEST(Spawner, ASignalRightBehindTheStartReachesAll) {
 TEST(Spawner, AStoppedKeeperStopsTheWorkersAllTheSame) {
   const SeveralStarts starts({Command{{"sleep", "1000"}, {}, {}}}, SIGTERM, Keepers::was_stopped);
   EXPECT_EQ(starts.came.at(0), "was killed by signal 15 (SIGTERM, terminated)");
+}
+
+// A process of a job that has lost everything by which it could be known, but for its mark.
+pid_t start_stray(JobMark mark) {
+  int said[2];
+  EXPECT_EQ(pipe2(said, O_CLOEXEC), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    setsid();
+    carry(mark);
+    if (fork() > 0) _exit(0);  // its parent
+    setsid();
+    const pid_t own = getpid();
+    if (write(said[1], &own, sizeof own) != sizeof own) _exit(1);
+    char* const no_environment[] = {nullptr};
+    execle("/bin/sleep", "sleep", "1000", nullptr, no_environment);
+    _exit(1);
+  }
+  close(said[1]);
+  pid_t stray = 0;
+  EXPECT_EQ(read(said[0], &stray, sizeof stray), static_cast<ssize_t>(sizeof stray));
+  close(said[0]);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+  return stray;
+}
+
+TEST(JobMark, FindsWhatHasNothingElseOfItsJob) {
+  const JobMark mark = draw_mark();
+  if (mark == no_mark) GTEST_SKIP() << "limits on file locks cannot be set here";
+  const JobMark other = draw_mark();
+  ASSERT_NE(mark, other);
+  const pid_t ours = start_stray(mark);
+  const pid_t stranger = start_stray(other);
+  EXPECT_EQ(kill_marked(no_mark), std::vector<pid_t>{});
+  EXPECT_EQ(kill_marked(mark, ours), std::vector<pid_t>{}) << "it is spared";
+  EXPECT_EQ(kill_marked(mark), std::vector<pid_t>{ours});
+  while (birth_of(ours)) poll(nullptr, 0, 1);
+  EXPECT_EQ(kill_marked(mark), std::vector<pid_t>{}) << "it has ended";
+  EXPECT_TRUE(birth_of(stranger));
+  EXPECT_EQ(kill_marked(other), std::vector<pid_t>{stranger});
+}
+
+TEST(JobMark, AJobInsideAJobKeepsTheOutersMark) {
+  const pid_t child = fork();
+  if (child == 0) {
+    carry(draw_mark());
+    _exit(draw_mark() == no_mark ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 // An agent that ends while its keeper is stopped.

@@ -347,5 +347,45 @@ TEST_F(WorkerGroupTest, AKilledRoundIsNotDoneThoughItsWorkersSucceeded) {
   EXPECT_FALSE(got<RoundDone>());
 }
 
+TEST_F(WorkerGroupTest, AKilledKeeperIsAFailureOfTheRoundWhichHasStopped) {
+  start();
+  exit(0, 0);
+  step(WorkersLost{"the keeper process 5"});
+  ASSERT_TRUE(got<RoundFailed>());
+  const Failure& failure = got<RoundFailed>()->failure;
+  EXPECT_EQ(failure.kind, FailureKind::agent);
+  EXPECT_EQ(failure.rank, -1);
+  EXPECT_EQ(describe(failure),
+            "the keeper process 5 (node 1, host b) was killed, and with it the workers there");
+  EXPECT_EQ(got<Say>()->text, describe(failure) + "; another takes its place");
+  EXPECT_EQ(last_.back(), GroupAction(RoundStopped{0, false}));
+  EXPECT_FALSE(group_.active());
+}
+
+TEST_F(WorkerGroupTest, AKeeperKilledWhileWorkersAreStoppedIsNoFurtherFailure) {
+  start();
+  step(StopWorkers{SIGTERM});
+  step(WorkersLost{"the keeper process 5"});
+  EXPECT_FALSE(got<RoundFailed>());
+  EXPECT_TRUE(got<DisarmStopDeadline>());
+  EXPECT_EQ(last_.back(), GroupAction(RoundStopped{0, false}));
+}
+
+TEST_F(WorkerGroupTest, AKeeperKilledAfterAllReturned0TakesNothingAway) {
+  start();
+  exit(0, 0);
+  exit(1, 0);
+  step(LeftoversRemain{1, "77 (daemon)"});
+  step(WorkersLost{"the keeper process 5"});
+  EXPECT_FALSE(got<RoundFailed>());
+  EXPECT_EQ(last_.back(), GroupAction(RoundDone{0}));
+}
+
+TEST_F(WorkerGroupTest, AKeeperKilledBetweenTwoRoundsIsOnlySaid) {
+  step(WorkersLost{"the keeper process 5"});
+  ASSERT_EQ(last_.size(), 1U);
+  EXPECT_EQ(got<Say>()->text, "the keeper process 5 (node 1, host b) was killed; another takes its place");
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

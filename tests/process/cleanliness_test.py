@@ -9,6 +9,7 @@ the hierarchy away, or become another user) without.
 """
 
 import contextlib
+import glob
 import json
 import os
 import random
@@ -29,6 +30,8 @@ REPEATS = int(os.environ.get("CLEANLINESS_REPEATS", "4"))
 FAMILY = r"""
 came() { echo $$ > "$DIR/$1.$RANK.tmp"; mv "$DIR/$1.$RANK.tmp" "$DIR/pid.$1.$RANK"; }
 stay() { while :; do sleep 1000; done; }
+# For the group of all processes, if that is allowed: what ends the job by its group does not find this one.
+leave_group() { while read -r _ place type _; do [ $type = cgroup2 ] && (exec 2> /dev/null; echo $$ > $place/cgroup.procs); done < /proc/mounts; }
 spin() { spin & }   # a process that is never the same: it forks, and ends
 case $1 in
   deep)     came deep$2; [ $2 = 5 ] || sh "$0" deep $(($2 + 1)) & stay ;;
@@ -36,18 +39,34 @@ case $1 in
   double)   (setsid sh "$0" daemon2 &) & stay ;;
   daemon2)  came double; trap '' TERM INT HUP; stay ;;
   spinner)  came spinner; spin ;;
+  bare)     [ $2 = escaping ] && leave_group; came bare; exec env -i sleep 1000 ;;   # without the mark of this test
   breeder)  came breeder; i=0; while [ $i -lt 40 ]; do sleep 1000 & i=$((i + 1)); done; stay ;;
   worker)   [ $2 = stubborn ] && trap '' TERM INT HUP
             sh "$0" deep 1 &
             setsid sh "$0" daemon &
             sh "$0" double &
             setsid sh "$0" spinner &
+            (setsid sh "$0" bare $2 <&- >&- 2>&- &)
             sh "$0" breeder &
             came worker; stay ;;
 esac
 """
-NAMES = ("worker", "deep5", "daemon", "double", "spinner", "breeder")
+NAMES = ("worker", "deep5", "daemon", "double", "spinner", "bare", "breeder")
 WORKERS = 2
+
+
+def is_bare(pid):
+    """Whether the process is there, and as FAMILY has left it."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read() == b"sleep\0" + b"1000\0"
+    except OSError:
+        return False
+
+
+def state_of(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+        return stat.read().rpartition(")")[2].split()[0]
 
 
 def describe(pids):
@@ -88,6 +107,7 @@ class Cleanliness(unittest.TestCase):
         with open(os.path.join(self.dir, "family.sh"), "w", encoding="utf-8") as file:
             file.write(FAMILY)
         self.mark = "none yet"
+        self.place = self.dir
         self.addCleanup(self.clean_up)
         self.random = random.Random(os.environ.get("CLEANLINESS_SEED", "7"))
 
@@ -108,7 +128,20 @@ class Cleanliness(unittest.TestCase):
             os.chmod(folder, 0o777)  # for a job of another user
 
     def clean_up(self):
-        for pid in marked(self.mark.encode()):
+        for pid in self.all_processes():
+            self.kill_if_any(pid)
+
+    def all_processes(self):
+        """Of the current job, dlaunch's among them."""
+        return marked(self.mark.encode()) + [pid for pid in self.bare() if is_bare(pid)]
+
+    def bare(self):
+        names = glob.glob(os.path.join(self.place, "pid.bare.*"))
+        return [self.pid_in(name) for name in names]
+
+    @staticmethod
+    def kill_if_any(pid):
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
     def start(self, *arguments, **how):
@@ -118,13 +151,20 @@ class Cleanliness(unittest.TestCase):
 
     def start_family(self, manner="gentle", *options):
         job = self.start(f"--nproc-per-node={WORKERS}", *options, "sh", "family.sh", "worker", manner)
+        self.await_family()
+        return job
+
+    def await_family(self):
         for name in NAMES:
             for rank in range(WORKERS):
                 wait_until(lambda: os.path.exists(os.path.join(self.place, f"pid.{name}.{rank}")), f"{name} of worker {rank} has begun")
-        return job
 
     def pid_of(self, name, rank=0):
-        with open(os.path.join(self.place, f"pid.{name}.{rank}"), encoding="utf-8") as file:
+        return self.pid_in(os.path.join(self.place, f"pid.{name}.{rank}"))
+
+    @staticmethod
+    def pid_in(name):
+        with open(name, encoding="utf-8") as file:
             return int(file.read())
 
     @staticmethod
@@ -137,14 +177,16 @@ class Cleanliness(unittest.TestCase):
 
     def nothing_remains(self, job):
         _, err = job.communicate(timeout=PATIENCE)
-        mark = self.mark.encode()
-        deadline = time.monotonic() + PATIENCE
-        while pids := marked(mark):
-            self.assertLess(time.monotonic(), deadline, f"these remain:\n{describe(pids)}\n{err}")
-            time.sleep(0.002)
+        self.only_remain(set(), err)
         wait_until(lambda: os.listdir(self.tmp) == [], "the files have been removed")
         wait_until(lambda: not self.groups_of(job), "the control group has been removed")
         return err
+
+    def only_remain(self, meant, err=""):
+        deadline = time.monotonic() + PATIENCE
+        while pids := set(self.all_processes()) - set(meant):
+            self.assertLess(time.monotonic(), deadline, f"these remain:\n{describe(pids)}\n{err}")
+            time.sleep(0.002)
 
     @staticmethod
     def groups_of(job):
@@ -160,7 +202,7 @@ class Cleanliness(unittest.TestCase):
 class Kills(Cleanliness):
     def after_kill_of(self, *victims):
         for _ in self.each_time():
-            job = self.start_family()
+            job = self.start_family("escaping")
             everyone = helpers_of(job)
             self.kill_at_once([everyone[victim] for victim in victims])
             self.nothing_remains(job)
@@ -180,13 +222,102 @@ class Kills(Cleanliness):
     def test_of_the_guard_and_the_keeper_at_once(self):
         self.after_kill_of("guard", "keeper")
 
+    def replace_guard(self, job):
+        guard = helpers_of(job)["guard"]
+        os.kill(guard, signal.SIGKILL)
+        wait_until(lambda: helpers_of(job)["guard"] != guard, "another guard is there")
+
     def test_the_job_goes_on_without_its_guard(self):
         for _ in self.each_time():
             job = self.start_family("gentle", "--stop-timeout=0.1")
-            os.kill(helpers_of(job)["guard"], signal.SIGKILL)
+            guard = helpers_of(job)["guard"]
+            self.replace_guard(job)
             os.kill(self.pid_of("worker", 1), signal.SIGKILL)
-            self.assertIn("rank 1", self.nothing_remains(job).splitlines()[-1])
+            err = self.nothing_remains(job)
+            self.assertEqual(err.count(f"dl-guard (pid {guard}) was killed: dl-guard (pid "), 1, err)
+            self.assertIn("rank 1", err.splitlines()[-1])
             self.assertEqual(job.returncode, 137)
+
+    def test_of_the_guard_and_then_of_agent_and_keeper_at_once(self):
+        """No other guard stands above the workers' descendants."""
+        for _ in self.each_time():
+            job = self.start_family("escaping")
+            self.replace_guard(job)
+            everyone = helpers_of(job)
+            self.kill_at_once([everyone["agent"], everyone["keeper"]])
+            self.nothing_remains(job)
+
+    def test_of_several_guards(self):
+        for _ in self.each_time():
+            job = self.start_family()
+            for _ in range(3):
+                self.replace_guard(job)
+            job.kill()
+            self.nothing_remains(job)
+
+    def test_of_the_agent_while_the_keeper_is_stopped(self):
+        for _ in self.each_time():
+            job = self.start_family("stubborn")
+            everyone = helpers_of(job)
+            os.kill(everyone["keeper"], signal.SIGSTOP)
+            wait_until(lambda: state_of(everyone["keeper"]) == "T", "the keeper is stopped")
+            job.kill()
+            self.nothing_remains(job)
+
+    def stop_agent(self, job):
+        everyone = helpers_of(job)
+        job.send_signal(signal.SIGSTOP)
+        wait_until(lambda: state_of(job.pid) == "T", "the agent is stopped")
+        return everyone
+
+    def test_of_the_keeper_and_then_the_guard_while_the_agent_is_stopped(self):
+        for _ in self.each_time():
+            job = self.start_family()
+            everyone = self.stop_agent(job)
+            os.kill(everyone["keeper"], signal.SIGKILL)
+            self.only_remain({everyone["agent"], everyone["guard"]})
+            os.kill(everyone["guard"], signal.SIGKILL)
+            self.only_remain({everyone["agent"]})
+            job.send_signal(signal.SIGCONT)
+            self.nothing_remains(job)
+            self.assertEqual(job.returncode, 1)
+
+    def test_of_keeper_and_agent_while_the_agent_is_stopped(self):
+        for _ in self.each_time():
+            job = self.start_family()
+            everyone = self.stop_agent(job)
+            os.kill(everyone["keeper"], signal.SIGKILL)
+            self.only_remain({everyone["agent"], everyone["guard"]})
+            job.kill()
+            self.nothing_remains(job)
+
+    def test_of_both_helpers_at_once_while_the_agent_is_stopped_until_it_goes_on(self):
+        for _ in self.each_time():
+            job = self.start_family()
+            everyone = self.stop_agent(job)
+            self.kill_at_once([everyone["guard"], everyone["keeper"]])
+            job.send_signal(signal.SIGCONT)
+            self.nothing_remains(job)
+            self.assertEqual(job.returncode, 1)
+
+    def test_the_keeper_is_replaced(self):
+        """The round has failed; the next one is as safe as the first."""
+        for number in self.each_time():
+            job = self.start_family("stubborn", "--max-restarts=1", "--restart-backoff=0")
+            everyone = helpers_of(job)
+            first = set(self.all_processes()) - {job.pid}
+            for name in glob.glob(os.path.join(self.place, "pid.*")):
+                os.unlink(name)
+            os.kill(everyone["keeper"], signal.SIGKILL)
+            self.await_family()
+            self.assertFalse(first & set(self.all_processes()), "the first round's processes have ended")
+            after = helpers_of(job)
+            self.kill_at_once([after[victim] for victim in (("agent", "keeper"), ("agent", "guard"), ("keeper",))[number % 3]])
+            err = self.nothing_remains(job)
+            self.assertIn(f"the keeper process {everyone['keeper']} (node 0", err)
+            self.assertIn("(restart 1 of 1)", err)
+            if job.returncode == 1:
+                self.assertRegex(err.splitlines()[-1], rf"^dlaunch: failed: the keeper process {after['keeper']} \(node 0, host .*\) was killed")
 
     def test_of_all_three_at_once_until_the_next_start(self):
         for _ in self.each_time():
@@ -268,13 +399,6 @@ class Kills(Cleanliness):
             return children_of(pid)
         except OSError:
             return []
-
-    @staticmethod
-    def kill_if_any(pid):
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
 
 
 class Stops(Cleanliness):

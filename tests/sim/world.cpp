@@ -92,6 +92,8 @@ void Node::die(bool silently) {
   held_.clear();
   timers_.clear();
   lease_until_ = TimePoint::max();
+  ++keeper_;
+  is_keeper_dead_ = false;
   if (silently) {
     conns_.clear();
   } else {
@@ -135,7 +137,19 @@ void Node::kill_keeper() {
   for (const auto& [key, process] : processes_) cluster_.on_end(index_, key);
   processes_.clear();
   daemons_ = 0;
-  later(milliseconds(1), [this] { spawner_handler_->on_spawner_lost("the keeper was killed"); });
+  ++keeper_;
+  is_keeper_dead_ = true;
+  later(milliseconds(1), [this, keeper = keeper_] {
+    if (keeper != keeper_) return;
+    is_keeper_dead_ = false;
+    spawner_handler_->on_workers_lost("the keeper process");
+  });
+}
+
+void Node::by_keeper(Duration after, std::function<void()> act) {
+  outside(after, [this, keeper = keeper_, act = std::move(act)] {
+    if (keeper == keeper_ && !is_keeper_dead_) act();
+  });
 }
 
 void Node::outside(Duration after, std::function<void()> act) {
@@ -310,17 +324,22 @@ void Node::peer_closed(ConnId id, std::string why) {
 }
 
 void Node::spawn(agent::ProcKey key, const agent::Command& command) {
+  if (is_keeper_dead_) return;
   const Script script = cluster_.script(index_, key.round, static_cast<int>(key.local_rank));
   const Duration takes = cluster_.world().delay(microseconds(200), milliseconds(5));
   if (script.cannot_start) {
-    later(takes, [this, key] { spawner_handler_->on_spawn_failed(key, "No such file or directory"); });
+    by_keeper(takes, [this, key] {
+      when_awake([this, key] { spawner_handler_->on_spawn_failed(key, "No such file or directory"); });
+    });
     return;
   }
   processes_[key] = {next_pid_++, script, {}, now() + takes};
   cluster_.on_spawn(index_, key, command);
-  later(takes, [this, key, pid = processes_[key].pid] { spawner_handler_->on_started(key, pid); });
-  if (script.exit_code != 0) outside(takes + script.life - script.dies_slowly, [this, key] { fail(key); });
-  outside(takes + script.life, [this, key] {
+  by_keeper(takes, [this, key, pid = processes_[key].pid] {
+    when_awake([this, key, pid] { spawner_handler_->on_started(key, pid); });
+  });
+  if (script.exit_code != 0) by_keeper(takes + script.life - script.dies_slowly, [this, key] { fail(key); });
+  by_keeper(takes + script.life, [this, key] {
     const auto found = processes_.find(key);
     if (found == processes_.end()) return;
     end_process(key, {agent::ExitStatus::How::exited, found->second.script.exit_code, false});
@@ -375,13 +394,13 @@ void Node::signal_all(int signo) {
     if (process.script.ignores_term) continue;
     // A keeper answers in order: that it started is told before its end.
     const Duration dies = cluster_.world().delay(microseconds(100), milliseconds(50));
-    outside(std::max(dies, process.reported - now()), [this, key = key, signo] {
+    by_keeper(std::max(dies, process.reported - now()), [this, key = key, signo] {
       if (signo == SIGUSR1) fail(key);  // nobody asked it to stop
       end_process(key, {agent::ExitStatus::How::signaled, signo, false});
     });
   }
-  if (daemons_ > 0) outside(milliseconds(3), [this] { end_daemons(); });
-  if (processes_.empty()) outside(microseconds(100), [this] { report_rest(); });
+  if (daemons_ > 0) by_keeper(milliseconds(3), [this] { end_daemons(); });
+  if (processes_.empty()) by_keeper(microseconds(100), [this] { report_rest(); });
 }
 
 void Node::kill_all() {
@@ -392,7 +411,7 @@ void Node::kill_all() {
     meant.push_back(key);
     takes = std::max(takes, process.reported - now());
   }
-  outside(takes, [this, meant] {
+  by_keeper(takes, [this, meant] {
     for (const agent::ProcKey key : meant) {
       const auto found = processes_.find(key);
       if (found == processes_.end()) continue;

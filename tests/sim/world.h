@@ -129,7 +129,7 @@ class Node final : public Clock,
   void pause();            // the agent is stopped (SIGSTOP), its workers go on
   void resume();           //
   void signal(int signo);  // to the agent
-  void kill_keeper();
+  void kill_keeper();      // and with it all processes; another takes its place
 
   [[nodiscard]] bool alive() const { return alive_; }
   [[nodiscard]] bool answers() const { return alive_ && runner_ && !exited_; }
@@ -188,6 +188,8 @@ class Node final : public Clock,
   void later(Duration after, std::function<void()> act);
   // The same of what does not need the agent.
   void outside(Duration after, std::function<void()> act);
+  // What the keeper does or reports: nothing, if it was killed in between.
+  void by_keeper(Duration after, std::function<void()> act);
   void when_awake(std::function<void()> act);
   void die(bool silently);
   Duration wire_delay();
@@ -225,6 +227,8 @@ class Node final : public Clock,
   std::map<ConnId, Conn> conns_;
   std::map<agent::ProcKey, Process> processes_;
   std::size_t daemons_ = 0;
+  int keeper_ = 0;               // how many were killed
+  bool is_keeper_dead_ = false;  // and none has taken its place yet
   std::int64_t next_pid_ = 1000;
   std::vector<std::string> said_;
   std::unique_ptr<agent::Runner> runner_;  // last: it uses the rest until it goes

@@ -1,0 +1,31 @@
+// A number that every process of a job carries, whatever it does: it finds those whose ancestors of the job
+// have all ended, and those that left the job's control group.
+//
+// It is the soft limit on file locks (RLIMIT_LOCKS), on which Linux has not acted since 2.4.25. A process
+// inherits it by fork and exec; a session, an environment, descriptors and namespaces of its own do not
+// change it. Only a process that sets this limit loses the mark. `ulimit -x` shows it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace dlaunch::agent {
+
+using JobMark = std::uint64_t;  // 0: none
+inline constexpr JobMark no_mark = 0;
+
+// A new one. None if it could not be set, and for a job inside a job: its processes carry the outer job's, so
+// that the outer one ends them, too.
+JobMark draw_mark();
+
+// This process and those it starts carry it from now on.
+void carry(JobMark mark);
+
+// One pass: SIGKILL to each living process with this mark, and to its process group (so that none escapes by
+// forking); not to this process, and not to `spared`. Returns those that lived. Processes of other users, and
+// all if /proc cannot be read or shows another process namespace, are not found.
+std::vector<pid_t> kill_marked(JobMark mark, pid_t spared = 0);
+
+}  // namespace dlaunch::agent
