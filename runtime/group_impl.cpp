@@ -82,6 +82,20 @@ std::string judgement(const std::vector<std::string>& statements) {
   return text.empty() && !splits.front().empty() ? misfit(splits) : text;
 }
 
+// In a forked copy of the process, what the original still uses.
+struct OfTheOriginal {
+  std::vector<GroupImpl::DeviceBackend> backends;
+  std::shared_ptr<Store> keys;
+};
+
+// For ever.
+void keep(OfTheOriginal one) {
+  static std::mutex& mutex = *new std::mutex;
+  static std::vector<OfTheOriginal>& all = *new std::vector<OfTheOriginal>;
+  const std::lock_guard lock(mutex);
+  all.push_back(std::move(one));
+}
+
 }  // namespace
 
 GroupImpl& GroupImpl::of(const ProcessGroup& group) {
@@ -97,18 +111,11 @@ GroupImpl::GroupImpl(Description description, std::vector<DeviceBackend> backend
       timeout_(description_.timeout),
       backends_(std::move(backends)) {}
 
-// In a forked copy all that the original still uses stays: a store that is destroyed says goodbye, and a
-// backend waits for its threads.
+// In a forked copy of the process nothing may end: a store that is destroyed says goodbye, and a backend
+// waits for its threads.
 GroupImpl::~GroupImpl() {
   if (!own_process_.is_this()) {
-    struct OfTheOriginal {
-      std::vector<DeviceBackend> backends;
-      std::shared_ptr<Store> keys;
-    };
-    static std::mutex& mutex = *new std::mutex;
-    static std::vector<OfTheOriginal>& kept = *new std::vector<OfTheOriginal>;
-    const std::lock_guard lock(mutex);
-    kept.push_back({std::move(backends_), keys_});
+    keep({std::move(backends_), keys_});
     return;
   }
   end_backends();
