@@ -37,6 +37,7 @@ dlaunch_fuzz_target(NAME fuzz_store_v2_1 SOURCE fuzz/fuzz_store_requests.cpp LIB
   DEFINES GENERATION=v2_1 RUNS 200000)
 dlaunch_fuzz_target(NAME fuzz_store_v2_2 SOURCE fuzz/fuzz_store_requests.cpp LIBS dlaunch_store_server
   DEFINES GENERATION=v2_2 RUNS 200000)
+dlaunch_fuzz_target(NAME fuzz_mesh SOURCE fuzz/fuzz_mesh.cpp LIBS dlaunch_gloo_transport RUNS 50000)
 dlaunch_fuzz_target(NAME fuzz_agent_messages SOURCE fuzz/fuzz_agent_messages.cpp LIBS dlaunch_agent_core RUNS 200000)
 dlaunch_fuzz_target(NAME fuzz_etcd SOURCE fuzz/fuzz_etcd.cpp LIBS dlaunch_agent_core RUNS 100000)
 dlaunch_fuzz_target(NAME fuzz_last_words SOURCE fuzz/fuzz_last_words.cpp LIBS dlaunch_agent_core RUNS 200000)

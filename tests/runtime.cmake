@@ -36,10 +36,9 @@ target_compile_definitions(public_api_test PRIVATE TEST_MODULES_DIR="${test_modu
   TEST_LIBRARY_NAME="libdlaunch.so.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
 add_dependencies(public_api_test test_backend_example public_headers_alone)
 
-# Not under ThreadSanitizer, which sees nothing of what orders the threads inside Debian's Gloo.
-if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
-  dlaunch_test(NAME gloo_transport_test LABELS runtime TIMEOUT 120 SOURCES runtime/gloo_transport_test.cpp
-    runtime/interfaces_test.cpp runtime/sockets_test.cpp runtime/spread_transport_test.cpp LIBS dlaunch_gloo_transport dlaunch_runtime_core)
+if(TARGET dlaunch_backend_gloo)
+  dlaunch_test(NAME gloo_transport_test LABELS runtime TIMEOUT 120 SOURCES runtime/endpoint_test.cpp
+    runtime/interfaces_test.cpp runtime/proof_test.cpp runtime/silence_test.cpp runtime/spread_transport_test.cpp runtime/tcp_transport_test.cpp LIBS dlaunch_gloo_transport dlaunch_runtime_core)
   # Several processes with a store server.
   dlaunch_test(NAME gloo_test LABELS runtime TIMEOUT 180 SOURCES runtime/documented_test.cpp runtime/every_call_test.cpp runtime/gloo_groups_test.cpp runtime/gloo_late_test.cpp runtime/gloo_messages_test.cpp runtime/gloo_test.cpp
     runtime/gloo_traps_test.cpp runtime/init_test.cpp

@@ -1,6 +1,6 @@
 // The messages of one call of a collective, and the check that all ranks mean the same call.
 //
-// Why there is a check: transports move bytes blindly. With Gloo a message longer than
+// Why there is a check: transports move bytes blindly. In Gloo a message longer than
 // the memory it is received into ends the receiving process, and a shorter one leaves old
 // data behind without a word. So a program in which one rank calls all_reduce with 1000
 // elements and another with 10 must be stopped before its data meet.

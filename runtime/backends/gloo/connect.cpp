@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "dlaunch/error.h"
-#include "runtime/backends/gloo/gloo_transport.h"
+#include "runtime/backends/gloo/endpoints.h"
 #include "runtime/backends/gloo/interfaces.h"
 #include "runtime/backends/gloo/spread_transport.h"
+#include "runtime/backends/gloo/tcp_transport.h"
 
 namespace dlaunch {
 
@@ -35,18 +36,23 @@ class MeshStore final : public BackendStore {
   const std::string prefix_;
 };
 
+std::unique_ptr<Transport> connect_at(const std::string& address, const BackendContext& context) {
+  const EndpointLease lease(address);
+  return std::make_unique<TcpTransport>(context, lease.endpoint());
+}
+
 }  // namespace
 
 std::unique_ptr<Transport> connect_over_gloo(const BackendContext& context) {
   const std::vector<LocalAddress> addresses = agree_on_addresses(context);
-  if (addresses.size() == 1) return std::make_unique<GlooTransport>(context, addresses.front().address);
+  if (addresses.size() == 1) return connect_at(addresses.front().address, context);
   std::vector<SpreadTransport::Lane> lanes;
   for (const LocalAddress& local : addresses) {
     MeshStore store(context.store, lanes.size());
     const BackendContext here{store,           context.rank,     context.size,        context.group,
                               context.timeout, context.deadline, context.master_addr, context.check};
     try {
-      lanes.push_back({local.interface, std::make_unique<GlooTransport>(here, local.address)});
+      lanes.push_back({local.interface, connect_at(local.address, here)});
     } catch (const DistNetworkError& e) {
       throw DistNetworkError(e.reason() + " (interface '" + local.interface + "')", e.context());
     }

@@ -1,11 +1,8 @@
-// The transport over Gloo by itself: ranks as threads of one process,
+// The transport over TCP by itself: ranks as threads of one process, each with an endpoint of its own,
 // connected through the loopback interface.
 
-#include "runtime/backends/gloo/gloo_transport.h"
+#include "runtime/backends/gloo/tcp_transport.h"
 
-#include <gloo/transport/address.h>
-#include <gloo/transport/context.h>
-#include <gloo/transport/tcp/device.h>
 #include <gtest/gtest.h>
 
 #include <condition_variable>
@@ -52,13 +49,13 @@ class Event {
   bool happened_ = false;  // protected by mutex_
 };
 
-std::vector<std::exception_ptr> connected(int size, const std::function<void(GlooTransport&)>& body,
+std::vector<std::exception_ptr> connected(int size, const std::function<void(TcpTransport&)>& body,
                                           Deadline until = soon()) {
   const auto store = std::make_shared<HashStore>();
   return on_threads(size, [&](int rank) {
     const auto keys = backend_store(store);
-    GlooTransport transport({*keys, rank, size, "test", std::chrono::seconds(60), until, "127.0.0.1", {}},
-                            "127.0.0.1");
+    TcpTransport transport({*keys, rank, size, "test", std::chrono::seconds(60), until, "127.0.0.1", {}},
+                           std::make_shared<Endpoint>("127.0.0.1"));
     body(transport);
   });
 }
@@ -80,62 +77,76 @@ std::vector<std::byte> message(std::size_t size, int seed) {
   return bytes;
 }
 
-// One that has told where it is, and listens, but that is all: its address is the higher one, so it is to
-// connect. What comes of it for rank 0.
-std::string beside_a_silent_rank(Deadline deadline, const std::function<void()>& check) {
+// Rank 0's attempt to connect with a rank 1 that has published this.
+std::string beside(const std::string& contact, Deadline deadline = soon(),
+                   const std::function<void()>& check = {}) {
   const auto store = std::make_shared<HashStore>();
   const auto keys = backend_store(store);
-  const auto device = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr("127.0.0.2"));
-  const auto silent = device->createContext(1, 2);
-  const std::vector<char> address = silent->createPair(0)->address().bytes();
-  keys->set("addresses/1", std::string(address.begin(), address.end()));
+  keys->set("contact/1", contact);
   return error_of([&] {
-    GlooTransport({*keys, 0, 2, "test", std::chrono::seconds(60), deadline, "127.0.0.1", check}, "127.0.0.1");
+    TcpTransport({*keys, 0, 2, "test", std::chrono::seconds(60), deadline, "127.0.0.1", check},
+                 std::make_shared<Endpoint>("127.0.0.1"));
   });
 }
 
-TEST(GlooTransport, ARankThatDoesNotConnectIsWaitedForUntilTheDeadline) {
-  EXPECT_EQ(beside_a_silent_rank(deadline_after(std::chrono::milliseconds(100)), {}),
+// One that is to connect, and does not: the lowest number does.
+std::string contact_of_silent_rank() {
+  return to_text({std::string(process_id_size, '\0'), "127.0.0.1", 1, std::string(key_size, 'k'), 1, 2});
+}
+
+TEST(TcpTransport, ARankThatDoesNotConnectIsWaitedForUntilTheDeadline) {
+  EXPECT_EQ(beside(contact_of_silent_rank(), deadline_after(std::chrono::milliseconds(100))),
             "peer 1: no connection came about before the deadline");
 }
 
-TEST(GlooTransport, ARankThatIsLostWhileAllConnectIsNotWaitedFor) {
+TEST(TcpTransport, ARankThatIsLostWhileAllConnectIsNotWaitedFor) {
   int asked = 0;
   const auto check = [&asked] {
     if (++asked > 1) throw DistNetworkError("it is known to be lost", {.peer = 1});
   };
-  EXPECT_EQ(beside_a_silent_rank(soon(), check), "peer 1: it is known to be lost");
+  EXPECT_EQ(beside(contact_of_silent_rank(), soon(), check), "peer 1: it is known to be lost");
 }
 
 // One that died: nobody listens where it said.
-TEST(GlooTransport, ARankThatCannotBeReachedIsNamed) {
-  const auto store = std::make_shared<HashStore>();
-  const auto keys = backend_store(store);
-  std::vector<char> address;
-  {
-    const auto device = ::gloo::transport::tcp::CreateDevice(::gloo::transport::tcp::attr("127.0.0.1"));
-    address = device->createContext(1, 2)->createPair(0)->address().bytes();
-  }
-  keys->set("addresses/1", std::string(address.begin(), address.end()));
-  const std::string error = error_of([&] {
-    GlooTransport({*keys, 0, 2, "test", std::chrono::seconds(60), soon(), "127.0.0.2", {}}, "127.0.0.2");
-  });
-  EXPECT_TRUE(error.starts_with("peer 1: cannot connect with it: ")) << error;
+TEST(TcpTransport, ARankThatCannotBeReachedIsNamed) {
+  Contact contact = Endpoint("127.0.0.1").contact();
+  contact.id = std::string(process_id_size, '\xff');
+  contact.ranks = 2;
+  const std::string error = beside(to_text(contact));
+  EXPECT_TRUE(error.starts_with("peer 1: cannot connect with it: 127.0.0.1:")) << error;
+  EXPECT_TRUE(error.ends_with(": Connection refused")) << error;
 }
 
-TEST(GlooTransport, ARankWithAnotherNumberOfRanksIsNamed) {
-  const auto store = std::make_shared<HashStore>();
-  const auto keys = backend_store(store);
-  keys->set("addresses/1", "for two others");
+TEST(TcpTransport, ARankWithAnotherNumberOfRanksIsNamed) {
   EXPECT_EQ(
-      error_of([&] {
-        GlooTransport({*keys, 0, 2, "test", std::chrono::seconds(60), soon(), "127.0.0.1", {}}, "127.0.0.1");
-      }),
+      beside(to_text({std::string(process_id_size, 'i'), "127.0.0.1", 1, std::string(key_size, 'k'), 1, 3})),
       "peer 1: it counts another number of ranks than this one's 2");
 }
 
-TEST(GlooTransport, MessagesOfASlotKeepTheirOrder) {
-  expect_success(connected(2, [](GlooTransport& transport) {
+TEST(TcpTransport, ARankOfAnotherVersionIsNamed) {
+  EXPECT_EQ(beside("somewhere"), "peer 1: it runs another version of libdlaunch");
+}
+
+// The others of a group that one rank cannot join do not wait for it.
+TEST(TcpTransport, ARankThatFailsToConnectTellsThoseWithWhomItHas) {
+  const auto store = std::make_shared<HashStore>();
+  Contact dead = Endpoint("127.0.0.1").contact();
+  dead.id = std::string(process_id_size, '\xff');
+  dead.ranks = 3;
+  backend_store(store)->set("contact/2", to_text(dead));
+  const auto errors = on_threads(2, [&](int rank) {
+    const auto keys = backend_store(store);
+    TcpTransport transport({*keys, rank, 3, "test", std::chrono::seconds(60), soon(), "127.0.0.1", {}},
+                           std::make_shared<Endpoint>("127.0.0.1"));
+  });
+  for (const std::exception_ptr& error : errors) {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(peer_of(error), 2) << message_of(error);
+  }
+}
+
+TEST(TcpTransport, MessagesOfASlotKeepTheirOrder) {
+  expect_success(connected(2, [](TcpTransport& transport) {
     const int peer = 1 - transport.rank();
     std::vector<std::vector<std::byte>> out;
     std::vector<std::vector<std::byte>> in;
@@ -152,8 +163,8 @@ TEST(GlooTransport, MessagesOfASlotKeepTheirOrder) {
   }));
 }
 
-TEST(GlooTransport, AReceiveMayBeLongerThanItsMessage) {
-  expect_success(connected(2, [](GlooTransport& transport) {
+TEST(TcpTransport, AReceiveMayBeLongerThanItsMessage) {
+  expect_success(connected(2, [](TcpTransport& transport) {
     const int peer = 1 - transport.rank();
     const auto out = message(10, 1);
     auto in = message(20, 2);
@@ -167,8 +178,8 @@ TEST(GlooTransport, AReceiveMayBeLongerThanItsMessage) {
   }));
 }
 
-TEST(GlooTransport, ARankSendsToItself) {
-  expect_success(connected(2, [](GlooTransport& transport) {
+TEST(TcpTransport, ARankSendsToItself) {
+  expect_success(connected(2, [](TcpTransport& transport) {
     const auto out = message(1000, transport.rank());
     std::vector<std::byte> in(1000);
     const auto receive = transport.post_recv(transport.rank(), 3, in);
@@ -179,13 +190,13 @@ TEST(GlooTransport, ARankSendsToItself) {
   }));
 }
 
-TEST(GlooTransport, AWorldOfOneNeedsNobody) {
-  expect_success(connected(1, [](GlooTransport& transport) { transport.shutdown(soon()); }));
+TEST(TcpTransport, AWorldOfOneNeedsNobody) {
+  expect_success(connected(1, [](TcpTransport& transport) { transport.shutdown(soon()); }));
 }
 
-TEST(GlooTransport, ADeadlineEndsAWaitAndLeavesTheOthersAlone) {
+TEST(TcpTransport, ADeadlineEndsAWaitAndLeavesTheOthersAlone) {
   Event tried;
-  expect_success(connected(3, [&](GlooTransport& transport) {
+  expect_success(connected(3, [&](TcpTransport& transport) {
     std::vector<std::byte> in(4);
     if (transport.rank() == 0) {
       const auto never = transport.post_recv(1, 1, in);
@@ -204,9 +215,9 @@ TEST(GlooTransport, ADeadlineEndsAWaitAndLeavesTheOthersAlone) {
   }));
 }
 
-TEST(GlooTransport, AWaitMayEndBeforeItsMessageAndBeRepeated) {
+TEST(TcpTransport, AWaitMayEndBeforeItsMessageAndBeRepeated) {
   Event tried;
-  expect_success(connected(2, [&](GlooTransport& transport) {
+  expect_success(connected(2, [&](TcpTransport& transport) {
     if (transport.rank() == 1) {
       tried.wait();
       transport.post_send(0, 1, message(4, 1))->wait(soon());
@@ -218,17 +229,19 @@ TEST(GlooTransport, AWaitMayEndBeforeItsMessageAndBeRepeated) {
       tried.happen();
       EXPECT_TRUE(receive->wait_until(soon()));
       EXPECT_EQ(in, message(4, 1));
-      const auto never = transport.post_recv(1, 2, in);
-      EXPECT_EQ(error_of([&] { never->wait_until(soon()); }), "peer 1: it has left the group");
+      EXPECT_EQ(error_of([&] { transport.post_recv(1, 2, in)->wait_until(soon()); }),
+                "peer 1: it has left the group");
     }
     transport.shutdown(soon());
   }));
 }
 
-TEST(GlooTransport, AbortFromAnotherThreadEndsTheWaits) {
-  expect_success(connected(3, [](GlooTransport& transport) {
+TEST(TcpTransport, AbortFromAnotherThreadEndsTheWaits) {
+  std::latch all_wait(3);
+  expect_success(connected(3, [&all_wait](TcpTransport& transport) {
     std::vector<std::byte> in(4);
     const auto never = transport.post_recv((transport.rank() + 1) % 3, 1, in);
+    all_wait.arrive_and_wait();
     if (transport.rank() == 0) {
       std::thread aborter([&] { transport.abort("the disk is full"); });
       EXPECT_EQ(error_of([&] { never->wait(soon()); }), "the disk is full");
@@ -244,9 +257,9 @@ TEST(GlooTransport, AbortFromAnotherThreadEndsTheWaits) {
   }));
 }
 
-TEST(GlooTransport, LeavingConcernsOnlyThoseWhoWantSomething) {
+TEST(TcpTransport, LeavingConcernsOnlyThoseWhoWantSomething) {
   Event left;
-  expect_success(connected(3, [&](GlooTransport& transport) {
+  expect_success(connected(3, [&](TcpTransport& transport) {
     if (transport.rank() == 2) {
       transport.shutdown(soon());
       left.happen();
@@ -265,10 +278,10 @@ TEST(GlooTransport, LeavingConcernsOnlyThoseWhoWantSomething) {
 }
 
 // What was sent arrives although the sender leaves at once and the receiver is not in any call.
-TEST(GlooTransport, ShutdownLosesNothing) {
+TEST(TcpTransport, ShutdownLosesNothing) {
   for (int round = 0; round < 20; ++round) {
     Event left;
-    expect_success(connected(2, [&](GlooTransport& transport) {
+    expect_success(connected(2, [&](TcpTransport& transport) {
       const auto sent = message(300000, round);
       if (transport.rank() == 0) {
         transport.post_send(1, 1, sent)->wait(soon());
@@ -286,32 +299,14 @@ TEST(GlooTransport, ShutdownLosesNothing) {
   }
 }
 
-std::vector<std::exception_ptr> on_gloo(int size, const std::function<void(Transport&)>& body) {
+std::vector<std::exception_ptr> on_tcp(int size, const std::function<void(Transport&)>& body) {
   return connected(size, body);
 }
 
-TEST(GlooLine, KeepsTheOrder) { test::lines_keep_the_order(on_gloo); }
-TEST(GlooLine, HoldsASenderBack) { test::lines_hold_a_sender_back(on_gloo); }
-TEST(GlooLine, EndsWithTheTransport) { test::lines_end_with_the_transport(on_gloo); }
-TEST(GlooLine, KeepsWhatALeaverSent) { test::lines_keep_what_a_leaver_sent(on_gloo); }
-
-// Gloo ends a connection on which a wait for a bound buffer lasts longer than connecting might have.
-TEST(GlooLine, WaitsLongerThanGlooWould) {
-  std::latch both_waited(2);
-  const auto errors = connected(
-      2,
-      [&both_waited](GlooTransport& transport) {
-        Line& line = transport.line();
-        const int peer = 1 - transport.rank();
-        EXPECT_EQ(line.receive(peer, deadline_after(std::chrono::milliseconds(4500))), nullptr);
-        both_waited.arrive_and_wait();
-        test::send_in_line(line, transport.rank(), peer, 0);
-        test::expect_in_line(line, peer, transport.rank(), 0);
-        transport.shutdown(soon());
-      },
-      deadline_after(std::chrono::seconds(4)));
-  expect_success(errors);
-}
+TEST(TcpLine, KeepsTheOrder) { test::lines_keep_the_order(on_tcp); }
+TEST(TcpLine, HoldsASenderBack) { test::lines_hold_a_sender_back(on_tcp); }
+TEST(TcpLine, EndsWithTheTransport) { test::lines_end_with_the_transport(on_tcp); }
+TEST(TcpLine, KeepsWhatALeaverSent) { test::lines_keep_what_a_leaver_sent(on_tcp); }
 
 }  // namespace
 }  // namespace dlaunch

@@ -1,0 +1,39 @@
+#include "runtime/backends/gloo/descriptor.h"
+
+#include <unistd.h>
+
+#include <mutex>
+#include <utility>
+
+#include "runtime/fork_copies.h"
+
+namespace dlaunch {
+
+Descriptor::Descriptor(const std::function<int()>& make) {
+  auto& registry = ForkCopies<Descriptor>::get();
+  const std::lock_guard lock(registry.mutex);
+  fd_ = make();
+  if (fd_ >= 0) registry.all.push_back(this);
+}
+
+Descriptor::~Descriptor() {
+  if (fd_ < 0) return;
+  auto& registry = ForkCopies<Descriptor>::get();
+  const std::lock_guard lock(registry.mutex);
+  std::erase(registry.all, this);
+  close(fd_);
+}
+
+Descriptor::Descriptor(Descriptor&& other) noexcept {
+  if (other.fd_ < 0) return;
+  auto& registry = ForkCopies<Descriptor>::get();
+  const std::lock_guard lock(registry.mutex);
+  fd_ = std::exchange(other.fd_, -1);
+  for (Descriptor*& one : registry.all) {
+    if (one == &other) one = this;
+  }
+}
+
+void Descriptor::close_copies() { close(std::exchange(fd_, -1)); }
+
+}  // namespace dlaunch

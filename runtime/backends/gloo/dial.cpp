@@ -1,0 +1,187 @@
+#include "runtime/backends/gloo/dial.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <system_error>
+
+#include "runtime/backends/gloo/silence.h"
+#include "runtime/deadline.h"
+#include "runtime/news.h"
+#include "store/base/address.h"
+
+namespace dlaunch {
+
+namespace {
+
+// Of which the kernel makes twice as much: within a host so small that what is written is still in the
+// processor's cache when the other process reads it; a larger one costs up to half the speed.
+constexpr int send_buffer_within_host = 192 * 1024;
+// A proof that takes longer is begun anew.
+constexpr auto proof_limit = std::chrono::seconds(5);
+constexpr auto between_attempts = std::chrono::milliseconds(20);
+constexpr auto between_checks = std::chrono::milliseconds(200);
+
+struct SocketAddress {
+  sockaddr_storage bytes{};
+  socklen_t size = 0;
+
+  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&bytes); }
+};
+
+std::optional<SocketAddress> socket_address(const std::string& numeric, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(numeric.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return std::nullopt;
+  SocketAddress address;
+  std::memcpy(&address.bytes, found->ai_addr, found->ai_addrlen);
+  address.size = found->ai_addrlen;
+  freeaddrinfo(found);
+  return address;
+}
+
+std::string words_of(int error) { return std::generic_category().message(error); }
+
+Descriptor new_socket(const SocketAddress& address) {
+  return Descriptor(
+      [&] { return socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
+}
+
+std::string ip_of(const SocketAddress& address) {
+  char text[NI_MAXHOST] = {};
+  getnameinfo(address.get(), address.size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  return text;
+}
+
+bool is_within_host(int socket) {
+  SocketAddress here{.size = sizeof(sockaddr_storage)};
+  SocketAddress there{.size = sizeof(sockaddr_storage)};
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&here.bytes), &here.size) != 0) return false;
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&there.bytes), &there.size) != 0) return false;
+  return ip_of(here) == ip_of(there);
+}
+
+// One attempt to reach a listener.
+class Attempt {
+ public:
+  Attempt(int socket, Deadline deadline, const LossCheck& check)
+      : socket_(socket), deadline_(deadline), check_(check) {}
+
+  // Until the socket is ready for that; false: the deadline has passed.
+  bool await(short events) const {
+    for (;;) {
+      const auto turn = std::min<std::chrono::milliseconds>(between_checks, time_left(deadline_));
+      pollfd ready{socket_, events, 0};
+      if (poll(&ready, 1, static_cast<int>(turn.count())) > 0) return true;
+      if (has_passed(deadline_)) return false;
+      if (check_) check_();
+    }
+  }
+
+  bool send_all(const std::string& bytes) const {
+    return send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+  }
+
+  // None: it has ended before, or the deadline has passed.
+  std::optional<std::string> receive(std::size_t count) const {
+    std::string bytes(count, '\0');
+    for (std::size_t have = 0; have < count;) {
+      if (!await(POLLIN)) return std::nullopt;
+      const ssize_t got = recv(socket_, bytes.data() + have, count - have, 0);
+      if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (got <= 0) return std::nullopt;
+      have += static_cast<std::size_t>(got);
+    }
+    return bytes;
+  }
+
+ private:
+  const int socket_;
+  const Deadline deadline_;
+  const LossCheck& check_;
+};
+
+// 0, or the system's number for what has failed.
+int connect_socket(int socket, const SocketAddress& address, const Attempt& attempt) {
+  if (connect(socket, address.get(), address.size) == 0) return 0;
+  if (errno != EINPROGRESS && errno != EINTR) return errno;
+  if (!attempt.await(POLLOUT)) return ETIMEDOUT;
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
+}
+
+bool prove(const Contact& there, const ProcessId& self, const Attempt& attempt) {
+  const Claim claim(there, self);
+  if (!attempt.send_all(claim.opening())) return false;
+  const std::optional<std::string> challenge = attempt.receive(challenge_size);
+  if (!challenge) return false;
+  const std::optional<std::string> answer = claim.answer_to(*challenge);
+  return answer && attempt.send_all(*answer);
+}
+
+}  // namespace
+
+Listener listen_at(const std::string& address) {
+  const std::string where = "cannot use the local address " + address + ": ";
+  const std::optional<SocketAddress> place = socket_address(address, 0);
+  if (!place) throw DistNetworkError(where + "it is no numeric address");
+  Descriptor socket = new_socket(*place);
+  if (!socket.is_open()) throw DistNetworkError(where + words_of(errno));
+  if (bind(socket.get(), place->get(), place->size) != 0 || listen(socket.get(), SOMAXCONN) != 0)
+    throw DistNetworkError(where + words_of(errno));
+  SocketAddress bound{.size = sizeof(sockaddr_storage)};
+  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound.bytes), &bound.size);
+  const std::uint16_t port = bound.bytes.ss_family == AF_INET6
+                                 ? reinterpret_cast<const sockaddr_in6&>(bound.bytes).sin6_port
+                                 : reinterpret_cast<const sockaddr_in&>(bound.bytes).sin_port;
+  return {std::move(socket), ntohs(port)};
+}
+
+Descriptor accept_from(int listener) {
+  return Descriptor([listener] { return accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
+}
+
+Descriptor dial(const Contact& there, const ProcessId& self, Deadline deadline, const LossCheck& check) {
+  const std::string where = to_string(Address{there.address, there.port});
+  const std::optional<SocketAddress> place = socket_address(there.address, there.port);
+  if (!place) throw DistNetworkError("cannot connect with it: " + where + " is no address");
+  for (;;) {
+    Descriptor socket = new_socket(*place);
+    if (!socket.is_open()) throw DistNetworkError("cannot connect with it: " + words_of(errno));
+    const auto look = [&] {
+      if (check) check();
+    };
+    const int error = connect_socket(socket.get(), *place, Attempt(socket.get(), deadline, check));
+    const bool is_in_the_way = error == ETIMEDOUT || error == ECONNRESET || error == EAGAIN;
+    if (error != 0 && !is_in_the_way) {
+      // Often the peer has only heard before this rank that another one is lost.
+      await_news(deadline_after(time_for_news), look);
+      throw DistNetworkError("cannot connect with it: " + where + ": " + words_of(error));
+    }
+    const Deadline end = std::min(deadline, deadline_after(proof_limit));
+    if (error == 0 && prove(there, self, Attempt(socket.get(), end, check))) return socket;
+    if (has_passed(deadline)) throw DistNetworkError("no connection came about before the deadline");
+    await_news(deadline_after(between_attempts), look);
+  }
+}
+
+void prepare(int socket) {
+  const int on = 1;
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (is_within_host(socket))
+    setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &send_buffer_within_host, sizeof send_buffer_within_host);
+  keep_alive(socket);
+}
+
+}  // namespace dlaunch

@@ -1,0 +1,313 @@
+#include "runtime/backends/gloo/endpoint.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+#include "dlaunch/error.h"
+#include "runtime/backends/gloo/dial.h"
+#include "runtime/deadline.h"
+#include "store/base/entropy.h"
+
+namespace dlaunch {
+
+namespace {
+
+constexpr std::uint64_t bell_token = 0;
+constexpr std::uint64_t listener_token = 1;
+constexpr std::uint64_t first_token = 2;
+
+// What has been queued at the end, answers to others' goodbyes mostly, is written within this time.
+constexpr auto flush_limit = std::chrono::milliseconds(200);
+constexpr auto between_checks = std::chrono::milliseconds(200);
+constexpr auto without_descriptors = std::chrono::milliseconds(50);
+
+void watch(int poll, int fd, std::uint64_t token, std::uint32_t events, int how) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = token;
+  epoll_ctl(poll, how, fd, &event);
+}
+
+Descriptor checked(const char* what, const std::function<int()>& make) {
+  Descriptor descriptor(make);
+  if (!descriptor.is_open())
+    throw DistBackendError(std::string("cannot make ") + what + ": " +
+                           std::generic_category().message(errno));
+  return descriptor;
+}
+
+}  // namespace
+
+Endpoint::Endpoint(const std::string& address)
+    : poll_(checked("an epoll", [] { return epoll_create1(EPOLL_CLOEXEC); })),
+      bell_(checked("an eventfd", [] { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); })),
+      listener_([&] {
+        Listener listener = listen_at(address);
+        contact_ = {draw_bytes(process_id_size), address, listener.port, draw_bytes(key_size)};
+        return std::move(listener.socket);
+      }()),
+      made_in_(getpid()),
+      last_token_(first_token) {
+  watch(poll_.get(), bell_.get(), bell_token, EPOLLIN, EPOLL_CTL_ADD);
+  watch(poll_.get(), listener_.get(), listener_token, EPOLLIN, EPOLL_CTL_ADD);
+  thread_ = std::thread([this] { run(); });
+}
+
+Endpoint::~Endpoint() {
+  if (!is_of_this_process()) {  // the thread does not exist
+    thread_.detach();
+    return;
+  }
+  {
+    EndpointLock lock(mutex_);
+    const Deadline limit = deadline_after(flush_limit);
+    const auto connections = connections_;
+    for (const auto& [token, connection] : connections) connection->flush(lock, limit);
+    ending_ = true;
+  }
+  eventfd_write(bell_.get(), 1);
+  thread_.join();
+}
+
+bool Endpoint::is_of_this_process() const { return getpid() == made_in_; }
+
+ChannelNumber Endpoint::add(Channel& channel) {
+  while (channels_.contains(++last_channel_)) {
+  }
+  channels_.emplace(last_channel_, &channel);
+  return last_channel_;
+}
+
+void Endpoint::remove(ChannelNumber channel) { channels_.erase(channel); }
+
+// --- Connections
+// ---------------------------------------------------------------------------------------------
+
+std::shared_ptr<Connection> Endpoint::find(const ProcessId& peer) {
+  const auto found = by_peer_.find(peer);
+  return found == by_peer_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<Connection> Endpoint::connection_with(const Contact& there, Deadline deadline,
+                                                      const LossCheck& check) {
+  const bool is_to_connect = contact_.id < there.id;
+  if (!is_to_connect) return await_connection(there, deadline, check);
+  {
+    const EndpointLock lock(mutex_);
+    if (std::shared_ptr<Connection> connection = find(there.id)) return connection;
+  }
+  adopt(dial(there, contact_.id, deadline, check), there.id);
+  return await_connection(there, deadline, check);
+}
+
+std::shared_ptr<Connection> Endpoint::await_connection(const Contact& there, Deadline deadline,
+                                                       const LossCheck& check) {
+  EndpointLock lock(mutex_);
+  for (;;) {
+    if (std::shared_ptr<Connection> connection = find(there.id)) return connection;
+    if (lost_peers_.contains(there.id)) throw DistNetworkError("it died, or the connection to it was lost");
+    if (has_passed(deadline)) throw DistNetworkError("no connection came about before the deadline");
+    arrived_.wait_until(lock, std::min(deadline, deadline_after(between_checks)));
+    if (!check) continue;
+    lock.unlock();
+    check();
+    lock.lock();
+  }
+}
+
+// A process that has lost its connection makes another one, which takes the place of the one before.
+void Endpoint::adopt(Descriptor socket, const ProcessId& peer) {
+  prepare(socket.get());
+  const EndpointLock lock(mutex_);
+  if (const std::shared_ptr<Connection> before = find(peer)) lose(before, "the connection to it was lost");
+  const std::uint64_t token = ++last_token_;
+  FrameTaker& taker = *this;
+  const auto connection = std::make_shared<Connection>(taker, std::move(socket), peer, token);
+  connections_.emplace(token, connection);
+  by_peer_[peer] = connection;
+  lost_peers_.erase(peer);
+  watch(poll_.get(), connection->socket(), token, EPOLLIN, EPOLL_CTL_ADD);
+  arrived_.notify_all();
+}
+
+void Endpoint::lose(const std::shared_ptr<Connection>& connection, const std::string& why) {
+  if (connection->is_lost()) return;
+  epoll_ctl(poll_.get(), EPOLL_CTL_DEL, connection->socket(), nullptr);
+  connection->lose();
+  connections_.erase(connection->token());
+  by_peer_.erase(connection->peer());
+  lost_peers_.insert(connection->peer());
+  for (const auto& [number, channel] : channels_) channel->lose(*connection, why);
+}
+
+void Endpoint::break_off() {
+  const EndpointLock lock(mutex_);
+  for (const auto& [token, connection] : connections_) shutdown(connection->socket(), SHUT_RDWR);
+}
+
+// --- What comes for the channels
+// -----------------------------------------------------------------------------
+
+void Endpoint::take(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) {
+  const auto found = channels_.find(frame.channel);
+  if (found != channels_.end()) found->second->take(connection, frame, bytes);
+  if (!frame.is_for_member()) return;
+  const bool is_goodbye = frame.kind == Frame::goodbye;
+  // It has arrived, and all before it, also if the group is gone here.
+  if (is_goodbye || found == channels_.end())
+    connection.queue(
+        {.kind = is_goodbye ? Frame::heard : Frame::gone, .channel = frame.answer_to, .rank = frame.to_rank});
+}
+
+std::shared_ptr<Incoming> Endpoint::wanting(Connection& connection, const Frame& frame) {
+  const auto found = channels_.find(frame.channel);
+  return found == channels_.end() ? nullptr : found->second->wanting(connection, frame);
+}
+
+void Endpoint::await_turn(Connection& connection) { turns_.push_back(connection.token()); }
+
+void Endpoint::await_room(Connection& connection, bool waits) {
+  if (connection.is_lost()) return;
+  const std::uint32_t events = waits ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  watch(poll_.get(), connection.socket(), connection.token(), events, EPOLL_CTL_MOD);
+}
+
+void Endpoint::memory_is_free() {
+  if (memory_awaited_ > 0) memory_free_.notify_all();
+}
+
+void Endpoint::await_memory(EndpointLock& lock, const bool& is_used) {
+  ++memory_awaited_;
+  memory_free_.wait(lock, [&] { return !is_used; });
+  --memory_awaited_;
+}
+
+// --- The thread
+// ----------------------------------------------------------------------------------------------
+
+void Endpoint::run() {
+  std::array<epoll_event, 64> events;
+  EndpointLock lock(mutex_);
+  while (!ending_) {
+    const int limit = time_to_sleep();
+    lock.unlock();
+    const int count = epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()), limit);
+    lock.lock();
+    sleeps_ = false;
+    for (int i = 0; i < count && !ending_; ++i) {
+      const epoll_event& event = events[static_cast<std::size_t>(i)];
+      handle(lock, event.data.u64, event.events);
+    }
+    strangers_.drop_late();
+    if (closed_until_ && has_passed(*closed_until_)) {
+      closed_until_.reset();
+      watch(poll_.get(), listener_.get(), listener_token, EPOLLIN, EPOLL_CTL_MOD);
+    }
+    look_for_silence();
+  }
+}
+
+// In milliseconds, as epoll_wait() wants it. Where nobody has waited for long it sleeps until there is
+// something to do, and costs nothing.
+int Endpoint::time_to_sleep() {
+  if (closed_until_) return static_cast<int>(time_left(*closed_until_).count());
+  if (!strangers_.empty()) return 250;
+  const bool is_quiet = waiting_ == 0 && waits_ == waits_seen_;
+  if (connections_.empty() || (is_quiet && has_passed(next_look_))) {
+    sleeps_ = true;
+    return -1;
+  }
+  return static_cast<int>(std::chrono::milliseconds(Silence::between_looks).count());
+}
+
+Endpoint::Waiting::Waiting(Endpoint& endpoint) : endpoint_(endpoint) {
+  ++endpoint_.waiting_;
+  ++endpoint_.waits_;
+  if (std::exchange(endpoint_.sleeps_, false)) eventfd_write(endpoint_.bell_.get(), 1);
+}
+
+void Endpoint::handle(EndpointLock& lock, std::uint64_t token, std::uint32_t events) {
+  if (token == bell_token) {
+    eventfd_t rung = 0;
+    eventfd_read(bell_.get(), &rung);
+    return;
+  }
+  if (token == listener_token) return welcome(lock);
+  if (const auto found = connections_.find(token); found != connections_.end()) {
+    return serve(lock, std::shared_ptr<Connection>(found->second), events);
+  }
+  hear(lock, token);
+}
+
+void Endpoint::hear(EndpointLock& lock, std::uint64_t stranger) {
+  std::optional<Strangers::Member> member = strangers_.hear(stranger, contact_);
+  if (!member) return;
+  epoll_ctl(poll_.get(), EPOLL_CTL_DEL, member->socket.get(), nullptr);
+  lock.unlock();
+  adopt(std::move(member->socket), member->id);
+  lock.lock();
+}
+
+// A few, so that those before them are heard meanwhile. A member has mostly said already who it is. A process
+// without descriptors drops its strangers, and takes nobody in for a moment.
+void Endpoint::welcome(EndpointLock& lock) {
+  constexpr int at_once = 32;
+  for (int i = 0; i < at_once; ++i) {
+    Descriptor socket = accept_from(listener_.get());
+    if (!socket.is_open() && (errno == EMFILE || errno == ENFILE)) {
+      strangers_.drop_all();
+      closed_until_ = deadline_after(without_descriptors);
+      return watch(poll_.get(), listener_.get(), listener_token, 0, EPOLL_CTL_MOD);
+    }
+    if (!socket.is_open()) return;
+    const std::uint64_t token = ++last_token_;
+    watch(poll_.get(), socket.get(), token, EPOLLIN, EPOLL_CTL_ADD);
+    strangers_.add(token, std::move(socket));
+    hear(lock, token);
+  }
+}
+
+void Endpoint::serve(EndpointLock& lock, const std::shared_ptr<Connection>& connection,
+                     std::uint32_t events) {
+  if ((events & EPOLLOUT) != 0) {
+    connection->room_came();
+    connection->write(lock);
+  }
+  if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) {
+    const std::optional<std::string> why = connection->read(lock);
+    if (why) lose(connection, "it died, or the connection to it was lost (" + *why + ")");
+  }
+  write_what_waits(lock);
+}
+
+void Endpoint::write_what_waits(EndpointLock& lock) {
+  const std::vector<std::uint64_t> turns = std::exchange(turns_, {});
+  for (const std::uint64_t token : turns) {
+    const auto found = connections_.find(token);
+    if (found != connections_.end()) std::shared_ptr<Connection>(found->second)->write(lock);
+  }
+}
+
+// A host that has vanished ends no connection.
+void Endpoint::look_for_silence() {
+  if (!has_passed(next_look_)) return;
+  next_look_ = std::chrono::steady_clock::now() + Silence::between_looks;
+  waits_seen_ = waits_;
+  if (waiting_ == 0) return;
+  const auto connections = connections_;
+  for (const auto& [token, connection] : connections) {
+    if (connection->is_silent())
+      lose(connection, "its host has answered nothing for " + std::to_string(Silence::limit.count()) + " s");
+  }
+}
+
+}  // namespace dlaunch

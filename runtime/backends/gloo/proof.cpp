@@ -1,0 +1,97 @@
+#include "runtime/backends/gloo/proof.h"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include "store/base/entropy.h"
+#include "store/base/hmac.h"
+
+namespace dlaunch {
+
+namespace {
+
+// The last one is the version.
+constexpr std::string_view magic{"dlmesh\0\1", 8};
+
+constexpr std::size_t id_meant_at = magic.size();
+constexpr std::size_t id_claimed_at = id_meant_at + process_id_size;
+
+std::string mac_of(const std::string& key, std::string_view side, std::string_view opening,
+                   std::string_view nonce) {
+  return hmac_sha256(key, std::string(side).append(opening).append(nonce));
+}
+
+std::string in_hex(std::string_view bytes) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += digits[byte >> 4U];
+    text += digits[byte & 15U];
+  }
+  return text;
+}
+
+// Empty: they are not so many bytes.
+std::string from_hex(std::string_view text, std::size_t count) {
+  std::string bytes;
+  if (text.size() != 2 * count) return bytes;
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    unsigned byte = 0;
+    const auto [end, error] = std::from_chars(text.data() + i, text.data() + i + 2, byte, 16);
+    if (error != std::errc() || end != text.data() + i + 2) return {};
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string to_text(const Contact& contact) {
+  return in_hex(contact.id) + " " + contact.address + " " + std::to_string(contact.port) + " " +
+         in_hex(contact.key) + " " + std::to_string(contact.channel) + " " + std::to_string(contact.ranks);
+}
+
+std::optional<Contact> parse_contact(const std::string& text) {
+  std::istringstream words(text);
+  std::string id;
+  std::string key;
+  Contact contact;
+  words >> id >> contact.address >> contact.port >> key >> contact.channel >> contact.ranks;
+  contact.id = from_hex(id, process_id_size);
+  contact.key = from_hex(key, key_size);
+  std::string more;
+  if (!words || words >> more || contact.id.empty() || contact.key.empty()) return std::nullopt;
+  return contact;
+}
+
+Claim::Claim(const Contact& there, const ProcessId& id)
+    : key_(there.key), opening_(std::string(magic) + there.id + id + draw_bytes(nonce_size)) {}
+
+std::optional<std::string> Claim::answer_to(std::string_view challenge) const {
+  const std::string_view nonce = challenge.substr(0, nonce_size);
+  if (!are_equal_secrets(challenge.substr(nonce_size), mac_of(key_, "listening", opening_, nonce)))
+    return std::nullopt;
+  return mac_of(key_, "connecting", opening_, nonce);
+}
+
+bool Trial::may_begin(std::string_view bytes) {
+  return bytes.substr(0, magic.size()) == magic.substr(0, bytes.size());
+}
+
+std::optional<Trial> Trial::begin(std::string_view opening, const ProcessId& id, const std::string& key) {
+  if (!may_begin(opening) || opening.substr(id_meant_at, process_id_size) != id) return std::nullopt;
+  return Trial(opening, key);
+}
+
+Trial::Trial(std::string_view opening, const std::string& key)
+    : claimed_(opening.substr(id_claimed_at, process_id_size)) {
+  const std::string nonce = draw_bytes(nonce_size);
+  challenge_ = nonce + mac_of(key, "listening", opening, nonce);
+  wanted_ = mac_of(key, "connecting", opening, nonce);
+}
+
+bool Trial::is_passed_by(std::string_view answer) const { return are_equal_secrets(answer, wanted_); }
+
+}  // namespace dlaunch

@@ -1,0 +1,73 @@
+#include "runtime/backends/gloo/tcp_line.h"
+
+#include <cstdlib>
+#include <new>
+
+#include "runtime/backends/gloo/tcp_wait.h"
+#include "runtime/errors.h"
+
+namespace dlaunch {
+
+void TcpTransport::LineIn::Release::operator()(void* memory) const { std::free(memory); }
+
+namespace {
+
+std::byte* allocate(std::size_t alignment, std::size_t size) {
+  void* const memory = std::aligned_alloc(alignment, size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return static_cast<std::byte*>(memory);
+}
+
+}  // namespace
+
+TcpTransport::LineEnd::LineEnd(TcpTransport& owner)
+    : owner_(owner), drafts_(static_cast<std::size_t>(owner.size_)) {}
+
+// Pages that nothing comes to cost nothing.
+std::byte* TcpTransport::LineEnd::next_cell(LineIn& line) {
+  if (!line.cells) line.cells.reset(allocate(alignment, Line::ahead * cell_size));
+  return cell(line, line.arrived++);
+}
+
+std::byte* TcpTransport::LineEnd::compose(int peer, Deadline deadline) {
+  auto& draft = drafts_[static_cast<std::size_t>(peer)];
+  if (!draft) draft.reset(allocate(alignment, cell_size));
+  EndpointLock lock(owner_.endpoint_->mutex());
+  Peer& there = owner_.peer_of(peer);
+  const auto has_room = [&] { return there.line_sent < there.line_may_be_sent; };
+  const Wait wait(owner_, lock, wakeup_, deadline, [&] { return has_room() || there.left; });
+  owner_.throw_if_ended();
+  if (there.left) throw_left(peer);
+  return has_room() ? draft.get() : nullptr;
+}
+
+void TcpTransport::LineEnd::send(int peer, std::size_t length) {
+  EndpointLock lock(owner_.endpoint_->mutex());
+  Peer& there = owner_.peer_of(peer);
+  ++there.line_sent;
+  Frame frame = owner_.frame_to(there, Frame::line, 0);
+  frame.length = static_cast<std::uint32_t>(length);
+  there.connection->send(lock, frame, {drafts_[static_cast<std::size_t>(peer)].get(), length});
+}
+
+const std::byte* TcpTransport::LineEnd::receive(int peer, Deadline deadline) {
+  EndpointLock lock(owner_.endpoint_->mutex());
+  Peer& there = owner_.peer_of(peer);
+  const LineIn& line = there.line_in;
+  const auto is_here = [&] { return line.released < line.arrived; };
+  const Wait wait(owner_, lock, wakeup_, deadline, [&] { return is_here() || there.left; });
+  if (!is_here() && deadline == Deadline::min()) return nullptr;
+  owner_.throw_if_ended();
+  if (is_here()) return cell(line, line.released);
+  if (there.left) throw_left(peer);
+  return nullptr;
+}
+
+void TcpTransport::LineEnd::release(int peer) noexcept {
+  EndpointLock lock(owner_.endpoint_->mutex());
+  Peer& there = owner_.peer_of(peer);
+  if (++there.line_in.released % released_at_once == 0)
+    there.connection->send(lock, owner_.frame_to(there, Frame::room, 0));
+}
+
+}  // namespace dlaunch

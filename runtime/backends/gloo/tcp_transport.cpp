@@ -1,0 +1,391 @@
+#include "runtime/backends/gloo/tcp_transport.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "runtime/backends/gloo/tcp_line.h"
+#include "runtime/backends/gloo/tcp_messages.h"
+#include "runtime/backends/gloo/tcp_wait.h"
+#include "runtime/backends/gloo/told.h"
+#include "runtime/deadline.h"
+#include "runtime/errors.h"
+#include "runtime/furthest_behind.h"
+
+namespace dlaunch {
+
+namespace {
+
+// A rank that gives up waits so long for its reason to arrive.
+constexpr auto farewell_limit = std::chrono::seconds(1);
+// So long the others have for their answers to a roll call.
+constexpr auto roll_call_limit = std::chrono::seconds(1);
+
+std::string key_of(int rank) { return "contact/" + std::to_string(rank); }
+
+Contact contact_of(int peer, const BackendContext& context) {
+  const std::optional<Contact> contact = parse_contact(told_by(peer, key_of(peer), context));
+  if (!contact) throw DistNetworkError("it runs another version of libdlaunch", {.peer = peer});
+  if (contact->ranks != context.size) {
+    throw DistNetworkError(
+        "it counts another number of ranks than this one's " + std::to_string(context.size), {.peer = peer});
+  }
+  return *contact;
+}
+
+}  // namespace
+
+TcpTransport::TcpTransport(const BackendContext& context, std::shared_ptr<Endpoint> endpoint)
+    : rank_(context.rank),
+      size_(context.size),
+      endpoint_(std::move(endpoint)),
+      to_self_(context.size),
+      peers_(static_cast<std::size_t>(context.size)),
+      line_(std::make_unique<LineEnd>(*this)) {
+  {
+    const EndpointLock lock(endpoint_->mutex());
+    channel_ = endpoint_->add(*this);
+  }
+  try {
+    connect(context);
+  } catch (const std::exception& e) {
+    // Those that are connected with this rank would wait for it.
+    leave("it could not connect with all ranks: " + std::string(e.what()));
+    throw;
+  }
+}
+
+void TcpTransport::connect(const BackendContext& context) {
+  Contact own = endpoint_->contact();
+  own.channel = channel_;
+  own.ranks = size_;
+  context.store.set(key_of(rank_), to_text(own));
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    const Contact there = contact_of(peer, context);
+    try {
+      std::shared_ptr<Connection> connection =
+          endpoint_->connection_with(there, context.deadline, context.check);
+      const EndpointLock lock(endpoint_->mutex());
+      peer_of(peer).channel = there.channel;
+      peer_of(peer).connection = std::move(connection);
+      if (peer_of(peer).connection->is_lost()) throw DistNetworkError("it was lost at once");
+    } catch (const DistNetworkError& e) {
+      if (e.context().peer >= 0) throw;
+      throw DistNetworkError(e.reason(), {.peer = peer});
+    }
+  }
+}
+
+TcpTransport::~TcpTransport() { leave("the group was destroyed"); }
+
+void TcpTransport::leave(const std::string& reason) noexcept {
+  give_up(reason, -1);
+  EndpointLock lock(endpoint_->mutex());
+  await_heard(lock, deadline_after(farewell_limit));
+  endpoint_->remove(channel_);
+}
+
+Frame TcpTransport::frame_to(const Peer& peer, Frame::Kind kind, std::uint64_t number) const {
+  return {.kind = kind,
+          .channel = peer.channel,
+          .rank = static_cast<std::uint32_t>(rank_),
+          .number = number,
+          .answer_to = channel_,
+          .to_rank = static_cast<std::uint32_t>(&peer - peers_.data())};
+}
+
+// --- Messages
+// ------------------------------------------------------------------------------------------------
+
+std::unique_ptr<Transfer> TcpTransport::post_send(int peer, std::uint64_t slot,
+                                                  std::span<const std::byte> bytes) {
+  if (peer == rank_) return to_self_.post_send(peer, peer, slot, bytes);
+  EndpointLock lock(endpoint_->mutex());
+  throw_if_ended();
+  Peer& there = peer_of(peer);
+  if (there.left) throw_left(peer);
+  const auto message = std::make_shared<Outgoing>();
+  message->head = frame_to(there, Frame::data, slot);
+  message->memory = bytes.empty() ? &no_bytes : bytes.data();
+  message->size = bytes.size();
+  const std::shared_ptr<Connection> connection = there.connection;
+  if (there.slots.post_send(slot, message)) {
+    connection->send(lock, message);
+  } else if (there.wanted.contains(slot)) {
+    connection->send(lock, frame_to(there, Frame::offer, slot));
+  }
+  lock.unlock();
+  return std::make_unique<SentMessage>(*this, peer, message);
+}
+
+std::unique_ptr<Transfer> TcpTransport::post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) {
+  if (peer == rank_) return to_self_.post_recv(peer, peer, slot, bytes);
+  EndpointLock lock(endpoint_->mutex());
+  throw_if_ended();
+  Peer& there = peer_of(peer);
+  if (there.left) throw_left(peer);
+  const auto message = std::make_shared<Incoming>();
+  message->memory = bytes.empty() ? &no_bytes : bytes.data();
+  message->size = bytes.size();
+  there.slots.post_receive(slot, message);
+  there.connection->send(lock, frame_to(there, Frame::ready, slot));
+  lock.unlock();
+  return std::make_unique<ReceivedMessage>(*this, peer, message);
+}
+
+std::unique_ptr<Inbox> TcpTransport::post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) {
+  EndpointLock lock(endpoint_->mutex());
+  throw_if_ended();
+  auto inbox = std::make_unique<AnyMessage>(*this, slot, bytes);
+  const bool is_first = !any_slots_.contains(slot);
+  AnySlot& here = any_slots_[slot];
+  here.open = inbox.get();
+  if (is_first) {
+    for (int rank = 0; rank < size_; ++rank) {
+      const Peer& peer = peer_of(rank);
+      if (rank != rank_) peer.connection->send(lock, frame_to(peer, Frame::wants, slot));
+    }
+  }
+  const std::optional<int> sender = accept_offer(slot);
+  if (sender) {
+    const Peer& peer = peer_of(*sender);
+    peer.connection->send(lock, frame_to(peer, Frame::ready, slot));
+  }
+  lock.unlock();
+  return inbox;
+}
+
+// The oldest, if the slot is open for one: whom to tell that its message is awaited.
+std::optional<int> TcpTransport::accept_offer(std::uint64_t slot) {
+  AnySlot& here = any_slots_[slot];
+  if (here.open == nullptr || !here.open->is_free() || here.offers.empty()) return std::nullopt;
+  const int sender = here.offers.front();
+  here.offers.pop_front();
+  peer_of(sender).slots.post_receive(slot, here.open->choose(sender));
+  return sender;
+}
+
+// The memory is the program's again.
+void TcpTransport::take_back(Incoming& message) {
+  EndpointLock lock(endpoint_->mutex());
+  if (message.done) return;
+  message.memory = nullptr;
+  if (message.is_written) endpoint_->await_memory(lock, message.is_written);
+}
+
+Line& TcpTransport::line() { return *line_; }
+
+// --- What comes in, on the endpoint's thread
+// -------------------------------------------------------------------
+
+TcpTransport::Peer* TcpTransport::sender_of(const Connection& connection, const Frame& frame) {
+  if (frame.rank >= peers_.size() || frame.rank == static_cast<std::uint32_t>(rank_)) return nullptr;
+  Peer& peer = peers_[frame.rank];
+  return peer.connection && peer.connection.get() != &connection ? nullptr : &peer;
+}
+
+void TcpTransport::take(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) {
+  Peer* const peer = sender_of(connection, frame);
+  if (peer == nullptr) return;
+  const int rank = static_cast<int>(frame.rank);
+  switch (frame.kind) {
+    case Frame::wants:
+      peer->wanted.insert(frame.number);
+      for (std::size_t i = peer->slots.waiting_sends(frame.number); i > 0; --i)
+        connection.queue(frame_to(*peer, Frame::offer, frame.number));
+      return;
+    case Frame::offer:
+      any_slots_[frame.number].offers.push_back(rank);
+      if (const std::optional<int> sender = accept_offer(frame.number))
+        peer_of(*sender).connection->queue(frame_to(peer_of(*sender), Frame::ready, frame.number));
+      return;
+    case Frame::ready:
+      if (const std::shared_ptr<Outgoing> message = peer->slots.ready(frame.number))
+        connection.queue(message);
+      return;
+    case Frame::done:
+      return end_message(*peer, frame);
+    case Frame::dropped:
+      peer->slots.end_receive(frame.number);
+      return;
+    case Frame::line:
+      return take_line(*peer, rank, bytes);
+    case Frame::room:
+      peer->line_may_be_sent += LineEnd::released_at_once;
+      return line_->wake();
+    case Frame::goodbye:
+      return take_goodbye(rank, bytes);
+    case Frame::heard:
+      peer->has_heard = true;
+      return changed_.wake();
+    case Frame::gone:
+      return peer->left ? void() : end("it has given the group up", rank);
+    case Frame::question: {
+      Frame answer = frame_to(*peer, Frame::answer, entered_.load(std::memory_order_relaxed));
+      answer.channel = frame.answer_to;
+      return connection.queue(answer);
+    }
+    case Frame::answer:
+      peer->answer = frame.number;
+      return changed_.wake();
+    default:
+      return;
+  }
+}
+
+std::shared_ptr<Incoming> TcpTransport::wanting(Connection& connection, const Frame& frame) {
+  Peer* const peer = sender_of(connection, frame);
+  if (peer == nullptr) return nullptr;
+  const std::shared_ptr<Incoming> message = peer->slots.receiving(frame.number);
+  if (!message || message->received + frame.length <= message->size) return message;
+  end("it sent a message that is longer than its memory", static_cast<int>(frame.rank));
+  return nullptr;
+}
+
+void TcpTransport::end_message(Peer& peer, const Frame& frame) {
+  const std::shared_ptr<Incoming> message = peer.slots.end_receive(frame.number);
+  if (!message || message->memory == nullptr) return;
+  message->done = true;
+  message->wakeup.wake();
+  const auto any = any_slots_.find(frame.number);
+  if (any != any_slots_.end() && any->second.open != nullptr) any->second.open->wake_if_done();
+}
+
+void TcpTransport::take_line(Peer& peer, int rank, std::span<const std::byte> bytes) {
+  LineIn& line = peer.line_in;
+  if (line.arrived - line.released == static_cast<std::uint64_t>(Line::ahead))
+    return end("it sent more than there is room for", rank);
+  std::memcpy(LineEnd::next_cell(line), bytes.data(), bytes.size());
+  line_->wake();
+}
+
+void TcpTransport::take_goodbye(int rank, std::span<const std::byte> bytes) {
+  Peer& peer = peer_of(rank);
+  LastWords words;
+  if (bytes.size() != sizeof words || peer.left) return;
+  std::memcpy(&words, bytes.data(), sizeof words);
+  if (words.kind != LastWords::left) {
+    const bool names_another =
+        words.blamed >= 0 && words.blamed < size_ && words.blamed != rank && words.blamed != rank_;
+    return names_another ? end(words.reason(), words.blamed) : end(words.describe(), rank);
+  }
+  // It had completed its part in everything that was started. Only those that still want something from it
+  // are harmed.
+  peer.left = true;
+  left_.push_back(rank);
+  for (auto& [slot, any] : any_slots_) {
+    std::erase(any.offers, rank);
+    if (const std::optional<int> sender = accept_offer(slot))
+      peer_of(*sender).connection->queue(frame_to(peer_of(*sender), Frame::ready, slot));
+  }
+  wake_all();
+}
+
+void TcpTransport::lose(Connection& connection, const std::string& why) {
+  for (int rank = 0; rank < size_; ++rank) {
+    Peer& peer = peer_of(rank);
+    if (peer.connection.get() != &connection) continue;
+    peer.lost = true;
+    if (!peer.left) end(why, rank);
+  }
+  wake_all();
+}
+
+// --- The end
+// -------------------------------------------------------------------------------------------------
+
+// Everything that waits returns, and throws this reason or an earlier one.
+void TcpTransport::end(const std::string& reason, int blamed) {
+  if (ended_) return;
+  ended_ = reason;
+  blamed_ = blamed;
+  wake_all();
+  to_self_.abort(rank_, reason, blamed);
+}
+
+void TcpTransport::wake_all() {
+  for (Wakeup* const wakeup : waiting_) wakeup->wake();
+}
+
+void TcpTransport::throw_if_ended() const {
+  if (ended_) throw DistNetworkError(*ended_, {.peer = blamed_});
+}
+
+void TcpTransport::throw_left(int rank) { throw DistNetworkError(left_the_group, {.peer = rank}); }
+
+void TcpTransport::give_up(const std::string& reason, int blamed) noexcept {
+  EndpointLock lock(endpoint_->mutex());
+  end(reason, blamed);
+  if (std::exchange(gone_, true)) return;
+  // If something had ended it before, that is what the others are to hear.
+  say_goodbye(lock, LastWords::giving_up(*ended_, blamed_));
+}
+
+void TcpTransport::shutdown(Deadline deadline) noexcept {
+  EndpointLock lock(endpoint_->mutex());
+  if (!std::exchange(gone_, true))
+    say_goodbye(lock, ended_ ? LastWords::giving_up(*ended_, blamed_) : LastWords::leaving());
+  await_heard(lock, deadline);
+}
+
+// Without waiting for anybody.
+void TcpTransport::say_goodbye(EndpointLock& lock, const LastWords& words) {
+  for (Peer& peer : peers_) {
+    if (!peer.connection || peer.lost) continue;
+    Frame frame = frame_to(peer, Frame::goodbye, 0);
+    frame.length = sizeof words;
+    peer.told = true;
+    peer.connection->send(lock, frame, std::as_bytes(std::span(&words, 1)));
+  }
+}
+
+void TcpTransport::await_heard(EndpointLock& lock, Deadline deadline) {
+  const auto all_have = [this] {
+    return std::ranges::all_of(peers_,
+                               [](const Peer& peer) { return !peer.told || peer.has_heard || peer.lost; });
+  };
+  waiting_.push_back(&changed_);
+  {
+    const Endpoint::Waiting missed(*endpoint_);
+    changed_.wait(lock, deadline, all_have);
+  }
+  std::erase(waiting_, &changed_);
+}
+
+void TcpTransport::check() {
+  const EndpointLock lock(endpoint_->mutex());
+  throw_if_ended();
+}
+
+std::vector<int> TcpTransport::departed() {
+  const EndpointLock lock(endpoint_->mutex());
+  return left_;
+}
+
+Transport::RollCall TcpTransport::call_roll(std::uint64_t number) {
+  RollCall roll;
+  EndpointLock lock(endpoint_->mutex());
+  if (std::exchange(roll_called_, true)) return roll;
+  std::vector<int> asked;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank != rank_ && !peer_of(rank).left && !peer_of(rank).lost) asked.push_back(rank);
+  }
+  for (const int rank : asked) {
+    const Peer& peer = peer_of(rank);
+    peer.connection->send(lock, frame_to(peer, Frame::question, 0));
+  }
+  const auto has_answered = [this](int rank) { return peer_of(rank).answer || peer_of(rank).left; };
+  const Wait wait(*this, lock, changed_, deadline_after(roll_call_limit),
+                  [&] { return std::ranges::all_of(asked, has_answered); });
+  throw_if_ended();
+  std::vector<Progress> others;
+  for (const int rank : asked) {
+    if (const std::optional<std::uint64_t>& answer = peer_of(rank).answer) others.push_back({rank, *answer});
+    if (!has_answered(rank)) roll.silent.push_back(rank);
+  }
+  roll.missing = furthest_behind(others, number);
+  return roll;
+}
+
+}  // namespace dlaunch
