@@ -69,10 +69,11 @@ void Console::write_or_drop(std::string_view first, std::string_view second) {
     dropped_.add(second);
     return;
   }
-  std::string text = within_line_ ? "\n" : "";
+  const std::size_t added = within_line_ ? 1 : 0;
+  std::string text(added, '\n');
   text.append(first).append(second);
   const std::size_t done = write_now(text, {});
-  if (!broken_) dropped_.add(std::string_view(text).substr(done));
+  if (!broken_) dropped_.add(std::string_view(text).substr(std::max(done, added)));
 }
 
 bool Console::has_moved() {

@@ -36,6 +36,7 @@ class Console {
   [[nodiscard]] bool is_empty() const {
     return queue_.empty() && (broken_ || given_up_ || on_its_way() == 0);
   }
+  [[nodiscard]] std::size_t queued() const { return queue_.size(); }
   // Whether the reader has taken something since the last call, also of what the pipe holds.
   bool has_moved();
   // Drops what is queued, and from now on what does not go without waiting.

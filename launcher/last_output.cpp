@@ -26,7 +26,7 @@ void StopSignals::block() const {
 }
 
 bool StopSignals::end_at_once() const {
-  if (heard_ > 1 && interrupted_) return true;
+  if (killed()) return true;
   sigset_t pending;
   sigpending(&pending);
   return std::any_of(signals_.begin(), signals_.end(),

@@ -19,8 +19,10 @@ class StopSignals {
   void on_signal(int signo);
   // None comes any more: one that is sent stays pending.
   void block() const;
-  // Whether dlaunch has to end at once: the workers were killed by a second signal (SIGNALS in the manual
-  // page), or one is pending. REQUIRES: they are blocked.
+  // The workers were killed by a second signal (SIGNALS in the manual page).
+  [[nodiscard]] bool killed() const { return heard_ > 1 && interrupted_; }
+  // Whether dlaunch has to end at once: the workers were killed, or a signal is pending. REQUIRES: they are
+  // blocked.
   [[nodiscard]] bool end_at_once() const;
 
  private:

@@ -304,6 +304,23 @@ std::set<std::string> without_own_addresses(std::set<std::string> addresses) {
   return addresses;
 }
 
+bool is_all_taken(const agent::Output& output) {
+  const auto consoles = output.consoles();
+  return std::all_of(consoles.begin(), consoles.end(),
+                     [](const agent::Console* one) { return one->is_empty(); });
+}
+
+// Those that are being closed: the loop does that, and will not run any more.
+void let_connections_end(UvLoop& loop) {
+  struct Stop final : TimerHandler {
+    explicit Stop(UvLoop& running) : loop(running) {}
+    void on_timer(TimerId) override { loop.stop(); }
+    UvLoop& loop;
+  } stop(loop);
+  loop.arm(loop.now() + std::chrono::milliseconds(20), stop);
+  loop.run();
+}
+
 // Nobody else is left to remove what the job has made.
 int fail_without_keeper(const Error& why, const agent::JobTraces& traces) {
   log::stop();
@@ -492,6 +509,8 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
       loop.run();
     }
     server.close();
+    // The other nodes do not wait for this one's readers.
+    if (!is_all_taken(output)) let_connections_end(loop);
     if (outcome) {
       report.job = plan.job;
       report.node = plan.node;

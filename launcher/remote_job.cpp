@@ -46,6 +46,10 @@ RemoteActions RemoteJob::step(TimePoint now, const RemoteEvent& event) {
   return out;
 }
 
+bool RemoteJob::is_over() const {
+  return ended_ || hosts_.front().exit_code || hosts_.front().state == Host::State::gone;
+}
+
 RemoteOutcome RemoteJob::outcome() const {
   RemoteOutcome outcome;
   const Host& first = hosts_.front();

@@ -110,6 +110,8 @@ class RemoteJob {
   RemoteActions step(TimePoint now, const RemoteEvent& event);
 
   [[nodiscard]] bool ended() const { return ended_; }
+  // Node 0 has said how the job has ended, or has gone: the workers have ended.
+  [[nodiscard]] bool is_over() const;
   // REQUIRES: ended()
   [[nodiscard]] RemoteOutcome outcome() const;
 

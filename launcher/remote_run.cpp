@@ -106,6 +106,7 @@ void handle_signals(const Options& asked, agent::UvEdge& edge, RemoteRunner& run
     edge.on_signal(signo, [&runner, &heard](int number) {
       heard.on_signal(number);
       runner.on_signal(number, true);
+      if (heard.killed() || runner.job().is_over()) runner.give_up_readers();
     });
   }
   for (const int signo : passed_signals) {
@@ -148,6 +149,47 @@ int print_plan(const RemotePlan& plan, const Options& asked, const Surroundings&
   return text ? print(*text) : fail(text.error());
 }
 
+struct Job {
+  const RemotePlan& plan;
+  const Options& asked;
+  std::int64_t began_unix_ms;
+};
+
+// The end, for people and for --report; the exit code. Nothing is heard of the hosts any more.
+int finish(const Job& job, const RemoteRunner& runner, RemoteRunner::Consoles& consoles,
+           const StopSignals& stop_signals) {
+  RemoteOutcome outcome = runner.job().outcome();
+  std::optional<JobReport> report;  // of this dlaunch, where the hosts' own do not know the end
+  if (outcome.cause) {
+    report = own_report(job.plan, job.asked, outcome, job.began_unix_ms);
+    outcome.report = end_report(*report);
+  }
+  for (const std::string& paragraph : outcome.report) log::error(paragraph);
+
+  bool hurried = runner.was_hurried();
+  const auto is_hurried = [&] { return hurried = hurried || stop_signals.end_at_once(); };
+  const std::array<agent::Console*, 2> both{&consoles[0], &consoles[1]};
+  await_readers(both, {job.asked.output_timeout, is_hurried});
+  const DroppedOutput dropped{consoles[0].dropped(), consoles[1].dropped()};
+  if (dropped.err.bytes > 0 && !outcome.report.empty()) log::error(outcome.report.back());
+  for (const agent::Console& console : consoles) {
+    if (const std::string loss = console.loss(); !loss.empty()) {
+      log::warning(loss);
+      if (outcome.exit_code == 0) outcome.exit_code = exit_error;
+    }
+  }
+  if (report) report->dropped = dropped;
+  const std::string json = report ? report_json(*report) : with_dropped(outcome.json, dropped);
+  if (!job.asked.report.empty() && !json.empty()) {
+    const auto written = write_whole(job.asked.report, json);
+    if (!written) log::warning(written.error().message());
+  }
+  const std::string text = describe(dropped, why_dropped(hurried, job.asked.output_timeout), "");
+  if (!text.empty()) log::warning(text);
+  await_readers(both, {std::min(job.asked.output_timeout, own_line_patience), is_hurried});
+  return outcome.exit_code;
+}
+
 }  // namespace
 
 int run_on_hosts(const Options& asked, const Outside& outside) {
@@ -165,13 +207,12 @@ int run_on_hosts(const Options& asked, const Outside& outside) {
   timespec began{};
   clock_gettime(CLOCK_REALTIME, &began);
   RemoteRunner::Consoles consoles{agent::Console(STDOUT_FILENO), agent::Console(STDERR_FILENO)};
-  const std::array<agent::Console*, 2> both{&consoles[0], &consoles[1]};
   StopSignals stop_signals(asked.stop_signals);
-  RemoteOutcome outcome;
+  int exit_code = exit_error;
   {
     agent::UvEdge edge(loop);
-    RemoteRunner runner(*plan, asked.preempt_signal == 0 ? Duration::zero() : asked.preempt_notice, loop,
-                        edge, consoles);
+    RemoteRunner runner(*plan, asked.preempt_signal == 0 ? Duration::zero() : asked.preempt_notice,
+                        asked.output_timeout, loop, edge, consoles);
     log::start("dlaunch", asked.verbose ? log::Level::debug : log::Level::info, isatty(STDERR_FILENO) != 0,
                [&runner](std::string_view line) { runner.write_own(line); });
     say_what_is_odd(asked, outside.around.environment);
@@ -179,37 +220,11 @@ int run_on_hosts(const Options& asked, const Outside& outside) {
     runner.begin();
     loop.run();
     stop_signals.block();
-    outcome = runner.job().outcome();
-    std::string json = outcome.json;
-    if (outcome.cause) {
-      const JobReport report =
-          own_report(*plan, asked, outcome, began.tv_sec * 1000 + began.tv_nsec / 1'000'000);
-      outcome.report = end_report(report);
-      json = report_json(report);
-    }
-    for (const std::string& paragraph : outcome.report) log::error(paragraph);
-    if (!asked.report.empty() && !json.empty()) {
-      const auto written = write_whole(asked.report, json);
-      if (!written) log::warning(written.error().message());
-    }
-    bool hurried = false;
-    const auto is_hurried = [&] { return hurried = hurried || stop_signals.end_at_once(); };
-    await_readers(both, {asked.output_timeout, is_hurried});
-    for (const agent::Console& console : consoles) {
-      if (const std::string loss = console.loss(); !loss.empty()) {
-        log::warning(loss);
-        if (outcome.exit_code == 0) outcome.exit_code = exit_error;
-      }
-    }
-    const DroppedOutput dropped{consoles[0].dropped(), consoles[1].dropped()};
-    if (dropped.err.bytes > 0 && !outcome.report.empty()) log::error(outcome.report.back());
-    if (const std::string text = describe(dropped, why_dropped(hurried, asked.output_timeout), "");
-        !text.empty())
-      log::warning(text);
-    await_readers(both, {std::min(asked.output_timeout, own_line_patience), is_hurried});
+    exit_code = finish({*plan, asked, began.tv_sec * 1000 + began.tv_nsec / 1'000'000}, runner, consoles,
+                       stop_signals);
     log::stop();
   }
-  return outcome.exit_code;
+  return exit_code;
 }
 
 }  // namespace dlaunch::launcher

@@ -12,9 +12,23 @@
 
 namespace dlaunch::launcher {
 
-RemoteRunner::RemoteRunner(const RemotePlan& plan, Duration notice, UvLoop& loop, agent::UvEdge& edge,
-                           Consoles& consoles)
-    : plan_(plan), job_(plan, notice), loop_(loop), edge_(edge), consoles_(consoles) {
+namespace {
+
+// How often it is looked whether a reader has taken something.
+constexpr Duration look_every = std::chrono::milliseconds(100);
+// More than an agent that has ended, ssh and the pipes between them hold.
+constexpr std::size_t most_read_ahead = 32U << 20;
+
+}  // namespace
+
+RemoteRunner::RemoteRunner(const RemotePlan& plan, Duration notice, Duration reader_patience, UvLoop& loop,
+                           agent::UvEdge& edge, Consoles& consoles)
+    : plan_(plan),
+      job_(plan, notice),
+      loop_(loop),
+      edge_(edge),
+      consoles_(consoles),
+      reader_patience_(reader_patience) {
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) hosts_.emplace_back(plan.key);
 }
 
@@ -24,7 +38,7 @@ RemoteRunner::~RemoteRunner() {
     for (HostProcess::Output& output : process.outputs) end(output);
   }
   for (const agent::Console& one : consoles_) edge_.unwatch(one.fd());
-  for (const TimerId timer : {job_timer_, beat_timer_}) loop_.disarm(timer);
+  for (const TimerId timer : {job_timer_, beat_timer_, reader_timer_}) loop_.disarm(timer);
 }
 
 void RemoteRunner::begin() {
@@ -63,6 +77,10 @@ void RemoteRunner::on_timer(TimerId timer) {
     job_timer_ = {};
     happened(RemoteTimer{});
     return;
+  }
+  if (timer == reader_timer_) {
+    reader_timer_ = {};
+    return look_at_readers();
   }
   for (HostProcess& process : hosts_) {
     if (process.up) tell(process, alive_line);
@@ -231,6 +249,38 @@ void RemoteRunner::hear(std::size_t node, Stream stream, const AgentMessage& mes
   }
 }
 
+bool RemoteRunner::must_wait(std::size_t node, Stream stream, bool full) const {
+  const bool ahead = reads_ahead_ && node == 0 && stream == Stream::err &&
+                     consoles_.at(static_cast<std::size_t>(stream)).queued() < most_read_ahead;
+  return full && !ahead;
+}
+
+// A reader that takes nothing is waited for while workers run, and then not for ever.
+void RemoteRunner::look_at_readers() {
+  const TimePoint now = loop_.now();
+  bool some_wait = false;
+  for (const Stream stream : {Stream::out, Stream::err}) {
+    agent::Console& one = console(stream);
+    TimePoint& taken_at = taken_at_.at(static_cast<std::size_t>(stream));
+    if (one.has_moved() || one.queued() == 0) taken_at = now;
+    const bool has_stopped = now - taken_at >= reader_patience_ && one.queued() > 0;
+    if (has_stopped && job_.is_over()) one.give_up();
+    if (stream == Stream::err) reads_ahead_ = has_stopped && !job_.is_over();
+    some_wait = some_wait || one.queued() > 0;
+  }
+  if (some_wait) reader_timer_ = loop_.arm(now + look_every, *this);
+  pause_or_resume();
+}
+
+void RemoteRunner::give_up_readers() {
+  was_hurried_ = true;
+  for (agent::Console& one : consoles_) {
+    one.push();
+    if (one.queued() > 0) one.give_up();
+  }
+  pause_or_resume();
+}
+
 // Who writes to a console whose reader is slow has to wait, as in a shell's pipe.
 void RemoteRunner::pause_or_resume() {
   for (const Stream stream : {Stream::out, Stream::err}) {
@@ -238,14 +288,19 @@ void RemoteRunner::pause_or_resume() {
     const bool full = one.is_full();
     if (one.wants_writing()) {
       edge_.watch(one.fd(), false, true, *this);
+      if (!reader_timer_) {
+        taken_at_.fill(loop_.now());
+        reader_timer_ = loop_.arm(loop_.now() + look_every, *this);
+      }
     } else {
       edge_.unwatch(one.fd());
     }
-    for (HostProcess& process : hosts_) {
-      HostProcess::Output& output = process.outputs.at(static_cast<std::size_t>(stream));
-      if (output.fd < 0 || output.paused == full) continue;
-      output.paused = full;
-      if (full) {
+    for (std::size_t node = 0; node < hosts_.size(); ++node) {
+      HostProcess::Output& output = hosts_[node].outputs.at(static_cast<std::size_t>(stream));
+      const bool pause = must_wait(node, stream, full);
+      if (output.fd < 0 || output.paused == pause) continue;
+      output.paused = pause;
+      if (pause) {
         edge_.unwatch(output.fd);
       } else {
         edge_.watch(output.fd, true, false, *this);

@@ -59,6 +59,11 @@ Json json_of(const DroppedOutput& dropped) {
   return json;
 }
 
+// What workers wrote may be any bytes; JSON may not.
+std::string to_text(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 double in_seconds(std::int64_t ms) { return static_cast<double>(ms) / 1000; }
 
 // What is not known or does not apply is left out.
@@ -170,8 +175,15 @@ std::string report_json(const JobReport& report) {
     json["alike"] = alike;
     json["collectives"] = outcome.standings;
   }
-  // What workers wrote may be any bytes; JSON may not.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return to_text(json);
+}
+
+std::string with_dropped(const std::string& json, const DroppedOutput& dropped) {
+  const Json part = json_of(dropped);
+  Json whole = Json::parse(json, nullptr, false);
+  if (part.empty() || !whole.is_object()) return json;
+  whole["dropped"] = part;
+  return to_text(whole);
 }
 
 Result<void> check_writable(const std::string& path) {

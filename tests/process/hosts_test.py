@@ -249,6 +249,43 @@ class OwnMachine(Hosts):
         first.kill()
         self.nothing_remains()
 
+    # More than a pipe and the first dlaunch take, less than what makes a worker wait.
+    SPEAK = "yes 0123456789 | head -n 80000"
+    LINES = 3 * 80000
+
+    def test_a_reader_that_stops_does_not_keep_the_job(self):
+        job = self.start("--hosts=127.0.0.[1-3]", "--output-timeout=0.2", "--report=end.json", "sh", "-c", self.SPEAK)
+        self.assertEqual(job.wait(PATIENCE), 0)
+        dropped = json.loads(self.read("end.json"))["dropped"]
+        self.assertEqual(list(dropped), ["stdout"])
+        whole = job.stdout.read().splitlines().count("0123456789")
+        # A line that was cut just before its end looks whole, and counts as dropped.
+        self.assertIn(whole + dropped["stdout"]["lines"] - self.LINES, range(4))
+        self.assertRegex(job.stderr.read(), rf"(?m)^dlaunch: dropped {dropped['stdout']['lines']} lines .*its reader took nothing for 200 ms \(--output-timeout\)\n$")
+        self.nothing_remains()
+
+    def test_a_reader_that_stops_in_front_of_the_agents_last_words(self):
+        job = self.start("--hosts=127.0.0.[1-3]", "--output-timeout=0.2", "--report=end.json", "sh", "-c", f"({self.SPEAK}) >&2; exit 7")
+        self.assertEqual(job.wait(PATIENCE), 7)
+        report = json.loads(self.read("end.json"))
+        self.assertEqual((report["exit_code"], list(report["dropped"])), (7, ["stderr"]))
+        self.nothing_remains()
+
+    def test_after_two_interrupts_no_reader_is_waited_for(self):
+        job = self.start("--hosts=127.0.0.[1-3]", "--output-timeout=1000", "sh", "-c", "trap '' INT; echo > up.$RANK; yes")
+        wait_until(lambda: all(os.path.exists(self.path(f"up.{rank}")) for rank in range(3)), "all run")
+        job.send_signal(signal.SIGINT)
+        self.wait_for_lines(job, ["dlaunch: passing SIGINT on to the workers; they have 30 s to end (a second signal kills them)"])
+        job.send_signal(signal.SIGINT)
+        self.assertEqual(job.wait(PATIENCE), 130)
+        self.nothing_remains()
+
+    def test_a_slow_reader_gets_all(self):
+        job = self.start("--hosts=127.0.0.[1-3]", "--output-timeout=1000", "sh", "-c", self.SPEAK + "; echo > spoken.$RANK")
+        wait_until(lambda: all(os.path.exists(self.path(f"spoken.{rank}")) for rank in range(3)), "all have spoken")
+        self.assertEqual(job.stdout.read().count("\n"), self.LINES)
+        self.assertEqual(job.wait(PATIENCE), 0)
+
     def test_one_report_for_the_job(self):
         script = "[ $RANK = 2 ] && { echo boom >&2; exit 7; }; exec sleep 1000"
         done = self.run_job("--hosts=127.0.0.[1-4]", "--report=end.json", "sh", "-c", script)
