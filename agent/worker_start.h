@@ -14,8 +14,8 @@ namespace dlaunch::agent {
 
 // What the keeper ignores for itself, and its workers do not, unless whoever started dlaunch ignored it
 // (nohup).
-inline constexpr std::array kept_ignored{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
-                                         SIGUSR2, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU};
+inline constexpr std::array kept_ignored{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2,
+                                         SIGPIPE, SIGXFSZ, SIGTSTP, SIGTTIN, SIGTTOU};
 
 // Signals as the caller of dlaunch had set them. No worker begins with one blocked: nobody blocks a signal
 // for the programs he starts, and one that does so by accident would make their gentle stop impossible.
