@@ -4,7 +4,8 @@
     DLAUNCH_BIN_DIR=build/bin [CHAOS_SECONDS=300] [CHAOS_SEED=7] chaos_test.py
 
 The order is drawn from the seed, which is printed; when each thing happens is the machine's. Whatever happens, once it has
-ceased the training ends as it would have otherwise, and nothing is left.
+ceased the training ends as it would have otherwise, and nothing is left. Every worker leaves a background process behind in
+every round, as data loaders and loggers do.
 """
 
 import json
@@ -30,27 +31,37 @@ class Chaos(Elastic):
     EPOCHS = int(SECONDS / 8) + 8
 
     def begin(self, i):
-        """Its worker trains, and ends once the faults have, however quick the training was."""
+        """Its worker trains, and ends once the faults have, however quick the training was. It leaves a process behind."""
         train = f"{os.path.join(BIN, 'train_mnist')} --epochs={self.EPOCHS} --checkpoint={self.dir}/checkpoint"
-        self.start(i, *self.OPTIONS, command=("sh", "-c", f"{train} || exit; while [ ! -e calm ]; do sleep 0.1; done"))
+        self.start(i, *self.OPTIONS, command=("sh", "-c", f"setsid sleep 100000 < /dev/null > /dev/null 2>&1 & {train} || exit; while [ ! -e calm ]; do sleep 0.1; done"))
 
-    def trainers(self, i):
+    def named(self, i, name):
+        """The pids of the processes of this name on host i."""
         pids = []
         for pid in self.pids_on(i):
             try:
                 with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
-                    if file.read().strip() == "train_mnist":
+                    if file.read().strip() == name:
                         pids.append(pid)
             except (FileNotFoundError, ProcessLookupError):
                 pass
         return pids
 
-    def kill_worker(self, i):
-        for pid in self.trainers(i)[:1]:
+    def kill_one(self, i, name):
+        for pid in self.named(i, name)[:1]:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
+
+    def kill_worker(self, i):
+        self.kill_one(i, "train_mnist")
+
+    def kill_keeper(self, i):
+        self.kill_one(i, "dl-keeper")
+
+    def kill_guard(self, i):
+        self.kill_one(i, "dl-guard")
 
     def kill_agent(self, i):
         self.agents[i].kill()
@@ -86,7 +97,8 @@ class Chaos(Elastic):
         until = time.monotonic() + SECONDS
         happened = {}
         while time.monotonic() < until:
-            fault = self.random.choice([self.kill_worker, self.kill_agent, self.dismiss_agent, self.freeze_agent, self.cut_off])
+            fault = self.random.choice([self.kill_worker, self.kill_agent, self.kill_keeper, self.kill_guard, self.dismiss_agent,
+                                        self.freeze_agent, self.cut_off])
             i = self.random.randrange(4)
             if self.agents[i].poll() is not None:  # it gave up, as one that was alone for too long may
                 self.begin(i)
