@@ -738,6 +738,37 @@ TEST_F(CoordinatorTest, ALostLeaderIsOneThatIsNotHere) {
   EXPECT_EQ(lost_after(100), std::vector<std::string>{}) << "this node's own agent, which has not come yet";
 }
 
+TEST_F(CoordinatorTest, ANodeThatFailedTooOftenIsLeftOutAndHearsWhy) {
+  job_.min_nodes = 1;
+  job_.max_restarts = 5;
+  job_.policy.exclude_after = 2;
+  gather();
+  std::vector<std::pair<MemberId, End>> ends;
+  const auto note_ends = [&] {
+    for (const auto& end : sent<End>()) ends.push_back(end);
+  };
+  for (std::uint32_t round = 0; round < 2; ++round) {
+    EXPECT_TRUE(ends.empty());
+    ASSERT_EQ(coordinator_->round(), round);
+    Failed of_node_1 = failed(round, 2);
+    of_node_1.failure.host = "host1";
+    from(7, of_node_1);
+    note_ends();
+    for (const MemberId member : {0U, 7U}) {
+      from(member, Stopped{round});
+      note_ends();
+    }
+  }
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_EQ(ends[0].first, 7U);
+  const Outcome& outcome = ends[0].second.outcome;
+  EXPECT_TRUE(outcome.failed);
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_EQ(outcome.cause.host, "host1");
+  EXPECT_EQ(outcome.no_restart, "this node is left out: it failed 2 times (--exclude-after)");
+  EXPECT_EQ(coordinator_->state(), Coordinator::State::running) << "the others go on";
+}
+
 // By the address of whom nothing of an old round comes to the next one's store.
 class LostPlacesTest : public CoordinatorTest {
  protected:
