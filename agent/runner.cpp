@@ -152,15 +152,18 @@ class Runner::MemberEnd final : public ConnectionHandler {
         id_(id),
         conn_(conn),
         peer_(peer),
+        came_(runner.outside_.clock.now()),
         handshake_(runner.plan_.secret, runner.draw_nonce()) {}
 
   void send(const Message& message) { runner_.outside_.network.send(conn_, as_byte_span(encode(message))); }
   void close() { runner_.outside_.network.close(conn_); }
-  [[nodiscard]] bool has_spoken() const { return spoken_; }
   void say_if_proved() const {
     const bool has_proved = handshake_.is_done() && !runner_.plan_.secret.empty();
     if (has_proved && runner_.plan_.on_proved) runner_.plan_.on_proved(peer_.host);
   }
+  // The coordinator may know of it.
+  [[nodiscard]] bool is_proven() const { return spoken_ && handshake_.is_done(); }
+  [[nodiscard]] TimePoint came() const { return came_; }
 
   void on_received(ConnId, ByteSpan bytes) override {
     reader_.append(bytes);
@@ -208,6 +211,7 @@ class Runner::MemberEnd final : public ConnectionHandler {
   MemberId id_;
   ConnId conn_;
   Address peer_;
+  TimePoint came_;
   CoordinatorHandshake handshake_;
   FrameReader reader_ = FrameReader::from_member();
   bool spoken_ = false;  // a whole message came
@@ -372,16 +376,21 @@ void Runner::on_timer(TimerId timer) {
 
 ConnectionHandler& Runner::on_agent_connection(ConnId conn, const Address& peer) {
   const MemberId id = next_member_++;
-  if (member_ends_.size() >= max_strangers + static_cast<std::size_t>(plan_.job.nnodes)) {
-    const auto silent = std::find_if(member_ends_.begin(), member_ends_.end(),
-                                     [](const auto& m) { return !m.second->has_spoken(); });
-    if (silent != member_ends_.end()) {
-      outside_.reporter.say(
-          {Loudness::trouble, "too many agent connections: dropping a silent one for " + to_string(peer)});
-      drop_member(silent->first);
-    }
+  const bool are_many = member_ends_.size() >= max_strangers + static_cast<std::size_t>(plan_.job.nnodes);
+  if (are_many && end_unproven(TimePoint::max())) {
+    outside_.reporter.say(
+        {Loudness::trouble, "too many agent connections: dropping a silent one for " + to_string(peer)});
   }
   return *member_ends_.emplace(id, std::make_unique<MemberEnd>(*this, id, conn, peer)).first->second;
+}
+
+bool Runner::end_unproven(TimePoint came_before) {
+  const auto silent = std::find_if(member_ends_.begin(), member_ends_.end(), [&](const auto& m) {
+    return !m.second->is_proven() && m.second->came() < came_before;
+  });
+  if (silent == member_ends_.end()) return false;
+  drop_member(silent->first);
+  return true;
 }
 
 std::string Runner::draw_nonce() const {

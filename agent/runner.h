@@ -97,6 +97,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   void on_spawner_lost(const std::string& why) override;
   void on_timer(TimerId timer) override;
   ConnectionHandler& on_agent_connection(ConnId conn, const Address& peer) override;
+  bool end_unproven(TimePoint came_before) override;
 
  private:
   class Link;       // this node's connection to a coordinator elsewhere

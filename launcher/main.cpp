@@ -169,6 +169,9 @@ class LateDoor final : public AgentDoor {
   ConnectionHandler& on_agent_connection(ConnId conn, const Address& peer) override {
     return runner->on_agent_connection(conn, peer);
   }
+  bool end_unproven(TimePoint came_before) override {
+    return runner != nullptr && runner->end_unproven(came_before);
+  }
 };
 
 std::int64_t unix_ms() {
@@ -369,6 +372,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
     options.agents = &door;
     StatusPage page(loop);
     options.https = &page;
+    options.port = port_limits(plan.node.slots, plan.job.nnodes + plan.job.spares);
     options.limits.total_bytes = asked.store_max_total.value_or(usual_store_total());
     options.http_rules = http_rules_of(plan, asked.secret);
     options.key = key_of_store(asked.secret);
@@ -380,7 +384,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
       log::stop();
       return fail(serves.error());
     }
-    HealthDoor health(loop, options.report);
+    HealthDoor health(loop, loop, loop, options.report);
     constexpr const char* health_port = "TORCHELASTIC_HEALTH_CHECK_PORT";
     if (const auto port = environment.find(health_port); port != environment.end() && !port->second.empty()) {
       if (auto opened = health.open(port->first, port->second); !opened) {

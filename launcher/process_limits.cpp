@@ -2,10 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "store/limits.h"
 
@@ -24,7 +27,37 @@ rlim_t open_files(rlim_t up_to) {
   return open;
 }
 
+// Linux counts them from 6.2 on; before that they are listed, which takes longer.
+std::size_t count_open_files() {
+  struct stat status {};
+  if (stat("/proc/self/fd", &status) == 0 && status.st_size > 0)
+    return static_cast<std::size_t>(status.st_size);
+  std::error_code failed;
+  std::size_t count = 0;
+  for (std::filesystem::directory_iterator at("/proc/self/fd", failed), end; !failed && at != end;
+       at.increment(failed))
+    ++count;
+  return count;
+}
+
+std::size_t free_descriptors() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX / 2;
+  const std::size_t open = count_open_files();
+  return limit.rlim_cur > open ? static_cast<std::size_t>(limit.rlim_cur) - open : 0;
+}
+
 }  // namespace
+
+PortLimits port_limits(int workers, int nodes) {
+  PortLimits limits;
+  limits.reserved += files_a_worker * static_cast<std::size_t>(workers) + static_cast<std::size_t>(nodes);
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    limits.reserved = std::min(limits.reserved, static_cast<std::size_t>(limit.rlim_cur / 4));
+  limits.free_descriptors = free_descriptors;
+  return limits;
+}
 
 Result<void> check_descriptor_limit(int workers, int nodes) {
   rlimit limit{};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "launcher/plan.h"
+#include "launcher/process_limits.h"
 #include "store/base/io.h"
 #include "store/base/result.h"
 #include "store/front_door.h"
@@ -31,11 +32,11 @@ std::string open_port_notice(const Served& served, const JobPlan& plan, const st
 // Where a prober of this node is told that its agent lives: /healthz, on all interfaces, and nothing else.
 class HealthDoor {
  public:
-  // REQUIRES: `network` outlives it.
-  HealthDoor(Network& network, Report report)
+  // REQUIRES: network, timers and clock outlive it.
+  HealthDoor(Network& network, Timers& timers, Clock& clock, Report report)
       : network_(network),
         strangers_(std::move(report)),
-        door_(network, strangers_, nullptr, nullptr, nullptr) {}
+        door_(network, timers, clock, strangers_, nullptr, nullptr, nullptr, {}, {}, port_limits(0, 0)) {}
   ~HealthDoor() { network_.unlisten(listener_); }
   HealthDoor(const HealthDoor&) = delete;
   HealthDoor& operator=(const HealthDoor&) = delete;

@@ -82,6 +82,7 @@ int serve(const StoreServe& how, const std::string& secret) {
   StatusPage page(loop);
   ServerOptions options;
   options.limits = how.limits;
+  options.port = port_limits(0, 0);
   options.https = &page;
   options.http_rules = {{how.address.host, host_name()}, secret};
   options.key = key_of_store(secret);

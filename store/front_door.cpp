@@ -61,7 +61,10 @@ void StrangerReport::turned_away(const Address& peer, std::string_view why) {
 }
 
 ConnectionHandler& FrontDoor::on_accepted(ConnId conn, const Address& peer) {
-  guests_[conn] = Guest{peer, round_};
+  guests_.emplace(conn, Guest{peer, round_, clock_.now(), ++last_number_});
+  ++guests_of_[peer.host];
+  watch_guests();
+  keep_limits(peer.host);
   return *this;
 }
 
@@ -97,7 +100,15 @@ void FrontDoor::lead_to_store(ConnId conn, const Guest& guest, ByteSpan bytes) {
     return turn_away(
         conn, "this store has a secret, which it has not proved, and no node of the job is at its address");
   }
-  lead_to(conn, stores_->on_store_connection(conn, guest.peer), bytes);
+  const Address peer = guest.peer;
+  forget(conn);  // so that it is not ended to make room for itself
+  if (const auto why = reason_against_client(peer.host); !why.empty()) {
+    network_.close(conn);
+    return strangers_.turned_away(peer, why);
+  }
+  ConnectionHandler& client = stores_->on_store_connection(conn, peer);
+  watch_guests();
+  lead_to(conn, client, bytes);
 }
 
 void FrontDoor::take_proof(ConnId conn, Guest& guest, ByteSpan bytes) {
@@ -114,23 +125,27 @@ void FrontDoor::take_proof(ConnId conn, Guest& guest, ByteSpan bytes) {
   }
   guest.proof.reset();
   guest.has_proved = true;
+  count_out(guest);
   if (!bytes.empty()) lead_on(conn, guest, bytes);
 }
 
-void FrontDoor::on_closed(ConnId conn, const Error&) { guests_.erase(conn); }
+void FrontDoor::on_closed(ConnId conn, const Error&) { forget(conn); }
 
 void FrontDoor::close() {
   for (const auto& [conn, guest] : std::exchange(guests_, {})) network_.close(conn);
+  guests_of_.clear();
+  timers_.disarm(std::exchange(timer_, {}));
 }
 
 void FrontDoor::turn_away(ConnId conn, std::string_view why) {
-  strangers_.turned_away(guests_.at(conn).peer, why);
-  guests_.erase(conn);
+  const Address peer = guests_.at(conn).peer;
+  forget(conn);
   network_.close(conn);
+  strangers_.turned_away(peer, why);
 }
 
 void FrontDoor::lead_to(ConnId conn, ConnectionHandler& handler, ByteSpan bytes) {
-  guests_.erase(conn);
+  forget(conn);
   network_.hand_over(conn, handler);
   handler.on_received(conn, bytes);
 }
@@ -144,7 +159,7 @@ void FrontDoor::listen_to_http(ConnId conn, Guest& guest, ByteSpan bytes) {
   const HttpAnswer answer =
       whole ? answer_http(guest.http) : HttpAnswer{431, plain_text, "request too large\n"};
   const bool with_body = !guest.http.starts_with("HEAD ");
-  guests_.erase(conn);
+  forget(conn);
   network_.send(conn, as_byte_span(to_wire(answer, with_body)));
   network_.close(conn);
 }

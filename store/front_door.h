@@ -15,6 +15,7 @@
 #include "store/base/io.h"
 #include "store/http_access.h"
 #include "store/key_proof.h"
+#include "store/port_limits.h"
 #include "store/store_access.h"
 
 namespace dlaunch {
@@ -29,6 +30,8 @@ class AgentDoor {
   virtual ~AgentDoor() = default;
   // Returns who handles the connection from now on; it is given the first bytes at once, by its on_received.
   virtual ConnectionHandler& on_agent_connection(ConnId conn, const Address& peer) = 0;
+  // Ends the oldest connection that came before and has not joined yet. False: there is none.
+  virtual bool end_unproven(TimePoint /*came_before*/) { return false; }
 };
 
 // Takes the connections of store clients, in the same way.
@@ -36,6 +39,14 @@ class StoreDoor {
  public:
   virtual ~StoreDoor() = default;
   virtual ConnectionHandler& on_store_connection(ConnId conn, const Address& peer) = 0;
+  // Connections that it has now: all, those from one address, and how many silent ones belong to the latter.
+  [[nodiscard]] virtual std::size_t connections() const = 0;
+  [[nodiscard]] virtual std::size_t connections_of(const std::string& host) const = 0;
+  [[nodiscard]] virtual std::size_t companions_of(const std::string& host) const = 0;
+  // Those that have not sent a whole greeting or request yet. The second ends one that was not heard of
+  // since, of the host or (null) of any; false: there is none.
+  [[nodiscard]] virtual std::size_t unproven() const = 0;
+  virtual bool end_unproven(TimePoint not_heard_since, const std::string* host) = 0;
 };
 
 // Answers GET and HEAD for everything but /healthz, which the front door answers itself.
@@ -60,12 +71,16 @@ class StrangerReport {
   bool full_ = false;
 };
 
-// REQUIRES: the doors and `network` outlive it. A door that is null is closed: its visitors are turned away.
-class FrontDoor final : public ListenerHandler, private ConnectionHandler {
+// REQUIRES: all arguments outlive it. A door that is null is closed: its visitors are turned away.
+class FrontDoor final : public ListenerHandler, private ConnectionHandler, private TimerHandler {
  public:
-  FrontDoor(Network& network, StrangerReport& strangers, StoreDoor* stores, AgentDoor* agents,
-            HttpDoor* https, HttpRules http_rules = {}, StoreKey store_key = {})
+  FrontDoor(Network& network, Timers& timers, Clock& clock, StrangerReport& strangers, StoreDoor* stores,
+            AgentDoor* agents, HttpDoor* https, HttpRules http_rules = {}, StoreKey store_key = {},
+            PortLimits limits = {})
       : network_(network),
+        timers_(timers),
+        clock_(clock),
+        limits_(std::move(limits)),
         strangers_(strangers),
         stores_(stores),
         agents_(agents),
@@ -98,10 +113,14 @@ class FrontDoor final : public ListenerHandler, private ConnectionHandler {
   struct Guest {
     Address peer;
     std::uint64_t round = 0;
+    TimePoint came;
+    std::uint64_t number = 0;             // in the order they came
+    bool counted = true;                  // in guests_of_
     std::string http = {};                // the beginning of an HTTP request
     std::optional<KeyServer> proof = {};  // of the store's key, while it is under way
     bool has_proved = false;
   };
+  using Guests = std::map<ConnId, Guest>;
 
   void on_received(ConnId conn, ByteSpan bytes) override;
   void on_closed(ConnId conn, const Error& reason) override;
@@ -109,12 +128,29 @@ class FrontDoor final : public ListenerHandler, private ConnectionHandler {
   void lead_on(ConnId conn, Guest& guest, ByteSpan bytes);
   void lead_to_store(ConnId conn, const Guest& guest, ByteSpan bytes);
   void take_proof(ConnId conn, Guest& guest, ByteSpan bytes);
+  void on_timer(TimerId timer) override;
+
+  [[nodiscard]] std::size_t free_descriptors() const;
+  [[nodiscard]] std::size_t budget() const;
+  [[nodiscard]] std::size_t spare_of(const std::string& host) const;
+  [[nodiscard]] Guests::const_iterator oldest_spare(const std::string& host) const;
+  [[nodiscard]] Guests::const_iterator oldest_spare() const;  // of the host that has the most of them
+  void keep_limits(const std::string& host);
+  void keep_reserve();
+  bool end_unproven(TimePoint not_heard_since);
+  std::string_view reason_against_client(const std::string& host);
+  void watch_guests();
+  void count_out(Guest& guest);
+  void forget(ConnId conn);
   void turn_away(ConnId conn, std::string_view why);
   void lead_to(ConnId conn, ConnectionHandler& handler, ByteSpan bytes);
   void listen_to_http(ConnId conn, Guest& guest, ByteSpan bytes);
   HttpAnswer answer_http(std::string_view head);
 
   Network& network_;
+  Timers& timers_;
+  Clock& clock_;
+  const PortLimits limits_;
   StrangerReport& strangers_;
   StoreDoor* stores_;
   AgentDoor* agents_;
@@ -123,7 +159,10 @@ class FrontDoor final : public ListenerHandler, private ConnectionHandler {
   StoreAccess access_;
   std::uint64_t round_ = 0;
   std::set<std::string> shut_out_;
-  std::map<ConnId, Guest> guests_;
+  Guests guests_;
+  std::map<std::string, std::size_t> guests_of_;  // by host; none is 0
+  std::uint64_t last_number_ = 0;
+  TimerId timer_;  // runs while somebody may have to be ended for his silence
 };
 
 }  // namespace dlaunch

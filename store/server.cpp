@@ -24,6 +24,7 @@ constexpr std::size_t kept_keys = 1 << 14;  // what the request that is used aga
 constexpr std::string_view full = "the store is full";
 constexpr std::string_view unread_and_full = "it does not read its answers, and the store is full";
 constexpr std::string_view unread_too_long = "it does not read its answers";
+constexpr std::string_view unproven_too_long = "it has not sent a whole request";
 constexpr std::string_view no_memory = "there is not enough memory for its answers";
 
 constexpr std::string_view torchrun_comes =
@@ -56,6 +57,8 @@ struct StoreServer::Visitor final : ConnectionHandler, TimerHandler, Table::Clie
   std::size_t counted = 0;  // its part of half_requests_
   bool held = false;        // its requests wait until it has read its answers
   bool ended = false;
+  bool proven = false;               // it has sent a whole greeting or request
+  TimePoint heard;                   // the last time until then
   bool failed = false;               // there was no memory for its answer
   std::uint64_t queued = 0;          // bytes of answers, ever
   std::uint64_t taken = UINT64_MAX;  // of those, by the peer's system at the last look; none was yet
@@ -68,7 +71,8 @@ StoreServer::StoreServer(Network& network, Timers& timers, Clock& clock, ServerO
       clock_(clock),
       options_(std::move(options)),
       strangers_(options_.report),
-      door_(network, strangers_, this, options_.agents, options_.https, options_.http_rules, options_.key),
+      door_(network, timers, clock, strangers_, this, options_.agents, options_.https, options_.http_rules,
+            options_.key, options_.port),
       table_(std::make_unique<Table>(options_.limits)) {}
 
 StoreServer::~StoreServer() { close(); }
@@ -104,6 +108,8 @@ void StoreServer::start_afresh() {
   }
   table_ = std::make_unique<Table>(options_.limits);  // knows nothing of the clients that go now
   visitors_.clear();
+  visitors_of_.clear();
+  unproven_ = 0;
   half_requests_ = 0;
   timers_.disarm(std::exchange(unread_timer_, {}));
 }
@@ -122,15 +128,51 @@ StoreStats StoreServer::stats() const {
 ConnectionHandler& StoreServer::on_store_connection(ConnId conn, const Address& peer) {
   ++totals_.connections_total;
   auto visitor = std::make_unique<Visitor>(*this, conn, peer);
+  ++visitors_of_[peer.host];
+  ++unproven_;
   return *visitors_.emplace(conn, std::move(visitor)).first->second;
+}
+
+std::size_t StoreServer::connections_of(const std::string& host) const {
+  const auto found = visitors_of_.find(host);
+  return found == visitors_of_.end() ? 0 : found->second;
+}
+
+void StoreServer::take_for_client(Visitor& visitor) {
+  if (!std::exchange(visitor.proven, true)) --unproven_;
+}
+
+bool StoreServer::end_unproven(TimePoint not_heard_since, const std::string* host) {
+  if (unproven_ == 0) return false;
+  const auto found = std::find_if(visitors_.begin(), visitors_.end(), [&](const auto& entry) {
+    const Visitor& visitor = *entry.second;
+    return !visitor.proven && visitor.heard < not_heard_since &&
+           (host == nullptr || visitor.peer.host == *host);
+  });
+  if (found == visitors_.end()) return false;
+  drop(*found->second, unproven_too_long);
+  leaving_.clear();
+  return true;
+}
+
+// Each client of PyTorch's before 2.1 has a second connection, which stays silent; they do not greet.
+std::size_t StoreServer::companions_of(const std::string& host) const {
+  if (!visitors_of_.contains(host)) return 0;
+  const auto has_one = [&](const auto& entry) {
+    const auto dialect = entry.second->session.dialect();
+    return entry.second->peer.host == host && dialect && *dialect != Dialect::v2_2;
+  };
+  return static_cast<std::size_t>(std::count_if(visitors_.begin(), visitors_.end(), has_one));
 }
 
 // More bytes, or another reason to go on: the peer has read its answers, or was silent long enough.
 void StoreServer::received(Visitor& visitor, ByteSpan bytes) {
   half_requests_ -= std::exchange(visitor.counted, 0);
   timers_.disarm(std::exchange(visitor.timer, {}));
+  if (!visitor.proven) visitor.heard = clock_.now();
   visitor.session.feed(bytes);
   serve_all(visitor);
+  if (visitor.session.dialect() == Dialect::v2_2) take_for_client(visitor);
   if (!visitor.ended) {
     visitor.session.keep_rest();
     visitor.counted = visitor.session.buffered();
@@ -219,6 +261,7 @@ void StoreServer::serve_all(Visitor& visitor) {
         break;
     }
     if (is_for_torchrun()) return turn_away(visitor, torchrun_comes);
+    take_for_client(visitor);
     ++totals_.requests[static_cast<std::size_t>(request_.kind)];
     deliver(&visitor, table_->apply(visitor, request_));
     if (request_.keys.capacity() > kept_keys) request_ = Request{};
@@ -309,6 +352,9 @@ void StoreServer::remove(Visitor& visitor) {
   timers_.disarm(visitor.timer);
   half_requests_ -= std::exchange(visitor.counted, 0);
   leaving_.insert(visitors_.extract(visitor.conn));
+  take_for_client(visitor);
+  if (const auto count = visitors_of_.find(visitor.peer.host); --count->second == 0)
+    visitors_of_.erase(count);
   deliver(nullptr, table_->forget(visitor));
 }
 

@@ -25,7 +25,8 @@ struct ServerOptions {
   HttpDoor* https = nullptr;    // null: only /healthz is answered
   HttpRules http_rules = {};    // of `https`
   StoreKey key = {};            // what clients must prove, if there is one
-  Report report = {};           // told who was turned away and why; never about ordinary requests
+  PortLimits port = {};
+  Report report = {};  // told who was turned away and why; never about ordinary requests
 };
 
 struct StoreStats {
@@ -70,6 +71,12 @@ class StoreServer final : private StoreDoor, private TimerHandler {
   struct Visitor;
 
   ConnectionHandler& on_store_connection(ConnId conn, const Address& peer) override;
+  [[nodiscard]] std::size_t connections() const override { return visitors_.size(); }
+  [[nodiscard]] std::size_t connections_of(const std::string& host) const override;
+  [[nodiscard]] std::size_t companions_of(const std::string& host) const override;
+  [[nodiscard]] std::size_t unproven() const override { return unproven_; }
+  bool end_unproven(TimePoint not_heard_since, const std::string* host) override;
+  void take_for_client(Visitor& visitor);
   void received(Visitor& visitor, ByteSpan bytes);
   void serve_all(Visitor& visitor);
   [[nodiscard]] bool is_for_torchrun() const;
@@ -97,11 +104,13 @@ class StoreServer final : private StoreDoor, private TimerHandler {
   std::unique_ptr<Table> table_;
   using Visitors = std::map<ConnId, std::unique_ptr<Visitor>>;
   Visitors visitors_;
-  Visitors leaving_;                 // kept until the event that ended them is over
-  Request request_;                  // the one being served; keeps its vectors' memory
-  std::uint64_t half_requests_ = 0;  // bytes that all sessions hold
-  TimerId unread_timer_;             // runs while answers are unread
-  bool any_failed_ = false;          // there was no memory for some visitor's answer
+  std::map<std::string, std::size_t> visitors_of_;  // by host; none is 0
+  Visitors leaving_;                                // kept until the event that ended them is over
+  Request request_;                                 // the one being served; keeps its vectors' memory
+  std::uint64_t half_requests_ = 0;                 // bytes that all sessions hold
+  TimerId unread_timer_;                            // runs while answers are unread
+  std::size_t unproven_ = 0;                        // visitors that have sent nothing whole yet
+  bool any_failed_ = false;                         // there was no memory for some visitor's answer
   StoreStats totals_;
 };
 

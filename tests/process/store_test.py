@@ -320,6 +320,70 @@ class Readers(StoreVerb):
         self.assertIsNone(server.poll())
 
 
+class Strangers(StoreVerb):
+    """Hundreds of connections from elsewhere, where few files may be opened."""
+    FILES = {resource.RLIMIT_NOFILE: 128}
+    BEGINNINGS = (b"", b"\xd1", b"GET /", b"\x00", GREETING)  # silent; as an agent, a prober, a client
+
+    def come(self, port, count, beginning):
+        strangers = []
+        for _ in range(count):
+            stranger = socket.create_connection(("127.0.0.1", port), PATIENCE)
+            self.addCleanup(stranger.close)
+            strangers.append(stranger)
+            try:
+                stranger.sendall(beginning)
+            except ConnectionError:
+                pass
+        return strangers
+
+    def be_healthy(self, port):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=PATIENCE) as page:
+            self.assertEqual(page.read(), b"ok\n")
+
+    def test_a_server_with_few_descriptors_answers_probers(self):
+        for beginning in self.BEGINNINGS:
+            _, port = self.serve(limits=self.FILES)
+            held = self.come(port, 300, beginning)
+            self.be_healthy(port)
+            self.be_healthy(port)
+            if beginning != GREETING:  # clients have an address's share, which is used up then
+                self.answer(port, "set", "good", "v")
+            for stranger in held:
+                stranger.close()
+
+    def test_nodes_join_while_strangers_hold_connections(self):
+        def limit():
+            for what, most in self.FILES.items():
+                resource.setrlimit(what, (most, most))
+        for beginning in self.BEGINNINGS:
+            port = free_port()
+            nodes = []
+            for _ in range(2):
+                nodes.append(subprocess.Popen(
+                    [DLAUNCH, "--nproc-per-node=1", "--nnodes=2", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=strangers", "true"],
+                    env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=limit))
+                self.addCleanup(self.finish, nodes[-1])
+                if len(nodes) == 2:
+                    break
+                wait_until(lambda: self.listens(port), "the first node serves")
+                held = self.come(port, 300, beginning)
+                self.be_healthy(port)
+            for node in nodes:
+                out, _ = node.communicate(timeout=PATIENCE)
+                self.assertEqual(node.returncode, 0, out)
+            for stranger in held:
+                stranger.close()
+
+    @staticmethod
+    def listens(port):
+        try:
+            socket.create_connection(("127.0.0.1", port), PATIENCE).close()
+            return True
+        except OSError:
+            return False
+
+
 if __name__ == "__main__":
     program = unittest.main(exit=False, verbosity=1)
     if not program.result.wasSuccessful():

@@ -2,6 +2,7 @@
 // server.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <new>
 #include <string>
@@ -78,11 +79,19 @@ class FakeNetwork final : public Network, public Timers, public Clock {
   [[nodiscard]] bool paused(ConnId conn) const { return peers_.at(conn).paused; }
   void pass(Duration time) {
     now_ += time;
-    while (!timers_.empty() && timers_.begin()->second.at <= now_) {
-      const auto [id, timer] = *timers_.begin();
-      timers_.erase(timers_.begin());
+    while (true) {
+      const auto first = std::min_element(timers_.begin(), timers_.end(), [](const auto& a, const auto& b) {
+        return a.second.at < b.second.at;
+      });
+      if (first == timers_.end() || first->second.at > now_) return;
+      const auto [id, timer] = *first;
+      timers_.erase(first);
       timer.handler->on_timer(id);
     }
+  }
+  [[nodiscard]] std::size_t open() const {
+    return static_cast<std::size_t>(
+        std::count_if(peers_.begin(), peers_.end(), [](const auto& entry) { return !entry.second.closed; }));
   }
   [[nodiscard]] std::size_t timers() const { return timers_.size(); }
 

@@ -21,7 +21,9 @@ struct AgentGuests final : AgentDoor, ConnectionHandler {
   }
   void on_received(ConnId, ByteSpan bytes) override { said += as_text(bytes); }
   void on_closed(ConnId, const Error&) override { left = true; }
+  bool end_unproven(TimePoint came_before) override { return unproven && unproven(came_before); }
 
+  std::function<bool(TimePoint)> unproven;
   ConnId last;
   Address from;
   std::string said;
@@ -123,10 +125,11 @@ TEST_F(ServerTest, DeletesFor113AfterAMomentOfSilence) {
 TEST_F(ServerTest, AppendsFor21WhenMoreFollows) {
   const ConnId old_one = network.arrive();
   const std::string bytes = encoded(request(RequestKind::append, "/k", "v"), Dialect::v2_1);
+  const std::size_t others = network.timers();
   network.give(old_one, bytes.substr(0, 1 + 8 + 2));
-  EXPECT_EQ(network.timers(), 1U);
+  EXPECT_EQ(network.timers(), others + 1);
   network.give(old_one, bytes.substr(1 + 8 + 2));
-  EXPECT_EQ(network.timers(), 0U);
+  EXPECT_EQ(network.timers(), others);
   network.pass(1s);
   EXPECT_EQ(ask(old_one, request(RequestKind::get, "/k"), Dialect::v2_1), text("v"));
 }
@@ -150,13 +153,155 @@ TEST_F(ServerTest, NotesFor113sWatchers) {
   ask(a, request(RequestKind::set, "/k", "v"));
 }
 
-TEST_F(ServerTest, NeverClosesTheSilent) {
-  const ConnId silent = network.arrive();  // 1.13's second connection
-  network.pass(std::chrono::hours(24));
+TEST_F(ServerTest, SilentConnectionsEndButThoseOf113Clients) {
+  const ConnId stranger = network.arrive({"10.0.0.7", 1});
+  const ConnId silent = network.arrive({"10.0.0.8", 1});  // 1.13's second connection
+  const ConnId old_one = network.arrive({"10.0.0.8", 2});
+  ask(old_one, request(RequestKind::set, "/k", "v"), Dialect::v1_13);
+  const ConnId second_stranger = network.arrive({"10.0.0.8", 3});
+  EXPECT_EQ(server->stats().undecided, 3U);
+  network.pass(4min);
+  EXPECT_FALSE(network.closed(stranger));
+  for (int i = 0; i < 24 * 60; ++i) network.pass(1min);
+  EXPECT_TRUE(network.closed(stranger));
+  EXPECT_TRUE(network.closed(second_stranger));
   EXPECT_FALSE(network.closed(silent));
-  EXPECT_EQ(server->stats().undecided, 1U);
+  EXPECT_FALSE(network.closed(old_one)) << "whoever has spoken may be silent for days";
+  ASSERT_EQ(reports.size(), 2U);
+  EXPECT_EQ(reports[0], "turned away 10.0.0.7:1: it has not said what it is for too long");
   network.leave(silent);
   EXPECT_EQ(server->stats().undecided, 0U);
+  EXPECT_EQ(network.timers(), 0U);
+}
+
+TEST_F(ServerTest, AnHttpRequestThatDoesNotEndIsEnded) {
+  const ConnId slow = network.arrive();
+  network.give(slow, "GET /heal");
+  for (int i = 0; i < 2; ++i) network.pass(30s);
+  EXPECT_TRUE(network.closed(slow));
+}
+
+// Strangers may come by the hundred; members, probers and clients find a descriptor.
+class FewDescriptorsTest : public ServerTest {
+ protected:
+  static constexpr std::size_t limit = 100;
+  FewDescriptorsTest() { few({}); }
+  ~FewDescriptorsTest() override { server.reset(); }
+
+  void few(PortLimits limits) {
+    ServerOptions options;
+    options.agents = &agents;
+    options.port = limits;
+    options.port.free_descriptors = [this] { return limit - std::min(limit, network.open()); };
+    make(options);
+  }
+  void be_well(const Address& from) {
+    const ConnId probe = network.arrive(from);
+    network.give(probe, "GET /healthz HTTP/1.1\r\n\r\n");
+    EXPECT_TRUE(network.take(probe).starts_with("HTTP/1.1 200 "));
+    const ConnId agent = network.arrive(from);
+    network.give(agent, "\xd1hello");
+    EXPECT_EQ(agents.last, agent);
+    network.leave(agent);
+  }
+  AgentGuests agents;
+};
+
+TEST_F(FewDescriptorsTest, SilentOnesLeaveRoom) {
+  std::vector<ConnId> silent;
+  for (int i = 0; i < 300; ++i) {
+    silent.push_back(network.arrive({"10.0.0.7", 1}));
+    ASSERT_LE(network.open(), limit - 8);
+  }
+  EXPECT_TRUE(network.closed(silent.front())) << "the oldest end first";
+  EXPECT_FALSE(network.closed(silent.back()));
+  be_well({"10.0.0.8", 1});
+  be_well({"10.0.0.7", 1});
+  const ConnId a = client();
+  EXPECT_EQ(ask(a, numbered(RequestKind::add, "/n", 1)), i64(1));
+  network.pass(10s);
+  network.arrive({"10.0.0.9", 1});
+  EXPECT_LE(network.open(), limit - 16) << "the old ones leave the whole reserve";
+  EXPECT_FALSE(network.closed(a));
+}
+
+TEST_F(FewDescriptorsTest, TheAddressWithTheMostSilentOnesLosesThem) {
+  const ConnId other = network.arrive({"10.0.0.8", 1});
+  for (int i = 0; i < 300; ++i) network.arrive({"10.0.0.7", 1});
+  EXPECT_FALSE(network.closed(other));
+}
+
+TEST_F(FewDescriptorsTest, ClientsOfOneAddressLeaveRoomForOthers) {
+  std::size_t served = 0;
+  for (int i = 0; i < 300; ++i) {
+    const ConnId conn = network.arrive({"10.0.0.7", 1});
+    network.give(conn, greeting + encoded(numbered(RequestKind::add, "/n", 0)));
+    served += network.take(conn).empty() ? 0U : 1U;
+  }
+  EXPECT_EQ(served, 60U) << "three quarters of what the reserve leaves";
+  EXPECT_EQ(reports.back(),
+            "turned away 10.0.0.7:1: the store has as many clients from its address as descriptors allow");
+  be_well({"10.0.0.7", 1});
+  const ConnId other = network.arrive({"10.0.0.8", 1});
+  network.give(other, greeting + encoded(numbered(RequestKind::add, "/n", 0)));
+  EXPECT_EQ(network.take(other), i64(0));
+}
+
+// A byte is not a request.
+TEST_F(FewDescriptorsTest, WhoHasNotSentAWholeRequestMakesRoomForClients) {
+  std::vector<ConnId> halves;
+  for (int i = 0; i < 300; ++i) {
+    halves.push_back(network.arrive({"10.0.0.9", 1}));
+    network.give(halves.back(), std::string(1, '\0'));
+    ASSERT_LE(network.open(), limit - 8);
+  }
+  const ConnId a = client();
+  EXPECT_EQ(ask(a, numbered(RequestKind::add, "/n", 1)), i64(1));
+  for (int i = 0; i < 11; ++i) network.pass(30s);
+  for (const ConnId half : halves) EXPECT_TRUE(network.closed(half));
+  EXPECT_FALSE(network.closed(a));
+}
+
+TEST_F(FewDescriptorsTest, ClientsOfAllAddressesLeaveTheReserve) {
+  for (int i = 0; i < 300; ++i) {
+    const ConnId conn = network.arrive({"10.0.0." + std::to_string(i % 10), 1});
+    network.give(conn, greeting + encoded(numbered(RequestKind::add, "/n", 0)));
+    ASSERT_LE(network.open(), limit - 8);
+  }
+  EXPECT_GT(server->stats().connections, 80U);
+  be_well({"10.0.0.9", 1});
+}
+
+TEST_F(FewDescriptorsTest, ABurstOfRanksIsNotDisturbedWhileDescriptorsLast) {
+  PortLimits limits;
+  limits.unidentified_of_host = 10;
+  few(limits);
+  std::vector<ConnId> ranks;
+  for (int i = 0; i < 60; ++i) ranks.push_back(network.arrive());
+  for (const ConnId rank : ranks) network.give(rank, greeting);
+  EXPECT_EQ(server->stats().connections, 60U);
+  for (int i = 0; i < 20; ++i) network.arrive({"10.0.0.7", 1});
+  EXPECT_EQ(server->stats().undecided, 20U);
+  network.pass(3s);
+  for (int i = 0; i < 10; ++i) network.arrive({"10.0.0.7", 1});
+  EXPECT_EQ(server->stats().undecided, 20U) << "for each that comes an old one ends";
+}
+
+TEST_F(FewDescriptorsTest, AgentsThatDoNotProveThemselvesEndWhenNobodyElseIsLeft) {
+  std::vector<ConnId> conns;
+  agents.unproven = [&](TimePoint) {
+    const auto oldest =
+        std::find_if(conns.begin(), conns.end(), [&](ConnId c) { return !network.closed(c); });
+    if (oldest == conns.end()) return false;
+    network.close(*oldest);
+    return true;
+  };
+  for (int i = 0; i < 300; ++i) {
+    conns.push_back(network.arrive({"10.0.0.7", 1}));
+    network.give(conns.back(), "\xd1");
+    ASSERT_LE(network.open(), limit - 7);
+  }
+  be_well({"10.0.0.7", 1});
 }
 
 TEST_F(ServerTest, ClosingIsItsOnlyRefusal) {
