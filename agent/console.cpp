@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <utility>
 
@@ -26,9 +28,9 @@ Console::Console(int fd) : is_stdout_(fd == STDOUT_FILENO), fd_(fd) {
     if (own_fd_ >= 0) fd_ = own_fd_;
     is_terminal_ = isatty(fd_) != 0;
     const bool may_block = S_ISFIFO(info.st_mode) || is_terminal_;
-    if (own_fd_ < 0 && may_block) relay_ = Relay::start(fd);
-    if (relay_) fd_ = relay_->fd();
-    polled_ = may_block && (own_fd_ >= 0 || relay_);
+    blocks_ = may_block && own_fd_ < 0;
+    polled_ = may_block && own_fd_ >= 0;
+    if (blocks_ && is_terminal_) begin_relay();
   } else if (S_ISSOCK(info.st_mode)) {
     is_socket_ = true;
     polled_ = true;
@@ -128,11 +130,44 @@ void Console::note_written(std::string_view first, std::string_view second, std:
   within_line_ = (size <= first.size() ? first[size - 1] : second[size - first.size() - 1]) != '\n';
 }
 
+// Where there is no thread to be had, writes block.
+void Console::begin_relay() {
+  blocks_ = false;
+  relay_ = Relay::start(fd_);
+  if (!relay_) return;
+  fd_ = relay_->fd();
+  polled_ = true;
+}
+
+// A pipe that can be written takes so much without blocking.
+std::size_t Console::write_pieces(std::string_view text) {
+  std::size_t done = 0;
+  while (blocks_ && done < text.size()) {
+    pollfd ready{fd_, POLLOUT, 0};
+    if (poll(&ready, 1, 0) == 0) {
+      begin_relay();
+      return done + write_now(text.substr(done), {});
+    }
+    const std::string_view piece = text.substr(done, PIPE_BUF);
+    const ssize_t wrote = ::write(fd_, piece.data(), piece.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) {
+      broken_ = true;
+      queue_.clear();
+      break;
+    }
+    note_written(piece, {}, static_cast<std::size_t>(wrote));
+    done += static_cast<std::size_t>(wrote);
+  }
+  return done;
+}
+
 // One attempt; how many bytes went.
 std::size_t Console::write_now(std::string_view first, std::string_view second) {
   std::array<iovec, 2> parts = {
       {{const_cast<char*>(first.data()), first.size()}, {const_cast<char*>(second.data()), second.size()}}};
   if (first.empty() && second.empty()) return 0;
+  if (blocks_) return write_pieces(std::string(first).append(second));
   while (true) {
     ssize_t wrote = 0;
     if (is_socket_) {

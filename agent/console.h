@@ -58,6 +58,8 @@ class Console {
   std::size_t write_now(std::string_view first, std::string_view second);
   void write_or_drop(std::string_view first, std::string_view second);
   void note_written(std::string_view first, std::string_view second, std::size_t size);
+  void begin_relay();
+  std::size_t write_pieces(std::string_view text);
   [[nodiscard]] int unread() const;
   [[nodiscard]] std::uint64_t on_its_way() const { return relay_ ? handed_over_.bytes - relay_->bytes() : 0; }
 
@@ -68,6 +70,7 @@ class Console {
   bool polled_ = false;
   bool is_socket_ = false;
   bool is_terminal_ = false;
+  bool blocks_ = false;  // a write may; a relay is begun when one would
   bool broken_ = false;
   bool full_ = false;
   bool given_up_ = false;

@@ -308,11 +308,12 @@ class ReadersThatStop(Output):
         report = self.report()
         self.assertEqual(report["exit_code"], 7)
         self.assertGreater(report["dropped"]["stdout"]["lines"], 0)
-        # A page of the pipe may have had room for a short line, which no line of stdout had.
+        # A page of the pipe may have had room for a short text, which what came to stdout had not.
         seen = job.stdout.read().decode()
-        self.assertTrue("stderr" in report["dropped"] or "\ndlaunch: failed: " in seen, seen[-2000:])
-        seen = "".join(line for line in seen.splitlines(keepends=True) if not line.startswith("dlaunch: "))
-        self.assertEqual(seen.count("\n") + report["dropped"]["stdout"]["lines"], self.LINES)
+        self.assertTrue("stderr" in report["dropped"] or "dlaunch: failed: " in seen, seen[-2000:])
+        # A line that was cut may be followed by one of dlaunch's; one that lacks only its end looks whole, and counts as dropped.
+        whole = len(re.findall(r"(?m)^line \d+ of a reader who does not read$", seen))
+        self.assertIn(whole + report["dropped"]["stdout"]["lines"] - self.LINES, range(2))
 
     def test_of_stderr_alone(self):
         job = self.start("--output-timeout=0.2", "sh", "-c", f"echo said; ({self.SPEAK}) >&2; exit 7")
