@@ -160,5 +160,16 @@ TEST(Wire, Answers) {
   EXPECT_EQ(as(Answer::Kind::popped), i64(0));
 }
 
+TEST(Wire, ARequestThatADialectDoesNotKnowIsNotWritten) {
+  std::string out;
+  Request request;
+  request.kind = RequestKind::watch_key;
+  EXPECT_FALSE(encode(Dialect::v2_2, request, out));
+  EXPECT_TRUE(out.empty());
+  request.kind = RequestKind::get;
+  EXPECT_TRUE(encode(Dialect::v2_2, request, out));
+  EXPECT_FALSE(out.empty());
+}
+
 }  // namespace
 }  // namespace dlaunch
