@@ -26,8 +26,10 @@ World without_members(World world) {
 Coordinator::Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now)
     : job_(std::move(job)),
       rules_(rules_of(job_)),
+      leases_(job_.node_timeout),
       agent_(agent),
       state_(job_.may_move() ? State::standby : State::gathering),
+      began_(now),
       waiting_since_(now),
       join_deadline_(now + job_.join_timeout),
       report_at_(now + first_report),
@@ -106,7 +108,8 @@ void Coordinator::on_beat(TimePoint now, MemberId member, const Beat& beat, Coor
   Roster::Node& node = *roster_.find(member);
   const TimePoint said{Duration(beat.stamp)};
   if (said <= now) node.echoed = std::max(node.echoed, said);
-  out.emplace_back(ToMember{member, Beat{stamp_of(now)}});
+  node.own = beat.own;
+  out.emplace_back(ToMember{member, Beat{stamp_of(now), 0, grant_to(now, node)}});
   announce_when_complete(now, out);  // where only that was missing
 }
 
@@ -124,6 +127,7 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
     out.emplace_back(DropMember{*before});
     on_lost(now, {*before, "it came back by a new connection"}, out);
   }
+  left_running_.erase(join.agent);  // it says itself when its workers are gone
   if (const std::string why = reason_to_refuse(join); !why.empty()) {
     const std::string who = join.node_rank < 0 ? "a node" : "node " + std::to_string(join.node_rank);
     out.emplace_back(Say{Loudness::trouble, "refused " + who + " (host " + join.host + "): " + why});
@@ -139,19 +143,21 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
     return;
   }
   const Roster::Node& node = roster_.add(member, join, address, now);
+  granting_until_.reset();
   if (member != local_member && job_.node_timeout > Duration(0) && !check_at_) check_at_ = now + job_.beat();
   if (state_ != State::standby) out.emplace_back(event_of(EventKind::joined, node, ""));
   out.emplace_back(Say{Loudness::detail, name_of(node) + " joined with " + count_of(join.slots, "worker") +
                                              ": " + std::to_string(roster_.ready()) + " of " +
                                              std::to_string(job_.nnodes)});
   if (state_ == State::standby) {
-    out.emplace_back(ToMember{member, Welcome{false, follows_another_, stamp_of(now)}});
+    out.emplace_back(ToMember{member, Welcome{false, follows_another_, stamp_of(now), grant_to(now, node)}});
     lead_if_enough(now, out);
     return;
   }
   learn_from(now, join);
-  if (formed_ && !join.been_in) out.emplace_back(ToMember{member, NewWorld{without_members(world_)}});
-  out.emplace_back(ToMember{member, Welcome{true, went_on_without(node), stamp_of(now)}});
+  if (formed_ && !join.been_in) out.emplace_back(ToMember{member, NewWorld{without_members(world_), {}}});
+  out.emplace_back(
+      ToMember{member, Welcome{true, went_on_without(node), stamp_of(now), grant_to(now, node)}});
   if (state_ == State::gathering) {
     announce_when_complete(now, out);
   } else if (node.stopped) {  // otherwise once it is
@@ -239,7 +245,7 @@ void Coordinator::announce_when_complete(TimePoint now, CoordinatorActions& out)
     last_call_.reset();
     return;
   }
-  TimePoint when = not_before_;
+  TimePoint when = std::max(not_before_, earlier_worlds_gone_by());
   if (ready < enough_) {
     if (!last_call_) {
       last_call_ = now + patience_;
@@ -267,6 +273,8 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   decisive_.reset();
   preempted_.reset();
   last_call_.reset();
+  left_running_.clear();
+  announced_ = true;
   round_began_ = now;
   if (!std::exchange(formed_, true)) job_began_ = now;
   world_.age = now - job_began_;
@@ -286,7 +294,7 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
       copy.members.push_back(world_.members[static_cast<std::size_t>(node.place)]);
     }
     spares += node.active || node.leaving ? 0 : 1;
-    out.emplace_back(ToMember{member, NewWorld{copy}});
+    out.emplace_back(ToMember{member, NewWorld{copy, grant_to(now, node)}});
   }
   if (spares > 0)
     out.emplace_back(Say{Loudness::progress, count_of(static_cast<int>(spares), "node") + " beyond these " +
@@ -320,6 +328,8 @@ void Coordinator::go_on_when_all_stopped(TimePoint now, CoordinatorActions& out)
     announce_when_complete(now, out);
   } else if (!roster_.all_stopped()) {
     return;
+  } else if (abdicates_) {
+    abdicate(out);
   } else if (state_ == State::stopping) {
     go_on(now, out);
   } else if (state_ == State::collecting) {
@@ -506,8 +516,12 @@ void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, C
   outcome.restarts_used = world_.restarts_used;
   const bool needed = node.active && !node.done && roster_.ready() - 1 < job_.least();
   const bool waiting = state_ == State::gathering || state_ == State::standby;
-  if (member == local_member && job_.may_move() && !needed) {
-    abdicate(outcome, out);
+  const bool decided = state_ == State::collecting || state_ == State::ending;
+  if (member == local_member && job_.may_move() && !needed && !decided) {
+    abdicates_ = outcome;
+    node.leaving = true;
+    if (state_ == State::running) stop_world(now, name_of(node) + ", which leads, was told to leave", out);
+    if (waiting || roster_.all_stopped()) abdicate(out);
     return;
   }
   const bool may_go = waiting || !node.active || (job_.elastic() && !needed);
@@ -526,7 +540,7 @@ void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, C
 void Coordinator::on_agent_leaves(TimePoint now, const Failure& failure, CoordinatorActions& out) {
   const bool again = state_ == State::ending || state_ == State::collecting;
   if (job_.may_move() || again) {
-    abdicate({}, out);
+    abdicate(out);
   } else {
     end_the_job_by(now, failure, out);
   }
@@ -536,7 +550,8 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
   const TimePoint sure = sure_until();
   const auto node = roster_.remove(lost.member);
   judge_.forget(lost.member);
-  if (node && !node->stopped) lost_places_.add(node->address, gone_by(now));
+  granting_until_.reset();
+  if (node) note_left_running(now, *node, lost.silent);
   if (!node || state_ == State::standby) return;
   const bool expected = node->leaving || node->done || state_ == State::ending;
   if (!expected && (state_ == State::gathering || !node->active)) {
@@ -560,12 +575,6 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
   const bool runs = state_ == State::stopping || state_ == State::collecting;
   if (runs && too_few() && !fence_at_) fence_at_ = sure;
   go_on_when_all_stopped(now, out);
-}
-
-// What runs on a node that is lost now is killed there a node timeout after it heard from us, or by its
-// keeper soon after.
-TimePoint Coordinator::gone_by(TimePoint now) const {
-  return job_.node_timeout == Duration(0) ? TimePoint::max() : now + 2 * job_.node_timeout;
 }
 
 // The others form a new world, now or when enough have come.
@@ -636,7 +645,8 @@ void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
         return;
       }
       roster_.remove(member);
-      lost_places_.add(node.address, gone_by(now));
+      granting_until_.reset();
+      note_left_running(now, node, true);
       out.emplace_back(DropMember{member});
       lose(now, node, failure, out);
     }
@@ -670,7 +680,7 @@ void Coordinator::drop_the_silent(TimePoint now, CoordinatorActions& out) {
     if (node == nullptr || state_ == State::ended) continue;
     const Duration quiet = now - node->heard;
     out.emplace_back(DropMember{member});
-    on_lost(now, {member, "no sign of life for " + to_words(quiet)}, out);
+    on_lost(now, {member, "no sign of life for " + to_words(quiet), true}, out);
   }
 }
 
@@ -714,7 +724,9 @@ void Coordinator::rearm(TimePoint now, CoordinatorActions& out) {
       wake(report_at_);
       if (now < join_deadline_) wake(join_deadline_);
       if (last_call_ && *last_call_ > now) wake(*last_call_);
-      if (not_before_ > now) wake(not_before_);
+      if (roster_.ready() >= job_.least()) {
+        if (const TimePoint when = std::max(not_before_, earlier_worlds_gone_by()); when > now) wake(when);
+      }
       break;
     case State::stopping:
       wake(stop_deadline_);

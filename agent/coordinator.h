@@ -23,13 +23,15 @@
 //
 // Where a job has several endpoints, each has a coordinator, and one of them leads: the one that has the
 // connections of a quorum of nodes. A node has one connection at a time, and a quorum is more than half of
-// all nodes that may take part, so no two of them lead at once. A node that lost the last leader in silence,
-// and cannot know whether that one has noticed, says for how long it may not have (Join::lease); so long the
-// new one waits. Where an election decides (agent/election.h), the elected one leads, for as long as that
-// says.
+// all nodes that may take part, so no two of them lead at once. Where an election decides
+// (agent/election.h), the elected one leads, for as long as that says.
+//
+// A world begins when nothing of an earlier one can run any more: each node that is here has said so, and the
+// leases of those that are not are over (agent/lease.h).
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -38,6 +40,7 @@
 
 #include "agent/event.h"
 #include "agent/hang_judge.h"
+#include "agent/lease.h"
 #include "agent/lost_places.h"
 #include "agent/messages.h"
 #include "agent/root_cause.h"
@@ -57,6 +60,7 @@ struct FromMember {
 struct MemberLost {
   MemberId member = 0;
   std::string why;
+  bool silent = false;  // the other side's kernel did not close the connection
 };
 // Answers ArmCoordinatorTimer: the time asked for has come.
 struct CoordinatorTimer {};
@@ -172,7 +176,7 @@ class Coordinator {
   void note_lost_leader(TimePoint now, const Join& of_last_world, CoordinatorActions& out);
   void lead_if_enough(TimePoint now, CoordinatorActions& out);
   void step_down(TimePoint now, CoordinatorActions& out);
-  void abdicate(const Outcome& outcome, CoordinatorActions& out);
+  void abdicate(CoordinatorActions& out);
 
   // From one world to the next.
   void gather(TimePoint now, int enough, Duration patience, CoordinatorActions& out);
@@ -183,7 +187,13 @@ class Coordinator {
   void go_on(TimePoint now, CoordinatorActions& out);
   void enter_in_ledger(const Restart& entry, Duration delay, CoordinatorActions& out);
   void leave_out(const Failure& cause, CoordinatorActions& out);
-  [[nodiscard]] TimePoint gone_by(TimePoint now) const;
+
+  // What members may count on, and when nothing of an earlier world runs (agent/lease.h).
+  [[nodiscard]] Grant grant_to(TimePoint now, const Roster::Node& node);
+  void note_left_running(TimePoint now, const Roster::Node& node, bool silent);
+  [[nodiscard]] TimePoint earlier_worlds_gone_by() const;
+  [[nodiscard]] TimePoint others_worlds_gone_by() const;
+
   void lose(TimePoint now, const Roster::Node& node, const Failure& failure, CoordinatorActions& out);
   [[nodiscard]] bool may_go_on() const;
 
@@ -208,6 +218,7 @@ class Coordinator {
 
   JobSpec job_;
   std::string rules_;  // of the job: each that joins must have been told the same
+  LeaseRules leases_;
   AgentId agent_;
   State state_;
   Roster roster_;
@@ -217,14 +228,20 @@ class Coordinator {
   std::optional<TimePoint> leads_until_;  // by election
   std::uint32_t next_round_ = 0;
 
+  TimePoint began_;
   TimePoint waiting_since_;             // while gathering, or until workers have stopped
   TimePoint join_deadline_;             // likewise
   TimePoint report_at_;                 // likewise
   int enough_ = 0;                      // so many nodes, and no more are waited for
   Duration patience_{};                 // with fewer, so long after the last condition was met
   std::optional<TimePoint> last_call_;  // until when
-  TimePoint not_before_;                // a leader of before may still count on its nodes
+  TimePoint not_before_;                // of the restart that was decided: --restart-backoff
   LostPlaces lost_places_;
+  std::map<AgentId, TimePoint> left_running_;  // agents that were lost with their workers: gone by then
+  bool announced_ = false;                     // a world, since the lead was taken up
+  std::optional<Outcome> abdicates_;           // once all have stopped: this agent was told to leave
+  std::optional<TimePoint> granting_until_;    // sure_until(), at granting_checked_
+  TimePoint granting_checked_;
   std::optional<TimePoint> led_since_;  // where the lead is taken up, and may be another's
   std::optional<TimePoint> check_at_;   // for silent nodes
   std::optional<TimePoint> armed_;

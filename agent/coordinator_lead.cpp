@@ -29,7 +29,8 @@ TimePoint Coordinator::sure_until() const {
 
 void Coordinator::tell_who_leads(TimePoint now, bool leads, CoordinatorActions& out) {
   for (const auto& [member, node] : roster_.nodes())
-    out.emplace_back(ToMember{member, Welcome{leads, leads && went_on_without(node), stamp_of(now)}});
+    out.emplace_back(
+        ToMember{member, Welcome{leads, leads && went_on_without(node), stamp_of(now), grant_to(now, node)}});
 }
 
 bool Coordinator::went_on_without(const Roster::Node& node) const {
@@ -60,6 +61,7 @@ bool Coordinator::too_few() const {
 
 void Coordinator::on_election(TimePoint now, const LeadsUntil& leads, CoordinatorActions& out) {
   leads_until_ = leads.until;
+  granting_until_.reset();
   if (leads_until_) {
     if (state_ == State::standby) lead_if_enough(now, out);
     announce_when_complete(now, out);  // where only the lease was over
@@ -74,13 +76,12 @@ void Coordinator::on_election(TimePoint now, const LeadsUntil& leads, Coordinato
 
 void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
   if (job_.elected ? !leads_until_ || roster_.ready() == 0 : roster_.staying() < quorum()) return;
-  not_before_ = now;
+  announced_ = false;
   const Join* newest = nullptr;
   for (const auto& [member, node] : roster_.nodes()) {
     learn_from(now, node.joined);
     if (node.joined.been_in && (newest == nullptr || node.joined.round > newest->round))
       newest = &node.joined;
-    not_before_ = std::max(not_before_, node.heard + std::min(node.joined.lease, 2 * job_.node_timeout));
     out.emplace_back(event_of(EventKind::joined, node, ""));
   }
   if (newest != nullptr) note_lost_leader(now, *newest, out);
@@ -88,8 +89,9 @@ void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
   const int enough = formed_ ? std::max(job_.elected ? 1 : quorum(), world_.nodes - 1) : job_.nnodes;
   out.emplace_back(Say{formed_ ? Loudness::progress : Loudness::detail,
                        "this node leads the job now, at " + to_string(world_.store)});
-  tell_who_leads(now, true, out);
   led_since_ = now;
+  state_ = State::gathering;
+  tell_who_leads(now, true, out);
   gather(now, enough, formed_ ? settling_time : job_.last_call, out);
 }
 
@@ -111,6 +113,7 @@ void Coordinator::note_lost_leader(TimePoint now, const Join& of_last_world, Coo
 // Others may follow another leader: those who are here shall look for it.
 void Coordinator::step_down(TimePoint now, CoordinatorActions& out) {
   state_ = State::standby;
+  announced_ = false;
   fence_at_.reset();
   last_call_.reset();
   waiting_since_ = now;
@@ -128,8 +131,8 @@ void Coordinator::step_down(TimePoint now, CoordinatorActions& out) {
 }
 
 // This agent was told to leave, and another endpoint can lead.
-void Coordinator::abdicate(const Outcome& outcome, CoordinatorActions& out) {
-  out.emplace_back(ToMember{local_member, End{outcome}});
+void Coordinator::abdicate(CoordinatorActions& out) {
+  out.emplace_back(ToMember{local_member, End{abdicates_.value_or(Outcome{})}});
   for (const auto& [member, node] : roster_.nodes()) {
     if (member == local_member) continue;
     if (job_.may_move())

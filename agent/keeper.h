@@ -59,7 +59,7 @@ enum class FrameKind : std::uint32_t {
   kill_all,
   suspend,  // every process, as by SIGSTOP
   resume,
-  keep_alive,           // number: milliseconds
+  keep_alive,           // number: until when workers may run, in milliseconds of CLOCK_BOOTTIME; 0: for ever
   give_up,              // end; what is left survives SIGKILL
   leave,                // end; no process is left, and the agent removes the job's traces
   leave_after_success,  // do so without being asked once no process is left, if every worker that was asked

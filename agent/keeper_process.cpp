@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <ctime>
 #include <set>
 #include <utility>
 #include <vector>
@@ -24,13 +23,6 @@ namespace {
 constexpr int killing_pause_ms = 20;
 constexpr int start_patience_ms = 1000;
 constexpr std::uint32_t max_body = 64U << 20;
-
-// Also while the machine sleeps: the others of the job do not.
-std::int64_t now_ms() {
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
-}
 
 // Returns what is behind them.
 const char* take_numbers(const char* from, std::size_t count, std::vector<std::uint32_t>& into) {
@@ -68,6 +60,7 @@ void KeeperProcess::run() {
     if (fds[2].revents != 0) tell_begun();
     if (fds[1].revents != 0 || killing_) reap();
     if (killing_) kill_once();
+    end_lease_when_over();  // before a command that may renew it: what has ended is not renewed
     if ((fds[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !take_command()) return;
     end_lease_when_over();
     flush();  // at once what is to be told: it wakes the agent once
@@ -82,19 +75,18 @@ bool KeeperProcess::has_command() const {
 
 int KeeperProcess::poll_timeout() const {
   if (killing_) return killing_pause_ms;
-  return lease_end_ == 0 ? -1 : static_cast<int>(std::max<std::int64_t>(0, lease_end_ - now_ms()));
+  constexpr int longest = 24 * 3600 * 1000;
+  return lease_end_ == 0 || nothing_is_left() ? -1 : lease_left(longest);
 }
 
-void KeeperProcess::keep_alive(std::int64_t lease_ms) {
-  constexpr std::int64_t longest = 24 * 3600 * 1000;
-  lease_end_ = lease_ms > 0 ? now_ms() + std::min(lease_ms, longest) : 0;
+int KeeperProcess::lease_left(int most) const {
+  if (lease_end_ == 0) return most;
+  return static_cast<int>(std::clamp<std::int64_t>(lease_end_ - boot_time_ms(), 0, most));
 }
 
-// The agent does not move. What the others of the job are told is that it is lost.
+// The agent does not move. The others of the job take this node for lost.
 void KeeperProcess::end_lease_when_over() {
-  if (lease_end_ == 0 || now_ms() < lease_end_) return;
-  lease_end_ = 0;
-  if (nothing_is_left()) return;
+  if (lease_left(1) > 0 || nothing_is_left() || killing_) return;
   killing_ = true;
   kill_once();
 }
@@ -107,7 +99,7 @@ bool KeeperProcess::take_command() {
   if (frame.length > max_body || !read_all(body.data(), body.size())) return false;
   // A signal reaches a worker once it has its session; and what is ended has been told of before.
   if (frame.kind != FrameKind::spawn && starts_.descriptor() >= 0) {
-    starts_.await(start_patience_ms);
+    starts_.await(lease_left(start_patience_ms));
     tell_begun();
   }
   if (frame.kind == FrameKind::spawn) {
@@ -123,7 +115,7 @@ bool KeeperProcess::take_command() {
   } else if (frame.kind == FrameKind::leave_after_success) {
     leaves_after_success_ = true;
   } else if (frame.kind == FrameKind::keep_alive) {
-    keep_alive(frame.number);
+    lease_end_ = frame.number;
   } else if (frame.kind == FrameKind::suspend || frame.kind == FrameKind::resume) {
     suspend(frame.kind == FrameKind::suspend);
   }

@@ -37,9 +37,9 @@ class KeeperProcess {
   void tell_begun();
   void signal_all(int signo);
   void suspend(bool stop);
-  void keep_alive(std::int64_t lease_ms);
   void end_lease_when_over();
   [[nodiscard]] int poll_timeout() const;
+  [[nodiscard]] int lease_left(int most) const;
   void kill_once();
   int group_of_next();
   void reap();
@@ -57,7 +57,7 @@ class KeeperProcess {
   Starts starts_;  // those of them that are not at their programs yet
   std::string unsent_;
   bool killing_ = false;
-  std::int64_t lease_end_ = 0;  // by now_ms(); 0: there is none
+  std::int64_t lease_end_ = 0;  // by boot_time_ms(); 0: there is none
   // How many processes were left by the last report to the agent. None: a worker was asked for since then, so
   // that report says nothing about what is left now, and the same count must be reported again.
   std::optional<std::size_t> reported_ = 0;

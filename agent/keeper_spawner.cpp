@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -337,15 +338,19 @@ Result<void> KeeperSpawner::start_another() {
   keeper_ = std::move(*started);
   if (auto ready = await_keeper(); !ready) return ready;
   edge_.watch(keeper_.socket, true, false, *this);
-  if (lease_ > Duration(0)) keep_alive(lease_);
+  keep_alive(lease_until_);
   guard(Duration(0));
   return {};
 }
 
-void KeeperSpawner::keep_alive(Duration lease) {
-  lease_ = lease;
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(lease).count();
-  send({FrameKind::keep_alive, 0, 0, 0, ms, 0}, "", -1, -1);
+// A point in time and not a length: this process may be stopped before the keeper reads it.
+void KeeperSpawner::keep_alive(TimePoint until) {
+  lease_until_ = until;
+  const std::int64_t end =
+      until == TimePoint::max()
+          ? 0
+          : std::max<std::int64_t>(1, to_millis(until - TimePoint(monotonic_now())) + boot_time_ms());
+  send({FrameKind::keep_alive, 0, 0, 0, end, 0}, "", -1, -1);
 }
 
 }  // namespace dlaunch::agent

@@ -61,7 +61,7 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   void signal_all(int signo) override;
   void kill_all() override;
   std::string give_up() override;
-  void keep_alive(Duration lease) override;
+  void keep_alive(TimePoint until) override;
 
   // Stops every process, as Ctrl-Z does in a shell, and lets them go on. Nobody above is told.
   void suspend();
@@ -96,7 +96,7 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   bool expects_success_ = false;
   bool was_let_go_ = false;
   int outstanding_ = 0;                          // spawns whose process has not been reported as ended
-  Duration lease_{};                             // of the workers, as asked for last
+  TimePoint lease_until_ = TimePoint::max();     // of the workers, as asked for last
   std::optional<Guard::Outside> outside_guard_;  // none: no guard is asked for
   std::optional<Guard> guard_;
 };

@@ -22,8 +22,12 @@ Member::Member(JobSpec job, NodeSpec node, std::string build, TimePoint now)
       began_(now),
       join_deadline_(now + job_.join_timeout),
       report_at_(now + first_report),
+      leases_(job_.node_timeout),
       walk_began_(now),
-      watch_(job_.hang_timeout) {}
+      watch_(job_.hang_timeout) {
+  // Another agent may have been here until now, and have followed somebody.
+  leader_gone_by_ = rest_gone_by_ = leases_.exist() ? leases_.gone_with_leader(now) : now;
+}
 
 MemberActions Member::begin() {
   MemberActions out;
@@ -40,7 +44,8 @@ MemberActions Member::begin() {
 MemberActions Member::step(TimePoint now, const MemberEvent& event) {
   MemberActions out;
   if (state_ == State::ended) return out;
-  lease_over_ = lease_over_ || (renew_at_ && now >= lease_until_);
+  lease_over_ = lease_over_ ||
+                (leases_.exist() && round_active_ && now >= leases_.last_moment(granted_until_, Duration(0)));
   if (const auto* checked = std::get_if<HealthChecked>(&event)) {
     on_health_checked(now, checked->why_not, out);
   } else if (std::holds_alternative<LinkUp>(event)) {
@@ -140,6 +145,9 @@ Join Member::join(TimePoint now) const {
   join.stays = staying_ || endpoints() == 1;
   join.rules = rules_of(job_);
   join.role = node_.role;
+  join.lease = std::max(Duration(0), leader_gone_by_ - now);
+  join.rest = std::max(Duration(0), rest_gone_by_ - now);
+  join.stamp = stamp_of(now);
   if (!been_in_) return join;
   join.leader = world_.leader;
   join.leader_host = world_.store.host;
@@ -149,7 +157,6 @@ Join Member::join(TimePoint now) const {
   join.restarts_used = world_.restarts_used;
   join.restarts = world_.restarts;
   join.age = world_.age + (now - world_came_);
-  join.lease = std::max(Duration(0), counted_on_until_ - now);
   return join;
 }
 
@@ -157,9 +164,10 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
   if (state_ == State::leaving) return;
   stamp_ = welcome.stamp;
   if (welcome.leads) {
-    if (job_.may_move()) out.emplace_back(ToCoordinator{Beat{stamp_}});
+    if (job_.may_move()) out.emplace_back(ToCoordinator{Beat{stamp_, stamp_of(now), {}}});
     led_ = true;
     if (!welcome.elsewhere) fence_at_.reset();  // it waits until our workers are gone
+    take_grant(now, welcome.grant, out);
     staying_ = false;
     walked_ = 0;
     taker_.reset();
@@ -169,6 +177,8 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
     led_ = false;
     began_ = now;
     join_deadline_ = now + job_.join_timeout;
+    leader_gone_by_ = now;
+    rest_gone_by_ = leases_.exist() ? leases_.gone_if_silent(now) : now;
     state_ = State::joined;
     walked_ = 0;
     taker_.reset();
@@ -242,11 +252,14 @@ void Member::seek(TimePoint now, bool silent, const std::string& why, MemberActi
   join_deadline_ = now + job_.join_timeout;
   report_at_ = now + first_report;
   pause_ = first_pause;
-  // Whoever closes a connection no longer counts on us; whoever fell silent may not have noticed.
-  counted_on_until_ = silent ? heard_ + job_.node_timeout + job_.beat() : now;
+  // A leader whose connection was closed has ended; one that fell silent may go on to lead others.
+  if (leases_.exist()) {
+    leader_gone_by_ = silent ? leases_.gone_with_leader(heard_) : leases_.gone_if_closed(now);
+    rest_gone_by_ = silent ? leader_gone_by_ : leases_.gone_if_silent(now);
+  }
   if (round_active_) {
     stop_group(SIGTERM, out);
-    if (job_.node_timeout > Duration(0)) fence_at_ = heard_ + job_.node_timeout;
+    if (leases_.exist()) fence_at_ = granted_until_;
   }
   walked_ = 0;
   taker_.reset();
@@ -313,6 +326,9 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     const bool expected = state_ == State::joined || state_ == State::working;
     const bool newer = !been_in_ || world->world.round > round_ || world->world.leader != world_.leader;
     if (!expected || !newer || round_active_) return;
+    take_grant(now, world->grant, out);
+    if (leases_.exist() && world->world.member(node_.agent) != nullptr && now >= granted_until_)
+      return give_up(now, out);  // it was long under way: others may have gone on without this node
     been_in_ = true;
     led_ = true;
     last_notice_.clear();
@@ -325,8 +341,7 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     fence_at_.reset();  // it was for the workers of before
     warned_ = false;
     all_returned_0_ = false;
-    renew_at_.reset();
-    renew_lease(now, out);
+    renew_lease(out);
     lease_over_ = false;
     watch_.begin(now);
     quiet_ = Duration(0);
@@ -349,6 +364,7 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     }
   } else if (const auto* beat = std::get_if<Beat>(&message)) {
     stamp_ = beat->stamp;
+    take_grant(now, beat->grant, out);
   } else if (const auto* notice = std::get_if<Notice>(&message)) {
     last_notice_ = printable(notice->text);
     out.emplace_back(Say{Loudness::progress, last_notice_});
@@ -394,7 +410,7 @@ void Member::on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActio
 void Member::check_health(TimePoint now, MemberActions& out) {
   check_until_ = now + node_.health_timeout;
   check_killed_ = false;
-  renew_lease(now, out);  // that of the workers is also the check's
+  if (leases_.exist()) out.emplace_back(RenewLease{TimePoint::max()});  // it is no worker
   out.emplace_back(RunHealthCheck{});
 }
 
@@ -520,11 +536,10 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
   }
   if (link_ && beat_at_ && now >= *beat_at_) {
     beat_at_ = now + job_.beat();
-    out.emplace_back(ToCoordinator{Beat{stamp_}});
+    out.emplace_back(ToCoordinator{Beat{stamp_, stamp_of(now), {}}});
   }
   if (check_until_ && now >= *check_until_ && !std::exchange(check_killed_, true))
     out.emplace_back(KillHealthCheck{});
-  if (renew_at_ && now >= *renew_at_) renew_lease(now, out);
   kill_behind_the_fence(now, out);
   if (look_at_ && now >= *look_at_) {
     look_at_ = now + watch_.period();
@@ -564,15 +579,17 @@ void Member::give_up(TimePoint now, MemberActions& out) {
   on_link_down(now, {"no sign of life for " + to_words(now - heard_), true}, out);
 }
 
-void Member::renew_lease(TimePoint now, MemberActions& out) {
-  if (job_.node_timeout == Duration(0)) return;
-  renew_at_.reset();
-  if (!round_active_ && !check_until_) return;
-  renew_at_ = now + job_.beat();
-  // From when the coordinator was heard, and not from now: it may have lost us since. Where this process
-  // moves it acts first, at the fence.
-  lease_until_ = heard_ + job_.node_timeout + job_.beat() / 2;
-  if (lease_until_ > now) out.emplace_back(RenewLease{lease_until_ - now});
+void Member::take_grant(TimePoint now, const Grant& grant, MemberActions& out) {
+  const TimePoint from{Duration(grant.echo)};
+  if (!leases_.exist() || from > now) return;
+  // What runs beyond the fence is of a world that is over; this grant is for the next one.
+  if (round_active_ && fence_at_) return;
+  granted_until_ = from + std::clamp(grant.lease, Duration(0), job_.node_timeout);
+  if (round_active_) renew_lease(out);
+}
+
+void Member::renew_lease(MemberActions& out) {
+  if (leases_.exist()) out.emplace_back(RenewLease{leases_.last_moment(granted_until_, Duration(0))});
 }
 
 void Member::rearm(TimePoint now, MemberActions& out) {
@@ -581,7 +598,6 @@ void Member::rearm(TimePoint now, MemberActions& out) {
   const auto wake = [&](TimePoint at) { next = next ? std::min(*next, at) : at; };
   if (link_ && beat_at_) wake(std::min(*beat_at_, heard_ + job_.node_timeout));
   if (check_until_ && !check_killed_) wake(*check_until_);
-  if (renew_at_) wake(*renew_at_);
   if (fence_at_) wake(*fence_at_);
   if (!round_active_) look_at_.reset();
   if (look_at_) wake(*look_at_);

@@ -86,10 +86,10 @@ struct RunHealthCheck {
 struct KillHealthCheck {
   bool operator==(const KillHealthCheck&) const = default;
 };
-// The workers may live for so long without another of these: those of an agent that is frozen end before the
-// others of the job go on without it. Zero: for ever.
+// The workers may live until then without another of these: those of an agent that is frozen end before the
+// others of the job go on without it. TimePoint::max(): for ever.
 struct RenewLease {
-  Duration lease{};
+  TimePoint until;
   bool operator==(const RenewLease&) const = default;
 };
 // What the workers' pages say.
@@ -165,7 +165,8 @@ class Member {
   void kill_behind_the_fence(TimePoint now, MemberActions& out);
   [[nodiscard]] bool is_given_up(TimePoint now) const;
   void give_up(TimePoint now, MemberActions& out);
-  void renew_lease(TimePoint now, MemberActions& out);
+  void take_grant(TimePoint now, const Grant& grant, MemberActions& out);
+  void renew_lease(MemberActions& out);
   void rearm(TimePoint now, MemberActions& out);
 
   void dial(std::size_t endpoint, MemberActions& out);
@@ -200,8 +201,8 @@ class Member {
   bool all_returned_0_ = false;  // the workers of the last round, also where they were told to stop
   std::int64_t stamp_ = 0;       // of the coordinator's clock, last
   std::optional<TimePoint> beat_at_;
-  std::optional<TimePoint> renew_at_;  // the workers' lease
-  TimePoint lease_until_;
+  LeaseRules leases_;
+  TimePoint granted_until_;  // the workers' lease; the keeper waits a little longer
   bool lease_over_ = false;  // in this round: its workers were killed because we did not move
   std::optional<TimePoint> dial_at_;
   std::optional<TimePoint> armed_;
@@ -228,7 +229,8 @@ class Member {
   std::uint32_t round_ = 0;
   World world_;  // that round's
   TimePoint world_came_;
-  TimePoint counted_on_until_;             // by the coordinator that was lost
+  TimePoint leader_gone_by_;               // the workers on the node of the coordinator that was lost
+  TimePoint rest_gone_by_;                 // those on other nodes that followed it
   std::optional<TimePoint> fence_at_;      // then no worker of a round without a coordinator may live
   bool noticed_ = false;                   // we were told to end, and SIGTERM will follow
   std::optional<TimePoint> notice_until_;  // then it does

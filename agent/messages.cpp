@@ -108,6 +108,12 @@ void status_fields(IO& io, S& s) {
   io.flag(s.core_dumped);
 }
 
+template <class IO, class G>
+void grant_fields(IO& io, G& g) {
+  io.number(g.echo);
+  io.duration(g.lease);
+}
+
 template <class IO, class F>
 void failure_fields(IO& io, F& f) {
   io.choice(f.kind, FailureKind::agent);
@@ -233,15 +239,20 @@ struct Fields {
       restart_fields(io, m.restarts);
       io.duration(m.age);
       io.duration(m.lease);
+      io.duration(m.rest);
+      io.number(m.stamp);
       io.flag(m.stays);
       io.text(m.rules);
       io.text(m.role);
     } else if constexpr (std::is_same_v<T, Beat>) {
       io.number(m.stamp);
+      io.number(m.own);
+      grant_fields(io, m.grant);
     } else if constexpr (std::is_same_v<T, Welcome>) {
       io.flag(m.leads);
       io.flag(m.elsewhere);
       io.number(m.stamp);
+      grant_fields(io, m.grant);
     } else if constexpr (std::is_same_v<T, Failed>) {
       failure_fields(io, m.failure);
       io.duration(m.age);
@@ -254,6 +265,7 @@ struct Fields {
       io.flag(m.for_good);
     } else if constexpr (std::is_same_v<T, NewWorld>) {
       world_fields(io, m.world);
+      grant_fields(io, m.grant);
     } else if constexpr (std::is_same_v<T, StopRound>) {
       io.number(m.round);
       io.text(m.why);

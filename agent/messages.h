@@ -13,16 +13,17 @@
 #include <vector>
 
 #include "agent/job.h"
+#include "agent/lease.h"
 #include "agent/standing.h"
 #include "store/base/bytes.h"
 #include "store/base/result.h"
 
 namespace dlaunch::agent {
 
-inline constexpr std::uint8_t protocol_version = 5;
+inline constexpr std::uint8_t protocol_version = 6;
 inline constexpr std::string_view greeting =
     "\xD1"
-    "LAUNCH\x05";  // the last byte is protocol_version
+    "LAUNCH\x06";  // the last byte is protocol_version
 // A world of max_nodes fits the first; the second is all a member has to say.
 inline constexpr std::uint32_t max_frame_from_coordinator = 8U << 20;
 inline constexpr std::uint32_t max_frame_from_member = 1U << 20;
@@ -57,11 +58,14 @@ struct Join {
   int nodes = 0;
   int restarts_used = 0;
   std::vector<Restart> restarts{};
-  Duration age{};       // since the job's first round began
-  Duration lease{};     // for how long from now the last coordinator may still count on this node
-  bool stays = true;    // also where this coordinator does not lead yet: it counts for its quorum
-  std::string rules{};  // agent/job_rules.h
-  std::string role{};   // of its workers: only compared, never shown
+  Duration age{};    // since the job's first round began
+  Duration lease{};  // for how long from now workers may run on the last leader's node (agent/lease.h); of an
+                     // agent that has been in no world, which may have had a predecessor: on any
+  Duration rest{};   // likewise, on other nodes that followed that leader
+  std::int64_t stamp = 0;  // this node's clock, as Beat's
+  bool stays = true;       // also where this coordinator does not lead yet: it counts for its quorum
+  std::string rules{};     // agent/job_rules.h
+  std::string role{};      // of its workers: only compared, never shown
 
   bool operator==(const Join&) const = default;
 };
@@ -93,8 +97,13 @@ inline std::int64_t stamp_of(TimePoint time) { return time.time_since_epoch().co
 // The sender is there. A member's is answered with the coordinator's. Both carry the coordinator's clock:
 // what it said last, and what of that came back, so that it knows for how long it may count on a node
 // whatever the network or a pause does to the messages (its lease, as in Gray and Cheriton, "Leases", 1989).
+//
+// The lease in the other direction is the workers': a member's beat carries the member's clock, too, and the
+// answer brings it back with what the leader grants from then on.
 struct Beat {
-  std::int64_t stamp = 0;  // nanoseconds of a clock that only its owner can read
+  std::int64_t stamp = 0;  // the coordinator's clock, in nanoseconds that only its owner can read
+  std::int64_t own = 0;    // of a member: its own
+  Grant grant{};           // of a coordinator
   bool operator==(const Beat&) const = default;
 };
 
@@ -133,6 +142,7 @@ struct Welcome {
   bool leads = true;
   bool elsewhere = false;
   std::int64_t stamp = 0;  // as Beat's
+  Grant grant{};
   bool operator==(const Welcome&) const = default;
 };
 
@@ -143,6 +153,7 @@ struct Refused {
 };
 struct NewWorld {
   World world;
+  Grant grant{};
   bool operator==(const NewWorld&) const = default;
 };
 // Stop the workers of this round and say Stopped.

@@ -231,6 +231,12 @@ Duration monotonic_now() {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
+std::int64_t boot_time_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
+
 std::vector<pid_t> kill_and_reap_all(Duration limit) {
   const timespec pause{0, 2'000'000};
   const Duration until = monotonic_now() + limit;

@@ -45,6 +45,8 @@ void reap_all_ended();
 
 // Of a clock that only goes forward, for processes without a loop.
 Duration monotonic_now();
+// CLOCK_BOOTTIME: goes on while the machine sleeps, as the other machines of the job do.
+std::int64_t boot_time_ms();
 
 // For a process that is ending: kills and reaps all descendants, pass after pass, until none is left or
 // `limit` has passed. Returns the survivors (in an uninterruptible system call). Blocks; needs SIGCHLD not

@@ -15,7 +15,8 @@ Roster::Node& Roster::add(MemberId member, Join join, std::string address, TimeP
   node.joined = std::move(join);
   node.address = std::move(address);
   node.arrival = arrivals_++;
-  node.heard = now;
+  node.heard = node.came = now;
+  node.own = node.joined.stamp;
   return node;
 }
 

@@ -23,7 +23,9 @@ class Roster {
     Join joined;
     std::string address;  // where it comes from, without port; empty: this process
     std::uint64_t arrival = 0;
+    TimePoint came;        // when its Join was heard
     TimePoint heard;       // when it last said something
+    std::int64_t own = 0;  // its clock, as it said last
     TimePoint echoed{};    // when that was said which it last answered: it follows until a node timeout after
     int seat = -1;         // -1: none yet
     int place = -1;        // in the world's members; -1: not active

@@ -186,16 +186,16 @@ class Runner::MemberEnd final : public ConnectionHandler {
     runner_.work();
   }
   void on_closed(ConnId, const Error& reason) override {
-    lose(reason.why.empty() ? reason.message() : reason.why);
+    lose(reason.why.empty() ? reason.message() : reason.why, reason.kind == ErrorKind::timeout);
   }
 
  private:
   // Destroys this object.
-  void lose(const std::string& why) {
+  void lose(const std::string& why, bool silent) {
     Runner& runner = runner_;
     const MemberId id = id_;
     runner.drop_member(id);
-    runner.post(MemberLost{id, why});
+    runner.post(MemberLost{id, why, silent});
     runner.work();
   }
 
@@ -204,7 +204,7 @@ class Runner::MemberEnd final : public ConnectionHandler {
     runner_.outside_.reporter.say(
         {Loudness::trouble, "refused an agent at " + to_string(peer_) + ": " + why});
     send(Refused{handshake_.is_done() ? why : bare_refusal});
-    lose(why);
+    lose(why, false);
   }
 
   Runner& runner_;
@@ -484,7 +484,7 @@ void Runner::act(const MemberAction& action) {
                    post(a.event);
                  },
                  [&](const ForwardSignal& a) { outside_.spawner.signal_all(a.signo); },
-                 [&](const RenewLease& a) { outside_.spawner.keep_alive(a.lease); },
+                 [&](const RenewLease& a) { outside_.spawner.keep_alive(a.until); },
                  [&](const LookAtWorkers& a) { look_at_workers(a.in_full); },
                  [&](const ArmMemberTimer& a) { arm(member_timer_, a.at); },
                  [&](const MemberEnded& a) {
@@ -576,7 +576,7 @@ void Runner::dial(const Address& address) {
 void Runner::hang_up() {
   ++link_number_;
   if (std::exchange(link_is_local_, false)) {
-    post(CoordinatorEvent{MemberLost{0, "it looks for another coordinator"}});
+    post(CoordinatorEvent{MemberLost{0, "it looks for another coordinator", true}});
   } else if (link_) {
     link_->close();
   }

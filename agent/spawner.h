@@ -69,8 +69,9 @@ class ProcessSpawner {
   virtual void kill_all() = 0;
   // What is left survives SIGKILL, and is waited for no longer. In words, what that is.
   virtual std::string give_up() = 0;
-  // The agent lives: what was started is killed where this is not said again for so long. Zero: never.
-  virtual void keep_alive(Duration lease) = 0;
+  // What was started is killed at `until`, by the agent's clock, unless another time is given before. A time
+  // that is over kills it now. TimePoint::max(): never.
+  virtual void keep_alive(TimePoint until) = 0;
 };
 
 }  // namespace dlaunch::agent

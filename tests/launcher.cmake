@@ -25,6 +25,7 @@ set_tests_properties(${tests} PROPERTIES RESOURCE_LOCK out_of_memory)
 dlaunch_script_tests(NAME timer SCRIPT process/timer_test.py BASE Timers)
 dlaunch_script_tests(NAME cleanliness SCRIPT process/cleanliness_test.py BASE Cleanliness)
 dlaunch_script_tests(NAME elastic SCRIPT process/elastic_test.py BASE Elastic)
+dlaunch_script_tests(NAME one_world SCRIPT process/one_world_test.py BASE Witnessed)
 dlaunch_script_tests(NAME chaos SCRIPT process/chaos_test.py BASE Elastic)
 # Training takes ten times as long there, and the faults last no longer for that.
 set_tests_properties(chaos.Chaos.test_training_ends_as_it_would_have_otherwise PROPERTIES LABELS "process;unsanitized")

@@ -180,6 +180,8 @@ TEST_F(CoordinatorTest, WhoComesWhileItsWorkersStopHoldsNobodyUp) {
   job_.last_call = Duration(0);
   begin();
   from(0, join(0));
+  now_ += seconds(6);  // it knows of no earlier world, and not of all nodes that there was none
+  last_ = coordinator_->step(now_, CoordinatorTimer{});
   ASSERT_EQ(coordinator_->state(), Coordinator::State::running);
   Join late = join(1);
   late.stopped = false;
@@ -793,6 +795,8 @@ class LostPlacesTest : public CoordinatorTest {
       if (const auto* open = opened()) return open->shut_out;
       if (round > 0) from(member, Stopped{round - 1});
     }
+    now_ += milliseconds(100);  // the keepers of agents that have ended act at once
+    last_ = coordinator_->step(now_, CoordinatorTimer{});
     const auto* open = opened();
     EXPECT_TRUE(open) << "round " << round;
     return open ? open->shut_out : std::set<std::string>{"none was opened"};
@@ -829,9 +833,89 @@ TEST_F(LostPlacesTest, AreNotWhereAnotherNodeIs) {
 TEST_F(LostPlacesTest, AreForgottenWhenNothingCanRunThereAnyMore) {
   lose(7);
   EXPECT_EQ(shut_out(), std::set<std::string>{"10.0.0.2"});
-  now_ += seconds(11);
+  now_ += seconds(22);
   lose(8);
   EXPECT_EQ(shut_out(), std::set<std::string>{"10.0.0.3"});
+}
+
+// From when the next world may begin without a node that has not said that its workers are gone.
+class FenceOfTheNextWorld : public CoordinatorTest {
+ protected:
+  FenceOfTheNextWorld() {
+    job_.nnodes = 3;
+    job_.min_nodes = 2;
+    job_.node_timeout = seconds(16);
+    begin();
+    from(0, join(0));
+    from(7, join(1));
+    from(8, join(2));
+    EXPECT_EQ(sent<NewWorld>().size(), 3U);
+    began_ = now_;
+  }
+  // The others have stopped at once.
+  void lose(bool silent) {
+    last_ = coordinator_->step(now_, MemberLost{8, "gone", silent});
+    from(0, Stopped{0});
+    from(7, Stopped{0});
+    EXPECT_TRUE(sent<NewWorld>().empty());
+  }
+  bool begins_at(Duration after) {
+    now_ = began_ + after - milliseconds(1);
+    last_ = coordinator_->step(now_, CoordinatorTimer{});
+    EXPECT_TRUE(sent<NewWorld>().empty()) << "too early";
+    now_ = began_ + after;
+    last_ = coordinator_->step(now_, CoordinatorTimer{});
+    return sent<NewWorld>().size() == 2;
+  }
+  TimePoint began_;
+};
+
+TEST_F(FenceOfTheNextWorld, IsTheLastMomentOfItsKeeperAndItsWorkersDeath) {
+  now_ += milliseconds(300);
+  lose(true);
+  EXPECT_TRUE(begins_at(seconds(16 + 2 + 1)));
+}
+
+TEST_F(FenceOfTheNextWorld, IsShortWhereItsAgentHasEnded) {
+  now_ += milliseconds(300);
+  lose(false);
+  EXPECT_TRUE(begins_at(milliseconds(300 + 100)));
+}
+
+TEST_F(FenceOfTheNextWorld, IsNotForANodeThatIsBack) {
+  Join back = join(2);
+  back.been_in = true;
+  back.stopped = false;
+  lose(true);
+  from(9, back);
+  EXPECT_TRUE(sent<NewWorld>().empty());
+  now_ += seconds(30);
+  last_ = coordinator_->step(now_, CoordinatorTimer{});
+  EXPECT_TRUE(sent<NewWorld>().empty()) << "its workers still run";
+  from(9, Stopped{0});
+  EXPECT_EQ(sent<NewWorld>().size(), 3U);
+}
+
+// A member sends a beat at v, which is heard at h: for any two machines' clocks, and any time under way.
+TEST(LeaseRules, TheNextWorldBeginsAfterTheLastMomentOfEveryLease) {
+  for (const Duration timeout : {Duration(milliseconds(500)), Duration(seconds(2)), Duration(seconds(60))}) {
+    const LeaseRules rules(timeout);
+    const TimePoint v{seconds(1000)};
+    for (const Duration under_way : {Duration(0), timeout / 3, 2 * timeout}) {
+      const TimePoint h = v + under_way;
+      EXPECT_LT(rules.last_moment(v, rules.grant(h, TimePoint::max())), rules.gone_if_silent(h));
+      for (const Duration left : {-timeout, -timeout / 8, Duration(0), timeout / 8, timeout, 3 * timeout}) {
+        const TimePoint sure = h + left;  // nobody else can lead until then
+        const TimePoint end = rules.last_moment(v, rules.grant(h, sure));
+        EXPECT_LE(rules.grant(h, sure), timeout);
+        if (rules.grant(h, sure) == Duration(0)) continue;
+        // The one that both majorities share heard the leader at its stamp or later.
+        EXPECT_LT(end, rules.gone_with_leader(sure - timeout));
+        EXPECT_LT(end, rules.gone_if_elected(sure));
+      }
+    }
+  }
+  EXPECT_FALSE(LeaseRules(Duration(0)).exist());
 }
 
 }  // namespace

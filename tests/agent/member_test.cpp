@@ -22,8 +22,9 @@ class MemberTest : public ::testing::Test {
     job.node_timeout = Duration(0);
     return job;
   }
-  static NewWorld world(std::uint32_t round) {
+  NewWorld world(std::uint32_t round) const {
     NewWorld message;
+    message.grant = {stamp_of(now_), seconds(5)};
     message.world.round = round;
     message.world.world_size = 2;
     message.world.nodes = 2;

@@ -35,9 +35,11 @@ TEST(Elastic, TheWorldBeginsAtOnceWhenAllAreThere) {
 }
 
 TEST(Elastic, EnoughNodesWaitOnlyForTheLastCall) {
-  const auto job = steady(1, {.machines = 4, .min_nodes = 2, .nnodes = 4});
+  Shape shape{.machines = 4, .min_nodes = 2, .nnodes = 4};
+  shape.last_call = seconds(10);
+  const auto job = steady(1, shape);
   for (int i = 0; i < 3; ++i) job->node(i).start();
-  job->run(seconds(2));
+  job->run(seconds(9));
   EXPECT_TRUE(job->rounds().empty());
   job->run(seconds(2));
   EXPECT_EQ(job->running(), (std::set<int>{0, 1, 2}));

@@ -302,7 +302,7 @@ TEST(Scenario, AThousandNodesCostOneMessageEachForADecision) {
   EXPECT_EQ(job.spawns(), 2000U);
   // Per node: start, world, two rounds, the end, some beats; each message in a few pieces. Quadratic growth
   // would be millions.
-  EXPECT_LT(events, 1000U * 300U);
+  EXPECT_LT(events, 1000U * 350U);
 }
 
 void play(std::uint64_t seed, Job& job) {

@@ -9,6 +9,8 @@ using std::chrono::milliseconds;
 
 // How soon TCP notices that a cut is mended.
 constexpr Duration retransmission = milliseconds(200);
+// From a keeper's deadline, or its agent's end, until the last worker is dead.
+constexpr Duration longest_death = milliseconds(80);
 
 // --- World ---
 
@@ -55,6 +57,7 @@ Node::~Node() = default;
 
 void Node::start() {
   if (runner_ && alive_ && !exited_) return;
+  end_all();  // whatever starts an agent anew waits for the end of the last one
   on_ = alive_ = true;
   exited_ = paused_ = false;
   spec_.agent = (++life_ << 32) + static_cast<std::uint64_t>(index_) + 1;
@@ -85,9 +88,13 @@ void Node::vanish() {
 void Node::die(bool silently) {
   if (!alive_) return;
   alive_ = false;
-  for (const auto& [key, process] : processes_) cluster_.on_end(index_, key);
-  processes_.clear();
-  daemons_ = 0;
+  if (silently) {
+    end_all();
+  } else {
+    cluster_.world().at(now() + death(), [this, life = life_] {
+      if (life == life_) end_all();
+    });
+  }
   due_timers_.clear();
   held_.clear();
   timers_.clear();
@@ -100,6 +107,14 @@ void Node::die(bool silently) {
     cut_connections("connection reset by peer");
   }
 }
+
+void Node::end_all() {
+  for (const auto& [key, process] : processes_) cluster_.on_end(index_, key);
+  processes_.clear();
+  daemons_ = 0;
+}
+
+Duration Node::death() { return cluster_.world().delay(milliseconds(1), longest_death); }
 
 void Node::pause() { paused_ = alive_; }
 
@@ -134,9 +149,7 @@ void Node::signal(int signo) {
 
 void Node::kill_keeper() {
   if (!answers()) return;
-  for (const auto& [key, process] : processes_) cluster_.on_end(index_, key);
-  processes_.clear();
-  daemons_ = 0;
+  end_all();
   ++keeper_;
   is_keeper_dead_ = true;
   later(milliseconds(1), [this, keeper = keeper_] {
@@ -406,7 +419,7 @@ void Node::signal_all(int signo) {
 void Node::kill_all() {
   // A keeper acts in order: what is started after this is not meant.
   std::vector<agent::ProcKey> meant;
-  Duration takes = milliseconds(1);
+  Duration takes = death();
   for (const auto& [key, process] : processes_) {
     meant.push_back(key);
     takes = std::max(takes, process.reported - now());
@@ -437,19 +450,14 @@ void Node::say(const agent::Say& say) {
   said_.push_back(time.substr(0, time.find('.') + 4) + " " + say.text);
 }
 
-// The keeper's part: it kills what it started where the agent is not heard of for too long.
-void Node::keep_alive(Duration lease) {
-  if (lease == Duration(0)) {
-    lease_until_ = TimePoint::max();
-    return;
-  }
-  lease_until_ = now() + lease;
-  outside(lease, [this] { lease_over(); });
+// The keeper's part: it kills what it started where the agent does not renew the lease in time.
+void Node::keep_alive(TimePoint until) {
+  lease_until_ = until;
+  if (until != TimePoint::max()) outside(std::max(Duration(0), until - now()), [this] { lease_over(); });
 }
 
 void Node::lease_over() {
-  if (now() < lease_until_) return;
-  lease_until_ = TimePoint::max();
+  if (now() < lease_until_ || processes_.empty()) return;
   kill_all();
 }
 

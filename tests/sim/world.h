@@ -124,9 +124,9 @@ class Node final : public Clock,
   ~Node() override;
 
   void start();            // the agent begins; after a crash or its end anew
-  void crash();            // the agent and all its processes are killed: its peers' connections break
+  void crash();            // the agent is killed: its peers' connections break, its keeper ends its processes
   void vanish();           // power off: nothing tells the others
-  void pause();            // the agent is stopped (SIGSTOP), its workers go on
+  void pause();            // the agent is stopped (SIGSTOP), its keeper and its workers go on
   void resume();           //
   void signal(int signo);  // to the agent
   void kill_keeper();      // and with it all processes; another takes its place
@@ -157,7 +157,7 @@ class Node final : public Clock,
   void signal_all(int signo) override;
   void kill_all() override;
   std::string give_up() override { return "a process"; }
-  void keep_alive(Duration lease) override;
+  void keep_alive(TimePoint until) override;
   void prepare(agent::ProcKey) override {}
   agent::Activity activity(std::uint32_t round, int slots) override;
   std::vector<agent::GroupStanding> standings(std::uint32_t round, int slots, int world_size,
@@ -192,6 +192,7 @@ class Node final : public Clock,
   void by_keeper(Duration after, std::function<void()> act);
   void when_awake(std::function<void()> act);
   void die(bool silently);
+  void end_all();
   Duration wire_delay();
   void exit();
   void cut_connections(const std::string& why);
@@ -203,6 +204,7 @@ class Node final : public Clock,
   void take(ConnId conn, const Piece& piece);
   void peer_closed(ConnId conn, std::string why);
   void lease_over();
+  Duration death();
   void end_process(agent::ProcKey key, agent::ExitStatus status);
   void fail(agent::ProcKey key);
   void end_daemons();
