@@ -18,6 +18,9 @@ void Transport::abort_for(int peer, const std::string& reason) noexcept {
 }
 void Transport::enter(std::uint64_t /*number*/) noexcept {}
 Transport::RollCall Transport::call_roll(std::uint64_t /*number*/) { return {}; }
+void Transport::on_first_message(std::uint64_t /*slot*/, std::function<void()> come) {
+  if (come) come();
+}
 
 namespace {
 [[noreturn]] void not_offered(const char* what) {

@@ -39,6 +39,8 @@ add_dependencies(public_api_test test_backend_example public_headers_alone)
 if(TARGET dlaunch_backend_gloo)
   dlaunch_test(NAME gloo_transport_test LABELS runtime TIMEOUT 120 SOURCES runtime/endpoint_test.cpp
     runtime/interfaces_test.cpp runtime/proof_test.cpp runtime/silence_test.cpp runtime/spread_transport_test.cpp runtime/tcp_transport_test.cpp LIBS dlaunch_gloo_transport dlaunch_runtime_core)
+endif()
+if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
   # Several processes with a store server.
   dlaunch_test(NAME gloo_test LABELS runtime TIMEOUT 180 SOURCES runtime/documented_test.cpp runtime/every_call_test.cpp runtime/gloo_groups_test.cpp runtime/gloo_late_test.cpp runtime/gloo_messages_test.cpp runtime/gloo_test.cpp
     runtime/gloo_traps_test.cpp runtime/init_test.cpp

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "dlaunch/error.h"
@@ -33,22 +34,35 @@ std::exception_ptr network_error(const std::string& reason, int peer) {
 }  // namespace
 
 Messenger::Messenger(Transport& transport)
-    : transport_(transport),
-      rank_(transport.rank()),
-      peers_(static_cast<std::size_t>(transport.size())),
-      thread_([this] { take_in(); }) {}
+    : transport_(transport), rank_(transport.rank()), peers_(static_cast<std::size_t>(transport.size())) {
+  transport_.on_first_message(letter_slot, [this] {
+    try {
+      start();
+    } catch (const std::system_error& e) {  // this is the transport's thread
+      log(LogLevel::warning, std::string("no thread for messages that have come: ") + e.what());
+    }
+  });
+}
 
 Messenger::~Messenger() {
+  transport_.on_first_message(letter_slot, {});
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
     if (inbox_) inbox_->wake();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   fail_all(std::make_exception_ptr(DistError("the group was destroyed before the message was received")));
 }
 
+// When there is something to do: groups that exchange no messages have no thread for them.
+void Messenger::start() {
+  const std::lock_guard lock(starting_);
+  if (!thread_.joinable()) thread_ = std::thread([this] { take_in(); });
+}
+
 Work Messenger::send(const Tensor& tensor, int dst, Tag tag, Deadline deadline) {
+  start();
   Actions actions;
   const WorkSource source;
   {
@@ -83,6 +97,7 @@ Work Messenger::send(const Tensor& tensor, int dst, Tag tag, Deadline deadline) 
 }
 
 Work Messenger::recv(const Tensor& tensor, int src, Tag tag, Deadline deadline) {
+  start();
   Actions actions;
   const WorkSource source;
   {

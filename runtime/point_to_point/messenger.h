@@ -3,8 +3,8 @@
 // Why not simply a transport's post_send and post_recv: those need to know the sender, the slot and the
 // longest possible length in advance, hold no deadline while nobody waits, and cannot be asked whether they
 // have completed. Here a thread of the group takes in what arrives, matches it, and completes the Work; see
-// letter.h for what travels. It does so from the beginning: a rank that has sent may leave before this one
-// calls anything.
+// letter.h for what travels. The thread is started by the first call or the first letter that comes: a rank
+// that has sent may leave before this one calls anything.
 #pragma once
 
 #include <condition_variable>
@@ -73,6 +73,7 @@ class Messenger {
   };
   using Actions = std::vector<std::function<void()>>;  // done when no lock is held
 
+  void start();
   void take_in();
   Outbox::Blocks handle_block(int peer, std::span<const std::byte> block, Actions& actions);
   void handle(int peer, const Letter& letter, std::span<const std::byte> content, Actions& actions);
@@ -110,7 +111,8 @@ class Messenger {
   bool closing_ = false;
 
   Transfers transfers_;  // used with and without mutex_, which comes first
-  std::thread thread_;   // last: it uses all of the above
+  std::mutex starting_;  // nothing is called while it is held
+  std::thread thread_;   // protected by starting_; last: it uses all of the above
 };
 
 }  // namespace dlaunch

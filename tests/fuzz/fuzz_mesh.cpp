@@ -24,7 +24,7 @@ class Taker final : public dlaunch::FrameTaker {
  public:
   void take(Connection& /*connection*/, const Frame& frame, std::span<const std::byte> bytes) override {
     if (bytes.size() != frame.length || frame.kind == Frame::data) std::abort();
-    for (const std::byte byte : bytes) sum_ += std::to_integer<unsigned>(byte);
+    for (const std::byte byte : bytes) sum_ = sum_ + std::to_integer<unsigned>(byte);
   }
   std::shared_ptr<dlaunch::Incoming> wanting(Connection& /*connection*/, const Frame& frame) override {
     if (frame.number % 2 == 0) return nullptr;

@@ -8,8 +8,11 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -50,6 +53,34 @@ std::string told_of_death(const char* operation, int victim, const std::function
     return named && contains(said, std::string(", ") + operation + " #1 of group ") ? "named" : said;
   }
   return "not noticed";
+}
+
+std::ptrdiff_t entries(const char* folder) {
+  return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
+}
+
+// Groups share the threads and connections of their process.
+TEST(GlooGroups, CostNeitherThreadsNorDescriptors) {
+  const auto results = run_processes(2, [](int rank) -> std::string {
+    constexpr int groups = 300;
+    dlaunch::init_process_group();
+    const std::ptrdiff_t threads = entries("/proc/self/task");
+    const std::ptrdiff_t descriptors = entries("/proc/self/fd");
+    std::vector<ProcessGroup> all;
+    std::vector<int> sum(1);
+    for (int i = 0; i < groups; ++i) {
+      all.push_back(dlaunch::new_group({0, 1}));
+      sum[0] = rank;
+      all.back().all_reduce(Tensor::of(sum));
+      if (sum[0] != 1) return "wrong";
+    }
+    const std::string said = std::to_string(entries("/proc/self/task") - threads) + " threads, " +
+                             std::to_string(entries("/proc/self/fd") - descriptors) + " descriptors more";
+    all.clear();
+    dlaunch::destroy_process_group();
+    return said;
+  });
+  expect_all_say(results, "0 threads, 0 descriptors more");
 }
 
 // Nobody waits for half an hour: that would be a hang.

@@ -10,9 +10,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dlaunch/transport.h"
@@ -44,6 +46,9 @@ class SpreadTransport final : public Transport {
   std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override;
   std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override;
   Line& line() override { return *line_; }
+  void on_first_message(std::uint64_t slot, std::function<void()> come) override {
+    lane_of(slot).transport->on_first_message(slot, std::move(come));
+  }
   void check() override;
   std::vector<int> departed() override;
   void abort(const std::string& reason) noexcept override;

@@ -138,15 +138,7 @@ std::unique_ptr<Inbox> TcpTransport::post_recv_any(std::uint64_t slot, std::span
   EndpointLock lock(endpoint_->mutex());
   throw_if_ended();
   auto inbox = std::make_unique<AnyMessage>(*this, slot, bytes);
-  const bool is_first = !any_slots_.contains(slot);
-  AnySlot& here = any_slots_[slot];
-  here.open = inbox.get();
-  if (is_first) {
-    for (int rank = 0; rank < size_; ++rank) {
-      const Peer& peer = peer_of(rank);
-      if (rank != rank_) peer.connection->send(lock, frame_to(peer, Frame::wants, slot));
-    }
-  }
+  any_slot(lock, slot).open = inbox.get();
   const std::optional<int> sender = accept_offer(slot);
   if (sender) {
     const Peer& peer = peer_of(*sender);
@@ -154,6 +146,23 @@ std::unique_ptr<Inbox> TcpTransport::post_recv_any(std::uint64_t slot, std::span
   }
   lock.unlock();
   return inbox;
+}
+
+void TcpTransport::on_first_message(std::uint64_t slot, std::function<void()> come) {
+  EndpointLock lock(endpoint_->mutex());
+  AnySlot& here = any_slot(lock, slot);
+  if (come && !here.offers.empty()) return come();
+  here.come = std::move(come);
+}
+
+// The first time, the others are told to offer what they have for it.
+TcpTransport::AnySlot& TcpTransport::any_slot(EndpointLock& lock, std::uint64_t slot) {
+  const auto [here, is_first] = any_slots_.try_emplace(slot);
+  for (int rank = 0; is_first && rank < size_; ++rank) {
+    const Peer& peer = peer_of(rank);
+    if (rank != rank_) peer.connection->send(lock, frame_to(peer, Frame::wants, slot));
+  }
+  return here->second;
 }
 
 // The oldest, if the slot is open for one: whom to tell that its message is awaited.
@@ -197,6 +206,7 @@ void TcpTransport::take(Connection& connection, const Frame& frame, std::span<co
       return;
     case Frame::offer:
       any_slots_[frame.number].offers.push_back(rank);
+      if (const std::function<void()> come = std::exchange(any_slots_[frame.number].come, nullptr)) come();
       if (const std::optional<int> sender = accept_offer(frame.number))
         peer_of(*sender).connection->queue(frame_to(peer_of(*sender), Frame::ready, frame.number));
       return;

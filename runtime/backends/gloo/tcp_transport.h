@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -58,6 +59,7 @@ class TcpTransport final : public Transport, private Channel {
   void shutdown(Deadline deadline) noexcept override;
   void enter(std::uint64_t number) noexcept override { entered_.store(number, std::memory_order_relaxed); }
   RollCall call_roll(std::uint64_t number) override;
+  void on_first_message(std::uint64_t slot, std::function<void()> come) override;
 
  private:
   class SentMessage;
@@ -93,6 +95,7 @@ class TcpTransport final : public Transport, private Channel {
   struct AnySlot {
     std::deque<int> offers;  // ranks, in order
     AnyMessage* open = nullptr;
+    std::function<void()> come;  // when there is an offer
   };
 
   void connect(const BackendContext& context);
@@ -100,6 +103,7 @@ class TcpTransport final : public Transport, private Channel {
   std::shared_ptr<Incoming> wanting(Connection& connection, const Frame& frame) override;
   void lose(Connection& connection, const std::string& why) override;
   Peer* sender_of(const Connection& connection, const Frame& frame);
+  AnySlot& any_slot(EndpointLock& lock, std::uint64_t slot);
   std::optional<int> accept_offer(std::uint64_t slot);
   void take_back(Incoming& message);
   void take_line(Peer& peer, int rank, std::span<const std::byte> bytes);

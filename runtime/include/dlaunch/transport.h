@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -137,6 +138,12 @@ class DLAUNCH_EXPORT Transport {
   // and less if all answer. Throws as check() does. For the end of a group: only the first call asks. Unless
   // overridden nobody is asked.
   virtual RollCall call_roll(std::uint64_t number);
+
+  // Calls `come` when another rank has a message for a slot to which post_recv_any() has not been called yet:
+  // at most once, from any thread; it does not call the transport. An empty function takes the one before
+  // back: after that it is not called. So a group that exchanges no such messages needs no thread that takes
+  // them in. Unless overridden it is called at once.
+  virtual void on_first_message(std::uint64_t slot, std::function<void()> come);
 };
 
 }  // namespace v1
