@@ -49,14 +49,24 @@ class Event {
   bool happened_ = false;  // protected by mutex_
 };
 
-std::vector<std::exception_ptr> connected(int size, const std::function<void(TcpTransport&)>& body,
-                                          Deadline until = soon()) {
+// A rank that left before all are connected would be missed by the others: a group has a barrier against
+// that.
+std::vector<std::exception_ptr> connected(int size, const std::function<void(TcpTransport&)>& body) {
   const auto store = std::make_shared<HashStore>();
+  std::latch all_connected(size);
   return on_threads(size, [&](int rank) {
     const auto keys = backend_store(store);
-    TcpTransport transport({*keys, rank, size, "test", std::chrono::seconds(60), until, "127.0.0.1", {}},
-                           std::make_shared<Endpoint>("127.0.0.1"));
-    body(transport);
+    std::unique_ptr<TcpTransport> transport;
+    try {
+      transport = std::make_unique<TcpTransport>(
+          BackendContext{*keys, rank, size, "test", std::chrono::seconds(60), soon(), "127.0.0.1", {}},
+          std::make_shared<Endpoint>("127.0.0.1"));
+    } catch (...) {
+      all_connected.count_down();
+      throw;
+    }
+    all_connected.arrive_and_wait();
+    body(*transport);
   });
 }
 
