@@ -31,6 +31,16 @@ target_include_directories(dlaunch_libmd SYSTEM INTERFACE ${LIBMD_INCLUDE_DIR})
 target_link_libraries(dlaunch_libmd INTERFACE ${LIBMD_LIBRARY})
 find_package(ZLIB REQUIRED)
 
+# TLS (--tls): the archives where dlaunch is linked statically, the shared library for libdlaunch's module.
+find_package(OpenSSL 3.0)
+if(OpenSSL_FOUND)
+  get_filename_component(OPENSSL_DIR ${OPENSSL_SSL_LIBRARY} DIRECTORY)
+  find_library(OPENSSL_SSL_ARCHIVE libssl.a HINTS ${OPENSSL_DIR})
+  find_library(OPENSSL_CRYPTO_ARCHIVE libcrypto.a HINTS ${OPENSSL_DIR})
+else()
+  message(STATUS "OpenSSL not found: --tls is refused (Debian: libssl-dev)")
+endif()
+
 # The GNU C library's archive, to link into dlaunch (launcher/static_names.cpp uses what only that library has).
 option(DLAUNCH_STATIC "link dlaunch statically where its libraries' archives are there" ON)
 set(DLAUNCH_LINKS_STATICALLY OFF)

@@ -264,6 +264,7 @@ void take_nodes(Reader& in, Options& out) {
   take_backend(in, out);
   out.job_id = in.text("rdzv-id").value_or("");
   out.token_file = in.text("token-file").value_or("");
+  out.tls = in.on("tls");
   out.store_max_total = in.size("store-max-total");
   if (const auto wait = in.duration("join-timeout")) out.join_timeout = *wait;
   if (const auto wait = in.duration("last-call-timeout")) out.last_call = *wait;

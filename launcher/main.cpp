@@ -54,6 +54,7 @@
 #include "launcher/secret.h"
 #include "launcher/serve.h"
 #include "launcher/spelling.h"
+#include "launcher/tls.h"
 #include "launcher/verb_output.h"
 #include "launcher/verbs.h"
 #include "store/base/entropy.h"
@@ -368,6 +369,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
   {
     agent::KeeperSpawner spawner(edge, output, postmortem, held.take_keeper());
     LateDoor door;
+    SecureNetwork network(loop, loop, asked.tls ? tls_sessions(asked.secret) : SecureNetwork::Sessions{});
     ServerOptions options;
     options.agents = &door;
     StatusPage page(loop);
@@ -375,9 +377,10 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
     options.port = port_limits(plan.node.slots, plan.job.nnodes + plan.job.spares);
     options.limits.total_bytes = asked.store_max_total.value_or(usual_store_total());
     options.http_rules = http_rules_of(plan, asked.secret);
-    options.key = key_of_store(asked.secret);
+    options.key = key_of_store(asked.secret, asked.tls);
+    if (asked.tls) options.secure = &network;
     options.report = [](const std::string& sentence) { log::warning(sentence); };
-    StoreServer server(loop, loop, loop, options);
+    StoreServer server(network, loop, loop, options);
     page.show(server, options.limits);
     const auto serves = serve_endpoint(server, plan);
     if (!serves) {
@@ -428,7 +431,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
       run_plan.find_leader = [&election, &plan] { return leader_of(election->leader(), own_name(plan)); };
       run_plan.own = plan.own;
     }
-    agent::Runner runner({loop, loop, loop, spawner, reporter}, std::move(run_plan));
+    agent::Runner runner({loop, loop, network, spawner, reporter}, std::move(run_plan));
     door.runner = &runner;
     if (serves->endpoint.has_value()) {
       const auto view = [&runner, &loop] {
@@ -584,6 +587,7 @@ int do_as_told(int argc, char** argv) {
   auto secret = read_secret(options.token_file, std::move(token));
   if (!secret) return fail(secret.error());
   options.secret = std::move(*secret);
+  if (auto can = check_tls(options.tls, options.secret); !can) return fail(can.error());
   const bool names_hosts = !options.hosts.empty() || !options.hostfile.empty();
   if (names_hosts && !options.lifeline) return run_on_hosts(options, outside);
   set_exports(options.exports, outside.around.environment);
@@ -607,7 +611,7 @@ int do_as_told(int argc, char** argv) {
   plan->node.scratch_dir = held->scratch_dir();
   plan->node.pages_dir = held->pages_dir();
   if (!options.secret.empty() && !plan->node.scratch_dir.empty()) {
-    auto key_file = write_store_key(plan->node.scratch_dir, options.secret);
+    auto key_file = write_store_key(plan->node.scratch_dir, options.secret, options.tls);
     if (!key_file) return fail(key_file.error());
     plan->node.store_key_file = *key_file;
   }

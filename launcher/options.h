@@ -91,6 +91,7 @@ struct Options {
   std::optional<std::uint64_t> store_max_total;  // bytes; none: by this process's memory
   std::string secret;                            // of the job; empty: none
   std::string token_file;                        // where it is
+  bool tls = false;                              // agents, and the store's clients elsewhere, are encrypted
   std::string report;                            // a file; empty: none
   std::string events;                            // likewise
   bool events_on_console = false;

@@ -85,13 +85,13 @@ Result<std::string> read_secret(const std::string& token_file, std::string from_
   return secret;
 }
 
-StoreKey key_of_store(const std::string& secret) {
+StoreKey key_of_store(const std::string& secret, bool tls) {
   if (secret.empty()) return {};
   return {store_key(secret), [] { return draw_bytes(key_nonce_size); },
-          [](const std::string& host) { return own_addresses().contains(host); }};
+          [](const std::string& host) { return own_addresses().contains(host); }, tls};
 }
 
-Result<std::string> write_store_key(const std::string& folder, const std::string& secret) {
+Result<std::string> write_store_key(const std::string& folder, const std::string& secret, bool tls) {
   const std::string path = folder + "/store_key";
   const auto cannot = [&] {
     return Error{ErrorKind::io, "cannot write the key of the job's store to", path, std::strerror(errno),
@@ -99,7 +99,7 @@ Result<std::string> write_store_key(const std::string& folder, const std::string
   };
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (fd < 0) return cannot();
-  const std::string text = store_key_text(store_key(secret));
+  const std::string text = store_key_text({store_key(secret), tls});
   const bool is_written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (!is_written) {
     Error failure = cannot();

@@ -19,9 +19,9 @@ std::string take_secret_variable();
 Result<std::string> read_secret(const std::string& token_file, std::string from_variable);
 
 // What a store's clients must prove; nothing without a secret.
-StoreKey key_of_store(const std::string& secret);
+StoreKey key_of_store(const std::string& secret, bool tls);
 
 // Writes the key of the job's store into a file that only this user reads, for the workers; its path.
-Result<std::string> write_store_key(const std::string& folder, const std::string& secret);
+Result<std::string> write_store_key(const std::string& folder, const std::string& secret, bool tls);
 
 }  // namespace dlaunch::launcher

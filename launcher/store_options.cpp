@@ -84,6 +84,7 @@ Result<Parsed> parse_serve(const std::vector<std::string>& arguments) {
   StoreServe serve;
   line.option("--token-file", "FILE", "the secret that clients elsewhere must prove (or DLAUNCH_TOKEN)",
               serve.token_file);
+  line.flag("--tls", "clients elsewhere must be encrypted", serve.tls);
   auto parsed = line.parse(arguments);
   if (!parsed) return std::move(parsed).error();
   if (const auto* print = std::get_if<JustPrint>(&*parsed)) return Parsed(*print);
@@ -152,6 +153,7 @@ Result<Parsed> parse_ask(const Command& command, const std::vector<std::string>&
   line.option("--prefix", "PREFIX", "put PREFIX/ before every key, as PrefixStore does", ask.prefix);
   line.flag("--raw", "print a value's bytes only, without a line end", ask.raw);
   line.option("--token-file", "FILE", "the store's secret (or DLAUNCH_TOKEN)", ask.token_file);
+  line.flag("--tls", "encrypt the connection, which the store must know, too", ask.tls);
   line.option("--generation", "V", "what an old PyTorch server speaks: 1.13, 2.1 or 2.2 [2.2]", generation);
   auto parsed = line.parse(arguments);
   if (!parsed) return std::move(parsed).error();

@@ -20,6 +20,7 @@ struct StoreServe {
   Duration status_interval{};           // zero: no status lines
   StoreLimits limits;
   std::string token_file{};  // with the secret that clients prove; empty: DLAUNCH_TOKEN, if it is set
+  bool tls = false;          // clients elsewhere must be encrypted
 };
 
 // `dlaunch store get KEY` and its like: ask a server.
@@ -35,6 +36,7 @@ struct StoreAsk {
   bool raw = false;    // the value's bytes and nothing else
   Dialect dialect = Dialect::v2_2;
   std::string token_file{};  // as of StoreServe
+  bool tls = false;          // the connection is encrypted
 };
 
 // `arguments`: what follows "dlaunch store". `variable` looks into the environment: MASTER_ADDR and

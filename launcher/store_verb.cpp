@@ -16,6 +16,7 @@
 #include "launcher/process_limits.h"
 #include "launcher/secret.h"
 #include "launcher/store_options.h"
+#include "launcher/tls.h"
 #include "launcher/verb_output.h"
 #include "store/base/log.h"
 #include "store/base/overloaded.h"
@@ -79,15 +80,17 @@ int serve(const StoreServe& how, const std::string& secret) {
   log::start("dlaunch store", log::Level::info, isatty(STDERR_FILENO) != 0, [](std::string_view line) {
     std::fwrite(line.data(), 1, line.size(), stderr);  // unbuffered
   });
+  SecureNetwork network(loop, loop, how.tls ? tls_store_sessions(secret) : SecureNetwork::Sessions{});
   StatusPage page(loop);
   ServerOptions options;
   options.limits = how.limits;
   options.port = port_limits(0, 0);
   options.https = &page;
   options.http_rules = {{how.address.host, host_name()}, secret};
-  options.key = key_of_store(secret);
+  options.key = key_of_store(secret, how.tls);
+  if (how.tls) options.secure = &network;
   options.report = [](const std::string& sentence) { log::warning(sentence); };
-  StoreServer server(loop, loop, loop, options);
+  StoreServer server(network, loop, loop, options);
   page.show(server, how.limits);
   const auto listening = server.listen(how.address);
   if (!listening) {
@@ -182,7 +185,9 @@ int ask(const StoreAsk& what, const std::string& secret) {
     options.server = what.server;
     options.timeout = connecting;
     options.dialect = what.dialect;
-    options.key = secret.empty() ? job_store_key(what.server) : store_key(secret);
+    const JobKey key = secret.empty() ? job_store_key(what.server) : JobKey{store_key(secret), what.tls};
+    options.key = key.key;
+    if (key.tls) options.make_session = tls_client(key.key);
     auto store = std::make_shared<TcpStore>(options);
     store->set_timeout(what.timeout);
     if (what.prefix.empty()) return put_question(what, *store);
@@ -204,6 +209,9 @@ int run_store(const std::vector<std::string>& arguments) {
                                             *parsed);
   const auto secret = read_secret(token_file, take_secret_variable());
   if (!secret) return fail(secret.error());
+  const bool tls = std::visit(
+      Overloaded{[](const JustPrint&) { return false; }, [](const auto& how) { return how.tls; }}, *parsed);
+  if (auto can = check_tls(tls, *secret); !can) return fail(can.error());
   if (const auto* how = std::get_if<StoreServe>(&*parsed)) return serve(*how, *secret);
   return ask(std::get<StoreAsk>(*parsed), *secret);
 }

@@ -14,6 +14,7 @@
 #include "store/job_key.h"
 #include "store/prefix_store.h"
 #include "store/tcp_store.h"
+#include "store/tls/tls_client.h"
 
 namespace dlaunch {
 inline namespace v1 {
@@ -117,22 +118,31 @@ std::shared_ptr<KeyValueStore> as_public(std::shared_ptr<Store> store) {
   return std::make_shared<OwnStore>(std::move(store));
 }
 
-StoreServerStart find_server_module() {
+// The symbol of a module, which then stays loaded.
+void* find_in_module(const std::string& file, const char* name, const std::string& what_fails) {
   std::string problem = "it is in none of the backends' folders";
   for (const std::string& folder : backend_folders()) {
-    const std::string path = folder + "/store_server.so";
+    const std::string path = folder + "/" + file;
     void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) {
       const char* const why = dlerror();
       if (why) problem = why;
       continue;
     }
-    if (void* const symbol = dlsym(library, store_server_symbol)) {
-      return reinterpret_cast<StoreServerStart>(symbol);
-    }
-    problem = path + " does not export " + store_server_symbol;
+    if (void* const symbol = dlsym(library, name)) return symbol;
+    problem = path + " does not export " + name;
   }
-  throw DistStoreError("the store cannot be served: the module store_server.so cannot be loaded: " + problem);
+  throw DistStoreError(what_fails + ": the module " + file + " cannot be loaded: " + problem);
+}
+
+StoreServerStart find_server_module() {
+  return reinterpret_cast<StoreServerStart>(
+      find_in_module("store_server.so", store_server_symbol, "the store cannot be served"));
+}
+
+TlsClientSession find_tls_module() {
+  return reinterpret_cast<TlsClientSession>(
+      find_in_module("tls.so", tls_client_symbol, "the job's store is encrypted (--tls)"));
 }
 
 }  // namespace
@@ -146,7 +156,14 @@ std::shared_ptr<Store> connect_store(const Address& server, Deadline deadline) {
   try {
     TcpStoreOptions options;
     options.server = server;
-    options.key = job_store_key(server);
+    const JobKey key = job_store_key(server);
+    options.key = key.key;
+    if (key.tls) {
+      options.make_session = [key = key.key,
+                              make = find_tls_module()]() -> Result<std::unique_ptr<SecureSession>> {
+        return std::unique_ptr<SecureSession>(make(key.data(), key.size()));
+      };
+    }
     options.timeout = time_left(deadline);
     return std::make_shared<TcpStore>(options);
   } catch (const StoreError& e) {

@@ -50,6 +50,9 @@ void BlockingSocket::close() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
   begin_ = end_ = 0;
+  session_.reset();
+  secured_.clear();
+  secured_used_ = 0;
 }
 
 Result<void> BlockingSocket::connect(const Address& address, TimePoint deadline) {
@@ -97,7 +100,24 @@ Result<void> BlockingSocket::connect(const Address& address, TimePoint deadline)
   return last;
 }
 
+Result<void> BlockingSocket::secure(std::unique_ptr<SecureSession> session, TimePoint deadline) {
+  session_ = std::move(session);
+  const std::string hello = session_->begin();
+  if (auto sent = send_plain(as_byte_span(hello), deadline); !sent) return sent;
+  while (!session_->is_up()) {
+    if (auto taken = take_secured(deadline); !taken) return taken;
+  }
+  return {};
+}
+
 Result<void> BlockingSocket::send(ByteSpan bytes, TimePoint deadline) {
+  if (!session_) return send_plain(bytes, deadline);
+  std::string wire;
+  session_->seal(bytes, wire);
+  return send_plain(as_byte_span(wire), deadline);
+}
+
+Result<void> BlockingSocket::send_plain(ByteSpan bytes, TimePoint deadline) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
@@ -112,6 +132,33 @@ Result<void> BlockingSocket::send(ByteSpan bytes, TimePoint deadline) {
 }
 
 Result<void> BlockingSocket::receive(char* into, std::size_t size, TimePoint deadline) {
+  if (!session_) return receive_plain(into, size, deadline);
+  while (true) {
+    const std::size_t here = std::min(size, secured_.size() - secured_used_);
+    std::memcpy(into, secured_.data() + secured_used_, here);
+    secured_used_ += here;
+    into += here;
+    size -= here;
+    if (size == 0) return {};
+    secured_.clear();
+    secured_used_ = 0;
+    if (auto taken = take_secured(deadline); !taken) return taken;
+  }
+}
+
+// More from the wire, through the session.
+Result<void> BlockingSocket::take_secured(TimePoint deadline) {
+  constexpr std::size_t most = 1 << 16;
+  const auto wire = std::make_unique_for_overwrite<char[]>(most);
+  const auto got = receive_some(wire.get(), most, deadline);
+  if (!got) return got.error();
+  std::string answer;
+  const auto taken = session_->take(as_byte_span(std::string_view(wire.get(), *got)), secured_, answer);
+  if (auto sent = send_plain(as_byte_span(answer), deadline); !sent) return sent;
+  return taken;
+}
+
+Result<void> BlockingSocket::receive_plain(char* into, std::size_t size, TimePoint deadline) {
   while (true) {
     const std::size_t here = std::min(size, end_ - begin_);
     if (here != 0) {
@@ -123,19 +170,28 @@ Result<void> BlockingSocket::receive(char* into, std::size_t size, TimePoint dea
     if (size == 0) return {};
 
     const bool large = size >= buffer_.size();  // goes where it belongs without a stop on the way
-    const ssize_t got = large ? ::recv(fd_, into, size, 0) : ::recv(fd_, buffer_.data(), buffer_.size(), 0);
-    if (got == 0) return Error{ErrorKind::network, "", "", "closed by the server", ""};
-    if (got < 0) {
-      if (errno == EINTR) continue;
-      if (errno != EAGAIN && errno != EWOULDBLOCK) return failure(errno);
-      if (auto ready = await(POLLIN, deadline); !ready) return ready;
-    } else if (large) {
-      into += got;
-      size -= static_cast<std::size_t>(got);
+    const auto got =
+        large ? receive_some(into, size, deadline) : receive_some(buffer_.data(), buffer_.size(), deadline);
+    if (!got) return got.error();
+    if (large) {
+      into += *got;
+      size -= *got;
     } else {
       begin_ = 0;
-      end_ = static_cast<std::size_t>(got);
+      end_ = *got;
     }
+  }
+}
+
+// At least one byte.
+Result<std::size_t> BlockingSocket::receive_some(char* into, std::size_t most, TimePoint deadline) {
+  while (true) {
+    const ssize_t got = ::recv(fd_, into, most, 0);
+    if (got > 0) return static_cast<std::size_t>(got);
+    if (got == 0) return Error{ErrorKind::network, "", "", "closed by the server", ""};
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return failure(errno);
+    if (auto ready = await(POLLIN, deadline); !ready) return std::move(ready).error();
   }
 }
 

@@ -4,12 +4,14 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "store/base/address.h"
 #include "store/base/bytes.h"
 #include "store/base/result.h"
+#include "store/secure_session.h"
 #include "store/steady_time.h"
 
 namespace dlaunch {
@@ -27,6 +29,9 @@ class BlockingSocket {
 
   // Looks the name up and tries each of its addresses once.
   Result<void> connect(const Address& address, TimePoint deadline);
+  // Encrypts what follows, once both ends have proved their key. REQUIRES: nothing was sent or received yet.
+  // Of kind refused if the other end has another key.
+  Result<void> secure(std::unique_ptr<SecureSession> session, TimePoint deadline);
   Result<void> send(ByteSpan bytes, TimePoint deadline);
   // Exactly `size` bytes.
   Result<void> receive(char* into, std::size_t size, TimePoint deadline);
@@ -35,12 +40,19 @@ class BlockingSocket {
   [[nodiscard]] bool is_open() const { return fd_ >= 0; }
 
  private:
+  Result<void> send_plain(ByteSpan bytes, TimePoint deadline);
+  Result<void> receive_plain(char* into, std::size_t size, TimePoint deadline);
+  Result<std::size_t> receive_some(char* into, std::size_t most, TimePoint deadline);
+  Result<void> take_secured(TimePoint deadline);
   Result<void> await(short events, TimePoint deadline) const;
 
   int fd_ = -1;
   std::array<char, 4096> buffer_{};  // what was received and not yet asked for
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
+  std::unique_ptr<SecureSession> session_;  // none: what is sent is not encrypted
+  std::string secured_;                     // what it has decrypted
+  std::size_t secured_used_ = 0;            // of that, what was asked for
 };
 
 }  // namespace dlaunch

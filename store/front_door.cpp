@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t http_head_limit = 8 << 10;
 constexpr std::size_t strangers_remembered = 256;
+constexpr std::byte tls_first_byte{0x16};  // of a handshake's record; no store request begins with it
 
 std::string_view reason_of(int status) {
   switch (status) {
@@ -20,6 +21,8 @@ std::string_view reason_of(int status) {
       return "Bad Request";
     case 401:
       return "Unauthorized";
+    case 403:
+      return "Forbidden";
     case 404:
       return "Not Found";
     case 405:
@@ -78,13 +81,20 @@ void FrontDoor::on_received(ConnId conn, ByteSpan bytes) {
 void FrontDoor::lead_on(ConnId conn, Guest& guest, ByteSpan bytes) {
   const auto first = static_cast<std::uint8_t>(bytes[0]);
   if (first <= last_request_byte) return lead_to_store(conn, guest, bytes);
+  if (bytes[0] == tls_first_byte) {
+    if (secure_ == nullptr) return turn_away(conn, "it speaks TLS, which was not asked for here (--tls)");
+    if (is_secure(conn)) return turn_away(conn, "it speaks TLS within TLS");
+    return secure_->secure(conn, bytes, *this);
+  }
   if (bytes[0] == key_first_byte) {
+    if (must_be_secure(conn)) return turn_away(conn, "it does not speak TLS (--tls)");
     if (!access_.has_key()) return turn_away(conn, "it proves a secret, but this store has none");
     guest.proof.emplace(access_.key().key, access_.key().draw_nonce());
     return take_proof(conn, guest, bytes);
   }
   if (bytes[0] == agent_first_byte) {
     if (agents_ == nullptr) return turn_away(conn, "an agent, but there is no rendezvous here");
+    if (must_be_secure(conn)) return turn_away(conn, "an agent that does not speak TLS (--tls)");
     return lead_to(conn, agents_->on_agent_connection(conn, guest.peer), bytes);
   }
   if (std::isalpha(first) != 0) return listen_to_http(conn, guest, bytes);
@@ -96,7 +106,10 @@ void FrontDoor::lead_to_store(ConnId conn, const Guest& guest, ByteSpan bytes) {
   if (guest.round != round_) return turn_away(conn, "it came in an earlier round");
   if (shut_out_.contains(guest.peer.host))
     return turn_away(conn, "its node was lost, and what still runs there is of an earlier round");
-  if (!guest.has_proved && !access_.admits(guest.peer.host)) {
+  if (must_be_secure(conn) && !access_.is_own(guest.peer.host))
+    return turn_away(conn,
+                     "it does not speak TLS (--tls), as PyTorch's clients do not, and comes from elsewhere");
+  if (!guest.has_proved && !is_secure(conn) && !access_.admits(guest.peer.host)) {
     return turn_away(
         conn, "this store has a secret, which it has not proved, and no node of the job is at its address");
   }
@@ -129,7 +142,11 @@ void FrontDoor::take_proof(ConnId conn, Guest& guest, ByteSpan bytes) {
   if (!bytes.empty()) lead_on(conn, guest, bytes);
 }
 
-void FrontDoor::on_closed(ConnId conn, const Error&) { forget(conn); }
+void FrontDoor::on_closed(ConnId conn, const Error& reason) {
+  // Of TLS: it has another key.
+  if (reason.kind == ErrorKind::refused) strangers_.turned_away(guests_.at(conn).peer, reason.why);
+  forget(conn);
+}
 
 void FrontDoor::close() {
   for (const auto& [conn, guest] : std::exchange(guests_, {})) network_.close(conn);
@@ -156,20 +173,23 @@ void FrontDoor::listen_to_http(ConnId conn, Guest& guest, ByteSpan bytes) {
   const bool whole =
       guest.http.find("\r\n\r\n") != std::string::npos || guest.http.find("\n\n") != std::string::npos;
   if (!whole && guest.http.size() <= http_head_limit) return;
-  const HttpAnswer answer =
-      whole ? answer_http(guest.http) : HttpAnswer{431, plain_text, "request too large\n"};
+  const HttpAnswer answer = whole ? answer_http(guest.http, access_.is_own(guest.peer.host))
+                                  : HttpAnswer{431, plain_text, "request too large\n"};
   const bool with_body = !guest.http.starts_with("HEAD ");
   forget(conn);
   network_.send(conn, as_byte_span(to_wire(answer, with_body)));
   network_.close(conn);
 }
 
-HttpAnswer FrontDoor::answer_http(std::string_view head) {
+HttpAnswer FrontDoor::answer_http(std::string_view head, bool is_own) {
   const auto request = parse_http_head(head);
   if (!request) return {400, plain_text, "not an HTTP request\n"};
   if (request->method != "GET" && request->method != "HEAD")
     return {405, plain_text, "only GET and HEAD are answered here\n"};
   if (request->path == "/healthz") return {200, plain_text, "ok\n"};
+  if (access_.key().needs_tls && !is_own)
+    return {403, plain_text,
+            "with --tls this is shown to the node's own programs only, since HTTP is not encrypted\n"};
   if (auto refused = refuse_http(http_rules_, *request)) return *refused;
   if (https_ == nullptr) return {404, plain_text, "nothing here\n"};
   return https_->on_http_get(request->path);

@@ -16,6 +16,7 @@
 #include "store/http_access.h"
 #include "store/key_proof.h"
 #include "store/port_limits.h"
+#include "store/secure_network.h"
 #include "store/store_access.h"
 
 namespace dlaunch {
@@ -76,7 +77,7 @@ class FrontDoor final : public ListenerHandler, private ConnectionHandler, priva
  public:
   FrontDoor(Network& network, Timers& timers, Clock& clock, StrangerReport& strangers, StoreDoor* stores,
             AgentDoor* agents, HttpDoor* https, HttpRules http_rules = {}, StoreKey store_key = {},
-            PortLimits limits = {})
+            PortLimits limits = {}, SecureNetwork* secure = nullptr)
       : network_(network),
         timers_(timers),
         clock_(clock),
@@ -86,7 +87,8 @@ class FrontDoor final : public ListenerHandler, private ConnectionHandler, priva
         agents_(agents),
         https_(https),
         http_rules_(std::move(http_rules)),
-        access_(std::move(store_key)) {}
+        access_(std::move(store_key)),
+        secure_(secure) {}
   ~FrontDoor() override { close(); }
 
   // Those who have come, but said nothing yet, are no longer let in to the store: what they would say is
@@ -126,6 +128,8 @@ class FrontDoor final : public ListenerHandler, private ConnectionHandler, priva
   void on_closed(ConnId conn, const Error& reason) override;
 
   void lead_on(ConnId conn, Guest& guest, ByteSpan bytes);
+  [[nodiscard]] bool is_secure(ConnId conn) const { return secure_ != nullptr && secure_->is_secure(conn); }
+  [[nodiscard]] bool must_be_secure(ConnId conn) const { return access_.key().needs_tls && !is_secure(conn); }
   void lead_to_store(ConnId conn, const Guest& guest, ByteSpan bytes);
   void take_proof(ConnId conn, Guest& guest, ByteSpan bytes);
   void on_timer(TimerId timer) override;
@@ -145,7 +149,7 @@ class FrontDoor final : public ListenerHandler, private ConnectionHandler, priva
   void turn_away(ConnId conn, std::string_view why);
   void lead_to(ConnId conn, ConnectionHandler& handler, ByteSpan bytes);
   void listen_to_http(ConnId conn, Guest& guest, ByteSpan bytes);
-  HttpAnswer answer_http(std::string_view head);
+  HttpAnswer answer_http(std::string_view head, bool is_own);
 
   Network& network_;
   Timers& timers_;
@@ -157,6 +161,8 @@ class FrontDoor final : public ListenerHandler, private ConnectionHandler, priva
   HttpDoor* https_;
   const HttpRules http_rules_;
   StoreAccess access_;
+  SecureNetwork* const
+      secure_;  // the same as network_, where connections may be encrypted; null: they may not
   std::uint64_t round_ = 0;
   std::set<std::string> shut_out_;
   Guests guests_;

@@ -135,7 +135,7 @@ TcpStoreOptions client_options(const HostedStoreOptions& options, const StoreHos
   client.server = options.address;
   if (host != nullptr) client.server.port = host->port();
   client.timeout = options.timeout;
-  client.key = host != nullptr ? options.server.key.key : job_store_key(client.server);
+  client.key = host != nullptr ? options.server.key.key : job_store_key(client.server).key;
   client.dialect = host != nullptr ? Dialect::v2_2 : options.dialect;
   if (options.wait_for_workers) client.world_size = options.world_size;
   return client;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -15,6 +16,7 @@ namespace dlaunch {
 namespace {
 
 constexpr std::string_view digits = "0123456789abcdef";
+constexpr std::string_view with_tls = " tls";
 
 std::string variable(std::string_view name) {
   const char* value = std::getenv(std::string(name).c_str());  // NOLINT(concurrency-mt-unsafe)
@@ -35,31 +37,33 @@ std::string read_start(const std::string& path) {
 
 }  // namespace
 
-std::string job_store_key(const Address& server) {
+JobKey job_store_key(const Address& server) {
   const std::string path = variable(env::store_key_file);
   const bool is_the_jobs = variable(env::use_agent_store) == "True" &&
                            variable(env::master_addr) == server.host &&
                            variable(env::master_port) == std::to_string(server.port);
-  return path.empty() || !is_the_jobs ? "" : parse_store_key(read_start(path));
+  return path.empty() || !is_the_jobs ? JobKey{} : parse_store_key(read_start(path));
 }
 
-std::string store_key_text(const std::string& key) {
+std::string store_key_text(const JobKey& key) {
   std::string text;
-  for (const char c : key) {
+  for (const char c : key.key) {
     text += digits[static_cast<unsigned char>(c) >> 4U];
     text += digits[static_cast<unsigned char>(c) & 15U];
   }
-  return text + "\n";
+  return text.append(key.tls ? with_tls : "").append("\n");
 }
 
-std::string parse_store_key(const std::string& text) {
-  if (text.size() != 2 * mac_size + 1 || text.back() != '\n') return "";
-  std::string key;
+JobKey parse_store_key(const std::string& text) {
+  JobKey key;
+  const std::string_view end = std::string_view(text).substr(std::min(2 * mac_size, text.size()));
+  key.tls = end == std::string(with_tls).append("\n");
+  if (!key.tls && end != "\n") return {};
   for (std::size_t i = 0; i < mac_size; ++i) {
     const auto high = digits.find(text[2 * i]);
     const auto low = digits.find(text[2 * i + 1]);
-    if (high == std::string_view::npos || low == std::string_view::npos) return "";
-    key += static_cast<char>(high << 4U | low);
+    if (high == std::string_view::npos || low == std::string_view::npos) return {};
+    key.key += static_cast<char>(high << 4U | low);
   }
   return key;
 }

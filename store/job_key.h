@@ -7,12 +7,19 @@
 
 namespace dlaunch {
 
-// Of a worker of a job with a secret, for the store that its agent serves at `server`: the key to prove.
-// Empty for every other process and server. Any thread, while none changes the environment.
-std::string job_store_key(const Address& server);
+struct JobKey {
+  std::string key{};  // empty: there is nothing to prove
+  bool tls = false;   // the connection is encrypted
 
-// The text of the file that DLAUNCH_STORE_KEY_FILE names, and back; empty: it is no such text.
-std::string store_key_text(const std::string& key);
-std::string parse_store_key(const std::string& text);
+  bool operator==(const JobKey&) const = default;
+};
+
+// Of a worker of a job with a secret, for the store that its agent serves at `server`. Empty for every other
+// process and server. Any thread, while none changes the environment.
+JobKey job_store_key(const Address& server);
+
+// The text of the file that DLAUNCH_STORE_KEY_FILE names, and back; an empty key: it is no such text.
+std::string store_key_text(const JobKey& key);
+JobKey parse_store_key(const std::string& text);
 
 }  // namespace dlaunch

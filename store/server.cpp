@@ -72,7 +72,7 @@ StoreServer::StoreServer(Network& network, Timers& timers, Clock& clock, ServerO
       options_(std::move(options)),
       strangers_(options_.report),
       door_(network, timers, clock, strangers_, this, options_.agents, options_.https, options_.http_rules,
-            options_.key, options_.port),
+            options_.key, options_.port, options_.secure),
       table_(std::make_unique<Table>(options_.limits)) {}
 
 StoreServer::~StoreServer() { close(); }

@@ -26,7 +26,8 @@ struct ServerOptions {
   HttpRules http_rules = {};    // of `https`
   StoreKey key = {};            // what clients must prove, if there is one
   PortLimits port = {};
-  Report report = {};  // told who was turned away and why; never about ordinary requests
+  SecureNetwork* secure = nullptr;  // the server's network, if its connections may be encrypted
+  Report report = {};               // told who was turned away and why; never about ordinary requests
 };
 
 struct StoreStats {

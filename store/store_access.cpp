@@ -2,10 +2,12 @@
 
 namespace dlaunch {
 
+bool StoreAccess::is_own(const std::string& host) const {
+  return host.starts_with("127.") || host == "::1" || (key_.is_own && key_.is_own(host));
+}
+
 bool StoreAccess::admits(const std::string& host) const {
-  if (!has_key() || trusted_.contains(host)) return true;
-  if (host.starts_with("127.") || host == "::1") return true;
-  return key_.is_own && key_.is_own(host);
+  return !has_key() || (!key_.needs_tls && trusted_.contains(host)) || is_own(host);
 }
 
 }  // namespace dlaunch

@@ -15,6 +15,8 @@ struct StoreKey {
   std::function<std::string()> draw_nonce = {};
   // Whether the address (numeric, without port) is this machine's. None: only loopback addresses are.
   std::function<bool(const std::string& host)> is_own = {};
+  // Clients elsewhere must be encrypted, and no address is trusted.
+  bool needs_tls = false;
 };
 
 class StoreAccess {
@@ -23,6 +25,7 @@ class StoreAccess {
 
   [[nodiscard]] const StoreKey& key() const { return key_; }
   [[nodiscard]] bool has_key() const { return !key_.key.empty(); }
+  [[nodiscard]] bool is_own(const std::string& host) const;
   // Whether a client at `host` that has proved nothing is answered.
   [[nodiscard]] bool admits(const std::string& host) const;
 

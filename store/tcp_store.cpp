@@ -208,6 +208,11 @@ void TcpStore::connect(TimePoint deadline) {
 }
 
 Result<void> TcpStore::prove(TimePoint deadline) {
+  if (options_.make_session) {
+    auto session = options_.make_session();
+    if (!session) return std::move(session).error();
+    return socket_.secure(std::move(*session), deadline);
+  }
   if (options_.key.empty()) return {};
   const KeyClient client(options_.key, draw_bytes(key_nonce_size));
   if (auto sent = socket_.send(as_byte_span(client.opening()), deadline); !sent) return sent;

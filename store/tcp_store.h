@@ -10,6 +10,8 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -36,6 +38,8 @@ struct TcpStoreOptions {
   // The store's key (store/key_proof.h), which client and server prove to each other; empty: nothing is
   // proved.
   std::string key = {};
+  // Given: what is sent is encrypted in such a session, which proves the key, too.
+  std::function<Result<std::unique_ptr<SecureSession>>()> make_session = {};
 };
 
 class TcpStore : public Store {

@@ -19,3 +19,6 @@ dlaunch_test(NAME file_store_test LABELS store LIBS dlaunch_tcp_store
   SOURCES store/file_store_test.cpp)
 dlaunch_test(NAME torch_test LABELS store LIBS ${store_libraries} TIMEOUT 300
   SOURCES store/torch_test.cpp)
+if(OpenSSL_FOUND)
+  dlaunch_test(NAME tls_test LABELS store LIBS dlaunch_store_server dlaunch_tls SOURCES store/tls_test.cpp)
+endif()

@@ -129,6 +129,7 @@ const std::vector<Row>& rows() {
        [](const Options& o) {
          return o.preempt_signal == SIGUSR1 && o.preempt_notice == std::chrono::seconds(60);
        }},
+      {"tls", nullptr, [](const Options& o) { return o.tls; }},
       {"preempt-ok", nullptr, [](const Options& o) { return o.preempt_ok; }},
       {"report", "/tmp/end_1.json", [](const Options& o) { return o.report == "/tmp/end_1.json"; }},
       {"output-timeout", "0.5", [](const Options& o) { return o.output_timeout == milliseconds(500); }},

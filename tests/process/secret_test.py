@@ -175,8 +175,10 @@ store.wait(["from_torch.0", "from_torch.1"])
 class Store(Secret):
     """A job on hosts 0 and 1; host 2 is a stranger's, on the same network."""
 
+    more = ()
+
     def setUp(self):
-        super().setUp()
+        Secret.setUp(self)
         self.hosts = Hosts(self, 3)
         self.token = self.write("token", TOKEN + "\n")
 
@@ -191,7 +193,7 @@ class Store(Secret):
             with open(self.path(f"agent.{i}"), "w", encoding="utf-8") as said:
                 agents.append(subprocess.Popen(
                     [*self.hosts.on(i), DLAUNCH, "--nnodes=2", f"--node-rank={i}", f"--master-addr={self.hosts.addresses[0]}",
-                     "--master-port=29511", f"--token-file={self.token}", *command], cwd=self.dir, env=environment(),
+                     "--master-port=29511", f"--token-file={self.token}", *self.more, *command], cwd=self.dir, env=environment(),
                     stdin=subprocess.DEVNULL, stdout=said, stderr=said))
             self.addCleanup(self.finish, agents[-1])
         return agents, f"{self.hosts.addresses[0]}:29511"
@@ -245,6 +247,65 @@ class Store(Secret):
         self.write("client.py", TORCH)
         agents, _ = self.start_nodes(PYTHON, "client.py")
         self.assertEqual([agent.wait(timeout=PATIENCE) for agent in agents], [0, 0], self.agent_said(0) + self.agent_said(1))
+
+
+# Writes what passes an interface to a file, until it is killed.
+SNIFF = """
+import socket, sys
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+s.bind(("eth0", 0))
+with open("capture", "wb", buffering=0) as file:
+    open("sniffs", "w").close()
+    while True:
+        file.write(s.recv(65536))
+"""
+
+
+class Tls(Secret):
+    """The same with --tls."""
+
+    on, start_nodes, agent_said, start_idle = Store.on, Store.start_nodes, Store.agent_said, Store.start_idle
+    more = ("--tls",)
+
+    def setUp(self):
+        Store.setUp(self)
+        if "built without OpenSSL" in self.run_dlaunch("--tls", f"--token-file={self.token}", "true").stderr:
+            self.skipTest("there is no OpenSSL")
+
+    def captured(self):
+        """What libdlaunch's ranks and their agents send, as seen on the network of host 0."""
+        sniffer = subprocess.Popen([*self.hosts.on(0), sys.executable, "-c", SNIFF], cwd=self.dir)
+        self.addCleanup(self.finish, sniffer)
+        wait_until(lambda: os.path.exists(self.path("sniffs")), "it sniffs")
+        agents, _ = self.start_nodes(ALL_REDUCE, "1000")
+        self.assertEqual([agent.wait(timeout=PATIENCE) for agent in agents], [0, 0], self.agent_said(0) + self.agent_said(1))
+        sniffer.kill()
+        sniffer.wait()
+        os.remove(self.path("sniffs"))
+        with open(self.path("capture"), "rb") as file:
+            return file.read()
+
+    @unittest.skipUnless(os.path.exists(ALL_REDUCE), "there is no gloo")
+    def test_nothing_of_agents_and_store_is_sent_in_the_clear(self):
+        words = (b"LAUNCH", b"init/", b"all_reduce_worker")
+        captured = self.captured()
+        self.assertEqual([word for word in words if word in captured], [])
+        self.more = ()
+        captured = self.captured()
+        self.assertIn(words[0], captured)
+        self.assertIn(b"STOREK", captured)
+
+    def test_in_the_clear_only_a_nodes_own_programs_are_answered(self):
+        endpoint = self.start_idle()
+        plain = [sys.executable, "-c", PLAIN, *endpoint.split(":")]
+        self.assertEqual([self.on(i, *plain).stdout for i in range(3)], ["answered\n", "refused\n", "refused\n"])
+        asks = [DLAUNCH, "store", "add", "n", "1", f"--endpoint={endpoint}", f"--token-file={self.token}"]
+        self.assertEqual(self.on(2, *asks, "--tls").returncode, 0)
+        self.assertIn("does not speak TLS", self.agent_said(0))
+
+    def test_it_needs_a_secret(self):
+        done = self.run_dlaunch("--tls", "true")
+        self.assertEqual((done.returncode, done.stderr), (2, "dlaunch: --tls needs a secret: its keys come from it; give --token-file\n"))
 
 
 class StoreVerb(Secret):

@@ -93,11 +93,12 @@ TEST(KeyProof, OfAnotherVersionIsRefused) {
 TEST(JobKey, IsReadAsItIsWritten) {
   const std::string key = store_key("s3cret");
   EXPECT_EQ(key.size(), mac_size);
-  EXPECT_EQ(parse_store_key(store_key_text(key)), key);
-  for (const char* bad : {"", "\n", "00\n", "secret"}) EXPECT_EQ(parse_store_key(bad), "");
-  std::string text = store_key_text(key);
+  for (const JobKey& job : {JobKey{key, false}, JobKey{key, true}})
+    EXPECT_EQ(parse_store_key(store_key_text(job)), job);
+  for (const char* bad : {"", "\n", "00\n", "secret"}) EXPECT_EQ(parse_store_key(bad), JobKey{});
+  std::string text = store_key_text({key});
   text[5] = 'x';
-  EXPECT_EQ(parse_store_key(text), "");
+  EXPECT_EQ(parse_store_key(text), JobKey{});
 }
 
 }  // namespace

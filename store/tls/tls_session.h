@@ -1,0 +1,34 @@
+// TLS 1.3 over OpenSSL with pre-shared keys and ephemeral Diffie-Hellman: no certificates, and what was
+// recorded cannot be read later, even by those who then learn the key. Not thread-safe; sessions are
+// independent.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "store/secure_session.h"
+
+namespace dlaunch {
+
+// A key that both ends have, and its name, which is sent.
+struct TlsKey {
+  std::string identity;
+  std::string key;  // 32 bytes
+};
+
+// The key with which a store's clients (from the store's key) or agents (from the job's secret) are
+// encrypted.
+TlsKey tls_key_of_store(const std::string& store_key);
+TlsKey tls_key_of_agents(const std::string& secret);
+
+// What all sessions of one side share.
+class TlsSide;
+
+// The end that connects, with its one key; the end that is connected to, with all that it accepts.
+std::shared_ptr<TlsSide> make_tls_client(TlsKey key);
+std::shared_ptr<TlsSide> make_tls_server(std::vector<TlsKey> keys);
+
+std::unique_ptr<SecureSession> make_tls_session(const std::shared_ptr<TlsSide>& side);
+
+}  // namespace dlaunch
