@@ -4,6 +4,7 @@
 //   store_scale HOST:PORT storm N    N clients connect in one turn; prints seconds until each was answered
 //   store_scale HOST:PORT big MIB    sets and gets one value; prints the seconds of each
 //   store_scale HOST:PORT gets N     N of our clients, a thread each, get for a second; prints gets a second
+//   store_scale HOST:PORT connect N  one client after the other; prints the time that each takes to be served
 //   store_scale HOST:PORT wait N     one client waits for N keys that another sets; prints the seconds
 #include <sys/resource.h>
 
@@ -14,8 +15,12 @@
 #include <thread>
 
 #include "store/base/uv_loop.h"
+#include "store/key_proof.h"
 #include "store/tcp_store.h"
 #include "store/wire.h"
+#ifdef DLAUNCH_HAS_TLS
+#include "store/tls/tls_session.h"
+#endif
 
 namespace dlaunch {
 namespace {
@@ -61,7 +66,31 @@ double since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-TcpStore store_at(const Address& server) { return TcpStore({server, patience, Dialect::v2_2, {}}); }
+// With DLAUNCH_TOKEN it proves the store's key; with DLAUNCH_BENCH_TLS it is encrypted instead.
+TcpStore store_at(const Address& server) {
+  TcpStoreOptions options;
+  options.server = server;
+  options.timeout = patience;
+  const char* secret = std::getenv("DLAUNCH_TOKEN");  // NOLINT(concurrency-mt-unsafe)
+  if (secret != nullptr) options.key = store_key(secret);
+#ifdef DLAUNCH_HAS_TLS
+  if (secret != nullptr && std::getenv("DLAUNCH_BENCH_TLS") != nullptr) {  // NOLINT(concurrency-mt-unsafe)
+    options.make_session =
+        [side = make_tls_client(tls_key_of_store(options.key))]() -> Result<std::unique_ptr<SecureSession>> {
+      return make_tls_session(side);
+    };
+  }
+#endif
+  return TcpStore(options);
+}
+
+// One after the other: what a new connection costs.
+int connect(const Address& server, std::size_t count) {
+  const auto start = std::chrono::steady_clock::now();
+  for (std::size_t i = 0; i < count; ++i) store_at(server);
+  std::printf("%.1f us\n", since(start) / static_cast<double>(count) * 1e6);
+  return 0;
+}
 
 int big(const Address& server, std::size_t mib) {
   TcpStore store = store_at(server);
@@ -110,6 +139,7 @@ int gets(const Address& server, std::size_t clients) {
 int run(const Address& server, std::string_view what, std::size_t count) {
   if (what == "big") return big(server, count);
   if (what == "gets") return gets(server, count);
+  if (what == "connect") return connect(server, count);
   if (what == "wait") return wait(server, count);
   UvLoop loop;
   std::vector<Guest> guests(count);
@@ -130,9 +160,10 @@ int main(int argc, char** argv) {
   const char* colon = argc > 1 ? std::strrchr(argv[1], ':') : nullptr;
   const std::string_view what = argc > 2 ? argv[2] : "";
   const long count = argc > 3 ? std::strtol(argv[3], nullptr, 10) : 0;
-  const bool known = what == "hold" || what == "storm" || what == "big" || what == "gets" || what == "wait";
+  const bool known = what == "hold" || what == "storm" || what == "big" || what == "gets" ||
+                     what == "connect" || what == "wait";
   if (colon == nullptr || !known || count < 1) {
-    std::fputs("usage: store_scale HOST:PORT hold|storm|big|gets|wait NUMBER\n", stderr);
+    std::fputs("usage: store_scale HOST:PORT hold|storm|big|gets|connect|wait NUMBER\n", stderr);
     return 2;
   }
   rlimit files{};
