@@ -271,6 +271,7 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   fallen_ranks_.clear();
   judge_.begin();
   decisive_.reset();
+  accused_until_.reset();
   preempted_.reset();
   last_call_.reset();
   left_running_.clear();
@@ -303,11 +304,14 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
 
 void Coordinator::stop_world(TimePoint now, const std::string& why, CoordinatorActions& out) {
   state_ = State::stopping;
+  accused_until_.reset();
   stop_deadline_ = now + job_.stop_timeout.longest() + end_margin;
   waiting_since_ = now;
   report_at_ = now + first_report;
   for (const auto& [member, node] : roster_.nodes()) {
-    if (node.active && !node.leaving) out.emplace_back(ToMember{member, StopRound{world_.round, why}});
+    const bool has_stopped = node.stopped && !node.done;
+    if (node.active && !node.leaving && !has_stopped)
+      out.emplace_back(ToMember{member, StopRound{world_.round, why}});
   }
 }
 
@@ -322,6 +326,8 @@ void Coordinator::kill_behind_the_fence(TimePoint now, CoordinatorActions& out) 
 }
 
 void Coordinator::go_on_when_all_stopped(TimePoint now, CoordinatorActions& out) {
+  if (state_ == State::running && accused_until_ && roster_.all_stopped())
+    stop_for(now, fallen_.front().failure, out);  // no worker is left to be waited for
   if (state_ == State::ending) {
     end_when_all_stopped(out);
   } else if (state_ == State::gathering) {
@@ -340,8 +346,7 @@ void Coordinator::go_on_when_all_stopped(TimePoint now, CoordinatorActions& out)
 // Nothing of the last round is left.
 void Coordinator::go_on(TimePoint now, CoordinatorActions& out) {
   if (!fallen_.empty()) {
-    Fallen root = fallen_[root_cause(fallen_)];
-    name_suspects(fallen_, suspects_, root.failure);
+    const Fallen root = fallen_[find_cause()];
     const bool of_node =
         root.failure.kind == FailureKind::node_lost || root.failure.kind == FailureKind::health;
     const bool counts = !of_node || job_.counts_membership;
@@ -438,8 +443,28 @@ void Coordinator::on_failed(TimePoint now, const Failed& failed, CoordinatorActi
   if (state_ == State::stopping && fallen_.empty()) return;
   record(now - std::clamp(failed.age, Duration(0), now - round_began_), failed.failure);
   if (state_ != State::running) return;
-  stop_world(now, describe(failed.failure), out);
+  if (failed.failure.accuses_peer && may_still_run(failed.failure.accused)) {
+    if (!accused_until_) accused_until_ = now + accused_grace;
+  } else {
+    stop_for(now, failed.failure, out);
+  }
+}
+
+void Coordinator::stop_for(TimePoint now, const Failure& failure, CoordinatorActions& out) {
+  stop_world(now, describe(failure), out);
+  const bool lost = failure.kind == FailureKind::node_lost;
   if (lost ? !may_go_on() : !restarts_left()) collect(now);
+}
+
+// One that is not known may be any of those that run.
+bool Coordinator::may_still_run(int accused) const {
+  if (fallen_ranks_.contains(accused)) return false;
+  return std::any_of(roster_.nodes().begin(), roster_.nodes().end(), [&](const auto& entry) {
+    const Roster::Node& node = entry.second;
+    if (node.place < 0 || node.done || node.stopped) return false;
+    const WorldMember& there = world_.members[static_cast<std::size_t>(node.place)];
+    return accused < 0 || (accused >= there.base_rank && accused < there.base_rank + there.slots);
+  });
 }
 
 void Coordinator::on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out) {
@@ -626,7 +651,9 @@ Failure Coordinator::lost_node(const Roster::Node& node, std::string why) const 
 void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
   if (check_at_ && now >= *check_at_) drop_the_silent(now, out);
   kill_behind_the_fence(now, out);
-  if (state_ == State::gathering) {
+  if (state_ == State::running && accused_until_ && now >= *accused_until_) {
+    stop_for(now, fallen_.front().failure, out);
+  } else if (state_ == State::gathering) {
     announce_when_complete(now, out);
     if (state_ == State::gathering) end_after_join_timeout(now, out);
     if (state_ == State::gathering) report(now, out);
@@ -742,6 +769,8 @@ void Coordinator::rearm(TimePoint now, CoordinatorActions& out) {
       wake(report_at_);
       break;
     case State::running:
+      if (accused_until_) wake(*accused_until_);
+      break;
     case State::ended:
       break;
   }
@@ -756,6 +785,7 @@ void Coordinator::record(TimePoint when, const Failure& failure) {
   // The long texts are kept of those that may turn out to be the cause, but not of thousands.
   constexpr std::size_t in_full = 64;
   fallen_.push_back({when, fallen_.size() < in_full ? failure : brief(failure)});
+  if (failure.kind == FailureKind::worker) judge_.note_end(failure.rank, describe_briefly(failure.status));
 }
 
 void Coordinator::collect(TimePoint now) {
@@ -779,9 +809,21 @@ void Coordinator::end_the_job_by(TimePoint now, const Failure& cause, Coordinato
   collect(now);
 }
 
-void Coordinator::end_failed(TimePoint now, CoordinatorActions& out) {
-  const std::size_t cause = decisive_ ? *decisive_ : root_cause(fallen_);
+// In fallen_; a worker that did not fail itself may be put there.
+std::size_t Coordinator::find_cause() {
+  std::size_t cause = decisive_ ? *decisive_ : root_cause(fallen_);
+  const std::string ended = judge_.end_of(fallen_[cause].failure.accused);
+  if (auto accused = accused_by(fallen_, cause, suspects_, ended)) {
+    place_worker(*accused, world_);
+    fallen_.push_back({fallen_[cause].when, std::move(*accused)});
+    cause = fallen_.size() - 1;
+  }
   name_suspects(fallen_, suspects_, fallen_[cause].failure);
+  return cause;
+}
+
+void Coordinator::end_failed(TimePoint now, CoordinatorActions& out) {
+  const std::size_t cause = find_cause();
   Outcome outcome;
   tell(std::move(fallen_), cause, outcome);
   outcome.standings = judge_.diagnosis().sentences;

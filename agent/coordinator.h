@@ -15,7 +15,8 @@
 //                                              |
 //                                              +--all have stopped or are lost--> ended
 //
-// The first failure that is heard of stops everyone at once. The others of its round are collected while they
+// The first failure that is heard of stops everyone at once; if it accuses a worker that may still run, that
+// one has accused_grace to end by itself before. The others of its round are collected while they
 // stop, each with its age, so that the cause is the first that happened and not the first that was told
 // (agent/root_cause.h).
 //
@@ -146,6 +147,8 @@ class Coordinator {
                CoordinatorActions& out);
   void take_in(TimePoint now, const Roster::Node& node, CoordinatorActions& out);
   void on_failed(TimePoint now, const Failed& failed, CoordinatorActions& out);
+  void stop_for(TimePoint now, const Failure& failure, CoordinatorActions& out);
+  [[nodiscard]] bool may_still_run(int accused) const;
   void on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out);
   void on_stopped(TimePoint now, MemberId member, const Stopped& stopped, CoordinatorActions& out);
   void on_leave(TimePoint now, MemberId member, const Leave& leave, CoordinatorActions& out);
@@ -201,6 +204,7 @@ class Coordinator {
   void record(TimePoint when, const Failure& failure);
   void collect(TimePoint now);
   void end_the_job_by(TimePoint now, const Failure& cause, CoordinatorActions& out);
+  [[nodiscard]] std::size_t find_cause();
   void end_failed(TimePoint now, CoordinatorActions& out);
   void end(TimePoint now, Outcome outcome, CoordinatorActions& out);
   void end_when_all_stopped(CoordinatorActions& out);
@@ -245,7 +249,8 @@ class Coordinator {
   std::optional<TimePoint> led_since_;  // where the lead is taken up, and may be another's
   std::optional<TimePoint> check_at_;   // for silent nodes
   std::optional<TimePoint> armed_;
-  std::optional<TimePoint> fence_at_;  // another may lead from then on: nothing of this world may live
+  std::optional<TimePoint> fence_at_;       // another may lead from then on: nothing of this world may live
+  std::optional<TimePoint> accused_until_;  // a worker whom the first failure accuses may end by itself
   TimePoint stop_deadline_;
   TimePoint end_deadline_;
 

@@ -184,6 +184,23 @@ std::string who_waits_for_messages(const Jam& jam) {
   return text;
 }
 
+// "; rank 1 returned 0; ranks 2 and 3 were killed by SIGSEGV": of those that do not come.
+std::string who_has_ended(const Jam& jam) {
+  constexpr std::size_t longest = 64;
+  std::map<std::string, std::vector<int>> ends;
+  for (const RankStanding* rank : jam.absent) {
+    if (rank->condition == Condition::ended) ends[rank->how_ended].push_back(rank->rank);
+  }
+  std::string text;
+  for (const auto& [how, ranks] : ends) {
+    std::string words = shortened(printable(how), longest);
+    if (words.empty()) words = ranks.size() == 1 ? "has ended" : "have ended";
+    if (ranks.size() > 1 && words.starts_with("was ")) words.replace(0, 3, "were");
+    text += "; " + in_words(ranks, ranks.size()) + " " + words;
+  }
+  return text;
+}
+
 std::string sentence_of(const Jam& jam) {
   std::string text = (jam.absent.empty() ? who_waits(jam) : who_never_came(jam)) + who_differs(jam) +
                      who_waits_for_messages(jam);
@@ -191,8 +208,7 @@ std::string sentence_of(const Jam& jam) {
   all.insert(all.end(), jam.waiting.begin(), jam.waiting.end());
   if (const auto stopped = in_condition(all, Condition::stopped); !stopped.empty())
     text += "; " + in_words(stopped, stopped.size()) + (stopped.size() == 1 ? " is" : " are") + " stopped";
-  if (const auto ended = in_condition(jam.absent, Condition::ended); !ended.empty())
-    text += "; " + in_words(ended, ended.size()) + (ended.size() == 1 ? " has" : " have") + " ended";
+  text += who_has_ended(jam);
   if (jam.unknown_count > 0) {
     text += "; nothing is known of " + (jam.unknown.empty() ? std::to_string(jam.unknown_count) + " ranks"
                                                             : in_words(jam.unknown, jam.unknown_count));

@@ -10,6 +10,15 @@
 
 namespace dlaunch::agent {
 
+// What its page says of its end.
+struct Parting {
+  int accused = -1;           // the rank in the job whose end broke its groups; -1: none
+  std::string accused_of;     // what that rank did: "left the group at all_reduce #258 of group default"
+  bool in_exception = false;  // it left its own groups while an exception was on its way
+
+  bool operator==(const Parting&) const = default;
+};
+
 struct Ending {
   ExitStatus status;
   std::string tail;            // the last lines it wrote to stderr
@@ -20,6 +29,7 @@ struct Ending {
   std::string log_file;        // where what it wrote is kept, on its host
   std::optional<Duration> since_exception;  // from the exception to the end; none: no error file
   std::int64_t unix_ms = 0;                 // of the exception, else of the end, by this host's clock
+  Parting parting;
 
   bool operator==(const Ending&) const = default;
 };

@@ -80,4 +80,10 @@ std::string describe(const ExitStatus& status, const std::string& known_cause) {
   return text;
 }
 
+std::string describe_briefly(const ExitStatus& status) {
+  if (status.success()) return "returned 0";
+  if (status.how == ExitStatus::How::signaled) return "was killed by " + signal_name(status.number);
+  return "exited with code " + std::to_string(status.number);
+}
+
 }  // namespace dlaunch::agent

@@ -26,6 +26,9 @@ struct ExitStatus {
 // kernel's ...".
 std::string describe(const ExitStatus& status, const std::string& known_cause = "");
 
+// Without what it means: "returned 0", "exited with code 3", "was killed by SIGSEGV".
+std::string describe_briefly(const ExitStatus& status);
+
 // "SIGTERM"; "signal 77" where there is no name.
 std::string signal_name(int signo);
 

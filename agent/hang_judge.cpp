@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "agent/printable.h"
+
 namespace dlaunch::agent {
 
 bool HangJudge::hangs(const Roster& roster) const {
@@ -20,7 +22,28 @@ Diagnosis HangJudge::diagnosis() const {
   std::vector<GroupStanding> all;
   for (const auto& [member, progress] : told_)
     all.insert(all.end(), progress.groups.begin(), progress.groups.end());
+  for (GroupStanding& group : all) {
+    for (RankStanding& rank : group.here) {
+      const auto end = ends_.find(rank.rank);
+      if (rank.condition == Condition::ended && rank.how_ended.empty() && end != ends_.end())
+        rank.how_ended = end->second;
+    }
+  }
   return diagnose(std::move(all));
+}
+
+std::string HangJudge::end_of(int rank) const {
+  constexpr std::size_t longest = 64;
+  if (const auto end = ends_.find(rank); end != ends_.end()) return end->second;
+  for (const auto& [member, progress] : told_) {
+    for (const GroupStanding& group : progress.groups) {
+      for (const RankStanding& here : group.here) {
+        if (here.rank == rank && !here.how_ended.empty())
+          return shortened(printable(here.how_ended), longest);
+      }
+    }
+  }
+  return "";
 }
 
 Failure HangJudge::failure(const Diagnosis& diagnosis, const World& world) const {
@@ -32,13 +55,7 @@ Failure HangJudge::failure(const Diagnosis& diagnosis, const World& world) const
                                              : diagnosis.sentences.front());
   if (diagnosis.missing.empty()) return failure;
   failure.rank = diagnosis.missing.front();
-  for (const WorldMember& member : world.members) {
-    const int local_rank = failure.rank - member.base_rank;
-    if (local_rank < 0 || local_rank >= member.slots) continue;
-    failure.local_rank = local_rank;
-    failure.node_rank = member.node_rank;
-    failure.host = member.host;
-  }
+  place_worker(failure, world);
   return failure;
 }
 

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/diagnosis.h"
@@ -22,9 +23,16 @@ class HangJudge {
   explicit HangJudge(Duration limit) : limit_(limit) {}
 
   // A new round: nothing is known of it.
-  void begin() { told_.clear(); }
+  void begin() {
+    told_.clear();
+    ends_.clear();
+  }
   void take(MemberId member, Progress progress) { told_[member] = std::move(progress); }
   void forget(MemberId member) { told_.erase(member); }
+  // How a worker ended, in words, where the coordinator knows it sooner than the worker's agent told of it.
+  void note_end(int rank, std::string how) { ends_[rank] = std::move(how); }
+  // Empty: it has not ended, or nothing is known of that.
+  [[nodiscard]] std::string end_of(int rank) const;
 
   [[nodiscard]] bool hangs(const Roster& roster) const;
   [[nodiscard]] Diagnosis diagnosis() const;
@@ -34,6 +42,7 @@ class HangJudge {
  private:
   Duration limit_;
   std::map<MemberId, Progress> told_;  // the last of each
+  std::map<int, std::string> ends_;    // by rank
 };
 
 }  // namespace dlaunch::agent

@@ -1,5 +1,7 @@
 #include "agent/job.h"
 
+#include <algorithm>
+
 #include "agent/printable.h"
 
 namespace dlaunch::agent {
@@ -40,6 +42,8 @@ std::string describe(const Failure& f) {
       return node_name(f) + " cannot get rid of its workers: " + f.why;
     case FailureKind::health:
       return node_name(f) + " failed its health check: " + f.why;
+    case FailureKind::left:
+      return "rank " + std::to_string(f.rank) + place(f) + " " + f.why;
     case FailureKind::hang:
       return f.why + (f.rank < 0 ? "" : "; rank " + std::to_string(f.rank) + place(f));
     case FailureKind::join:
@@ -64,6 +68,8 @@ std::string describe_end(const Failure& f) {
       return "could not be killed";
     case FailureKind::health:
       return "failed its health check";
+    case FailureKind::left:
+      return "left the group";
     case FailureKind::hang:
       return "was waited for in vain";
     case FailureKind::join:
@@ -76,7 +82,8 @@ std::string describe_end(const Failure& f) {
 Failure brief(Failure f) {
   f.tail.clear();
   f.traceback.clear();
-  for (std::string* text : {&f.why, &f.exception, &f.hint}) *text = shortened(*text, brief_text);
+  for (std::string* text : {&f.why, &f.exception, &f.hint, &f.accused_of})
+    *text = shortened(*text, brief_text);
   return f;
 }
 
@@ -85,6 +92,8 @@ int exit_code_of(const Failure& f) {
     case FailureKind::worker:
       // Left alone it would have ended as a program does that nothing catches its exception.
       return f.ended_by_us ? 1 : f.status.shell_code();
+    case FailureKind::left:
+      return std::max(1, f.status.shell_code());  // of the worker that noticed it
     case FailureKind::signal:
       return 128 + f.status.number;
     case FailureKind::spawn:
@@ -97,6 +106,16 @@ int exit_code_of(const Failure& f) {
       return 1;
   }
   return 1;
+}
+
+void place_worker(Failure& failure, const World& world) {
+  for (const WorldMember& member : world.members) {
+    const int local_rank = failure.rank - member.base_rank;
+    if (local_rank < 0 || local_rank >= member.slots) continue;
+    failure.local_rank = local_rank;
+    failure.node_rank = member.node_rank;
+    failure.host = member.host;
+  }
 }
 
 }  // namespace dlaunch::agent

@@ -120,6 +120,7 @@ enum class FailureKind : std::uint8_t {
   health,      // a node's own check said that it should not take part
   hang,        // workers wait for each other in vain
   agent,       // dlaunch's own machinery broke
+  left,        // a worker left its groups while others needed it, and its own end explains nothing
 };
 
 // One thing that went wrong, with everything a person needs to find it.
@@ -142,6 +143,8 @@ struct Failure {
   std::string log_file;
   std::int64_t unix_ms = 0;     // when, by the clock of its host; 0: not known
   bool accuses_peer = false;    // its last words say that another was gone (agent/root_cause.h)
+  int accused = -1;             // whose end broke its groups, a rank in the job; -1: none, or not known
+  std::string accused_of;       // what that one did: "left the group at all_reduce #258 of group default"
   bool while_stopping = false;  // it fell after this node had begun to stop its workers
   bool ended_by_us = false;     // it had failed, but was still there when our signal ended it
 
@@ -197,6 +200,9 @@ struct World {
   }
   bool operator==(const World&) const = default;
 };
+
+// Says where the failure's rank ran in this world.
+void place_worker(Failure& failure, const World& world);
 
 // How many failures ended alike, in the words of describe_end().
 struct Tally {

@@ -116,7 +116,7 @@ void grant_fields(IO& io, G& g) {
 
 template <class IO, class F>
 void failure_fields(IO& io, F& f) {
-  io.choice(f.kind, FailureKind::agent);
+  io.choice(f.kind, FailureKind::left);
   io.number(f.round);
   io.number(f.node_rank);
   io.text(f.host);
@@ -132,6 +132,8 @@ void failure_fields(IO& io, F& f) {
   io.text(f.log_file);
   io.number(f.unix_ms);
   io.flag(f.accuses_peer);
+  io.number(f.accused);
+  io.text(f.accused_of);
   io.flag(f.while_stopping);
   io.flag(f.ended_by_us);
   io.duration(f.after);
@@ -210,6 +212,7 @@ void standing_fields(IO& io, G& groups) {
       io.number(r.peer);
       io.flag(r.needs_all);
       io.duration(r.waited);
+      io.text(r.how_ended);
     });
   });
 }

@@ -7,7 +7,7 @@ namespace dlaunch::agent {
 namespace {
 
 bool is_final(const RestartPolicy& policy, const Failure& cause) {
-  if (cause.kind != FailureKind::worker) return false;
+  if (cause.kind != FailureKind::worker && cause.kind != FailureKind::left) return false;
   const auto& codes = policy.final_codes;
   return std::find(codes.begin(), codes.end(), exit_code_of(cause)) != codes.end();
 }
@@ -15,8 +15,8 @@ bool is_final(const RestartPolicy& policy, const Failure& cause) {
 // What has not run yet has not been able to start: the next try would end alike.
 bool cannot_start(const RestartPolicy& policy, const Restart& next) {
   const FailureKind kind = next.cause.kind;
-  const bool is_the_programs =
-      kind == FailureKind::worker || kind == FailureKind::spawn || kind == FailureKind::hang;
+  const bool is_the_programs = kind == FailureKind::worker || kind == FailureKind::spawn ||
+                               kind == FailureKind::hang || kind == FailureKind::left;
   return is_the_programs && next.after < policy.startup_grace;
 }
 

@@ -78,19 +78,43 @@ bool says_one_of(const std::string& words, std::span<const std::string_view> tex
                      [&](std::string_view text) { return words.find(text) != std::string::npos; });
 }
 
+const Fallen* fallen_rank(const std::vector<Fallen>& fallen, int rank) {
+  const auto found = std::find_if(fallen.begin(), fallen.end(), [&](const Fallen& f) {
+    return f.failure.kind == FailureKind::worker && f.failure.rank == rank;
+  });
+  return found == fallen.end() ? nullptr : &*found;
+}
+
+// The one at the end of the accusations that begin with this one: it fell, and accuses nobody. nullptr: there
+// is none.
+const Fallen* accused_at_last(const std::vector<Fallen>& fallen, const Fallen& first) {
+  const Fallen* at = &first;
+  // Longer than this, it is a circle.
+  for (std::size_t steps = 0; steps < fallen.size() && at != nullptr; ++steps) {
+    if (!at->failure.accuses_peer) return at == &first ? nullptr : at;
+    at = fallen_rank(fallen, at->failure.accused);
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 bool accuses_a_peer(const Failure& failure) {
   constexpr int looked_at = 3;
   if (failure.kind != FailureKind::worker) return false;
+  if (failure.accused >= 0) return true;
   return says_one_of(
       lower(failure.exception.empty() ? last_lines(failure.tail, looked_at) : failure.exception),
       accusations);
 }
 
-std::string own_error_in(const std::string& last_words) {
+std::string last_line_in(const std::string& last_words) {
   constexpr std::size_t longest = 200;
-  std::string line = shortened(printable(last_lines(last_words, 1)), longest);
+  return shortened(printable(last_lines(last_words, 1)), longest);
+}
+
+std::string own_error_in(const std::string& last_words) {
+  std::string line = last_line_in(last_words);
   const bool is_warning = lower(line).find("warning") != std::string::npos;
   if (is_warning || !says_one_of(lower(line), own_errors) || says_one_of(lower(last_words), accusations))
     return "";
@@ -99,9 +123,11 @@ std::string own_error_in(const std::string& last_words) {
 
 void name_suspects(const std::vector<Fallen>& fallen, std::vector<Failure> suspects, Failure& cause) {
   constexpr std::size_t most_named = 2;
+  if (cause.kind == FailureKind::left) return;  // it is named already
   const bool all_accuse =
       std::all_of(fallen.begin(), fallen.end(), [](const Fallen& f) { return f.failure.accuses_peer; });
   if (!all_accuse) return;
+  std::erase_if(suspects, [](const Failure& suspect) { return suspect.exception.empty(); });
   std::sort(suspects.begin(), suspects.end(),
             [](const Failure& a, const Failure& b) { return a.rank < b.rank; });
   for (std::size_t i = 0; i < std::min(suspects.size(), most_named); ++i) {
@@ -125,6 +151,7 @@ std::size_t root_cause(const std::vector<Fallen>& fallen) {
   const auto lost = [](const Fallen& f) { return f.failure.kind == FailureKind::node_lost; };
 
   const Fallen* root = earliest(fallen, [&](const Fallen& f) { return simultaneous(f) && lost(f); });
+  if (!root) root = accused_at_last(fallen, *first);
   if (!root)
     root = earliest(fallen, [&](const Fallen& f) { return by_itself(f) && simultaneous(f) && !accuses(f); });
   if (!root) {
@@ -133,6 +160,30 @@ std::size_t root_cause(const std::vector<Fallen>& fallen) {
     });
   }
   return static_cast<std::size_t>((root ? root : first) - fallen.data());
+}
+
+std::optional<Failure> accused_by(const std::vector<Fallen>& fallen, std::size_t cause,
+                                  const std::vector<Failure>& suspects, const std::string& ended) {
+  const Failure& victim = fallen[cause].failure;
+  const bool accuses = victim.kind == FailureKind::worker && victim.accused >= 0;
+  if (!accuses || fallen_rank(fallen, victim.accused) != nullptr) return std::nullopt;
+  Failure failure;
+  failure.kind = FailureKind::left;
+  failure.round = victim.round;
+  failure.rank = victim.accused;
+  failure.status = victim.status;
+  failure.unix_ms = victim.unix_ms;
+  failure.why = victim.accused_of;
+  const auto suspect = std::find_if(suspects.begin(), suspects.end(),
+                                    [&](const Failure& one) { return one.rank == victim.accused; });
+  const bool returned = suspect != suspects.end() && suspect->status.success();
+  if (returned || !ended.empty()) failure.why += " and " + (returned ? describe_briefly({}) : ended);
+  if (suspect != suspects.end()) {
+    failure.pid = suspect->pid;
+    if (!suspect->exception.empty()) failure.why += " (its last words: " + suspect->exception + ")";
+  }
+  failure.why += "; rank " + std::to_string(victim.rank) + " noticed it";
+  return failure;
 }
 
 void tell(std::vector<Fallen> fallen, std::size_t cause, Outcome& outcome) {

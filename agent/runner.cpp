@@ -335,7 +335,10 @@ void Runner::on_exited(ProcKey key, std::int64_t pid, const Ending& ending) {
     work();
   }
   if (key.round != group_.round()) return;
-  post(GroupEvent{WorkerExited{static_cast<int>(key.local_rank), pid, ending}});
+  WorkerExited exited{static_cast<int>(key.local_rank), pid, ending};
+  if (!ending.status.success() && plan_.records != nullptr)
+    exited.ending.parting = plan_.records->parting(key, current_.world_size);
+  post(GroupEvent{std::move(exited)});
   work();
 }
 
@@ -448,6 +451,7 @@ void Runner::act(const GroupAction& action) {
                  },
                  [&](const RoundFailed& a) {
                    const Failure& failure = a.failure;
+                   if (!at_failure_) at_failure_ = standings();
                    if (!only_suspected(failure) && failure.local_rank >= 0)
                      tell_of_worker(EventKind::failed, failure.local_rank, failure.pid,
                                     describe_end(failure));
@@ -480,6 +484,7 @@ void Runner::act(const MemberAction& action) {
                      current_ = start->world;
                      round_began_ = outside_.clock.now();
                      round_done_ = false;
+                     at_failure_.reset();
                    }
                    post(a.event);
                  },
@@ -535,16 +540,25 @@ void Runner::start_worker(int local_rank) {
 
 void Runner::look_at_workers(bool in_full) {
   WorkersSeen seen;
-  WorkerRecords* const records = plan_.records;
-  if (records != nullptr) seen.activity = records->activity(current_.round, plan_.node.slots);
-  if (in_full) {
-    seen.standings.emplace();
-    if (records != nullptr) {
-      *seen.standings =
-          records->standings(current_.round, plan_.node.slots, current_.world_size, outside_.clock.now());
+  if (plan_.records != nullptr) seen.activity = plan_.records->activity(current_.round, plan_.node.slots);
+  if (in_full) seen.standings = at_failure_ ? *at_failure_ : standings();
+  post(MemberEvent{std::move(seen)});
+}
+
+std::vector<GroupStanding> Runner::standings() const {
+  const WorldMember* own = current_.member(plan_.node.agent);
+  if (plan_.records == nullptr || own == nullptr) return {};
+  std::vector<GroupStanding> groups =
+      plan_.records->standings(current_.round, plan_.node.slots, current_.world_size, outside_.clock.now());
+  for (GroupStanding& group : groups) {
+    for (RankStanding& rank : group.here) {
+      const auto local_rank = static_cast<std::size_t>(rank.rank - own->base_rank);
+      if (local_rank >= group_.workers().size()) continue;
+      rank.how_ended = group_.workers()[local_rank].how_ended;
+      if (!rank.how_ended.empty()) rank.condition = Condition::ended;
     }
   }
-  post(MemberEvent{std::move(seen)});
+  return groups;
 }
 
 void Runner::run_health_check() {

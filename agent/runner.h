@@ -116,6 +116,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   void run_health_check();
   void start_worker(int local_rank);
   void look_at_workers(bool in_full);
+  [[nodiscard]] std::vector<GroupStanding> standings() const;
   void dial(const Address& address);
   void dial(std::size_t endpoint);
   void hang_up();
@@ -137,6 +138,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   TimePoint began_;
   TimePoint round_began_;
   bool round_done_ = false;  // all its workers here have returned 0
+  // Where they stood when the first of them failed: before any of them was stopped because of that.
+  std::optional<std::vector<GroupStanding>> at_failure_;
 
   // What came by the member's connection of this number.
   struct Heard {

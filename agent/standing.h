@@ -31,8 +31,9 @@ struct RankStanding {
   // monitored_barrier), the oldest.
   page::Operation operation = page::Operation::none;
   int peer = -1;  // whom that message is from or for, a rank in the job; -1: it is none, any, not known
-  bool needs_all = false;  // all members of the group must come to it, though it is no collective
-  Duration waited{};       // in it
+  bool needs_all = false;   // all members of the group must come to it, though it is no collective
+  Duration waited{};        // in it
+  std::string how_ended{};  // "returned 0", "was stopped by dlaunch"; empty: it has not, or that is not known
 
   // The collective that it is in, or failed in.
   [[nodiscard]] bool waits() const { return entered > done; }

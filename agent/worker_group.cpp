@@ -17,6 +17,7 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     all_succeeded_ = true;
     stop_requested_ = false;
     failed_first_.reset();
+    awaited_.reset();
     leftover_.clear();
     leftovers_ = 0;
     workers_.assign(static_cast<std::size_t>(node_.slots), Worker{});
@@ -25,7 +26,7 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
 
   const auto on_started = [&](const WorkerStarted& e) {
     Worker& worker = workers_.at(static_cast<std::size_t>(e.local_rank));
-    worker = {Worker::State::alive, e.pid};
+    worker = {Worker::State::alive, e.pid, ""};
   };
 
   const auto on_spawn_failed = [&](const WorkerSpawnFailed& e) {
@@ -48,6 +49,7 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     if (state_ == State::stopping && others) out.emplace_back(SignalAll{SIGTERM});
     if (state_ != State::running) return;
     state_ = State::leftovers;
+    awaited_.reset();
     const bool kills = grace_.sent_for(SIGTERM) == SIGKILL;
     out.emplace_back(Say{Loudness::progress, "the workers have ended but left " + std::to_string(e.count) +
                                                  (e.count == 1 ? " process" : " processes") +
@@ -92,8 +94,10 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
         out.emplace_back(RoundStuck{std::move(failure)});
         break;
       }
-      case State::idle:
       case State::running:
+        if (awaited_) begin_stopping(now, SIGTERM, out);
+        break;
+      case State::idle:
       case State::stuck:
         break;
     }
@@ -122,16 +126,22 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
 }
 
 void WorkerGroup::on_exited(TimePoint now, const WorkerExited& e, GroupActions& out) {
-  workers_.at(static_cast<std::size_t>(e.local_rank)) = {Worker::State::ended, e.pid};
   const Ending& ending = e.ending;
-  if (ending.status.success()) return;
+  const bool obeyed = stop_requested_ && ended_by_us(ending.status);
+  workers_.at(static_cast<std::size_t>(e.local_rank)) = {
+      Worker::State::ended, e.pid, obeyed ? "was stopped by dlaunch" : describe_briefly(ending.status)};
+  if (ending.status.success()) {
+    if (state_ != State::running || !awaited_ || may_still_run(*awaited_)) return;
+    suspect(e, now, out);
+    begin_stopping(now, SIGTERM, out);
+    return;
+  }
   all_succeeded_ = false;
 
   // An exception that came before our signal is a failure of its own, however the process ended then.
   const TimePoint when = now - std::max(ending.since_exception.value_or(Duration(0)), Duration(0));
   const bool on_its_own = !stop_requested_ || when <= stopping_since_;
-  const bool by_us = stop_requested_ && ended_by_us(ending.status);
-  if (by_us && !(on_its_own && ending.since_exception)) return suspect(e, now, out);
+  if (obeyed && !(on_its_own && ending.since_exception)) return suspect(e, now, out);
 
   Failure failure = failure_of(e.local_rank, FailureKind::worker);
   failure.pid = e.pid;
@@ -143,9 +153,12 @@ void WorkerGroup::on_exited(TimePoint now, const WorkerExited& e, GroupActions& 
   failure.log_file = ending.log_file;
   failure.unix_ms = ending.unix_ms;
   failure.while_stopping = !on_its_own;
-  failure.ended_by_us = by_us;
-  report(std::move(failure), when, out);
-  if (state_ == State::running) begin_stopping(now, SIGTERM, out);
+  failure.ended_by_us = obeyed;
+  failure.accused = ending.parting.accused;
+  failure.accused_of = ending.parting.accused_of;
+  failure.accuses_peer = accuses_a_peer(failure);
+  report(failure, when, out);
+  if (state_ == State::running) stop_after(now, failure, out);
 }
 
 void WorkerGroup::on_lost(TimePoint now, const WorkersLost& lost, GroupActions& out) {
@@ -163,10 +176,28 @@ void WorkerGroup::on_lost(TimePoint now, const WorkersLost& lost, GroupActions& 
   end_round(out);
 }
 
-// It may have been about to fail, when others did because of it.
+// The first failure, or another while the end of the accused is awaited.
+void WorkerGroup::stop_after(TimePoint now, const Failure& failure, GroupActions& out) {
+  const int accused = awaited_.value_or(failure.accused);
+  if (!failure.accuses_peer || !may_still_run(accused)) return begin_stopping(now, SIGTERM, out);
+  if (!awaited_) out.emplace_back(ArmStopDeadline{now + accused_grace});
+  awaited_ = accused;
+}
+
+// Here. One that is not known may be any of those that run.
+bool WorkerGroup::may_still_run(int accused) const {
+  if (accused < 0) return !all_ended();
+  const WorldMember* self = world_.member(node_.agent);
+  const int local_rank = accused - (self ? self->base_rank : 0);
+  if (local_rank < 0 || local_rank >= node_.slots) return false;
+  return workers_.at(static_cast<std::size_t>(local_rank)).state != Worker::State::ended;
+}
+
+// It may have been about to fail, when others did because of it; or it returned 0 while these needed it.
 void WorkerGroup::suspect(const WorkerExited& e, TimePoint now, GroupActions& out) const {
-  std::string error = own_error_in(e.ending.tail_at_signal);
-  if (error.empty()) return;
+  const bool has_left = e.ending.parting.in_exception || e.ending.status.success();
+  std::string error = has_left ? last_line_in(e.ending.tail) : own_error_in(e.ending.tail_at_signal);
+  if (error.empty() && !has_left) return;
   Failure failure = failure_of(e.local_rank, FailureKind::worker);
   failure.pid = e.pid;
   failure.status = e.ending.status;
@@ -179,7 +210,6 @@ void WorkerGroup::suspect(const WorkerExited& e, TimePoint now, GroupActions& ou
 void WorkerGroup::report(Failure failure, TimePoint when, GroupActions& out) {
   const bool first = !failed_first_ || when < *failed_first_;
   if (first) failed_first_ = when;
-  failure.accuses_peer = accuses_a_peer(failure);
   // What cannot be the cause travels without its long texts: hundreds of workers may fall at once.
   const bool late = when - *failed_first_ > one_moment && failure.status.how == ExitStatus::How::exited;
   const bool may_be_cause = first || (!failure.accuses_peer && !late);
@@ -188,6 +218,7 @@ void WorkerGroup::report(Failure failure, TimePoint when, GroupActions& out) {
 
 void WorkerGroup::begin_stopping(TimePoint now, int signo, GroupActions& out) {
   state_ = State::stopping;
+  awaited_.reset();
   stop_requested_ = true;
   stopping_since_ = now;
   stop_what_runs(now, signo, out);
@@ -212,7 +243,7 @@ void WorkerGroup::begin_killing(TimePoint now, GroupActions& out) {
 void WorkerGroup::end_round(GroupActions& out) {
   // A daemon that had to be killed at the end does not make a failure of a job whose workers all returned 0.
   const bool clean = all_succeeded_ && !stop_requested_;
-  if (state_ != State::running) out.emplace_back(DisarmStopDeadline{});
+  if (state_ != State::running || awaited_) out.emplace_back(DisarmStopDeadline{});
   state_ = State::idle;
   if (clean) {
     out.emplace_back(RoundDone{world_.round});

@@ -1,9 +1,13 @@
 // The life of this node's workers in one round after another: a pure state machine.
 //
 //   idle --start--> running --all returned 0, nothing left--> done   (-> idle)
-//                      |  one failed, or stop
+//                      |  one failed, or stop (*)
 //                      v
 //                   stopping --TERM, wait; KILL after the grace time, or at once--> stopped (-> idle)
+//
+// (*) If the first that failed says that another worker's end was the reason, and that one may still run,
+// then it has accused_grace (agent/root_cause.h) to end by itself: SIGTERM at once would end it before it has
+// said why (a C++ program whose exception destroys the process group before main prints it).
 //
 // It does no I/O, owns no thread and reads no clock. Every event is answered in one place, step(). A worker
 // has ended when it was reaped; the round has ended when, besides, none of the workers' descendants is left.
@@ -117,6 +121,7 @@ class WorkerGroup {
     enum class State { starting, alive, ended };
     State state = State::starting;
     std::int64_t pid = 0;
+    std::string how_ended{};  // "returned 0", "was stopped by dlaunch"; empty: it has not
   };
 
   static constexpr Duration unkillable_after = std::chrono::seconds(20);
@@ -135,6 +140,8 @@ class WorkerGroup {
   void on_lost(TimePoint now, const WorkersLost& lost, GroupActions& out);
   void suspect(const WorkerExited& exited, TimePoint now, GroupActions& out) const;
   void report(Failure failure, TimePoint when, GroupActions& out);
+  void stop_after(TimePoint now, const Failure& failure, GroupActions& out);
+  [[nodiscard]] bool may_still_run(int accused) const;
   void begin_stopping(TimePoint now, int signo, GroupActions& out);
   void stop_what_runs(TimePoint now, int signo, GroupActions& out);
   void begin_killing(TimePoint now, GroupActions& out);
@@ -153,8 +160,9 @@ class WorkerGroup {
   int stop_signal_ = 0;          // what was sent to stop what runs
   TimePoint stopping_since_;     // where stop_requested_
   std::optional<TimePoint> failed_first_;
-  std::string leftover_;  // an example of what remains
-  int leftovers_ = 0;     // how many there were last
+  std::optional<int> awaited_;  // this rank's end, before the others are stopped; -1: any worker's
+  std::string leftover_;        // an example of what remains
+  int leftovers_ = 0;           // how many there were last
 };
 
 }  // namespace dlaunch::agent

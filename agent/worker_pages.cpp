@@ -89,6 +89,14 @@ Activity WorkerPages::activity(std::uint32_t round, int slots) {
   return sum;
 }
 
+Parting WorkerPages::parting(ProcKey key, int world_size) {
+  if (pages_dir_.empty()) return {};
+  const auto seen = read_worker_page(worker_page_path(pages_dir_, key.round, key.local_rank));
+  if (!seen || seen->record.world_size != world_size) return {};
+  const WorkerRecord& record = seen->record;
+  return {record.lost.rank, words_of_loss(record), record.left_in_exception};
+}
+
 std::vector<GroupStanding> WorkerPages::standings(std::uint32_t round, int slots, int world_size,
                                                   TimePoint now) {
   std::vector<WorkerSeen> workers;

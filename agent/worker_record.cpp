@@ -103,6 +103,14 @@ Activity activity_of(const page::Header& header) {
   return {page::moves_of(header), page::open_of(header), header.asks};
 }
 
+WorkerRecord::Lost lost_of(const page::Header& header) {
+  const bool known = header.lost > 0 && header.lost <= header.world_size && header.loss > page::Loss::none &&
+                     header.loss <= page::last_loss &&
+                     static_cast<std::size_t>(header.loss_operation) < page::operation_names.size();
+  if (!known) return {};
+  return {header.lost - 1, header.loss, header.loss_operation, header.loss_sequence, header.loss_group};
+}
+
 }  // namespace
 
 const WorkerRecord::Group* WorkerRecord::group(std::uint32_t id) const {
@@ -138,6 +146,8 @@ std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second) {
   record.world_size = header.world_size;
   record.unix_minus_steady_ns = header.unix_minus_steady_ns;
   record.moved_ns = header.joined_ns;
+  record.lost = lost_of(header);
+  record.left_in_exception = header.left_in_exception == 1;
   record.activity = activity_of(header);
   for (std::size_t i = 0; i < page::max_groups; ++i) {
     const std::size_t at = offsetof(page::Page, groups) + i * sizeof(page::Group);
@@ -166,6 +176,21 @@ std::optional<PageHead> parse_page_head(ByteSpan bytes) {
   if (bytes.size() < sizeof(page::Header)) return std::nullopt;
   const auto header = read_at<page::Header>(bytes, 0);
   return is_page(header) ? std::optional(PageHead{header.owner, activity_of(header)}) : std::nullopt;
+}
+
+std::string words_of_loss(const WorkerRecord& record) {
+  const WorkerRecord::Lost& lost = record.lost;
+  const bool has_left = lost.how == page::Loss::left || lost.how == page::Loss::left_in_exception;
+  std::string text;
+  if (has_left) text = "left the group";
+  if (lost.how == page::Loss::died) text = "closed its connections";
+  if (lost.how == page::Loss::gave_up) text = "gave up";
+  if (text.empty()) return text;
+  if (lost.operation != page::Operation::none)
+    text += " at " + name_of(lost.operation) + " #" + std::to_string(lost.sequence);
+  const WorkerRecord::Group* const group = record.group(lost.group);
+  if (group != nullptr) text += " of group " + group->name;
+  return text + (lost.how == page::Loss::left_in_exception ? " while an exception was on its way" : "");
 }
 
 Duration between(std::int64_t from_ns, std::int64_t to_ns) {

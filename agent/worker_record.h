@@ -51,9 +51,20 @@ struct WorkerRecord {
     page::Record::State state = page::Record::started;
   };
 
+  // The loss of another rank that broke a group of this process first.
+  struct Lost {
+    int rank = -1;  // in the job; -1: there was no loss
+    page::Loss how = page::Loss::none;
+    page::Operation operation = page::Operation::none;  // that met it
+    std::uint64_t sequence = 0;
+    std::uint32_t group = 0;  // its id
+  };
+
   std::int64_t pid = 0;
   int rank = 0;  // 0 .. world_size-1
   int world_size = 1;
+  Lost lost;
+  bool left_in_exception = false;  // its groups
   std::int64_t unix_minus_steady_ns = 0;
   std::int64_t moved_ns = 0;  // when an operation last began or ended, or the process became this rank
   Activity activity;
@@ -79,6 +90,10 @@ struct PageHead {
   Activity activity;
 };
 std::optional<PageHead> parse_page_head(ByteSpan header);
+
+// "left the group at all_reduce #258 of group default while an exception was on its way": what a worker's
+// page says that another rank did. Empty: it says of none.
+std::string words_of_loss(const WorkerRecord& record);
 
 // Between two times of a page; zero where these are not in order.
 Duration between(std::int64_t from_ns, std::int64_t to_ns);

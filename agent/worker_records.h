@@ -16,6 +16,9 @@ class WorkerRecords {
   virtual void prepare(ProcKey key) = 0;
   // Of all these workers together; those without a record do not count.
   virtual Activity activity(std::uint32_t round, int slots) = 0;
+  // What this worker, which has ended, left on its page. Nothing where it took another world than the job's
+  // for its own.
+  virtual Parting parting(ProcKey key, int world_size) = 0;
   // Where they stand in their groups.
   virtual std::vector<GroupStanding> standings(std::uint32_t round, int slots, int world_size,
                                                TimePoint now) = 0;

@@ -26,7 +26,7 @@ std::string restarts(const JobReport& report) {
 
 bool restart_may_heal(FailureKind kind) {
   return kind == FailureKind::worker || kind == FailureKind::spawn || kind == FailureKind::node_lost ||
-         kind == FailureKind::hang;
+         kind == FailureKind::hang || kind == FailureKind::left;
 }
 
 // Each line behind a bar, so that it is not taken for one of dlaunch's own.

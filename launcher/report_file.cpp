@@ -39,6 +39,8 @@ const char* name_of(FailureKind kind) {
       return "hang";
     case FailureKind::unkillable:
       return "unkillable";
+    case FailureKind::left:
+      return "left";
     case FailureKind::agent:
       return "agent";
   }

@@ -173,7 +173,7 @@ class CollectiveBackend::Impl {
   // The others cannot complete this call without us: tells them now rather than let them wait. Returns why.
   std::exception_ptr give_up(const Call& call, const Operation& operation, std::exception_ptr error) {
     if (const int departed = departed_peer(error); departed >= 0) {
-      transport_->abort_for(departed, left_the_group);
+      transport_->abort_for(departed, reason_of(error));
       return error;
     }
     if (has_passed(operation.deadline)) error = explain_delay(operation.sequence, error);

@@ -56,19 +56,29 @@ int departed_peer(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const DistError& e) {
-    return e.reason() == left_the_group ? e.context().peer : -1;
+    return e.reason().starts_with(left_the_group) ? e.context().peer : -1;
   } catch (...) {
     return -1;
   }
 }
 
-int peer_of(const std::exception_ptr& error) {
+int peer_of(const std::exception_ptr& error) { return context_of(error).peer; }
+
+page::Loss loss_of(const std::exception_ptr& error) {
+  const std::string reason = peer_of(error) < 0 ? "" : reason_of(error);
+  if (reason.starts_with(std::string(left_the_group) + in_exception)) return page::Loss::left_in_exception;
+  if (reason.starts_with(left_the_group)) return page::Loss::left;
+  if (reason.starts_with(it_died)) return page::Loss::died;
+  return reason.starts_with(it_gave_up) ? page::Loss::gave_up : page::Loss::none;
+}
+
+ErrorContext context_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const DistError& e) {
-    return e.context().peer;
+    return e.context();
   } catch (...) {
-    return -1;
+    return {};
   }
 }
 

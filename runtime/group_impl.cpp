@@ -448,9 +448,24 @@ bool GroupImpl::fail(const std::exception_ptr& error, std::optional<std::string>
     first_error_ = error;
     aborted_ = std::move(aborted);
   }
+  record_loss(error);
   const std::lock_guard stay(abort_mutex_);
   for (const std::shared_ptr<Backend>& backend : all_backends()) backend->abort(message_of(error));
   return true;
+}
+
+// For the agent: because of whom this process may be about to fail.
+void GroupImpl::record_loss(const std::exception_ptr& error) const {
+  const page::Loss loss = loss_of(error);
+  const auto peer = static_cast<std::size_t>(peer_of(error));
+  if (loss == page::Loss::none || peer >= description_.ranks.size()) return;
+  const ErrorContext where = context_of(error);
+  const auto* const name = std::ranges::find(page::operation_names, where.operation);
+  const bool known = name != page::operation_names.end();
+  recorder_.lose(
+      description_.ranks[peer], loss,
+      known ? static_cast<page::Operation>(name - page::operation_names.begin()) : page::Operation::none,
+      known ? where.sequence : 0);
 }
 
 void GroupImpl::breakpoint(int rank) {

@@ -154,6 +154,7 @@ class GroupImpl {
   // From now on. None: the group's timeout.
   [[nodiscard]] Term term_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const;
   bool fail(const std::exception_ptr& error, std::optional<std::string> aborted = {});
+  void record_loss(const std::exception_ptr& error) const;
   [[nodiscard]] std::optional<std::string> aborted_here() const;
   void end_backends();
   [[nodiscard]] std::shared_ptr<Backend> usable_backend(const char* operation,

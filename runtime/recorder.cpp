@@ -173,6 +173,16 @@ void GroupRecorder::leave() const {
   if (group_ != nullptr) put(group_->state, std::uint32_t{page::Group::left});
 }
 
+void GroupRecorder::lose(int rank, page::Loss loss, page::Operation operation, std::uint64_t sequence) const {
+  if (page_ == nullptr || get(page_->header.lost) != 0) return;
+  page::Header& header = page_->header;
+  put(header.loss_sequence, sequence);
+  put(header.loss_group, group_->id);
+  put(header.loss_operation, operation);
+  put(header.loss, loss);
+  put(header.lost, std::int32_t{rank} + 1);
+}
+
 Waiting::Waiting() : page_(recorder().page()) {
   if (page_ != nullptr) add(page_->header.waiting, 1);
 }
@@ -182,6 +192,10 @@ Waiting::~Waiting() {
 
 void record_ask() {
   if (page::Page* const page = recorder().page()) add(page->header.asks, 1);
+}
+
+void Recorder::leave_in_exception() {
+  if (page::Page* const own = page()) put(own->header.left_in_exception, std::uint8_t{1});
 }
 
 page::Page* Recorder::page() {
@@ -211,6 +225,8 @@ void Recorder::open(const std::string& path, int rank, int world_size) {
     for (std::uint64_t* count : {&header.next, &header.collectives_ended, &header.others_begun,
                                  &header.others_ended, &header.waiting, &header.asks})
       put(*count, std::uint64_t{0});
+    put(header.lost, std::int32_t{0});
+    put(header.left_in_exception, std::uint8_t{0});
     put(header.version, page::version);
     page_ = mapped;
   }

@@ -48,6 +48,9 @@ class GroupRecorder {
   }
   // The process is no longer a member; nothing begins any more.
   void leave() const;
+  // An operation has met the loss of this rank of the default group, and that has broken the group. The
+  // process's first loss is kept.
+  void lose(int rank, page::Loss loss, page::Operation operation, std::uint64_t sequence) const;
 
  private:
   RecordMark write_begin(const What& what, std::uint64_t sequence, int peer, const Term& term,
@@ -117,6 +120,8 @@ class Recorder {
   };
   // Records nothing where there is no page, or no room in it.
   GroupRecorder add(const Description& description);
+  // The process destroys its groups while an exception is on its way.
+  void leave_in_exception();
   // None: there is none, or it is another process's.
   page::Page* page();
 

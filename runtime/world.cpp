@@ -1,6 +1,7 @@
 #include "runtime/world.h"
 
 #include <algorithm>
+#include <exception>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -629,6 +630,8 @@ void World::destroy_all() {
   }
   const std::lock_guard making(making_);
   const std::shared_ptr<GroupImpl> last = default_group();
+  // Before the other ranks hear of it, and their agents look.
+  if (!preset_ && std::uncaught_exceptions() > 0) recorder().leave_in_exception();
   std::vector<std::shared_ptr<GroupImpl>> others;
   {
     const std::lock_guard lock(mutex_);

@@ -36,6 +36,12 @@ if(TARGET dlaunch_backend_gloo)
   set_target_properties(all_reduce_worker PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_dependencies(all_reduce_worker dlaunch dlaunch_backend_gloo)
   dlaunch_script_tests(NAME interfaces SCRIPT process/interfaces_test.py BASE unittest.TestCase)
+  add_executable(thrower process/thrower.cpp)
+  dlaunch_settings(thrower)
+  target_link_libraries(thrower PRIVATE dlaunch_runtime)
+  set_target_properties(thrower PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_dependencies(thrower dlaunch dlaunch_backend_gloo train_mnist)
+  dlaunch_script_tests(NAME cause SCRIPT process/cause_test.py BASE Cause)
 endif()
 # Its nodes are given two seconds to answer, which is short for what takes ten times as long.
 set_tests_properties(elastic.ThreeEndpoints.test_no_worker_outlives_the_time_in_which_its_node_may_be_missed

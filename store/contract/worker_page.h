@@ -97,6 +97,16 @@ constexpr bool is_collective(Operation operation) { return operation < Operation
 // complex64, complex128 11.
 inline constexpr std::uint8_t no_dtype = 255;
 
+// How an operation met the end of another rank.
+enum class Loss : std::uint8_t {
+  none,
+  left,               // that rank has destroyed the group
+  left_in_exception,  // ... while an exception was on its way there
+  died,               // or its connection was cut
+  gave_up,            // because of an error of its own
+};
+inline constexpr Loss last_loss = Loss::gave_up;
+
 // So many ranks from `first` on, `stride` apart.
 struct Run {
   std::int32_t first;
@@ -114,7 +124,15 @@ struct Header {
   std::int32_t world_size;
   std::int64_t unix_minus_steady_ns;  // what makes a time of the clock on the wall
 
-  std::array<std::uint8_t, 32> reserved;
+  // The loss of another rank that broke a group of this process first. `lost` is written last.
+  std::uint64_t loss_sequence;  // of the operation that met it
+  std::uint32_t loss_group;     // that group's id
+  std::int32_t lost;            // the other's rank, as `rank`, plus 1; 0: there was no loss
+  Operation loss_operation;
+  Loss loss;
+  std::uint8_t left_in_exception;  // 1: the owner destroyed its groups while an exception was on its way
+
+  std::array<std::uint8_t, 13> reserved;
 
   // Counts of operations, apart so that a collective, of which there are many, changes two of them in all.
   std::uint64_t next;  // that have begun: the number of the next record, from 0

@@ -918,5 +918,69 @@ TEST(LeaseRules, TheNextWorldBeginsAfterTheLastMomentOfEveryLease) {
   EXPECT_FALSE(LeaseRules(Duration(0)).exist());
 }
 
+// Ranks 0 and 1 are on node 0, 2 and 3 on node 1.
+Failed accuses(Failed failed, int rank) {
+  failed.failure.accuses_peer = true;
+  failed.failure.accused = rank;
+  failed.failure.accused_of = "left the group";
+  return failed;
+}
+
+TEST_F(CoordinatorTest, AWorkerOnAnotherNodeThatIsAccusedHasAMomentToSayWhy) {
+  job_.max_restarts = 0;
+  gather();
+  from(0, accuses(failed(0, 0), 2));
+  EXPECT_TRUE(sent<StopRound>().empty());
+  now_ += milliseconds(20);
+  from(7, failed(0, 2));
+  EXPECT_EQ(sent<StopRound>().size(), 2U);
+  from(0, Stopped{0});
+  from(7, Stopped{0});
+  EXPECT_EQ(ending().cause.rank, 2);
+}
+
+TEST_F(CoordinatorTest, AWorkerThatIsAccusedAndGoesOnIsStoppedAfterThatMomentAndNamed) {
+  job_.max_restarts = 0;
+  gather();
+  from(0, accuses(failed(0, 0), 2));
+  from(0, Stopped{0});
+  EXPECT_TRUE(sent<StopRound>().empty());
+  now_ += accused_grace;
+  last_ = coordinator_->step(now_, CoordinatorTimer{});
+  ASSERT_EQ(sent<StopRound>().size(), 1U) << "the other node has stopped";
+  EXPECT_EQ(sent<StopRound>().front().first, 7U);
+  Failed suspect = failed(0, 2);
+  suspect.failure.while_stopping = suspect.failure.ended_by_us = true;
+  suspect.failure.exception = "thinking";
+  suspect.failure.pid = 4711;
+  from(7, suspect);
+  from(7, Stopped{0});
+  const Outcome outcome = ending();
+  EXPECT_EQ(describe(outcome.cause),
+            "rank 2 (local rank 0, node 1, host host1, pid 4711) left the group (its last words: thinking); "
+            "rank 0 noticed it");
+  EXPECT_EQ(outcome.exit_code, 3) << "of whom noticed it";
+  ASSERT_EQ(outcome.others.size(), 1U);
+  EXPECT_EQ(outcome.others[0].rank, 0);
+}
+
+TEST_F(CoordinatorTest, WhereNobodyIsLeftWhoIsAccusedNothingIsWaitedFor) {
+  job_.max_restarts = 0;
+  gather();
+  from(7, Done{0});
+  from(0, accuses(failed(0, 0), 2));
+  EXPECT_FALSE(sent<StopRound>().empty()) << "its node is done";
+}
+
+TEST_F(CoordinatorTest, TheLastThatStopsEndsTheWaitForWhoIsAccused) {
+  job_.max_restarts = 0;
+  gather();
+  from(0, accuses(failed(0, 0), -1));
+  from(0, Stopped{0});
+  from(7, accuses(failed(0, 2), -1));
+  from(7, Stopped{0});
+  EXPECT_EQ(ending().cause.rank, 0);
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

@@ -93,5 +93,32 @@ TEST(RootCause, SuspectsAreNamedWhereAllAccuseAPeer) {
             "written: E4; so had 2 more");
 }
 
+Fallen accuser(int at_ms, int rank, int accused) {
+  Fallen one = fell(at_ms);
+  one.failure.rank = rank;
+  one.failure.accused = accused;
+  one.failure.accused_of = "left the group";
+  one.failure.accuses_peer = accused >= 0;
+  return one;
+}
+
+TEST(RootCause, WhoIsAccusedByNameIsItHoweverLateItEnds) {
+  EXPECT_EQ(root_cause({accuser(10, 0, 2), accuser(400, 2, -1)}), 1U);
+  EXPECT_EQ(root_cause({accuser(10, 0, 1), accuser(20, 1, 2), accuser(900, 2, -1)}), 2U) << "a chain";
+  EXPECT_EQ(root_cause({accuser(10, 0, 1), accuser(20, 1, 0)}), 0U) << "a circle";
+  EXPECT_EQ(root_cause({accuser(10, 0, 5), accuser(900, 2, -1)}), 0U) << "another is accused";
+}
+
+TEST(RootCause, WhoIsAccusedAndHasNotFallenStandsForTheCause) {
+  const std::vector<Fallen> fallen{accuser(10, 0, 2)};
+  const auto cause = accused_by(fallen, 0, {}, "returned 0");
+  ASSERT_TRUE(cause);
+  EXPECT_EQ(cause->kind, FailureKind::left);
+  EXPECT_EQ(describe(*cause), "rank 2 (local rank -1) left the group and returned 0; rank 0 noticed it");
+  EXPECT_EQ(exit_code_of(*cause), 1);
+  EXPECT_FALSE(accused_by({accuser(10, 0, -1)}, 0, {}, ""));
+  EXPECT_FALSE(accused_by({accuser(10, 0, 2), accuser(20, 2, 0)}, 0, {}, "")) << "it fell";
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

@@ -34,6 +34,14 @@ class WorkerGroupTest : public ::testing::Test {
     ending.since_exception = since_exception;
     step(WorkerExited{local_rank, 100 + local_rank, ending});
   }
+  // It fails because of this rank; -1: its words do not say of which.
+  void accuse(int local_rank, int rank) {
+    Ending ending;
+    ending.status = {ExitStatus::How::exited, 1, false};
+    ending.parting.accused = rank;
+    if (rank < 0) ending.tail = "Connection closed by peer";
+    step(WorkerExited{local_rank, 100 + local_rank, ending});
+  }
   template <class A>
   const A* got() const {
     for (const auto& action : last_) {
@@ -385,6 +393,79 @@ TEST_F(WorkerGroupTest, AKeeperKilledBetweenTwoRoundsIsOnlySaid) {
   step(WorkersLost{"the keeper process 5"});
   ASSERT_EQ(last_.size(), 1U);
   EXPECT_EQ(got<Say>()->text, "the keeper process 5 (node 1, host b) was killed; another takes its place");
+}
+
+TEST_F(WorkerGroupTest, WhoIsAccusedAndRunsHasAMomentToSayWhy) {
+  start();
+  accuse(0, 3);
+  EXPECT_TRUE(got<RoundFailed>()->failure.accuses_peer);
+  EXPECT_FALSE(got<SignalAll>());
+  EXPECT_EQ(got<ArmStopDeadline>()->at, now_ + accused_grace);
+  now_ += std::chrono::milliseconds(20);
+  exit(1, 1);
+  ASSERT_TRUE(got<RoundFailed>());
+  EXPECT_FALSE(got<RoundFailed>()->failure.while_stopping) << "it ended by itself";
+  EXPECT_TRUE(got<SignalAll>());
+}
+
+TEST_F(WorkerGroupTest, WhoIsAccusedAndGoesOnIsStoppedAfterThatMoment) {
+  start();
+  accuse(0, 3);
+  now_ += accused_grace;
+  step(StopDeadline{});
+  EXPECT_EQ(got<SignalAll>()->signo, SIGTERM);
+  EXPECT_EQ(got<ArmStopDeadline>()->at, now_ + seconds(30));
+  Ending ending;
+  ending.status = {ExitStatus::How::signaled, SIGTERM, false};
+  ending.tail = "thinking";
+  ending.parting.in_exception = true;
+  step(WorkerExited{1, 101, ending});
+  ASSERT_TRUE(got<RoundFailed>());
+  EXPECT_TRUE(only_suspected(got<RoundFailed>()->failure));
+  EXPECT_EQ(got<RoundFailed>()->failure.exception, "thinking") << "an error or not";
+}
+
+TEST_F(WorkerGroupTest, WhoIsAccusedAndReturns0IsNotWaitedForLonger) {
+  start();
+  accuse(0, 3);
+  exit(1, 0);
+  ASSERT_TRUE(got<RoundFailed>());
+  EXPECT_TRUE(got<RoundFailed>()->failure.status.success());
+  EXPECT_TRUE(only_suspected(got<RoundFailed>()->failure));
+  EXPECT_TRUE(got<SignalAll>());
+  step(AllGone{});
+  EXPECT_TRUE(got<RoundStopped>());
+}
+
+TEST_F(WorkerGroupTest, OnlyWhoRunsHereIsWaitedFor) {
+  start();
+  accuse(0, 1);  // on another node
+  EXPECT_TRUE(got<SignalAll>());
+  step(AllGone{});
+}
+
+TEST_F(WorkerGroupTest, WhereItIsNotKnownWhoIsAccusedItMayBeAnyWhoRuns) {
+  start();
+  accuse(0, -1);
+  EXPECT_FALSE(got<SignalAll>());
+  accuse(1, -1);
+  EXPECT_TRUE(got<SignalAll>()) << "nobody is left";
+}
+
+TEST_F(WorkerGroupTest, AStopDoesNotWaitForTheAccused) {
+  start();
+  accuse(0, 3);
+  step(StopWorkers{SIGINT});
+  EXPECT_EQ(got<SignalAll>()->signo, SIGINT);
+  EXPECT_EQ(got<ArmStopDeadline>()->at, now_ + seconds(5));
+}
+
+TEST_F(WorkerGroupTest, HowEachHasEndedIsKept) {
+  start();
+  killed(0, SIGSEGV);
+  killed(1, SIGTERM);
+  EXPECT_EQ(group_.workers()[0].how_ended, "was killed by SIGSEGV");
+  EXPECT_EQ(group_.workers()[1].how_ended, "was stopped by dlaunch");
 }
 
 }  // namespace

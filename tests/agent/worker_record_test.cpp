@@ -221,5 +221,32 @@ TEST(WorkerRecord, TimesThatAreNotInOrderMakeNoDuration) {
             Duration(0));
 }
 
+TEST(WorkerRecord, SaysWhoseEndBrokeAGroup) {
+  MadePage made(1, 4);
+  made.add_group(1, "default");
+  page::Header& header = made.raw().header;
+  EXPECT_EQ(words_of_loss(*parse(made)), "");
+  header.lost = 3;
+  header.loss = page::Loss::left;
+  header.loss_group = 1;
+  header.loss_operation = page::Operation::all_reduce;
+  header.loss_sequence = 258;
+  header.left_in_exception = 1;
+  EXPECT_EQ(parse(made)->lost.rank, 2);
+  EXPECT_TRUE(parse(made)->left_in_exception);
+  EXPECT_EQ(words_of_loss(*parse(made)), "left the group at all_reduce #258 of group default");
+  header.loss = page::Loss::left_in_exception;
+  EXPECT_EQ(words_of_loss(*parse(made)),
+            "left the group at all_reduce #258 of group default while an exception was on its way");
+  header.loss = page::Loss::died;
+  header.loss_group = 7;
+  EXPECT_EQ(words_of_loss(*parse(made)), "closed its connections at all_reduce #258");
+  header.lost = 5;
+  EXPECT_EQ(parse(made)->lost.rank, -1) << "there is no such rank";
+  header.lost = 3;
+  header.loss = static_cast<page::Loss>(9);
+  EXPECT_EQ(parse(made)->lost.rank, -1);
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

@@ -160,6 +160,7 @@ class Node final : public Clock,
   void keep_alive(TimePoint until) override;
   void prepare(agent::ProcKey) override {}
   agent::Activity activity(std::uint32_t round, int slots) override;
+  agent::Parting parting(agent::ProcKey, int) override { return {}; }
   std::vector<agent::GroupStanding> standings(std::uint32_t round, int slots, int world_size,
                                               TimePoint now) override;
   void say(const agent::Say& say) override;

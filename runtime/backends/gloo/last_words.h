@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "runtime/backends/gloo/frame.h"
+#include "runtime/errors.h"
 
 namespace dlaunch {
 
@@ -19,9 +20,11 @@ struct LastWords {
   std::int32_t blamed = -1;  // the rank because of which the sender gave up; -1: itself
   std::uint32_t kind = none;
 
-  static LastWords leaving() {
+  // `why`: what follows "it has left the group"; may be empty.
+  static LastWords leaving(const std::string& why) {
     LastWords words;
     words.kind = left;
+    std::memcpy(words.text, why.data(), std::min(why.size(), sizeof words.text));
     return words;
   }
   static LastWords giving_up(const std::string& reason, int blamed) {
@@ -36,8 +39,8 @@ struct LastWords {
 
   // As a sentence about the rank that gave up.
   [[nodiscard]] std::string describe() const {
-    if (blamed >= 0) return "it gave up because of rank " + std::to_string(blamed) + ": " + reason();
-    return "it gave up: " + reason();
+    const std::string because = blamed >= 0 ? " because of rank " + std::to_string(blamed) : "";
+    return it_gave_up + because + ": " + reason();
   }
 };
 

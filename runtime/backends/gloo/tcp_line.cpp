@@ -37,7 +37,7 @@ std::byte* TcpTransport::LineEnd::compose(int peer, Deadline deadline) {
   const auto has_room = [&] { return there.line_sent < there.line_may_be_sent; };
   const Wait wait(owner_, lock, wakeup_, deadline, [&] { return has_room() || there.left; });
   owner_.throw_if_ended();
-  if (there.left) throw_left(peer);
+  if (there.left) owner_.throw_left(peer);
   return has_room() ? draft.get() : nullptr;
 }
 
@@ -59,7 +59,7 @@ const std::byte* TcpTransport::LineEnd::receive(int peer, Deadline deadline) {
   if (!is_here() && deadline == Deadline::min()) return nullptr;
   owner_.throw_if_ended();
   if (is_here()) return cell(line, line.released);
-  if (there.left) throw_left(peer);
+  if (there.left) owner_.throw_left(peer);
   return nullptr;
 }
 

@@ -42,7 +42,7 @@ class TcpTransport::SentMessage final : public Transfer {
                     [&] { return message_->done || will_not_come(); });
     if (message_->done) return true;
     owner_.throw_if_ended();
-    if (will_not_come()) throw_left(peer_);
+    if (will_not_come()) owner_.throw_left(peer_);
     return false;
   }
 
@@ -69,7 +69,7 @@ class TcpTransport::ReceivedMessage final : public Transfer {
     const Wait wait(owner_, lock, message_->wakeup, deadline, [&] { return message_->done || peer.left; });
     if (message_->done) return true;
     owner_.throw_if_ended();
-    if (peer.left) throw_left(peer_);
+    if (peer.left) owner_.throw_left(peer_);
     return false;
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "runtime/backends/gloo/tcp_line.h"
@@ -283,6 +284,7 @@ void TcpTransport::take_goodbye(int rank, std::span<const std::byte> bytes) {
   // It had completed its part in everything that was started. Only those that still want something from it
   // are harmed.
   peer.left = true;
+  peer.why_left = words.reason();
   left_.push_back(rank);
   for (auto& [slot, any] : any_slots_) {
     std::erase(any.offers, rank);
@@ -322,7 +324,9 @@ void TcpTransport::throw_if_ended() const {
   if (ended_) throw DistNetworkError(*ended_, {.peer = blamed_});
 }
 
-void TcpTransport::throw_left(int rank) { throw DistNetworkError(left_the_group, {.peer = rank}); }
+void TcpTransport::throw_left(int rank) {
+  throw DistNetworkError(left_the_group + peer_of(rank).why_left, {.peer = rank});
+}
 
 void TcpTransport::give_up(const std::string& reason, int blamed) noexcept {
   EndpointLock lock(endpoint_->mutex());
@@ -335,7 +339,8 @@ void TcpTransport::give_up(const std::string& reason, int blamed) noexcept {
 void TcpTransport::shutdown(Deadline deadline) noexcept {
   EndpointLock lock(endpoint_->mutex());
   if (!std::exchange(gone_, true))
-    say_goodbye(lock, ended_ ? LastWords::giving_up(*ended_, blamed_) : LastWords::leaving());
+    say_goodbye(lock, ended_ ? LastWords::giving_up(*ended_, blamed_)
+                             : LastWords::leaving(std::uncaught_exceptions() > 0 ? in_exception : ""));
   await_heard(lock, deadline);
 }
 

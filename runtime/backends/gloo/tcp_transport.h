@@ -87,6 +87,7 @@ class TcpTransport final : public Transport, private Channel {
     std::uint64_t line_may_be_sent = Line::ahead;
     std::optional<std::uint64_t> answer;  // to the roll call
     bool left = false;                    // in order
+    std::string why_left;                 // what follows "it has left the group"; may be empty
     bool lost = false;                    // its connection
     bool told = false;                    // that this rank goes
     bool has_heard = false;               // so
@@ -115,7 +116,7 @@ class TcpTransport final : public Transport, private Channel {
   void end(const std::string& reason, int blamed);
   void wake_all();
   void throw_if_ended() const;
-  [[noreturn]] static void throw_left(int rank);
+  [[noreturn]] void throw_left(int rank);
   void give_up(const std::string& reason, int blamed) noexcept;
   void leave(const std::string& reason) noexcept;
   void say_goodbye(EndpointLock& lock, const LastWords& words);

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""The rank whose exception others notice first is named, and its words are on the screen.
+
+    DLAUNCH_BIN_DIR=build/bin cause_test.py [Class.test ...]
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from common import BIN, DLAUNCH, PATIENCE, environment
+
+TESTS = os.path.join(os.path.dirname(BIN), "tests")
+THROWER = os.path.join(TESTS, "thrower")
+
+
+class Cause(unittest.TestCase):
+    def run_job(self, *arguments):
+        with tempfile.TemporaryDirectory(prefix="dlaunch_cause_test.") as folder:
+            report = os.path.join(folder, "end.json")
+            done = subprocess.run([DLAUNCH, f"--report={report}", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  env=environment(), timeout=PATIENCE, check=False)
+            with open(report, encoding="utf-8") as file:
+                return done, json.load(file)
+
+
+class Exceptions(Cause):
+    def test_who_throws_is_heard_and_named(self):
+        """The exception leaves the group before main prints it: the others hear of that first, and end first."""
+        for workers in (4, 8):
+            for run in range(6):
+                bad = run % workers
+                done, report = self.run_job(f"--nproc-per-node={workers}", THROWER, str(bad))
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("thrower: loss is NaN\n", done.stderr)
+                self.assertRegex(done.stderr.splitlines()[-1], rf"^dlaunch: failed: rank {bad} \(.*\) exited with code 1; ", done.stderr)
+                self.assertEqual((report["cause"]["kind"], report["cause"]["rank"]), ("worker", bad))
+
+    def test_who_throws_and_does_not_end_is_named_all_the_same(self):
+        done, report = self.run_job("--nproc-per-node=4", THROWER, "1", "1000")
+        self.assertRegex(done.stderr.splitlines()[-1],
+                         r"^dlaunch: failed: rank 1 \(local rank 1, node 0, host \S+, pid \d+\) left the group at all_reduce #20 of group "
+                         r"default while an exception was on its way \(its last words: thinking\); rank [023] noticed it; ", done.stderr)
+        self.assertIn("peer 1 on ", done.stderr)
+        self.assertIn(": it has left the group while an exception was on its way\n", done.stderr)
+        self.assertEqual((report["cause"]["kind"], report["cause"]["rank"], report["exit_code"]), ("left", 1, 1))
+        self.assertNotIn(1, [other["rank"] for other in report["others"]])
+
+    def test_a_checkpoint_that_cannot_be_written_is_said(self):
+        """As on a full disk: rank 0 finds out when it writes, while the others go on to the next epoch."""
+        with tempfile.TemporaryDirectory(prefix="dlaunch_cause_test.") as folder:
+            name = os.path.join(folder, "c" * 252)  # the temporary file's is longer than names may be
+            for _ in range(3):
+                done, report = self.run_job("--nproc-per-node=4", os.path.join(BIN, "train_mnist"), "--epochs=2", f"--checkpoint={name}")
+                self.assertIn("train_mnist: cannot write checkpoint ", done.stderr)
+                self.assertIn("File name too long\n", done.stderr)
+                self.assertRegex(done.stderr.splitlines()[-1], r"^dlaunch: failed: rank 0 \(.*\) exited with code 1; ", done.stderr)
+                self.assertEqual(report["cause"]["rank"], 0)
+
+    def test_who_returns_0_while_others_need_it_is_named(self):
+        done, report = self.run_job("--nproc-per-node=3", os.path.join(TESTS, "straggler"), "gone")
+        self.assertRegex(done.stderr.splitlines()[-1],
+                         r"^dlaunch: failed: rank 2 \(.*\) left the group at \S+ #4 of group default and returned 0; rank [01] noticed it; ",
+                         done.stderr)
+        self.assertEqual((report["cause"]["kind"], report["cause"]["rank"]), ("left", 2))
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=1)
+    sys.exit(not program.result.wasSuccessful())
