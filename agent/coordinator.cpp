@@ -7,6 +7,7 @@
 
 #include "agent/count_words.h"
 #include "agent/job_rules.h"
+#include "agent/last_lines.h"
 #include "agent/printable.h"
 #include "agent/restart_policy.h"
 
@@ -54,12 +55,15 @@ CoordinatorActions Coordinator::step(TimePoint now, const CoordinatorEvent& even
       out.emplace_back(DropMember{from->member});
     return out;
   }
+  stood_still_.look(now, armed_, job_.node_timeout);
   if (const auto* lost = std::get_if<MemberLost>(&event)) {
     on_lost(now, *lost, out);
   } else if (const auto* leaves = std::get_if<AgentLeaves>(&event)) {
     on_agent_leaves(now, leaves->failure, out);
   } else if (const auto* leads = std::get_if<LeadsUntil>(&event)) {
     on_election(now, *leads, out);
+  } else if (const auto* refused = std::get_if<AgentRefused>(&event)) {
+    remember_refusal(refused->who, refused->why);
   } else if (const auto* follows = std::get_if<FollowsAnother>(&event)) {
     follows_another_ = follows->yes;
   } else if (std::holds_alternative<CoordinatorTimer>(event)) {
@@ -131,9 +135,11 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
   if (const std::string why = reason_to_refuse(join); !why.empty()) {
     const std::string who = join.node_rank < 0 ? "a node" : "node " + std::to_string(join.node_rank);
     out.emplace_back(Say{Loudness::trouble, "refused " + who + " (host " + join.host + "): " + why});
+    remember_refusal("host " + join.host, why);
     refuse(member, why, out);
     return;
   }
+  if (!join.unfit.empty()) return on_unfit(now, member, join, out);
   // One of those that are here may be lost already, and this one its successor.
   if (by_majority() && roster_.ready() >= job_.nnodes + job_.spares) {
     refuse(member,
@@ -162,6 +168,27 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
     announce_when_complete(now, out);
   } else if (node.stopped) {  // otherwise once it is
     take_in(now, node, out);
+  }
+}
+
+// Where the job needs every node, nothing is waited for any longer.
+void Coordinator::on_unfit(TimePoint now, MemberId member, const Join& join, CoordinatorActions& out) {
+  constexpr std::size_t longest = 500;
+  const std::string why = shortened(printable(join.unfit), longest);
+  Failure failure;
+  failure.kind = FailureKind::join;
+  failure.node_rank = join.node_rank;
+  failure.host = join.host;
+  failure.why =
+      (join.node_rank < 0 ? "host " + join.host
+                          : "node " + std::to_string(join.node_rank) + " (host " + join.host + ")") +
+      ": " + why;
+  refuse(member, why, out);
+  if (state_ == State::gathering && !formed_ && !job_.elastic()) {
+    end_the_job_by(now, failure, out);
+  } else {
+    out.emplace_back(Say{Loudness::trouble, failure.why});
+    remember_refusal("host " + join.host, why);
   }
 }
 
@@ -276,6 +303,7 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   last_call_.reset();
   left_running_.clear();
   announced_ = true;
+  refusals_.clear();
   round_began_ = now;
   if (!std::exchange(formed_, true)) job_began_ = now;
   world_.age = now - job_began_;
@@ -361,6 +389,8 @@ void Coordinator::go_on(TimePoint now, CoordinatorActions& out) {
       for (std::string& sentence : judge_.diagnosis().sentences)
         out.emplace_back(Say{Loudness::progress, std::move(sentence)});
     }
+    for (std::string& lines : last_lines_of(root.failure))
+      out.emplace_back(Say{Loudness::progress, std::move(lines)});
     enter_in_ledger(entry, verdict.delay, out);
     not_before_ = std::max(not_before_, now + verdict.delay);
     leave_out(root.failure, out);
@@ -451,6 +481,12 @@ void Coordinator::on_failed(TimePoint now, const Failed& failed, CoordinatorActi
 }
 
 void Coordinator::stop_for(TimePoint now, const Failure& failure, CoordinatorActions& out) {
+  // A failure on this node has been said by it.
+  const auto own = roster_.nodes().find(local_member);
+  const bool is_here = own != roster_.nodes().end() && own->second.rank() == failure.node_rank;
+  if (!is_here)
+    out.emplace_back(Say{Loudness::progress,
+                         describe(failure) + "; " + in_words(job_.stop_timeout, "the workers of all nodes")});
   stop_world(now, describe(failure), out);
   const bool lost = failure.kind == FailureKind::node_lost;
   if (lost ? !may_go_on() : !restarts_left()) collect(now);
@@ -583,7 +619,7 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
     out.emplace_back(Say{Loudness::trouble, name_of(*node) + " is gone again: " + lost.why});
     out.emplace_back(event_of(EventKind::left, *node, lost.why));
   } else if (!expected) {
-    const Failure failure = lost_node(*node, lost.why);
+    const Failure failure = hung_up(now, *node, lost.why);
     if (may_go_on()) {
       lose(now, *node, failure, out);
     } else {
@@ -633,6 +669,19 @@ Failure Coordinator::told_to_end(const Roster::Node& node) const {
   Failure failure = lost_node(node, "");
   failure.kind = FailureKind::signal;
   failure.status = {ExitStatus::How::signaled, SIGTERM, false};
+  return failure;
+}
+
+// The connection to a node has ended. If this process did not run before, it was that node which gave this
+// one up.
+Failure Coordinator::hung_up(TimePoint now, const Roster::Node& node, const std::string& why) {
+  Failure failure = lost_node(node, why);
+  const std::string own = stood_still_.in_words(now);
+  const Roster::Node* const here = roster_.find(local_member);
+  if (own.empty() || here == nullptr) return failure;
+  failure.why = own + ", and " + name_of(node) + " gave it up";
+  failure.node_rank = here->rank();
+  failure.host = here->joined.host;
   return failure;
 }
 
@@ -716,7 +765,7 @@ void Coordinator::end_after_join_timeout(TimePoint now, CoordinatorActions& out)
   Failure failure;
   failure.kind = FailureKind::join;
   failure.why = "waited " + to_words(job_.join_timeout) + " for " + missing() + ", at " +
-                to_string(world_.store) + ", in vain";
+                to_string(world_.store) + ", in vain" + refused_meanwhile();
   end_the_job_by(now, failure, out);
 }
 

@@ -47,6 +47,7 @@
 #include "agent/root_cause.h"
 #include "agent/roster.h"
 #include "agent/say.h"
+#include "agent/stood_still.h"
 #include "agent/world_view.h"
 
 namespace dlaunch::agent {
@@ -73,13 +74,18 @@ struct LeadsUntil {
 struct AgentLeaves {
   Failure failure;
 };
+// An agent was refused before it could join: it spoke another protocol, or has another secret.
+struct AgentRefused {
+  std::string who;  // where it is
+  std::string why;
+};
 // Whether this agent's own member follows a coordinator elsewhere.
 struct FollowsAnother {
   bool yes = false;
 };
 
-using CoordinatorEvent =
-    std::variant<FromMember, MemberLost, CoordinatorTimer, AgentLeaves, FollowsAnother, LeadsUntil>;
+using CoordinatorEvent = std::variant<FromMember, MemberLost, CoordinatorTimer, AgentLeaves, AgentRefused,
+                                      FollowsAnother, LeadsUntil>;
 
 // --- actions ---
 
@@ -145,6 +151,7 @@ class Coordinator {
   void on_message(TimePoint now, const FromMember& from, CoordinatorActions& out);
   void on_join(TimePoint now, MemberId member, Join join, const std::string& address,
                CoordinatorActions& out);
+  void on_unfit(TimePoint now, MemberId member, const Join& join, CoordinatorActions& out);
   void take_in(TimePoint now, const Roster::Node& node, CoordinatorActions& out);
   void on_failed(TimePoint now, const Failed& failed, CoordinatorActions& out);
   void stop_for(TimePoint now, const Failure& failure, CoordinatorActions& out);
@@ -209,9 +216,12 @@ class Coordinator {
   void end(TimePoint now, Outcome outcome, CoordinatorActions& out);
   void end_when_all_stopped(CoordinatorActions& out);
 
+  void remember_refusal(const std::string& who, const std::string& why);
+  [[nodiscard]] std::string refused_meanwhile() const;
   void refuse(MemberId member, std::string why, CoordinatorActions& out, bool for_good = true) const;
   [[nodiscard]] Failure told_to_end(const Roster::Node& node) const;
   [[nodiscard]] Failure lost_node(const Roster::Node& node, std::string why) const;
+  [[nodiscard]] Failure hung_up(TimePoint now, const Roster::Node& node, const std::string& why);
   [[nodiscard]] std::string reason_to_refuse(const Join& join) const;
   [[nodiscard]] Event event_of(EventKind kind, const Roster::Node& node, std::string text) const;
   [[nodiscard]] std::string name_of(const Roster::Node& node) const;
@@ -246,9 +256,11 @@ class Coordinator {
   std::optional<Outcome> abdicates_;           // once all have stopped: this agent was told to leave
   std::optional<TimePoint> granting_until_;    // sure_until(), at granting_checked_
   TimePoint granting_checked_;
+  std::vector<std::string> refusals_;   // of nodes, while some are missing: the last few
   std::optional<TimePoint> led_since_;  // where the lead is taken up, and may be another's
   std::optional<TimePoint> check_at_;   // for silent nodes
   std::optional<TimePoint> armed_;
+  StoodStill stood_still_;
   std::optional<TimePoint> fence_at_;       // another may lead from then on: nothing of this world may live
   std::optional<TimePoint> accused_until_;  // a worker whom the first failure accuses may end by itself
   TimePoint stop_deadline_;

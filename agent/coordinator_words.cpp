@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "agent/count_words.h"
+#include "agent/printable.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -163,6 +164,24 @@ std::vector<int> Coordinator::absent_ranks() const {
     if (!present.contains(i)) absent.push_back(i);
   }
   return absent;
+}
+
+// Each kind once: what is refused tries again.
+void Coordinator::remember_refusal(const std::string& who, const std::string& why) {
+  constexpr std::size_t kept = 4;
+  constexpr std::size_t longest = 200;
+  const std::string refusal = shortened(printable(who + " (" + why), longest) + ")";
+  std::erase(refusals_, refusal);
+  refusals_.push_back(refusal);
+  if (refusals_.size() > kept) refusals_.erase(refusals_.begin());
+}
+
+// "; refused meanwhile: host vm (this job has --nnodes=2, not 3)"; empty: nobody was.
+std::string Coordinator::refused_meanwhile() const {
+  std::string text;
+  for (const std::string& refusal : refusals_)
+    text.append(text.empty() ? "; refused meanwhile: " : ", ").append(refusal);
+  return text;
 }
 
 Event Coordinator::event_of(EventKind kind, const Roster::Node& node, std::string text) const {

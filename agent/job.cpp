@@ -53,6 +53,22 @@ std::string describe(const Failure& f) {
   return f.why;
 }
 
+std::string in_short(const Failure& f) {
+  if (f.kind != FailureKind::worker && f.kind != FailureKind::spawn) return describe(f);
+  std::string text = "rank " + std::to_string(f.rank) + " " + describe_end(f);
+  const std::string& more = f.kind == FailureKind::spawn ? f.why : f.exception;
+  if (!more.empty()) text += ": " + more;
+  if (!f.accused_of.empty()) text += " (rank " + std::to_string(f.accused) + " " + f.accused_of + ")";
+  constexpr std::size_t longest = 300;
+  return shortened(printable(text), longest);
+}
+
+std::string in_words(const StopGrace& grace, const std::string& whom) {
+  const int signo = grace.sent_for(SIGTERM);
+  if (signo == SIGKILL) return "killing " + whom + " (--stop-timeout=0)";
+  return "stopping " + whom + ": " + signal_name(signo) + ", at most " + to_words(grace.of(signo));
+}
+
 std::string describe_end(const Failure& f) {
   switch (f.kind) {
     case FailureKind::worker:

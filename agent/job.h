@@ -91,7 +91,8 @@ struct NodeSpec {
   std::string health_check{};    // a shell command that must return 0 before this node takes part in a round;
                                  // empty: none
   Duration health_timeout = std::chrono::seconds(20);
-  int cpus = 1;  // those dlaunch itself may use
+  std::string unfit{};  // why it cannot take part; empty: it can
+  int cpus = 1;         // those dlaunch itself may use
   AgentId agent = 0;
   std::uint16_t worker_store = 0;  // the port where worker rank 0 serves the workers' store; 0: the agents do
 };
@@ -155,6 +156,13 @@ struct Failure {
 
 // One line: "rank 3 (local rank 1, node 1, host b, pid 4711) exited with code 1: ValueError: no such file".
 std::string describe(const Failure& failure);
+
+// Without where it ran: "rank 3 exited with code 1: ValueError: no such file"; of one that accuses another,
+// also what that one did.
+std::string in_short(const Failure& failure);
+
+// "stopping the other 3: SIGTERM, at most 30 s": what is done after a failure.
+std::string in_words(const StopGrace& grace, const std::string& whom);
 
 // What happened without who: "exited with code 3", "could not be started".
 std::string describe_end(const Failure& failure);

@@ -46,6 +46,7 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
   if (state_ == State::ended) return out;
   lease_over_ = lease_over_ ||
                 (leases_.exist() && round_active_ && now >= leases_.last_moment(granted_until_, Duration(0)));
+  stood_still_.look(now, armed_, job_.node_timeout);
   if (const auto* checked = std::get_if<HealthChecked>(&event)) {
     on_health_checked(now, checked->why_not, out);
   } else if (std::holds_alternative<LinkUp>(event)) {
@@ -148,6 +149,7 @@ Join Member::join(TimePoint now) const {
   join.lease = std::max(Duration(0), leader_gone_by_ - now);
   join.rest = std::max(Duration(0), rest_gone_by_ - now);
   join.stamp = stamp_of(now);
+  join.unfit = node_.unfit;
   if (!been_in_) return join;
   join.leader = world_.leader;
   join.leader_host = world_.store.host;
@@ -228,7 +230,7 @@ void Member::on_link_down(TimePoint now, const LinkDown& down, MemberActions& ou
   } else if (followed && may_find_another()) {
     seek(now, down.silent, why, out);
   } else if (state_ == State::working) {
-    lose(lost_coordinator(why), out);
+    lose(lost_coordinator(now, why), out);
   } else if (state_ == State::joined && !may_find_another()) {
     lose(failure_here(FailureKind::join, hung_up_in_words(followed, why)), out);
   } else if (now >= join_deadline_) {
@@ -662,7 +664,10 @@ Failure Member::failure_here(FailureKind kind, std::string why) const {
   return failure;
 }
 
-Failure Member::lost_coordinator(std::string why) const {
+// Who has not moved itself accuses nobody: the others may have been right to go on without it.
+Failure Member::lost_coordinator(TimePoint now, std::string why) const {
+  if (std::string own = stood_still_.in_words(now); !own.empty())
+    return failure_here(FailureKind::node_lost, own + ", and the others gave it up");
   Failure failure = failure_here(FailureKind::node_lost, std::move(why));
   failure.node_rank = 0;
   failure.host = job_.endpoint(endpoint_).host;

@@ -19,6 +19,7 @@
 #include "agent/messages.h"
 #include "agent/quiet_watch.h"
 #include "agent/say.h"
+#include "agent/stood_still.h"
 #include "agent/worker_group.h"
 
 namespace dlaunch::agent {
@@ -184,7 +185,7 @@ class Member {
   void stop_group(int signo, MemberActions& out);
   void lose(Failure cause, MemberActions& out);
   void end_if_over(MemberActions& out);
-  [[nodiscard]] Failure lost_coordinator(std::string why) const;
+  [[nodiscard]] Failure lost_coordinator(TimePoint now, std::string why) const;
   [[nodiscard]] Failure failure_here(FailureKind kind, std::string why) const;
 
   JobSpec job_;
@@ -206,6 +207,7 @@ class Member {
   bool lease_over_ = false;  // in this round: its workers were killed because we did not move
   std::optional<TimePoint> dial_at_;
   std::optional<TimePoint> armed_;
+  StoodStill stood_still_;
 
   std::size_t endpoint_ = 0;          // that is dialled, or was
   std::size_t walked_ = 0;            // endpoints tried since the walk began

@@ -247,6 +247,7 @@ struct Fields {
       io.flag(m.stays);
       io.text(m.rules);
       io.text(m.role);
+      io.text(m.unfit);
     } else if constexpr (std::is_same_v<T, Beat>) {
       io.number(m.stamp);
       io.number(m.own);

@@ -66,6 +66,7 @@ struct Join {
   bool stays = true;       // also where this coordinator does not lead yet: it counts for its quorum
   std::string rules{};     // agent/job_rules.h
   std::string role{};      // of its workers: only compared, never shown
+  std::string unfit{};     // why this node cannot take part, and only joins to say so; empty: it can
 
   bool operator==(const Join&) const = default;
 };

@@ -203,6 +203,7 @@ class Runner::MemberEnd final : public ConnectionHandler {
   void refuse(const std::string& why) {
     runner_.outside_.reporter.say(
         {Loudness::trouble, "refused an agent at " + to_string(peer_) + ": " + why});
+    runner_.post(CoordinatorEvent{AgentRefused{"an agent at " + peer_.host, why}});
     send(Refused{handshake_.is_done() ? why : bare_refusal});
     lose(why, false);
   }

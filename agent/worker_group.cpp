@@ -35,8 +35,8 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     if (state_ != State::running) return;
     Failure failure = failure_of(e.local_rank, FailureKind::spawn);
     failure.why = e.why;
-    report(std::move(failure), now, out);
-    begin_stopping(now, SIGTERM, out);
+    report(failure, now, out);
+    stop_because(now, failure, out);
   };
 
   const auto on_leftovers = [&](const LeftoversRemain& e) {
@@ -77,9 +77,9 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     switch (state_) {
       case State::stopping:
       case State::leftovers:
-        out.emplace_back(Say{Loudness::trouble, "still alive " + to_words(grace_.of(stop_signal_)) +
-                                                    " after the signal: killing" +
-                                                    (leftover_.empty() ? "" : " " + leftover_)});
+        out.emplace_back(Say{Loudness::trouble,
+                             who_ignored_the_signal() + " ignored " + signal_name(stop_signal_) + " for " +
+                                 to_words(grace_.of(stop_signal_)) + " (--stop-timeout): sending SIGKILL"});
         begin_killing(now, out);
         break;
       case State::killing: {
@@ -95,7 +95,7 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
         break;
       }
       case State::running:
-        if (awaited_) begin_stopping(now, SIGTERM, out);
+        if (awaited_) stop_because(now, accuser_, out);
         break;
       case State::idle:
       case State::stuck:
@@ -133,8 +133,7 @@ void WorkerGroup::on_exited(TimePoint now, const WorkerExited& e, GroupActions& 
   if (ending.status.success()) {
     if (state_ != State::running || !awaited_ || may_still_run(*awaited_)) return;
     suspect(e, now, out);
-    begin_stopping(now, SIGTERM, out);
-    return;
+    return stop_because(now, accuser_, out);
   }
   all_succeeded_ = false;
 
@@ -179,9 +178,41 @@ void WorkerGroup::on_lost(TimePoint now, const WorkersLost& lost, GroupActions& 
 // The first failure, or another while the end of the accused is awaited.
 void WorkerGroup::stop_after(TimePoint now, const Failure& failure, GroupActions& out) {
   const int accused = awaited_.value_or(failure.accused);
-  if (!failure.accuses_peer || !may_still_run(accused)) return begin_stopping(now, SIGTERM, out);
-  if (!awaited_) out.emplace_back(ArmStopDeadline{now + accused_grace});
+  if (!failure.accuses_peer || !may_still_run(accused)) return stop_because(now, failure, out);
+  if (awaited_) return;
   awaited_ = accused;
+  accuser_ = brief(failure);
+  out.emplace_back(ArmStopDeadline{now + accused_grace});
+}
+
+// Said at once, since the end may take as long as the workers are given.
+void WorkerGroup::stop_because(TimePoint now, const Failure& failure, GroupActions& out) {
+  const auto others = std::count_if(workers_.begin(), workers_.end(),
+                                    [](const Worker& w) { return w.state != Worker::State::ended; });
+  if (others > 0) {
+    const bool is_all = world_.nodes <= 1;
+    const std::string who = others == 1 ? "the other one" : "the other " + std::to_string(others);
+    out.emplace_back(
+        Say{Loudness::progress, in_short(failure) + "; " + in_words(grace_, who + (is_all ? "" : " here"))});
+  }
+  begin_stopping(now, SIGTERM, out);
+}
+
+// "rank 0 (pid 123)", "ranks 0 (pid 123) and 3 (pid 126)"; else an example of what the workers left.
+std::string WorkerGroup::who_ignored_the_signal() const {
+  constexpr std::size_t shown = 8;
+  const WorldMember* self = world_.member(node_.agent);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].state != Worker::State::alive) continue;
+    names.push_back(std::to_string((self ? self->base_rank : 0) + static_cast<int>(i)) + " (pid " +
+                    std::to_string(workers_[i].pid) + ")");
+  }
+  if (names.empty()) return leftover_.empty() ? "what the workers left" : "process " + leftover_;
+  std::string text = names.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < std::min(names.size(), shown); ++i)
+    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  return names.size() > shown ? text + " and " + std::to_string(names.size() - shown) + " more" : text;
 }
 
 // Here. One that is not known may be any of those that run.

@@ -141,6 +141,8 @@ class WorkerGroup {
   void suspect(const WorkerExited& exited, TimePoint now, GroupActions& out) const;
   void report(Failure failure, TimePoint when, GroupActions& out);
   void stop_after(TimePoint now, const Failure& failure, GroupActions& out);
+  void stop_because(TimePoint now, const Failure& failure, GroupActions& out);
+  [[nodiscard]] std::string who_ignored_the_signal() const;
   [[nodiscard]] bool may_still_run(int accused) const;
   void begin_stopping(TimePoint now, int signo, GroupActions& out);
   void stop_what_runs(TimePoint now, int signo, GroupActions& out);
@@ -161,6 +163,7 @@ class WorkerGroup {
   TimePoint stopping_since_;     // where stop_requested_
   std::optional<TimePoint> failed_first_;
   std::optional<int> awaited_;  // this rank's end, before the others are stopped; -1: any worker's
+  Failure accuser_;             // because of which it is awaited, in brief
   std::string leftover_;        // an example of what remains
   int leftovers_ = 0;           // how many there were last
 };

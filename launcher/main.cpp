@@ -55,6 +55,7 @@
 #include "launcher/serve.h"
 #include "launcher/spelling.h"
 #include "launcher/tls.h"
+#include "launcher/unfit_node.h"
 #include "launcher/verb_output.h"
 #include "launcher/verbs.h"
 #include "store/base/entropy.h"
@@ -596,7 +597,15 @@ int do_as_told(int argc, char** argv) {
   if (!plan) return fail(plan.error());
   // Where nobody is left to speak for the job, it ends: that is then a signal like others.
   if (options.lifeline && !stops(plan->node, SIGHUP)) plan->node.stop_signals.push_back(SIGHUP);
-  if (auto startable = check_program(*plan); !startable) return fail(startable.error());
+  if (auto startable = check_program(*plan); !startable) {
+    const int code = fail(startable.error());
+    // Who started this dlaunch over ssh hears it from this one.
+    if (!options.lifeline && !options.dry_run) {
+      plan->node.agent = std::max<agent::AgentId>(draw_number(), 1);
+      tell_unfit(*plan, options.secret, options.tls, startable.error());
+    }
+    return code;
+  }
   if (auto place = agent::check_log_dir(plan->log); !place) return fail(place.error());
   if (!options.report.empty() && !options.lifeline) {
     if (auto writable = check_writable(options.report); !writable) return fail(writable.error());

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agent/error_file.h"
+#include "agent/last_lines.h"
 #include "agent/printable.h"
 #include "launcher/clock_time.h"
 
@@ -29,33 +30,9 @@ bool restart_may_heal(FailureKind kind) {
          kind == FailureKind::hang || kind == FailureKind::left;
 }
 
-// Each line behind a bar, so that it is not taken for one of dlaunch's own.
-std::string quoted(const std::string& text) {
-  std::string out;
-  const std::string clean = printable(text, true);
-  for (std::size_t at = 0; at < clean.size();) {
-    const std::size_t end = std::min(clean.find('\n', at), clean.size());
-    out += "\n  | " + agent::shortened(clean.substr(at, end - at), longest_line);
-    at = end + 1;
-  }
-  return out;
-}
-
-// Python prints the traceback to stderr as well: then one of both is enough.
-bool says_it_too(const std::string& tail, const std::string& traceback) {
-  const std::string clean = printable(tail, true);
-  std::size_t begin = traceback.rfind('\n');
-  begin = begin == std::string::npos ? 0 : begin + 1;
-  return clean.find(traceback.substr(begin)) != std::string::npos;
-}
-
 std::vector<std::string> last_words(const Failure& cause, const std::string& error_file) {
-  std::vector<std::string> paragraphs;
+  std::vector<std::string> paragraphs = agent::last_lines_of(cause);
   const std::string who = "rank " + std::to_string(cause.rank);
-  if (!cause.traceback.empty() && !says_it_too(cause.tail, cause.traceback))
-    paragraphs.push_back("the last lines of " + who + "'s traceback:" + quoted(cause.traceback));
-  if (!cause.tail.empty())
-    paragraphs.push_back("the last lines that " + who + " wrote to stderr:" + quoted(cause.tail));
   const std::string where = cause.host.empty() ? "" : " on host " + printable(cause.host);
   if (!cause.log_file.empty())
     paragraphs.push_back("what " + who + " wrote is in " + printable(cause.log_file) + where);

@@ -1,90 +1,15 @@
-#include "agent/coordinator.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "agent/job_rules.h"
+#include "tests/agent/coordinator_fixture.h"
 
 namespace dlaunch::agent {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-class CoordinatorTest : public ::testing::Test {
- protected:
-  CoordinatorTest() {
-    job_.id = "j";
-    job_.nnodes = 2;
-    job_.max_restarts = 1;
-    job_.join_timeout = seconds(60);
-    job_.stop_timeout.usual = seconds(30);
-    job_.master = {"m", 29500};
-  }
-
-  void begin() {
-    coordinator_.emplace(job_, job_.master, 100, now_);
-    coordinator_->begin();
-  }
-  void from(MemberId member, Message message) {
-    last_ = coordinator_->step(now_, FromMember{member, std::move(message)});
-  }
-  Join join(int node_rank, int slots = 2) {
-    Join join{"j",
-              job_.least(),
-              job_.nnodes,
-              job_.max_restarts,
-              node_rank,
-              slots,
-              "host" + std::to_string(node_rank),
-              "0.1",
-              static_cast<AgentId>(node_rank) + 100};
-    join.rules = rules_of(job_);
-    return join;
-  }
-  void gather() {
-    begin();
-    from(0, join(0));
-    from(7, join(1));
-  }
-  Failed failed(std::uint32_t round, int rank, Duration age = {}) {
-    Failure failure;
-    failure.kind = FailureKind::worker;
-    failure.round = round;
-    failure.rank = rank;
-    failure.status = {ExitStatus::How::exited, 3, false};
-    return {failure, age};
-  }
-  template <class M>
-  std::vector<std::pair<MemberId, M>> sent() const {
-    std::vector<std::pair<MemberId, M>> found;
-    for (const auto& action : last_) {
-      if (const auto* to = std::get_if<ToMember>(&action)) {
-        if (const auto* message = std::get_if<M>(&to->message)) found.emplace_back(to->member, *message);
-      }
-    }
-    return found;
-  }
-  // What everybody was told at the end.
-  Outcome ending() const {
-    const auto ends = sent<End>();
-    EXPECT_FALSE(ends.empty());
-    return ends.empty() ? Outcome{} : ends.front().second.outcome;
-  }
-  template <class A>
-  bool did() const {
-    for (const auto& action : last_) {
-      if (std::holds_alternative<A>(action)) return true;
-    }
-    return false;
-  }
-
-  TimePoint now_{seconds(100)};
-  JobSpec job_;
-  std::optional<Coordinator> coordinator_;
-  CoordinatorActions last_;
-};
 
 TEST_F(CoordinatorTest, TheWorldComesWhenAllAreInAndRanksFollowNodeRanks) {
   begin();
@@ -916,70 +841,6 @@ TEST(LeaseRules, TheNextWorldBeginsAfterTheLastMomentOfEveryLease) {
     }
   }
   EXPECT_FALSE(LeaseRules(Duration(0)).exist());
-}
-
-// Ranks 0 and 1 are on node 0, 2 and 3 on node 1.
-Failed accuses(Failed failed, int rank) {
-  failed.failure.accuses_peer = true;
-  failed.failure.accused = rank;
-  failed.failure.accused_of = "left the group";
-  return failed;
-}
-
-TEST_F(CoordinatorTest, AWorkerOnAnotherNodeThatIsAccusedHasAMomentToSayWhy) {
-  job_.max_restarts = 0;
-  gather();
-  from(0, accuses(failed(0, 0), 2));
-  EXPECT_TRUE(sent<StopRound>().empty());
-  now_ += milliseconds(20);
-  from(7, failed(0, 2));
-  EXPECT_EQ(sent<StopRound>().size(), 2U);
-  from(0, Stopped{0});
-  from(7, Stopped{0});
-  EXPECT_EQ(ending().cause.rank, 2);
-}
-
-TEST_F(CoordinatorTest, AWorkerThatIsAccusedAndGoesOnIsStoppedAfterThatMomentAndNamed) {
-  job_.max_restarts = 0;
-  gather();
-  from(0, accuses(failed(0, 0), 2));
-  from(0, Stopped{0});
-  EXPECT_TRUE(sent<StopRound>().empty());
-  now_ += accused_grace;
-  last_ = coordinator_->step(now_, CoordinatorTimer{});
-  ASSERT_EQ(sent<StopRound>().size(), 1U) << "the other node has stopped";
-  EXPECT_EQ(sent<StopRound>().front().first, 7U);
-  Failed suspect = failed(0, 2);
-  suspect.failure.while_stopping = suspect.failure.ended_by_us = true;
-  suspect.failure.exception = "thinking";
-  suspect.failure.pid = 4711;
-  from(7, suspect);
-  from(7, Stopped{0});
-  const Outcome outcome = ending();
-  EXPECT_EQ(describe(outcome.cause),
-            "rank 2 (local rank 0, node 1, host host1, pid 4711) left the group (its last words: thinking); "
-            "rank 0 noticed it");
-  EXPECT_EQ(outcome.exit_code, 3) << "of whom noticed it";
-  ASSERT_EQ(outcome.others.size(), 1U);
-  EXPECT_EQ(outcome.others[0].rank, 0);
-}
-
-TEST_F(CoordinatorTest, WhereNobodyIsLeftWhoIsAccusedNothingIsWaitedFor) {
-  job_.max_restarts = 0;
-  gather();
-  from(7, Done{0});
-  from(0, accuses(failed(0, 0), 2));
-  EXPECT_FALSE(sent<StopRound>().empty()) << "its node is done";
-}
-
-TEST_F(CoordinatorTest, TheLastThatStopsEndsTheWaitForWhoIsAccused) {
-  job_.max_restarts = 0;
-  gather();
-  from(0, accuses(failed(0, 0), -1));
-  from(0, Stopped{0});
-  from(7, accuses(failed(0, 2), -1));
-  from(7, Stopped{0});
-  EXPECT_EQ(ending().cause.rank, 0);
 }
 
 }  // namespace

@@ -109,6 +109,12 @@ TEST(Diagnosis, OneThatHasEndedIsTold) {
   EXPECT_EQ(diagnose({group(2, {in(0, 3, seconds(2)), ended})}).sentences,
             Sentences{"rank 1 never entered all_reduce #3 of group default; the other one has waited 2 s; "
                       "rank 1 has ended"});
+  ended.how_ended = "was stopped by dlaunch";
+  RankStanding same = ended;
+  same.rank = 2;
+  EXPECT_EQ(diagnose({group(4, {in(0, 3, seconds(2)), ended, same})}).sentences,
+            Sentences{"ranks 1 and 2 never entered all_reduce #3 of group default; one other has waited 2 s; "
+                      "ranks 1 and 2 were stopped by dlaunch; nothing is known of rank 3"});
 }
 
 TEST(Diagnosis, WhoHasPassedItIsNeitherMissingNorWaiting) {

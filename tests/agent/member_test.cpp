@@ -582,5 +582,19 @@ TEST_F(MemberTest, WithoutAHangTimeoutNobodyLooksAtTheWorkers) {
   EXPECT_FALSE(got<LookAtWorkers>());
 }
 
+TEST_F(MemberTest, WhoDidNotRunItselfAccusesNobody) {
+  JobSpec spec = job();
+  spec.node_timeout = seconds(5);
+  member_ = Member(spec, node(), "0.1", now_);
+  work();
+  now_ += seconds(6);  // the timer was to come long before
+  step(LinkDown{"closed by the peer"});
+  step(RoundStopped{0});
+  ASSERT_TRUE(got<MemberEnded>());
+  const std::string said = describe(got<MemberEnded>()->outcome.cause);
+  EXPECT_TRUE(said.starts_with("node 1 (host b) was lost: its dlaunch did not run for ")) << said;
+  EXPECT_TRUE(said.ends_with(" (stopped, or the machine was), and the others gave it up")) << said;
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

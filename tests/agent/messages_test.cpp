@@ -26,6 +26,8 @@ Failure a_failure() {
   f.log_file = "/logs/stderr.log";
   f.unix_ms = 1'700'000'000'123;
   f.accuses_peer = true;
+  f.accused = 2;
+  f.accused_of = "left the group";
   f.while_stopping = true;
   f.ended_by_us = true;
   f.after = std::chrono::milliseconds(-5);
@@ -72,7 +74,8 @@ std::vector<Message> one_of_each() {
                -7,
                false,
                "--spares=1",
-               "trainer"},
+               "trainer",
+               "cannot start './x'"},
           Beat{-5, 6, {7, std::chrono::seconds(1)}},
           Welcome{false, true, 12, {-3, std::chrono::seconds(4)}},
           Failed{a_failure(), std::chrono::milliseconds(12)},
@@ -94,7 +97,7 @@ std::vector<Message> one_of_each() {
                      8,
                      {{0, 2, 4}},
                      {{3, 9, 8, true, false, Condition::stopped, page::Operation::barrier, 5, true,
-                       std::chrono::seconds(2)}}}}},
+                       std::chrono::seconds(2), "returned 0"}}}}},
           Notice{"waiting for node 2"},
           Ledger{2, {restart}},
           Preempt{4, "node 1 (host b)"}};

@@ -205,7 +205,8 @@ TEST_F(WorkerGroupTest, ASignalMayHaveAGraceTimeOfItsOwn) {
   EXPECT_EQ(got<SignalAll>()->signo, SIGINT);
   EXPECT_EQ(got<ArmStopDeadline>()->at, now_ + seconds(5));
   step(StopDeadline{});
-  EXPECT_TRUE(got<Say>()->text.starts_with("still alive 5 s after the signal")) << got<Say>()->text;
+  EXPECT_EQ(got<Say>()->text,
+            "ranks 2 (pid 100) and 3 (pid 101) ignored SIGINT for 5 s (--stop-timeout): sending SIGKILL");
 }
 
 TEST_F(WorkerGroupTest, NoGraceTimeIsAKillAtOnce) {
@@ -466,6 +467,22 @@ TEST_F(WorkerGroupTest, HowEachHasEndedIsKept) {
   killed(1, SIGTERM);
   EXPECT_EQ(group_.workers()[0].how_ended, "was killed by SIGSEGV");
   EXPECT_EQ(group_.workers()[1].how_ended, "was stopped by dlaunch");
+}
+
+TEST_F(WorkerGroupTest, AFailureIsSaidAtOnceAndWhatIsDoneNow) {
+  start();
+  exit(1, 5);
+  ASSERT_TRUE(got<Say>());
+  EXPECT_EQ(got<Say>()->text, "rank 3 exited with code 5; stopping the other one: SIGTERM, at most 30 s");
+  exit(0, 1);
+  EXPECT_FALSE(got<Say>());
+}
+
+TEST_F(WorkerGroupTest, WhereNobodyIsLeftToStopTheLastLineSaysItAll) {
+  start();
+  exit(0, 0);
+  exit(1, 5);
+  EXPECT_FALSE(got<Say>());
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The rank whose exception others notice first is named, and its words are on the screen.
+"""What is said of a failure while it happens, and that its cause is never lost: the rank whose exception others notice
+first is named, and its words are on the screen.
 
     DLAUNCH_BIN_DIR=build/bin cause_test.py [Class.test ...]
 """
@@ -11,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-from common import BIN, DLAUNCH, PATIENCE, environment
+from common import BIN, DLAUNCH, PATIENCE, environment, free_port
 
 TESTS = os.path.join(os.path.dirname(BIN), "tests")
 THROWER = os.path.join(TESTS, "thrower")
@@ -66,6 +67,60 @@ class Exceptions(Cause):
                          r"^dlaunch: failed: rank 2 \(.*\) left the group at \S+ #4 of group default and returned 0; rank [01] noticed it; ",
                          done.stderr)
         self.assertEqual((report["cause"]["kind"], report["cause"]["rank"]), ("left", 2))
+
+
+class AtOnce(Cause):
+    def test_a_failure_is_said_when_it_happens_and_who_ignores_the_stop_is_named(self):
+        job = subprocess.Popen([DLAUNCH, "--nproc-per-node=3", "--stop-timeout=2", "sh", "-c",
+                                "[ $RANK = 0 ] && trap '' TERM && echo ready && while :; do sleep 0.05; done; "
+                                "[ $RANK = 1 ] && sleep 0.5 && exit 5; exec sleep 1000"],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.kill)
+        self.assertEqual(job.stdout.readline(), "ready\n")
+        self.assertEqual(job.stderr.readline(), "dlaunch: rank 1 exited with code 5; stopping the other 2: SIGTERM, at most 2 s\n")
+        self.assertIsNone(job.poll())
+        said = job.communicate(timeout=PATIENCE)[1].splitlines()
+        self.assertRegex(said[0], r"^dlaunch: rank 0 \(pid \d+\) ignored SIGTERM for 2 s \(--stop-timeout\): sending SIGKILL$")
+        self.assertRegex(said[-1], r"^dlaunch: failed: rank 1 \(.*\) exited with code 5; ")
+
+    def test_a_restart_shows_the_last_words_of_its_cause(self):
+        done, _ = self.run_job("--nproc-per-node=2", "--max-restarts=1", "sh", "-c",
+                               "[ $RANK = 1 ] || exec sleep 1000; echo attempt $TORCHELASTIC_RESTART_COUNT >&2; exit 3")
+        restart = done.stderr.index("dlaunch: restarting all 2 workers")
+        self.assertIn("dlaunch: the last lines that rank 1 wrote to stderr:\n  | attempt 0\n", done.stderr[:restart])
+        self.assertIn("  | attempt 1\n", done.stderr[restart:])
+
+    def test_a_job_without_failures_is_silent(self):
+        done = subprocess.run([DLAUNCH, "--nproc-per-node=3", "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              env=environment(), timeout=PATIENCE, check=False)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+
+class Nodes(Cause):
+    def start(self, port, node, *arguments):
+        job = subprocess.Popen([DLAUNCH, f"--node-rank={node}", "--master-addr=127.0.0.1", f"--master-port={port}", *arguments],
+                               stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment())
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.kill)
+        return job
+
+    def test_node_0_hears_of_a_node_that_cannot_start_its_program(self):
+        port = free_port()
+        first = self.start(port, 0, "--nnodes=2", "sleep", "1000")
+        other = self.start(port, 1, "--nnodes=2", "./no-such-program")
+        self.assertRegex(other.communicate(timeout=PATIENCE)[1], r"^dlaunch: cannot start './no-such-program'")
+        self.assertRegex(first.communicate(timeout=PATIENCE)[1].splitlines()[-1],
+                         r"^dlaunch: failed: node 1 \(host \S+\): cannot start './no-such-program': ")
+        self.assertEqual((first.returncode, other.returncode), (1, 1))
+
+    def test_node_0_remembers_whom_it_refused(self):
+        port = free_port()
+        first = self.start(port, 0, "--nnodes=2", "--join-timeout=5", "sleep", "1000")
+        other = self.start(port, 1, "--nnodes=3", "sleep", "1000")
+        self.assertIn(" refused this node: this job has --nnodes=2, not 3", other.communicate(timeout=PATIENCE)[1])
+        self.assertRegex(first.communicate(timeout=PATIENCE)[1].splitlines()[-1],
+                         r"in vain; refused meanwhile: host \S+ \(this job has --nnodes=2, not 3\)$")
 
 
 if __name__ == "__main__":

@@ -161,7 +161,7 @@ class Watch(Hang):
 
 class AtAFailure(Hang):
     # The leak checker stops those who end, to look at them.
-    WHERE = NEVER_CAME + ("(; ranks? [01](,? and [01])? (is|are) stopped)*" if is_sanitized() else "") + "; rank 2 has ended"
+    WHERE = NEVER_CAME + ("(; ranks? [01](,? and [01])? (is|are) stopped)*" if is_sanitized() else "") + "; rank 2 was killed by SIGKILL"
 
     def kill_the_straggler(self, *arguments):
         job = self.start("--nproc-per-node=3", f"--report={self.dir}/end.json", *arguments, STRAGGLER, "absent")
