@@ -17,9 +17,12 @@ std::string address_of(const SignOfLife& sign) { return sign.door.substr(0, sign
 }  // namespace
 
 bool is_gone(const SignOfLife& other, const SignOfLife& own) {
-  // Where another machine has the same address this rank would knock at its own.
-  const bool is_elsewhere = address_of(other) != address_of(own) || other.host == own.host;
-  return is_elsewhere && Door::is_closed(other.door);
+  const std::string there = address_of(other);
+  const std::string here = address_of(own);
+  // This rank would look at its own machine: which has the same address, or a loopback interface, too.
+  if (there == here && other.host != own.host) return false;
+  if (is_loopback(there) && !is_loopback(here)) return false;
+  return Door::is_closed(other.door);
 }
 
 std::vector<int> looked_for_by(int rank, int size) {

@@ -99,6 +99,12 @@ TEST(Losses, AnAddressThatIsAlsoThisRanksIsAnotherMachines) {
   EXPECT_TRUE(is_gone(gone, {"here", "127.0.0.2 1"}));
 }
 
+// The master's name may mean a loopback interface on its own machine (Debian's /etc/hosts).
+TEST(Losses, ALoopbackAddressSaysNothingToARankOfAnotherMachine) {
+  EXPECT_FALSE(is_gone({"there", closed_place()}, {"here", "192.0.2.1 1"}));
+  EXPECT_FALSE(is_gone({"same name", closed_place()}, {"same name", "192.0.2.1 1"}));
+}
+
 // As a client of a server that is gone.
 class LostStore final : public Store {
  public:
