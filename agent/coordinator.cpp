@@ -24,12 +24,13 @@ World without_members(World world) {
 
 }  // namespace
 
-Coordinator::Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now)
+Coordinator::Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now, std::int64_t unix_us)
     : job_(std::move(job)),
       rules_(rules_of(job_)),
       leases_(job_.node_timeout),
       agent_(agent),
       state_(job_.may_move() ? State::standby : State::gathering),
+      fencing_(unix_us, now),
       began_(now),
       waiting_since_(now),
       join_deadline_(now + job_.join_timeout),
@@ -140,14 +141,11 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
     return;
   }
   if (!join.unfit.empty()) return on_unfit(now, member, join, out);
-  // One of those that are here may be lost already, and this one its successor.
-  if (by_majority() && roster_.ready() >= job_.nnodes + job_.spares) {
-    refuse(member,
-           "this job has its " + count_of(job_.nnodes, "node") +
-               (job_.spares > 0 ? " and " + count_of(job_.spares, "spare") : ""),
-           out, false);
+  if (std::string why = reason_to_wait(now, member, join); !why.empty()) {
+    refuse(member, std::move(why), out, false);
     return;
   }
+  learn_fencing(member, join);
   const Roster::Node& node = roster_.add(member, join, address, now);
   granting_until_.reset();
   if (member != local_member && job_.node_timeout > Duration(0) && !check_at_) check_at_ = now + job_.beat();
@@ -156,14 +154,15 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
                                              ": " + std::to_string(roster_.ready()) + " of " +
                                              std::to_string(job_.nnodes)});
   if (state_ == State::standby) {
-    out.emplace_back(ToMember{member, Welcome{false, follows_another_, stamp_of(now), grant_to(now, node)}});
+    out.emplace_back(ToMember{
+        member, Welcome{false, follows_another_, stamp_of(now), grant_to(now, node), fencing_.known()}});
     lead_if_enough(now, out);
     return;
   }
   learn_from(now, join);
   if (formed_ && !join.been_in) out.emplace_back(ToMember{member, NewWorld{without_members(world_), {}}});
-  out.emplace_back(
-      ToMember{member, Welcome{true, went_on_without(node), stamp_of(now), grant_to(now, node)}});
+  out.emplace_back(ToMember{
+      member, Welcome{true, went_on_without(node), stamp_of(now), grant_to(now, node), fencing_.known()}});
   if (state_ == State::gathering) {
     announce_when_complete(now, out);
   } else if (node.stopped) {  // otherwise once it is
@@ -246,6 +245,20 @@ std::string Coordinator::reason_to_refuse(const Join& join) const {
   return "";
 }
 
+// Another time it may be taken.
+std::string Coordinator::reason_to_wait(TimePoint now, MemberId member, const Join& join) const {
+  // One of those that are here may be lost already, and this one its successor.
+  if (by_majority() && roster_.ready() >= job_.nnodes + job_.spares) {
+    return "this job has its " + count_of(job_.nnodes, "node") +
+           (job_.spares > 0 ? " and " + count_of(job_.spares, "spare") : "");
+  }
+  if (!fencing_.believes(now, join.fencing, member == local_member)) {
+    return "it knows the fencing token " + std::to_string(join.fencing) +
+           ", more than a day ahead of this node's clock; set the clocks of all nodes to the same time";
+  }
+  return "";
+}
+
 void Coordinator::refuse(MemberId member, std::string why, CoordinatorActions& out, bool for_good) const {
   out.emplace_back(ToMember{member, Refused{std::move(why), for_good}});
   out.emplace_back(DropMember{member});
@@ -287,12 +300,14 @@ void Coordinator::announce_when_complete(TimePoint now, CoordinatorActions& out)
   }
   // Who came before we led may be on its way to another endpoint, its end here not heard of yet.
   const bool all_follow = !led_since_ || roster_.all_have_answered(*led_since_);
-  if (now >= when && roster_.all_stopped() && all_follow && sure_to_lead(now)) announce_world(now, out);
+  const bool may_begin = now >= when && roster_.all_stopped() && all_follow && sure_to_lead(now);
+  if (may_begin && has_fencing(now, out)) announce_world(now, out);
 }
 
 void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   roster_.choose(job_.nnodes, world_);
   world_.round = next_round_++;
+  world_.fencing = fencing_.next();
   fallen_.clear();
   suspects_.clear();
   fallen_ranks_.clear();

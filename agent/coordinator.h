@@ -40,6 +40,7 @@
 #include <vector>
 
 #include "agent/event.h"
+#include "agent/fencing.h"
 #include "agent/hang_judge.h"
 #include "agent/lease.h"
 #include "agent/lost_places.h"
@@ -133,8 +134,9 @@ class Coordinator {
   // How long a new leader waits for those who had followed the last one.
   static constexpr Duration settling_time = std::chrono::seconds(1);
 
-  // `own` is where this coordinator is reached, and its `agent` serves the store.
-  Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now);
+  // `own` is where this coordinator is reached, and its `agent` serves the store. `unix_us` is the wall clock
+  // now, in microseconds.
+  Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now, std::int64_t unix_us);
 
   // What must happen before the first event.
   CoordinatorActions begin();
@@ -183,6 +185,8 @@ class Coordinator {
   // A newer world than its own has been announced.
   [[nodiscard]] bool went_on_without(const Roster::Node& node) const;
   void learn_from(TimePoint now, const Join& join);
+  void learn_fencing(MemberId member, const Join& join);
+  [[nodiscard]] bool has_fencing(TimePoint now, CoordinatorActions& out);
   void note_lost_leader(TimePoint now, const Join& of_last_world, CoordinatorActions& out);
   void lead_if_enough(TimePoint now, CoordinatorActions& out);
   void step_down(TimePoint now, CoordinatorActions& out);
@@ -223,6 +227,7 @@ class Coordinator {
   [[nodiscard]] Failure lost_node(const Roster::Node& node, std::string why) const;
   [[nodiscard]] Failure hung_up(TimePoint now, const Roster::Node& node, const std::string& why);
   [[nodiscard]] std::string reason_to_refuse(const Join& join) const;
+  [[nodiscard]] std::string reason_to_wait(TimePoint now, MemberId member, const Join& join) const;
   [[nodiscard]] Event event_of(EventKind kind, const Roster::Node& node, std::string text) const;
   [[nodiscard]] std::string name_of(const Roster::Node& node) const;
   [[nodiscard]] std::string missing() const;
@@ -241,6 +246,8 @@ class Coordinator {
   bool follows_another_ = false;
   std::optional<TimePoint> leads_until_;  // by election
   std::uint32_t next_round_ = 0;
+  FencingTokens fencing_;
+  std::optional<TimePoint> fencing_told_;  // when members that had joined before were told a new range
 
   TimePoint began_;
   TimePoint waiting_since_;             // while gathering, or until workers have stopped

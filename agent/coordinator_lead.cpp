@@ -9,6 +9,13 @@
 #include "agent/restart_policy.h"
 
 namespace dlaunch::agent {
+namespace {
+
+// Rounds of another coordinator are believed up to here. It is far below the highest round that a Join may
+// name: a stranger that claims this one leaves room for the job's own.
+constexpr std::uint32_t last_learned_round = 1U << 20;
+
+}  // namespace
 
 // More than half of all that may take part. Where --nnodes allows fewer, the start has said so.
 int Coordinator::quorum() const { return (job_.nnodes + job_.spares) / 2 + 1; }
@@ -29,8 +36,8 @@ TimePoint Coordinator::sure_until() const {
 
 void Coordinator::tell_who_leads(TimePoint now, bool leads, CoordinatorActions& out) {
   for (const auto& [member, node] : roster_.nodes())
-    out.emplace_back(
-        ToMember{member, Welcome{leads, leads && went_on_without(node), stamp_of(now), grant_to(now, node)}});
+    out.emplace_back(ToMember{member, Welcome{leads, leads && went_on_without(node), stamp_of(now),
+                                              grant_to(now, node), fencing_.known()}});
 }
 
 bool Coordinator::went_on_without(const Roster::Node& node) const {
@@ -41,7 +48,10 @@ bool Coordinator::went_on_without(const Roster::Node& node) const {
 // started anew, left them.
 void Coordinator::learn_from(TimePoint now, const Join& join) {
   if (!join.been_in) return;
-  const bool newer = join.round >= next_round_;
+  // A single coordinator knows all rounds after its first world; what is above it then is no round of this
+  // job.
+  const bool may_be_newer = join.round <= last_learned_round && (!announced_ || job_.may_move());
+  const bool newer = may_be_newer && join.round >= next_round_;
   // Of the same world, but with what happened after it had been told.
   const bool fuller = join.round + 1 == next_round_ && formed_ && join.restarts_used > world_.restarts_used;
   if (newer) next_round_ = join.round + 1;
@@ -52,6 +62,25 @@ void Coordinator::learn_from(TimePoint now, const Join& join) {
   world_.restarts_used = std::min(join.restarts_used, job_.max_restarts);
   world_.restarts = join.restarts;
   job_began_ = now - std::clamp(join.age, Duration(0), now.time_since_epoch());
+}
+
+// Of the members of a majority, one may have followed another leader in between, also while this one led. A
+// single coordinator learns until its first world: afterwards only a stranger can know more.
+void Coordinator::learn_fencing(MemberId member, const Join& join) {
+  if (!announced_ || job_.may_move()) fencing_.learn(join.fencing, member == local_member);
+}
+
+// A world may begin only if all that are here know of the range that its token is from: so the next leader
+// will hear of it.
+bool Coordinator::has_fencing(TimePoint now, CoordinatorActions& out) {
+  if (fencing_.need_range()) {
+    fencing_.take_range(now);
+    if (job_.may_move()) {
+      fencing_told_ = now;
+      tell_who_leads(now, true, out);
+    }
+  }
+  return !fencing_told_ || roster_.all_have_answered(*fencing_told_);
 }
 
 // The others may follow another leader.
@@ -85,6 +114,8 @@ void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
     out.emplace_back(event_of(EventKind::joined, node, ""));
   }
   if (newest != nullptr) note_lost_leader(now, *newest, out);
+  fencing_.take_range(now);
+  fencing_told_.reset();  // each is told with the Welcome, and led_since_ waits for the answers
   // Without the one that led.
   const int enough = formed_ ? std::max(job_.elected ? 1 : quorum(), world_.nodes - 1) : job_.nnodes;
   out.emplace_back(Say{formed_ ? Loudness::progress : Loudness::detail,

@@ -199,6 +199,7 @@ struct World {
   Duration age{};                   // since the job's first round began, when this one was formed
   std::vector<Restart> restarts{};  // for the next coordinator, where there may be one; at most max_restarts
   std::vector<WorldMember> members;
+  std::uint64_t fencing = 0;  // its token (agent/fencing.h)
 
   [[nodiscard]] const WorldMember* member(AgentId agent) const {
     for (const WorldMember& m : members) {

@@ -150,6 +150,7 @@ Join Member::join(TimePoint now) const {
   join.rest = std::max(Duration(0), rest_gone_by_ - now);
   join.stamp = stamp_of(now);
   join.unfit = node_.unfit;
+  join.fencing = fencing_;
   if (!been_in_) return join;
   join.leader = world_.leader;
   join.leader_host = world_.store.host;
@@ -166,6 +167,7 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
   if (state_ == State::leaving) return;
   stamp_ = welcome.stamp;
   if (welcome.leads) {
+    fencing_ = std::max(fencing_, welcome.fencing);  // before the answer, which confirms it
     if (job_.may_move()) out.emplace_back(ToCoordinator{Beat{stamp_, stamp_of(now), {}}});
     led_ = true;
     if (!welcome.elsewhere) fence_at_.reset();  // it waits until our workers are gone
@@ -335,6 +337,7 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     led_ = true;
     last_notice_.clear();
     world_ = world->world;
+    fencing_ = std::max(fencing_, world_.fencing);
     round_ = world_.round;
     world_came_ = now;
     if (!world_.member(node_.agent)) return;  // a spare only knows of it

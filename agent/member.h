@@ -229,7 +229,8 @@ class Member {
   bool round_active_ = false;  // workers of `round_` are running or being stopped
   bool been_in_ = false;       // a world
   std::uint32_t round_ = 0;
-  World world_;  // that round's
+  World world_;                // that round's
+  std::uint64_t fencing_ = 0;  // the highest token that any leader has told (agent/fencing.h)
   TimePoint world_came_;
   TimePoint leader_gone_by_;               // the workers on the node of the coordinator that was lost
   TimePoint rest_gone_by_;                 // those on other nodes that followed it

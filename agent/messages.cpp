@@ -171,6 +171,7 @@ void world_fields(IO& io, W& w) {
     io.number(m.role_base);
     io.number(m.role_world_size);
   });
+  io.number(w.fencing);
 }
 
 template <class IO, class O>
@@ -248,6 +249,7 @@ struct Fields {
       io.text(m.rules);
       io.text(m.role);
       io.text(m.unfit);
+      io.number(m.fencing);
     } else if constexpr (std::is_same_v<T, Beat>) {
       io.number(m.stamp);
       io.number(m.own);
@@ -257,6 +259,7 @@ struct Fields {
       io.flag(m.elsewhere);
       io.number(m.stamp);
       grant_fields(io, m.grant);
+      io.number(m.fencing);
     } else if constexpr (std::is_same_v<T, Failed>) {
       failure_fields(io, m.failure);
       io.duration(m.age);

@@ -62,11 +62,12 @@ struct Join {
   Duration lease{};  // for how long from now workers may run on the last leader's node (agent/lease.h); of an
                      // agent that has been in no world, which may have had a predecessor: on any
   Duration rest{};   // likewise, on other nodes that followed that leader
-  std::int64_t stamp = 0;  // this node's clock, as Beat's
-  bool stays = true;       // also where this coordinator does not lead yet: it counts for its quorum
-  std::string rules{};     // agent/job_rules.h
-  std::string role{};      // of its workers: only compared, never shown
-  std::string unfit{};     // why this node cannot take part, and only joins to say so; empty: it can
+  std::int64_t stamp = 0;     // this node's clock, as Beat's
+  bool stays = true;          // also where this coordinator does not lead yet: it counts for its quorum
+  std::string rules{};        // agent/job_rules.h
+  std::string role{};         // of its workers: only compared, never shown
+  std::string unfit{};        // why this node cannot take part, and only joins to say so; empty: it can
+  std::uint64_t fencing = 0;  // the highest token that this agent knows (agent/fencing.h); 0: none
 
   bool operator==(const Join&) const = default;
 };
@@ -135,15 +136,16 @@ Progress bounded(Progress progress);
 
 // --- the coordinator to a member ---
 
-// The Join was taken; `leads`: by the job's coordinator. Otherwise by one that would be, if enough nodes
-// came. Answered with a Beat. `elsewhere`: the job went on without this node. Where the sender leads, a world
-// that is newer than the node's was announced, and does not wait for the end of what the node still runs;
-// where it does not, it follows another, and is not worth waiting for.
+// The Join was taken; `leads`: by the job's coordinator. A leader may repeat it. Otherwise by one that would
+// be, if enough nodes came. Answered with a Beat. `elsewhere`: the job went on without this node. Where the
+// sender leads, a world that is newer than the node's was announced, and does not wait for the end of what
+// the node still runs; where it does not, it follows another, and is not worth waiting for.
 struct Welcome {
   bool leads = true;
   bool elsewhere = false;
   std::int64_t stamp = 0;  // as Beat's
   Grant grant{};
+  std::uint64_t fencing = 0;  // as Join's
   bool operator==(const Welcome&) const = default;
 };
 

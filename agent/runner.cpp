@@ -235,7 +235,7 @@ Runner::~Runner() {
 void Runner::begin() {
   if (plan_.serves) {
     const Address& own = plan_.find_leader ? plan_.own : plan_.job.endpoint(*plan_.serves);
-    coordinator_.emplace(plan_.job, own, plan_.node.agent, outside_.clock.now());
+    coordinator_.emplace(plan_.job, own, plan_.node.agent, outside_.clock.now(), plan_.unix_us);
     for (const auto& action : coordinator_->begin()) act(action);
   }
   for (const auto& action : member_.begin()) act(action);

@@ -67,6 +67,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
     };
     std::function<std::optional<Leader>()> find_leader{};
     Address own{};
+    std::int64_t unix_us = 0;  // the wall clock now, in microseconds: fencing tokens begin with it
   };
 
   Runner(Outside outside, Plan plan);

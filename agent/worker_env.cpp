@@ -73,6 +73,7 @@ Environment worker_environment(const JobSpec& job, const NodeSpec& node, const W
   set(env::version, DLAUNCH_VERSION);
   set(env::job_id, job.id);
   number(env::round, world.round);
+  number(env::fencing_token, static_cast<std::int64_t>(world.fencing));
   if (!node.store_key_file.empty() && node.worker_store == 0) set(env::store_key_file, node.store_key_file);
   if (!node.pages_dir.empty()) {
     set(env::worker_page,

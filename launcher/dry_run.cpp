@@ -49,6 +49,10 @@ std::vector<std::string> variables(const agent::Environment& all, const Options&
       out.push_back(name + "=(found when the nodes meet)");
       continue;
     }
+    if (name == env::fencing_token) {
+      out.push_back(name + "=(a number that grows with each world)");
+      continue;
+    }
     if (is_found_there(name)) {
       out.push_back(name + "=(found there)");
       continue;

@@ -176,11 +176,12 @@ class LateDoor final : public AgentDoor {
   }
 };
 
-std::int64_t unix_ms() {
+std::int64_t unix_us() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
-  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+  return now.tv_sec * 1'000'000 + now.tv_nsec / 1000;
 }
+std::int64_t unix_ms() { return unix_us() / 1000; }
 
 agent::Output::Style output_style(const JobPlan& plan, const Options& asked, const std::string& log_dir,
                                   const EnvironmentMap& environment) {
@@ -418,6 +419,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
                                  },
                                  [&loop] { loop.stop(); }};
     run_plan.records = &pages;
+    run_plan.unix_us = unix_us();
     run_plan.secret = asked.secret;
     run_plan.on_proved = [&server](const std::string& host) { server.trust(host); };
     run_plan.draw_nonce = [] { return draw_bytes(agent::nonce_size); };

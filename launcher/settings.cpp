@@ -62,7 +62,7 @@ std::vector<std::string> mistyped(const EnvironmentMap& environment) {
   // The secret itself (--token-file is its place), and what a worker gets.
   std::set<std::string, std::less<>> known{"DLAUNCH_TOKEN"};
   for (const std::string_view own :
-       {env::version, env::job_id, env::round, env::worker_page, env::store_key_file})
+       {env::version, env::job_id, env::round, env::fencing_token, env::worker_page, env::store_key_file})
     known.emplace(own);
   for (const Flag& flag : flags()) {
     if (flag.settable) names.emplace_back(flag.name);

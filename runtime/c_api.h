@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "dlaunch/distributed.h"
@@ -37,8 +38,8 @@ int guarded(const Call& call) noexcept {
 
 // What a question answers, or `otherwise` where it fails.
 template <class Question>
-int answer(int otherwise, const Question& question) noexcept {
-  int result = otherwise;
+auto answer(std::invoke_result_t<const Question&> otherwise, const Question& question) noexcept {
+  auto result = otherwise;
   (void)guarded([&] { result = question(); });
   return result;
 }

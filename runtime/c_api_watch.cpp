@@ -22,6 +22,9 @@ int dlaunch_is_nccl_available() { return dlaunch_is_backend_available("nccl"); }
 int dlaunch_is_mpi_available() { return dlaunch_is_backend_available("mpi"); }
 int dlaunch_is_dlaunch_launched() { return dlaunch::is_dlaunch_launched() ? 1 : 0; }
 int dlaunch_is_torchelastic_launched() { return dlaunch::is_torchelastic_launched() ? 1 : 0; }
+uint64_t dlaunch_fencing_token() {
+  return answer(UINT64_MAX, [] { return dlaunch::fencing_token(); });
+}
 const char* dlaunch_get_default_backend_for_device(const char* device) {
   return text_answer(
       [&] { return dlaunch::get_default_backend_for_device(&required(device, "the device")); });

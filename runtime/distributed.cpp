@@ -164,6 +164,16 @@ bool is_nccl_available() { return is_backend_available("nccl"); }
 bool is_mpi_available() { return is_backend_available("mpi"); }
 
 bool is_dlaunch_launched() { return process_environment(env::version).has_value(); }
+std::uint64_t fencing_token() {
+  const std::optional<std::string> text = process_environment(env::fencing_token);
+  if (!text) return 0;
+  std::uint64_t token = 0;
+  const char* const end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, token);
+  if (error != std::errc() || stop != end || token >> 53 != 0)
+    throw DistError("the environment variable DLAUNCH_FENCING_TOKEN: '" + *text + "' is not a fencing token");
+  return token;
+}
 bool is_torchelastic_launched() { return process_environment(env::run_id).has_value(); }
 
 }  // namespace v1

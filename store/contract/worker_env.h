@@ -46,6 +46,8 @@ inline constexpr std::string_view version = "DLAUNCH_VERSION";  // presence: dla
 inline constexpr std::string_view job_id = "DLAUNCH_JOB_ID";    // the job's id
 inline constexpr std::string_view round =
     "DLAUNCH_ROUND";  // number of the world this worker belongs to, from 0
+inline constexpr std::string_view fencing_token =
+    "DLAUNCH_FENCING_TOKEN";  // of this world; higher than that of every world of the job before it
 inline constexpr std::string_view worker_page =
     "DLAUNCH_WORKER_PAGE";  // the file of store/contract/worker_page.h; unset: there is none
 

@@ -25,7 +25,7 @@ class CoordinatorTest : public ::testing::Test {
   }
 
   void begin() {
-    coordinator_.emplace(job_, job_.master, 100, now_);
+    coordinator_.emplace(job_, job_.master, 100, now_, unix_us);
     coordinator_->begin();
   }
   void from(MemberId member, Message message) {
@@ -91,6 +91,7 @@ class CoordinatorTest : public ::testing::Test {
 
   TimePoint now_{std::chrono::seconds(100)};
   JobSpec job_;
+  static constexpr std::int64_t unix_us = 1'700'000'000'000'000;  // the wall clock at the beginning
   std::optional<Coordinator> coordinator_;
   CoordinatorActions last_;
 };

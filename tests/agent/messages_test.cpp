@@ -44,7 +44,8 @@ std::vector<Message> one_of_each() {
               {"10.0.0.1", 29500},
               std::chrono::seconds(9),
               {restart},
-              {{0, 1, 0, "a", 7, 0, 0, 1}, {1, 2, 1, "b", 8, 3, 4, 6}}};
+              {{0, 1, 0, "a", 7, 0, 0, 1}, {1, 2, 1, "b", 8, 3, 4, 6}},
+              1'700'000'000'000'001};
   Outcome outcome{139,       2,
                   true,      a_failure(),
                   "why not", {a_failure(), a_failure()},
@@ -75,9 +76,10 @@ std::vector<Message> one_of_each() {
                false,
                "--spares=1",
                "trainer",
-               "cannot start './x'"},
+               "cannot start './x'",
+               1'700'000'000'000'002},
           Beat{-5, 6, {7, std::chrono::seconds(1)}},
-          Welcome{false, true, 12, {-3, std::chrono::seconds(4)}},
+          Welcome{false, true, 12, {-3, std::chrono::seconds(4)}, 1'700'000'000'000'003},
           Failed{a_failure(), std::chrono::milliseconds(12)},
           Done{4},
           Stopped{4},

@@ -53,7 +53,8 @@ class WorkerEnvironment : public ::testing::Test {
 
   JobSpec job_{.id = "run-7", .nnodes = 2, .max_restarts = 3, .master = {"10.0.0.1", 29500}};
   NodeSpec node_{1, 2, "b", "trainer", {"./train"}};
-  World world_{6, 4, 5, 2, 2, {"10.0.0.1", 29500}, {}, {}, {{1, 2, 3, "b", 0, 1, 1, 3}}};
+  World world_{
+      6, 4, 5, 2, 2, {"10.0.0.1", 29500}, {}, {}, {{1, 2, 3, "b", 0, 1, 1, 3}}, 1'700'000'000'000'001};
 };
 
 TEST_F(WorkerEnvironment, IsTorchruns) {
@@ -80,7 +81,8 @@ TEST_F(WorkerEnvironment, IsTorchruns) {
       {"GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER", "1"},
       {"DLAUNCH_VERSION", DLAUNCH_VERSION},
       {"DLAUNCH_JOB_ID", "run-7"},
-      {"DLAUNCH_ROUND", "4"}};
+      {"DLAUNCH_ROUND", "4"},
+      {"DLAUNCH_FENCING_TOKEN", "1700000000000001"}};
   EXPECT_EQ(of(1), expected);
 }
 

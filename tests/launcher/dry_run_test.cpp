@@ -48,6 +48,7 @@ all workers have:
   DLAUNCH_VERSION=)" DLAUNCH_VERSION R"(
   DLAUNCH_JOB_ID='run 7'
   DLAUNCH_ROUND=0
+  DLAUNCH_FENCING_TOKEN=(a number that grows with each world)
 rank 2:
   command: python3 -u train.py --local-rank=0 '--name=it'\''s' 0 '$$'
   cpus: 0,1 (2 cores)

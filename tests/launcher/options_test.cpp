@@ -92,10 +92,11 @@ TEST(Options, AVariableThatIsMistypedIsSaid) {
             Words{"PET_NPROC_PER_NOD has no effect; did you mean PET_NPROC_PER_NODE?"});
   EXPECT_EQ(said("PET_JOIN_TIMEOUT"),
             Words{"PET_JOIN_TIMEOUT has no effect; did you mean DLAUNCH_JOIN_TIMEOUT?"});
-  for (const char* fine : {"DLAUNCH_TOKEN", "DLAUNCH_VERSION", "DLAUNCH_JOB_ID", "DLAUNCH_ROUND",
-                           "DLAUNCH_WORKER_PAGE", "DLAUNCH_STORE_KEY_FILE", "DLAUNCH_BACKEND_PATH",
-                           "DLAUNCH_CPP_LOG_LEVEL", "DLAUNCH_DISTRIBUTED_DEBUG", "DLAUNCH_SOCKET_IFNAME",
-                           "DLAUNCH_TRACE", "DLAUNCH_NNODES", "PET_NNODES", "MY_NPROC"})
+  for (const char* fine :
+       {"DLAUNCH_TOKEN", "DLAUNCH_VERSION", "DLAUNCH_JOB_ID", "DLAUNCH_ROUND", "DLAUNCH_FENCING_TOKEN",
+        "DLAUNCH_WORKER_PAGE", "DLAUNCH_STORE_KEY_FILE", "DLAUNCH_BACKEND_PATH", "DLAUNCH_CPP_LOG_LEVEL",
+        "DLAUNCH_DISTRIBUTED_DEBUG", "DLAUNCH_SOCKET_IFNAME", "DLAUNCH_TRACE", "DLAUNCH_NNODES", "PET_NNODES",
+        "MY_NPROC"})
     EXPECT_TRUE(said(fine).empty()) << fine;
 }
 

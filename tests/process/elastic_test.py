@@ -29,6 +29,9 @@ mv said.$DLAUNCH_ROUND.$RANK.$HOST.tmp said.$DLAUNCH_ROUND.$RANK.$HOST
 while [ ! -e done ]; do sleep 0.02; done
 """
 
+# The same; before it says so, it appends the fencing token of its world to the file "tokens".
+TOKEN_WORKER = 'echo "$DLAUNCH_ROUND $DLAUNCH_FENCING_TOKEN" >> tokens' + WORKER
+
 
 class Elastic(unittest.TestCase):
     hosts_wanted = 4
@@ -38,6 +41,15 @@ class Elastic(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
         self.hosts = Hosts(self, self.hosts_wanted)
         self.agents = {}
+
+    def tokens(self):
+        """The fencing tokens that workers were given, each world's once, in the order of the worlds' beginnings."""
+        given = []
+        with open(os.path.join(self.dir, "tokens"), encoding="utf-8") as file:
+            for line in file:
+                if not given or given[-1] != line.split():
+                    given.append(line.split())
+        return [int(token) for _, token in given]
 
     def start(self, i, *options, command=("sh", "-c", WORKER)):
         """Starts the agent on host i; what it says goes to a file, since nobody reads a pipe here."""
@@ -408,6 +420,24 @@ class PyTorch(Elastic):
 class ThreeEndpoints(Elastic):
     OPTIONS = ("--nnodes=2:3", "--last-call-timeout=1", "--rdzv-endpoint=10.213.8.1,10.213.8.2,10.213.8.3", "--node-timeout=2")
     hosts_wanted = 3
+
+    def test_fencing_tokens_grow_from_one_leader_to_the_next(self):
+        def start(i):
+            self.start(i, *self.OPTIONS, command=("sh", "-c", TOKEN_WORKER))
+        for i in range(3):
+            start(i)
+        self.world({0, 1, 2})
+        for i in range(2):
+            self.agents[i].kill()
+            self.world({0, 1, 2} - {i})
+            start(i)
+            self.world({0, 1, 2})
+        self.done()
+        self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
+        tokens = self.tokens()
+        self.assertGreaterEqual(len(tokens), 5)
+        self.assertEqual(sorted(set(tokens)), tokens, "each world's is higher, and all its workers have the same")
+        self.assertLess(tokens[-1], 1 << 53)
 
     def test_every_node_in_turn_may_be_killed_and_come_back(self):
         for i in range(3):

@@ -103,6 +103,22 @@ class Results(Launch):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(map(int, done.stdout.split())), list(range(300)))
 
+    def test_fencing_tokens_grow_with_restarts_and_when_dlaunch_is_started_anew(self):
+        worker = 'echo $DLAUNCH_FENCING_TOKEN >> tokens.$TORCHELASTIC_RESTART_COUNT; exit $((TORCHELASTIC_RESTART_COUNT < 1))'
+        worlds = []
+        for _ in range(3):
+            # A round that fails is stopped as soon as one worker has: the others write first.
+            run = self.run_dlaunch("--nproc-per-node=2", "--max-restarts=1", "sh", "-c", "trap '' TERM; " + worker)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            for restarts in range(2):
+                name = os.path.join(self.dir, f"tokens.{restarts}")
+                with open(name, encoding="utf-8") as file:
+                    worlds.append([int(token) for token in file.read().split()])
+                os.remove(name)
+        self.assertTrue(all(1 <= len(world) <= 2 and len(set(world)) == 1 for world in worlds), worlds)
+        tokens = [world[0] for world in worlds]
+        self.assertEqual(sorted(set(tokens)), tokens)
+
     def test_restarts_are_counted(self):
         done = self.run_dlaunch("--max-restarts=1", "sh", "-c", "exit 4")
         self.assertEqual(done.returncode, 4)

@@ -332,6 +332,12 @@ static void surroundings(void) {
   EXPECT(dlaunch_is_gloo_available() == 1 && dlaunch_is_mpi_available() == 0);
   EXPECT(dlaunch_is_nccl_available() == dlaunch_is_backend_available("nccl"));
   EXPECT(dlaunch_is_dlaunch_launched() == 1 && dlaunch_is_torchelastic_launched() == 1);
+  const char* token = getenv("DLAUNCH_FENCING_TOKEN");
+  EXPECT(token != NULL && dlaunch_fencing_token() == strtoull(token, NULL, 10));
+  EXPECT(dlaunch_fencing_token() > 1000000 && dlaunch_fencing_token() < UINT64_C(1) << 53);
+  EXPECT(setenv("DLAUNCH_FENCING_TOKEN", "many", 1) == 0 && dlaunch_fencing_token() == UINT64_MAX);
+  EXPECT(strstr(dlaunch_last_error(), "DLAUNCH_FENCING_TOKEN: 'many'") != NULL);
+  EXPECT(unsetenv("DLAUNCH_FENCING_TOKEN") == 0 && dlaunch_fencing_token() == 0);
   EXPECT(strcmp(dlaunch_get_default_backend_for_device("cpu"), "gloo") == 0);
   EXPECT(dlaunch_get_default_backend_for_device("tpu") == NULL);
 }

@@ -111,6 +111,17 @@ TEST_F(PublicApi, TellsWhoStartedTheProcess) {
   EXPECT_FALSE(dlaunch::is_dlaunch_launched());
   setenv("DLAUNCH_VERSION", "0.1.0", 1);
   EXPECT_TRUE(dlaunch::is_dlaunch_launched());
+  unsetenv("DLAUNCH_FENCING_TOKEN");
+  EXPECT_EQ(dlaunch::fencing_token(), 0U);
+  setenv("DLAUNCH_FENCING_TOKEN", "9007199254740991", 1);
+  EXPECT_EQ(dlaunch::fencing_token(), 9'007'199'254'740'991U);
+  for (const char* wrong : {"", "-1", "9007199254740992", "12 ", "many"}) {
+    setenv("DLAUNCH_FENCING_TOKEN", wrong, 1);
+    EXPECT_EQ(error_of([] { dlaunch::fencing_token(); }),
+              std::string("the environment variable DLAUNCH_FENCING_TOKEN: '") + wrong +
+                  "' is not a fencing token");
+  }
+  unsetenv("DLAUNCH_FENCING_TOKEN");
   unsetenv("LOCAL_RANK");
   EXPECT_EQ(error_of([] { dlaunch::get_node_local_rank(); }),
             "the environment variable LOCAL_RANK is not set; the launcher sets it");

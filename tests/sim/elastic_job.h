@@ -73,6 +73,12 @@ class ElasticJob {
           i < shape.endpoints ? std::optional(static_cast<std::size_t>(i)) : std::nullopt));
     }
     cluster_.script = [](int, std::uint32_t, int) { return Script{}; };
+    // With one endpoint, an agent there that has forgotten everything needs a clock that does not go back.
+    if (shape.endpoints > 1) {
+      cluster_.clock_error = [random = std::mt19937_64(seed)](int) mutable {
+        return std::chrono::milliseconds(static_cast<std::int64_t>(random() % 1000) - 500);
+      };
+    }
     cluster_.on_world = [this](agent::AgentId leader, std::uint32_t round) {
       EXPECT_TRUE(id_.emplace(std::pair(leader, round), rounds_.size()).second)
           << "round " << round << " twice";
@@ -104,6 +110,7 @@ class ElasticJob {
     int nodes = 0;
     std::string store;
     std::string restart_count;
+    std::uint64_t token = 0;
     TimePoint began;
     std::map<int, int> ranks;                                    // by rank: the machine
     std::map<int, int> group_rank;                               // by machine
@@ -177,6 +184,8 @@ class ElasticJob {
       round.nodes = std::stoi(value_of(command, env::group_world_size));
       round.store = value_of(command, env::master_addr);
       round.restart_count = value_of(command, env::restart_count);
+      round.token = std::stoull(value_of(command, env::fencing_token));
+      check_tokens(id);
       EXPECT_GE(round.nodes, shape_.min_nodes);
       EXPECT_LE(round.nodes, shape_.nnodes);
       EXPECT_EQ(round.world_size, round.nodes * shape_.slots);
@@ -186,6 +195,7 @@ class ElasticJob {
     EXPECT_EQ(round.nodes, std::stoi(value_of(command, env::group_world_size))) << "round " << key.round;
     EXPECT_EQ(round.store, value_of(command, env::master_addr)) << "round " << key.round;
     EXPECT_EQ(round.restart_count, value_of(command, env::restart_count)) << "round " << key.round;
+    EXPECT_EQ(std::to_string(round.token), value_of(command, env::fencing_token)) << "round " << key.round;
     EXPECT_LT(rank, round.world_size);
     EXPECT_TRUE(round.ranks.emplace(rank, machine).second)
         << "rank " << rank << " of round " << key.round << " twice: on node " << machine << " and "
@@ -209,6 +219,19 @@ class ElasticJob {
     }
     running_[{machine, key}] = id;
     note(machine, key.round, rank);
+  }
+
+  // The token of this world, in the order in which worlds were formed.
+  void check_tokens(std::size_t id) const {
+    const std::uint64_t token = rounds_[id].token;
+    EXPECT_GT(token, 0U);
+    for (std::size_t other = 0; other < rounds_.size(); ++other) {
+      if (rounds_[other].token == 0 || other == id) continue;
+      EXPECT_EQ(other < id, rounds_[other].token < token)
+          << "tokens " << rounds_[other].token << " of world " << other << ", " << token << " of world " << id
+          << "\n"
+          << what_was_said();
+    }
   }
 
   // Each rank of a role is given once, and all of it were told how many they are.

@@ -590,6 +590,46 @@ std::pair<std::uint64_t, std::uint64_t> seeds(std::uint64_t count) {
   return {first, count};
 }
 
+// Leaders are frozen and cut off; clocks differ by hours, and no agent forgets what it was told.
+TEST(ElasticSwarm, FencingTokensGrowWhateverTheClocksSay) {
+  const auto [first, count] = seeds(300);
+  std::size_t rounds = 0;
+  std::size_t moved = 0;
+  for (std::uint64_t seed = first; seed < first + count && !::testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": replay with DLAUNCH_SIM_SEED=" + std::to_string(seed));
+    const auto job = steady(
+        seed, {.machines = 5, .min_nodes = 2, .nnodes = 5, .endpoints = 3 + static_cast<int>(seed % 3)},
+        minutes(5));
+    job->cluster().clock_error = [](int node) { return std::chrono::hours(node % 2 == 0 ? 11 - node : -11); };
+    World& world = job->world();
+    job->start_all();
+    for (int fault = 0; fault < 6; ++fault) {
+      const TimePoint when = world.now() + world.delay(seconds(2), minutes(4));
+      const int one = static_cast<int>(world.draw(0, 4));
+      const int other = static_cast<int>(world.draw(0, 4));
+      world.at(when, [&job, one, other] {
+        if (one == other) return job->node(one).pause();
+        for (int i = 0; i < job->machines(); ++i) {
+          if (i != one && i != other) job->cluster().cut(one, i);
+        }
+      });
+      world.at(when + world.delay(seconds(1), seconds(30)), [&job, one] {
+        job->node(one).resume();
+        job->cluster().join_all();
+      });
+    }
+    job->run(minutes(30));
+    job->check_ended();
+    for (std::size_t i = 1; i < job->rounds().size(); ++i)
+      moved += job->rounds()[i].store != job->rounds()[i - 1].store ? 1 : 0;
+    rounds += job->rounds().size();
+  }
+  if (count > 20) {
+    EXPECT_GT(rounds, 2 * count);
+    EXPECT_GT(moved, count / 4);
+  }
+}
+
 TEST(ElasticSwarm, RandomJobsKeepTheInvariants) {
   const auto [first, count] = seeds(10'000);
   Met met;

@@ -62,20 +62,28 @@ void Node::start() {
   exited_ = paused_ = false;
   spec_.agent = (++life_ << 32) + static_cast<std::uint64_t>(index_) + 1;
   runner_.reset();
-  runner_ = std::make_unique<agent::Runner>(
-      agent::Runner::Outside{*this, *this, *this, *this, *this},
-      agent::Runner::Plan{job_,
-                          spec_,
-                          "sim",
-                          {},
-                          serves_,
-                          [this](std::uint32_t round, const std::set<std::string>&) {
-                            if (cluster_.on_world) cluster_.on_world(spec_.agent, round);
-                          },
-                          [this] { later(Duration(0), [this] { exit(); }); },
-                          {},
-                          this});
+  agent::Runner::Plan plan{job_,
+                           spec_,
+                           "sim",
+                           {},
+                           serves_,
+                           [this](std::uint32_t round, const std::set<std::string>&) {
+                             if (cluster_.on_world) cluster_.on_world(spec_.agent, round);
+                           },
+                           [this] { later(Duration(0), [this] { exit(); }); },
+                           {},
+                           this};
+  plan.unix_us = wall_clock_us();
+  runner_ = std::make_unique<agent::Runner>(agent::Runner::Outside{*this, *this, *this, *this, *this},
+                                            std::move(plan));
   runner_->begin();
+}
+
+std::int64_t Node::wall_clock_us() const {
+  constexpr std::chrono::microseconds first_moment{1'700'000'000'000'000};  // of the simulation, Unix time
+  const Duration error = cluster_.clock_error ? cluster_.clock_error(index_) : Duration(0);
+  const Duration passed = cluster_.world().now() - cluster_.world().began() + error;
+  return (first_moment + std::chrono::duration_cast<std::chrono::microseconds>(passed)).count();
 }
 
 void Node::crash() { die(false); }

@@ -88,6 +88,8 @@ class Cluster {
   void cut(int one, int other) { cuts_.insert(std::minmax(one, other)); }
   void join_all() { cuts_.clear(); }
   [[nodiscard]] bool is_cut(int one, int other) const { return cuts_.contains(std::minmax(one, other)); }
+  // What a node's wall clock is set to, beside the true time.
+  std::function<Duration(int node)> clock_error;
   double swallowed = 0.02;  // of the attempts to connect
 
   // How a worker of this node (its index) and round will behave; drawn by the scenario.
@@ -195,6 +197,7 @@ class Node final : public Clock,
   void die(bool silently);
   void end_all();
   Duration wire_delay();
+  [[nodiscard]] std::int64_t wall_clock_us() const;
   void exit();
   void cut_connections(const std::string& why);
   ConnId open(ConnectionHandler* handler, const std::string& peer_host);

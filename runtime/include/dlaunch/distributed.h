@@ -17,6 +17,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -206,6 +207,11 @@ DLAUNCH_EXPORT bool is_mpi_available();
 
 DLAUNCH_EXPORT bool is_dlaunch_launched();       // started by dlaunch
 DLAUNCH_EXPORT bool is_torchelastic_launched();  // started by dlaunch or torchrun
+
+// The fencing token of this world: equal on all its workers, and higher than that of every world of the job
+// before it. Write it with a checkpoint, and replace none that has a higher one: that was written by a later
+// world. Below 2^53. 0: not started by dlaunch. Any thread.
+DLAUNCH_EXPORT std::uint64_t fencing_token();
 
 }  // namespace v1
 }  // namespace dlaunch

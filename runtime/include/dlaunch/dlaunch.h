@@ -132,6 +132,10 @@ DLAUNCH_EXPORT int dlaunch_is_mpi_available(void);
 /* By dlaunch; by it or torchrun. */
 DLAUNCH_EXPORT int dlaunch_is_dlaunch_launched(void);
 DLAUNCH_EXPORT int dlaunch_is_torchelastic_launched(void);
+/* Of this world: equal on all its workers, and higher than that of every world of the job before it; below
+ * 2^53. 0: not started by dlaunch. UINT64_MAX: DLAUNCH_FENCING_TOKEN is not a number; dlaunch_last_error()
+ * shows it. */
+DLAUNCH_EXPORT uint64_t dlaunch_fencing_token(void);
 /* "gloo" for "cpu"; valid until the thread's next call; NULL if there is none. */
 DLAUNCH_EXPORT const char* dlaunch_get_default_backend_for_device(const char* device);
 

@@ -1,0 +1,77 @@
+// The fencing token of a world: a number that is higher than that of every world of the job before it. A
+// program writes it with its checkpoint, and whatever keeps the checkpoint rejects a lower one. Pure.
+//
+// Each lead has a range of tokens of its own. The range begins at the Unix time in microseconds, or at
+// `per_lead` above the highest token that is known, whichever is higher. So tokens grow
+//   - within a lead: by one with each world;
+//   - from one leader to the next: a majority has confirmed the range before the first world of a lead, and a
+//     majority is asked before the next range is taken. Clocks do not matter;
+//   - when no agent is left that knows a token: as long as the clock of the leader's machine has not gone
+//     back to before the last lead.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "store/base/time.h"
+
+namespace dlaunch::agent {
+
+class FencingTokens {
+ public:
+  // So many worlds of one lead are below the next range. 2^20 microseconds are about a second.
+  static constexpr std::uint64_t per_lead = 1U << 20;
+  // A token is exact as a floating-point number, as JSON has them.
+  static constexpr std::uint64_t highest = (std::uint64_t{1} << 53) - 1;
+  // What a node claims to know is believed up to so much above this node's clock.
+  static constexpr Duration most_ahead = std::chrono::hours(24);
+
+  // `unix_us` is the wall clock at `at`, in microseconds.
+  FencingTokens(std::int64_t unix_us, TimePoint at)
+      : unix_us_(std::clamp<std::int64_t>(unix_us, 0, highest / 2)), at_(at) {}
+
+  // `own`: of the member in this agent.
+  [[nodiscard]] bool believes(TimePoint now, std::uint64_t token, bool own) const {
+    if (token > highest - 2 * per_lead) return false;
+    const auto ahead = static_cast<std::uint64_t>(microseconds(most_ahead));
+    return own || token <= std::max(clock(now), own_) + ahead;
+  }
+  // An agent has seen this token, or a range that begins with it: of this lead, or of another that began
+  // after it. REQUIRES: believes().
+  void learn(std::uint64_t token, bool own) {
+    known_ = std::max(known_, token);
+    if (token >= next_) next_ = 0;
+    if (own) own_ = std::max(own_, token);
+  }
+
+  // There is no range, or the next token may have been given to another world.
+  [[nodiscard]] bool need_range() const { return next_ == 0; }
+  void take_range(TimePoint now) {
+    next_ = std::max({clock(now), known_ + per_lead, std::uint64_t{1}});
+    known_ = next_;
+  }
+  // The highest token that this agent knows, or the beginning of the highest range.
+  [[nodiscard]] std::uint64_t known() const { return known_; }
+  // For a new world. REQUIRES: !need_range().
+  std::uint64_t next() {
+    known_ = std::max(known_, next_);
+    return next_++;
+  }
+
+ private:
+  static std::int64_t microseconds(Duration time) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+  }
+  [[nodiscard]] std::uint64_t clock(TimePoint now) const {
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(0, unix_us_ + microseconds(now - at_)));
+  }
+
+  std::int64_t unix_us_;
+  TimePoint at_;
+  std::uint64_t known_ = 0;
+  std::uint64_t own_ = 0;   // of what is known: by the member in this agent
+  std::uint64_t next_ = 0;  // 0: there is no range
+};
+
+}  // namespace dlaunch::agent
