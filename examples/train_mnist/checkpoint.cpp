@@ -1,6 +1,8 @@
 #include "examples/train_mnist/checkpoint.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -8,6 +10,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -26,8 +29,8 @@ static_assert(std::endian::native == std::endian::little,
               "numbers are copied into the file as they lie in memory");
 
 constexpr std::string_view magic = "MNISTCKP";
-constexpr std::uint32_t current_version = 1;
-constexpr std::size_t header_bytes = 8 + 4 + 4 + 8 + 8 + 4 + 4 + 8;
+constexpr std::uint32_t current_version = 2;
+constexpr std::size_t header_bytes = 8 + 4 + 4 + 8 + 8 + 4 + 4 + 8 + 8;
 constexpr std::size_t crc_bytes = 4;
 constexpr std::uint64_t max_parameters = 16'000'000;  // far above this network's; bounds memory at 128 MB
 
@@ -87,6 +90,7 @@ class Reader {
 struct Header {
   RunSettings settings;
   std::uint32_t epochs_done = 0;
+  std::uint64_t fencing_token = 0;
   std::size_t parameters = 0;
 };
 
@@ -112,6 +116,7 @@ Header decode_header(std::span<const std::byte> bytes, std::uint64_t file_size, 
   header.settings.batch_size = reader.get<std::uint64_t>();
   header.settings.learning_rate = reader.get<float>();
   header.settings.training_images = reader.get<std::uint32_t>();
+  header.fencing_token = reader.get<std::uint64_t>();
   const auto parameters = reader.get<std::uint64_t>();
   if (parameters > max_parameters)
     fail_reading(path, "corrupt: its header claims " + std::to_string(parameters) + " parameters");
@@ -135,6 +140,10 @@ class FileDescriptor {
     if (fd_ >= 0) ::close(fd_);
   }
   [[nodiscard]] int get() const { return fd_; }
+  void reset(int fd) {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = fd;
+  }
   int close() { return ::close(std::exchange(fd_, -1)); }
 
  private:
@@ -169,6 +178,66 @@ std::string directory_of(const std::string& path) {
   return directory.empty() ? "." : directory;
 }
 
+// Of all processes, also on other nodes that share the file system, one has the lock of a path.
+class PathLock {
+ public:
+  explicit PathLock(const std::string& path) : name_(path + ".lock"), file_(-1) {
+    const auto deadline = std::chrono::steady_clock::now() + longest_wait;
+    while (!take(path)) {
+      if (std::chrono::steady_clock::now() >= deadline)
+        fail_writing(path, "another process has held the lock " + name_ + " for 30 s");
+      ::poll(nullptr, 0, 10);  // nothing tells of the end of a lock within a time
+    }
+  }
+  PathLock(const PathLock&) = delete;
+  PathLock& operator=(const PathLock&) = delete;
+  ~PathLock() { ::unlink(name_.c_str()); }  // before the lock ends
+
+ private:
+  static constexpr std::chrono::seconds longest_wait{30};
+
+  bool take(const std::string& path) {
+    file_.reset(::open(name_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+    if (file_.get() < 0) fail_writing(path, name_ + ": " + errno_text());
+    if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK || errno == EINTR) return false;
+      fail_writing(path, name_ + ": " + errno_text());
+    }
+    // The process that had the lock before may have removed the file that we opened.
+    struct stat ours {};
+    struct stat there {};
+    return ::fstat(file_.get(), &ours) == 0 && ::lstat(name_.c_str(), &there) == 0 &&
+           ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+  }
+
+  std::string name_;
+  FileDescriptor file_;
+};
+
+// The header of the file, which is compared with the file's size; nothing if there is no file.
+std::optional<Header> read_header(const std::string& path) {
+  // O_NONBLOCK: opening a pipe by mistake must not wait for its other end.
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0 && errno == ENOENT) return std::nullopt;
+  struct stat info {};
+  if (file.get() < 0 || ::fstat(file.get(), &info) != 0) fail_reading(path, errno_text());
+  if (!S_ISREG(info.st_mode)) fail_reading(path, "not a regular file");
+  std::vector<std::byte> bytes(header_bytes);
+  bytes.resize(read_some(file.get(), bytes, path));
+  return decode_header(bytes, static_cast<std::uint64_t>(info.st_size), path);
+}
+
+// Requires the lock of the path.
+void require_token(const std::string& path, std::uint64_t fencing_token) {
+  const auto there = read_header(path);
+  if (!there || there->fencing_token <= fencing_token) return;
+  fail_writing(path, "it has the fencing token " + std::to_string(there->fencing_token) +
+                         " of a later world of the job, and this process has " +
+                         std::to_string(fencing_token) +
+                         (fencing_token == 0 ? " (not started by dlaunch)" : "") +
+                         "; use another file, or remove this one");
+}
+
 }  // namespace
 
 std::vector<std::byte> encode(const Checkpoint& checkpoint) {
@@ -180,6 +249,7 @@ std::vector<std::byte> encode(const Checkpoint& checkpoint) {
   writer.put(checkpoint.settings.batch_size);
   writer.put(checkpoint.settings.learning_rate);
   writer.put(checkpoint.settings.training_images);
+  writer.put(checkpoint.fencing_token);
   writer.put(static_cast<std::uint64_t>(checkpoint.parameters.size()));
   writer.put(std::as_bytes(std::span(checkpoint.parameters)));
   writer.put(std::as_bytes(std::span(checkpoint.velocity)));
@@ -197,7 +267,8 @@ Checkpoint decode(std::span<const std::byte> bytes, const std::string& path) {
   Checkpoint checkpoint{.settings = header.settings,
                         .epochs_done = header.epochs_done,
                         .parameters = std::vector<float>(header.parameters),
-                        .velocity = std::vector<float>(header.parameters)};
+                        .velocity = std::vector<float>(header.parameters),
+                        .fencing_token = header.fencing_token};
   Reader reader(covered.subspan(header_bytes));
   reader.get(std::as_writable_bytes(std::span(checkpoint.parameters)));
   reader.get(std::as_writable_bytes(std::span(checkpoint.velocity)));
@@ -257,11 +328,15 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
   if (file.get() < 0) fail_writing(path, errno_text());
   // fsync before rename: else a power cut can leave the new name with the old nothing in it. close also
   // reports what a network file system learns late.
-  if (!write_all(file.get(), bytes) || ::fsync(file.get()) != 0 || file.close() != 0 ||
-      ::rename(temporary.c_str(), path.c_str()) != 0) {
-    const std::string why = errno_text();
+  try {
+    if (!write_all(file.get(), bytes) || ::fsync(file.get()) != 0 || file.close() != 0)
+      fail_writing(path, errno_text());
+    const PathLock lock(path);
+    require_token(path, checkpoint.fencing_token);
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail_writing(path, errno_text());
+  } catch (...) {
     ::unlink(temporary.c_str());
-    fail_writing(path, why);
+    throw;
   }
 
   // The rename itself is an entry in the directory, which has to reach the disk too.
@@ -271,7 +346,9 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
     fail_writing(path, errno_text());  // EINVAL: this file system has no such need
 }
 
-void remove_checkpoint(const std::string& path) {
+void remove_checkpoint(const std::string& path, std::uint64_t fencing_token) {
+  const PathLock lock(path);
+  require_token(path, fencing_token);
   if (::unlink(path.c_str()) != 0 && errno != ENOENT)
     throw DataError("cannot remove checkpoint", path, errno_text());
 }

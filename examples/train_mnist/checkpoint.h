@@ -1,13 +1,18 @@
 // What a run needs to go on after a restart, as a file that is either whole or not there.
 //
+// The file keeps the fencing token of the world that wrote it, and is not replaced by a world with a lower
+// one: that world is over, and a later one goes on from the file. Token and file are compared and replaced
+// under a lock, PATH.lock, which is there only meanwhile.
+//
 // The file, little-endian:
 //   "MNISTCKP"            8 bytes
-//   version               u32, 1
+//   version               u32, 2
 //   epochs done           u32
 //   seed                  u64
 //   batch size            u64
 //   learning rate         f32
 //   training images       u32
+//   fencing token         u64
 //   parameters, N         u64
 //   parameters, velocity  f32, N each
 //   CRC-32 of all before  u32
@@ -36,7 +41,8 @@ struct Checkpoint {
   RunSettings settings;
   std::uint32_t epochs_done = 0;
   std::vector<float> parameters;
-  std::vector<float> velocity;  // as long as parameters
+  std::vector<float> velocity;      // as long as parameters
+  std::uint64_t fencing_token = 0;  // of the world that wrote it; 0: not started by dlaunch
 
   bool operator==(const Checkpoint&) const = default;
 };
@@ -60,10 +66,10 @@ void require_writable(const std::string& path);
 
 // When it returns, the file is on the disk, whole. If it throws DataError, or the machine dies meanwhile,
 // whatever was at `path` before is still there (beside it, after a death, may lie a temporary file
-// `path`.XXXXXX).
+// `path`.XXXXXX). It throws if what is there has a higher fencing token, or is no checkpoint.
 void write_checkpoint(const std::string& path, const Checkpoint& checkpoint);
 
-// No file is no error.
-void remove_checkpoint(const std::string& path);
+// No file is no error. Throws DataError if the file has a higher fencing token than `fencing_token`.
+void remove_checkpoint(const std::string& path, std::uint64_t fencing_token);
 
 }  // namespace mnist

@@ -24,6 +24,7 @@
 #include <string>
 #include <system_error>
 
+#include "dlaunch/distributed.h"
 #include "examples/train_mnist/checkpoint.h"
 #include "examples/train_mnist/idx.h"
 #include "examples/train_mnist/job.h"
@@ -98,7 +99,7 @@ TrainingState first_state(const std::string& path, bool belongs_to_job, const Jo
   TrainingState state;
   if (!path.empty()) {
     // Left behind by another job that happened to have this one's name.
-    if (belongs_to_job && job.first_round) remove_checkpoint(path);
+    if (belongs_to_job && job.first_round) remove_checkpoint(path, dlaunch::fencing_token());
     require_writable(path);
     if (const auto saved = read_checkpoint(path)) {
       require_fits(*saved, path, settings, state.network.parameters().size());
@@ -132,7 +133,8 @@ void save(const std::string& path, const TrainingState& state, const RunSettings
   write_checkpoint(path, {.settings = settings,
                           .epochs_done = static_cast<std::uint32_t>(state.epochs_done),
                           .parameters = {parameters.begin(), parameters.end()},
-                          .velocity = state.velocity});
+                          .velocity = state.velocity,
+                          .fencing_token = dlaunch::fencing_token()});
 }
 
 const char* plural(std::size_t count) { return count == 1 ? "" : "s"; }
@@ -212,7 +214,7 @@ void run(const Options& options, const Job& job) {
   team.wait_for_all();
   if (!speaks) return;
   // From here on no worker needs the checkpoint any more.
-  if (belongs_to_job && !path.empty()) remove_checkpoint(path);
+  if (belongs_to_job && !path.empty()) remove_checkpoint(path, dlaunch::fencing_token());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   say("parameters %016llx, the same on every worker", static_cast<unsigned long long>(fingerprint));
   say("test accuracy: %.2f %% after %zu epoch%s (%zu worker%s, %.1f s)", 100 * right, state.epochs_done,

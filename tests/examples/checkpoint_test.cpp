@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 #include <random>
+#include <thread>
 
 #include "examples/train_mnist/data_error.h"
 #include "tests/examples/scratch_dir.h"
@@ -19,7 +20,8 @@ Checkpoint example() {
   return {.settings = {.seed = 5, .batch_size = 100, .learning_rate = 0.1F, .training_images = 25'000},
           .epochs_done = 3,
           .parameters = {1.5F, -2, 0, 1e-30F, 3},
-          .velocity = {0.25F, 0, -1, 7, -0.0F}};
+          .velocity = {0.25F, 0, -1, 7, -0.0F},
+          .fencing_token = 1'700'000'000'000'001};
 }
 
 class CheckpointFile : public testing::Test {
@@ -60,11 +62,66 @@ TEST_F(CheckpointFile, replaces_the_one_before) {
   EXPECT_EQ(dir_.entries(), 1U);
 }
 
+// Two processes of one world, or the same world again, are not told apart by the token.
+TEST_F(CheckpointFile, a_later_world_replaces_it_and_an_earlier_one_does_not) {
+  Checkpoint next = example();
+  write_checkpoint(path_, next);
+  ++next.fencing_token;
+  write_checkpoint(path_, next);
+  next.epochs_done = 4;
+  write_checkpoint(path_, next);
+  try {
+    write_checkpoint(path_, example());
+    ADD_FAILURE() << "a world that is over has replaced the checkpoint";
+  } catch (const DataError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "cannot write checkpoint " + path_ +
+                  ": it has the fencing token 1700000000000002 of a later world of the job, and this process "
+                  "has 1700000000000001; use another file, or remove this one");
+  }
+  EXPECT_THROW(remove_checkpoint(path_, example().fencing_token), DataError);
+  EXPECT_EQ(read_checkpoint(path_), next);
+  EXPECT_EQ(dir_.entries(), 1U);
+  remove_checkpoint(path_, next.fencing_token);
+  EXPECT_EQ(dir_.entries(), 0U);
+}
+
+TEST_F(CheckpointFile, what_is_no_checkpoint_is_not_replaced) {
+  const std::string text = "something else";
+  write_file(path_, std::as_bytes(std::span(text)));
+  EXPECT_THROW(write_checkpoint(path_, example()), DataError);
+  EXPECT_EQ(std::filesystem::file_size(path_), text.size());
+  EXPECT_EQ(dir_.entries(), 1U);
+}
+
+// Each compares and replaces in one step: whatever the order, the highest token is the one that stays.
+TEST_F(CheckpointFile, of_many_writers_at_one_time_the_highest_token_stays) {
+  constexpr std::uint64_t writers = 8;
+  std::vector<std::thread> threads;
+  for (std::uint64_t writer = 0; writer < writers; ++writer) {
+    threads.emplace_back([this, writer] {
+      Checkpoint own = example();
+      for (std::uint64_t i = 0; i < 25; ++i) {
+        own.fencing_token = 1 + i * writers + (writer * 5 + i) % writers;
+        try {
+          write_checkpoint(path_, own);
+          EXPECT_GE(read_checkpoint(path_)->fencing_token, own.fencing_token);
+        } catch (const DataError&) {  // a higher one is there
+          EXPECT_GT(read_checkpoint(path_)->fencing_token, own.fencing_token);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(read_checkpoint(path_)->fencing_token, 25 * writers);
+  EXPECT_EQ(dir_.entries(), 1U);
+}
+
 TEST_F(CheckpointFile, none_is_no_error) {
   EXPECT_EQ(read_checkpoint(path_), std::nullopt);
-  remove_checkpoint(path_);
+  remove_checkpoint(path_, example().fencing_token);
   write_checkpoint(path_, example());
-  remove_checkpoint(path_);
+  remove_checkpoint(path_, example().fencing_token);
   EXPECT_EQ(read_checkpoint(path_), std::nullopt);
 }
 
@@ -97,13 +154,13 @@ TEST_F(CheckpointFile, foreign_files_are_refused) {
   EXPECT_EQ(complaint(longer), "corrupt: 1 bytes too many");
 
   auto newer = encode(example());
-  newer[8] = std::byte{2};
-  EXPECT_EQ(complaint(newer), "written in version 2 of the format, this program reads version 1");
+  newer[8] = std::byte{3};
+  EXPECT_EQ(complaint(newer), "written in version 3 of the format, this program reads version 2");
 }
 
 TEST_F(CheckpointFile, a_lying_header_costs_no_memory) {
   auto bytes = encode(example());
-  for (std::size_t i = 40; i < 48; ++i) bytes[i] = std::byte{0xff};
+  for (std::size_t i = 48; i < 56; ++i) bytes[i] = std::byte{0xff};
   EXPECT_EQ(complaint(bytes), "corrupt: its header claims 18446744073709551615 parameters");
 }
 
