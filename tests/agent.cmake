@@ -5,7 +5,7 @@ dlaunch_test(NAME agent_test
   LIBS dlaunch_agent_core LABELS unit)
 
 dlaunch_test(NAME sim_test SOURCES sim/elastic_test.cpp sim/hang_test.cpp sim/swarm_test.cpp sim/world.cpp LIBS dlaunch_agent_runner
-  LABELS sim TIMEOUT 300 OPTIMISED)
+  LABELS sim TIMEOUT 900 OPTIMISED)
 target_compile_definitions(agent_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
 
 dlaunch_test(NAME spawner_test SOURCES agent/spawner_test.cpp LIBS dlaunch_agent_edge LABELS unit)
