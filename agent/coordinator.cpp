@@ -83,6 +83,10 @@ void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorA
     on_join(now, member, *join, address, out);
     return;
   }
+  if (const auto* ask = std::get_if<Ask>(&message)) {
+    on_ask(now, member, *ask, out);
+    return;
+  }
   Roster::Node* node = roster_.find(member);
   if (node == nullptr) {
     refuse(member, "a Join must come first", out);
@@ -127,11 +131,17 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
     refuse(member, "it has joined already", out);
     return;
   }
+  const bool missed_the_end = state_ == State::ending && join.been_in && join.job_id == job_.id;
+  if (missed_the_end) {
+    out.emplace_back(ToMember{member, End{outcome_}});
+    out.emplace_back(DropMember{member});
+  }
   // A node that comes back has noticed the end of its connection before we have.
   if (const auto before = roster_.of_agent(join.agent); join.agent != 0 && before) {
     out.emplace_back(DropMember{*before});
     on_lost(now, {*before, "it came back by a new connection"}, out);
   }
+  if (missed_the_end) return;
   left_running_.erase(join.agent);  // it says itself when its workers are gone
   if (const std::string why = reason_to_refuse(join); !why.empty()) {
     const std::string who = join.node_rank < 0 ? "a node" : "node " + std::to_string(join.node_rank);
@@ -907,6 +917,7 @@ void Coordinator::end(TimePoint now, Outcome outcome, CoordinatorActions& out) {
   for (const auto& [member, node] : roster_.nodes()) {
     if (!node.leaving) out.emplace_back(ToMember{member, End{outcome}});
   }
+  outcome_ = std::move(outcome);
   end_when_all_stopped(out);
 }
 

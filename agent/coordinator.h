@@ -143,6 +143,8 @@ class Coordinator {
   CoordinatorActions step(TimePoint now, const CoordinatorEvent& event);
 
   [[nodiscard]] State state() const { return state_; }
+  // It decides about the job: it takes nodes in, or tells those that come back how the job has ended.
+  [[nodiscard]] bool leads() const { return state_ != State::standby && state_ != State::ended; }
   [[nodiscard]] std::uint32_t round() const { return world_.round; }
   [[nodiscard]] int restarts_used() const { return world_.restarts_used; }
   [[nodiscard]] WorldView view(TimePoint now) const;
@@ -154,6 +156,7 @@ class Coordinator {
   void on_join(TimePoint now, MemberId member, Join join, const std::string& address,
                CoordinatorActions& out);
   void on_unfit(TimePoint now, MemberId member, const Join& join, CoordinatorActions& out);
+  void on_ask(TimePoint now, MemberId member, const Ask& ask, CoordinatorActions& out) const;
   void take_in(TimePoint now, const Roster::Node& node, CoordinatorActions& out);
   void on_failed(TimePoint now, const Failed& failed, CoordinatorActions& out);
   void stop_for(TimePoint now, const Failure& failure, CoordinatorActions& out);
@@ -280,6 +283,7 @@ class Coordinator {
   std::vector<Failure> suspects_;        // likewise (only_suspected())
   std::set<int> fallen_ranks_;           // the workers among them
   std::optional<std::size_t> decisive_;  // what ended the job, where that is not for root_cause() to find
+  Outcome outcome_;                      // of the job, since it is ending
   std::string no_restart_;               // why there is none
   std::optional<MemberId> preempted_;    // of this round: whose end all have been given notice of
   HangJudge judge_;                      // of the current round's workers

@@ -40,6 +40,14 @@ void Coordinator::tell_who_leads(TimePoint now, bool leads, CoordinatorActions& 
                                               grant_to(now, node), fencing_.known()}});
 }
 
+// A node that is a member already has no reason to ask.
+void Coordinator::on_ask(TimePoint now, MemberId member, const Ask& ask, CoordinatorActions& out) const {
+  if (roster_.nodes().contains(member)) return;
+  if (ask.job_id != job_.id) return refuse(member, "this is another job", out);
+  out.emplace_back(ToMember{member, Welcome{leads(), follows_another_, stamp_of(now), {}}});
+  out.emplace_back(DropMember{member});
+}
+
 bool Coordinator::went_on_without(const Roster::Node& node) const {
   return node.joined.been_in && node.joined.round + 1 < next_round_;
 }

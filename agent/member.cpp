@@ -49,6 +49,8 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
   stood_still_.look(now, armed_, job_.node_timeout);
   if (const auto* checked = std::get_if<HealthChecked>(&event)) {
     on_health_checked(now, checked->why_not, out);
+  } else if (const auto* answer = std::get_if<EndpointAnswered>(&event)) {
+    on_endpoint_answered(now, *answer, out);
   } else if (std::holds_alternative<LinkUp>(event)) {
     if (state_ == State::connecting) on_link_up(now, out);
   } else if (const auto* down = std::get_if<LinkDown>(&event)) {
@@ -199,28 +201,6 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
   walk_on(now, out);
 }
 
-// To the next endpoint; after the last one back to the first that took us, or, after a pause, from the
-// beginning.
-void Member::walk_on(TimePoint now, MemberActions& out) {
-  state_ = State::connecting;
-  if (++walked_ < endpoints()) {
-    dial((endpoint_ + 1) % endpoints(), out);
-    return;
-  }
-  walked_ = 0;
-  if (taker_ && !staying_) {
-    staying_ = true;
-    stay_until_ = now + std::clamp(stay_per_walk * (now - walk_began_), shortest_stay, longest_stay);
-    dial(*taker_, out);
-    return;
-  }
-  taker_.reset();
-  staying_ = false;
-  endpoint_ = endpoints() - 1;
-  dial_at_ = std::min(now + pause_, std::max(join_deadline_, now));
-  pause_ = std::min(pause_ * 2, longest_pause);
-}
-
 void Member::on_link_down(TimePoint now, const LinkDown& down, MemberActions& out) {
   const std::string& why = down.why;
   const bool followed = led_ || state_ == State::working;
@@ -238,7 +218,8 @@ void Member::on_link_down(TimePoint now, const LinkDown& down, MemberActions& ou
   } else if (now >= join_deadline_) {
     lose(failure_here(FailureKind::join, "waited " + to_words(job_.join_timeout) + " for " +
                                              endpoints_in_words() +
-                                             (endpoints() == 1 ? ", which never answered: " : ": ") + why),
+                                             (endpoints() == 1 ? ", which never answered: " : ": ") + why +
+                                             (been_in_ ? "; the job may have ended without this node" : "")),
          out);
   } else {
     last_refusal_ = why;
@@ -559,6 +540,7 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
     end_by_signal(out);
     return;
   }
+  if (may_ask() && now >= ask_at_ && now < stay_until_) ask_next(now, out);
   if (state_ == State::connecting && dial_at_ && now >= *dial_at_) {
     walk_began_ = now;
     dial((endpoint_ + 1) % endpoints(), out);
@@ -610,6 +592,7 @@ void Member::rearm(TimePoint now, MemberActions& out) {
   if (last_word_by_ && *last_word_by_ > now) wake(*last_word_by_);
   if (state_ == State::connecting && dial_at_) wake(*dial_at_);
   if (state_ == State::joined && staying_ && !led_) wake(stay_until_);
+  if (may_ask()) wake(ask_at_);
   if (may_be_forgotten()) wake(join_deadline_ + farewell);
   if (!next || next == armed_) return;
   armed_ = next;

@@ -9,6 +9,8 @@
 //
 // Where the job has several endpoints, it walks along them until one says that it leads. If none does, it
 // stays for a while with the first that took it: so do all others, and with enough of them that one leads.
+// While it stays it asks the other endpoints in turn. It goes to one that leads at once; where none leads, to
+// the first in order that answers, so that all meet there.
 #pragma once
 
 #include <optional>
@@ -55,8 +57,17 @@ struct WorkersSeen {
   std::optional<std::vector<GroupStanding>> standings;  // where a full look was asked for
 };
 
-using MemberEvent = std::variant<HealthChecked, LinkUp, LinkDown, FromCoordinator, SignalCame, MemberTimer,
-                                 KeeperLost, RoundFailed, RoundDone, RoundStopped, RoundStuck, WorkersSeen>;
+// Answers AskEndpoint.
+struct EndpointAnswered {
+  std::size_t endpoint = 0;
+  bool answers = false;    // otherwise nothing else is known
+  bool leads = false;      // the job
+  bool elsewhere = false;  // its node follows a leader at another endpoint
+};
+
+using MemberEvent =
+    std::variant<HealthChecked, EndpointAnswered, LinkUp, LinkDown, FromCoordinator, SignalCame, MemberTimer,
+                 KeeperLost, RoundFailed, RoundDone, RoundStopped, RoundStuck, WorkersSeen>;
 
 // --- actions ---
 
@@ -68,6 +79,12 @@ struct Dial {
 // Closes the connection; it is not answered.
 struct HangUp {
   bool operator==(const HangUp&) const = default;
+};
+// Ask the coordinator at the endpoint of this number whether it leads, over a connection of its own. Answered
+// by EndpointAnswered; replaces the question that was asked before.
+struct AskEndpoint {
+  std::size_t endpoint = 0;
+  bool operator==(const AskEndpoint&) const = default;
 };
 struct ToCoordinator {
   Message message;
@@ -108,8 +125,9 @@ struct MemberEnded {
   bool operator==(const MemberEnded&) const = default;
 };
 
-using MemberAction = std::variant<RunHealthCheck, KillHealthCheck, Dial, HangUp, ToCoordinator, ToGroup,
-                                  ForwardSignal, RenewLease, LookAtWorkers, ArmMemberTimer, MemberEnded, Say>;
+using MemberAction =
+    std::variant<RunHealthCheck, KillHealthCheck, Dial, AskEndpoint, HangUp, ToCoordinator, ToGroup,
+                 ForwardSignal, RenewLease, LookAtWorkers, ArmMemberTimer, MemberEnded, Say>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -128,6 +146,11 @@ class Member {
   static constexpr Duration shortest_stay = std::chrono::seconds(3);
   static constexpr Duration longest_stay = std::chrono::seconds(40);
   static constexpr int stay_per_walk = 4;
+  // How long an endpoint has to answer while the node stays with another, and the pause before the next is
+  // asked. With `n` endpoints a leader is found (n - 1) times their sum after it can be reached at the
+  // latest.
+  static constexpr Duration answer_time = std::chrono::seconds(2);
+  static constexpr Duration ask_pause = std::chrono::seconds(1);
 
   Member(JobSpec job, NodeSpec node, std::string build, TimePoint now);
 
@@ -172,6 +195,13 @@ class Member {
 
   void dial(std::size_t endpoint, MemberActions& out);
   void walk_on(TimePoint now, MemberActions& out);
+  void move_to(TimePoint now, std::size_t endpoint, MemberActions& out);
+  void ask_next(TimePoint now, MemberActions& out);
+  void on_endpoint_answered(TimePoint now, const EndpointAnswered& answer, MemberActions& out);
+  // It waits at an endpoint that does not lead, and another may.
+  [[nodiscard]] bool may_ask() const {
+    return state_ == State::joined && staying_ && !led_ && !job_.elected && endpoints() > 1;
+  }
   void seek(TimePoint now, bool silent, const std::string& why, MemberActions& out);
   void report_waiting(TimePoint now, const std::string& why, MemberActions& out);
   [[nodiscard]] Join join(TimePoint now) const;
@@ -214,6 +244,9 @@ class Member {
   std::optional<std::size_t> taker_;  // the first that took us, but does not lead
   bool staying_ = false;              // with it
   TimePoint stay_until_;
+  Duration stay_{};        // how long it was to be
+  std::size_t asked_ = 0;  // the endpoint that was asked last
+  TimePoint ask_at_;       // the next endpoint
   TimePoint walk_began_;
 
   std::optional<TimePoint> check_until_;  // the health check, which is running

@@ -25,7 +25,8 @@ enum class Kind : std::uint8_t {
   progress,
   notice,
   ledger,
-  preempt
+  preempt,
+  ask
 };
 
 // Fields are described once, for both directions: a Writer and a Reader have the same calls.
@@ -292,6 +293,8 @@ struct Fields {
     } else if constexpr (std::is_same_v<T, Preempt>) {
       io.number(m.round);
       io.text(m.who);
+    } else if constexpr (std::is_same_v<T, Ask>) {
+      io.text(m.job_id);
     } else if constexpr (std::is_same_v<T, Progress>) {
       io.number(m.round);
       io.duration(m.quiet);
@@ -340,7 +343,7 @@ std::string encode(const Message& message) {
 Result<Message> decode(ByteSpan body) {
   Reader in(body);
   const std::uint8_t raw = in.kind();
-  if (raw < static_cast<std::uint8_t>(Kind::join) || raw > static_cast<std::uint8_t>(Kind::preempt)) {
+  if (raw < static_cast<std::uint8_t>(Kind::join) || raw > static_cast<std::uint8_t>(Kind::ask)) {
     return Error{ErrorKind::invalid, "malformed agent message", "", "unknown kind " + std::to_string(raw),
                  ""};
   }
@@ -381,6 +384,8 @@ Result<Message> decode(ByteSpan body) {
       return read_fields<Ledger>(in);
     case Kind::preempt:
       return read_fields<Preempt>(in);
+    case Kind::ask:
+      return read_fields<Ask>(in);
   }
   return Error{ErrorKind::internal, "malformed agent message", "", "", ""};
 }

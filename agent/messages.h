@@ -20,10 +20,10 @@
 
 namespace dlaunch::agent {
 
-inline constexpr std::uint8_t protocol_version = 6;
+inline constexpr std::uint8_t protocol_version = 7;
 inline constexpr std::string_view greeting =
     "\xD1"
-    "LAUNCH\x06";  // the last byte is protocol_version
+    "LAUNCH\x07";  // the last byte is protocol_version
 // A world of max_nodes fits the first; the second is all a member has to say.
 inline constexpr std::uint32_t max_frame_from_coordinator = 8U << 20;
 inline constexpr std::uint32_t max_frame_from_member = 1U << 20;
@@ -134,6 +134,14 @@ struct Progress {
 // Without what is beyond the limits of Progress.
 Progress bounded(Progress progress);
 
+// The first and only message of a connection: which coordinator leads this job? A node that waits at an
+// endpoint that does not lead sends it to the others. Answered with a Welcome or a Refused, and the end of
+// the connection. It changes nothing in the coordinator, and the sender is no member by it.
+struct Ask {
+  std::string job_id;
+  bool operator==(const Ask&) const = default;
+};
+
 // --- the coordinator to a member ---
 
 // The Join was taken; `leads`: by the job's coordinator. A leader may repeat it. Otherwise by one that would
@@ -201,7 +209,7 @@ struct Proof {
 };
 
 using Message = std::variant<Join, Failed, Done, Stopped, Leave, Beat, Welcome, Refused, NewWorld, StopRound,
-                             End, Hello, Challenge, Proof, Progress, Notice, Ledger, Preempt>;
+                             End, Hello, Challenge, Proof, Progress, Notice, Ledger, Preempt, Ask>;
 
 // The whole frame, length included.
 std::string encode(const Message& message);

@@ -478,6 +478,7 @@ void Runner::act(const MemberAction& action) {
                  [&](const RunHealthCheck&) { run_health_check(); },
                  [&](const KillHealthCheck&) { outside_.spawner.kill_all(); },
                  [&](const Dial& a) { dial(a.endpoint); },
+                 [&](const AskEndpoint& a) { ask(a.endpoint); },
                  [&](const HangUp&) { hang_up(); },
                  [&](const ToCoordinator& a) { send_to_coordinator(a.message); },
                  [&](const ToGroup& a) {
@@ -588,6 +589,22 @@ void Runner::dial(const Address& address) {
   link_->dial(address, outside_.clock.now() + std::min(attempt, plan_.job.join_timeout));
 }
 
+void Runner::ask(std::size_t endpoint) {
+  question_.reset();
+  if (plan_.serves == endpoint) {
+    const bool answers = coordinator_->state() != Coordinator::State::ended;
+    post(MemberEvent{EndpointAnswered{endpoint, answers, coordinator_->leads(), false}});
+    return;
+  }
+  question_ = std::make_unique<EndpointQuestion>(outside_.network, plan_.job.id,
+                                                 MemberHandshake(plan_.secret, draw_nonce()),
+                                                 [this](const EndpointAnswered& answer) {
+                                                   post(MemberEvent{answer});
+                                                   work();
+                                                 });
+  question_->ask(endpoint, plan_.job.endpoint(endpoint), outside_.clock.now() + Member::answer_time);
+}
+
 void Runner::hang_up() {
   ++link_number_;
   if (std::exchange(link_is_local_, false)) {
@@ -634,6 +651,7 @@ void Runner::arm(TimerId& timer, TimePoint at) {
 
 void Runner::finish_if_over() {
   if (outcome_ || !member_outcome_) return;
+  question_.reset();
   if (link_) {
     link_->close();
     link_.reset();

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "agent/coordinator.h"
+#include "agent/endpoint_question.h"
 #include "agent/handshake.h"
 #include "agent/job_status.h"
 #include "agent/member.h"
@@ -120,6 +121,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   [[nodiscard]] std::vector<GroupStanding> standings() const;
   void dial(const Address& address);
   void dial(std::size_t endpoint);
+  void ask(std::size_t endpoint);
   void hang_up();
   void hear(MemberEvent event);
   void send_to_coordinator(const Message& message);
@@ -153,6 +155,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   TimerId member_timer_;
   TimerId coordinator_timer_;
   std::unique_ptr<Link> link_;
+  std::unique_ptr<EndpointQuestion> question_;
   std::uint64_t link_number_ = 0;  // of the current connection; what earlier ones still bring is dropped
   bool link_is_local_ = false;     // to the coordinator in this process
   bool follows_another_ = false;   // as it was said last

@@ -390,6 +390,60 @@ TEST_F(CoordinatorTest, ALostNodeEndsTheJobAndIsNamed) {
             "node 1 (host host1) was lost: connection reset by peer");
 }
 
+TEST_F(CoordinatorTest, WhoLeadsIsAnsweredAndChangesNothing) {
+  job_.endpoints = {{"m", 29500}, {"b", 29500}};
+  const auto answer = [&](const std::string& job_id) {
+    from(99, Ask{job_id});
+    EXPECT_TRUE(did<DropMember>());
+    return sent<Welcome>();
+  };
+  begin();
+  ASSERT_EQ(answer("j").size(), 1U);
+  EXPECT_FALSE(answer("j")[0].second.leads);
+  EXPECT_FALSE(answer("j")[0].second.elsewhere);
+  last_ = coordinator_->step(now_, FollowsAnother{true});
+  EXPECT_TRUE(answer("j")[0].second.elsewhere);
+  last_ = coordinator_->step(now_, FollowsAnother{false});
+  from(0, join(0));
+  EXPECT_FALSE(answer("j")[0].second.leads) << "who asks is no member";
+  from(7, join(1));
+  EXPECT_TRUE(answer("j")[0].second.leads);
+  EXPECT_TRUE(sent<StopRound>().empty());
+  EXPECT_TRUE(answer("another").empty());
+  ASSERT_EQ(sent<Refused>().size(), 1U);
+  from(7, Ask{"j"});
+  EXPECT_TRUE(last_.empty() || !did<DropMember>()) << "a member has no reason to ask";
+}
+
+TEST_F(CoordinatorTest, ANodeThatComesBackToAJobThatEndsIsToldHowItEnded) {
+  gather();
+  Join back = join(1);
+  back.been_in = true;
+  back.agent = 555;
+  from(7, failed(0, 2));
+  from(7, failed(0, 3));
+  from(0, Stopped{0});
+  from(7, Stopped{0});
+  for (int i = 0; coordinator_->state() != Coordinator::State::ending && i < 5; ++i) {
+    from(7, failed(coordinator_->round(), 2));
+    from(0, Stopped{coordinator_->round()});
+    from(7, Stopped{coordinator_->round()});
+  }
+  ASSERT_EQ(coordinator_->state(), Coordinator::State::ending);
+  const Outcome outcome = ending();
+  from(9, back);
+  ASSERT_EQ(sent<End>().size(), 1U);
+  EXPECT_EQ(sent<End>()[0], (std::pair<MemberId, End>{9, {outcome}}));
+  EXPECT_TRUE(did<DropMember>());
+  back.been_in = false;
+  from(10, back);
+  EXPECT_EQ(sent<Refused>().size(), 1U) << "it was never in the job";
+  back.been_in = true;
+  back.job_id = "another";
+  from(11, back);
+  EXPECT_EQ(sent<Refused>().size(), 1U);
+}
+
 TEST_F(CoordinatorTest, NoticeOfOneNodesEndIsPassedOnToTheOthersOnce) {
   job_.nnodes = 3;
   begin();

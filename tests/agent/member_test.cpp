@@ -499,6 +499,94 @@ TEST_F(MemberTest, TheKeepersDeathEndsTheNode) {
   EXPECT_TRUE(said<Leave>());
 }
 
+// A node that waits at an endpoint that does not lead.
+class StayingMemberTest : public MemberTest {
+ protected:
+  StayingMemberTest() {
+    JobSpec several = job();
+    several.endpoints = {{"a", 1}, {"b", 2}, {"c", 3}};
+    several.node_timeout = seconds(5);
+    member_ = Member(several, node(), "0.1", now_);
+    member_.begin();
+  }
+  // The endpoints before `first` do not answer, and no other leads.
+  void stay_with(std::size_t first) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      now_ += seconds(2);  // the longer the walk, the longer the stay
+      if (i < first) {
+        step(LinkDown{"connection timed out"});
+      } else {
+        step(LinkUp{});
+        hear(Welcome{false});
+      }
+    }
+    ASSERT_TRUE(got<Dial>());
+    EXPECT_EQ(got<Dial>()->endpoint, first);
+    step(LinkUp{});
+    ASSERT_TRUE(said<Join>());
+    EXPECT_TRUE(said<Join>()->stays);
+    hear(Welcome{false});
+  }
+  // The endpoint that is asked next; 99: none within five seconds.
+  std::size_t next_question() {
+    for (int i = 0; i < 10; ++i) {
+      now_ += milliseconds(500);
+      hear(Beat{});
+      step(MemberTimer{});
+      if (const auto* question = got<AskEndpoint>()) return question->endpoint;
+    }
+    return 99;
+  }
+};
+
+TEST_F(StayingMemberTest, AsksTheOtherEndpointsInTurn) {
+  stay_with(1);
+  EXPECT_EQ(next_question(), 2U);
+  step(EndpointAnswered{2, true, false});
+  EXPECT_FALSE(got<Dial>()) << "all come to the first that answers";
+  EXPECT_EQ(next_question(), 0U);
+  EXPECT_EQ(next_question(), 2U) << "without an answer, too";
+}
+
+TEST_F(StayingMemberTest, GoesAtOnceToTheOneThatLeads) {
+  stay_with(0);
+  EXPECT_EQ(next_question(), 1U);
+  step(EndpointAnswered{2, true, true});
+  EXPECT_FALSE(got<Dial>()) << "the answer to another question";
+  step(EndpointAnswered{1, true, true});
+  EXPECT_TRUE(got<HangUp>());
+  ASSERT_TRUE(got<Dial>());
+  EXPECT_EQ(got<Dial>()->endpoint, 1U);
+  step(LinkUp{});
+  EXPECT_FALSE(said<Join>()->stays) << "where it has laid down the lead meanwhile, the node looks on";
+  hear(Welcome{true});
+  EXPECT_TRUE(member_.is_led());
+  step(EndpointAnswered{1, true, true});
+  EXPECT_FALSE(got<Dial>());
+}
+
+TEST_F(StayingMemberTest, WhereNoneLeadsAllMeetAtTheFirstThatAnswers) {
+  stay_with(2);
+  EXPECT_EQ(next_question(), 0U);
+  step(EndpointAnswered{0, false});
+  EXPECT_FALSE(got<Dial>());
+  EXPECT_EQ(next_question(), 1U);
+  step(EndpointAnswered{1, true, false, true});
+  EXPECT_FALSE(got<Dial>()) << "its node follows a leader elsewhere";
+  EXPECT_EQ(next_question(), 0U);
+  step(EndpointAnswered{0, true, false});
+  ASSERT_TRUE(got<Dial>());
+  EXPECT_EQ(got<Dial>()->endpoint, 0U);
+  step(LinkUp{});
+  EXPECT_TRUE(said<Join>()->stays);
+}
+
+TEST_F(StayingMemberTest, WithoutAWaitNothingIsAsked) {
+  step(LinkUp{});
+  hear(Welcome{true});
+  EXPECT_EQ(next_question(), 99U);
+}
+
 // Where the workers stand is looked at, and told, only where somebody asked for it by --hang-timeout.
 class WatchingMemberTest : public MemberTest {
  protected:

@@ -102,16 +102,18 @@ std::vector<Message> one_of_each() {
                        std::chrono::seconds(2), "returned 0"}}}}},
           Notice{"waiting for node 2"},
           Ledger{2, {restart}},
-          Preempt{4, "node 1 (host b)"}};
+          Preempt{4, "node 1 (host b)"},
+          Ask{"job"}};
 }
 
 TEST(Messages, AreThoseOfTheManualPage) {
   std::ifstream file(DLAUNCH_SOURCE_DIR "/man/dlaunch-protocol.7");
   std::stringstream page;
   page << file.rdbuf();
-  const std::vector<std::string> names{"Join",      "Beat",    "Welcome",  "Failed",    "Done",   "Stopped",
-                                       "Leave",     "Refused", "NewWorld", "StopRound", "End",    "Hello",
-                                       "Challenge", "Proof",   "Progress", "Notice",    "Ledger", "Preempt"};
+  const std::vector<std::string> names{"Join",    "Beat",   "Welcome",   "Failed",   "Done",
+                                       "Stopped", "Leave",  "Refused",   "NewWorld", "StopRound",
+                                       "End",     "Hello",  "Challenge", "Proof",    "Progress",
+                                       "Notice",  "Ledger", "Preempt",   "Ask"};
   const auto messages = one_of_each();
   ASSERT_EQ(messages.size(), names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {

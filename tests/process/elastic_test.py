@@ -466,6 +466,25 @@ class ThreeEndpoints(Elastic):
         self.done()
         self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
 
+    def test_a_leader_that_waits_alone_joins_the_job_when_its_cable_is_mended(self):
+        """Without waiting for the end of its stay with itself; also where the endpoints must be asked with the secret."""
+        self.write_secret("token", "s3cret")
+        for i in range(3):
+            self.start(i, *self.OPTIONS, "--token-file=token", "--verbose")
+        leader = self.leader(self.world({0, 1, 2}))
+        before = len(self.said(leader))
+
+        def said(text):
+            return text in self.said(leader)[before:]
+        self.hosts.pull_cable(leader)
+        self.wait_until(lambda: said(f"waiting at {self.hosts.addresses[leader]}"), "the leader waits at its own endpoint")
+        self.world({0, 1, 2} - {leader})
+        self.hosts.plug_cable(leader)
+        self.wait_until(lambda: said("leads the job: joining it"), "the leader asks the other endpoints")
+        self.world({0, 1, 2})
+        self.done()
+        self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
+
     def test_a_signal_to_all_agents_ends_the_job_on_all(self):
         for i in range(3):
             self.start(i, *self.OPTIONS)

@@ -9,6 +9,7 @@
 namespace dlaunch::sim {
 namespace {
 
+using agent::Member;
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
@@ -397,6 +398,55 @@ TEST(Failover, OfTwoHalvesOnlyTheMajorityGoesOn) {
   job->run(minutes(5));
   job->check_ended();
   EXPECT_EQ(job->exit_codes(), std::set<int>{0});
+}
+
+// For every moment of a cut, also a long one: the longer the walk along dead endpoints took, the longer is
+// the stay that follows.
+TEST(Failover, ANodeThatWasCutOffIsBackWithinItsBound) {
+  constexpr int endpoints = 3;
+  const Duration bound =
+      ElasticJob::node_timeout + (endpoints - 1) * (Member::answer_time + Member::ask_pause);
+  for (int lost = 0; lost < 4; ++lost) {
+    for (int length = 1; length <= 80; length += 3) {
+      SCOPED_TRACE("node " + std::to_string(lost) + ", cut off for " + std::to_string(length) + " s");
+      const auto job = steady(26, {.machines = 5, .min_nodes = 3, .nnodes = 5, .endpoints = endpoints});
+      job->start_all();
+      job->run(seconds(5));
+      for (int other = 0; other < 5; ++other) {
+        if (other != lost) job->cluster().cut(lost, other);
+      }
+      job->run(seconds(length));
+      job->cluster().join_all();
+      job->run(bound);
+      ASSERT_EQ(job->running(), (std::set<int>{0, 1, 2, 3, 4})) << job->what_was_said();
+    }
+  }
+}
+
+// Two nodes that are both needed, and an endpoint that never answers: none leads until both are at one.
+TEST(Failover, NodesThatAreAllNeededMeetWithinTheirBound) {
+  constexpr int endpoints = 3;
+  const Duration bound =
+      ElasticJob::node_timeout + 2 * (endpoints - 1) * (Member::answer_time + Member::ask_pause);
+  for (int dead = 0; dead < endpoints; ++dead) {
+    for (int length = 1; length <= 80; length += 3) {
+      SCOPED_TRACE("endpoint " + std::to_string(dead) + " is dead, the others were cut off for " +
+                   std::to_string(length) + " s");
+      const auto job = steady(27, {.machines = 3, .min_nodes = 1, .nnodes = 3, .endpoints = endpoints});
+      std::set<int> rest{0, 1, 2};
+      job->start_all();
+      job->run(seconds(5));
+      job->node(dead).vanish();
+      rest.erase(dead);
+      job->run(seconds(40));
+      ASSERT_EQ(job->running(), rest) << job->what_was_said();
+      job->cluster().cut(*rest.begin(), *rest.rbegin());
+      job->run(seconds(length));
+      job->cluster().join_all();
+      job->run(bound);
+      ASSERT_EQ(job->running(), rest) << job->what_was_said();
+    }
+  }
 }
 
 TEST(Failover, AFrozenLeaderThatWakesUpDoesNoHarm) {
