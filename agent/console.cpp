@@ -88,7 +88,7 @@ bool Console::has_moved() {
 // Bytes that have been written and not yet read; 0 where this is not known.
 int Console::unread() const {
   int count = 0;
-  const auto request = is_socket_ ? SIOCOUTQ : is_terminal_ && !relay_ ? TIOCOUTQ : FIONREAD;
+  const unsigned long request = is_socket_ ? SIOCOUTQ : is_terminal_ && !relay_ ? TIOCOUTQ : FIONREAD;
   return polled_ && ioctl(fd_, request, &count) == 0 ? count : 0;
 }
 

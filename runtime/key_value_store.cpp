@@ -122,7 +122,8 @@ std::shared_ptr<KeyValueStore> as_public(std::shared_ptr<Store> store) {
 void* find_in_module(const std::string& file, const char* name, const std::string& what_fails) {
   std::string problem = "it is in none of the backends' folders";
   for (const std::string& folder : backend_folders()) {
-    const std::string path = folder + "/" + file;
+    std::string path = folder;
+    path.append("/").append(file);
     void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) {
       const char* const why = dlerror();

@@ -153,7 +153,7 @@ Result<void> BlockingSocket::take_secured(TimePoint deadline) {
   const auto got = receive_some(wire.get(), most, deadline);
   if (!got) return got.error();
   std::string answer;
-  const auto taken = session_->take(as_byte_span(std::string_view(wire.get(), *got)), secured_, answer);
+  auto taken = session_->take(as_byte_span(std::string_view(wire.get(), *got)), secured_, answer);
   if (auto sent = send_plain(as_byte_span(answer), deadline); !sent) return sent;
   return taken;
 }

@@ -248,7 +248,7 @@ void TcpTransport::take(Connection& connection, const Frame& frame, std::span<co
 std::shared_ptr<Incoming> TcpTransport::wanting(Connection& connection, const Frame& frame) {
   Peer* const peer = sender_of(connection, frame);
   if (peer == nullptr) return nullptr;
-  const std::shared_ptr<Incoming> message = peer->slots.receiving(frame.number);
+  std::shared_ptr<Incoming> message = peer->slots.receiving(frame.number);
   if (!message || message->received + frame.length <= message->size) return message;
   end("it sent a message that is longer than its memory", static_cast<int>(frame.rank));
   return nullptr;
