@@ -251,6 +251,11 @@ TEST(SharedConnections, KeepTheMessagesOfGroupsApart) {
 using Pages = std::unique_ptr<std::byte, decltype(&std::free)>;
 Pages pages(std::size_t size) { return {static_cast<std::byte*>(std::calloc(size, 1)), &std::free}; }
 
+// A look at memory that a message is being written to: a race that is meant.
+__attribute__((no_sanitize("thread"))) std::byte glance(const std::byte& at) {
+  return *static_cast<const volatile std::byte*>(&at);
+}
+
 // A group that gives up in the middle of a long message, on either side, harms no other group, and its memory
 // is its own again at once.
 TEST(SharedConnections, SurviveAGroupThatGivesUp) {
@@ -263,7 +268,7 @@ TEST(SharedConnections, SurviveAGroupThatGivesUp) {
     *out = std::byte{1};
     auto send = groups[0][0]->post_send(1, 7, {out.get(), endless});
     auto receive = groups[0][1]->post_recv(0, 7, {in.get(), endless});
-    while (std::atomic_ref(*in).load(std::memory_order_relaxed) == std::byte{0}) std::this_thread::yield();
+    while (glance(*in) == std::byte{0}) std::this_thread::yield();
     groups[0][static_cast<std::size_t>(aborting)]->abort("enough");
     Transfer& others = aborting == 0 ? *receive : *send;
     const std::string error = test::network_error_of([&] { others.wait(soon()); });
