@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "agent/lines.h"
 #include "agent/printable.h"
@@ -43,7 +44,9 @@ std::int64_t seconds_at(const Json& object, const char* name) {
 std::string first_line(const std::string& text) {
   const std::size_t begin = std::min(text.find_first_not_of(" \r\n\t"), text.size());
   const std::size_t end = text.find_first_of("\r\n", begin);
-  return shortened(printable(std::string_view(text).substr(begin, end - begin)), longest_message);
+  std::string line = printable(std::string_view(text).substr(begin, end - begin));
+  line.erase(0, line.find_first_not_of(" \t"));  // what was not printable is blank now
+  return shortened(std::move(line), longest_message);
 }
 
 std::string last_lines(const std::string& text) {
