@@ -4,25 +4,13 @@
 #include <charconv>
 #include <string_view>
 
+#include "store/base/header_text.h"
+
 namespace dlaunch::agent {
 namespace {
 
 Error malformed(std::string why) {
   return {ErrorKind::invalid, "no HTTP answer that can be read", "", std::move(why), ""};
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return out;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r'))
-    text.remove_suffix(1);
-  return text;
 }
 
 bool read_number(std::string_view text, int base, std::uint64_t& number) {
@@ -101,8 +89,8 @@ Result<void> HttpReply::read_head() {
   while (take_line(line) && !line.empty()) {
     const std::size_t colon = line.find(':');
     if (colon == std::string::npos) return malformed("a header has no name");
-    const std::string name = lower(line.substr(0, colon));
-    const std::string value = lower(trimmed(std::string_view(line).substr(colon + 1)));
+    const std::string name = lower_case(line.substr(0, colon));
+    const std::string value = lower_case(trimmed(std::string_view(line).substr(colon + 1)));
     if (name == "transfer-encoding" && value == "chunked") {
       part_ = Part::chunk_size;
     } else if (name == "content-length" && part_ != Part::chunk_size) {

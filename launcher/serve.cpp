@@ -1,7 +1,6 @@
 #include "launcher/serve.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstdint>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "launcher/own_host.h"
 #include "launcher/values.h"
+#include "store/base/header_text.h"
 #include "store/base/log.h"
 
 namespace dlaunch::launcher {
@@ -111,10 +111,8 @@ Result<Served> serve_endpoint(StoreServer& server, JobPlan& plan) {
 HttpRules http_rules_of(const JobPlan& plan, const std::string& secret) {
   HttpRules rules;
   rules.secret = secret;
-  const auto add = [&rules](std::string name) {
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    if (!name.empty()) rules.names.insert(std::move(name));
+  const auto add = [&rules](const std::string& name) {
+    if (!name.empty()) rules.names.insert(lower_case(name));
   };
   for (const Address& endpoint : plan.job.endpoints) add(endpoint.host);
   add(plan.own.host);

@@ -4,24 +4,11 @@
 
 #include <algorithm>
 
+#include "store/base/header_text.h"
 #include "store/base/hmac.h"
 
 namespace dlaunch {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return out;
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blank = " \t\r";
-  const auto begin = text.find_first_not_of(blank);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(blank) - begin + 1);
-}
 
 std::string_view take_line(std::string_view& text) {
   const std::size_t end = std::min(text.find('\n'), text.size());
@@ -51,7 +38,7 @@ bool is_ipv6(const std::string& host) {
 std::string_view bearer(const HttpRequest& request) {
   constexpr std::string_view scheme = "bearer ";
   const std::string_view value = request.authorization.value_or(std::string_view{});
-  if (lower(value.substr(0, scheme.size())) != scheme) return {};
+  if (lower_case(value.substr(0, scheme.size())) != scheme) return {};
   return trimmed(value.substr(scheme.size()));
 }
 
@@ -70,7 +57,7 @@ std::optional<HttpRequest> parse_http_head(std::string_view head) {
     if (header.empty()) break;
     const std::size_t colon = header.find(':');
     if (colon == std::string_view::npos) continue;
-    const std::string name = lower(header.substr(0, colon));
+    const std::string name = lower_case(header.substr(0, colon));
     const std::string_view value = trimmed(header.substr(colon + 1));
     if (name == "host" && !keep(request.host, value)) return std::nullopt;
     if (name == "authorization" && !keep(request.authorization, value)) return std::nullopt;
@@ -80,7 +67,7 @@ std::optional<HttpRequest> parse_http_head(std::string_view head) {
 
 bool is_own_host(const HttpRules& rules, const HttpRequest& request) {
   if (!request.host) return true;
-  std::string host = lower(*request.host);
+  std::string host = lower_case(*request.host);
   if (host.starts_with('[')) return is_ipv6(host.substr(1, std::min(host.find(']'), host.size()) - 1));
   host.resize(std::min(host.find(':'), host.size()));
   if (host.ends_with('.')) host.pop_back();
