@@ -26,6 +26,8 @@ constexpr std::size_t places_at_once = 64;
 // A thread that sends one short frame after another without an answer leaves them to the endpoint's thread,
 // which writes many at once: what is written one by one wakes the other side each time.
 constexpr int written_at_once = 2;
+// Longer ones are written by their sender: another copy costs more than the wakeup.
+constexpr std::size_t short_enough_to_copy = std::size_t{12} * 1024;
 // Behind a part that goes from the kernel to its place comes little that is worth another call.
 constexpr std::size_t behind_a_part = 4096;
 
@@ -50,7 +52,7 @@ void Connection::send(EndpointLock& lock, const Frame& frame, std::span<const st
   queue_.push_back({.header = frame.bytes(), .data = bytes.data(), .length = bytes.size()});
   Item& item = queue_.back();
   if (!is_writing_ && !awaits_room_) {
-    if (unanswered_++ < written_at_once) {
+    if (unanswered_++ < written_at_once || bytes.size() > short_enough_to_copy) {
       borrowed_ = &item;
       write_turns(lock, turns_of_sender);
       if (std::exchange(borrowed_, nullptr) == nullptr) return;
