@@ -164,15 +164,13 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
                                              ": " + std::to_string(roster_.ready()) + " of " +
                                              std::to_string(job_.nnodes)});
   if (state_ == State::standby) {
-    out.emplace_back(ToMember{
-        member, Welcome{false, follows_another_, stamp_of(now), grant_to(now, node), fencing_.known()}});
+    out.emplace_back(ToMember{member, welcome(now, node, false, follows_another_)});
     lead_if_enough(now, out);
     return;
   }
   learn_from(now, join);
   if (formed_ && !join.been_in) out.emplace_back(ToMember{member, NewWorld{without_members(world_), {}}});
-  out.emplace_back(ToMember{
-      member, Welcome{true, went_on_without(node), stamp_of(now), grant_to(now, node), fencing_.known()}});
+  out.emplace_back(ToMember{member, welcome(now, node, true, went_on_without(node))});
   if (state_ == State::gathering) {
     announce_when_complete(now, out);
   } else if (node.stopped) {  // otherwise once it is
@@ -295,7 +293,7 @@ void Coordinator::announce_when_complete(TimePoint now, CoordinatorActions& out)
     last_call_.reset();
     return;
   }
-  TimePoint when = std::max(not_before_, earlier_worlds_gone_by());
+  TimePoint when = may_begin_at();
   if (ready < enough_) {
     if (!last_call_) {
       last_call_ = now + patience_;
@@ -826,7 +824,7 @@ void Coordinator::rearm(TimePoint now, CoordinatorActions& out) {
       if (now < join_deadline_) wake(join_deadline_);
       if (last_call_ && *last_call_ > now) wake(*last_call_);
       if (roster_.ready() >= job_.least()) {
-        if (const TimePoint when = std::max(not_before_, earlier_worlds_gone_by()); when > now) wake(when);
+        if (const TimePoint when = may_begin_at(); when > now) wake(when);
       }
       break;
     case State::stopping:

@@ -184,6 +184,7 @@ class Coordinator {
   [[nodiscard]] TimePoint sure_until() const;
   [[nodiscard]] bool sure_to_lead(TimePoint now) const { return now < sure_until(); }
   void kill_behind_the_fence(TimePoint now, CoordinatorActions& out);
+  [[nodiscard]] Welcome welcome(TimePoint now, const Roster::Node& node, bool leads, bool elsewhere);
   void tell_who_leads(TimePoint now, bool leads, CoordinatorActions& out);
   // A newer world than its own has been announced.
   [[nodiscard]] bool went_on_without(const Roster::Node& node) const;
@@ -208,6 +209,7 @@ class Coordinator {
   // What members may count on, and when nothing of an earlier world runs (agent/lease.h).
   [[nodiscard]] Grant grant_to(TimePoint now, const Roster::Node& node);
   void note_left_running(TimePoint now, const Roster::Node& node, bool silent);
+  [[nodiscard]] TimePoint may_begin_at() const;
   [[nodiscard]] TimePoint earlier_worlds_gone_by() const;
   [[nodiscard]] TimePoint others_worlds_gone_by() const;
 

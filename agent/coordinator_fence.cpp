@@ -7,10 +7,9 @@ namespace dlaunch::agent {
 
 Grant Coordinator::grant_to(TimePoint now, const Roster::Node& node) {
   if (!leases_.exist()) return {};
-  const bool leads = state_ != State::standby && state_ != State::ended;
   // A newer world does not wait for what such a node still runs.
   const bool left_behind = !node.stopped && !node.active && went_on_without(node);
-  if (!leads || left_behind) return {node.own, Duration(0)};
+  if (!leads() || left_behind) return {node.own, Duration(0)};
   // For each beat of thousands of nodes: it need not be new, since it only grows while the same nodes are
   // here.
   const bool is_new = now < granting_checked_ + job_.beat() / 8;
@@ -31,6 +30,9 @@ void Coordinator::note_left_running(TimePoint now, const Roster::Node& node, boo
   TimePoint& known = left_running_[node.joined.agent];
   known = std::max(known, gone);
 }
+
+// A world may begin then: nothing of an earlier one runs any more, and the restart is not to wait longer.
+TimePoint Coordinator::may_begin_at() const { return std::max(not_before_, earlier_worlds_gone_by()); }
 
 // Nothing of an earlier world runs from then on.
 TimePoint Coordinator::earlier_worlds_gone_by() const {

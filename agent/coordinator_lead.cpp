@@ -34,10 +34,13 @@ TimePoint Coordinator::sure_until() const {
   return follow[needed - 1];
 }
 
+Welcome Coordinator::welcome(TimePoint now, const Roster::Node& node, bool leads, bool elsewhere) {
+  return {leads, elsewhere, stamp_of(now), grant_to(now, node), fencing_.known()};
+}
+
 void Coordinator::tell_who_leads(TimePoint now, bool leads, CoordinatorActions& out) {
   for (const auto& [member, node] : roster_.nodes())
-    out.emplace_back(ToMember{member, Welcome{leads, leads && went_on_without(node), stamp_of(now),
-                                              grant_to(now, node), fencing_.known()}});
+    out.emplace_back(ToMember{member, welcome(now, node, leads, leads && went_on_without(node))});
 }
 
 // A node that is a member already has no reason to ask.
