@@ -1,7 +1,9 @@
 # cmake --install: bin, lib, include, man.
-include(GNUInstallDirs)
 
 install(TARGETS dlaunch RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET dlaunch_with_tls)
+  install(TARGETS dlaunch_with_tls RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/dlaunch)
+endif()
 install(TARGETS dlaunch_runtime EXPORT dlaunch-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/dlaunch DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 foreach(section 1 3 7)

@@ -587,6 +587,9 @@ int do_as_told(int argc, char** argv) {
   if (!parsed) return fail(parsed.error());
   if (const auto* text = std::get_if<JustPrint>(&*parsed)) return print(text->text);
   auto& options = std::get<Options>(*parsed);
+  if (options.tls) {
+    if (auto can = continue_with_tls({argv, argv + argc}, token); !can) return fail(can.error());
+  }
   auto secret = read_secret(options.token_file, std::move(token));
   if (!secret) return fail(secret.error());
   options.secret = std::move(*secret);

@@ -179,7 +179,8 @@ int put_question(const StoreAsk& ask, Store& store) {
   return exit_error;
 }
 
-int ask(const StoreAsk& what, const std::string& secret) {
+// The workers of a job find the key of its store, and whether it is encrypted, in a file.
+int ask(const StoreAsk& what, const std::string& secret, const std::vector<std::string>& command_line) {
   try {
     TcpStoreOptions options;
     options.server = what.server;
@@ -187,7 +188,10 @@ int ask(const StoreAsk& what, const std::string& secret) {
     options.dialect = what.dialect;
     const JobKey key = secret.empty() ? job_store_key(what.server) : JobKey{store_key(secret), what.tls};
     options.key = key.key;
-    if (key.tls) options.make_session = tls_client(key.key);
+    if (key.tls) {
+      if (auto can = continue_with_tls(command_line, ""); !can) return fail(can.error());
+      options.make_session = tls_client(key.key);
+    }
     auto store = std::make_shared<TcpStore>(options);
     store->set_timeout(what.timeout);
     if (what.prefix.empty()) return put_question(what, *store);
@@ -207,13 +211,19 @@ int run_store(const std::vector<std::string>& arguments) {
   const std::string token_file = std::visit(Overloaded{[](const JustPrint&) { return std::string(); },
                                                        [](const auto& how) { return how.token_file; }},
                                             *parsed);
-  const auto secret = read_secret(token_file, take_secret_variable());
-  if (!secret) return fail(secret.error());
   const bool tls = std::visit(
       Overloaded{[](const JustPrint&) { return false; }, [](const auto& how) { return how.tls; }}, *parsed);
+  std::vector<std::string> command_line = {"dlaunch", "store"};
+  command_line.insert(command_line.end(), arguments.begin(), arguments.end());
+  std::string token = take_secret_variable();
+  if (tls) {
+    if (auto can = continue_with_tls(command_line, token); !can) return fail(can.error());
+  }
+  const auto secret = read_secret(token_file, std::move(token));
+  if (!secret) return fail(secret.error());
   if (auto can = check_tls(tls, *secret); !can) return fail(can.error());
   if (const auto* how = std::get_if<StoreServe>(&*parsed)) return serve(*how, *secret);
-  return ask(std::get<StoreAsk>(*parsed), *secret);
+  return ask(std::get<StoreAsk>(*parsed), *secret, command_line);
 }
 
 }  // namespace dlaunch::launcher

@@ -169,6 +169,13 @@ class OutOfTree(Example):
         self.assertEqual(run.code, 0, run)
         self.assertIn("rank 1 of 2: sum of ranks = 1", run.out, run)
 
+    def test_what_is_installed_finds_its_program_for_tls(self):
+        run = Run([os.path.join(self.prefix, "bin", "dlaunch"), "--tls", "sh", "-c", "readlink /proc/$PPID/exe"], self.dir,
+                  DLAUNCH_TOKEN="secret")
+        if "built without OpenSSL" in run.err:
+            self.skipTest("there is no OpenSSL")
+        self.assertEqual((run.code, run.out), (0, os.path.join(self.library_folder(), "dlaunch", "dlaunch") + "\n"), run)
+
 
 class PyTorch(Example):
     def test_ddp_script_runs_as_it_is(self):

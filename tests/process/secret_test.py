@@ -307,6 +307,13 @@ class Tls(Secret):
         done = self.run_dlaunch("--tls", "true")
         self.assertEqual((done.returncode, done.stderr), (2, "dlaunch: --tls needs a secret: its keys come from it; give --token-file\n"))
 
+    def test_a_dlaunch_without_its_library_folder_names_the_missing_program(self):
+        alone = self.path("dlaunch")
+        shutil.copy(DLAUNCH, alone)
+        done = subprocess.run([alone, "--tls", f"--token-file={self.token}", "true"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"^dlaunch: --tls cannot be had: cannot run .*/lib/dlaunch/dlaunch: No such file or directory; ")
+
 
 class StoreVerb(Secret):
     def test_a_store_with_a_secret(self):
