@@ -133,7 +133,7 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
   }
   const bool missed_the_end = state_ == State::ending && join.been_in && join.job_id == job_.id;
   if (missed_the_end) {
-    out.emplace_back(ToMember{member, End{outcome_}});
+    out.emplace_back(ToMember{member, End{outcome_.value()}});
     out.emplace_back(DropMember{member});
   }
   // A node that comes back has noticed the end of its connection before we have.
@@ -917,6 +917,11 @@ void Coordinator::end(TimePoint now, Outcome outcome, CoordinatorActions& out) {
   }
   outcome_ = std::move(outcome);
   end_when_all_stopped(out);
+}
+
+std::optional<JobEnding> Coordinator::ending() const {
+  if (!outcome_) return std::nullopt;
+  return JobEnding{fencing_.known(), *outcome_};
 }
 
 void Coordinator::end_when_all_stopped(CoordinatorActions& out) {

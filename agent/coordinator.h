@@ -42,6 +42,7 @@
 #include "agent/event.h"
 #include "agent/fencing.h"
 #include "agent/hang_judge.h"
+#include "agent/job_ending.h"
 #include "agent/lease.h"
 #include "agent/lost_places.h"
 #include "agent/messages.h"
@@ -145,6 +146,8 @@ class Coordinator {
   [[nodiscard]] State state() const { return state_; }
   // It decides about the job: it takes nodes in, or tells those that come back how the job has ended.
   [[nodiscard]] bool leads() const { return state_ != State::standby && state_ != State::ended; }
+  // How the job has ended, if this coordinator has ended it.
+  [[nodiscard]] std::optional<JobEnding> ending() const;
   [[nodiscard]] std::uint32_t round() const { return world_.round; }
   [[nodiscard]] int restarts_used() const { return world_.restarts_used; }
   [[nodiscard]] WorldView view(TimePoint now) const;
@@ -285,7 +288,7 @@ class Coordinator {
   std::vector<Failure> suspects_;        // likewise (only_suspected())
   std::set<int> fallen_ranks_;           // the workers among them
   std::optional<std::size_t> decisive_;  // what ended the job, where that is not for root_cause() to find
-  Outcome outcome_;                      // of the job, since it is ending
+  std::optional<Outcome> outcome_;       // of the job, since it is ending
   std::string no_restart_;               // why there is none
   std::optional<MemberId> preempted_;    // of this round: whose end all have been given notice of
   HangJudge judge_;                      // of the current round's workers

@@ -64,7 +64,7 @@ void Election::on_campaign(TimePoint now, const CampaignEnded& ended, ElectionAc
     lease_until_ = asked_ + ttl_;
     renewing_ = false;
     know(value_, out);
-    out.emplace_back(Elected{lease_until_});
+    out.emplace_back(Elected{lease_until_, ended.left_behind});
     out.emplace_back(ArmElectionTimer{now + ttl_ / 4});
     return;
   }

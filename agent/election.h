@@ -32,6 +32,7 @@ struct CampaignEnded {
   bool won = false;
   std::string value;
   std::int64_t revision = 0;
+  std::optional<std::string> left_behind = {};  // by a leader before, if won
 };
 // `alive`: false where the lease is over.
 struct LeaseRenewed {
@@ -80,6 +81,7 @@ struct ArmElectionTimer {
 // This agent leads, for so long unless it is said again.
 struct Elected {
   TimePoint until;
+  std::optional<std::string> left_behind = {};  // by a leader before; with the first one of a lead
   bool operator==(const Elected&) const = default;
 };
 struct Deposed {

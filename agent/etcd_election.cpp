@@ -1,5 +1,6 @@
 #include "agent/etcd_election.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "agent/http_reply.h"
@@ -100,11 +101,47 @@ EtcdElection::~EtcdElection() {
 
 void EtcdElection::begin() { act(election_.begin(outside_.clock.now())); }
 
-void EtcdElection::resign(std::function<void()> done) {
+void EtcdElection::resign(const std::optional<Testament>& testament, std::function<void()> done) {
   resigned_ = std::move(done);
   end_ = outside_.timers.arm(outside_.clock.now() + farewell, *this);
-  act(election_.resign());
-  if (!last_call_) on_timer(end_);
+  if (testament && election_.state() == Election::State::leading) {
+    leave_behind(*testament);
+  } else {
+    let_go();
+  }
+}
+
+void EtcdElection::leave_behind(const Testament& testament) {
+  ask_aside(grant_lease(testament.kept), [this, text = testament.text](const std::string& body) {
+    const auto granted = read_granted(body);
+    if (!granted) return let_go();
+    ask_aside(agent::leave_behind(plan_.key, plan_.value, text, granted->lease),
+              [this](const std::string&) { let_go(); });
+  });
+}
+
+// The key is free for others.
+void EtcdElection::let_go() {
+  const ElectionActions last = election_.resign();
+  act(last);
+  const bool is_asked = std::any_of(last.begin(), last.end(), [](const ElectionAction& action) {
+    return std::holds_alternative<RevokeLease>(action);
+  });
+  if (!is_asked) end_resignation();
+}
+
+void EtcdElection::end_resignation() {
+  outside_.timers.disarm(std::exchange(end_, {}));
+  if (const auto done = std::exchange(resigned_, nullptr)) done();
+}
+
+// If it fails, the resignation, if any, is over.
+void EtcdElection::ask_aside(const EtcdRequest& request,
+                             const std::function<void(const std::string&)>& read) {
+  side_retired_ = std::move(side_call_);  // it may be what called us
+  side_call_ = std::make_unique<Call>(outside_.network, false, read,
+                                      [this](const std::string&) { end_resignation(); });
+  side_call_->begin(plan_.endpoints[endpoint_], outside_.clock.now() + farewell, request);
 }
 
 void EtcdElection::on_timer(TimerId timer) {
@@ -119,8 +156,7 @@ void EtcdElection::on_timer(TimerId timer) {
       fail("no answer within " + to_words(patience));
     }
   } else if (timer == end_) {
-    outside_.timers.disarm(std::exchange(end_, {}));
-    if (const auto done = std::exchange(resigned_, nullptr)) done();
+    end_resignation();
   }
 }
 
@@ -149,16 +185,13 @@ void EtcdElection::act(const ElectionActions& actions) {
                      });
                    },
                    [&](const RevokeLease& a) {
-                     const auto over = [this](const std::string&) { on_timer(end_); };
-                     last_call_ = std::make_unique<Call>(outside_.network, false, over, over);
-                     last_call_->begin(plan_.endpoints[endpoint_], outside_.clock.now() + farewell,
-                                       revoke_lease(a.lease));
+                     ask_aside(revoke_lease(a.lease), [this](const std::string&) { end_resignation(); });
                    },
                    [&](const ArmElectionTimer& a) {
                      outside_.timers.disarm(timer_);
                      timer_ = outside_.timers.arm(a.at, *this);
                    },
-                   [&](const Elected& a) { plan_.on_elected(a.until); },
+                   [&](const Elected& a) { plan_.on_elected(a.until, a.left_behind); },
                    [&](const Deposed&) { plan_.on_deposed(); },
                    [&](const LeaderIs& a) { leader_ = a.value; },
                    [&](const Say& a) { plan_.say(a); },

@@ -26,7 +26,8 @@ class EtcdElection final : public TimerHandler {
     std::string key;
     std::string value;  // what it says of this agent
     Duration ttl{};
-    std::function<void(TimePoint until)> on_elected;
+    // `left_behind`: by a leader before, when this agent begins to lead.
+    std::function<void(TimePoint until, const std::optional<std::string>& left_behind)> on_elected;
     std::function<void()> on_deposed;
     std::function<void(const Say&)> say;
   };
@@ -37,8 +38,13 @@ class EtcdElection final : public TimerHandler {
   EtcdElection& operator=(const EtcdElection&) = delete;
 
   void begin();
-  // Gives the lead up; `done` follows within a second.
-  void resign(std::function<void()> done);
+  // Gives the lead up; `done` follows within a second. A leader leaves this text behind for those who lead
+  // after it, for so long, if etcd answers.
+  struct Testament {
+    std::string text;
+    Duration kept{};
+  };
+  void resign(const std::optional<Testament>& testament, std::function<void()> done);
 
   // What the key says, as far as is known.
   [[nodiscard]] const std::optional<std::string>& leader() const { return leader_; }
@@ -48,6 +54,10 @@ class EtcdElection final : public TimerHandler {
  private:
   class Call;
 
+  void leave_behind(const Testament& testament);
+  void ask_aside(const EtcdRequest& request, const std::function<void(const std::string&)>& read);
+  void let_go();
+  void end_resignation();
   void step(const ElectionEvent& event);
   void act(const ElectionActions& actions);
   // `read` is given the whole body, or each line of a stream.
@@ -62,8 +72,9 @@ class EtcdElection final : public TimerHandler {
   std::optional<std::string> leader_;
   std::size_t endpoint_ = 0;
   std::unique_ptr<Call> call_;
-  std::unique_ptr<Call> retired_;    // the one before
-  std::unique_ptr<Call> last_call_;  // the revocation
+  std::unique_ptr<Call> retired_;       // the one before
+  std::unique_ptr<Call> side_call_;     // which the election does not wait for
+  std::unique_ptr<Call> side_retired_;  // the one before
   TimerId timer_;
   TimerId deadline_;                   // of the call
   std::function<void()> watch_again_;  // at the deadline: the call is a watch whose server was there

@@ -42,6 +42,17 @@ Json parsed(std::string_view text) { return Json::parse(text, nullptr, false); }
 
 std::string text_of(LeaseId lease) { return std::to_string(lease); }
 
+// Where a leader leaves something behind.
+std::string place_of(std::string_view key) { return to_base64(std::string(key) + "/ended"); }
+
+// Of the answer to the request of this number in a transaction.
+std::optional<std::string> first_value(const Json& transaction, std::size_t number) {
+  const Json& responses = part(transaction, "responses");
+  if (!responses.is_array() || responses.size() <= number) return std::nullopt;
+  const Json& pairs = part(part(responses[number], "response_range"), "kvs");
+  return pairs.is_array() && !pairs.empty() ? value_of(pairs.front()) : std::nullopt;
+}
+
 }  // namespace
 
 EtcdRequest grant_lease(Duration ttl) {
@@ -55,9 +66,17 @@ EtcdRequest campaign(std::string_view key, std::string_view value, LeaseId lease
   const Json get{{"requestRange", {{"key", name}}}};
   const Json is_free{{"key", name}, {"target", "CREATE"}, {"result", "EQUAL"}, {"createRevision", "0"}};
   return {"/v3/kv/txn", Json{{"compare", Json::array({is_free})},
-                             {"success", Json::array({put})},
+                             {"success", Json::array({put, {{"requestRange", {{"key", place_of(key)}}}}})},
                              {"failure", Json::array({get})}}
                             .dump()};
+}
+
+EtcdRequest leave_behind(std::string_view key, std::string_view value, std::string_view text, LeaseId lease) {
+  const Json put{
+      {"requestPut", {{"key", place_of(key)}, {"value", to_base64(text)}, {"lease", text_of(lease)}}}};
+  const Json leads{
+      {"key", to_base64(key)}, {"target", "VALUE"}, {"result", "EQUAL"}, {"value", to_base64(value)}};
+  return {"/v3/kv/txn", Json{{"compare", Json::array({leads})}, {"success", Json::array({put})}}.dump()};
 }
 
 EtcdRequest renew_lease(LeaseId lease) {
@@ -80,11 +99,8 @@ Result<CampaignEnded> read_campaign(std::string_view body) {
   const Json json = parsed(body);
   const std::int64_t revision = number(part(json, "header"), "revision");
   if (revision == 0) return malformed("it has no revision");
-  if (part(json, "succeeded") == true) return CampaignEnded{true, "", revision};
-  const Json& responses = part(json, "responses");
-  const Json& first = responses.is_array() && !responses.empty() ? responses.front() : Json();
-  const Json& pairs = part(part(first, "response_range"), "kvs");
-  const auto value = pairs.is_array() && !pairs.empty() ? value_of(pairs.front()) : std::nullopt;
+  if (part(json, "succeeded") == true) return CampaignEnded{true, "", revision, first_value(json, 1)};
+  const auto value = first_value(json, 0);
   if (!value) return malformed("it does not say who has the key");
   return CampaignEnded{false, *value, revision};
 }

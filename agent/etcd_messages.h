@@ -17,7 +17,10 @@ struct EtcdRequest {
 };
 
 EtcdRequest grant_lease(Duration ttl);
+// Also asks for what is left behind, if the key is free.
 EtcdRequest campaign(std::string_view key, std::string_view value, LeaseId lease);
+// Keeps `text` for as long as `lease` lives, if the key has this value; read_campaign() reads it.
+EtcdRequest leave_behind(std::string_view key, std::string_view value, std::string_view text, LeaseId lease);
 EtcdRequest renew_lease(LeaseId lease);
 EtcdRequest revoke_lease(LeaseId lease);
 EtcdRequest watch_key(std::string_view key, std::int64_t since_revision);

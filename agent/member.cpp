@@ -99,6 +99,8 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
     } else {
       on_round_over(Stopped{stopped->round}, out);
     }
+  } else if (const auto* over = std::get_if<JobWasOver>(&event)) {
+    on_job_was_over(over->ending, out);
   } else if (const auto* stuck = std::get_if<RoundStuck>(&event)) {
     on_stuck(stuck->failure, out);
   } else if (const auto* seen = std::get_if<WorkersSeen>(&event)) {
@@ -341,13 +343,7 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     stop_group(SIGTERM, out);
     if (stop->at_once) out.emplace_back(ToGroup{KillNow{}});
   } else if (const auto* end = std::get_if<End>(&message)) {
-    outcome_ = end->outcome;
-    state_ = State::leaving;
-    if (round_active_) {
-      stop_group(SIGTERM, out);
-    } else {
-      end_if_over(out);
-    }
+    end_with(end->outcome, out);
   } else if (const auto* beat = std::get_if<Beat>(&message)) {
     stamp_ = beat->stamp;
     take_grant(now, beat->grant, out);
@@ -609,6 +605,22 @@ bool Member::may_be_forgotten() const {
 
 void Member::stop_group(int signo, MemberActions& out) { out.emplace_back(ToGroup{StopWorkers{signo}}); }
 
+void Member::end_with(const Outcome& outcome, MemberActions& out) {
+  outcome_ = outcome;
+  state_ = State::leaving;
+  if (round_active_) {
+    stop_group(SIGTERM, out);
+  } else {
+    end_if_over(out);
+  }
+}
+
+void Member::on_job_was_over(const JobEnding& job, MemberActions& out) {
+  if (!was_in(job) || state_ == State::leaving) return;
+  out.emplace_back(Say{Loudness::trouble, "the job has ended while this node was away"});
+  end_with(job.outcome, out);
+}
+
 void Member::lose(Failure cause, MemberActions& out) {
   if (outcome_) {
     end_if_over(out);
@@ -618,14 +630,8 @@ void Member::lose(Failure cause, MemberActions& out) {
   outcome.failed = true;
   outcome.exit_code = exit_code_of(cause);
   outcome.cause = std::move(cause);
-  outcome_ = std::move(outcome);
-  if (link_) out.emplace_back(ToCoordinator{Leave{outcome_->cause}});
-  state_ = State::leaving;
-  if (round_active_) {
-    stop_group(SIGTERM, out);
-  } else {
-    end_if_over(out);
-  }
+  if (link_) out.emplace_back(ToCoordinator{Leave{outcome.cause}});
+  end_with(outcome, out);
 }
 
 void Member::end_if_over(MemberActions& out) {

@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/job_ending.h"
 #include "agent/messages.h"
 #include "agent/quiet_watch.h"
 #include "agent/say.h"
@@ -57,6 +58,11 @@ struct WorkersSeen {
   std::optional<std::vector<GroupStanding>> standings;  // where a full look was asked for
 };
 
+// The job has ended while this node was away.
+struct JobWasOver {
+  JobEnding ending;
+};
+
 // Answers AskEndpoint.
 struct EndpointAnswered {
   std::size_t endpoint = 0;
@@ -67,7 +73,7 @@ struct EndpointAnswered {
 
 using MemberEvent =
     std::variant<HealthChecked, EndpointAnswered, LinkUp, LinkDown, FromCoordinator, SignalCame, MemberTimer,
-                 KeeperLost, RoundFailed, RoundDone, RoundStopped, RoundStuck, WorkersSeen>;
+                 KeeperLost, RoundFailed, RoundDone, RoundStopped, RoundStuck, WorkersSeen, JobWasOver>;
 
 // --- actions ---
 
@@ -160,6 +166,8 @@ class Member {
   [[nodiscard]] State state() const { return state_; }
   // By whoever it has its connection to.
   [[nodiscard]] bool is_led() const { return led_; }
+  // This node was in a world of the job that has ended so.
+  [[nodiscard]] bool was_in(const JobEnding& job) const { return been_in_ && job.fencing >= world_.fencing; }
   // Why a round was stopped last; empty: none was.
   [[nodiscard]] const std::string& last_failure() const { return last_failure_; }
   // Its health check is running.
@@ -213,6 +221,8 @@ class Member {
   [[nodiscard]] std::string endpoints_in_words() const;
 
   void stop_group(int signo, MemberActions& out);
+  void end_with(const Outcome& outcome, MemberActions& out);
+  void on_job_was_over(const JobEnding& job, MemberActions& out);
   void lose(Failure cause, MemberActions& out);
   void end_if_over(MemberActions& out);
   [[nodiscard]] Failure lost_coordinator(TimePoint now, std::string why) const;

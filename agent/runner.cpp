@@ -303,9 +303,21 @@ void Runner::on_signal(int signo) {
   work();
 }
 
-void Runner::on_election(std::optional<TimePoint> leads_until) {
-  post(CoordinatorEvent{LeadsUntil{leads_until}});
+void Runner::on_election(std::optional<TimePoint> leads_until,
+                         const std::optional<std::string>& left_behind) {
+  const auto ending = left_behind ? parse_job_ending(*left_behind) : Result<JobEnding>(JobEnding{});
+  if (!ending) outside_.reporter.say({Loudness::detail, ending.error().message()});
+  if (left_behind && ending && member_.was_in(*ending)) {
+    job_was_over_ = true;
+    post(MemberEvent{JobWasOver{*ending}});
+  } else if (!job_was_over_) {
+    post(CoordinatorEvent{LeadsUntil{leads_until}});
+  }
   work();
+}
+
+std::optional<JobEnding> Runner::job_ending() const {
+  return coordinator_ ? coordinator_->ending() : std::nullopt;
 }
 
 // --- what the world reports ---

@@ -79,8 +79,11 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   // This node's first step, and its coordinator's.
   void begin();
   void on_signal(int signo);
-  // What the election says of this agent, as LeadsUntil.
-  void on_election(std::optional<TimePoint> leads_until);
+  // What the election says of this agent, as LeadsUntil. `left_behind`: the text of a JobEnding, if any; an
+  // agent of that job ends as it did, and does not lead.
+  void on_election(std::optional<TimePoint> leads_until, const std::optional<std::string>& left_behind = {});
+  // What a leader that has ended the job leaves behind.
+  [[nodiscard]] std::optional<JobEnding> job_ending() const;
 
   // Set once everything on this node has ended.
   [[nodiscard]] const std::optional<Outcome>& outcome() const { return outcome_; }
@@ -161,6 +164,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   bool follows_another_ = false;   // as it was said last
   std::map<MemberId, std::unique_ptr<MemberEnd>> member_ends_;
   MemberId next_member_ = 1;
+  bool job_was_over_ = false;  // when this agent was elected: it does not lead
   std::optional<Outcome> member_outcome_;
   bool coordinator_ended_ = false;
   std::optional<Outcome> outcome_;

@@ -445,12 +445,14 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
       page.add_metrics([view] { return agent::metrics(view()); });
     }
     if (plan.job.elected) {
-      election.emplace(
-          agent::EtcdElection::Outside{loop, loop, loop},
-          agent::EtcdElection::Plan{plan.job.endpoints, plan.etcd_key, own_name(plan), plan.job.node_timeout,
-                                    [&runner](TimePoint until) { runner.on_election(until); },
-                                    [&runner] { runner.on_election(std::nullopt); },
-                                    [&reporter](const agent::Say& say) { reporter.say(say); }});
+      election.emplace(agent::EtcdElection::Outside{loop, loop, loop},
+                       agent::EtcdElection::Plan{
+                           plan.job.endpoints, plan.etcd_key, own_name(plan), plan.job.node_timeout,
+                           [&runner](TimePoint until, const std::optional<std::string>& left_behind) {
+                             runner.on_election(until, left_behind);
+                           },
+                           [&runner] { runner.on_election(std::nullopt); },
+                           [&reporter](const agent::Say& say) { reporter.say(say); }});
     }
     on_signal = [&runner, &stop_signals](int signo) {
       stop_signals.on_signal(signo);
@@ -515,7 +517,10 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
     stop_signals.block();  // how the job ends is decided: one that comes now must not change the exit code
     outcome = runner.outcome();
     if (election) {
-      election->resign([&loop] { loop.stop(); });
+      std::optional<agent::EtcdElection::Testament> testament;
+      if (const auto ending = runner.job_ending())
+        testament = {agent::to_text(*ending), agent::JobEnding::kept};
+      election->resign(testament, [&loop] { loop.stop(); });
       loop.run();
     }
     server.close();

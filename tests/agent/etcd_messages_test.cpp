@@ -40,6 +40,28 @@ TEST(EtcdMessages, ACampaignTakesTheKeyOnlyWhereItIsFree) {
   EXPECT_EQ(body["success"][0]["requestPut"]["lease"], "7");
   EXPECT_EQ(body["success"][0]["requestPut"]["value"], to_base64("v"));
   EXPECT_EQ(body["failure"][0]["requestRange"]["key"], to_base64("k"));
+  EXPECT_EQ(body["success"][1]["requestRange"]["key"], to_base64("k/ended"));
+}
+
+TEST(EtcdMessages, OnlyWhoHasTheKeyLeavesSomethingBehind) {
+  const Json body = Json::parse(leave_behind("k", "v", "text", 7).body);
+  EXPECT_EQ(body["compare"][0]["target"], "VALUE");
+  EXPECT_EQ(body["compare"][0]["key"], to_base64("k"));
+  EXPECT_EQ(body["compare"][0]["value"], to_base64("v"));
+  EXPECT_EQ(body["success"][0]["requestPut"]["key"], to_base64("k/ended"));
+  EXPECT_EQ(body["success"][0]["requestPut"]["value"], to_base64("text"));
+  EXPECT_EQ(body["success"][0]["requestPut"]["lease"], "7");
+}
+
+TEST(EtcdMessages, WhoWinsReadsWhatIsLeftBehind) {
+  const auto won =
+      read_campaign(R"({"header":{"revision":"6"},"succeeded":true,"responses":[{"response_put":{}},)"
+                    R"({"response_range":{"kvs":[{"value":"dmFsdWU="}]}}]})");
+  ASSERT_TRUE(won.ok());
+  EXPECT_TRUE(won->won);
+  EXPECT_EQ(won->left_behind, "value");
+  EXPECT_FALSE(
+      read_campaign(R"({"header":{"revision":"5"},"succeeded":true,"responses":[{}]})")->left_behind);
 }
 
 TEST(EtcdMessages, AnswersAreRead) {

@@ -684,5 +684,34 @@ TEST_F(MemberTest, WhoDidNotRunItselfAccusesNobody) {
   EXPECT_TRUE(said.ends_with(" (stopped, or the machine was), and the others gave it up")) << said;
 }
 
+TEST_F(MemberTest, ANodeThatWasAwayAtTheEndEndsAsTheJobDid) {
+  work();
+  JobEnding ending;
+  ending.fencing = 3;
+  ending.outcome.exit_code = 7;
+  EXPECT_TRUE(member_.was_in(ending));
+  step(JobWasOver{ending});
+  EXPECT_TRUE(told_group<StopWorkers>()) << "they belong to a world that is gone";
+  EXPECT_FALSE(got<MemberEnded>());
+  step(RoundStopped{0});
+  ASSERT_TRUE(got<MemberEnded>());
+  EXPECT_EQ(got<MemberEnded>()->outcome, ending.outcome);
+}
+
+TEST_F(MemberTest, AnEarlierJobOfTheSameNameHasAnotherEnd) {
+  JobEnding ending;
+  ending.fencing = 3;
+  EXPECT_FALSE(member_.was_in(ending)) << "it has been in no world yet";
+  step(LinkUp{});
+  NewWorld later = world(0);
+  later.world.fencing = 4;
+  hear(later);
+  EXPECT_FALSE(member_.was_in(ending));
+  step(JobWasOver{ending});
+  EXPECT_FALSE(told_group<StopWorkers>());
+  ending.fencing = 4;
+  EXPECT_TRUE(member_.was_in(ending));
+}
+
 }  // namespace
 }  // namespace dlaunch::agent

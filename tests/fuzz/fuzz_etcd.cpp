@@ -7,6 +7,7 @@
 #include "agent/base64.h"
 #include "agent/etcd_messages.h"
 #include "agent/http_reply.h"
+#include "agent/job_ending.h"
 
 namespace {
 
@@ -35,6 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const std::string& text : {body, read}) {
     if (const auto granted = read_granted(text)) require(granted->lease != 0);
     (void)read_campaign(text);
+    if (const auto ending = parse_job_ending(text)) require(parse_job_ending(to_text(*ending)).ok());
     (void)read_renewed(text);
     (void)read_watch_line(text);
     (void)read_trouble(500, text);

@@ -6,6 +6,7 @@
 Nothing here passes by waiting for a time: every wait is for an event, and has a deadline.
 """
 
+import glob
 import json
 import os
 import re
@@ -133,7 +134,7 @@ class Elastic(unittest.TestCase):
         listed = subprocess.run(["ip", "netns", "pids", self.hosts.names[i]], capture_output=True, text=True, check=True)
         return [int(pid) for pid in listed.stdout.split()]
 
-    def workers_of(self, i):
+    def workers_of(self, i, names=("sh", "sleep")):
         """The pids of what runs on host i and is no dlaunch."""
         found = []
         for pid in self.pids_on(i):
@@ -144,7 +145,7 @@ class Elastic(unittest.TestCase):
                     state = file.read().rpartition(")")[2].split()[0]
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if name in ("sh", "sleep") and state not in "ZX":
+            if name in names and state not in "ZX":
                 found.append(pid)
         return found
 
@@ -614,6 +615,28 @@ class WithEtcd(Elastic):
         self.world({0, 1, 2} - {leader})
         self.wait_until(lambda: not self.workers_of(leader), "nothing runs on the node that is cut off")
         self.hosts.plug_cable(leader)
+        self.world({0, 1, 2})
+        self.done()
+        self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
+
+    def test_a_node_that_was_away_at_the_end_returns_the_jobs_code(self):
+        for i in range(3):
+            self.start(i, *self.OPTIONS, "--max-restarts=0")
+        away = self.leader(self.world({0, 1, 2}))
+        self.hosts.pull_cable(away)
+        others = sorted({0, 1, 2} - {away})
+        self.world(set(others))
+        os.kill(max(self.workers_of(others[0], ("sh",))), signal.SIGKILL)
+        self.assertEqual([self.end(i) for i in others], [137] * 2)
+        self.hosts.plug_cable(away)
+        self.assertEqual(self.end(away), 137)
+        self.assertIn("the job has ended while this node was away", self.said(away))
+        self.assertRegex(self.said(away).splitlines()[-1], r"^dlaunch: failed: rank \d .* was killed by signal 9 \(SIGKILL")
+        # The next job of the same name is not touched by it.
+        for said in glob.glob(os.path.join(self.dir, "said.*")):
+            os.remove(said)
+        for i in range(3):
+            self.start(i, *self.OPTIONS)
         self.world({0, 1, 2})
         self.done()
         self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
