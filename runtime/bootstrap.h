@@ -28,8 +28,18 @@ struct Identity {
 using Environment = std::function<std::optional<std::string>(std::string_view name)>;
 std::optional<std::string> process_environment(std::string_view name);
 
-// Fails with the name of the variable that is missing or wrong.
-Result<Identity> identify(const Environment& environment);
+// A rank and a world size that the program gives, in its call or in the URL; absent: not given.
+struct GivenRank {
+  std::optional<int> rank = {};
+  std::optional<int> world_size = {};
+};
+
+// `given` takes precedence over RANK and WORLD_SIZE. Fails with the name of the variable that is missing or
+// wrong, or with what is wrong with what was given.
+Result<Identity> identify(const Environment& environment, const GivenRank& given = {});
+
+// Without an environment: both must be given. Only the rank and the world size of the result mean something.
+Result<Identity> identify(const GivenRank& given);
 
 // An init_method, taken apart.
 struct InitMethod {
@@ -37,8 +47,12 @@ struct InitMethod {
   Kind kind = Kind::env;
   Address address;   // tcp
   std::string path;  // file
+  GivenRank given;   // the URL's parameters
 };
 Result<InitMethod> parse_init_method(std::string_view text);
+
+// What the call's options (-1: not given) and the URL say together. Fails where they contradict each other.
+Result<GivenRank> combine(int rank, int world_size, const GivenRank& url);
 
 // The part of the store that a backend sees. `check` is asked now and then during its waits; what it throws
 // ends them. None: nothing.

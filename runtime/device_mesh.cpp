@@ -79,6 +79,14 @@ void check(const std::string& device_type, const std::vector<int>& ranks, const 
   if (std::ranges::adjacent_find(sorted_names) != sorted_names.end()) refuse("a name occurs twice");
 }
 
+// A mesh may be how a program begins.
+void require_default_group(const std::string& device_type) {
+  if (is_initialized()) return;
+  InitOptions options;
+  if (device_type == "cuda") options.backend = get_default_backend_for_device(device_type);
+  init_process_group(options);
+}
+
 }  // namespace
 
 DeviceMesh::DeviceMesh(std::string device_type, std::vector<int> ranks, std::vector<int> shape,
@@ -89,6 +97,7 @@ DeviceMesh::DeviceMesh(std::string device_type, std::vector<int> ranks, std::vec
 std::shared_ptr<const DeviceMesh::State> DeviceMesh::make(const std::string& call, std::string device_type,
                                                           std::vector<int> ranks, std::vector<int> shape,
                                                           std::vector<std::string> names) {
+  require_default_group(device_type);
   world().meet({.operation = call,
                 .ranks = ranks,
                 .statement = "the device " + device_type + ", the shape " + in_words(shape) + ", the names " +
@@ -250,6 +259,7 @@ DeviceMesh DeviceMesh::flatten(const std::string& name) const {
 
 DeviceMesh init_device_mesh(const std::string& device_type, const std::vector<int>& shape,
                             const std::vector<std::string>& names) {
+  require_default_group(device_type);
   std::vector<int> ranks(static_cast<std::size_t>(get_world_size()));
   std::iota(ranks.begin(), ranks.end(), 0);
   return DeviceMesh(DeviceMesh::make("init_device_mesh", device_type, std::move(ranks), shape, names));

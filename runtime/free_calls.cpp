@@ -27,9 +27,12 @@ int source_in(const ProcessGroup& group, const char* operation, int global_rank)
 
 }  // namespace
 
-int get_group_rank(const ProcessGroup& group, int global_rank) { return rank_in(group, "", global_rank); }
+int get_group_rank(const ProcessGroup& group, int global_rank) {
+  return rank_in(or_default(group), "", global_rank);
+}
 
-int get_global_rank(const ProcessGroup& group, int group_rank) {
+int get_global_rank(const ProcessGroup& given, int group_rank) {
+  const ProcessGroup group = or_default(given);
   const std::vector<int>& ranks = group.ranks();
   if (group_rank < 0 || static_cast<std::size_t>(group_rank) >= ranks.size()) {
     throw DistError(

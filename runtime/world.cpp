@@ -45,12 +45,18 @@ std::shared_ptr<Store> connect(const Identity& self, Deadline deadline) {
   }
 }
 
-// Of an option that is given although it is known: `source` says.
-void require_agreement(const char* what, int given, int told, const char* source) {
-  if (given < 0 || given == told) return;
-  throw DistError(std::string("init_process_group: the option ") + what + " is " + std::to_string(given) +
-                  ", but " + source + " says " + std::to_string(told) +
+// A rank that is a thread or a started process cannot be another one.
+void require_agreement(const char* what, std::optional<int> given, int told) {
+  if (!given || *given == told) return;
+  throw DistError(std::string("init_process_group: the option ") + what + " is " + std::to_string(*given) +
+                  ", but who started it says " + std::to_string(told) +
                   ", which counts: leave the option out");
+}
+
+template <class T>
+const T& value_of(const Result<T>& result) {
+  if (!result) throw DistError(result.error().message());
+  return *result;
 }
 
 // How long a rank that gives up stays for the others to hear of it, who may still have to come.
@@ -403,43 +409,42 @@ int& World::generation_in(Store& store) {
   return generations_[store.compare_set("dlaunch/store", "", std::to_string(draw_number()))];
 }
 
-// With making_ held.
-void World::init_with(const InitOptions& options) {
-  const Result<InitMethod> method = parse_init_method(options.init_method);
-  if (!method) throw DistError(method.error().message());
-  const bool from_environment = !options.store && method->kind == InitMethod::Kind::env && !preset_;
+// Which rank this process is, and where the store is.
+Identity World::identify_self(const InitOptions& options, const InitMethod& method) const {
+  if (options.store && !options.init_method.empty()) {
+    throw DistError("init_process_group was given a store and the init_method '" + options.init_method +
+                    "': the ranks find each other through one of them; leave the other out");
+  }
+  const GivenRank given = value_of(combine(options.rank, options.world_size, method.given));
   Identity self;
-  if (from_environment) {
-    const Result<Identity> found = identify(process_environment);
-    if (!found) throw DistError(found.error().message());
-    self = *found;
-    require_agreement("rank", options.rank, self.rank, "the environment");
-    require_agreement("world_size", options.world_size, self.world_size, "the environment");
-  } else if (preset_) {
+  if (preset_) {
     self.rank = preset_->rank;
     self.world_size = preset_->size;
-    require_agreement("rank", options.rank, self.rank, "who started it");
-    require_agreement("world_size", options.world_size, self.world_size, "who started it");
+    require_agreement("rank", given.rank, self.rank);
+    require_agreement("world_size", given.world_size, self.world_size);
+  } else if (!options.store && method.kind == InitMethod::Kind::env) {
+    return value_of(identify(process_environment, given));
   } else {
-    if (options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
-      throw DistError("rank " + std::to_string(options.rank) + " and world_size " +
-                      std::to_string(options.world_size) +
-                      ": without env:// both must be given, and the rank be below the world size");
-    }
-    self.rank = options.rank;
-    self.world_size = options.world_size;
+    self = value_of(identify(given));
   }
+  if (options.store || preset_ || method.kind == InitMethod::Kind::file) {
+    self.store_is_served = true;
+  } else {
+    self.master = method.address;
+  }
+  return self;
+}
+
+// With making_ held.
+void World::init_with(const InitOptions& options) {
+  const InitMethod method = value_of(parse_init_method(options.init_method));
+  const Identity self = identify_self(options, method);
   try {
     const std::string backend =
         !options.backend.empty() ? plain_name(options.backend) : (preset_ ? preset_->backend : "gloo");
-    if (options.store || preset_ || method->kind == InitMethod::Kind::file) {
-      self.store_is_served = true;
-    } else if (!from_environment) {
-      self.master = method->address;
-    }
     const Deadline deadline = deadline_after(options.timeout);
-    const std::vector<ChosenModule> modules = choose_or_decline(backend, options, *method, self, deadline);
-    const std::shared_ptr<Store> store = open_store(options, *method, self, deadline);
+    const std::vector<ChosenModule> modules = choose_or_decline(backend, options, method, self, deadline);
+    const std::shared_ptr<Store> store = open_store(options, method, self, deadline);
     door_ = open_door(preset_ ? "localhost" : self.master.host);
     if (const auto page = process_environment(env::worker_page); page && !preset_) {
       recorder().open(*page, self.rank, self.world_size);

@@ -92,6 +92,7 @@ class World {
                                                       std::vector<GroupImpl::DeviceBackend> backends,
                                                       std::shared_ptr<Store> keys,
                                                       const std::string& identity) const;
+  [[nodiscard]] Identity identify_self(const InitOptions& options, const InitMethod& method) const;
   void init_with(const InitOptions& options);
   [[nodiscard]] std::unique_lock<std::mutex> look() const;
   [[nodiscard]] bool is_copied() const;

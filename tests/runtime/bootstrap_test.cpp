@@ -81,6 +81,77 @@ TEST(Identify, NamesTheVariableThatIsMissingOrWrong) {
   EXPECT_EQ(problem(with("MASTER_ADDR", "")), start + "MASTER_ADDR is empty" + end);
 }
 
+TEST(Identify, WhatTheProgramGivesTakesPrecedence) {
+  const auto given = [](std::optional<int> rank, std::optional<int> size, const Variables& variables) {
+    return identify(environment(variables), {rank, size});
+  };
+  Variables no_numbers = without("RANK");
+  no_numbers.erase("WORLD_SIZE");
+  const Result<Identity> both = given(1, 3, no_numbers);
+  ASSERT_TRUE(both.ok()) << both.error().message();
+  EXPECT_EQ(both->rank, 1);
+  EXPECT_EQ(both->world_size, 3);
+  EXPECT_EQ(both->master, (Address{"host", 29500}));
+  EXPECT_EQ(given(1, {}, without("RANK"))->rank, 1);
+  EXPECT_EQ(given(1, {}, complete)->rank, 1);
+  EXPECT_EQ(given({}, 8, complete)->world_size, 8);
+  EXPECT_EQ(given({}, 8, complete)->rank, 2);
+  EXPECT_EQ(given(7, 3, complete).error().message(),
+            "cannot use the rank that was given 7: not between 0 and 2");
+  EXPECT_EQ(given(-2, {}, complete).error().message(),
+            "cannot use the rank that was given -2: not between 0 and 3");
+  EXPECT_EQ(given({}, 0, complete).error().message(),
+            "cannot use the world_size that was given 0: not between 1 and 16777216");
+  EXPECT_NE(given({}, 2, complete).error().message().find("RANK is 2, not between 0 and 1"),
+            std::string::npos);
+}
+
+TEST(Identify, WithoutAnEnvironmentBothAreNeeded) {
+  EXPECT_EQ(identify(GivenRank{1, 2})->rank, 1);
+  EXPECT_EQ(identify(GivenRank{1, 2})->world_size, 2);
+  const auto reason = [](const GivenRank& given) { return identify(given).error().message(); };
+  EXPECT_NE(reason({}).find("needs a rank and a world_size: both are missing"), std::string::npos)
+      << reason({});
+  EXPECT_NE(reason({0, {}}).find("the world_size is missing"), std::string::npos);
+  EXPECT_NE(reason({{}, 2}).find("the rank is missing"), std::string::npos);
+  EXPECT_NE(reason({2, 2}).find("rank that was given 2: not between 0 and 1"), std::string::npos);
+}
+
+TEST(ParseInitMethod, TakesRankAndWorldSizeFromTheUrl) {
+  const auto tcp = parse_init_method("tcp://10.1.1.20:23456?rank=3&world_size=4");
+  ASSERT_TRUE(tcp.ok()) << tcp.error().message();
+  EXPECT_EQ(tcp->address, (Address{"10.1.1.20", 23456}));
+  EXPECT_EQ(tcp->given.rank, 3);
+  EXPECT_EQ(tcp->given.world_size, 4);
+  EXPECT_EQ(parse_init_method("tcp://[::1]:1?world_size=4&rank=0")->address, (Address{"::1", 1}));
+  const auto file = parse_init_method("file:///mnt/meet?world_size=2");
+  EXPECT_EQ(file->path, "/mnt/meet");
+  EXPECT_EQ(file->given.rank, std::nullopt);
+  EXPECT_EQ(file->given.world_size, 2);
+  EXPECT_EQ(parse_init_method("env://?rank=1")->given.rank, 1);
+  EXPECT_EQ(parse_init_method("env://?")->given.rank, std::nullopt);
+  EXPECT_TRUE(parse_init_method("tcp://host:1?rank=0&use_libuv=0").ok());
+  const auto why = [](const char* url) { return parse_init_method(url).error().message(); };
+  EXPECT_NE(why("env://?ranks=1").find("there is no parameter 'ranks'; known are rank and world_size"),
+            std::string::npos);
+  EXPECT_NE(why("env://?rank=one").find("the parameter rank is 'one', not a number"), std::string::npos);
+  EXPECT_NE(why("env://?rank=").find("the parameter rank is '', not a number"), std::string::npos);
+  EXPECT_NE(why("env://?rank").find("the parameter rank is '', not a number"), std::string::npos);
+  EXPECT_NE(why("env://?rank=1&rank=1").find("the parameter rank is there twice"), std::string::npos);
+  EXPECT_NE(why("env://?world_size=99999999999").find("not a number"), std::string::npos);
+  EXPECT_NE(why("env://host?rank=1").find("there is no such method"), std::string::npos);
+}
+
+TEST(ParseInitMethod, WhatTheCallAndTheUrlSayMustAgree) {
+  EXPECT_EQ(combine(-1, 4, {2, {}})->rank, 2);
+  EXPECT_EQ(combine(-1, 4, {2, {}})->world_size, 4);
+  EXPECT_EQ(combine(2, -1, {2, 4})->rank, 2);
+  EXPECT_EQ(combine(-1, -1, {})->rank, std::nullopt);
+  EXPECT_EQ(combine(1, -1, {2, 4}).error().message(),
+            "init_process_group was given two values of rank: 1 in the call and 2 in the URL of init_method; "
+            "give it once");
+}
+
 TEST(ConnectStore, SaysWhereNobodyAnswered) {
   try {
     connect_store({"127.0.0.1", 1}, deadline_after(std::chrono::milliseconds(30)));

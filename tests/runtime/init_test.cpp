@@ -327,19 +327,6 @@ TEST(Init, RanksThatCompareNameThoseThatDoNot) {
   EXPECT_EQ(results[1].said, "");
 }
 
-TEST(Init, OptionsThatContradictTheEnvironmentAreRefused) {
-  const auto results = run_processes(2, [](int rank) -> std::string {
-    const auto refused = [](const dlaunch::InitOptions& options) {
-      return dlaunch::test::error_of([&] { dlaunch::init_process_group(options); });
-    };
-    if (!contains(refused(numbered(rank, 7)), "the option world_size is 7, but the environment says 2"))
-      return "the world size is ignored";
-    if (!contains(refused(numbered(1 - rank, 2)), "the option rank is ")) return "the rank is ignored";
-    return add_up(numbered(rank, 2));
-  });
-  expect_all_say(results, "ok");
-}
-
 TEST(Init, TwoProcessesWithOneRankAreTold) {
   const dlaunch::test::MeetingPoint both_run(2);
   const auto results = run_processes(2, [&](int) -> std::string {

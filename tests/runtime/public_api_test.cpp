@@ -70,7 +70,7 @@ TEST_F(PublicApi, WrongOptionsAreRefused) {
   options.init_method = "mpi://";
   EXPECT_EQ(error_of([&] { dlaunch::init_process_group(options); }),
             "cannot use init_method 'mpi://': there is no such method; known are env://, tcp://host:port and "
-            "file:///path");
+            "file:///path, each with ?rank=R&world_size=N");
   options = {};
   options.timeout = std::chrono::milliseconds(-1);
   EXPECT_EQ(error_of([&] { dlaunch::init_process_group(options); }), "the timeout must be longer than 0 ms");

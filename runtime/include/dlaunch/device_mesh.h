@@ -21,6 +21,9 @@
 namespace dlaunch {
 inline namespace v1 {
 
+// If there is no default group, the first constructor and init_device_mesh() make it: as init_process_group()
+// does with env:// and the device's backend.
+//
 // A handle; copies mean the same mesh, and so do its slices: they share its groups. Dimensions are named by
 // number or by name. Wrong ones throw DistError. Threads: as ProcessGroup's questions.
 class DLAUNCH_EXPORT DeviceMesh {

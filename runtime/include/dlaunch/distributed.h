@@ -43,17 +43,21 @@ struct InitOptions {
   // variable DLAUNCH_SOCKET_IFNAME, or else GLOO_SOCKET_IFNAME, names: "eth0,eth1", as many on every rank, in
   // the same order. What is long is then cut and travels over all of them at once.
   std::string backend;
-  // How the ranks find each other, unless `store` is given.
-  //   env://            through the environment that dlaunch (and torchrun) give a worker: RANK, WORLD_SIZE,
-  //                     MASTER_ADDR, MASTER_PORT. Rank 0 serves the store there unless
-  //                     TORCHELASTIC_USE_AGENT_STORE=True says that it is served already.
+  // How the ranks find each other. Empty: env://, or through `store` if there is one. With a store it must
+  // be empty.
+  //   env://            through the environment that dlaunch (and torchrun) give a worker: MASTER_ADDR and
+  //                     MASTER_PORT, and RANK and WORLD_SIZE if the program gives none. Rank 0 serves the
+  //                     store there unless TORCHELASTIC_USE_AGENT_STORE=True says that it is served already.
   //   tcp://host:port   rank 0 serves the store there.
   //   file:///path      a file that all ranks see and that does not exist before. What a run that
   //                     crashed left in it is recognised and refused.
-  std::string init_method = "env://";
+  // Each may end with ?rank=R&world_size=N, which is as good as the two options below.
+  std::string init_method = {};
   // For joining, and for each operation that does not say otherwise.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  // With a store, tcp:// and file://. env:// has them in the environment, which they must not contradict.
+  // -1: not given. With a store, tcp:// and file:// both are needed, here or in the URL; where they are in
+  // both, they must be the same. With env:// they take precedence over RANK and WORLD_SIZE. A rank that is
+  // a thread or that spawn() started has them already and may only repeat them.
   int rank = -1;
   int world_size = -1;
   std::shared_ptr<KeyValueStore> store = {};
@@ -91,6 +95,7 @@ DLAUNCH_EXPORT ProcessGroup default_group();
 // not).
 DLAUNCH_EXPORT int get_rank(const ProcessGroup& group = {});
 DLAUNCH_EXPORT int get_world_size(const ProcessGroup& group = {});
+// These two also answer where this process is not a member.
 DLAUNCH_EXPORT std::string get_backend(const ProcessGroup& group = {});
 // The same by device: "cpu:gloo".
 DLAUNCH_EXPORT std::string get_backend_config(const ProcessGroup& group = {});
@@ -187,8 +192,8 @@ DLAUNCH_EXPORT Work irecv(const Tensor& tensor, int src = any_source,
                           const PointToPointOptions& options = {});
 DLAUNCH_EXPORT std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops, ProcessGroup group = {});
 
-// Between the numbers of a process in `group` and in the default group. DistError if that process is not a
-// member; the one that asks need not be.
+// Between the numbers of a process in `group` (none: the default group) and in the default group. DistError
+// if that process is not a member; the one that asks need not be.
 DLAUNCH_EXPORT int get_group_rank(const ProcessGroup& group, int global_rank);
 DLAUNCH_EXPORT int get_global_rank(const ProcessGroup& group, int group_rank);
 // The members' ranks in the default group, by rank in `group`. None: the default group.

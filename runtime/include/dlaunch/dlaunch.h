@@ -95,7 +95,9 @@ typedef struct dlaunch_init_options {
   const char* backend;     /* NULL: "gloo" */
   const char* init_method; /* NULL: "env://" */
   int64_t timeout_ms;
-  int rank; /* for tcp:// and file://; with a world_size of 0 it is not given */
+  /* With env:// they take precedence over RANK and WORLD_SIZE; tcp:// and file:// need them here or in the
+   * URL. With a world_size of 0 neither is given. */
+  int rank;
   int world_size;
   const char* group_name; /* for messages, and to keep worlds in one store apart; NULL: "default" */
 } dlaunch_init_options;
