@@ -314,7 +314,8 @@ int dlaunch_recv(const dlaunch_tensor* tensor, int src, uint32_t tag, const dlau
     const Work received = dlaunch::irecv(tensor_of(tensor), src, {{tag, timeout_of(timeout_ms)}, in});
     if (work) return give(work, received, in);
     received.wait();
-    if (source) *source = dlaunch::get_global_rank(in, received.source_rank());
+    const int from = received.source_rank();
+    if (source) *source = from < 0 ? -1 : dlaunch::get_global_rank(in, from);
   });
 }
 

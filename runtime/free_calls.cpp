@@ -21,8 +21,13 @@ int rank_in(const ProcessGroup& group, const char* operation, int global_rank) {
   return static_cast<int>(found - ranks.begin());
 }
 
+// The same for a root or a peer, at which a process that is no member does not look.
+int peer_in(const ProcessGroup& group, const char* operation, int global_rank) {
+  return group.rank() < 0 ? global_rank : rank_in(group, operation, global_rank);
+}
+
 int source_in(const ProcessGroup& group, const char* operation, int global_rank) {
-  return global_rank == any_source ? any_source : rank_in(group, operation, global_rank);
+  return global_rank == any_source ? any_source : peer_in(group, operation, global_rank);
 }
 
 }  // namespace
@@ -49,7 +54,7 @@ Work all_reduce(const Tensor& tensor, ReduceOp op, const CollectiveOptions& opti
 }
 Work broadcast(const Tensor& tensor, int src, const CollectiveOptions& options) {
   const ProcessGroup group = or_default(options.group);
-  return group.broadcast(tensor, rank_in(group, "broadcast", src), options);
+  return group.broadcast(tensor, peer_in(group, "broadcast", src), options);
 }
 Work all_gather(std::span<const Tensor> outputs, const Tensor& input, const CollectiveOptions& options) {
   return or_default(options.group).all_gather(outputs, input, options);
@@ -68,16 +73,16 @@ void breakpoint(int rank, const ProcessGroup& given) {
 }
 Work reduce(const Tensor& tensor, int dst, ReduceOp op, const CollectiveOptions& options) {
   const ProcessGroup group = or_default(options.group);
-  return group.reduce(tensor, rank_in(group, "reduce", dst), op, options);
+  return group.reduce(tensor, peer_in(group, "reduce", dst), op, options);
 }
 Work gather(std::span<const Tensor> outputs, const Tensor& input, int dst, const CollectiveOptions& options) {
   const ProcessGroup group = or_default(options.group);
-  return group.gather(outputs, input, rank_in(group, "gather", dst), options);
+  return group.gather(outputs, input, peer_in(group, "gather", dst), options);
 }
 Work scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
              const CollectiveOptions& options) {
   const ProcessGroup group = or_default(options.group);
-  return group.scatter(output, inputs, rank_in(group, "scatter", src), options);
+  return group.scatter(output, inputs, peer_in(group, "scatter", src), options);
 }
 Work reduce_scatter(const Tensor& output, std::span<const Tensor> inputs, ReduceOp op,
                     const CollectiveOptions& options) {
@@ -109,15 +114,16 @@ Work reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs, std::span<
 
 void send(const Tensor& tensor, int dst, const PointToPointOptions& options) {
   const ProcessGroup group = or_default(options.group);
-  group.send(tensor, rank_in(group, "send", dst), options);
+  group.send(tensor, peer_in(group, "send", dst), options);
 }
 int recv(const Tensor& tensor, int src, const PointToPointOptions& options) {
   const ProcessGroup group = or_default(options.group);
-  return get_global_rank(group, group.recv(tensor, source_in(group, "recv", src), options));
+  const int source = group.recv(tensor, source_in(group, "recv", src), options);
+  return group.rank() < 0 ? source : get_global_rank(group, source);
 }
 Work isend(const Tensor& tensor, int dst, const PointToPointOptions& options) {
   const ProcessGroup group = or_default(options.group);
-  return group.isend(tensor, rank_in(group, "send", dst), options);
+  return group.isend(tensor, peer_in(group, "send", dst), options);
 }
 Work irecv(const Tensor& tensor, int src, const PointToPointOptions& options) {
   const ProcessGroup group = or_default(options.group);

@@ -5,6 +5,8 @@
 #include "dlaunch/error.h"
 #include "runtime/combined_work.h"
 #include "runtime/group_impl.h"
+#include "runtime/join.h"
+#include "runtime/log.h"
 #include "runtime/overlap.h"
 #include "runtime/reduce.h"
 #include "runtime/splits.h"
@@ -75,6 +77,18 @@ void GroupImpl::require_member(const char* operation) const {
   if (description_.rank < 0) refuse(operation, "this process is not a member of the group");
 }
 
+bool GroupImpl::skips_as_non_member(const char* operation) {
+  if (description_.rank >= 0) return false;
+  if (!non_member_warned_.test_and_set() && logs(LogLevel::warning)) {
+    log(LogLevel::warning,
+        "rank " + std::to_string(description_.global_rank) + " called " + operation + " on group " +
+            description_.name + " (" + name_ranks(description_.ranks) +
+            "), of which it is not a member: the call does nothing, as any other of this rank "
+            "on that group");
+  }
+  return true;
+}
+
 void GroupImpl::require_rank(const char* operation, const char* role, int rank) const {
   require_member(operation);
   if (rank >= 0 && rank < description_.size) return;
@@ -137,7 +151,7 @@ void GroupImpl::require_gathered_apart(const char* operation, std::span<const Te
 
 Work GroupImpl::all_reduce(const Tensor& tensor, ReduceOp op, const OperationOptions& options) {
   constexpr const char* name = "all_reduce";
-  require_member(name);
+  if (skips_as_non_member(name)) return {};
   require_writable(name, tensor);
   require_allowed(name, tensor, op);
   const Reduction reduction{op, options.premul_factor};
@@ -151,6 +165,7 @@ Work GroupImpl::all_reduce(const Tensor& tensor, ReduceOp op, const OperationOpt
 
 Work GroupImpl::broadcast(const Tensor& tensor, int src, const OperationOptions& options) {
   constexpr const char* name = "broadcast";
+  if (skips_as_non_member(name)) return {};
   require_rank(name, "src", src);
   if (src != description_.rank) require_writable(name, tensor);
   const Call call{name, tensor.device(), tensor.nbytes(),
@@ -164,7 +179,7 @@ Work GroupImpl::broadcast(const Tensor& tensor, int src, const OperationOptions&
 Work GroupImpl::all_gather(std::span<const Tensor> outputs, const Tensor& input,
                            const OperationOptions& options) {
   constexpr const char* name = "all_gather";
-  require_member(name);
+  if (skips_as_non_member(name)) return {};
   require_one_per_rank(name, "outputs", outputs.size());
   for (const Tensor& output : outputs) {
     require_writable(name, output);
@@ -189,7 +204,6 @@ Work GroupImpl::all_gather(std::span<const Tensor> outputs, const Tensor& input,
 GroupImpl::Prepared GroupImpl::prepare_all_gather_into_tensor(const Tensor& output,
                                                               const Tensor& input) const {
   constexpr const char* name = "all_gather_into_tensor";
-  require_member(name);
   require_writable(name, output);
   require_same_kind(name, output, input);
   require_whole(name, output, "output", input);
@@ -207,12 +221,13 @@ GroupImpl::Prepared GroupImpl::prepare_all_gather_into_tensor(const Tensor& outp
 
 Work GroupImpl::all_gather_into_tensor(const Tensor& output, const Tensor& input,
                                        const OperationOptions& options) {
+  if (skips_as_non_member("all_gather_into_tensor")) return {};
   const Prepared prepared = prepare_all_gather_into_tensor(output, input);
   return run(prepared.call, options, prepared.start);
 }
 
 Work GroupImpl::barrier(const OperationOptions& options) {
-  require_member("barrier");
+  if (skips_as_non_member("barrier")) return {};
   const Call call{"barrier",
                   std::nullopt,
                   0,
@@ -224,6 +239,7 @@ Work GroupImpl::barrier(const OperationOptions& options) {
 
 Work GroupImpl::reduce(const Tensor& tensor, int dst, ReduceOp op, const OperationOptions& options) {
   constexpr const char* name = "reduce";
+  if (skips_as_non_member(name)) return {};
   require_rank(name, "dst", dst);
   if (dst == description_.rank) require_writable(name, tensor);
   require_allowed(name, tensor, op);
@@ -242,6 +258,7 @@ Work GroupImpl::reduce(const Tensor& tensor, int dst, ReduceOp op, const Operati
 Work GroupImpl::gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
                        const OperationOptions& options) {
   constexpr const char* name = "gather";
+  if (skips_as_non_member(name)) return {};
   require_rank(name, "dst", dst);
   if (dst == description_.rank) {
     require_one_per_rank(name, "outputs", outputs.size());
@@ -268,6 +285,7 @@ Work GroupImpl::gather(std::span<const Tensor> outputs, const Tensor& input, int
 Work GroupImpl::scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
                         const OperationOptions& options) {
   constexpr const char* name = "scatter";
+  if (skips_as_non_member(name)) return {};
   require_rank(name, "src", src);
   require_writable(name, output);
   if (src == description_.rank) {
@@ -294,7 +312,7 @@ Work GroupImpl::scatter(const Tensor& output, std::span<const Tensor> inputs, in
 Work GroupImpl::reduce_scatter(const Tensor& output, std::span<const Tensor> inputs, ReduceOp op,
                                const OperationOptions& options) {
   constexpr const char* name = "reduce_scatter";
-  require_member(name);
+  if (skips_as_non_member(name)) return {};
   require_one_per_rank(name, "inputs", inputs.size());
   require_writable(name, output);
   for (const Tensor& input : inputs) require_same_kind(name, output, input);
@@ -318,7 +336,6 @@ Work GroupImpl::reduce_scatter(const Tensor& output, std::span<const Tensor> inp
 GroupImpl::Prepared GroupImpl::prepare_reduce_scatter_tensor(const Tensor& output, const Tensor& input,
                                                              const Reduction& reduction) const {
   constexpr const char* name = "reduce_scatter_tensor";
-  require_member(name);
   require_writable(name, output);
   require_same_kind(name, output, input);
   require_allowed(name, output, reduction.op);
@@ -338,6 +355,7 @@ GroupImpl::Prepared GroupImpl::prepare_reduce_scatter_tensor(const Tensor& outpu
 
 Work GroupImpl::reduce_scatter_tensor(const Tensor& output, const Tensor& input, ReduceOp op,
                                       const OperationOptions& options) {
+  if (skips_as_non_member("reduce_scatter_tensor")) return {};
   const Prepared prepared = prepare_reduce_scatter_tensor(output, input, {op, options.premul_factor});
   return run(prepared.call, options, prepared.start);
 }
@@ -345,7 +363,7 @@ Work GroupImpl::reduce_scatter_tensor(const Tensor& output, const Tensor& input,
 Work GroupImpl::all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
                            const OperationOptions& options) {
   constexpr const char* name = "all_to_all";
-  require_member(name);
+  if (skips_as_non_member(name)) return {};
   require_one_per_rank(name, "outputs", outputs.size());
   require_one_per_rank(name, "inputs", inputs.size());
   for (const Tensor& output : outputs) {
@@ -413,7 +431,7 @@ Work GroupImpl::all_to_all_single(const Tensor& output, const Tensor& input,
                                   std::span<const std::int64_t> input_splits,
                                   const OperationOptions& options) {
   constexpr const char* name = "all_to_all_single";
-  require_member(name);
+  if (skips_as_non_member(name)) return {};
   require_writable(name, output);
   require_same_kind(name, output, input);
   const std::vector<Tensor> outputs = rows(name, "output", output, output_splits);
@@ -438,7 +456,6 @@ Work GroupImpl::all_to_all_single(const Tensor& output, const Tensor& input,
 GroupImpl::Prepared GroupImpl::prepare_all_reduce_coalesced(std::vector<Tensor> tensors,
                                                             const Reduction& reduction) const {
   constexpr const char* name = "all_reduce_coalesced";
-  require_member(name);
   if (tensors.empty()) refuse(name, "there is no tensor");
   for (const Tensor& tensor : tensors) require_writable(name, tensor);
   require_one_kind(name, tensors);
@@ -461,6 +478,7 @@ GroupImpl::Prepared GroupImpl::prepare_all_reduce_coalesced(std::vector<Tensor> 
 
 Work GroupImpl::all_reduce_coalesced(std::span<const Tensor> tensors, ReduceOp op,
                                      const OperationOptions& options) {
+  if (skips_as_non_member("all_reduce_coalesced")) return {};
   const Prepared prepared =
       prepare_all_reduce_coalesced({tensors.begin(), tensors.end()}, {op, options.premul_factor});
   return run(prepared.call, options, prepared.start);
@@ -470,7 +488,7 @@ Work GroupImpl::all_reduce_coalesced(std::span<const Tensor> tensors, ReduceOp o
 Work GroupImpl::run_pairs(const char* operation, std::span<const Tensor> outputs,
                           std::span<const Tensor> inputs, const OperationOptions& options,
                           const std::function<Prepared(const Tensor& output, const Tensor& input)>& prepare) {
-  require_member(operation);
+  if (skips_as_non_member(operation)) return {};
   if (outputs.size() != inputs.size()) {
     refuse(operation, std::to_string(outputs.size()) + " outputs and " + std::to_string(inputs.size()) +
                           " inputs: there must be as many of both");
@@ -502,12 +520,12 @@ Work GroupImpl::reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs,
 }
 
 void GroupImpl::check_message(const char* operation, const Tensor& tensor, int peer, bool receives) const {
-  require_member(operation);
   if (!receives || peer != any_source) require_rank(operation, receives ? "src" : "dst", peer);
   if (receives) require_writable(operation, tensor);
 }
 
 Work GroupImpl::isend(const Tensor& tensor, int dst, const MessageOptions& options, Tags tags) {
+  if (skips_as_non_member("send")) return {};
   check_message("send", tensor, dst, false);
   const Call call{"send",
                   tensor.device(),
@@ -520,6 +538,7 @@ Work GroupImpl::isend(const Tensor& tensor, int dst, const MessageOptions& optio
 }
 
 Work GroupImpl::irecv(const Tensor& tensor, int src, const MessageOptions& options, Tags tags) {
+  if (skips_as_non_member("recv")) return {};
   check_message("recv", tensor, src, true);
   const Call call{"recv",
                   tensor.device(),
@@ -533,7 +552,7 @@ Work GroupImpl::irecv(const Tensor& tensor, int src, const MessageOptions& optio
 
 std::vector<Work> GroupImpl::batch_isend_irecv(std::span<const P2POp> ops) {
   constexpr const char* name = "batch_isend_irecv";
-  require_member(name);
+  if (skips_as_non_member(name)) return std::vector<Work>(ops.size());
   (void)usable_backend(name, std::nullopt);
   for (const P2POp& op : ops) {
     check_message(name, op.tensor, op.peer, op.kind == P2POp::Kind::irecv);

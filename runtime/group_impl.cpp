@@ -212,7 +212,7 @@ Work GroupImpl::run(const Call& call, const OperationOptions& options, const Sta
 
 Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
                              const OperationOptions& options) {
-  require_member(name);
+  if (skips_as_non_member(name)) return {};
   (void)term_for(name, options.timeout);
   (void)usable_backend(name, std::nullopt);
   for (const Prepared& one : all) (void)usable_backend(one.call.name, one.call.device);
@@ -384,8 +384,8 @@ void GroupImpl::compare_call(const std::string& call, Deadline deadline, const E
 
 void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks) {
   constexpr const char* name = "monitored_barrier";
+  if (skips_as_non_member(name)) return;
   require_own_process(name);
-  require_member(name);
   const Term term = term_for(name, timeout);
   const std::lock_guard turn(barrier_mutex_);
   (void)usable_backend(name, std::nullopt);

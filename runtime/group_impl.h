@@ -39,6 +39,7 @@ class GroupImpl {
     std::chrono::milliseconds timeout;  // at first
     std::string backend;                // as get_backend() says it
     std::vector<int> ranks = {};        // the members' ranks in the default group; empty: as here
+    int global_rank = -1;               // of this process in the default group, also where it is no member
     // By rank in this group; empty where unknown.
     std::vector<std::string> hosts = {};
     std::vector<bool> compares = {};  // was at DebugLevel::detail when the ranks joined
@@ -124,6 +125,10 @@ class GroupImpl {
   [[noreturn]] void explain(const StoreError& error, const ErrorContext& context) const;
   [[noreturn]] void explain_lost_store(const std::string& what_it_says, const ErrorContext& context) const;
 
+  // Whether this process is not a member: its collectives and messages do nothing then, and the first of them
+  // logs a warning.
+  bool skips_as_non_member(const char* operation);
+
   // Completes what was started and leaves; later calls throw. Does nothing in a forked copy of the process.
   void destroy();
 
@@ -189,6 +194,7 @@ class GroupImpl {
   const std::shared_ptr<Store> keys_;
   const GroupRecorder recorder_;
   std::atomic<std::chrono::milliseconds> timeout_;
+  std::atomic_flag non_member_warned_;
 
   std::mutex call_mutex_;               // held during a collective's call: one at a time
   std::uint64_t sequence_ = 0;          // of the latest collective; protected by call_mutex_

@@ -56,6 +56,10 @@ class Room {
   std::uint64_t left_ = machines_memory();
 };
 
+bool skips_as_non_member(const ProcessGroup& group, const char* operation) {
+  return GroupImpl::of(group).skips_as_non_member(operation);
+}
+
 Tensor view(std::string& bytes) {
   return Tensor::from(reinterpret_cast<std::uint8_t*>(bytes.data()),
                       {static_cast<std::int64_t>(bytes.size())});
@@ -84,6 +88,7 @@ std::vector<Tensor> blocks(std::string& memory, std::size_t count, std::size_t s
 
 std::vector<std::string> all_gather_bytes(const std::string& own, const ProcessGroup& given) {
   const ProcessGroup group = or_default(given);
+  if (skips_as_non_member(group, "all_gather_object")) return {};
   Room room(group, "all_gather_object");
   std::vector<std::string> all;
   for (const std::uint64_t length : all_lengths(group, own.size())) {
@@ -99,6 +104,7 @@ std::vector<std::string> all_gather_bytes(const std::string& own, const ProcessG
 
 std::vector<std::string> gather_bytes(const std::string& own, int dst, const ProcessGroup& given) {
   const ProcessGroup group = or_default(given);
+  if (skips_as_non_member(group, "gather_object")) return {};
   const int root = get_group_rank(group, dst);
   const std::vector<std::uint64_t> lengths = all_lengths(group, own.size());
   // A gather is of equal blocks: as long as the longest.
@@ -121,6 +127,7 @@ std::vector<std::string> gather_bytes(const std::string& own, int dst, const Pro
 
 std::string broadcast_bytes(const std::string& own, int src, const ProcessGroup& given) {
   const ProcessGroup group = or_default(given);
+  if (skips_as_non_member(group, "broadcast_object_list")) return own;
   const int root = get_group_rank(group, src);
   std::vector<std::int64_t> length = {static_cast<std::int64_t>(own.size())};
   group.broadcast(Tensor::of(length), root);
@@ -131,12 +138,13 @@ std::string broadcast_bytes(const std::string& own, int src, const ProcessGroup&
 
 std::string scatter_bytes(std::span<const std::string> parts, int src, const ProcessGroup& given) {
   const ProcessGroup group = or_default(given);
+  if (skips_as_non_member(group, "scatter_object_list")) return {};
   const int root = get_group_rank(group, src);
   const std::size_t size = static_cast<std::size_t>(group.size());
-  const bool is_root = group.rank() == root;
-  if (parts.size() != (is_root ? size : 0)) {
+  if (group.rank() != root) parts = {};
+  if (group.rank() == root && parts.size() != size) {
     throw DistError(std::to_string(parts.size()) + " objects to scatter among " + std::to_string(size) +
-                        " ranks: the source gives one for each, the others none",
+                        " ranks: the source gives one for each",
                     {.rank = group.rank(), .operation = "scatter_object_list", .group = group.name()});
   }
   // All ranks must know the longest, each its own.
@@ -162,6 +170,7 @@ std::string scatter_bytes(std::span<const std::string> parts, int src, const Pro
 
 void send_bytes(const std::string& own, int dst, const ProcessGroup& given) {
   const ProcessGroup group = or_default(given);
+  if (skips_as_non_member(group, "send_object_list")) return;
   const int peer = get_group_rank(group, dst);
   const std::vector<std::int64_t> length = {static_cast<std::int64_t>(own.size())};
   std::string bytes = own;
@@ -172,6 +181,10 @@ void send_bytes(const std::string& own, int dst, const ProcessGroup& given) {
 
 std::string recv_bytes(int src, const ProcessGroup& given, int* source) {
   const ProcessGroup group = or_default(given);
+  if (skips_as_non_member(group, "recv_object_list")) {
+    if (source) *source = -1;
+    return {};
+  }
   const auto receive = [&](const Tensor& tensor, int from) {
     const Work work = GroupImpl::of(group).irecv(tensor, from, {}, GroupImpl::Tags::objects);
     work.wait();

@@ -118,6 +118,7 @@ void Coalescing::reduce_scatter_tensor(const Tensor& output, const Tensor& input
 Work Coalescing::end(const OperationOptions& options) {
   const std::vector<Noted> noted = std::exchange(noted_, {});
   GroupImpl& group = GroupImpl::of(group_);
+  if (group.description().rank < 0) return group.run_together("Coalescing::end", {}, options);
   std::vector<GroupImpl::Prepared> all;
   for (std::size_t i = 0; i < noted.size();) {
     const Noted& first = noted[i];

@@ -149,6 +149,7 @@ GroupPlan plan_group(std::string name, const std::vector<int>& ranks, const NewG
       options.backend.empty() ? parent.backend : plain_name(options.backend)};
   if (!is_timeout(description.timeout)) throw DistError(std::string("new_group: ") + no_timeout_at_all);
   description.ranks = members;
+  description.global_rank = parent.rank;
   for (const int member : members) {
     if (static_cast<std::size_t>(member) < parent.hosts.size()) {
       description.hosts.push_back(parent.hosts[static_cast<std::size_t>(member)]);

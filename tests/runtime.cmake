@@ -43,7 +43,7 @@ endif()
 if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
   # Several processes with a store server.
   dlaunch_test(NAME gloo_test LABELS runtime TIMEOUT 180 SOURCES runtime/documented_test.cpp runtime/every_call_test.cpp runtime/gloo_groups_test.cpp runtime/gloo_late_test.cpp runtime/gloo_messages_test.cpp runtime/gloo_test.cpp
-    runtime/gloo_traps_test.cpp runtime/init_test.cpp runtime/rank_in_call_test.cpp
+    runtime/gloo_traps_test.cpp runtime/init_test.cpp runtime/non_member_test.cpp runtime/rank_in_call_test.cpp
     LIBS dlaunch_runtime dlaunch_store_host)
   add_dependencies(gloo_test dlaunch_backend_gloo dlaunch_store_server_module)
   # No server and no thread in the program that is copied.

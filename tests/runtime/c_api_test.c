@@ -149,7 +149,7 @@ static void groups(int rank, int size) {
   EXPECT(dlaunch_get_global_rank(group, 0) == 0 && dlaunch_get_global_rank(group, 7) == -1);
   EXPECT(dlaunch_set_timeout(group, 0) == DLAUNCH_ERROR);
   EXPECT((dlaunch_set_timeout(group, 1000) == DLAUNCH_OK) == (rank == 0));
-  EXPECT(dlaunch_barrier(group, 0, NULL) == (rank == 0 ? DLAUNCH_OK : DLAUNCH_ERROR));
+  EXPECT(dlaunch_barrier(group, 0, NULL) == DLAUNCH_OK);
   EXPECT(dlaunch_destroy_group(group) == DLAUNCH_OK);
   dlaunch_group_free(group);
   dlaunch_group_free(NULL);

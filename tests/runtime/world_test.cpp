@@ -80,13 +80,14 @@ TEST_P(Worlds, EvenAndOddRanksHaveGroups) {
       EXPECT_EQ(get_rank(other), -1);
       EXPECT_EQ(get_world_size(other), -1);
       EXPECT_EQ(other.size(), rank % 2 == 0 ? size / 2 : (size + 1) / 2);
-      EXPECT_TRUE(error_contains([&] { other.barrier(); }, "not a member of the group"));
-      EXPECT_TRUE(error_contains([&] { other.isend(Tensor::of(value), 0); }, "not a member of the group"));
-      const std::vector<std::function<void()>> of_nothing = {
-          [&] { other.batch_isend_irecv({}); }, [&] { other.all_gather_into_tensor_coalesced({}, {}); },
-          [&] { other.reduce_scatter_tensor_coalesced({}, {}); }, [&] { Coalescing(other).end(); },
-          [&] { other.set_timeout(std::chrono::seconds(1)); }};
-      for (const auto& call : of_nothing) EXPECT_TRUE(error_contains(call, "not a member of the group"));
+      other.barrier();
+      other.isend(Tensor::of(value), 0).wait();
+      other.batch_isend_irecv({});
+      other.all_gather_into_tensor_coalesced({}, {});
+      other.reduce_scatter_tensor_coalesced({}, {});
+      EXPECT_TRUE(Coalescing(other).end().is_success());
+      EXPECT_TRUE(
+          error_contains([&] { other.set_timeout(std::chrono::seconds(1)); }, "not a member of the group"));
       EXPECT_TRUE(error_contains([&] { (void)get_group_rank(other, rank); }, "is not a member of group"));
       EXPECT_TRUE(error_contains(
           [&] {

@@ -115,13 +115,14 @@ struct NewGroupOptions {
 };
 
 // A group of some ranks of the default group, numbered in their order there; no ranks: all. Every rank of the
-// default group makes the same calls in the same order, also one that is not a member (its group's calls
-// throw DistError, its rank is -1); the members wait for each other. Where ranks give different lists or
-// backends for one group, DistNetworkError shows both, at once and on all members; one that is no member by
-// its own list, or did not have to wait for the other, may have returned already. Where an argument is wrong
-// on one rank, that one throws DistError and the members DistNetworkError that repeats it. The call counts on
-// all ranks also then. A member that dies meanwhile is named within a second. With use_local_synchronization
-// a caller that is not a member gets no group, and nobody hears of ranks that are wrong.
+// default group makes the same calls in the same order, also one that is not a member (its rank there is -1,
+// and its collectives and messages do nothing: see ProcessGroup); the members wait for each other. Where
+// ranks give different lists or backends for one group, DistNetworkError shows both, at once and on all
+// members; one that is no member by its own list, or did not have to wait for the other, may have returned
+// already. Where an argument is wrong on one rank, that one throws DistError and the members DistNetworkError
+// that repeats it. The call counts on all ranks also then. A member that dies meanwhile is named within a
+// second. With use_local_synchronization a caller that is not a member gets no group, and nobody hears of
+// ranks that are wrong.
 DLAUNCH_EXPORT ProcessGroup new_group(const std::vector<int>& ranks = {},
                                       const NewGroupOptions& options = {});
 
@@ -148,7 +149,8 @@ struct PointToPointOptions : MessageOptions {
 
 // See ProcessGroup for what each does. Other than there, and as in torch.distributed, `src`, `dst` and `peer`
 // are ranks in the default group, whatever group is used: rank 5 of a job is rank 5 everywhere. One that is
-// not a member of the group throws DistError.
+// not a member of the group is a DistError. Where this process is not a member of the group, nothing happens,
+// as there: the Work has succeeded, recv returns -1.
 DLAUNCH_EXPORT Work all_reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum,
                                const CollectiveOptions& options = {});
 DLAUNCH_EXPORT Work broadcast(const Tensor& tensor, int src, const CollectiveOptions& options = {});

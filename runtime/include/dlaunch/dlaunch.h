@@ -13,7 +13,8 @@
  * 6. Timeouts are milliseconds; 0 means the group's. Truth values are int, 0 or 1.
  * 7. Strings go in as UTF-8 with a 0 at the end. Those that come out belong to the library; each says for how
  * long.
- * 8. Any thread may call; see process_group.h for the order of calls from several. No exception leaves a
+ * 8. Where this process is not a member of the group, collectives and messages do nothing and succeed.
+ * 9. Any thread may call; see process_group.h for the order of calls from several. No exception leaves a
  * call.
  */
 #pragma once

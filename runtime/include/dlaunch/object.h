@@ -15,12 +15,14 @@ namespace dlaunch {
 inline namespace v1 {
 
 // Strings of any length, as the objects travel. Root ranks are ranks in the default group, as in
-// distributed.h. No group: the default group. Each is two collectives of the group.
+// distributed.h. No group: the default group. Each is two collectives of the group. Where this process is not
+// a member, the calls here and below do nothing: lists stay as they are, what is returned is empty.
 DLAUNCH_EXPORT std::vector<std::string> all_gather_bytes(const std::string& own,
                                                          const ProcessGroup& group = {});
 DLAUNCH_EXPORT std::vector<std::string> gather_bytes(const std::string& own, int dst,
                                                      const ProcessGroup& group = {});  // elsewhere: empty
 DLAUNCH_EXPORT std::string broadcast_bytes(const std::string& own, int src, const ProcessGroup& group = {});
+// `parts`: looked at on rank `src` only, one for each rank.
 DLAUNCH_EXPORT std::string scatter_bytes(std::span<const std::string> parts, int src,
                                          const ProcessGroup& group = {});
 
@@ -76,19 +78,25 @@ std::vector<T> gather_object(const T& object, int dst, const ProcessGroup& group
 template <class T>
 void broadcast_object_list(std::vector<T>& objects, int src, const ProcessGroup& group = {}) {
   const ProcessGroup in = object_detail::or_default(group);
-  objects = object_detail::decode<std::vector<T>>(broadcast_bytes(to_bytes(objects), src, in),
-                                                  "broadcast_object_list", in, get_group_rank(in, src));
+  const std::string bytes = broadcast_bytes(to_bytes(objects), src, in);
+  if (in.rank() < 0) return;
+  objects =
+      object_detail::decode<std::vector<T>>(bytes, "broadcast_object_list", in, get_group_rank(in, src));
 }
 
-// objects[i] of rank `src` for rank i; the other ranks give none.
+// objects[i] of rank `src` for rank i; the lists of the other ranks are not looked at. A process that is not
+// a member gets T().
 template <class T>
 T scatter_object_list(const std::vector<T>& objects, int src, const ProcessGroup& group = {}) {
-  std::vector<std::string> parts;
-  parts.reserve(objects.size());
-  for (const T& object : objects) parts.push_back(to_bytes(object));
   const ProcessGroup in = object_detail::or_default(group);
-  return object_detail::decode<T>(scatter_bytes(parts, src, in), "scatter_object_list", in,
-                                  get_group_rank(in, src));
+  std::vector<std::string> parts;
+  if (get_rank() == src) {
+    parts.reserve(objects.size());
+    for (const T& object : objects) parts.push_back(to_bytes(object));
+  }
+  const std::string bytes = scatter_bytes(parts, src, in);
+  if (in.rank() < 0) return T();
+  return object_detail::decode<T>(bytes, "scatter_object_list", in, get_group_rank(in, src));
 }
 
 // Sends them all; the receiver's type is the same.
@@ -97,12 +105,14 @@ void send_object_list(const std::vector<T>& objects, int dst, const ProcessGroup
   send_bytes(to_bytes(objects), dst, group);
 }
 
-// `objects` become those that came, also their number. Returns the sender's rank in the default group.
+// `objects` become those that came, also their number. Returns the sender's rank in the default group; -1
+// where this process is not a member.
 template <class T>
 int recv_object_list(std::vector<T>& objects, int src = any_source, const ProcessGroup& group = {}) {
   int source = -1;
   const ProcessGroup in = object_detail::or_default(group);
   const std::string bytes = recv_bytes(src, in, &source);
+  if (in.rank() < 0) return source;
   objects = object_detail::decode<std::vector<T>>(bytes, "recv_object_list", in, get_group_rank(in, source));
   return source;
 }

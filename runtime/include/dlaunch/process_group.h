@@ -68,6 +68,11 @@ struct P2POp {
 // says what came. A send may return before the receive is called; messages to the own rank are allowed. These
 // calls do not take turns with collectives, nor wait for them.
 //
+// A process that is not a member may call collectives and messages all the same, so that all ranks can run
+// the same lines. Its call does nothing: arguments are not looked at, tensors stay as they are, the Work has
+// succeeded, recv() returns -1, monitored_barrier() returns. The first one logs a warning. set_timeout(),
+// breakpoint() and abort() throw DistError there.
+//
 // Errors: after the first DistNetworkError or DistBackendError the group is broken, on this rank and (by a
 // message or by its closed connections) on the others; every later call throws at once and repeats that first
 // cause with its context(). Destroy it; a new group can be made. What the tensors hold after an error is
