@@ -57,6 +57,7 @@ const Table::Outcome& Table::apply(Client& client, const Request& request) {
     }
     case RequestKind::add:
       add(request.key, request.number);
+      if (client.is_ours_) answer_ours();
       break;
     case RequestKind::check:
       reply(Answer::Kind::byte, all_exist(request.keys) ? answer_ready : answer_not_ready);
@@ -83,6 +84,7 @@ const Table::Outcome& Table::apply(Client& client, const Request& request) {
       reply(Answer::Kind::byte, answer_wait_cancelled);
       break;
     case RequestKind::ping:
+      client.is_ours_ = client.is_ours_ || request.number == ping_of_dlaunch;
       reply(Answer::Kind::nonce, request.number == ping_of_dlaunch ? pong_of_dlaunch : request.number);
       break;
     case RequestKind::queue_push:
@@ -166,6 +168,16 @@ void Table::add(std::string_view key, std::int64_t amount) {
   const std::int64_t sum = wrapping_add(*before, amount);
   store(at, key, std::to_string(sum));
   if (outcome_.answer.kind != Answer::Kind::refused) reply(Answer::Kind::number, sum);
+}
+
+// The answer of ADD in the form that our client reads.
+void Table::answer_ours() {
+  Answer& answer = outcome_.answer;
+  if (answer.kind == Answer::Kind::number) {
+    answer.kind = Answer::Kind::sum;
+  } else {
+    reply(Answer::Kind::byte, answer.bytes.bytes == not_a_number ? answer_no_number : answer_store_full);
+  }
 }
 
 void Table::multi_get(const Request& request) {

@@ -45,6 +45,7 @@ class Table {
         offered_;  // the queue a push to which ended this client's wait, until it pops or does something else
     bool was_offered_ = false;
     std::vector<std::string> watched_;
+    bool is_ours_ = false;  // it has sent ping_of_dlaunch
   };
 
   struct WatchNote {
@@ -92,6 +93,7 @@ class Table {
   void append(std::string_view key, std::string_view value);
   void compare_set(const Request& request);
   void add(std::string_view key, std::int64_t amount);
+  void answer_ours();
   void multi_get(const Request& request);
   void multi_set(const Request& request);
   void delete_key(std::string_view key);

@@ -88,6 +88,16 @@ class TcpStore::Call {
     return value;
   }
 
+  // The answer to ADD. Where the server is ours, an addition that it refuses is an error of this call only.
+  std::int64_t sum(const std::string& of_what) {
+    const std::uint8_t refused = store_.server_is_ours_ ? integer<std::uint8_t>() : answer_ready;
+    if (refused == answer_ready) return integer<std::int64_t>();
+    const bool is_full = refused == answer_store_full;
+    throw StoreError(
+        {is_full ? ErrorKind::limit : ErrorKind::invalid, name(), "",
+         "cannot add to " + of_what + ": " + (is_full ? "the store is full" : "its value is no number"), ""});
+  }
+
   // Sends a request that the server answers when it is time (WAIT, BARRIER); throws a timeout if that takes
   // too long.
   void await(const Request& request, std::string_view for_what) {
@@ -177,7 +187,7 @@ std::int64_t TcpStore::count_workers(std::int64_t more) {
   request.key = worker_counter;
   request.number = more;
   call.send(request);
-  return call.integer<std::int64_t>();
+  return call.sum("the workers' counter");
 }
 
 // Connecting and greeting are one thing that is tried until it works: a full backlog resets a connection only
@@ -296,7 +306,7 @@ std::int64_t TcpStore::add(std::string_view key, std::int64_t amount) {
   request.key = name;
   request.number = amount;
   call.send(request);
-  return call.integer<std::int64_t>();
+  return call.sum("key " + quoted(key));
 }
 
 std::string TcpStore::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {

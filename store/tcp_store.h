@@ -56,7 +56,8 @@ class TcpStore : public Store {
   void set(std::string_view key,
            std::string_view value) override;  // returns when sent; failures show up later
   std::string get(std::string_view key) override;
-  // A value that is no number makes the server hang up: kind network.
+  // A value that is no number: kind invalid, and the store stays usable. (PyTorch's server hangs up: kind
+  // network, also of later calls.)
   std::int64_t add(std::string_view key, std::int64_t amount) override;
   std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override;
   void wait(std::span<const std::string> keys, Duration timeout) override;

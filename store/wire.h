@@ -61,13 +61,19 @@ inline constexpr std::uint32_t validate_magic = 0x3C85F7CE;
 
 // A PING's answer repeats its number; a dlaunch server answers this one with the next, so that our client
 // knows whom it talks to. PyTorch's clients send their process number, which is never that large.
-inline constexpr std::uint32_t ping_of_dlaunch = 0x00D1A0C4;
+//
+// From then on this connection's ADD is answered by a byte: answer_ready and the sum, or why nothing was
+// added. PyTorch's clients expect the sum alone, so theirs ends instead. A change of what the number means
+// needs a new number: the two sides may be of different versions.
+inline constexpr std::uint32_t ping_of_dlaunch = 0x00D1A0C6;
 inline constexpr std::uint32_t pong_of_dlaunch = ping_of_dlaunch + 1;
 inline constexpr std::uint8_t last_request_byte = 18;  // no dialect has a type beyond
 
 // Answers of one byte.
 inline constexpr std::uint8_t answer_ready = 0;
 inline constexpr std::uint8_t answer_not_ready = 1;
+inline constexpr std::uint8_t answer_no_number = 1;   // ADD of our client: the value is no number
+inline constexpr std::uint8_t answer_store_full = 2;  // ADD of our client
 inline constexpr std::uint8_t answer_stop_waiting = 0;
 inline constexpr std::uint8_t answer_wait_cancelled = 1;
 inline constexpr std::uint8_t answer_watching = 3;
@@ -126,6 +132,7 @@ struct Answer {
     byte,     // u8
     nonce,    // u32
     number,   // i64
+    sum,      // u8 answer_ready, i64
     bytes,    // a text
     many,     // texts, their count known to the asker
     listed,   // i64 count, that many texts
@@ -155,6 +162,9 @@ void encode(const Answer& answer, Emit&& emit) {
       return raw(static_cast<std::uint8_t>(answer.number));
     case Answer::Kind::nonce:
       return raw(static_cast<std::uint32_t>(answer.number));
+    case Answer::Kind::sum:
+      raw(answer_ready);
+      return raw(answer.number);
     case Answer::Kind::number:
       return raw(answer.number);
     case Answer::Kind::bytes:

@@ -168,7 +168,31 @@ TEST_F(TableTest, ManyAtOnce) {
 
 TEST_F(TableTest, Ping) {
   EXPECT_EQ(ask(a, numbered(RequestKind::ping, {}, 0x5656)), std::string("VV\0\0", 4));
-  EXPECT_EQ(ask(a, numbered(RequestKind::ping, {}, ping_of_dlaunch)), std::string("\xC5\xA0\xD1\0", 4));
+  EXPECT_EQ(ask(a, numbered(RequestKind::ping, {}, ping_of_dlaunch)), std::string("\xC7\xA0\xD1\0", 4));
+}
+
+// A client of ours reads a byte before the sum, so that an addition can fail without the connection.
+TEST_F(TableTest, AnswersTheAdditionsOfOurClientWithAByteFirst) {
+  ask(a, numbered(RequestKind::ping, {}, ping_of_dlaunch));
+  EXPECT_EQ(ask(a, add("n", 5)), ready + i64(5));
+  EXPECT_EQ(ask(b, add("n", 1)), i64(6)) << "another client has not greeted so";
+  ask(a, numbered(RequestKind::ping, {}, 7));
+  EXPECT_EQ(ask(a, add("n", 1)), ready + i64(7)) << "nor does another number end it";
+  ask(b, request(RequestKind::set, "text", "text"));
+  EXPECT_EQ(ask(a, add("text", 1)), byte(answer_no_number));
+  EXPECT_EQ(ask(a, request(RequestKind::get, "text")), text("text"));
+  EXPECT_EQ(ask(a, numbered(RequestKind::barrier, "ring", 1)), stop)
+      << "BARRIER adds, too, but answers no sum";
+  EXPECT_FALSE(a.refused);
+
+  StoreLimits limits;
+  limits.total_bytes = 10;
+  Table small(limits);
+  deliver(&b, small.apply(b, numbered(RequestKind::ping, {}, ping_of_dlaunch)));
+  take(b);
+  deliver(&b, small.apply(b, add("a long name", 1)));
+  EXPECT_EQ(take(b), byte(answer_store_full));
+  EXPECT_FALSE(b.refused);
 }
 
 // Waiting.

@@ -213,13 +213,26 @@ TEST(TcpStore, WaitsForAServerThatIsLate) {
   EXPECT_TRUE(done);
 }
 
-TEST(TcpStore, NotANumberEndsTheConnection) {
+TEST(TcpStore, AValueThatIsNoNumberIsAnErrorOfThatCallOnly) {
   ServerThread server;
   TcpStore store(server.client_options());
+  TcpStore other(server.client_options());
   store.set("k", "text");
-  EXPECT_THROW(store.add("k", 1), StoreError);
-  ASSERT_EQ(server.reports().size(), 1U);
-  EXPECT_NE(server.reports()[0].find("no number"), std::string::npos) << server.reports()[0];
+  for (int i = 0; i < 2; ++i) {
+    try {
+      store.add("k", 1);
+      FAIL() << "added to a text";
+    } catch (const StoreError& e) {
+      EXPECT_EQ(e.error().kind, ErrorKind::invalid);
+      EXPECT_NE(std::string(e.what()).find("cannot add to key 'k': its value is no number"),
+                std::string::npos)
+          << e.what();
+    }
+    EXPECT_EQ(store.get("k"), "text");
+    EXPECT_EQ(store.add("n", 3), 3 * (i + 1));
+  }
+  EXPECT_EQ(other.get("k"), "text");
+  EXPECT_TRUE(server.reports().empty());
 }
 
 TEST(TcpStore, Queues) {
