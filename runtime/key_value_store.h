@@ -18,10 +18,6 @@ std::shared_ptr<Store> inner_store(const std::shared_ptr<KeyValueStore>& store);
 // Waits for the server until the deadline. Throws DistStoreError.
 std::shared_ptr<Store> connect_store(const Address& server, Deadline deadline);
 
-// Serves a store at this address until the process ends; a second call for one port does nothing. The server
-// is a module, so that programs that need none carry none. Throws DistStoreError.
-void serve_store(const Address& address);
-
 DistStoreError store_error(const StoreError& error);
 
 }  // namespace dlaunch

@@ -18,6 +18,7 @@
 #include "runtime/process_end.h"
 #include "runtime/profiler.h"
 #include "runtime/recorder.h"
+#include "runtime/served_store.h"
 #include "store/base/entropy.h"
 #include "store/contract/worker_env.h"
 #include "store/file_store.h"
@@ -369,7 +370,7 @@ std::shared_ptr<Store> World::open_store(const InitOptions& options, const InitM
     file.timeout = time_left(deadline);
     return std::make_shared<FileStore>(file);
   }
-  if (self.rank == 0 && !self.store_is_served) serve_store(self.master);
+  if (self.rank == 0 && !self.store_is_served) serve_store_of_rank_zero(self.master);
   return connect(self, deadline);
 }
 

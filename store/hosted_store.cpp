@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "store/contract/worker_env.h"
@@ -18,10 +17,6 @@ namespace dlaunch {
 namespace {
 
 using Host = std::shared_ptr<StoreHost>;
-
-// Between two looks at the number of workers, which no request can wait for.
-constexpr Duration first_pause = std::chrono::milliseconds(1);
-constexpr Duration longest_pause = std::chrono::milliseconds(10);
 
 // The servers that the masters of this process share, by port.
 class SharedHosts {
@@ -148,22 +143,8 @@ HostedStore::HostedStore(const HostedStoreOptions& options)
 
 HostedStore::HostedStore(const HostedStoreOptions& options, Host host, TimePoint deadline)
     : TcpStore(client_options(options, host.get())), host_(std::move(host)) {
-  if (host_ != nullptr && options.wait_for_workers && options.world_size) await_workers(options, deadline);
-}
-
-void HostedStore::await_workers(const HostedStoreOptions& options, TimePoint deadline) {
-  for (Duration pause = first_pause;; pause = std::min(pause * 2, longest_pause)) {
-    const std::int64_t came = count_workers(0);
-    if (came >= *options.world_size) return;
-    const TimePoint now = steady_now();
-    if (now >= deadline) {
-      throw StoreError({ErrorKind::timeout, "store " + to_string(server()), "",
-                        "waited " + to_words(options.timeout) + " for the workers, " + std::to_string(came) +
-                            " of " + std::to_string(*options.world_size) + " came",
-                        ""});
-    }
-    std::this_thread::sleep_for(std::min(pause, deadline - now));
-  }
+  if (host_ != nullptr && options.wait_for_workers && options.world_size)
+    await_workers(*options.world_size, deadline);
 }
 
 }  // namespace dlaunch

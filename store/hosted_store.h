@@ -50,7 +50,6 @@ class HostedStore final : public TcpStore {
   using Host = std::shared_ptr<StoreHost>;
 
   HostedStore(const HostedStoreOptions& options, Host host, TimePoint deadline);
-  void await_workers(const HostedStoreOptions& options, TimePoint deadline);
 
   const Host host_;  // none: a client only
 };

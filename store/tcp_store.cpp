@@ -15,6 +15,8 @@ namespace {
 constexpr Duration answer_patience = std::chrono::seconds(10);
 constexpr Duration first_pause = std::chrono::milliseconds(5);
 constexpr Duration longest_pause = std::chrono::milliseconds(500);
+constexpr Duration first_look_pause = std::chrono::milliseconds(1);
+constexpr Duration longest_look_pause = std::chrono::milliseconds(10);
 constexpr Duration longest_turn = std::chrono::hours(24 * 365 * 10);
 constexpr std::string_view worker_counter = "init/";  // the one key without the prefix
 constexpr std::size_t receive_step = 1 << 20;         // an announced length is believed only so far ahead
@@ -188,6 +190,22 @@ std::int64_t TcpStore::count_workers(std::int64_t more) {
   request.number = more;
   call.send(request);
   return call.sum("the workers' counter");
+}
+
+// No request can wait for a number, so it is asked for again and again.
+void TcpStore::await_workers(std::int64_t world_size, TimePoint deadline) {
+  for (Duration pause = first_look_pause;; pause = std::min(pause * 2, longest_look_pause)) {
+    const std::int64_t came = count_workers(0);
+    if (came >= world_size) return;
+    const TimePoint now = steady_now();
+    if (now >= deadline) {
+      throw StoreError({ErrorKind::timeout, "store " + to_string(server()), "",
+                        "waited " + to_words(options_.timeout) + " for the workers, " + std::to_string(came) +
+                            " of " + std::to_string(world_size) + " came",
+                        ""});
+    }
+    std::this_thread::sleep_for(std::min(pause, deadline - now));
+  }
 }
 
 // Connecting and greeting are one thing that is tried until it works: a full backlog resets a connection only

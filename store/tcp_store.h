@@ -81,13 +81,15 @@ class TcpStore : public Store {
 
   [[nodiscard]] const Address& server() const { return options_.server; }
 
- protected:
-  // Adds so many workers to those that have joined, and returns how many that makes.
-  std::int64_t count_workers(std::int64_t more);
+  // Returns when so many objects have counted as workers (TcpStoreOptions::world_size). Throws StoreError of
+  // kind timeout.
+  void await_workers(std::int64_t world_size, TimePoint deadline);
 
  private:
   class Call;
 
+  // Adds so many workers to those that have joined, and returns how many that makes.
+  std::int64_t count_workers(std::int64_t more);
   void connect(TimePoint deadline);
   Result<void> prove(TimePoint deadline);
   Result<void> greet(TimePoint deadline);

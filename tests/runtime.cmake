@@ -36,6 +36,9 @@ target_compile_definitions(public_api_test PRIVATE TEST_MODULES_DIR="${test_modu
   TEST_LIBRARY_NAME="libdlaunch.so.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
 add_dependencies(public_api_test test_backend_example public_headers_alone)
 
+dlaunch_test(NAME key_value_store_test LABELS runtime LIBS dlaunch_runtime SOURCES runtime/key_value_store_test.cpp)
+add_dependencies(key_value_store_test dlaunch_store_server_module)
+
 if(TARGET dlaunch_backend_gloo)
   dlaunch_test(NAME gloo_transport_test LABELS runtime TIMEOUT 120 SOURCES runtime/endpoint_test.cpp
     runtime/interfaces_test.cpp runtime/proof_test.cpp runtime/silence_test.cpp runtime/spread_transport_test.cpp runtime/tcp_transport_test.cpp LIBS dlaunch_gloo_transport dlaunch_runtime_core)

@@ -22,18 +22,21 @@ dlaunch::Result<std::unique_ptr<dlaunch::StoreHost>> serve(const Address& addres
   auto host = dlaunch::StoreHost::start(address);
   const bool loopback_meant = is_loopback(address) || address.host == "localhost";
   if (!host || loopback_meant || !std::ranges::all_of((*host)->addresses(), is_loopback)) return host;
+  const std::uint16_t port = (*host)->port();
   host->reset();  // gives the port free
-  return dlaunch::StoreHost::start({"*", address.port});
+  return dlaunch::StoreHost::start({"*", port});
 }
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) void* dlaunch_store_server_start(const char* host,
-                                                                                   std::uint16_t port,
-                                                                                   char* why,
-                                                                                   std::size_t size) {
-  auto started = serve({host, port});
-  if (started) return std::move(*started).release();
+extern "C" __attribute__((visibility("default"))) void* dlaunch_store_server_start(
+    dlaunch::StoreServerPlace* place, char* why, std::size_t size) {
+  auto started =
+      place->socket >= 0 ? dlaunch::StoreHost::start_on(place->socket) : serve({place->host, place->port});
+  if (started) {
+    place->port = (*started)->port();
+    return std::move(*started).release();
+  }
   const std::string reason = started.error().message();
   const std::size_t length = std::min(reason.size(), size - 1);
   std::memcpy(why, reason.data(), length);
@@ -41,4 +44,9 @@ extern "C" __attribute__((visibility("default"))) void* dlaunch_store_server_sta
   return nullptr;
 }
 
+extern "C" __attribute__((visibility("default"))) void dlaunch_store_server_stop(void* server) {
+  delete static_cast<dlaunch::StoreHost*>(server);
+}
+
 static_assert(std::is_same_v<decltype(&dlaunch_store_server_start), dlaunch::StoreServerStart>);
+static_assert(std::is_same_v<decltype(&dlaunch_store_server_stop), dlaunch::StoreServerStop>);

@@ -163,6 +163,31 @@ TEST(Init, AStoreOfTheProgramIsEnough) {
                  "ok");
 }
 
+// In the copy the server's thread does not run; its handle ends nothing, and it may serve a store of its own.
+TEST(Init, AForkedCopyDoesNotEndTheServerOfAStore) {
+  expect_all_say(
+      run_processes(1,
+                    [](int) -> std::string {
+                      dlaunch::TcpKeyValueStoreOptions options;
+                      options.is_master = true;
+                      auto store = dlaunch::make_tcp_store("127.0.0.1", 0, options);
+                      const pid_t copy = fork();
+                      if (copy == 0) {
+                        const auto own = dlaunch::make_tcp_store("127.0.0.1", 0, options);
+                        own->set("key", "of the copy");
+                        store.reset();
+                        _exit(own->get("key") == "of the copy" ? 0 : 1);
+                      }
+                      int status = -1;
+                      waitpid(copy, &status, 0);
+                      if (status != 0) return "the copy failed";
+                      dlaunch::TcpKeyValueStoreOptions client;
+                      dlaunch::make_tcp_store("127.0.0.1", store->port(), client)->set("key", "whole");
+                      return store->get("key");
+                    }),
+      "whole");
+}
+
 TEST(Init, GroupsAndMeshesWorkBetweenProcesses) {
   expect_all_say(
       run_processes(4,

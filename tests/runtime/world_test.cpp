@@ -575,8 +575,8 @@ class CountingStore final : public KeyValueStore {
                           const std::string& desired) override {
     return count().compare_set(key, expected, desired);
   }
-  bool wait(std::span<const std::string> keys, std::chrono::milliseconds timeout) override {
-    return count().wait(keys, timeout);
+  bool wait_for(std::span<const std::string> keys, std::chrono::milliseconds timeout) override {
+    return count().wait_for(keys, timeout);
   }
   bool delete_key(const std::string& key) override { return count().delete_key(key); }
 
@@ -609,11 +609,11 @@ TEST(ThreadWorlds, MeetThroughAStoreThatAProgramWrote) {
 TEST(Stores, DoWhatTheirHeaderSays) {
   const auto store = make_prefix_store("a", make_hash_store());
   const std::vector<std::string> keys = {"key"};
-  EXPECT_FALSE(store->wait(keys, std::chrono::milliseconds(0)));
-  EXPECT_FALSE(store->wait(keys, std::chrono::milliseconds(5)));
+  EXPECT_FALSE(store->wait_for(keys, std::chrono::milliseconds(0)));
+  EXPECT_FALSE(store->wait_for(keys, std::chrono::milliseconds(5)));
   EXPECT_EQ(store->compare_set("key", "", "1"), "1");
   EXPECT_EQ(store->compare_set("key", "2", "3"), "1");
-  EXPECT_TRUE(store->wait(keys, std::chrono::milliseconds(0)));
+  EXPECT_TRUE(store->wait_for(keys, std::chrono::milliseconds(0)));
   EXPECT_EQ(store->add("key", 4), 5);
   store->set("key", "x");
   EXPECT_EQ(store->get("key"), "x");

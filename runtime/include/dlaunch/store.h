@@ -1,12 +1,19 @@
 // The key-value stores through which processes find each other, for programs that bring their own to
 // init_process_group or want one for themselves.
+//
+//   auto store = dlaunch::make_tcp_store("127.0.0.1", 0, {.is_master = true});
+//   store->set("first_key", "first_value");
+//   store->get("first_key");  // also from other processes, at store->port()
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "dlaunch/export.h"
 
@@ -16,39 +23,118 @@ inline namespace v1 {
 // Keys and values are byte strings; values may be empty. Failures are thrown as DistStoreError. The stores
 // made below may be used by several threads, whose calls take turns; one that a program writes itself must
 // allow the same if it is given to init_process_group.
+//
+// Such a store defines the pure calls. The others have a default: made of the pure ones, or, as said there, a
+// DistStoreError.
 class DLAUNCH_EXPORT KeyValueStore {
  public:
+  KeyValueStore() = default;
   virtual ~KeyValueStore();
+  KeyValueStore(const KeyValueStore&) = delete;
+  KeyValueStore& operator=(const KeyValueStore&) = delete;
 
+  // Stores the value, whatever was there.
   virtual void set(const std::string& key, const std::string& value) = 0;
-  // REQUIRES: the key exists (see wait).
+  // The value. Waits until the key exists; throws if it does not within timeout().
   virtual std::string get(const std::string& key) = 0;
-  // Adds to the decimal number stored at the key (0 if absent) and returns the sum.
+  // Adds to the decimal number stored at the key (0 if absent) and returns the sum. Throws if the value is no
+  // number; nothing has changed then.
   virtual std::int64_t add(const std::string& key, std::int64_t amount) = 0;
   // Stores `desired` if the value equals `expected`, or if the key is absent and `expected` is empty. Returns
   // the value now stored; for an absent key and a non-empty `expected`, which stores nothing, `expected`.
   virtual std::string compare_set(const std::string& key, const std::string& expected,
                                   const std::string& desired) = 0;
   // Waits until all keys exist; false if they do not within `timeout` (0: looks, and returns at once).
-  virtual bool wait(std::span<const std::string> keys, std::chrono::milliseconds timeout) = 0;
+  virtual bool wait_for(std::span<const std::string> keys, std::chrono::milliseconds timeout) = 0;
   virtual bool delete_key(const std::string& key) = 0;  // whether it existed
+
+  // Waits until all keys exist; throws if they do not within `timeout`, or else within timeout().
+  void wait(std::span<const std::string> keys);
+  virtual void wait(std::span<const std::string> keys, std::chrono::milliseconds timeout);
+  virtual bool check(std::span<const std::string> keys);  // whether all exist now
+
+  // How many keys there are. A TCP store that counts its workers has one more, a file store two; a part of
+  // another store counts the whole of it. Default: DistStoreError.
+  virtual std::int64_t num_keys();
+  virtual std::vector<std::string> list_keys();  // those that programs have made. Default: DistStoreError
+
+  // Adds to the end of the value; an absent key gets the value. Default: DistStoreError.
+  virtual void append(const std::string& key, const std::string& value);
+
+  // Several keys at once, in one exchange where the store can. multi_get waits as get does. multi_set takes
+  // as many values as keys, else it throws DistError.
+  virtual std::vector<std::string> multi_get(std::span<const std::string> keys);
+  virtual void multi_set(std::span<const std::string> keys, std::span<const std::string> values);
+
+  // First in, first out. queue_pop waits as get does, unless `block` is false: then an empty queue has no
+  // value. Queues share no values with keys of their names, but check and wait take one that is not empty for
+  // present. A file store has none, and the default is DistStoreError.
+  virtual void queue_push(const std::string& key, const std::string& value);
+  virtual std::optional<std::string> queue_pop(const std::string& key, bool block = true);
+  virtual std::int64_t queue_len(const std::string& key);
+
+  // Returns when `world_size` calls with this key have been made, by anybody; throws after timeout(). A key
+  // is good for one barrier. All that meet use the same kind of store.
+  virtual void barrier(const std::string& key, std::int64_t world_size);
+
+  // How long get and wait wait for keys; 300 s at first. With 0 they look, and throw at once if a key is
+  // missing; less counts as 0. A part of another store has that one's. Default: for these two calls only, a
+  // derived store's get has to heed it.
+  virtual void set_timeout(std::chrono::milliseconds timeout);
+  [[nodiscard]] virtual std::chrono::milliseconds timeout() const;
+
+ private:
+  std::atomic<std::int64_t> timeout_ms_ = 300000;
 };
 
+inline constexpr std::chrono::milliseconds default_store_timeout = std::chrono::seconds(300);
+
 // In this process, for its threads.
-DLAUNCH_EXPORT std::shared_ptr<KeyValueStore> make_hash_store();
+DLAUNCH_EXPORT std::shared_ptr<KeyValueStore> make_hash_store(
+    std::chrono::milliseconds timeout = default_store_timeout);
 
-// A client of a TCP store: dlaunch's or PyTorch's. Tries to connect until the timeout. With `serve` this
-// process serves the store at that address itself (port 0 is not possible), until it ends.
-DLAUNCH_EXPORT std::shared_ptr<KeyValueStore> make_tcp_store(const std::string& host, std::uint16_t port,
-                                                             std::chrono::milliseconds timeout,
-                                                             bool serve = false);
-
-// In a file that all processes see, also PyTorch's. It is removed when `world_size` stores on it have gone.
-DLAUNCH_EXPORT std::shared_ptr<KeyValueStore> make_file_store(const std::string& path, int world_size);
+// In a file that all processes see, also PyTorch's. It is removed when `world_size` stores on it have gone;
+// -1: never.
+DLAUNCH_EXPORT std::shared_ptr<KeyValueStore> make_file_store(
+    const std::string& path, int world_size = -1, std::chrono::milliseconds timeout = default_store_timeout);
 
 // A part of another store: every key gets "prefix/" in front.
 DLAUNCH_EXPORT std::shared_ptr<KeyValueStore> make_prefix_store(const std::string& prefix,
                                                                 const std::shared_ptr<KeyValueStore>& store);
+
+struct TcpKeyValueStoreOptions {
+  // How many processes (or objects) will use the store, the master too. None: any number, and nobody is
+  // waited for.
+  std::optional<int> world_size = {};
+  // This process serves the store, at the address that is given. The server ends with the last object that
+  // uses it here: this one, parts of it, groups that were made with it. It must outlive the use that other
+  // processes make of it. Where it cannot listen, and TORCHELASTIC_USE_AGENT_STORE=True says that the
+  // launcher's agent serves there, it is a client of that one.
+  bool is_master = false;
+  // For connecting, which is tried again until then, and for the workers; then the store's timeout().
+  std::chrono::milliseconds timeout = default_store_timeout;
+  // Each object counts as a worker, and the master's returns when `world_size` of them have come.
+  bool wait_for_workers = true;
+  // A second master of this host and port in one process uses the first one's server. Both must say so; else
+  // the second is refused.
+  bool multi_tenant = false;
+  // A socket that is bound to the master's port, and may listen already. It belongs to the store from the
+  // call on, also if that throws. Only for a master; the port must be the socket's, or 0.
+  std::optional<int> master_listen_fd = {};
+};
+
+// A client of a TCP store, dlaunch's or PyTorch's.
+class DLAUNCH_EXPORT TcpKeyValueStore : public KeyValueStore {
+ public:
+  [[nodiscard]] virtual std::string host() const = 0;    // as it was given
+  [[nodiscard]] virtual std::uint16_t port() const = 0;  // the real one
+  [[nodiscard]] virtual bool is_serving() const = 0;     // whether this process serves it
+};
+
+// Port 0: only for a master, any that is free. Throws DistError where the options contradict each other, and
+// DistStoreError where the store cannot be served or reached, or too few workers come.
+DLAUNCH_EXPORT std::shared_ptr<TcpKeyValueStore> make_tcp_store(const std::string& host, std::uint16_t port,
+                                                                const TcpKeyValueStoreOptions& options = {});
 
 }  // namespace v1
 }  // namespace dlaunch
