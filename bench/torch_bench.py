@@ -32,7 +32,8 @@ class Tensor(ctypes.Structure):
 
 class InitOptions(ctypes.Structure):
     _fields_ = [("backend", ctypes.c_char_p), ("init_method", ctypes.c_char_p), ("timeout_ms", ctypes.c_int64),
-                ("rank", ctypes.c_int), ("world_size", ctypes.c_int), ("group_name", ctypes.c_char_p)]
+                ("rank", ctypes.c_int), ("world_size", ctypes.c_int), ("group_name", ctypes.c_char_p),
+                ("store", ctypes.c_void_p)]
 
 
 class Dlaunch:

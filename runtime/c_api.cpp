@@ -144,6 +144,7 @@ int dlaunch_init_process_group(const dlaunch_init_options* given) {
       if (given->backend) options.backend = given->backend;
       if (given->group_name) options.group_name = given->group_name;
       if (given->init_method) options.init_method = given->init_method;
+      if (given->store) options.store = given->store->store;
       if (given->timeout_ms != 0) options.timeout = std::chrono::milliseconds(given->timeout_ms);
       if (given->world_size != 0) {  // else neither is given
         options.rank = given->rank;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -14,6 +15,9 @@
 
 struct dlaunch_group {
   dlaunch::ProcessGroup group;
+};
+struct dlaunch_store {
+  std::shared_ptr<dlaunch::KeyValueStore> store;
 };
 struct dlaunch_work {
   dlaunch::Work work;

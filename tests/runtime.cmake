@@ -76,6 +76,17 @@ if(TARGET dlaunch_backend_gloo)
   endforeach()
 endif()
 
+# Its stores, without a launcher.
+if(TARGET dlaunch_backend_gloo)
+  add_executable(c_stores_test runtime/c_stores_test.c)
+  dlaunch_settings(c_stores_test)
+  target_link_libraries(c_stores_test PRIVATE dlaunch_runtime)
+  set_target_properties(c_stores_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_dependencies(c_stores_test dlaunch_backend_gloo dlaunch_store_server_module)
+  add_test(NAME c_stores_test COMMAND c_stores_test)
+  set_tests_properties(c_stores_test PROPERTIES TIMEOUT 60 LABELS runtime)
+endif()
+
 # Our results against PyTorch's, where it is installed.
 if(TARGET dlaunch_backend_gloo)
   add_executable(conformance_ranks runtime/conformance_ranks.cpp)

@@ -80,6 +80,7 @@ enum dlaunch_device { DLAUNCH_CPU, DLAUNCH_CUDA };
 
 typedef struct dlaunch_group dlaunch_group;
 typedef struct dlaunch_mesh dlaunch_mesh;
+typedef struct dlaunch_store dlaunch_store;
 typedef struct dlaunch_work dlaunch_work;
 
 typedef struct dlaunch_tensor {
@@ -100,8 +101,19 @@ typedef struct dlaunch_init_options {
    * URL. With a world_size of 0 neither is given. */
   int rank;
   int world_size;
-  const char* group_name; /* for messages, and to keep worlds in one store apart; NULL: "default" */
+  const char* group_name;     /* for messages, and to keep worlds in one store apart; NULL: "default" */
+  const dlaunch_store* store; /* in place of an init_method; needs rank and world_size. NULL: none */
 } dlaunch_init_options;
+
+/* All zero: a client, any number of workers, 300 s. See TcpKeyValueStoreOptions in store.h. */
+typedef struct dlaunch_tcp_store_options {
+  int64_t timeout_ms; /* 0: 300 s */
+  int world_size;     /* 0: none */
+  int is_master;
+  int do_not_wait_for_workers;
+  int multi_tenant;
+  const int* master_listen_fd; /* NULL: none */
+} dlaunch_tcp_store_options;
 
 /* All zero: the default group's (dlaunch_split_group: the parent's). */
 typedef struct dlaunch_group_options {
@@ -179,6 +191,61 @@ DLAUNCH_EXPORT int dlaunch_destroy_group(dlaunch_group* group);
 /* For the operations that are called from now on. */
 DLAUNCH_EXPORT int dlaunch_set_timeout(const dlaunch_group* group, int64_t timeout_ms);
 DLAUNCH_EXPORT int dlaunch_abort(const dlaunch_group* group, const char* reason);
+
+/* Stores: see store.h. A store may be freed while a group or a part of it uses it. Here timeout_ms 0 means
+ * the store's own, and 300 s where one is made. Values are bytes; those that come out have a 0 behind them,
+ * which does not count, and are valid until the thread's next call. */
+DLAUNCH_EXPORT int dlaunch_make_tcp_store(const char* host, uint16_t port,
+                                          const dlaunch_tcp_store_options* options, dlaunch_store** store);
+DLAUNCH_EXPORT int dlaunch_make_file_store(const char* path, int world_size, int64_t timeout_ms,
+                                           dlaunch_store** store); /* world_size -1: the file stays */
+DLAUNCH_EXPORT int dlaunch_make_hash_store(int64_t timeout_ms, dlaunch_store** store);
+DLAUNCH_EXPORT int dlaunch_make_prefix_store(const char* prefix, const dlaunch_store* store,
+                                             dlaunch_store** part);
+DLAUNCH_EXPORT void dlaunch_store_free(dlaunch_store* store);
+DLAUNCH_EXPORT int dlaunch_store_set(const dlaunch_store* store, const char* key, const void* value,
+                                     size_t size);
+DLAUNCH_EXPORT int dlaunch_store_get(const dlaunch_store* store, const char* key, const char** value,
+                                     size_t* size);
+DLAUNCH_EXPORT int dlaunch_store_add(const dlaunch_store* store, const char* key, int64_t amount,
+                                     int64_t* sum);
+DLAUNCH_EXPORT int dlaunch_store_compare_set(const dlaunch_store* store, const char* key,
+                                             const void* expected, size_t expected_size, const void* desired,
+                                             size_t desired_size, const char** value, size_t* size);
+/* Keys that do not come in time: wait fails (DLAUNCH_ERROR_STORE), wait_for succeeds with *exist = 0. Its
+ * timeout is taken as it is: 0 looks. */
+DLAUNCH_EXPORT int dlaunch_store_wait(const dlaunch_store* store, const char* const* keys, size_t count,
+                                      int64_t timeout_ms);
+DLAUNCH_EXPORT int dlaunch_store_wait_for(const dlaunch_store* store, const char* const* keys, size_t count,
+                                          int64_t timeout_ms, int* exist);
+DLAUNCH_EXPORT int dlaunch_store_check(const dlaunch_store* store, const char* const* keys, size_t count,
+                                       int* exist);
+DLAUNCH_EXPORT int dlaunch_store_delete_key(const dlaunch_store* store, const char* key, int* existed);
+DLAUNCH_EXPORT int dlaunch_store_num_keys(const dlaunch_store* store, int64_t* number);
+/* The list is valid as long as its texts. */
+DLAUNCH_EXPORT int dlaunch_store_list_keys(const dlaunch_store* store, const char* const** keys,
+                                           size_t* count);
+DLAUNCH_EXPORT int dlaunch_store_append(const dlaunch_store* store, const char* key, const void* value,
+                                        size_t size);
+/* values, sizes: a place for each key. */
+DLAUNCH_EXPORT int dlaunch_store_multi_get(const dlaunch_store* store, const char* const* keys, size_t count,
+                                           const char** values, size_t* sizes);
+DLAUNCH_EXPORT int dlaunch_store_multi_set(const dlaunch_store* store, const char* const* keys, size_t count,
+                                           const void* const* values, const size_t* sizes);
+DLAUNCH_EXPORT int dlaunch_store_queue_push(const dlaunch_store* store, const char* key, const void* value,
+                                            size_t size);
+/* *value becomes NULL where the queue is empty and the call is not to block. */
+DLAUNCH_EXPORT int dlaunch_store_queue_pop(const dlaunch_store* store, const char* key, int block,
+                                           const char** value, size_t* size);
+DLAUNCH_EXPORT int dlaunch_store_queue_len(const dlaunch_store* store, const char* key, int64_t* length);
+DLAUNCH_EXPORT int dlaunch_store_barrier(const dlaunch_store* store, const char* key, int64_t world_size);
+/* Here 0 is 0: keys are only looked for. */
+DLAUNCH_EXPORT int dlaunch_store_set_timeout(const dlaunch_store* store, int64_t timeout_ms);
+DLAUNCH_EXPORT int64_t dlaunch_store_timeout(const dlaunch_store* store); /* -1: there is no store */
+/* Of a TCP store; of another one NULL, -1 and 0. */
+DLAUNCH_EXPORT const char* dlaunch_store_host(const dlaunch_store* store);
+DLAUNCH_EXPORT int dlaunch_store_port(const dlaunch_store* store);
+DLAUNCH_EXPORT int dlaunch_store_is_serving(const dlaunch_store* store);
 
 /* Meshes: see device_mesh.h. names: NULL, or one for each dimension. */
 DLAUNCH_EXPORT int dlaunch_init_device_mesh(const char* device_type, const int* shape, size_t dims,
