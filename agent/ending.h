@@ -21,7 +21,8 @@ struct Parting {
 
 struct Ending {
   ExitStatus status;
-  std::string tail;            // the last lines it wrote to stderr
+  std::string tail;  // the last lines it wrote to stderr; if it wrote none, to stdout
+  bool tail_is_of_stdout = false;
   std::string tail_at_signal;  // the very last of these when it was last signalled; empty: it was not
   std::string exception;       // "ValueError: no such file": a line of the error file it wrote
   std::string traceback;       // likewise; the last lines

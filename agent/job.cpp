@@ -97,6 +97,7 @@ std::string describe_end(const Failure& f) {
 
 Failure brief(Failure f) {
   f.tail.clear();
+  f.tail_is_of_stdout = false;
   f.traceback.clear();
   for (std::string* text : {&f.why, &f.exception, &f.hint, &f.accused_of})
     *text = shortened(*text, brief_text);

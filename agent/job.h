@@ -138,6 +138,7 @@ struct Failure {
 
   // What is known of a worker's end besides (agent/ending.h).
   std::string tail;
+  bool tail_is_of_stdout = false;
   std::string exception;
   std::string traceback;
   std::string hint;

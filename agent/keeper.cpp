@@ -17,6 +17,7 @@
 #include "agent/passed_descriptors.h"
 #include "agent/reaper.h"
 #include "agent/worker_start.h"
+#include "store/base/task_limits.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -163,7 +164,7 @@ std::string advice_on_start(int error) {
   std::string why = std::strerror(error);
   switch (error) {
     case EAGAIN:
-      return why + " (raise the limit on processes: ulimit -u, or the container's or service's on pids)";
+      return why_no_task();
     case E2BIG:
       return why + " (its arguments and variables together; pass less, or raise ulimit -s)";
     case EMFILE:

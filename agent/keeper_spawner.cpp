@@ -278,9 +278,12 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
       --outstanding_;
       Ending ending;
       ending.status = ExitStatus::from_wait_status(static_cast<int>(frame.number));
-      ending.tail = output_.drain(key);
+      Output::LastLines last_lines = output_.drain(key);
+      ending.tail = std::move(last_lines.text);
+      ending.tail_is_of_stdout = last_lines.are_of_stdout;
       ending.tail_at_signal = output_.take_kept_words(key);
-      ending.log_file = output_.log_file_of(key);
+      ending.log_file =
+          output_.log_file_of(key, ending.tail_is_of_stdout ? Output::Stream::out : Output::Stream::err);
       if (!ending.status.success()) postmortem_.examine(key, frame.pid, killed_, ending);
       handler_->on_exited(key, frame.pid, ending);
       break;

@@ -35,7 +35,9 @@ std::vector<std::string> last_lines_of(const Failure& failure) {
   if (!failure.traceback.empty() && !says_it_too(failure.tail, failure.traceback))
     paragraphs.push_back("the last lines of " + who + "'s traceback:" + quoted(failure.traceback));
   if (!failure.tail.empty())
-    paragraphs.push_back("the last lines that " + who + " wrote to stderr:" + quoted(failure.tail));
+    paragraphs.push_back("the last lines that " + who + " wrote to " +
+                         (failure.tail_is_of_stdout ? "stdout (nothing to stderr):" : "stderr:") +
+                         quoted(failure.tail));
   return paragraphs;
 }
 

@@ -25,15 +25,6 @@ std::optional<std::uint64_t> number(std::string_view text) {
   return whole ? std::optional(value) : std::nullopt;
 }
 
-bool lists_memory(std::string_view controllers) {
-  while (true) {
-    const std::size_t end = controllers.find(',');
-    if (controllers.substr(0, end) == "memory") return true;
-    if (end == std::string_view::npos) return false;
-    controllers.remove_prefix(end + 1);
-  }
-}
-
 // The value of "name=value" in a list with commas; nullopt where there is none.
 std::optional<std::string_view> field(std::string_view line, std::string_view name) {
   for (std::size_t at = line.find(name); at != std::string_view::npos; at = line.find(name, at + 1)) {
@@ -46,24 +37,6 @@ std::optional<std::string_view> field(std::string_view line, std::string_view na
 }
 
 }  // namespace
-
-std::optional<MemoryCgroup> memory_cgroup(std::string_view text) {
-  std::optional<MemoryCgroup> found;
-  find_line(text, [&](std::string_view line) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
-    if (second == std::string_view::npos) return false;
-    const std::string_view controllers = line.substr(first + 1, second - first - 1);
-    const std::string path(line.substr(second + 1));
-    if (lists_memory(controllers)) {
-      found = {1, path};
-      return true;
-    }
-    if (controllers.empty() && line.substr(0, first) == "0") found = {2, path};
-    return false;
-  });
-  return found;
-}
 
 std::optional<std::uint64_t> oom_kills(std::string_view text) {
   constexpr std::string_view name = "oom_kill ";

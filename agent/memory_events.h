@@ -8,17 +8,6 @@
 
 namespace dlaunch::agent {
 
-// The cgroup that accounts this process's memory.
-struct MemoryCgroup {
-  int version = 2;   // 1 where the controller is mounted in a hierarchy of its own
-  std::string path;  // below the mount point; "/" is its root
-
-  bool operator==(const MemoryCgroup&) const = default;
-};
-
-// From /proc/self/cgroup. None: there are no cgroups.
-std::optional<MemoryCgroup> memory_cgroup(std::string_view proc_self_cgroup);
-
 // "oom_kill N" as it stands in a cgroup's memory.events, in memory.oom_control, and in /proc/vmstat.
 std::optional<std::uint64_t> oom_kills(std::string_view text);
 

@@ -127,6 +127,7 @@ void failure_fields(IO& io, F& f) {
   status_fields(io, f.status);
   io.text(f.why);
   io.text(f.tail);
+  io.flag(f.tail_is_of_stdout);
   io.text(f.exception);
   io.text(f.traceback);
   io.text(f.hint);

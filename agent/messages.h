@@ -20,10 +20,10 @@
 
 namespace dlaunch::agent {
 
-inline constexpr std::uint8_t protocol_version = 7;
+inline constexpr std::uint8_t protocol_version = 8;
 inline constexpr std::string_view greeting =
     "\xD1"
-    "LAUNCH\x07";  // the last byte is protocol_version
+    "LAUNCH\x08";  // the last byte is protocol_version
 // A world of max_nodes fits the first; the second is all a member has to say.
 inline constexpr std::uint32_t max_frame_from_coordinator = 8U << 20;
 inline constexpr std::uint32_t max_frame_from_member = 1U << 20;

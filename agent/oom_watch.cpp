@@ -31,15 +31,10 @@ std::string real_kernel_log() {
 
 bool was_killed(const ExitStatus& status) { return status.shell_code() == 128 + SIGKILL; }
 
-std::string parent_of(const std::string& cgroup) {
-  const std::size_t slash = cgroup.rfind('/');
-  return slash == std::string::npos || slash == 0 ? "/" : cgroup.substr(0, slash);
-}
-
 }  // namespace
 
 void OomWatch::begin() {
-  cgroup_ = memory_cgroup(text_of(places_.proc + "/self/cgroup"));
+  cgroup_ = control_group(text_of(places_.proc + "/self/cgroup"), "memory");
   // In a container the path may be the host's, while only the container's part is mounted.
   const bool visible = cgroup_ && access(file_of(cgroup_->path, "cgroup.procs").c_str(), F_OK) == 0;
   if (cgroup_ && !visible) cgroup_->path = "/";
@@ -108,7 +103,7 @@ std::string OomWatch::limit_in_words(std::string cgroup) const {
       whose = cgroup;
     }
     if (cgroup == "/") break;
-    cgroup = parent_of(cgroup);
+    cgroup = parent_group(cgroup);
   }
   if (tightest) return "limit " + in_bytes(*tightest) + " of cgroup " + whose;
   struct sysinfo machine {};

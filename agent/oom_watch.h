@@ -9,6 +9,7 @@
 
 #include "agent/exit_status.h"
 #include "agent/memory_events.h"
+#include "store/base/control_group.h"
 
 namespace dlaunch::agent {
 
@@ -43,7 +44,7 @@ class OomWatch {
   [[nodiscard]] std::string limit_in_words(std::string cgroup) const;
 
   Places places_;
-  std::optional<MemoryCgroup> cgroup_;
+  std::optional<ControlGroup> cgroup_;
   Counters seen_;  // and accounted for
 };
 

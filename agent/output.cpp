@@ -47,7 +47,7 @@ struct Output::Source {
   std::string prefix;     // of its console lines
   bool is_timed = false;  // there is a time in it
   LineSplitter lines;     // to the console
-  Tail tail;              // stderr's
+  Tail tail;
   std::unique_ptr<LogFile> file;
   std::unique_ptr<LogFile> copies;  // of the lines that contain one of `filters`
   const std::vector<std::string>* filters = nullptr;
@@ -139,24 +139,27 @@ std::unique_ptr<LogFile> Output::log_file(const std::string& path) const {
                                    style_.log.dir.empty());
 }
 
-std::string Output::drain(ProcKey key) {
+Output::LastLines Output::drain(ProcKey key) {
   std::vector<int> fds;
-  std::string tail;
+  std::array<std::string, 2> tails;  // by Stream
   for (auto& [fd, source] : sources_) {
     if (source->key == key) fds.push_back(fd);
   }
   for (int fd : fds) {
     Source& source = *sources_.at(fd);
     const bool open = take_in(fd, source, true);
-    if (source.stream == Stream::err) tail = source.tail.text();
+    tails.at(static_cast<std::size_t>(source.stream)) = source.tail.text();
     if (!open) end(fd);
   }
-  if (const auto found = ended_tails_.find(key); found != ended_tails_.end()) {
-    tail = std::move(found->second);
-    ended_tails_.erase(found);
+  for (const Stream stream : {Stream::out, Stream::err}) {
+    auto ended = ended_tails_.extract({key, stream});
+    if (ended) tails.at(static_cast<std::size_t>(stream)) = std::move(ended.mapped());
   }
   pause_or_resume();
-  return tail;
+  auto& [out, err] = tails;
+  const bool is_silent = err.find_first_not_of(" \t\r\n") == std::string::npos;
+  if (is_silent && !out.empty()) return {std::move(out), true};
+  return {std::move(err), false};
 }
 
 void Output::keep_words() {
@@ -182,10 +185,10 @@ std::string Output::take_kept_words(ProcKey key) {
   return words;
 }
 
-std::string Output::log_file_of(ProcKey key) const {
+std::string Output::log_file_of(ProcKey key, Stream first) const {
   if (style_.log_dir.empty()) return "";
   const int local_rank = static_cast<int>(key.local_rank);
-  for (const Stream stream : {Stream::err, Stream::out}) {
+  for (const Stream stream : {first, first == Stream::err ? Stream::out : Stream::err}) {
     const bool kept =
         names(style_.log.redirects.of(local_rank), stream) || names(style_.log.tee.of(local_rank), stream);
     if (kept) return log_path(key, file_name(stream));
@@ -257,7 +260,7 @@ bool Output::take_in(int fd, Source& source, bool all) {
       break;
     }
     const std::string_view piece(buffer, static_cast<std::size_t>(got));
-    if (source.stream == Stream::err) source.tail.add(piece);
+    source.tail.add(piece);
     if (const auto last = last_line_of(piece); !last.empty())
       last_lines_[source.key].assign(last.substr(0, shown_bytes));
     if (source.file) source.file->write(piece);
@@ -308,7 +311,7 @@ void Output::end(int fd) {
     lost_in_files_.add(file->lost());
     ++files_with_gaps_;
   }
-  if (source.stream == Stream::err) ended_tails_[source.key] = source.tail.text();
+  ended_tails_[{source.key, source.stream}] = source.tail.text();
   edge_.unwatch(fd);
   close(fd);
   sources_.erase(found);

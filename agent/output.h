@@ -1,5 +1,5 @@
 // The workers' output: read from their pipes, forwarded to the agent's own stdout and stderr in whole lines
-// and to log files as they come, the last lines of each stderr kept for the failure report.
+// and to log files as they come, the last lines of each stream kept for the failure report.
 //
 // Memory is bounded: when the reader of our stdout (stderr) is slow, reading from the workers that write
 // there stops until it has caught up, so that they wait as they would in a shell's pipe. One thread: the
@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "agent/console.h"
 #include "agent/lines.h"
@@ -53,17 +54,22 @@ class Output final : public FdHandler {
   // Takes the descriptor over. It must be non-blocking. `command`: what will write there.
   void add(ProcKey key, const Command& command, Stream stream, int fd);
 
-  // Takes in all that the worker has written until now, and returns the last lines of its stderr. For a
-  // worker that has ended this is all it will ever write; its descendants may still write more.
-  std::string drain(ProcKey key);
+  // The last lines of a worker's stderr; of its stdout if there are none on stderr.
+  struct LastLines {
+    std::string text;
+    bool are_of_stdout = false;
+  };
+  // Takes in all that the worker has written until now, and returns its last lines. For a worker that has
+  // ended this is all it will ever write; its descendants may still write more.
+  LastLines drain(ProcKey key);
 
   // The workers are about to be signalled: keeps what each has written last to stderr until now.
   void keep_words();
   // These, if any: of a worker that has ended or runs on.
   [[nodiscard]] std::string take_kept_words(ProcKey key);
 
-  // The file that its stderr, else its stdout, goes to; empty: none.
-  [[nodiscard]] std::string log_file_of(ProcKey key) const;
+  // The file that its stderr, else its stdout, goes to; the other way round for `first` = out. Empty: none.
+  [[nodiscard]] std::string log_file_of(ProcKey key, Stream first) const;
 
   // What the worker wrote last, on either stream: a line, cut to `shown_bytes`. Empty: nothing yet.
   static constexpr std::size_t shown_bytes = 200;
@@ -111,7 +117,7 @@ class Output final : public FdHandler {
   Dropped lost_in_files_;
   int files_with_gaps_ = 0;
   std::map<int, std::unique_ptr<Source>> sources_;
-  std::map<ProcKey, std::string> ended_tails_;
+  std::map<std::pair<ProcKey, Stream>, std::string> ended_tails_;
   std::map<ProcKey, std::string> last_lines_;
   std::map<ProcKey, std::string> kept_words_;
   std::string prefixed_;  // keeps its memory

@@ -9,8 +9,10 @@
 #include <system_error>
 
 #include "agent/error_file.h"
+#include "agent/last_words.h"
 #include "agent/log_dir.h"
 #include "agent/small_file.h"
+#include "store/base/task_limits.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -53,6 +55,7 @@ void Postmortem::begin() {
   if (begun_) return;
   begun_ = true;
   oom_.begin();
+  refusals_ = task_limits().refusals;
 }
 
 void Postmortem::examine(ProcKey key, std::int64_t pid, bool killed, Ending& ending) {
@@ -66,8 +69,20 @@ void Postmortem::examine(ProcKey key, std::int64_t pid, bool killed, Ending& end
              obeyed ? sent->why : "it had been sent " + signal_name(sent->signo) + ", as " + sent->why);
     if (obeyed) return;
   }
+  add_hint(ending, explained_by(ending.tail, ending.status));
   add_hint(ending, oom_.explain(pid, ending.status));
+  add_hint(ending, explain_refusals(now_ns));
   if (ending.status.shell_code() == 128 + SIGBUS) add_hint(ending, about_shared_memory());
+}
+
+// Workers that meet the limit do so together, and their ends are heard of one after the other.
+std::string Postmortem::explain_refusals(std::int64_t now_ns) {
+  const TaskLimits limits = task_limits();
+  if (limits.refusals > refusals_) refused_until_unix_ns_ = now_ns + ns_per_s;
+  refusals_ = limits.refusals;
+  if (now_ns >= refused_until_unix_ns_) return "";
+  return "a limit on processes and threads was reached meanwhile (" + limits.in_words +
+         "): raise pids.max of the cgroup (of a container or service)";
 }
 
 void Postmortem::read_error_file(ProcKey key, std::int64_t now_ns, Ending& ending) const {

@@ -37,6 +37,8 @@ class Postmortem {
   void examine(ProcKey key, std::int64_t pid, bool killed, Ending& ending);
 
  private:
+  // That the kernel has refused this job a process or a thread; empty: it has not.
+  std::string explain_refusals(std::int64_t now_ns);
   void read_error_file(ProcKey key, std::int64_t now_ns, Ending& ending) const;
 
   std::string scratch_dir_;
@@ -44,6 +46,8 @@ class Postmortem {
   Warn warn_;
   std::function<std::optional<Sent>(ProcKey)> sent_;
   bool begun_ = false;
+  std::uint64_t refusals_ = 0;  // of processes and threads, that were there before or are explained
+  std::int64_t refused_until_unix_ns_ = 0;  // what ends until then may have met the same
   OomWatch oom_;
 };
 

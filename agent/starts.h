@@ -9,7 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "agent/worker_start.h"
@@ -19,8 +19,8 @@ namespace dlaunch::agent {
 class Starts {
  public:
   struct Failure {
-    int error = 0;          // errno
-    std::string_view what;  // what failed, where it was not exec
+    int error = 0;     // errno
+    std::string what;  // what failed, where it was not exec, or why exec did
   };
 
   Starts() = default;

@@ -146,6 +146,7 @@ void WorkerGroup::on_exited(TimePoint now, const WorkerExited& e, GroupActions& 
   failure.pid = e.pid;
   failure.status = ending.status;
   failure.tail = ending.tail;
+  failure.tail_is_of_stdout = ending.tail_is_of_stdout;
   failure.exception = ending.exception;
   failure.traceback = ending.traceback;
   failure.hint = ending.hint;

@@ -1,18 +1,24 @@
 #include "agent/worker_start.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include "agent/clone_into_group.h"
+#include "agent/elf_machine.h"
 #include "agent/raw_syscall.h"
+#include "agent/small_file.h"
 
 extern char** environ;
 
@@ -64,13 +70,24 @@ bool is_elsewhere(int error) {
   return error == ENOENT || error == ENOTDIR || error == ESTALE || error == ENODEV || error == ETIMEDOUT;
 }
 
+// Of another machine, or damaged: a shell would take it for a script.
+__attribute__((no_sanitize("address", "undefined", "thread"))) bool is_elf(const char* program) {
+  char beginning[4] = {};
+  const long fd = raw_syscall(SYS_openat, AT_FDCWD, program, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+  if (fd < 0) return false;
+  const long got = raw_syscall(SYS_read, fd, static_cast<char*>(beginning), sizeof beginning);
+  raw_syscall(SYS_close, fd);
+  return got == sizeof beginning && beginning[0] == '\177' && beginning[1] == 'E' && beginning[2] == 'L' &&
+         beginning[3] == 'F';
+}
+
 // Why none could be run.
 __attribute__((no_sanitize("address", "undefined", "thread"))) int run_program(ChildPlan& plan) {
   bool denied = false;
   int error = ENOENT;
   for (const char* const* program = plan.programs.data(); *program != nullptr; ++program) {
     error = static_cast<int>(-raw_syscall(SYS_execve, *program, plan.argv.data(), plan.envp.data()));
-    if (error == ENOEXEC) {
+    if (error == ENOEXEC && !is_elf(*program)) {
       plan.shell_argv.data()[1] = const_cast<char*>(*program);
       error = static_cast<int>(
           -raw_syscall(SYS_execve, plan.shell_argv.data()[0], plan.shell_argv.data(), plan.envp.data()));
@@ -216,6 +233,20 @@ StartingWorker::StartingWorker(WorkerStart start, const Inherited& inherited)
 StartingWorker::~StartingWorker() = default;
 
 int StartingWorker::error() const { return plan_->error; }
-const char* StartingWorker::what() const { return plan_->bound ? "" : "cannot bind it to its CPUs: "; }
+
+std::string StartingWorker::what() const {
+  if (!plan_->bound) return "cannot bind it to its CPUs: ";
+  if (plan_->error != ENOEXEC) return "";
+  utsname own{};
+  uname(&own);
+  for (const std::string& place : plan_->places) {
+    std::error_code missing;
+    const auto target = std::filesystem::canonical(place, missing);  // it may be a link
+    const auto file = read_plain_file(target.string(), elf_beginning);
+    const std::string why = file ? why_not_run(file->text, static_cast<const char*>(own.machine)) : "";
+    if (!why.empty()) return why + ": ";
+  }
+  return "";
+}
 
 }  // namespace dlaunch::agent

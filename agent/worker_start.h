@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -50,8 +51,9 @@ class StartingWorker {
   [[nodiscard]] pid_t pid() const { return pid_; }  // -1: there is none
   // errno of what kept it from its program; 0: nothing. To be asked once it has called exec or ended.
   [[nodiscard]] int error() const;
-  // What failed, where it was not exec: "cannot bind it to its CPUs: ".
-  [[nodiscard]] const char* what() const;
+  // What failed, where it was not exec: "cannot bind it to its CPUs: "; and what is wrong with a program that
+  // the kernel does not run: "it is an aarch64 program, and this machine is x86_64: ". To be asked likewise.
+  [[nodiscard]] std::string what() const;
 
  private:
   std::unique_ptr<ChildPlan> plan_;

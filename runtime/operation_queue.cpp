@@ -4,6 +4,8 @@
 #include <functional>
 #include <utility>
 
+#include "runtime/start_thread.h"
+
 namespace dlaunch {
 
 namespace {
@@ -38,7 +40,7 @@ void OperationQueue::run(const std::function<void()>& operation) {
 void OperationQueue::post(Operation operation) {
   const std::lock_guard lock(mutex_);
   operations_.push_back(std::move(operation));
-  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  if (!thread_.joinable()) thread_ = start_thread([this] { work(); });
   posted_.notify_all();
 }
 

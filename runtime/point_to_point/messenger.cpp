@@ -11,6 +11,7 @@
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
 #include "runtime/log.h"
+#include "runtime/start_thread.h"
 
 namespace dlaunch {
 
@@ -58,7 +59,7 @@ Messenger::~Messenger() {
 // When there is something to do: groups that exchange no messages have no thread for them.
 void Messenger::start() {
   const std::lock_guard lock(starting_);
-  if (!thread_.joinable()) thread_ = std::thread([this] { take_in(); });
+  if (!thread_.joinable()) thread_ = start_thread([this] { take_in(); });
 }
 
 Work Messenger::send(const Tensor& tensor, int dst, Tag tag, Deadline deadline) {

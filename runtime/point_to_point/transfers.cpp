@@ -6,6 +6,7 @@
 #include "dlaunch/error.h"
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
+#include "runtime/start_thread.h"
 
 namespace dlaunch {
 
@@ -49,8 +50,8 @@ bool Transfers::add(Message message) {
   if (std::exchange(queue.attended, true)) return true;
   unattended_.push_back(&queue);
   if (free_threads_ < unattended_.size()) {
+    threads_.push_back(start_thread([this] { work(); }));
     ++free_threads_;
-    threads_.emplace_back([this] { work(); });
   }
   added_.notify_one();
   return false;

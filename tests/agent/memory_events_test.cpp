@@ -5,15 +5,6 @@
 namespace dlaunch::agent {
 namespace {
 
-TEST(MemoryEvents, TheMemorysCgroupIsFoundInBothHierarchies) {
-  EXPECT_EQ(memory_cgroup("0::/user.slice/x.scope\n"), (MemoryCgroup{2, "/user.slice/x.scope"}));
-  EXPECT_EQ(memory_cgroup("5:cpu:/c\n4:hugetlb,memory:/m:n\n0::/u\n"), (MemoryCgroup{1, "/m:n"}));
-  EXPECT_EQ(memory_cgroup("0::/u"), (MemoryCgroup{2, "/u"}));
-  EXPECT_EQ(memory_cgroup("5:memory2:/c\n"), std::nullopt);
-  EXPECT_EQ(memory_cgroup(":\n\nx\n"), std::nullopt);
-  EXPECT_EQ(memory_cgroup(""), std::nullopt);
-}
-
 TEST(MemoryEvents, OnlyTheCountOfKillsIsRead) {
   EXPECT_EQ(oom_kills("oom 5\noom_kill 3\noom_kill_disable 0\n"), 3U);
   EXPECT_EQ(oom_kills("oom_kill_disable 0\nunder_oom 0\noom_kill 2"), 2U);

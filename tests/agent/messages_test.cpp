@@ -20,6 +20,7 @@ Failure a_failure() {
   f.pid = 4711;
   f.status = {ExitStatus::How::signaled, 11, true};
   f.tail = "Traceback\nboom";
+  f.tail_is_of_stdout = true;
   f.exception = "RuntimeError: boom";
   f.traceback = "Traceback\nboom";
   f.hint = "the kernel";

@@ -205,6 +205,24 @@ TEST_F(Programs, WithoutAnInterpreterLineAreAShells) {
   EXPECT_EQ(said_by(folder + "/greet"), "exited with code 6: " + folder + "/greet word");
 }
 
+TEST_F(Programs, OfAnotherMachineAreNoShells) {
+  set_path("/usr/bin:/bin");
+  std::string program = "\177ELF\2\1\1";
+  program.resize(18);
+  program += "\xb7";  // aarch64
+  program.resize(200);
+#if defined(__aarch64__)
+  program[18] = 62;  // x86_64
+  const std::string sentence = "not started: it is an x86_64 program, and this machine is aarch64 ";
+#else
+  const std::string sentence = "not started: it is an aarch64 program, and this machine is ";
+#endif
+  write("far", program + "\necho run by a shell >&2\n");
+  EXPECT_TRUE(said_by(folder + "/far").starts_with(sentence)) << said_by(folder + "/far");
+  set_path(folder);
+  EXPECT_TRUE(said_by("far").starts_with(sentence)) << said_by("far");
+}
+
 TEST(Spawner, WhoCannotBeStartedDoesNotKeepOthersBack) {
   std::vector<Command> commands;
   for (int rank = 0; rank < 64; ++rank)

@@ -6,9 +6,12 @@
 #include <cstdlib>
 #include <string>
 
+#include "agent/elf_machine.h"
 #include "agent/error_file.h"
+#include "agent/last_words.h"
 #include "agent/memory_events.h"
 #include "agent/printable.h"
+#include "store/base/control_group.h"
 
 namespace {
 
@@ -36,10 +39,24 @@ void error_file(const std::string& text) {
 }
 
 void kernel(const std::string& text) {
-  if (const auto cgroup = memory_cgroup(text)) require(cgroup->path.size() <= text.size());
+  for (const char* const controller : {"memory", "pids"}) {
+    if (const auto cgroup = control_group(text, controller)) require(cgroup->path.size() <= text.size());
+  }
   (void)oom_kills(text);
   (void)memory_limit(text);
   (void)killed_for_memory(text, 12);
+}
+
+void last_lines(const std::string& text) {
+  for (const int code : {127, 134}) {
+    const std::string why = explained_by(text, {ExitStatus::How::exited, code, false});
+    require(is_text(why) && why.size() <= 1000 && why.find('\n') == std::string::npos);
+  }
+}
+
+void program(const std::string& text) {
+  const std::string why = why_not_run(text, "x86_64");
+  require(is_text(why) && why.empty() == !text.starts_with(elf_magic));
 }
 
 void console(const std::string& text) {
@@ -55,12 +72,16 @@ void console(const std::string& text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 3) {
+  switch (data[0] % 4) {
     case 0:
       error_file(text);
       break;
     case 1:
       kernel(text);
+      break;
+    case 2:
+      last_lines(text);
+      program(text);
       break;
     default:
       console(text);

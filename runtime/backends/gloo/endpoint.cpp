@@ -15,6 +15,7 @@
 #include "dlaunch/error.h"
 #include "runtime/backends/gloo/dial.h"
 #include "runtime/deadline.h"
+#include "runtime/start_thread.h"
 #include "store/base/entropy.h"
 
 namespace dlaunch {
@@ -59,7 +60,7 @@ Endpoint::Endpoint(const std::string& address)
       last_token_(first_token) {
   watch(poll_.get(), bell_.get(), bell_token, EPOLLIN, EPOLL_CTL_ADD);
   watch(poll_.get(), listener_.get(), listener_token, EPOLLIN, EPOLL_CTL_ADD);
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread([this] { run(); });
 }
 
 Endpoint::~Endpoint() {

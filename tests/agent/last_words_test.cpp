@@ -1,0 +1,48 @@
+#include "agent/last_words.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace dlaunch::agent {
+namespace {
+
+constexpr ExitStatus aborted{ExitStatus::How::signaled, SIGABRT, false};
+constexpr ExitStatus exited(int code) { return {ExitStatus::How::exited, code, false}; }
+
+constexpr const char* thrown =
+    "step 7\nterminate called after throwing an instance of 'std::runtime_error'\n"
+    "  what():  tokenizer: vocabulary has 31998 entries\n  and a second line";
+
+TEST(LastWords, AnExceptionThatNothingCaught) {
+  EXPECT_EQ(explained_by(thrown, aborted), "std::runtime_error: tokenizer: vocabulary has 31998 entries");
+  EXPECT_EQ(explained_by(thrown, exited(134)), "std::runtime_error: tokenizer: vocabulary has 31998 entries");
+  EXPECT_EQ(explained_by("terminate called after throwing an instance of 'int'", aborted),
+            "uncaught exception of type int");
+}
+
+TEST(LastWords, AnExceptionOfAnotherProcessExplainsNothing) {
+  EXPECT_EQ(explained_by(thrown, exited(1)), "");
+  EXPECT_EQ(explained_by("what(): ", aborted), "");
+  EXPECT_EQ(explained_by("", aborted), "");
+}
+
+TEST(LastWords, ASharedLibraryThatIsMissing) {
+  const char* const linker =
+      "./probe: error while loading shared libraries: libdlaunch.so.0.1: cannot open shared object file: No "
+      "such file or directory";
+  EXPECT_EQ(explained_by(linker, exited(127)),
+            "the shared library libdlaunch.so.0.1 was not found; name its folder in LD_LIBRARY_PATH, or link "
+            "the program with -Wl,-rpath (ldd shows what a program lacks)");
+  EXPECT_EQ(explained_by(linker, exited(1)), "");
+  EXPECT_EQ(explained_by("sh: 1: nonsense: not found", exited(127)), "");
+}
+
+TEST(LastWords, WhatCannotBePrintedIsNotSaid) {
+  EXPECT_EQ(
+      explained_by("terminate called after throwing an instance of 'E'\n  what():  \x1b[2Jbad", aborted),
+      "E: bad");
+}
+
+}  // namespace
+}  // namespace dlaunch::agent
