@@ -137,11 +137,26 @@ std::string collective(const Jam& jam) {
   return name_of(operation_of(jam)) + " #" + std::to_string(jam.front) + " of group " + jam.group->name;
 }
 
+// A moment is what a rank needs that computes: nothing is wrong yet.
+bool may_still_come(const Jam& jam) {
+  constexpr Duration moment = std::chrono::milliseconds(100);
+  const auto waits_on = [](const RankStanding* rank) { return rank->inside; };
+  const auto runs = [](const RankStanding* rank) {
+    return rank->condition == Condition::runs && !rank->left && rank->how_ended.empty();
+  };
+  return jam.waited < moment && std::all_of(jam.waiting.begin(), jam.waiting.end(), waits_on) &&
+         std::all_of(jam.absent.begin(), jam.absent.end(), runs);
+}
+
 std::string who_never_came(const Jam& jam) {
   const std::vector<int> absent = numbers(jam.absent);
   const std::size_t waiting = jam.waiting.size();
   const bool rest = absent.size() + waiting == jam.group->size;
-  std::string text = in_words(absent, absent.size()) + " never entered " + collective(jam) + "; ";
+  const std::string have_not = absent.size() == 1 ? " has not entered " : " have not entered ";
+  std::string text =
+      in_words(absent, absent.size()) +
+      (may_still_come(jam) ? have_not + collective(jam) + " yet" : " never entered " + collective(jam)) +
+      "; ";
   if (rest) {
     text += waiting == 1 ? "the other one has" : "the other " + std::to_string(waiting) + " have";
   } else {

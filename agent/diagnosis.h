@@ -13,7 +13,8 @@ struct Diagnosis {
   static constexpr std::size_t max_sentences = 8;
 
   // "rank 3 never entered all_reduce #4182 of group default; the other 7 have waited 31 s": one a group that
-  // somebody waits in, the likely cause first. Where nobody waits in a
+  // somebody waits in, the likely cause first. While nobody has waited for a tenth of a second and who is
+  // missing runs: "rank 3 has not entered ... yet". Where nobody waits in a
   // collective, who is in what else: "ranks 0 and 1 have been in monitored_barrier of group default for 5 s;
   // rank 2 has not come", "rank 1 has been in recv from rank 0 of group default for 5 s". Empty: nobody
   // waits.

@@ -1,6 +1,8 @@
 #include "launcher/dump_verb.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "agent/worker_pages.h"
@@ -23,7 +25,7 @@ constexpr Duration coordinator_patience = std::chrono::seconds(2);
 constexpr Duration whole_patience = std::chrono::minutes(2);  // with all
 
 WorkerDump read_worker(const agent::JobStatus& job, const agent::WorkerStatus& status) {
-  WorkerDump worker{status, status.pid, std::nullopt, {}, "", ""};
+  WorkerDump worker{status, status.pid, std::nullopt, {}, "", "", ""};
   if (!job.pages_dir.empty()) {
     worker.seen = agent::read_worker_page(agent::worker_page_path(
         job.pages_dir, static_cast<std::uint32_t>(job.round), static_cast<std::uint32_t>(status.local_rank)));
@@ -57,6 +59,7 @@ JobDump read_job(agent::JobStatus job, const std::string& secret, bool stacks) {
     auto said = ask_debugger(worker.pid, std::min(deadline, steady_now() + debugger_patience));
     worker.debugger = std::move(said.debugger);
     worker.stacks = std::move(said.words);
+    worker.advice = std::move(said.advice);
   }
   return dump;
 }
@@ -67,10 +70,28 @@ int write(const std::string& text, const std::string& file) {
   return written ? 0 : fail(written.error());
 }
 
+int write_flight(const JobDump& dump, const std::string& folder) {
+  const std::vector<FlightFile> files = flight_files(dump);
+  if (files.empty()) return fail("nothing is recorded of a rank here: its program does not use libdlaunch");
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);  // if it cannot be made, writing says so
+  std::string ranks;
+  for (const FlightFile& file : files) {
+    const auto written = write_whole(folder + "/" + file.name, file.content);
+    if (!written) return fail(written.error());
+    ranks += (ranks.empty() ? "" : ", ") + std::to_string(file.rank);
+  }
+  const bool is_all = static_cast<int>(files.size()) == dump.job.world_size;
+  return print(folder + " has the records of " + (files.size() == 1 ? "rank " : "ranks ") + ranks +
+               "; to analyse them: torchfrtrace " + folder +
+               (is_all ? "" : " (with those of the other nodes beside them)") + "\n");
+}
+
 }  // namespace
 
 int run_dump(const std::vector<std::string>& arguments) {
   std::string json_file;
+  std::string flight_folder;
   bool no_stacks = false;
   std::string token_file;
   VerbLine line(
@@ -82,6 +103,9 @@ int run_dump(const std::vector<std::string>& arguments) {
   line.option("--json", "FILE",
               "all that is known, with the latest operations, in this file (-: standard output), as JSON",
               json_file);
+  line.option("--flight", "FOLDER",
+              "the latest collectives in this folder, a file for each rank, for PyTorch's torchfrtrace",
+              flight_folder);
   line.flag("--no-stacks", "do not look at threads, and do not call a debugger", no_stacks);
   line.option("--token-file", "FILE", "the job's secret, with which another node is asked (or DLAUNCH_TOKEN)",
               token_file);
@@ -106,7 +130,10 @@ int run_dump(const std::vector<std::string>& arguments) {
     return fail("several agents of job '" + words[0] + "' run on this machine: name one by its pid, of " +
                 pids);
   }
-  const JobDump dump = read_job(std::move(list.jobs.front()), *secret, !no_stacks);
+  const bool wants_stacks = !no_stacks && (flight_folder.empty() || !json_file.empty());
+  const JobDump dump = read_job(std::move(list.jobs.front()), *secret, wants_stacks);
+  const int flown = flight_folder.empty() ? 0 : write_flight(dump, flight_folder);
+  if (flown != 0 || (json_file.empty() && !flight_folder.empty())) return flown;
   return json_file.empty() ? print(to_text(dump)) : write(to_json(dump), json_file);
 }
 

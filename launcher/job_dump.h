@@ -29,6 +29,7 @@ struct WorkerDump {
   std::vector<ThreadDump> threads;        // empty: it is gone, or they were not asked for
   std::string debugger;                   // that was asked for its stacks: "gdb"; empty: none
   std::string stacks;                     // what that said
+  std::string advice{};                   // how more of it would be seen; empty: there is none
 };
 
 struct JobDump {
@@ -41,5 +42,14 @@ struct JobDump {
 // What others wrote is made printable.
 std::string to_text(const JobDump& dump);
 std::string to_json(const JobDump& dump);
+
+// What torchfrtrace, PyTorch's analysis of flight recorders, reads: a file for each rank that records, with
+// the name that it finds the rank by.
+struct FlightFile {
+  int rank = 0;
+  std::string name;     // "dlaunch_rank_3"
+  std::string content;  // pickled
+};
+std::vector<FlightFile> flight_files(const JobDump& dump);
 
 }  // namespace dlaunch::launcher

@@ -8,9 +8,11 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "agent/small_file.h"
 #include "launcher/command_output.h"
+#include "launcher/debugger_words.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -92,28 +94,32 @@ std::vector<ThreadDump> threads_of(std::int64_t pid) {
 
 DebuggerWords ask_debugger(std::int64_t pid, TimePoint deadline) {
   const std::string number = std::to_string(pid);
-  std::string name = "py-spy";
-  std::string path = is_python(pid) ? find_on_path(name) : "";
-  std::vector<std::string> command{path, "dump", "--pid", number};
-  if (path.empty()) {
-    name = "gdb";
-    path = find_on_path(name);
-    // Without the user's own settings, without asking the network for what is missing, and in short lines.
-    command = {path,
-               "-nx",
-               "-batch",
-               "-iex",
-               "set debuginfod enabled off",
-               "-iex",
-               "set print frame-arguments none",
-               "-p",
-               number,
-               "-ex",
-               "thread apply all backtrace"};
+  const std::string py_spy = find_on_path("py-spy");
+  const std::string gdb = find_on_path("gdb");
+  const Debuggers installed{!gdb.empty(), !py_spy.empty()};
+  const bool python = is_python(pid);
+  if (python && installed.py_spy) {
+    auto said = output_of({py_spy, "dump", "--pid", number}, deadline, most_words);
+    std::string words = said ? std::move(*said) : said.error().message();
+    std::string advice = advice_on_stacks(python, installed, words);
+    return {"py-spy", std::move(words), std::move(advice)};
   }
-  if (path.empty()) return {};
+  if (!installed.gdb) return {"", "", advice_on_stacks(python, installed, "")};
+  // Without the user's own settings, without asking the network for what is missing, and in short lines.
+  const std::vector<std::string> command{gdb,
+                                         "-nx",
+                                         "-batch",
+                                         "-iex",
+                                         "set debuginfod enabled off",
+                                         "-iex",
+                                         "set print frame-arguments none",
+                                         "-p",
+                                         number,
+                                         "-ex",
+                                         "thread apply all -ascending backtrace"};
   auto said = output_of(command, deadline, most_words);
-  return {name, said ? std::move(*said) : said.error().message()};
+  if (!said) return {"gdb", said.error().message(), ""};
+  return {"gdb", stacks_in(*said), advice_on_stacks(python, installed, *said)};
 }
 
 }  // namespace dlaunch::launcher

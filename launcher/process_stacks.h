@@ -16,6 +16,7 @@ std::vector<ThreadDump> threads_of(std::int64_t pid);
 struct DebuggerWords {
   std::string debugger;  // empty: none is installed
   std::string words;     // its stacks, or why there are none
+  std::string advice;    // what is to be installed or changed to see more; empty: nothing
 };
 
 // py-spy for Python, otherwise gdb. The process stands still meanwhile, until the deadline at most.

@@ -1,5 +1,5 @@
 dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json::nlohmann_json
-  SOURCES launcher/agent_talk_test.cpp launcher/binding_test.cpp launcher/dry_run_test.cpp launcher/event_log_test.cpp launcher/flags_test.cpp launcher/host_file_test.cpp
+  SOURCES launcher/agent_talk_test.cpp launcher/binding_test.cpp launcher/debugger_words_test.cpp launcher/dry_run_test.cpp launcher/event_log_test.cpp launcher/flags_test.cpp launcher/host_file_test.cpp
           launcher/host_list_test.cpp
           launcher/job_dump_test.cpp launcher/job_table_test.cpp launcher/name_services_test.cpp launcher/options_test.cpp launcher/plan_test.cpp launcher/remote_dry_run_test.cpp launcher/remote_job_test.cpp
           launcher/remote_plan_test.cpp launcher/remote_trouble_test.cpp launcher/report_test.cpp launcher/scheduler_test.cpp launcher/secret_test.cpp

@@ -25,7 +25,8 @@ struct TaskLimitPlaces {
 TaskLimits task_limits(const TaskLimitPlaces& places = {});
 
 // "Resource temporarily unavailable: a limit on processes and threads is reached (pids.max is 12 in cgroup
-// /job); raise the limit on processes ...": why a process or thread could not be started that the system refused with EAGAIN.
+// /job); raise the limit on processes ...": why a process or thread could not be started that the system
+// refused with EAGAIN.
 std::string why_no_task();
 
 }  // namespace dlaunch

@@ -144,8 +144,9 @@ TEST(Diagnosis, DifferentCallsAreTold) {
 TEST(Diagnosis, WhatIsNotKnownOfOneIsTakenFromTheOthers) {
   EXPECT_EQ(diagnose({group(3, {in(0, 3, {}, Operation::none), in(1, 3, seconds(1)), done(2, 2)})}).sentences,
             Sentences{"rank 2 never entered all_reduce #3 of group default; the other 2 have waited 1 s"});
-  EXPECT_EQ(diagnose({group(2, {in(0, 3, {}, Operation::none), done(1, 2)})}).sentences,
-            Sentences{"rank 1 never entered collective #3 of group default; the other one has waited 0 ms"});
+  EXPECT_EQ(
+      diagnose({group(2, {in(0, 3, {}, Operation::none), done(1, 2)})}).sentences,
+      Sentences{"rank 1 has not entered collective #3 of group default yet; the other one has waited 0 ms"});
 }
 
 TEST(Diagnosis, WhoWaitsElsewhereIsNotTheCause) {
@@ -165,6 +166,22 @@ TEST(Diagnosis, ADeadlockOfTwoGroupsBlamesNobody) {
       {group(2, {in(0, 3, seconds(9)), done(1, 2)}, "a"), group(2, {done(0, 2), in(1, 3, seconds(9))}, "b")});
   EXPECT_EQ(found.sentences.size(), 2U);
   EXPECT_TRUE(found.missing.empty());
+}
+
+TEST(Diagnosis, AMomentIsNoReasonToSayNever) {
+  const auto sentence = [](RankStanding absent, Duration waited) {
+    const auto found = diagnose({group(3, {in(0, 5, waited), in(2, 5, waited), std::move(absent)})});
+    return found.sentences.empty() ? "" : found.sentences[0];
+  };
+  EXPECT_EQ(sentence(done(1, 4), milliseconds(99)),
+            "rank 1 has not entered all_reduce #5 of group default yet; the other 2 have waited 99 ms");
+  EXPECT_TRUE(sentence(done(1, 4), milliseconds(100)).starts_with("rank 1 never entered all_reduce #5"));
+  RankStanding stopped = done(1, 4);
+  stopped.condition = Condition::stopped;
+  EXPECT_TRUE(sentence(stopped, milliseconds(1)).starts_with("rank 1 never entered all_reduce #5"));
+  RankStanding ended = done(1, 4);
+  ended.how_ended = "returned 0";
+  EXPECT_TRUE(sentence(ended, milliseconds(1)).starts_with("rank 1 never entered all_reduce #5"));
 }
 
 TEST(Diagnosis, AFailedCollectiveIsOneThatWasWaitedIn) {

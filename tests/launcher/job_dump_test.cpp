@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launcher/pickle.h"
 #include "tests/agent/made_page.h"
 
 namespace dlaunch::launcher {
@@ -95,6 +96,7 @@ TEST(JobDump, WorkersWithoutARecordAndThreads) {
   plain.threads = {thread};
   plain.debugger = "gdb";
   plain.stacks = "#0 one\n#1 two\n";
+  plain.advice = "no stacks: gdb is not installed";
   dump.workers = {plain};
   EXPECT_EQ(to_text(dump),
             "job j (agent 99), node 0 of 1 on host a, round 0, running for 12 s\n"
@@ -103,12 +105,14 @@ TEST(JobDump, WorkersWithoutARecordAndThreads) {
             "0     5    running  -          -      nothing is recorded  -\n"
             "\n"
             "rank 0, process 5\n"
+            "  gdb:\n"
+            "    #0 one\n"
+            "    #1 two\n"
             "  thread 5 (python): S, in futex_wait_queue, system call 202\n"
             "    futex_wait+0x1\n"
             "    do_futex+0x2\n"
-            "  gdb:\n"
-            "    #0 one\n"
-            "    #1 two\n");
+            "\n"
+            "no stacks: gdb is not installed\n");
   const auto json = nlohmann::json::parse(to_json(dump));
   EXPECT_FALSE(json["workers"][0].contains("flight"));
   EXPECT_EQ(json["workers"][0]["threads"][0]["wchan"], "futex_wait_queue");
@@ -119,7 +123,7 @@ TEST(JobDump, WorkersWithoutARecordAndThreads) {
 TEST(JobDump, OfSeveralNodesItTellsThatTheOthersAreElsewhere) {
   JobDump dump = stuck_dump();
   dump.job.nnodes = 2;
-  EXPECT_NE(to_text(dump).find("\n(of the ranks of other nodes dlaunch dump tells there)\n"),
+  EXPECT_NE(to_text(dump).find("\n(for the ranks of other nodes run dlaunch dump on their hosts)\n"),
             std::string::npos);
 }
 
@@ -170,8 +174,9 @@ TEST(JobDump, JsonHasTheFieldsOfAFlightRecorder) {
   const auto flight = nlohmann::json::parse(to_json(dump))["workers"][0]["flight"];
   EXPECT_EQ(flight["version"], "2.10");
   EXPECT_EQ(flight["rank"], 1);
-  EXPECT_EQ(flight["pg_config"],
-            (nlohmann::json{{"1", {{"name", "default"}, {"desc", "gloo"}, {"ranks", "[0, 1, 2, 3]"}}}}));
+  EXPECT_EQ(
+      flight["pg_config"],
+      (nlohmann::json{{"default", {{"name", "default"}, {"desc", "gloo"}, {"ranks", "[0, 1, 2, 3]"}}}}));
   EXPECT_EQ(flight["pg_status"], (nlohmann::json{{"1",
                                                   {{"last_enqueued_collective", 4},
                                                    {"last_started_collective", 3},
@@ -205,10 +210,48 @@ TEST(JobDump, JsonHasTheFieldsOfAFlightRecorder) {
   EXPECT_EQ(entries[2]["input_sizes"], nlohmann::json::array());
   EXPECT_EQ(entries[3]["state"], "scheduled") << "behind the barrier";
   EXPECT_TRUE(entries[3]["time_discovered_started_ns"].is_null());
-  EXPECT_EQ(entries[4]["profiling_name"], "gloo:recv 1<-any");
+  EXPECT_EQ(entries[4]["profiling_name"], "gloo:recv 1<-?");
   EXPECT_EQ(entries[4]["state"], "started");
   EXPECT_EQ(entries[4]["p2p_seq_id"], 9);
   EXPECT_EQ(entries[5]["profiling_name"], "gloo:send 1->2");
+
+  const std::vector<FlightFile> files = flight_files(dump);
+  ASSERT_EQ(files.size(), 1U);
+  EXPECT_EQ(files[0].rank, 1);
+  EXPECT_EQ(files[0].name, "dlaunch_rank_1");
+  EXPECT_TRUE(files[0].content.starts_with("\x80\x02}(")) << "a dict, pickled";
+  EXPECT_EQ(files[0].content.find("recv"), std::string::npos) << "of messages nothing is told";
+}
+
+TEST(JobDump, OperationsHaveTheNamesThatTorchfrtraceKnows) {
+  JobDump dump = empty_dump(2);
+  MadePage page(0, 2);
+  page.add_group(1, "default");
+  std::uint64_t sequence = 0;
+  for (const Operation operation : {Operation::all_gather_into_tensor, Operation::reduce_scatter_tensor,
+                                    Operation::all_reduce_coalesced, Operation::scatter})
+    page.enter(1, operation, ++sequence, 2 * second);
+  page.enter(1, Operation::new_group, 1, 3 * second);
+  dump.workers.push_back(worker(page));
+  const std::string content = flight_files(dump).at(0).content;
+  for (const char* const name :
+       {"gloo:_all_gather_base", "gloo:_reduce_scatter_base", "gloo:allreduce_coalesced", "gloo:scatter"})
+    EXPECT_NE(content.find(name), std::string::npos) << name;
+  EXPECT_EQ(content.find("new_group"), std::string::npos);
+}
+
+TEST(Pickle, IsWhatPythonLoads) {
+  using Json = nlohmann::ordered_json;
+  EXPECT_EQ(pickled(Json::object()), std::string("\x80\x02}."));
+  EXPECT_EQ(pickled(Json{1, nullptr, true}), std::string("\x80\x02](J\1\0\0\0N\x88\x65.", 13));
+  EXPECT_EQ(pickled(Json{{"a", -1}}), std::string("\x80\x02}(X\1\0\0\0aJ\xff\xff\xff\xff"
+                                                  "u.",
+                                                  17));
+  EXPECT_EQ(pickled(Json(INT64_C(1) << 40)), std::string("\x80\x02\x8a\x08\0\0\0\0\0\1\0\0.", 13));
+  EXPECT_EQ(pickled(Json(UINT64_MAX)),
+            std::string("\x80\x02\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\0.", 14));
+  EXPECT_EQ(pickled(Json(1.5)), std::string("\x80\x02G\x3f\xf8\0\0\0\0\0\0.", 12));
+  EXPECT_EQ(pickled(Json("\xff")), std::string("\x80\x02X\3\0\0\0\xef\xbf\xbd.", 11)) << "no UTF-8";
 }
 
 }  // namespace

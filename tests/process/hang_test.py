@@ -8,6 +8,7 @@ Every wait is for an event and has a deadline.
 
 import json
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -243,7 +244,7 @@ class Dump(Hang):
     def test_the_latest_operations_have_the_fields_names(self):
         _, dump = self.stuck()
         flight = dump["workers"][0]["flight"]
-        self.assertEqual(flight["pg_config"], {"1": {"name": "default", "desc": "gloo", "ranks": "[0, 1, 2]"}})
+        self.assertEqual(flight["pg_config"], {"default": {"name": "default", "desc": "gloo", "ranks": "[0, 1, 2]"}})
         self.assertEqual(flight["pg_status"], {"1": {"last_enqueued_collective": 4, "last_started_collective": 4,
                                                      "last_completed_collective": 3}})
         entries = [entry for entry in flight["entries"] if not entry["is_p2p"]]
@@ -256,6 +257,51 @@ class Dump(Hang):
         self.assertLess(abs(entry["time_created_ns"] / 1e9 - time.time()), 2 * PATIENCE)
         self.assertLess(entry["time_created_ns"], entry["time_discovered_completed_ns"])
         self.assertIsNone(entries[3]["time_discovered_completed_ns"])
+
+    def test_the_records_as_files_that_torchfrtrace_reads(self):
+        self.stuck()
+        folder = os.path.join(self.dir, "a", "flight")
+        done = self.dump(f"--flight={folder}")
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (0, f"{folder} has the records of ranks 0, 1, 2; to analyse them: torchfrtrace {folder}\n", ""))
+        self.assertEqual(sorted(os.listdir(folder)), [f"dlaunch_rank_{rank}" for rank in range(3)])
+        for rank in range(3):
+            with open(os.path.join(folder, f"dlaunch_rank_{rank}"), "rb") as file:
+                flight = pickle.load(file)
+            self.assertEqual((flight["version"], flight["rank"], flight["world_size"]), ("2.10", rank, 3))
+            self.assertEqual(flight["pg_config"], {"default": {"name": "default", "desc": "gloo", "ranks": "[0, 1, 2]"}})
+            self.assertEqual({entry["process_group"][0] for entry in flight["entries"]}, {"default"})
+            self.assertEqual([(entry["profiling_name"], entry["collective_seq_id"], entry["state"]) for entry in flight["entries"]],
+                             [("gloo:all_reduce", number, "completed") for number in (1, 2, 3)]
+                             + ([] if rank == 2 else [("gloo:all_reduce", 4, "started")]))
+            self.assertLess(abs(flight["entries"][0]["time_created_ns"] / 1e9 - time.time()), 2 * PATIENCE)
+
+    def test_pytorchs_torchfrtrace_names_the_missing_rank(self):
+        python = os.environ.get("DLAUNCH_TORCH_PYTHON", "/usr/bin/python3")
+        asked = subprocess.run([python, "-c", "import torch; print(*torch.__version__.split('.')[:2])"], capture_output=True, text=True,
+                               check=False)
+        if asked.returncode != 0 or tuple(int(part) for part in asked.stdout.split()) < (2, 15):  # knows no other backend than NCCL
+            if "DLAUNCH_TORCH_PYTHON" in os.environ and asked.returncode == 0:
+                return
+            self.skipTest(f"{python} has no torch of version 2.15 or later")
+        self.stuck()
+        folder = os.path.join(self.dir, "flight")
+        self.assertEqual(self.dump(f"--flight={folder}").returncode, 0)
+        done = subprocess.run([python, "-m", "torch.distributed.flight_recorder.fr_trace", folder], capture_output=True, text=True,
+                              timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = done.stdout + done.stderr
+        self.assertIn("Not all ranks joining collective, sequence number: 4", said)
+        self.assertIn("missing ranks: {2}", said)
+        self.assertIn("collective: gloo:all_reduce", said)
+        self.assertNotIn("sequence number: 3", said)
+
+    def test_no_records_are_no_files(self):
+        self.start("sleep", "1000")
+        self.dump_where(lambda d: d["workers"] and d["workers"][0]["pid"], "it runs")
+        done = self.dump(f"--flight={self.dir}/flight")
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, "dlaunch: nothing is recorded of a rank here: its program does not use libdlaunch\n"))
 
     def test_ranks_of_other_nodes_by_what_the_leader_was_told(self):
         port = free_port()
@@ -303,9 +349,19 @@ class Dump(Hang):
                 self.assertEqual(worker["debugger"], "gdb")
                 self.assertTrue(worker["stacks"])
         text = self.dump().stdout
-        self.assertRegex(text, rf"\nrank 1, process {workers[1]['pid']}\n  thread {workers[1]['pid']} \(straggler\): [A-Za-z]")
+        own = r"  gdb:\n    Thread 1 \([^\n]*\n    #0 [^\n]*\n(?:    [^\n]*\n)*" if shutil.which("gdb") else ""
+        self.assertRegex(text, rf"\nrank 1, process {workers[1]['pid']}\n{own}  thread {workers[1]['pid']} \(straggler\): [A-Za-z]")
+        self.assertNotRegex(text, r"\[New LWP|\[Inferior|libthread_db")
         # The debugger has let them go again.
         self.dump_where(lambda d: [w["state"] for w in d["workers"]] == ["running"] * 3, "all run on")
+
+    def test_a_debugger_that_is_not_there_is_said(self):
+        self.start("sleep", "1000")
+        self.dump_where(lambda d: d["workers"] and d["workers"][0]["pid"], "it runs")
+        done = subprocess.run([DLAUNCH, "dump", self.id], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE,
+                              check=False, env={**environment(), "PATH": self.dir})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.endswith("\nno stacks: gdb is not installed (apt install gdb, or dnf install gdb)\n"), done.stdout)
 
     def test_workers_that_record_nothing(self):
         self.start("--nproc-per-node=2", "sleep", "1000")
