@@ -127,9 +127,21 @@ class Reader {
     if (!flag) return std::move(flag).error();
     const auto equals = word.find('=');
     if (equals == std::string::npos) return take_flag(**flag, spelling(**flag));
+    const std::string value = word.substr(equals + 1);
+    if ((*flag)->takes_truth) return take_truth(**flag, value);
     if ((*flag)->is_switch())
-      return usage(spelling(**flag) + " takes no value, but was given '" + word.substr(equals + 1) + "'");
-    typed_.push_back({*flag, word.substr(equals + 1)});
+      return usage(spelling(**flag) + " takes no value, but was given '" + value + "'");
+    typed_.push_back({*flag, value});
+    return {};
+  }
+
+  // "False" after the name of what negates another flag is that other one.
+  Result<void> take_truth(const Flag& flag, const std::string& value) {
+    if (value != "True" && value != "true" && value != "False" && value != "false") {
+      return usage(spelling(flag) + " takes True or False, but was given '" + value + "'");
+    }
+    const bool holds = value == "True" || value == "true";
+    typed_.push_back({holds ? &flag : &canonical(flag), ""});
     return {};
   }
 

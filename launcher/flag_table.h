@@ -24,6 +24,7 @@ struct Flag {
   bool repeats = false;               // given twice, both count: one value a line
   std::string_view means{};           // another flag: this is only one more name for it
   bool negates = false;               // that other flag
+  bool takes_truth = false;           // a switch after which =True and =False may stand
   std::string_view extra_variable{};  // one more environment variable, below the regular ones
 
   [[nodiscard]] bool is_switch() const { return value.empty(); }

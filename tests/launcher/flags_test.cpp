@@ -319,6 +319,10 @@ TEST(Flags, TheLastOfSeveralWins) {
   EXPECT_EQ(good({"--stop-timeout=3", "--shutdown-timeout=2", "x"}).stop_timeout.usual,
             std::chrono::seconds(2));
   EXPECT_FALSE(good({"--pass-local-rank", "--use-env", "x"}).pass_local_rank);
+  EXPECT_FALSE(good({"--pass-local-rank", "--use-env=True", "x"}).pass_local_rank);
+  EXPECT_FALSE(good({"--pass-local-rank", "--use_env=true", "x"}).pass_local_rank);
+  EXPECT_TRUE(good({"--use-env=False", "x"}).pass_local_rank);
+  EXPECT_TRUE(good({"--use-env", "--use-env=false", "x"}).pass_local_rank);
   EXPECT_TRUE(good({"--use-env", "--pass-local-rank", "x"}).pass_local_rank);
 }
 

@@ -145,6 +145,7 @@ TEST(Options, EveryMistakeIsNamed) {
        "--log-dir needs a value, but is followed by --nnodes=2; a value that begins with a dash is written "
        "--log-dir=--nnodes=2"},
       {{"--standalone=1", "x"}, "--standalone takes no value, but was given '1'; see dlaunch --help"},
+      {{"--use-env=maybe", "x"}, "--use-env takes True or False, but was given 'maybe'; see dlaunch --help"},
       {{"--nnodes=2", "--node-rank=2", "x"},
        "--node-rank=2 is outside --nnodes=2; node ranks go from 0 to 1"},
       {{"--node-rank=1", "x"},
