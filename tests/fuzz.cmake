@@ -45,6 +45,7 @@ dlaunch_fuzz_target(NAME fuzz_timer_requests SOURCE fuzz/fuzz_timer_requests.cpp
 dlaunch_fuzz_target(NAME fuzz_worker_page SOURCE fuzz/fuzz_worker_page.cpp LIBS dlaunch_launcher RUNS 20000)
 dlaunch_fuzz_target(NAME fuzz_settings SOURCE fuzz/fuzz_settings.cpp LIBS dlaunch_launcher RUNS 100000)
 dlaunch_fuzz_target(NAME fuzz_letters SOURCE fuzz/fuzz_letters.cpp LIBS dlaunch_runtime_core RUNS 500000)
+dlaunch_fuzz_target(NAME fuzz_object SOURCE fuzz/fuzz_object.cpp LIBS dlaunch_runtime_core RUNS 200000)
 dlaunch_fuzz_target(NAME fuzz_idx SOURCE fuzz/fuzz_idx.cpp LIBS train_mnist_parts RUNS 10000)
 dlaunch_fuzz_target(NAME fuzz_checkpoint SOURCE fuzz/fuzz_checkpoint.cpp LIBS train_mnist_parts RUNS 200000)
 dlaunch_fuzz_target(NAME fuzz_file_record SOURCE fuzz/fuzz_file_record.cpp LIBS dlaunch_tcp_store RUNS 200000)

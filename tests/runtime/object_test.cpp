@@ -11,9 +11,13 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "dlaunch/threads.h"
@@ -116,6 +120,51 @@ TEST(Codec, TakesEveryKnownTypeThereAndBack) {
   expect_round_trip(std::optional<int>(3));
   expect_round_trip(app::Report{4, {{"loss", 0.5}, {"accuracy", 0.75}}, "fine"});
   expect_round_trip(app::Report{});
+}
+
+TEST(Codec, TakesSetsAndVariants) {
+  expect_round_trip(std::set<std::string>{"b", "", "a"});
+  expect_round_trip(std::set<int>());
+  expect_round_trip(std::unordered_set<std::int64_t>{3, 1, 2});
+  expect_round_trip(std::set<std::pair<int, std::string>>{{1, "x"}, {1, "y"}});
+  expect_round_trip(std::set<std::tuple<>>{{}});
+  using Mixed = std::variant<std::monostate, int, std::string, std::vector<double>, app::Report>;
+  expect_round_trip(Mixed());
+  expect_round_trip(Mixed(7));
+  expect_round_trip(Mixed("seven"));
+  expect_round_trip(std::vector<Mixed>{7, "seven", std::vector<double>{0.5}, app::Report{1, {}, "a"}, {}});
+  expect_round_trip(std::variant<int, int>(std::in_place_index<1>, 4));
+  expect_round_trip(std::vector<std::monostate>(1000));
+  expect_round_trip(std::map<int, std::variant<bool, std::set<int>>>{{1, true}, {2, std::set<int>{4}}});
+  expect_round_trip(std::unordered_map<std::string, std::optional<std::pair<int, bool>>>{
+      {"a", std::pair(1, true)}, {"b", std::nullopt}});
+}
+
+// The types are part of what is compared.
+TEST(Codec, AVariantOfOtherTypesIsRefused) {
+  const std::string bytes = to_bytes(std::variant<int, std::string>(7));
+  const char* const refusal = "a serialised object is of another type";
+  EXPECT_EQ(error_of([&] { from_bytes<std::variant<std::string, int>>(bytes); }), refusal);
+  EXPECT_EQ(error_of([&] { from_bytes<std::variant<int, std::string, bool>>(bytes); }), refusal);
+  EXPECT_EQ(error_of([&] { from_bytes<std::set<int>>(to_bytes(std::vector<int>{1})); }), refusal);
+}
+
+TEST(Codec, WhatASetOrAVariantCannotBeIsRefused) {
+  std::string variant = to_bytes(std::variant<int, std::string>(7));
+  variant[8] = 2;
+  EXPECT_EQ(error_of([&] { from_bytes<std::variant<int, std::string>>(variant); }),
+            "a serialised variant has a type that is none of its own");
+  std::string set = to_bytes(std::set<int>{1, 2});
+  set.replace(set.size() - 4, 4, set.substr(set.size() - 8, 4));
+  EXPECT_EQ(error_of([&] { from_bytes<std::set<int>>(set); }), "a serialised set has an element twice");
+  std::string nothings = to_bytes(std::set<std::tuple<>>{{}});
+  nothings[8] = 2;
+  EXPECT_EQ(error_of([&] { from_bytes<std::set<std::tuple<>>>(nothings); }),
+            "a serialised set has an element twice");
+  std::string long_set = to_bytes(std::unordered_set<int>());
+  long_set.replace(8, 8, std::string(8, '\x7f'));
+  EXPECT_EQ(error_of([&] { from_bytes<std::unordered_set<int>>(long_set); }),
+            "a serialised object has a length that cannot be");
 }
 
 TEST(Codec, AnotherTypeIsRefused) {

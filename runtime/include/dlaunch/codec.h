@@ -1,9 +1,10 @@
 // Objects as bytes: what the object collectives (object.h) send.
 //
 // Known are: bool, whole and floating point numbers, enumerations, std::string, std::vector, std::array,
-// std::pair, std::tuple, std::optional, std::map and std::unordered_map of known types. A type of one's own
-// becomes known by a function template beside it that names its members, once for both directions and for the
-// signature:
+// std::pair, std::tuple, std::optional, std::variant, std::monostate, std::set, std::unordered_set, std::map
+// and std::unordered_map of known types, and Any (any.h), a value whose type is known at run time only. A
+// type of one's own becomes known by a function template beside it that names its members, once for both
+// directions and for the signature:
 //
 //   struct Step { int number; std::vector<float> losses; };
 //   template <class Archive>
@@ -24,12 +25,15 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "dlaunch/error.h"
@@ -187,6 +191,14 @@ class Read {
  private:
   template <class T>
   void visit(T& value);
+  // The value of the type with this number.
+  template <std::size_t at = 0, class Variant>
+  void read_alternative(Variant& value, std::size_t index) {
+    if constexpr (at < std::variant_size_v<Variant>) {
+      if (index != at) return read_alternative<at + 1>(value, index);
+      visit(value.template emplace<at>());
+    }
+  }
   Reader& reader_;
   int depth_ = 0;
 };
@@ -210,11 +222,28 @@ struct IsMap<std::map<K, V>> : std::true_type {};
 template <class K, class V>
 struct IsMap<std::unordered_map<K, V>> : std::true_type {};
 template <class T>
+struct IsSet : std::false_type {};
+template <class T>
+struct IsSet<std::set<T>> : std::true_type {};
+template <class T>
+struct IsSet<std::unordered_set<T>> : std::true_type {};
+template <class T>
+struct IsVariant : std::false_type {};
+template <class... T>
+struct IsVariant<std::variant<T...>> : std::true_type {};
+template <class T>
 struct IsTuple : std::false_type {};
 template <class... T>
 struct IsTuple<std::tuple<T...>> : std::true_type {};
 template <class A, class B>
 struct IsTuple<std::pair<A, B>> : std::true_type {};
+
+// Calls `use` with a value of each of a variant's types, in their order.
+template <class Variant, class Use>
+void each_alternative(const Use& use) {
+  [&]<std::size_t... i>(std::index_sequence<i...>) { (use(std::variant_alternative_t<i, Variant>{}), ...); }
+  (std::make_index_sequence<std::variant_size_v<Variant>>());
+}
 
 template <class T>
 void Sign::visit(T& value) {
@@ -241,6 +270,17 @@ void Sign::visit(T& value) {
     typename T::mapped_type mapped{};
     (*this)(key, mapped);
     signature_.add(")");
+  } else if constexpr (IsSet<T>::value) {
+    signature_.add("e(");
+    typename T::key_type element{};
+    visit(element);
+    signature_.add(")");
+  } else if constexpr (IsVariant<T>::value) {
+    signature_.add("w(");
+    each_alternative<T>([this](auto alternative) { this->visit(alternative); });
+    signature_.add(")");
+  } else if constexpr (std::is_same_v<T, std::monostate>) {
+    signature_.add("n");
   } else if constexpr (IsTuple<T>::value) {
     signature_.add("t(");
     std::apply([this](auto&... parts) { (*this)(parts...); }, value);
@@ -264,9 +304,9 @@ void Probe::visit(T& value) {
   } else if constexpr (IsTuple<T>::value) {
     std::apply([this](auto&... parts) { (*this)(parts...); }, value);
   } else if constexpr (Plain<T> || std::is_same_v<T, std::string> || IsVector<T>::value ||
-                       IsOptional<T>::value || IsMap<T>::value) {
+                       IsOptional<T>::value || IsMap<T>::value || IsSet<T>::value || IsVariant<T>::value) {
     found_ = true;
-  } else {
+  } else if constexpr (!std::is_same_v<T, std::monostate>) {
     serialize(*this, value);
   }
 }
@@ -322,9 +362,17 @@ void Write::visit(T& value) {
   } else if constexpr (IsMap<Type>::value) {
     write_count<typename Type::key_type, typename Type::mapped_type>(writer_, value.size());
     for (auto& [key, mapped] : value) (*this)(key, mapped);
+  } else if constexpr (IsSet<Type>::value) {
+    write_count<typename Type::key_type>(writer_, value.size());
+    for (const auto& element : value) visit(element);
+  } else if constexpr (IsVariant<Type>::value) {
+    if (value.valueless_by_exception()) throw DistError("a variant without a value cannot be serialised");
+    const auto index = static_cast<std::uint32_t>(value.index());
+    visit(index);
+    std::visit([this](auto& alternative) { this->visit(alternative); }, value);
   } else if constexpr (IsTuple<Type>::value) {
     std::apply([this](auto&... parts) { (*this)(parts...); }, value);
-  } else {
+  } else if constexpr (!std::is_same_v<Type, std::monostate>) {
     const Nesting inside(depth_);
     // serialize() names the members for both directions; writing changes none.
     serialize(*this, const_cast<Type&>(value));
@@ -369,9 +417,26 @@ void Read::visit(T& value) {
         throw DistError("a serialised map has a key twice");
       }
     }
+  } else if constexpr (IsSet<T>::value) {
+    const std::size_t count = read_count<typename T::key_type>(reader_);
+    value.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      typename T::key_type element{};
+      visit(element);
+      if (!value.insert(std::move(element)).second) {
+        throw DistError("a serialised set has an element twice");
+      }
+    }
+  } else if constexpr (IsVariant<T>::value) {
+    std::uint32_t index = 0;
+    visit(index);
+    if (index >= std::variant_size_v<T>) {
+      throw DistError("a serialised variant has a type that is none of its own");
+    }
+    read_alternative(value, index);
   } else if constexpr (IsTuple<T>::value) {
     std::apply([this](auto&... parts) { (*this)(parts...); }, value);
-  } else {
+  } else if constexpr (!std::is_same_v<T, std::monostate>) {
     const Nesting inside(depth_);
     serialize(*this, value);
   }

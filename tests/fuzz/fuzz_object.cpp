@@ -1,0 +1,84 @@
+// libFuzzer: an object as another rank might send it. The first byte chooses its type; the signature, which a
+// sender of ill will knows, is put in front of the rest. What is read must be written as it was.
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "dlaunch/any.h"
+#include "dlaunch/codec.h"
+
+namespace app {
+
+struct Tree {
+  std::variant<std::monostate, int, std::string> value;
+  std::vector<Tree> children;
+  std::optional<std::pair<bool, float>> mark;
+};
+template <class Archive>
+void serialize(Archive& archive, Tree& tree) {
+  archive(tree.value, tree.children, tree.mark);
+}
+
+}  // namespace app
+
+namespace {
+
+template <class T>
+void read_as(std::string_view payload) {
+  const std::uint64_t signature = dlaunch::codec::signature_of<T>();
+  std::string bytes(reinterpret_cast<const char*>(&signature), sizeof signature);
+  bytes += payload;
+  T object;
+  try {
+    object = dlaunch::from_bytes<T>(bytes);
+  } catch (const dlaunch::DistError&) {
+    return;
+  }
+  // Sorted containers only may come in another order.
+  if (dlaunch::to_bytes(object).size() != bytes.size()) std::abort();
+}
+
+void read_any(std::string_view payload) {
+  const std::uint64_t signature = dlaunch::codec::signature_of<dlaunch::Any>();
+  std::string bytes(reinterpret_cast<const char*>(&signature), sizeof signature);
+  bytes += payload;
+  try {
+    const auto any = dlaunch::from_bytes<dlaunch::Any>(bytes);
+    if (dlaunch::from_bytes<dlaunch::Any>(dlaunch::to_bytes(any)) != any) std::abort();
+    (void)to_string(any);
+  } catch (const dlaunch::DistError&) {  // as it should
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view payload(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 4) {
+    case 0:
+      read_any(payload);
+      break;
+    case 1:
+      read_as<app::Tree>(payload);
+      break;
+    case 2:
+      read_as<std::tuple<std::set<std::string>, std::unordered_set<int>, std::vector<std::monostate>>>(
+          payload);
+      break;
+    default:
+      read_as<std::map<int, std::unordered_map<std::string, std::variant<bool, std::set<int>>>>>(payload);
+      break;
+  }
+  return 0;
+}
