@@ -1,8 +1,9 @@
 #include "runtime/backend_choice.h"
 
+#include <algorithm>
+#include <array>
 #include <exception>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "dlaunch/error.h"
@@ -77,6 +78,20 @@ std::vector<ChosenModule> choose_modules(Registry& registry, const std::string& 
     chosen.push_back(std::move(entry));
   }
   return chosen;
+}
+
+std::string checked_name(Registry& registry, std::string_view text) {
+  constexpr std::array<std::string_view, 5> always = {"gloo", "nccl", "mpi", "ucc", "undefined"};
+  const std::string plain = plain_name(text);
+  for (const BackendChoice& choice : parse_backends(plain)) {
+    if (!choice.device.empty()) (void)device_kind(choice.device);
+    if (std::ranges::find(always, choice.name) != always.end()) continue;
+    const Result<const BackendModule*> found = registry.find(choice.name);
+    if (!found && found.error().kind == ErrorKind::not_found) {
+      throw DistBackendError(found.error().message());
+    }
+  }
+  return plain;
 }
 
 std::string in_words(const std::vector<ChosenModule>& modules) {

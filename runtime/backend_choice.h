@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dlaunch/backend.h"
@@ -20,6 +21,10 @@ struct ChosenModule {
 
 // Throws DistBackendError: unreadable, unknown, not usable here, not for that device, or two for one.
 std::vector<ChosenModule> choose_modules(Registry& registry, const std::string& text);
+
+// The text in lower case. Throws DistBackendError: unreadable, a device that there is not, or a name that is
+// neither torch.distributed's nor known to the registry. That a backend cannot be used here is no error.
+std::string checked_name(Registry& registry, std::string_view text);
 
 // The same text for the same modules and devices: "cpu:gloo,cuda:nccl".
 std::string in_words(const std::vector<ChosenModule>& modules);

@@ -21,7 +21,8 @@ struct DeviceMesh::State {
   std::vector<std::string> names;
   int rank = -1;
   std::optional<std::vector<int>> coordinate;
-  std::vector<ProcessGroup> groups;  // by dimension; empty where this rank is not in the mesh
+  bool has_groups = true;
+  std::vector<ProcessGroup> groups;  // by dimension; empty if this rank is not in the mesh, or without groups
 };
 
 namespace {
@@ -90,30 +91,38 @@ void require_default_group(const std::string& device_type) {
 }  // namespace
 
 DeviceMesh::DeviceMesh(std::string device_type, std::vector<int> ranks, std::vector<int> shape,
-                       std::vector<std::string> names)
-    : state_(
-          make("DeviceMesh", std::move(device_type), std::move(ranks), std::move(shape), std::move(names))) {}
+                       std::vector<std::string> names, const DeviceMeshOptions& options)
+    : state_(make("DeviceMesh", std::move(device_type), std::move(ranks), std::move(shape), std::move(names),
+                  options.init_process_groups)) {}
 
 std::shared_ptr<const DeviceMesh::State> DeviceMesh::make(const std::string& call, std::string device_type,
                                                           std::vector<int> ranks, std::vector<int> shape,
-                                                          std::vector<std::string> names) {
+                                                          std::vector<std::string> names, bool has_groups) {
   require_default_group(device_type);
-  world().meet({.operation = call,
-                .ranks = ranks,
-                .statement = "the device " + device_type + ", the shape " + in_words(shape) + ", the names " +
-                             in_words(names) + " and the ranks " + in_words(ranks)},
-               [&] { check(device_type, ranks, shape, names); });
-  return lay_out(call, std::move(device_type), std::move(ranks), std::move(shape), std::move(names));
+  const auto check_arguments = [&] { check(device_type, ranks, shape, names); };
+  if (has_groups) {
+    world().meet({.operation = call,
+                  .ranks = ranks,
+                  .statement = "the device " + device_type + ", the shape " + in_words(shape) +
+                               ", the names " + in_words(names) + " and the ranks " + in_words(ranks)},
+                 check_arguments);
+  } else {
+    check_arguments();
+  }
+  return lay_out(call, std::move(device_type), std::move(ranks), std::move(shape), std::move(names),
+                 has_groups);
 }
 
 std::shared_ptr<const DeviceMesh::State> DeviceMesh::lay_out(const std::string& call, std::string device_type,
                                                              std::vector<int> ranks, std::vector<int> shape,
-                                                             std::vector<std::string> names) {
+                                                             std::vector<std::string> names,
+                                                             bool has_groups) {
   const auto state = std::make_shared<State>();
   state->device_type = std::move(device_type);
   state->ranks = std::move(ranks);
   state->shape = std::move(shape);
   state->names = std::move(names);
+  state->has_groups = has_groups;
   state->rank = dlaunch::get_rank();
   const auto own = std::ranges::find(state->ranks, state->rank);
   if (own != state->ranks.end()) {
@@ -124,7 +133,7 @@ std::shared_ptr<const DeviceMesh::State> DeviceMesh::lay_out(const std::string& 
       coordinate.push_back(place / step[dim] % state->shape[dim]);
     }
     // In the same order on all ranks of each line: they meet without the others.
-    for (std::size_t dim = 0; dim < state->shape.size(); ++dim) {
+    for (std::size_t dim = 0; has_groups && dim < state->shape.size(); ++dim) {
       std::vector<int> line;
       line.reserve(static_cast<std::size_t>(state->shape[dim]));
       for (int i = 0; i < state->shape[dim]; ++i) {
@@ -190,6 +199,14 @@ const std::vector<int>& DeviceMesh::required_coordinate() const {
   return *state_->coordinate;
 }
 
+void DeviceMesh::require_groups() const {
+  (void)required_coordinate();
+  if (!state_->has_groups) {
+    throw DistError("the device mesh of shape " + in_words(state_->shape) +
+                    " was made without process groups (init_process_groups = false)");
+  }
+}
+
 int DeviceMesh::get_local_rank(int dim) const {
   (void)size(dim);
   return required_coordinate()[static_cast<std::size_t>(dim)];
@@ -198,12 +215,12 @@ int DeviceMesh::get_local_rank(std::string_view dim) const { return get_local_ra
 
 ProcessGroup DeviceMesh::get_group(int dim) const {
   (void)size(dim);
-  (void)required_coordinate();
+  require_groups();
   return state_->groups[static_cast<std::size_t>(dim)];
 }
 ProcessGroup DeviceMesh::get_group(std::string_view dim) const { return get_group(number_of(dim)); }
 std::vector<ProcessGroup> DeviceMesh::get_all_groups() const {
-  (void)required_coordinate();
+  require_groups();
   return state_->groups;
 }
 
@@ -213,6 +230,7 @@ DeviceMesh DeviceMesh::slice(std::span<const std::string> dims) const {
   const auto part = std::make_shared<State>();
   part->device_type = state_->device_type;
   part->rank = state_->rank;
+  part->has_groups = state_->has_groups;
   part->coordinate.emplace();
   int origin = 0;  // the place whose numbers are this rank's, but 0 in the dimensions of the slice
   for (std::size_t dim = 0; dim < step.size(); ++dim) origin += coordinate[dim] * step[dim];
@@ -224,7 +242,7 @@ DeviceMesh DeviceMesh::slice(std::span<const std::string> dims) const {
     }
     part->names.push_back(name);
     part->shape.push_back(state_->shape[dim]);
-    part->groups.push_back(state_->groups[dim]);
+    if (state_->has_groups) part->groups.push_back(state_->groups[dim]);
     part->coordinate->push_back(coordinate[dim]);
     origin -= coordinate[dim] * step[dim];
   }
@@ -254,7 +272,26 @@ DeviceMesh DeviceMesh::flatten(const std::string& name) const {
   }
   // Other meshes may do so at the same time: only the ranks of this one meet, where its group is made.
   return DeviceMesh(lay_out("DeviceMesh::flatten", state_->device_type, state_->ranks, {size()},
-                            joined.empty() ? std::vector<std::string>() : std::vector<std::string>{joined}));
+                            joined.empty() ? std::vector<std::string>() : std::vector<std::string>{joined},
+                            state_->has_groups));
+}
+
+namespace {
+// The meshes of the scopes that this thread is in, the innermost last.
+std::vector<DeviceMesh>& scopes() {
+  thread_local std::vector<DeviceMesh> meshes;
+  return meshes;
+}
+}  // namespace
+
+MeshScope::MeshScope(DeviceMesh mesh) { scopes().push_back(std::move(mesh)); }
+MeshScope::~MeshScope() { scopes().pop_back(); }
+
+DeviceMesh get_current_mesh() {
+  if (scopes().empty()) {
+    throw DistError("get_current_mesh: no device mesh is current in this thread; a MeshScope makes one so");
+  }
+  return scopes().back();
 }
 
 DeviceMesh init_device_mesh(const std::string& device_type, const std::vector<int>& shape,
@@ -262,7 +299,7 @@ DeviceMesh init_device_mesh(const std::string& device_type, const std::vector<in
   require_default_group(device_type);
   std::vector<int> ranks(static_cast<std::size_t>(get_world_size()));
   std::iota(ranks.begin(), ranks.end(), 0);
-  return DeviceMesh(DeviceMesh::make("init_device_mesh", device_type, std::move(ranks), shape, names));
+  return DeviceMesh(DeviceMesh::make("init_device_mesh", device_type, std::move(ranks), shape, names, true));
 }
 
 }  // namespace v1

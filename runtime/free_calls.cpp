@@ -62,7 +62,9 @@ Work all_gather(std::span<const Tensor> outputs, const Tensor& input, const Coll
 Work all_gather_into_tensor(const Tensor& output, const Tensor& input, const CollectiveOptions& options) {
   return or_default(options.group).all_gather_into_tensor(output, input, options);
 }
-Work barrier(const CollectiveOptions& options) { return or_default(options.group).barrier(options); }
+Work barrier(const CollectiveOptions& options) {
+  return or_default(options.group).barrier(options, options.device_ids);
+}
 void monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks,
                        const ProcessGroup& group) {
   or_default(group).monitored_barrier(timeout, wait_all_ranks);
@@ -132,7 +134,7 @@ Work irecv(const Tensor& tensor, int src, const PointToPointOptions& options) {
 std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops, ProcessGroup group) {
   group = or_default(group);
   std::vector<P2POp> in_group(ops.begin(), ops.end());
-  for (P2POp& op : in_group) op.peer = source_in(group, "batch_isend_irecv", op.peer);
+  for (P2POp& op : in_group) op.peer = source_in(op.group ? op.group : group, "batch_isend_irecv", op.peer);
   return group.batch_isend_irecv(in_group);
 }
 

@@ -226,10 +226,15 @@ Work GroupImpl::all_gather_into_tensor(const Tensor& output, const Tensor& input
   return run(prepared.call, options, prepared.start);
 }
 
-Work GroupImpl::barrier(const OperationOptions& options) {
+Work GroupImpl::barrier(const OperationOptions& options, std::span<const int> device_ids) {
   if (skips_as_non_member("barrier")) return {};
+  std::optional<Device> device;
+  for (const int id : device_ids) {
+    if (id < 0) refuse("barrier", "device " + std::to_string(id) + " is none");
+    if (!device) device = Device{Device::Kind::cuda, id};
+  }
   const Call call{"barrier",
-                  std::nullopt,
+                  device,
                   0,
                   [] { return std::string("barrier()"); },
                   {page::Operation::barrier, std::nullopt, 0, 0}};
@@ -552,19 +557,23 @@ Work GroupImpl::irecv(const Tensor& tensor, int src, const MessageOptions& optio
 
 std::vector<Work> GroupImpl::batch_isend_irecv(std::span<const P2POp> ops) {
   constexpr const char* name = "batch_isend_irecv";
-  if (skips_as_non_member(name)) return std::vector<Work>(ops.size());
-  (void)usable_backend(name, std::nullopt);
+  const auto group_of = [this](const P2POp& op) -> GroupImpl& { return op.group ? of(op.group) : *this; };
+  if (ops.empty() && !skips_as_non_member(name)) (void)usable_backend(name, std::nullopt);
   for (const P2POp& op : ops) {
-    check_message(name, op.tensor, op.peer, op.kind == P2POp::Kind::irecv);
-    (void)usable_backend(name, op.tensor.device());
+    GroupImpl& group = group_of(op);
+    if (group.skips_as_non_member(name)) continue;
+    (void)group.usable_backend(name, std::nullopt);
+    group.check_message(name, op.tensor, op.peer, op.kind == P2POp::Kind::irecv);
+    (void)group.usable_backend(name, op.tensor.device());
   }
   std::vector<Work> works;
   works.reserve(ops.size());
   try {
     for (const P2POp& op : ops) {
       const MessageOptions options{.tag = op.tag, .timeout = std::nullopt};
-      works.push_back(op.kind == P2POp::Kind::isend ? isend(op.tensor, op.peer, options)
-                                                    : irecv(op.tensor, op.peer, options));
+      GroupImpl& group = group_of(op);
+      works.push_back(op.kind == P2POp::Kind::isend ? group.isend(op.tensor, op.peer, options)
+                                                    : group.irecv(op.tensor, op.peer, options));
     }
   } catch (...) {
     end_quietly(works);

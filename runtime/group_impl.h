@@ -66,7 +66,7 @@ class GroupImpl {
   Work broadcast(const Tensor& tensor, int src, const OperationOptions& options);
   Work all_gather(std::span<const Tensor> outputs, const Tensor& input, const OperationOptions& options);
   Work all_gather_into_tensor(const Tensor& output, const Tensor& input, const OperationOptions& options);
-  Work barrier(const OperationOptions& options);
+  Work barrier(const OperationOptions& options, std::span<const int> device_ids = {});
   Work reduce(const Tensor& tensor, int dst, ReduceOp op, const OperationOptions& options);
   Work gather(std::span<const Tensor> outputs, const Tensor& input, int dst, const OperationOptions& options);
   Work scatter(const Tensor& output, std::span<const Tensor> inputs, int src,

@@ -31,8 +31,8 @@ Work ProcessGroup::all_gather_into_tensor(const Tensor& output, const Tensor& in
                                           const OperationOptions& options) const {
   return GroupImpl::of(*this).all_gather_into_tensor(output, input, options);
 }
-Work ProcessGroup::barrier(const OperationOptions& options) const {
-  return GroupImpl::of(*this).barrier(options);
+Work ProcessGroup::barrier(const OperationOptions& options, std::span<const int> device_ids) const {
+  return GroupImpl::of(*this).barrier(options, device_ids);
 }
 Work ProcessGroup::reduce(const Tensor& tensor, int dst, ReduceOp op, const OperationOptions& options) const {
   return GroupImpl::of(*this).reduce(tensor, dst, op, options);

@@ -1,7 +1,7 @@
 # The runtime's own code, over threads.
 dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox
   SOURCES runtime/any_test.cpp runtime/bootstrap_test.cpp runtime/collectives_test.cpp runtime/group_collectives_test.cpp runtime/group_test.cpp
-    runtime/point_to_point_test.cpp runtime/debug_test.cpp runtime/exchange_test.cpp runtime/first_failure_test.cpp runtime/join_test.cpp runtime/losses_test.cpp runtime/matching_test.cpp runtime/object_test.cpp runtime/outbox_test.cpp runtime/reduce_test.cpp runtime/transfers_test.cpp runtime/traps_test.cpp runtime/work_test.cpp runtime/world_test.cpp)
+    runtime/point_to_point_test.cpp runtime/debug_test.cpp runtime/exchange_test.cpp runtime/first_failure_test.cpp runtime/join_test.cpp runtime/losses_test.cpp runtime/matching_test.cpp runtime/object_test.cpp runtime/outbox_test.cpp runtime/reduce_test.cpp runtime/reference_api_test.cpp runtime/transfers_test.cpp runtime/traps_test.cpp runtime/work_test.cpp runtime/world_test.cpp)
 
 # What it records, read as the agent reads it.
 dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent_edge

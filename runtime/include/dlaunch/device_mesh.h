@@ -21,6 +21,11 @@
 namespace dlaunch {
 inline namespace v1 {
 
+struct DeviceMeshOptions {
+  // false: without groups, and without a meeting of the ranks; only the layout is there.
+  bool init_process_groups = true;
+};
+
 // If there is no default group, the first constructor and init_device_mesh() make it: as init_process_group()
 // does with env:// and the device's backend.
 //
@@ -35,7 +40,7 @@ class DLAUNCH_EXPORT DeviceMesh {
   // shape, ranks and names do not fit together; DistNetworkError, on all ranks in the mesh, where one has
   // such an error or another call, does not come or dies.
   DeviceMesh(std::string device_type, std::vector<int> ranks, std::vector<int> shape,
-             std::vector<std::string> names = {});
+             std::vector<std::string> names = {}, const DeviceMeshOptions& options = {});
 
   // The mesh of one dimension that has a group already: of its ranks, in their order. Talks to nobody.
   static DeviceMesh from_group(const ProcessGroup& group, std::string device_type, std::string name = {});
@@ -54,7 +59,8 @@ class DLAUNCH_EXPORT DeviceMesh {
   [[nodiscard]] int get_local_rank(int dim) const;
   [[nodiscard]] int get_local_rank(std::string_view dim) const;
 
-  // The ranks that differ from this one in that dimension only. DistError where this rank is not in the mesh.
+  // The ranks that differ from this one in that dimension only. DistError if this rank is not in the mesh, or
+  // the mesh was made without groups.
   [[nodiscard]] ProcessGroup get_group(int dim) const;
   [[nodiscard]] ProcessGroup get_group(std::string_view dim) const;
   [[nodiscard]] std::vector<ProcessGroup> get_all_groups() const;  // by dimension
@@ -73,19 +79,36 @@ class DLAUNCH_EXPORT DeviceMesh {
   // The constructor's work; `call`: for messages.
   static std::shared_ptr<const State> make(const std::string& call, std::string device_type,
                                            std::vector<int> ranks, std::vector<int> shape,
-                                           std::vector<std::string> names);
+                                           std::vector<std::string> names, bool has_groups);
   // Without the meeting.
   static std::shared_ptr<const State> lay_out(const std::string& call, std::string device_type,
                                               std::vector<int> ranks, std::vector<int> shape,
-                                              std::vector<std::string> names);
+                                              std::vector<std::string> names, bool has_groups);
   friend DLAUNCH_EXPORT DeviceMesh init_device_mesh(const std::string& device_type,
                                                     const std::vector<int>& shape,
                                                     const std::vector<std::string>& names);
   [[nodiscard]] int number_of(std::string_view dim) const;
   [[nodiscard]] const std::vector<int>& required_coordinate() const;
+  void require_groups() const;
 
   std::shared_ptr<const State> state_;
 };
+
+// Makes a mesh the current one of this thread as long as it lives: what `with mesh:` does in Python. Scopes
+// lie one inside the other, as blocks do.
+//
+//   const dlaunch::MeshScope scope(mesh);
+//   dlaunch::get_current_mesh();  // mesh
+class DLAUNCH_EXPORT MeshScope {
+ public:
+  explicit MeshScope(DeviceMesh mesh);
+  ~MeshScope();
+  MeshScope(const MeshScope&) = delete;
+  MeshScope& operator=(const MeshScope&) = delete;
+};
+
+// That of the innermost MeshScope of this thread. DistError if there is none.
+DLAUNCH_EXPORT DeviceMesh get_current_mesh();
 
 // The mesh of all ranks of the default group in their order. The shape's product is the world size. Where one
 // rank gives what is wrong or differs, all ranks throw at once.

@@ -25,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dlaunch/backend_name.h"
 #include "dlaunch/error.h"
 #include "dlaunch/export.h"
 #include "dlaunch/process_group.h"
@@ -37,7 +38,7 @@ namespace dlaunch {
 inline namespace v1 {
 
 struct InitOptions {
-  // "gloo", or one per device: "cpu:gloo,cuda:nccl". Case does not matter. Empty: "gloo".
+  // "gloo", or one per device: "cpu:gloo,cuda:nccl"; or a BackendName. Case does not matter. Empty: "gloo".
   //
   // gloo connects over the network interface that reaches the master, or over all those that the environment
   // variable DLAUNCH_SOCKET_IFNAME, or else GLOO_SOCKET_IFNAME, names: "eth0,eth1", as many on every rank, in
@@ -140,7 +141,8 @@ DLAUNCH_EXPORT ProcessGroup split_group(const ProcessGroup& group, std::span<con
                                         const NewGroupOptions& options = {});
 
 struct CollectiveOptions : OperationOptions {
-  ProcessGroup group;  // none: the default group
+  ProcessGroup group;                // none: the default group
+  std::vector<int> device_ids = {};  // of barrier, for a backend of CUDA devices
 };
 
 struct PointToPointOptions : MessageOptions {
@@ -192,6 +194,7 @@ DLAUNCH_EXPORT int recv(const Tensor& tensor, int src = any_source, const PointT
 DLAUNCH_EXPORT Work isend(const Tensor& tensor, int dst, const PointToPointOptions& options = {});
 DLAUNCH_EXPORT Work irecv(const Tensor& tensor, int src = any_source,
                           const PointToPointOptions& options = {});
+// `group`: of the operations that name none.
 DLAUNCH_EXPORT std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops, ProcessGroup group = {});
 
 // Between the numbers of a process in `group` (none: the default group) and in the default group. DistError

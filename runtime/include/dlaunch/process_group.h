@@ -39,14 +39,7 @@ struct MessageOptions {
   std::optional<std::chrono::milliseconds> timeout;
 };
 
-// One of the messages of batch_isend_irecv.
-struct P2POp {
-  enum class Kind : std::uint8_t { isend, irecv };
-  Kind kind;
-  Tensor tensor;
-  int peer;  // irecv: may be any_source
-  std::uint32_t tag = 0;
-};
+struct P2POp;
 
 // A handle; copies mean the same group. A default-made one means no group: all calls but bool throw. All
 // ranks in the calls below are ranks in the group.
@@ -113,8 +106,9 @@ class DLAUNCH_EXPORT ProcessGroup {
   Work all_gather_into_tensor(const Tensor& output, const Tensor& input,
                               const OperationOptions& options = {}) const;
 
-  // Returns when every rank has called it.
-  Work barrier(const OperationOptions& options = {}) const;
+  // Returns when every rank has called it. With `device_ids` the backend of these CUDA devices makes it;
+  // DistBackendError if the group has none.
+  Work barrier(const OperationOptions& options = {}, std::span<const int> device_ids = {}) const;
 
   // The `tensor` of rank `dst` becomes the reduction of all ranks'; those of the others stay as they are.
   Work reduce(const Tensor& tensor, int dst, ReduceOp op = ReduceOp::sum,
@@ -164,7 +158,8 @@ class DLAUNCH_EXPORT ProcessGroup {
   // These return at once; the Work of irecv knows its source_rank() when it has completed.
   Work isend(const Tensor& tensor, int dst, const MessageOptions& options = {}) const;
   Work irecv(const Tensor& tensor, int src, const MessageOptions& options = {}) const;
-  // Starts all of them; nothing is started if one of them is wrong. One Work for each, in their order.
+  // Starts all of them; nothing is started if one of them is wrong. One Work for each, in their order. The
+  // peer of an operation with a group of its own is a rank in that group.
   std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops) const;
 
   // As barrier, but says who does not come: the first rank throws DistNetworkError that names the first rank
@@ -186,6 +181,16 @@ class DLAUNCH_EXPORT ProcessGroup {
   explicit ProcessGroup(std::shared_ptr<GroupImpl> impl) : impl_(std::move(impl)) {}
 
   std::shared_ptr<GroupImpl> impl_;
+};
+
+// One of the messages of batch_isend_irecv.
+struct P2POp {
+  enum class Kind : std::uint8_t { isend, irecv };
+  Kind kind;
+  Tensor tensor;
+  int peer;  // irecv: may be any_source
+  std::uint32_t tag = 0;
+  ProcessGroup group = {};  // none: that of the call
 };
 
 // Several operations that are started together.

@@ -33,6 +33,9 @@ enum class ReduceOp : std::uint8_t {
   premul_sum,  // each rank's values times a factor (OperationOptions::premul_factor), then the sum
 };
 
+// torch.distributed's older name.
+using reduce_op [[deprecated("write ReduceOp")]] = ReduceOp;  // NOLINT(readability-identifier-naming)
+
 DLAUNCH_EXPORT std::string_view to_string(ReduceOp op);  // "sum"
 // Whether complex dtypes allow it.
 DLAUNCH_EXPORT bool supports_complex(ReduceOp op);
