@@ -1,29 +1,20 @@
 #include "dlaunch/spawn.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
-#include "dlaunch/profiling.h"
+#include "runtime/bootstrap.h"
 #include "runtime/deadline.h"
 #include "runtime/first_failure.h"
-#include "runtime/world.h"
-#include "store/contract/worker_env.h"
-#include "store/file_store.h"
+#include "runtime/spawn_message.h"
+#include "runtime/spawn_process.h"
 
 namespace dlaunch {
 inline namespace v1 {
@@ -33,183 +24,6 @@ SpawnError::~SpawnError() = default;
 }  // namespace v1
 
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-std::string why() { return std::strerror(errno); }
-
-// Where the processes meet: a folder with a file of their own, gone when the last of its users is.
-class MeetingPlace {
- public:
-  MeetingPlace() {
-    std::string name = std::filesystem::temp_directory_path() / "dlaunch_spawn.XXXXXX";
-    if (!mkdtemp(name.data())) throw DistError("spawn: no temporary directory " + name + ": " + why());
-    folder_ = name;
-  }
-  ~MeetingPlace() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  MeetingPlace(const MeetingPlace&) = delete;
-  MeetingPlace& operator=(const MeetingPlace&) = delete;
-  [[nodiscard]] std::string file() const { return folder_ + "/store"; }
-
- private:
-  std::string folder_;
-};
-
-void set(std::string_view name, int value) {
-  setenv(std::string(name).c_str(), std::to_string(value).c_str(), 1);
-}
-
-int process_handle(pid_t pid) {
-  // By its number: the C library of Debian 12 declares pidfd_open() so that C++ cannot link it.
-  return static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-}
-
-// This process ends with its parent. By a thread, since the kernel's own signal at the death of a parent
-// comes already when the thread has ended that forked.
-void end_with(pid_t parent) {
-  const int handle = process_handle(parent);
-  if (getppid() != parent) _exit(1);  // it has ended before
-  if (handle < 0) throw DistError("spawn: the parent cannot be watched: " + why());
-  // Signals are for the threads of the program.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([handle] {
-    pollfd ended{handle, POLLIN, 0};
-    while (poll(&ended, 1, -1) < 0 && errno == EINTR) {
-    }
-    if ((ended.revents & POLLIN) != 0) kill(getpid(), SIGKILL);
-  }).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
-// What a process tells of its end, in one write; the words of the error follow.
-struct Report {
-  bool blames_another;
-  int peer;
-  std::int64_t thrown_ns;
-};
-
-// A rank in the default group; -1: not known. Errors of other groups know the peer by its rank there.
-int blamed_rank(const ErrorContext& context) {
-  const bool is_default =
-      context.group.empty() ||
-      (world().is_initialized() && context.group == world().default_group()->description().name);
-  return is_default ? context.peer : -1;
-}
-
-void tell(int fd, const Report& report, const std::string& failure) {
-  std::string message(reinterpret_cast<const char*>(&report), sizeof report);
-  message += failure;
-  message.resize(std::min<std::size_t>(message.size(), PIPE_BUF));  // the write neither blocks nor is cut
-  [[maybe_unused]] const ssize_t ignored = write(fd, message.data(), message.size());
-}
-
-// In the new process.
-[[noreturn]] void be_rank(int rank, int size, pid_t parent, const std::string& file, int report_fd,
-                          const std::function<void(int rank)>& body) {
-  set(env::rank, rank);
-  set(env::local_rank, rank);
-  set(env::world_size, size);
-  set(env::local_world_size, size);
-  Report report{false, -1, 0};
-  std::string failure;
-  try {
-    end_with(parent);
-    FileStoreOptions store;
-    store.path = file;
-    store.world_size = size;
-    world().set_preset({rank, size, std::make_shared<FileStore>(store), "gloo"});
-    body(rank);
-  } catch (const DistNetworkError& e) {
-    report = {true, blamed_rank(e.context()), 0};
-    failure = e.what();
-  } catch (const std::exception& e) {
-    failure = e.what();
-    if (failure.empty()) failure = "an exception without words";
-  } catch (...) {
-    failure = "an exception of an unknown type";
-  }
-  report.thrown_ns = steady_ns();
-  if (failure.empty()) world().leave();
-  stop_trace();
-  std::fflush(nullptr);
-  if (!failure.empty()) tell(report_fd, report, failure);
-  // Not exit: the destructors of what was copied belong to the process that was copied.
-  _exit(failure.empty() ? 0 : 1);
-}
-
-struct Process {
-  int rank = -1;
-  pid_t pid = -1;
-  Descriptor handle;  // a pidfd: readable when it has ended
-  Descriptor report;  // what it threw
-  bool ended = false;
-};
-
-Process start(int rank, int size, const std::string& file, const std::function<void(int rank)>& body) {
-  int report[2];
-  if (pipe2(report, O_CLOEXEC) != 0) throw DistError("spawn: no pipe: " + why());
-  Process process;
-  process.rank = rank;
-  process.report = Descriptor(report[0]);
-  const Descriptor write_end(report[1]);
-  const pid_t parent = getpid();
-  process.pid = fork();
-  if (process.pid < 0)
-    throw DistError("spawn: rank " + std::to_string(rank) + " cannot be started: " + why());
-  if (process.pid == 0) be_rank(rank, size, parent, file, write_end.get(), body);
-  process.handle = Descriptor(process_handle(process.pid));
-  if (process.handle.get() < 0) {
-    const std::string reason = why();
-    kill(process.pid, SIGKILL);
-    waitpid(process.pid, nullptr, 0);
-    throw DistError("spawn: rank " + std::to_string(rank) + " cannot be watched: " + reason);
-  }
-  return process;
-}
-
-// Takes note that it has ended; what went wrong, or nothing.
-std::optional<RankFailure> reap(Process& process) {
-  int status = 0;
-  waitpid(process.pid, &status, 0);
-  process.ended = true;
-  if (WIFSIGNALED(status)) {
-    const int signal = WTERMSIG(status);
-    return RankFailure{process.rank,
-                       "was ended by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")"};
-  }
-  if (WEXITSTATUS(status) == 0) return std::nullopt;
-  char message[PIPE_BUF];
-  // The process has ended, but one of its own children may hold the other end.
-  fcntl(process.report.get(), F_SETFL, O_NONBLOCK);
-  const ssize_t length = read(process.report.get(), message, sizeof message);
-  Report report{};
-  if (length <= static_cast<ssize_t>(sizeof report))
-    return RankFailure{process.rank, "ended with exit code " + std::to_string(WEXITSTATUS(status))};
-  std::memcpy(&report, message, sizeof report);
-  const std::string words(message + sizeof report, static_cast<std::size_t>(length) - sizeof report);
-  return RankFailure{process.rank, "failed: " + words, report.blames_another, report.peer, report.thrown_ns};
-}
 
 // So long may one that has failed take to end after the others have noticed.
 constexpr auto gathering = std::chrono::seconds(5);
@@ -221,7 +35,7 @@ inline namespace v1 {
 struct SpawnContext::State {
   SpawnOptions options;
   MeetingPlace place;
-  std::vector<Process> processes;
+  std::vector<SpawnedProcess> processes;
   std::vector<int> well;              // ranks
   std::vector<RankFailure> failures;  // in the order in which they were seen
   Deadline gathered = Deadline::max();
@@ -248,11 +62,11 @@ struct SpawnContext::State {
   }
 
   [[nodiscard]] bool all_ended() const {
-    return std::ranges::all_of(processes, [](const Process& process) { return process.ended; });
+    return std::ranges::all_of(processes, [](const SpawnedProcess& process) { return process.ended; });
   }
 
   void signal_all(int number) const {
-    for (const Process& process : processes) {
+    for (const SpawnedProcess& process : processes) {
       if (!process.ended) kill(process.pid, number);
     }
   }
@@ -264,7 +78,7 @@ struct SpawnContext::State {
       for (const std::size_t rank : wait_for_any(deadline)) (void)reap(processes[rank]);
     }
     signal_all(SIGKILL);
-    for (Process& process : processes) {
+    for (SpawnedProcess& process : processes) {
       if (!process.ended) (void)reap(process);
     }
   }
@@ -316,24 +130,45 @@ bool SpawnContext::join(std::optional<std::chrono::milliseconds> timeout) {
 
 std::vector<int> SpawnContext::pids() const {
   std::vector<int> result;
-  for (const Process& process : state_->processes) result.push_back(process.pid);
+  for (const SpawnedProcess& process : state_->processes) result.push_back(process.pid);
   return result;
 }
 
-SpawnContext start_processes(const std::function<void(int rank)>& body, int nprocs,
-                             const SpawnOptions& options) {
+SpawnContext SpawnContext::start(int nprocs, const SpawnOptions& options, const Starter& start_rank) {
   if (nprocs < 1) throw DistError("spawn: there must be a process at least");
-  auto state = std::make_unique<SpawnContext::State>();
+  auto state = std::make_unique<State>();
   state->options = options;
   std::fflush(nullptr);  // or each process would write it again
   for (int rank = 0; rank < nprocs; ++rank) {
-    state->processes.push_back(start(rank, nprocs, state->place.file(), body));
+    state->processes.push_back(start_rank({rank, nprocs, getpid(), state->place.file()}));
   }
   return SpawnContext(std::move(state));
 }
 
+SpawnContext start_processes(const std::function<void(int rank)>& body, int nprocs,
+                             const SpawnOptions& options) {
+  return SpawnContext::start(nprocs, options,
+                             [&](const SpawnOrder& order) { return start_copy(order, body); });
+}
+
+SpawnContext start_processes(const std::string& function, const std::vector<std::string>& arguments,
+                             int nprocs, const SpawnOptions& options) {
+  if (process_environment(spawn_variable)) {
+    throw DistError(
+        "spawn: this process was itself started by spawn, but main() has not called "
+        "dlaunch::run_if_spawned()");
+  }
+  return SpawnContext::start(nprocs, options,
+                             [&](const SpawnOrder& order) { return start_anew(order, function, arguments); });
+}
+
 void spawn(const std::function<void(int rank)>& body, int nprocs, const SpawnOptions& options) {
   start_processes(body, nprocs, options).join();
+}
+
+void spawn(const std::string& function, const std::vector<std::string>& arguments, int nprocs,
+           const SpawnOptions& options) {
+  start_processes(function, arguments, nprocs, options).join();
 }
 
 }  // namespace v1

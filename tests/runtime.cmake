@@ -52,6 +52,9 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
   # No server and no thread in the program that is copied.
   dlaunch_test(NAME spawn_test LABELS runtime SOURCES runtime/spawn_test.cpp LIBS dlaunch_runtime)
   add_dependencies(spawn_test dlaunch_backend_gloo)
+  # Its main() is called in the new processes, too.
+  dlaunch_test(NAME spawn_exec_test LABELS runtime SOURCES runtime/spawn_exec_test.cpp LIBS dlaunch_runtime)
+  add_dependencies(spawn_exec_test dlaunch_backend_gloo)
 endif()
 
 # For process/hang_test.py.
