@@ -61,10 +61,6 @@ std::string root(const char* role, int rank) { return std::string(", ") + role +
 
 std::string reduction_text(ReduceOp op) { return ", " + std::string(to_string(op)); }
 
-Tag tag_of(GroupImpl::Tags whose, std::uint32_t number) {
-  return Tag{static_cast<std::uint8_t>(whose)} << 32U | number;
-}
-
 std::string elements(const Tensor& tensor) { return std::to_string(tensor.numel()) + " elements"; }
 
 }  // namespace

@@ -1,14 +1,13 @@
 #include "runtime/group_impl.h"
 
 #include <algorithm>
-#include <csignal>
 #include <map>
 #include <numeric>
 #include <utility>
 
 #include "dlaunch/debug.h"
 #include "dlaunch/error.h"
-#include "runtime/breakpoint.h"
+#include "runtime/call_stack.h"
 #include "runtime/combined_work.h"
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
@@ -30,17 +29,6 @@ GroupImpl::Description completed(GroupImpl::Description description) {
     std::iota(description.ranks.begin(), description.ranks.end(), 0);
   }
   return description;
-}
-
-// Whether the key has come. Short, since other threads need the store too.
-bool wait_a_moment(Store& store, const std::string& key) {
-  try {
-    store.wait({&key, 1}, std::chrono::milliseconds(50));
-    return true;
-  } catch (const StoreError& e) {
-    if (e.error().kind != ErrorKind::timeout) throw;
-    return false;
-  }
 }
 
 // Who calls something else than most, and what; empty if nobody does.
@@ -363,14 +351,19 @@ void GroupImpl::compare_calls(const std::string& call, const std::string& statem
                                  " may have: not at the debug level DETAIL when the ranks joined, and at "
                                  "another one nothing is compared");
   };
-  meet(comparison(),
-       {.statement = statement,
-        .deadline = deadline,
-        .judge = judgement,
-        .name_missing = name_missing,
-        .check = {},
-        .departed = {}},
-       context);
+  try {
+    meet(comparison(),
+         {.statement = statement,
+          .deadline = deadline,
+          .judge = judgement,
+          .name_missing = name_missing,
+          .check = {},
+          .departed = {}},
+         context);
+  } catch (const DistNetworkError& e) {
+    if (!shows_call_stacks()) throw;
+    throw DistNetworkError(e.reason() + "\n" + call_stack(), e.context());
+  }
 }
 
 // It takes a number, as what another rank may have called instead does.
@@ -466,55 +459,6 @@ void GroupImpl::record_loss(const std::exception_ptr& error) const {
       description_.ranks[peer], loss,
       known ? static_cast<page::Operation>(name - page::operation_names.begin()) : page::Operation::none,
       known ? where.sequence : 0);
-}
-
-void GroupImpl::breakpoint(int rank) {
-  constexpr const char* name = "breakpoint";
-  const Deadline never = deadline_after(longest_timeout);
-  require_rank(name, "rank", rank);
-  (void)usable_backend(name, std::nullopt);
-  ErrorContext context{.rank = description_.rank, .operation = name, .group = description_.name};
-  if (!keys_) throw DistError("the group has no store", context);
-  {
-    const std::lock_guard lock(state_mutex_);
-    context.sequence = ++breakpoints_;
-  }
-  PrefixStore keys("breakpoint/" + std::to_string(context.sequence), keys_);
-  const std::string attached = "attached";
-  const std::string call = std::string(name) + "(" + std::to_string(rank) + ")";
-  const bool stops_here = rank == description_.rank;
-  // Whether all who have come so far mean the same rank; nobody is waited for.
-  const auto agree = [&] {
-    join(keys, {.call = name,
-                .statement = call,
-                .self = description_.rank,
-                .rank = -1,
-                .members = description_.ranks,
-                .deadline = never});
-  };
-  try {
-    if (stops_here)
-      announce_wait("rank " + std::to_string(description_.ranks[static_cast<std::size_t>(rank)]));
-    compare_call(call, never, context);
-    agree();
-    if (!stops_here) {
-      while (!wait_a_moment(keys, attached)) {
-        throw_if_lost();
-        agree();
-        if (std::ranges::binary_search(departed(), rank) && !wait_a_moment(keys, attached)) {
-          throw DistNetworkError(left_the_group, {.peer = rank});
-        }
-      }
-      return;
-    }
-    await_debugger(agree);
-    keys.set(attached, "");
-  } catch (const StoreError& e) {
-    explain(e, context);
-  } catch (const DistNetworkError&) {
-    std::rethrow_exception(located(std::current_exception(), context));
-  }
-  (void)std::raise(SIGTRAP);  // the debugger takes it
 }
 
 void GroupImpl::abort(const std::string& reason) {

@@ -31,7 +31,10 @@ class GroupImpl {
     std::shared_ptr<Backend> backend;  // may serve several devices
   };
   // Whose tag a message has: the same numbers of two mean two things.
-  enum class Tags : std::uint8_t { program, objects };
+  enum class Tags : std::uint8_t { program, objects, breakpoints };
+  static Tag tag_of(Tags whose, std::uint32_t number) {
+    return Tag{static_cast<std::uint8_t>(whose)} << 32U | number;
+  }
   struct Description {
     std::string name;
     int rank;  // -1: not a member
@@ -89,7 +92,7 @@ class GroupImpl {
   Work irecv(const Tensor& tensor, int src, const MessageOptions& options, Tags tags = Tags::program);
   std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops);
   void monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks);
-  void breakpoint(int rank);
+  void breakpoint(int rank);  // in group_breakpoint.cpp
   void abort(const std::string& reason);
 
   using Start = std::function<Work(Backend&, const Operation&)>;
@@ -165,6 +168,18 @@ class GroupImpl {
   [[nodiscard]] std::shared_ptr<Backend> usable_backend(const char* operation,
                                                         std::optional<Device> device) const;  // none: any
   [[nodiscard]] std::vector<std::shared_ptr<Backend>> all_backends() const;
+
+  // The parts of breakpoint().
+  struct Stop {
+    int rank;  // that stops
+    Store& keys;
+    ErrorContext context;         // of the call
+    std::function<void()> agree;  // whether all who have come so far mean the same rank
+  };
+  void meet_at(const Stop& stop);
+  void be_held(const Stop& stop);
+  void await_release(const Stop& stop);
+  void let_go(const Stop& stop);
 
   // Arguments.
   [[noreturn]] void refuse(const char* operation, const std::string& reason) const;

@@ -264,27 +264,76 @@ TEST(Spawn, CanBeWaitedForWithALimitAndGivenUp) {
   for (const int pid : pids) EXPECT_EQ(kill(pid, 0), -1);
 }
 
-// This process plays the debugger.
-TEST(Breakpoint, StopsOneRankAndTheOthersWait) {
+// This process plays the debugger. The timeout of the group is shorter than the stop.
+TEST(Breakpoint, StopsOneRankAndHoldsTheOthersUntilItHasGoneOn) {
+  Pipe passed;  // a byte from each rank behind the breakpoint
   auto running = dlaunch::start_processes(
-      [](int) {
+      [&passed](int rank) {
         dlaunch::InitOptions options;
         options.timeout = std::chrono::seconds(30);
         dlaunch::init_process_group(options);
+        dlaunch::default_group().set_timeout(std::chrono::milliseconds(100));
         dlaunch::breakpoint(1);
+        (void)!write(passed.ends[1], &rank, 1);
+        dlaunch::default_group().set_timeout(std::chrono::seconds(30));
         dlaunch::barrier();
+        dlaunch::breakpoint(1);  // there may be several
         dlaunch::destroy_process_group();
       },
       3);
   const pid_t rank_1 = running.pids()[1];
-  EXPECT_FALSE(running.join(std::chrono::milliseconds(300)));  // all of them wait
+  const auto nobody_passes = [&] {
+    pollfd ready{passed.ends[0], POLLIN, 0};
+    return poll(&ready, 1, 500) == 0;
+  };
+  EXPECT_TRUE(nobody_passes());  // all of them wait for a debugger
   if (ptrace(PTRACE_SEIZE, rank_1, nullptr, nullptr) != 0) GTEST_SKIP() << "no tracing here";
-  int status = 0;
-  ASSERT_EQ(waitpid(rank_1, &status, 0), rank_1);
-  EXPECT_TRUE(WIFSTOPPED(status));
-  EXPECT_EQ(WSTOPSIG(status), SIGTRAP);
-  ASSERT_EQ(ptrace(PTRACE_DETACH, rank_1, nullptr, nullptr), 0);
+  for (int stops = 1; stops <= 2; ++stops) {
+    int status = 0;
+    ASSERT_EQ(waitpid(rank_1, &status, 0), rank_1);
+    EXPECT_TRUE(WIFSTOPPED(status));
+    EXPECT_EQ(WSTOPSIG(status), SIGTRAP);
+    if (stops == 1) {
+      EXPECT_TRUE(nobody_passes());
+    }
+    const auto how = stops == 1 ? PTRACE_CONT : PTRACE_DETACH;
+    ASSERT_EQ(ptrace(how, rank_1, nullptr, nullptr), 0);
+    char byte = 0;
+    for (int rank = 0; stops == 1 && rank < 3; ++rank) EXPECT_TRUE(passed.read_some(&byte, 1));
+  }
   EXPECT_TRUE(running.join());
+}
+
+// What PyTorch logs where ranks differ under DETAIL.
+TEST(Detail, ErrorsShowTheCallStackIfAsked) {
+  for (const bool asked : {true, false}) {
+    dlaunch::spawn(
+        [asked](int rank) {
+          setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL", 1);
+          setenv("TORCH_SHOW_CPP_STACKTRACES", asked ? "1" : "0", 1);
+          dlaunch::init_process_group();
+          std::vector<float> values(4);
+          std::string said = "no error";
+          try {
+            if (rank == 0) {
+              dlaunch::all_reduce(Tensor::of(values));
+            } else {
+              dlaunch::broadcast(Tensor::of(values), 0);
+            }
+          } catch (const dlaunch::DistNetworkError& e) {
+            said = e.what();
+          }
+          const std::string differs = "the ranks call different operations";
+          const std::string own = std::string("dlaunch::v1::") + (rank == 0 ? "all_reduce" : "broadcast") +
+                                  "(dlaunch::v1::Tensor";
+          const bool shown =
+              said.find("\ncall stack:\n  #0 ") != std::string::npos && said.find(own) != std::string::npos;
+          if (said.find(differs) == std::string::npos || shown != asked) throw std::runtime_error(said);
+          dlaunch::barrier();  // nothing is broken
+          dlaunch::destroy_process_group();
+        },
+        2);
+  }
 }
 
 TEST(Spawn, OptionsThatContradictTheRankAreRefused) {

@@ -204,9 +204,11 @@ DLAUNCH_EXPORT int get_global_rank(const ProcessGroup& group, int group_rank);
 // The members' ranks in the default group, by rank in `group`. None: the default group.
 DLAUNCH_EXPORT std::vector<int> get_process_group_ranks(const ProcessGroup& group = {});
 
-// Stops this rank for a debugger: it says its process number and the command to attach, waits until one has,
-// and stops there (SIGTRAP). All ranks of the group call it; the others wait for that one, however long it
-// takes, but not for one that has died. `rank` is a rank in the default group.
+// Stops this rank for a debugger: it reports its process number and the command to attach, waits until one
+// has attached, and stops there (SIGTRAP). All ranks of the group call it; the others are held until that
+// rank has gone on, however long it takes, but not by one that has died. Operations that run meanwhile keep
+// their deadlines. If that rank serves the store, attach when all ranks have called. `rank` is a rank in the
+// default group.
 DLAUNCH_EXPORT void breakpoint(int rank = 0, const ProcessGroup& group = {});
 
 // Whether this process could use the backend: it is known and says that it works here.
