@@ -44,6 +44,7 @@ dlaunch_fuzz_target(NAME fuzz_last_words SOURCE fuzz/fuzz_last_words.cpp LIBS dl
 dlaunch_fuzz_target(NAME fuzz_timer_requests SOURCE fuzz/fuzz_timer_requests.cpp LIBS dlaunch_agent_core RUNS 50000)
 dlaunch_fuzz_target(NAME fuzz_worker_page SOURCE fuzz/fuzz_worker_page.cpp LIBS dlaunch_launcher RUNS 20000)
 dlaunch_fuzz_target(NAME fuzz_settings SOURCE fuzz/fuzz_settings.cpp LIBS dlaunch_launcher RUNS 100000)
+dlaunch_fuzz_target(NAME fuzz_init_method SOURCE fuzz/fuzz_init_method.cpp LIBS dlaunch_runtime_core RUNS 500000)
 dlaunch_fuzz_target(NAME fuzz_letters SOURCE fuzz/fuzz_letters.cpp LIBS dlaunch_runtime_core RUNS 500000)
 dlaunch_fuzz_target(NAME fuzz_object SOURCE fuzz/fuzz_object.cpp LIBS dlaunch_runtime_core RUNS 200000)
 dlaunch_fuzz_target(NAME fuzz_idx SOURCE fuzz/fuzz_idx.cpp LIBS train_mnist_parts RUNS 10000)
