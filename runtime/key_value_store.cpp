@@ -319,14 +319,20 @@ std::string contradiction_in(const Address& address, const TcpKeyValueStoreOptio
   return {};
 }
 
-// None: an agent serves there instead.
+// Whether the launcher's agent serves the job's store at this address.
+bool is_the_agents(const Address& address) {
+  return process_environment(env::use_agent_store) == "True" &&
+         process_environment(env::master_addr) == address.host &&
+         process_environment(env::master_port) == std::to_string(address.port);
+}
+
+// None: the agent serves there instead.
 std::shared_ptr<const ServedStore> server_of(const Address& address, const TcpKeyValueStoreOptions& options) {
   if (!options.is_master) return nullptr;
   try {
     return serve_store({address, options.master_listen_fd, options.multi_tenant});
   } catch (const DistStoreError& e) {
-    const bool agent_serves = process_environment(env::use_agent_store) == "True";
-    if (agent_serves && address.port != 0 && !options.master_listen_fd) return nullptr;
+    if (is_the_agents(address) && !options.master_listen_fd) return nullptr;
     throw DistStoreError("the store cannot be served at " + to_string(address) + ": " + e.reason());
   }
 }

@@ -376,6 +376,11 @@ TEST(TcpStores, AMasterWhoseAgentServesIsAClient) {
   const auto server = make_tcp_store("127.0.0.1", 0, master());
   server->set("key", "of the agent");
   const dlaunch::test::Variable says("TORCHELASTIC_USE_AGENT_STORE", "True");
+  EXPECT_TRUE(contains(error_of([&] { make_tcp_store("127.0.0.1", server->port(), master()); }), "already"))
+      << "it serves elsewhere";
+  const std::string port = std::to_string(server->port());
+  const dlaunch::test::Variable where("MASTER_ADDR", "127.0.0.1");
+  const dlaunch::test::Variable which("MASTER_PORT", port.c_str());
   const auto second = make_tcp_store("127.0.0.1", server->port(), master());
   EXPECT_FALSE(second->is_serving());
   EXPECT_EQ(second->get("key"), "of the agent");

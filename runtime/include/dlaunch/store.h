@@ -20,6 +20,8 @@
 namespace dlaunch {
 inline namespace v1 {
 
+inline constexpr std::chrono::milliseconds default_store_timeout = std::chrono::seconds(300);
+
 // Keys and values are byte strings; values may be empty. Failures are thrown as DistStoreError. The stores
 // made below may be used by several threads, whose calls take turns; one that a program writes itself must
 // allow the same if it is given to init_process_group.
@@ -84,10 +86,8 @@ class DLAUNCH_EXPORT KeyValueStore {
   [[nodiscard]] virtual std::chrono::milliseconds timeout() const;
 
  private:
-  std::atomic<std::int64_t> timeout_ms_ = 300000;
+  std::atomic<std::int64_t> timeout_ms_ = default_store_timeout.count();
 };
-
-inline constexpr std::chrono::milliseconds default_store_timeout = std::chrono::seconds(300);
 
 // In this process, for its threads.
 DLAUNCH_EXPORT std::shared_ptr<KeyValueStore> make_hash_store(
@@ -108,8 +108,8 @@ struct TcpKeyValueStoreOptions {
   std::optional<int> world_size = {};
   // This process serves the store, at the address that is given. The server ends with the last object that
   // uses it here: this one, parts of it, groups that were made with it. It must outlive the use that other
-  // processes make of it. Where it cannot listen, and TORCHELASTIC_USE_AGENT_STORE=True says that the
-  // launcher's agent serves there, it is a client of that one.
+  // processes make of it. Where the launcher's agent serves already (TORCHELASTIC_USE_AGENT_STORE=True, and
+  // the address is MASTER_ADDR:MASTER_PORT), it is a client of that server.
   bool is_master = false;
   // For connecting, which is tried again until then, and for the workers; then the store's timeout().
   std::chrono::milliseconds timeout = default_store_timeout;
