@@ -11,16 +11,12 @@
 
 #include "dlaunch/debug.h"
 #include "runtime/deadline.h"
+#include "runtime/host_name.h"
 #include "store/base/entropy.h"
 
 namespace dlaunch {
 
 namespace {
-
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "an unnamed host";
-}
 
 std::vector<std::string> lines(const std::string& text) {
   std::vector<std::string> result;

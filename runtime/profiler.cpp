@@ -21,7 +21,8 @@ std::string trace_path(const std::string& path, int rank) {
 
 std::uint64_t Profiler::begin_heard(const char* name, const GroupImpl::Description& group,
                                     std::uint64_t sequence, std::uint64_t bytes) {
-  auto open = std::make_unique<Open>(Open{name, group.name, {}});
+  auto open = std::make_unique<Open>(
+      Open{name, group.name, {}, group.global_rank < 0 ? group.rank : group.global_rank});
   ProfilingEvent event{.kind = ProfilingEvent::Kind::begin,
                        .id = 0,  // given below
                        .name = open->name,
@@ -36,6 +37,7 @@ std::uint64_t Profiler::begin_heard(const char* name, const GroupImpl::Descripti
     const std::lock_guard lock(mutex_);
     event.id = ++last_id_;
     open->event = event;
+    if (trace_) trace_->begin(event, open->job_rank);
     open_.emplace(event.id, std::move(open));
     callback = callback_;
   }
@@ -56,7 +58,7 @@ void Profiler::end_heard(std::uint64_t id, bool success) {
     const std::int64_t began = std::exchange(event.time_ns, steady_ns());
     event.kind = ProfilingEvent::Kind::end;
     event.success = success;
-    if (trace_) trace_->add(event, began);
+    if (trace_) trace_->end(event, ended->job_rank, began);
     callback = callback_;
   }
   if (callback) (*callback)(ended->event);

@@ -34,6 +34,7 @@ class Profiler {
     std::string name;
     std::string group;
     ProfilingEvent event;  // its views: into the two above
+    int job_rank = 0;
   };
 
   std::uint64_t begin_heard(const char* name, const GroupImpl::Description& group, std::uint64_t sequence,

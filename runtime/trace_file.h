@@ -1,38 +1,49 @@
-// A timeline in Chrome's trace event format: a JSON array of complete events ("ph": "X"), times in
-// microseconds of the steady clock, pid = the rank in the default group's words, one tid per group.
+// A timeline in Chrome's trace event format: a JSON array of complete events ("ph": "X"), and of a "B" for
+// each operation that has not ended. Times are microseconds since 1970 by this host's clock, so that the
+// files of several hosts can be put together; pid is the rank in the default group, one tid per group.
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <map>
-#include <memory>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "dlaunch/profiling.h"
 
 namespace dlaunch {
 
-// Written as it goes, so that a crash costs the last events only: readers accept a missing bracket at the
-// end. Used by one thread at a time.
+// The file is whole after each call: what ends the process, kill -9 included, leaves it so, and a hang is
+// seen in it. Used by one thread at a time.
 class TraceFile {
  public:
   explicit TraceFile(const std::string& path);  // throws DistError
-  ~TraceFile();                                 // completes the array
+  ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
-  // `event` is an end; `began_ns` when it began.
-  void add(const ProfilingEvent& event, std::int64_t began_ns);
+  // `job_rank`: of the process in the default group.
+  void begin(const ProfilingEvent& event, int job_rank);
+  // Also of an operation that had begun before this file. `began_ns`: when it began.
+  void end(const ProfilingEvent& event, int job_rank, std::int64_t began_ns);
 
  private:
-  void write(const std::string& entry);
+  // "pid" and "tid"; names both the first time.
+  std::string place_of(const ProfilingEvent& event, int job_rank);
+  void add(const std::string& entry);
+  void write();
+  // Since 1970, in microseconds, of a time of the steady clock.
+  [[nodiscard]] std::string when(std::int64_t steady) const;
 
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  std::unique_ptr<std::FILE, Close> file_;
+  const int fd_;
+  const std::int64_t unix_minus_steady_ns_;
+  std::int64_t written_ = 0;  // bytes that stay as they are
+  std::int64_t length_ = 0;   // of the file
+  std::string entries_;       // to be written behind them
   bool empty_ = true;
-  std::map<std::string, int, std::less<>> rows_;  // by group
+  std::map<std::uint64_t, std::string> open_;        // by the operation's number; written at the end
+  std::map<std::pair<int, std::string>, int> rows_;  // by rank and group
+  std::set<int> named_;                              // ranks
 };
 
 }  // namespace dlaunch

@@ -18,7 +18,7 @@ import time
 import unittest
 import uuid
 
-from common import BIN, DLAUNCH, PATIENCE, environment, free_port, is_sanitized, wait_until
+from common import BIN, DLAUNCH, PATIENCE, alive, environment, free_port, is_sanitized, wait_until
 
 STRAGGLER = os.path.join(os.path.dirname(BIN), "tests", "straggler")
 LIMIT = 2  # of --hang-timeout: much longer than a busy machine lets a sum wait
@@ -295,6 +295,25 @@ class Dump(Hang):
         self.assertIn("missing ranks: {2}", said)
         self.assertIn("collective: gloo:all_reduce", said)
         self.assertNotIn("sequence number: 3", said)
+
+    def test_a_trace_has_the_collective_that_never_ends(self):
+        self.start("--nproc-per-node=3", "sh", "-c", f"DLAUNCH_TRACE={self.dir}/trace.json exec {STRAGGLER} absent")
+        dump = self.dump_where(lambda d: any(re.match(NEVER_CAME, text) for text in d["findings"]), "two ranks wait")
+
+        def events(rank):
+            with open(os.path.join(self.dir, f"trace.rank{rank}.json"), encoding="utf-8") as file:
+                return json.load(file)
+        for rank in range(3):
+            names = [event["args"]["name"] for event in events(rank) if event["name"] == "process_name"]
+            self.assertEqual(names, [f"rank {rank} on {dump['host']}"])
+            self.assertEqual({event["pid"] for event in events(rank)}, {rank})
+            unfinished = [event for event in events(rank) if event["ph"] == "B"]
+            self.assertEqual([(event["name"], event["args"]["sequence"]) for event in unfinished], [] if rank == 2 else [("all_reduce", 4)])
+            for event in unfinished:
+                self.assertLess(abs(event["ts"] / 1e6 - time.time()), 2 * PATIENCE)
+        os.kill(dump["workers"][0]["pid"], signal.SIGKILL)
+        wait_until(lambda: not alive(dump["workers"][0]["pid"]), "rank 0 is dead")
+        self.assertEqual([event["args"]["sequence"] for event in events(0) if event["ph"] == "B"], [4])
 
     def test_no_records_are_no_files(self):
         self.start("sleep", "1000")

@@ -31,8 +31,9 @@ using ProfilingCallback = std::function<void(const ProfilingEvent&)>;
 DLAUNCH_EXPORT void set_profiling_callback(ProfilingCallback callback);
 
 // Begins to write what happens into a file of Chrome's trace format (chrome://tracing, Perfetto): one process
-// per rank, one row per group. Throws DistError if the file cannot be written. stop_trace() completes it; the
-// end of the default group, and that of the process by exit() or a return from main, do too. The environment
+// per rank, one row per group, times since 1970. The file is whole JSON at any time; what has not ended
+// stands in it as a "B" event. Throws DistError if the file cannot be written. stop_trace() ends it; the end
+// of the default group, and that of the process by exit() or a return from main, do too. The environment
 // variable DLAUNCH_TRACE=FILE begins one with init_process_group; rank N writes to FILE with ".rankN" before
 // its ending: trace.json, trace.rank0.json.
 DLAUNCH_EXPORT void start_trace(const std::string& path);

@@ -1,0 +1,15 @@
+// This host's name, for people.
+#pragma once
+
+#include <unistd.h>
+
+#include <string>
+
+namespace dlaunch {
+
+inline std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "an unnamed host";
+}
+
+}  // namespace dlaunch
