@@ -8,6 +8,7 @@
 #include "agent/count_words.h"
 #include "agent/job_rules.h"
 #include "agent/last_lines.h"
+#include "agent/loss_words.h"
 #include "agent/printable.h"
 #include "agent/restart_policy.h"
 
@@ -642,7 +643,7 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
     out.emplace_back(Say{Loudness::trouble, name_of(*node) + " is gone again: " + lost.why});
     out.emplace_back(event_of(EventKind::left, *node, lost.why));
   } else if (!expected) {
-    const Failure failure = hung_up(now, *node, lost.why);
+    const Failure failure = hung_up(now, *node, loss_in_words(lost.why, lost.silent, node->joined.host));
     if (may_go_on()) {
       lose(now, *node, failure, out);
     } else {
@@ -787,8 +788,11 @@ void Coordinator::end_after_join_timeout(TimePoint now, CoordinatorActions& out)
   if (now < join_deadline_ || roster_.ready() >= job_.least()) return;
   Failure failure;
   failure.kind = FailureKind::join;
-  failure.why = "waited " + to_words(job_.join_timeout) + " for " + missing() + ", at " +
-                to_string(world_.store) + ", in vain" + refused_meanwhile();
+  failure.why = missing() + " did not come to " + to_string(world_.store) + " within " +
+                to_words(job_.join_timeout) + " (--join-timeout)";
+  failure.why += refusals_.empty()
+                     ? "; start dlaunch there, too, or see there why it does not reach this address"
+                     : refused_meanwhile();
   end_the_job_by(now, failure, out);
 }
 

@@ -87,7 +87,7 @@ std::string describe_end(const Failure& f) {
     case FailureKind::left:
       return "left the group";
     case FailureKind::hang:
-      return "was waited for in vain";
+      return "kept the others waiting";
     case FailureKind::join:
     case FailureKind::agent:
       return "dlaunch failed";

@@ -27,14 +27,40 @@ bool says_it_too(const std::string& tail, const std::string& traceback) {
   return clean.find(traceback.substr(begin)) != std::string::npos;
 }
 
+// Without blanks at their ends, which a terminal's carriage returns are.
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    const std::size_t last = line.find_last_not_of(" \t\r");
+    lines.push_back(line.substr(0, last == std::string_view::npos ? 0 : last + 1));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
 }  // namespace
 
-std::vector<std::string> last_lines_of(const Failure& failure) {
+bool are_shown(std::string_view lines, std::string_view screen) {
+  const std::vector<std::string_view> wanted = split(lines);
+  const std::vector<std::string_view> shown = split(screen);
+  const auto ends = [](std::string_view line, std::string_view on_screen) {
+    return on_screen.ends_with(line);
+  };
+  for (std::size_t first = 0; first + wanted.size() <= shown.size(); ++first) {
+    const auto here = shown.begin() + static_cast<std::ptrdiff_t>(first);
+    if (!wanted.empty() && std::equal(wanted.begin(), wanted.end(), here, ends)) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> last_lines_of(const Failure& failure, bool is_shown) {
   std::vector<std::string> paragraphs;
   const std::string who = "rank " + std::to_string(failure.rank);
   if (!failure.traceback.empty() && !says_it_too(failure.tail, failure.traceback))
     paragraphs.push_back("the last lines of " + who + "'s traceback:" + quoted(failure.traceback));
-  if (!failure.tail.empty())
+  if (!failure.tail.empty() && !is_shown)
     paragraphs.push_back("the last lines that " + who + " wrote to " +
                          (failure.tail_is_of_stdout ? "stdout (nothing to stderr):" : "stderr:") +
                          quoted(failure.tail));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "agent/job_rules.h"
+#include "agent/loss_words.h"
 #include "agent/printable.h"
 #include "agent/root_cause.h"
 
@@ -214,7 +215,7 @@ void Member::on_link_down(TimePoint now, const LinkDown& down, MemberActions& ou
   } else if (followed && may_find_another()) {
     seek(now, down.silent, why, out);
   } else if (state_ == State::working) {
-    lose(lost_coordinator(now, why), out);
+    lose(lost_coordinator(now, loss_in_words(why, down.silent, job_.endpoint(endpoint_).host)), out);
   } else if (state_ == State::joined && !may_find_another()) {
     lose(failure_here(FailureKind::join, hung_up_in_words(followed, why)), out);
   } else if (now >= join_deadline_) {

@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t longest_file = 64U * 1024;
 constexpr const char* killer = "the kernel's out-of-memory killer";
+constexpr const char* by_another =
+    "by another process (kill -9, a scheduler, an administrator); memory had not run out";
 
 std::string text_of(const std::string& path) {
   const auto file = read_plain_file(path, longest_file);
@@ -47,7 +49,7 @@ std::string OomWatch::explain(std::int64_t pid, const ExitStatus& status) {
   const bool on_machine = now.system > seen_.system;
   if (!in_cgroup && !on_machine) {
     const bool by_signal = status.how == ExitStatus::How::signaled && status.number == SIGKILL;
-    return by_signal && now.counts_all ? "not by " + std::string(killer) + ", as its counters say" : "";
+    return by_signal && now.counts_all ? by_another : "";
   }
   if (in_cgroup && !was_killed(status)) {
     seen_ = now;

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <vector>
 
+#include "agent/last_lines.h"
 #include "agent/line_prefix.h"
 #include "agent/log_dir.h"
 
@@ -213,8 +214,21 @@ void Output::close_all() {
   pause_or_resume();
 }
 
+bool Output::shows(const std::string& lines) const {
+  constexpr int most_lines = 30;  // what a person still has before the eyes
+  return are_shown(lines, screen_.text(most_lines));
+}
+
+void Output::show(Stream stream, std::string_view beginning, std::string_view rest) {
+  Console& one = console(stream);
+  one.write(beginning, rest);
+  if (!one.is_terminal()) return;
+  screen_.add(beginning);
+  screen_.add(rest);
+}
+
 void Output::write_own(std::string_view line) {
-  console(Stream::err).write(line);
+  show(Stream::err, line);
   pause_or_resume();
 }
 
@@ -268,7 +282,7 @@ bool Output::take_in(int fd, Source& source, bool all) {
     if (source.shown && by_lines) {
       source.lines.cut(piece, to_console);
     } else if (source.shown) {
-      console(source.stream).write(piece);
+      show(source.stream, piece);
     }
   } while (all);
   if (!open) {
@@ -279,7 +293,7 @@ bool Output::take_in(int fd, Source& source, bool all) {
 }
 
 void Output::forward(Source& source, std::string_view beginning, std::string_view rest) {
-  if (source.prefix.empty()) return console(source.stream).write(beginning, rest);
+  if (source.prefix.empty()) return show(source.stream, beginning, rest);
   prefixed_.clear();
   const std::string timed = source.is_timed ? with_time(source.prefix, style_.time_of_day()) : "";
   const std::string& prefix = source.is_timed ? timed : source.prefix;
@@ -288,7 +302,7 @@ void Output::forward(Source& source, std::string_view beginning, std::string_vie
   } else {
     add_prefixed(std::string(beginning).append(rest), prefix, prefixed_);
   }
-  console(source.stream).write(prefixed_);
+  show(source.stream, prefixed_);
 }
 
 void Output::copy_matching(Source& source, std::string_view lines) const {

@@ -78,6 +78,9 @@ class Output final : public FdHandler {
   // Nobody is left who could write: takes in the rest, closes all streams.
   void close_all();
 
+  // Whether these last lines of a worker are among the last on a terminal that we write to.
+  [[nodiscard]] bool shows(const std::string& lines) const;
+
   // A line of dlaunch's own on stderr, never inside a worker's line. `line` ends with a newline.
   void write_own(std::string_view line);
 
@@ -103,6 +106,8 @@ class Output final : public FdHandler {
   void forward(Source& source, std::string_view beginning, std::string_view rest);
   void copy_matching(Source& source, std::string_view lines) const;
   void end(int fd);
+  // Writes to the console, and keeps what a terminal shows.
+  void show(Stream stream, std::string_view beginning, std::string_view rest = {});
   void pause_or_resume();
   Console& console(Stream stream) { return *consoles_[static_cast<std::size_t>(stream)]; }
   [[nodiscard]] std::string prefix_of(ProcKey key, int rank, Stream stream);
@@ -113,6 +118,7 @@ class Output final : public FdHandler {
   const Style style_;
   RankLinks rank_links_;
   std::array<std::unique_ptr<Console>, 2> consoles_;  // by Stream
+  Tail screen_;                                       // what was written last to terminals
   bool lost_some_ = false;
   Dropped lost_in_files_;
   int files_with_gaps_ = 0;

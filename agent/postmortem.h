@@ -1,5 +1,6 @@
 // What can be learned of a worker's end besides its exit status: the error file it wrote, the kernel's
-// out-of-memory killer, a full /dev/shm, a timer of its own. Touches only files; one thread.
+// out-of-memory killer, the limit on processes, a full /dev/shm, a timer of its own, its last lines. Touches
+// only files; one thread.
 #pragma once
 
 #include <cstdint>

@@ -108,12 +108,19 @@ void set_exports(const std::vector<std::string>& exports, EnvironmentMap& enviro
   }
 }
 
+// Another that may have been meant.
+Error not_there(Error error, const std::string& program) {
+  const bool is_missing = error.hint.starts_with("check ");
+  const std::string near = is_missing ? similar_program(program) : "";
+  return near.empty() ? std::move(error) : std::move(error).with_hint("did you mean " + near + "?");
+}
+
 // Of a program that is not there: a command of dlaunch's own, mistyped or not in the first place.
 Error missing_program(Error error, const std::string& program) {
   std::vector<std::string> names;
   for (const Verb& verb : verbs()) names.push_back(verb.name);
   const std::string near = nearest(program, names);
-  if (near.empty()) return error;
+  if (near.empty()) return not_there(std::move(error), program);
   return std::move(error).with_hint(near == program ? "a command is the first word: dlaunch " + near + " ..."
                                                     : "did you mean dlaunch " + near + "?");
 }
@@ -123,8 +130,9 @@ Result<void> check_program(const JobPlan& plan) {
   if (!found) return missing_program(found.error(), plan.program);
   if (auto runs = check_interpreter(*found); !runs) return runs;
   if (!plan.script.empty() && access(plan.script.c_str(), R_OK) != 0) {
-    return Error{ErrorKind::not_found, "cannot start '" + plan.script + "'", "", std::strerror(errno),
-                 "check the path"};
+    const std::string why = std::strerror(errno);
+    return not_there({ErrorKind::not_found, "cannot start '" + plan.script + "'", "", why, "check the path"},
+                     plan.script);
   }
   return {};
 }
@@ -548,6 +556,7 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
   if (!leaving) agent::end_and_remove_all(traces, patience);
 
   if (outcome) {
+    report.shows_last_lines = fell_here(report) && output.shows(report.outcome.cause.tail);
     tell_end(report, asked, output);
   } else {
     log::error("failed: the event loop ended before the job did; this is a bug in dlaunch");

@@ -4,11 +4,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "launcher/machine.h"
+#include "launcher/spelling.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -33,6 +39,24 @@ bool is_plainly_no_python(std::string_view beginning) {
          line.find("pypy") == std::string_view::npos;
 }
 
+// Names of what may be executed, or is a Python script, in this folder ("a/b/").
+std::vector<std::string> programs_in(const std::string& folder) {
+  constexpr std::size_t most = 20'000;
+  std::vector<std::string> names;
+  std::error_code failed;
+  std::filesystem::directory_iterator entry(folder, failed);
+  for (; !failed && entry != std::filesystem::directory_iterator() && names.size() < most;
+       entry.increment(failed)) {
+    const std::string path = entry->path().string();
+    struct stat info {};
+    if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    if (access(path.c_str(), X_OK) == 0 || path.ends_with(".py"))
+      names.push_back(entry->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 }  // namespace
 
 bool is_python_source(const std::string& program) {
@@ -55,9 +79,30 @@ Result<void> check_interpreter(const std::string& path) {
   std::string hint = "correct its first line, or install what it names";
   if (name.ends_with('\r')) {
     name.pop_back();
-    hint = "its lines end as on Windows; remove the carriage returns";
+    hint = "its lines end as on Windows: sed -i 's/\\r$//' " + path;
   }
   return Error{ErrorKind::not_found, "cannot start '" + path + "': its interpreter " + name, "", why, hint};
+}
+
+std::string similar_program(const std::string& typed) {
+  constexpr std::size_t telling = 4;  // letters; PATH has something near for fewer
+  const std::size_t slash = typed.rfind('/');
+  if (slash != std::string::npos) {
+    const std::string folder = typed.substr(0, slash + 1);
+    const std::string near = nearest(typed.substr(slash + 1), programs_in(folder));
+    return near.empty() ? "" : folder + near;
+  }
+  if (const std::string here = nearest(typed, programs_in("./")); !here.empty()) return "./" + here;
+  if (typed.size() < telling) return "";
+  const char* const path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): one thread
+  std::vector<std::string> programs;
+  for (std::string_view rest = path ? path : ""; !rest.empty();) {
+    const std::size_t colon = std::min(rest.find(':'), rest.size());
+    const std::vector<std::string> some = programs_in(std::string(rest.substr(0, colon)) + "/");
+    programs.insert(programs.end(), some.begin(), some.end());
+    rest.remove_prefix(std::min(colon + 1, rest.size()));
+  }
+  return nearest(typed, programs);
 }
 
 }  // namespace dlaunch::launcher

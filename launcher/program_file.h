@@ -18,4 +18,8 @@ bool is_python_source(const std::string& program);
 // script were not. `path`: as find_program() found it.
 Result<void> check_interpreter(const std::string& path);
 
+// What a person may have meant by a program that is not there, as it is to be typed: of the same folder if it
+// was named with one, else on PATH or here. Empty: nothing is near enough.
+std::string similar_program(const std::string& typed);
+
 }  // namespace dlaunch::launcher

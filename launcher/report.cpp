@@ -30,8 +30,8 @@ bool restart_may_heal(FailureKind kind) {
          kind == FailureKind::hang || kind == FailureKind::left;
 }
 
-std::vector<std::string> last_words(const Failure& cause, const std::string& error_file) {
-  std::vector<std::string> paragraphs = agent::last_lines_of(cause);
+std::vector<std::string> last_words(const Failure& cause, const std::string& error_file, bool is_shown) {
+  std::vector<std::string> paragraphs = agent::last_lines_of(cause, is_shown);
   const std::string who = "rank " + std::to_string(cause.rank);
   const std::string where = cause.host.empty() ? "" : " on host " + printable(cause.host);
   if (!cause.log_file.empty())
@@ -136,7 +136,8 @@ std::vector<std::string> end_report(const JobReport& report) {
     }
     const std::string error_file =
         report.error_file.empty() ? kept_error_file(outcome.cause) : report.error_file;
-    for (std::string& part : last_words(outcome.cause, error_file)) paragraphs.push_back(std::move(part));
+    for (std::string& part : last_words(outcome.cause, error_file, report.shows_last_lines))
+      paragraphs.push_back(std::move(part));
     for (const std::string& part : {collectives(outcome), fallen, restarted}) {
       if (!part.empty()) paragraphs.push_back(part);
     }

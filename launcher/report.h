@@ -27,6 +27,7 @@ struct JobReport {
   std::string log_dir;     // empty: none
   std::string error_file;  // the cause's own, where it is kept on this node; empty: it is not
   DroppedOutput dropped;
+  bool shows_last_lines = false;  // the cause's last lines stand on this node's terminal already
 };
 
 // Where a worker's own error file (TORCHELASTIC_ERROR_FILE) is kept, on its host: beside its log file. Empty:

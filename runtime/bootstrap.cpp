@@ -14,10 +14,12 @@ namespace dlaunch {
 
 namespace {
 
-Error wrong_variable(std::string_view name, const std::string& is) {
+Error wrong_variable(const Environment& environment, std::string_view name, const std::string& is) {
+  const bool by_dlaunch = environment(env::job_id).has_value();
   return {ErrorKind::invalid, "cannot find the other ranks", "",
           "the environment variable " + std::string(name) + " is " + is,
-          "start the program with dlaunch, which sets it"};
+          by_dlaunch ? "dlaunch has set it: something between dlaunch and this program has changed it"
+                     : "start the program with dlaunch, which sets it"};
 }
 
 constexpr int most_ranks = 1 << 24;
@@ -36,10 +38,11 @@ std::optional<int> whole_number(std::string_view text) {
 
 Result<int> number(const Environment& environment, std::string_view name, int least, int most) {
   const std::optional<std::string> text = environment(name);
-  if (!text) return wrong_variable(name, "not set");
+  if (!text) return wrong_variable(environment, name, "not set");
   const std::optional<int> value = whole_number(*text);
-  if (!value) return wrong_variable(name, "'" + *text + "', not a number");
-  if (*value < least || *value > most) return wrong_variable(name, *text + ", " + not_between(least, most));
+  if (!value) return wrong_variable(environment, name, "'" + *text + "', not a number");
+  if (*value < least || *value > most)
+    return wrong_variable(environment, name, *text + ", " + not_between(least, most));
   return *value;
 }
 
@@ -140,8 +143,8 @@ Result<Identity> identify(const Environment& environment, const GivenRank& given
                                       : number(environment, env::rank, 0, *world_size - 1);
   if (!rank) return rank.error();
   const std::optional<std::string> host = environment(env::master_addr);
-  if (!host) return wrong_variable(env::master_addr, "not set");
-  if (host->empty()) return wrong_variable(env::master_addr, "empty");
+  if (!host) return wrong_variable(environment, env::master_addr, "not set");
+  if (host->empty()) return wrong_variable(environment, env::master_addr, "empty");
   Result<int> port = number(environment, env::master_port, 1, 65535);
   if (!port) return port.error();
 

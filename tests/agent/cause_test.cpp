@@ -106,10 +106,10 @@ TEST_F(CauseTest, WhoWasRefusedIsInTheLastLineOfTheWait) {
   last_ = coordinator_->step(now_, AgentRefused{"an agent at 10.0.0.7", "it has another secret"});
   now_ += seconds(60);
   last_ = coordinator_->step(now_, CoordinatorTimer{});
-  EXPECT_EQ(
-      ending().cause.why,
-      "waited 1 min 0 s for node 1 of 2, at m:29500, in vain; refused meanwhile: host host1 (this job has "
-      "--nnodes=2, not 3), an agent at 10.0.0.7 (it has another secret)");
+  EXPECT_EQ(ending().cause.why,
+            "node 1 of 2 did not come to m:29500 within 1 min 0 s (--join-timeout); refused meanwhile: host "
+            "host1 (this job has "
+            "--nnodes=2, not 3), an agent at 10.0.0.7 (it has another secret)");
 }
 
 TEST_F(CauseTest, ANodeThatCannotStartItsProgramEndsTheWait) {

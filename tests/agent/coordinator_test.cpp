@@ -537,7 +537,10 @@ TEST_F(CoordinatorTest, WhoDoesNotComeIsNamedAtTheDeadline) {
   last_ = coordinator_->step(now_, CoordinatorTimer{});
   ASSERT_EQ(sent<End>().size(), 1U);
   EXPECT_EQ(sent<End>()[0].second.outcome.exit_code, 1);
-  EXPECT_EQ(sent<End>()[0].second.outcome.cause.why, "waited 1 min 0 s for node 1 of 2, at m:29500, in vain");
+  EXPECT_EQ(sent<End>()[0].second.outcome.cause.why,
+            "node 1 of 2 did not come to m:29500 within 1 min 0 s (--join-timeout); start dlaunch there, "
+            "too, or see "
+            "there why it does not reach this address");
 }
 
 TEST_F(CoordinatorTest, TheEndIsNotWaitedForForEver) {

@@ -4,6 +4,9 @@
 
 #include <csignal>
 
+#include "agent/last_lines.h"
+#include "agent/loss_words.h"
+
 namespace dlaunch::agent {
 namespace {
 
@@ -42,6 +45,26 @@ TEST(LastWords, WhatCannotBePrintedIsNotSaid) {
   EXPECT_EQ(
       explained_by("terminate called after throwing an instance of 'E'\n  what():  \x1b[2Jbad", aborted),
       "E: bad");
+}
+
+TEST(LastLines, ThatStandOnTheScreenAreFound) {
+  EXPECT_TRUE(are_shown("a\nb", "x\na\nb\n"));
+  EXPECT_TRUE(are_shown("a\nb", "[rank 1]: a\r\n[rank 1]: b\r\ndlaunch: rank 1 exited with code 1\n"));
+  EXPECT_FALSE(are_shown("a\nb", "a\nx\nb\n")) << "another's line is in between";
+  EXPECT_FALSE(are_shown("a\nb", "b\na\n"));
+  EXPECT_FALSE(are_shown("a\nb", "b\n")) << "the beginning has left the screen";
+  EXPECT_FALSE(are_shown("", "a\n"));
+  EXPECT_FALSE(are_shown("a", ""));
+}
+
+TEST(LossWords, SayWhatToDo) {
+  EXPECT_EQ(loss_in_words("connection reset by peer", false, "b"), "connection reset by peer");
+  EXPECT_EQ(loss_in_words("no sign of life for 5 s", true, "b"),
+            "no sign of life for 5 s (--node-timeout): its machine is off or does not run, or the network to "
+            "it is cut; "
+            "try dlaunch doctor --peer=b");
+  EXPECT_TRUE(
+      loss_in_words("closed by the peer", false, "b").starts_with("its dlaunch ended without a word: "));
 }
 
 }  // namespace

@@ -44,6 +44,8 @@ TEST(Report, TheLastParagraphIsOneLineThatSaysEverything) {
                                  "failed: rank 3 (local rank 1, node 1, host host1, pid 103) exited with "
                                  "code 5; 1 of 1 restarts were used"}));
   EXPECT_TRUE(end_report(JobReport{}).empty());
+  one.shows_last_lines = true;
+  EXPECT_EQ(end_report(one).size(), 1U) << "they stand on the screen already";
 }
 
 TEST(Report, TheCauseComesFirstThenTheOthersThenTheRestarts) {

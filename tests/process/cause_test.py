@@ -114,13 +114,24 @@ class Nodes(Cause):
                          r"^dlaunch: failed: node 1 \(host \S+\): cannot start './no-such-program': ")
         self.assertEqual((first.returncode, other.returncode), (1, 1))
 
+    def test_node_0_shows_what_a_cause_elsewhere_wrote_before_a_restart(self):
+        port = free_port()
+        worker = ["--nnodes=2", "--max-restarts=1", "sh", "-c", "[ $RANK = 1 ] || { [ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep 1000; "
+                  "exit 0; }; echo attempt $TORCHELASTIC_RESTART_COUNT >&2; exit $((3 - 3 * TORCHELASTIC_RESTART_COUNT))"]
+        first, other = (self.start(port, node, *worker) for node in range(2))
+        said = first.communicate(timeout=PATIENCE)[1]
+        other.communicate(timeout=PATIENCE)
+        self.assertEqual((first.returncode, other.returncode), (0, 0), said)
+        restart = said.index("dlaunch: restarting all 2 workers")
+        self.assertIn("dlaunch: the last lines that rank 1 wrote to stderr:\n  | attempt 0\n", said[:restart])
+
     def test_node_0_remembers_whom_it_refused(self):
         port = free_port()
         first = self.start(port, 0, "--nnodes=2", "--join-timeout=5", "sleep", "1000")
         other = self.start(port, 1, "--nnodes=3", "sleep", "1000")
         self.assertIn(" refused this node: this job has --nnodes=2, not 3", other.communicate(timeout=PATIENCE)[1])
         self.assertRegex(first.communicate(timeout=PATIENCE)[1].splitlines()[-1],
-                         r"in vain; refused meanwhile: host \S+ \(this job has --nnodes=2, not 3\)$")
+                         r"node 1 of 2 did not come to \S+ within 5 s \(--join-timeout\); refused meanwhile: host \S+ \(this job has --nnodes=2, not 3\)$")
 
 
 if __name__ == "__main__":

@@ -76,6 +76,34 @@ class Programs(LastScreen):
         self.assertNotIn("run by a shell", done.stderr)
 
 
+class Names(LastScreen):
+    def setUp(self):
+        super().setUp()
+        for name in ("train_mnist", "evaluate.py"):
+            with open(self.path(name), "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\n")
+            os.chmod(self.path(name), 0o755)
+
+    def test_a_mistyped_program_is_answered_with_the_right_one(self):
+        for typed, meant in (("./train_mnst", "./train_mnist"), ("train_mnst", "./train_mnist"), ("evalute.py", "./evaluate.py"),
+                             (self.path("train_mnits"), self.path("train_mnist"))):
+            done = self.run_job(typed)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, rf"^dlaunch: cannot start '{typed}': .*; did you mean {meant}\?\n$")
+
+    def test_what_nothing_is_like_keeps_its_advice(self):
+        self.assertIn("; check its name, or give a path\n", self.run_job("no-such-program-anywhere").stderr)
+        self.assertIn("; check the path\n", self.run_job("./no-such-program-anywhere").stderr)
+
+
+class Environment(LastScreen):
+    @unittest.skipUnless(os.path.exists(ALL_REDUCE), "without the gloo backend")
+    def test_a_variable_that_was_changed_behind_dlaunch(self):
+        done = self.run_job("sh", "-c", f"WORLD_SIZE=abc exec {ALL_REDUCE} 10")
+        self.assertIn("the environment variable WORLD_SIZE is 'abc', not a number; dlaunch has set it: something between dlaunch and "
+                      "this program has changed it\n", done.stderr)
+
+
 class Limits(LastScreen):
     def make_group(self, limit):
         """A control group with so many processes and threads; the words of a command that begins in it."""

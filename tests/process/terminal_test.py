@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -119,6 +120,26 @@ class Terminal(unittest.TestCase):
                 file.write(text)
         self.run_line(f'$D --nproc-per-node=2 {options} sh worker.sh{after}')
         return self.pids_in(*self.PIDS)
+
+
+class LastLines(Terminal):
+    FAILS = "printf 'Traceback:\\n  line 1\\nKeyError: tokens\\n' >&2; exit 3"
+
+    def screen_of(self, others):
+        with open(self.path("fails.sh"), "w", encoding="utf-8") as file:
+            file.write(f"if [ $RANK = 0 ]; then {others}; fi; while [ ! -e waits ]; do sleep 0.05; done; {self.FAILS}")
+        self.run_line("$D --nproc-per-node=2 sh fails.sh; echo code $?.")
+        return re.sub("\x1b\\[[0-9;]*m", "", self.read_until("code 3."))
+
+    def test_that_stand_on_the_screen_are_not_shown_twice(self):
+        screen = self.screen_of("echo > waits; exec sleep 1000")
+        self.assertEqual(screen.count("KeyError: tokens"), 1, screen)
+        self.assertRegex(screen, r"dlaunch: failed: rank 1 \(.*\) exited with code 3; ")
+
+    def test_that_have_left_it_are_shown(self):
+        screen = self.screen_of("trap 'seq 1000 1040; exit 0' TERM; echo > waits; while :; do sleep 0.05; done")
+        self.assertEqual(screen.count("KeyError: tokens"), 2, screen)
+        self.assertIn("dlaunch: the last lines that rank 1 wrote to stderr:\n  | Traceback:\n  |   line 1\n  | KeyError: tokens\n", screen)
 
 
 class Interrupt(Terminal):

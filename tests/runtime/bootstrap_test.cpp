@@ -61,6 +61,15 @@ TEST(Identify, TakesTheRoundFromWhoeverStartedIt) {
   EXPECT_EQ(identify(environment(both))->round, "5");
 }
 
+TEST(Identify, OfAProgramThatDlaunchHasStartedSomethingChangedTheVariable) {
+  Variables variables = with("WORLD_SIZE", "abc");
+  variables["DLAUNCH_JOB_ID"] = "j";
+  EXPECT_EQ(
+      problem(std::move(variables)),
+      "cannot find the other ranks: the environment variable WORLD_SIZE is 'abc', not a number; dlaunch has "
+      "set it: something between dlaunch and this program has changed it");
+}
+
 TEST(Identify, NamesTheVariableThatIsMissingOrWrong) {
   const std::string start = "cannot find the other ranks: the environment variable ";
   const std::string end = "; start the program with dlaunch, which sets it";
