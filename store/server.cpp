@@ -269,9 +269,12 @@ void StoreServer::serve_all(Visitor& visitor) {
 }
 
 // An agent of torchrun's that looks for others of its kind would wait until its deadline, and so would this
-// job. Once workers run, their keys are their own affair.
+// job. Once workers run, their keys are their own affair, except the one by which such an agent makes a
+// rendezvous of its own: in the workers' store it would find nobody, and start a world of its own.
 bool StoreServer::is_for_torchrun() const {
-  if (options_.agents == nullptr || totals_.rounds > 0) return false;
+  if (options_.agents == nullptr) return false;
+  if (totals_.rounds > 0)
+    return request_.kind == RequestKind::compare_set && request_.key.starts_with("/torch.rendezvous.");
   const auto is_its = [](std::string_view key) {
     return key.find("torch.rendezvous.") != std::string_view::npos ||
            key.find("torchelastic/role_info") != std::string_view::npos;

@@ -21,7 +21,7 @@ namespace dlaunch {
 struct ServerOptions {
   StoreLimits limits = {};
   OldClients old_clients = OldClients::guess;
-  AgentDoor* agents = nullptr;  // null: agents are turned away; else torchrun's are, before the first round
+  AgentDoor* agents = nullptr;  // null: agents are rejected; else torchrun's are
   HttpDoor* https = nullptr;    // null: only /healthz is answered
   HttpRules http_rules = {};    // of `https`
   StoreKey key = {};            // what clients must prove, if there is one

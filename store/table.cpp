@@ -145,11 +145,11 @@ void Table::append(std::string_view key, std::string_view value) {
     if (!may_grow(value.size())) return refuse(table_full);
     stored.append(value);
     bytes_ += value.size();
-    return;
+    return end_hush(key);
   }
   SharedBytes grown = stored;
   grown.append(value);
-  replace(stored, key, std::move(grown));
+  if (replace(stored, key, std::move(grown))) end_hush(key);
 }
 
 void Table::compare_set(const Request& request) {
@@ -163,11 +163,16 @@ void Table::compare_set(const Request& request) {
 
 void Table::add(std::string_view key, std::int64_t amount) {
   const auto at = values_.find(key);
+  const auto sum = sum_at(at, amount);
+  if (!sum) return refuse(not_a_number);
+  store(at, key, std::to_string(*sum));
+  if (outcome_.answer.kind != Answer::Kind::refused) reply(Answer::Kind::number, *sum);
+}
+
+// An absent value counts as 0; none: the value is no number.
+std::optional<std::int64_t> Table::sum_at(Values::const_iterator at, std::int64_t amount) const {
   const auto before = at == values_.end() ? std::int64_t{0} : leading_decimal(at->second.view());
-  if (!before) return refuse(not_a_number);
-  const std::int64_t sum = wrapping_add(*before, amount);
-  store(at, key, std::to_string(sum));
-  if (outcome_.answer.kind != Answer::Kind::refused) reply(Answer::Kind::number, sum);
+  return before ? std::optional(wrapping_add(*before, amount)) : std::nullopt;
 }
 
 // The answer of ADD in the form that our client reads.
@@ -209,6 +214,7 @@ void Table::delete_key(std::string_view key) {
   note(WatchEvent::deleted, key, at->second, {});
   let_go(at->second);
   values_.erase(at);
+  if (const auto hushed = hushed_.find(key); hushed != hushed_.end()) hushed_.erase(hushed);
   reply(Answer::Kind::number, 1);
 }
 
@@ -227,31 +233,42 @@ void Table::list_keys() {
 }
 
 void Table::store(Values::iterator at, std::string_view key, std::string_view value) {
+  const bool is_new = at == values_.end();
+  if (!put(at, key, value)) return;
+  if (is_new) {
+    appeared(key);
+  } else {
+    end_hush(key);
+  }
+}
+
+bool Table::put(Values::iterator at, std::string_view key, std::string_view value) {
   if (at != values_.end()) {
     if (!watchers_.empty() || at->second.is_shared()) return replace(at->second, key, SharedBytes(value));
     SharedBytes& stored = at->second;
-    if (value.size() > stored.size() && !may_grow(value.size() - stored.size())) return refuse(table_full);
+    if (value.size() > stored.size() && !may_grow(value.size() - stored.size())) return refused_as_full();
     bytes_ -= stored.size();
     stored.assign(value);
     bytes_ += value.size();
-    return;
+    return true;
   }
   const std::uint64_t size = key.size() + value.size() + entry_bytes;
-  if (!may_grow(size)) return refuse(table_full);
+  if (!may_grow(size)) return refused_as_full();
   const auto added = values_.emplace(key, SharedBytes(value)).first;
   bytes_ += size;
   note(WatchEvent::created, key, {}, added->second);
-  appeared(key);
+  return true;
 }
 
 // The new value of a key that is there, where others have the old one, too.
-void Table::replace(SharedBytes& stored, std::string_view key, SharedBytes value) {
-  if (!may_grow(value.size())) return refuse(table_full);
+bool Table::replace(SharedBytes& stored, std::string_view key, SharedBytes value) {
+  if (!may_grow(value.size())) return refused_as_full();
   note(WatchEvent::updated, key, stored, value);
   bytes_ -= stored.size();
   let_go(stored);
   stored = std::move(value);
   bytes_ += stored.size();
+  return true;
 }
 
 // What answers still carry of a value stays in memory until they are sent.
@@ -334,12 +351,16 @@ void Table::wait(Client& client, const Request& request) {
   park(client);
 }
 
+// Its key is an ordinary one: a WAIT that begins after the first arrival ends at once. One that is pending
+// then ends with the last arrival, as in PyTorch.
 void Table::barrier(Client& client, std::string_view key, std::int64_t world_size) {
-  add(key, 1);  // an ordinary key: those that WAIT for it go on from the first arrival
-  if (outcome_.answer.kind == Answer::Kind::refused) return;
-  const std::int64_t arrived = outcome_.answer.number;
+  const auto stored = values_.find(key);
+  const auto sum = sum_at(stored, 1);
+  if (!sum) return refuse(not_a_number);
+  const std::int64_t arrived = *sum;
+  if (stored == values_.end() && parked_.contains(key)) hushed_.emplace(key);
+  if (!put(stored, key, std::to_string(arrived))) return;
   if (arrived < world_size) {
-    outcome_.answer.kind = Answer::Kind::none;
     auto waiting = std::make_unique<Client::Wait>();
     waiting->keys.emplace_back(key);
     waiting->barrier = world_size;
@@ -350,6 +371,7 @@ void Table::barrier(Client& client, std::string_view key, std::int64_t world_siz
     return park(client);
   }
   reply(Answer::Kind::byte, answer_stop_waiting);
+  end_hush(key);
   const auto at = barriers_.find(key);
   if (at == barriers_.end()) return;
   const std::vector<Client*> candidates = std::move(at->second);
@@ -391,6 +413,15 @@ void Table::end_wait(Client& client) {
   bytes_ -= client.wait_->bytes;
   --waiting_;
   client.wait_.reset();
+}
+
+// Waits that a barrier kept back go on.
+void Table::end_hush(std::string_view key) {
+  if (hushed_.empty()) return;
+  const auto at = hushed_.find(key);
+  if (at == hushed_.end()) return;
+  hushed_.erase(at);
+  appeared(key);
 }
 
 // A key that was not there is there now.
@@ -454,6 +485,11 @@ void Table::reply(Answer::Text bytes) {
 void Table::refuse(std::string_view why) {
   outcome_.answer.kind = Answer::Kind::refused;
   outcome_.answer.bytes = why;
+}
+
+bool Table::refused_as_full() {
+  refuse(table_full);
+  return false;
 }
 
 bool Table::may_grow(std::uint64_t by) { return bytes() + by <= limits_.total_bytes; }

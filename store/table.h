@@ -11,9 +11,11 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "store/limits.h"
@@ -107,13 +109,16 @@ class Table {
   void reply(Answer::Kind kind, std::int64_t number);
   void reply(Answer::Text bytes);
   void refuse(std::string_view why);
+  bool refused_as_full();  // false, for its callers to return
   bool may_grow(std::uint64_t by);
 
   void begin();
 
-  // Stores the value; tells watchers and, if the key is new, wakes.
+  // Stores the value, notifies watchers, and wakes the waits that the key ends.
   void store(Values::iterator at, std::string_view key, std::string_view value);
-  void replace(SharedBytes& stored, std::string_view key, SharedBytes value);
+  // The same without waking. False: refused.
+  bool put(Values::iterator at, std::string_view key, std::string_view value);
+  bool replace(SharedBytes& stored, std::string_view key, SharedBytes value);
   void let_go(SharedBytes& value);
   void note(WatchEvent event, std::string_view key, const SharedBytes& old_value,
             const SharedBytes& new_value);
@@ -124,6 +129,8 @@ class Table {
   void park(Client& client);
   void unpark(Client& client);
   void appeared(std::string_view key);
+  void end_hush(std::string_view key);
+  [[nodiscard]] std::optional<std::int64_t> sum_at(Values::const_iterator at, std::int64_t amount) const;
   void offer(std::string_view key);
   void end_wait(Client& client);
   void withdraw_offer(Client& client);
@@ -134,6 +141,9 @@ class Table {
   Parking parked_;    // by the key a wait is parked at, first come first; none of them empty
   Parking barriers_;  // the same for BARRIER
   Parking watchers_;
+  // Keys that a BARRIER made while a WAIT for them was pending: it goes on only when the barrier is full, or
+  // when somebody writes the key.
+  std::unordered_set<std::string, Hash, std::equal_to<>> hushed_;
   std::size_t waiting_ = 0;
   std::uint64_t bytes_ = 0;
   // Of values that the table has no more, but that answers still carry. They may outlive the table.

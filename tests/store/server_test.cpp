@@ -104,6 +104,14 @@ TEST_F(ServerTest, AnAgentOfTorchrunsIsTurnedAwayBeforeWorkersRun) {
   const ConnId nested = client();
   ask(nested, c10d);
   EXPECT_FALSE(network.closed(nested)) << "the workers' own affair";
+  reports.clear();
+  const ConnId late = network.arrive({"10.0.0.77", 40000});
+  network.give(late, greeting);
+  ask(late, compare("/torch.rendezvous.none", "", "state"));
+  EXPECT_TRUE(network.closed(late)) << "a torchrun would make a world of its own in the workers' store";
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_NE(reports[0].find("it is a torchrun, which cannot take part in a job of dlaunch's"),
+            std::string::npos);
   server.reset();  // it must not outlive its door
 }
 

@@ -363,10 +363,41 @@ TEST_F(TableTest, BarrierOpensForTheLast) {
   EXPECT_EQ(ask(a, get("b")), text("4"));
 }
 
-TEST_F(TableTest, ABarriersKeyIsAKey) {
-  ask(b, wait({"b"}));
+TEST_F(TableTest, APendingWaitGoesOnWithTheLastArrival) {
+  ask(c, wait({"b"}));
   ask(a, barrier("b", 2));
-  EXPECT_EQ(take(b), stop);
+  EXPECT_EQ(take(c), "") << "PyTorch's does not go on with the first";
+  EXPECT_EQ(ask(b, barrier("b", 2)), stop);
+  EXPECT_EQ(take(c), stop);
+  EXPECT_EQ(take(a), stop);
+}
+
+TEST_F(TableTest, AWaitThatABarrierKeptBackIsNotForgotten) {
+  ask(c, wait({"b"}));
+  ask(a, barrier("b", 3));
+  ask(b, set("b", "1"));
+  EXPECT_EQ(take(c), stop) << "the key was written";
+  ask(c, wait({"new"}));
+  ask(b, barrier("new", 1));
+  EXPECT_EQ(take(c), stop) << "the first arrival is the last";
+  for (const Request& write : {add("k", 1), request(RequestKind::append, "k", "0"), compare("k", "1", "2")}) {
+    ask(c, wait({"k"}));
+    ask(a, barrier("k", 2));
+    EXPECT_EQ(take(c), "");
+    ask(b, write);
+    EXPECT_EQ(take(c), stop);
+    ask(b, remove("k"));
+  }
+  ask(c, wait({"gone"}));
+  ask(a, barrier("gone", 2));
+  ask(b, remove("gone"));
+  ask(b, set("gone"));
+  EXPECT_EQ(take(c), stop) << "as any key that appears";
+}
+
+TEST_F(TableTest, ABarriersKeyIsAKey) {
+  ask(a, barrier("b", 2));
+  EXPECT_EQ(ask(b, wait({"b"})), stop) << "a wait that begins after the first arrival";
   EXPECT_EQ(ask(b, check({"b"})), ready);
   ask(b, set("b", "text"));
   ask(b, barrier("b", 2));
