@@ -32,6 +32,11 @@ struct Event {
   int world_size = 0;
   int number = 0;      // of the restart
   std::string text{};  // why, in words
+  // Of a worker.
+  int local_rank = -1;
+  int role_rank = -1;
+  int role_world_size = 0;
+  int restarts = 0;  // of --max-restarts, until then
 
   bool operator==(const Event&) const = default;
 };

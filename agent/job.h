@@ -62,10 +62,11 @@ struct JobSpec {
 
 // Where one worker runs.
 struct WorkerPlace {
-  std::vector<int> cpus;             // sorted; empty: those dlaunch itself may use
-  int cores = 0;                     // how many of these are its share; 0 where it is not bound
-  std::string cuda_visible_devices;  // empty: as inherited
-  std::vector<int> memory_nodes{};   // NUMA nodes that its memory is to come from; empty: as inherited
+  std::vector<int> cpus;              // sorted; empty: those dlaunch itself may use
+  int cores = 0;                      // how many of these are its share; 0 where it is not bound
+  std::string cuda_visible_devices;   // empty: as inherited
+  std::vector<int> memory_nodes{};    // NUMA nodes that its memory is to come from; empty: as inherited
+  std::string hip_visible_devices{};  // empty: as inherited
 
   bool operator==(const WorkerPlace&) const = default;
 };

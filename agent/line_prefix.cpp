@@ -6,11 +6,12 @@
 namespace dlaunch::agent {
 
 std::string expand_prefix(std::string_view text, const PrefixFacts& facts) {
-  const std::array<std::pair<std::string_view, std::string>, 4> placeholders = {{
+  const std::array<std::pair<std::string_view, std::string>, 5> placeholders = {{
       {"${role_name}", facts.role},
       {"${rank}", std::to_string(facts.rank)},
       {"${local_rank}", std::to_string(facts.local_rank)},
       {"${host}", facts.host},
+      {"${hostname}", facts.host},
   }};
   std::string out;
   while (!text.empty()) {

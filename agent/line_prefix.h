@@ -16,7 +16,8 @@ struct PrefixFacts {
 // What is replaced for each line anew.
 inline constexpr std::string_view time_placeholder = "${time}";
 
-// torchrun's placeholders ${role_name}, ${rank} and ${local_rank}, and ${host}; others stay as they are.
+// torchrun's placeholders ${role_name}, ${rank}, ${local_rank} and ${hostname}, and ${host}, which is the
+// same; others stay as they are.
 std::string expand_prefix(std::string_view text, const PrefixFacts& facts);
 
 // With the time in place of each ${time}.

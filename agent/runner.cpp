@@ -538,6 +538,12 @@ void Runner::tell_of_worker(EventKind kind, int local_rank, std::int64_t pid, st
   if (!plan_.on_event || own == nullptr) return;
   Event event{kind, current_.round, own->node_rank, plan_.node.host, own->base_rank + local_rank, pid};
   event.text = std::move(text);
+  event.nodes = current_.nodes;
+  event.world_size = current_.world_size;
+  event.local_rank = local_rank;
+  event.role_rank = own->role_base + local_rank;
+  event.role_world_size = own->role_world_size;
+  event.restarts = current_.restarts_used;
   plan_.on_event(event);
 }
 

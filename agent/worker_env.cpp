@@ -70,6 +70,7 @@ Environment worker_environment(const JobSpec& job, const NodeSpec& node, const W
   if (!inherited.has_gloo_store_v2) set(env::gloo_store_v2, "1");
   if (!inherited.has_gloo_sequence_number) set(env::gloo_sequence_number, "1");
   if (!place.cuda_visible_devices.empty()) set(env::cuda_visible_devices, place.cuda_visible_devices);
+  if (!place.hip_visible_devices.empty()) set(env::hip_visible_devices, place.hip_visible_devices);
   set(env::version, DLAUNCH_VERSION);
   set(env::job_id, job.id);
   number(env::round, world.round);

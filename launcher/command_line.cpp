@@ -34,9 +34,9 @@ constexpr const char* description =
 
 constexpr const char* footer =
     "Everything after the program belongs to the program. Python source (*.py, *.pyz, a directory with\n"
-    "__main__.py, a script that may not be executed) is started with python3 -u (PYTHON_EXEC overrides), "
-    "what\n"
-    "may be executed by itself. Names may be written with underscores. Each flag can also be set by a\n"
+    "__main__.py, a script that may not be executed) is started with python3 -u, that of the active virtual\n"
+    "environment if there is one (PYTHON_EXEC overrides); what may be executed by itself. Names may be\n"
+    "written with underscores. Each flag can also be set by a\n"
     "variable, DLAUNCH_NNODES or torchrun's PET_NNODES, or in the file of --config; the command line goes "
     "first.\n"
     "Exit code: 0 when every worker returned 0, otherwise that of the first that failed (128 + n for signal "
@@ -275,6 +275,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& arguments
     known->second = std::move(*setting);
   }
   out.version = out.settings.contains("version");
+  if (const Setting* shell = find(out.settings, "print-completion")) out.completion = shell->value;
   out.program = reader.program();
   return out;
 }

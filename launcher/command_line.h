@@ -1,6 +1,7 @@
 // The command line: what is set by flags, and where the program begins.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct CommandLine {
   std::vector<std::string> program;  // and its arguments, exactly as typed
   bool help = false;
   bool version = false;
+  std::optional<std::string> completion;  // the shell that --print-completion names
 };
 
 // `arguments` without dlaunch's own name. As torchrun reads them: names with dashes or underscores, values as

@@ -6,8 +6,9 @@
 #include <csignal>
 #include <cstring>
 #include <limits>
-#include <map>
 
+#include "launcher/accelerators.h"
+#include "launcher/rdzv_conf.h"
 #include "launcher/shell_words.h"
 #include "launcher/spelling.h"
 #include "launcher/values.h"
@@ -18,8 +19,6 @@ namespace {
 constexpr int most_workers = 65'536;
 constexpr int most_nodes = 65'536;
 constexpr std::chrono::seconds longest_health_check(25);  // the others wait for it
-constexpr Duration torchrun_keep_alive = std::chrono::seconds(5);
-constexpr int torchrun_keep_alive_attempts = 3;
 // Not those that nobody can handle, that mean a broken program, or that dlaunch itself lives by (SIGCHLD,
 // SIGPIPE, the terminal's).
 constexpr std::array may_be_handled{SIGTERM, SIGINT,  SIGHUP,    SIGQUIT, SIGUSR1,  SIGUSR2, SIGALRM, SIGXCPU,
@@ -36,6 +35,12 @@ class Reader {
   [[nodiscard]] std::optional<std::string> text(std::string_view flag) const {
     const Setting* setting = given(flag);
     return setting && !setting->value.empty() ? std::optional(setting->value) : std::nullopt;
+  }
+  // A host's name or address; an IPv6 address may stand in brackets, as torchrun wants it.
+  [[nodiscard]] std::optional<std::string> host(std::string_view flag) const {
+    std::optional<std::string> given = text(flag);
+    const bool in_brackets = given && given->size() > 2 && given->front() == '[' && given->back() == ']';
+    return in_brackets ? given->substr(1, given->size() - 2) : given;
   }
   std::optional<int> integer(std::string_view flag, int least, int most) {
     const Setting* setting = given(flag);
@@ -81,20 +86,22 @@ std::string as_given(const Setting& setting) { return setting.from + "=" + setti
 void take_slots(Reader& in, Options& out) {
   const Setting* setting = in.given("nproc-per-node");
   if (!setting) return;
-  if (setting->value == "auto") {
+  const std::string& value = setting->value;
+  if (value == "auto") {
     out.slots_kind = Options::Slots::gpus_or_cpus;
-  } else if (setting->value == "cpu") {
+  } else if (value == "cpu") {
     out.slots_kind = Options::Slots::all_cpus;
-  } else if (setting->value == "gpu") {
-    out.slots_kind = Options::Slots::all_gpus;
+  } else if (is_accelerator(value)) {
+    out.slots_kind = Options::Slots::accelerators;
+    out.accelerator = value;
+  } else if (value == "mps") {
+    in.fail(usage(as_given(*setting) + ": Linux has no such device (it is a GPU of macOS)", "",
+                  "give a number, auto or cpu"));
+  } else if (auto n = number(setting->from, value, 1, most_workers)) {
+    out.slots = *n;
   } else {
-    auto n = number(setting->from, setting->value, 1, most_workers);
-    if (n) {
-      out.slots = *n;
-    } else {
-      in.fail(std::move(n).error().with_hint("give a number from 1 to " + std::to_string(most_workers) +
-                                             ", auto, cpu or gpu"));
-    }
+    in.fail(std::move(n).error().with_hint("give a number from 1 to " + std::to_string(most_workers) +
+                                           ", auto, cpu, or a device: " + join(accelerator_names(), ", ")));
   }
 }
 
@@ -161,79 +168,20 @@ void take_endpoints(Reader& in, Options& out) {
     in.fail(usage(setting->from + ": more than " + std::to_string(most) + " endpoints"));
 }
 
-// torchrun's keys. Those without effect are accepted, since they are set by people and operators alike.
 void take_rdzv_conf(Reader& in, Options& out) {
   const Setting* setting = in.given("rdzv-conf");
   if (!setting) return;
-  static const std::vector<std::string> known{"join_timeout",
-                                              "timeout",
-                                              "last_call_timeout",
-                                              "close_timeout",
-                                              "heartbeat_timeout",
-                                              "keep_alive_interval",
-                                              "keep_alive_max_attempt",
-                                              "read_timeout",
-                                              "is_host",
-                                              "store_type",
-                                              "etcd_prefix",
-                                              "protocol",
-                                              "ssl_cert",
-                                              "ssl_cert_key",
-                                              "ca_cert"};
-  // What they bound in torchrun is not there: no polling, no closing by a key, no store but our own.
-  static const std::vector<std::string> idle{"close_timeout", "heartbeat_timeout", "read_timeout",
-                                             "store_type"};
-  std::map<std::string, Duration> times;
-  std::optional<int> attempts;
-  for (const std::string& entry : comma_list(setting->value)) {
-    const auto equals = entry.find('=');
-    const std::string key = entry.substr(0, equals);
-    const std::string value = equals == std::string::npos ? "" : entry.substr(equals + 1);
-    if (key.empty() || value.empty()) {
-      in.fail(usage(setting->from + ": '" + entry + "' is not KEY=VALUE", "", "write join_timeout=600,..."));
-      return;
-    }
-    std::string name = setting->from;
-    name.append(": ").append(key);
-    if (key == "timeout" || key == "join_timeout" || key == "last_call_timeout" ||
-        key == "keep_alive_interval") {
-      if (const auto time = in.keep(seconds(name, value))) times[key] = *time;
-    }
-    if (key == "etcd_prefix") out.etcd_prefix = value;
-    if (key == "protocol" && value != "http") {
-      in.fail(usage(name + ": etcd is spoken to by http only", "",
-                    "give an endpoint that serves it without TLS"));
-    }
-    if (key == "ssl_cert" || key == "ssl_cert_key" || key == "ca_cert") {
-      in.fail(usage(name + ": etcd is spoken to without TLS only", "",
-                    "give an endpoint that serves it so, on a network that you trust"));
-    }
-    if (std::find(idle.begin(), idle.end(), key) != idle.end())
-      out.warnings.push_back(name + " has no effect here");
-    if (key == "keep_alive_max_attempt") attempts = in.keep(number(name, value, 1, 1'000'000));
-    if (key == "is_host") {
-      out.hosts_endpoint = switch_word(value);
-      if (!out.hosts_endpoint)
-        in.fail(usage(name.append(": '").append(value).append("' is neither true nor false")));
-    }
-    if (std::find(known.begin(), known.end(), key) == known.end()) {
-      const std::string near = nearest(key, known);
-      out.warnings.push_back(setting->from + ": '" + key + "' is not known and has no effect" +
-                             (near.empty() ? "" : "; did you mean " + near + "?"));
-    }
-  }
-  const auto take = [&](const char* key, const char* flag, Duration& value) {
-    if (times.contains(key) && in.given(flag) == nullptr) value = times[key];
+  auto conf = in.keep(parse_rdzv_conf(*setting));
+  if (!conf) return;
+  const auto take = [&](const char* flag, const std::optional<Duration>& from, Duration& value) {
+    if (from && in.given(flag) == nullptr) value = *from;
   };
-  take("timeout", "join-timeout", out.join_timeout);
-  take("join_timeout", "join-timeout", out.join_timeout);
-  take("last_call_timeout", "last-call-timeout", out.last_call);
-  const bool alive_given = times.contains("keep_alive_interval") || attempts;
-  if (alive_given && in.given("node-timeout") == nullptr) {
-    const auto found = times.find("keep_alive_interval");
-    const Duration interval = found == times.end() ? torchrun_keep_alive : found->second;
-    out.node_timeout = interval * attempts.value_or(torchrun_keep_alive_attempts);
-  }
+  take("join-timeout", conf->join_timeout, out.join_timeout);
+  take("last-call-timeout", conf->last_call, out.last_call);
+  take("node-timeout", conf->node_timeout, out.node_timeout);
+  if (conf->hosts_endpoint) out.hosts_endpoint = conf->hosts_endpoint;
+  if (!conf->etcd_prefix.empty()) out.etcd_prefix = conf->etcd_prefix;
+  for (std::string& warning : conf->warnings) out.warnings.push_back(std::move(warning));
 }
 
 // Where none is named, what else was said decides: ranks that are given are fixed ones.
@@ -255,10 +203,10 @@ void take_backend(Reader& in, Options& out) {
 void take_nodes(Reader& in, Options& out) {
   take_nnodes(in, out);
   out.node_rank = in.integer("node-rank", 0, std::numeric_limits<int>::max());
-  out.master_addr = in.text("master-addr");
+  out.master_addr = in.host("master-addr");
   if (const auto port = in.integer("master-port", 0, 65535))
     out.master_port = static_cast<std::uint16_t>(*port);
-  out.local_addr = in.text("local-addr");
+  out.local_addr = in.host("local-addr");
   take_endpoints(in, out);
   if (const auto n = in.integer("spares", 0, most_nodes)) out.spares = *n;
   take_backend(in, out);
@@ -517,6 +465,8 @@ void take_output(Reader& in, const Settings& settings, Options& out) {
   if (const auto wait = in.duration("output-timeout")) out.output_timeout = *wait;
   const auto events = in.one_of("event-log-handler", {"null", "console", "dynamic_rendezvous"});
   out.events_on_console = events == "console";
+  if (in.one_of("events-format", {"dlaunch", "torchelastic"}) == "torchelastic")
+    out.events_format = EventsFormat::torchelastic;
   const Setting* specs = in.given("logs-specs");
   if (specs && specs->value != "default") {
     in.fail(usage(as_given(*specs) + " names a Python class, which dlaunch does not load", "",

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "agent/job_group.h"
+#include "launcher/accelerators.h"
 #include "launcher/machine.h"
 #include "launcher/own_addresses.h"
 #include "launcher/values.h"
@@ -228,9 +229,12 @@ void check_kernel(Findings& out) {
 void check_gpus(Findings& out) {
   std::ifstream version("/proc/driver/nvidia/version");
   std::string line;
-  const int gpus = visible_gpus();
+  const int gpus = count_accelerators("gpu", environment());
   if (!std::getline(version, line)) {
-    out.push_back({Grade::ok, "no NVIDIA driver: --nproc-per-node=auto means processors", ""});
+    out.push_back({Grade::ok,
+                   gpus > 0 ? std::to_string(gpus) + " AMD GPUs"
+                            : "no NVIDIA driver: --nproc-per-node=auto means processors",
+                   ""});
   } else if (gpus == 0) {
     out.push_back({Grade::note, "an NVIDIA driver, but no GPU that may be used",
                    "check CUDA_VISIBLE_DEVICES and the rights of /dev/nvidia*"});

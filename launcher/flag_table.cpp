@@ -12,8 +12,9 @@ using Group = FlagGroup;
 // In the order of --help.
 constexpr std::array table{
     Flag{.name = "nproc-per-node",
-         .value = "N|auto|cpu|gpu",
-         .help = "workers on this node: a number, cpu, gpu, or auto (GPUs, else CPUs)",
+         .value = "N|auto|cpu|gpu|xpu|hpu|npu",
+         .help = "workers on this node: a number, cpu, auto (GPUs, else CPUs), or one for each device: gpu, "
+                 "cuda, hip, xpu, hpu, npu",
          .fallback = "1",
          .group = Group::workers,
          .torchrun = true,
@@ -82,7 +83,7 @@ constexpr std::array table{
     Flag{.name = "rdzv-id",
          .value = "ID",
          .help = "the job's id; nodes with another id are refused",
-         .fallback = "none",
+         .fallback = "none; for one node without endpoint or port, one of its own",
          .group = Group::nodes,
          .torchrun = true,
          .pet = true},
@@ -334,10 +335,12 @@ constexpr std::array table{
          .pet = true},
     Flag{.name = "log-line-prefix-template",
          .value = "TEXT",
-         .help = "before each console line; ${role_name}, ${rank}, ${local_rank}, ${host}, ${time} are "
+         .help = "before each console line; ${role_name}, ${rank}, ${local_rank}, ${hostname}, ${time} are "
                  "replaced; '' "
                  "for none",
          .group = Group::output,
+         .torchrun = true,
+         .pet = true,
          .extra_variable = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
     Flag{
         .name = "log-max-size",
@@ -364,6 +367,11 @@ constexpr std::array table{
          .group = Group::output,
          .torchrun = true,
          .pet = true},
+    Flag{.name = "events-format",
+         .value = "dlaunch|torchelastic",
+         .help = "the JSON objects of events: with dlaunch's field names, or with torchelastic's",
+         .fallback = "dlaunch",
+         .group = Group::output},
     Flag{.name = "logs-specs",
          .value = "NAME",
          .help = "default: accepted; other names are classes of torchrun's",
@@ -404,6 +412,12 @@ constexpr std::array table{
          .group = Group::other,
          .settable = false},
     Flag{.name = "verbose", .letter = 'v', .help = "say more of what is done", .group = Group::other},
+    Flag{.name = "print-completion",
+         .value = "bash|zsh|fish",
+         .help = "print a completion script for this shell, as `dlaunch completion` does",
+         .group = Group::other,
+         .torchrun = true,
+         .settable = false},
     Flag{.name = "version", .help = "print the version", .group = Group::other, .settable = false},
     Flag{.name = "help",
          .letter = 'h',

@@ -1,39 +1,19 @@
 #include "launcher/machine.h"
 
-#include <dirent.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
-#include <vector>
 
 extern char** environ;
 
 namespace dlaunch::launcher {
 namespace {
-
-// /dev/nvidia0, /dev/nvidia1, ...: also there in a container that has no /proc/driver/nvidia.
-int nvidia_devices() {
-  DIR* dev = opendir("/dev");
-  if (!dev) return 0;
-  int count = 0;
-  while (const dirent* entry = readdir(dev)) {  // NOLINT(concurrency-mt-unsafe): one thread
-    const std::string_view name = entry->d_name;
-    const bool device =
-        name.starts_with("nvidia") && name.size() > 6 &&
-        std::all_of(name.begin() + 6, name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-    if (device) ++count;
-  }
-  closedir(dev);
-  return count;
-}
 
 bool is_folder(const std::string& path) {
   struct stat info {};
@@ -56,15 +36,6 @@ Cpus allowed_cpus() {
   }
   CPU_FREE(set);
   return out.empty() ? Cpus{0} : out;
-}
-
-int visible_gpus() {
-  const int present = nvidia_devices();
-  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");  // NOLINT(concurrency-mt-unsafe): one thread
-  if (!visible) return present;
-  const std::string_view list = visible;
-  if (list.empty() || list.starts_with("-1")) return 0;
-  return std::min(present, static_cast<int>(std::count(list.begin(), list.end(), ',')) + 1);
 }
 
 std::string host_name() {

@@ -1,4 +1,4 @@
-// What this machine has: processors, GPUs, a name, programs.
+// What this machine has: processors, a name, programs.
 #pragma once
 
 #include <string>
@@ -10,8 +10,6 @@
 namespace dlaunch::launcher {
 
 Cpus allowed_cpus();  // those this process may use, not all there are; at least one
-int visible_gpus();   // NVIDIA's; honours CUDA_VISIBLE_DEVICES; 0 where there is no driver. Creates no CUDA
-                      // context
 std::string host_name();
 EnvironmentMap environment();
 

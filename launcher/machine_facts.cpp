@@ -1,5 +1,7 @@
 #include "launcher/machine_facts.h"
 
+#include "launcher/accelerators.h"
+#include "launcher/interpreter.h"
 #include "launcher/machine.h"
 #include "launcher/program_file.h"
 #include "launcher/topology.h"
@@ -15,11 +17,15 @@ MachineFacts facts_of_this_machine(const Options& options, const Surroundings& a
   MachineFacts machine;
   const Cpus cpus = allowed_cpus();
   machine.cpus = static_cast<int>(cpus.size());
-  if (options.slots_kind != Options::Slots::number) machine.gpus = visible_gpus();
+  if (options.slots_kind == Options::Slots::gpus_or_cpus)
+    machine.accelerators = count_accelerators("gpu", around.environment);
+  if (options.slots_kind == Options::Slots::accelerators)
+    machine.accelerators = count_accelerators(options.accelerator, around.environment);
   machine.host = around.host;
-  if (const auto python = variable("PYTHON_EXEC"); python && !python->empty()) machine.python = *python;
+  machine.python = python_interpreter(around.environment, own_path());
   machine.program_is_python = is_python_source(options.program.front());
   machine.visible_gpus = variable("CUDA_VISIBLE_DEVICES");
+  machine.visible_hip_gpus = variable("HIP_VISIBLE_DEVICES");
   machine.random = draw_number();
   if (options.bind != Bind::none) machine.topology = read_topology(cpus);
   return machine;

@@ -34,6 +34,7 @@
 #include "agent/worker_pages.h"
 #include "launcher/await_readers.h"
 #include "launcher/clock_time.h"
+#include "launcher/completion.h"
 #include "launcher/containment.h"
 #include "launcher/dry_run.h"
 #include "launcher/event_log.h"
@@ -55,6 +56,7 @@
 #include "launcher/serve.h"
 #include "launcher/spelling.h"
 #include "launcher/tls.h"
+#include "launcher/torchelastic_events.h"
 #include "launcher/unfit_node.h"
 #include "launcher/verb_output.h"
 #include "launcher/verbs.h"
@@ -432,8 +434,11 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
     run_plan.on_proved = [&server](const std::string& host) { server.trust(host); };
     run_plan.draw_nonce = [] { return draw_bytes(agent::nonce_size); };
     if (events || asked.events_on_console) {
-      run_plan.on_event = [&events, &output, &asked, &plan](const agent::Event& event) {
-        const std::string line = event_line(event, plan.job.id);
+      run_plan.on_event = [&events, &output, &asked, &plan,
+                           event_facts = event_facts_of(plan)](const agent::Event& event) {
+        const std::string line = asked.events_format == EventsFormat::torchelastic
+                                     ? torchelastic_event(event, event_facts, unix_ms())
+                                     : event_line(event, plan.job.id);
         if (events) events->write(line);
         if (asked.events_on_console) output.write_own(line);
       };
@@ -600,6 +605,10 @@ int do_as_told(int argc, char** argv) {
   auto parsed = parse_options(arguments, outside);
   if (!parsed) return fail(parsed.error());
   if (const auto* text = std::get_if<JustPrint>(&*parsed)) return print(text->text);
+  if (const auto* wanted = std::get_if<PrintCompletion>(&*parsed)) {
+    const auto script = completion_script(wanted->shell);
+    return script ? print(*script) : fail(script.error());
+  }
   auto& options = std::get<Options>(*parsed);
   if (options.tls) {
     if (auto can = continue_with_tls({argv, argv + argc}, token); !can) return fail(can.error());
@@ -658,7 +667,7 @@ int do_as_told(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace dlaunch::launcher;
-  take_ordinary_start();
+  take_ordinary_start({argv + 1, argv + argc});
   try {
     return do_as_told(argc, argv);
   } catch (const std::system_error& e) {

@@ -62,13 +62,14 @@ std::string origin_of(const Setting& setting) {
 
 }  // namespace
 
-Result<std::variant<Options, JustPrint>> parse_options(const std::vector<std::string>& arguments,
-                                                       const Outside& outside) {
-  using Parsed = std::variant<Options, JustPrint>;
+Result<std::variant<Options, JustPrint, PrintCompletion>> parse_options(
+    const std::vector<std::string>& arguments, const Outside& outside) {
+  using Parsed = std::variant<Options, JustPrint, PrintCompletion>;
   auto line = parse_command_line(arguments);
   if (!line) return std::move(line).error();
   if (line->help) return Parsed(JustPrint{help_text()});
   if (line->version) return Parsed(JustPrint{"dlaunch " DLAUNCH_VERSION "\n"});
+  if (line->completion) return Parsed(PrintCompletion{*line->completion});
 
   Settings settings = std::move(line->settings);
   auto detected = complete(settings, outside);

@@ -25,6 +25,9 @@ namespace dlaunch::launcher {
 // How workers are bound to CPUs. The first four are --bind's; torchrun's --numa-binding adds the others.
 enum class Bind : std::uint8_t { none, core, numa, gpu, node, socket, exclusive, core_complex };
 
+// The field names of the objects that --events writes.
+enum class EventsFormat : std::uint8_t { dlaunch, torchelastic };
+
 // Where agents meet.
 struct Endpoint {
   std::string host;
@@ -34,11 +37,12 @@ struct Endpoint {
 };
 
 struct Options {
-  enum class Slots { number, all_cpus, all_gpus, gpus_or_cpus };
+  enum class Slots { number, all_cpus, accelerators, gpus_or_cpus };
   enum class Backend { fixed, c10d, etcd, etcd_v2 };  // `fixed` is --rdzv-backend=static
 
   Slots slots_kind = Slots::number;
   int slots = 1;
+  std::string accelerator;  // with Slots::accelerators: which are counted, as --nproc-per-node names them
   std::string role = "default";
 
   int min_nodes = 1;
@@ -95,6 +99,7 @@ struct Options {
   std::string report;                            // a file; empty: none
   std::string events;                            // likewise
   bool events_on_console = false;
+  EventsFormat events_format = EventsFormat::dlaunch;
   Duration output_timeout = std::chrono::seconds(5);
   bool dry_run = false;
   bool verbose = false;
@@ -110,6 +115,11 @@ struct JustPrint {
   std::string text;
 };
 
+// --print-completion: print the script for this shell (launcher/completion.h); the exit code is 0.
+struct PrintCompletion {
+  std::string shell;
+};
+
 struct Outside {
   Surroundings around;
   std::function<Result<std::string>(const std::string& path)> read_file;  // for --config
@@ -118,8 +128,8 @@ struct Outside {
 // `arguments` without the program's own name. The command line goes before the environment, this before
 // --config, this before what a scheduler says. With --lifeline only the command line counts: whoever wrote it
 // has asked the others.
-Result<std::variant<Options, JustPrint>> parse_options(const std::vector<std::string>& arguments,
-                                                       const Outside& outside);
+Result<std::variant<Options, JustPrint, PrintCompletion>> parse_options(
+    const std::vector<std::string>& arguments, const Outside& outside);
 
 // Every flag with its value and where that came from, one a line.
 std::string describe_settings(const Options& options);

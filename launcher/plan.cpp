@@ -1,7 +1,11 @@
 #include "launcher/plan.h"
 
 #include <algorithm>
+#include <array>
+#include <cinttypes>
+#include <cstdio>
 
+#include "launcher/accelerators.h"
 #include "launcher/values.h"
 #include "store/contract/worker_env.h"
 
@@ -34,12 +38,12 @@ Result<int> slots_of(const Options& options, const MachineFacts& machine) {
     case Options::Slots::all_cpus:
       return machine.cpus;
     case Options::Slots::gpus_or_cpus:
-      return machine.gpus > 0 ? machine.gpus : machine.cpus;
-    case Options::Slots::all_gpus:
-      if (machine.gpus > 0) return machine.gpus;
-      return Error{ErrorKind::not_found, "--nproc-per-node=gpu", "",
-                   "this machine has no GPU that may be used",
-                   "check CUDA_VISIBLE_DEVICES, or use --nproc-per-node=auto"};
+      return machine.accelerators > 0 ? machine.accelerators : machine.cpus;
+    case Options::Slots::accelerators:
+      if (machine.accelerators > 0) return machine.accelerators;
+      return Error{ErrorKind::not_found, "--nproc-per-node=" + options.accelerator, "",
+                   "this machine has no such device that may be used",
+                   "check " + visibility_variables(options.accelerator) + ", or use --nproc-per-node=auto"};
   }
   return options.slots;
 }
@@ -73,12 +77,16 @@ std::vector<Address> endpoints_of(const Options& options) {
   return {{options.master_addr.value_or(here), options.master_port.value_or(usual)}};
 }
 
-// torchrun's default is one for all, so that who forgets it ends or hears the jobs of others; what stands
-// alone has one of its own.
+// torchrun's default is one for all, so a caller that forgets it ends or hears the jobs of others. A job that
+// no other node can join has one of its own: as in torchrun, programs name scratch places after it.
 std::string id_of(const Options& options, const MachineFacts& machine) {
-  constexpr std::uint64_t eight_digits = 100'000'000;
   if (!options.job_id.empty()) return options.job_id;
-  return options.standalone ? "standalone-" + std::to_string(machine.random % eight_digits) : "none";
+  const bool is_joined_by_nobody = alone(options) && options.backend == Options::Backend::fixed &&
+                                   options.endpoints.empty() && !options.master_port;
+  if (!options.standalone && !is_joined_by_nobody) return "none";
+  std::array<char, 17> digits{};
+  std::snprintf(digits.data(), digits.size(), "%016" PRIx64, machine.random);
+  return std::string("standalone-") + digits.data();
 }
 
 agent::JobSpec job_of(const Options& options, const MachineFacts& machine) {
@@ -146,15 +154,20 @@ void take_command(const Options& options, const MachineFacts& machine, JobPlan& 
 
 // One GPU each, as torchrun does it.
 Result<void> give_single_gpus(const MachineFacts& machine, std::vector<agent::WorkerPlace>& places) {
-  const std::vector<std::string> visible = comma_list(machine.visible_gpus.value_or(""));
-  if (machine.visible_gpus && visible.size() < places.size()) {
-    return usage("--virtual-local-rank: there are " + std::to_string(places.size()) +
-                     " workers, but CUDA_VISIBLE_DEVICES names " + std::to_string(visible.size()) +
+  // On ROCm HIP's variable goes before CUDA's, and both are honoured.
+  const bool by_hip = machine.visible_hip_gpus && !machine.visible_hip_gpus->empty();
+  const std::optional<std::string>& named = by_hip ? machine.visible_hip_gpus : machine.visible_gpus;
+  const std::vector<std::string> visible = comma_list(named.value_or(""));
+  if (named && visible.size() < places.size()) {
+    return usage("--virtual-local-rank: there are " + std::to_string(places.size()) + " workers, but " +
+                     (by_hip ? "HIP" : "CUDA") + "_VISIBLE_DEVICES names " + std::to_string(visible.size()) +
                      (visible.size() == 1 ? " GPU" : " GPUs"),
                  "", "start fewer workers, or name more GPUs");
   }
-  for (std::size_t i = 0; i < places.size(); ++i)
-    places[i].cuda_visible_devices = machine.visible_gpus ? visible[i] : std::to_string(i);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    places[i].cuda_visible_devices = named ? visible[i] : std::to_string(i);
+    if (by_hip) places[i].hip_visible_devices = visible[i];
+  }
   return {};
 }
 

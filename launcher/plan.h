@@ -18,13 +18,14 @@ namespace dlaunch::launcher {
 // What a plan needs to know of the machine it is made on.
 struct MachineFacts {
   int cpus = 1;
-  int gpus = 0;
+  int accelerators = 0;  // of the kind that --nproc-per-node names; with auto: GPUs
   std::string host;
-  std::string python = "python3";           // PYTHON_EXEC where it is set
-  bool program_is_python = false;           // by what lies there, whatever it is called
-  std::optional<std::string> visible_gpus;  // CUDA_VISIBLE_DEVICES where it is set
-  Topology topology;                        // only where workers are to be bound
-  std::uint64_t random = 0;                 // for the id of a job that stands alone
+  std::string python = "python3";               // the interpreter (launcher/interpreter.h)
+  bool program_is_python = false;               // by what lies there, whatever it is called
+  std::optional<std::string> visible_gpus;      // CUDA_VISIBLE_DEVICES where it is set
+  std::optional<std::string> visible_hip_gpus;  // HIP_VISIBLE_DEVICES likewise
+  Topology topology;                            // only where workers are to be bound
+  std::uint64_t random = 0;                     // for the id of a job that stands alone
 };
 
 struct JobPlan {

@@ -1,5 +1,5 @@
 dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json::nlohmann_json
-  SOURCES launcher/agent_talk_test.cpp launcher/binding_test.cpp launcher/debugger_words_test.cpp launcher/dry_run_test.cpp launcher/event_log_test.cpp launcher/flags_test.cpp launcher/host_file_test.cpp
+  SOURCES launcher/accelerators_test.cpp launcher/agent_talk_test.cpp launcher/binding_test.cpp launcher/debugger_words_test.cpp launcher/dry_run_test.cpp launcher/event_log_test.cpp launcher/flags_test.cpp launcher/host_file_test.cpp
           launcher/host_list_test.cpp
           launcher/job_dump_test.cpp launcher/job_table_test.cpp launcher/name_services_test.cpp launcher/options_test.cpp launcher/plan_test.cpp launcher/remote_dry_run_test.cpp launcher/remote_job_test.cpp
           launcher/remote_plan_test.cpp launcher/remote_trouble_test.cpp launcher/report_test.cpp launcher/scheduler_test.cpp launcher/secret_test.cpp
@@ -53,4 +53,5 @@ if(DLAUNCH_LINKS_STATICALLY)
   dlaunch_script_tests(NAME names SCRIPT process/names_test.py BASE Names)
 endif()
 dlaunch_script_tests(NAME hang SCRIPT process/hang_test.py BASE Hang)
+dlaunch_script_tests(NAME drop_in SCRIPT process/drop_in_test.py BASE DropIn)
 dlaunch_script_tests(NAME terminal SCRIPT process/terminal_test.py BASE Terminal)

@@ -36,6 +36,8 @@ inline constexpr std::string_view omp_num_threads =
     "OMP_NUM_THREADS";  // if unset or "auto": a worker's share of the cores it is bound to; else, if auto, of
                         // the node's CPUs; else "1" if more than one worker
 inline constexpr std::string_view cuda_visible_devices = "CUDA_VISIBLE_DEVICES";  // --virtual-local-rank: one
+inline constexpr std::string_view hip_visible_devices =
+    "HIP_VISIBLE_DEVICES";  // the same, if it was set for dlaunch
 
 // PyTorch's Gloo: fewer round trips and bytes when many ranks connect. "1" unless set; equal on all ranks.
 inline constexpr std::string_view gloo_store_v2 = "GLOO_ENABLE_STORE_V2_API";

@@ -79,6 +79,7 @@ TEST(LineSplitter, LosesNothingHoweverTheStreamIsCut) {
 TEST(LinePrefix, KnowsTorchrunsPlaceholders) {
   const PrefixFacts facts{"trainer", 5, 1, "a"};
   EXPECT_EQ(expand_prefix("[${role_name}${local_rank}]:", facts), "[trainer1]:");
+  EXPECT_EQ(expand_prefix("${hostname}:${rank}: ", facts), "a:5: ");
   EXPECT_EQ(expand_prefix("${host} ${rank} $x ${y} $", facts), "a 5 $x ${y} $");
   EXPECT_EQ(expand_prefix("", facts), "");
   EXPECT_EQ(expand_prefix("${time} ${rank}", facts), "${time} 5") << "for each line anew";

@@ -26,7 +26,7 @@ DOORS = {
     r"spdlog/.*": {"store/base/log.cpp"},
     r"CLI/.*": {"launcher/command_line.cpp", "launcher/verb_line.cpp"},
     r"nlohmann/.*": {"store/status_page.cpp", "agent/error_file.cpp", "agent/etcd_messages.cpp", "agent/job_status.cpp", "agent/timer_requests.cpp", "agent/world_view.cpp",
-                       "launcher/config_file.cpp", "launcher/event_log.cpp", "launcher/flight.cpp", "launcher/flight.h", "launcher/job_dump.cpp", "launcher/pickle.cpp", "launcher/pickle.h", "launcher/report_file.cpp"},
+                       "launcher/config_file.cpp", "launcher/event_log.cpp", "launcher/flight.cpp", "launcher/flight.h", "launcher/job_dump.cpp", "launcher/pickle.cpp", "launcher/pickle.h", "launcher/report_file.cpp", "launcher/torchelastic_events.cpp"},
 }
 # Word, why not, and where all the same.
 BANNED = [

@@ -69,7 +69,8 @@ rank 3:
 TEST(DryRun, OneWorkerAndWhereSettingsCameFrom) {
   const std::string text =
       printed({"--verbose", "--no-env-defaults", "--virtual-local-rank", "./train"}, {{"PET_ROLE", "r"}});
-  EXPECT_EQ(text.find("job none: node 0 of 1 (b), 1 worker, store at 127.0.0.1, a free port (served here)\n"
+  EXPECT_EQ(text.find("job standalone-0000000000000000: node 0 of 1 (b), 1 worker, store at 127.0.0.1, a "
+                      "free port (served here)\n"
                       "settings:\n"
                       "  nproc-per-node            1 (default)\n"
                       "  role                      r (variable PET_ROLE)\n"),

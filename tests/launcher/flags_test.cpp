@@ -46,7 +46,11 @@ const std::vector<Row>& rows() {
       {"nnodes", "1:4", [](const Options& o) { return o.min_nodes == 1 && o.nnodes == 4; }},
       {"nproc-per-node", "4", [](const Options& o) { return o.slots == 4; }},
       {"nproc-per-node", "cpu", [](const Options& o) { return o.slots_kind == Options::Slots::all_cpus; }},
-      {"nproc-per-node", "gpu", [](const Options& o) { return o.slots_kind == Options::Slots::all_gpus; }},
+      {"nproc-per-node", "gpu",
+       [](const Options& o) {
+         return o.slots_kind == Options::Slots::accelerators && o.accelerator == "gpu";
+       }},
+      {"nproc-per-node", "xpu", [](const Options& o) { return o.accelerator == "xpu"; }},
       {"nproc-per-node", "auto",
        [](const Options& o) { return o.slots_kind == Options::Slots::gpus_or_cpus; }},
       {"rdzv-backend", "c10d", [](const Options& o) { return o.backend == Options::Backend::c10d; }},
@@ -136,6 +140,10 @@ const std::vector<Row>& rows() {
       {"log-keep", "7", [](const Options& o) { return o.log.keep == 7; }},
       {"node-rank", "1", [](const Options& o) { return o.node_rank == 1; }, {"--nnodes=2"}},
       {"master-addr", "my_host", [](const Options& o) { return o.master_addr == "my_host"; }},
+      {"master-addr", "[::1]", [](const Options& o) { return o.master_addr == "::1"; }},
+      {"local-addr", "[fe80::1]", [](const Options& o) { return o.local_addr == "fe80::1"; }},
+      {"events-format", "torchelastic",
+       [](const Options& o) { return o.events_format == EventsFormat::torchelastic; }},
       {"master-port", "1234", [](const Options& o) { return o.master_port == 1234; }},
       {"local-addr", "10.0.0.7", [](const Options& o) { return o.local_addr == "10.0.0.7"; }},
       {"logs-specs", "default", kept("logs-specs", "default")},
@@ -239,7 +247,8 @@ TEST(Flags, EachByItsVariables) {
 
 TEST(Flags, PetVariablesAreTorchruns) {
   // As torchrun's own table has them: dest in capitals, and none for these four.
-  const std::set<std::string_view> without{"logs-specs", "numa-binding", "use-env", "help"};
+  const std::set<std::string_view> without{"logs-specs", "numa-binding", "use-env", "help",
+                                           "print-completion"};
   for (const Flag& flag : flags()) {
     EXPECT_EQ(flag.pet, flag.torchrun && !without.contains(flag.name)) << flag.name;
   }

@@ -152,9 +152,13 @@ TEST(Options, EveryMistakeIsNamed) {
        "--node-rank=1 is outside --nnodes=1; say how many nodes there are with --nnodes"},
       {{"--node-rank=-1", "x"}, "--node-rank: -1 is out of range; it goes from 0 to 2147483647"},
       {{"--nproc-per-node=0", "x"},
-       "--nproc-per-node: 0 is out of range; give a number from 1 to 65536, auto, cpu or gpu"},
-      {{"--nproc-per-node=xpu", "x"},
-       "--nproc-per-node: 'xpu' is not a number; give a number from 1 to 65536, auto, cpu or gpu"},
+       "--nproc-per-node: 0 is out of range; give a number from 1 to 65536, auto, cpu, or a device: gpu, "
+       "cuda, hip, "
+       "amd, rocm, xpu, hpu, npu"},
+      {{"--nproc-per-node=tpu", "x"},
+       "--nproc-per-node: 'tpu' is not a number; give a number from 1 to 65536, auto, cpu, or a device: gpu, "
+       "cuda, "
+       "hip, amd, rocm, xpu, hpu, npu"},
       {{"--nnodes=0", "x"}, "--nnodes: 0 is out of range; it goes from 1 to 65536"},
       {{"--nnodes=3:2", "x"},
        "--nnodes=3:2: the smallest number of nodes is larger than the largest; write MIN:MAX"},
@@ -250,6 +254,12 @@ TEST(Options, EveryMistakeIsNamed) {
        "--numa-binding: 'nod' is not one of node, socket, exclusive, core-complex; did you mean node?"},
       {{"--bind=core", "--numa-binding=node", "x"},
        "--bind and --numa-binding exclude each other; see dlaunch --help"},
+      {{"--rdzv-conf=store_type=file", "x"},
+       "--rdzv-conf: store_type=file: nodes cannot meet by a file here; use --rdzv-endpoint=HOST:PORT; the "
+       "agent on "
+       "that host serves the store"},
+      {{"--nproc-per-node=mps", "x"},
+       "--nproc-per-node=mps: Linux has no such device (it is a GPU of macOS); give a number, auto or cpu"},
       {{"--rdzv-conf=is_host=perhaps", "x"},
        "--rdzv-conf: is_host: 'perhaps' is neither true nor false; see dlaunch --help"},
       {{"--restart-limit=3", "x"},
@@ -344,6 +354,8 @@ TEST(Options, WhatIsNotAsItSeemsIsSaid) {
   EXPECT_TRUE(good({"--rdzv-endpoint=a:1", "--master-addr=a", "x"}).warnings.empty());
   EXPECT_EQ(good({"--rdzv-conf=join_timeuot=3", "x"}).warnings,
             Words{"--rdzv-conf: 'join_timeuot' is not known and has no effect; did you mean join_timeout?"});
+  EXPECT_EQ(good({"--rdzv-conf=cas_backoff_max_seconds=0.5", "x"}).warnings,
+            Words{"--rdzv-conf: cas_backoff_max_seconds has no effect here"});
   EXPECT_EQ(good({"--join-timeout=5", "--rdzv-conf=join_timeout=3", "x"}).join_timeout,
             std::chrono::seconds(5));
 }

@@ -9,7 +9,7 @@ namespace {
 MachineFacts machine(int cpus, int gpus) {
   MachineFacts facts;
   facts.cpus = cpus;
-  facts.gpus = gpus;
+  facts.accelerators = gpus;
   facts.host = "a";
   return facts;
 }
@@ -95,10 +95,14 @@ TEST(Plan, AnElasticJobsNodesFindTheirRanks) {
 
 TEST(Plan, WhatStandsAloneHasAnIdOfItsOwn) {
   MachineFacts facts = machine(4, 0);
-  facts.random = 4'200'000'042;
-  EXPECT_EQ(planned({"--standalone", "x"}, facts).job.id, "standalone-42");
+  facts.random = 0xfedc'ba98'7654;
+  EXPECT_EQ(planned({"--standalone", "x"}, facts).job.id, "standalone-0000fedcba987654");
   EXPECT_EQ(planned({"--standalone", "--rdzv-id=mine", "x"}, facts).job.id, "mine");
-  EXPECT_EQ(planned({"x"}, facts).job.id, "none") << "torchrun's";
+  EXPECT_EQ(planned({"x"}, facts).job.id, "standalone-0000fedcba987654") << "as torchrun's, since 2.15";
+  for (const Words& joined :
+       {Words{"--nnodes=2", "x"}, Words{"--master-port=1", "x"}, Words{"--spares=1", "x"},
+        Words{"--rdzv-endpoint=h", "x"}, Words{"--rdzv-backend=c10d", "x"}})
+    EXPECT_EQ(planned(joined, facts).job.id, "none") << "torchrun's";
 }
 
 TEST(Plan, RanksThatThisNodeDoesNotHaveAreSaid) {
@@ -180,7 +184,12 @@ TEST(Plan, CountsProcessorsAndGpus) {
   EXPECT_EQ(planned({"--nproc-per-node=auto", "x"}).node.slots, 4);
   EXPECT_EQ(planned({"--nproc-per-node=auto", "x"}, machine(4, 2)).node.slots, 2);
   EXPECT_EQ(planned({"--nproc-per-node=cpu", "x"}, machine(4, 2)).node.slots, 4);
-  EXPECT_NE(refused({"--nproc-per-node=gpu", "x"}).find("no GPU"), std::string::npos);
+  EXPECT_NE(refused({"--nproc-per-node=gpu", "x"}).find("no such device"), std::string::npos);
+  EXPECT_EQ(planned({"--nproc-per-node=xpu", "x"}, machine(4, 3)).node.slots, 3);
+  EXPECT_EQ(refused({"--nproc-per-node=xpu", "x"}),
+            "--nproc-per-node=xpu: this machine has no such device that may be used; check ZE_AFFINITY_MASK, "
+            "or use "
+            "--nproc-per-node=auto");
 }
 
 TEST(Plan, AVirtualLocalRankSeesOneGpu) {
@@ -196,6 +205,21 @@ TEST(Plan, AVirtualLocalRankSeesOneGpu) {
             "--virtual-local-rank: there are 2 workers, but CUDA_VISIBLE_DEVICES names 1 GPU; start fewer "
             "workers, or "
             "name more GPUs");
+}
+
+TEST(Plan, AVirtualLocalRankOnRocmSeesOneGpuByBothVariables) {
+  const Words two{"--virtual-local-rank", "--nproc-per-node=2", "x"};
+  MachineFacts facts = machine(4, 4);
+  facts.visible_hip_gpus = "3,5";
+  facts.visible_gpus = "0,1";
+  const JobPlan plan = planned(two, facts);
+  EXPECT_EQ(plan.node.places[1].cuda_visible_devices, "5");
+  EXPECT_EQ(plan.node.places[1].hip_visible_devices, "5");
+  facts.visible_hip_gpus = "3";
+  EXPECT_NE(refused(two, facts).find("HIP_VISIBLE_DEVICES names 1 GPU;"), std::string::npos);
+  facts.visible_hip_gpus = "";
+  EXPECT_EQ(planned(two, facts).node.places[1].cuda_visible_devices, "1");
+  EXPECT_EQ(planned(two, facts).node.places[1].hip_visible_devices, "");
 }
 
 TEST(Plan, BoundWorkersHaveTheirCpus) {

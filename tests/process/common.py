@@ -1,12 +1,20 @@
 """What the tests of dlaunch as a person runs it have in common: where it is, and how to look at processes and wait for them."""
 
 import os
+import shutil
 import socket
 import time
 
 BIN = os.path.abspath(os.environ["DLAUNCH_BIN_DIR"])
 DLAUNCH = os.path.join(BIN, "dlaunch")
 PATIENCE = 60  # seconds until a wait for an event is a failure
+# The Python that has PyTorch, where any has: the distribution's, or another one (scripts/test --pytorch).
+TORCH_PYTHON = os.environ.get("DLAUNCH_TORCH_PYTHON") or "/usr/bin/python3"
+
+
+def torchrun():
+    """That of the same PyTorch; none is there where this is None."""
+    return shutil.which("torchrun", path=os.path.dirname(TORCH_PYTHON) + ":" + os.environ["PATH"])
 
 
 def is_sanitized():

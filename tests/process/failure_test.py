@@ -17,10 +17,10 @@ import tempfile
 import time
 import unittest
 
-from common import DLAUNCH, PATIENCE, free_port, helpers_of
+from common import DLAUNCH, PATIENCE, TORCH_PYTHON, free_port, helpers_of
 from hosts import Hosts
 
-PYTHON = "/usr/bin/python3"  # Debian's, which has torch
+PYTHON = TORCH_PYTHON
 
 RECORDED = """
 import os, time
@@ -335,7 +335,7 @@ class People(Failure):
     def test_the_error_file_is_named_where_it_is_kept(self):
         logs, own = self.path("logs"), self.path("own.json")
         error = self.say('{"message": {"message": "E: x", "extraInfo": {}}}')
-        beside = rf"{logs}/none_\w{{6}}/attempt_0/0/error\.json"
+        beside = rf"{logs}/standalone-\w+/attempt_0/0/error\.json"
         for options in (["-r3"], ["-r", "1:3"]):  # with a log file of its own, and without
             report = self.report(f"--log-dir={logs}", *options, *error)
             self.assertRegex(report["cause"]["error_file"], f"^{beside}$")

@@ -45,7 +45,7 @@ class Files(Output):
         done = self.run_job("--nproc-per-node=2", f"--log-dir={self.logs}", "-r", "3", "sh", "-c", SPEAK)
         self.assertEqual(done.returncode, 0)
         self.assertEqual(done.stdout, "")
-        self.assertRegex(done.stderr, rf"^dlaunch: log files are in {self.logs}/none_\w{{6}}\n$")
+        self.assertRegex(done.stderr, rf"^dlaunch: log files are in {self.logs}/standalone-\w+\n$")
         for rank in range(2):
             self.assertEqual(self.log(rank), f"out {rank}\n")
             self.assertEqual(self.log(rank, "stderr.log"), f"err {rank}\n")
@@ -125,7 +125,7 @@ class Files(Output):
         kept = self.log(0)
         missing = 20000 * 11 - len(kept)
         lines = 20000 - kept.count("\n")
-        self.assertRegex(done.stderr.splitlines()[-1], rf"^dlaunch: the log files in {self.logs}/none_\w+ have gaps: {lines} lines \({missing} bytes\) "
+        self.assertRegex(done.stderr.splitlines()[-1], rf"^dlaunch: the log files in {self.logs}/standalone-\w+ have gaps: {lines} lines \({missing} bytes\) "
                                                        r"could not be written, in 1 file$")
         done = subprocess.run([DLAUNCH, "sh", "-c", f"head -c 200000 /dev/zero > {self.dir}/large; kill -l $?"], preexec_fn=limited,
                               capture_output=True, text=True, timeout=PATIENCE, check=False)
@@ -288,7 +288,7 @@ class ReadersThatStop(Output):
         self.assertEqual(list(dropped), ["stdout"])
         last = job.stderr.read().decode().splitlines()[-1]
         self.assertRegex(last, rf"^dlaunch: dropped {dropped['stdout']['lines']} lines \({dropped['stdout']['bytes']} bytes\) of standard output: its reader "
-                         rf"took nothing for 200 ms \(--output-timeout\); the log files in {self.logs}/none_\w+ are whole$")
+                         rf"took nothing for 200 ms \(--output-timeout\); the log files in {self.logs}/standalone-\w+ are whole$")
         self.assertEqual(self.log(0).count("\n"), self.LINES)
         prefix = len("[default0]:") * self.LINES
         whole_lines, size = self.taken(job.stdout)
@@ -527,12 +527,12 @@ class LogsVerb(Output):
         self.follow_both_nodes([f"--rdzv-id={name}"], [name])
 
     def test_a_newer_job_of_the_same_id_takes_the_names(self):
-        first = ["--nproc-per-node=2", "--max-restarts=1", f"--log-dir={self.logs}", "-r1", "sh", "-c",
+        first = ["--rdzv-id=none", "--nproc-per-node=2", "--max-restarts=1", f"--log-dir={self.logs}", "-r1", "sh", "-c",
                  "echo first $RANK; exit $((1 - TORCHELASTIC_RESTART_COUNT))"]
         self.assertEqual(self.run_job(*first).returncode, 0)
         older = os.path.realpath(os.path.join(self.logs, "latest"))
         self.assertEqual((sorted(self.named(0)), self.named(1)), (["rank_0.out", "rank_1.out"], {"rank_0.out": "first 0\n", "rank_1.out": "first 1\n"}))
-        self.run_job(f"--log-dir={self.logs}", "-r1", "echo", "second")
+        self.run_job("--rdzv-id=none", f"--log-dir={self.logs}", "-r1", "echo", "second")
         self.assertEqual(self.named(0), {"rank_0.out": "second\n"})
         self.assertEqual(sorted(name for name in os.listdir(os.path.join(self.logs, "none")) if name[0] != "."), ["0", "latest"])
         self.assertEqual(len(os.listdir(os.path.join(self.logs, "none"))), 3, "nothing is left of the older job's")
@@ -542,7 +542,7 @@ class LogsVerb(Output):
     def test_names_that_cannot_be_made_stop_nothing(self):
         os.mkdir(self.logs)
         with open(os.path.join(self.logs, "none"), "w", encoding="utf-8"):
-            done = self.run_job("--nproc-per-node=2", "--max-restarts=1", f"--log-dir={self.logs}", "-r1", "sh", "-c",
+            done = self.run_job("--rdzv-id=none", "--nproc-per-node=2", "--max-restarts=1", f"--log-dir={self.logs}", "-r1", "sh", "-c",
                                 "echo $RANK; exit $((1 - TORCHELASTIC_RESTART_COUNT))")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(re.findall(r"cannot name the log files by rank in .*/none: Not a directory", done.stderr)), 1, done.stderr)

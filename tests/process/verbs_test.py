@@ -214,7 +214,7 @@ while True:
             if done.returncode == 0 and done.stdout:
                 break
             self.assertLess(time.monotonic(), deadline)
-        self.assertRegex(json.loads(done.stdout)["job"], r"^standalone-\d+$")
+        self.assertRegex(json.loads(done.stdout)["job"], r"^standalone-[0-9a-f]{16}$")
 
     def test_mistakes(self):
         self.assertEqual(self.run_verb("stop").returncode, 2)
