@@ -160,6 +160,7 @@ void KeeperProcess::spawn(const Frame& frame, std::vector<char> body, const std:
   start.words = std::move(body);
   start.out = fds[0];
   start.err = fds[1];
+  start.owns_terminal = frame.number != 0;
   start.group = group_of_next();
   const char* at = start.words.data() + sizeof counts;
   at = take_numbers(at, counts[2], start.cpus);

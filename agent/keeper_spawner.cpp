@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -14,6 +15,7 @@
 
 #include "agent/job_traces.h"
 #include "agent/passed_descriptors.h"
+#include "agent/pseudo_terminal.h"
 #include "agent/reaper.h"
 #include "store/base/bytes.h"
 
@@ -151,26 +153,37 @@ void KeeperSpawner::expect_success() {
 }
 
 void KeeperSpawner::spawn(ProcKey key, const Command& command) {
-  int out[2] = {-1, -1};
-  int err[2] = {-1, -1};
-  if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
+  const StreamEnds out = open_stream(key, command, Output::Stream::out);
+  const StreamEnds err = out.ours >= 0 ? open_stream(key, command, Output::Stream::err) : StreamEnds{};
+  if (err.ours < 0) {
     const std::string why = advice_on_start(errno);
-    if (out[0] >= 0) close(out[0]);
-    if (out[1] >= 0) close(out[1]);
-    handler_->on_spawn_failed(key, "no pipe for its output: " + why);
+    if (out.ours >= 0) close(out.ours);
+    if (out.theirs >= 0) close(out.theirs);
+    handler_->on_spawn_failed(key, "no pipe or terminal for its output: " + why);
     return;
   }
-  // Only our ends: a worker's stdout must behave as a program expects.
-  fcntl(out[0], F_SETFL, O_NONBLOCK);
-  fcntl(err[0], F_SETFL, O_NONBLOCK);
-  output_.add(key, command, Output::Stream::out, out[0]);
-  output_.add(key, command, Output::Stream::err, err[0]);
+  output_.add(key, command, Output::Stream::out, out.ours);
+  output_.add(key, command, Output::Stream::err, err.ours);
   ++outstanding_;
   killed_ = false;
   nothing_left_ = false;
-  send({FrameKind::spawn, 0, key.round, key.local_rank, 0, 0}, spawn_body(command), out[1], err[1]);
-  close(out[1]);
-  close(err[1]);
+  const bool owns_terminal = output_.gives_control() && key != health_check;
+  send({FrameKind::spawn, 0, key.round, key.local_rank, owns_terminal ? 1 : 0, 0}, spawn_body(command),
+       out.theirs, err.theirs);
+  close(out.theirs);
+  close(err.theirs);
+}
+
+KeeperSpawner::StreamEnds KeeperSpawner::open_stream(ProcKey key, const Command& command,
+                                                     Output::Stream stream) {
+  if (output_.gives_terminal(key, command, stream)) {
+    if (const auto terminal = open_pseudo_terminal()) return {terminal->agent, terminal->worker};
+    if (output_.gives_control()) return {};  // it was asked for
+  }
+  std::array<int, 2> ends{-1, -1};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);  // only our end: a worker's stdout must behave as a program expects
+  return {ends[0], ends[1]};
 }
 
 void KeeperSpawner::signal_all(int signo) {

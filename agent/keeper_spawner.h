@@ -82,6 +82,12 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   void handle(const Frame& frame, const std::string& body);
   void lost();
 
+  struct StreamEnds {
+    int ours = -1;  // -1: it could not be made, and errno says why
+    int theirs = -1;
+  };
+  StreamEnds open_stream(ProcKey key, const Command& command, Output::Stream stream);
+
   UvEdge& edge_;
   Output& output_;
   Postmortem& postmortem_;

@@ -11,6 +11,7 @@
 #include "agent/last_lines.h"
 #include "agent/line_prefix.h"
 #include "agent/log_dir.h"
+#include "agent/pseudo_terminal.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -84,20 +85,12 @@ void Output::add(ProcKey key, const Command& command, Stream stream, int fd) {
   }
   source->prefix = prefix_of(key, rank, stream);
   source->is_timed = style_.time_of_day && source->prefix.find(time_placeholder) != std::string::npos;
-  const int local_rank = static_cast<int>(key.local_rank);
   const LogOptions& log = style_.log;
-  const auto& only = log.local_ranks_filter;
-  const bool redirected = names(log.redirects.of(local_rank), stream);
-  const bool teed = names(log.tee.of(local_rank), stream);  // adds to --redirects: file and console
-  const auto& only_global = log.global_ranks_filter;
-  const bool chosen =
-      (only.empty() || std::binary_search(only.begin(), only.end(), local_rank)) &&
-      (only_global.empty() || std::binary_search(only_global.begin(), only_global.end(), rank));
-  source->shown = (teed || !redirected) && chosen;
+  source->shown = is_shown(key, rank, stream);
   if (!style_.log_dir.empty()) {
     const std::string path = log_path(key, file_name(stream));
     const auto& filters = stream == Stream::out ? log.duplicate_stdout_filters : log.duplicate_stderr_filters;
-    if (redirected || teed) {
+    if (is_kept(key, stream)) {
       // Before its target, so that who finds that knows its rank.
       rank_links_.add(key.round, command.leader, rank, stream == Stream::out ? "out" : "err", path);
       source->file = log_file(path);
@@ -110,6 +103,39 @@ void Output::add(ProcKey key, const Command& command, Stream stream, int fd) {
   edge_.watch(fd, true, false, *this);
   sources_[fd] = std::move(source);
   pause_or_resume();
+}
+
+// On the console. --tee adds to --redirects: what both name goes to the file and to the console.
+bool Output::is_shown(ProcKey key, int rank, Stream stream) const {
+  const LogOptions& log = style_.log;
+  const int local_rank = static_cast<int>(key.local_rank);
+  const auto chosen = [](const std::vector<int>& only, int one) {
+    return only.empty() || std::binary_search(only.begin(), only.end(), one);
+  };
+  const bool to_file_alone =
+      names(log.redirects.of(local_rank), stream) && !names(log.tee.of(local_rank), stream);
+  return !to_file_alone && chosen(log.local_ranks_filter, local_rank) &&
+         chosen(log.global_ranks_filter, rank);
+}
+
+// In a file.
+bool Output::is_kept(ProcKey key, Stream stream) const {
+  const int local_rank = static_cast<int>(key.local_rank);
+  return names(style_.log.redirects.of(local_rank), stream) || names(style_.log.tee.of(local_rank), stream);
+}
+
+bool Output::gives_terminal(ProcKey key, const Command& command, Stream stream) {
+  if (key == health_check || !is_shown(key, command.rank, stream)) return false;
+  if (style_.ptys) return true;
+  const auto& filters =
+      stream == Stream::out ? style_.log.duplicate_stdout_filters : style_.log.duplicate_stderr_filters;
+  return !style_.whole_lines && console(stream).is_terminal() && !is_kept(key, stream) && filters.empty() &&
+         prefix_of(key, command.rank, stream).empty();
+}
+
+void Output::resize_terminals() const {
+  const winsize size = own_window_size();
+  for (const auto& [fd, source] : sources_) set_window_size(fd, size);
 }
 
 std::string Output::prefix_of(ProcKey key, int rank, Stream stream) {
@@ -188,11 +214,8 @@ std::string Output::take_kept_words(ProcKey key) {
 
 std::string Output::log_file_of(ProcKey key, Stream first) const {
   if (style_.log_dir.empty()) return "";
-  const int local_rank = static_cast<int>(key.local_rank);
   for (const Stream stream : {first, first == Stream::err ? Stream::out : Stream::err}) {
-    const bool kept =
-        names(style_.log.redirects.of(local_rank), stream) || names(style_.log.tee.of(local_rank), stream);
-    if (kept) return log_path(key, file_name(stream));
+    if (is_kept(key, stream)) return log_path(key, file_name(stream));
   }
   return "";
 }

@@ -1,5 +1,5 @@
-// The workers' output: read from their pipes, forwarded to the agent's own stdout and stderr in whole lines
-// and to log files as they come, the last lines of each stream kept for the failure report.
+// The workers' output: read from their pipes or terminals, forwarded to the agent's own stdout and stderr in
+// whole lines and to log files as they come, the last lines of each stream kept for the failure report.
 //
 // Memory is bounded: when the reader of our stdout (stderr) is slow, reading from the workers that write
 // there stops until it has caught up, so that they wait as they would in a shell's pipe. One thread: the
@@ -36,6 +36,7 @@ class Output final : public FdHandler {
     std::string role = {};
     std::string host = {};
     bool colours = false;  // where the console is a terminal
+    bool ptys = false;     // each worker has a terminal of its own
     // By stream: what we write is passed on to a terminal by somebody else.
     std::array<bool, 2> onto_terminal = {};
     LogFile::Warn warn = nullptr;                        // what goes wrong with files
@@ -50,6 +51,14 @@ class Output final : public FdHandler {
   // Forwards to descriptors 1 and 2.
   Output(UvEdge& edge, Style style);
   ~Output() override;
+
+  // Whether the stream is to be a terminal for the worker, as it would be without dlaunch: where it goes to
+  // our terminal as it is, and to no file. With Style::ptys: where it does not go to a file alone.
+  [[nodiscard]] bool gives_terminal(ProcKey key, const Command& command, Stream stream);
+  // Whether that terminal is the worker's controlling terminal, too.
+  [[nodiscard]] bool gives_control() const { return style_.ptys; }
+  // Our own terminal has another size now.
+  void resize_terminals() const;
 
   // Takes the descriptor over. It must be non-blocking. `command`: what will write there.
   void add(ProcKey key, const Command& command, Stream stream, int fd);
@@ -111,6 +120,8 @@ class Output final : public FdHandler {
   void pause_or_resume();
   Console& console(Stream stream) { return *consoles_[static_cast<std::size_t>(stream)]; }
   [[nodiscard]] std::string prefix_of(ProcKey key, int rank, Stream stream);
+  [[nodiscard]] bool is_shown(ProcKey key, int rank, Stream stream) const;
+  [[nodiscard]] bool is_kept(ProcKey key, Stream stream) const;
   [[nodiscard]] std::string log_path(ProcKey key, const std::string& name) const;
   [[nodiscard]] std::unique_ptr<LogFile> log_file(const std::string& path) const;
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -122,6 +123,9 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int child_main(vo
   for (int i = 0; i < 2; ++i) {
     if (const long done = raw_syscall(SYS_dup3, streams[i], STDOUT_FILENO + i, 0); done < 0)
       fail(plan, static_cast<int>(-done));
+  }
+  if (plan.start.owns_terminal) {  // the first that is a terminal
+    for (int i = 0; i < 2; ++i) raw_syscall(SYS_ioctl, STDOUT_FILENO + i, TIOCSCTTY, 0);
   }
   const DefaultAction normal;
   for (const int signo : kept_ignored) {

@@ -32,7 +32,8 @@ struct WorkerStart {
   std::vector<std::uint32_t> memory_nodes;                       // preferred for its memory; likewise
   int out = -1;                                                  // its stdout and stderr
   int err = -1;
-  int group = -1;  // the control group it is born in; -1: this process's
+  bool owns_terminal = false;  // these are its controlling terminal, with its process group in the foreground
+  int group = -1;              // the control group it is born in; -1: this process's
 };
 
 struct ChildPlan;

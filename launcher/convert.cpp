@@ -467,6 +467,7 @@ void take_output(Reader& in, const Settings& settings, Options& out) {
   out.events_on_console = events == "console";
   if (in.one_of("events-format", {"dlaunch", "torchelastic"}) == "torchelastic")
     out.events_format = EventsFormat::torchelastic;
+  out.pty = in.on("pty");
   const Setting* specs = in.given("logs-specs");
   if (specs && specs->value != "default") {
     in.fail(usage(as_given(*specs) + " names a Python class, which dlaunch does not load", "",

@@ -55,6 +55,7 @@
 #include "launcher/secret.h"
 #include "launcher/serve.h"
 #include "launcher/spelling.h"
+#include "launcher/terminal_stop.h"
 #include "launcher/tls.h"
 #include "launcher/torchelastic_events.h"
 #include "launcher/unfit_node.h"
@@ -199,6 +200,7 @@ agent::Output::Style output_style(const JobPlan& plan, const Options& asked, con
   style.log = plan.log;
   style.log_dir = log_dir;
   style.whole_lines = plan.node.slots > 1 || asked.lifeline;
+  style.ptys = asked.pty;
   style.role = plan.node.role;
   style.host = plan.node.host;
   const auto no_color = environment.find("NO_COLOR");
@@ -292,25 +294,6 @@ void write_reports(const JobReport& report, const std::optional<std::string>& wo
   const auto written =
       write_whole(own->second, words_of_cause.value_or(agent::to_error_file(file, report.outcome.exit_code)));
   if (!written) log::warning(written.error().message());
-}
-
-// Ctrl-Z: the shell's terminal knows only this process; the workers have sessions of their own. They stop
-// with it, and go on with it. Where no shell could continue us (an orphaned process group, process 1) the
-// kernel takes the signal's default action for nothing, and everybody goes on at once.
-void stop_with_the_terminal(agent::UvEdge& edge, agent::KeeperSpawner& spawner) {
-  struct sigaction before {};
-  sigaction(SIGTSTP, nullptr, &before);
-  if (before.sa_handler == SIG_IGN) return;
-  edge.on_signal(SIGTSTP, [&spawner](int) {
-    spawner.suspend();
-    struct sigaction normal {};
-    struct sigaction ours {};
-    normal.sa_handler = SIG_DFL;
-    sigaction(SIGTSTP, &normal, &ours);
-    raise(SIGTSTP);
-    sigaction(SIGTSTP, &ours, nullptr);
-    spawner.resume();
-  });
 }
 
 // Nodes may share a machine, and this one has workers of the new round.
@@ -481,7 +464,8 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
       if (!stops(plan.node, signo)) edge.on_signal(signo, on_signal);
     }
 
-    stop_with_the_terminal(edge, spawner);
+    stop_with_the_terminal(edge, spawner, output);
+    if (!stops(plan.node, SIGWINCH)) edge.on_signal(SIGWINCH, [&output](int) { output.resize_terminals(); });
 
     const agent::StatusSocket status_socket(edge, [&runner, &output, &log_dir, &plan] {
       agent::JobStatus status = runner.status();

@@ -90,6 +90,7 @@ struct Options {
   std::uint16_t worker_store = 0;  // the port where worker rank 0 serves the store; 0: dlaunch does
 
   agent::LogOptions log;
+  bool pty = false;  // each worker has a terminal of its own
   Bind bind = Bind::none;
   bool virtual_local_rank = false;
   std::optional<std::uint64_t> store_max_total;  // bytes; none: by this process's memory

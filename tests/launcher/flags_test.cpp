@@ -144,6 +144,7 @@ const std::vector<Row>& rows() {
       {"local-addr", "[fe80::1]", [](const Options& o) { return o.local_addr == "fe80::1"; }},
       {"events-format", "torchelastic",
        [](const Options& o) { return o.events_format == EventsFormat::torchelastic; }},
+      {"pty", nullptr, [](const Options& o) { return o.pty; }},
       {"master-port", "1234", [](const Options& o) { return o.master_port == 1234; }},
       {"local-addr", "10.0.0.7", [](const Options& o) { return o.local_addr == "10.0.0.7"; }},
       {"logs-specs", "default", kept("logs-specs", "default")},

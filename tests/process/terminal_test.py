@@ -276,6 +276,60 @@ class Suspend(Terminal):
         self.assertEqual(int(done.stdout.split()[1], 16), 1 << (signal.SIGTSTP - 1))
 
 
+class OwnTerminal(Terminal):
+    """What a worker sees of the terminal."""
+
+    def test_a_single_worker_writes_to_a_terminal(self):
+        fcntl.ioctl(self.keys, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
+        self.run_line("""$D sh -c 'test -t 0 && test -t 1 && test -t 2 && echo all are terminals; stty size <&1; printf "no newline"; exit 7'; echo code $?.""")
+        self.read_until("all are terminals\n33 77\nno newline")
+        self.assertIn("exited with code 7", self.read_until("code 7."))
+
+    def test_two_workers_do_not_but_with_pty_they_do(self):
+        self.run_line("$D --nproc-per-node=2 sh -c 'test -t 1 || test -t 2 || echo none'; echo code $?.")
+        seen = self.read_until("code 0.")
+        self.assertEqual((seen.count("[rank 0]"), seen.count("[rank 1]"), seen.count("none\n")), (1, 1, 2), seen)
+        self.run_line("$D --pty --nproc-per-node=2 sh -c 'test -t 1 && test -t 2 && echo both'; echo code $?.")
+        seen = self.read_until("code 0.")
+        self.assertEqual((seen.count("[rank 0]"), seen.count("[rank 1]"), seen.count("both\n")), (1, 1, 2), seen)
+
+    def test_what_goes_elsewhere_as_well_is_no_terminal(self):
+        self.run_line("$D --log-dir=logs -t1 sh -c 'test -t 1 || echo stdout is none; test -t 2 && echo stderr is one >&2'; echo code $?.")
+        seen = self.read_until("code 0.")
+        self.assertIn("stdout is none\n", seen)
+        self.assertIn("stderr is one\n", seen)
+        self.run_line("$D sh -c 'test -t 1 || echo stdout is none > /dev/tty 2> /dev/null || echo > seen' > out; echo code $?.")
+        self.read_until("code 0.")
+        self.wait_for("seen")  # and no worker has a controlling terminal
+
+    def test_pty_gives_a_controlling_terminal_where_there_is_none(self):
+        look = "test -t 1 && test -t 2 && exec 3<> /dev/tty && stty size <&3; ps -o tpgid=,pgid= -p $$; kill -9 $$"
+        done = subprocess.run([DLAUNCH, "--pty", "sh", "-c", look], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False,
+                              start_new_session=True)
+        size, groups = done.stdout.splitlines()
+        self.assertEqual(size, "24 80", done.stderr)
+        self.assertEqual(*groups.split())
+        self.assertIn("was killed by signal 9 (SIGKILL)", done.stderr)
+
+    def test_another_size_of_the_window_is_passed_on(self):
+        self.run_line("""$D --pty sh -c 'trap "stty size <&1; exit" WINCH; echo up; while :; do sleep 0.01; done'; echo code $?.""")
+        self.read_until("up\n")
+        fcntl.ioctl(self.keys, termios.TIOCSWINSZ, struct.pack("HHHH", 11, 55, 0, 0))
+        self.read_until("11 55\n")
+        self.read_until("code 0.")
+
+    def test_the_words_of_one_that_fails_are_kept(self):
+        self.run_line("""$D --report=report.json sh -c 'echo "what went wrong" >&2; exit 3'; echo code $?.""")
+        self.read_until("what went wrong\n")
+        self.read_until("code 3.")
+        with open(self.path("report.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["cause"]["stderr"], "what went wrong")
+
+    def test_all_of_a_long_output_arrives(self):
+        self.run_line("$D sh -c 'head -c 3000000 /dev/zero | tr \\\\0 x | fold -w 99; echo; echo end of it'; echo code $?.")
+        self.assertEqual(self.read_until("code 0.").count("x"), 3000000)
+
+
 class Hangup(Terminal):
     def test_the_terminal_goes(self):
         self.start_family("--stop-timeout=0.1")

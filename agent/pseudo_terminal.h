@@ -1,0 +1,30 @@
+// Terminals for the output of workers.
+#pragma once
+
+#include <sys/ioctl.h>
+
+#include <optional>
+
+namespace dlaunch::agent {
+
+// Both ends are close-on-exec and the caller's to close. What is written to `worker` is read from `agent`
+// byte for byte (a newline stays one byte), which does not block; once no process has `worker` open, reading
+// fails with EIO.
+struct PseudoTerminal {
+  int agent = -1;
+  int worker = -1;
+};
+
+// It becomes nobody's controlling terminal by that. None: errno says why, for example where /dev/pts is
+// missing.
+std::optional<PseudoTerminal> open_pseudo_terminal();
+
+// Of this process's own terminal, by stdout, stderr or stdin; 80 columns and 24 rows where none of them is
+// one.
+winsize own_window_size();
+
+// Of the terminal whose `agent` end this is; the foreground process group of a controlling terminal gets
+// SIGWINCH. Nothing happens to a descriptor of another kind.
+void set_window_size(int agent_end, const winsize& size);
+
+}  // namespace dlaunch::agent
