@@ -17,7 +17,7 @@ dlaunch_test(NAME hosted_store_test LABELS store LIBS ${store_libraries}
   SOURCES store/hosted_store_test.cpp)
 dlaunch_test(NAME file_store_test LABELS store LIBS dlaunch_tcp_store
   SOURCES store/file_store_test.cpp)
-dlaunch_test(NAME torch_test LABELS store LIBS ${store_libraries} TIMEOUT 300
+dlaunch_test(NAME torch_test LABELS pytorch LIBS ${store_libraries} TIMEOUT 300
   SOURCES store/torch_test.cpp)
 if(OpenSSL_FOUND)
   dlaunch_test(NAME tls_test LABELS store LIBS dlaunch_store_server dlaunch_tls SOURCES store/tls_test.cpp)

@@ -358,7 +358,7 @@ class TrainMnist(Example):
 
 
 def python_with_torch():
-    for python in (os.environ.get("PYTHON_EXEC"), "/usr/bin/python3", "python3"):
+    for python in (os.environ.get("DLAUNCH_TORCH_PYTHON"), os.environ.get("PYTHON_EXEC"), "/usr/bin/python3", "python3"):
         if python and shutil.which(python) and subprocess.run(
                 [python, "-c", "import torch.distributed as d; raise SystemExit(not d.is_gloo_available())"],
                 capture_output=True, check=False).returncode == 0:

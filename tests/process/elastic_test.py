@@ -18,7 +18,7 @@ import tempfile
 import time
 import unittest
 
-from common import DLAUNCH, environment, helpers_of
+from common import DLAUNCH, TORCH_PYTHON, environment, helpers_of
 from hosts import Hosts
 
 PATIENCE = 90  # seconds until a wait for an event is a failure
@@ -399,11 +399,9 @@ class PyTorch(Elastic):
     OPTIONS = ("--nnodes=2:3", "--last-call-timeout=1", "--rdzv-endpoint=10.213.8.1,10.213.8.2,10.213.8.3", "--node-timeout=2")
 
     def start_torch(self, i):
-        # Another PyTorch than Debian's: DLAUNCH_TORCH_PYTHON=venv/bin/python elastic_test.py PyTorch
-        python = os.environ.get("DLAUNCH_TORCH_PYTHON", "/usr/bin/python3")
-        if subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode != 0:
+        if subprocess.run([TORCH_PYTHON, "-c", "import torch"], capture_output=True, check=False).returncode != 0:
             self.skipTest("no PyTorch here (Debian: python3-torch)")
-        return self.start(i, *self.OPTIONS, command=(python, "-c", TORCH_WORKER))
+        return self.start(i, *self.OPTIONS, command=(TORCH_PYTHON, "-c", TORCH_WORKER))
 
     def test_its_workers_find_each_other_in_each_round(self):
         for i in range(3):

@@ -21,7 +21,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from common import BIN, DLAUNCH, PATIENCE, alive, environment, free_port, helpers_of, wait_until
+from common import BIN, DLAUNCH, PATIENCE, TORCH_PYTHON, alive, environment, free_port, helpers_of, torchrun, wait_until
 from hosts import Hosts
 
 
@@ -638,7 +638,7 @@ class Python(Launch):
         self.assertEqual(done.returncode, 0, done.stderr)
 
 
-PYTHON = "/usr/bin/python3"  # that of the distribution, which has torch where any has
+PYTHON = TORCH_PYTHON
 
 
 class AgainstTorchrun(Launch):
@@ -675,7 +675,7 @@ with open(os.environ["MARK"] + "." + os.environ["RANK"], "w") as file:
             self.assertEqual(len(re.findall(r"sum of (?:ranks = 1|ones = 2)", done.stdout)), 2, done.stdout)
 
     def torchrun(self):
-        found = shutil.which("torchrun")
+        found = torchrun()
         if not found:
             self.skipTest("no torchrun here")
         return found

@@ -15,10 +15,10 @@ import unittest
 import urllib.error
 import urllib.request
 
-from common import BIN, DLAUNCH, PATIENCE, environment, free_port, helpers_of, wait_until
+from common import BIN, DLAUNCH, PATIENCE, TORCH_PYTHON, environment, free_port, helpers_of, wait_until
 from hosts import Hosts
 
-PYTHON = "/usr/bin/python3"  # that of the distribution, which has torch where any has
+PYTHON = TORCH_PYTHON
 ALL_REDUCE = os.path.join(os.path.dirname(BIN), "tests", "all_reduce_worker")
 TOKEN = f"s3cret-{os.getpid()}"
 

@@ -16,9 +16,9 @@ import sys
 import tempfile
 import unittest
 
-from common import DLAUNCH, PATIENCE, children_of, environment, wait_until
+from common import DLAUNCH, PATIENCE, TORCH_PYTHON, children_of, environment, wait_until
 
-PYTHON = "/usr/bin/python3"  # Debian's, which has torch
+PYTHON = TORCH_PYTHON
 
 # A client of the bare protocol.
 CLIENT = """

@@ -54,7 +54,7 @@ def expected_cells(rank, size):
 
 
 def python_with_torch():
-    for python in (os.environ.get("PYTHON_EXEC"), sys.executable, "/usr/bin/python3"):
+    for python in (os.environ.get("DLAUNCH_TORCH_PYTHON"), os.environ.get("PYTHON_EXEC"), sys.executable, "/usr/bin/python3"):
         if python and subprocess.run([python, "-c", "import torch.distributed as d; assert d.is_available()"],
                                      capture_output=True, check=False).returncode == 0:
             return python

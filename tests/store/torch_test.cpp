@@ -22,8 +22,14 @@ using test::ServerThread;
 
 constexpr int no_torch = 77;
 
+// The distribution's, or another one (scripts/test --pytorch).
+std::string python() {
+  const char* const other = std::getenv("DLAUNCH_TORCH_PYTHON");  // NOLINT(concurrency-mt-unsafe): one thread
+  return other != nullptr && *other != '\0' ? other : "/usr/bin/python3";
+}
+
 std::string script(const std::string& arguments) {
-  return std::string("exec /usr/bin/python3 " DLAUNCH_SOURCE_DIR "/tests/store/torch_client.py ") + arguments;
+  return "exec '" + python() + "' " DLAUNCH_SOURCE_DIR "/tests/store/torch_client.py " + arguments;
 }
 
 // Runs PyTorch. Returns whether there is one.
@@ -45,19 +51,19 @@ bool there_is_one() {
 
 TEST(Torch, ItsClientUsesOurServer) {
   ServerThread server;
-  if (!run("client", server)) GTEST_SKIP() << "/usr/bin/python3 has no torch";
+  if (!run("client", server)) GTEST_SKIP() << python() << " has no torch";
   EXPECT_TRUE(server.reports().empty());
 }
 
 TEST(Torch, ItsWorkersMeetAtOurServer) {
   ServerThread server;
-  if (!run("workers", server)) GTEST_SKIP() << "/usr/bin/python3 has no torch";
+  if (!run("workers", server)) GTEST_SKIP() << python() << " has no torch";
   EXPECT_TRUE(server.reports().empty());
   EXPECT_GE(server.stats().connections_total, 2U);
 }
 
 TEST(Torch, OurMasterWaitsForItsWorker) {
-  if (!there_is_one()) GTEST_SKIP() << "/usr/bin/python3 has no torch";
+  if (!there_is_one()) GTEST_SKIP() << python() << " has no torch";
   const test::ReservedPort port;
   std::thread worker([&] { run("joins 127.0.0.1 " + std::to_string(port.address().port)); });
   HostedStoreOptions options;
@@ -76,7 +82,7 @@ TEST(Torch, OurMasterWaitsForItsWorker) {
 class TorchFile : public testing::TestWithParam<FileStoreUsers> {};
 
 TEST_P(TorchFile, IsSharedByBoth) {
-  if (!there_is_one()) GTEST_SKIP() << "/usr/bin/python3 has no torch";
+  if (!there_is_one()) GTEST_SKIP() << python() << " has no torch";
   const test::TemporaryFolder folder;
   FileStoreOptions options;
   options.path = folder.path() + "/store";
@@ -159,7 +165,7 @@ class TorchServer {
 
 TEST(Torch, OurClientUsesItsServer) {
   const TorchServer server;
-  if (server.port() == 0) GTEST_SKIP() << "/usr/bin/python3 has no torch";
+  if (server.port() == 0) GTEST_SKIP() << python() << " has no torch";
   TcpStoreOptions options;
   options.server = {"127.0.0.1", server.port()};
   options.timeout = std::chrono::seconds(60);
