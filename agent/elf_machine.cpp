@@ -43,7 +43,7 @@ bool is_same(const std::string& name, const std::string& machine) {
 std::string why_not_run(std::string_view beginning, const std::string& machine) {
   if (!beginning.starts_with(elf_magic)) return "";
   if (beginning.size() < elf_beginning) return "it is a compiled program, but cut short";
-  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(beginning[at]); };
+  const auto byte = [&](std::size_t at) -> unsigned { return static_cast<unsigned char>(beginning[at]); };
   const bool is_big = byte(EI_DATA) == ELFDATA2MSB;
   const unsigned number =
       is_big ? byte(machine_at) << 8U | byte(machine_at + 1) : byte(machine_at + 1) << 8U | byte(machine_at);

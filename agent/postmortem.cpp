@@ -51,11 +51,16 @@ void add_hint(Ending& ending, const std::string& hint) {
 
 }  // namespace
 
+Postmortem::Postmortem(std::string scratch_dir, std::string log_dir, Warn warn)
+    : scratch_dir_(std::move(scratch_dir)),
+      log_dir_(std::move(log_dir)),
+      warn_(std::move(warn)),
+      refusals_(task_limits().refusals) {}
+
 void Postmortem::begin() {
   if (begun_) return;
   begun_ = true;
   oom_.begin();
-  refusals_ = task_limits().refusals;
 }
 
 void Postmortem::examine(ProcKey key, std::int64_t pid, bool killed, Ending& ending) {

@@ -21,8 +21,8 @@ class Postmortem {
   // (agent/log_dir.h): an error file that says something is kept there, as torchrun keeps it. Empty: nowhere.
   // `warn` is told of files that are of no use; may be unset.
   using Warn = std::function<void(const std::string& sentence)>;
-  Postmortem(std::string scratch_dir, std::string log_dir, Warn warn)
-      : scratch_dir_(std::move(scratch_dir)), log_dir_(std::move(log_dir)), warn_(std::move(warn)) {}
+  // What the kernel has refused until now is not this job's.
+  Postmortem(std::string scratch_dir, std::string log_dir, Warn warn);
 
   // Why this job itself has sent a worker a signal, not to stop it; none: it has not.
   struct Sent {
@@ -31,7 +31,7 @@ class Postmortem {
   };
   void ask_of_signals(std::function<std::optional<Sent>(ProcKey)> ask) { sent_ = std::move(ask); }
 
-  // A worker runs: from now on the kernel's counters are ours. Does its work once.
+  // A worker runs: from now on the kernel's counters of memory are ours. Does its work once.
   void begin();
 
   // Adds what is known of this end. `killed`: it was us who killed it. REQUIRES: it is no success.
@@ -47,7 +47,7 @@ class Postmortem {
   Warn warn_;
   std::function<std::optional<Sent>(ProcKey)> sent_;
   bool begun_ = false;
-  std::uint64_t refusals_ = 0;  // of processes and threads, that were there before or are explained
+  std::uint64_t refusals_;  // of processes and threads, that were there before or are explained
   std::int64_t refused_until_unix_ns_ = 0;  // what ends until then may have met the same
   OomWatch oom_;
 };
