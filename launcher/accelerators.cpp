@@ -80,7 +80,9 @@ int amd_devices(const EnvironmentMap& environment, const std::string& root) {
   const std::string nodes = root + "/sys/class/kfd/kfd/topology/nodes";
   int present = 0;
   for (const std::string& node : numbered(nodes, "")) {
-    std::ifstream properties(nodes + "/" + node + "/properties");
+    std::string path = nodes;
+    path.append("/").append(node).append("/properties");
+    std::ifstream properties(path);
     std::string name;
     unsigned long long value = 0;
     while (properties >> name >> value) {
@@ -101,7 +103,9 @@ int intel_devices(const EnvironmentMap& environment, const std::string& root) {
   for (const std::string& name : numbered(root + "/sys/class/drm", "renderD")) {
     std::string device = root;
     device.append("/sys/class/drm/").append(name).append("/device");
-    if (first_word(device + "/vendor") != intel_id || !exists(root + "/dev/dri/" + name)) continue;
+    if (first_word(device + "/vendor") != intel_id ||
+        !exists(std::string(root).append("/dev/dri/").append(name)))
+      continue;
     present += by_tile ? std::max<std::size_t>(1, numbered(device, "tile").size()) : 1;
   }
   return visible_of(static_cast<int>(present), environment, "ZE_AFFINITY_MASK");
@@ -128,6 +132,7 @@ int ascend_devices(const EnvironmentMap& environment, const std::string& root) {
 const std::vector<std::string>& accelerator_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
+    all.reserve(kinds.size());
     for (const Kind& kind : kinds) all.emplace_back(kind.name);
     return all;
   }();
