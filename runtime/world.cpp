@@ -481,6 +481,25 @@ void World::init_with(const InitOptions& options) {
 }
 
 // With local synchronization nobody can be told of wrong members, since they are who would be.
+namespace {
+
+// A rank that is no member only compares what it says. It may come when the members have done all that they
+// wanted and left, and with them the one that served the store: then there is nothing to compare with.
+void join_group(Store& keys, const Joining& joining, const GroupImpl& all, const ErrorContext& here) {
+  try {
+    join(keys, joining);
+  } catch (const StoreError& lost) {
+    if (joining.rank >= 0 || lost.error().kind == ErrorKind::timeout) throw;
+    try {
+      all.explain_lost_store(lost.what(), here);
+    } catch (const DistNetworkError& e) {
+      if (!e.reason().starts_with(std::string(left_the_group) + ", and the store is lost")) throw;
+    }
+  }
+}
+
+}  // namespace
+
 ProcessGroup World::new_group(const std::string& operation, const std::vector<int>& ranks,
                               const NewGroupOptions& options) {
   require_own_process(operation);
@@ -520,14 +539,16 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
     Recording recording(all->recorder(),
                         all->recorder().begin({.operation = recorded_as(operation), .input = members.size()},
                                               group_count(), -1, term));
-    join(*keys, {.call = operation,
-                 .statement = "the ranks " + listed(members) + " and the backend " + in_words(plan.modules),
-                 .self = here.rank,
-                 .rank = description.rank,
-                 .members = members,
-                 .hosts = all->description().hosts,
-                 .deadline = deadline,
-                 .check = check});
+    join_group(*keys,
+               {.call = operation,
+                .statement = "the ranks " + listed(members) + " and the backend " + in_words(plan.modules),
+                .self = here.rank,
+                .rank = description.rank,
+                .members = members,
+                .hosts = all->description().hosts,
+                .deadline = deadline,
+                .check = check},
+               *all, here);
     std::vector<GroupImpl::DeviceBackend> backends;
     if (description.rank >= 0) {
       try {

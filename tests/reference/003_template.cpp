@@ -59,6 +59,26 @@ void all_reduce(int rank, int) {
   expect(shown(tensor), rank < 2 ? "tensor([2.])" : "tensor([1.])");
 }
 
+// Rank 2 is no member, and calls when the members have left: rank 0 with the store that it served.
+int all_reduce_with_a_late_rank() {
+  int done[2];
+  if (pipe(done) != 0) return 1;
+  const Master master;
+  const int code = run_processes(3, [&](int rank) {
+    dist::init_process_group({.backend = "gloo", .rank = rank, .world_size = 3});
+    char byte = 0;
+    for (int others = 0; rank == 2 && others < 2; ++others) {
+      require(read(done[0], &byte, 1) == 1, "the others have left");
+    }
+    all_reduce(rank, 3);
+    dist::destroy_process_group();
+    require(write(done[1], &byte, 1) == 1, "a byte for rank 2");
+  });
+  close(done[0]);
+  close(done[1]);
+  return code;
+}
+
 // Implementation of a ring-reduce with addition.
 void ring(const Floats& send, Floats& recv) {
   const int rank = dist::get_rank();
@@ -108,6 +128,7 @@ int main() {
   code |= start(2, non_blocking);
   code |= start(2, all_reduce);
   code |= start(4, all_reduce);
+  code |= all_reduce_with_a_late_rank();
   code |= start(4, ring_all_reduce);
   start_anew();
   return code;
