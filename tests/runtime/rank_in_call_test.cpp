@@ -177,8 +177,12 @@ TEST(InitDeviceMesh, MakesTheDefaultGroupIfThereIsNone) {
 
 // All ranks hear it, none waits.
 TEST(InitDeviceMesh, OfNoDeviceIsRefusedOnAllRanks) {
-  for (const auto& result :
-       run_processes(2, [](int) { return error_of([] { (void)dlaunch::init_device_mesh("tpu", {2}); }); })) {
+  for (const auto& result : run_processes(2, [](int) {
+         const std::string said = error_of([] { (void)dlaunch::init_device_mesh("tpu", {2}); });
+         dlaunch::barrier();  // or this process ends while the other one still joins, to which it is lost
+         dlaunch::destroy_process_group();
+         return said;
+       })) {
     EXPECT_TRUE(contains(result.said, "a device mesh of 'tpu': there is no such device")) << result.said;
   }
 }
