@@ -143,6 +143,7 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
     on_lost(now, {*before, "it came back by a new connection"}, out);
   }
   if (missed_the_end) return;
+  absent_.remove(join.agent);
   left_running_.erase(join.agent);  // it says itself when its workers are gone
   if (const std::string why = reason_to_refuse(join); !why.empty()) {
     const std::string who = join.node_rank < 0 ? "a node" : "node " + std::to_string(join.node_rank);
@@ -381,7 +382,7 @@ void Coordinator::go_on_when_all_stopped(TimePoint now, CoordinatorActions& out)
   if (state_ == State::running && accused_until_ && roster_.all_stopped())
     stop_for(now, fallen_.front().failure, out);  // no worker is left to be waited for
   if (state_ == State::ending) {
-    end_when_all_stopped(out);
+    end_when_all_stopped(now, out);
   } else if (state_ == State::gathering) {
     announce_when_complete(now, out);
   } else if (!roster_.all_stopped()) {
@@ -637,6 +638,7 @@ void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActi
   judge_.forget(lost.member);
   granting_until_.reset();
   if (node) note_left_running(now, *node, lost.silent);
+  if (node && lost.silent) absent_.add(node->joined.agent, name_of(*node), node->heard);
   if (!node || state_ == State::standby) return;
   const bool expected = node->leaving || node->done || state_ == State::ending;
   if (!expected && (state_ == State::gathering || !node->active)) {
@@ -755,14 +757,8 @@ void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
     report(now, out);
   } else if (state_ == State::collecting && now >= collect_until_) {
     end_failed(now, out);
-  } else if (state_ == State::ending && now >= end_deadline_) {
-    for (const auto& [member, node] : roster_.nodes()) {
-      if (node.stopped) continue;
-      out.emplace_back(
-          Say{Loudness::trouble, name_of(node) + " did not say that it has stopped; going on without it"});
-    }
-    state_ = State::ended;
-    out.emplace_back(CoordinatorEnded{});
+  } else if (state_ == State::ending) {
+    on_timer_at_the_end(now, out);
   }
 }
 
@@ -839,7 +835,7 @@ void Coordinator::rearm(TimePoint now, CoordinatorActions& out) {
       wake(collect_until_);
       break;
     case State::ending:
-      wake(end_deadline_);
+      wake(answers_until_.value_or(end_deadline_));
       break;
     case State::standby:
       wake(report_at_);
@@ -883,58 +879,6 @@ void Coordinator::end_the_job_by(TimePoint now, const Failure& cause, Coordinato
   }
   if (state_ == State::running) stop_world(now, describe(cause), out);
   collect(now);
-}
-
-// In fallen_; a worker that did not fail itself may be put there.
-std::size_t Coordinator::find_cause() {
-  std::size_t cause = decisive_ ? *decisive_ : root_cause(fallen_);
-  const std::string ended = judge_.end_of(fallen_[cause].failure.accused);
-  if (auto accused = accused_by(fallen_, cause, suspects_, ended)) {
-    place_worker(*accused, world_);
-    fallen_.push_back({fallen_[cause].when, std::move(*accused)});
-    cause = fallen_.size() - 1;
-  }
-  name_suspects(fallen_, suspects_, fallen_[cause].failure);
-  return cause;
-}
-
-void Coordinator::end_failed(TimePoint now, CoordinatorActions& out) {
-  const std::size_t cause = find_cause();
-  Outcome outcome;
-  tell(std::move(fallen_), cause, outcome);
-  outcome.standings = judge_.diagnosis().sentences;
-  fallen_.clear();
-  end(now, std::move(outcome), out);
-}
-
-void Coordinator::end(TimePoint now, Outcome outcome, CoordinatorActions& out) {
-  state_ = State::ending;
-  end_deadline_ = now + job_.stop_timeout.longest() + end_margin;
-  outcome.restarts_used = world_.restarts_used;
-  outcome.restarts = world_.restarts;
-  outcome.no_restart = no_restart_;
-  Event ended{EventKind::ended, world_.round};
-  ended.text = outcome.failed ? describe(outcome.cause) : "";
-  out.emplace_back(std::move(ended));
-  for (const auto& [member, node] : roster_.nodes()) {
-    if (!node.leaving) out.emplace_back(ToMember{member, End{outcome}});
-  }
-  outcome_ = std::move(outcome);
-  end_when_all_stopped(out);
-}
-
-std::optional<JobEnding> Coordinator::ending() const {
-  if (!outcome_) return std::nullopt;
-  return JobEnding{fencing_.known(), *outcome_};
-}
-
-void Coordinator::end_when_all_stopped(CoordinatorActions& out) {
-  // A remote node hangs up after it has heard the end and stopped: until then End may still be on its way.
-  const bool remote_left = std::any_of(roster_.nodes().begin(), roster_.nodes().end(),
-                                       [](const auto& n) { return n.first != local_member; });
-  if (remote_left || !roster_.all_stopped()) return;
-  state_ = State::ended;
-  out.emplace_back(CoordinatorEnded{});
 }
 
 }  // namespace dlaunch::agent

@@ -39,6 +39,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/absent_nodes.h"
 #include "agent/event.h"
 #include "agent/fencing.h"
 #include "agent/hang_judge.h"
@@ -226,7 +227,9 @@ class Coordinator {
   [[nodiscard]] std::size_t find_cause();
   void end_failed(TimePoint now, CoordinatorActions& out);
   void end(TimePoint now, Outcome outcome, CoordinatorActions& out);
-  void end_when_all_stopped(CoordinatorActions& out);
+  void end_when_all_stopped(TimePoint now, CoordinatorActions& out);
+  bool answers_absent_nodes(TimePoint now, CoordinatorActions& out);
+  void on_timer_at_the_end(TimePoint now, CoordinatorActions& out);
 
   void remember_refusal(const std::string& who, const std::string& why);
   [[nodiscard]] std::string refused_meanwhile() const;
@@ -266,6 +269,7 @@ class Coordinator {
   std::optional<TimePoint> last_call_;  // until when
   TimePoint not_before_;                // of the restart that was decided: --restart-backoff
   LostPlaces lost_places_;
+  AbsentNodes absent_;
   std::map<AgentId, TimePoint> left_running_;  // agents that were lost with their workers: gone by then
   bool announced_ = false;                     // a world, since the lead was taken up
   std::optional<Outcome> abdicates_;           // once all have stopped: this agent was told to leave
@@ -280,6 +284,7 @@ class Coordinator {
   std::optional<TimePoint> accused_until_;  // a worker whom the first failure accuses may end by itself
   TimePoint stop_deadline_;
   TimePoint end_deadline_;
+  std::optional<TimePoint> answers_until_;  // all has ended but for the answers to absent nodes
 
   TimePoint job_began_;  // its first round, as far as this coordinator knows
   TimePoint round_began_;

@@ -145,6 +145,9 @@ void Coordinator::note_lost_leader(TimePoint now, const Join& of_last_world, Coo
   failure.round = of_last_world.round;
   failure.host = shortened(printable(of_last_world.leader_host), longest_host);
   failure.why = "it led the job";
+  // If its connection was closed, it has ended, and only the nodes that it left behind are waited for.
+  if (of_last_world.lease >= of_last_world.rest)
+    absent_.add(of_last_world.leader, "host " + failure.host, now - job_.node_timeout);
   remember(world_.restarts, {world_.restarts_used, now - job_began_, failure, {}, false});
   Event lost{EventKind::lost, of_last_world.round};
   lost.host = failure.host;

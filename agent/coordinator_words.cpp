@@ -6,26 +6,10 @@
 
 #include "agent/count_words.h"
 #include "agent/printable.h"
+#include "agent/short_list.h"
 
 namespace dlaunch::agent {
 namespace {
-
-// "a, b and 3 more".
-class ShortList {
- public:
-  void add(const std::string& name) {
-    if (++count_ <= shown) text_.append(text_.empty() ? "" : ", ").append(name);
-  }
-  [[nodiscard]] int count() const { return count_; }
-  [[nodiscard]] std::string text() const {
-    return count_ > shown ? text_ + " and " + std::to_string(count_ - shown) + " more" : text_;
-  }
-
- private:
-  static constexpr int shown = 8;
-  std::string text_;
-  int count_ = 0;
-};
 
 // "1, 2 and 5"; what is beyond the eighth is only counted.
 std::string in_words(const std::vector<int>& numbers) {

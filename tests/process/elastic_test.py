@@ -484,6 +484,18 @@ class ThreeEndpoints(Elastic):
         self.done()
         self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
 
+    def test_a_node_that_was_away_at_the_end_returns_the_jobs_code(self):
+        for i in range(3):
+            self.start(i, *self.OPTIONS)
+        away = self.leader(self.world({0, 1, 2}))
+        self.hosts.pull_cable(away)
+        others = sorted({0, 1, 2} - {away})
+        leader = self.leader(self.world(set(others)))
+        self.done()
+        self.wait_until(lambda: "the job has ended; staying 8 s for host " in self.said(leader), "the leader waits for the absent node")
+        self.hosts.plug_cable(away)
+        self.assertEqual([self.end(i) for i in (away, *others)], [0] * 3)
+
     def test_a_signal_to_all_agents_ends_the_job_on_all(self):
         for i in range(3):
             self.start(i, *self.OPTIONS)
