@@ -39,8 +39,12 @@ void OperationQueue::run(const std::function<void()>& operation) {
 
 void OperationQueue::post(Operation operation) {
   const std::lock_guard lock(mutex_);
+  if (!is_running_) {
+    if (thread_.joinable()) thread_.join();  // it has found nothing to do and is about to end
+    thread_ = start_thread([this] { work(); });
+    is_running_ = true;
+  }
   operations_.push_back(std::move(operation));
-  if (!thread_.joinable()) thread_ = start_thread([this] { work(); });
   posted_.notify_all();
 }
 
@@ -57,8 +61,11 @@ bool OperationQueue::drain(Deadline deadline) {
 void OperationQueue::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    posted_.wait(lock, [this] { return ending_ || !operations_.empty(); });
-    if (operations_.empty()) return;
+    posted_.wait_for(lock, idle_limit, [this] { return ending_ || !operations_.empty(); });
+    if (operations_.empty()) {
+      is_running_ = false;
+      return;
+    }
     while (Operation* const next = next_to_begin()) {
       ++begun_;
       lock.unlock();

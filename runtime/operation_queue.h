@@ -6,6 +6,7 @@
 // shares memory with an unfinished one before it does not begin early.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -19,10 +20,12 @@
 
 namespace dlaunch {
 
-// One call at a time. The thread is started by the first post(); a program that only calls run() never has
-// one, and pays no switch between threads. Functions must not throw or call back.
+// One call at a time. post() starts a thread, which ends when nothing has come for `idle_limit`: threads grow
+// with the groups that are in use, not with their number. A program that only calls run() never has one, and
+// pays no switch between threads. Functions must not throw or call back.
 class OperationQueue {
  public:
+  static constexpr std::chrono::milliseconds idle_limit{1000};
   // So many may have begun and not finished.
   static constexpr std::size_t begun_at_once = 3;
 
@@ -60,6 +63,7 @@ class OperationQueue {
   std::deque<Operation> operations_;  // unfinished, in order; they stay where they are
   std::size_t begun_ = 0;             // of them, the first ones
   bool ending_ = false;
+  bool is_running_ = false;  // the thread: it takes what is posted
   std::thread thread_;
 };
 

@@ -3,8 +3,10 @@
 #include "dlaunch/work.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <latch>
 #include <memory>
@@ -264,6 +266,20 @@ TEST(OperationQueue, IsDrainedUntilTheDeadline) {
   EXPECT_FALSE(queue.drain(deadline_after(std::chrono::seconds(0))));
   posted.count_down();
   EXPECT_TRUE(queue.drain(deadline_after(longest_timeout)));
+}
+
+TEST(OperationQueue, HasNoThreadWhileItIsIdle) {
+  OperationQueue queue;
+  for (int turn = 0; turn < 2; ++turn) {
+    pid_t thread = 0;
+    queue.post({{}, [&] { thread = gettid(); }, {}});
+    queue.drain();
+    EXPECT_NE(thread, gettid());
+    const std::string task = "/proc/self/task/" + std::to_string(thread);
+    const Deadline limit = deadline_after(std::chrono::seconds(60));
+    while (std::filesystem::exists(task) && !has_passed(limit)) std::this_thread::yield();
+    EXPECT_FALSE(std::filesystem::exists(task));
+  }
 }
 
 TEST(OperationQueue, RunsWhatWasPostedBeforeItEnds) {
