@@ -1,5 +1,5 @@
 dlaunch_test(NAME agent_test
-  SOURCES agent/cause_test.cpp agent/cgroup_path_test.cpp agent/coordinator_test.cpp agent/diagnosis_test.cpp agent/election_test.cpp agent/elf_machine_test.cpp agent/etcd_messages_test.cpp agent/fencing_test.cpp agent/handshake_test.cpp agent/hang_test.cpp agent/http_reply_test.cpp agent/error_file_test.cpp agent/job_ending_test.cpp agent/lines_test.cpp agent/member_test.cpp
+  SOURCES agent/absent_nodes_test.cpp agent/cause_test.cpp agent/cgroup_path_test.cpp agent/coordinator_test.cpp agent/diagnosis_test.cpp agent/election_test.cpp agent/elf_machine_test.cpp agent/etcd_messages_test.cpp agent/fencing_test.cpp agent/handshake_test.cpp agent/hang_test.cpp agent/http_reply_test.cpp agent/error_file_test.cpp agent/job_ending_test.cpp agent/lines_test.cpp agent/member_test.cpp
           agent/memory_events_test.cpp agent/messages_test.cpp agent/printable_test.cpp agent/restart_policy_test.cpp agent/last_words_test.cpp agent/root_cause_test.cpp agent/task_limits_test.cpp agent/timer_requests_test.cpp
           agent/values_test.cpp agent/worker_group_test.cpp agent/worker_record_test.cpp agent/world_view_test.cpp
   LIBS dlaunch_agent_core LABELS unit)
