@@ -65,6 +65,7 @@ Result<void> continue_with_tls(std::vector<std::string> arguments, const std::st
   if (!std::filesystem::exists(program, failed)) program = folder / "../lib/dlaunch/dlaunch";
   program = program.lexically_normal();
   std::vector<char*> words;
+  words.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) words.push_back(argument.data());
   words.push_back(nullptr);
   // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread

@@ -27,7 +27,12 @@ std::weak_ordering compare(std::int64_t whole, double real) {
   if (real < -beyond) return std::weak_ordering::greater;
   const double below = std::floor(real);
   const auto order = whole <=> static_cast<std::int64_t>(below);
-  return order == 0 && real > below ? std::weak_ordering::less : std::weak_ordering(order);
+  return std::is_eq(order) && real > below ? std::weak_ordering::less : std::weak_ordering(order);
+}
+
+std::weak_ordering reversed(std::weak_ordering order) {
+  if (std::is_eq(order)) return order;
+  return std::is_lt(order) ? std::weak_ordering::greater : std::weak_ordering::less;
 }
 
 // As Python's: the shortest text that means the number, and never that of a whole one.
@@ -76,7 +81,7 @@ std::weak_ordering operator<=>(const Any& a, const Any& b) {
     return compare(std::get<std::int64_t>(a.value_), std::get<double>(b.value_));
   }
   if (a.kind() == Kind::real && b.kind() == Kind::integer) {
-    return 0 <=> compare(std::get<std::int64_t>(b.value_), std::get<double>(a.value_));
+    return reversed(compare(std::get<std::int64_t>(b.value_), std::get<double>(a.value_)));
   }
   if (a.kind() != b.kind()) return a.kind() <=> b.kind();
   return std::visit(

@@ -82,7 +82,7 @@ std::vector<ChosenModule> choose_modules(Registry& registry, const std::string& 
 
 std::string checked_name(Registry& registry, std::string_view text) {
   constexpr std::array<std::string_view, 5> always = {"gloo", "nccl", "mpi", "ucc", "undefined"};
-  const std::string plain = plain_name(text);
+  std::string plain = plain_name(text);
   for (const BackendChoice& choice : parse_backends(plain)) {
     if (!choice.device.empty()) (void)device_kind(choice.device);
     if (std::ranges::find(always, choice.name) != always.end()) continue;

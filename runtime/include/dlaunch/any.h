@@ -50,7 +50,7 @@ class DLAUNCH_EXPORT Any {
   // From bool, numbers, text, std::vector and maps (also of what is no Any), and objects. A whole number of
   // more than 63 bits throws DistError.
   template <codec::NoAny T>
-  Any(T&& value);  // NOLINT(google-explicit-constructor): a list of mixed types is written with its values
+  Any(T&& value);  // NOLINT: not explicit, for lists of mixed types; the concept excludes copies
 
   [[nodiscard]] Kind kind() const { return static_cast<Kind>(value_.index()); }
   [[nodiscard]] bool is_none() const { return kind() == Kind::none; }
@@ -136,6 +136,7 @@ Any::Value Any::value_of(T&& value) {
 }
 
 template <codec::NoAny T>
+// NOLINTNEXTLINE(bugprone-forwarding-reference-overload): as above
 Any::Any(T&& value) : value_(value_of(std::forward<T>(value))) {}
 
 template <class T>
