@@ -115,6 +115,7 @@ static void tcp(void) {
   waits(client);
   many(server);
   queues(server);
+  dlaunch_store_free(client);
   EXPECT(dlaunch_make_tcp_store("127.0.0.1", 0, NULL, &client) == DLAUNCH_ERROR && client == NULL);
   dlaunch_store_free(server);
 }

@@ -719,6 +719,7 @@ TEST(Trap20, ACopyOfAProcessIsRefusedAtOnceAndItsOriginalGoesOn) {
                       }
                       int status = -1;
                       waitpid(copy, &status, 0);
+                      group.barrier();  // the other's copy, too, has found its receive unfinished
                       std::vector<float> value = {static_cast<float>(rank)};
                       group.send(Tensor::of(value), 1 - rank);
                       unfinished.wait();
