@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "store/base/hex.h"
 #include "store/base/overloaded.h"
 
 namespace dlaunch {
@@ -64,8 +65,7 @@ std::string quoted(const std::string& text) {
     } else if (c == '\\' || c == quote) {
       result += {'\\', c};
     } else if (byte < 0x20 || byte == 0x7f) {
-      constexpr std::string_view digits = "0123456789abcdef";
-      result += {'\\', 'x', digits[byte / 16], digits[byte % 16]};
+      result += "\\x" + in_hex({&c, 1});
     } else {
       result += c;
     }

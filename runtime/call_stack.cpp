@@ -5,6 +5,7 @@
 #include <execinfo.h>
 
 #include <array>
+#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -23,11 +24,9 @@ std::string demangled(const char* symbol) {
 }
 
 std::string hexadecimal(std::uintptr_t number) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  for (; number != 0 || text.empty(); number /= digits.size())
-    text.insert(0, 1, digits[number % digits.size()]);
-  return "0x" + text;
+  std::array<char, 2 * sizeof number> digits{};
+  char* const begin = digits.data();
+  return "0x" + std::string(begin, std::to_chars(begin, begin + digits.size(), number, 16).ptr);
 }
 
 std::string place(void* address) {

@@ -12,6 +12,7 @@
 #include "dlaunch/error.h"
 #include "runtime/deadline.h"
 #include "runtime/host_name.h"
+#include "store/base/hex.h"
 
 namespace dlaunch {
 
@@ -50,8 +51,7 @@ std::string quoted(std::string_view text) {
     } else if (c == '"' || c == '\\') {
       result += {'\\', c};
     } else if (code < 0x20) {
-      constexpr const char* digits = "0123456789abcdef";
-      result += {'\\', 'u', '0', '0', digits[code >> 4], digits[code & 15]};
+      result += "\\u00" + in_hex({&c, 1});
     } else {
       result += text.substr(0, length);
     }

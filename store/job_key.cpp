@@ -9,13 +9,13 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "store/base/hex.h"
 #include "store/base/hmac.h"
 #include "store/contract/worker_env.h"
 
 namespace dlaunch {
 namespace {
 
-constexpr std::string_view digits = "0123456789abcdef";
 constexpr std::string_view with_tls = " tls";
 
 std::string variable(std::string_view name) {
@@ -46,26 +46,17 @@ JobKey job_store_key(const Address& server) {
 }
 
 std::string store_key_text(const JobKey& key) {
-  std::string text;
-  for (const char c : key.key) {
-    text += digits[static_cast<unsigned char>(c) >> 4U];
-    text += digits[static_cast<unsigned char>(c) & 15U];
-  }
-  return text.append(key.tls ? with_tls : "").append("\n");
+  return in_hex(key.key).append(key.tls ? with_tls : "").append("\n");
 }
 
 JobKey parse_store_key(const std::string& text) {
   JobKey key;
-  const std::string_view end = std::string_view(text).substr(std::min(2 * mac_size, text.size()));
+  const std::size_t length = std::min(2 * mac_size, text.size());
+  const std::string_view end = std::string_view(text).substr(length);
   key.tls = end == std::string(with_tls).append("\n");
   if (!key.tls && end != "\n") return {};
-  for (std::size_t i = 0; i < mac_size; ++i) {
-    const auto high = digits.find(text[2 * i]);
-    const auto low = digits.find(text[2 * i + 1]);
-    if (high == std::string_view::npos || low == std::string_view::npos) return {};
-    key.key += static_cast<char>(high << 4U | low);
-  }
-  return key;
+  key.key = from_hex(std::string_view(text).substr(0, length), mac_size);
+  return key.key.empty() ? JobKey{} : key;
 }
 
 }  // namespace dlaunch

@@ -1,10 +1,10 @@
 #include "runtime/backends/gloo/proof.h"
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 
 #include "store/base/entropy.h"
+#include "store/base/hex.h"
 #include "store/base/hmac.h"
 
 namespace dlaunch {
@@ -20,30 +20,6 @@ constexpr std::size_t id_claimed_at = id_meant_at + process_id_size;
 std::string mac_of(const std::string& key, std::string_view side, std::string_view opening,
                    std::string_view nonce) {
   return hmac_sha256(key, std::string(side).append(opening).append(nonce));
-}
-
-std::string in_hex(std::string_view bytes) {
-  constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += digits[byte >> 4U];
-    text += digits[byte & 15U];
-  }
-  return text;
-}
-
-// Empty: they are not so many bytes.
-std::string from_hex(std::string_view text, std::size_t count) {
-  std::string bytes;
-  if (text.size() != 2 * count) return bytes;
-  for (std::size_t i = 0; i < text.size(); i += 2) {
-    unsigned byte = 0;
-    const auto [end, error] = std::from_chars(text.data() + i, text.data() + i + 2, byte, 16);
-    if (error != std::errc() || end != text.data() + i + 2) return {};
-    bytes += static_cast<char>(byte);
-  }
-  return bytes;
 }
 
 }  // namespace
