@@ -17,7 +17,7 @@ class AbsentNodes {
   void add(AgentId agent, std::string name, TimePoint heard) {
     nodes_.insert_or_assign(agent, Node{std::move(name), heard});
   }
-  // It has come back, or left in order.
+  // It has come back.
   void remove(AgentId agent) { nodes_.erase(agent); }
 
   // The names of those that still look for the job at `now`: an agent does so for `patience`.

@@ -305,14 +305,15 @@ void Runner::on_signal(int signo) {
 
 void Runner::on_election(std::optional<TimePoint> leads_until,
                          const std::optional<std::string>& left_behind) {
-  const auto ending = left_behind ? parse_job_ending(*left_behind) : Result<JobEnding>(JobEnding{});
-  if (!ending) outside_.reporter.say({Loudness::detail, ending.error().message()});
-  if (left_behind && ending && member_.was_in(*ending)) {
-    job_was_over_ = true;
-    post(MemberEvent{JobWasOver{*ending}});
-  } else if (!job_was_over_) {
-    post(CoordinatorEvent{LeadsUntil{leads_until}});
+  if (left_behind) {
+    const auto ending = parse_job_ending(*left_behind);
+    if (!ending) outside_.reporter.say({Loudness::detail, ending.error().message()});
+    if (ending && member_.was_in(*ending)) {
+      job_was_over_ = true;
+      post(MemberEvent{JobWasOver{*ending}});
+    }
   }
+  if (!job_was_over_) post(CoordinatorEvent{LeadsUntil{leads_until}});
   work();
 }
 

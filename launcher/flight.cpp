@@ -64,12 +64,14 @@ std::string profiling_name(const WorkerRecord::Entry& entry, const WorkerRecord:
                           : group->backend + ":" + call_in_words(entry, *group, unknown_peer);
 }
 
+constexpr std::string_view scheduled = "scheduled";
+
 // A group's collectives run one after the other.
-const char* state_of(const WorkerRecord::Entry& entry, const WorkerRecord::Group* group) {
+std::string_view state_of(const WorkerRecord::Entry& entry, const WorkerRecord::Group* group) {
   if (entry.state == page::Record::completed) return "completed";
   const bool waits_its_turn = page::is_collective(entry.operation) && entry.state == page::Record::started &&
                               group != nullptr && entry.sequence > group->ended + 1;
-  return waits_its_turn ? "scheduled" : "started";
+  return waits_its_turn ? scheduled : "started";
 }
 
 Json in_list(std::uint64_t elements) {
@@ -86,7 +88,7 @@ Json entry_json(const WorkerRecord& record, const WorkerRecord::Entry& entry) {
   const Json dtype =
       entry.dtype < dtype_names.size() ? Json::array({dtype_names[entry.dtype]}) : Json::array();
   const Json nothing = Json::array();
-  const bool waits_its_turn = std::string_view(state_of(entry, group)) == "scheduled";
+  const std::string_view state = state_of(entry, group);
   Json json = {
       {"record_id", entry.number},
       {"pg_id", entry.group},
@@ -96,13 +98,13 @@ Json entry_json(const WorkerRecord& record, const WorkerRecord::Entry& entry) {
       {"op_id", entry.sequence},
       {"profiling_name", profiling_name(entry, group)},
       {"time_created_ns", on_the_wall(entry.created_ns)},
-      {"time_discovered_started_ns", waits_its_turn ? Json() : Json(on_the_wall(entry.created_ns))},
+      {"time_discovered_started_ns", state == scheduled ? Json() : Json(on_the_wall(entry.created_ns))},
       {"time_discovered_completed_ns", entry.ended_ns > 0 ? Json(on_the_wall(entry.ended_ns)) : Json()},
       {"input_sizes", in_list(entry.input)},
       {"input_dtypes", entry.input > 0 ? dtype : nothing},
       {"output_sizes", in_list(entry.output)},
       {"output_dtypes", entry.output > 0 ? dtype : nothing},
-      {"state", state_of(entry, group)},
+      {"state", state},
       {"retired", entry.state != page::Record::started},
       {"timeout_ms", entry.timeout_ms},
       {"is_p2p", p2p},
