@@ -133,21 +133,22 @@ TEST_F(SpawnAnew, AFunctionThatIsNotRegisteredIsReported) {
             "register_spawn_function() has to be called before run_if_spawned()");
 }
 
-TEST_F(SpawnAnew, AProgramThatDoesNotRunItsFunctionIsReported) {
-  setenv("TEST_FORGETS", "1", 1);
-  const std::string said = failure_of("add_up", {"1"}, 1);
+std::string failure_if_main_forgets(const char* how) {
+  setenv("TEST_FORGETS", how, 1);
+  std::string said = failure_of("add_up", {"1"}, 1);
   unsetenv("TEST_FORGETS");
-  EXPECT_EQ(said,
+  return said;
+}
+
+TEST_F(SpawnAnew, AProgramThatDoesNotRunItsFunctionIsReported) {
+  EXPECT_EQ(failure_if_main_forgets("1"),
             "0: rank 0 ended with exit code 0 and has not run its function; main() has to call "
             "dlaunch::run_if_spawned()");
 }
 
 // Else it would start itself without end.
 TEST_F(SpawnAnew, AProgramThatForgetsToRunItsFunctionStartsNoOthers) {
-  setenv("TEST_FORGETS", "and spawns", 1);
-  const std::string said = failure_of("add_up", {"1"}, 1);
-  unsetenv("TEST_FORGETS");
-  EXPECT_EQ(said,
+  EXPECT_EQ(failure_if_main_forgets("and spawns"),
             "0: rank 0 ended with exit code 3 and has not run its function; main() has to call "
             "dlaunch::run_if_spawned()");
 }
