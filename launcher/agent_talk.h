@@ -21,18 +21,6 @@ namespace dlaunch::launcher {
 inline constexpr Duration beat_every = std::chrono::seconds(10);
 inline constexpr Duration silence_limit = std::chrono::seconds(60);
 
-// The value of --lifeline: "KEY[,out][,err][,colours]".
-struct LifelineTerms {
-  std::string key;            // letters and digits; nobody else's lines begin with it
-  bool terminal_out = false;  // what the agent writes ends on a terminal
-  bool terminal_err = false;
-  bool colours = false;
-
-  bool operator==(const LifelineTerms&) const = default;
-};
-std::string to_text(const LifelineTerms& terms);
-Result<LifelineTerms> parse_lifeline(const std::string& from, const std::string& text);
-
 struct AgentMessage {
   enum class Kind {
     ready,   // it is up; on both streams

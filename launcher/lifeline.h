@@ -7,6 +7,7 @@
 
 #include "agent/uv_edge.h"
 #include "launcher/agent_talk.h"
+#include "launcher/lifeline_terms.h"
 #include "store/base/io.h"
 
 namespace dlaunch::launcher {

@@ -13,7 +13,7 @@
 
 #include "agent/job.h"
 #include "agent/log_options.h"
-#include "launcher/agent_talk.h"
+#include "launcher/lifeline_terms.h"
 #include "launcher/scheduler.h"
 #include "launcher/settings.h"
 #include "store/base/address.h"

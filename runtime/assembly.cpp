@@ -8,6 +8,7 @@
 
 #include "runtime/deadline.h"
 #include "runtime/join.h"
+#include "runtime/listed.h"
 #include "runtime/news.h"
 
 namespace dlaunch {

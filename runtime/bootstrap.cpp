@@ -130,11 +130,6 @@ class StoreForBackend final : public BackendStore {
 
 }  // namespace
 
-std::optional<std::string> process_environment(std::string_view name) {
-  const char* const value = std::getenv(std::string(name).c_str());
-  return value ? std::optional<std::string>(value) : std::nullopt;
-}
-
 Result<Identity> identify(const Environment& environment, const GivenRank& given) {
   const Result<int> world_size = given.world_size ? checked("world_size", *given.world_size, 1, most_ranks)
                                                   : number(environment, env::world_size, 1, most_ranks);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dlaunch/backend.h"
+#include "runtime/process_environment.h"
 #include "store/base/address.h"
 #include "store/base/result.h"
 #include "store/store.h"
@@ -24,9 +25,6 @@ struct Identity {
   std::string round = "0";
   bool store_is_served = false;  // by the launcher's agent; else rank 0 serves it
 };
-
-using Environment = std::function<std::optional<std::string>(std::string_view name)>;
-std::optional<std::string> process_environment(std::string_view name);
 
 // A rank and a world size that the program gives, in its call or in the URL; absent: not given.
 struct GivenRank {

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "runtime/bootstrap.h"
+#include "runtime/process_environment.h"
 
 namespace dlaunch {
 

@@ -19,7 +19,7 @@
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
 #include "runtime/integer_mean.h"
-#include "runtime/join.h"
+#include "runtime/listed.h"
 #include "runtime/operation_queue.h"
 #include "runtime/point_to_point/messenger.h"
 

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "dlaunch/error.h"
-#include "runtime/bootstrap.h"
 #include "runtime/log.h"
+#include "runtime/process_environment.h"
 
 namespace dlaunch {
 

@@ -4,9 +4,9 @@
 #include <charconv>
 #include <functional>
 
-#include "runtime/bootstrap.h"
 #include "runtime/deadline.h"
 #include "runtime/listed.h"
+#include "runtime/process_environment.h"
 #include "runtime/world.h"
 #include "store/contract/worker_env.h"
 

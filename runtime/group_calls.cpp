@@ -6,6 +6,7 @@
 #include "runtime/combined_work.h"
 #include "runtime/group_impl.h"
 #include "runtime/join.h"
+#include "runtime/listed.h"
 #include "runtime/log.h"
 #include "runtime/overlap.h"
 #include "runtime/reduce.h"
@@ -51,7 +52,7 @@ GroupRecorder::What recorded(page::Operation operation, const Tensor& tensor) {
 }
 
 // "float32[2, 3] on cpu" and such, in the words of an argument list.
-std::string listed(std::span<const Tensor> tensors) {
+std::string described(std::span<const Tensor> tensors) {
   std::string text = "[";
   for (const Tensor& tensor : tensors) text += (text.size() > 1 ? ", " : "") + tensor.to_string();
   return text + "]";
@@ -190,7 +191,7 @@ Work GroupImpl::all_gather(std::span<const Tensor> outputs, const Tensor& input,
   const Call call{name,
                   input.device(),
                   bytes_of(outputs),
-                  [&] { return std::string(name) + "(" + listed(outputs) + ")"; },
+                  [&] { return std::string(name) + "(" + described(outputs) + ")"; },
                   {page::Operation::all_gather, input.dtype(), input.numel(), elements_of(outputs)}};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_gather(outputs, input, operation);
@@ -327,7 +328,7 @@ Work GroupImpl::reduce_scatter(const Tensor& output, std::span<const Tensor> inp
   const Call call{name,
                   output.device(),
                   bytes_of(inputs),
-                  [&] { return std::string(name) + "(" + listed(inputs) + reduction_text(op) + ")"; },
+                  [&] { return std::string(name) + "(" + described(inputs) + reduction_text(op) + ")"; },
                   {page::Operation::reduce_scatter, output.dtype(), elements_of(inputs), output.numel()}};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.reduce_scatter(output, inputs, reduction, operation);
@@ -469,7 +470,7 @@ GroupImpl::Prepared GroupImpl::prepare_all_reduce_coalesced(std::vector<Tensor> 
            first.device(),
            bytes,
            [shared, op = reduction.op] {
-             return std::string(name) + "(" + listed(*shared) + reduction_text(op) + ")";
+             return std::string(name) + "(" + described(*shared) + reduction_text(op) + ")";
            },
            {page::Operation::all_reduce_coalesced, first.dtype(), count, count}},
           [shared, reduction](Backend& backend, const Operation& operation) {

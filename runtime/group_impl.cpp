@@ -12,6 +12,7 @@
 #include "runtime/deadline.h"
 #include "runtime/errors.h"
 #include "runtime/join.h"
+#include "runtime/listed.h"
 #include "runtime/log.h"
 #include "runtime/news.h"
 #include "runtime/profiler.h"

@@ -12,6 +12,7 @@
 #include "dlaunch/debug.h"
 #include "runtime/deadline.h"
 #include "runtime/host_name.h"
+#include "runtime/listed.h"
 #include "store/base/entropy.h"
 
 namespace dlaunch {
@@ -302,16 +303,6 @@ std::vector<int> absent(Store& store, std::span<const std::string> keys) {
   std::vector<int> found;
   find_absent(store, keys, 0, found);
   return found;
-}
-
-std::string name_ranks(const std::vector<int>& ranks) {
-  constexpr std::size_t most = 16;
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < std::min(most, ranks.size()); ++i) {
-    text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
-  }
-  if (ranks.size() > most) text += " and " + std::to_string(ranks.size() - most) + " more";
-  return text;
 }
 
 }  // namespace dlaunch

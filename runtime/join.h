@@ -58,7 +58,4 @@ void refuse_to_join(Store& store, int self, const std::string& why);
 // The numbers of the keys that do not exist. Few requests, however many keys there are.
 std::vector<int> absent(Store& store, std::span<const std::string> keys);
 
-// "ranks 1, 4, 7"; of many only the first.
-std::string name_ranks(const std::vector<int>& ranks);
-
 }  // namespace dlaunch

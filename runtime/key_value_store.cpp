@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/bootstrap.h"
 #include "runtime/deadline.h"
 #include "runtime/module_file.h"
+#include "runtime/process_environment.h"
 #include "runtime/served_store.h"
 #include "store/contract/worker_env.h"
 #include "store/file_store.h"

@@ -21,4 +21,7 @@ std::string listed(const std::vector<T>& things) {
   return text;
 }
 
+// "ranks 1, 4, 7"; of many only the first.
+std::string name_ranks(const std::vector<int>& ranks);
+
 }  // namespace dlaunch

@@ -10,9 +10,9 @@
 #include <string>
 #include <utility>
 
-#include "runtime/bootstrap.h"
 #include "runtime/deadline.h"
 #include "runtime/first_failure.h"
+#include "runtime/process_environment.h"
 #include "runtime/spawn_message.h"
 #include "runtime/spawn_process.h"
 

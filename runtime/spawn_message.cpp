@@ -19,7 +19,7 @@
 #include "dlaunch/codec.h"
 #include "dlaunch/error.h"
 #include "dlaunch/spawn.h"
-#include "runtime/bootstrap.h"
+#include "runtime/process_environment.h"
 
 namespace dlaunch {
 

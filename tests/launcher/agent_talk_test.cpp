@@ -4,6 +4,8 @@
 
 #include <csignal>
 
+#include "launcher/lifeline_terms.h"
+
 namespace dlaunch::launcher {
 namespace {
 

@@ -1,0 +1,22 @@
+// What --lifeline sets. Pure.
+#pragma once
+
+#include <string>
+
+#include "store/base/result.h"
+
+namespace dlaunch::launcher {
+
+// The value of --lifeline: "KEY[,out][,err][,colours]".
+struct LifelineTerms {
+  std::string key;            // letters and digits; nobody else's lines begin with it
+  bool terminal_out = false;  // what the agent writes ends on a terminal
+  bool terminal_err = false;
+  bool colours = false;
+
+  bool operator==(const LifelineTerms&) const = default;
+};
+std::string to_text(const LifelineTerms& terms);
+Result<LifelineTerms> parse_lifeline(const std::string& from, const std::string& text);
+
+}  // namespace dlaunch::launcher
