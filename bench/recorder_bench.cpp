@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/recorder.h"
+#include "runtime/record/recorder.h"
 
 namespace {
 

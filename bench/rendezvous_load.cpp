@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "agent/job_rules.h"
-#include "agent/messages.h"
-#include "store/base/uv_loop.h"
+#include "agent/control/messages.h"
+#include "agent/model/job_rules.h"
+#include "store/loop/uv_loop.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 #include <cstring>
 #include <optional>
 
-#include "store/base/uv_loop.h"
-#include "store/wire.h"
+#include "store/loop/uv_loop.h"
+#include "store/protocol/wire.h"
 
 namespace dlaunch {
 namespace {

@@ -14,10 +14,10 @@
 #include <cstring>
 #include <thread>
 
-#include "store/base/uv_loop.h"
-#include "store/key_proof.h"
-#include "store/tcp_store.h"
-#include "store/wire.h"
+#include "store/client/tcp_store.h"
+#include "store/loop/uv_loop.h"
+#include "store/protocol/key_proof.h"
+#include "store/protocol/wire.h"
 #ifdef DLAUNCH_HAS_TLS
 #include "store/tls/tls_session.h"
 #endif

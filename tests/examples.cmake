@@ -1,6 +1,10 @@
 # tests of examples
 dlaunch_test(NAME train_mnist_test
-  SOURCES examples/checkpoint_test.cpp examples/idx_test.cpp examples/network_test.cpp examples/options_test.cpp
+  SOURCES
+    examples/checkpoint_test.cpp
+    examples/idx_test.cpp
+    examples/network_test.cpp
+    examples/options_test.cpp
     examples/shard_test.cpp
   LIBS train_mnist_parts)
 

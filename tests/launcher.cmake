@@ -1,15 +1,36 @@
 dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json::nlohmann_json
-  SOURCES launcher/accelerators_test.cpp launcher/agent_talk_test.cpp launcher/binding_test.cpp launcher/debugger_words_test.cpp launcher/dry_run_test.cpp launcher/event_log_test.cpp launcher/flags_test.cpp launcher/host_file_test.cpp
-          launcher/host_list_test.cpp
-          launcher/job_dump_test.cpp launcher/job_table_test.cpp launcher/name_services_test.cpp launcher/options_test.cpp launcher/plan_test.cpp launcher/remote_dry_run_test.cpp launcher/remote_job_test.cpp
-          launcher/remote_plan_test.cpp launcher/remote_trouble_test.cpp launcher/report_test.cpp launcher/scheduler_test.cpp launcher/secret_test.cpp
-          launcher/shell_words_test.cpp launcher/store_options_test.cpp)
+  SOURCES
+    launcher/commands/debugger_words_test.cpp
+    launcher/commands/job_dump_test.cpp
+    launcher/commands/job_table_test.cpp
+    launcher/commands/store_options_test.cpp
+    launcher/flags/flags_test.cpp
+    launcher/flags/options_test.cpp
+    launcher/flags/shell_words_test.cpp
+    launcher/machine/name_services_test.cpp
+    launcher/node/secret_test.cpp
+    launcher/options/binding_test.cpp
+    launcher/options/dry_run_test.cpp
+    launcher/options/plan_test.cpp
+    launcher/remote/agent_talk_test.cpp
+    launcher/remote/host_file_test.cpp
+    launcher/remote/remote_dry_run_test.cpp
+    launcher/remote/remote_job_test.cpp
+    launcher/remote/remote_plan_test.cpp
+    launcher/remote/remote_trouble_test.cpp
+    launcher/report/event_log_test.cpp
+    launcher/report/report_test.cpp
+    launcher/scheduler/host_list_test.cpp
+    launcher/scheduler/scheduler_test.cpp
+    launcher/topology/accelerators_test.cpp)
 target_compile_definitions(launcher_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
 
 # Also one of the product's sources, which clang-tidy reads as it is compiled here, too.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/launcher/lifeline.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
-dlaunch_test(NAME lifeline_test LABELS unit LIBS dlaunch_launcher dlaunch_agent_edge
-  SOURCES launcher/lifeline_test.cpp ${PROJECT_SOURCE_DIR}/launcher/lifeline.cpp)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/launcher/remote/lifeline.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+dlaunch_test(NAME lifeline_test LABELS unit LIBS dlaunch_launcher
+  SOURCES
+    ${PROJECT_SOURCE_DIR}/launcher/remote/lifeline.cpp
+    launcher/remote/lifeline_test.cpp)
 
 # dlaunch itself, with real processes.
 dlaunch_script_tests(NAME launch SCRIPT process/launch_test.py BASE Launch)

@@ -1,11 +1,30 @@
 # The runtime's own code, over threads.
 dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_core dlaunch_mailbox
-  SOURCES runtime/any_test.cpp runtime/bootstrap_test.cpp runtime/collectives_test.cpp runtime/group_collectives_test.cpp runtime/group_test.cpp
-    runtime/point_to_point_test.cpp runtime/debug_test.cpp runtime/exchange_test.cpp runtime/first_failure_test.cpp runtime/join_test.cpp runtime/losses_test.cpp runtime/matching_test.cpp runtime/object_test.cpp runtime/outbox_test.cpp runtime/reduce_test.cpp runtime/reference_api_test.cpp runtime/transfers_test.cpp runtime/traps_test.cpp runtime/work_test.cpp runtime/world_test.cpp)
+  SOURCES
+    runtime/api/any_test.cpp
+    runtime/api/debug_test.cpp
+    runtime/api/object_test.cpp
+    runtime/api/reference_api_test.cpp
+    runtime/collectives/collectives_test.cpp
+    runtime/collectives/exchange_test.cpp
+    runtime/group/first_failure_test.cpp
+    runtime/group/group_collectives_test.cpp
+    runtime/group/group_test.cpp
+    runtime/group/point_to_point_test.cpp
+    runtime/group/traps_test.cpp
+    runtime/group/work_test.cpp
+    runtime/group/world_test.cpp
+    runtime/point_to_point/matching_test.cpp
+    runtime/point_to_point/outbox_test.cpp
+    runtime/point_to_point/transfers_test.cpp
+    runtime/reduce/reduce_test.cpp
+    runtime/rendezvous/bootstrap_test.cpp
+    runtime/rendezvous/join_test.cpp
+    runtime/rendezvous/losses_test.cpp)
 
 # What it records, read as the agent reads it.
-dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent_edge
-  SOURCES runtime/recorder_test.cpp)
+dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent
+  SOURCES runtime/record/recorder_test.cpp)
 
 # Modules as third parties would build them: public headers, C++20 and libdlaunch.so, nothing of this build's settings
 # but the sanitizer.
@@ -31,29 +50,48 @@ add_library(public_headers_alone OBJECT ${header_sources})
 target_compile_options(public_headers_alone PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
 target_include_directories(public_headers_alone PRIVATE ${PROJECT_SOURCE_DIR}/runtime/include)
 
-dlaunch_test(NAME public_api_test LABELS runtime LIBS dlaunch_runtime SOURCES runtime/public_api_test.cpp)
+dlaunch_test(NAME public_api_test LABELS runtime LIBS dlaunch_runtime SOURCES runtime/api/public_api_test.cpp)
 target_compile_definitions(public_api_test PRIVATE TEST_MODULES_DIR="${test_modules}"
   TEST_LIBRARY_NAME="libdlaunch.so.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
 add_dependencies(public_api_test test_backend_example public_headers_alone)
 
-dlaunch_test(NAME key_value_store_test LABELS runtime LIBS dlaunch_runtime SOURCES runtime/key_value_store_test.cpp)
+dlaunch_test(NAME key_value_store_test LABELS runtime LIBS dlaunch_runtime SOURCES runtime/rendezvous/key_value_store_test.cpp)
 add_dependencies(key_value_store_test dlaunch_store_server_module)
 
 if(TARGET dlaunch_backend_gloo)
-  dlaunch_test(NAME gloo_transport_test LABELS runtime TIMEOUT 120 SOURCES runtime/endpoint_test.cpp
-    runtime/interfaces_test.cpp runtime/proof_test.cpp runtime/silence_test.cpp runtime/spread_transport_test.cpp runtime/tcp_transport_test.cpp LIBS dlaunch_gloo_transport dlaunch_runtime_core)
+  dlaunch_test(NAME gloo_transport_test LABELS runtime TIMEOUT 120
+  SOURCES
+    runtime/gloo/endpoint_test.cpp
+    runtime/gloo/interfaces_test.cpp
+    runtime/gloo/proof_test.cpp
+    runtime/gloo/silence_test.cpp
+    runtime/gloo/spread_transport_test.cpp
+    runtime/gloo/tcp_transport_test.cpp
+  LIBS dlaunch_gloo_transport dlaunch_runtime_core)
 endif()
 if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
   # Several processes with a store server.
-  dlaunch_test(NAME gloo_test LABELS runtime TIMEOUT 180 SOURCES runtime/documented_test.cpp runtime/every_call_test.cpp runtime/gloo_groups_test.cpp runtime/gloo_late_test.cpp runtime/gloo_messages_test.cpp runtime/gloo_test.cpp
-    runtime/gloo_traps_test.cpp runtime/init_test.cpp runtime/non_member_test.cpp runtime/rank_in_call_test.cpp
+  dlaunch_test(NAME gloo_test LABELS runtime TIMEOUT 180
+  SOURCES
+    runtime/api/documented_test.cpp
+    runtime/api/every_call_test.cpp
+    runtime/api/init_test.cpp
+    runtime/api/non_member_test.cpp
+    runtime/gloo/gloo_groups_test.cpp
+    runtime/gloo/gloo_late_test.cpp
+    runtime/gloo/gloo_messages_test.cpp
+    runtime/gloo/gloo_test.cpp
+    runtime/gloo/gloo_traps_test.cpp
+    runtime/group/rank_in_call_test.cpp
     LIBS dlaunch_runtime dlaunch_store_host)
   add_dependencies(gloo_test dlaunch_backend_gloo dlaunch_store_server_module)
   # No server and no thread in the program that is copied.
-  dlaunch_test(NAME spawn_test LABELS runtime SOURCES runtime/spawn_test.cpp LIBS dlaunch_runtime)
+  dlaunch_test(NAME spawn_test LABELS runtime SOURCES runtime/api/spawn_test.cpp
+  LIBS dlaunch_runtime)
   add_dependencies(spawn_test dlaunch_backend_gloo)
   # Its main() is called in the new processes, too.
-  dlaunch_test(NAME spawn_exec_test LABELS runtime SOURCES runtime/spawn_exec_test.cpp LIBS dlaunch_runtime)
+  dlaunch_test(NAME spawn_exec_test LABELS runtime SOURCES runtime/api/spawn_exec_test.cpp
+  LIBS dlaunch_runtime)
   add_dependencies(spawn_exec_test dlaunch_backend_gloo)
 endif()
 
@@ -68,7 +106,7 @@ endif()
 
 # The C API from C, on ranks that the launcher starts.
 if(TARGET dlaunch_backend_gloo)
-  add_executable(c_api_test runtime/c_api_test.c)
+  add_executable(c_api_test runtime/api/c_api_test.c)
   dlaunch_settings(c_api_test)
   target_link_libraries(c_api_test PRIVATE dlaunch_runtime)
   set_target_properties(c_api_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -81,7 +119,7 @@ endif()
 
 # Its stores, without a launcher.
 if(TARGET dlaunch_backend_gloo)
-  add_executable(c_stores_test runtime/c_stores_test.c)
+  add_executable(c_stores_test runtime/api/c_stores_test.c)
   dlaunch_settings(c_stores_test)
   target_link_libraries(c_stores_test PRIVATE dlaunch_runtime)
   set_target_properties(c_stores_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -92,12 +130,12 @@ endif()
 
 # Our results against PyTorch's, where it is installed.
 if(TARGET dlaunch_backend_gloo)
-  add_executable(conformance_ranks runtime/conformance_ranks.cpp)
+  add_executable(conformance_ranks runtime/api/conformance_ranks.cpp)
   dlaunch_settings(conformance_ranks)
   target_link_libraries(conformance_ranks PRIVATE dlaunch_runtime)
   set_target_properties(conformance_ranks PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_dependencies(conformance_ranks dlaunch_backend_gloo)
-  dlaunch_script_tests(NAME conformance SCRIPT runtime/conformance_test.py BASE unittest.TestCase)
+  dlaunch_script_tests(NAME conformance SCRIPT runtime/api/conformance_test.py BASE unittest.TestCase)
   # The odd one and the largest will do where everything takes several times longer.
   foreach(size 1 2 4 5)
     set_tests_properties(conformance.Conformance.test_world_size_${size} PROPERTIES LABELS "process;unsanitized")

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/integer_mean.h"
-#include "runtime/reduce.h"
+#include "runtime/reduce/integer_mean.h"
+#include "runtime/reduce/reduce.h"
 
 namespace dlaunch {
 

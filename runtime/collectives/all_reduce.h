@@ -6,7 +6,7 @@
 
 #include "dlaunch/backend.h"
 #include "runtime/collectives/exchange.h"
-#include "runtime/reduce.h"
+#include "runtime/reduce/reduce.h"
 
 namespace dlaunch {
 

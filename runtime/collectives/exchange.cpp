@@ -4,8 +4,8 @@
 #include <chrono>
 #include <cstring>
 
-#include "runtime/deadline.h"
-#include "runtime/errors.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/errors.h"
 
 namespace dlaunch {
 

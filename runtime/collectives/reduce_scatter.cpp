@@ -5,8 +5,8 @@
 #include <deque>
 #include <vector>
 
-#include "runtime/integer_mean.h"
-#include "runtime/reduce.h"
+#include "runtime/reduce/integer_mean.h"
+#include "runtime/reduce/reduce.h"
 
 namespace dlaunch {
 

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "dlaunch/error.h"
-#include "runtime/deadline.h"
-#include "runtime/errors.h"
-#include "runtime/log.h"
-#include "runtime/start_thread.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/log.h"
+#include "runtime/base/start_thread.h"
 
 namespace dlaunch {
 

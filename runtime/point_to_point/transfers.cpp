@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "dlaunch/error.h"
-#include "runtime/deadline.h"
-#include "runtime/errors.h"
-#include "runtime/start_thread.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/start_thread.h"
 
 namespace dlaunch {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "runtime/store_server/store_server.h"
-#include "store/store_host.h"
+#include "store/server/store_host.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // The outside world as four small interfaces: Clock, Timers, Network, Random. Production gets UvLoop
-// (store/base/uv_loop.h), tests and simulation a virtual world (tests/sim).
+// (store/loop/uv_loop.h), tests and simulation a virtual world (tests/sim).
 //
 // Rules that every implementation keeps:
 //   1. All calls return at once. Results come later, as calls of a handler, from the loop's top level: never

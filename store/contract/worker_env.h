@@ -1,5 +1,5 @@
 // Every environment variable a worker gets: what agent and worker promise each other. Names only; the agent
-// writes them (agent/worker_env.cpp), the runtime reads them (runtime/bootstrap.cpp).
+// writes them (agent/model/worker_env.cpp), the runtime reads them (runtime/rendezvous/bootstrap.cpp).
 #pragma once
 
 #include <string_view>

@@ -1,7 +1,7 @@
 // The file through which a worker tells its agent what it does: its groups, a ring of its latest operations,
 // and counts by which one sees whether it moves. The agent names it in DLAUNCH_WORKER_PAGE; the runtime makes
-// and maps it and writes (runtime/recorder.h), without system calls; the agent reads it at any time
-// (agent/worker_record.h), also when the worker hangs or is dead.
+// and maps it and writes (runtime/record/recorder.h), without system calls; the agent reads it at any time
+// (agent/model/worker_record.h), also when the worker hangs or is dead.
 //
 // There is one writing process, the page's owner, and any of its threads may write. What several words belong
 // together in has a ticket: odd while they change, another even number afterwards. A reader takes two copies

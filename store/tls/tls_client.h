@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "store/secure_session.h"
+#include "store/tls/secure_session.h"
 
 namespace dlaunch {
 

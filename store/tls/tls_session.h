@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "store/secure_session.h"
+#include "store/tls/secure_session.h"
 
 namespace dlaunch {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "agent/diagnosis.h"
-#include "agent/messages.h"
+#include "agent/control/messages.h"
+#include "agent/model/diagnosis.h"
 
 namespace {
 

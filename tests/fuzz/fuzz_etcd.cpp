@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "agent/base64.h"
-#include "agent/etcd_messages.h"
-#include "agent/http_reply.h"
-#include "agent/job_ending.h"
+#include "agent/control/job_ending.h"
+#include "agent/election/etcd_messages.h"
+#include "agent/election/http_reply.h"
+#include "store/base/base64.h"
 
 namespace {
 

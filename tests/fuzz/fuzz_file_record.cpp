@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "store/file_record.h"
+#include "store/client/file_record.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/bootstrap.h"
+#include "runtime/rendezvous/bootstrap.h"
 
 namespace {
 

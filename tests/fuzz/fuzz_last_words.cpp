@@ -6,12 +6,12 @@
 #include <cstdlib>
 #include <string>
 
-#include "agent/elf_machine.h"
-#include "agent/error_file.h"
-#include "agent/last_words.h"
-#include "agent/memory_events.h"
-#include "agent/printable.h"
+#include "agent/model/error_file.h"
+#include "agent/observe/last_words.h"
+#include "agent/observe/memory_events.h"
+#include "agent/process/elf_machine.h"
 #include "store/base/control_group.h"
+#include "store/base/printable.h"
 
 namespace {
 

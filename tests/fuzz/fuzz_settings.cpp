@@ -7,11 +7,11 @@
 #include <set>
 #include <string>
 
-#include "launcher/config_file.h"
-#include "launcher/convert.h"
-#include "launcher/cpu_list.h"
-#include "launcher/host_file.h"
-#include "launcher/host_list.h"
+#include "launcher/flags/config_file.h"
+#include "launcher/options/convert.h"
+#include "launcher/remote/host_file.h"
+#include "launcher/scheduler/host_list.h"
+#include "launcher/topology/cpu_list.h"
 
 namespace {
 

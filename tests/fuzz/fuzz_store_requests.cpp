@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "store/wire.h"
+#include "store/protocol/wire.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "agent/timer_requests.h"
+#include "agent/observe/timer_requests.h"
 
 namespace {
 

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <vector>
 
-#include "agent/diagnosis.h"
-#include "agent/worker_record.h"
-#include "launcher/job_dump.h"
-#include "tests/agent/made_page.h"
+#include "agent/model/diagnosis.h"
+#include "agent/model/worker_record.h"
+#include "launcher/commands/job_dump.h"
+#include "tests/agent/model/made_page.h"
 
 namespace {
 

@@ -4,10 +4,10 @@
 
 #include <cstdlib>
 
-#include "store/key_proof.h"
-#include "store/server.h"
-#include "tests/store/fake_network.h"
-#include "tests/store/requests.h"
+#include "store/protocol/key_proof.h"
+#include "store/server/server.h"
+#include "tests/store/server/fake_network.h"
+#include "tests/store/server/requests.h"
 
 namespace dlaunch::test {
 

@@ -4,9 +4,9 @@
 
 #include <cstdlib>
 
-#include "store/server.h"
-#include "tests/store/fake_network.h"
-#include "tests/store/requests.h"
+#include "store/server/server.h"
+#include "tests/store/server/fake_network.h"
+#include "tests/store/server/requests.h"
 
 namespace dlaunch::test {
 

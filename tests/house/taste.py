@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""The house's own taste, as a test: arrows between folders, banned calls, public headers, dead and overlong files.
+"""The house's own taste, as a test: one rule a room, banned calls, public headers, dead and overlong files.
 
     taste.py REPOSITORY
+
+A room is a folder with a promise. Its rule: which rooms it may include, and whether it is pure. A pure room touches
+nothing outside its own memory: it includes no header of the system's I/O, threads or clocks.
 """
 
 import os
@@ -12,30 +15,94 @@ ROOT = sys.argv[1]
 SOURCE = (".cpp", ".h", ".c")
 FOLDERS = ("store", "agent", "launcher", "runtime", "examples", "tests", "bench")
 
-# Which folders a folder's files may include.
-MAY_INCLUDE = {
-    "store": {"store"},
-    "agent": {"agent", "store"},
-    "launcher": {"launcher", "agent", "store"},
-    "runtime": {"runtime", "store"},
-    "examples": {"examples"},
+# Headers through which code reaches the world outside its own memory. <sys/wait.h> is not among them: its macros take an
+# exit status apart.
+OUTSIDE = re.compile(r"(arpa|linux|net|netinet|openssl)/.*|sys/(?!wait\.h).*|"
+                     r"(aio|dirent|dlfcn|fcntl|ftw|grp|ifaddrs|netdb|poll|pthread|pwd|sched|spawn|termios|unistd|uv)\.h|"
+                     r"condition_variable|filesystem|fstream|future|iostream|mutex|random|semaphore|shared_mutex|thread")
+
+PURE, EDGE = True, False
+BASE = {"store/base"}
+VALUES = BASE | {"store/contract"}
+# Room: what it may include besides itself, and whether it is pure.
+ROOMS = {
+    "store/base": (set(), EDGE),
+    "store/contract": (set(), PURE),
+    "store/loop": (BASE, EDGE),
+    "store/protocol": (VALUES, PURE),
+    "store/tls": (BASE, EDGE),
+    "store/client": (VALUES | {"store/protocol", "store/tls"}, EDGE),
+    "store/server": (VALUES | {"store/client", "store/loop", "store/protocol", "store/tls"}, EDGE),
+
+    "agent/model": (VALUES, PURE),
+    "agent/control": (BASE | {"agent/model"}, PURE),
+    "agent/election": (BASE | {"agent/model"}, PURE),
+    "agent/platform": (BASE | {"store/loop"}, EDGE),
+    "agent/output": (BASE | {"agent/model", "store/loop"}, EDGE),
+    "agent/observe": (BASE | {"agent/model", "agent/output", "agent/platform", "store/loop"}, EDGE),
+    "agent/process": (BASE | {"agent/model", "agent/observe", "agent/output", "agent/platform", "store/loop"}, EDGE),
+    "agent/node": (VALUES | {"agent/control", "agent/model", "store/server"}, PURE),
+
+    "launcher/flags": (VALUES, PURE),
+    "launcher/scheduler": (BASE | {"launcher/flags"}, PURE),
+    "launcher/topology": (BASE | {"launcher/flags"}, EDGE),
+    "launcher/options": (VALUES | {"agent/model", "launcher/flags", "launcher/scheduler", "launcher/topology"}, PURE),
+    "launcher/machine": (BASE | {"launcher/flags", "launcher/options", "launcher/topology", "store/client", "store/protocol",
+                                 "store/server"}, EDGE),
+    "launcher/report": (BASE | {"agent/model", "agent/output", "launcher/options"}, EDGE),
+    "launcher/console": (BASE | {"agent/output", "agent/process", "launcher/report", "store/client", "store/loop"}, EDGE),
+    "launcher/remote": (BASE | {"agent/model", "agent/output", "launcher/console", "launcher/flags", "launcher/machine",
+                                "launcher/options", "launcher/report", "launcher/scheduler", "store/loop"}, EDGE),
+    "launcher/node": (BASE | {"agent/control", "agent/node", "agent/process", "launcher/flags", "launcher/machine",
+                              "launcher/options", "launcher/remote", "store/client", "store/loop", "store/protocol",
+                              "store/server", "store/tls"}, EDGE),
+    "launcher/commands": (BASE | {"agent/election", "agent/model", "agent/observe", "agent/output", "agent/process",
+                                  "launcher/console", "launcher/flags", "launcher/machine", "launcher/node",
+                                  "launcher/options", "launcher/report", "launcher/topology", "store/client", "store/loop",
+                                  "store/protocol", "store/server"}, EDGE),
+    "launcher": (None, EDGE),  # main.cpp puts the rooms together
+
+    # The public headers (dlaunch/...) are everybody's here.
+    "runtime/base": (VALUES, EDGE),
+    "runtime/reduce": (set(), PURE),
+    "runtime/record": (VALUES | {"runtime/base"}, EDGE),
+    "runtime/rendezvous": (VALUES | {"runtime/base", "runtime/backend", "runtime/store_server", "store/client",
+                                     "store/protocol", "store/tls"}, EDGE),
+    "runtime/collectives": ({"runtime/base", "runtime/reduce"}, PURE),
+    "runtime/point_to_point": ({"runtime/base"}, EDGE),
+    "runtime/backend": (BASE | {"runtime/base", "runtime/collectives", "runtime/point_to_point", "runtime/reduce",
+                                "store/client"}, EDGE),
+    "runtime/backends/threads": ({"runtime/backend"}, EDGE),
+    "runtime/backends/gloo": (BASE | {"runtime/backend", "runtime/base", "runtime/point_to_point", "runtime/rendezvous"}, EDGE),
+    "runtime/group": (VALUES | {"runtime/backend", "runtime/backends/threads", "runtime/base", "runtime/record",
+                                "runtime/reduce", "runtime/rendezvous", "store/client"}, EDGE),
+    "runtime/api": (VALUES | {"runtime/backend", "runtime/base", "runtime/group", "runtime/rendezvous", "store/client"}, EDGE),
+    "runtime/store_server": ({"store/server"}, EDGE),
+    "runtime/tls": ({"store/tls"}, EDGE),
+    "runtime/include/dlaunch": (set(), EDGE),
+    "examples": (set(), EDGE),
 }
-# Third-party headers, and the only files that may include them.
-DOORS = {
-    r"uv\.h": {"store/base/uv_addresses.h", "store/base/uv_loop.cpp", "store/base/uv_loop_impl.h", "agent/uv_edge.cpp"},
-    r"spdlog/.*": {"store/base/log.cpp"},
-    r"CLI/.*": {"launcher/command_line.cpp", "launcher/verb_line.cpp"},
-    r"nlohmann/.*": {"store/status_page.cpp", "agent/error_file.cpp", "agent/etcd_messages.cpp", "agent/job_status.cpp", "agent/timer_requests.cpp", "agent/world_view.cpp",
-                       "launcher/config_file.cpp", "launcher/event_log.cpp", "launcher/flight.cpp", "launcher/flight.h", "launcher/job_dump.cpp", "launcher/pickle.cpp", "launcher/pickle.h", "launcher/report_file.cpp", "launcher/torchelastic_events.cpp"},
+# Third-party headers, and the only rooms or files that may include them.
+THIRD_PARTY = {
+    r"uv\.h": ("store/loop/",),
+    r"spdlog/.*": ("store/base/log.cpp",),
+    r"openssl/.*": ("store/tls/",),
+    r"CLI/.*": ("launcher/flags/command_line.cpp", "launcher/commands/verb_line.cpp"),
+    r"nlohmann/.*": ("store/server/status_page.cpp", "agent/model/", "agent/election/etcd_messages.cpp",
+                     "agent/observe/timer_requests.cpp", "launcher/flags/config_file.cpp", "launcher/report/",
+                     "launcher/commands/"),
 }
 # Word, why not, and where all the same.
 BANNED = [
-    (r"\busleep\s*\(|\bsleep_for\s*\(", "wait for an event with a deadline", ("store/tcp_store.cpp", "store/locked_file.cpp", "runtime/assembly.cpp", "runtime/news.h", "bench/")),  # between two attempts
+    (r"\busleep\s*\(|\bsleep_for\s*\(", "wait for an event with a deadline",
+     ("store/client/tcp_store.cpp", "store/client/locked_file.cpp", "runtime/rendezvous/assembly.cpp",
+      "runtime/rendezvous/news.h", "bench/")),  # between two attempts
     (r"\bstd::rand\b|[^_\w]rand\(\)", "draw from an injected Random", ()),
     (r"\bsystem\s*\(\"", "start a process through the spawner", ()),
     (r"\bsteady_clock::now|\bsystem_clock::now", "pure code is given the time",
-     ("store/base/uv_loop.cpp", "store/tcp_store.cpp", "store/hash_store.cpp", "store/steady_time.cpp", "runtime/", "examples/", "bench/", "tests/")),
-    (r"\bprintf\s*\(|std::cout", "say it through the log or the reporter", ("launcher/verb_output.cpp", "examples/", "bench/", "tests/")),
+     ("store/loop/uv_loop.cpp", "store/client/", "runtime/", "examples/", "bench/", "tests/")),
+    (r"\bprintf\s*\(|std::cout", "print through the log or the reporter",
+     ("launcher/console/verb_output.cpp", "examples/", "bench/", "tests/")),
 ]
 LONGEST_FILE = 950
 
@@ -54,8 +121,22 @@ def files():
                 yield os.path.relpath(os.path.join(place, name), ROOT)
 
 
+def check_room(path, room, number, target):
+    """The rule of `room`, for one include of its file `path`."""
+    may_include, pure = ROOMS[room]
+    other = os.path.dirname(target)
+    # "dlaunch/..." is a public header; a program of examples/ includes its own files by their short names.
+    if may_include is not None and other in ROOMS and other != room and other not in may_include:
+        complain(path, number, f"{room}/ may not include {target}")
+    if pure and OUTSIDE.fullmatch(target):
+        complain(path, number, f"{room}/ is pure and may not include <{target}>")
+
+
 def check_source(path, lines):
     folder = path.split("/")[0]
+    room = os.path.dirname(path)
+    if folder in ("store", "agent", "launcher", "runtime") and room not in ROOMS:
+        complain(path, 1, f"{room}/ is no room of tests/house/taste.py: what does it promise, what may it include?")
     if len(lines) > LONGEST_FILE:
         complain(path, len(lines), f"longer than {LONGEST_FILE} lines: is it one idea?")
     if path.endswith(".h") and "#pragma once\n" not in lines:
@@ -65,14 +146,11 @@ def check_source(path, lines):
         include = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
         if include:
             target = include.group(1)
-            first = target.split("/")[0]
-            if folder in MAY_INCLUDE and first in FOLDERS and first not in MAY_INCLUDE[folder] and "/" in target:
-                # A program of examples/ includes its own files by their short names.
-                if not (folder == "examples" and first == "train_mnist"):
-                    complain(path, number, f"{folder}/ may not include {target}")
-            for pattern, doors in DOORS.items():
-                if re.fullmatch(pattern, target) and path not in doors and folder not in ("tests", "bench"):
-                    complain(path, number, f"<{target}> is included only by {', '.join(sorted(doors))}")
+            if room in ROOMS:
+                check_room(path, room, number, target)
+            for pattern, places in THIRD_PARTY.items():
+                if re.fullmatch(pattern, target) and not path.startswith(places) and folder not in ("tests", "bench"):
+                    complain(path, number, f"<{target}> is included only by {', '.join(places)}")
             if path.startswith("runtime/include/"):
                 system = re.fullmatch(r"[a-z_]+(\.h)?", target) is not None
                 if not (target.startswith("dlaunch/") or system):
@@ -80,7 +158,7 @@ def check_source(path, lines):
             continue
         if folder != "tests":
             for pattern, instead, places in BANNED:
-                if re.search(pattern, code) and not any(path.startswith(place) for place in places):
+                if re.search(pattern, code) and not path.startswith(places):
                     complain(path, number, f"{line.strip()!r}: {instead}")
         if re.search(r"\b(TODO|FIXME|XXX)\b", line):
             complain(path, number, "unfinished business")
@@ -101,12 +179,25 @@ def check_dead_sources(sources):
             complain(path, 1, "no CMake file names it")
 
 
+def check_promises():
+    """Each room that is compiled begins its CMakeLists.txt with its promise."""
+    for room in ROOMS:
+        path = os.path.join(room, "CMakeLists.txt")
+        if os.path.exists(os.path.join(ROOT, path)):
+            with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+                if not file.readline().startswith("# "):
+                    complain(path, 1, "a room begins with its promise")
+        elif not os.path.isdir(os.path.join(ROOT, room)):
+            complain(room, 1, "this room is not there")
+
+
 def main():
     sources = sorted(path for path in files() if path.endswith(SOURCE))
     for path in sources:
         with open(os.path.join(ROOT, path), encoding="utf-8") as file:
             check_source(path, file.readlines())
     check_dead_sources(sources)
+    check_promises()
     for text in complaints:
         print(text)
     print(f"{len(sources)} sources, {len(complaints)} complaints")

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/store/reserved_port.h"
+#include "tests/store/client/reserved_port.h"
 
 namespace reference {
 

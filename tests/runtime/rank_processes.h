@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/runtime/variable.h"
-#include "tests/runtime/what_it_said.h"
-#include "tests/store/server_thread.h"
+#include "tests/runtime/api/variable.h"
+#include "tests/runtime/api/what_it_said.h"
+#include "tests/store/server/server_thread.h"
 
 namespace dlaunch::test {
 

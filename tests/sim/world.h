@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "agent/runner.h"
-#include "agent/spawner.h"
+#include "agent/model/spawner.h"
+#include "agent/node/runner.h"
 #include "store/base/io.h"
 
 namespace dlaunch::sim {

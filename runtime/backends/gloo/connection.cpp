@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "runtime/deadline.h"
+#include "runtime/base/deadline.h"
 
 namespace dlaunch {
 

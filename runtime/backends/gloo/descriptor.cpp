@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-#include "runtime/fork_copies.h"
+#include "runtime/base/fork_copies.h"
 
 namespace dlaunch {
 

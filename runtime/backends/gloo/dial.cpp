@@ -13,8 +13,8 @@
 #include <system_error>
 
 #include "runtime/backends/gloo/silence.h"
-#include "runtime/deadline.h"
-#include "runtime/news.h"
+#include "runtime/base/deadline.h"
+#include "runtime/rendezvous/news.h"
 #include "store/base/address.h"
 
 namespace dlaunch {

@@ -14,8 +14,8 @@
 
 #include "dlaunch/error.h"
 #include "runtime/backends/gloo/dial.h"
-#include "runtime/deadline.h"
-#include "runtime/start_thread.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/start_thread.h"
 #include "store/base/entropy.h"
 
 namespace dlaunch {

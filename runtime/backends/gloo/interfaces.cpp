@@ -6,7 +6,7 @@
 #include "dlaunch/error.h"
 #include "runtime/backends/gloo/reach.h"
 #include "runtime/backends/gloo/told.h"
-#include "runtime/local_address.h"
+#include "runtime/rendezvous/local_address.h"
 
 namespace dlaunch {
 

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "runtime/backends/gloo/frame.h"
-#include "runtime/errors.h"
+#include "runtime/base/errors.h"
 
 namespace dlaunch {
 

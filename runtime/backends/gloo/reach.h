@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/local_address.h"
+#include "runtime/rendezvous/local_address.h"
 
 namespace dlaunch {
 

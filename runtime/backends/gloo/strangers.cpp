@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "runtime/deadline.h"
+#include "runtime/base/deadline.h"
 
 namespace dlaunch {
 

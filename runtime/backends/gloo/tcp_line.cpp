@@ -4,7 +4,7 @@
 #include <new>
 
 #include "runtime/backends/gloo/tcp_wait.h"
-#include "runtime/errors.h"
+#include "runtime/base/errors.h"
 
 namespace dlaunch {
 

@@ -9,7 +9,7 @@
 
 #include "runtime/backends/gloo/tcp_transport.h"
 #include "runtime/backends/gloo/tcp_wait.h"
-#include "runtime/errors.h"
+#include "runtime/base/errors.h"
 
 namespace dlaunch {
 

@@ -9,9 +9,9 @@
 #include "runtime/backends/gloo/tcp_messages.h"
 #include "runtime/backends/gloo/tcp_wait.h"
 #include "runtime/backends/gloo/told.h"
-#include "runtime/deadline.h"
-#include "runtime/errors.h"
-#include "runtime/furthest_behind.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/furthest_behind.h"
 
 namespace dlaunch {
 

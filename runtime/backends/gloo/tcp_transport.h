@@ -27,11 +27,11 @@
 #include <vector>
 
 #include "dlaunch/transport.h"
+#include "runtime/backend/mailbox.h"
 #include "runtime/backends/gloo/connection.h"
 #include "runtime/backends/gloo/endpoint.h"
 #include "runtime/backends/gloo/last_words.h"
 #include "runtime/backends/gloo/slots.h"
-#include "runtime/mailbox.h"
 
 namespace dlaunch {
 

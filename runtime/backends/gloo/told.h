@@ -4,7 +4,7 @@
 #include <string>
 
 #include "dlaunch/backend.h"
-#include "runtime/deadline.h"
+#include "runtime/base/deadline.h"
 
 namespace dlaunch {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "dlaunch/transport.h"
-#include "runtime/mailbox.h"
+#include "runtime/backend/mailbox.h"
 
 namespace dlaunch {
 

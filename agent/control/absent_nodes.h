@@ -1,0 +1,40 @@
+// Nodes that fell silent: their agents may still run, and come back to a job that has ended meanwhile. Pure.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/model/job.h"
+#include "store/base/time.h"
+
+namespace dlaunch::agent {
+
+class AbsentNodes {
+ public:
+  // It was heard last at `heard`.
+  void add(AgentId agent, std::string name, TimePoint heard) {
+    nodes_.insert_or_assign(agent, Node{std::move(name), heard});
+  }
+  // It has come back.
+  void remove(AgentId agent) { nodes_.erase(agent); }
+
+  // The names of those that still look for the job at `now`: an agent does so for `patience`.
+  [[nodiscard]] std::vector<std::string> looking(TimePoint now, Duration patience) const {
+    std::vector<std::string> names;
+    for (const auto& [agent, node] : nodes_) {
+      if (now < node.heard + patience) names.push_back(node.name);
+    }
+    return names;
+  }
+
+ private:
+  struct Node {
+    std::string name;
+    TimePoint heard;
+  };
+  std::map<AgentId, Node> nodes_;
+};
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,302 @@
+// Who is in the job, and which world is current: a pure state machine, in each agent that serves an endpoint
+// of the job. One decision is one message to each member.
+//
+//   standby --enough nodes came here--> gathering --enough, and no more expected--> running
+//      ^                                   ^   |                                      |
+//      |  fewer than a majority            |   | deadline        a failure with restarts left, or nodes
+//      +-----------------------------------+   |                 came, went or were lost
+//      |                                   |   |                                      v
+//      +-------------------------------- too few --all have stopped--------------- stopping --enough-->
+//      running
+//                                              |
+//   running --a failure without restarts, a loss that nothing may replace, a signal--> collecting
+//                                              v                                      |
+//                                           ending <--all have stopped, or time enough+
+//                                              |
+//                                              +--all have stopped or are lost--> ended
+//
+// The first failure that is heard of stops everyone at once; if it accuses a worker that may still run, that
+// one has accused_grace to end by itself before. The others of its round are collected while they
+// stop, each with its age, so that the cause is the first that happened and not the first that was told
+// (agent/model/root_cause.h).
+//
+// Messages carry their round; what speaks of another round than the current one is stale and ignored.
+//
+// Where a job has several endpoints, each has a coordinator, and one of them leads: the one that has the
+// connections of a quorum of nodes. A node has one connection at a time, and a quorum is more than half of
+// all nodes that may take part, so no two of them lead at once. Where an election decides
+// (agent/election/election.h), the elected one leads, for as long as that says.
+//
+// A world begins when nothing of an earlier one can run any more: each node that is here has said so, and the
+// leases of those that are not are over (agent/control/lease.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "agent/control/absent_nodes.h"
+#include "agent/control/hang_judge.h"
+#include "agent/control/job_ending.h"
+#include "agent/control/lease.h"
+#include "agent/control/lost_places.h"
+#include "agent/control/messages.h"
+#include "agent/control/roster.h"
+#include "agent/model/event.h"
+#include "agent/model/fencing.h"
+#include "agent/model/root_cause.h"
+#include "agent/model/say.h"
+#include "agent/model/stood_still.h"
+#include "agent/model/world_view.h"
+
+namespace dlaunch::agent {
+
+// --- events ---
+
+struct FromMember {
+  MemberId member = 0;
+  Message message;
+  std::string address{};  // where it comes from, without port; empty: this process
+};
+struct MemberLost {
+  MemberId member = 0;
+  std::string why;
+  bool silent = false;  // the other side's kernel did not close the connection
+};
+// Answers ArmCoordinatorTimer: the time asked for has come.
+struct CoordinatorTimer {};
+// This agent leads by election, until then unless it is said again; none: it does not.
+struct LeadsUntil {
+  std::optional<TimePoint> until;
+};
+// This agent was told to stop, or its node cannot take part, and its member is not here to say so.
+struct AgentLeaves {
+  Failure failure;
+};
+// An agent was refused before it could join: it spoke another protocol, or has another secret.
+struct AgentRefused {
+  std::string who;  // where it is
+  std::string why;
+};
+// Whether this agent's own member follows a coordinator elsewhere.
+struct FollowsAnother {
+  bool yes = false;
+};
+
+using CoordinatorEvent = std::variant<FromMember, MemberLost, CoordinatorTimer, AgentLeaves, AgentRefused,
+                                      FollowsAnother, LeadsUntil>;
+
+// --- actions ---
+
+struct ToMember {
+  MemberId member = 0;
+  Message message;
+  bool operator==(const ToMember&) const = default;
+};
+// What was sent to it before still reaches it.
+struct DropMember {
+  MemberId member = 0;
+  bool operator==(const DropMember&) const = default;
+};
+// A fresh, empty store for the round that is about to be announced; connections of the last round are cut. Of
+// nodes that were lost, workers of an earlier round may still run: none is let in from `shut_out`.
+struct OpenStore {
+  std::uint32_t round = 0;
+  std::set<std::string> shut_out;
+  bool operator==(const OpenStore&) const = default;
+};
+// Replaces the time asked for before.
+struct ArmCoordinatorTimer {
+  TimePoint at;
+  bool operator==(const ArmCoordinatorTimer&) const = default;
+};
+struct CoordinatorEnded {
+  bool operator==(const CoordinatorEnded&) const = default;
+};
+
+using CoordinatorAction =
+    std::variant<ToMember, DropMember, OpenStore, ArmCoordinatorTimer, CoordinatorEnded, Event, Say>;
+using CoordinatorActions = std::vector<CoordinatorAction>;
+
+class Coordinator {
+ public:
+  enum class State { standby, gathering, running, stopping, collecting, ending, ended };
+
+  // How long after the members' own stop timeout the end is waited for.
+  static constexpr Duration end_margin = std::chrono::seconds(30);
+  // How long after the first failure the root cause is looked for, where not all stop before.
+  static constexpr Duration collecting_time = std::chrono::seconds(1);
+  // Waiting is told after this long, and then again.
+  static constexpr Duration first_report = std::chrono::seconds(5);
+  static constexpr Duration next_report = std::chrono::seconds(10);
+  // How long a new leader waits for those who had followed the last one.
+  static constexpr Duration settling_time = std::chrono::seconds(1);
+
+  // `own` is where this coordinator is reached, and its `agent` serves the store. `unix_us` is the wall clock
+  // now, in microseconds.
+  Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now, std::int64_t unix_us);
+
+  // What must happen before the first event.
+  CoordinatorActions begin();
+  CoordinatorActions step(TimePoint now, const CoordinatorEvent& event);
+
+  [[nodiscard]] State state() const { return state_; }
+  // It decides about the job: it takes nodes in, or tells those that come back how the job has ended.
+  [[nodiscard]] bool leads() const { return state_ != State::standby && state_ != State::ended; }
+  // How the job has ended, if this coordinator has ended it.
+  [[nodiscard]] std::optional<JobEnding> ending() const;
+  [[nodiscard]] std::uint32_t round() const { return world_.round; }
+  [[nodiscard]] int restarts_used() const { return world_.restarts_used; }
+  [[nodiscard]] WorldView view(TimePoint now) const;
+  // For what it waits: "nodes 1 and 3 of 4"; empty where it does not.
+  [[nodiscard]] std::string waiting_for(TimePoint now) const;
+
+ private:
+  void on_message(TimePoint now, const FromMember& from, CoordinatorActions& out);
+  void on_join(TimePoint now, MemberId member, Join join, const std::string& address,
+               CoordinatorActions& out);
+  void on_unfit(TimePoint now, MemberId member, const Join& join, CoordinatorActions& out);
+  void on_ask(TimePoint now, MemberId member, const Ask& ask, CoordinatorActions& out) const;
+  void take_in(TimePoint now, const Roster::Node& node, CoordinatorActions& out);
+  void on_failed(TimePoint now, const Failed& failed, CoordinatorActions& out);
+  void stop_for(TimePoint now, const Failure& failure, CoordinatorActions& out);
+  [[nodiscard]] bool may_still_run(int accused) const;
+  void on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out);
+  void on_stopped(TimePoint now, MemberId member, const Stopped& stopped, CoordinatorActions& out);
+  void on_leave(TimePoint now, MemberId member, const Leave& leave, CoordinatorActions& out);
+  void on_beat(TimePoint now, MemberId member, const Beat& beat, CoordinatorActions& out);
+  void on_preempt(MemberId member, const Preempt& preempt, CoordinatorActions& out);
+  void on_progress(TimePoint now, MemberId member, const Progress& progress, CoordinatorActions& out);
+  void on_agent_leaves(TimePoint now, const Failure& failure, CoordinatorActions& out);
+  void on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out);
+  void on_timer(TimePoint now, CoordinatorActions& out);
+  void drop_the_silent(TimePoint now, CoordinatorActions& out);
+  void end_after_join_timeout(TimePoint now, CoordinatorActions& out);
+  void report(TimePoint now, CoordinatorActions& out);
+  void rearm(TimePoint now, CoordinatorActions& out);
+
+  // Taking up and laying down the lead.
+  [[nodiscard]] int quorum() const;
+  [[nodiscard]] bool by_majority() const { return job_.may_move() && !job_.elected; }
+  void on_election(TimePoint now, const LeadsUntil& leads, CoordinatorActions& out);
+  [[nodiscard]] bool too_few() const;
+  [[nodiscard]] int fewest() const;
+  [[nodiscard]] TimePoint sure_until() const;
+  [[nodiscard]] bool sure_to_lead(TimePoint now) const { return now < sure_until(); }
+  void kill_behind_the_fence(TimePoint now, CoordinatorActions& out);
+  [[nodiscard]] Welcome welcome(TimePoint now, const Roster::Node& node, bool leads, bool elsewhere);
+  void tell_who_leads(TimePoint now, bool leads, CoordinatorActions& out);
+  // A newer world than its own has been announced.
+  [[nodiscard]] bool went_on_without(const Roster::Node& node) const;
+  void learn_from(TimePoint now, const Join& join);
+  void learn_fencing(MemberId member, const Join& join);
+  [[nodiscard]] bool has_fencing(TimePoint now, CoordinatorActions& out);
+  void note_lost_leader(TimePoint now, const Join& of_last_world, CoordinatorActions& out);
+  void lead_if_enough(TimePoint now, CoordinatorActions& out);
+  void step_down(TimePoint now, CoordinatorActions& out);
+  void abdicate(CoordinatorActions& out);
+
+  // From one world to the next.
+  void gather(TimePoint now, int enough, Duration patience, CoordinatorActions& out);
+  void announce_when_complete(TimePoint now, CoordinatorActions& out);
+  void announce_world(TimePoint now, CoordinatorActions& out);
+  void stop_world(TimePoint now, const std::string& why, CoordinatorActions& out);
+  void go_on_when_all_stopped(TimePoint now, CoordinatorActions& out);
+  void go_on(TimePoint now, CoordinatorActions& out);
+  void enter_in_ledger(const Restart& entry, Duration delay, CoordinatorActions& out);
+  void leave_out(const Failure& cause, CoordinatorActions& out);
+
+  // What members may count on, and when nothing of an earlier world runs (agent/control/lease.h).
+  [[nodiscard]] Grant grant_to(TimePoint now, const Roster::Node& node);
+  void note_left_running(TimePoint now, const Roster::Node& node, bool silent);
+  [[nodiscard]] TimePoint may_begin_at() const;
+  [[nodiscard]] TimePoint earlier_worlds_gone_by() const;
+  [[nodiscard]] TimePoint others_worlds_gone_by() const;
+
+  void lose(TimePoint now, const Roster::Node& node, const Failure& failure, CoordinatorActions& out);
+  [[nodiscard]] bool may_go_on() const;
+
+  // From the first failure to the end.
+  void record(TimePoint when, const Failure& failure);
+  void collect(TimePoint now);
+  void end_the_job_by(TimePoint now, const Failure& cause, CoordinatorActions& out);
+  [[nodiscard]] std::size_t find_cause();
+  void end_failed(TimePoint now, CoordinatorActions& out);
+  void end(TimePoint now, Outcome outcome, CoordinatorActions& out);
+  void end_when_all_stopped(TimePoint now, CoordinatorActions& out);
+  bool answers_absent_nodes(TimePoint now, CoordinatorActions& out);
+  void on_timer_at_the_end(TimePoint now, CoordinatorActions& out);
+
+  void remember_refusal(const std::string& who, const std::string& why);
+  [[nodiscard]] std::string refused_meanwhile() const;
+  void refuse(MemberId member, std::string why, CoordinatorActions& out, bool for_good = true) const;
+  [[nodiscard]] Failure told_to_end(const Roster::Node& node) const;
+  [[nodiscard]] Failure lost_node(const Roster::Node& node, std::string why) const;
+  [[nodiscard]] Failure hung_up(TimePoint now, const Roster::Node& node, const std::string& why);
+  [[nodiscard]] std::string reason_to_refuse(const Join& join) const;
+  [[nodiscard]] std::string reason_to_wait(TimePoint now, MemberId member, const Join& join) const;
+  [[nodiscard]] Event event_of(EventKind kind, const Roster::Node& node, std::string text) const;
+  [[nodiscard]] std::string name_of(const Roster::Node& node) const;
+  [[nodiscard]] std::string missing() const;
+  [[nodiscard]] std::string not_stopped() const;
+  [[nodiscard]] std::vector<int> absent_ranks() const;
+  [[nodiscard]] bool restarts_left() const { return world_.restarts_used < job_.max_restarts; }
+
+  JobSpec job_;
+  std::string rules_;  // of the job: each that joins must have been told the same
+  LeaseRules leases_;
+  AgentId agent_;
+  State state_;
+  Roster roster_;
+  World world_;          // the current one, or the last
+  bool formed_ = false;  // there was one
+  bool follows_another_ = false;
+  std::optional<TimePoint> leads_until_;  // by election
+  std::uint32_t next_round_ = 0;
+  FencingTokens fencing_;
+  std::optional<TimePoint> fencing_told_;  // when members that had joined before were told a new range
+
+  TimePoint began_;
+  TimePoint waiting_since_;             // while gathering, or until workers have stopped
+  TimePoint join_deadline_;             // likewise
+  TimePoint report_at_;                 // likewise
+  int enough_ = 0;                      // so many nodes, and no more are waited for
+  Duration patience_{};                 // with fewer, so long after the last condition was met
+  std::optional<TimePoint> last_call_;  // until when
+  TimePoint not_before_;                // of the restart that was decided: --restart-backoff
+  LostPlaces lost_places_;
+  AbsentNodes absent_;
+  std::map<AgentId, TimePoint> left_running_;  // agents that were lost with their workers: gone by then
+  bool announced_ = false;                     // a world, since the lead was taken up
+  std::optional<Outcome> abdicates_;           // once all have stopped: this agent was told to leave
+  std::optional<TimePoint> granting_until_;    // sure_until(), at granting_checked_
+  TimePoint granting_checked_;
+  std::vector<std::string> refusals_;   // of nodes, while some are missing: the last few
+  std::optional<TimePoint> led_since_;  // where the lead is taken up, and may be another's
+  std::optional<TimePoint> check_at_;   // for silent nodes
+  std::optional<TimePoint> armed_;
+  StoodStill stood_still_;
+  std::optional<TimePoint> fence_at_;       // another may lead from then on: nothing of this world may live
+  std::optional<TimePoint> accused_until_;  // a worker whom the first failure accuses may end by itself
+  TimePoint stop_deadline_;
+  TimePoint end_deadline_;
+  std::optional<TimePoint> answers_until_;  // all has ended but for the answers to absent nodes
+
+  TimePoint job_began_;  // its first round, as far as this coordinator knows
+  TimePoint round_began_;
+  TimePoint collect_until_;
+  std::vector<Fallen> fallen_;           // of the current round, as they were told
+  std::vector<Failure> suspects_;        // likewise (only_suspected())
+  std::set<int> fallen_ranks_;           // the workers among them
+  std::optional<std::size_t> decisive_;  // what ended the job, where that is not for root_cause() to find
+  std::optional<Outcome> outcome_;       // of the job, since it is ending
+  std::string no_restart_;               // why there is none
+  std::optional<MemberId> preempted_;    // of this round: whose end all have been given notice of
+  HangJudge judge_;                      // of the current round's workers
+};
+
+}  // namespace dlaunch::agent

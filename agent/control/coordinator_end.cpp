@@ -1,0 +1,95 @@
+// How the coordinator ends the job.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/control/coordinator.h"
+#include "agent/control/member.h"
+#include "agent/model/root_cause.h"
+#include "store/base/short_list.h"
+
+namespace dlaunch::agent {
+
+// In fallen_; a worker that did not fail itself may be put there.
+std::size_t Coordinator::find_cause() {
+  std::size_t cause = decisive_ ? *decisive_ : root_cause(fallen_);
+  const std::string ended = judge_.end_of(fallen_[cause].failure.accused);
+  if (auto accused = accused_by(fallen_, cause, suspects_, ended)) {
+    place_worker(*accused, world_);
+    fallen_.push_back({fallen_[cause].when, std::move(*accused)});
+    cause = fallen_.size() - 1;
+  }
+  name_suspects(fallen_, suspects_, fallen_[cause].failure);
+  return cause;
+}
+
+void Coordinator::end_failed(TimePoint now, CoordinatorActions& out) {
+  const std::size_t cause = find_cause();
+  Outcome outcome;
+  tell(std::move(fallen_), cause, outcome);
+  outcome.standings = judge_.diagnosis().sentences;
+  fallen_.clear();
+  end(now, std::move(outcome), out);
+}
+
+void Coordinator::end(TimePoint now, Outcome outcome, CoordinatorActions& out) {
+  state_ = State::ending;
+  end_deadline_ = now + job_.stop_timeout.longest() + end_margin;
+  outcome.restarts_used = world_.restarts_used;
+  outcome.restarts = world_.restarts;
+  outcome.no_restart = no_restart_;
+  Event ended{EventKind::ended, world_.round};
+  ended.text = outcome.failed ? describe(outcome.cause) : "";
+  out.emplace_back(std::move(ended));
+  for (const auto& [member, node] : roster_.nodes()) {
+    if (!node.leaving) out.emplace_back(ToMember{member, End{outcome}});
+  }
+  outcome_ = std::move(outcome);
+  end_when_all_stopped(now, out);
+}
+
+std::optional<JobEnding> Coordinator::ending() const {
+  if (!outcome_) return std::nullopt;
+  return JobEnding{fencing_.known(), *outcome_};
+}
+
+void Coordinator::end_when_all_stopped(TimePoint now, CoordinatorActions& out) {
+  // A remote node hangs up after it has heard the end and stopped: until then End may still be on its way.
+  const bool remote_left = std::any_of(roster_.nodes().begin(), roster_.nodes().end(),
+                                       [](const auto& n) { return n.first != local_member; });
+  if (remote_left || !roster_.all_stopped() || answers_absent_nodes(now, out)) return;
+  state_ = State::ended;
+  out.emplace_back(CoordinatorEnded{});
+}
+
+// A node that fell silent and can reach the endpoints again asks each of them at least once in this time.
+// With etcd it reads there how the job has ended (agent/control/job_ending.h).
+bool Coordinator::answers_absent_nodes(TimePoint now, CoordinatorActions& out) {
+  if (answers_until_) return now < *answers_until_;
+  const std::vector<std::string> names = absent_.looking(now, job_.join_timeout);
+  if (names.empty() || job_.elected || !(job_.elastic() || job_.may_move())) return false;
+  const auto others = static_cast<int>(std::max<std::size_t>(job_.endpoints.size(), 1)) - 1;
+  const Duration patience = job_.node_timeout + others * (Member::answer_time + Member::ask_pause);
+  answers_until_ = now + patience;
+  ShortList list;
+  for (const std::string& name : names) list.add(name);
+  out.emplace_back(Say{Loudness::progress, "the job has ended; staying " + to_words(patience) + " for " +
+                                               list.text() +
+                                               ", silent before, to learn it (a signal ends this at once)"});
+  return true;
+}
+
+void Coordinator::on_timer_at_the_end(TimePoint now, CoordinatorActions& out) {
+  if (answers_until_) return end_when_all_stopped(now, out);
+  if (now < end_deadline_) return;
+  for (const auto& [member, node] : roster_.nodes()) {
+    if (node.stopped) continue;
+    out.emplace_back(
+        Say{Loudness::trouble, name_of(node) + " did not say that it has stopped; going on without it"});
+  }
+  state_ = State::ended;
+  out.emplace_back(CoordinatorEnded{});
+}
+
+}  // namespace dlaunch::agent

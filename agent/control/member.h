@@ -1,0 +1,292 @@
+// One node's side of the conversation with the coordinator: a pure state machine.
+//
+//   connecting --link--> joined --NewWorld--> working --End--> leaving --workers gone--> ended
+//       ^                                       |
+//       +---- the coordinator is lost, and -----+
+//             another may lead, or it comes back
+//
+// It decides when this node's workers start and stop, and with what the agent ends.
+//
+// Where the job has several endpoints, it walks along them until one says that it leads. If none does, it
+// stays for a while with the first that took it: so do all others, and with enough of them that one leads.
+// While it stays it asks the other endpoints in turn. It goes to one that leads at once; where none leads, to
+// the first in order that answers, so that all meet there.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "agent/control/job_ending.h"
+#include "agent/control/messages.h"
+#include "agent/control/quiet_watch.h"
+#include "agent/control/worker_group.h"
+#include "agent/model/say.h"
+#include "agent/model/stood_still.h"
+
+namespace dlaunch::agent {
+
+// --- events ---
+
+struct LinkUp {};
+struct LinkDown {
+  std::string why;
+  bool silent = false;  // the other side did not close it, and may not know
+};
+struct FromCoordinator {
+  Message message;
+};
+struct SignalCame {
+  int signo = 0;
+};
+// Answers ArmMemberTimer.
+struct MemberTimer {};
+// The keeper process is gone, and with it the workers.
+struct KeeperLost {
+  std::string why;
+};
+
+// Answers RunHealthCheck.
+struct HealthChecked {
+  std::string why_not;  // it is not well; empty: it is
+};
+
+// Answers LookAtWorkers.
+struct WorkersSeen {
+  Activity activity;
+  std::optional<std::vector<GroupStanding>> standings;  // where a full look was asked for
+};
+
+// The job has ended while this node was away.
+struct JobWasOver {
+  JobEnding ending;
+};
+
+// Answers AskEndpoint.
+struct EndpointAnswered {
+  std::size_t endpoint = 0;
+  bool answers = false;    // otherwise nothing else is known
+  bool leads = false;      // the job
+  bool elsewhere = false;  // its node follows a leader at another endpoint
+};
+
+using MemberEvent =
+    std::variant<HealthChecked, EndpointAnswered, LinkUp, LinkDown, FromCoordinator, SignalCame, MemberTimer,
+                 KeeperLost, RoundFailed, RoundDone, RoundStopped, RoundStuck, WorkersSeen, JobWasOver>;
+
+// --- actions ---
+
+// Connect to the endpoint of this number. Answered by LinkUp or LinkDown.
+struct Dial {
+  std::size_t endpoint = 0;
+  bool operator==(const Dial&) const = default;
+};
+// Closes the connection; it is not answered.
+struct HangUp {
+  bool operator==(const HangUp&) const = default;
+};
+// Ask the coordinator at the endpoint of this number whether it leads, over a connection of its own. Answered
+// by EndpointAnswered; replaces the question that was asked before.
+struct AskEndpoint {
+  std::size_t endpoint = 0;
+  bool operator==(const AskEndpoint&) const = default;
+};
+struct ToCoordinator {
+  Message message;
+  bool operator==(const ToCoordinator&) const = default;
+};
+struct ToGroup {
+  GroupEvent event;
+};
+struct ForwardSignal {
+  int signo = 0;
+  bool operator==(const ForwardSignal&) const = default;
+};
+struct RunHealthCheck {
+  bool operator==(const RunHealthCheck&) const = default;
+};
+// It took too long. HealthChecked follows.
+struct KillHealthCheck {
+  bool operator==(const KillHealthCheck&) const = default;
+};
+// The workers may live until then without another of these: those of an agent that is frozen end before the
+// others of the job go on without it. TimePoint::max(): for ever.
+struct RenewLease {
+  TimePoint until;
+  bool operator==(const RenewLease&) const = default;
+};
+// What the workers' pages say.
+struct LookAtWorkers {
+  bool in_full = false;  // also where they stand
+  bool operator==(const LookAtWorkers&) const = default;
+};
+// Replaces the time asked for before.
+struct ArmMemberTimer {
+  TimePoint at;
+  bool operator==(const ArmMemberTimer&) const = default;
+};
+struct MemberEnded {
+  Outcome outcome;
+  bool operator==(const MemberEnded&) const = default;
+};
+
+using MemberAction =
+    std::variant<RunHealthCheck, KillHealthCheck, Dial, AskEndpoint, HangUp, ToCoordinator, ToGroup,
+                 ForwardSignal, RenewLease, LookAtWorkers, ArmMemberTimer, MemberEnded, Say>;
+using MemberActions = std::vector<MemberAction>;
+
+class Member {
+ public:
+  enum class State { connecting, joined, working, leaving, ended };
+
+  // Between two attempts to reach the coordinator.
+  static constexpr Duration first_pause = std::chrono::milliseconds(20);
+  static constexpr Duration longest_pause = std::chrono::milliseconds(500);
+  static constexpr Duration first_report = std::chrono::seconds(5);
+  static constexpr Duration next_report = std::chrono::seconds(10);
+  // How long a departing node waits for the coordinator's last word.
+  static constexpr Duration farewell = std::chrono::seconds(10);
+  // How long it stays with an endpoint that does not lead, and how many times as long as the walk before
+  // took: so enough stay at once though some endpoints do not answer.
+  static constexpr Duration shortest_stay = std::chrono::seconds(3);
+  static constexpr Duration longest_stay = std::chrono::seconds(40);
+  static constexpr int stay_per_walk = 4;
+  // How long an endpoint has to answer while the node stays with another, and the pause before the next is
+  // asked. With `n` endpoints a leader is found (n - 1) times their sum after it can be reached at the
+  // latest.
+  static constexpr Duration answer_time = std::chrono::seconds(2);
+  static constexpr Duration ask_pause = std::chrono::seconds(1);
+
+  Member(JobSpec job, NodeSpec node, std::string build, TimePoint now);
+
+  MemberActions begin();
+  MemberActions step(TimePoint now, const MemberEvent& event);
+
+  [[nodiscard]] State state() const { return state_; }
+  // By whoever it has its connection to.
+  [[nodiscard]] bool is_led() const { return led_; }
+  // This node was in a world of the job that has ended so.
+  [[nodiscard]] bool was_in(const JobEnding& job) const { return been_in_ && job.fencing >= world_.fencing; }
+  // Why a round was stopped last; empty: none was.
+  [[nodiscard]] const std::string& last_failure() const { return last_failure_; }
+  // Its health check is running.
+  [[nodiscard]] bool is_checking() const { return check_until_.has_value(); }
+  // What the coordinator waits for, as it told last; empty: a world has come since.
+  [[nodiscard]] const std::string& last_notice() const { return last_notice_; }
+  // While connecting: what the last attempt met.
+  [[nodiscard]] const std::string& last_refusal() const { return last_refusal_; }
+
+ private:
+  void on_link_up(TimePoint now, MemberActions& out);
+  void on_link_down(TimePoint now, const LinkDown& down, MemberActions& out);
+  void on_message(TimePoint now, const Message& message, MemberActions& out);
+  void on_welcome(TimePoint now, const Welcome& welcome, MemberActions& out);
+  void on_signal(TimePoint now, int signo, MemberActions& out);
+  void say_how_workers_end(int signo, MemberActions& out) const;
+  void give_notice(TimePoint now, MemberActions& out);
+  void on_preempt(const Preempt& preempt, MemberActions& out);
+  void on_timer(TimePoint now, MemberActions& out);
+  void check_health(TimePoint now, MemberActions& out);
+  void on_health_checked(TimePoint now, const std::string& why_not, MemberActions& out);
+  void on_stuck(const Failure& failure, MemberActions& out);
+  void on_round_over(const Message& said, MemberActions& out);
+  void look_at_the_end(MemberActions& out);
+  void on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActions& out);
+  void end_by_signal(MemberActions& out);
+  void kill_behind_the_fence(TimePoint now, MemberActions& out);
+  [[nodiscard]] bool is_given_up(TimePoint now) const;
+  void give_up(TimePoint now, MemberActions& out);
+  void take_grant(TimePoint now, const Grant& grant, MemberActions& out);
+  void renew_lease(MemberActions& out);
+  void rearm(TimePoint now, MemberActions& out);
+
+  void dial(std::size_t endpoint, MemberActions& out);
+  void walk_on(TimePoint now, MemberActions& out);
+  void move_to(TimePoint now, std::size_t endpoint, MemberActions& out);
+  void ask_next(TimePoint now, MemberActions& out);
+  void on_endpoint_answered(TimePoint now, const EndpointAnswered& answer, MemberActions& out);
+  // It waits at an endpoint that does not lead, and another may.
+  [[nodiscard]] bool may_ask() const {
+    return state_ == State::joined && staying_ && !led_ && !job_.elected && endpoints() > 1;
+  }
+  void seek(TimePoint now, bool silent, const std::string& why, MemberActions& out);
+  void report_waiting(TimePoint now, const std::string& why, MemberActions& out);
+  [[nodiscard]] Join join(TimePoint now) const;
+  [[nodiscard]] std::size_t endpoints() const { return std::max<std::size_t>(1, job_.endpoints.size()); }
+  [[nodiscard]] bool may_find_another() const { return job_.elastic() || job_.may_move(); }
+  [[nodiscard]] bool may_be_forgotten() const;
+  [[nodiscard]] std::string hung_up_in_words(bool was_dlaunch, const std::string& why) const;
+  [[nodiscard]] std::string coordinator_in_words() const;
+  [[nodiscard]] std::string endpoints_in_words() const;
+
+  void stop_group(int signo, MemberActions& out);
+  void end_with(const Outcome& outcome, MemberActions& out);
+  void on_job_was_over(const JobEnding& job, MemberActions& out);
+  void lose(Failure cause, MemberActions& out);
+  void end_if_over(MemberActions& out);
+  [[nodiscard]] Failure lost_coordinator(TimePoint now, std::string why) const;
+  [[nodiscard]] Failure failure_here(FailureKind kind, std::string why) const;
+
+  JobSpec job_;
+  NodeSpec node_;
+  std::string build_;
+  State state_ = State::connecting;
+  TimePoint began_;  // to look for a coordinator
+  TimePoint join_deadline_;
+  TimePoint report_at_;
+  Duration pause_ = first_pause;
+  bool link_ = false;
+  bool led_ = false;             // by whoever the link leads to
+  TimePoint heard_;              // the coordinator, last
+  bool all_returned_0_ = false;  // the workers of the last round, also where they were told to stop
+  std::int64_t stamp_ = 0;       // of the coordinator's clock, last
+  std::optional<TimePoint> beat_at_;
+  LeaseRules leases_;
+  TimePoint granted_until_;  // the workers' lease; the keeper waits a little longer
+  bool lease_over_ = false;  // in this round: its workers were killed because we did not move
+  std::optional<TimePoint> dial_at_;
+  std::optional<TimePoint> armed_;
+  StoodStill stood_still_;
+
+  std::size_t endpoint_ = 0;          // that is dialled, or was
+  std::size_t walked_ = 0;            // endpoints tried since the walk began
+  std::optional<std::size_t> taker_;  // the first that took us, but does not lead
+  bool staying_ = false;              // with it
+  TimePoint stay_until_;
+  Duration stay_{};        // how long it was to be
+  std::size_t asked_ = 0;  // the endpoint that was asked last
+  TimePoint ask_at_;       // the next endpoint
+  TimePoint walk_began_;
+
+  std::optional<TimePoint> check_until_;  // the health check, which is running
+  bool check_killed_ = false;
+  bool check_was_first_ = false;  // before the first dial
+
+  QuietWatch watch_;
+  std::optional<TimePoint> look_at_;  // at the workers
+  Duration quiet_{};                  // by the last look
+  bool told_quiet_ = false;           // the coordinator believes that nothing moves here
+  bool told_end_ = false;             // in this round: where the workers stood when it was stopped
+
+  bool round_active_ = false;  // workers of `round_` are running or being stopped
+  bool been_in_ = false;       // a world
+  std::uint32_t round_ = 0;
+  World world_;                // that round's
+  std::uint64_t fencing_ = 0;  // the highest token that any leader has told (agent/model/fencing.h)
+  TimePoint world_came_;
+  TimePoint leader_gone_by_;               // the workers on the node of the coordinator that was lost
+  TimePoint rest_gone_by_;                 // those on other nodes that followed it
+  std::optional<TimePoint> fence_at_;      // then no worker of a round without a coordinator may live
+  bool noticed_ = false;                   // we were told to end, and SIGTERM will follow
+  std::optional<TimePoint> notice_until_;  // then it does
+  bool warned_ = false;  // this round's workers have been given notice, of this or another node's end
+  std::optional<TimePoint> last_word_by_;  // of the coordinator, after we said that we leave
+  int stop_signal_ = 0;                    // the signal that was sent to us and means: stop
+  std::optional<Outcome> outcome_;         // decided, but workers are still to go
+  std::string last_failure_;
+  std::string last_notice_;
+  std::string last_refusal_;  // why the last attempt to connect failed
+};
+
+}  // namespace dlaunch::agent

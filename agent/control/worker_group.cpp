@@ -1,0 +1,311 @@
+#include "agent/control/worker_group.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "agent/model/root_cause.h"
+#include "store/base/overloaded.h"
+
+namespace dlaunch::agent {
+GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
+  GroupActions out;
+  const auto on_start = [&](const StartWorkers& e) {
+    if (state_ != State::idle) return;  // the Member starts a round only after the last has ended
+    world_ = e.world;
+    state_ = State::running;
+    all_succeeded_ = true;
+    stop_requested_ = false;
+    failed_first_.reset();
+    awaited_.reset();
+    leftover_.clear();
+    leftovers_ = 0;
+    workers_.assign(static_cast<std::size_t>(node_.slots), Worker{});
+    for (int i = 0; i < node_.slots; ++i) out.emplace_back(SpawnWorker{i});
+  };
+
+  const auto on_started = [&](const WorkerStarted& e) {
+    Worker& worker = workers_.at(static_cast<std::size_t>(e.local_rank));
+    worker = {Worker::State::alive, e.pid, ""};
+  };
+
+  const auto on_spawn_failed = [&](const WorkerSpawnFailed& e) {
+    workers_.at(static_cast<std::size_t>(e.local_rank)).state = Worker::State::ended;
+    all_succeeded_ = false;
+    if (state_ != State::running) return;
+    Failure failure = failure_of(e.local_rank, FailureKind::spawn);
+    failure.why = e.why;
+    report(failure, now, out);
+    stop_because(now, failure, out);
+  };
+
+  const auto on_leftovers = [&](const LeftoversRemain& e) {
+    // Between two starts the keeper may see no worker. It reports what is left again after each start.
+    if (!all_ended()) return;
+    leftover_ = e.example;
+    // A descendant in a session of its own is out of reach of its worker's process group while that worker
+    // lives.
+    const bool others = std::exchange(leftovers_, e.count) != e.count;  // the same ones have it already
+    if (state_ == State::stopping && others) out.emplace_back(SignalAll{SIGTERM});
+    if (state_ != State::running) return;
+    state_ = State::leftovers;
+    awaited_.reset();
+    const bool kills = grace_.sent_for(SIGTERM) == SIGKILL;
+    out.emplace_back(Say{Loudness::progress, "the workers have ended but left " + std::to_string(e.count) +
+                                                 (e.count == 1 ? " process" : " processes") +
+                                                 " behind, such as " + e.example +
+                                                 (kills ? ": killing them" : ": stopping them")});
+    stop_what_runs(now, SIGTERM, out);
+  };
+
+  const auto on_all_gone = [&] {
+    // Between two starts the keeper may see no process at all; the round has ended only when every worker
+    // has.
+    if (state_ == State::idle || !all_ended()) return;
+    end_round(out);
+  };
+
+  const auto on_stop = [&](const StopWorkers& e) {
+    if (state_ == State::idle) {
+      out.emplace_back(RoundStopped{world_.round});
+    } else if (state_ == State::running || state_ == State::leftovers) {
+      begin_stopping(now, e.signo, out);
+    }
+  };
+
+  const auto on_deadline = [&] {
+    switch (state_) {
+      case State::stopping:
+      case State::leftovers:
+        out.emplace_back(Say{Loudness::trouble,
+                             who_ignored_the_signal() + " ignored " + signal_name(stop_signal_) + " for " +
+                                 to_words(grace_.of(stop_signal_)) + " (--stop-timeout): sending SIGKILL"});
+        begin_killing(now, out);
+        break;
+      case State::killing: {
+        state_ = State::stuck;
+        Failure failure;
+        failure.kind = FailureKind::unkillable;
+        failure.round = world_.round;
+        const WorldMember* self = world_.member(node_.agent);
+        failure.node_rank = self ? self->node_rank : node_.node_rank;
+        failure.host = node_.host;
+        failure.why = "survived SIGKILL for " + to_words(unkillable_after);
+        out.emplace_back(RoundStuck{std::move(failure)});
+        break;
+      }
+      case State::running:
+        if (awaited_) stop_because(now, accuser_, out);
+        break;
+      case State::idle:
+      case State::stuck:
+        break;
+    }
+  };
+
+  const auto on_kill = [&] {
+    if (state_ == State::running) {
+      stop_requested_ = true;
+      stopping_since_ = now;
+      stop_signal_ = SIGKILL;
+    }
+    if (state_ == State::running || state_ == State::leftovers || state_ == State::stopping)
+      begin_killing(now, out);
+  };
+
+  std::visit(
+      Overloaded{[&](const StartWorkers& e) { on_start(e); }, [&](const WorkerStarted& e) { on_started(e); },
+                 [&](const WorkerSpawnFailed& e) { on_spawn_failed(e); },
+                 [&](const WorkerExited& e) { on_exited(now, e, out); },
+                 [&](const LeftoversRemain& e) { on_leftovers(e); }, [&](const AllGone&) { on_all_gone(); },
+                 [&](const WorkersLost& e) { on_lost(now, e, out); },
+                 [&](const StopWorkers& e) { on_stop(e); }, [&](const KillNow&) { on_kill(); },
+                 [&](const StopDeadline&) { on_deadline(); }},
+      event);
+  return out;
+}
+
+void WorkerGroup::on_exited(TimePoint now, const WorkerExited& e, GroupActions& out) {
+  const Ending& ending = e.ending;
+  const bool obeyed = stop_requested_ && ended_by_us(ending.status);
+  workers_.at(static_cast<std::size_t>(e.local_rank)) = {
+      Worker::State::ended, e.pid, obeyed ? "was stopped by dlaunch" : describe_briefly(ending.status)};
+  if (ending.status.success()) {
+    if (state_ != State::running || !awaited_ || may_still_run(*awaited_)) return;
+    suspect(e, now, out);
+    return stop_because(now, accuser_, out);
+  }
+  all_succeeded_ = false;
+
+  // An exception that came before our signal is a failure of its own, however the process ended then.
+  const TimePoint when = now - std::max(ending.since_exception.value_or(Duration(0)), Duration(0));
+  const bool on_its_own = !stop_requested_ || when <= stopping_since_;
+  if (obeyed && !(on_its_own && ending.since_exception)) return suspect(e, now, out);
+
+  Failure failure = failure_of(e.local_rank, FailureKind::worker);
+  failure.pid = e.pid;
+  failure.status = ending.status;
+  failure.tail = ending.tail;
+  failure.tail_is_of_stdout = ending.tail_is_of_stdout;
+  failure.exception = ending.exception;
+  failure.traceback = ending.traceback;
+  failure.hint = ending.hint;
+  failure.log_file = ending.log_file;
+  failure.unix_ms = ending.unix_ms;
+  failure.while_stopping = !on_its_own;
+  failure.ended_by_us = obeyed;
+  failure.accused = ending.parting.accused;
+  failure.accused_of = ending.parting.accused_of;
+  failure.accuses_peer = accuses_a_peer(failure);
+  report(failure, when, out);
+  if (state_ == State::running) stop_after(now, failure, out);
+}
+
+void WorkerGroup::on_lost(TimePoint now, const WorkersLost& lost, GroupActions& out) {
+  const bool ends_workers = !all_ended();
+  Failure failure = failure_of(-1, FailureKind::agent);
+  failure.rank = -1;
+  const std::string node = failure.node_rank < 0 ? "" : "node " + std::to_string(failure.node_rank) + ", ";
+  failure.why = lost.keeper + " (" + node + "host " + failure.host + ") was killed" +
+                (ends_workers ? ", and with it the workers there" : "");
+  out.emplace_back(Say{Loudness::trouble, failure.why + "; another takes its place"});
+  if (state_ == State::idle) return;
+  for (Worker& worker : workers_) worker.state = Worker::State::ended;
+  all_succeeded_ = all_succeeded_ && !ends_workers;
+  if (state_ == State::running && ends_workers) report(std::move(failure), now, out);
+  end_round(out);
+}
+
+// The first failure, or another while the end of the accused is awaited.
+void WorkerGroup::stop_after(TimePoint now, const Failure& failure, GroupActions& out) {
+  const int accused = awaited_.value_or(failure.accused);
+  if (!failure.accuses_peer || !may_still_run(accused)) return stop_because(now, failure, out);
+  if (awaited_) return;
+  awaited_ = accused;
+  accuser_ = brief(failure);
+  out.emplace_back(ArmStopDeadline{now + accused_grace});
+}
+
+// Said at once, since the end may take as long as the workers are given.
+void WorkerGroup::stop_because(TimePoint now, const Failure& failure, GroupActions& out) {
+  const auto others = std::count_if(workers_.begin(), workers_.end(),
+                                    [](const Worker& w) { return w.state != Worker::State::ended; });
+  if (others > 0) {
+    const bool is_all = world_.nodes <= 1;
+    const std::string who = others == 1 ? "the other one" : "the other " + std::to_string(others);
+    out.emplace_back(
+        Say{Loudness::progress, in_short(failure) + "; " + in_words(grace_, who + (is_all ? "" : " here"))});
+  }
+  begin_stopping(now, SIGTERM, out);
+}
+
+// "rank 0 (pid 123)", "ranks 0 (pid 123) and 3 (pid 126)"; else an example of what the workers left.
+std::string WorkerGroup::who_ignored_the_signal() const {
+  constexpr std::size_t shown = 8;
+  const WorldMember* self = world_.member(node_.agent);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].state != Worker::State::alive) continue;
+    names.push_back(std::to_string((self ? self->base_rank : 0) + static_cast<int>(i)) + " (pid " +
+                    std::to_string(workers_[i].pid) + ")");
+  }
+  if (names.empty()) return leftover_.empty() ? "what the workers left" : "process " + leftover_;
+  std::string text = names.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < std::min(names.size(), shown); ++i)
+    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  return names.size() > shown ? text + " and " + std::to_string(names.size() - shown) + " more" : text;
+}
+
+// Here. One that is not known may be any of those that run.
+bool WorkerGroup::may_still_run(int accused) const {
+  if (accused < 0) return !all_ended();
+  const WorldMember* self = world_.member(node_.agent);
+  const int local_rank = accused - (self ? self->base_rank : 0);
+  if (local_rank < 0 || local_rank >= node_.slots) return false;
+  return workers_.at(static_cast<std::size_t>(local_rank)).state != Worker::State::ended;
+}
+
+// It may have been about to fail, when others did because of it; or it returned 0 while these needed it.
+void WorkerGroup::suspect(const WorkerExited& e, TimePoint now, GroupActions& out) const {
+  const bool has_left = e.ending.parting.in_exception || e.ending.status.success();
+  std::string error = has_left ? last_line_in(e.ending.tail) : own_error_in(e.ending.tail_at_signal);
+  if (error.empty() && !has_left) return;
+  Failure failure = failure_of(e.local_rank, FailureKind::worker);
+  failure.pid = e.pid;
+  failure.status = e.ending.status;
+  failure.exception = std::move(error);
+  failure.while_stopping = true;
+  failure.ended_by_us = true;
+  out.emplace_back(RoundFailed{std::move(failure), now});
+}
+
+void WorkerGroup::report(Failure failure, TimePoint when, GroupActions& out) {
+  const bool first = !failed_first_ || when < *failed_first_;
+  if (first) failed_first_ = when;
+  // What cannot be the cause travels without its long texts: hundreds of workers may fall at once.
+  const bool late = when - *failed_first_ > one_moment && failure.status.how == ExitStatus::How::exited;
+  const bool may_be_cause = first || (!failure.accuses_peer && !late);
+  out.emplace_back(RoundFailed{may_be_cause ? std::move(failure) : brief(std::move(failure)), when});
+}
+
+void WorkerGroup::begin_stopping(TimePoint now, int signo, GroupActions& out) {
+  state_ = State::stopping;
+  awaited_.reset();
+  stop_requested_ = true;
+  stopping_since_ = now;
+  stop_what_runs(now, signo, out);
+}
+
+void WorkerGroup::stop_what_runs(TimePoint now, int signo, GroupActions& out) {
+  stop_signal_ = grace_.sent_for(signo);
+  out.emplace_back(SignalAll{stop_signal_});  // SIGKILL, too: what workers have said until then is kept
+  if (stop_signal_ == SIGKILL) {
+    begin_killing(now, out);
+  } else {
+    out.emplace_back(ArmStopDeadline{now + grace_.of(signo)});
+  }
+}
+
+void WorkerGroup::begin_killing(TimePoint now, GroupActions& out) {
+  state_ = State::killing;
+  out.emplace_back(KillAll{});
+  out.emplace_back(ArmStopDeadline{now + unkillable_after});
+}
+
+void WorkerGroup::end_round(GroupActions& out) {
+  // A daemon that had to be killed at the end does not make a failure of a job whose workers all returned 0.
+  const bool clean = all_succeeded_ && !stop_requested_;
+  if (state_ != State::running || awaited_) out.emplace_back(DisarmStopDeadline{});
+  state_ = State::idle;
+  if (clean) {
+    out.emplace_back(RoundDone{world_.round});
+  } else {
+    out.emplace_back(RoundStopped{world_.round, all_succeeded_});
+  }
+}
+
+bool WorkerGroup::all_ended() const {
+  return std::all_of(workers_.begin(), workers_.end(),
+                     [](const Worker& w) { return w.state == Worker::State::ended; });
+}
+
+// A handler of the signal may end the process by 128 + n, as shells do.
+bool WorkerGroup::ended_by_us(const ExitStatus& status) const {
+  const bool killed = state_ == State::killing || state_ == State::stuck;
+  const int code = status.shell_code();
+  return code == 128 + stop_signal_ || (killed && code == 128 + SIGKILL);
+}
+
+Failure WorkerGroup::failure_of(int local_rank, FailureKind kind) const {
+  Failure failure;
+  failure.kind = kind;
+  failure.round = world_.round;
+  const WorldMember* self = world_.member(node_.agent);
+  failure.node_rank = self ? self->node_rank : node_.node_rank;
+  failure.host = node_.host;
+  failure.local_rank = local_rank;
+  failure.rank = (self ? self->base_rank : 0) + local_rank;
+  return failure;
+}
+
+}  // namespace dlaunch::agent

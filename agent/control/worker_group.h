@@ -1,0 +1,171 @@
+// The life of this node's workers in one round after another: a pure state machine.
+//
+//   idle --start--> running --all returned 0, nothing left--> done   (-> idle)
+//                      |  one failed, or stop (*)
+//                      v
+//                   stopping --TERM, wait; KILL after the grace time, or at once--> stopped (-> idle)
+//
+// (*) If the first that failed says that another worker's end was the reason, and that one may still run,
+// then it has accused_grace (agent/model/root_cause.h) to end by itself: SIGTERM at once would end it before
+// it has said why (a C++ program whose exception destroys the process group before main prints it).
+//
+// It does no I/O, owns no thread and reads no clock. Every event is answered in one place, step(). A worker
+// has ended when it was reaped; the round has ended when, besides, none of the workers' descendants is left.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "agent/model/ending.h"
+#include "agent/model/job.h"
+#include "agent/model/say.h"
+
+namespace dlaunch::agent {
+
+// --- events ---
+
+struct StartWorkers {
+  World world;
+};
+struct WorkerStarted {
+  int local_rank = 0;
+  std::int64_t pid = 0;
+};
+struct WorkerSpawnFailed {
+  int local_rank = 0;
+  std::string why;
+};
+struct WorkerExited {
+  int local_rank = 0;
+  std::int64_t pid = 0;
+  Ending ending;
+};
+// All workers have ended, `count` children of theirs have not.
+struct LeftoversRemain {
+  int count = 0;
+  std::string example;  // "4711 (python3)"
+};
+// Neither a worker nor any descendant of one is alive.
+struct AllGone {};
+// All workers have ended, and what they left, because their keeper was killed.
+struct WorkersLost {
+  std::string keeper;  // "the keeper process 5"
+};
+struct StopWorkers {
+  int signo = 0;
+};
+// Do not wait for the grace time.
+struct KillNow {};
+struct StopDeadline {};
+
+using GroupEvent = std::variant<StartWorkers, WorkerStarted, WorkerSpawnFailed, WorkerExited, LeftoversRemain,
+                                AllGone, WorkersLost, StopWorkers, KillNow, StopDeadline>;
+
+// --- actions ---
+
+struct SpawnWorker {
+  int local_rank = 0;
+  bool operator==(const SpawnWorker&) const = default;
+};
+// To each worker's process group, and to what dead workers have left.
+struct SignalAll {
+  int signo = 0;
+  bool operator==(const SignalAll&) const = default;
+};
+// SIGKILL to every descendant, until none is left.
+struct KillAll {
+  bool operator==(const KillAll&) const = default;
+};
+struct ArmStopDeadline {
+  TimePoint at;
+  bool operator==(const ArmStopDeadline&) const = default;
+};
+struct DisarmStopDeadline {
+  bool operator==(const DisarmStopDeadline&) const = default;
+};
+// For the Member: a failure of this node's round. With the first, stopping has begun; more may follow until
+// the round has stopped. A worker that only obeyed the stop has not failed, but may be told as a suspect
+// (only_suspected()).
+struct RoundFailed {
+  Failure failure;
+  TimePoint when;
+  bool operator==(const RoundFailed&) const = default;
+};
+struct RoundDone {
+  std::uint32_t round = 0;
+  bool operator==(const RoundDone&) const = default;
+};
+struct RoundStopped {
+  std::uint32_t round = 0;
+  bool all_returned_0 = false;
+  bool operator==(const RoundStopped&) const = default;
+};
+// Something survived SIGKILL for longer than `unkillable_after`. What it is has still to be put in front of
+// why.
+struct RoundStuck {
+  Failure failure;
+  bool operator==(const RoundStuck&) const = default;
+};
+
+using GroupAction = std::variant<SpawnWorker, SignalAll, KillAll, ArmStopDeadline, DisarmStopDeadline,
+                                 RoundFailed, RoundDone, RoundStopped, RoundStuck, Say>;
+using GroupActions = std::vector<GroupAction>;
+
+class WorkerGroup {
+ public:
+  enum class State { idle, running, leftovers, stopping, killing, stuck };
+  struct Worker {
+    enum class State { starting, alive, ended };
+    State state = State::starting;
+    std::int64_t pid = 0;
+    std::string how_ended{};  // "returned 0", "was stopped by dlaunch"; empty: it has not
+  };
+
+  static constexpr Duration unkillable_after = std::chrono::seconds(20);
+
+  WorkerGroup(NodeSpec node, StopGrace grace) : node_(std::move(node)), grace_(std::move(grace)) {}
+
+  GroupActions step(TimePoint now, const GroupEvent& event);
+
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] bool active() const { return state_ != State::idle; }
+  [[nodiscard]] std::uint32_t round() const { return world_.round; }
+  [[nodiscard]] const std::vector<Worker>& workers() const { return workers_; }
+
+ private:
+  void on_exited(TimePoint now, const WorkerExited& exited, GroupActions& out);
+  void on_lost(TimePoint now, const WorkersLost& lost, GroupActions& out);
+  void suspect(const WorkerExited& exited, TimePoint now, GroupActions& out) const;
+  void report(Failure failure, TimePoint when, GroupActions& out);
+  void stop_after(TimePoint now, const Failure& failure, GroupActions& out);
+  void stop_because(TimePoint now, const Failure& failure, GroupActions& out);
+  [[nodiscard]] std::string who_ignored_the_signal() const;
+  [[nodiscard]] bool may_still_run(int accused) const;
+  void begin_stopping(TimePoint now, int signo, GroupActions& out);
+  void stop_what_runs(TimePoint now, int signo, GroupActions& out);
+  void begin_killing(TimePoint now, GroupActions& out);
+  void end_round(GroupActions& out);
+  [[nodiscard]] bool all_ended() const;
+  [[nodiscard]] bool ended_by_us(const ExitStatus& status) const;
+  [[nodiscard]] Failure failure_of(int local_rank, FailureKind kind) const;
+
+  NodeSpec node_;
+  StopGrace grace_;
+  State state_ = State::idle;
+  World world_;
+  std::vector<Worker> workers_;
+  bool all_succeeded_ = false;   // so far in this round
+  bool stop_requested_ = false;  // in this round
+  int stop_signal_ = 0;          // what was sent to stop what runs
+  TimePoint stopping_since_;     // where stop_requested_
+  std::optional<TimePoint> failed_first_;
+  std::optional<int> awaited_;  // this rank's end, before the others are stopped; -1: any worker's
+  Failure accuser_;             // because of which it is awaited, in brief
+  std::string leftover_;        // an example of what remains
+  int leftovers_ = 0;           // how many there were last
+};
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,73 @@
+#include "agent/model/restart_policy.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dlaunch::agent {
+namespace {
+
+bool is_final(const RestartPolicy& policy, const Failure& cause) {
+  if (cause.kind != FailureKind::worker && cause.kind != FailureKind::left) return false;
+  const auto& codes = policy.final_codes;
+  return std::find(codes.begin(), codes.end(), exit_code_of(cause)) != codes.end();
+}
+
+// What has not run yet has not been able to start: the next try would end alike.
+bool cannot_start(const RestartPolicy& policy, const Restart& next) {
+  const FailureKind kind = next.cause.kind;
+  const bool is_the_programs = kind == FailureKind::worker || kind == FailureKind::spawn ||
+                               kind == FailureKind::hang || kind == FailureKind::left;
+  return is_the_programs && next.after < policy.startup_grace;
+}
+
+// The restarts that were counted in the time before this one.
+int within_window(Duration window, const std::vector<Restart>& ledger, const Restart& next) {
+  return static_cast<int>(std::count_if(ledger.begin(), ledger.end(), [&](const Restart& before) {
+    return before.counted && next.after - before.after < window;
+  }));
+}
+
+// None for the first in a row, then twice as long each time. Losses that do not count are a row where they
+// are of the same host.
+Duration backoff(const RestartPolicy& policy, const std::vector<Restart>& ledger, const Restart& next) {
+  if (next.lasted >= quick_failure) return {};
+  Duration delay{};
+  for (auto before = ledger.rbegin(); before != ledger.rend(); ++before) {
+    const bool alike =
+        before->counted == next.counted && (next.counted || before->cause.host == next.cause.host);
+    if (!alike || before->lasted >= quick_failure) break;
+    delay = std::min(policy.longest_delay, delay == Duration(0) ? policy.first_delay : 2 * delay);
+  }
+  return delay;
+}
+
+}  // namespace
+
+Verdict judge(const RestartPolicy& policy, int max_restarts, int used, const std::vector<Restart>& ledger,
+              const Restart& next) {
+  if (!next.counted) return {true, "", backoff(policy, ledger, next)};
+  if (is_final(policy, next.cause))
+    return {false, "exit code " + std::to_string(exit_code_of(next.cause)) + " is final (--no-restart-on)"};
+  if (used >= max_restarts) return {false};
+  if (cannot_start(policy, next)) {
+    return {false,
+            "it failed within " + to_words(policy.startup_grace) + " of the job's start (--startup-grace)"};
+  }
+  if (policy.burst > 0 && within_window(policy.window, ledger, next) >= policy.burst) {
+    return {false, "there were " + std::to_string(policy.burst) + " restarts within " +
+                       to_words(policy.window) + " (--restart-limit)"};
+  }
+  return {true, "", backoff(policy, ledger, next)};
+}
+
+int failures_of(const std::string& host, const std::vector<Restart>& ledger) {
+  return static_cast<int>(
+      std::count_if(ledger.begin(), ledger.end(), [&](const Restart& r) { return r.cause.host == host; }));
+}
+
+void remember(std::vector<Restart>& ledger, Restart entry) {
+  if (ledger.size() == static_cast<std::size_t>(Outcome::max_restarts)) ledger.erase(ledger.begin());
+  ledger.push_back(std::move(entry));
+}
+
+}  // namespace dlaunch::agent

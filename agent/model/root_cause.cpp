@@ -1,0 +1,207 @@
+#include "agent/model/root_cause.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string_view>
+
+#include "store/base/printable.h"
+
+namespace dlaunch::agent {
+namespace {
+
+// How PyTorch, NCCL, Gloo, libdlaunch and the system say that somebody else is gone.
+constexpr std::array<std::string_view, 14> accusations{
+    "connection reset",      "connection closed",
+    "connection was closed", "closed by peer",
+    "broken pipe",           "connection refused",
+    "distnetworkerror",      "distbackenderror",
+    "ncclremoteerror",       "nccl error",
+    "remote process exited", "remote process has terminated",
+    "has left the group",    "watchdog caught collective"};
+
+// How programs begin to say why they will end.
+constexpr std::array<std::string_view, 10> own_errors{
+    "error", "exception",          "fatal",         "panic",       "assert", "abort",
+    "fail",  "segmentation fault", "out of memory", "no such file"};
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+// What a program that fails says last is why it fails; above that may stand anything.
+std::string_view last_lines(std::string_view text, int count) {
+  for (std::size_t at = text.size(); at > 0; --at) {
+    if (text[at - 1] == '\n' && --count == 0) return text.substr(at);
+  }
+  return text;
+}
+
+// Our own are not reported as failures.
+bool died_of_a_signal(const Failure& failure) {
+  return failure.kind == FailureKind::worker && !failure.ended_by_us &&
+         failure.status.how == ExitStatus::How::signaled;
+}
+
+// nullptr: none is `wanted`.
+template <class F>
+const Fallen* earliest(const std::vector<Fallen>& fallen, F&& wanted) {
+  const Fallen* found = nullptr;
+  for (const Fallen& f : fallen) {
+    if (wanted(f) && (!found || f.when < found->when)) found = &f;
+  }
+  return found;
+}
+
+std::vector<Tally> tallied(const std::vector<Fallen>& fallen, std::size_t cause) {
+  std::map<std::string, int> counts;
+  for (std::size_t i = 0; i < fallen.size(); ++i) {
+    if (i != cause) ++counts[describe_end(brief(fallen[i].failure))];
+  }
+  std::vector<Tally> tallies;
+  tallies.reserve(counts.size());
+  for (const auto& [what, count] : counts) tallies.push_back({what, count});
+  std::stable_sort(tallies.begin(), tallies.end(),
+                   [](const Tally& a, const Tally& b) { return a.count > b.count; });
+  if (tallies.size() > static_cast<std::size_t>(Outcome::max_tallies)) tallies.resize(Outcome::max_tallies);
+  return tallies;
+}
+
+bool says_one_of(const std::string& words, std::span<const std::string_view> texts) {
+  return std::any_of(texts.begin(), texts.end(),
+                     [&](std::string_view text) { return words.find(text) != std::string::npos; });
+}
+
+const Fallen* fallen_rank(const std::vector<Fallen>& fallen, int rank) {
+  const auto found = std::find_if(fallen.begin(), fallen.end(), [&](const Fallen& f) {
+    return f.failure.kind == FailureKind::worker && f.failure.rank == rank;
+  });
+  return found == fallen.end() ? nullptr : &*found;
+}
+
+// The one at the end of the accusations that begin with this one: it fell, and accuses nobody. nullptr: there
+// is none.
+const Fallen* accused_at_last(const std::vector<Fallen>& fallen, const Fallen& first) {
+  const Fallen* at = &first;
+  // Longer than this, it is a circle.
+  for (std::size_t steps = 0; steps < fallen.size() && at != nullptr; ++steps) {
+    if (!at->failure.accuses_peer) return at == &first ? nullptr : at;
+    at = fallen_rank(fallen, at->failure.accused);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool accuses_a_peer(const Failure& failure) {
+  constexpr int looked_at = 3;
+  if (failure.kind != FailureKind::worker) return false;
+  if (failure.accused >= 0) return true;
+  return says_one_of(
+      lower(failure.exception.empty() ? last_lines(failure.tail, looked_at) : failure.exception),
+      accusations);
+}
+
+std::string last_line_in(const std::string& last_words) {
+  constexpr std::size_t longest = 200;
+  return shortened(printable(last_lines(last_words, 1)), longest);
+}
+
+std::string own_error_in(const std::string& last_words) {
+  std::string line = last_line_in(last_words);
+  const bool is_warning = lower(line).find("warning") != std::string::npos;
+  if (is_warning || !says_one_of(lower(line), own_errors) || says_one_of(lower(last_words), accusations))
+    return "";
+  return line;
+}
+
+void name_suspects(const std::vector<Fallen>& fallen, std::vector<Failure> suspects, Failure& cause) {
+  constexpr std::size_t most_named = 2;
+  if (cause.kind == FailureKind::left) return;  // it is named already
+  const bool all_accuse =
+      std::all_of(fallen.begin(), fallen.end(), [](const Fallen& f) { return f.failure.accuses_peer; });
+  if (!all_accuse) return;
+  std::erase_if(suspects, [](const Failure& suspect) { return suspect.exception.empty(); });
+  std::sort(suspects.begin(), suspects.end(),
+            [](const Failure& a, const Failure& b) { return a.rank < b.rank; });
+  for (std::size_t i = 0; i < std::min(suspects.size(), most_named); ++i) {
+    const Failure& suspect = suspects[i];
+    cause.hint += (cause.hint.empty() ? "rank " : "; rank ") + std::to_string(suspect.rank) +
+                  (suspect.host == cause.host ? "" : " on host " + suspect.host) +
+                  ", which was stopped then, had written: " + suspect.exception;
+  }
+  if (suspects.size() > most_named)
+    cause.hint += "; so had " + std::to_string(suspects.size() - most_named) + " more";
+}
+
+std::size_t root_cause(const std::vector<Fallen>& fallen) {
+  const bool any_by_itself =
+      std::any_of(fallen.begin(), fallen.end(), [](const Fallen& f) { return !f.failure.while_stopping; });
+  const auto by_itself = [&](const Fallen& f) { return !any_by_itself || !f.failure.while_stopping; };
+  const Fallen* first = earliest(fallen, by_itself);
+  const auto simultaneous = [&](const Fallen& f) { return f.when - first->when <= one_moment; };
+  const auto accuses = [](const Fallen& f) { return f.failure.accuses_peer; };
+
+  const auto lost = [](const Fallen& f) { return f.failure.kind == FailureKind::node_lost; };
+
+  const Fallen* root = earliest(fallen, [&](const Fallen& f) { return simultaneous(f) && lost(f); });
+  if (!root) root = accused_at_last(fallen, *first);
+  if (!root)
+    root = earliest(fallen, [&](const Fallen& f) { return by_itself(f) && simultaneous(f) && !accuses(f); });
+  if (!root) {
+    root = earliest(fallen, [&](const Fallen& f) {
+      return !accuses(f) && (simultaneous(f) || died_of_a_signal(f.failure) || lost(f));
+    });
+  }
+  return static_cast<std::size_t>((root ? root : first) - fallen.data());
+}
+
+std::optional<Failure> accused_by(const std::vector<Fallen>& fallen, std::size_t cause,
+                                  const std::vector<Failure>& suspects, const std::string& ended) {
+  const Failure& victim = fallen[cause].failure;
+  const bool accuses = victim.kind == FailureKind::worker && victim.accused >= 0;
+  if (!accuses || fallen_rank(fallen, victim.accused) != nullptr) return std::nullopt;
+  Failure failure;
+  failure.kind = FailureKind::left;
+  failure.round = victim.round;
+  failure.rank = victim.accused;
+  failure.status = victim.status;
+  failure.unix_ms = victim.unix_ms;
+  failure.why = victim.accused_of;
+  const auto suspect = std::find_if(suspects.begin(), suspects.end(),
+                                    [&](const Failure& one) { return one.rank == victim.accused; });
+  const bool returned = suspect != suspects.end() && suspect->status.success();
+  if (returned || !ended.empty()) failure.why += " and " + (returned ? describe_briefly({}) : ended);
+  if (suspect != suspects.end()) {
+    failure.pid = suspect->pid;
+    if (!suspect->exception.empty()) failure.why += " (its last words: " + suspect->exception + ")";
+  }
+  failure.why += "; rank " + std::to_string(victim.rank) + " noticed it";
+  return failure;
+}
+
+void tell(std::vector<Fallen> fallen, std::size_t cause, Outcome& outcome) {
+  outcome.fallen = static_cast<int>(fallen.size());
+  outcome.tallies = tallied(fallen, cause);
+  const TimePoint since = fallen[cause].when;
+  outcome.cause = std::move(fallen[cause].failure);
+  outcome.exit_code = exit_code_of(outcome.cause);
+  outcome.failed = true;
+  fallen.erase(fallen.begin() + static_cast<std::ptrdiff_t>(cause));
+  std::stable_sort(fallen.begin(), fallen.end(),
+                   [](const Fallen& a, const Fallen& b) { return a.when < b.when; });
+  if (fallen.size() > static_cast<std::size_t>(Outcome::max_others)) fallen.resize(Outcome::max_others);
+  outcome.others.clear();
+  for (Fallen& f : fallen) {
+    outcome.others.push_back(brief(std::move(f.failure)));
+    outcome.others.back().after = f.when - since;
+  }
+}
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,63 @@
+#include "agent/model/standing.h"
+
+#include <map>
+#include <utility>
+
+namespace dlaunch::agent {
+namespace {
+
+// The members' runs may not tell of all.
+int rank_in_job(const WorkerRecord::Group& group, int rank) {
+  if (rank < 0) return -1;
+  std::int64_t before = 0;
+  for (const page::Run& run : group.ranks) {
+    if (rank < before + run.count) return static_cast<int>(run.first + run.stride * (rank - before));
+    before += run.count;
+  }
+  return -1;
+}
+
+RankStanding standing_of(const WorkerSeen& worker, const WorkerRecord::Group& group, std::int64_t now_ns) {
+  RankStanding standing;
+  standing.rank = worker.record.rank;
+  standing.entered = group.entered;
+  standing.done = group.done;
+  standing.inside = group.entered > group.ended && worker.condition != Condition::ended;
+  standing.left = group.left;
+  standing.condition = worker.condition;
+  if (!standing.waits()) {
+    const WorkerRecord::Entry* const entry = worker.record.open_otherwise(group.id);
+    if (entry != nullptr && worker.condition != Condition::ended) {
+      standing.operation = entry->operation;
+      standing.peer = rank_in_job(group, entry->peer);
+      standing.needs_all = entry->operation == page::Operation::monitored_barrier ||
+                           (page::is_meeting(entry->operation) && entry->input == group.size);
+      standing.waited = between(entry->created_ns, now_ns);
+    }
+    return standing;
+  }
+  if (const WorkerRecord::Entry* entry = worker.record.collective(group.id, standing.at())) {
+    standing.operation = entry->operation;
+    standing.waited = between(entry->created_ns, entry->ended_ns > 0 ? entry->ended_ns : now_ns);
+  }
+  return standing;
+}
+
+}  // namespace
+
+std::vector<GroupStanding> standings_of(std::span<const WorkerSeen> workers, int world_size,
+                                        std::int64_t now_ns) {
+  std::vector<GroupStanding> groups;
+  std::map<std::uint64_t, std::size_t> places;  // by identity
+  for (const WorkerSeen& worker : workers) {
+    if (worker.record.world_size != world_size) continue;
+    for (const WorkerRecord::Group& group : worker.record.groups) {
+      const auto [place, is_new] = places.try_emplace(group.identity, groups.size());
+      if (is_new) groups.push_back({group.identity, group.name, group.size, group.ranks, {}});
+      groups[place->second].here.push_back(standing_of(worker, group, now_ns));
+    }
+  }
+  return groups;
+}
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,684 @@
+#include "agent/node/runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/model/root_cause.h"
+#include "store/base/overloaded.h"
+#include "store/contract/worker_env.h"
+
+namespace dlaunch::agent {
+namespace {
+
+// One attempt to connect; the Member decides about the next.
+constexpr Duration connect_attempt = std::chrono::seconds(10);
+// Where there are several endpoints, one that does not answer is not waited for so long.
+constexpr Duration short_attempt = std::chrono::seconds(2);
+// Connections that may be held by whoever has not said anything yet.
+constexpr std::size_t max_strangers = 1024;
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line.append(line.empty() ? "" : " ").append(word);
+  return line;
+}
+
+std::string in_words(WorkerGroup::Worker::State state) {
+  switch (state) {
+    case WorkerGroup::Worker::State::starting:
+      return "starting";
+    case WorkerGroup::Worker::State::alive:
+      return "running";
+    case WorkerGroup::Worker::State::ended:
+      return "ended";
+  }
+  return "";
+}
+
+std::string state_in_words(Member::State member, WorkerGroup::State group, bool done) {
+  switch (member) {
+    case Member::State::connecting:
+    case Member::State::joined:
+      return "waiting";
+    case Member::State::leaving:
+    case Member::State::ended:
+      return "ending";
+    case Member::State::working:
+      break;
+  }
+  switch (group) {
+    case WorkerGroup::State::idle:
+      return done ? "done" : "waiting";  // here, while others run; between two rounds
+    case WorkerGroup::State::running:
+    case WorkerGroup::State::leftovers:
+      return "running";
+    case WorkerGroup::State::stopping:
+    case WorkerGroup::State::killing:
+    case WorkerGroup::State::stuck:
+      return "stopping";
+  }
+  return "";
+}
+
+std::string last_line(std::string_view text) {
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  return std::string(text.substr(text.rfind('\n') + 1));
+}
+
+WorkerPlace place_of(const NodeSpec& node, int local_rank) {
+  return node.places.empty() ? WorkerPlace{} : node.places[static_cast<std::size_t>(local_rank)];
+}
+
+}  // namespace
+
+class Runner::Link final : public ConnectionHandler {
+ public:
+  explicit Link(Runner& runner) : runner_(runner) {}
+
+  void dial(const Address& address, TimePoint deadline) {
+    reader_ = FrameReader::from_coordinator();
+    conn_ = runner_.outside_.network.connect(address, deadline, *this);
+  }
+  void send(const Message& message) { runner_.outside_.network.send(conn_, as_byte_span(encode(message))); }
+  void close() {
+    runner_.outside_.network.close(conn_);
+    conn_ = {};
+  }
+
+  void on_connected(ConnId conn) override {
+    runner_.outside_.network.send(conn, as_byte_span(greeting));
+    handshake_ = MemberHandshake(runner_.plan_.secret, runner_.draw_nonce());
+    if (handshake_.is_needed()) {
+      send(handshake_.hello());
+    } else {
+      runner_.hear(LinkUp{});
+    }
+    runner_.work();
+  }
+  void on_received(ConnId conn, ByteSpan bytes) override {
+    reader_.append(bytes);
+    while (true) {
+      auto message = reader_.next();
+      if (!message) {
+        runner_.outside_.network.close(conn);
+        conn_ = {};
+        runner_.hear(LinkDown{message.error().message()});
+        break;
+      }
+      if (!*message) break;
+      if (const auto* challenge = std::get_if<Challenge>(&**message)) {
+        answer(*challenge);
+      } else if (auto* refused = std::get_if<Refused>(&**message)) {
+        hear_refusal(std::move(*refused));
+      } else {
+        runner_.hear(FromCoordinator{std::move(**message)});
+      }
+    }
+    runner_.work();
+  }
+  void on_closed(ConnId, const Error& reason) override {
+    conn_ = {};
+    runner_.hear(
+        LinkDown{reason.why.empty() ? reason.message() : reason.why, reason.kind == ErrorKind::timeout});
+    runner_.work();
+  }
+
+ private:
+  void hear_refusal(Refused refused) {
+    if (handshake_.is_needed()) runner_.hear(LinkUp{});  // unless it is there already
+    if (refused.why == bare_refusal) refused.why = explain_bare_refusal(handshake_.is_needed());
+    runner_.hear(FromCoordinator{std::move(refused)});
+  }
+  void answer(const Challenge& challenge) {
+    auto proof = handshake_.answer(challenge);
+    runner_.hear(LinkUp{});
+    if (proof) {
+      send(*proof);
+    } else {
+      runner_.hear(FromCoordinator{Refused{proof.error().why}});
+    }
+  }
+
+  Runner& runner_;
+  ConnId conn_;
+  FrameReader reader_ = FrameReader::from_coordinator();
+  MemberHandshake handshake_{"", ""};
+};
+
+class Runner::MemberEnd final : public ConnectionHandler {
+ public:
+  MemberEnd(Runner& runner, MemberId id, ConnId conn, const Address& peer)
+      : runner_(runner),
+        id_(id),
+        conn_(conn),
+        peer_(peer),
+        came_(runner.outside_.clock.now()),
+        handshake_(runner.plan_.secret, runner.draw_nonce()) {}
+
+  void send(const Message& message) { runner_.outside_.network.send(conn_, as_byte_span(encode(message))); }
+  void close() { runner_.outside_.network.close(conn_); }
+  void say_if_proved() const {
+    const bool has_proved = handshake_.is_done() && !runner_.plan_.secret.empty();
+    if (has_proved && runner_.plan_.on_proved) runner_.plan_.on_proved(peer_.host);
+  }
+  // The coordinator may know of it.
+  [[nodiscard]] bool is_proven() const { return spoken_ && handshake_.is_done(); }
+  [[nodiscard]] TimePoint came() const { return came_; }
+
+  void on_received(ConnId, ByteSpan bytes) override {
+    reader_.append(bytes);
+    while (true) {
+      auto message = reader_.next();
+      if (!message) return refuse(message.error().why);
+      if (!*message) break;
+      spoken_ = true;
+      if (handshake_.is_done() && std::holds_alternative<Hello>(**message))
+        return refuse("this job has no secret, but that agent was given one (--token-file, DLAUNCH_TOKEN)");
+      if (handshake_.is_done()) {
+        runner_.post(FromMember{id_, std::move(**message), peer_.host});
+        continue;
+      }
+      auto answer = handshake_.hear(**message);
+      if (!answer) return refuse(answer.error().why);
+      if (*answer) send(**answer);
+      say_if_proved();
+    }
+    runner_.work();
+  }
+  void on_closed(ConnId, const Error& reason) override {
+    lose(reason.why.empty() ? reason.message() : reason.why, reason.kind == ErrorKind::timeout);
+  }
+
+ private:
+  // Destroys this object.
+  void lose(const std::string& why, bool silent) {
+    Runner& runner = runner_;
+    const MemberId id = id_;
+    runner.drop_member(id);
+    runner.post(MemberLost{id, why, silent});
+    runner.work();
+  }
+
+  // Likewise.
+  void refuse(const std::string& why) {
+    runner_.outside_.reporter.say(
+        {Loudness::trouble, "refused an agent at " + to_string(peer_) + ": " + why});
+    runner_.post(CoordinatorEvent{AgentRefused{"an agent at " + peer_.host, why}});
+    send(Refused{handshake_.is_done() ? why : bare_refusal});
+    lose(why, false);
+  }
+
+  Runner& runner_;
+  MemberId id_;
+  ConnId conn_;
+  Address peer_;
+  TimePoint came_;
+  CoordinatorHandshake handshake_;
+  FrameReader reader_ = FrameReader::from_member();
+  bool spoken_ = false;  // a whole message came
+};
+
+Runner::Runner(Outside outside, Plan plan)
+    : outside_(outside),
+      plan_(std::move(plan)),
+      group_(plan_.node, plan_.job.stop_timeout),
+      member_(plan_.job, plan_.node, plan_.build, outside_.clock.now()),
+      began_(outside_.clock.now()),
+      round_began_(began_) {
+  outside_.spawner.set_handler(*this);
+}
+
+Runner::~Runner() {
+  for (TimerId timer : {stop_timer_, member_timer_, coordinator_timer_}) outside_.timers.disarm(timer);
+}
+
+void Runner::begin() {
+  if (plan_.serves) {
+    const Address& own = plan_.find_leader ? plan_.own : plan_.job.endpoint(*plan_.serves);
+    coordinator_.emplace(plan_.job, own, plan_.node.agent, outside_.clock.now(), plan_.unix_us);
+    for (const auto& action : coordinator_->begin()) act(action);
+  }
+  for (const auto& action : member_.begin()) act(action);
+  work();
+}
+
+JobStatus Runner::status() const {
+  const TimePoint now = outside_.clock.now();
+  JobStatus status;
+  status.job = plan_.job.id;
+  status.program = joined(plan_.node.command);
+  status.version = plan_.build;
+  status.host = plan_.node.host;
+  const WorldMember* own = current_.member(plan_.node.agent);
+  status.node_rank = own != nullptr ? own->node_rank : plan_.node.node_rank;
+  status.nnodes = plan_.job.nnodes;
+  status.state = state_in_words(member_.state(), group_.state(), round_done_);
+  status.waiting_for = waiting_for();
+  status.round = static_cast<int>(current_.round);
+  status.world_size = current_.world_size;
+  status.restarts_used = current_.restarts_used;
+  status.max_restarts = plan_.job.max_restarts;
+  status.age_s = to_seconds(now - began_);
+  status.state_age_s = to_seconds(now - round_began_);
+  status.endpoint = to_string(plan_.job.master);
+  status.last_failure = member_.last_failure();
+  if (own == nullptr || !group_.active()) return status;
+  for (const WorkerGroup::Worker& worker : group_.workers()) {
+    const int local_rank = static_cast<int>(status.workers.size());
+    status.workers.push_back(
+        {own->base_rank + local_rank, local_rank, worker.pid, in_words(worker.state), ""});
+  }
+  return status;
+}
+
+std::string Runner::waiting_for() const {
+  if (member_.is_checking()) return "its health check";
+  if (member_.state() == Member::State::connecting) {
+    if (plan_.job.elected) return "a leader, elected at etcd (" + to_string(plan_.job.master) + ")";
+    return (plan_.job.may_move() ? "a coordinator at " : "node 0 at ") + to_string(plan_.job.master) +
+           (plan_.job.may_move() ? " or elsewhere" : "") +
+           (member_.last_refusal().empty() ? "" : ": " + member_.last_refusal());
+  }
+  const bool leads = coordinator_ && coordinator_->state() != Coordinator::State::standby;
+  if (leads) return coordinator_->waiting_for(outside_.clock.now());
+  constexpr std::string_view told = "waiting for ";
+  if (member_.last_notice().starts_with(told)) return member_.last_notice().substr(told.size());
+  if (member_.state() == Member::State::joined) return "the other nodes";
+  return "";
+}
+
+void Runner::on_signal(int signo) {
+  const bool stops = std::find(plan_.node.stop_signals.begin(), plan_.node.stop_signals.end(), signo) !=
+                     plan_.node.stop_signals.end();
+  if (member_outcome_ && stops) {  // it only leads
+    Failure cause;
+    cause.kind = FailureKind::signal;
+    cause.host = plan_.node.host;
+    cause.node_rank = plan_.node.node_rank;
+    cause.status = {ExitStatus::How::signaled, signo, false};
+    post(CoordinatorEvent{AgentLeaves{std::move(cause)}});
+  } else {
+    post(MemberEvent{SignalCame{signo}});
+  }
+  work();
+}
+
+void Runner::on_election(std::optional<TimePoint> leads_until,
+                         const std::optional<std::string>& left_behind) {
+  if (left_behind) {
+    const auto ending = parse_job_ending(*left_behind);
+    if (!ending) outside_.reporter.say({Loudness::detail, ending.error().message()});
+    if (ending && member_.was_in(*ending)) {
+      job_was_over_ = true;
+      post(MemberEvent{JobWasOver{*ending}});
+    }
+  }
+  if (!job_was_over_) post(CoordinatorEvent{LeadsUntil{leads_until}});
+  work();
+}
+
+std::optional<JobEnding> Runner::job_ending() const {
+  return coordinator_ ? coordinator_->ending() : std::nullopt;
+}
+
+// --- what the world reports ---
+
+void Runner::on_started(ProcKey key, std::int64_t pid) {
+  if (key.round != group_.round()) return;
+  tell_of_worker(EventKind::started, static_cast<int>(key.local_rank), pid, "");
+  post(GroupEvent{WorkerStarted{static_cast<int>(key.local_rank), pid}});
+  work();
+}
+
+void Runner::on_spawn_failed(ProcKey key, const std::string& why) {
+  if (key == health_check) {
+    post(MemberEvent{HealthChecked{"it could not be started: " + why}});
+    work();
+  }
+  if (key.round != group_.round()) return;
+  post(GroupEvent{WorkerSpawnFailed{static_cast<int>(key.local_rank), why}});
+  work();
+}
+
+void Runner::on_exited(ProcKey key, std::int64_t pid, const Ending& ending) {
+  if (key == health_check) {
+    const bool well = ending.status.how == ExitStatus::How::exited && ending.status.number == 0;
+    const std::string words = last_line(ending.tail);
+    post(MemberEvent{
+        HealthChecked{well ? "" : describe(ending.status) + (words.empty() ? "" : ": " + words)}});
+    work();
+  }
+  if (key.round != group_.round()) return;
+  WorkerExited exited{static_cast<int>(key.local_rank), pid, ending};
+  if (!ending.status.success() && plan_.records != nullptr)
+    exited.ending.parting = plan_.records->parting(key, current_.world_size);
+  post(GroupEvent{std::move(exited)});
+  work();
+}
+
+void Runner::on_leftovers(int count, const std::string& example) {
+  post(GroupEvent{LeftoversRemain{count, example}});
+  work();
+}
+
+void Runner::on_all_gone() {
+  post(GroupEvent{AllGone{}});
+  work();
+}
+
+void Runner::on_workers_lost(const std::string& keeper) {
+  post(GroupEvent{WorkersLost{keeper}});
+  post(MemberEvent{HealthChecked{keeper + " was killed, and with it the check"}});  // if one runs
+  work();
+}
+
+void Runner::on_spawner_lost(const std::string& why) {
+  post(MemberEvent{KeeperLost{why}});
+  work();
+}
+
+void Runner::on_timer(TimerId timer) {
+  if (timer == stop_timer_) {
+    stop_timer_ = {};
+    post(GroupEvent{StopDeadline{}});
+  } else if (timer == member_timer_) {
+    member_timer_ = {};
+    post(MemberEvent{MemberTimer{}});
+  } else if (timer == coordinator_timer_) {
+    coordinator_timer_ = {};
+    post(CoordinatorEvent{CoordinatorTimer{}});
+  }
+  work();
+}
+
+ConnectionHandler& Runner::on_agent_connection(ConnId conn, const Address& peer) {
+  const MemberId id = next_member_++;
+  const bool are_many = member_ends_.size() >= max_strangers + static_cast<std::size_t>(plan_.job.nnodes);
+  if (are_many && end_unproven(TimePoint::max())) {
+    outside_.reporter.say(
+        {Loudness::trouble, "too many agent connections: dropping a silent one for " + to_string(peer)});
+  }
+  return *member_ends_.emplace(id, std::make_unique<MemberEnd>(*this, id, conn, peer)).first->second;
+}
+
+bool Runner::end_unproven(TimePoint came_before) {
+  const auto silent = std::find_if(member_ends_.begin(), member_ends_.end(), [&](const auto& m) {
+    return !m.second->is_proven() && m.second->came() < came_before;
+  });
+  if (silent == member_ends_.end()) return false;
+  drop_member(silent->first);
+  return true;
+}
+
+std::string Runner::draw_nonce() const {
+  return plan_.secret.empty() || !plan_.draw_nonce ? "" : plan_.draw_nonce();
+}
+
+// --- stepping ---
+
+void Runner::post(GroupEvent event) { events_.emplace_back(std::move(event)); }
+void Runner::post(MemberEvent event) { events_.emplace_back(std::move(event)); }
+void Runner::post(CoordinatorEvent event) { events_.emplace_back(std::move(event)); }
+
+void Runner::work() {
+  if (working_) return;
+  working_ = true;
+  while (!events_.empty()) {
+    const auto event = std::move(events_.front());
+    events_.pop_front();
+    const TimePoint now = outside_.clock.now();
+    std::visit(Overloaded{[&](const GroupEvent& e) {
+                            for (const auto& action : group_.step(now, e)) act(action);
+                          },
+                          [&](const MemberEvent& e) { step_member(now, e); },
+                          [&](const CoordinatorEvent& e) {
+                            if (!coordinator_) return;
+                            for (const auto& action : coordinator_->step(now, e)) act(action);
+                          },
+                          [&](const Heard& heard) {
+                            if (heard.link == link_number_) step_member(now, heard.event);
+                          }},
+               event);
+  }
+  working_ = false;
+  finish_if_over();
+}
+
+void Runner::step_member(TimePoint now, const MemberEvent& event) {
+  for (const auto& action : member_.step(now, event)) act(action);
+  const bool follows_another = member_.is_led() && !link_is_local_;
+  if (std::exchange(follows_another_, follows_another) != follows_another)
+    post(CoordinatorEvent{FollowsAnother{follows_another}});
+}
+
+// --- carrying out ---
+
+void Runner::act(const GroupAction& action) {
+  std::visit(Overloaded{
+                 [&](const SpawnWorker& a) { start_worker(a.local_rank); },
+                 [&](const SignalAll& a) { outside_.spawner.signal_all(a.signo); },
+                 [&](const KillAll&) { outside_.spawner.kill_all(); },
+                 [&](const ArmStopDeadline& a) { arm(stop_timer_, a.at); },
+                 [&](const DisarmStopDeadline&) {
+                   outside_.timers.disarm(stop_timer_);
+                   stop_timer_ = {};
+                 },
+                 [&](const RoundFailed& a) {
+                   const Failure& failure = a.failure;
+                   if (!at_failure_) at_failure_ = standings();
+                   if (!only_suspected(failure) && failure.local_rank >= 0)
+                     tell_of_worker(EventKind::failed, failure.local_rank, failure.pid,
+                                    describe_end(failure));
+                   post(MemberEvent{a});
+                 },
+                 [&](const RoundDone& a) {
+                   round_done_ = true;
+                   post(MemberEvent{a});
+                 },
+                 [&](const RoundStopped& a) { post(MemberEvent{a}); },
+                 [&](const RoundStuck& a) {
+                   RoundStuck named = a;
+                   named.failure.why.insert(0, outside_.spawner.give_up() + " ");
+                   post(MemberEvent{std::move(named)});
+                 },
+                 [&](const Say& a) { outside_.reporter.say(a); },
+             },
+             action);
+}
+
+void Runner::act(const MemberAction& action) {
+  std::visit(Overloaded{
+                 [&](const RunHealthCheck&) { run_health_check(); },
+                 [&](const KillHealthCheck&) { outside_.spawner.kill_all(); },
+                 [&](const Dial& a) { dial(a.endpoint); },
+                 [&](const AskEndpoint& a) { ask(a.endpoint); },
+                 [&](const HangUp&) { hang_up(); },
+                 [&](const ToCoordinator& a) { send_to_coordinator(a.message); },
+                 [&](const ToGroup& a) {
+                   if (const auto* start = std::get_if<StartWorkers>(&a.event)) {
+                     current_ = start->world;
+                     round_began_ = outside_.clock.now();
+                     round_done_ = false;
+                     at_failure_.reset();
+                   }
+                   post(a.event);
+                 },
+                 [&](const ForwardSignal& a) { outside_.spawner.signal_all(a.signo); },
+                 [&](const RenewLease& a) { outside_.spawner.keep_alive(a.until); },
+                 [&](const LookAtWorkers& a) { look_at_workers(a.in_full); },
+                 [&](const ArmMemberTimer& a) { arm(member_timer_, a.at); },
+                 [&](const MemberEnded& a) {
+                   member_outcome_ = a.outcome;
+                   if (!link_is_local_) post(CoordinatorEvent{AgentLeaves{a.outcome.cause}});
+                 },
+                 [&](const Say& a) { outside_.reporter.say(a); },
+             },
+             action);
+}
+
+void Runner::act(const CoordinatorAction& action) {
+  std::visit(Overloaded{
+                 [&](const ToMember& a) { send_to_member(a.member, a.message); },
+                 [&](const DropMember& a) { drop_member(a.member); },
+                 [&](const OpenStore& a) {
+                   if (plan_.open_store) plan_.open_store(a.round, a.shut_out);
+                   for (const auto& [id, end] : member_ends_) end->say_if_proved();
+                 },
+                 [&](const ArmCoordinatorTimer& a) { arm(coordinator_timer_, a.at); },
+                 [&](const CoordinatorEnded&) { coordinator_ended_ = true; },
+                 [&](const Event& e) {
+                   if (plan_.on_event) plan_.on_event(e);
+                 },
+                 [&](const Say& a) { outside_.reporter.say(a); },
+             },
+             action);
+}
+
+void Runner::tell_of_worker(EventKind kind, int local_rank, std::int64_t pid, std::string text) {
+  const WorldMember* own = current_.member(plan_.node.agent);
+  if (!plan_.on_event || own == nullptr) return;
+  Event event{kind, current_.round, own->node_rank, plan_.node.host, own->base_rank + local_rank, pid};
+  event.text = std::move(text);
+  event.nodes = current_.nodes;
+  event.world_size = current_.world_size;
+  event.local_rank = local_rank;
+  event.role_rank = own->role_base + local_rank;
+  event.role_world_size = own->role_world_size;
+  event.restarts = current_.restarts_used;
+  plan_.on_event(event);
+}
+
+void Runner::start_worker(int local_rank) {
+  const ProcKey key{current_.round, static_cast<std::uint32_t>(local_rank)};
+  if (plan_.records != nullptr) plan_.records->prepare(key);
+  const WorkerPlace place = place_of(plan_.node, local_rank);
+  outside_.spawner.spawn(
+      key, {worker_arguments(plan_.node.command, local_rank),
+            worker_environment(plan_.job, plan_.node, current_, local_rank, plan_.inherited),
+            current_.member(plan_.node.agent)->base_rank + local_rank, current_.leader, place.cpus,
+            place.memory_nodes});
+}
+
+void Runner::look_at_workers(bool in_full) {
+  WorkersSeen seen;
+  if (plan_.records != nullptr) seen.activity = plan_.records->activity(current_.round, plan_.node.slots);
+  if (in_full) seen.standings = at_failure_ ? *at_failure_ : standings();
+  post(MemberEvent{std::move(seen)});
+}
+
+std::vector<GroupStanding> Runner::standings() const {
+  const WorldMember* own = current_.member(plan_.node.agent);
+  if (plan_.records == nullptr || own == nullptr) return {};
+  std::vector<GroupStanding> groups =
+      plan_.records->standings(current_.round, plan_.node.slots, current_.world_size, outside_.clock.now());
+  for (GroupStanding& group : groups) {
+    for (RankStanding& rank : group.here) {
+      const auto local_rank = static_cast<std::size_t>(rank.rank - own->base_rank);
+      if (local_rank >= group_.workers().size()) continue;
+      rank.how_ended = group_.workers()[local_rank].how_ended;
+      if (!rank.how_ended.empty()) rank.condition = Condition::ended;
+    }
+  }
+  return groups;
+}
+
+void Runner::run_health_check() {
+  Command check{
+      {"/bin/sh", "-c", plan_.node.health_check},
+      {{std::string(env::job_id), plan_.job.id}, {std::string(env::round), std::to_string(current_.round)}}};
+  outside_.spawner.spawn(health_check, check);
+}
+
+void Runner::dial(std::size_t endpoint) {
+  ++link_number_;
+  const auto leader = plan_.find_leader ? plan_.find_leader() : std::nullopt;
+  link_is_local_ = plan_.find_leader ? leader && leader->here : plan_.serves == endpoint;
+  if (link_is_local_) {
+    hear(LinkUp{});
+  } else if (plan_.find_leader && !leader) {
+    hear(LinkDown{"none is elected yet"});
+  } else {
+    dial(leader ? leader->address : plan_.job.endpoint(endpoint));
+  }
+}
+
+void Runner::dial(const Address& address) {
+  if (!link_) link_ = std::make_unique<Link>(*this);
+  const Duration attempt = plan_.job.may_move() ? short_attempt : connect_attempt;
+  link_->dial(address, outside_.clock.now() + std::min(attempt, plan_.job.join_timeout));
+}
+
+void Runner::ask(std::size_t endpoint) {
+  question_.reset();
+  if (plan_.serves == endpoint) {
+    const bool answers = coordinator_->state() != Coordinator::State::ended;
+    post(MemberEvent{EndpointAnswered{endpoint, answers, coordinator_->leads(), false}});
+    return;
+  }
+  question_ = std::make_unique<EndpointQuestion>(outside_.network, plan_.job.id,
+                                                 MemberHandshake(plan_.secret, draw_nonce()),
+                                                 [this](const EndpointAnswered& answer) {
+                                                   post(MemberEvent{answer});
+                                                   work();
+                                                 });
+  question_->ask(endpoint, plan_.job.endpoint(endpoint), outside_.clock.now() + Member::answer_time);
+}
+
+void Runner::hang_up() {
+  ++link_number_;
+  if (std::exchange(link_is_local_, false)) {
+    post(CoordinatorEvent{MemberLost{0, "it looks for another coordinator", true}});
+  } else if (link_) {
+    link_->close();
+  }
+}
+
+void Runner::hear(MemberEvent event) { events_.emplace_back(Heard{link_number_, std::move(event)}); }
+
+void Runner::send_to_coordinator(const Message& message) {
+  if (link_is_local_) {
+    post(CoordinatorEvent{FromMember{0, message}});
+  } else if (link_) {
+    link_->send(message);
+  }
+}
+
+void Runner::send_to_member(MemberId member, const Message& message) {
+  if (member == 0) {
+    if (link_is_local_) hear(FromCoordinator{message});
+  } else if (const auto found = member_ends_.find(member); found != member_ends_.end()) {
+    found->second->send(message);
+  }
+}
+
+void Runner::drop_member(MemberId member) {
+  if (member == 0 && link_is_local_) {
+    hear(LinkDown{"the coordinator here let go of this node"});
+    link_is_local_ = false;
+    return;
+  }
+  const auto found = member_ends_.find(member);
+  if (found == member_ends_.end()) return;
+  found->second->close();
+  member_ends_.erase(found);
+}
+
+void Runner::arm(TimerId& timer, TimePoint at) {
+  outside_.timers.disarm(timer);
+  timer = outside_.timers.arm(at, *this);
+}
+
+void Runner::finish_if_over() {
+  if (outcome_ || !member_outcome_) return;
+  question_.reset();
+  if (link_) {
+    link_->close();
+    link_.reset();
+  }
+  const bool leads = coordinator_ && coordinator_->state() != Coordinator::State::standby;
+  if (leads && !coordinator_ended_) return;
+  outcome_ = member_outcome_;
+  if (plan_.on_ended) plan_.on_ended();
+}
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,173 @@
+// The only class that knows both sides: it takes events from the outside world, steps the machines, and
+// carries out what they decide. It decides nothing itself.
+//
+// Everything outside comes in through interfaces, so the simulator runs the same class. One thread: the
+// loop's.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "agent/control/coordinator.h"
+#include "agent/control/handshake.h"
+#include "agent/control/member.h"
+#include "agent/control/worker_group.h"
+#include "agent/model/job_status.h"
+#include "agent/model/spawner.h"
+#include "agent/model/worker_env.h"
+#include "agent/model/worker_records.h"
+#include "agent/node/endpoint_question.h"
+#include "store/base/io.h"
+#include "store/server/front_door.h"
+
+namespace dlaunch::agent {
+
+// Where sentences go that a person should read.
+class Reporter {
+ public:
+  virtual ~Reporter() = default;
+  virtual void say(const Say& say) = 0;
+};
+
+class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoor {
+ public:
+  struct Outside {  // not owned; all must outlive the Runner
+    Clock& clock;
+    Timers& timers;
+    Network& network;
+    ProcessSpawner& spawner;
+    Reporter& reporter;
+  };
+  struct Plan {
+    JobSpec job;
+    NodeSpec node;
+    std::string build;  // dlaunch's version
+    InheritedEnvironment inherited;
+    // The endpoint that this node serves: where its coordinator is, and the store. None: others do.
+    std::optional<std::size_t> serves;
+    // What the coordinator does for the workers of a new round: an empty store, that nobody reaches from the
+    // addresses.
+    std::function<void(std::uint32_t round, std::set<std::string> shut_out)> open_store;
+    std::function<void()> on_ended;
+    std::function<void(const Event&)> on_event{};  // for whoever keeps them
+    WorkerRecords* records = nullptr;           // what workers tell of themselves, not owned; none: nothing
+    std::string secret{};                       // of the job; empty: none
+    std::function<std::string()> draw_nonce{};  // nonce_size bytes; only where there is a secret
+    // A node at this address has proved the secret. Said of each again after open_store.
+    std::function<void(const std::string& host)> on_proved{};
+    // Where an election decides: who leads, where that is known, and whether it is this agent; and where this
+    // one is reached.
+    struct Leader {
+      Address address;
+      bool here = false;
+    };
+    std::function<std::optional<Leader>()> find_leader{};
+    Address own{};
+    std::int64_t unix_us = 0;  // the wall clock now, in microseconds: fencing tokens begin with it
+  };
+
+  Runner(Outside outside, Plan plan);
+  ~Runner() override;
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+
+  // This node's first step, and its coordinator's.
+  void begin();
+  void on_signal(int signo);
+  // What the election says of this agent, as LeadsUntil. `left_behind`: the text of a JobEnding, if any; an
+  // agent of that job ends as it did, and does not lead.
+  void on_election(std::optional<TimePoint> leads_until, const std::optional<std::string>& left_behind = {});
+  // What a leader that has ended the job leaves behind.
+  [[nodiscard]] std::optional<JobEnding> job_ending() const;
+
+  // Set once everything on this node has ended.
+  [[nodiscard]] const std::optional<Outcome>& outcome() const { return outcome_; }
+  // The last one; empty (no members) where the job did not begin.
+  [[nodiscard]] const World& world() const { return current_; }
+  // How this node's part stands now.
+  [[nodiscard]] JobStatus status() const;
+  [[nodiscard]] const Coordinator* coordinator() const { return coordinator_ ? &*coordinator_ : nullptr; }
+
+  void on_started(ProcKey key, std::int64_t pid) override;
+  void on_spawn_failed(ProcKey key, const std::string& why) override;
+  void on_exited(ProcKey key, std::int64_t pid, const Ending& ending) override;
+  void on_leftovers(int count, const std::string& example) override;
+  void on_all_gone() override;
+  void on_workers_lost(const std::string& keeper) override;
+  void on_spawner_lost(const std::string& why) override;
+  void on_timer(TimerId timer) override;
+  ConnectionHandler& on_agent_connection(ConnId conn, const Address& peer) override;
+  bool end_unproven(TimePoint came_before) override;
+
+ private:
+  class Link;       // this node's connection to a coordinator elsewhere
+  class MemberEnd;  // the coordinator's end of one member's connection
+
+  void post(GroupEvent event);
+  void post(MemberEvent event);
+  void post(CoordinatorEvent event);
+  void work();  // until no event is left
+  void step_member(TimePoint now, const MemberEvent& event);
+
+  void act(const GroupAction& action);
+  void act(const MemberAction& action);
+  void act(const CoordinatorAction& action);
+  void tell_of_worker(EventKind kind, int local_rank, std::int64_t pid, std::string text);
+  void run_health_check();
+  void start_worker(int local_rank);
+  void look_at_workers(bool in_full);
+  [[nodiscard]] std::vector<GroupStanding> standings() const;
+  void dial(const Address& address);
+  void dial(std::size_t endpoint);
+  void ask(std::size_t endpoint);
+  void hang_up();
+  void hear(MemberEvent event);
+  void send_to_coordinator(const Message& message);
+  void send_to_member(MemberId member, const Message& message);
+  void drop_member(MemberId member);
+  void arm(TimerId& timer, TimePoint at);
+  void finish_if_over();
+  [[nodiscard]] std::string waiting_for() const;
+  [[nodiscard]] std::string draw_nonce() const;
+
+  Outside outside_;
+  Plan plan_;
+  WorkerGroup group_;
+  Member member_;
+  std::optional<Coordinator> coordinator_;
+  World current_;  // the world of the workers being started
+  TimePoint began_;
+  TimePoint round_began_;
+  bool round_done_ = false;  // all its workers here have returned 0
+  // Where they stood when the first of them failed: before any of them was stopped because of that.
+  std::optional<std::vector<GroupStanding>> at_failure_;
+
+  // What came by the member's connection of this number.
+  struct Heard {
+    std::uint64_t link = 0;
+    MemberEvent event;
+  };
+  std::deque<std::variant<GroupEvent, MemberEvent, CoordinatorEvent, Heard>> events_;
+  bool working_ = false;
+  TimerId stop_timer_;
+  TimerId member_timer_;
+  TimerId coordinator_timer_;
+  std::unique_ptr<Link> link_;
+  std::unique_ptr<EndpointQuestion> question_;
+  std::uint64_t link_number_ = 0;  // of the current connection; what earlier ones still bring is dropped
+  bool link_is_local_ = false;     // to the coordinator in this process
+  bool follows_another_ = false;   // as it was said last
+  std::map<MemberId, std::unique_ptr<MemberEnd>> member_ends_;
+  MemberId next_member_ = 1;
+  bool job_was_over_ = false;  // when this agent was elected: it does not lead
+  std::optional<Outcome> member_outcome_;
+  bool coordinator_ended_ = false;
+  std::optional<Outcome> outcome_;
+};
+
+}  // namespace dlaunch::agent

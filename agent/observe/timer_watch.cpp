@@ -1,0 +1,140 @@
+#include "agent/observe/timer_watch.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "agent/platform/reaper.h"
+#include "store/base/printable.h"
+
+namespace dlaunch::agent {
+namespace {
+
+constexpr std::size_t piece_size = 16U * 1024;
+constexpr int most_pieces = 8;  // more than a FIFO holds
+constexpr std::size_t longest_scope = 120;
+constexpr int most_warnings = 20;
+
+double wall_s() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+std::string name_of(const std::string& scope) {
+  return "'" + shortened(printable(scope), longest_scope) + "'";
+}
+
+}  // namespace
+
+TimerWatch::TimerWatch(Outside outside, Plan plan) : outside_(outside), plan_(std::move(plan)) {
+  outside_.edge.watch(plan_.fifo, true, false, *this);
+}
+
+TimerWatch::~TimerWatch() {
+  outside_.timers.disarm(next_);
+  outside_.edge.unwatch(plan_.fifo);
+}
+
+std::optional<Postmortem::Sent> TimerWatch::sent_to(ProcKey worker) const {
+  const auto found = sent_.find(worker);
+  return found == sent_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void TimerWatch::on_readable(int) {
+  read_some();
+  arm_next();
+}
+
+void TimerWatch::on_timer(TimerId) {
+  next_ = {};
+  // A release that was written in time counts, also where it was this process that stood still.
+  for (int i = 0; i < most_pieces && read_some(); ++i) {
+  }
+  const auto expired = book_.take_expired(outside_.clock.now());
+  if (!expired.empty()) {
+    const std::vector<pid_t> processes = descendants_of(plan_.keeper());
+    const JobStatus status = plan_.status();
+    for (const TimerBook::Expired& timer : expired) end(timer, processes, status);
+  }
+  arm_next();
+}
+
+// False: nothing was there.
+bool TimerWatch::read_some() {
+  std::array<char, piece_size> piece;
+  const ssize_t got = read(plan_.fifo, piece.data(), piece.size());
+  if (got <= 0) return false;
+  lines_.cut(std::string_view(piece.data(), static_cast<std::size_t>(got)),
+             [this](std::string_view line) { take(line); });
+  return true;
+}
+
+void TimerWatch::take(std::string_view line) {
+  const auto request = parse_timer_request(line, wall_s());
+  if (!request) return warn(request.error().message());
+  const auto birth = birth_of(request->pid);
+  if (!birth) return;  // it has ended meanwhile
+  if (book_.take(*request, *birth, outside_.clock.now())) return;
+  if (!std::exchange(has_tidied_, true)) {
+    book_.forget([](const TimedProcess& process) { return birth_of(process.pid) != process.birth; });
+    if (book_.take(*request, *birth, outside_.clock.now())) return;
+  }
+  warn("timer " + name_of(request->scope) + " of process " + printable(name_process(request->pid)) +
+       " is not kept: there are " + std::to_string(TimerBook::most) + " already");
+}
+
+void TimerWatch::end(const TimerBook::Expired& timer, const std::vector<pid_t>& processes,
+                     const JobStatus& status) {
+  const pid_t pid = timer.process.pid;
+  if (birth_of(pid) != timer.process.birth) return;  // it has ended
+  const std::string name = name_of(timer.scope);
+  const std::string whose = "timer " + name + " of process " + printable(name_process(pid));
+  if (std::find(processes.begin(), processes.end(), pid) == processes.end())
+    return warn(whose + " has expired, but that is no process of this job: it is left alone");
+
+  if (timer.signo == 0) return warn(whose + " has expired; it asks for no signal");
+  if (kill(pid, timer.signo) != 0) {
+    warn(whose + " has expired, but it cannot be sent " + signal_name(timer.signo) + ": " +
+         std::strerror(errno));
+    return;
+  }
+  const auto worker = std::find_if(status.workers.begin(), status.workers.end(),
+                                   [&](const WorkerStatus& one) { return one.pid == pid; });
+  if (worker == status.workers.end()) {
+    plan_.say({Loudness::trouble,
+               whose + ", which comes from a worker, has expired: it was sent " + signal_name(timer.signo)});
+    return;
+  }
+  const auto round = static_cast<std::uint32_t>(status.round);
+  std::erase_if(sent_, [&](const auto& one) { return one.first.round != round; });
+  sent_[{round, static_cast<std::uint32_t>(worker->local_rank)}] = {timer.signo,
+                                                                    "its timer " + name + " expired"};
+  plan_.say({Loudness::progress, "timer " + name + " of rank " + std::to_string(worker->rank) + " (pid " +
+                                     std::to_string(pid) + ") has expired: it was sent " +
+                                     signal_name(timer.signo)});
+}
+
+void TimerWatch::arm_next() {
+  has_tidied_ = false;
+  outside_.timers.disarm(next_);
+  const auto at = book_.next();
+  next_ = at ? outside_.timers.arm(*at, *this) : TimerId{};
+}
+
+// What is written to the FIFO may be anything, and any amount of it.
+void TimerWatch::warn(std::string sentence) {
+  if (++warned_ > most_warnings) return;
+  if (warned_ == most_warnings) sentence += "; more of this kind is not told";
+  plan_.say({Loudness::trouble, std::move(sentence)});
+}
+
+}  // namespace dlaunch::agent

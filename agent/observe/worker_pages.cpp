@@ -1,0 +1,121 @@
+#include "agent/observe/worker_pages.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "store/base/small_file.h"
+
+namespace dlaunch::agent {
+namespace {
+
+// A page's file, open to be read. It is read and not mapped: a worker could cut it short.
+class PageFile {
+ public:
+  explicit PageFile(const std::string& path)
+      : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {
+    struct stat about {};
+    if (fd_ >= 0 && (fstat(fd_, &about) != 0 || !S_ISREG(about.st_mode))) close(std::exchange(fd_, -1));
+  }
+  ~PageFile() {
+    if (fd_ >= 0) close(fd_);
+  }
+  PageFile(const PageFile&) = delete;
+  PageFile& operator=(const PageFile&) = delete;
+
+  // Its first bytes, fewer where it has fewer.
+  [[nodiscard]] std::string read(std::size_t size) const {
+    std::string bytes(fd_ < 0 ? 0 : size, '\0');
+    std::size_t have = 0;
+    while (have < bytes.size()) {
+      const ssize_t got = pread(fd_, bytes.data() + have, bytes.size() - have, static_cast<off_t>(have));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) break;
+      have += static_cast<std::size_t>(got);
+    }
+    bytes.resize(have);
+    return bytes;
+  }
+
+ private:
+  int fd_;
+};
+
+// By what stands behind the name in /proc/PID/stat: the state's letter, five numbers, the flags. One that is
+// ending has closed its connections before its state tells.
+Condition condition_of(std::int64_t pid) {
+  constexpr std::size_t enough = 1024;
+  constexpr unsigned exiting = 0x4;  // PF_EXITING
+  const auto stat = read_plain_file("/proc/" + std::to_string(pid) + "/stat", enough);
+  if (!stat) return Condition::ended;
+  std::istringstream fields(stat->text.substr(std::min(stat->text.size(), stat->text.rfind(')') + 1)));
+  char state = '?';
+  std::string skip;
+  unsigned flags = 0;
+  fields >> state;
+  for (int i = 0; i < 5; ++i) fields >> skip;
+  fields >> flags;
+  if (state == 'Z' || state == 'X' || (flags & exiting) != 0) return Condition::ended;
+  return state == 'T' || state == 't' ? Condition::stopped : Condition::runs;
+}
+
+}  // namespace
+
+void WorkerPages::prepare(ProcKey key) {
+  if (pages_dir_.empty()) return;
+  std::string& path = last_[key.local_rank];
+  if (!path.empty()) unlink(path.c_str());
+  path = worker_page_path(pages_dir_, key.round, key.local_rank);
+}
+
+Activity WorkerPages::activity(std::uint32_t round, int slots) {
+  Activity sum;
+  for (int i = 0; i < slots && !pages_dir_.empty(); ++i) {
+    const PageFile file(worker_page_path(pages_dir_, round, static_cast<std::uint32_t>(i)));
+    const std::string header = file.read(sizeof(page::Header));
+    const auto one = parse_page_head(as_byte_span(header));
+    if (!one) continue;
+    sum.moves += one->activity.moves;
+    sum.asks += one->activity.asks;
+    // Who has ended waits for nobody.
+    if (one->activity.open > 0 && condition_of(one->pid) != Condition::ended) sum.open += one->activity.open;
+  }
+  return sum;
+}
+
+Parting WorkerPages::parting(ProcKey key, int world_size) {
+  if (pages_dir_.empty()) return {};
+  const auto seen = read_worker_page(worker_page_path(pages_dir_, key.round, key.local_rank));
+  if (!seen || seen->record.world_size != world_size) return {};
+  const WorkerRecord& record = seen->record;
+  return {record.lost.rank, words_of_loss(record), record.left_in_exception};
+}
+
+std::vector<GroupStanding> WorkerPages::standings(std::uint32_t round, int slots, int world_size,
+                                                  TimePoint now) {
+  std::vector<WorkerSeen> workers;
+  for (int i = 0; i < slots && !pages_dir_.empty(); ++i) {
+    auto seen = read_worker_page(worker_page_path(pages_dir_, round, static_cast<std::uint32_t>(i)));
+    if (seen) workers.push_back(std::move(*seen));
+  }
+  return standings_of(workers, world_size, now.time_since_epoch().count());
+}
+
+std::optional<WorkerSeen> read_worker_page(const std::string& path) {
+  const PageFile file(path);
+  if (!parse_page_head(as_byte_span(file.read(sizeof(page::Header))))) return std::nullopt;  // most are empty
+  const std::string first = file.read(sizeof(page::Page));
+  const std::string second = file.read(sizeof(page::Page));
+  auto record = parse_worker_page(as_byte_span(first), as_byte_span(second));
+  if (!record) return std::nullopt;
+  const Condition condition = condition_of(record->pid);
+  return WorkerSeen{std::move(*record), condition};
+}
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,31 @@
+// Reads the workers' pages. Touches only files; one thread.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "agent/model/worker_records.h"
+
+namespace dlaunch::agent {
+
+class WorkerPages final : public WorkerRecords {
+ public:
+  // They are in `pages_dir`; empty: there are none.
+  explicit WorkerPages(std::string pages_dir) : pages_dir_(std::move(pages_dir)) {}
+
+  void prepare(ProcKey key) override;
+  Activity activity(std::uint32_t round, int slots) override;
+  Parting parting(ProcKey key, int world_size) override;
+  std::vector<GroupStanding> standings(std::uint32_t round, int slots, int world_size,
+                                       TimePoint now) override;
+
+ private:
+  std::string pages_dir_;
+  std::map<std::uint32_t, std::string> last_;  // where the last one is or would be, by local rank
+};
+
+// None: there is no such page, or nothing has been written to it.
+std::optional<WorkerSeen> read_worker_page(const std::string& path);
+
+}  // namespace dlaunch::agent

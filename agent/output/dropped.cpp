@@ -1,0 +1,34 @@
+#include "agent/output/dropped.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dlaunch::agent {
+namespace {
+
+std::string counted(std::uint64_t n, const char* what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+}  // namespace
+
+void Dropped::add(std::string_view text) {
+  if (text.empty()) return;
+  bytes += text.size();
+  const bool was_within = std::exchange(within_line, text.back() != '\n');
+  lines += static_cast<std::uint64_t>(std::count(text.begin(), text.end(), '\n'));
+  if (within_line) ++lines;
+  if (was_within) --lines;  // it has been counted
+}
+
+void Dropped::add(const Dropped& other) {
+  bytes += other.bytes;
+  lines += other.lines;
+  within_line = other.within_line;
+}
+
+std::string to_words(const Dropped& dropped) {
+  return counted(dropped.lines, "line") + " (" + counted(dropped.bytes, "byte") + ")";
+}
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,81 @@
+#include "agent/platform/status_socket.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+namespace dlaunch::agent {
+namespace {
+
+constexpr int backlog = 16;
+constexpr std::size_t most_visitors = 64;  // further ones wait their turn in the backlog
+
+bool may_ask(int visitor) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return getsockopt(visitor, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         (peer.uid == geteuid() || peer.uid == 0);
+}
+
+}  // namespace
+
+std::string status_socket_name(unsigned uid, long pid) {
+  return "dlaunch/" + std::to_string(uid) + "/" + std::to_string(pid);
+}
+
+StatusSocket::StatusSocket(UvEdge& edge, std::function<std::string()> status)
+    : edge_(edge), status_(std::move(status)) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return;
+  const std::string name = status_socket_name(geteuid(), getpid());
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), size) != 0 || listen(fd, backlog) != 0) {
+    close(fd);
+    return;
+  }
+  listener_ = fd;
+  edge_.watch(listener_, true, false, *this);
+}
+
+StatusSocket::~StatusSocket() {
+  while (!unsent_.empty()) end(unsent_.begin()->first);
+  if (listener_ < 0) return;
+  edge_.unwatch(listener_);
+  close(listener_);
+}
+
+void StatusSocket::on_readable(int) {
+  if (unsent_.size() >= most_visitors) return end(unsent_.begin()->first);
+  const int visitor = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (visitor < 0) return;
+  if (!may_ask(visitor)) {
+    close(visitor);
+    return;
+  }
+  unsent_[visitor] = status_() + "\n";
+  edge_.watch(visitor, false, true, *this);
+}
+
+void StatusSocket::on_writable(int visitor) {
+  std::string& text = unsent_.at(visitor);
+  const ssize_t sent = send(visitor, text.data(), text.size(), MSG_NOSIGNAL);
+  if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (sent > 0) text.erase(0, static_cast<std::size_t>(sent));
+  if (sent < 0 || text.empty()) end(visitor);
+}
+
+void StatusSocket::end(int visitor) {
+  edge_.unwatch(visitor);
+  close(visitor);
+  unsent_.erase(visitor);
+}
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,61 @@
+// The agent's side of its guard (agent/process/keeper.h): starts it, notices its end, and starts another.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "agent/process/helper_process.h"
+#include "agent/process/job_traces.h"
+#include "store/base/io.h"
+#include "store/loop/uv_edge.h"
+
+namespace dlaunch::agent {
+
+class Guard final : public TimerHandler, public FdHandler {
+ public:
+  struct Outside {  // not owned; all must outlive it
+    UvEdge& edge;
+    Timers& timers;
+    const Clock& clock;
+    std::function<void(const std::string&)> say;
+  };
+  // Of the keeper `keeper`.
+  Guard(const Outside& outside, pid_t keeper, JobTraces traces, ProcessName name);
+  // The guard has nothing to do while the agent lives, and ends with this; one that was taken over does not.
+  ~Guard() override;
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+  // Starts it after this time; at once, if that is 0.
+  void begin(Duration later);
+  // One that runs already, above the keeper. `life`: the socket whose other end it holds, owned by this.
+  void take_over(pid_t pid, int life);
+  // Of one that was taken over and has not ended.
+  [[nodiscard]] bool is_above_keeper() const { return was_taken_over_; }
+
+  void on_timer(TimerId timer) override;
+  void on_readable(int fd) override;
+  void on_writable(int /*fd*/) override {}
+
+ private:
+  void start();
+  void watch(pid_t pid, int life);
+  void forget();
+
+  Outside outside_;
+  pid_t keeper_;
+  JobTraces traces_;
+  ProcessName name_;
+  TimerId timer_;
+  pid_t pid_ = -1;  // -1: none runs
+  int life_ = -1;   // ends for the guard with the agent, and for the agent with the guard
+  TimePoint since_;
+  bool was_taken_over_ = false;
+  bool is_replacement_ = false;
+  std::string lost_;  // the one before, which ended; it has not been said yet
+};
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,26 @@
+// What the guard does (agent/process/keeper.h): it waits until the agent or the keeper ends, and does then
+// what that one would have done.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+
+#include "agent/process/job_traces.h"
+
+namespace dlaunch::agent {
+
+struct GuardDuty {
+  int agents_life = -1;  // a socket whose other end only the agent holds
+  pid_t keeper = 0;
+  int keepers_end = -1;    // a pidfd; -1: the kernel has none
+  bool is_parent = false;  // of the keeper, and so a subreaper above all processes of the job
+  JobTraces traces;
+  std::chrono::milliseconds keepers_time;
+};
+
+// In the guard's process, which has nothing else to do. `traces` is removed only after the agent's end: the
+// agent may start another keeper.
+[[noreturn]] void run_guard(const GuardDuty& duty);
+
+}  // namespace dlaunch::agent

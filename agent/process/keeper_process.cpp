@@ -1,0 +1,302 @@
+#include "agent/process/keeper_process.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "agent/platform/reaper.h"
+#include "agent/process/passed_descriptors.h"
+
+namespace dlaunch::agent {
+namespace {
+
+constexpr int killing_pause_ms = 20;
+constexpr int start_patience_ms = 1000;
+constexpr std::uint32_t max_body = 64U << 20;
+
+// Returns what is behind them.
+const char* take_numbers(const char* from, std::size_t count, std::vector<std::uint32_t>& into) {
+  into.resize(count);
+  const std::size_t bytes = count * sizeof(std::uint32_t);
+  if (bytes > 0) std::memcpy(into.data(), from, bytes);
+  return from + bytes;
+}
+
+bool ends_by_default(int signo) {
+  return signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
+}
+
+}  // namespace
+
+void KeeperProcess::run() {
+  sigset_t chld;
+  sigemptyset(&chld);
+  sigaddset(&chld, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &chld, nullptr);
+  const int children = signalfd(-1, &chld, SFD_NONBLOCK | SFD_CLOEXEC);
+  while (true) {
+    // All that the agent asks for in one go is one batch.
+    if (starts_.batch_is_open() && !has_command()) starts_.close_batch();
+    std::array<pollfd, 3> fds{{{socket_, static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)), 0},
+                               {children, POLLIN, 0},
+                               {starts_.batch_is_open() ? -1 : starts_.descriptor(), POLLIN, 0}}};
+    const int ready = poll(fds.data(), fds.size(), poll_timeout());
+    if (ready < 0 && errno != EINTR) return;
+    if (fds[1].revents != 0) {
+      signalfd_siginfo info;
+      while (read(children, &info, sizeof info) > 0) {
+      }
+    }
+    if (fds[2].revents != 0) tell_begun();
+    if (fds[1].revents != 0 || killing_) reap();
+    if (killing_) kill_once();
+    end_lease_when_over();  // before a command that may renew it: what has ended is not renewed
+    if ((fds[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !take_command()) return;
+    end_lease_when_over();
+    flush();  // at once what is to be told: it wakes the agent once
+    if (leaves_after_success_ && !any_failed_ && nothing_is_left() && unsent_.empty()) _exit(0);
+  }
+}
+
+bool KeeperProcess::has_command() const {
+  pollfd command{socket_, POLLIN, 0};
+  return poll(&command, 1, 0) > 0;
+}
+
+int KeeperProcess::poll_timeout() const {
+  if (killing_) return killing_pause_ms;
+  constexpr int longest = 24 * 3600 * 1000;
+  return lease_end_ == 0 || nothing_is_left() ? -1 : lease_left(longest);
+}
+
+int KeeperProcess::lease_left(int most) const {
+  if (lease_end_ == 0) return most;
+  return static_cast<int>(std::clamp<std::int64_t>(lease_end_ - boot_time_ms(), 0, most));
+}
+
+// The agent does not move. The others of the job take this node for lost.
+void KeeperProcess::end_lease_when_over() {
+  if (lease_left(1) > 0 || nothing_is_left() || killing_) return;
+  killing_ = true;
+  kill_once();
+}
+
+bool KeeperProcess::take_command() {
+  Frame frame;
+  std::array<int, 2> fds{-1, -1};
+  if (!read_frame(frame, fds)) return false;
+  std::vector<char> body(std::min(frame.length, max_body));
+  if (frame.length > max_body || !read_all(body.data(), body.size())) return false;
+  // A signal reaches a worker once it has its session; and what is ended has been told of before.
+  if (frame.kind != FrameKind::spawn && starts_.descriptor() >= 0) {
+    starts_.await(lease_left(start_patience_ms));
+    tell_begun();
+  }
+  if (frame.kind == FrameKind::spawn) {
+    spawn(frame, std::move(body), fds);
+  } else if (frame.kind == FrameKind::signal_all) {
+    signal_all(static_cast<int>(frame.number));
+  } else if (frame.kind == FrameKind::kill_all) {
+    killing_ = true;
+    kill_once();
+    report_rest(true);
+  } else if (frame.kind == FrameKind::give_up || (frame.kind == FrameKind::leave && nothing_is_left())) {
+    _exit(0);
+  } else if (frame.kind == FrameKind::leave_after_success) {
+    leaves_after_success_ = true;
+  } else if (frame.kind == FrameKind::keep_alive) {
+    lease_end_ = frame.number;
+  } else if (frame.kind == FrameKind::suspend || frame.kind == FrameKind::resume) {
+    suspend(frame.kind == FrameKind::suspend);
+  }
+  for (int fd : fds) {
+    if (fd >= 0) close(fd);
+  }
+  return true;
+}
+
+bool KeeperProcess::read_frame(Frame& frame, std::array<int, 2>& fds) {
+  iovec part{&frame, sizeof frame};
+  PassedDescriptors<2> descriptors;
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  descriptors.receive_with(header);
+  ssize_t got = 0;
+  do {
+    got = recvmsg(socket_, &header, MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);
+  if (got <= 0) return false;
+  fds = descriptors.received(header);
+  const auto have = static_cast<std::size_t>(got);
+  return read_all(reinterpret_cast<char*>(&frame) + have, sizeof frame - have);
+}
+
+bool KeeperProcess::read_all(char* into, std::size_t size) const {
+  while (size > 0) {
+    const ssize_t got = recv(socket_, into, size, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    into += got;
+    size -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+void KeeperProcess::spawn(const Frame& frame, std::vector<char> body, const std::array<int, 2>& fds) {
+  std::uint32_t counts[4];
+  std::memcpy(counts, body.data(), sizeof counts);
+  WorkerStart start;
+  start.words = std::move(body);
+  start.out = fds[0];
+  start.err = fds[1];
+  start.owns_terminal = frame.number != 0;
+  start.group = group_of_next();
+  const char* at = start.words.data() + sizeof counts;
+  at = take_numbers(at, counts[2], start.cpus);
+  at = take_numbers(at, counts[3], start.memory_nodes);
+  const auto next = [&at] { return std::exchange(at, at + std::strlen(at) + 1); };
+  for (std::uint32_t i = 0; i < counts[0]; ++i) start.argv.push_back(next());
+  for (std::uint32_t i = 0; i < counts[1]; ++i) {
+    const char* name = next();
+    start.environment.emplace_back(name, next());
+  }
+
+  leaves_after_success_ = false;
+  killing_ = false;
+  reported_.reset();
+  const ProcKey key{frame.round, frame.local_rank};
+  Starts::Failure failure;
+  const pid_t pid = starts_.begin(std::move(start), inherited_, failure);
+  if (pid >= 0) {
+    workers_[pid] = key;
+    return;
+  }
+  spawn_failed(key, failure);
+  report_rest(false);
+}
+
+void KeeperProcess::spawn_failed(ProcKey key, const Starts::Failure& failure) {
+  any_failed_ = true;
+  send({FrameKind::spawn_failed, static_cast<std::uint32_t>(failure.what.size()), key.round, key.local_rank,
+        failure.error, 0},
+       failure.what);
+}
+
+void KeeperProcess::tell_begun() {
+  for (const pid_t pid : starts_.take_begun()) {
+    const ProcKey key = workers_.at(pid);
+    send({FrameKind::started, 0, key.round, key.local_rank, pid, 0}, {});
+  }
+}
+
+void KeeperProcess::signal_all(int signo) {
+  // A worker that is not reaped yet still owns its process group, so the number cannot mean anybody else.
+  for (const auto& [pid, key] : workers_) {
+    kill(-pid, signo);
+    // A stopped process would keep the signal until somebody continues it.
+    if (ends_by_default(signo)) kill(-pid, SIGCONT);
+  }
+  for (pid_t orphan : children_of(getpid())) {
+    if (workers_.contains(orphan)) continue;
+    for (pid_t pid : descendants_of(orphan)) kill(pid, signo);
+    kill(orphan, signo);
+  }
+  report_rest(true);
+}
+
+// Nobody may catch it, and it is for every process: SIGTSTP would pass the workers by, as their sessions have
+// no parent in a shell.
+void KeeperProcess::suspend(bool stop) {
+  std::set<pid_t> done;
+  std::size_t before = 0;
+  do {  // again, for what was forked meanwhile
+    before = done.size();
+    for (const pid_t pid : descendants_of(getpid())) {
+      if (done.insert(pid).second) kill(pid, stop ? SIGSTOP : SIGCONT);
+    }
+  } while (done.size() != before);
+}
+
+// The group ends in one stroke; what has left it, and all where there is none, by the tree.
+void KeeperProcess::kill_once() {
+  kill_job_group(group_);
+  kill_descendants();
+  if (part_ >= 0 && part_ != group_.fd) close(part_);
+  part_ = -1;
+}
+
+int KeeperProcess::group_of_next() {
+  if (part_ >= 0) return part_;
+  if (parts_ > 0) remove_part(group_, std::to_string(parts_));
+  return part_ = make_part(group_, std::to_string(++parts_));
+}
+
+void KeeperProcess::reap() {
+  bool any = false;
+  int status = 0;
+  for (pid_t pid = waitpid(-1, &status, WNOHANG); pid > 0; pid = waitpid(-1, &status, WNOHANG)) {
+    any = true;
+    const auto found = workers_.find(pid);
+    if (found == workers_.end()) continue;  // an adopted orphan
+    const ProcKey key = found->second;
+    workers_.erase(found);
+    if (const auto start = starts_.take_ended(pid)) {
+      if (start->error != 0) {
+        spawn_failed(key, *start);
+        continue;
+      }
+      send({FrameKind::started, 0, key.round, key.local_rank, pid, 0}, {});
+    }
+    any_failed_ = any_failed_ || status != 0;
+    send({FrameKind::exited, 0, key.round, key.local_rank, status, pid}, {});
+  }
+  if (any) report_rest(false);
+}
+
+// Reports what the workers left behind, once the last of them has ended; `again`: also what was reported.
+void KeeperProcess::report_rest(bool again) {
+  if (!workers_.empty() || (nothing_is_left() && !again)) return;
+  siginfo_t info{};
+  if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD) {
+    reported_ = 0;
+    killing_ = false;
+    send({FrameKind::all_gone, 0, 0, 0, 0, 0}, {});
+    return;
+  }
+  const std::vector<pid_t> rest = descendants_of(getpid());
+  const std::size_t count = std::max<std::size_t>(rest.size(), 1);  // there is one, if /proc shows it or not
+  if (count == reported_ && !again) return;
+  reported_ = count;
+  const std::string example = rest.empty() ? "" : name_process(rest.front());
+  send({FrameKind::leftovers, static_cast<std::uint32_t>(example.size()), 0, 0,
+        static_cast<std::int64_t>(count), 0},
+       example);
+}
+
+void KeeperProcess::send(const Frame& frame, std::string_view body) {
+  unsent_.append(reinterpret_cast<const char*>(&frame), sizeof frame);
+  unsent_.append(body);
+}
+
+// Never blocks: an agent that is busy writing to us must not wait for us to read while we wait for it.
+void KeeperProcess::flush() {
+  while (!unsent_.empty()) {
+    const ssize_t sent = ::send(socket_, unsent_.data(), unsent_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return;
+    unsent_.erase(0, static_cast<std::size_t>(sent));
+  }
+}
+
+}  // namespace dlaunch::agent

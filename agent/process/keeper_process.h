@@ -1,0 +1,69 @@
+// What the keeper does while the agent lives (agent/process/keeper.h): carries out its commands, tells it who
+// ended.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/model/spawner.h"
+#include "agent/process/job_group.h"
+#include "agent/process/keeper.h"
+#include "agent/process/starts.h"
+#include "agent/process/worker_start.h"
+
+namespace dlaunch::agent {
+
+class KeeperProcess {
+ public:
+  // `socket` is the keeper's end.
+  KeeperProcess(int socket, const Inherited& inherited, JobGroup group)
+      : socket_(socket), inherited_(inherited), group_(std::move(group)), part_(group_.fd) {}
+
+  // Until the agent is gone.
+  void run();
+
+ private:
+  bool take_command();
+  [[nodiscard]] bool nothing_is_left() const { return workers_.empty() && reported_ == 0; }
+  bool read_frame(Frame& frame, std::array<int, 2>& fds);
+  bool read_all(char* into, std::size_t size) const;
+  void spawn(const Frame& frame, std::vector<char> body, const std::array<int, 2>& fds);
+  void spawn_failed(ProcKey key, const Starts::Failure& failure);
+  void tell_begun();
+  void signal_all(int signo);
+  void suspend(bool stop);
+  void end_lease_when_over();
+  [[nodiscard]] int poll_timeout() const;
+  [[nodiscard]] int lease_left(int most) const;
+  void kill_once();
+  int group_of_next();
+  void reap();
+  [[nodiscard]] bool has_command() const;
+  void report_rest(bool again);
+  void send(const Frame& frame, std::string_view body);
+  void flush();
+
+  int socket_;
+  Inherited inherited_;
+  JobGroup group_;
+  int part_;       // where workers are started: the group itself, after a kill a part of it
+  int parts_ = 0;  // how many there have been
+  std::map<pid_t, ProcKey> workers_;
+  Starts starts_;  // those of them that are not at their programs yet
+  std::string unsent_;
+  bool killing_ = false;
+  std::int64_t lease_end_ = 0;  // by boot_time_ms(); 0: there is none
+  // How many processes were left by the last report to the agent. None: a worker was asked for since then, so
+  // that report says nothing about what is left now, and the same count must be reported again.
+  std::optional<std::size_t> reported_ = 0;
+  bool any_failed_ = false;  // of all workers there have been
+  bool leaves_after_success_ = false;
+};
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,372 @@
+#include "agent/process/keeper_spawner.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "agent/output/pseudo_terminal.h"
+#include "agent/platform/reaper.h"
+#include "agent/process/job_traces.h"
+#include "agent/process/passed_descriptors.h"
+#include "store/base/bytes.h"
+
+namespace dlaunch::agent {
+namespace {
+
+void wait_for(pid_t child) {
+  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+std::string spawn_body(const Command& command) {
+  std::string body;
+  ByteWriter out(body);
+  out.u32(static_cast<std::uint32_t>(command.argv.size()))
+      .u32(static_cast<std::uint32_t>(command.environment.size()))
+      .u32(static_cast<std::uint32_t>(command.cpus.size()))
+      .u32(static_cast<std::uint32_t>(command.memory_nodes.size()));
+  for (const int cpu : command.cpus) out.u32(static_cast<std::uint32_t>(cpu));
+  for (const int node : command.memory_nodes) out.u32(static_cast<std::uint32_t>(node));
+  const auto add = [&](const std::string& text) { body.append(text).push_back('\0'); };
+  for (const std::string& argument : command.argv) add(argument);
+  for (const auto& [name, value] : command.environment) {
+    add(name);
+    add(value);
+  }
+  return body;
+}
+
+}  // namespace
+
+KeeperSpawner::KeeperSpawner(UvEdge& edge, Output& output, Postmortem& postmortem, Keeper keeper)
+    : edge_(edge), output_(output), postmortem_(postmortem), keeper_(std::move(keeper)) {
+  edge_.watch(keeper_.socket, true, false, *this);
+  // What lost its parent and is not below the keeper: the keeper, where its guard was killed, and anything
+  // where the agent is process 1 of a container.
+  edge_.on_signal(SIGCHLD, [](int) { reap_all_ended(); });
+}
+
+KeeperSpawner::~KeeperSpawner() {
+  if (keeper_.socket >= 0) {
+    wake();
+    edge_.unwatch(keeper_.socket);
+    close(keeper_.socket);
+  }
+  if (!was_let_go_) leaving().await();
+  if (keeper_.guards_life >= 0) close(keeper_.guards_life);
+}
+
+KeeperSpawner::Leaving KeeperSpawner::leaving() const {
+  return {guard_is_above() ? keeper_.child : pid_, pid_};
+}
+
+bool KeeperSpawner::guard_is_above() const {
+  return keeper_.child != pid_ && (!guard_ || guard_->is_above_keeper());
+}
+
+void KeeperSpawner::Leaving::await() const {
+  wait_for(child);
+  if (keeper > 0 && keeper != child) wait_for(keeper);  // ours where the guard was killed, else no child
+}
+
+std::optional<KeeperSpawner::Leaving> KeeperSpawner::let_go() {
+  if (!nothing_left_) return std::nullopt;
+  was_let_go_ = true;
+  send({FrameKind::leave, 0, 0, 0, 0, 0}, "", -1, -1);
+  const Leaving on_its_way = leaving();
+  // A guard above the keeper would end after it, and with nothing to guard: both at once are sooner gone.
+  end_guard();
+  return on_its_way;
+}
+
+// Of one above the keeper the end is awaited elsewhere.
+void KeeperSpawner::end_guard() {
+  siginfo_t guard{};
+  const bool is_above = guard_is_above() && waitid(P_PID, static_cast<id_t>(keeper_.child), &guard,
+                                                   WEXITED | WNOHANG | WNOWAIT) == 0;
+  if (is_above) kill(keeper_.child, SIGKILL);
+  guard_.reset();
+}
+
+Result<void> KeeperSpawner::await_keeper() {
+  if (outstanding_ > 0) postmortem_.begin();  // while there is nothing else to do
+  Frame ready;
+  iovec part{&ready, sizeof ready};
+  PassedDescriptors<1> descriptors;
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  descriptors.receive_with(header);
+  const ssize_t got = receive_when_there(header);
+  if (got != sizeof ready) return cannot_start_keeper(ECHILD);
+  // Without a guard above the keeper nothing holds the other end.
+  if (keeper_.child == ready.number) close(std::exchange(keeper_.guards_life, -1));
+  if (ready.number <= 0) return cannot_start_keeper(static_cast<int>(-ready.number));
+  pid_ = static_cast<pid_t>(ready.number);
+  const int group = descriptors.received(header)[0];
+  about_group_.resize(ready.length);
+  part = {about_group_.data(), about_group_.size()};
+  header.msg_control = nullptr;
+  header.msg_controllen = 0;
+  if (!about_group_.empty() && receive_when_there(header) != static_cast<ssize_t>(about_group_.size()))
+    return cannot_start_keeper(ECHILD);
+  if (group >= 0) keeper_.traces.group = {about_group_, group};
+  return {};
+}
+
+// All of it comes at once: the keeper has sent it so.
+ssize_t KeeperSpawner::receive_when_there(msghdr& header) const {
+  pollfd waiting{keeper_.socket, POLLIN, 0};
+  while (poll(&waiting, 1, -1) < 0 && errno == EINTR) {
+  }
+  return recvmsg(keeper_.socket, &header, MSG_CMSG_CLOEXEC);
+}
+
+void KeeperSpawner::begin_guard(Timers& timers, const Clock& clock, Duration later,
+                                std::function<void(const std::string&)> say) {
+  outside_guard_.emplace(Guard::Outside{edge_, timers, clock, std::move(say)});
+  guard(later);
+}
+
+void KeeperSpawner::guard(Duration later) {
+  if (!outside_guard_) return;
+  guard_.emplace(*outside_guard_, pid_, keeper_.traces, keeper_.guards_name);
+  if (keeper_.child == pid_) {
+    guard_->begin(later);
+  } else {
+    guard_->take_over(keeper_.child, std::exchange(keeper_.guards_life, -1));
+  }
+}
+
+void KeeperSpawner::expect_success() {
+  expects_success_ = true;
+  send({FrameKind::leave_after_success, 0, 0, 0, 0, 0}, "", -1, -1);
+}
+
+void KeeperSpawner::spawn(ProcKey key, const Command& command) {
+  const StreamEnds out = open_stream(key, command, Output::Stream::out);
+  const StreamEnds err = out.ours >= 0 ? open_stream(key, command, Output::Stream::err) : StreamEnds{};
+  if (err.ours < 0) {
+    const std::string why = advice_on_start(errno);
+    if (out.ours >= 0) close(out.ours);
+    if (out.theirs >= 0) close(out.theirs);
+    handler_->on_spawn_failed(key, "no pipe or terminal for its output: " + why);
+    return;
+  }
+  output_.add(key, command, Output::Stream::out, out.ours);
+  output_.add(key, command, Output::Stream::err, err.ours);
+  ++outstanding_;
+  killed_ = false;
+  nothing_left_ = false;
+  const bool owns_terminal = output_.gives_control() && key != health_check;
+  send({FrameKind::spawn, 0, key.round, key.local_rank, owns_terminal ? 1 : 0, 0}, spawn_body(command),
+       out.theirs, err.theirs);
+  close(out.theirs);
+  close(err.theirs);
+}
+
+KeeperSpawner::StreamEnds KeeperSpawner::open_stream(ProcKey key, const Command& command,
+                                                     Output::Stream stream) {
+  if (output_.gives_terminal(key, command, stream)) {
+    if (const auto terminal = open_pseudo_terminal()) return {terminal->agent, terminal->worker};
+    if (output_.gives_control()) return {};  // it was asked for
+  }
+  std::array<int, 2> ends{-1, -1};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);  // only our end: a worker's stdout must behave as a program expects
+  return {ends[0], ends[1]};
+}
+
+void KeeperSpawner::signal_all(int signo) {
+  output_.keep_words();
+  wake();
+  send({FrameKind::signal_all, 0, 0, 0, signo, 0}, "", -1, -1);
+}
+
+void KeeperSpawner::suspend() { send({FrameKind::suspend, 0, 0, 0, 0, 0}, "", -1, -1); }
+void KeeperSpawner::resume() { send({FrameKind::resume, 0, 0, 0, 0, 0}, "", -1, -1); }
+void KeeperSpawner::kill_all() {
+  killed_ = true;
+  wake();
+  send({FrameKind::kill_all, 0, 0, 0, 0, 0}, "", -1, -1);
+}
+
+// Somebody may have stopped the keeper (SIGSTOP): it would end nothing, and never end.
+void KeeperSpawner::wake() const {
+  if (keeper_.socket >= 0 && pid_ > 0) kill(pid_, SIGCONT);
+}
+
+std::string KeeperSpawner::give_up() {
+  gave_up_ = true;
+  std::string words;
+  std::size_t more = 0;
+  for (const pid_t pid : descendants_of(pid_)) {
+    const std::string one = explain_process(pid);
+    if (one.empty()) continue;
+    if (words.size() > 200) {
+      ++more;
+    } else {
+      words += (words.empty() ? "process " : ", process ") + one;
+    }
+  }
+  if (more > 0) words += " and " + std::to_string(more) + " more";
+  send({FrameKind::give_up, 0, 0, 0, 0, 0}, "", -1, -1);
+  return words.empty() ? "a process" : words;
+}
+
+// Blocks while the socket's buffer is full; the keeper never blocks on us, so it always gets on with reading.
+void KeeperSpawner::send(Frame frame, const std::string& body, int out, int err) {
+  if (keeper_.socket < 0) return;
+  frame.length = static_cast<std::uint32_t>(body.size());
+  std::string bytes(reinterpret_cast<const char*>(&frame), sizeof frame);
+  bytes += body;
+
+  iovec part{bytes.data(), bytes.size()};
+  PassedDescriptors<2> descriptors;
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (out >= 0) descriptors.send_with(header, {out, err});
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    part = {bytes.data() + done, bytes.size() - done};
+    const ssize_t sent = sendmsg(keeper_.socket, &header, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && (errno == EAGAIN || errno == ETOOMANYREFS)) {
+      // Full of bytes, or of descriptors under way. The loop made the socket non-blocking.
+      pollfd room{keeper_.socket, POLLOUT, 0};
+      poll(&room, 1, errno == EAGAIN ? -1 : 1);
+      continue;
+    }
+    if (sent < 0) return;  // the keeper is gone: on_readable finds out
+    done += static_cast<std::size_t>(sent);
+    header.msg_control = nullptr;  // the descriptors went with the first byte
+    header.msg_controllen = 0;
+  }
+}
+
+void KeeperSpawner::on_readable(int) {
+  char chunk[16 * 1024];
+  const ssize_t got = recv(keeper_.socket, chunk, sizeof chunk, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) {
+    lost();
+    return;
+  }
+  received_.append(chunk, static_cast<std::size_t>(got));
+  while (received_.size() >= sizeof(Frame)) {
+    Frame frame;
+    std::memcpy(&frame, received_.data(), sizeof frame);
+    if (received_.size() < sizeof frame + frame.length) return;
+    const std::string body = received_.substr(sizeof frame, frame.length);
+    received_.erase(0, sizeof frame + frame.length);
+    handle(frame, body);
+  }
+}
+
+void KeeperSpawner::on_writable(int) {}
+
+void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
+  const ProcKey key{frame.round, frame.local_rank};
+  switch (frame.kind) {
+    case FrameKind::started:
+      postmortem_.begin();
+      handler_->on_started(key, frame.number);
+      break;
+    case FrameKind::spawn_failed:
+      --outstanding_;
+      output_.drain(key);
+      handler_->on_spawn_failed(key, body + advice_on_start(static_cast<int>(frame.number)));
+      break;
+    case FrameKind::exited: {
+      --outstanding_;
+      Ending ending;
+      ending.status = ExitStatus::from_wait_status(static_cast<int>(frame.number));
+      Output::LastLines last_lines = output_.drain(key);
+      ending.tail = std::move(last_lines.text);
+      ending.tail_is_of_stdout = last_lines.are_of_stdout;
+      ending.tail_at_signal = output_.take_kept_words(key);
+      ending.log_file =
+          output_.log_file_of(key, ending.tail_is_of_stdout ? Output::Stream::out : Output::Stream::err);
+      if (!ending.status.success()) postmortem_.examine(key, frame.pid, killed_, ending);
+      handler_->on_exited(key, frame.pid, ending);
+      break;
+    }
+    case FrameKind::leftovers:
+      handler_->on_leftovers(static_cast<int>(frame.number), body);
+      break;
+    case FrameKind::all_gone:
+      // Said before a Spawn of ours had arrived: it will be said again.
+      if (outstanding_ > 0) break;
+      nothing_left_ = true;
+      output_.close_all();
+      handler_->on_all_gone();
+      break;
+    case FrameKind::spawn:
+    case FrameKind::signal_all:
+    case FrameKind::kill_all:
+    case FrameKind::suspend:
+    case FrameKind::resume:
+    case FrameKind::keep_alive:
+    case FrameKind::give_up:
+    case FrameKind::leave:
+    case FrameKind::leave_after_success:
+    case FrameKind::ready:
+      break;  // ours, or taken by await_keeper
+  }
+}
+
+// The workers die with the keeper (parent-death signal). The guard ends what they leave if this agent does
+// not get to it; both at work do each other no harm, but the guard must not meet the next keeper's processes.
+void KeeperSpawner::lost() {
+  edge_.unwatch(keeper_.socket);
+  close(std::exchange(keeper_.socket, -1));
+  if (was_let_go_ || gave_up_ || (expects_success_ && nothing_left_)) return;  // it was to end
+  const std::string lost = "the keeper process " + std::to_string(pid_);
+  end_guard();
+  const bool all_ended = end_all(keeper_.traces).empty();
+  output_.close_all();
+  received_.clear();
+  outstanding_ = 0;
+  nothing_left_ = true;
+  expects_success_ = false;  // the new keeper does not know
+  const Result<void> another = all_ended ? start_another() : cannot_start_keeper(EBUSY);
+  if (another) return handler_->on_workers_lost(lost);
+  end_and_remove_all(keeper_.traces, Duration(0));
+  handler_->on_spawner_lost(lost + " was killed, and with it the workers; " + another.error().message());
+}
+
+Result<void> KeeperSpawner::start_another() {
+  pid_ = 0;
+  remove_job_group(keeper_.traces.group);
+  if (keeper_.traces.group.exists()) close(keeper_.traces.group.fd);
+  auto started = start_another_keeper(keeper_.plan);
+  if (!started) return started.error();
+  keeper_ = std::move(*started);
+  if (auto ready = await_keeper(); !ready) return ready;
+  edge_.watch(keeper_.socket, true, false, *this);
+  keep_alive(lease_until_);
+  guard(Duration(0));
+  return {};
+}
+
+// A point in time and not a length: this process may be stopped before the keeper reads it.
+void KeeperSpawner::keep_alive(TimePoint until) {
+  lease_until_ = until;
+  const std::int64_t end =
+      until == TimePoint::max()
+          ? 0
+          : std::max<std::int64_t>(1, to_millis(until - TimePoint(monotonic_now())) + boot_time_ms());
+  send({FrameKind::keep_alive, 0, 0, 0, end, 0}, "", -1, -1);
+}
+
+}  // namespace dlaunch::agent

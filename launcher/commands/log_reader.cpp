@@ -1,0 +1,72 @@
+#include "launcher/commands/log_reader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "agent/output/line_prefix.h"
+
+namespace dlaunch::launcher {
+
+LogReader::LogReader(std::string path, std::string prefix, Sink sink)
+    : path_(std::move(path)), prefix_(std::move(prefix)), sink_(std::move(sink)) {}
+
+LogReader::~LogReader() {
+  if (fd_ >= 0) close(fd_);
+}
+
+void LogReader::read_news() {
+  // The newest first: who is renamed meanwhile is met again under an older name, and none is missed.
+  struct File {
+    int fd;
+    ino_t inode;
+  };
+  std::vector<File> newer;
+  for (int i = 0;; ++i) {
+    const std::string name = i == 0 ? path_ : path_ + "." + std::to_string(i);
+    struct stat info {};
+    const bool there = stat(name.c_str(), &info) == 0;
+    if (!there || (fd_ >= 0 && info.st_ino == inode_)) break;
+    const int fd = open(name.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &info) != 0) break;
+    const bool met_again = std::any_of(newer.begin(), newer.end(),
+                                       [&](const File& known) { return known.inode == info.st_ino; });
+    if (met_again) {
+      close(fd);
+    } else {
+      newer.push_back({fd, info.st_ino});
+    }
+  }
+  read_on();
+  for (; !newer.empty(); newer.pop_back()) {
+    if (fd_ >= 0) close(fd_);
+    fd_ = newer.back().fd;
+    inode_ = newer.back().inode;
+    read_on();
+  }
+}
+
+void LogReader::finish() {
+  lines_.finish([this](std::string_view beginning, std::string_view rest) { give(beginning, rest); });
+}
+
+void LogReader::read_on() {
+  if (fd_ < 0) return;
+  char chunk[1 << 16];
+  for (ssize_t got = read(fd_, chunk, sizeof chunk); got > 0; got = read(fd_, chunk, sizeof chunk)) {
+    lines_.cut({chunk, static_cast<std::size_t>(got)},
+               [this](std::string_view beginning, std::string_view rest) { give(beginning, rest); });
+  }
+}
+
+void LogReader::give(std::string_view beginning, std::string_view rest) {
+  std::string out;
+  agent::add_prefixed(std::string(beginning).append(rest), prefix_, out);
+  sink_(out);
+}
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,125 @@
+#include "launcher/commands/process_stacks.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <climits>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "launcher/commands/debugger_words.h"
+#include "launcher/machine/command_output.h"
+#include "store/base/small_file.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+constexpr std::size_t most_threads = 64;
+constexpr std::size_t enough = 4096;
+constexpr std::size_t most_words = 1 << 20;
+
+// Empty: it may not be read, or is gone.
+std::string text_of(const std::string& path) {
+  const auto file = agent::read_plain_file(path, enough);
+  if (!file) return "";
+  std::string text = file->text;
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+std::vector<std::int64_t> numbers_in(const std::string& folder) {
+  std::vector<std::int64_t> numbers;
+  std::error_code failed;
+  std::filesystem::directory_iterator entry(folder, failed);
+  for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
+    const std::string name = entry->path().filename().string();
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error == std::errc{} && end == name.data() + name.size()) numbers.push_back(number);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+// Lines of "[<0>] do_wait+0x5c/0xf0".
+std::vector<std::string> kernel_stack_of(const std::string& text) {
+  std::vector<std::string> frames;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    const std::size_t bracket = line.find("] ");
+    frames.push_back(bracket == std::string::npos ? line : line.substr(bracket + 2));
+    at = end + 1;
+  }
+  return frames;
+}
+
+ThreadDump thread_of(const std::string& folder, std::int64_t tid) {
+  ThreadDump thread;
+  thread.tid = tid;
+  thread.name = text_of(folder + "/comm");
+  const std::string stat = text_of(folder + "/stat");
+  const std::size_t name_end = stat.rfind(") ");
+  if (name_end != std::string::npos && name_end + 2 < stat.size()) thread.state = stat[name_end + 2];
+  const std::string waits_in = text_of(folder + "/wchan");
+  if (waits_in != "0") thread.waits_in = waits_in;
+  const std::string call = text_of(folder + "/syscall");
+  if (call != "running" && !call.starts_with("-1 ")) thread.system_call = call;
+  thread.kernel_stack = kernel_stack_of(text_of(folder + "/stack"));
+  return thread;
+}
+
+bool is_python(std::int64_t pid) {
+  char target[PATH_MAX];
+  const std::string link = "/proc/" + std::to_string(pid) + "/exe";
+  const ssize_t size = readlink(link.c_str(), target, sizeof target);
+  const std::string_view program(target, size < 0 ? 0 : static_cast<std::size_t>(size));
+  return program.substr(program.rfind('/') + 1).starts_with("python");
+}
+
+}  // namespace
+
+std::vector<ThreadDump> threads_of(std::int64_t pid) {
+  const std::string folder = "/proc/" + std::to_string(pid) + "/task";
+  std::vector<std::int64_t> tids = numbers_in(folder);
+  if (tids.size() > most_threads) tids.resize(most_threads);
+  std::vector<ThreadDump> threads;
+  threads.reserve(tids.size());
+  for (const std::int64_t tid : tids) threads.push_back(thread_of(folder + "/" + std::to_string(tid), tid));
+  return threads;
+}
+
+DebuggerWords ask_debugger(std::int64_t pid, TimePoint deadline) {
+  const std::string number = std::to_string(pid);
+  const std::string py_spy = find_on_path("py-spy");
+  const std::string gdb = find_on_path("gdb");
+  const Debuggers installed{!gdb.empty(), !py_spy.empty()};
+  const bool python = is_python(pid);
+  if (python && installed.py_spy) {
+    auto said = output_of({py_spy, "dump", "--pid", number}, deadline, most_words);
+    std::string words = said ? std::move(*said) : said.error().message();
+    std::string advice = advice_on_stacks(python, installed, words);
+    return {"py-spy", std::move(words), std::move(advice)};
+  }
+  if (!installed.gdb) return {"", "", advice_on_stacks(python, installed, "")};
+  // Without the user's own settings, without asking the network for what is missing, and in short lines.
+  const std::vector<std::string> command{gdb,
+                                         "-nx",
+                                         "-batch",
+                                         "-iex",
+                                         "set debuginfod enabled off",
+                                         "-iex",
+                                         "set print frame-arguments none",
+                                         "-p",
+                                         number,
+                                         "-ex",
+                                         "thread apply all -ascending backtrace"};
+  auto said = output_of(command, deadline, most_words);
+  if (!said) return {"gdb", said.error().message(), ""};
+  return {"gdb", stacks_in(*said), advice_on_stacks(python, installed, *said)};
+}
+
+}  // namespace dlaunch::launcher

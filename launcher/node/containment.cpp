@@ -1,0 +1,99 @@
+#include "launcher/node/containment.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+#include "agent/process/job_traces.h"
+#include "agent/process/scratch_dir.h"
+#include "agent/process/timer_fifo.h"
+#include "store/base/log.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): one thread
+  return value != nullptr ? value : "";
+}
+
+bool names_temporary_folder() { return !variable("TMPDIR").empty(); }
+
+// For small and short-lived files: in memory where nobody said otherwise, which is quicker than a disk.
+Result<agent::LockedDir> scratch_dir_for_job() {
+  if (!names_temporary_folder()) {
+    if (auto in_memory = agent::make_scratch_dir("/dev/shm")) return in_memory;
+  }
+  return agent::make_scratch_dir(temporary_folder());
+}
+
+// In memory in any case: a page that a disk is behind can make a worker wait for it in the middle of its
+// work. None: there is no such place, or the scratch directory is there already.
+agent::LockedDir pages_dir_for_job() {
+  if (!names_temporary_folder()) return {};
+  auto in_memory = agent::make_scratch_dir("/dev/shm");
+  return in_memory ? *in_memory : agent::LockedDir{};
+}
+
+// Where torchrun's watchdog is asked for as one asks torchrun.
+Result<agent::TimerFifo> timer_fifo_for_job(const Result<agent::LockedDir>& scratch_dir) {
+  if (variable("TORCHELASTIC_ENABLE_FILE_TIMER") != "1") return agent::TimerFifo{};
+  const std::string named = variable("TORCHELASTIC_TIMER_FILE");
+  if (named.empty() && !scratch_dir) return scratch_dir.error();
+  return agent::open_timer_fifo(named.empty() ? scratch_dir->path + "/timers" : named);
+}
+
+}  // namespace
+
+std::string temporary_folder() { return names_temporary_folder() ? variable("TMPDIR") : "/tmp"; }
+
+Result<Containment> Containment::begin(char* argv0, std::size_t argv0_size) {
+  auto scratch_dir = scratch_dir_for_job();
+  // Where the user chose the place, he is told; else a full machine does not keep the job from running.
+  if (!scratch_dir && names_temporary_folder()) return scratch_dir.error();
+  agent::JobTraces traces{scratch_dir ? *scratch_dir : agent::LockedDir{}, {}, pages_dir_for_job()};
+  auto timer_fifo = timer_fifo_for_job(scratch_dir);
+  if (!timer_fifo) {
+    agent::remove_all(traces);
+    return timer_fifo.error();
+  }
+  traces.timer_fifo = *timer_fifo;
+  const auto make_group = [own = getpid()] { return agent::make_job_group(own); };
+  auto keeper = agent::start_keeper(argv0, argv0_size, traces, make_group);
+  if (!keeper) {
+    agent::remove_all(traces);
+    return keeper.error();
+  }
+  return Containment(std::move(scratch_dir), *keeper);
+}
+
+Containment::Containment(Containment&& other) noexcept
+    : scratch_dir_(std::move(other.scratch_dir_)),
+      keeper_(std::move(other.keeper_)),
+      has_keeper_(std::exchange(other.has_keeper_, false)) {}
+
+Containment::~Containment() {
+  if (!has_keeper_) return;
+  close(keeper_.socket);
+  while (waitpid(keeper_.child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  agent::end_and_remove_all(keeper_.traces);
+}
+
+agent::Keeper Containment::take_keeper() {
+  has_keeper_ = false;
+  return keeper_;
+}
+
+std::string Containment::pages_dir() const {
+  return traces().pages_dir.exists() ? traces().pages_dir.path : scratch_dir();
+}
+
+void Containment::say() const {
+  if (!scratch_dir_) log::warning("workers have no error files: " + scratch_dir_.error().message());
+}
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,49 @@
+// What holds a job's processes together on this machine and sees to its end: its control group, its places
+// for small files, guard and keeper (agent/process/keeper.h).
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "agent/process/job_group.h"
+#include "agent/process/keeper.h"
+#include "store/base/locked_dir.h"
+#include "store/base/result.h"
+
+namespace dlaunch::launcher {
+
+class Containment {
+ public:
+  // `argv0` is the start of the process's argument area, `argv0_size` its size. Workers inherit this process
+  // as it is now; guard and keeper begin while the caller goes on.
+  static Result<Containment> begin(char* argv0, std::size_t argv0_size);
+
+  Containment(Containment&& other) noexcept;
+  Containment& operator=(Containment&&) = delete;
+  // Ends a keeper that nobody has taken, and leaves nothing behind.
+  ~Containment();
+
+  agent::Keeper take_keeper();
+
+  [[nodiscard]] const agent::JobTraces& traces() const { return keeper_.traces; }
+  [[nodiscard]] std::string scratch_dir() const { return traces().scratch_dir.path; }  // empty: none
+  // For the workers' pages: in memory, if anywhere is.
+  [[nodiscard]] std::string pages_dir() const;
+
+  // What the job has to do without, to the log.
+  void say() const;
+
+ private:
+  Containment(Result<agent::LockedDir> scratch_dir, agent::Keeper keeper)
+      : scratch_dir_(std::move(scratch_dir)), keeper_(std::move(keeper)) {}
+
+  Result<agent::LockedDir> scratch_dir_;  // may be missing
+  agent::Keeper keeper_;
+  bool has_keeper_ = true;
+};
+
+// Where temporary files belong: TMPDIR, or else /tmp.
+std::string temporary_folder();
+
+}  // namespace dlaunch::launcher

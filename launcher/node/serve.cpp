@@ -1,0 +1,140 @@
+#include "launcher/node/serve.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "launcher/flags/values.h"
+#include "launcher/remote/own_host.h"
+#include "store/base/header_text.h"
+#include "store/base/log.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+bool is_loopback(const Address& address) { return address.host.starts_with("127.") || address.host == "::1"; }
+
+bool is_reachable(const Network::Listening& listening) {
+  return !std::all_of(listening.addresses.begin(), listening.addresses.end(), is_loopback);
+}
+
+bool is_alone(const agent::JobSpec& job) { return job.nnodes + job.spares == 1; }
+
+// A name that this machine knows only as loopback (Debian's /etc/hosts) is no address where other nodes find
+// it: then all interfaces are bound.
+Result<Network::Listening> listen_at(StoreServer& server, const Address& address, bool alone) {
+  auto listening = server.listen(address);
+  const bool loopback_meant = is_loopback(address) || address.host == "localhost";
+  if (!listening || alone || loopback_meant ||
+      !std::all_of(listening->addresses.begin(), listening->addresses.end(), is_loopback))
+    return listening;
+  server.close();
+  log::info(address.host + " is a loopback address here: the store listens on all interfaces");
+  return server.listen({"*", address.port});
+}
+
+bool names_none_of_ours(const Error& error) {
+  return error.kind == ErrorKind::not_found || error.kind == ErrorKind::foreign;
+}
+
+// What the nodes were told is this one's, though this machine does not know the name or address as its own (a
+// service's, NAT). A name that nobody knows may be misspelt: then no node comes, and this is where it can be
+// told.
+Result<Network::Listening> listen_everywhere(StoreServer& server, const Address& address, const Error& why,
+                                             const std::string& from) {
+  if (why.kind == ErrorKind::not_found) {
+    log::warning("the name " + address.host + " (" + from +
+                 ") is not known on this machine: the store listens on all interfaces; if the other nodes do "
+                 "not know it either, check its spelling, /etc/hosts and DNS");
+  } else {
+    log::info(address.host + " is not an address of this machine: the store listens on all interfaces");
+  }
+  return server.listen({"*", address.port});
+}
+
+std::string what_to_do(const Error& failure, const JobPlan& plan) {
+  if (failure.kind == ErrorKind::foreign) return plan.host_from + " must name an address of this machine";
+  if (failure.kind == ErrorKind::not_found)
+    return "check its spelling, /etc/hosts and DNS, or give this machine's address with " + plan.host_from;
+  if (failure.kind == ErrorKind::timeout)
+    return "this machine cannot look that name up; give its address with " + plan.host_from;
+  return "choose a free port with " + plan.port_from;
+}
+
+// At this machine's address, as etcd is reached from it, where nobody said another.
+Result<Served> serve_anywhere(StoreServer& server, JobPlan& plan) {
+  if (plan.own.host.empty()) {
+    auto found = own_address_towards(plan.job.endpoints);
+    if (!found) return std::move(found).error();
+    plan.own.host = *found;
+  }
+  auto listening = server.listen(plan.own);
+  if (!listening && names_none_of_ours(listening.error())) listening = server.listen({"*", plan.own.port});
+  if (!listening) return std::move(listening).error().with_hint("choose a free port with --master-port");
+  plan.own.port = listening->port;
+  return Served{0, is_reachable(*listening)};
+}
+
+}  // namespace
+
+Result<Served> serve_endpoint(StoreServer& server, JobPlan& plan) {
+  if (plan.serves == JobPlan::Serves::no) return Served{};
+  if (plan.serves == JobPlan::Serves::elected) return serve_anywhere(server, plan);
+  agent::JobSpec& job = plan.job;
+  const bool must = plan.serves == JobPlan::Serves::yes;
+  std::optional<Error> failure;
+  for (std::size_t i = 0; i < job.endpoints.size(); ++i) {
+    auto listening = listen_at(server, job.endpoints[i], is_alone(job));
+    const bool foreign = !listening && names_none_of_ours(listening.error());
+    if (foreign && must && job.endpoints.size() == 1 && !is_alone(job)) {
+      const Error why = std::move(listening).error();
+      listening = listen_everywhere(server, job.endpoints[i], why, plan.host_from);
+    }
+    if (listening) {
+      job.endpoints[i].port = listening->port;
+      job.master = job.endpoints.front();
+      log::debug("the store listens at " + to_string(job.endpoints[i]));
+      return Served{i, is_reachable(*listening)};
+    }
+    log::debug(listening.error().message());
+    // In use: by another agent of the job on this machine, or the Join will tell.
+    const bool others = foreign || listening.error().kind == ErrorKind::in_use;
+    if (!failure && (must || !others)) failure = listening.error();
+  }
+  if (!failure) return Served{};
+  std::string hint = what_to_do(*failure, plan);
+  return std::move(*failure).with_hint(std::move(hint));
+}
+
+HttpRules http_rules_of(const JobPlan& plan, const std::string& secret) {
+  HttpRules rules;
+  rules.secret = secret;
+  const auto add = [&rules](const std::string& name) {
+    if (!name.empty()) rules.names.insert(lower_case(name));
+  };
+  for (const Address& endpoint : plan.job.endpoints) add(endpoint.host);
+  add(plan.own.host);
+  add(plan.node.host);
+  return rules;
+}
+
+std::string open_port_notice(const Served& served, const JobPlan& plan, const std::string& secret) {
+  if (!served.is_reachable || !secret.empty()) return "";
+  const Address& at =
+      plan.serves == JobPlan::Serves::elected ? plan.own : plan.job.endpoint(*served.endpoint);
+  return "no secret: whoever reaches " + to_string(at) + " can read and change this job's store" +
+         (is_alone(plan.job) ? "" : " and join the job") + "; --token-file=FILE on every node prevents it";
+}
+
+Result<void> HealthDoor::open(const std::string& from, const std::string& text) {
+  const auto port = number(from, text, 1, 65535);
+  if (!port) return port.error();
+  auto listening = network_.listen({"*", static_cast<std::uint16_t>(*port)}, door_);
+  if (!listening) return std::move(listening).error().with_hint("choose a free port with " + from);
+  listener_ = listening->id;
+  return {};
+}
+
+}  // namespace dlaunch::launcher

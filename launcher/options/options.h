@@ -1,0 +1,138 @@
+// What was asked for, as a value: from the command line, the environment, a file and the scheduler. Every
+// mistake is answered with one line that names it, where it came from and, where there is one, the nearest
+// right word.
+#pragma once
+
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "agent/model/job.h"
+#include "agent/model/log_options.h"
+#include "launcher/flags/settings.h"
+#include "launcher/options/lifeline_terms.h"
+#include "launcher/scheduler/scheduler.h"
+#include "store/base/address.h"
+#include "store/base/result.h"
+#include "store/base/time.h"
+
+namespace dlaunch::launcher {
+
+// How workers are bound to CPUs. The first four are --bind's; torchrun's --numa-binding adds the others.
+enum class Bind : std::uint8_t { none, core, numa, gpu, node, socket, exclusive, core_complex };
+
+// The field names of the objects that --events writes.
+enum class EventsFormat : std::uint8_t { dlaunch, torchelastic };
+
+// Where agents meet.
+struct Endpoint {
+  std::string host;
+  std::optional<std::uint16_t> port;  // none: the backend's usual one
+
+  bool operator==(const Endpoint&) const = default;
+};
+
+struct Options {
+  enum class Slots { number, all_cpus, accelerators, gpus_or_cpus };
+  enum class Backend { fixed, c10d, etcd, etcd_v2 };  // `fixed` is --rdzv-backend=static
+
+  Slots slots_kind = Slots::number;
+  int slots = 1;
+  std::string accelerator;  // with Slots::accelerators: which are counted, as --nproc-per-node names them
+  std::string role = "default";
+
+  int min_nodes = 1;
+  int nnodes = 1;                // the largest number of nodes
+  std::optional<int> node_rank;  // below nnodes
+  std::optional<std::string> master_addr;
+  std::optional<std::uint16_t> master_port;
+  std::optional<std::string> local_addr;
+  bool standalone = false;
+  Backend backend = Backend::fixed;
+  std::vector<Endpoint> endpoints;       // empty: none was given
+  std::string etcd_prefix = "/dlaunch";  // of the keys
+  std::optional<bool> hosts_endpoint;    // whether this node serves it; not said: where it is this machine's
+  std::string job_id;                    // empty: none was given
+  Duration join_timeout = std::chrono::seconds(900);
+  Duration last_call = std::chrono::seconds(30);
+  Duration node_timeout = std::chrono::seconds(5);
+  int spares = 0;
+
+  // The job starts on other hosts too, from here, where one of the first two is not empty.
+  std::string hosts;     // as listed
+  std::string hostfile;  // a path
+  std::vector<std::string> ssh{"ssh"};
+  std::vector<std::string> exports;       // NAME or NAME=VALUE, the last of a name counts
+  std::optional<LifelineTerms> lifeline;  // this dlaunch is one of those that were started so
+
+  int max_restarts = 0;
+  bool counts_membership = false;
+  agent::RestartPolicy restart_policy{.first_delay = std::chrono::seconds(1)};
+  Duration hang_timeout{};  // zero: nothing is a hang
+  agent::StopGrace stop_timeout{std::chrono::seconds(30)};
+  std::vector<int> stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // passed on, and end the job
+
+  std::string health_check;  // a shell command; empty: none
+  Duration health_timeout = std::chrono::seconds(20);
+  int preempt_signal = 0;  // 0: no notice
+  Duration preempt_notice = std::chrono::seconds(30);
+  bool preempt_ok = false;  // an end by SIGTERM that all workers survive with 0 is no failure
+
+  bool module = false;
+  bool no_python = false;
+  bool run_path = false;
+  bool pass_local_rank = false;
+  bool env_defaults = true;
+  std::uint16_t worker_store = 0;  // the port where worker rank 0 serves the store; 0: dlaunch does
+
+  agent::LogOptions log;
+  bool pty = false;  // each worker has a terminal of its own
+  Bind bind = Bind::none;
+  bool virtual_local_rank = false;
+  std::optional<std::uint64_t> store_max_total;  // bytes; none: by this process's memory
+  std::string secret;                            // of the job; empty: none
+  std::string token_file;                        // where it is
+  bool tls = false;                              // agents, and the store's clients elsewhere, are encrypted
+  std::string report;                            // a file; empty: none
+  std::string events;                            // likewise
+  bool events_on_console = false;
+  EventsFormat events_format = EventsFormat::dlaunch;
+  Duration output_timeout = std::chrono::seconds(5);
+  bool dry_run = false;
+  bool verbose = false;
+  std::vector<std::string> program;  // and its arguments, exactly as typed
+
+  Settings settings;                  // where each of these came from, for --verbose
+  std::vector<std::string> said;      // at start: what a scheduler decided
+  std::vector<std::string> warnings;  // what was asked for and will not be as it seems
+};
+
+// --help and --version: what to print; the exit code is 0.
+struct JustPrint {
+  std::string text;
+};
+
+// --print-completion: print the script for this shell (launcher/commands/completion.h); the exit code is 0.
+struct PrintCompletion {
+  std::string shell;
+};
+
+struct Outside {
+  Surroundings around;
+  std::function<Result<std::string>(const std::string& path)> read_file;  // for --config
+};
+
+// `arguments` without the program's own name. The command line goes before the environment, this before
+// --config, this before what a scheduler says. With --lifeline only the command line counts: whoever wrote it
+// has asked the others.
+Result<std::variant<Options, JustPrint, PrintCompletion>> parse_options(
+    const std::vector<std::string>& arguments, const Outside& outside);
+
+// Every flag with its value and where that came from, one a line.
+std::string describe_settings(const Options& options);
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,321 @@
+#include "launcher/remote/remote_job.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "launcher/remote/remote_trouble.h"
+#include "store/base/overloaded.h"
+
+namespace dlaunch::launcher {
+
+using agent::Failure;
+using agent::FailureKind;
+
+RemoteJob::RemoteJob(const RemotePlan& plan, Duration notice)
+    : plan_(plan), notice_(notice), hosts_(plan.hosts.size()) {}
+
+RemoteActions RemoteJob::begin(TimePoint now) {
+  RemoteActions out;
+  start_more(now, out);
+  arm(out);
+  return out;
+}
+
+RemoteActions RemoteJob::step(TimePoint now, const RemoteEvent& event) {
+  RemoteActions out;
+  if (ended_) return out;
+  std::visit(Overloaded{
+                 [&](const HostReady& e) { on_ready(e.node, out); },
+                 [&](const HostSaid& e) { on_said(e.node, e.message); },
+                 [&](const HostGone& e) { on_gone(now, e, out); },
+                 [&](const HostNotRun& e) {
+                   host(e.node).state = Host::State::gone;
+                   fail(now, not_started(e.node, e.why), 1, out);
+                 },
+                 [&](const UserSignal& e) { on_signal(now, e, out); },
+                 [&](const RemoteTimer&) { on_timer(now, out); },
+             },
+             event);
+  if (hurry_ == Hurry::none) start_more(now, out);
+  end_when_all_gone(out);
+  if (!ended_) arm(out);
+  return out;
+}
+
+bool RemoteJob::is_over() const {
+  return ended_ || hosts_.front().exit_code || hosts_.front().state == Host::State::gone;
+}
+
+RemoteOutcome RemoteJob::outcome() const {
+  RemoteOutcome outcome;
+  const Host& first = hosts_.front();
+  // A host whose connection is cut ends itself as by SIGHUP: that is all that node 0 can tell.
+  const bool is_cut =
+      suspect_ && suspect_->kind == FailureKind::node_lost && signo_ == 0 && first.exit_code == 128 + SIGHUP;
+  if (cause_) {
+    outcome.cause = cause_;
+    outcome.exit_code = cause_code_;
+  } else if (is_cut) {
+    outcome.cause = suspect_;
+    outcome.exit_code = exit_code_of(*suspect_);
+  } else if (first.exit_code) {
+    outcome.exit_code = *first.exit_code;
+    outcome.report = reports();
+    outcome.json = first.json;
+  } else {
+    // Told to stop before node 0 was up.
+    Failure stopped = failure_at(0, FailureKind::signal, "");
+    stopped.status = {agent::ExitStatus::How::signaled, signo_, false};
+    outcome.exit_code = exit_code_of(stopped);
+    outcome.cause = std::move(stopped);
+  }
+  return outcome;
+}
+
+// --- events ---
+
+void RemoteJob::on_ready(int node, RemoteActions& out) {
+  Host& one = host(node);
+  if (one.state != Host::State::starting) return;
+  one.state = Host::State::up;
+  if (stop_signal_ != 0) out.emplace_back(PassSignal{node, stop_signal_});
+}
+
+void RemoteJob::on_said(int node, const AgentMessage& message) {
+  Host& one = host(node);
+  switch (message.kind) {
+    case AgentMessage::Kind::ready:
+      break;
+    case AgentMessage::Kind::report:
+      one.report.push_back(message.text);
+      break;
+    case AgentMessage::Kind::json:
+      one.json = message.text;
+      break;
+    case AgentMessage::Kind::end:
+      one.exit_code = std::atoi(message.text.c_str());
+      break;
+  }
+}
+
+void RemoteJob::on_gone(TimePoint now, const HostGone& gone, RemoteActions& out) {
+  Host& one = host(gone.node);
+  const bool was_up = one.state == Host::State::up;
+  one.state = Host::State::gone;
+  if (!was_up) {
+    const RemoteHost& planned = plan_.hosts[static_cast<std::size_t>(gone.node)];
+    const StartTrouble trouble{name(gone.node),         planned.login, gone.node,
+                               planned.command.front(), gone.status,   gone.said};
+    fail(now, failure_at(gone.node, FailureKind::join, explain(trouble)), is_usage_error(trouble) ? 2 : 1,
+         out);
+  } else if (gone.node != 0) {
+    // The others hear of a failure from their coordinator. Only who is beyond its reach has to be hurried.
+    if (one.exit_code == 0) return;
+    if (!suspect_) suspect_ = lost(gone);
+    if (plan_.fixed_size) begin_end(now);
+  } else if (one.exit_code) {
+    give_up_starting(out);
+    begin_end(now);
+  } else {
+    fail(now, lost(gone), 1, out);
+  }
+}
+
+void RemoteJob::on_signal(TimePoint now, const UserSignal& signal, RemoteActions& out) {
+  if (!signal.stops) {
+    for (const int node : in({Host::State::up})) out.emplace_back(PassSignal{node, signal.signo});
+    return;
+  }
+  if (signo_ == 0) signo_ = signal.signo;
+  stop_all(now, signal.signo, out);
+}
+
+void RemoteJob::on_timer(TimePoint now, RemoteActions& out) {
+  if (hurry_at_ && now >= *hurry_at_) return hurry(now, out);
+  for (const int node : in({Host::State::starting})) {
+    std::optional<TimePoint>& deadline = host(node).start_deadline;
+    if (!deadline || now < *deadline) continue;
+    deadline.reset();
+    fail(now,
+         not_started(node, "it took more than " + to_words(plan_.job.join_timeout) + " (--join-timeout)"), 1,
+         out);
+    abandon({node}, out);
+  }
+}
+
+// --- decisions ---
+
+void RemoteJob::start_more(TimePoint now, RemoteActions& out) {
+  const int most = std::min(static_cast<int>(hosts_.size()), next_ + fan_out - count(Host::State::starting));
+  for (; next_ < most; ++next_) {
+    host(next_).state = Host::State::starting;
+    host(next_).start_deadline = now + plan_.job.join_timeout;
+    out.emplace_back(RunHost{next_});
+  }
+}
+
+void RemoteJob::fail(TimePoint now, Failure failure, int exit_code, RemoteActions& out) {
+  // What falls while everything is taken down has its reason in that.
+  const bool is_over = cause_ || signo_ != 0 || hosts_.front().exit_code;
+  if (is_over) return;
+  cause_ = std::move(failure);
+  cause_code_ = exit_code;
+  stop_all(now, SIGHUP, out);  // of which no notice is given (--preempt-signal)
+}
+
+// Node 0 has ended: who is still on the way comes too late, and may be why.
+void RemoteJob::give_up_starting(RemoteActions& out) {
+  const std::vector<int> late = in({Host::State::starting});
+  const bool was_waited_for = plan_.fixed_size && signo_ == 0 && hosts_.front().exit_code == 1;
+  if (!late.empty() && was_waited_for && !cause_) {
+    const std::string& way = plan_.hosts[static_cast<std::size_t>(late.front())].command.front();
+    cause_ = not_started(late.front(), "nothing was heard of it while node 0 waited; '" + way + " " +
+                                           name(late.front()) + " true' must come back without a question");
+    cause_code_ = 1;
+  }
+  abandon(late, out);
+}
+
+void RemoteJob::abandon(const std::vector<int>& starting, RemoteActions& out) {
+  for (const int node : starting) {
+    if (std::exchange(host(node).abandoned, true)) continue;
+    out.emplace_back(HangUp{node});
+    out.emplace_back(SignalHost{node, SIGTERM});
+  }
+}
+
+void RemoteJob::stop_all(TimePoint now, int signo, RemoteActions& out) {
+  stop_signal_ = signo;
+  for (const int node : in({Host::State::up})) out.emplace_back(PassSignal{node, signo});
+  abandon(in({Host::State::starting}), out);
+  begin_end(now);
+}
+
+// From here on no host is started, and each must be gone after a time.
+void RemoteJob::begin_end(TimePoint now) {
+  if (hurry_ != Hurry::none) return;
+  hurry_ = Hurry::waiting;
+  hurry_at_ = now + patience();
+}
+
+void RemoteJob::hurry(TimePoint now, RemoteActions& out) {
+  const std::vector<int> rest = in({Host::State::starting, Host::State::up});
+  switch (hurry_) {
+    case Hurry::none:
+      return;
+    case Hurry::waiting:
+      if (!cause_ && signo_ == 0 && suspect_ && host(0).state != Host::State::gone) {
+        cause_ = suspect_;
+        cause_code_ = 1;
+      }
+      if (stop_signal_ == 0) {
+        stop_all(now, SIGHUP, out);
+        hurry_at_ = now + patience();
+        return;
+      }
+      for (const int node : rest) out.emplace_back(HangUp{node});
+      hurry_ = Hurry::hung_up;
+      break;
+    case Hurry::hung_up:
+      for (const int node : rest) out.emplace_back(SignalHost{node, SIGKILL});
+      hurry_ = Hurry::killed;
+      break;
+    case Hurry::killed:
+      for (const int node : rest) {
+        out.emplace_back(agent::Say{agent::Loudness::trouble, "what runs for host " + name(node) +
+                                                                  " on this machine survives SIGKILL"});
+        host(node).state = Host::State::gone;
+      }
+      break;
+  }
+  hurry_at_ = now + last_pause;
+}
+
+void RemoteJob::end_when_all_gone(RemoteActions& out) {
+  const bool some_are_there = count(Host::State::starting) + count(Host::State::up) > 0;
+  const bool some_will_be = hurry_ == Hurry::none && count(Host::State::waiting) > 0;
+  if (some_are_there || some_will_be) return;
+  ended_ = true;
+  out.emplace_back(RemoteEnded{});
+}
+
+void RemoteJob::arm(RemoteActions& out) const {
+  std::optional<TimePoint> next = hurry_at_;
+  for (const int node : in({Host::State::starting})) {
+    const std::optional<TimePoint> deadline = hosts_[static_cast<std::size_t>(node)].start_deadline;
+    if (hurry_ == Hurry::none && deadline && (!next || *deadline < *next)) next = deadline;
+  }
+  if (next) out.emplace_back(ArmRemoteTimer{*next});
+}
+
+// --- what is ---
+
+int RemoteJob::count(Host::State state) const {
+  return static_cast<int>(
+      std::count_if(hosts_.begin(), hosts_.end(), [&](const Host& one) { return one.state == state; }));
+}
+
+std::vector<int> RemoteJob::in(std::initializer_list<Host::State> states) const {
+  std::vector<int> nodes;
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    if (std::find(states.begin(), states.end(), hosts_[i].state) != states.end())
+      nodes.push_back(static_cast<int>(i));
+  }
+  return nodes;
+}
+
+const std::string& RemoteJob::name(int node) const {
+  return plan_.hosts[static_cast<std::size_t>(node)].name;
+}
+
+Duration RemoteJob::patience() const { return plan_.job.stop_timeout.longest() + notice_ + end_margin; }
+
+Failure RemoteJob::failure_at(int node, FailureKind kind, std::string why) const {
+  Failure failure;
+  failure.kind = kind;
+  failure.node_rank = node;
+  failure.host = name(node);
+  failure.why = std::move(why);
+  return failure;
+}
+
+Failure RemoteJob::not_started(int node, const std::string& why) const {
+  return failure_at(node, FailureKind::join,
+                    "cannot start on host " + name(node) + " (node " + std::to_string(node) + "): " + why);
+}
+
+// A host that was up. With a last word: how it sees the end.
+Failure RemoteJob::lost(const HostGone& gone) const {
+  const Host& one = hosts_[static_cast<std::size_t>(gone.node)];
+  if (one.exit_code && !one.report.empty()) {
+    constexpr std::string_view failed = "failed: ";
+    const std::string& line = one.report.back();
+    return failure_at(
+        gone.node, FailureKind::agent,
+        name(gone.node) + ": " + (line.starts_with(failed) ? line.substr(failed.size()) : line));
+  }
+  return failure_at(gone.node, FailureKind::node_lost,
+                    "its dlaunch was killed, or the connection to it was cut; what ran for it here " +
+                        agent::describe(gone.status));
+}
+
+// Node 0's. A node that never found node 0, or that it did not let in, has a line of its own before.
+std::vector<std::string> RemoteJob::reports() const {
+  constexpr std::size_t most_others = 4;
+  std::vector<std::string> out;
+  const Host& first = hosts_.front();
+  const std::string own = first.report.empty() ? "" : first.report.back();
+  std::set<std::string> told{own};
+  for (std::size_t i = 1; i < hosts_.size() && !own.empty() && signo_ == 0 && out.size() < most_others; ++i) {
+    if (hosts_[i].report.empty() || !told.insert(hosts_[i].report.back()).second) continue;
+    out.push_back(name(static_cast<int>(i)) + ": " + hosts_[i].report.back());
+  }
+  out.insert(out.end(), first.report.begin(), first.report.end());
+  return out;
+}
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,171 @@
+// A job on several hosts as the dlaunch that started it sees it: a pure state machine.
+//
+//   running --a host cannot be started, a signal came, node 0 is lost or has ended--> ending --all gone-->
+//   ended
+//
+// It starts a dlaunch on every host, a bounded number at a time. Once these are up they agree among
+// themselves what happens to the job (agent/control/coordinator.h); node 0's exit code and report are the
+// job's. What it decides itself is what they cannot: a host that does not start, and when to lose patience.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "agent/model/exit_status.h"
+#include "agent/model/job.h"
+#include "agent/model/say.h"
+#include "launcher/remote/remote_plan.h"
+#include "store/base/time.h"
+
+namespace dlaunch::launcher {
+
+// --- events; `node` is a node rank ---
+
+// Its dlaunch is up.
+struct HostReady {
+  int node = 0;
+};
+// What its dlaunch said before its end.
+struct HostSaid {
+  int node = 0;
+  AgentMessage message;
+};
+// What was run for it on this machine has ended, and all its output has been taken in.
+struct HostGone {
+  int node = 0;
+  agent::ExitStatus status;
+  std::string said;  // the last lines of its stderr
+};
+struct HostNotRun {
+  int node = 0;
+  std::string why;  // it could not even be run
+};
+struct UserSignal {
+  int signo = 0;
+  bool stops = true;  // false: it is only passed on
+};
+// Answers ArmRemoteTimer.
+struct RemoteTimer {};
+
+using RemoteEvent = std::variant<HostReady, HostSaid, HostGone, HostNotRun, UserSignal, RemoteTimer>;
+
+// --- actions ---
+
+struct RunHost {
+  int node = 0;
+  bool operator==(const RunHost&) const = default;
+};
+struct PassSignal {
+  int node = 0;
+  int signo = 0;
+  bool operator==(const PassSignal&) const = default;
+};
+// Ends its standard input: its dlaunch then stops by itself.
+struct HangUp {
+  int node = 0;
+  bool operator==(const HangUp&) const = default;
+};
+// What was run for it on this machine.
+struct SignalHost {
+  int node = 0;
+  int signo = 0;
+  bool operator==(const SignalHost&) const = default;
+};
+struct ArmRemoteTimer {
+  TimePoint at;
+  bool operator==(const ArmRemoteTimer&) const = default;
+};
+struct RemoteEnded {
+  bool operator==(const RemoteEnded&) const = default;
+};
+
+using RemoteAction =
+    std::variant<RunHost, PassSignal, HangUp, SignalHost, ArmRemoteTimer, RemoteEnded, agent::Say>;
+using RemoteActions = std::vector<RemoteAction>;
+
+// What is left to tell when all is over.
+struct RemoteOutcome {
+  int exit_code = 0;
+  // Set where the hosts' own dlaunch do not know the end as this one does; then it is all there is.
+  std::optional<agent::Failure> cause;
+  std::vector<std::string> report;  // paragraphs: node 0's, before them what others know and it does not
+  std::string json;                 // node 0's
+};
+
+class RemoteJob {
+ public:
+  // How many may be between being run and being up.
+  static constexpr int fan_out = 64;
+  // Longer than the agents themselves take for an end.
+  static constexpr Duration end_margin = std::chrono::seconds(10);
+  // Between hanging up and SIGKILL, and from there to giving up.
+  static constexpr Duration last_pause = std::chrono::seconds(5);
+
+  // REQUIRES: the plan outlives this. `notice`: how much longer than the plan's stop timeout a stop may take.
+  RemoteJob(const RemotePlan& plan, Duration notice);
+
+  RemoteActions begin(TimePoint now);
+  RemoteActions step(TimePoint now, const RemoteEvent& event);
+
+  [[nodiscard]] bool ended() const { return ended_; }
+  // Node 0 has said how the job has ended, or has gone: the workers have ended.
+  [[nodiscard]] bool is_over() const;
+  // REQUIRES: ended()
+  [[nodiscard]] RemoteOutcome outcome() const;
+
+ private:
+  struct Host {
+    enum class State { waiting, starting, up, gone };
+    State state = State::waiting;
+    std::optional<TimePoint> start_deadline;  // none: it has passed, or it was not started yet
+    bool abandoned = false;                   // while it was starting
+    std::optional<int> exit_code;             // its dlaunch's last word
+    std::vector<std::string> report;
+    std::string json;
+  };
+  // How an end is hurried along, one after the other; who was not told to stop is told first.
+  enum class Hurry { none, waiting, hung_up, killed };
+
+  void on_ready(int node, RemoteActions& out);
+  void on_said(int node, const AgentMessage& message);
+  void on_gone(TimePoint now, const HostGone& gone, RemoteActions& out);
+  void on_signal(TimePoint now, const UserSignal& signal, RemoteActions& out);
+  void on_timer(TimePoint now, RemoteActions& out);
+
+  void start_more(TimePoint now, RemoteActions& out);
+  void fail(TimePoint now, agent::Failure failure, int exit_code, RemoteActions& out);
+  void give_up_starting(RemoteActions& out);
+  void abandon(const std::vector<int>& starting, RemoteActions& out);
+  void stop_all(TimePoint now, int signo, RemoteActions& out);
+  void begin_end(TimePoint now);
+  void hurry(TimePoint now, RemoteActions& out);
+  void end_when_all_gone(RemoteActions& out);
+  void arm(RemoteActions& out) const;
+
+  [[nodiscard]] int count(Host::State state) const;
+  [[nodiscard]] Host& host(int node) { return hosts_[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] const std::string& name(int node) const;
+  [[nodiscard]] Duration patience() const;
+  [[nodiscard]] agent::Failure failure_at(int node, agent::FailureKind kind, std::string why) const;
+  [[nodiscard]] agent::Failure not_started(int node, const std::string& why) const;
+  [[nodiscard]] agent::Failure lost(const HostGone& gone) const;
+  [[nodiscard]] std::vector<std::string> reports() const;
+  [[nodiscard]] std::vector<int> in(std::initializer_list<Host::State> states) const;
+
+  const RemotePlan& plan_;
+  const Duration notice_;
+  std::vector<Host> hosts_;
+  int next_ = 0;  // the first that waits
+  std::optional<agent::Failure> cause_;
+  std::optional<agent::Failure> suspect_;  // the cause, should node 0 not hear of it
+  int cause_code_ = 0;
+  int signo_ = 0;  // that the user stopped the job with
+  int stop_signal_ = 0;
+  Hurry hurry_ = Hurry::none;
+  std::optional<TimePoint> hurry_at_;
+  bool ended_ = false;
+};
+
+}  // namespace dlaunch::launcher

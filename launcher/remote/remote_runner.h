@@ -1,0 +1,92 @@
+// The edge of a job on several hosts: runs what RemoteJob decides, and passes on what the hosts say.
+//
+// Memory is bounded as in agent::Output: while the reader of our stdout (stderr) is slow, nothing more is
+// read from the hosts on that stream; but when it takes nothing at all, so much of node 0's as stands before
+// its last words, which say that the job is over. Then such a reader is given up. One thread: the loop's.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "agent/output/console.h"
+#include "launcher/remote/host_process.h"
+#include "launcher/remote/remote_job.h"
+#include "store/loop/uv_edge.h"
+#include "store/loop/uv_loop.h"
+
+namespace dlaunch::launcher {
+
+class RemoteRunner final : public agent::FdHandler, public TimerHandler {
+ public:
+  using Consoles = std::array<agent::Console, 2>;  // stdout, stderr
+
+  // All must outlive it. The loop is stopped when the job has ended. For `notice` see RemoteJob;
+  // `reader_patience`: with a reader that takes nothing, once the job is over.
+  RemoteRunner(const RemotePlan& plan, Duration notice, Duration reader_patience, UvLoop& loop,
+               agent::UvEdge& edge, Consoles& consoles);
+  ~RemoteRunner() override;
+  RemoteRunner(const RemoteRunner&) = delete;
+  RemoteRunner& operator=(const RemoteRunner&) = delete;
+
+  void begin();
+  void on_signal(int signo, bool stops);
+  // A line of dlaunch's own on stderr, never inside a host's line.
+  void write_own(std::string_view line);
+  // Does not wait any more for readers that have not taken everything.
+  void give_up_readers();
+  [[nodiscard]] bool was_hurried() const { return was_hurried_; }
+  [[nodiscard]] const RemoteJob& job() const { return job_; }
+
+  void on_readable(int fd) override;
+  void on_writable(int fd) override;
+  void on_timer(TimerId timer) override;
+
+ private:
+  void happened(RemoteEvent event);
+  void work();  // until no event is left
+  void act(const RemoteActions& actions);
+
+  void run(std::size_t node);
+  void tell(HostProcess& process, std::string_view text);
+  void feed(HostProcess& process);
+  void hang_up(HostProcess& process);
+  void end(HostProcess::Output& output);
+  void reap();
+
+  // False: nothing more is there now.
+  bool take_in(std::size_t node, Stream stream);
+  void pass_on(std::size_t node, Stream stream, std::string_view lines);
+  void hear(std::size_t node, Stream stream, const AgentMessage& message);
+  void pause_or_resume();
+  void look_at_readers();
+  [[nodiscard]] bool must_wait(std::size_t node, Stream stream, bool full) const;
+
+  agent::Console& console(Stream stream) { return consoles_.at(static_cast<std::size_t>(stream)); }
+  HostProcess& at(int node) { return hosts_[static_cast<std::size_t>(node)]; }
+
+  const RemotePlan& plan_;
+  RemoteJob job_;
+  UvLoop& loop_;
+  agent::UvEdge& edge_;
+  Consoles& consoles_;
+  std::vector<HostProcess> hosts_;                         // by node rank
+  std::map<int, std::pair<std::size_t, Stream>> readers_;  // by descriptor: whose output it is
+  std::map<int, std::size_t> writers_;                     // by descriptor: whose input
+  std::string joined_;                                     // keeps its memory
+  std::deque<RemoteEvent> events_;
+  bool working_ = false;
+  TimerId job_timer_;
+  TimerId beat_timer_;
+  const Duration reader_patience_;
+  TimerId reader_timer_;               // armed while something is queued
+  std::array<TimePoint, 2> taken_at_;  // by Stream: when the reader last took something
+  bool was_hurried_ = false;           // give_up_readers() was called
+  bool reads_ahead_ = false;           // of node 0's stderr
+};
+
+}  // namespace dlaunch::launcher

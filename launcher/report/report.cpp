@@ -1,0 +1,149 @@
+#include "launcher/report/report.h"
+
+#include <algorithm>
+
+#include "agent/model/error_file.h"
+#include "agent/model/last_lines.h"
+#include "launcher/report/clock_time.h"
+#include "store/base/printable.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+using agent::Failure;
+using agent::FailureKind;
+using agent::Outcome;
+using agent::printable;
+
+constexpr std::size_t shown_others = 5;
+constexpr std::size_t shown_restarts = 5;
+constexpr std::size_t longest_line = 500;
+
+std::string restarts(const JobReport& report) {
+  if (report.job.max_restarts == 0) return "no restarts were allowed (--max-restarts)";
+  return std::to_string(report.outcome.restarts_used) + " of " + std::to_string(report.job.max_restarts) +
+         " restarts were used";
+}
+
+bool restart_may_heal(FailureKind kind) {
+  return kind == FailureKind::worker || kind == FailureKind::spawn || kind == FailureKind::node_lost ||
+         kind == FailureKind::hang || kind == FailureKind::left;
+}
+
+std::vector<std::string> last_words(const Failure& cause, const std::string& error_file, bool is_shown) {
+  std::vector<std::string> paragraphs = agent::last_lines_of(cause, is_shown);
+  const std::string who = "rank " + std::to_string(cause.rank);
+  const std::string where = cause.host.empty() ? "" : " on host " + printable(cause.host);
+  if (!cause.log_file.empty())
+    paragraphs.push_back("what " + who + " wrote is in " + printable(cause.log_file) + where);
+  if (!error_file.empty())
+    paragraphs.push_back("the error file of " + who + " is " + printable(error_file) + where);
+  return paragraphs;
+}
+
+std::string distance(Duration after) {
+  return after < Duration(0) ? to_words(-after) + " before" : to_words(after) + " later";
+}
+
+std::string one_line(const Failure& failure) {
+  return agent::shortened(printable(describe(failure)), longest_line);
+}
+
+std::string others(const Outcome& outcome) {
+  const int count = outcome.fallen - 1;
+  if (count < 1 || outcome.others.empty()) return "";
+  const std::size_t shown = std::min(outcome.others.size(), shown_others);
+  std::string text =
+      std::to_string(count) + (count == 1 ? " other failure" : " other failures") + " in this round:";
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Failure& other = outcome.others[i];
+    text += "\n  " + distance(other.after) + ": " + one_line(other) +
+            (other.while_stopping ? ", while it was being stopped" : "");
+  }
+  if (static_cast<std::size_t>(count) <= shown) return text;
+  text += "\n  and " + std::to_string(count - static_cast<int>(shown)) + " more; in all";
+  int told = 0;
+  for (const agent::Tally& tally : outcome.tallies) {
+    text += (told == 0 ? " " : ", ") + std::to_string(tally.count) + " " + printable(tally.what);
+    told += tally.count;
+  }
+  if (told < count) text += ", " + std::to_string(count - told) + " otherwise";
+  return text;
+}
+
+std::string history(const Outcome& outcome) {
+  if (outcome.restarts.empty()) return "";
+  const std::size_t first =
+      outcome.restarts.size() > shown_restarts ? outcome.restarts.size() - shown_restarts : 0;
+  std::string text = "restarts before:";
+  for (std::size_t i = first; i < outcome.restarts.size(); ++i) {
+    const agent::Restart& restart = outcome.restarts[i];
+    const std::string which = restart.counted ? std::to_string(restart.number) : "not counted";
+    text += "\n  " + which + ", after " + to_words(restart.after) + ": " + one_line(restart.cause);
+  }
+  return text;
+}
+
+// Of a hang the first is the cause itself.
+std::string collectives(const Outcome& outcome) {
+  std::string text;
+  for (std::size_t i = outcome.cause.kind == FailureKind::hang ? 1 : 0; i < outcome.standings.size(); ++i)
+    text += "\n  " + agent::shortened(printable(outcome.standings[i]), longest_line);
+  return text.empty() ? "" : "where the ranks were:" + text;
+}
+
+// By the clock of the host where it happened, told in this one's time zone.
+std::string time_of(const Failure& cause, const std::string& before) {
+  return cause.unix_ms > 0 ? before + clock_time(cause.unix_ms) : "";
+}
+
+std::string headline(const JobReport& report, bool has_told_time) {
+  const Failure& cause = report.outcome.cause;
+  std::string line = "failed: " + one_line(cause);
+  if (!report.outcome.no_restart.empty()) {
+    line += "; not restarted: " + printable(report.outcome.no_restart);
+  } else if (restart_may_heal(cause.kind)) {
+    line += "; " + restarts(report);
+  }
+  return line + (has_told_time ? "" : time_of(cause, "; it failed at "));
+}
+
+}  // namespace
+
+std::string kept_error_file(const Failure& failure) {
+  if (failure.exception.empty() || failure.log_file.empty()) return "";
+  return failure.log_file.substr(0, failure.log_file.rfind('/') + 1).append(agent::kept_error_file);
+}
+
+std::vector<std::string> end_report(const JobReport& report) {
+  const Outcome& outcome = report.outcome;
+  if (!outcome.failed) return {};
+  if (outcome.cause.kind == FailureKind::signal) {
+    return {"stopped: " + printable(describe(outcome.cause)) +
+            (outcome.exit_code == 0 ? "; all workers here returned 0 (--preempt-ok)" : "")};
+  }
+
+  std::vector<std::string> paragraphs;
+  const std::string fallen = others(outcome);
+  const std::string restarted = history(outcome);
+  bool has_told_time = false;
+  const bool tells_all = report.node.node_rank == 0 || report.node.node_rank == outcome.cause.node_rank;
+  if (tells_all) {
+    // With much to come the cause is named first; it is once more, with how it ended, in the last line.
+    if (!fallen.empty() || !restarted.empty()) {
+      paragraphs.push_back("root cause: " + one_line(outcome.cause) + time_of(outcome.cause, ", at "));
+      has_told_time = true;
+    }
+    const std::string error_file =
+        report.error_file.empty() ? kept_error_file(outcome.cause) : report.error_file;
+    for (std::string& part : last_words(outcome.cause, error_file, report.shows_last_lines))
+      paragraphs.push_back(std::move(part));
+    for (const std::string& part : {collectives(outcome), fallen, restarted}) {
+      if (!part.empty()) paragraphs.push_back(part);
+    }
+  }
+  paragraphs.push_back(headline(report, has_told_time));
+  return paragraphs;
+}
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,82 @@
+#include "launcher/scheduler/scheduler.h"
+
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "launcher/flags/values.h"
+#include "launcher/scheduler/scheduler_claim.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+// The innermost first: mpirun inside a Slurm or PBS job decides what runs where.
+Claimed claim_of(const Surroundings& around, const Settings& given) {
+  const Variables env(around.environment);
+  if (env.has("OMPI_COMM_WORLD_SIZE")) return open_mpi_claim(env);
+  if (env.has("PMI_SIZE") && env.has("MPI_LOCALNRANKS")) return pmi_claim(env, around);
+  if (auto claim = slurm_claim(env, given); !claim || *claim) return claim;
+  if (env.has("PMI_SIZE")) return pmi_claim(env, around);
+  if (auto claim = pbs_claim(env, around, given); !claim || *claim) return claim;
+  if (auto claim = pytorch_job_claim(env, around); !claim || *claim) return claim;
+  return indexed_job_claim(env, around, given);
+}
+
+bool is_off(const Surroundings& around, const Settings& given) {
+  const Setting* standalone = find(given, "standalone");
+  const Setting* scheduler = find(given, "scheduler");
+  const bool is_worker = around.environment.contains("TORCHELASTIC_RUN_ID");
+  const bool hosts_are_named = find(given, "hosts") || find(given, "hostfile");
+  return is_worker || hosts_are_named || (standalone && standalone->value == "true") ||
+         (scheduler && scheduler->value == "none");
+}
+
+}  // namespace
+
+Result<Detected> detect_scheduler(const Surroundings& around, const Settings& given) {
+  Detected out;
+  if (is_off(around, given)) return out;
+  auto claim = claim_of(around, given);
+  if (!claim) return std::move(claim).error();
+  if (!*claim) return out;
+  SchedulerClaim& found = **claim;
+  out.who = found.who;
+
+  const bool endpoint_given = find(given, "rdzv-endpoint") != nullptr;
+  const Setting* nnodes = find(given, "nnodes");
+  const Setting* spares = find(given, "spares");
+  const int beyond = spares ? std::atoi(spares->value.c_str()) : 0;
+  // "2", or the larger number of "1:2".
+  const int meant =
+      nnodes ? std::atoi(nnodes->value.substr(nnodes->value.find(':') + 1).c_str()) + beyond : 0;
+  if (nnodes && found.nnodes && std::to_string(meant) != found.nnodes->text) {
+    if (meant > 1 && !endpoint_given && !find(given, "master-addr")) {
+      out.warnings.push_back(found.who + " has " + found.nnodes->text + " nodes, and " +
+                             std::to_string(meant) + " are asked for: nothing is taken from it; " +
+                             name_the_first_host);
+    }
+    return out;
+  }
+  if (found.no_master && !endpoint_given && !find(given, "master-addr")) return std::move(*found.no_master);
+  if (endpoint_given) {
+    found.master_addr.reset();
+    found.master_port.reset();
+  }
+  std::vector<std::string> taken;
+  const auto take = [&](const char* flag, const std::optional<SchedulerClaim::Value>& value,
+                        const char* said) {
+    if (!value || find(given, flag)) return;
+    out.settings.emplace(flag, Setting{value->text, Origin::scheduler, value->from});
+    if (said) taken.push_back(said + value->text);
+  };
+  take("nnodes", found.nnodes, "nodes ");
+  if (beyond == 0) take("node-rank", found.node_rank, "node rank ");  // who waits has none
+  take("master-addr", found.master_addr, "master ");
+  take("master-port", found.master_port, "port ");
+  take("rdzv-id", found.id, "id ");
+  if (!taken.empty()) out.said = found.who + ": " + join(taken, ", ");
+  out.warnings = std::move(found.warnings);
+  return out;
+}
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,77 @@
+// Kubernetes: a PyTorchJob's pods, and an Indexed Job's.
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "launcher/flags/values.h"
+#include "launcher/scheduler/scheduler_claim.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+bool is_loopback(const std::string& host) { return host == "localhost" || host.starts_with("127."); }
+
+// "10.1.2.3  train-1.workers.default.svc.cluster.local  train-1" -> the first name, for "train-1".
+std::string full_name(const std::string& hosts_file, const std::string& host) {
+  std::size_t at = 0;
+  while (at < hosts_file.size()) {
+    const std::size_t end = std::min(hosts_file.find('\n', at), hosts_file.size());
+    std::vector<std::string> words;
+    for (std::size_t i = at; i < end && hosts_file[i] != '#'; ++i) {
+      const bool blank = std::isspace(static_cast<unsigned char>(hosts_file[i])) != 0;
+      const bool begins = i == at || std::isspace(static_cast<unsigned char>(hosts_file[i - 1])) != 0;
+      if (!blank && begins) words.emplace_back();
+      if (!blank) words.back().push_back(hosts_file[i]);
+    }
+    if (words.size() > 1 && std::find(words.begin() + 1, words.end(), host) != words.end()) return words[1];
+    at = end + 1;
+  }
+  return host;
+}
+
+}  // namespace
+
+// The operators before Kubeflow's Training v1.7; newer ones set PET_*, which are flags like others.
+Claimed pytorch_job_claim(const Variables& env, const Surroundings& around) {
+  const auto world = env.integer({"WORLD_SIZE"});
+  const auto rank = env.integer({"RANK"});
+  const auto addr = env.text({"MASTER_ADDR"});
+  if (!env.has("KUBERNETES_SERVICE_HOST") || env.has("PET_NNODES") || !world || !rank || !addr)
+    return no_claim();
+  SchedulerClaim claim;
+  claim.who = "Kubernetes PyTorchJob";
+  claim.nnodes = world;
+  claim.node_rank = rank;
+  claim.master_addr = addr;
+  claim.master_port = env.integer({"MASTER_PORT"});
+  // The master's own pod is told "localhost", which the others could not use; its service has its pod's name.
+  if (is_loopback(addr->text) && world->text != "1")
+    claim.master_addr = SchedulerClaim::Value{around.host, "the pod's name"};
+  return std::optional(std::move(claim));
+}
+
+// An Indexed Job knows its index, but not how many there are; its pods have names of each other only with a
+// subdomain (a headless service).
+Claimed indexed_job_claim(const Variables& env, const Surroundings& around, const Settings& given) {
+  const auto index = env.integer({"JOB_COMPLETION_INDEX"});
+  const Setting* nnodes = find(given, "nnodes");
+  if (!index || !nnodes || nnodes->value == "1") return no_claim();
+  SchedulerClaim claim;
+  claim.who = "Kubernetes Indexed Job";
+  claim.node_rank = index;
+
+  const std::string suffix = "-" + index->text;
+  const std::string full = full_name(around.hosts_file, around.host);
+  const std::size_t dot = full.find('.');
+  if (around.host.ends_with(suffix) && dot != std::string::npos) {
+    const std::string job = around.host.substr(0, around.host.size() - suffix.size());
+    claim.master_addr = SchedulerClaim::Value{job + "-0" + full.substr(dot), "the pod's name"};
+  } else {
+    claim.no_master = usage(
+        "this Indexed Job's pods have no names for each other (" + around.host + ")", "",
+        "give the Job's pods a subdomain with a headless service, or " + std::string(name_the_first_host));
+  }
+  return std::optional(std::move(claim));
+}
+
+}  // namespace dlaunch::launcher

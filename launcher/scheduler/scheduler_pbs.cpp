@@ -1,0 +1,105 @@
+// PBS (Torque, OpenPBS, PBS Pro): the job's script is alone on the first of its nodes; pbsdsh and pbs_tmrsh
+// start tasks on the others.
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "launcher/flags/values.h"
+#include "launcher/scheduler/scheduler_claim.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+using Value = SchedulerClaim::Value;
+
+constexpr const char* no_file = "PBS_NODEFILE cannot be read on this host";
+
+// Of the file of nodes, a line for each slot: nodes with several have as many, beside each other or not.
+struct Nodes {
+  std::vector<std::string> slots;
+  std::vector<std::string> hosts;
+};
+
+Nodes nodes_in(const std::string& file) {
+  Nodes nodes;
+  std::size_t at = 0;
+  while (at < file.size()) {
+    const std::size_t end = std::min(file.find('\n', at), file.size());
+    std::string host = file.substr(at, end - at);
+    while (!host.empty() && (host.back() == ' ' || host.back() == '\r')) host.pop_back();
+    at = end + 1;
+    if (host.empty()) continue;
+    if (std::find(nodes.hosts.begin(), nodes.hosts.end(), host) == nodes.hosts.end())
+      nodes.hosts.push_back(host);
+    nodes.slots.push_back(std::move(host));
+  }
+  return nodes;
+}
+
+std::string first_label(const std::string& host) { return host.substr(0, host.find('.')); }
+
+// Full names and short ones are mixed in practice.
+std::optional<std::size_t> place_of(const std::string& host, const std::vector<std::string>& hosts) {
+  const auto found = std::find_if(hosts.begin(), hosts.end(), [&](const std::string& one) {
+    return one == host || first_label(one) == first_label(host);
+  });
+  if (found == hosts.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - hosts.begin());
+}
+
+// The script itself is task 1; PBS writes the number in hexadecimal digits.
+bool is_task(const Variables& env) {
+  const auto task = env.text({"PBS_TASKNUM"});
+  if (!task) return false;
+  std::uint64_t number = 0;
+  const char* const end = task->text.data() + task->text.size();
+  const auto [stop, failure] = std::from_chars(task->text.data(), end, number, 16);
+  return failure == std::errc{} && stop == end && number != 1;
+}
+
+// pbsdsh without -u: one dlaunch for each slot.
+bool is_second_here(const Variables& env, const Nodes& nodes) {
+  const auto slot = env.number({"PBS_VNODENUM"});
+  if (!slot || *slot >= nodes.slots.size()) return false;
+  const auto own = nodes.slots.begin() + static_cast<std::ptrdiff_t>(*slot);
+  return std::find(nodes.slots.begin(), own, *own) != own;
+}
+
+}  // namespace
+
+Claimed pbs_claim(const Variables& env, const Surroundings& around, const Settings& given) {
+  const auto job = env.text({"PBS_JOBID"});
+  if (!job) return no_claim();
+  const bool nnodes_given = find(given, "nnodes") != nullptr;
+  const Nodes nodes = nodes_in(around.pbs_nodes);
+  const auto place = place_of(around.host, nodes.hosts);
+  SchedulerClaim claim;
+  claim.who = "PBS job " + job->text;
+  claim.nnodes = env.integer({"PBS_NUM_NODES"});
+  if (!nodes.hosts.empty()) claim.nnodes = Value{std::to_string(nodes.hosts.size()), "PBS_NODEFILE"};
+  const bool has_several = claim.nnodes && claim.nnodes->text != "1";
+
+  if (!is_task(env) && place.value_or(0) == 0) {
+    if (!has_several || nnodes_given) return no_claim();
+    return alone(
+        claim.who, claim.nnodes->text,
+        "start it with pbsdsh -u dlaunch ..., or with --hostfile=$PBS_NODEFILE, or say --nnodes=1 if "
+        "one is meant");
+  }
+  if (!claim.nnodes && !nnodes_given) {
+    return usage(claim.who + " does not say how many nodes it has", no_file,
+                 "give --nnodes, and " + std::string(name_the_first_host));
+  }
+  if (!nnodes_given && is_second_here(env, nodes)) return several_here(claim.who, "pbsdsh -u");
+  claim.node_rank = place ? Value{std::to_string(*place), "PBS_NODEFILE"} : env.integer({"PBS_NODENUM"});
+  claim.id = Value{"pbs-" + job->text, "PBS_JOBID"};
+  if (nodes.hosts.empty()) {
+    claim.no_master = usage(claim.who + " does not say which nodes it has", no_file, name_the_first_host);
+  } else if (has_several) {
+    claim.master_addr = Value{nodes.hosts.front(), "PBS_NODEFILE"};
+    claim.master_port = port_of(job->text, "", "PBS_JOBID");
+  }
+  return std::optional(std::move(claim));
+}
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,41 @@
+// The machine's processors and where its GPUs are attached, as a value; and the edge that reads it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/topology/cpu_list.h"
+
+namespace dlaunch::launcher {
+
+struct Cpu {
+  int id = 0;
+  int core = 0;     // the lowest CPU of its core: equal for the threads of one core
+  int package = 0;  // socket
+  int node = 0;     // NUMA
+  int l3 = 0;       // the lowest CPU that shares its last-level cache
+
+  bool operator==(const Cpu&) const = default;
+};
+
+struct Gpu {
+  std::string name;  // PCI address
+  std::string uuid;  // "GPU-...", where known
+  int node = -1;     // NUMA; -1 where the kernel does not know
+
+  bool operator==(const Gpu&) const = default;
+};
+
+struct Topology {
+  std::vector<Cpu> cpus;     // online, and allowed for this process; in order
+  std::vector<Gpu> gpus;     // in the order of their PCI addresses, which is nvidia-smi's
+  bool knows_nodes = false;  // otherwise all CPUs are taken as one node's
+
+  bool operator==(const Topology&) const = default;
+};
+
+// From `root`/sys and `root`/proc/driver/nvidia; what is missing there (containers, old kernels) is taken as
+// one node, one package, a core a CPU. `allowed` is this process's affinity mask.
+Topology read_topology(const Cpus& allowed, const std::string& root = "");
+
+}  // namespace dlaunch::launcher

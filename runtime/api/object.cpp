@@ -1,0 +1,202 @@
+#include "dlaunch/object.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+#include "dlaunch/error.h"
+#include "runtime/group/group_impl.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+namespace {
+
+using object_detail::or_default;
+
+std::uint64_t machines_memory() {
+  return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Where a call puts what other ranks say they will send. A length is looked at before it becomes an
+// allocation: the kernel promises more memory than there is, and ends the process that uses it.
+class Room {
+ public:
+  Room(ProcessGroup group, const char* operation) : group_(std::move(group)), operation_(operation) {}
+
+  // Zeros for `length` bytes of `peer`. If there are too many the group ends, since others wait for this
+  // rank.
+  std::string take(std::uint64_t length, int peer) {
+    if (length > left_) refuse(length, peer);
+    try {
+      std::string bytes(static_cast<std::size_t>(length), '\0');
+      left_ -= length;
+      return bytes;
+    } catch (const std::bad_alloc&) {
+      refuse(length, peer);
+    }
+  }
+  std::string take(std::int64_t length, int peer) { return take(static_cast<std::uint64_t>(length), peer); }
+
+ private:
+  [[noreturn]] void refuse(std::uint64_t length, int peer) const {
+    const DistNetworkError error(
+        "there is no memory for an object of " + std::to_string(length) + " bytes",
+        {.rank = group_.rank(), .operation = operation_, .group = group_.name(), .peer = peer});
+    group_.abort(error.what());
+    throw DistNetworkError(error);
+  }
+
+  const ProcessGroup group_;
+  const char* const operation_;
+  std::uint64_t left_ = machines_memory();
+};
+
+bool skips_as_non_member(const ProcessGroup& group, const char* operation) {
+  return GroupImpl::of(group).skips_as_non_member(operation);
+}
+
+Tensor view(std::string& bytes) {
+  return Tensor::from(reinterpret_cast<std::uint8_t*>(bytes.data()),
+                      {static_cast<std::int64_t>(bytes.size())});
+}
+
+// By rank. What is no length is more than any memory.
+std::vector<std::uint64_t> all_lengths(const ProcessGroup& group, std::uint64_t own) {
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(group.size()));
+  const std::vector<std::int64_t> mine = {static_cast<std::int64_t>(own)};
+  group.all_gather_into_tensor(Tensor::of(lengths), Tensor::of(mine));
+  return {lengths.begin(), lengths.end()};
+}
+
+// `parts` cut out of blocks of equal size, as gather and scatter move them.
+std::vector<Tensor> blocks(std::string& memory, std::size_t count, std::size_t size) {
+  std::vector<Tensor> result;
+  result.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    result.push_back(Tensor::from(reinterpret_cast<std::uint8_t*>(memory.data() + i * size),
+                                  {static_cast<std::int64_t>(size)}));
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::string> all_gather_bytes(const std::string& own, const ProcessGroup& given) {
+  const ProcessGroup group = or_default(given);
+  if (skips_as_non_member(group, "all_gather_object")) return {};
+  Room room(group, "all_gather_object");
+  std::vector<std::string> all;
+  for (const std::uint64_t length : all_lengths(group, own.size())) {
+    all.push_back(room.take(length, static_cast<int>(all.size())));
+  }
+  std::vector<Tensor> outputs;
+  outputs.reserve(all.size());
+  for (std::string& part : all) outputs.push_back(view(part));
+  std::string input = own;
+  group.all_gather(outputs, view(input));
+  return all;
+}
+
+std::vector<std::string> gather_bytes(const std::string& own, int dst, const ProcessGroup& given) {
+  const ProcessGroup group = or_default(given);
+  if (skips_as_non_member(group, "gather_object")) return {};
+  const int root = get_group_rank(group, dst);
+  const std::vector<std::uint64_t> lengths = all_lengths(group, own.size());
+  // A gather is of equal blocks: as long as the longest.
+  const auto longest = std::ranges::max_element(lengths);
+  const int its_rank = static_cast<int>(longest - lengths.begin());
+  Room room(group, "gather_object");
+  std::string input = room.take(*longest, its_rank);
+  own.copy(input.data(), own.size());
+  const std::size_t block = input.size();
+  if (group.rank() != root) {
+    group.gather({}, view(input), root);
+    return {};
+  }
+  std::string memory = room.take(block * lengths.size(), its_rank);
+  group.gather(blocks(memory, lengths.size(), block), view(input), root);
+  std::vector<std::string> all;
+  for (std::size_t i = 0; i < lengths.size(); ++i) all.push_back(memory.substr(i * block, lengths[i]));
+  return all;
+}
+
+std::string broadcast_bytes(const std::string& own, int src, const ProcessGroup& given) {
+  const ProcessGroup group = or_default(given);
+  if (skips_as_non_member(group, "broadcast_object_list")) return own;
+  const int root = get_group_rank(group, src);
+  std::vector<std::int64_t> length = {static_cast<std::int64_t>(own.size())};
+  group.broadcast(Tensor::of(length), root);
+  std::string bytes = group.rank() == root ? own : Room(group, "broadcast_object_list").take(length[0], root);
+  group.broadcast(view(bytes), root);
+  return bytes;
+}
+
+std::string scatter_bytes(std::span<const std::string> parts, int src, const ProcessGroup& given) {
+  const ProcessGroup group = or_default(given);
+  if (skips_as_non_member(group, "scatter_object_list")) return {};
+  const int root = get_group_rank(group, src);
+  const std::size_t size = static_cast<std::size_t>(group.size());
+  if (group.rank() != root) parts = {};
+  if (group.rank() == root && parts.size() != size) {
+    throw DistError(std::to_string(parts.size()) + " objects to scatter among " + std::to_string(size) +
+                        " ranks: the source gives one for each",
+                    {.rank = group.rank(), .operation = "scatter_object_list", .group = group.name()});
+  }
+  // All ranks must know the longest, each its own.
+  std::vector<std::int64_t> lengths(size + 1);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    lengths[i] = static_cast<std::int64_t>(parts[i].size());
+    lengths[size] = std::max(lengths[size], lengths[i]);
+  }
+  group.broadcast(Tensor::of(lengths), root);
+  Room room(group, "scatter_object_list");
+  std::string own = room.take(lengths[size], root);
+  const std::size_t block = own.size();
+  std::string memory;
+  for (const std::string& part : parts) {
+    memory += part;
+    memory.append(block - part.size(), '\0');
+  }
+  group.scatter(view(own), blocks(memory, parts.size(), block), root);
+  const auto length = static_cast<std::uint64_t>(lengths[static_cast<std::size_t>(group.rank())]);
+  own.resize(std::min<std::uint64_t>(block, length));
+  return own;
+}
+
+void send_bytes(const std::string& own, int dst, const ProcessGroup& given) {
+  const ProcessGroup group = or_default(given);
+  if (skips_as_non_member(group, "send_object_list")) return;
+  const int peer = get_group_rank(group, dst);
+  const std::vector<std::int64_t> length = {static_cast<std::int64_t>(own.size())};
+  std::string bytes = own;
+  GroupImpl& impl = GroupImpl::of(group);
+  impl.isend(Tensor::of(length), peer, {}, GroupImpl::Tags::objects).wait();
+  impl.isend(view(bytes), peer, {}, GroupImpl::Tags::objects).wait();
+}
+
+std::string recv_bytes(int src, const ProcessGroup& given, int* source) {
+  const ProcessGroup group = or_default(given);
+  if (skips_as_non_member(group, "recv_object_list")) {
+    if (source) *source = -1;
+    return {};
+  }
+  const auto receive = [&](const Tensor& tensor, int from) {
+    const Work work = GroupImpl::of(group).irecv(tensor, from, {}, GroupImpl::Tags::objects);
+    work.wait();
+    return work.source_rank();
+  };
+  std::vector<std::int64_t> length(1);
+  const int peer = receive(Tensor::of(length), src == any_source ? any_source : get_group_rank(group, src));
+  std::string bytes = Room(group, "recv_object_list").take(length[0], peer);
+  receive(view(bytes), peer);
+  if (source) *source = get_global_rank(group, peer);
+  return bytes;
+}
+
+}  // namespace v1
+}  // namespace dlaunch

@@ -1,0 +1,32 @@
+// What a process that spawn() starts by exec is given: a file in memory and a pipe, by their numbers in a
+// variable of its environment.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/api/spawned_rank.h"
+
+namespace dlaunch {
+
+// "FILE,PIPE". Present from exec until run_if_spawned() has read it.
+inline constexpr std::string_view spawn_variable = "DLAUNCH_SPAWN";
+
+// What such a process writes into the pipe when it begins to run its function; its report may follow.
+inline const std::string spawn_begun = "b";
+
+struct SpawnMessage {
+  SpawnOrder order;
+  std::string function;
+  std::vector<std::string> arguments;
+};
+
+// The descriptor of a file with the message, to be closed by the caller. Throws DistError.
+int spawn_message(const SpawnMessage& message);
+
+// argv and the environment of this process; without what spawn() has given it.
+std::vector<std::string> own_command_line();
+std::vector<std::string> own_environment();
+
+}  // namespace dlaunch

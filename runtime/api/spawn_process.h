@@ -1,0 +1,71 @@
+// The processes that spawn() starts, as their parent sees them.
+#pragma once
+
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/api/spawned_rank.h"
+#include "runtime/group/first_failure.h"
+
+namespace dlaunch {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// A pidfd: readable when the process has ended. -1 with errno if there is none.
+int process_handle(pid_t pid);
+
+// Where the processes meet: a folder with a file of their own, gone when the last of its users is.
+class MeetingPlace {
+ public:
+  MeetingPlace();  // throws DistError
+  ~MeetingPlace();
+  MeetingPlace(const MeetingPlace&) = delete;
+  MeetingPlace& operator=(const MeetingPlace&) = delete;
+  [[nodiscard]] std::string file() const { return folder_ + "/store"; }
+
+ private:
+  std::string folder_;
+};
+
+struct SpawnedProcess {
+  int rank = -1;
+  pid_t pid = -1;
+  Descriptor handle;  // as process_handle() makes it
+  Descriptor report;  // what it threw
+  bool by_exec = false;
+  bool ended = false;
+};
+
+// A copy of this process. Throws DistError.
+SpawnedProcess start_copy(const SpawnOrder& order, const std::function<void(int rank)>& body);
+
+// This program anew, where run_if_spawned() calls the function of this name. Other threads may run. Throws
+// DistError.
+SpawnedProcess start_anew(const SpawnOrder& order, const std::string& function,
+                          const std::vector<std::string>& arguments);
+
+// Takes note that it has ended; what went wrong, or nothing. Waits for its end.
+std::optional<RankFailure> reap(SpawnedProcess& process);
+
+}  // namespace dlaunch

@@ -1,0 +1,59 @@
+#include "dlaunch/backend.h"
+
+#include "dlaunch/transport.h"
+#include "runtime/base/errors.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+// Here, so that the types' run-time information exists once, in libdlaunch.so (see error.cpp).
+BackendStore::~BackendStore() = default;
+Backend::~Backend() = default;
+Transfer::~Transfer() = default;
+Inbox::~Inbox() = default;
+Line::~Line() = default;
+Transport::~Transport() = default;
+void Transport::abort_for(int peer, const std::string& reason) noexcept {
+  abort("because of rank " + std::to_string(peer) + ": " + reason);
+}
+void Transport::enter(std::uint64_t /*number*/) noexcept {}
+Transport::RollCall Transport::call_roll(std::uint64_t /*number*/) { return {}; }
+void Transport::on_first_message(std::uint64_t /*slot*/, std::function<void()> come) {
+  if (come) come();
+}
+
+namespace {
+[[noreturn]] void not_offered(const char* what) {
+  throw DistBackendError(std::string("the backend does not offer ") + what);
+}
+}  // namespace
+
+Work Backend::all_reduce(const Tensor&, const Reduction&, const Operation&) { not_offered("all_reduce"); }
+Work Backend::broadcast(const Tensor&, int, const Operation&) { not_offered("broadcast"); }
+Work Backend::all_gather(std::span<const Tensor>, const Tensor&, const Operation&) {
+  not_offered("all_gather");
+}
+Work Backend::barrier(const Operation&) { not_offered("barrier"); }
+Work Backend::reduce(const Tensor&, int, const Reduction&, const Operation&) { not_offered("reduce"); }
+Work Backend::gather(std::span<const Tensor>, const Tensor&, int, const Operation&) { not_offered("gather"); }
+Work Backend::scatter(const Tensor&, std::span<const Tensor>, int, const Operation&) {
+  not_offered("scatter");
+}
+Work Backend::reduce_scatter(const Tensor&, std::span<const Tensor>, const Reduction&, const Operation&) {
+  not_offered("reduce_scatter");
+}
+Work Backend::all_to_all(std::span<const Tensor>, std::span<const Tensor>, const Operation&) {
+  not_offered("all_to_all");
+}
+Work Backend::all_reduce_coalesced(std::span<const Tensor>, const Reduction&, const Operation&) {
+  not_offered("all_reduce_coalesced");
+}
+Work Backend::send(const Tensor&, int, Tag, const Operation&) { not_offered("send"); }
+Work Backend::recv(const Tensor&, int, Tag, const Operation&) { not_offered("recv"); }
+void Backend::check() {}
+void Backend::leave(Deadline) noexcept {}
+std::vector<int> Backend::departed() { return {}; }
+std::vector<int> Transport::departed() { return {}; }
+
+}  // namespace v1
+}  // namespace dlaunch

@@ -1,0 +1,331 @@
+#include "dlaunch/collective_backend.h"
+
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/backend/operation_queue.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/listed.h"
+#include "runtime/collectives/all_gather.h"
+#include "runtime/collectives/all_reduce.h"
+#include "runtime/collectives/all_to_all.h"
+#include "runtime/collectives/barrier.h"
+#include "runtime/collectives/broadcast.h"
+#include "runtime/collectives/coalesced.h"
+#include "runtime/collectives/gather.h"
+#include "runtime/collectives/reduce_scatter.h"
+#include "runtime/collectives/reduce_to_root.h"
+#include "runtime/point_to_point/messenger.h"
+#include "runtime/reduce/integer_mean.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+namespace {
+
+using Bytes = std::span<std::byte>;
+using ConstBytes = std::span<const std::byte>;
+
+template <class Span>
+std::vector<Span> bytes_of(std::span<const Tensor> tensors) {
+  std::vector<Span> result;
+  result.reserve(tensors.size());
+  for (const Tensor& tensor : tensors) result.push_back(tensor.bytes());
+  return result;
+}
+
+// A call that is made of parts, whose single sizes the ranks must agree on.
+Call call_of_parts(CallKind kind, DType dtype, std::span<const Tensor> parts) {
+  Call call{.kind = kind, .dtype = dtype};
+  // FNV-1a over the sizes, one after the other.
+  call.layout = 0xcbf29ce484222325U;
+  for (const Tensor& part : parts) {
+    call.count += part.numel();
+    call.layout = (call.layout ^ part.numel()) * 0x100000001b3U;
+  }
+  return call;
+}
+
+std::string in_words(const Transport::RollCall& roll, int size) {
+  const std::string all = " of " + std::to_string(size);
+  if (roll.missing.empty()) return "no answer from " + name_ranks(roll.silent) + all + " after the deadline";
+  std::string text = "not all ranks came before the deadline; missing: " + name_ranks(roll.missing) + all;
+  if (!roll.silent.empty()) text += "; no answer from " + name_ranks(roll.silent);
+  return text;
+}
+
+}  // namespace
+
+class CollectiveBackend::Impl {
+ public:
+  explicit Impl(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
+
+  ~Impl() {
+    if (!shut_down_) transport_->abort("the group was destroyed");
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  // `body` gets the call's Exchange and does the work.
+  template <class Body>
+  Work start(const Call& call, const Operation& operation, Body body) {
+    transport_->enter(operation.sequence);
+    auto attempt = [this, call, operation, body = std::move(body)] {
+      return error_of(call, operation, [&] {
+        Exchange exchange(*transport_, workspace_, call, operation.sequence, operation.deadline);
+        body(exchange);
+      });
+    };
+    if (!operation.async) {
+      std::exception_ptr error;
+      queue_.run([&] { error = attempt(); });
+      if (error) std::rethrow_exception(error);
+      return {};
+    }
+    const WorkSource source;
+    queue_.post({.finish = [source, attempt = std::move(attempt)] { complete(source, attempt()); }});
+    return source.work();
+  }
+
+  // An asynchronous one that begins early. REQUIRES: as ShortAllReduce.
+  //
+  // Nobody may wait for room in a line before it has finished what has begun. In a line there may be two
+  // parts of each that has begun, behind them a header by which each one before has announced its message,
+  // and messages whose release has not been told.
+  Work start_short_all_reduce(const Call& call, const Operation& operation, const Tensor& tensor,
+                              const Reduction& reduction) {
+    struct Running {
+      Running(Impl& impl, const Call& its_call, const Operation& its_operation)
+          : call(its_call),
+            operation(its_operation),
+            exchange(*impl.transport_, impl.workspace_, call, operation.sequence, operation.deadline) {}
+      const Call call;
+      const Operation operation;
+      Exchange exchange;
+      std::optional<ShortAllReduce> all_reduce;
+      std::exception_ptr error;
+    };
+    static_assert(2 * OperationQueue::begun_at_once + (OperationQueue::begun_at_once - 1) +
+                      (Line::ahead / 2 - 1) <=
+                  Line::ahead);
+    transport_->enter(operation.sequence);
+    const WorkSource source;
+    const auto running = std::make_shared<Running>(*this, call, operation);
+    queue_.post({.begin =
+                     [this, running, tensor, reduction] {
+                       running->error = error_of(running->call, running->operation, [&] {
+                         running->all_reduce.emplace(running->exchange, tensor.bytes(), tensor.dtype(),
+                                                     reduction, next_early_area());
+                         running->all_reduce->begin();
+                       });
+                     },
+                 .finish =
+                     [this, running, source] {
+                       if (!running->error) {
+                         running->error = error_of(running->call, running->operation,
+                                                   [&] { running->all_reduce->finish(); });
+                       }
+                       running->all_reduce.reset();  // lets go of the memory, also after an error
+                       complete(source, running->error);
+                     },
+                 .memory = {tensor.bytes()}});
+    return source.work();
+  }
+
+  [[nodiscard]] Transport& transport() { return *transport_; }
+  [[nodiscard]] Messenger& messenger() { return messenger_; }
+
+  void shutdown() noexcept {
+    // Enough for what has been sent to leave over a slow line; peers that no longer read are not waited for.
+    constexpr auto limit = std::chrono::seconds(5);
+    const Deadline deadline = deadline_after(limit);
+    if (!queue_.drain(deadline)) {
+      transport_->abort("the group was destroyed before an operation had finished");
+      queue_.drain();  // what waits has been told
+    }
+    messenger_.drain(deadline);
+    transport_->shutdown(deadline_after(limit));
+    shut_down_ = true;
+  }
+
+  void leave(Deadline deadline) noexcept {
+    messenger_.flush(deadline);
+    transport_->shutdown(deadline);
+  }
+
+ private:
+  // What `part` of a call throws; null if it succeeds.
+  template <class Part>
+  std::exception_ptr error_of(const Call& call, const Operation& operation, const Part& part) {
+    try {
+      part();
+      return nullptr;
+    } catch (...) {
+      return give_up(call, operation, std::current_exception());
+    }
+  }
+
+  // The others cannot complete this call without us: tells them now rather than let them wait. Returns why.
+  std::exception_ptr give_up(const Call& call, const Operation& operation, std::exception_ptr error) {
+    if (const int departed = departed_peer(error); departed >= 0) {
+      transport_->abort_for(departed, reason_of(error));
+      return error;
+    }
+    if (has_passed(operation.deadline)) error = explain_delay(operation.sequence, error);
+    transport_->abort(to_string(call) + " failed there: " + message_of(error));
+    return error;
+  }
+
+  // Whom this rank has waited for may itself have waited: the one to name is who has not come.
+  std::exception_ptr explain_delay(std::uint64_t sequence, const std::exception_ptr& error) {
+    try {
+      const Transport::RollCall roll = transport_->call_roll(sequence);
+      transport_->check();  // another rank may have found out
+      const std::vector<int>& culprits = roll.missing.empty() ? roll.silent : roll.missing;
+      if (culprits.empty()) return error;
+      const std::string reason = in_words(roll, transport_->size());
+      transport_->abort_for(culprits.front(), reason);
+      return std::make_exception_ptr(DistNetworkError(reason, {.peer = culprits.front()}));
+    } catch (const DistNetworkError&) {
+      return std::current_exception();
+    }
+  }
+
+  std::size_t next_early_area() {
+    static_assert(Workspace::early_areas >= OperationQueue::begun_at_once);
+    return Workspace::first_early + early_ones_++ % Workspace::early_areas;
+  }
+
+  static void complete(const WorkSource& source, const std::exception_ptr& error) {
+    if (error) {
+      source.fail(error);
+    } else {
+      source.succeed();
+    }
+  }
+
+  std::unique_ptr<Transport> transport_;
+  Workspace workspace_;
+  std::size_t early_ones_ = 0;  // so far
+  bool shut_down_ = false;
+  Messenger messenger_{*transport_};
+  OperationQueue queue_;  // last: its thread uses the others
+};
+
+CollectiveBackend::CollectiveBackend(std::unique_ptr<Transport> transport)
+    : impl_(std::make_unique<Impl>(std::move(transport))) {}
+
+CollectiveBackend::~CollectiveBackend() = default;
+
+Work CollectiveBackend::all_reduce(const Tensor& tensor, const Reduction& reduction,
+                                   const Operation& operation) {
+  const Call call{
+      .kind = CallKind::all_reduce, .dtype = tensor.dtype(), .op = reduction.op, .count = tensor.numel()};
+  if (operation.async && !is_integer_mean(tensor.dtype(), reduction) &&
+      ShortAllReduce::suits(impl_->transport().size(), tensor.nbytes())) {
+    return impl_->start_short_all_reduce(call, operation, tensor, reduction);
+  }
+  return impl_->start(call, operation, [tensor, reduction](Exchange& exchange) {
+    dlaunch::all_reduce(exchange, tensor.bytes(), tensor.dtype(), reduction);
+  });
+}
+
+Work CollectiveBackend::broadcast(const Tensor& tensor, int src, const Operation& operation) {
+  const Call call{.kind = CallKind::broadcast, .dtype = tensor.dtype(), .root = src, .count = tensor.numel()};
+  return impl_->start(call, operation, [tensor, src](Exchange& exchange) {
+    dlaunch::broadcast(exchange, tensor.bytes(), src);
+  });
+}
+
+Work CollectiveBackend::all_gather(std::span<const Tensor> outputs, const Tensor& input,
+                                   const Operation& operation) {
+  const Call call = call_of_parts(CallKind::all_gather, input.dtype(), outputs);
+  return impl_->start(call, operation, [places = bytes_of<Bytes>(outputs), input](Exchange& exchange) {
+    dlaunch::all_gather(exchange, places, input.bytes());
+  });
+}
+
+Work CollectiveBackend::barrier(const Operation& operation) {
+  return impl_->start(Call{.kind = CallKind::barrier}, operation,
+                      [](Exchange& exchange) { dlaunch::barrier(exchange); });
+}
+
+Work CollectiveBackend::reduce(const Tensor& tensor, int dst, const Reduction& reduction,
+                               const Operation& operation) {
+  const Call call{.kind = CallKind::reduce,
+                  .dtype = tensor.dtype(),
+                  .op = reduction.op,
+                  .root = dst,
+                  .count = tensor.numel()};
+  return impl_->start(call, operation, [tensor, dst, reduction](Exchange& exchange) {
+    reduce_to_root(exchange, tensor.bytes(), tensor.dtype(), reduction, dst);
+  });
+}
+
+Work CollectiveBackend::gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
+                               const Operation& operation) {
+  const Call call{.kind = CallKind::gather, .dtype = input.dtype(), .root = dst, .count = input.numel()};
+  return impl_->start(call, operation, [places = bytes_of<Bytes>(outputs), input, dst](Exchange& exchange) {
+    dlaunch::gather(exchange, places, input.bytes(), dst);
+  });
+}
+
+Work CollectiveBackend::scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
+                                const Operation& operation) {
+  const Call call{.kind = CallKind::scatter, .dtype = output.dtype(), .root = src, .count = output.numel()};
+  return impl_->start(call, operation,
+                      [output, places = bytes_of<ConstBytes>(inputs), src](Exchange& exchange) {
+                        dlaunch::scatter(exchange, output.bytes(), places, src);
+                      });
+}
+
+Work CollectiveBackend::reduce_scatter(const Tensor& output, std::span<const Tensor> inputs,
+                                       const Reduction& reduction, const Operation& operation) {
+  Call call = call_of_parts(CallKind::reduce_scatter, output.dtype(), inputs);
+  call.op = reduction.op;
+  return impl_->start(call, operation,
+                      [output, places = bytes_of<ConstBytes>(inputs), reduction](Exchange& exchange) {
+                        dlaunch::reduce_scatter(exchange, output.bytes(), places, output.dtype(), reduction);
+                      });
+}
+
+Work CollectiveBackend::all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                                   const Operation& operation) {
+  const Call call{.kind = CallKind::all_to_all, .dtype = inputs.front().dtype()};
+  return impl_->start(call, operation,
+                      [to = bytes_of<Bytes>(outputs), from = bytes_of<ConstBytes>(inputs)](
+                          Exchange& exchange) { dlaunch::all_to_all(exchange, to, from); });
+}
+
+Work CollectiveBackend::all_reduce_coalesced(std::span<const Tensor> tensors, const Reduction& reduction,
+                                             const Operation& operation) {
+  const DType dtype = tensors.front().dtype();
+  Call call = call_of_parts(CallKind::all_reduce_coalesced, dtype, tensors);
+  call.op = reduction.op;
+  return impl_->start(call, operation,
+                      [places = bytes_of<Bytes>(tensors), dtype, reduction](Exchange& exchange) {
+                        dlaunch::all_reduce_coalesced(exchange, places, dtype, reduction);
+                      });
+}
+
+Work CollectiveBackend::send(const Tensor& tensor, int dst, Tag tag, const Operation& operation) {
+  return impl_->messenger().send(tensor, dst, tag, operation.deadline);
+}
+
+Work CollectiveBackend::recv(const Tensor& tensor, int src, Tag tag, const Operation& operation) {
+  return impl_->messenger().recv(tensor, src, tag, operation.deadline);
+}
+
+void CollectiveBackend::check() { impl_->transport().check(); }
+std::vector<int> CollectiveBackend::departed() { return impl_->transport().departed(); }
+void CollectiveBackend::abort(const std::string& reason) noexcept { impl_->transport().abort(reason); }
+void CollectiveBackend::shutdown() noexcept { impl_->shutdown(); }
+void CollectiveBackend::leave(Deadline deadline) noexcept { impl_->leave(deadline); }
+
+}  // namespace v1
+}  // namespace dlaunch

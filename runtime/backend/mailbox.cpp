@@ -1,0 +1,288 @@
+#include "runtime/backend/mailbox.h"
+
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/furthest_behind.h"
+
+namespace dlaunch {
+
+struct Mailbox::Letter final : Transfer {
+  Letter(Mailbox& mailbox, bool is_send, Address where, std::byte* memory, std::size_t length)
+      : box(mailbox), send(is_send), address(std::move(where)), data(memory), size(length) {}
+
+  ~Letter() override {
+    const std::lock_guard lock(box.mutex_);
+    if (!queued) return;
+    Queues& queues = box.queues_.at(address);
+    (send ? queues.sends : queues.receives).erase(place);
+    if (queues.sends.empty() && queues.receives.empty()) box.queues_.erase(address);
+  }
+
+  void wait(Deadline deadline) override {
+    if (!wait_until(deadline)) throw late_error(peer(), send);
+  }
+
+  bool wait_until(Deadline deadline) override {
+    std::unique_lock lock(box.mutex_);
+    while (queued) {
+      box.throw_if_ended(send ? std::get<0>(address) : std::get<1>(address), peer());
+      if (has_passed(deadline)) return false;
+      box.changed_.wait_until(lock, deadline);
+    }
+    if (too_long) throw DistBackendError("a message is longer than its memory", {.peer = peer()});
+    return true;
+  }
+
+  [[nodiscard]] int peer() const { return send ? std::get<1>(address) : std::get<0>(address); }
+
+  Mailbox& box;
+  const bool send;
+  const Address address;
+  std::byte* const data;  // only read if `send`
+  const std::size_t size;
+  // protected by box.mutex_
+  bool queued = false;
+  std::list<Letter*>::iterator place;  // in its queue, while queued
+  bool too_long = false;
+};
+
+class Mailbox::AnyLetter final : public Inbox {
+ public:
+  AnyLetter(Mailbox& box, int rank, std::uint64_t slot, std::span<std::byte> bytes)
+      : box_(box), rank_(rank), slot_(slot), bytes_(bytes), told_(box.left_.size()) {}
+
+  ~AnyLetter() override {
+    const std::lock_guard lock(box_.mutex_);
+    const auto own = box_.open_.find({rank_, slot_});
+    if (own != box_.open_.end() && own->second == this) box_.open_.erase(own);
+  }
+
+  Arrival wait(Deadline deadline) override {
+    std::unique_lock lock(box_.mutex_);
+    for (;;) {
+      if (sender_ >= 0) {
+        if (too_long_) throw DistBackendError("a message is longer than its memory", {.peer = sender_});
+        return {Event::message, sender_};
+      }
+      box_.throw_if_aborted(rank_, -1);
+      for (std::size_t peer = 0; peer < told_.size(); ++peer) {
+        if (!box_.left_[peer] || told_[peer]) continue;
+        told_[peer] = true;
+        return {Event::left, static_cast<int>(peer)};
+      }
+      if (std::exchange(woken_, false) || has_passed(deadline)) return {};
+      if (deadline == Deadline::max()) {
+        box_.changed_.wait(lock);
+      } else {
+        box_.changed_.wait_until(lock, deadline);
+      }
+    }
+  }
+
+  void wake() noexcept override {
+    const std::lock_guard lock(box_.mutex_);
+    woken_ = true;
+    box_.changed_.notify_all();
+  }
+
+ private:
+  friend class Mailbox;
+  Mailbox& box_;
+  const int rank_;
+  const std::uint64_t slot_;
+  const std::span<std::byte> bytes_;
+  // protected by box_.mutex_
+  std::vector<bool> told_;  // by rank: that it has left
+  int sender_ = -1;
+  bool too_long_ = false;
+  bool woken_ = false;
+};
+
+Mailbox::Mailbox(int size)
+    : entered_(static_cast<std::size_t>(size)), left_(static_cast<std::size_t>(size)) {}
+Mailbox::~Mailbox() = default;
+
+std::unique_ptr<Transfer> Mailbox::post_send(int from, int to, std::uint64_t slot,
+                                             std::span<const std::byte> bytes) {
+  return post(std::make_unique<Letter>(*this, true, Address(from, to, slot),
+                                       const_cast<std::byte*>(bytes.data()), bytes.size()));
+}
+
+std::unique_ptr<Transfer> Mailbox::post_recv(int from, int to, std::uint64_t slot,
+                                             std::span<std::byte> bytes) {
+  return post(std::make_unique<Letter>(*this, false, Address(from, to, slot), bytes.data(), bytes.size()));
+}
+
+std::unique_ptr<Transfer> Mailbox::post(std::unique_ptr<Letter> letter) {
+  const std::lock_guard lock(mutex_);
+  const auto [from, to, slot] = letter->address;
+  throw_if_ended(letter->send ? from : to, letter->send ? to : from);
+  if (const auto open = open_.find({to, slot}); letter->send && open != open_.end()) {
+    take(*letter, *open->second);
+    open_.erase(open);
+    return letter;
+  }
+  Queues& queues = queues_[letter->address];
+  std::list<Letter*>& others = letter->send ? queues.receives : queues.sends;
+  if (others.empty()) {
+    std::list<Letter*>& own = letter->send ? queues.sends : queues.receives;
+    letter->queued = true;
+    letter->place = own.insert(own.end(), letter.get());
+    return letter;
+  }
+  Letter& other = *others.front();
+  others.pop_front();
+  if (queues.sends.empty() && queues.receives.empty()) queues_.erase(letter->address);
+  other.queued = false;
+  if (letter->send) {
+    match(*letter, other);
+  } else {
+    match(other, *letter);
+  }
+  return letter;
+}
+
+void Mailbox::match(Letter& send, Letter& receive) {
+  if (send.size > receive.size) {
+    receive.too_long = true;
+  } else if (send.size > 0) {
+    std::memcpy(receive.data, send.data, send.size);
+  }
+  changed_.notify_all();
+}
+
+std::unique_ptr<Inbox> Mailbox::post_recv_any(int to, std::uint64_t slot, std::span<std::byte> bytes) {
+  auto inbox = std::make_unique<AnyLetter>(*this, to, slot, bytes);
+  const std::lock_guard lock(mutex_);
+  throw_if_aborted(to, -1);
+  for (int from = 0; from < size(); ++from) {
+    const auto found = queues_.find({from, to, slot});
+    if (found == queues_.end()) continue;
+    Letter& first = *found->second.sends.front();
+    found->second.sends.pop_front();
+    if (found->second.sends.empty()) queues_.erase(found);
+    first.queued = false;
+    take(first, *inbox);
+    return inbox;
+  }
+  open_[{to, slot}] = inbox.get();
+  return inbox;
+}
+
+void Mailbox::take(Letter& send, AnyLetter& receive) {
+  receive.sender_ = std::get<0>(send.address);
+  receive.too_long_ = send.size > receive.bytes_.size();
+  if (!receive.too_long_ && send.size > 0) std::memcpy(receive.bytes_.data(), send.data, send.size);
+  changed_.notify_all();
+}
+
+// What has been sent may still be received when its sender has left.
+template <class Condition>
+bool Mailbox::wait_in_line(const Way& way, int rank, Deadline deadline, const Condition& condition) {
+  const int peer = rank == way.from ? way.to : way.from;
+  std::unique_lock lock(mutex_);
+  while (!condition(in_line_[way])) {
+    throw_if_ended(rank, peer);
+    if (has_passed(deadline)) return false;
+    changed_.wait_until(lock, deadline);
+  }
+  return true;
+}
+
+bool Mailbox::await_room(const Way& way, Deadline deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    throw_if_ended(way.from, way.to);
+  }
+  return wait_in_line(way, way.from, deadline,
+                      [](const auto& waiting) { return std::ssize(waiting) < Line::ahead; });
+}
+
+void Mailbox::send(const Way& way, std::span<const std::byte> bytes) {
+  const std::lock_guard lock(mutex_);
+  throw_if_ended(way.from, way.to);
+  in_line_[way].emplace_back(bytes.begin(), bytes.end());
+  changed_.notify_all();
+}
+
+const std::byte* Mailbox::receive(const Way& way, Deadline deadline) {
+  const std::byte* message = nullptr;
+  const auto is_here = [&message](const auto& waiting) {
+    if (!waiting.empty()) message = waiting.front().data();
+    return message != nullptr;
+  };
+  if (deadline == Deadline::min()) {
+    const std::lock_guard lock(mutex_);
+    is_here(in_line_[way]);
+  } else {
+    wait_in_line(way, way.to, deadline, is_here);
+  }
+  return message;
+}
+
+void Mailbox::release(const Way& way) noexcept {
+  const std::lock_guard lock(mutex_);
+  in_line_.at(way).pop_front();
+  changed_.notify_all();
+}
+
+void Mailbox::check(int rank) {
+  const std::lock_guard lock(mutex_);
+  throw_if_aborted(rank, -1);
+}
+
+std::vector<int> Mailbox::departed() {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (left_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+void Mailbox::throw_if_aborted(int rank, int peer) const {
+  if (blamed_ >= 0) throw DistNetworkError(reason_, {.peer = blamed_});
+  if (aborter_ == rank) throw DistNetworkError(reason_, {.peer = peer});
+  if (aborter_ >= 0)
+    throw DistNetworkError("rank " + std::to_string(aborter_) + " gave up: " + reason_, {.peer = aborter_});
+}
+
+void Mailbox::throw_if_ended(int rank, int peer) const {
+  throw_if_aborted(rank, peer);
+  if (left_[static_cast<std::size_t>(peer)]) throw DistNetworkError(left_the_group, {.peer = peer});
+}
+
+void Mailbox::abort(int rank, const std::string& reason, int blamed) {
+  const std::lock_guard lock(mutex_);
+  if (aborter_ >= 0) return;
+  aborter_ = rank;
+  reason_ = reason;
+  blamed_ = blamed;
+  changed_.notify_all();
+}
+
+void Mailbox::enter(int rank, std::uint64_t number) noexcept {
+  entered_[static_cast<std::size_t>(rank)].store(number, std::memory_order_relaxed);
+}
+
+std::vector<int> Mailbox::missing(int asking, std::uint64_t number) {
+  check(asking);
+  std::vector<Progress> others;
+  for (int rank = 0; rank < size(); ++rank) {
+    const std::uint64_t entered = entered_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed);
+    if (rank != asking) others.push_back({rank, entered});
+  }
+  return furthest_behind(others, number);
+}
+
+void Mailbox::leave(int rank) {
+  const std::lock_guard lock(mutex_);
+  left_[static_cast<std::size_t>(rank)] = true;
+  changed_.notify_all();
+}
+
+}  // namespace dlaunch

@@ -1,0 +1,141 @@
+#include "runtime/group/backend_choice.h"
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <set>
+#include <utility>
+
+#include "dlaunch/error.h"
+#include "runtime/base/errors.h"
+#include "runtime/rendezvous/bootstrap.h"
+#include "store/client/prefix_store.h"
+
+namespace dlaunch {
+
+namespace {
+
+// A part of a backend option: "gloo", "cpu:gloo".
+struct BackendChoice {
+  std::string device;  // empty: all that the module names
+  std::string name;
+};
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::vector<BackendChoice> parse_backends(std::string_view text) {
+  std::vector<BackendChoice> choices;
+  for (const std::string_view part : split(text, ',')) {
+    const std::vector<std::string_view> words = split(part, ':');
+    if (words.size() > 2 || words.front().empty() || words.back().empty()) {
+      throw DistBackendError("cannot read backend '" + std::string(text) +
+                             "'; write a name, or one for each device as in cpu:gloo,cuda:nccl");
+    }
+    choices.push_back({words.size() == 2 ? std::string(words.front()) : "", std::string(words.back())});
+  }
+  return choices;
+}
+
+Device::Kind device_kind(std::string_view name) {
+  if (name == "cpu") return Device::Kind::cpu;
+  if (name == "cuda") return Device::Kind::cuda;
+  throw DistBackendError("unknown device '" + std::string(name) + "'; known are cpu and cuda");
+}
+
+const BackendModule& find_module(Registry& registry, const std::string& name) {
+  const Result<const BackendModule*> found = registry.find(name);
+  if (!found) throw DistBackendError(found.error().message());
+  return **found;
+}
+
+}  // namespace
+
+std::vector<ChosenModule> choose_modules(Registry& registry, const std::string& text) {
+  std::vector<ChosenModule> chosen;
+  std::set<Device::Kind> served;
+  for (const BackendChoice& choice : parse_backends(plain_name(text))) {
+    const BackendModule& module = find_module(registry, choice.name);
+    ChosenModule entry{&module, {}};
+    for (const std::string_view device : split(module.devices, ',')) {
+      if (!choice.device.empty() && choice.device != device) continue;
+      entry.devices.push_back(device_kind(device));
+      if (!served.insert(entry.devices.back()).second) {
+        throw DistBackendError("backend '" + text + "' names two for the device " + std::string(device));
+      }
+    }
+    if (entry.devices.empty()) {
+      throw DistBackendError("backend '" + choice.name + "' works on " + module.devices + ", not on '" +
+                             choice.device + "'");
+    }
+    chosen.push_back(std::move(entry));
+  }
+  return chosen;
+}
+
+std::string checked_name(Registry& registry, std::string_view text) {
+  constexpr std::array<std::string_view, 5> always = {"gloo", "nccl", "mpi", "ucc", "undefined"};
+  std::string plain = plain_name(text);
+  for (const BackendChoice& choice : parse_backends(plain)) {
+    if (!choice.device.empty()) (void)device_kind(choice.device);
+    if (std::ranges::find(always, choice.name) != always.end()) continue;
+    const Result<const BackendModule*> found = registry.find(choice.name);
+    if (!found && found.error().kind == ErrorKind::not_found) {
+      throw DistBackendError(found.error().message());
+    }
+  }
+  return plain;
+}
+
+std::string in_words(const std::vector<ChosenModule>& modules) {
+  std::string text;
+  for (const ChosenModule& chosen : modules) {
+    for (const Device::Kind device : chosen.devices) {
+      text += (text.empty() ? "" : ",") + std::string(device == Device::Kind::cpu ? "cpu" : "cuda") + ":" +
+              chosen.module->name;
+    }
+  }
+  return text;
+}
+
+namespace {
+
+// Its errors say where the peer is.
+std::shared_ptr<Backend> create(const BackendModule& module, const BackendContext& context,
+                                const std::vector<std::string>& hosts) {
+  try {
+    return module.create(context);
+  } catch (const DistError& e) {
+    const int peer = e.context().peer;
+    if (peer < 0 || static_cast<std::size_t>(peer) >= hosts.size()) throw;
+    std::rethrow_exception(
+        in_context(std::current_exception(), {.host = hosts[static_cast<std::size_t>(peer)]}));
+  }
+}
+
+}  // namespace
+
+std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModule>& modules,
+                                                    const std::shared_ptr<Store>& keys,
+                                                    const GroupImpl::Description& group, Deadline deadline,
+                                                    const std::string& master_host,
+                                                    const std::function<void()>& check) {
+  std::vector<GroupImpl::DeviceBackend> backends;
+  for (const ChosenModule& chosen : modules) {
+    const auto own_keys = backend_store(std::make_shared<PrefixStore>(chosen.module->name, keys), check);
+    const BackendContext context{*own_keys,     group.rank, group.size,  group.name,
+                                 group.timeout, deadline,   master_host, check};
+    const std::shared_ptr<Backend> made = create(*chosen.module, context, group.hosts);
+    for (const Device::Kind device : chosen.devices) backends.push_back({device, made});
+  }
+  return backends;
+}
+
+}  // namespace dlaunch

@@ -1,0 +1,40 @@
+// From "gloo" or "cpu:gloo,cuda:nccl" to modules, and from modules to the backends of a group.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlaunch/backend.h"
+#include "runtime/backend/registry.h"
+#include "runtime/group/group_impl.h"
+#include "store/client/store.h"
+
+namespace dlaunch {
+
+struct ChosenModule {
+  const BackendModule* module;
+  std::vector<Device::Kind> devices;
+};
+
+// Throws DistBackendError: unreadable, unknown, not usable here, not for that device, or two for one.
+std::vector<ChosenModule> choose_modules(Registry& registry, const std::string& text);
+
+// The text in lower case. Throws DistBackendError: unreadable, a device that there is not, or a name that is
+// neither torch.distributed's nor known to the registry. That a backend cannot be used here is no error.
+std::string checked_name(Registry& registry, std::string_view text);
+
+// The same text for the same modules and devices: "cpu:gloo,cuda:nccl".
+std::string in_words(const std::vector<ChosenModule>& modules);
+
+// Makes each module's backend. `check`: as backend_store's. REQUIRES: all ranks of the group are doing the
+// same.
+std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModule>& modules,
+                                                    const std::shared_ptr<Store>& keys,
+                                                    const GroupImpl::Description& group, Deadline deadline,
+                                                    const std::string& master_host,
+                                                    const std::function<void()>& check);
+
+}  // namespace dlaunch

@@ -1,0 +1,504 @@
+#include "runtime/group/group_impl.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "dlaunch/debug.h"
+#include "dlaunch/error.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/listed.h"
+#include "runtime/base/log.h"
+#include "runtime/group/combined_work.h"
+#include "runtime/group/profiler.h"
+#include "runtime/group/splits.h"
+#include "runtime/record/call_stack.h"
+#include "runtime/rendezvous/join.h"
+#include "runtime/rendezvous/news.h"
+#include "store/client/prefix_store.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+namespace {
+
+GroupImpl::Description completed(GroupImpl::Description description) {
+  if (description.ranks.empty()) {
+    description.ranks.resize(static_cast<std::size_t>(description.size));
+    std::iota(description.ranks.begin(), description.ranks.end(), 0);
+  }
+  return description;
+}
+
+// Who calls something else than most, and what; empty if nobody does.
+std::string difference(const std::vector<std::string>& calls) {
+  std::map<std::string, std::vector<int>> callers;
+  for (std::size_t rank = 0; rank < calls.size(); ++rank)
+    callers[calls[rank]].push_back(static_cast<int>(rank));
+  if (callers.size() < 2) return {};
+  std::vector<std::pair<std::string, std::vector<int>>> by_number(callers.begin(), callers.end());
+  std::ranges::stable_sort(by_number, [](const auto& a, const auto& b) {
+    return a.second.size() != b.second.size() ? a.second.size() > b.second.size() : a.second < b.second;
+  });
+  std::string text = "the ranks call different operations: ";
+  for (std::size_t i = 0; i < by_number.size(); ++i) {
+    const auto& [call, ranks] = by_number[i];
+    text += (i > 0 ? "; " : "") + name_ranks(ranks) + (ranks.size() == 1 ? " calls " : " call ") + call;
+  }
+  return text;
+}
+
+// The peer is the first of the missing; a rank that came too late hears of itself among them.
+void throw_if_bad(const Assembly::Verdict& verdict, int self) {
+  if (verdict.text.empty()) return;
+  const auto other = std::ranges::find_if(verdict.missing, [self](int rank) { return rank != self; });
+  throw DistNetworkError(verdict.text, {.peer = other == verdict.missing.end() ? -1 : *other});
+}
+
+// What is wrong with the ranks' statements, by rank: on the first line what they call, on the second, of some
+// operations, its splits.
+std::string judgement(const std::vector<std::string>& statements) {
+  std::vector<std::string> calls;
+  std::vector<std::string> splits;
+  for (const std::string& statement : statements) {
+    const std::size_t end = std::min(statement.find('\n'), statement.size());
+    calls.push_back(statement.substr(0, end));
+    splits.push_back(statement.substr(end));
+  }
+  const std::string text = difference(calls);
+  return text.empty() && !splits.front().empty() ? misfit(splits) : text;
+}
+
+// In a forked copy of the process, what the original still uses.
+struct OfTheOriginal {
+  std::vector<GroupImpl::DeviceBackend> backends;
+  std::shared_ptr<Store> keys;
+};
+
+// For ever.
+void keep(OfTheOriginal one) {
+  static std::mutex& mutex = *new std::mutex;
+  static std::vector<OfTheOriginal>& all = *new std::vector<OfTheOriginal>;
+  const std::lock_guard lock(mutex);
+  all.push_back(std::move(one));
+}
+
+}  // namespace
+
+GroupImpl& GroupImpl::of(const ProcessGroup& group) {
+  if (!group.impl_) throw DistError("this ProcessGroup means no group");
+  return *group.impl_;
+}
+
+GroupImpl::GroupImpl(Description description, std::vector<DeviceBackend> backends,
+                     std::shared_ptr<Store> keys, GroupRecorder recorder)
+    : description_(completed(std::move(description))),
+      keys_(std::move(keys)),
+      recorder_(recorder),
+      timeout_(description_.timeout),
+      backends_(std::move(backends)) {}
+
+// In a forked copy of the process nothing may end: a store that is destroyed says goodbye, and a backend
+// waits for its threads.
+GroupImpl::~GroupImpl() {
+  if (!own_process_.is_this()) {
+    keep({std::move(backends_), keys_});
+    return;
+  }
+  end_backends();
+  recorder_.leave();
+}
+
+// Operations that end only now report to fail(), which must find either a whole backend or none: so the
+// backends are taken out while nobody calls them, and end without a lock held.
+void GroupImpl::end_backends() {
+  std::vector<DeviceBackend> ending;
+  {
+    const std::scoped_lock lock(abort_mutex_, state_mutex_);
+    ending.swap(backends_);
+  }
+}
+
+std::vector<std::shared_ptr<Backend>> GroupImpl::all_backends() const {
+  const std::lock_guard lock(state_mutex_);
+  std::vector<std::shared_ptr<Backend>> result;
+  for (const DeviceBackend& entry : backends_) {
+    if (std::ranges::find(result, entry.backend) == result.end()) result.push_back(entry.backend);
+  }
+  return result;
+}
+
+// Before any lock is taken.
+void GroupImpl::require_own_process(const char* operation) const {
+  if (!own_process_.is_this()) refuse(operation, forked_copy);
+}
+
+std::shared_ptr<Backend> GroupImpl::usable_backend(const char* operation,
+                                                   std::optional<Device> device) const {
+  require_own_process(operation);
+  const std::lock_guard lock(state_mutex_);
+  const ErrorContext here{.rank = description_.rank, .operation = operation, .group = description_.name};
+  if (first_error_) std::rethrow_exception(with_words(first_error_, "the group is broken: "));
+  if (destroyed_) throw DistError("the group was destroyed", here);
+  const auto found = std::ranges::find_if(
+      backends_, [&](const DeviceBackend& entry) { return !device || entry.device == device->kind; });
+  if (found == backends_.end()) {
+    throw DistBackendError("backend " + description_.backend + " does not work on device " +
+                               to_string(device.value_or(Device{})),
+                           here);
+  }
+  return found->backend;
+}
+
+Term GroupImpl::term_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const {
+  const std::chrono::milliseconds length = timeout.value_or(this->timeout());
+  if (!is_timeout(length)) refuse(name, no_timeout_at_all);
+  return term_of(length);
+}
+
+void GroupImpl::set_timeout(std::chrono::milliseconds timeout) {
+  require_member("set_timeout");
+  (void)term_for("set_timeout", timeout);  // refuses what is no timeout
+  timeout_ = timeout;
+}
+
+Work GroupImpl::run(const Call& call, const OperationOptions& options, const Start& start) {
+  require_own_process(call.name);
+  const Term term = term_for(call.name, options.timeout);
+  const std::lock_guard turn(call_mutex_);
+  const std::shared_ptr<Backend> backend = usable_backend(call.name, call.device);
+  // Only now, after everything that can be wrong on this rank alone: the ranks' numbers must stay the same.
+  const Operation operation{++sequence_, term.deadline(), options.async_op};
+  const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, -1, {}};
+  if (logs(LogLevel::trace)) {
+    log(LogLevel::trace, "rank " + std::to_string(description_.rank) + " of group " + description_.name +
+                             " calls " + call.describe() + " #" + std::to_string(operation.sequence));
+  }
+  Recording recording(recorder_,
+                      recorder_.begin(call.record, operation.sequence, -1, term, !options.async_op));
+  if (get_debug_level() == DebugLevel::detail) {
+    const std::string described = call.describe();
+    compare_calls(described, described + (call.splits ? "\n" + call.splits() : ""), operation.deadline,
+                  context);
+  }
+  const Told told{profiler().begin(call.name, description_, operation.sequence, call.bytes),
+                  recording.hand_over()};
+  try {
+    const Work inner = start(*backend, operation);
+    if (options.async_op) return finish_with_context(WorkSource(), inner, context, told);
+    inner.wait();
+    tell_end(told, true);
+    return {};
+  } catch (...) {
+    tell_end(told, false);
+    const std::exception_ptr error = located(std::current_exception(), context);
+    fail(error);
+    std::rethrow_exception(error);
+  }
+}
+
+Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
+                             const OperationOptions& options) {
+  if (skips_as_non_member(name)) return {};
+  (void)term_for(name, options.timeout);
+  (void)usable_backend(name, std::nullopt);
+  for (const Prepared& one : all) (void)usable_backend(one.call.name, one.call.device);
+  OperationOptions each = options;
+  each.async_op = true;
+  std::vector<Work> works;
+  works.reserve(all.size());
+  try {
+    for (const Prepared& one : all) works.push_back(run(one.call, each, one.start));
+  } catch (...) {
+    end_quietly(works);
+    throw;
+  }
+  Work together = all_of(works);
+  if (options.async_op) return together;
+  together.wait();
+  return {};
+}
+
+// Without the turn of the collectives: a receive may wait for what another thread still has to send.
+Work GroupImpl::run_message(const Call& call, int peer, const MessageOptions& options, const Start& start) {
+  const Term term = term_for(call.name, options.timeout);
+  const std::shared_ptr<Backend> backend = usable_backend(call.name, call.device);
+  Operation operation{0, term.deadline(), true};
+  {
+    const std::lock_guard lock(state_mutex_);
+    operation.sequence = ++messages_;
+  }
+  const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, peer, {}};
+  const Told told{profiler().begin(call.name, description_, operation.sequence, call.bytes),
+                  recorder_.begin(call.record, operation.sequence, peer, term)};
+  try {
+    return finish_with_context(WorkSource::of_message(), start(*backend, operation), context, told);
+  } catch (...) {
+    tell_end(told, false);
+    const std::exception_ptr error = located(std::current_exception(), context);
+    fail(error);
+    std::rethrow_exception(error);
+  }
+}
+
+// The Work of `outer`, whose error says where it happened, and which has broken the group by the time anybody
+// sees it.
+Work GroupImpl::finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
+                                    Told told) {
+  inner.then([this, outer, context, told](const Work& work) {
+    tell_end(told, work.is_success());
+    if (const std::exception_ptr raw = work.exception()) {
+      const std::exception_ptr error = located(raw, context);
+      if (fail(error)) {
+        outer.fail(error);
+      } else {
+        outer.fail_silently(error);
+      }
+    } else if (work.source_rank() >= 0) {
+      outer.succeed_from(work.source_rank());
+    } else {
+      outer.succeed();
+    }
+  });
+  return outer.work();
+}
+
+void GroupImpl::tell_end(Told told, bool success) const {
+  recorder_.end(told.mark, success);
+  profiler().end(told.span, success);
+}
+
+void GroupImpl::throw_if_lost() const {
+  for (const std::shared_ptr<Backend>& backend : all_backends()) backend->check();
+}
+
+void GroupImpl::throw_if_lost(std::span<const int> ranks) const {
+  try {
+    throw_if_lost();
+  } catch (const DistNetworkError& e) {
+    if (std::ranges::find(ranks, e.context().peer) == ranks.end()) return;
+    std::rethrow_exception(located(std::current_exception(), {}));
+  }
+}
+
+std::vector<int> GroupImpl::departed() const {
+  std::vector<int> ranks;
+  for (const std::shared_ptr<Backend>& backend : all_backends()) {
+    const std::vector<int> more = backend->departed();
+    ranks.insert(ranks.end(), more.begin(), more.end());
+  }
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+void GroupImpl::explain(const StoreError& error, const ErrorContext& context) const {
+  if (error.error().kind == ErrorKind::timeout) throw DistStoreError(error.what(), context);
+  explain_lost_store(error.what(), context);
+}
+
+void GroupImpl::explain_lost_store(const std::string& what_it_says, const ErrorContext& context) const {
+  await_news(deadline_after(time_for_news), [&] {
+    try {
+      throw_if_lost();
+      const std::vector<int> gone = departed();
+      if (!gone.empty()) throw DistNetworkError(left_the_group, {.peer = gone.front()});
+    } catch (const DistNetworkError& e) {
+      const std::string reason = e.reason() + ", and the store is lost: " + what_it_says;
+      std::rethrow_exception(
+          located(std::make_exception_ptr(DistNetworkError(reason, e.context())), context));
+    }
+  });
+  throw DistStoreError(what_it_says, context);
+}
+
+// All ranks get the same answer; where that is an error nothing has happened.
+void GroupImpl::meet(Assembly& assembly, Assembly::Meeting meeting, const ErrorContext& context) {
+  meeting.check = [this] { throw_if_lost(); };
+  meeting.departed = [this] { return departed(); };
+  try {
+    throw_if_bad(assembly.meet(meeting), description_.rank);
+  } catch (const StoreError& e) {
+    explain(e, context);
+  } catch (const DistNetworkError&) {
+    std::rethrow_exception(located(std::current_exception(), context));
+  }
+}
+
+Assembly& GroupImpl::comparison() {
+  if (!comparison_) {
+    comparison_.emplace(std::make_shared<PrefixStore>("compare", keys_), description_.rank, description_.size,
+                        Assembly::Latecomers::hear_the_verdict);
+  }
+  return *comparison_;
+}
+
+// Before anything is sent. With call_mutex_ held.
+void GroupImpl::compare_calls(const std::string& call, const std::string& statement, Deadline deadline,
+                              const ErrorContext& context) {
+  if (!keys_ || description_.size == 1) return;
+  const auto name_missing = [&](const std::vector<int>& missing) {
+    std::vector<int> silent = missing;
+    std::erase_if(silent, [&](int rank) {
+      const auto place = static_cast<std::size_t>(rank);
+      return place >= description_.compares.size() || description_.compares[place];
+    });
+    return name_ranks(missing) + " did not call anything before the deadline, where this group's " +
+           "other ranks call " + call +
+           (silent.empty() ? ""
+                           : "; but " + name_ranks(silent) +
+                                 " may have: not at the debug level DETAIL when the ranks joined, and at "
+                                 "another one nothing is compared");
+  };
+  try {
+    meet(comparison(),
+         {.statement = statement,
+          .deadline = deadline,
+          .judge = judgement,
+          .name_missing = name_missing,
+          .check = {},
+          .departed = {}},
+         context);
+  } catch (const DistNetworkError& e) {
+    if (!shows_call_stacks()) throw;
+    throw DistNetworkError(e.reason() + "\n" + call_stack(), e.context());
+  }
+}
+
+// It takes a number, as what another rank may have called instead does.
+void GroupImpl::compare_call(const std::string& call, Deadline deadline, const ErrorContext& context) {
+  require_own_process(context.operation.c_str());
+  if (get_debug_level() != DebugLevel::detail) return;
+  const std::lock_guard turn(call_mutex_);
+  ++sequence_;
+  compare_calls(call, call, deadline, context);
+}
+
+void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks) {
+  constexpr const char* name = "monitored_barrier";
+  if (skips_as_non_member(name)) return;
+  require_own_process(name);
+  const Term term = term_for(name, timeout);
+  const std::lock_guard turn(barrier_mutex_);
+  (void)usable_backend(name, std::nullopt);
+  const Waiting waiting;
+  const ErrorContext context{description_.rank, name, ++barriers_, description_.name, -1, {}};
+  if (!keys_) throw DistError("the group has no store", context);
+  ProfiledCall profiled(name, description_, 0);
+  Recording recording(recorder_, recorder_.begin({.operation = page::Operation::monitored_barrier},
+                                                 context.sequence, -1, term));
+  const auto name_missing = [&](std::vector<int> missing) {
+    if (!wait_all_ranks) missing.resize(1);
+    std::string who = name_ranks(missing);
+    who.front() = 'R';
+    return who + " failed to pass monitoredBarrier in " + std::to_string(term.length.count()) + " ms";
+  };
+  Assembly::Meeting meeting{
+      .statement = std::string(name) + "()",
+      .deadline = term.deadline(),
+      .judge = judgement,
+      .name_missing = name_missing,
+      .check = {},
+      .departed = {},
+  };
+  if (get_debug_level() == DebugLevel::detail) {
+    // The comparison of calls is a meeting of all already: this is one of the calls, and takes a number as
+    // they do, since on another rank it may have met a collective.
+    const std::lock_guard order(call_mutex_);
+    ++sequence_;
+    meet(comparison(), std::move(meeting), context);
+  } else {
+    if (!monitored_) {
+      monitored_.emplace(std::make_shared<PrefixStore>("monitored", keys_), description_.rank,
+                         description_.size, Assembly::Latecomers::wait_for_the_next);
+    }
+    meet(*monitored_, std::move(meeting), context);
+  }
+  recorder_.end(recording.hand_over(), true);
+  profiled.succeed();
+}
+
+// What has ended because this rank has aborted the group ends by that, and no peer is to blame.
+std::exception_ptr GroupImpl::located(const std::exception_ptr& error, ErrorContext context) const {
+  if (const std::optional<std::string> reason = aborted_here()) {
+    context.peer = -1;
+    return std::make_exception_ptr(DistNetworkError(*reason, context));
+  }
+  const int known = peer_of(error);
+  const int peer = known >= 0 ? known : context.peer;
+  if (peer >= 0 && static_cast<std::size_t>(peer) < description_.hosts.size()) {
+    context.host = description_.hosts[static_cast<std::size_t>(peer)];
+  }
+  return in_context(error, context);
+}
+
+// Breaks the group. False if it was broken before: then this error follows from that one.
+bool GroupImpl::fail(const std::exception_ptr& error, std::optional<std::string> aborted) {
+  {
+    const std::lock_guard lock(state_mutex_);
+    if (first_error_) return false;
+    first_error_ = error;
+    aborted_ = std::move(aborted);
+  }
+  record_loss(error);
+  const std::lock_guard stay(abort_mutex_);
+  for (const std::shared_ptr<Backend>& backend : all_backends()) backend->abort(message_of(error));
+  return true;
+}
+
+// For the agent: because of whom this process may be about to fail.
+void GroupImpl::record_loss(const std::exception_ptr& error) const {
+  const page::Loss loss = loss_of(error);
+  const auto peer = static_cast<std::size_t>(peer_of(error));
+  if (loss == page::Loss::none || peer >= description_.ranks.size()) return;
+  const ErrorContext where = context_of(error);
+  const auto* const name = std::ranges::find(page::operation_names, where.operation);
+  const bool known = name != page::operation_names.end();
+  recorder_.lose(
+      description_.ranks[peer], loss,
+      known ? static_cast<page::Operation>(name - page::operation_names.begin()) : page::Operation::none,
+      known ? where.sequence : 0);
+}
+
+void GroupImpl::abort(const std::string& reason) {
+  require_own_process("abort");
+  require_member("abort");
+  const std::string text = "aborted: " + reason;
+  fail(std::make_exception_ptr(DistError(text, {.rank = description_.rank, .group = description_.name})),
+       text);
+}
+
+std::optional<std::string> GroupImpl::aborted_here() const {
+  const std::lock_guard lock(state_mutex_);
+  return aborted_;
+}
+
+void GroupImpl::destroy() {
+  if (!own_process_.is_this()) return;
+  const std::lock_guard turn(call_mutex_);
+  bool has_part = false;
+  {
+    const std::lock_guard lock(state_mutex_);
+    has_part = !std::exchange(destroyed_, true) && !first_error_;
+  }
+  if (has_part) {
+    for (const std::shared_ptr<Backend>& backend : all_backends()) backend->shutdown();
+  }
+  end_backends();
+  recorder_.leave();
+}
+
+// Without the turn of the collectives: one may still run, in another thread or below the call of exit().
+void GroupImpl::leave(Deadline deadline) {
+  if (!own_process_.is_this()) return;
+  {
+    const std::lock_guard lock(state_mutex_);
+    if (std::exchange(destroyed_, true)) return;
+  }
+  for (const std::shared_ptr<Backend>& backend : all_backends()) backend->leave(deadline);
+}
+
+}  // namespace v1
+}  // namespace dlaunch

@@ -1,0 +1,234 @@
+// What a ProcessGroup handle points to.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dlaunch/backend.h"
+#include "dlaunch/process_group.h"
+#include "runtime/base/own_process.h"
+#include "runtime/record/recorder.h"
+#include "runtime/rendezvous/assembly.h"
+#include "store/client/store.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+// Checks the arguments, numbers the operations, bounds them in time, chooses the backend by the tensor's
+// device, and keeps the group's end: the first error breaks it, and every later call says what that was.
+class GroupImpl {
+ public:
+  struct DeviceBackend {
+    Device::Kind device;
+    std::shared_ptr<Backend> backend;  // may serve several devices
+  };
+  // Whose tag a message has: the same numbers of two mean two things.
+  enum class Tags : std::uint8_t { program, objects, breakpoints };
+  static Tag tag_of(Tags whose, std::uint32_t number) {
+    return Tag{static_cast<std::uint8_t>(whose)} << 32U | number;
+  }
+  struct Description {
+    std::string name;
+    int rank;  // -1: not a member
+    int size;
+    std::chrono::milliseconds timeout;  // at first
+    std::string backend;                // as get_backend() says it
+    std::vector<int> ranks = {};        // the members' ranks in the default group; empty: as here
+    int global_rank = -1;               // of this process in the default group, also where it is no member
+    // By rank in this group; empty where unknown.
+    std::vector<std::string> hosts = {};
+    std::vector<bool> compares = {};  // was at DebugLevel::detail when the ranks joined
+  };
+
+  // `keys`: the group's own part of the store; none where it has no store. What it does is told to
+  // `recorder`.
+  GroupImpl(Description description, std::vector<DeviceBackend> backends, std::shared_ptr<Store> keys = {},
+            GroupRecorder recorder = {});
+  ~GroupImpl();
+  GroupImpl(const GroupImpl&) = delete;
+  GroupImpl& operator=(const GroupImpl&) = delete;
+
+  static ProcessGroup handle(std::shared_ptr<GroupImpl> impl) { return ProcessGroup(std::move(impl)); }
+  static GroupImpl& of(const ProcessGroup& group);  // throws DistError where it means no group
+
+  [[nodiscard]] const Description& description() const { return description_; }
+  [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }  // now
+  void set_timeout(std::chrono::milliseconds timeout);
+  [[nodiscard]] const GroupRecorder& recorder() const { return recorder_; }
+
+  // As ProcessGroup's.
+  Work all_reduce(const Tensor& tensor, ReduceOp op, const OperationOptions& options);
+  Work broadcast(const Tensor& tensor, int src, const OperationOptions& options);
+  Work all_gather(std::span<const Tensor> outputs, const Tensor& input, const OperationOptions& options);
+  Work all_gather_into_tensor(const Tensor& output, const Tensor& input, const OperationOptions& options);
+  Work barrier(const OperationOptions& options, std::span<const int> device_ids = {});
+  Work reduce(const Tensor& tensor, int dst, ReduceOp op, const OperationOptions& options);
+  Work gather(std::span<const Tensor> outputs, const Tensor& input, int dst, const OperationOptions& options);
+  Work scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
+               const OperationOptions& options);
+  Work reduce_scatter(const Tensor& output, std::span<const Tensor> inputs, ReduceOp op,
+                      const OperationOptions& options);
+  Work reduce_scatter_tensor(const Tensor& output, const Tensor& input, ReduceOp op,
+                             const OperationOptions& options);
+  Work all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                  const OperationOptions& options);
+  Work all_to_all_single(const Tensor& output, const Tensor& input,
+                         std::span<const std::int64_t> output_splits,
+                         std::span<const std::int64_t> input_splits, const OperationOptions& options);
+  Work all_reduce_coalesced(std::span<const Tensor> tensors, ReduceOp op, const OperationOptions& options);
+  Work all_gather_into_tensor_coalesced(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                                        const OperationOptions& options);
+  Work reduce_scatter_tensor_coalesced(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                                       ReduceOp op, const OperationOptions& options);
+  Work isend(const Tensor& tensor, int dst, const MessageOptions& options, Tags tags = Tags::program);
+  Work irecv(const Tensor& tensor, int src, const MessageOptions& options, Tags tags = Tags::program);
+  std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops);
+  void monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks);
+  void breakpoint(int rank);  // in group_breakpoint.cpp
+  void abort(const std::string& reason);
+
+  using Start = std::function<Work(Backend&, const Operation&)>;
+  // A call of this rank's, whose arguments are right.
+  struct Call {
+    const char* name;
+    std::optional<Device> device;           // none: any
+    std::uint64_t bytes;                    // of this rank's data that take part
+    std::function<std::string()> describe;  // what all ranks must agree on
+    GroupRecorder::What record;
+    std::function<std::string()> splits = {};  // where what fits is not the same on all ranks: splits_text()
+  };
+  // An operation that has not started: everything that was wrong with its arguments has been thrown.
+  struct Prepared {
+    Call call;
+    Start start;
+  };
+  [[nodiscard]] Prepared prepare_all_reduce_coalesced(std::vector<Tensor> tensors,
+                                                      const Reduction& reduction) const;
+  [[nodiscard]] Prepared prepare_all_gather_into_tensor(const Tensor& output, const Tensor& input) const;
+  [[nodiscard]] Prepared prepare_reduce_scatter_tensor(const Tensor& output, const Tensor& input,
+                                                       const Reduction& reduction) const;
+  // One Work of all of them, which are started in this order, or none is. `name`: for messages.
+  Work run_together(const char* name, std::span<const Prepared> all, const OperationOptions& options);
+
+  // Under DebugLevel::detail: returns when all ranks make this call, which is one of those that are compared.
+  // Throws DistNetworkError where they do not.
+  void compare_call(const std::string& call, Deadline deadline, const ErrorContext& context);
+  // Throws DistNetworkError if one of these ranks is known to be lost.
+  void throw_if_lost(std::span<const int> ranks) const;
+  // A call through the store has failed: throws DistNetworkError where the rank that served the store is gone
+  // (which the backends may learn a moment later), else DistStoreError.
+  [[noreturn]] void explain(const StoreError& error, const ErrorContext& context) const;
+  [[noreturn]] void explain_lost_store(const std::string& what_it_says, const ErrorContext& context) const;
+
+  // Whether this process is not a member: its collectives and messages do nothing then, and the first of them
+  // logs a warning.
+  bool skips_as_non_member(const char* operation);
+
+  // Completes what was started and leaves; later calls throw. Does nothing in a forked copy of the process.
+  void destroy();
+
+  // The process ends: what this rank's completed operations have sent arrives, and the others hear that it
+  // has left, or why it has given up, until `deadline` at most. Later calls throw.
+  void leave(Deadline deadline);
+
+ private:
+  // How an operation that runs is told about, to its end.
+  struct Told {
+    std::uint64_t span;  // the profiler's
+    RecordMark mark;
+  };
+
+  // One operation, from its number to its result.
+  Work run(const Call& call, const OperationOptions& options, const Start& start);
+  Work run_message(const Call& call, int peer, const MessageOptions& options, const Start& start);
+  Work finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
+                           Told told);
+  void tell_end(Told told, bool success) const;
+  void meet(Assembly& assembly, Assembly::Meeting meeting, const ErrorContext& context);
+  Assembly& comparison();
+  void compare_calls(const std::string& call, const std::string& statement, Deadline deadline,
+                     const ErrorContext& context);
+  void throw_if_lost() const;
+  [[nodiscard]] std::vector<int> departed() const;
+  [[nodiscard]] std::exception_ptr located(const std::exception_ptr& error, ErrorContext context) const;
+  // From now on. None: the group's timeout.
+  [[nodiscard]] Term term_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const;
+  bool fail(const std::exception_ptr& error, std::optional<std::string> aborted = {});
+  void record_loss(const std::exception_ptr& error) const;
+  [[nodiscard]] std::optional<std::string> aborted_here() const;
+  void end_backends();
+  [[nodiscard]] std::shared_ptr<Backend> usable_backend(const char* operation,
+                                                        std::optional<Device> device) const;  // none: any
+  [[nodiscard]] std::vector<std::shared_ptr<Backend>> all_backends() const;
+
+  // The parts of breakpoint().
+  struct Stop {
+    int rank;  // that stops
+    Store& keys;
+    ErrorContext context;         // of the call
+    std::function<void()> agree;  // whether all who have come so far mean the same rank
+  };
+  void meet_at(const Stop& stop);
+  void be_held(const Stop& stop);
+  void await_release(const Stop& stop);
+  void let_go(const Stop& stop);
+
+  // Arguments.
+  [[noreturn]] void refuse(const char* operation, const std::string& reason) const;
+  void require_own_process(const char* operation) const;
+  void require_member(const char* operation) const;
+  void require_rank(const char* operation, const char* role, int rank) const;
+  void require_writable(const char* operation, const Tensor& tensor) const;
+  void require_same_kind(const char* operation, const Tensor& output, const Tensor& input) const;
+  void require_one_kind(const char* operation, std::span<const Tensor> tensors) const;
+  Work run_pairs(const char* operation, std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                 const OperationOptions& options,
+                 const std::function<Prepared(const Tensor& output, const Tensor& input)>& prepare);
+  void require_allowed(const char* operation, const Tensor& tensor, ReduceOp op) const;
+  void require_one_per_rank(const char* operation, const char* role, std::size_t count) const;
+  void require_whole(const char* operation, const Tensor& whole, const char* whole_role,
+                     const Tensor& part) const;
+  void require_apart(const char* operation, std::span<const Tensor> outputs,
+                     std::span<const Tensor> inputs) const;
+  void require_gathered_apart(const char* operation, std::span<const Tensor> outputs,
+                              const Tensor& input) const;
+  [[nodiscard]] std::vector<Tensor> rows(const char* operation, const char* role, const Tensor& tensor,
+                                         std::span<const std::int64_t> splits) const;
+  void check_message(const char* operation, const Tensor& tensor, int peer, bool receives) const;
+
+  const OwnProcess own_process_;  // no lock is taken in any other
+  const Description description_;
+  const std::shared_ptr<Store> keys_;
+  const GroupRecorder recorder_;
+  std::atomic<std::chrono::milliseconds> timeout_;
+  std::atomic_flag non_member_warned_;
+
+  std::mutex call_mutex_;               // held during a collective's call: one at a time
+  std::uint64_t sequence_ = 0;          // of the latest collective; protected by call_mutex_
+  std::optional<Assembly> comparison_;  // of calls, under DebugLevel::detail; protected by call_mutex_
+
+  std::mutex barrier_mutex_;  // held during a monitored barrier: one at a time
+  std::optional<Assembly> monitored_;
+  std::uint64_t barriers_ = 0;
+
+  std::mutex abort_mutex_;  // held while backends are aborted, so that they do not end meanwhile
+
+  mutable std::mutex state_mutex_;  // the last one taken; never held while calling out
+  std::vector<DeviceBackend> backends_;
+  std::uint64_t messages_ = 0;     // sends and receives started
+  std::uint64_t breakpoints_ = 0;  // reached
+  std::exception_ptr first_error_;
+  std::optional<std::string> aborted_;  // why, where that was abort() on this rank
+  bool destroyed_ = false;
+};
+
+}  // namespace v1
+}  // namespace dlaunch

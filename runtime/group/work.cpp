@@ -1,0 +1,211 @@
+#include "dlaunch/work.h"
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlaunch/error.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/log.h"
+#include "runtime/base/own_process.h"
+#include "runtime/record/recorder.h"
+
+namespace dlaunch {
+inline namespace v1 {
+
+namespace {
+// Shorter than this, to wait is a way to ask.
+constexpr auto shortest_wait = std::chrono::seconds(1);
+
+// For as long as one lives, its thread calls back.
+class CallingBack {
+ public:
+  CallingBack() { ++depth; }
+  ~CallingBack() { --depth; }
+  CallingBack(const CallingBack&) = delete;
+  CallingBack& operator=(const CallingBack&) = delete;
+
+  static bool here() { return depth > 0; }
+
+ private:
+  static thread_local int depth;
+};
+thread_local int CallingBack::depth = 0;
+
+}  // namespace
+
+// To the agent a collective counts as waiting while it runs. A message may have been posted long before
+// anybody needs it: it counts from when somebody wants to hear of its end, and an ask for itself.
+//
+// Who waits is told only when the callbacks have run: what they refer to may be his. A callback itself is not
+// kept waiting for callbacks, which would never end where it is one of them.
+struct Work::State {
+  enum class Stage : std::uint8_t { running, calling_back, over };
+
+  const bool is_message;
+  const OwnProcess own_process;
+
+  std::mutex mutex;
+  std::condition_variable completed;
+  // protected by mutex
+  Stage stage = Stage::running;
+  std::exception_ptr error;
+  int source_rank = -1;
+  std::vector<std::function<void(const Work&)>> callbacks;
+  bool seen = false;  // somebody knows how it ended
+  std::optional<Waiting> awaited;
+
+  explicit State(bool of_message) : is_message(of_message) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    if (error && !seen)
+      log(LogLevel::warning, "an operation nobody waited for has failed: " + message_of(error));
+  }
+
+  // In a forked copy a thread that is not there may hold the mutex for ever.
+  std::unique_lock<std::mutex> look() {
+    if (own_process.is_this()) return std::unique_lock(mutex);
+    std::unique_lock lock(mutex, std::try_to_lock);
+    if (!lock) throw DistError(forked_copy);
+    return lock;
+  }
+
+  // Whether it has completed within that time. With `lock` held on the mutex.
+  bool await(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout) {
+    if (is_done()) return true;
+    std::optional<Waiting> waiting;
+    if (timeout >= shortest_wait) waiting.emplace();
+    return completed.wait_until(lock, deadline_after(timeout), [this] { return has_ended(); });
+  }
+
+  // Whether it has completed, for somebody who asks. With the mutex held. Throws where it never will: in a
+  // forked copy.
+  [[nodiscard]] bool is_done() const {
+    if (stage != Stage::over && !own_process.is_this()) throw DistError(forked_copy);
+    if (stage == Stage::running && is_message) record_ask();
+    return has_ended();
+  }
+
+  // For this thread. With the mutex held.
+  [[nodiscard]] bool has_ended() const {
+    return stage == Stage::over || (stage == Stage::calling_back && CallingBack::here());
+  }
+
+  void complete(const std::shared_ptr<State>& self, std::exception_ptr reason, int source, bool is_news) {
+    std::vector<std::function<void(const Work&)>> to_call;
+    {
+      const std::lock_guard lock(mutex);
+      if (stage != Stage::running) return;
+      error = std::move(reason);
+      source_rank = source;
+      seen |= !is_news;
+      to_call.swap(callbacks);
+      awaited.reset();
+      stage = to_call.empty() ? Stage::over : Stage::calling_back;
+      completed.notify_all();
+    }
+    if (to_call.empty()) return;
+    {
+      const CallingBack inside;
+      for (const auto& callback : to_call) callback(Work(self));
+      to_call.clear();  // what they held is let go of before anybody is told
+    }
+    const std::lock_guard lock(mutex);
+    stage = Stage::over;
+    completed.notify_all();
+  }
+};
+
+void Work::wait() const {
+  if (!state_) return;
+  std::unique_lock lock = state_->look();
+  while (!state_->await(lock, longest_timeout)) {
+  }
+  state_->seen = true;
+  if (state_->error) std::rethrow_exception(state_->error);
+}
+
+void Work::wait(std::chrono::milliseconds timeout) const {
+  if (!state_) return;
+  std::unique_lock lock = state_->look();
+  if (!state_->await(lock, timeout)) {
+    throw DistError("the operation has not completed within " + in_words(timeout) + "; it goes on");
+  }
+  state_->seen = true;
+  if (state_->error) std::rethrow_exception(state_->error);
+}
+
+bool Work::is_completed() const {
+  if (!state_) return true;
+  const auto lock = state_->look();
+  return state_->is_done();
+}
+
+bool Work::is_success() const {
+  if (!state_) return true;
+  const auto lock = state_->look();
+  return state_->is_done() && !state_->error;
+}
+
+std::exception_ptr Work::exception() const {
+  if (!state_) return nullptr;
+  const auto lock = state_->look();
+  if (!state_->is_done()) return nullptr;
+  state_->seen = true;
+  return state_->error;
+}
+
+int Work::source_rank() const {
+  if (!state_) return -1;
+  const auto lock = state_->look();
+  return state_->has_ended() ? state_->source_rank : -1;
+}
+
+void Work::then(std::function<void(const Work&)> callback) const {
+  if (!callback) throw DistError("Work::then: there is no function to call");
+  if (state_) {
+    const auto lock = state_->look();
+    if (state_->stage == State::Stage::running) {
+      if (!state_->own_process.is_this()) throw DistError(forked_copy);
+      state_->callbacks.push_back(std::move(callback));
+      if (state_->is_message && !state_->awaited) state_->awaited.emplace();
+      return;
+    }
+  }
+  const CallingBack inside;
+  callback(*this);
+}
+
+std::future<void> Work::get_future() const {
+  const auto promise = std::make_shared<std::promise<void>>();
+  then([promise](const Work& work) {
+    if (const std::exception_ptr error = work.exception()) {
+      promise->set_exception(error);
+    } else {
+      promise->set_value();
+    }
+  });
+  return promise->get_future();
+}
+
+WorkSource::WorkSource() : WorkSource(std::make_shared<Work::State>(false)) {}
+WorkSource::WorkSource(std::shared_ptr<Work::State> state) : state_(std::move(state)) {}
+WorkSource WorkSource::of_message() { return WorkSource(std::make_shared<Work::State>(true)); }
+Work WorkSource::work() const { return Work(state_); }
+void WorkSource::succeed() const { state_->complete(state_, nullptr, -1, true); }
+void WorkSource::succeed_from(int source_rank) const { state_->complete(state_, nullptr, source_rank, true); }
+void WorkSource::fail(std::exception_ptr reason) const {
+  state_->complete(state_, std::move(reason), -1, true);
+}
+void WorkSource::fail_silently(std::exception_ptr reason) const {
+  state_->complete(state_, std::move(reason), -1, false);
+}
+
+}  // namespace v1
+}  // namespace dlaunch

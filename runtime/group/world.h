@@ -1,0 +1,140 @@
+// What the free functions of the library share: the default group, the groups made from it, and the store.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlaunch/distributed.h"
+#include "runtime/base/own_process.h"
+#include "runtime/group/backend_choice.h"
+#include "runtime/group/group_impl.h"
+#include "runtime/rendezvous/bootstrap.h"
+#include "runtime/rendezvous/losses.h"
+#include "store/client/store.h"
+
+namespace dlaunch {
+
+// The backends this process knows, for all its worlds.
+Registry& registry();
+
+// One rank's. A process has one; where ranks are threads each thread has its own. Any thread may call, but
+// init, new_group and destroy one at a time.
+class World {
+ public:
+  // Who this rank is where no environment says so.
+  struct Preset {
+    int rank;
+    int size;
+    std::shared_ptr<Store> store;
+    std::string backend;
+    // Asked now and then while the default group is being made; what it throws ends that. None: nothing.
+    std::function<void()> check = {};
+  };
+
+  World() = default;
+  explicit World(Preset preset) : preset_(std::move(preset)) {}
+  // In a process that was copied from another, whose preset it must not end. REQUIRES: nothing has been made
+  // yet, and no other thread is here.
+  void set_preset(Preset preset);
+
+  void init(const InitOptions& options);
+  // `operation`: for messages.
+  ProcessGroup new_group(const std::string& operation, const std::vector<int>& ranks,
+                         const NewGroupOptions& options);
+  // A call that all ranks of the default group make, before which these meet.
+  struct Meeting {
+    std::string operation;  // for messages
+    std::vector<int> ranks;
+    std::string statement;
+    std::optional<std::chrono::milliseconds> timeout = {};  // absent: the default group's
+  };
+  // Returns when all its ranks have come with the same statement; a rank that is none of them only compares
+  // its own. Throws DistNetworkError, on all of them, where one has another, and what `check_arguments`
+  // throws, of which the others hear instead.
+  void meet(const Meeting& meeting, const std::function<void()>& check_arguments);
+  // In a forked copy of the process the groups of the original are forgotten: the copy may make its own.
+  void destroy_all();
+  void destroy(const ProcessGroup& group);
+  void abort_all(const std::string& reason);  // every group there is
+  void leave();                               // likewise, as the process ends: see GroupImpl::leave
+
+  [[nodiscard]] bool is_initialized() const;
+  // Throw DistError without a default group.
+  [[nodiscard]] std::shared_ptr<GroupImpl> default_group() const;
+  [[nodiscard]] std::shared_ptr<Store> store() const;  // the default group's keys
+  [[nodiscard]] std::size_t group_count() const;
+
+ private:
+  struct Made {
+    std::shared_ptr<GroupImpl> group;
+    std::shared_ptr<Store> keys;
+    std::string master_host;
+    std::vector<SignOfLife> signs;
+  };
+  Made make_default(const InitOptions& options, const Identity& self, const std::shared_ptr<Store>& store,
+                    const std::vector<ChosenModule>& modules, Deadline deadline);
+  static void let_hear(Store& keys, const Identity& self, int hearers, Deadline deadline);
+  [[nodiscard]] std::shared_ptr<Store> open_store(const InitOptions& options, const InitMethod& method,
+                                                  const Identity& self, Deadline deadline) const;
+  [[nodiscard]] std::vector<ChosenModule> choose_or_decline(const std::string& backend,
+                                                            const InitOptions& options,
+                                                            const InitMethod& method, const Identity& self,
+                                                            Deadline deadline);
+  int& generation_in(Store& store);
+  [[nodiscard]] std::shared_ptr<GroupImpl> make_group(GroupImpl::Description description,
+                                                      std::vector<GroupImpl::DeviceBackend> backends,
+                                                      std::shared_ptr<Store> keys,
+                                                      const std::string& identity) const;
+  [[nodiscard]] Identity identify_self(const InitOptions& options, const InitMethod& method) const;
+  void init_with(const InitOptions& options);
+  [[nodiscard]] std::unique_lock<std::mutex> look() const;
+  [[nodiscard]] bool is_copied() const;
+  void require_own_process(const std::string& operation) const;
+
+  std::optional<Preset> preset_;
+  std::atomic<OwnProcess> own_process_;  // which has made what there is
+
+  std::mutex making_;  // a group is being made or ended
+  // Default groups that all ranks have begun to make in a store; each must not find the keys of an earlier
+  // one. By a number that the store has: who serves one after another has died serves another store, of which
+  // none need know how far the others came in the lost one.
+  std::map<std::string, int> generations_;
+  std::string identity_;  // of the default group, among all of the job
+  std::unique_ptr<Door> door_;
+  std::vector<SignOfLife> signs_;  // of the default group's ranks
+
+  mutable std::mutex mutex_;
+  // protected by mutex_
+  std::shared_ptr<GroupImpl> default_;
+  std::shared_ptr<Store> keys_;
+  std::string master_host_;
+  std::vector<std::shared_ptr<GroupImpl>> groups_;  // the others, in the order in which they were made
+  int groups_made_ = 0;
+  std::map<std::vector<int>, int> local_groups_made_;  // with local synchronization, by members
+  int meetings_ = 0;
+};
+
+// This thread's world, or the process's.
+World& world();
+
+// For the thread as long as this object lives.
+class ThreadWorld {
+ public:
+  explicit ThreadWorld(World::Preset preset);
+  ~ThreadWorld();
+  ThreadWorld(const ThreadWorld&) = delete;
+  ThreadWorld& operator=(const ThreadWorld&) = delete;
+
+ private:
+  World world_;
+  World* const before_;
+};
+
+}  // namespace dlaunch

@@ -1,0 +1,277 @@
+#include "runtime/record/recorder.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+
+#include "runtime/base/log.h"
+
+namespace dlaunch {
+
+namespace {
+
+// The numbers on the page are ours.
+static_assert(static_cast<int>(DType::int8) == 0 && static_cast<int>(DType::boolean) == 5 &&
+              static_cast<int>(DType::complex128) == 11);
+
+// Every word that the agent may read while it changes is written through these: one after the other, so that
+// whoever sees one sees the ticket that was put before it.
+template <class T>
+void put(T& word, T value) {
+  std::atomic_ref<T>(word).store(value, std::memory_order_release);
+}
+template <class T>
+T get(T& word) {
+  return std::atomic_ref<T>(word).load(std::memory_order_relaxed);
+}
+std::uint64_t add(std::uint64_t& word, std::uint64_t more) {
+  return std::atomic_ref<std::uint64_t>(word).fetch_add(more, std::memory_order_relaxed);
+}
+void raise_to(std::uint64_t& word, std::uint64_t value) {
+  std::atomic_ref<std::uint64_t> there(word);
+  std::uint64_t before = there.load(std::memory_order_relaxed);
+  while (before < value && !there.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
+  }
+}
+
+// For the writing of a record. Not where another thread is at it since the ring's last round, or already in
+// its next: then this one is left out.
+bool claim(std::uint64_t& ticket, std::uint64_t writing) {
+  std::uint64_t before = get(ticket);
+  return before % 2 == 0 && before < writing &&
+         std::atomic_ref<std::uint64_t>(ticket).compare_exchange_strong(
+             before, writing, std::memory_order_acq_rel, std::memory_order_relaxed);
+}
+
+std::int64_t unix_ns() {
+  return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// At most so many milliseconds can be written down.
+std::uint32_t recorded(std::chrono::milliseconds length) {
+  constexpr std::int64_t most = UINT32_MAX;
+  return static_cast<std::uint32_t>(std::min<std::int64_t>(most, length.count()));
+}
+
+// FNV-1a.
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return hash;
+}
+
+template <std::size_t N>
+void put_text(std::array<char, N>& into, std::string_view text) {
+  for (std::size_t i = 0; i < N; ++i) put(into[i], i < text.size() ? text[i] : '\0');
+}
+
+// As far as the runs suffice.
+void put_ranks(std::array<page::Run, page::max_runs>& runs, std::span<const int> ranks) {
+  std::size_t at = 0;
+  for (page::Run& place : runs) {
+    page::Run run{};
+    if (at < ranks.size()) run = {ranks[at], 1, 1};
+    if (at + 1 < ranks.size()) run.stride = ranks[at + 1] - ranks[at];
+    if (at < ranks.size()) ++at;
+    for (; at < ranks.size() && ranks[at] - ranks[at - 1] == run.stride; ++at) ++run.count;
+    put(place.first, run.first);
+    put(place.stride, run.stride);
+    put(place.count, run.count);
+  }
+}
+
+// Ours from now on: nobody's before, or a dead process's.
+bool claim(std::int32_t& owner) {
+  std::int32_t before = get(owner);
+  if (before == getpid()) return true;
+  if (before != 0 && (kill(before, 0) == 0 || errno != ESRCH)) return false;
+  return std::atomic_ref<std::int32_t>(owner).compare_exchange_strong(before, getpid());
+}
+
+// A file that is longer than the limit would end this process by SIGXFSZ.
+bool may_be_so_long(std::size_t size) {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= size;
+}
+
+// Where there is none yet it is made here, and not by the agent: most workers of most jobs record nothing. A
+// file that is there and is no page is somebody else's.
+bool can_be_page(int fd, bool is_new) {
+  struct stat about {};
+  if (is_new) return may_be_so_long(sizeof(page::Page));
+  return fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_size == sizeof(page::Page);
+}
+
+// nullptr: it is no page, or there is no room for it.
+page::Page* map(const std::string& path) {
+  constexpr int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  int fd = ::open(path.c_str(), flags | O_CREAT | O_EXCL, 0600);
+  const bool is_new = fd >= 0;
+  if (!is_new) fd = ::open(path.c_str(), flags);
+  if (fd < 0) return nullptr;
+  void* memory = MAP_FAILED;
+  // Its memory is taken now: a write to a page that cannot be had would end the process.
+  if (can_be_page(fd, is_new) && posix_fallocate(fd, 0, sizeof(page::Page)) == 0) {
+    memory = mmap(nullptr, sizeof(page::Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+  } else if (is_new) {
+    unlink(path.c_str());
+  }
+  close(fd);
+  return memory == MAP_FAILED ? nullptr : static_cast<page::Page*>(memory);
+}
+
+}  // namespace
+
+RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, int peer, const Term& term,
+                                      bool awaited) const {
+  const bool collective = page::is_collective(what.operation);
+  if (!collective) add(page_->header.others_begun, 1);
+  const std::uint64_t number = add(page_->header.next, 1);
+  page::Record& record = page_->records[number % page::max_records];
+  if (claim(record.ticket, 2 * number + 1)) {
+    put(record.sequence, sequence);
+    put(record.created_ns, ns_of(term.began));
+    put(record.ended_ns, std::int64_t{0});
+    put(record.input, what.input);
+    put(record.output, what.output);
+    put(record.group, group_->id);
+    put(record.peer, std::int32_t{peer});
+    put(record.timeout_ms, recorded(term.length));
+    put(record.operation, what.operation);
+    put(record.dtype, what.dtype ? static_cast<std::uint8_t>(*what.dtype) : page::no_dtype);
+    put(record.state, std::uint8_t{page::Record::started});
+    put(record.ticket, 2 * number + 2);
+  }
+  if (collective) put(group_->entered, sequence);  // numbers are given out in order
+  return {number, sequence, collective, awaited};
+}
+
+void GroupRecorder::write_end(const RecordMark& mark, bool success) const {
+  page::Record& record = page_->records[mark.number % page::max_records];
+  if (get(record.ticket) == 2 * mark.number + 2) {  // not overwritten by a later one
+    put(record.ended_ns, steady_ns());
+    put(record.state, std::uint8_t{success ? page::Record::completed : page::Record::failed});
+  }
+  std::uint64_t& last = success ? group_->done : group_->failed;
+  if (mark.awaited) {
+    put(last, mark.sequence);  // those that end at the same time have smaller numbers, and only raise it
+  } else if (mark.collective) {
+    raise_to(last, mark.sequence);
+  }
+  add(mark.collective ? page_->header.collectives_ended : page_->header.others_ended, 1);
+}
+
+void GroupRecorder::leave() const {
+  if (group_ != nullptr) put(group_->state, std::uint32_t{page::Group::left});
+}
+
+void GroupRecorder::lose(int rank, page::Loss loss, page::Operation operation, std::uint64_t sequence) const {
+  if (page_ == nullptr || get(page_->header.lost) != 0) return;
+  page::Header& header = page_->header;
+  put(header.loss_sequence, sequence);
+  put(header.loss_group, group_->id);
+  put(header.loss_operation, operation);
+  put(header.loss, loss);
+  put(header.lost, std::int32_t{rank} + 1);
+}
+
+Waiting::Waiting() : page_(recorder().page()) {
+  if (page_ != nullptr) add(page_->header.waiting, 1);
+}
+Waiting::~Waiting() {
+  if (page_ != nullptr) add(page_->header.waiting, ~std::uint64_t{0});  // one less
+}
+
+void record_ask() {
+  if (page::Page* const page = recorder().page()) add(page->header.asks, 1);
+}
+
+void Recorder::leave_in_exception() {
+  if (page::Page* const own = page()) put(own->header.left_in_exception, std::uint8_t{1});
+}
+
+page::Page* Recorder::page() {
+  const std::lock_guard lock(mutex_);
+  return page_ != nullptr && get(page_->header.owner) == getpid() ? page_ : nullptr;
+}
+
+void Recorder::open(const std::string& path, int rank, int world_size) {
+  const std::lock_guard lock(mutex_);
+  if (page_ != nullptr && get(page_->header.owner) != getpid()) page_ = nullptr;
+  if (page_ == nullptr) {
+    page::Page* const mapped = map(path);
+    if (mapped == nullptr) {
+      log(LogLevel::info, "operations are not recorded: cannot map " + path);
+      return;
+    }
+    page::Header& header = mapped->header;
+    if (!claim(header.owner)) {
+      log(LogLevel::info, "operations are not recorded: another process does so in " + path);
+      munmap(mapped, sizeof(page::Page));
+      return;
+    }
+    // What a dead owner has left is not ours.
+    put(header.magic, std::uint64_t{0});
+    for (page::Group& group : mapped->groups) std::memset(&group, 0, sizeof group);
+    for (page::Record& record : mapped->records) put(record.ticket, std::uint64_t{0});
+    for (std::uint64_t* count : {&header.next, &header.collectives_ended, &header.others_begun,
+                                 &header.others_ended, &header.waiting, &header.asks})
+      put(*count, std::uint64_t{0});
+    put(header.lost, std::int32_t{0});
+    put(header.left_in_exception, std::uint8_t{0});
+    put(header.version, page::version);
+    page_ = mapped;
+  }
+  page::Header& header = page_->header;
+  put(header.rank, std::int32_t{rank});
+  put(header.world_size, std::int32_t{world_size});
+  put(header.unix_minus_steady_ns, unix_ns() - steady_ns());
+  put(header.joined_ns, steady_ns());
+  put(header.magic, page::magic);
+}
+
+GroupRecorder Recorder::add(const Description& description) {
+  const std::lock_guard lock(mutex_);
+  page::Group* const group = page_ != nullptr ? place() : nullptr;
+  if (group == nullptr) return {};
+  const std::uint64_t ticket = get(group->ticket);
+  put(group->ticket, ticket + 1);
+  put(group->identity, hash_of(description.identity));
+  put(group->id, ++last_id_);
+  put(group->size, static_cast<std::uint32_t>(description.ranks.size()));
+  put(group->rank, std::int32_t{description.rank});
+  put_text(group->name, description.name);
+  put_text(group->backend, description.backend);
+  put_ranks(group->runs, description.ranks);
+  put(group->entered, std::uint64_t{0});
+  put(group->failed, std::uint64_t{0});
+  put(group->done, std::uint64_t{0});
+  put(group->state, std::uint32_t{page::Group::current});
+  put(group->ticket, ticket + 2);
+  return {page_, group};
+}
+
+// One that was never used, else the one that was left first; nullptr: all are in use.
+page::Group* Recorder::place() {
+  page::Group* found = nullptr;
+  for (page::Group& group : page_->groups) {
+    if (group.state == page::Group::free) return &group;
+    if (group.state == page::Group::left && (found == nullptr || group.id < found->id)) found = &group;
+  }
+  return found;
+}
+
+Recorder& recorder() {
+  static Recorder& only = *new Recorder;  // operations may end while the process does
+  return only;
+}
+
+}  // namespace dlaunch

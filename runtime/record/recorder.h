@@ -1,0 +1,139 @@
+// The flight recorder: tells the agent, through the worker's mapped page, which operations this process has
+// begun and ended (store/contract/worker_page.h). Without a page it does nothing; nothing here fails.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "dlaunch/tensor.h"
+#include "runtime/base/deadline.h"
+#include "store/contract/worker_page.h"
+
+namespace dlaunch {
+
+// A begun operation, for its end.
+struct RecordMark {
+  std::uint64_t number = 0;
+  std::uint64_t sequence = 0;
+  bool collective = false;
+  bool awaited = false;
+};
+
+// One group's part of the page, or of none. begin() and end() may come from any thread.
+class GroupRecorder {
+ public:
+  struct What {
+    page::Operation operation = page::Operation::none;
+    std::optional<DType> dtype = std::nullopt;
+    std::uint64_t input = 0;  // elements
+    std::uint64_t output = 0;
+  };
+
+  GroupRecorder() = default;
+  GroupRecorder(page::Page* page, page::Group* group) : page_(page), group_(group) {}
+
+  // The moment is the caller's, who has looked at the clock for its deadline: a look is a good part of what a
+  // record costs. `awaited`: a collective of whose group no other one begins before it has ended.
+  RecordMark begin(const What& what, std::uint64_t sequence, int peer, const Term& term,
+                   bool awaited = false) const {
+    return group_ != nullptr ? write_begin(what, sequence, peer, term, awaited) : RecordMark{};
+  }
+  void end(const RecordMark& mark, bool success) const {
+    if (group_ != nullptr) write_end(mark, success);
+  }
+  // The process is no longer a member; nothing begins any more.
+  void leave() const;
+  // An operation has met the loss of this rank of the default group, and that has broken the group. The
+  // process's first loss is kept.
+  void lose(int rank, page::Loss loss, page::Operation operation, std::uint64_t sequence) const;
+
+ private:
+  RecordMark write_begin(const What& what, std::uint64_t sequence, int peer, const Term& term,
+                         bool awaited) const;
+  void write_end(const RecordMark& mark, bool success) const;
+
+  page::Page* page_ = nullptr;
+  page::Group* group_ = nullptr;
+};
+
+// Ends its operation as a failed one unless somebody else takes that over.
+class Recording {
+ public:
+  Recording(const GroupRecorder& group, RecordMark mark) : group_(&group), mark_(mark) {}
+  ~Recording() {
+    if (group_ != nullptr) group_->end(mark_, false);
+  }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  // Whoever gets the mark ends it.
+  RecordMark hand_over() {
+    group_ = nullptr;
+    return mark_;
+  }
+
+ private:
+  const GroupRecorder* group_;
+  RecordMark mark_;
+};
+
+// For as long as it lives, a thread of this process waits for other ranks outside of a collective: for a
+// message, or to make a group. Tells the agent, whose --hang-timeout is about those who wait.
+class Waiting {
+ public:
+  Waiting();
+  ~Waiting();
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  page::Page* const page_;
+};
+
+// Somebody has asked whether a message is through, and it is not. Who asks for long waits too.
+void record_ask();
+
+// The process's page. Thread-safe.
+class Recorder {
+ public:
+  Recorder() = default;
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  // Maps the page, where the file is one and no other living process owns it; later calls only say who this
+  // process is now. A forked child has no part in its parent's.
+  void open(const std::string& path, int rank, int world_size);
+
+  // `identity` tells the group from every other one of the job, alike on all members; `ranks` are theirs in
+  // the default group.
+  struct Description {
+    std::string_view identity;
+    std::string_view name;
+    std::string_view backend;
+    int rank;
+    std::span<const int> ranks;
+  };
+  // Records nothing where there is no page, or no room in it.
+  GroupRecorder add(const Description& description);
+  // The process destroys its groups while an exception is on its way.
+  void leave_in_exception();
+  // None: there is none, or it is another process's.
+  page::Page* page();
+
+ private:
+  page::Group* place();
+
+  std::mutex mutex_;
+  page::Page* page_ = nullptr;  // protected by mutex_, as the next one
+  std::uint32_t last_id_ = 0;
+};
+
+// This process's.
+Recorder& recorder();
+
+}  // namespace dlaunch

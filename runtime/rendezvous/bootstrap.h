@@ -1,0 +1,59 @@
+// How a process finds out who it is and where the others are: environment, init_method, store.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlaunch/backend.h"
+#include "runtime/base/process_environment.h"
+#include "store/base/address.h"
+#include "store/base/result.h"
+#include "store/client/store.h"
+
+namespace dlaunch {
+
+// What the launcher has told this process.
+struct Identity {
+  int rank = 0;
+  int world_size = 1;
+  Address master;  // where the store is
+  // Which of the job's worlds this process belongs to; separates the keys of different ones.
+  std::string round = "0";
+  bool store_is_served = false;  // by the launcher's agent; else rank 0 serves it
+};
+
+// A rank and a world size that the program gives, in its call or in the URL; absent: not given.
+struct GivenRank {
+  std::optional<int> rank = {};
+  std::optional<int> world_size = {};
+};
+
+// `given` takes precedence over RANK and WORLD_SIZE. Fails with the name of the variable that is missing or
+// wrong, or with what is wrong with what was given.
+Result<Identity> identify(const Environment& environment, const GivenRank& given = {});
+
+// Without an environment: both must be given. Only the rank and the world size of the result mean something.
+Result<Identity> identify(const GivenRank& given);
+
+// An init_method, taken apart.
+struct InitMethod {
+  enum class Kind { env, tcp, file };
+  Kind kind = Kind::env;
+  Address address;   // tcp
+  std::string path;  // file
+  GivenRank given;   // the URL's parameters
+};
+Result<InitMethod> parse_init_method(std::string_view text);
+
+// What the call's options (-1: not given) and the URL say together. Fails where they contradict each other.
+Result<GivenRank> combine(int rank, int world_size, const GivenRank& url);
+
+// The part of the store that a backend sees. `check` is asked now and then during its waits; what it throws
+// ends them. None: nothing.
+std::unique_ptr<BackendStore> backend_store(std::shared_ptr<Store> store, std::function<void()> check = {});
+
+}  // namespace dlaunch

@@ -1,0 +1,58 @@
+// A TCP connection for code that waits: every call has a deadline, none raises a signal. For clients in
+// programs that have no event loop. Not thread-safe.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "store/base/address.h"
+#include "store/base/bytes.h"
+#include "store/base/result.h"
+#include "store/client/steady_time.h"
+#include "store/tls/secure_session.h"
+
+namespace dlaunch {
+
+class BlockingSocket {
+ public:
+  BlockingSocket() = default;  // not open
+  ~BlockingSocket() { close(); }
+  BlockingSocket(const BlockingSocket&) = delete;
+  BlockingSocket& operator=(const BlockingSocket&) = delete;
+
+  // Failures of the following are of kind timeout or network, with only `why` filled in; the caller knows the
+  // rest. After a failure the connection may have sent or received a part, and is good for close() only; a
+  // receive that timed out before any byte came may be tried again.
+
+  // Looks the name up and tries each of its addresses once.
+  Result<void> connect(const Address& address, TimePoint deadline);
+  // Encrypts what follows, once both ends have proved their key. REQUIRES: nothing was sent or received yet.
+  // Of kind refused if the other end has another key.
+  Result<void> secure(std::unique_ptr<SecureSession> session, TimePoint deadline);
+  Result<void> send(ByteSpan bytes, TimePoint deadline);
+  // Exactly `size` bytes.
+  Result<void> receive(char* into, std::size_t size, TimePoint deadline);
+
+  void close();
+  [[nodiscard]] bool is_open() const { return fd_ >= 0; }
+
+ private:
+  Result<void> send_plain(ByteSpan bytes, TimePoint deadline);
+  Result<void> receive_plain(char* into, std::size_t size, TimePoint deadline);
+  Result<std::size_t> receive_some(char* into, std::size_t most, TimePoint deadline);
+  Result<void> take_secured(TimePoint deadline);
+  Result<void> await(short events, TimePoint deadline) const;
+
+  int fd_ = -1;
+  std::array<char, 4096> buffer_{};  // what was received and not yet asked for
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  std::unique_ptr<SecureSession> session_;  // none: what is sent is not encrypted
+  std::string secured_;                     // what it has decrypted
+  std::size_t secured_used_ = 0;            // of that, what was asked for
+};
+
+}  // namespace dlaunch

@@ -1,0 +1,57 @@
+// A TCP store as torch.distributed's users know it: one object that is the server, a client of it, or both.
+//
+// The master serves, and is its server's first client; the others are clients only, as TcpStore is. The
+// server ends with the last object that has it. So the master must outlive the other workers' use of the
+// store: PyTorch's own threads ask it until their processes end.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "store/client/tcp_store.h"
+#include "store/server/server.h"
+#include "store/server/store_host.h"
+
+namespace dlaunch {
+
+struct HostedStoreOptions {
+  Address address;  // the master's, as every client reaches it. For a master port 0 means any that is free
+  std::optional<std::int64_t> world_size;  // workers, the master too; none: any number
+  bool is_master = false;
+  Duration timeout = std::chrono::seconds(300);  // for connecting and for the workers; then the store's
+  // Each object counts as a worker, and the master waits until `world_size` of them came. Nothing of that
+  // where there is no world size.
+  bool wait_for_workers = true;
+  // A second master of one port in one process shares the first one's server. Both must say so.
+  bool multi_tenant = false;
+  // A socket that is bound to the master's port, and may listen already. It belongs to the store from now on,
+  // also if the constructor throws.
+  std::optional<int> master_listen_fd;
+  // Whether an agent serves already at this address: a master that cannot listen is then a client. None: as
+  // the environment variable TORCHELASTIC_USE_AGENT_STORE says (1, true, t, yes or y, in any case).
+  std::optional<bool> use_agent_store;
+  std::string listen_host = "*";  // what a master listens on: all interfaces, as PyTorch's
+  ServerOptions server = {};
+  Dialect dialect = Dialect::v2_2;  // for a client of an old server
+};
+
+class HostedStore final : public TcpStore {
+ public:
+  // Throws StoreError: invalid (options that contradict each other, a world size below 1), network or
+  // not_found (a master cannot listen), timeout (no server, or too few workers came), and as TcpStore does.
+  explicit HostedStore(const HostedStoreOptions& options);
+
+  [[nodiscard]] std::uint16_t port() const { return server().port; }
+  [[nodiscard]] bool is_serving() const { return host_ != nullptr; }
+
+ private:
+  using Host = std::shared_ptr<StoreHost>;
+
+  HostedStore(const HostedStoreOptions& options, Host host, TimePoint deadline);
+
+  const Host host_;  // none: a client only
+};
+
+}  // namespace dlaunch

@@ -1,0 +1,13 @@
+#include "store/server/store_access.h"
+
+namespace dlaunch {
+
+bool StoreAccess::is_own(const std::string& host) const {
+  return host.starts_with("127.") || host == "::1" || (key_.is_own && key_.is_own(host));
+}
+
+bool StoreAccess::admits(const std::string& host) const {
+  return !has_key() || (!key_.needs_tls && trusted_.contains(host)) || is_own(host);
+}
+
+}  // namespace dlaunch

@@ -1,0 +1,156 @@
+// The store's content and its rules: keys, queues, and who waits for what. Pure: requests in, answers out; no
+// I/O, no clock, one thread.
+//
+// The rules are PyTorch's, with three repairs. Waiting looks at all its keys whenever one of them appears, so
+// a wait ends exactly when all of them exist. COMPARE_SET wakes waiters if it creates the key, and only then.
+// And a wait belongs to its client: the client's next request, or its end, ends it everywhere, so no answer
+// is ever sent for a wait that nobody waits for any more.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "store/protocol/limits.h"
+#include "store/protocol/wire.h"
+
+namespace dlaunch {
+
+class Table {
+ public:
+  // One connection's part in the table; its owner keeps it at one place in memory and calls forget() before
+  // it goes.
+  class Client {
+   public:
+    Client() = default;
+    Client(const Client&) = delete;
+    Client& operator=(const Client&) = delete;
+    [[nodiscard]] bool waits() const { return wait_ != nullptr; }
+
+   private:
+    friend class Table;
+    struct Wait {
+      std::vector<std::string> keys;
+      std::size_t at = 0;        // the key it is parked at: one that is not there
+      std::int64_t barrier = 0;  // not 0: a BARRIER for so many, which the key's number must reach
+      std::size_t bytes = 0;
+    };
+    std::unique_ptr<Wait> wait_;
+    std::string
+        offered_;  // the queue a push to which ended this client's wait, until it pops or does something else
+    bool was_offered_ = false;
+    std::vector<std::string> watched_;
+    bool is_ours_ = false;  // it has sent ping_of_dlaunch
+  };
+
+  struct WatchNote {
+    Client* client;
+    WatchEvent event;
+    std::string key;
+    SharedBytes old_value;
+    SharedBytes new_value;
+  };
+
+  // What a request leads to. Valid until the table is called again, and while the request's bytes are.
+  struct Outcome {
+    Answer answer;                 // for the client that asked
+    std::vector<Client*> woken;    // each gets answer_stop_waiting, in this order
+    std::vector<WatchNote> notes;  // for watching clients, in this order
+  };
+
+  explicit Table(const StoreLimits& limits) : limits_(limits) {}
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+
+  // Applies any request but VALIDATE. A refusal changes nothing.
+  const Outcome& apply(Client& client, const Request& request);
+
+  // The client has gone. Its wait ends, and the outcome's `woken` holds who takes over what was offered to
+  // it.
+  const Outcome& forget(Client& client);
+
+  [[nodiscard]] std::size_t keys() const { return values_.size(); }
+  [[nodiscard]] std::size_t waiting() const { return waiting_; }
+  // As StoreLimits::total_bytes counts: also values that are replaced or deleted and still being sent.
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_ + *let_go_; }
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+  template <class T>
+  using Map = std::unordered_map<std::string, T, Hash, std::equal_to<>>;
+  using Values = Map<SharedBytes>;
+  using Parking = Map<std::vector<Client*>>;
+
+  void set(std::string_view key, std::string_view value);
+  void append(std::string_view key, std::string_view value);
+  void compare_set(const Request& request);
+  void add(std::string_view key, std::int64_t amount);
+  void answer_ours();
+  void multi_get(const Request& request);
+  void multi_set(const Request& request);
+  void delete_key(std::string_view key);
+  void queue_push(std::string_view key, std::string_view value);
+  void queue_pop(Client& client, std::string_view key);
+  void list_keys();
+  void wait(Client& client, const Request& request);
+  void barrier(Client& client, std::string_view key, std::int64_t world_size);
+  void watch(Client& client, std::string_view key);
+
+  void reply(Answer::Kind kind, std::int64_t number);
+  void reply(Answer::Text bytes);
+  void refuse(std::string_view why);
+  bool refused_as_full();  // false, for its callers to return
+  bool may_grow(std::uint64_t by);
+
+  void begin();
+
+  // Stores the value, notifies watchers, and wakes the waits that the key ends.
+  void store(Values::iterator at, std::string_view key, std::string_view value);
+  // The same without waking. False: refused.
+  bool put(Values::iterator at, std::string_view key, std::string_view value);
+  bool replace(SharedBytes& stored, std::string_view key, SharedBytes value);
+  void let_go(SharedBytes& value);
+  void note(WatchEvent event, std::string_view key, const SharedBytes& old_value,
+            const SharedBytes& new_value);
+  [[nodiscard]] bool exists(std::string_view key) const;
+  [[nodiscard]] bool all_exist(const std::vector<std::string_view>& keys) const;
+
+  bool find_missing(Client::Wait& wait) const;
+  void park(Client& client);
+  void unpark(Client& client);
+  void appeared(std::string_view key);
+  void end_hush(std::string_view key);
+  [[nodiscard]] std::optional<std::int64_t> sum_at(Values::const_iterator at, std::int64_t amount) const;
+  void offer(std::string_view key);
+  void end_wait(Client& client);
+  void withdraw_offer(Client& client);
+
+  const StoreLimits limits_;
+  Values values_;
+  Map<std::deque<SharedBytes>> queues_;  // none of them empty
+  Parking parked_;    // by the key a wait is parked at, first come first; none of them empty
+  Parking barriers_;  // the same for BARRIER
+  Parking watchers_;
+  // Keys that a BARRIER made while a WAIT for them was pending: it goes on only when the barrier is full, or
+  // when somebody writes the key.
+  std::unordered_set<std::string, Hash, std::equal_to<>> hushed_;
+  std::size_t waiting_ = 0;
+  std::uint64_t bytes_ = 0;
+  // Of values that the table has no more, but that answers still carry. They may outlive the table.
+  const std::shared_ptr<std::uint64_t> let_go_ = std::make_shared<std::uint64_t>(0);
+
+  Outcome outcome_;
+  SharedBytes popped_;  // what the last answer's bytes may point to
+};
+
+}  // namespace dlaunch

@@ -1,0 +1,489 @@
+#include "agent/control/worker_group.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "agent/model/root_cause.h"
+
+namespace dlaunch::agent {
+namespace {
+
+using std::chrono::seconds;
+
+// A node with two workers, and the little language the stories below are told in.
+class WorkerGroupTest : public ::testing::Test {
+ protected:
+  void start() {
+    World world;
+    world.world_size = 4;
+    world.members = {{1, 2, 2, "b", agent_id, 1}};
+    world.round = round_;
+    step(StartWorkers{world});
+    for (int i = 0; i < 2; ++i) step(WorkerStarted{i, 100 + i});
+    last_.clear();
+  }
+  void step(const GroupEvent& event) { last_ = group_.step(now_, event); }
+  void exit(int local_rank, int code) { ended(local_rank, {ExitStatus::How::exited, code, false}); }
+  void killed(int local_rank, int signo) { ended(local_rank, {ExitStatus::How::signaled, signo, false}); }
+  void ended(int local_rank, ExitStatus status, std::optional<Duration> since_exception = {}) {
+    Ending ending;
+    ending.status = status;
+    ending.tail = "tail";
+    if (since_exception) ending.exception = "E: x";
+    ending.since_exception = since_exception;
+    step(WorkerExited{local_rank, 100 + local_rank, ending});
+  }
+  // It fails because of this rank; -1: its words do not say of which.
+  void accuse(int local_rank, int rank) {
+    Ending ending;
+    ending.status = {ExitStatus::How::exited, 1, false};
+    ending.parting.accused = rank;
+    if (rank < 0) ending.tail = "Connection closed by peer";
+    step(WorkerExited{local_rank, 100 + local_rank, ending});
+  }
+  template <class A>
+  const A* got() const {
+    for (const auto& action : last_) {
+      if (const auto* found = std::get_if<A>(&action)) return found;
+    }
+    return nullptr;
+  }
+
+  TimePoint now_{seconds(1000)};
+  std::uint32_t round_ = 0;
+  GroupActions last_;
+  static constexpr AgentId agent_id = 42;
+  static NodeSpec node() {
+    NodeSpec node{1, 2, "b", "default", {"./train"}};
+    node.agent = agent_id;
+    return node;
+  }
+  WorkerGroup group_{node(), {seconds(30), {{SIGINT, seconds(5)}}}};
+};
+
+TEST_F(WorkerGroupTest, StartsEveryWorkerOnce) {
+  World world;
+  world.members = {{1, 2, 0, "b", agent_id, 1}};
+  step(StartWorkers{world});
+  EXPECT_EQ(last_, (GroupActions{SpawnWorker{0}, SpawnWorker{1}}));
+}
+
+TEST_F(WorkerGroupTest, IsDoneWhenAllReturnedZeroAndNothingIsLeft) {
+  start();
+  exit(0, 0);
+  EXPECT_TRUE(last_.empty());
+  exit(1, 0);
+  EXPECT_TRUE(last_.empty());
+  step(AllGone{});
+  EXPECT_EQ(last_, (GroupActions{RoundDone{0}}));
+  EXPECT_FALSE(group_.active());
+}
+
+TEST_F(WorkerGroupTest, AFailureIsReportedOnceAndStopsTheOthers) {
+  start();
+  exit(1, 3);
+  const auto* failed = got<RoundFailed>();
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->failure.rank, 3);
+  EXPECT_EQ(failed->failure.local_rank, 1);
+  EXPECT_EQ(failed->failure.pid, 101);
+  EXPECT_EQ(failed->failure.tail, "tail");
+  EXPECT_TRUE(got<SignalAll>());
+  EXPECT_EQ(got<ArmStopDeadline>()->at, now_ + seconds(30));
+  killed(0, SIGTERM);
+  EXPECT_FALSE(got<RoundFailed>());
+  step(AllGone{});
+  EXPECT_TRUE(got<RoundStopped>());
+}
+
+TEST_F(WorkerGroupTest, WhoFailedBeforeIsToldThoughItEndsLater) {
+  start();
+  exit(0, 3);
+  now_ += seconds(2);
+  // Its exception came three seconds ago, before the other's end.
+  ended(1, {ExitStatus::How::exited, 1, false}, seconds(3));
+  const auto* failed = got<RoundFailed>();
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->when, now_ - seconds(3));
+  EXPECT_EQ(failed->failure.exception, "E: x");
+  EXPECT_EQ(failed->failure.tail, "tail");
+  EXPECT_FALSE(failed->failure.while_stopping);
+  EXPECT_FALSE(got<SignalAll>()) << "stopping has begun already";
+}
+
+TEST_F(WorkerGroupTest, AnExceptionBeforeOurSignalIsAFailureThoughTheSignalEndedIt) {
+  start();
+  exit(0, 3);
+  now_ += seconds(2);
+  ended(1, {ExitStatus::How::signaled, SIGTERM, false}, seconds(3));
+  const auto* failed = got<RoundFailed>();
+  ASSERT_TRUE(failed);
+  EXPECT_TRUE(failed->failure.ended_by_us);
+  EXPECT_EQ(exit_code_of(failed->failure), 1);
+  EXPECT_NE(describe(failed->failure).find("had failed, and was stopped before it had exited: E: x"),
+            std::string::npos);
+}
+
+TEST_F(WorkerGroupTest, WhoOnlyObeysTheStopHasNotFailed) {
+  start();
+  exit(0, 3);
+  now_ += seconds(1);
+  exit(1, 128 + SIGTERM);  // by a handler
+  EXPECT_FALSE(got<RoundFailed>());
+}
+
+TEST_F(WorkerGroupTest, WhoOnlyObeysTheStopButHadWrittenAnErrorIsSuspected) {
+  start();
+  exit(0, 3);
+  Ending ending;
+  ending.status = {ExitStatus::How::signaled, SIGTERM, false};
+  ending.tail = "KeyError: after the stop";
+  ending.tail_at_signal = "loading\nIndexError: bad index";
+  step(WorkerExited{1, 101, ending});
+  const auto* told = got<RoundFailed>();
+  ASSERT_TRUE(told);
+  EXPECT_TRUE(only_suspected(told->failure));
+  EXPECT_EQ(told->failure.exception, "IndexError: bad index");
+}
+
+TEST_F(WorkerGroupTest, WhoFallsLateWhileBeingStoppedIsToldAsThatAndInBrief) {
+  start();
+  exit(0, 3);
+  now_ += seconds(1);
+  exit(1, 4);
+  const auto* failed = got<RoundFailed>();
+  ASSERT_TRUE(failed);
+  EXPECT_TRUE(failed->failure.while_stopping);
+  EXPECT_EQ(failed->failure.tail, "");
+}
+
+TEST_F(WorkerGroupTest, WhoAccusesAPeerIsMarkedAndAfterTheFirstToldInBrief) {
+  start();
+  exit(0, 3);
+  Ending ending;
+  ending.status = {ExitStatus::How::exited, 1, false};
+  ending.tail = "RuntimeError: Connection closed by peer";
+  step(WorkerExited{1, 101, ending});
+  ASSERT_TRUE(got<RoundFailed>());
+  EXPECT_TRUE(got<RoundFailed>()->failure.accuses_peer);
+  EXPECT_EQ(got<RoundFailed>()->failure.tail, "");
+}
+
+TEST_F(WorkerGroupTest, DeathsOfOneInstantAreBothFailures) {
+  start();
+  exit(0, 3);
+  exit(1, 4);
+  ASSERT_TRUE(got<RoundFailed>());
+  EXPECT_FALSE(got<RoundFailed>()->failure.while_stopping);
+}
+
+TEST_F(WorkerGroupTest, AKillAfterTheGraceTimeIsOurs) {
+  start();
+  exit(0, 3);
+  step(StopDeadline{});
+  EXPECT_TRUE(got<KillAll>());
+  killed(1, SIGKILL);
+  EXPECT_FALSE(got<RoundFailed>());
+}
+
+TEST_F(WorkerGroupTest, KillsWhatIgnoresTheSignal) {
+  start();
+  step(StopWorkers{SIGTERM});
+  EXPECT_EQ(got<SignalAll>()->signo, SIGTERM);
+  step(StopDeadline{});
+  EXPECT_TRUE(got<KillAll>());
+  killed(0, SIGKILL);
+  killed(1, SIGKILL);
+  step(AllGone{});
+  EXPECT_TRUE(got<RoundStopped>());
+}
+
+TEST_F(WorkerGroupTest, ASignalMayHaveAGraceTimeOfItsOwn) {
+  start();
+  step(StopWorkers{SIGINT});
+  EXPECT_EQ(got<SignalAll>()->signo, SIGINT);
+  EXPECT_EQ(got<ArmStopDeadline>()->at, now_ + seconds(5));
+  step(StopDeadline{});
+  EXPECT_EQ(got<Say>()->text,
+            "ranks 2 (pid 100) and 3 (pid 101) ignored SIGINT for 5 s (--stop-timeout): sending SIGKILL");
+}
+
+TEST_F(WorkerGroupTest, NoGraceTimeIsAKillAtOnce) {
+  group_ = WorkerGroup(node(), {seconds(30), {{SIGINT, Duration(0)}}});
+  start();
+  step(StopWorkers{SIGINT});
+  EXPECT_EQ(last_, (GroupActions{SignalAll{SIGKILL}, KillAll{},
+                                 ArmStopDeadline{now_ + WorkerGroup::unkillable_after}}));
+  killed(0, SIGKILL);
+  killed(1, SIGKILL);
+  EXPECT_FALSE(got<RoundFailed>());
+  step(AllGone{});
+  EXPECT_TRUE(got<RoundStopped>());
+}
+
+TEST_F(WorkerGroupTest, NoGraceTimeIsForTheOthersOfWhoFailedToo) {
+  group_ = WorkerGroup(node(), {Duration(0), {{SIGINT, seconds(5)}}});
+  start();
+  exit(0, 3);
+  EXPECT_TRUE(got<RoundFailed>());
+  EXPECT_EQ(got<SignalAll>()->signo, SIGKILL);
+  EXPECT_TRUE(got<KillAll>());
+  Ending ending;
+  ending.status = {ExitStatus::How::signaled, SIGKILL, false};
+  ending.tail_at_signal = "IndexError: bad index";
+  step(WorkerExited{1, 101, ending});
+  EXPECT_TRUE(only_suspected(got<RoundFailed>()->failure));
+}
+
+TEST_F(WorkerGroupTest, NoGraceTimeIsForTheNextRoundsToo) {
+  group_ = WorkerGroup(node(), {Duration(0), {}});
+  for (round_ = 0; round_ < 2; ++round_) {
+    start();
+    step(StopWorkers{SIGTERM});
+    EXPECT_EQ(got<SignalAll>()->signo, SIGKILL);
+    killed(0, SIGKILL);
+    killed(1, SIGKILL);
+    step(AllGone{});
+    EXPECT_EQ(last_, (GroupActions{DisarmStopDeadline{}, RoundStopped{round_, false}}));
+  }
+}
+
+TEST_F(WorkerGroupTest, NoGraceTimeIsForWhatWorkersLeaveBehindToo) {
+  group_ = WorkerGroup(node(), {Duration(0), {}});
+  start();
+  exit(0, 0);
+  exit(1, 0);
+  step(LeftoversRemain{1, "77 (sleep)"});
+  EXPECT_EQ(got<Say>()->text,
+            "the workers have ended but left 1 process behind, such as 77 (sleep): killing them");
+  EXPECT_EQ(got<SignalAll>()->signo, SIGKILL);
+  EXPECT_TRUE(got<KillAll>());
+  step(AllGone{});
+  EXPECT_TRUE(got<RoundDone>());
+}
+
+TEST_F(WorkerGroupTest, SaysWhenSomethingSurvivesSigkill) {
+  start();
+  step(StopWorkers{SIGTERM});
+  step(StopDeadline{});
+  step(StopDeadline{});
+  ASSERT_TRUE(got<RoundStuck>());
+  EXPECT_EQ(got<RoundStuck>()->failure.kind, FailureKind::unkillable);
+  EXPECT_EQ(got<RoundStuck>()->failure.why, "survived SIGKILL for 20 s");
+}
+
+TEST_F(WorkerGroupTest, StopsWhatWorkersLeaveBehindAndIsStillDone) {
+  start();
+  exit(0, 0);
+  exit(1, 0);
+  step(LeftoversRemain{1, "77 (sleep)"});
+  EXPECT_TRUE(got<SignalAll>());
+  step(StopDeadline{});
+  EXPECT_TRUE(got<KillAll>());
+  step(AllGone{});
+  EXPECT_TRUE(got<RoundDone>());
+}
+
+TEST_F(WorkerGroupTest, AllGoneBetweenTwoStartsIsNotTheEnd) {
+  World world;
+  world.members = {{1, 2, 0, "b", agent_id, 1}};
+  step(StartWorkers{world});
+  step(WorkerStarted{0, 100});
+  exit(0, 0);
+  step(AllGone{});
+  EXPECT_TRUE(last_.empty());
+  EXPECT_TRUE(group_.active());
+}
+
+TEST_F(WorkerGroupTest, AProgramThatCannotBeStartedIsAFailure) {
+  World world;
+  world.members = {{1, 2, 2, "b", agent_id, 1}};
+  step(StartWorkers{world});
+  step(WorkerSpawnFailed{0, "No such file or directory"});
+  ASSERT_TRUE(got<RoundFailed>());
+  EXPECT_EQ(describe(got<RoundFailed>()->failure),
+            "rank 2 (local rank 0, node 1, host b) could not be started: No such file or directory");
+}
+
+TEST_F(WorkerGroupTest, StopWhileIdleIsAnsweredAtOnce) {
+  step(StopWorkers{SIGTERM});
+  EXPECT_TRUE(got<RoundStopped>());
+}
+
+TEST_F(WorkerGroupTest, ADaemonInItsOwnSessionIsSignalledOnceItsWorkerIsDead) {
+  start();
+  step(StopWorkers{SIGTERM});
+  killed(0, SIGTERM);
+  killed(1, SIGTERM);
+  step(LeftoversRemain{1, "77 (daemon)"});
+  EXPECT_EQ(got<SignalAll>()->signo, SIGTERM);
+}
+
+// The keeper counts what is left when it has no worker, and a start may be on its way to it then.
+TEST_F(WorkerGroupTest, WhatIsCountedBetweenTwoStartsIsNotTakenForTheSameLater) {
+  start();
+  exit(0, 0);
+  step(LeftoversRemain{1, "77 (short-lived)"});
+  EXPECT_TRUE(last_.empty());
+  step(StopWorkers{SIGTERM});
+  killed(1, SIGTERM);
+  step(LeftoversRemain{1, "78 (daemon)"});
+  EXPECT_EQ(got<SignalAll>()->signo, SIGTERM);
+}
+
+// Without a stop before it: what ends so is no failure.
+TEST_F(WorkerGroupTest, AKillOfARunningRoundIsOurs) {
+  start();
+  step(KillNow{});
+  EXPECT_TRUE(got<KillAll>());
+  killed(0, SIGKILL);
+  EXPECT_FALSE(got<RoundFailed>());
+  killed(1, SIGKILL);
+  EXPECT_FALSE(got<RoundFailed>());
+  step(AllGone{});
+  EXPECT_TRUE(got<RoundStopped>());
+}
+
+// The kill crosses the ends of the workers: they had succeeded, but the round is not done, it was stopped.
+TEST_F(WorkerGroupTest, AKilledRoundIsNotDoneThoughItsWorkersSucceeded) {
+  start();
+  exit(0, 0);
+  step(KillNow{});
+  exit(1, 0);
+  step(AllGone{});
+  EXPECT_TRUE(got<RoundStopped>());
+  EXPECT_FALSE(got<RoundDone>());
+}
+
+TEST_F(WorkerGroupTest, AKilledKeeperIsAFailureOfTheRoundWhichHasStopped) {
+  start();
+  exit(0, 0);
+  step(WorkersLost{"the keeper process 5"});
+  ASSERT_TRUE(got<RoundFailed>());
+  const Failure& failure = got<RoundFailed>()->failure;
+  EXPECT_EQ(failure.kind, FailureKind::agent);
+  EXPECT_EQ(failure.rank, -1);
+  EXPECT_EQ(describe(failure),
+            "the keeper process 5 (node 1, host b) was killed, and with it the workers there");
+  EXPECT_EQ(got<Say>()->text, describe(failure) + "; another takes its place");
+  EXPECT_EQ(last_.back(), GroupAction(RoundStopped{0, false}));
+  EXPECT_FALSE(group_.active());
+}
+
+TEST_F(WorkerGroupTest, AKeeperKilledWhileWorkersAreStoppedIsNoFurtherFailure) {
+  start();
+  step(StopWorkers{SIGTERM});
+  step(WorkersLost{"the keeper process 5"});
+  EXPECT_FALSE(got<RoundFailed>());
+  EXPECT_TRUE(got<DisarmStopDeadline>());
+  EXPECT_EQ(last_.back(), GroupAction(RoundStopped{0, false}));
+}
+
+TEST_F(WorkerGroupTest, AKeeperKilledAfterAllReturned0TakesNothingAway) {
+  start();
+  exit(0, 0);
+  exit(1, 0);
+  step(LeftoversRemain{1, "77 (daemon)"});
+  step(WorkersLost{"the keeper process 5"});
+  EXPECT_FALSE(got<RoundFailed>());
+  EXPECT_EQ(last_.back(), GroupAction(RoundDone{0}));
+}
+
+TEST_F(WorkerGroupTest, AKeeperKilledBetweenTwoRoundsIsOnlySaid) {
+  step(WorkersLost{"the keeper process 5"});
+  ASSERT_EQ(last_.size(), 1U);
+  EXPECT_EQ(got<Say>()->text, "the keeper process 5 (node 1, host b) was killed; another takes its place");
+}
+
+TEST_F(WorkerGroupTest, WhoIsAccusedAndRunsHasAMomentToSayWhy) {
+  start();
+  accuse(0, 3);
+  EXPECT_TRUE(got<RoundFailed>()->failure.accuses_peer);
+  EXPECT_FALSE(got<SignalAll>());
+  EXPECT_EQ(got<ArmStopDeadline>()->at, now_ + accused_grace);
+  now_ += std::chrono::milliseconds(20);
+  exit(1, 1);
+  ASSERT_TRUE(got<RoundFailed>());
+  EXPECT_FALSE(got<RoundFailed>()->failure.while_stopping) << "it ended by itself";
+  EXPECT_TRUE(got<SignalAll>());
+}
+
+TEST_F(WorkerGroupTest, WhoIsAccusedAndGoesOnIsStoppedAfterThatMoment) {
+  start();
+  accuse(0, 3);
+  now_ += accused_grace;
+  step(StopDeadline{});
+  EXPECT_EQ(got<SignalAll>()->signo, SIGTERM);
+  EXPECT_EQ(got<ArmStopDeadline>()->at, now_ + seconds(30));
+  Ending ending;
+  ending.status = {ExitStatus::How::signaled, SIGTERM, false};
+  ending.tail = "thinking";
+  ending.parting.in_exception = true;
+  step(WorkerExited{1, 101, ending});
+  ASSERT_TRUE(got<RoundFailed>());
+  EXPECT_TRUE(only_suspected(got<RoundFailed>()->failure));
+  EXPECT_EQ(got<RoundFailed>()->failure.exception, "thinking") << "an error or not";
+}
+
+TEST_F(WorkerGroupTest, WhoIsAccusedAndReturns0IsNotWaitedForLonger) {
+  start();
+  accuse(0, 3);
+  exit(1, 0);
+  ASSERT_TRUE(got<RoundFailed>());
+  EXPECT_TRUE(got<RoundFailed>()->failure.status.success());
+  EXPECT_TRUE(only_suspected(got<RoundFailed>()->failure));
+  EXPECT_TRUE(got<SignalAll>());
+  step(AllGone{});
+  EXPECT_TRUE(got<RoundStopped>());
+}
+
+TEST_F(WorkerGroupTest, OnlyWhoRunsHereIsWaitedFor) {
+  start();
+  accuse(0, 1);  // on another node
+  EXPECT_TRUE(got<SignalAll>());
+  step(AllGone{});
+}
+
+TEST_F(WorkerGroupTest, WhereItIsNotKnownWhoIsAccusedItMayBeAnyWhoRuns) {
+  start();
+  accuse(0, -1);
+  EXPECT_FALSE(got<SignalAll>());
+  accuse(1, -1);
+  EXPECT_TRUE(got<SignalAll>()) << "nobody is left";
+}
+
+TEST_F(WorkerGroupTest, AStopDoesNotWaitForTheAccused) {
+  start();
+  accuse(0, 3);
+  step(StopWorkers{SIGINT});
+  EXPECT_EQ(got<SignalAll>()->signo, SIGINT);
+  EXPECT_EQ(got<ArmStopDeadline>()->at, now_ + seconds(5));
+}
+
+TEST_F(WorkerGroupTest, HowEachHasEndedIsKept) {
+  start();
+  killed(0, SIGSEGV);
+  killed(1, SIGTERM);
+  EXPECT_EQ(group_.workers()[0].how_ended, "was killed by SIGSEGV");
+  EXPECT_EQ(group_.workers()[1].how_ended, "was stopped by dlaunch");
+}
+
+TEST_F(WorkerGroupTest, AFailureIsSaidAtOnceAndWhatIsDoneNow) {
+  start();
+  exit(1, 5);
+  ASSERT_TRUE(got<Say>());
+  EXPECT_EQ(got<Say>()->text, "rank 3 exited with code 5; stopping the other one: SIGTERM, at most 30 s");
+  exit(0, 1);
+  EXPECT_FALSE(got<Say>());
+}
+
+TEST_F(WorkerGroupTest, WhereNobodyIsLeftToStopTheLastLineSaysItAll) {
+  start();
+  exit(0, 0);
+  exit(1, 5);
+  EXPECT_FALSE(got<Say>());
+}
+
+}  // namespace
+}  // namespace dlaunch::agent

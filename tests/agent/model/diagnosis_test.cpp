@@ -1,0 +1,361 @@
+#include "agent/model/diagnosis.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/agent/model/made_page.h"
+
+namespace dlaunch::agent {
+namespace {
+
+using page::Operation;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Sentences = std::vector<std::string>;
+
+RankStanding done(int rank, std::uint64_t number) {
+  RankStanding standing;
+  standing.rank = rank;
+  standing.entered = standing.done = number;
+  return standing;
+}
+
+RankStanding in(int rank, std::uint64_t number, Duration waited,
+                Operation operation = Operation::all_reduce) {
+  RankStanding standing = done(rank, number - 1);
+  standing.entered = number;
+  standing.inside = true;
+  standing.operation = operation;
+  standing.waited = waited;
+  return standing;
+}
+
+GroupStanding group(std::uint32_t size, std::vector<RankStanding> here, std::string name = "default",
+                    int first = 0) {
+  const std::uint64_t identity = std::hash<std::string>()(name);
+  return {identity, std::move(name), size, {{first, 1, size}}, std::move(here)};
+}
+
+TEST(Diagnosis, NobodyWaitsNothingIsSaid) {
+  EXPECT_TRUE(diagnose({}).sentences.empty());
+  const Diagnosis found = diagnose({group(2, {done(0, 5), done(1, 4)})});
+  EXPECT_TRUE(found.sentences.empty());
+  EXPECT_TRUE(found.missing.empty());
+}
+
+TEST(Diagnosis, TheOneThatNeverCameIsNamed) {
+  std::vector<RankStanding> ranks;
+  for (int rank = 0; rank < 8; ++rank)
+    ranks.push_back(rank == 3 ? done(3, 4181) : in(rank, 4182, seconds(24 + rank)));
+  const Diagnosis found = diagnose({group(8, ranks)});
+  EXPECT_EQ(
+      found.sentences,
+      Sentences{"rank 3 never entered all_reduce #4182 of group default; the other 7 have waited 31 s"});
+  EXPECT_EQ(found.missing, std::vector{3});
+}
+
+TEST(Diagnosis, NodesArePutTogether) {
+  const Diagnosis found = diagnose(
+      {group(4, {in(0, 9, seconds(2)), in(1, 9, seconds(3))}), group(4, {done(2, 8), in(3, 9, seconds(1))})});
+  EXPECT_EQ(found.sentences,
+            Sentences{"rank 2 never entered all_reduce #9 of group default; the other 3 have waited 3 s"});
+}
+
+TEST(Diagnosis, OfWhomNothingIsKnownNobodyIsAccused) {
+  const Diagnosis found = diagnose({group(5, {in(0, 9, seconds(2)), done(1, 8)})});
+  EXPECT_EQ(found.sentences,
+            Sentences{"rank 1 never entered all_reduce #9 of group default; one other has waited 2 s; "
+                      "nothing is known of ranks 2, 3 and 4"});
+  EXPECT_EQ(found.missing, std::vector{1});
+  const Diagnosis lone = diagnose({group(2, {in(0, 9, seconds(2))})});
+  EXPECT_EQ(
+      lone.sentences,
+      Sentences{"rank 0 has been in all_reduce #9 of group default for 2 s; nothing is known of rank 1"});
+  EXPECT_TRUE(lone.missing.empty());
+}
+
+TEST(Diagnosis, OfManyOnlyTheFirstAreNamed) {
+  std::vector<RankStanding> ranks;
+  for (int rank = 0; rank < 20; ++rank) ranks.push_back(rank < 12 ? done(rank, 1) : in(rank, 2, seconds(1)));
+  EXPECT_EQ(diagnose({group(20, ranks)}).sentences.front(),
+            "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 4 more never entered all_reduce #2 of group default; the other "
+            "8 have waited 1 s");
+  const Diagnosis unknown = diagnose({group(1'000'000, {in(0, 2, seconds(1))})});
+  EXPECT_NE(
+      unknown.sentences.front().find("nothing is known of ranks 1, 2, 3, 4, 5, 6, 7, 8 and 999991 more"),
+      std::string::npos)
+      << unknown.sentences.front();
+}
+
+TEST(Diagnosis, AllHaveComeAndItDoesNotEnd) {
+  const Diagnosis found = diagnose({group(2, {in(0, 3, seconds(2)), in(1, 3, seconds(1))})});
+  EXPECT_EQ(found.sentences, Sentences{"all 2 ranks have been in all_reduce #3 of group default for 2 s"});
+  EXPECT_TRUE(found.missing.empty());
+}
+
+TEST(Diagnosis, AStoppedProcessIsToldAndIsTheCauseWhereAllHaveCome) {
+  RankStanding stopped = in(1, 3, seconds(1));
+  stopped.condition = Condition::stopped;
+  const Diagnosis found = diagnose({group(2, {in(0, 3, seconds(2)), stopped})});
+  EXPECT_EQ(found.sentences,
+            Sentences{"all 2 ranks have been in all_reduce #3 of group default for 2 s; rank 1 is stopped"});
+  EXPECT_EQ(found.missing, std::vector{1});
+}
+
+TEST(Diagnosis, OneThatHasEndedIsTold) {
+  RankStanding ended = done(1, 2);
+  ended.condition = Condition::ended;
+  EXPECT_EQ(diagnose({group(2, {in(0, 3, seconds(2)), ended})}).sentences,
+            Sentences{"rank 1 never entered all_reduce #3 of group default; the other one has waited 2 s; "
+                      "rank 1 has ended"});
+  ended.how_ended = "was stopped by dlaunch";
+  RankStanding same = ended;
+  same.rank = 2;
+  EXPECT_EQ(diagnose({group(4, {in(0, 3, seconds(2)), ended, same})}).sentences,
+            Sentences{"ranks 1 and 2 never entered all_reduce #3 of group default; one other has waited 2 s; "
+                      "ranks 1 and 2 were stopped by dlaunch; nothing is known of rank 3"});
+}
+
+TEST(Diagnosis, WhoHasPassedItIsNeitherMissingNorWaiting) {
+  // A broadcast's source need not wait for those that receive.
+  const Diagnosis found =
+      diagnose({group(3, {done(0, 5), in(1, 5, seconds(1), Operation::broadcast), done(2, 4)})});
+  EXPECT_EQ(found.sentences,
+            Sentences{"rank 2 never entered broadcast #5 of group default; one other has waited 1 s"});
+}
+
+TEST(Diagnosis, TheFirstCollectiveCountsWhereSomeAreAhead) {
+  RankStanding ahead = in(0, 3, seconds(4));
+  ahead.entered = 7;  // several under way
+  EXPECT_EQ(diagnose({group(2, {ahead, done(1, 2)})}).sentences,
+            Sentences{"rank 1 never entered all_reduce #3 of group default; the other one has waited 4 s"});
+}
+
+TEST(Diagnosis, DifferentCallsAreTold) {
+  EXPECT_EQ(
+      diagnose(
+          {group(3, {in(0, 3, seconds(2)), in(1, 3, seconds(1)), in(2, 3, seconds(1), Operation::barrier)})})
+          .sentences,
+      Sentences{
+          "all 3 ranks have been in all_reduce #3 of group default for 2 s; rank 2 is in barrier instead"});
+}
+
+TEST(Diagnosis, WhatIsNotKnownOfOneIsTakenFromTheOthers) {
+  EXPECT_EQ(diagnose({group(3, {in(0, 3, {}, Operation::none), in(1, 3, seconds(1)), done(2, 2)})}).sentences,
+            Sentences{"rank 2 never entered all_reduce #3 of group default; the other 2 have waited 1 s"});
+  EXPECT_EQ(
+      diagnose({group(2, {in(0, 3, {}, Operation::none), done(1, 2)})}).sentences,
+      Sentences{"rank 1 has not entered collective #3 of group default yet; the other one has waited 0 ms"});
+}
+
+TEST(Diagnosis, WhoWaitsElsewhereIsNotTheCause) {
+  // Rank 1 has not come to the default group's since it waits in group 1 for rank 2, which is nowhere.
+  const Diagnosis found =
+      diagnose({group(3, {in(0, 3, seconds(9)), done(1, 2), done(2, 2)}),
+                group(2, {in(1, 8, seconds(5), Operation::barrier), done(2, 7)}, "1", 1)});
+  EXPECT_EQ(found.missing, std::vector{2});
+  EXPECT_EQ(
+      found.sentences,
+      (Sentences{"ranks 1 and 2 never entered all_reduce #3 of group default; the other one has waited 9 s",
+                 "rank 2 never entered barrier #8 of group 1; the other one has waited 5 s"}));
+}
+
+TEST(Diagnosis, ADeadlockOfTwoGroupsBlamesNobody) {
+  const Diagnosis found = diagnose(
+      {group(2, {in(0, 3, seconds(9)), done(1, 2)}, "a"), group(2, {done(0, 2), in(1, 3, seconds(9))}, "b")});
+  EXPECT_EQ(found.sentences.size(), 2U);
+  EXPECT_TRUE(found.missing.empty());
+}
+
+TEST(Diagnosis, AMomentIsNoReasonToSayNever) {
+  const auto sentence = [](RankStanding absent, Duration waited) {
+    const auto found = diagnose({group(3, {in(0, 5, waited), in(2, 5, waited), std::move(absent)})});
+    return found.sentences.empty() ? "" : found.sentences[0];
+  };
+  EXPECT_EQ(sentence(done(1, 4), milliseconds(99)),
+            "rank 1 has not entered all_reduce #5 of group default yet; the other 2 have waited 99 ms");
+  EXPECT_TRUE(sentence(done(1, 4), milliseconds(100)).starts_with("rank 1 never entered all_reduce #5"));
+  RankStanding stopped = done(1, 4);
+  stopped.condition = Condition::stopped;
+  EXPECT_TRUE(sentence(stopped, milliseconds(1)).starts_with("rank 1 never entered all_reduce #5"));
+  RankStanding ended = done(1, 4);
+  ended.how_ended = "returned 0";
+  EXPECT_TRUE(sentence(ended, milliseconds(1)).starts_with("rank 1 never entered all_reduce #5"));
+}
+
+TEST(Diagnosis, AFailedCollectiveIsOneThatWasWaitedIn) {
+  // A peer's death ended the call within moments; the program goes on to its end.
+  RankStanding failed = in(0, 5, milliseconds(3));
+  failed.inside = false;
+  EXPECT_EQ(diagnose({group(2, {failed, done(1, 4)})}).sentences,
+            Sentences{"rank 1 never entered all_reduce #5 of group default; the other one has waited 3 ms"});
+}
+
+TEST(Diagnosis, GroupsThatWereLeftCountOnlyWhereNobodyWaitsInAnother) {
+  RankStanding failed = in(0, 5, milliseconds(3));
+  failed.inside = false;
+  failed.left = true;
+  const GroupStanding old = group(2, {failed, done(1, 4)}, "old");
+  EXPECT_EQ(diagnose({old}).sentences.size(), 1U);
+  const Diagnosis found = diagnose({old, group(2, {in(0, 2, seconds(1)), done(1, 1)}, "new")});
+  EXPECT_EQ(found.sentences,
+            Sentences{"rank 1 never entered all_reduce #2 of group new; the other one has waited 1 s"});
+}
+
+TEST(Diagnosis, NotMoreSentencesThanAPersonReads) {
+  std::vector<GroupStanding> many;
+  for (int i = 0; i < 50; ++i)
+    many.push_back(group(2, {in(0, 2, seconds(1)), done(1, 1)}, std::to_string(i)));
+  EXPECT_EQ(diagnose(many).sentences.size(), Diagnosis::max_sentences);
+}
+
+// From the workers' pages to where they stand.
+RankStanding otherwise(int rank, Operation operation, Duration waited, int peer = -1) {
+  RankStanding standing = done(rank, 3);
+  standing.operation = operation;
+  standing.peer = peer;
+  standing.waited = waited;
+  return standing;
+}
+
+TEST(Diagnosis, WhereNobodyWaitsInACollectiveItTellsOfWhatElse) {
+  const auto barrier = [](int rank) {
+    RankStanding standing = otherwise(rank, Operation::monitored_barrier, seconds(4 + rank));
+    standing.needs_all = true;
+    return standing;
+  };
+  Diagnosis found = diagnose({group(3, {barrier(0), barrier(1), done(2, 3)})});
+  EXPECT_EQ(found.sentences,
+            Sentences{"ranks 0 and 1 have been in monitored_barrier of group default for 5 s; rank 2 has not "
+                      "come"});
+  EXPECT_EQ(found.missing, std::vector{2});
+
+  // That one waits itself: it may be the others' fault.
+  found = diagnose({group(3, {barrier(0), barrier(1), otherwise(2, Operation::recv, seconds(9))})});
+  EXPECT_EQ(found.sentences,
+            (Sentences{"rank 2 has been in recv from any rank of group default for 9 s",
+                       "ranks 0 and 1 have been in monitored_barrier of group default for 5 s; rank 2 has "
+                       "not come"}));
+  EXPECT_TRUE(found.missing.empty());
+
+  // A group need not be of all.
+  found = diagnose({group(3, {otherwise(0, Operation::new_group, seconds(1)), done(1, 3), done(2, 3)})});
+  EXPECT_EQ(found.sentences, Sentences{"rank 0 has been in new_group of group default for 1 s"});
+  EXPECT_TRUE(found.missing.empty());
+
+  // A collective says more.
+  found =
+      diagnose({group(3, {in(0, 4, seconds(2)), otherwise(1, Operation::recv, seconds(3), 2), done(2, 3)})});
+  EXPECT_EQ(found.sentences,
+            Sentences{"ranks 1 and 2 never entered all_reduce #4 of group default; the other "
+                      "one has waited 2 s; rank 1 is in recv from rank 2"});
+}
+
+TEST(Diagnosis, AMessageThatIsWaitedForIsItsSendersFault) {
+  const auto recv = [](int rank, int peer) {
+    return otherwise(rank, Operation::recv, seconds(4 + rank), peer);
+  };
+  Diagnosis found = diagnose({group(3, {done(0, 3), recv(1, 0), done(2, 3)})});
+  EXPECT_EQ(found.sentences, Sentences{"rank 1 has been in recv from rank 0 of group default for 5 s"});
+  EXPECT_EQ(found.missing, std::vector{0});
+
+  // That one waits itself, for the third.
+  found = diagnose({group(3, {recv(0, 2), recv(1, 0), done(2, 3)})});
+  EXPECT_EQ(
+      found.sentences,
+      Sentences{"ranks 0 and 1 have been in recv of group default for 5 s: 0 from rank 2, 1 from rank 0"});
+  EXPECT_EQ(found.missing, std::vector{2});
+
+  // A circle is nobody's; neither is what is waited for in another group.
+  EXPECT_TRUE(diagnose({group(2, {recv(0, 1), recv(1, 0)})}).missing.empty());
+  EXPECT_TRUE(diagnose({group(2, {done(0, 3), recv(1, 0)}),
+                        group(2, {otherwise(0, Operation::send, seconds(1), 1), done(1, 3)}, "other")})
+                  .missing.empty());
+}
+
+TEST(Standing, TellsTheOldestThatIsNoCollective) {
+  MadePage page(0, 2);
+  page.add_group(1, "default");
+  page.end(page.enter(1, Operation::all_reduce, 1, 1'000), 2'000);
+  page.enter(1, Operation::send, 1, 3'000).state = page::Record::completed;
+  page.enter(1, Operation::monitored_barrier, 1, 4'000);
+  page.enter(1, Operation::recv, 2, 5'000).peer = 1;
+  WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
+  RankStanding here = standings_of({&seen, 1}, 2, 9'000).at(0).here.at(0);
+  EXPECT_TRUE(here.waits_otherwise());
+  EXPECT_EQ(here.operation, Operation::monitored_barrier);
+  EXPECT_TRUE(here.needs_all);
+  EXPECT_EQ(here.waited, Duration(5'000));
+  seen.condition = Condition::ended;
+  here = standings_of({&seen, 1}, 2, 9'000).at(0).here.at(0);
+  EXPECT_FALSE(here.waits_otherwise());
+}
+
+TEST(Standing, NamesAMessagesPeerByItsRankInTheJob) {
+  MadePage page(4, 8);
+  page::Group& group = page.add_group(1, "even");
+  group.size = 4;
+  group.rank = 2;
+  group.runs[0] = {0, 2, 4};
+  page::Record& recv = page.enter(1, Operation::recv, 1, 5'000);
+  const auto peer = [&](int in_group) {
+    recv.peer = in_group;
+    const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
+    return standings_of({&seen, 1}, 8, 9'000).at(0).here.at(0).peer;
+  };
+  EXPECT_EQ(peer(3), 6);
+  EXPECT_EQ(peer(-1), -1);
+  EXPECT_EQ(peer(4), -1);  // none of its ranks
+}
+
+TEST(Standing, AMeetingMayBeOfAllOrOfSome) {
+  MadePage page(0, 4);
+  page.add_group(1, "default");
+  page::Record& meeting = page.enter(1, Operation::new_subgroups, 1, 5'000);
+  const auto needs_all = [&](std::uint64_t members) {
+    meeting.input = members;
+    const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
+    return standings_of({&seen, 1}, 4, 9'000).at(0).here.at(0).needs_all;
+  };
+  EXPECT_TRUE(needs_all(4));
+  EXPECT_FALSE(needs_all(2));
+}
+
+TEST(Standing, IsMadeFromThePages) {
+  std::vector<WorkerSeen> workers;
+  for (int rank = 0; rank < 2; ++rank) {
+    MadePage page(rank, 4);
+    page.add_group(1, "default");
+    page.end(page.enter(1, Operation::all_reduce, 1, 100), 200);
+    if (rank == 0) page.enter(1, Operation::barrier, 2, 1'000);
+    workers.push_back({*parse_worker_page(page.bytes(), page.bytes()), Condition::runs});
+  }
+  workers[1].condition = Condition::stopped;
+  MadePage stranger(0, 3);
+  stranger.add_group(1, "its own");
+  workers.push_back({*parse_worker_page(stranger.bytes(), stranger.bytes()), Condition::runs});
+
+  const auto groups = standings_of(workers, 4, 5'000);
+  ASSERT_EQ(groups.size(), 1U);
+  EXPECT_EQ(groups[0].name, "default");
+  EXPECT_EQ(groups[0].size, 4U);
+  RankStanding first = in(0, 2, Duration(4'000), Operation::barrier);
+  RankStanding second = done(1, 1);
+  second.condition = Condition::stopped;
+  EXPECT_EQ(groups[0].here, (std::vector{first, second}));
+}
+
+TEST(Standing, AFailedCollectiveWasWaitedInUntilItsEnd) {
+  MadePage page(0, 2);
+  page.add_group(1, "default");
+  page.end(page.enter(1, Operation::all_reduce, 1, 1'000), 4'000, false);
+  const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::ended};
+  const auto groups = standings_of({&seen, 1}, 2, 9'000);
+  EXPECT_EQ(groups.at(0).here.at(0).waited, Duration(3'000));
+  EXPECT_FALSE(groups.at(0).here.at(0).inside);
+  EXPECT_TRUE(groups.at(0).here.at(0).waits());
+}
+
+}  // namespace
+}  // namespace dlaunch::agent

@@ -1,0 +1,150 @@
+// Exit statuses, failures and the workers' environment: what people and programs read.
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <map>
+
+#include "agent/model/exit_status.h"
+#include "agent/model/job.h"
+#include "agent/model/worker_env.h"
+
+namespace dlaunch::agent {
+namespace {
+
+TEST(ExitStatus, IsSaidInWords) {
+  using How = ExitStatus::How;
+  EXPECT_EQ(describe(ExitStatus{How::exited, 3, false}), "exited with code 3");
+  EXPECT_EQ(describe(ExitStatus{How::exited, 127, false}),
+            "exited with code 127: a command, interpreter or shared library was not found");
+  EXPECT_EQ(describe(ExitStatus{How::exited, 134, false}),
+            "exited with code 134: as if by signal 6 (SIGABRT, aborted)");
+  EXPECT_EQ(describe(ExitStatus{How::exited, 150, false}), "exited with code 150") << "nobody means SIGTTOU";
+  EXPECT_EQ(describe(ExitStatus{How::signaled, SIGKILL, false}, "the kernel"),
+            "was killed by signal 9 (SIGKILL): the kernel");
+  EXPECT_EQ(describe(ExitStatus{How::signaled, SIGSEGV, true}),
+            "was killed by signal 11 (SIGSEGV, segmentation fault), core dumped");
+  EXPECT_EQ((ExitStatus{How::signaled, SIGKILL, false}.shell_code()), 137);
+  EXPECT_TRUE((ExitStatus{How::exited, 0, false}.success()));
+}
+
+TEST(Failure, NamesWhatWhereAndWhy) {
+  Failure f;
+  f.kind = FailureKind::worker;
+  f.node_rank = 1;
+  f.host = "b";
+  f.rank = 3;
+  f.local_rank = 1;
+  f.pid = 4711;
+  f.status = {ExitStatus::How::exited, 3, false};
+  EXPECT_EQ(describe(f), "rank 3 (local rank 1, node 1, host b, pid 4711) exited with code 3");
+  EXPECT_EQ(exit_code_of(f), 3);
+  f.kind = FailureKind::signal;
+  f.status = {ExitStatus::How::signaled, SIGTERM, false};
+  EXPECT_EQ(exit_code_of(f), 143);
+}
+
+class WorkerEnvironment : public ::testing::Test {
+ protected:
+  std::map<std::string, std::string> of(int local_rank, InheritedEnvironment inherited = {}) {
+    const Environment all = worker_environment(job_, node_, world_, local_rank, inherited);
+    return {all.begin(), all.end()};
+  }
+
+  JobSpec job_{.id = "run-7", .nnodes = 2, .max_restarts = 3, .master = {"10.0.0.1", 29500}};
+  NodeSpec node_{1, 2, "b", "trainer", {"./train"}};
+  World world_{
+      6, 4, 5, 2, 2, {"10.0.0.1", 29500}, {}, {}, {{1, 2, 3, "b", 0, 1, 1, 3}}, 1'700'000'000'000'001};
+};
+
+TEST_F(WorkerEnvironment, IsTorchruns) {
+  const std::map<std::string, std::string> expected{
+      {"RANK", "4"},
+      {"LOCAL_RANK", "1"},
+      {"WORLD_SIZE", "5"},
+      {"LOCAL_WORLD_SIZE", "2"},
+      {"GROUP_RANK", "1"},
+      {"GROUP_WORLD_SIZE", "2"},
+      {"ROLE_NAME", "trainer"},
+      {"ROLE_RANK", "2"},
+      {"ROLE_WORLD_SIZE", "3"},
+      {"MASTER_ADDR", "10.0.0.1"},
+      {"MASTER_PORT", "29500"},
+      {"TORCHELASTIC_RESTART_COUNT", "2"},
+      {"TORCHELASTIC_MAX_RESTARTS", "3"},
+      {"TORCHELASTIC_RUN_ID", "run-7"},
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+      {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+      {"OMP_NUM_THREADS", "1"},
+      {"GLOO_ENABLE_STORE_V2_API", "1"},
+      {"GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER", "1"},
+      {"DLAUNCH_VERSION", DLAUNCH_VERSION},
+      {"DLAUNCH_JOB_ID", "run-7"},
+      {"DLAUNCH_ROUND", "4"},
+      {"DLAUNCH_FENCING_TOKEN", "1700000000000001"}};
+  EXPECT_EQ(of(1), expected);
+}
+
+TEST_F(WorkerEnvironment, LeavesAloneWhatTheUserSet) {
+  const auto env = of(0, {true, true, true, true});
+  EXPECT_FALSE(env.contains("GLOO_ENABLE_STORE_V2_API"));
+  EXPECT_FALSE(env.contains("GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER"));
+  EXPECT_FALSE(env.contains("OMP_NUM_THREADS"));
+  EXPECT_FALSE(env.contains("TORCH_NCCL_ASYNC_ERROR_HANDLING"));
+}
+
+TEST_F(WorkerEnvironment, AnEmptyErrorFileIsNone) {
+  node_.scratch_dir = "/scratch";
+  EXPECT_TRUE(of(0)["TORCHELASTIC_ERROR_FILE"].starts_with("/scratch/"));
+  node_.error_files = false;
+  EXPECT_EQ(of(0).at("TORCHELASTIC_ERROR_FILE"), "");
+}
+
+TEST_F(WorkerEnvironment, ASingleWorkerMayUseAllThreads) {
+  node_.slots = 1;
+  EXPECT_FALSE(of(0).contains("OMP_NUM_THREADS"));
+}
+
+TEST_F(WorkerEnvironment, AWorkerMayUseAsManyThreadsAsItIsBoundToCores) {
+  node_.places = {{{0, 1, 8, 9}, 2, ""}, {{2, 10}, 1, ""}};
+  EXPECT_EQ(of(0)["OMP_NUM_THREADS"], "2");
+  EXPECT_EQ(of(1)["OMP_NUM_THREADS"], "1");
+  EXPECT_FALSE(of(0).contains("CUDA_VISIBLE_DEVICES"));
+  node_.slots = 1;
+  EXPECT_EQ(of(0)["OMP_NUM_THREADS"], "2");
+}
+
+TEST_F(WorkerEnvironment, AutomaticThreadsAreAShareOfTheCpus) {
+  const InheritedEnvironment asked{.omp_num_threads_is_auto = true};
+  node_.cpus = 9;
+  EXPECT_EQ(of(0, asked)["OMP_NUM_THREADS"], "4");
+  EXPECT_EQ(of(1, asked)["OMP_NUM_THREADS"], "4");
+  node_.cpus = 1;
+  EXPECT_EQ(of(0, asked)["OMP_NUM_THREADS"], "1") << "more workers than CPUs";
+  node_.cpus = 9;
+  node_.places = {{{0, 1, 8, 9}, 2, ""}, {{2, 10}, 1, ""}};
+  EXPECT_EQ(of(0, asked)["OMP_NUM_THREADS"], "2") << "bound: the cores";
+  EXPECT_EQ(of(1, asked)["OMP_NUM_THREADS"], "1");
+  node_.places.clear();
+  node_.slots = 1;
+  EXPECT_EQ(of(0, asked)["OMP_NUM_THREADS"], "9") << "a single worker too";
+}
+
+TEST_F(WorkerEnvironment, AVirtualLocalRankIsZeroWithOneGpu) {
+  node_.virtual_local_rank = true;
+  node_.places = {{{}, 0, "4"}, {{}, 0, "5"}};
+  const auto env = of(1);
+  EXPECT_EQ(env.at("LOCAL_RANK"), "0");
+  EXPECT_EQ(env.at("RANK"), "4");
+  EXPECT_EQ(env.at("CUDA_VISIBLE_DEVICES"), "5");
+  EXPECT_EQ(env.at("OMP_NUM_THREADS"), "1");
+}
+
+TEST(WorkerArguments, OnlyTheLocalRankIsReplaced) {
+  EXPECT_EQ(worker_arguments({"./train", "--gpu=${local_rank}", "$$", "${local_rank}${local_rank}"}, 3),
+            (std::vector<std::string>{"./train", "--gpu=3", "$$", "33"}));
+}
+
+}  // namespace
+}  // namespace dlaunch::agent

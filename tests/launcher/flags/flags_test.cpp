@@ -1,0 +1,366 @@
+// Every row of torchrun's table of flags, in every form that a flag may be given in; and that the table,
+// --help and the manual page name the same flags.
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <sstream>
+
+#include "launcher/flags/command_line.h"
+#include "launcher/flags/flag_table.h"
+#include "launcher/flags/values.h"
+#include "tests/launcher/flags/asked.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+using Holds = std::function<bool(const Options&)>;
+
+struct Row {
+  const char* flag;
+  const char* value;  // of a switch: nullptr
+  Holds holds;        // true with this value, and not without
+  Words others = {};  // what else the command line needs for this value to be right
+};
+
+agent::StreamMap some(std::map<int, agent::Streams> ranks) {
+  return {agent::Streams::none, std::move(ranks)};
+}
+
+// What a flag without effect leaves behind: that it was understood.
+Holds kept(const char* flag, const char* value) {
+  return [=](const Options& o) {
+    const Setting* setting = find(o.settings, flag);
+    return setting != nullptr && setting->value == value;
+  };
+}
+
+const std::vector<Row>& rows() {
+  using agent::Streams;
+  using std::chrono::milliseconds;
+  static const std::vector<Row> all{
+      {"nnodes", "3", [](const Options& o) { return o.min_nodes == 3 && o.nnodes == 3; }},
+      {"nnodes", "2:2", [](const Options& o) { return o.min_nodes == 2 && o.nnodes == 2; }},
+      {"nnodes", "1:4", [](const Options& o) { return o.min_nodes == 1 && o.nnodes == 4; }},
+      {"nproc-per-node", "4", [](const Options& o) { return o.slots == 4; }},
+      {"nproc-per-node", "cpu", [](const Options& o) { return o.slots_kind == Options::Slots::all_cpus; }},
+      {"nproc-per-node", "gpu",
+       [](const Options& o) {
+         return o.slots_kind == Options::Slots::accelerators && o.accelerator == "gpu";
+       }},
+      {"nproc-per-node", "xpu", [](const Options& o) { return o.accelerator == "xpu"; }},
+      {"nproc-per-node", "auto",
+       [](const Options& o) { return o.slots_kind == Options::Slots::gpus_or_cpus; }},
+      {"rdzv-backend", "c10d", [](const Options& o) { return o.backend == Options::Backend::c10d; }},
+      {"rdzv-backend", "etcd", [](const Options& o) { return o.backend == Options::Backend::etcd; }},
+      {"rdzv-backend", "etcd-v2", [](const Options& o) { return o.backend == Options::Backend::etcd_v2; }},
+      {"rdzv-endpoint", "h:1234",
+       [](const Options& o) {
+         return o.endpoints == std::vector<Endpoint>{{"h", 1234}};
+       }},
+      {"rdzv-endpoint", "h",
+       [](const Options& o) {
+         return o.endpoints == std::vector<Endpoint>{{"h", std::nullopt}};
+       }},
+      {"rdzv-endpoint", "[::1]:7",
+       [](const Options& o) {
+         return o.endpoints == std::vector<Endpoint>{{"::1", 7}};
+       }},
+      {"rdzv-endpoint", "a,b:7",
+       [](const Options& o) {
+         return o.endpoints == std::vector<Endpoint>{{"a", std::nullopt}, {"b", 7}};
+       }},
+      {"rdzv-id", "run_7", [](const Options& o) { return o.job_id == "run_7"; }},
+      {"rdzv-conf", "join_timeout=7,is_host=1",
+       [](const Options& o) { return o.join_timeout == milliseconds(7000); }},
+      {"rdzv-conf", "is_host=0", [](const Options& o) { return o.hosts_endpoint == false; }},
+      {"rdzv-conf", "last_call_timeout=4",
+       [](const Options& o) { return o.last_call == milliseconds(4000); }},
+      {"rdzv-conf", "keep_alive_interval=2",
+       [](const Options& o) { return o.node_timeout == milliseconds(6000); }},
+      {"rdzv-conf", "keep_alive_max_attempt=2",
+       [](const Options& o) { return o.node_timeout == milliseconds(10'000); }},
+      {"rdzv-conf", "timeout=8", [](const Options& o) { return o.join_timeout == milliseconds(8000); }},
+      {"standalone", nullptr, [](const Options& o) { return o.standalone; }},
+      {"max-restarts", "5", [](const Options& o) { return o.max_restarts == 5; }},
+      {"monitor-interval", "0.25", kept("monitor-interval", "0.25")},
+      {"start-method", "fork", kept("start-method", "fork")},
+      {"start-method", "forkserver", kept("start-method", "forkserver")},
+      {"event-log-handler", "dynamic_rendezvous", kept("event-log-handler", "dynamic_rendezvous")},
+      {"event-log-handler", "console",
+       [](const Options& o) { return o.events_on_console && o.warnings.empty(); }},
+      {"role", "train_er", [](const Options& o) { return o.role == "train_er"; }},
+      {"module", nullptr, [](const Options& o) { return o.module; }},
+      {"no-python", nullptr, [](const Options& o) { return o.no_python; }},
+      {"run-path", nullptr, [](const Options& o) { return o.run_path; }},
+      {"log-dir", "/tmp/log_s", [](const Options& o) { return o.log.dir == "/tmp/log_s"; }},
+      {"redirects", "3",
+       [](const Options& o) {
+         return o.log.redirects == agent::StreamMap{Streams::both, {}};
+       }},
+      {"redirects", "0:1,10:3,0:2",
+       [](const Options& o) {
+         return o.log.redirects == some({{0, Streams::err}, {10, Streams::both}});
+       }},
+      {"tee", "1",
+       [](const Options& o) {
+         return o.log.tee == agent::StreamMap{Streams::out, {}};
+       }},
+      {"tee", "2:3",
+       [](const Options& o) {
+         return o.log.tee == some({{2, Streams::both}});
+       }},
+      {"local-ranks-filter", "3,0,11,3",
+       [](const Options& o) {
+         return o.log.local_ranks_filter == std::vector<int>{0, 3, 11};
+       }},
+      {"global-ranks-filter", "12,3",
+       [](const Options& o) {
+         return o.log.global_ranks_filter == std::vector<int>{3, 12};
+       }},
+      {"duplicate-stdout-filters", "loss,a,,b",
+       [](const Options& o) {
+         return o.log.duplicate_stdout_filters == Words{"loss", "a,b"};
+       }},
+      {"duplicate-stderr-filters", "W_1",
+       [](const Options& o) { return o.log.duplicate_stderr_filters == Words{"W_1"}; }},
+      {"log-line-prefix-template",
+       "${rank}_: ", [](const Options& o) { return o.log.line_prefix == "${rank}_: "; }},
+      {"log-max-size", "64M", [](const Options& o) { return o.log.max_bytes == 64U << 20; }},
+      {"preempt-signal", "SIGUSR1@60",
+       [](const Options& o) {
+         return o.preempt_signal == SIGUSR1 && o.preempt_notice == std::chrono::seconds(60);
+       }},
+      {"tls", nullptr, [](const Options& o) { return o.tls; }},
+      {"preempt-ok", nullptr, [](const Options& o) { return o.preempt_ok; }},
+      {"report", "/tmp/end_1.json", [](const Options& o) { return o.report == "/tmp/end_1.json"; }},
+      {"output-timeout", "0.5", [](const Options& o) { return o.output_timeout == milliseconds(500); }},
+      {"log-keep", "7", [](const Options& o) { return o.log.keep == 7; }},
+      {"node-rank", "1", [](const Options& o) { return o.node_rank == 1; }, {"--nnodes=2"}},
+      {"master-addr", "my_host", [](const Options& o) { return o.master_addr == "my_host"; }},
+      {"master-addr", "[::1]", [](const Options& o) { return o.master_addr == "::1"; }},
+      {"local-addr", "[fe80::1]", [](const Options& o) { return o.local_addr == "fe80::1"; }},
+      {"events-format", "torchelastic",
+       [](const Options& o) { return o.events_format == EventsFormat::torchelastic; }},
+      {"pty", nullptr, [](const Options& o) { return o.pty; }},
+      {"master-port", "1234", [](const Options& o) { return o.master_port == 1234; }},
+      {"local-addr", "10.0.0.7", [](const Options& o) { return o.local_addr == "10.0.0.7"; }},
+      {"logs-specs", "default", kept("logs-specs", "default")},
+      {"numa-binding", "node", [](const Options& o) { return o.bind == Bind::node; }},
+      {"numa-binding", "socket", [](const Options& o) { return o.bind == Bind::socket; }},
+      {"numa-binding", "exclusive", [](const Options& o) { return o.bind == Bind::exclusive; }},
+      {"numa-binding", "core-complex", [](const Options& o) { return o.bind == Bind::core_complex; }},
+      {"signals-to-handle", "SIGTERM,SIGUSR1",
+       [](const Options& o) {
+         return o.stop_signals == std::vector<int>{SIGTERM, SIGUSR1};
+       }},
+      {"shutdown-timeout", "1.5",
+       [](const Options& o) { return o.stop_timeout.usual == milliseconds(1500); }},
+      {"virtual-local-rank", nullptr, [](const Options& o) { return o.virtual_local_rank; }},
+      {"use-env", nullptr, kept("pass-local-rank", "false")},
+      // dlaunch's own
+      {"pass-local-rank", nullptr, [](const Options& o) { return o.pass_local_rank; }},
+      {"join-timeout", "9", [](const Options& o) { return o.join_timeout == milliseconds(9000); }},
+      {"last-call-timeout", "3", [](const Options& o) { return o.last_call == milliseconds(3000); }},
+      {"spares", "2", [](const Options& o) { return o.spares == 2 && o.backend == Options::Backend::c10d; }},
+      {"restart-limit", "3@60",
+       [](const Options& o) {
+         return o.restart_policy.burst == 3 && o.restart_policy.window == milliseconds(60'000);
+       }},
+      {"restart-backoff", "2:8",
+       [](const Options& o) {
+         return o.restart_policy.first_delay == milliseconds(2000) &&
+                o.restart_policy.longest_delay == milliseconds(8000);
+       }},
+      {"no-restart-on", "64,2",
+       [](const Options& o) {
+         return o.restart_policy.final_codes == std::vector<int>{64, 2};
+       }},
+      {"startup-grace", "600",
+       [](const Options& o) { return o.restart_policy.startup_grace == milliseconds(600'000); }},
+      {"exclude-after", "3", [](const Options& o) { return o.restart_policy.exclude_after == 3; }},
+      {"health-check", "nvidia-smi", [](const Options& o) { return o.health_check == "nvidia-smi"; }},
+      {"health-check-timeout", "3", [](const Options& o) { return o.health_timeout == milliseconds(3000); }},
+      {"events", "e.json", [](const Options& o) { return o.events == "e.json"; }},
+      {"token-file", "t", [](const Options& o) { return o.token_file == "t"; }},
+      {"store-max-total", "3M", [](const Options& o) { return o.store_max_total == 3U << 20; }},
+      {"count-membership-changes", nullptr, [](const Options& o) { return o.counts_membership; }},
+      {"node-timeout", "1.5", [](const Options& o) { return o.node_timeout == milliseconds(1500); }},
+      {"hang-timeout", "1.5", [](const Options& o) { return o.hang_timeout == milliseconds(1500); }},
+      {"stop-timeout", "2", [](const Options& o) { return o.stop_timeout.usual == milliseconds(2000); }},
+      {"scheduler", "none", kept("scheduler", "none")},
+      {"worker-store", "1234", [](const Options& o) { return o.worker_store == 1234; }},
+      {"no-env-defaults", nullptr, [](const Options& o) { return !o.env_defaults; }},
+      {"bind", "core", [](const Options& o) { return o.bind == Bind::core; }},
+      {"bind", "numa", [](const Options& o) { return o.bind == Bind::numa; }},
+      {"bind", "gpu", [](const Options& o) { return o.bind == Bind::gpu; }},
+      {"hosts", "a,b_1:2", [](const Options& o) { return o.hosts == "a,b_1:2"; }},
+      {"hostfile", "my_hosts", [](const Options& o) { return o.hostfile == "my_hosts"; }},
+      {"ssh", "my_rsh -q",
+       [](const Options& o) {
+         return o.ssh == Words{"my_rsh", "-q"};
+       }},
+      {"export", "MY_NAME=x", [](const Options& o) { return o.exports == Words{"MY_NAME=x"}; }},
+      {"verbose", nullptr, [](const Options& o) { return o.verbose; }},
+  };
+  return all;
+}
+
+std::string underscored(std::string text) {
+  std::replace(text.begin(), text.end(), '-', '_');
+  return text;
+}
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  words.emplace_back("x");
+  return words;
+}
+
+TEST(Flags, EachInEveryFormOfTheCommandLine) {
+  for (const Row& row : rows()) {
+    const std::string name = std::string("--") + row.flag;
+    const std::string other = "--" + underscored(row.flag);
+    std::vector<Words> forms;
+    if (!row.value) {
+      forms = {{name}, {other}};
+    } else {
+      forms = {{name, row.value}, {other, row.value}, {name + "=" + row.value}, {other + "=" + row.value}};
+    }
+    EXPECT_FALSE(row.holds(good(with({}, row.others)))) << row.flag << " has this value by default";
+    for (const Words& form : forms) EXPECT_TRUE(row.holds(good(with(form, row.others)))) << join(form, " ");
+  }
+}
+
+TEST(Flags, EachByItsVariables) {
+  std::size_t variables = 0;
+  for (const Row& row : rows()) {
+    for (const std::string& variable : variables_of(*find_flag(row.flag))) {
+      EXPECT_TRUE(row.holds(good(with({}, row.others), {{variable, row.value ? row.value : "1"}})))
+          << variable;
+      ++variables;
+    }
+  }
+  EXPECT_GT(variables, rows().size());
+}
+
+TEST(Flags, PetVariablesAreTorchruns) {
+  // As torchrun's own table has them: dest in capitals, and none for these four.
+  const std::set<std::string_view> without{"logs-specs", "numa-binding", "use-env", "help",
+                                           "print-completion"};
+  for (const Flag& flag : flags()) {
+    EXPECT_EQ(flag.pet, flag.torchrun && !without.contains(flag.name)) << flag.name;
+  }
+  EXPECT_EQ(variables_of(*find_flag("nproc-per-node")),
+            (Words{"DLAUNCH_NPROC_PER_NODE", "PET_NPROC_PER_NODE"}));
+  EXPECT_EQ(variables_of(*find_flag("shutdown-timeout")).back(), "TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
+}
+
+TEST(Flags, EachByTheFile) {
+  for (const Row& row : rows()) {
+    for (const std::string& key : {std::string(row.flag), underscored(row.flag)}) {
+      const std::string value = row.value ? "\"" + std::string(row.value) + "\"" : "true";
+      Words arguments{"--config=job.json"};
+      arguments = with(arguments, row.others);
+      EXPECT_TRUE(row.holds(good(arguments, {}, {{"job.json", "{\"" + key + "\": " + value + "}"}}))) << key;
+    }
+  }
+}
+
+TEST(Flags, NoneOfTheTableIsWithoutARow) {
+  std::set<std::string_view> tested;
+  for (const Row& row : rows()) tested.insert(row.flag);
+  for (const Flag& flag : flags()) {
+    const bool needs_row = flag.settable && flag.name != "config";
+    EXPECT_TRUE(!needs_row || tested.contains(flag.name)) << flag.name;
+  }
+}
+
+TEST(Flags, ShortForms) {
+  EXPECT_EQ(good({"-t3", "x"}).log.tee.all, agent::Streams::both);
+  EXPECT_EQ(good({"-t", "1", "x"}).log.tee.all, agent::Streams::out);
+  EXPECT_EQ(good({"-t=2", "x"}).log.tee.all, agent::Streams::err);
+  EXPECT_EQ(good({"-r3", "x"}).log.redirects.all, agent::Streams::both);
+  EXPECT_TRUE(good({"-m", "x"}).module);
+  const Options both = good({"-mr2", "x"});
+  EXPECT_TRUE(both.module);
+  EXPECT_EQ(both.log.redirects.all, agent::Streams::err);
+  EXPECT_TRUE(std::holds_alternative<JustPrint>(*parse({"-h"})));
+}
+
+TEST(Flags, AWordMayBeAbbreviatedAsTorchrunAllows) {
+  EXPECT_TRUE(good({"--stand", "x"}).standalone);
+  EXPECT_EQ(good({"--nn=3", "x"}).nnodes, 3);
+  EXPECT_EQ(good({"--nnode", "3", "x"}).nnodes, 3);
+  EXPECT_EQ(good({"--red", "3", "x"}).log.redirects.all, agent::Streams::both);
+  EXPECT_EQ(good({"--te=3", "x"}).log.tee.all, agent::Streams::both);
+  EXPECT_TRUE(good({"--mod", "x"}).module);
+  EXPECT_EQ(good({"--ro", "r", "x"}).role, "r");
+  EXPECT_EQ(bad({"--nproc", "2", "x"}), "unknown option --nproc; did you mean --nproc-per-node?");
+  EXPECT_EQ(bad({"--master", "2", "x"}),
+            "--master could mean --master-addr, --master-port; see dlaunch --help");
+}
+
+TEST(Flags, ASignalMayHaveAGraceTimeOfItsOwn) {
+  const agent::StopGrace after_others = good({"--stop-timeout=INT@5", "x"}).stop_timeout;
+  EXPECT_EQ(after_others, (agent::StopGrace{std::chrono::seconds(30), {{SIGINT, std::chrono::seconds(5)}}}));
+  const agent::StopGrace several = good({"--stop-timeout=7,INT@5,SIGUSR1@0.5", "x"}).stop_timeout;
+  EXPECT_EQ(several, (agent::StopGrace{
+                         std::chrono::seconds(7),
+                         {{SIGINT, std::chrono::seconds(5)}, {SIGUSR1, std::chrono::milliseconds(500)}}}));
+}
+
+TEST(Flags, ASizeMayHaveAUnitInAnyCase) {
+  const auto size = [](const std::string& text) {
+    return good({"--log-max-size=" + text, "x"}).log.max_bytes;
+  };
+  for (const char* text : {"10k", "10K", "10KiB", "10kib", "10240"}) EXPECT_EQ(size(text), 10U << 10) << text;
+  EXPECT_EQ(size("1.5m"), 3U << 19);
+  EXPECT_EQ(size("2g"), 2ULL << 30);
+  EXPECT_EQ(size("1TiB"), 1ULL << 40);
+}
+
+TEST(Flags, TheLastOfSeveralWins) {
+  EXPECT_EQ(good({"--nnodes=2", "--nnodes=3", "x"}).nnodes, 3);
+  EXPECT_EQ(good({"--shutdown-timeout=2", "--stop-timeout=3", "x"}).stop_timeout.usual,
+            std::chrono::seconds(3));
+  EXPECT_EQ(good({"--stop-timeout=3", "--shutdown-timeout=2", "x"}).stop_timeout.usual,
+            std::chrono::seconds(2));
+  EXPECT_FALSE(good({"--pass-local-rank", "--use-env", "x"}).pass_local_rank);
+  EXPECT_FALSE(good({"--pass-local-rank", "--use-env=True", "x"}).pass_local_rank);
+  EXPECT_FALSE(good({"--pass-local-rank", "--use_env=true", "x"}).pass_local_rank);
+  EXPECT_TRUE(good({"--use-env=False", "x"}).pass_local_rank);
+  EXPECT_TRUE(good({"--use-env", "--use-env=false", "x"}).pass_local_rank);
+  EXPECT_TRUE(good({"--use-env", "--pass-local-rank", "x"}).pass_local_rank);
+}
+
+TEST(Flags, AnEmptyValueOfTheCommandLineMeansTheDefault) {
+  EXPECT_TRUE(good({"--rdzv-endpoint=", "--rdzv-conf=", "--local-ranks-filter=", "x"}).endpoints.empty());
+  EXPECT_TRUE(good({"--rdzv-endpoint", "", "x"}).endpoints.empty());
+  EXPECT_EQ(good({"--rdzv-endpoint", "", "x"}).program, Words{"x"});
+}
+
+TEST(Flags, HelpAndManualPageNameEach) {
+  std::ifstream file(DLAUNCH_SOURCE_DIR "/man/dlaunch.1");
+  std::stringstream page;
+  page << file.rdbuf();
+  std::string manual = page.str();
+  manual.erase(std::remove(manual.begin(), manual.end(), '\\'), manual.end());
+  const std::string help = help_text();
+  ASSERT_FALSE(manual.empty());
+  for (const Flag& flag : flags()) {
+    const std::string name = "--" + std::string(flag.name);
+    // The entry of its own, not a mention: ".BR --nnodes " ..." or ".B --standalone".
+    const bool entry = manual.find(".BR " + name + " ") != std::string::npos ||
+                       manual.find(".B " + name + "\n") != std::string::npos ||
+                       manual.find(", \" " + name + "\n") != std::string::npos ||
+                       manual.find(", \" " + name + " ") != std::string::npos;
+    EXPECT_TRUE(entry) << name << " has no entry in man/dlaunch.1";
+    EXPECT_NE(help.find(name), std::string::npos) << name;
+  }
+}
+
+}  // namespace
+}  // namespace dlaunch::launcher

@@ -1,0 +1,364 @@
+// Where settings come from and which goes first; what belongs to the program; every mistake's sentence.
+
+#include "tests/launcher/flags/asked.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+TEST(Options, EverythingAfterTheProgramIsItsOwn) {
+  EXPECT_EQ(good({"./train", "--nnodes=9", "--", "--help"}).program,
+            (Words{"./train", "--nnodes=9", "--", "--help"}));
+  EXPECT_EQ(good({"--max-restarts=1", "--", "--odd-name", "x"}).program, (Words{"--odd-name", "x"}));
+}
+
+TEST(Options, DefaultsAreTorchruns) {
+  const Options options = good({"x"});
+  EXPECT_EQ(options.slots, 1);
+  EXPECT_EQ(options.nnodes, 1);
+  EXPECT_EQ(options.max_restarts, 0);
+  EXPECT_FALSE(options.master_port);
+  EXPECT_EQ(options.log, agent::LogOptions{});
+  EXPECT_EQ(options.bind, Bind::none);
+  EXPECT_FALSE(options.pass_local_rank);
+}
+
+TEST(Options, StandaloneOverridesTheRest) {
+  const Options options = good({"--standalone", "--nnodes=2", "--node-rank=1", "--master-port=1",
+                                "--rdzv-backend=etcd", "--rdzv-endpoint=h:1", "x"});
+  EXPECT_EQ(options.nnodes, 1);
+  EXPECT_FALSE(options.node_rank);
+  EXPECT_FALSE(options.master_port);
+  EXPECT_TRUE(options.endpoints.empty());
+  EXPECT_EQ(options.backend, Options::Backend::fixed);
+}
+
+TEST(Options, TheCommandLineGoesBeforeVariablesTheseBeforeTheFileAndThisBeforeTheScheduler) {
+  const std::map<std::string, std::string> file{{"j", R"({"max-restarts": 4, "nnodes": 3, "role": "file"})"}};
+  const EnvironmentMap slurm{{"SLURM_JOB_ID", "1"},
+                             {"SLURM_STEP_ID", "0"},
+                             {"SLURM_NODEID", "1"},
+                             {"SLURM_STEP_NUM_NODES", "3"},
+                             {"SLURM_STEP_NODELIST", "c[1-3]"}};
+  EnvironmentMap all = slurm;
+  all.insert({{"PET_MAX_RESTARTS", "2"}, {"DLAUNCH_CONFIG", "j"}});
+  EXPECT_EQ(good({"--max-restarts=1", "x"}, all, file).max_restarts, 1);
+  EXPECT_EQ(good({"x"}, all, file).max_restarts, 2);
+  all["DLAUNCH_MAX_RESTARTS"] = "3";
+  EXPECT_EQ(good({"x"}, all, file).max_restarts, 3);
+  all.erase("DLAUNCH_MAX_RESTARTS");
+  all["PET_MAX_RESTARTS"] = "";
+  const Options options = good({"x"}, all, file);
+  EXPECT_EQ(options.max_restarts, 4);
+  EXPECT_EQ(options.node_rank, 1);
+  EXPECT_EQ(options.master_addr, "c1");
+  const std::string told = describe_settings(options);
+  for (const char* line :
+       {"max-restarts              4 (file: max-restarts in j)\n",
+        "node-rank                 1 (scheduler: SLURM_NODEID)\n",
+        "config                    j (variable DLAUNCH_CONFIG)\n", "tee                       0 (default)\n"})
+    EXPECT_NE(told.find(line), std::string::npos) << line << told;
+}
+
+TEST(Options, SwitchesInVariables) {
+  for (const char* on : {"1", "true", "TRUE", "yes", "on"})
+    EXPECT_TRUE(good({"x"}, {{"PET_STANDALONE", on}}).standalone) << on;
+  for (const char* off : {"0", "false", "no", "off", ""})
+    EXPECT_FALSE(good({"x"}, {{"PET_STANDALONE", off}}).standalone) << off;
+  EXPECT_FALSE(good({"x"}, {{"PET_STANDALONE", "1"}, {"DLAUNCH_STANDALONE", "0"}}).standalone);
+  EXPECT_FALSE(good({"--use-env", "x"}, {{"DLAUNCH_PASS_LOCAL_RANK", "1"}}).pass_local_rank);
+  EXPECT_EQ(bad({"x"}, {{"PET_STANDALONE", "maybe"}}),
+            "PET_STANDALONE: 'maybe' is neither true nor false; write 1, true or yes; or 0, false or no");
+}
+
+TEST(Options, SignalsAreNamedAsTorchrunKillOrSlurmNameThem) {
+  EXPECT_EQ(good({"--signals-to-handle=TERM,SIGWINCH,CONT", "x"}).stop_signals,
+            (std::vector<int>{SIGTERM, SIGWINCH, SIGCONT}));
+  EXPECT_EQ(good({"--preempt-signal=USR1@5", "x"}).preempt_signal, SIGUSR1);
+  const Options options = good({"--signals-to-handle=SIGTREM,SIGKILL,SIGINT", "x"});
+  EXPECT_EQ(options.stop_signals, std::vector<int>{SIGINT}) << "unknown ones are only said, as by torchrun";
+  ASSERT_EQ(options.warnings.size(), 2U);
+  EXPECT_NE(options.warnings[0].find("'SIGTREM' is not one of"), std::string::npos);
+  EXPECT_NE(options.warnings[0].find("did you mean SIGTERM?; it is left out"), std::string::npos);
+  EXPECT_EQ(options.warnings[1],
+            "--signals-to-handle: SIGKILL cannot be caught or passed on by any process; name one that can, "
+            "such as SIGTERM; it is left out");
+}
+
+TEST(Options, AVariableThatIsMistypedIsSaid) {
+  const auto said = [](const char* variable) { return good({"x"}, {{variable, "3"}}).warnings; };
+  EXPECT_EQ(said("DLAUNCH_NPROC"),
+            Words{"DLAUNCH_NPROC has no effect; did you mean DLAUNCH_NPROC_PER_NODE?"});
+  EXPECT_EQ(said("PET_NPROC_PER_NOD"),
+            Words{"PET_NPROC_PER_NOD has no effect; did you mean PET_NPROC_PER_NODE?"});
+  EXPECT_EQ(said("PET_JOIN_TIMEOUT"),
+            Words{"PET_JOIN_TIMEOUT has no effect; did you mean DLAUNCH_JOIN_TIMEOUT?"});
+  for (const char* fine :
+       {"DLAUNCH_TOKEN", "DLAUNCH_VERSION", "DLAUNCH_JOB_ID", "DLAUNCH_ROUND", "DLAUNCH_FENCING_TOKEN",
+        "DLAUNCH_WORKER_PAGE", "DLAUNCH_STORE_KEY_FILE", "DLAUNCH_BACKEND_PATH", "DLAUNCH_CPP_LOG_LEVEL",
+        "DLAUNCH_DISTRIBUTED_DEBUG", "DLAUNCH_SOCKET_IFNAME", "DLAUNCH_TRACE", "DLAUNCH_NNODES", "PET_NNODES",
+        "MY_NPROC"})
+    EXPECT_TRUE(said(fine).empty()) << fine;
+}
+
+TEST(Options, AVariableCannotAskForADryRunAndIsNotMistakenForNothing) {
+  EXPECT_EQ(
+      bad({"x"}, {{"DLAUNCH_DRY_RUN", "1"}}),
+      "DLAUNCH_DRY_RUN=1: only the command line asks for a dry run; write dlaunch --dry-run, or unset the "
+      "variable");
+  EXPECT_FALSE(good({"x"}, {{"DLAUNCH_DRY_RUN", "0"}}).dry_run);
+}
+
+TEST(Options, AnExportThatIsNotSetIsSaid) {
+  EXPECT_EQ(good({"-x", "NOPE", "x"}).warnings, Words{"--export: NOPE is not set here"});
+  EXPECT_TRUE(good({"-x", "NOPE=1", "x"}).warnings.empty());
+  EXPECT_TRUE(good({"-x", "NOPE", "x"}, {{"NOPE", ""}}).warnings.empty());
+}
+
+TEST(Options, AVariableIsNotLookedAtForHelp) {
+  EXPECT_TRUE(parse({"--help"}, {{"PET_STANDALONE", "maybe"}}).ok());
+}
+
+TEST(Options, EveryMistakeIsNamed) {
+  struct Mistake {
+    Words arguments;
+    const char* answer;
+  };
+  const std::vector<Mistake> mistakes{
+      {{}, "no program given; say what to start: dlaunch [options] program [arguments ...]"},
+      {{"--nproc-per-nod=2", "x"}, "unknown option --nproc-per-nod; did you mean --nproc-per-node?"},
+      {{"--max-restart=2", "x"}, "unknown option --max-restart; did you mean --max-restarts?"},
+      {{"--rdvz-id=2", "x"}, "unknown option --rdvz-id; did you mean --rdzv-id?"},
+      {{"--NNODES=2", "x"}, "unknown option --NNODES; did you mean --nnodes?"},
+      {{"--nprocs=2", "x"}, "unknown option --nprocs; did you mean --nproc-per-node?"},
+      {{"--rank=1", "x"},
+       "unknown option --rank; did you mean --node-rank or --pass-local-rank or --virtual-local-rank?"},
+      {{"-nnodes=2", "x"}, "unknown option -nnodes; did you mean --nnodes?"},
+      {{"-nproc_per_node=4", "x"}, "unknown option -nproc-per-node; did you mean --nproc-per-node?"},
+      {{"-nproc-per-nod=4", "x"}, "unknown option -n in -nproc-per-nod=4; did you mean --nproc-per-node?"},
+      {{"-role=x", "x"}, "unknown option -role; did you mean --role?"},
+      {{"--nonsense", "x"}, "unknown option --nonsense; see dlaunch --help"},
+      {{"-q", "x"}, "unknown option -q; see dlaunch --help"},
+      {{"-mq", "x"}, "unknown option -q in -mq; see dlaunch --help"},
+      {{"--nnodes"}, "--nnodes needs a value; see dlaunch --help"},
+      {{"-t"}, "-t needs a value; see dlaunch --help"},
+      {{"--log-dir", "--nnodes=2", "x"},
+       "--log-dir needs a value, but is followed by --nnodes=2; a value that begins with a dash is written "
+       "--log-dir=--nnodes=2"},
+      {{"--standalone=1", "x"}, "--standalone takes no value, but was given '1'; see dlaunch --help"},
+      {{"--use-env=maybe", "x"}, "--use-env takes True or False, but was given 'maybe'; see dlaunch --help"},
+      {{"--nnodes=2", "--node-rank=2", "x"},
+       "--node-rank=2 is outside --nnodes=2; node ranks go from 0 to 1"},
+      {{"--node-rank=1", "x"},
+       "--node-rank=1 is outside --nnodes=1; say how many nodes there are with --nnodes"},
+      {{"--node-rank=-1", "x"}, "--node-rank: -1 is out of range; it goes from 0 to 2147483647"},
+      {{"--nproc-per-node=0", "x"},
+       "--nproc-per-node: 0 is out of range; give a number from 1 to 65536, auto, cpu, or a device: gpu, "
+       "cuda, hip, "
+       "amd, rocm, xpu, hpu, npu"},
+      {{"--nproc-per-node=tpu", "x"},
+       "--nproc-per-node: 'tpu' is not a number; give a number from 1 to 65536, auto, cpu, or a device: gpu, "
+       "cuda, "
+       "hip, amd, rocm, xpu, hpu, npu"},
+      {{"--nnodes=0", "x"}, "--nnodes: 0 is out of range; it goes from 1 to 65536"},
+      {{"--nnodes=3:2", "x"},
+       "--nnodes=3:2: the smallest number of nodes is larger than the largest; write MIN:MAX"},
+      {{"--nnodes=1:2:3", "x"}, "--nnodes=1:2:3 is neither N nor MIN:MAX; write one number, or two"},
+      {{"--nnodes=", "x"}, "--nnodes: '' is not a number; see dlaunch --help"},
+      {{"--max-restarts=1x", "x"}, "--max-restarts: '1x' is not a number; see dlaunch --help"},
+      {{"--max-restarts=-1", "x"}, "--max-restarts: -1 is out of range; it goes from 0 to 1000000"},
+      {{"--max-restarts=99999999999999", "x"},
+       "--max-restarts: 99999999999999 is out of range; it goes from 0 to 1000000"},
+      {{"--join-timeout=nan", "x"}, "--join-timeout: 'nan' is not a number of seconds; see dlaunch --help"},
+      {{"--shutdown-timeout=-1", "x"}, "--shutdown-timeout: -1 is out of range; it goes from 0 to 604800 s"},
+      {{"--stop-timeout=1,2", "x"}, "--stop-timeout=1,2 gives two times for all signals; write 30,INT@5"},
+      {{"--stop-timeout=INT@x", "x"}, "--stop-timeout: 'x' is not a number of seconds; see dlaunch --help"},
+      {{"--stop-timeout=1,INT@5,2", "x"},
+       "--stop-timeout=1,INT@5,2 gives two times for all signals; write 30,INT@5"},
+      {{"--monitor-interval=0", "x"},
+       "--monitor-interval: 0 is out of range; it is above 0 and at most 604800 s"},
+      {{"--monitor-interval=-1", "x"},
+       "--monitor-interval: -1 is out of range; it is above 0 and at most 604800 s"},
+      {{"--monitor-interval=1e9", "x"},
+       "--monitor-interval: 1e9 is out of range; it is above 0 and at most 604800 s"},
+      {{"--monitor-interval=x", "x"},
+       "--monitor-interval: 'x' is not a number of seconds; see dlaunch --help"},
+      {{"--log-max-size=10x", "x"}, "--log-max-size: '10x' is no size; give bytes, or for example 512M"},
+      {{"--log-max-size=10kb", "x"}, "--log-max-size: '10kb' is no size; give bytes, or for example 512M"},
+      {{"--log-max-size=k", "x"}, "--log-max-size: 'k' is no size; give bytes, or for example 512M"},
+      {{"--preempt-signal=KILL", "x"},
+       "--preempt-signal: SIGKILL cannot be caught or passed on by any process; name one that can, such as "
+       "SIGTERM"},
+      {{"--stop-timeout=30,SIGSTOP@1", "x"},
+       "--stop-timeout: SIGSTOP cannot be caught or passed on by any process; name one that can, such as "
+       "SIGTERM"},
+      {{"--master-port=70000", "x"}, "--master-port: 70000 is out of range; it goes from 0 to 65535"},
+      {{"--nnodes=2", "--master-port=0", "x"},
+       "--master-port=0: several nodes cannot find a port that is not named; see dlaunch --help"},
+      {{"--nnodes=2", "--rdzv-endpoint=h:0", "x"},
+       "--rdzv-endpoint=h:0: several nodes cannot find a port that is not named; see dlaunch --help"},
+      {{"--rdzv-endpoint=h:70000", "x"},
+       "--rdzv-endpoint: not an address: 'h:70000': the port is not a number from 0 to 65535; write "
+       "host:port or "
+       "[ipv6]:port"},
+      {{"--rdzv-endpoint=h:1:2", "x"},
+       "--rdzv-endpoint: not an address: 'h:1:2': it has more than one port; write host:port or [ipv6]:port"},
+      {{"--rdzv-endpoint=fe80::1", "x"},
+       "--rdzv-endpoint: not an address: 'fe80::1': an IPv6 address needs brackets; write host:port or "
+       "[ipv6]:port"},
+      {{"--rdzv-endpoint=http://h:1", "x"},
+       "--rdzv-endpoint: not an address: 'http://h:1': it is a URL; write host:port or [ipv6]:port"},
+      {{"--rdzv-endpoint=a b:1", "x"},
+       "--rdzv-endpoint: not an address: 'a b:1': no host has such a name; write host:port or [ipv6]:port"},
+      {{"--preempt-signal=USER1", "x"},
+       "--preempt-signal: 'SIGUSER1' is not one of SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, "
+       "SIGALRM, SIGXCPU, SIGPWR, SIGXFSZ, SIGVTALRM, SIGPROF, SIGWINCH, SIGCONT, SIGPOLL, SIGURG; did you "
+       "mean "
+       "SIGUSR1?"},
+      {{"--rdzv-backend=c10", "x"},
+       "--rdzv-backend: 'c10' is not one of static, c10d, etcd, etcd-v2; did you mean c10d?"},
+      {{"--rdzv-conf=timeout", "x"}, "--rdzv-conf: 'timeout' is not KEY=VALUE; write join_timeout=600,..."},
+      {{"--rdzv-conf=join_timeout=x", "x"},
+       "--rdzv-conf: join_timeout: 'x' is not a number of seconds; see dlaunch --help"},
+      {{"--start-method=bogus", "x"}, "--start-method: 'bogus' is not one of spawn, fork, forkserver"},
+      {{"--hosts=", "x"},
+       "--hosts= names no host; is a variable of the shell empty? Leave it out for a job on this machine "
+       "alone"},
+      {{"--hostfile=", "x"},
+       "--hostfile= names no host; is a variable of the shell empty? Leave it out for a job on this machine "
+       "alone"},
+      {{"--hosts=a,b", "--node-rank=1", "x"},
+       "--hosts=a,b and --node-rank=1 exclude each other; with named hosts dlaunch is started once, and "
+       "gives "
+       "each host its rank and name"},
+      {{"--event-log-handler=x", "x"},
+       "--event-log-handler: 'x' is not one of null, console, dynamic_rendezvous"},
+      {{"--logs-specs=mine", "x"},
+       "--logs-specs=mine names a Python class, which dlaunch does not load; use --log-dir, --redirects, "
+       "--tee and "
+       "--local-ranks-filter"},
+      {{"--module", "--no-python", "x"}, "--module and --no-python exclude each other; see dlaunch --help"},
+      {{"--module", "--run-path", "x"}, "--module and --run-path exclude each other; see dlaunch --help"},
+      {{"--tee=4", "x"},
+       "--tee: '4' is not 0 (nothing), 1 (stdout), 2 (stderr) or 3 (both); write one of them, or "
+       "RANK:0-3,... for "
+       "some local ranks"},
+      {{"--redirects=0:1,3", "x"}, "--redirects: '3' names no local rank; write RANK:0-3,..."},
+      {{"--redirects=a:1", "x"}, "--redirects: 'a' is not a number; see dlaunch --help"},
+      {{"--local-ranks-filter=0,,1", "x"}, "--local-ranks-filter: '' is not a number; see dlaunch --help"},
+      {{"--duplicate-stdout-filters=a,", "x"},
+       "--duplicate-stdout-filters: one of its texts is empty; write TEXT,TEXT; two commas stand for a comma "
+       "in a "
+       "text"},
+      {{"--bind=socket", "x"}, "--bind: 'socket' is not one of none, core, numa, gpu"},
+      {{"--numa-binding=nod", "x"},
+       "--numa-binding: 'nod' is not one of node, socket, exclusive, core-complex; did you mean node?"},
+      {{"--bind=core", "--numa-binding=node", "x"},
+       "--bind and --numa-binding exclude each other; see dlaunch --help"},
+      {{"--rdzv-conf=store_type=file", "x"},
+       "--rdzv-conf: store_type=file: nodes cannot meet by a file here; use --rdzv-endpoint=HOST:PORT; the "
+       "agent on "
+       "that host serves the store"},
+      {{"--nproc-per-node=mps", "x"},
+       "--nproc-per-node=mps: Linux has no such device (it is a GPU of macOS); give a number, auto or cpu"},
+      {{"--rdzv-conf=is_host=perhaps", "x"},
+       "--rdzv-conf: is_host: 'perhaps' is neither true nor false; see dlaunch --help"},
+      {{"--restart-limit=3", "x"},
+       "--restart-limit=3 is not N@S; write 3@3600 for at most 3 restarts within an hour"},
+      {{"--restart-limit=99@1", "x"}, "--restart-limit: 99 is out of range; it goes from 1 to 32"},
+      {{"--restart-backoff=x", "x"}, "--restart-backoff: 'x' is not a number of seconds; see dlaunch --help"},
+      {{"--no-restart-on=0", "x"}, "--no-restart-on: 0 is out of range; it goes from 1 to 255"},
+      {{"--health-check-timeout=26", "x"},
+       "--health-check-timeout: 26 is out of range; it is above 0 and at most 25 s"},
+      {{"--rdzv-conf=protocol=https", "x"},
+       "--rdzv-conf: protocol: etcd is spoken to by http only; give an endpoint that serves it without TLS"},
+      {{"--rdzv-endpoint=a,b,a", "x"}, "--rdzv-endpoint=a,b,a names a twice; see dlaunch --help"},
+      {{"--rdzv-backend=static", "--nnodes=1:2", "x"},
+       "--rdzv-backend=static: a job that may change has to find its nodes itself; use --rdzv-backend=c10d"},
+      {{"--nnodes=1:2", "--master-port=0", "x"},
+       "--master-port=0: several nodes cannot find a port that is not named; see dlaunch --help"},
+      {{"--config=missing", "x"}, "--config: cannot read missing: No such file or directory"},
+  };
+  for (const Mistake& mistake : mistakes) EXPECT_EQ(bad(mistake.arguments), mistake.answer);
+}
+
+TEST(Options, AMistakeInAVariableNamesTheVariable) {
+  EXPECT_EQ(bad({"x"}, {{"PET_MAX_RESTARTS", "zz"}}),
+            "PET_MAX_RESTARTS: 'zz' is not a number; see dlaunch --help");
+  EXPECT_EQ(bad({"x"}, {{"DLAUNCH_NNODES", "zz"}, {"PET_NNODES", "2"}}),
+            "DLAUNCH_NNODES: 'zz' is not a number; see dlaunch --help");
+  EXPECT_EQ(bad({"x"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "zz"}}),
+            "TORCH_ELASTIC_SHUTDOWN_TIMEOUT: 'zz' is not a number of seconds; see dlaunch --help");
+}
+
+TEST(Options, AFileHasFlagsAsKeys) {
+  const auto options = good({"--config", "j", "x"}, {}, {{"j", R"({
+      // comments are allowed
+      "nproc_per_node": 4, "monitor-interval": 0.5, "standalone": true, "verbose": false,
+      "local-ranks-filter": [0, 2], "tee": "0:3", "role": null})"}});
+  EXPECT_EQ(options.slots, 4);
+  EXPECT_TRUE(options.standalone);
+  EXPECT_FALSE(options.verbose);
+  EXPECT_EQ(options.log.local_ranks_filter, (std::vector<int>{0, 2}));
+  EXPECT_EQ(options.log.tee.of(0), agent::Streams::both);
+  EXPECT_EQ(options.log.tee.of(1), agent::Streams::none);
+  EXPECT_EQ(options.role, "default");
+
+  const auto refused = [](const std::string& text) { return bad({"--config=j", "x"}, {}, {{"j", text}}); };
+  EXPECT_EQ(refused(R"({"nnode": 2})"), "'nnode' in j is not a flag's name; did you mean nnodes?");
+  EXPECT_EQ(refused(R"({"dry-run": true})"),
+            "'dry-run' in j can only be given on the command line; see dlaunch --help");
+  EXPECT_EQ(refused(R"({"nnodes": "many"})"), "nnodes in j: 'many' is not a number; see dlaunch --help");
+  EXPECT_EQ(refused(R"({"nnodes": {"min": 1}})"),
+            "nnodes in j: a value is a string, a number, true, false, or a list of these; not object");
+  EXPECT_EQ(
+      refused(R"({"tee": [[1]]})"),
+      "tee in j: a value is a string, a number, true, false, or a list of these; not a list of other things");
+  EXPECT_EQ(refused(R"({"module": "perhaps"})"),
+            "module in j: 'perhaps' is neither true nor false; write 1, true or yes; or 0, false or no");
+  EXPECT_EQ(refused(R"({"log-dir": "a", "log_dir": "b"})"),
+            "log_dir in j and log-dir in j set the same; see dlaunch --help");
+  EXPECT_EQ(refused("[1]"), "j: a JSON object with flags' names as keys is expected; see dlaunch --help");
+  EXPECT_EQ(refused(R"({"nnodes": 1e999})"), "j is not JSON: number overflow parsing '1e999'");
+  EXPECT_EQ(refused("{").find("j is not JSON: parse error at line 1, column 2"), 0U) << refused("{");
+}
+
+TEST(Options, TheBackendFollowsFromWhatElseIsSaid) {
+  const struct {
+    Words arguments;
+    Options::Backend backend;
+  } cases[]{
+      {{"x"}, Options::Backend::fixed},
+      {{"--nnodes=2", "x"}, Options::Backend::fixed},
+      {{"--nnodes=2", "--rdzv-endpoint=h", "x"}, Options::Backend::c10d},
+      {{"--nnodes=2", "--rdzv-endpoint=h", "--node-rank=1", "x"}, Options::Backend::fixed},
+      {{"--nnodes=2", "--rdzv-backend=static", "--rdzv-endpoint=h", "x"}, Options::Backend::fixed},
+      {{"--nnodes=1:2", "x"}, Options::Backend::c10d},
+      {{"--nnodes=2", "--spares=1", "x"}, Options::Backend::c10d},
+      {{"--nnodes=3", "--rdzv-endpoint=a,b", "x"}, Options::Backend::c10d},
+      {{"--nnodes=1:2", "--standalone", "x"}, Options::Backend::fixed},
+  };
+  for (const auto& one : cases) EXPECT_EQ(good(one.arguments).backend, one.backend) << one.arguments.front();
+}
+
+TEST(Options, AMinorityThatMayNotGoOnIsSaid) {
+  EXPECT_TRUE(good({"--nnodes=3:5", "--rdzv-endpoint=a,b", "x"}).warnings.empty());
+  EXPECT_EQ(good({"--nnodes=2:5", "--rdzv-endpoint=a,b", "x"}).warnings,
+            Words{"fewer than 3 of 5 nodes wait for others, also where --nnodes allows fewer: with several "
+                  "endpoints, only a majority can know that no other part of the job goes on"});
+  EXPECT_TRUE(good({"--nnodes=2:5", "--rdzv-endpoint=a", "x"}).warnings.empty());
+}
+
+TEST(Options, WhatIsNotAsItSeemsIsSaid) {
+  EXPECT_EQ(good({"--rdzv-endpoint=a:1", "--master-addr=b", "x"}).warnings,
+            Words{"--rdzv-endpoint=a:1 is used, --master-addr=b is not"});
+  EXPECT_TRUE(good({"--rdzv-endpoint=a:1", "--master-addr=a", "x"}).warnings.empty());
+  EXPECT_EQ(good({"--rdzv-conf=join_timeuot=3", "x"}).warnings,
+            Words{"--rdzv-conf: 'join_timeuot' is not known and has no effect; did you mean join_timeout?"});
+  EXPECT_EQ(good({"--rdzv-conf=cas_backoff_max_seconds=0.5", "x"}).warnings,
+            Words{"--rdzv-conf: cas_backoff_max_seconds has no effect here"});
+  EXPECT_EQ(good({"--join-timeout=5", "--rdzv-conf=join_timeout=3", "x"}).join_timeout,
+            std::chrono::seconds(5));
+}
+
+}  // namespace
+}  // namespace dlaunch::launcher

@@ -1,0 +1,377 @@
+// What RemoteJob decides, event by event and by a virtual clock.
+
+#include "launcher/remote/remote_job.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <random>
+
+namespace dlaunch::launcher {
+namespace {
+
+using agent::ExitStatus;
+using agent::FailureKind;
+using Kind = AgentMessage::Kind;
+using std::chrono::seconds;
+
+const ExitStatus killed{ExitStatus::How::signaled, SIGKILL};
+
+ExitStatus exited(int code) { return {ExitStatus::How::exited, code}; }
+
+RemotePlan plan_for(int hosts) {
+  RemotePlan plan;
+  plan.job.stop_timeout.usual = seconds(30);
+  plan.job.join_timeout = seconds(900);
+  for (int i = 0; i < hosts; ++i)
+    plan.hosts.push_back({"h" + std::to_string(i), "h" + std::to_string(i), false, {"ssh"}, ""});
+  return plan;
+}
+
+class Job {
+ public:
+  explicit Job(int hosts, bool fixed_size = true) : plan_(plan_for(hosts)) {
+    plan_.fixed_size = fixed_size;
+    take(job_.begin(now_));
+  }
+
+  void event(const RemoteEvent& event) {
+    if (std::holds_alternative<RemoteTimer>(event)) timer_.reset();
+    take(job_.step(now_, event));
+    const bool answered = std::holds_alternative<RemoteTimer>(event) && !job_.ended();
+    EXPECT_TRUE(!answered || !timer_ || *timer_ > now_) << "it would come to nothing else";
+  }
+  void all_ready() {
+    for (int i = 0; i < static_cast<int>(plan_.hosts.size()); ++i) event(HostReady{i});
+  }
+  void ends(int node, int code, const std::string& report = "") {
+    if (!report.empty()) event(HostSaid{node, {Kind::report, report}});
+    event(HostSaid{node, {Kind::end, std::to_string(code)}});
+    event(HostGone{node, exited(code), ""});
+  }
+  // Until the timer that is armed.
+  void wait() {
+    ASSERT_TRUE(timer_);
+    now_ = *timer_;
+    event(RemoteTimer{});
+  }
+  // What was decided since the last call, of one kind.
+  template <class Action>
+  std::vector<Action> did() {
+    std::vector<Action> out;
+    for (const RemoteAction& action : done_) {
+      if (const auto* one = std::get_if<Action>(&action)) out.push_back(*one);
+    }
+    std::erase_if(done_, [](const RemoteAction& action) { return std::holds_alternative<Action>(action); });
+    return out;
+  }
+  [[nodiscard]] bool ended() const { return job_.ended(); }
+  [[nodiscard]] RemoteOutcome outcome() const { return job_.outcome(); }
+  [[nodiscard]] std::string why() const { return outcome().cause ? describe(*outcome().cause) : ""; }
+  [[nodiscard]] TimePoint now() const { return now_; }
+  void pass(Duration time) { now_ += time; }
+
+ private:
+  void take(const RemoteActions& actions) {
+    for (const RemoteAction& action : actions) {
+      if (const auto* timer = std::get_if<ArmRemoteTimer>(&action)) timer_ = timer->at;
+      done_.push_back(action);
+    }
+  }
+
+  RemotePlan plan_;
+  TimePoint now_{seconds(1000)};
+  RemoteJob job_{plan_, Duration::zero()};
+  RemoteActions done_;
+  std::optional<TimePoint> timer_;
+};
+
+TEST(RemoteJob, NodeZerosEndIsTheJobs) {
+  Job job(3);
+  EXPECT_EQ(job.did<RunHost>().size(), 3U);
+  job.all_ready();
+  job.ends(2, 5, "failed: x");
+  job.event(HostSaid{0, {Kind::json, "{}"}});
+  job.event(HostSaid{0, {Kind::report, "first"}});
+  job.ends(0, 5, "failed: x");
+  EXPECT_FALSE(job.ended());
+  job.ends(1, 5, "failed: x");
+  ASSERT_TRUE(job.ended());
+  EXPECT_EQ(job.outcome().exit_code, 5);
+  EXPECT_EQ(job.outcome().report, (std::vector<std::string>{"first", "failed: x"}));
+  EXPECT_EQ(job.outcome().json, "{}");
+  EXPECT_FALSE(job.outcome().cause);
+  EXPECT_TRUE(job.did<PassSignal>().empty());
+  EXPECT_TRUE(job.did<HangUp>().empty());
+}
+
+TEST(RemoteJob, NotTooManyAreBeingStartedAtOnce) {
+  constexpr int hosts = RemoteJob::fan_out + 10;
+  Job job(hosts);
+  EXPECT_EQ(job.did<RunHost>().size(), static_cast<std::size_t>(RemoteJob::fan_out));
+  job.event(HostReady{3});
+  EXPECT_EQ(job.did<RunHost>(), std::vector<RunHost>{RunHost{RemoteJob::fan_out}});
+  for (int i = 0; i < RemoteJob::fan_out; ++i) job.event(HostReady{i});
+  EXPECT_EQ(job.did<RunHost>().size(), 9U);
+}
+
+TEST(RemoteJob, AHostThatDoesNotStartEndsTheOthers) {
+  Job job(RemoteJob::fan_out + 5);
+  job.event(HostReady{0});
+  job.did<RunHost>();
+  job.event(HostGone{1, exited(255), "ssh: connect to host h1 port 22: Connection refused\r\n"});
+  EXPECT_EQ(job.did<PassSignal>(), (std::vector<PassSignal>{{0, SIGHUP}}));
+  EXPECT_EQ(job.did<HangUp>().size(), static_cast<std::size_t>(RemoteJob::fan_out - 1));
+  EXPECT_TRUE(job.did<RunHost>().empty());
+  job.ends(0, 129, "stopped: node 0");
+  for (int i = 2; i <= RemoteJob::fan_out; ++i) job.event(HostGone{i, killed, ""});
+  ASSERT_TRUE(job.ended());  // also with hosts that were never started
+  EXPECT_EQ(job.outcome().exit_code, 1);
+  EXPECT_EQ(job.why().find("cannot start on host h1 (node 1): no ssh server listens there"), 0U) << job.why();
+  EXPECT_TRUE(job.outcome().report.empty());
+}
+
+TEST(RemoteJob, AUsageErrorThereIsOneHere) {
+  Job job(1);
+  job.event(HostGone{0, exited(2), "dlaunch: --x: no\n"});
+  ASSERT_TRUE(job.ended());
+  EXPECT_EQ(job.outcome().exit_code, 2);
+}
+
+TEST(RemoteJob, WhatCannotBeRunIsNamed) {
+  Job job(2);
+  job.event(HostNotRun{0, "cannot run ssh: Too many open files"});
+  job.event(HostGone{1, killed, ""});
+  ASSERT_TRUE(job.ended());
+  EXPECT_EQ(job.why(), "cannot start on host h0 (node 0): cannot run ssh: Too many open files");
+}
+
+TEST(RemoteJob, AHostThatTakesTooLongIsGivenUp) {
+  Job job(2);
+  const TimePoint began = job.now();
+  job.event(HostReady{0});
+  job.wait();
+  EXPECT_EQ(job.now() - began, seconds(900));
+  EXPECT_EQ(job.did<HangUp>(), std::vector<HangUp>{HangUp{1}});
+  EXPECT_EQ(job.did<SignalHost>(), (std::vector<SignalHost>{{1, SIGTERM}}));
+  job.event(HostGone{1, killed, ""});
+  job.ends(0, 143);
+  EXPECT_EQ(job.why(), "cannot start on host h1 (node 1): it took more than 15 min 0 s (--join-timeout)");
+}
+
+TEST(RemoteJob, ADeadlineThatPassesWhileNodeZeroEndsIsNotAskedForAgain) {
+  Job job(2);
+  job.event(HostReady{0});
+  job.event(HostSaid{0, {Kind::end, "1"}});
+  job.wait();
+  EXPECT_EQ(job.did<HangUp>(), std::vector<HangUp>{HangUp{1}});
+  job.event(HostGone{0, exited(1), ""});
+  job.event(HostGone{1, killed, ""});
+  ASSERT_TRUE(job.ended());
+  EXPECT_EQ(job.why().find("cannot start on host h1 (node 1): "), 0U);
+}
+
+TEST(RemoteJob, WhoIsLateWhenNodeZeroGivesUpIsTheReason) {
+  Job job(3);
+  job.event(HostReady{0});
+  job.event(HostReady{1});
+  job.ends(0, 1, "failed: waited for node 2 of 3");
+  EXPECT_EQ(job.did<HangUp>(), std::vector<HangUp>{HangUp{2}});
+  EXPECT_EQ(job.did<SignalHost>(), (std::vector<SignalHost>{{2, SIGTERM}}));
+  EXPECT_TRUE(job.did<PassSignal>().empty());  // node 0 has told the other
+  job.ends(1, 1, "failed: waited for node 2 of 3");
+  job.event(HostGone{2, killed, ""});
+  ASSERT_TRUE(job.ended());
+  EXPECT_EQ(job.outcome().exit_code, 1);
+  EXPECT_EQ(job.why(),
+            "cannot start on host h2 (node 2): nothing was heard of it while node 0 waited; 'ssh h2 "
+            "true' must come back without a question");
+}
+
+TEST(RemoteJob, SignalsReachEveryHost) {
+  Job job(2);
+  job.all_ready();
+  job.event(UserSignal{SIGUSR1, false});
+  EXPECT_EQ(job.did<PassSignal>(), (std::vector<PassSignal>{{0, SIGUSR1}, {1, SIGUSR1}}));
+  job.event(UserSignal{SIGINT, true});
+  EXPECT_EQ(job.did<PassSignal>(), (std::vector<PassSignal>{{0, SIGINT}, {1, SIGINT}}));
+  job.event(UserSignal{SIGINT, true});
+  EXPECT_EQ(job.did<PassSignal>().size(), 2U);
+  job.ends(1, 130, "failed: another view");
+  job.ends(0, 130, "stopped: node 0 was told to stop by SIGINT");
+  ASSERT_TRUE(job.ended());
+  EXPECT_EQ(job.outcome().exit_code, 130);
+  EXPECT_EQ(job.outcome().report, std::vector<std::string>{"stopped: node 0 was told to stop by SIGINT"});
+}
+
+TEST(RemoteJob, ASignalBeforeAnythingIsUpEndsIt) {
+  Job job(2);
+  job.event(UserSignal{SIGTERM, true});
+  EXPECT_EQ(job.did<HangUp>().size(), 2U);
+  EXPECT_EQ(job.did<SignalHost>().size(), 2U);
+  job.event(HostReady{1});  // it was just about to be
+  EXPECT_EQ(job.did<PassSignal>(), (std::vector<PassSignal>{{1, SIGTERM}}));
+  job.event(HostGone{0, killed, "dlaunch: x\n"});
+  job.ends(1, 143);
+  ASSERT_TRUE(job.ended());
+  EXPECT_EQ(job.outcome().exit_code, 143);
+  EXPECT_EQ(job.why(), "node 0 (host h0) was told to stop by SIGTERM");
+}
+
+TEST(RemoteJob, WithoutNodeZeroThereIsNoJob) {
+  Job job(3);
+  job.all_ready();
+  job.event(HostGone{0, exited(255), "Connection to h0 closed by remote host.\n"});
+  EXPECT_EQ(job.did<PassSignal>(), (std::vector<PassSignal>{{1, SIGHUP}, {2, SIGHUP}}));
+  job.ends(1, 1, "failed: node 0 was lost");
+  job.ends(2, 143);
+  EXPECT_EQ(job.outcome().exit_code, 1);
+  EXPECT_EQ(
+      job.why(),
+      "node 0 (host h0) was lost: its dlaunch was killed, or the connection to it was cut; what ran for "
+      "it here exited with code 255");
+}
+
+TEST(RemoteJob, ALostHostIsTheOthersAffairForAWhile) {
+  Job job(2);
+  job.all_ready();
+  job.event(HostGone{1, killed, ""});
+  EXPECT_TRUE(job.did<PassSignal>().empty());
+  EXPECT_TRUE(job.did<HangUp>().empty());
+  job.ends(0, 1, "failed: node 1 (host h1) was lost: connection closed");
+  ASSERT_TRUE(job.ended());
+  EXPECT_EQ(job.outcome().report.back(), "failed: node 1 (host h1) was lost: connection closed");
+
+  Job deaf(2);
+  deaf.all_ready();
+  deaf.event(HostGone{1, killed, ""});
+  const TimePoint lost = deaf.now();
+  deaf.wait();
+  EXPECT_EQ(deaf.now() - lost, seconds(30) + RemoteJob::end_margin);
+  EXPECT_EQ(deaf.did<PassSignal>(), (std::vector<PassSignal>{{0, SIGHUP}}));
+  deaf.ends(0, 129, "stopped: node 0 was told to stop by SIGHUP");
+  EXPECT_EQ(deaf.outcome().exit_code, 1);
+  EXPECT_EQ(deaf.why().find("node 1 (host h1) was lost"), 0U);
+}
+
+TEST(RemoteJob, WhatKeepsNodeZeroFromStartingIsTheCauseAlsoAfterOthersHaveGivenUp) {
+  Job job(2);
+  job.event(HostReady{1});
+  job.ends(1, 1, "failed: node 0 refused this node: it belongs to another job");
+  job.event(HostGone{0, exited(1), "dlaunch: cannot listen: in use\n"});
+  ASSERT_TRUE(job.ended());
+  EXPECT_EQ(job.outcome().exit_code, 1);
+  EXPECT_EQ(job.why(), "cannot start on host h0 (node 0): cannot listen: in use");
+}
+
+TEST(RemoteJob, ACutConnectionIsNamedAsSuch) {
+  for (const bool by_the_user : {false, true}) {
+    Job job(2);
+    job.all_ready();
+    if (by_the_user) job.event(UserSignal{SIGHUP, true});
+    job.event(HostGone{1, exited(255), ""});
+    job.ends(0, 128 + SIGHUP, "stopped: node 1 (host h1) was told to stop by SIGHUP");
+    ASSERT_TRUE(job.ended());
+    EXPECT_EQ(job.outcome().exit_code, by_the_user ? 129 : 1);
+    EXPECT_EQ(job.why().find("node 1 (host h1) was lost: its dlaunch was killed, or the connection"),
+              by_the_user ? std::string::npos : 0);
+  }
+}
+
+TEST(RemoteJob, AJobThatMayShrinkGoesOnWithoutAHost) {
+  Job job(3, false);
+  job.all_ready();
+  job.event(HostGone{2, killed, ""});
+  job.ends(1, 1);
+  EXPECT_FALSE(job.ended());
+  job.pass(seconds(3600));
+  job.event(RemoteTimer{});
+  EXPECT_TRUE(job.did<HangUp>().empty());
+  job.ends(0, 0);
+  ASSERT_TRUE(job.ended());
+  EXPECT_EQ(job.outcome().exit_code, 0);
+}
+
+TEST(RemoteJob, WhatANodeAloneKnowsIsToldToo) {
+  Job job(3);
+  job.all_ready();
+  job.ends(1, 1, "failed: node 0 at h0:1 never answered");
+  job.ends(2, 1, "failed: waited for node 1");
+  job.ends(0, 1, "failed: waited for node 1");
+  EXPECT_EQ(job.outcome().report, (std::vector<std::string>{"h1: failed: node 0 at h0:1 never answered",
+                                                            "failed: waited for node 1"}));
+}
+
+TEST(RemoteJob, WhoDoesNotEndIsHurriedToTheEnd) {
+  Job job(2);
+  job.all_ready();
+  job.ends(0, 0);
+  job.wait();
+  EXPECT_EQ(job.did<PassSignal>(), (std::vector<PassSignal>{{1, SIGHUP}}));
+  job.wait();
+  EXPECT_EQ(job.did<HangUp>(), std::vector<HangUp>{HangUp{1}});
+  job.wait();
+  EXPECT_EQ(job.did<SignalHost>(), (std::vector<SignalHost>{{1, SIGKILL}}));
+  EXPECT_FALSE(job.ended());
+  job.wait();
+  EXPECT_EQ(job.did<agent::Say>().size(), 1U);
+  ASSERT_TRUE(job.ended());
+  EXPECT_EQ(job.outcome().exit_code, 0);
+}
+
+// Whatever happens in whatever order, it ends, once, and never acts on what is not there.
+TEST(RemoteJob, EndsWhateverHappens) {
+  for (unsigned seed = 0; seed < 3000; ++seed) {
+    std::mt19937 random(seed);
+    const int hosts = 1 + static_cast<int>(random() % 5);
+    Job job(hosts, random() % 2 == 0);
+    std::vector<int> there;  // what runs on this machine
+    const auto follow = [&] {
+      for (const RunHost& run : job.did<RunHost>()) there.push_back(run.node);
+    };
+    follow();
+    int ends = 0;
+    for (int step = 0; step < 400 && !job.ended(); ++step) {
+      job.pass(std::chrono::milliseconds(random() % 20000));
+      const int node = there.empty() ? 0 : there[random() % there.size()];
+      switch (random() % 8) {
+        case 0:
+        case 1:
+          if (!there.empty()) job.event(HostReady{node});
+          break;
+        case 2:
+          if (!there.empty()) job.event(HostSaid{node, {Kind::end, std::to_string(random() % 3)}});
+          break;
+        case 3:
+          if (!there.empty() && random() % 3 == 0) {
+            std::erase(there, node);
+            job.event(HostGone{node, exited(static_cast<int>(random() % 3)), "x\n"});
+          }
+          break;
+        case 4:
+          if (random() % 10 == 0) job.event(UserSignal{SIGTERM, random() % 2 == 0});
+          break;
+        default:
+          job.event(RemoteTimer{});
+      }
+      follow();
+      ends += static_cast<int>(job.did<RemoteEnded>().size());
+    }
+    for (int step = 0; step < 10 && !job.ended(); ++step) {
+      job.pass(seconds(2000));
+      job.event(RemoteTimer{});
+      follow();
+      // Who is left alone with a job that may go on ends it.
+      if (step == 5) job.event(UserSignal{SIGINT, true});
+      ends += static_cast<int>(job.did<RemoteEnded>().size());
+    }
+    ASSERT_TRUE(job.ended()) << seed;
+    ASSERT_EQ(ends, 1) << seed;
+    const auto cause = job.outcome().cause;
+    ASSERT_TRUE(!cause || cause->kind != FailureKind::signal || cause->status.number != 0) << seed;
+  }
+}
+
+}  // namespace
+}  // namespace dlaunch::launcher

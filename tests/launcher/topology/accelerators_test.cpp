@@ -1,0 +1,124 @@
+#include "launcher/topology/accelerators.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "launcher/machine/interpreter.h"
+#include "launcher/machine/process_start.h"
+#include "tests/store/client/temporary_folder.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A file system of a machine with other devices.
+class Machine {
+ public:
+  void add(const std::string& path, const std::string& text = "") {
+    const fs::path whole = folder_.path() + path;
+    fs::create_directories(whole.parent_path());
+    std::ofstream(whole) << text;
+  }
+  void add_program(const std::string& path) {
+    add(path);
+    fs::permissions(folder_.path() + path, fs::perms::owner_all);
+  }
+  int count(const std::string& name, const EnvironmentMap& environment = {}) const {
+    return count_accelerators(name, environment, folder_.path());
+  }
+  [[nodiscard]] std::string path() const { return folder_.path(); }
+
+ private:
+  test::TemporaryFolder folder_;
+};
+
+TEST(Accelerators, NvidiasAreCounted) {
+  Machine machine;
+  EXPECT_EQ(machine.count("gpu"), 0);
+  for (const char* name : {"nvidia0", "nvidia1", "nvidia11", "nvidiactl", "nvidia-uvm"})
+    machine.add(std::string("/dev/") + name);
+  EXPECT_EQ(machine.count("gpu"), 3);
+  EXPECT_EQ(machine.count("cuda"), 3);
+  EXPECT_EQ(machine.count("gpu", {{"CUDA_VISIBLE_DEVICES", "0,1"}}), 2);
+  EXPECT_EQ(machine.count("gpu", {{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}}), 3);
+  EXPECT_EQ(machine.count("gpu", {{"CUDA_VISIBLE_DEVICES", ""}}), 0);
+  EXPECT_EQ(machine.count("gpu", {{"CUDA_VISIBLE_DEVICES", "-1"}}), 0);
+}
+
+TEST(Accelerators, AmdsAreThoseOfTheKernelsTopologyThatHaveSimdUnits) {
+  Machine machine;
+  const std::string nodes = "/sys/class/kfd/kfd/topology/nodes/";
+  machine.add(nodes + "0/properties", "cpu_cores_count 64\nsimd_count 0\n");
+  machine.add(nodes + "1/properties", "cpu_cores_count 0\nsimd_count 440\nmem_banks_count 1\n");
+  machine.add(nodes + "2/properties", "simd_count 440\n");
+  machine.add(nodes + "3/properties");
+  for (const char* name : {"hip", "amd", "rocm", "gpu"}) EXPECT_EQ(machine.count(name), 2) << name;
+  EXPECT_EQ(machine.count("hip", {{"HIP_VISIBLE_DEVICES", "1"}, {"CUDA_VISIBLE_DEVICES", "0,1"}}), 1);
+  EXPECT_EQ(machine.count("hip", {{"ROCR_VISIBLE_DEVICES", "0"}}), 1);
+  EXPECT_EQ(machine.count("gpu", {{"CUDA_VISIBLE_DEVICES", "1"}}), 1);
+}
+
+TEST(Accelerators, IntelsTilesAreCounted) {
+  Machine machine;
+  const auto add = [&](const std::string& name, const std::string& vendor) {
+    machine.add("/dev/dri/" + name);
+    machine.add("/sys/class/drm/" + name + "/device/vendor", vendor + "\n");
+  };
+  add("renderD128", "0x8086");
+  add("renderD129", "0x1002");
+  add("renderD130", "0x8086");
+  machine.add("/sys/class/drm/renderD130/device/tile0/x");
+  machine.add("/sys/class/drm/renderD130/device/tile1/x");
+  machine.add("/sys/class/drm/renderD131/device/vendor",
+              "0x8086\n");  // its device file is not in this container
+  EXPECT_EQ(machine.count("xpu"), 3);
+  EXPECT_EQ(machine.count("xpu", {{"ZE_FLAT_DEVICE_HIERARCHY", "COMPOSITE"}}), 2);
+  EXPECT_EQ(machine.count("xpu", {{"ZE_AFFINITY_MASK", "0"}}), 1);
+}
+
+TEST(Accelerators, OthersAreCountedByTheirDeviceFiles) {
+  Machine machine;
+  machine.add("/dev/accel/accel0");
+  machine.add("/dev/accel/accel_controlD0");
+  machine.add("/sys/class/accel/accel0/device/vendor", "0x1da3\n");
+  machine.add("/dev/accel/accel1");
+  machine.add("/sys/class/accel/accel1/device/vendor", "0x8086\n");
+  EXPECT_EQ(machine.count("hpu"), 1);
+  machine.add("/dev/hl0");
+  machine.add("/dev/hl_controlD0");
+  EXPECT_EQ(machine.count("hpu"), 2);
+  machine.add("/dev/davinci0");
+  machine.add("/dev/davinci_manager");
+  EXPECT_EQ(machine.count("npu"), 1);
+}
+
+TEST(Interpreter, IsThatOfTheVirtualEnvironment) {
+  Machine machine;
+  const std::string here = machine.path();
+  EXPECT_EQ(python_interpreter({}, "/usr/bin/dlaunch"), "python3");
+  machine.add_program("/installed/bin/python3");
+  const std::string own = here + "/installed/bin/dlaunch";
+  EXPECT_EQ(python_interpreter({}, own), "python3")
+      << "a folder with a python3 is no virtual environment yet";
+  machine.add("/installed/pyvenv.cfg");
+  EXPECT_EQ(python_interpreter({}, own), here + "/installed/bin/python3");
+  EXPECT_EQ(python_interpreter({}, here + "/installed/lib/dlaunch/dlaunch"), here + "/installed/bin/python3");
+  machine.add_program("/active/bin/python3");
+  EXPECT_EQ(python_interpreter({{"VIRTUAL_ENV", here + "/active"}}, own), here + "/active/bin/python3");
+  EXPECT_EQ(python_interpreter({{"VIRTUAL_ENV", here + "/removed"}}, own), here + "/installed/bin/python3");
+  EXPECT_EQ(python_interpreter({{"VIRTUAL_ENV", here + "/active"}, {"PYTHON_EXEC", "pypy"}}, own), "pypy");
+}
+
+TEST(ProcessStart, DescriptorsThatAnArgumentNamesAreFound) {
+  EXPECT_EQ(named_descriptors("/dev/fd/63"), std::vector<int>{63});
+  EXPECT_EQ(named_descriptors("--data=/dev/fd/63:/proc/self/fd/9"), (std::vector<int>{63, 9}));
+  EXPECT_TRUE(named_descriptors("/dev/fd/2").empty());
+  EXPECT_TRUE(named_descriptors("/dev/fd/").empty());
+  EXPECT_TRUE(named_descriptors("/dev/fd/99999999999").empty());
+}
+
+}  // namespace
+}  // namespace dlaunch::launcher

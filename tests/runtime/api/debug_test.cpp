@@ -1,0 +1,545 @@
+// What is said when ranks do not do the same, and what can be watched.
+
+#include "dlaunch/debug.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <latch>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "dlaunch/device_mesh.h"
+#include "dlaunch/distributed.h"
+#include "dlaunch/profiling.h"
+#include "dlaunch/threads.h"
+#include "runtime/group/profiler.h"
+#include "runtime/rendezvous/assembly.h"
+#include "store/client/hash_store.h"
+#include "tests/runtime/group/thread_groups.h"
+
+namespace dlaunch {
+namespace {
+
+using test::error_contains;
+using test::error_of;
+using test::host_name;
+
+void in_world(int size, const std::function<void(int)>& body) {
+  run_ranks_as_threads(size, [&](int rank) {
+    init_process_group();
+    body(rank);
+    destroy_process_group();
+  });
+}
+
+class MonitoredBarrier : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, MonitoredBarrier, testing::Values(1, 2, 3, 4, 5, 8));
+
+TEST_P(MonitoredBarrier, WaitsForAll) {
+  std::atomic<int> arrived = 0;
+  const int size = GetParam();
+  in_world(size, [&](int) {
+    for (int round = 1; round <= 5; ++round) {
+      ++arrived;
+      monitored_barrier();
+      EXPECT_GE(arrived, round * size);
+      barrier();
+    }
+  });
+}
+
+TEST(MonitoredBarrier, NamesTheFirstOrAllWhoDoNotComeAndHarmsNobody) {
+  in_world(4, [](int rank) {
+    for (const bool all : {false, true}) {
+      barrier();
+      if (rank == 0 || rank == 2) {
+        // Rank 2 waits longer: it is to hear rank 0's verdict.
+        const auto timeout = std::chrono::milliseconds(rank == 0 ? 50 : 60'000);
+        const std::string wanted = all ? "#4 of group default, peer 1 on " + host_name() +
+                                             ": Ranks 1, 3 failed to pass monitoredBarrier in 50 ms"
+                                       : "#1 of group default, peer 1 on " + host_name() +
+                                             ": Rank 1 failed to pass monitoredBarrier in 50 ms";
+        EXPECT_EQ(error_of([&] { monitored_barrier(timeout, all); }),
+                  "rank " + std::to_string(rank) + ", monitored_barrier " + wanted);
+      }
+      // The data connections know nothing of it.
+      std::vector<int> one = {1};
+      all_reduce(Tensor::of(one));
+      EXPECT_EQ(one[0], 4);
+      // All are together again, at once: calls do not count.
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(error_of([] { monitored_barrier(std::chrono::seconds(60)); }), "no error");
+      }
+    }
+  });
+}
+
+TEST(MonitoredBarrier, NamesTheFirstRankWhenThatIsMissing) {
+  in_world(2, [](int rank) {
+    if (rank == 1) {
+      EXPECT_TRUE(error_contains([] { monitored_barrier(std::chrono::milliseconds(30)); },
+                                 "Rank 0 failed to pass monitoredBarrier in 30 ms"));
+    }
+    barrier();
+  });
+}
+
+TEST(MonitoredBarrier, NamesWhoDoesNotComeOnEveryRank) {
+  // Whether the first rank's deadline is the same, or later.
+  for (const int first : {500, 1500}) {
+    std::latch ready(4);
+    std::latch told(3);
+    in_world(4, [&](int rank) {
+      ready.arrive_and_wait();
+      if (rank != 3) {
+        const std::string timeout = std::to_string(rank == 0 ? first : 500);
+        const std::string error =
+            error_of([&] { monitored_barrier(std::chrono::milliseconds(std::stoi(timeout)), true); });
+        EXPECT_TRUE(test::contains(error, "Rank 3 failed to pass monitoredBarrier in ")) << error;
+        told.count_down();
+      }
+      told.wait();
+      EXPECT_EQ(error_of([] { monitored_barrier(std::chrono::seconds(60)); }), "no error");
+    });
+  }
+}
+
+// Whoever it was, the first rank too.
+TEST(MonitoredBarrier, MissingOneDoesNotCount) {
+  for (const int absentee : {0, 1}) {
+    std::latch missed(3);
+    in_world(3, [&](int rank) {
+      if (rank != absentee) {
+        const std::string error = error_of([] { monitored_barrier(std::chrono::milliseconds(100)); });
+        EXPECT_TRUE(test::contains(error, "Rank " + std::to_string(absentee) + " failed to pass")) << error;
+      }
+      missed.arrive_and_wait();
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(error_of([] { monitored_barrier(std::chrono::seconds(60)); }), "no error");
+      }
+    });
+  }
+}
+
+TEST(Assembly, LeavesNothingBehindButTheLastMeetings) {
+  const auto store = std::make_shared<HashStore>();
+  const auto errors = test::on_threads(3, [&](int rank) {
+    Assembly assembly(store, rank, 3, Assembly::Latecomers::hear_the_verdict);
+    for (int i = 0; i < 20; ++i) {
+      const Assembly::Verdict verdict =
+          assembly.meet({.statement = "s",
+                         .deadline = test::soon(),
+                         .judge =
+                             [](const std::vector<std::string>& said) {
+                               return said == std::vector<std::string>(3, "s") ? "" : "wrong";
+                             },
+                         .name_missing = [](const std::vector<int>&) { return "missing"; },
+                         .check = [] {},
+                         .departed = [] { return std::vector<int>(); }});
+      EXPECT_EQ(verdict.text, "");
+    }
+  });
+  test::expect_success(errors);
+  EXPECT_LE(store->num_keys(), 3 + 2);
+}
+
+class AtDetail : public testing::Test {
+ protected:
+  void SetUp() override { set_debug_level(DebugLevel::detail); }
+  void TearDown() override { set_debug_level(DebugLevel::off); }
+};
+
+// What is right there differs from rank to rank.
+TEST_F(AtDetail, SizesOfAnAllToAllThatDoNotFitAreNamedOnEveryRankBeforeAnythingHappens) {
+  in_world(3, [](int rank) {
+    const std::string wanted =
+        "the sizes do not fit: rank 0 sends 2 elements to rank 1, which expects 4; rank 2 sends 2 elements "
+        "to "
+        "rank 1, which expects 0";
+    std::vector<int> given(6, rank);
+    std::vector<int> got(6, -1);
+    const std::vector<std::int64_t> even = {2, 2, 2};
+    const std::vector<std::int64_t> odd = {4, 2, 0};
+    EXPECT_TRUE(error_contains(
+        [&] { all_to_all_single(Tensor::of(got), Tensor::of(given), rank == 1 ? odd : even, even); },
+        wanted));
+    std::vector<Tensor> inputs;
+    std::vector<Tensor> outputs;
+    for (std::int64_t peer = 0, begin = 0; peer < 3; ++peer) {
+      inputs.push_back(Tensor::from(given.data() + 2 * peer, {2}));
+      const std::int64_t count = rank == 1 ? odd[static_cast<std::size_t>(peer)] : 2;
+      outputs.push_back(Tensor::from(got.data() + begin, {count}));
+      begin += count;
+    }
+    EXPECT_TRUE(error_contains([&] { all_to_all(outputs, inputs); }, wanted));
+    EXPECT_EQ(got, std::vector<int>(6, -1));
+    all_to_all_single(Tensor::of(got), Tensor::of(given));  // the group is as it was
+    EXPECT_EQ(got, (std::vector<int>{0, 0, 1, 1, 2, 2}));
+  });
+}
+
+// Each is a pair of calls: what most ranks do and what rank 1 does.
+TEST_F(AtDetail, EveryDifferenceIsNamedOnEveryRankBeforeAnythingHappens) {
+  in_world(3, [](int rank) {
+    std::vector<float> ten(10, 1.0F);
+    std::vector<float> twenty(20, 1.0F);
+    std::vector<int> ints(10, 1);
+    const auto differing = [&](const std::string& most, const std::string& one, const auto& call,
+                               const auto& other) {
+      const std::string error = error_of([&] {
+        if (rank == 1) {
+          other();
+        } else {
+          call();
+        }
+      });
+      EXPECT_TRUE(error.ends_with("the ranks call different operations: ranks 0, 2 call " + most +
+                                  "; rank 1 calls " + one))
+          << error;
+    };
+    const Tensor t10 = Tensor::of(ten);
+    const auto sum10 = [&] { all_reduce(t10); };
+    differing("all_reduce(float32[10] on cpu, sum)", "all_reduce(float32[20] on cpu, sum)", sum10,
+              [&] { all_reduce(Tensor::of(twenty)); });
+    differing("all_reduce(float32[10] on cpu, sum)", "all_reduce(int32[10] on cpu, sum)", sum10,
+              [&] { all_reduce(Tensor::of(ints)); });
+    differing("all_reduce(float32[10] on cpu, sum)", "all_reduce(float32[10] on cpu, max)", sum10,
+              [&] { all_reduce(t10, ReduceOp::max); });
+    differing("all_reduce(float32[10] on cpu, sum)", "all_reduce(float32[2, 5] on cpu, sum)", sum10, [&] {
+      all_reduce(Tensor::from(ten.data(), {2, 5}));
+    });
+    differing("all_reduce(float32[10] on cpu, sum)", "barrier()", sum10, [] { barrier(); });
+    differing(
+        "broadcast(float32[10] on cpu, src 0)", "broadcast(float32[10] on cpu, src 1)",
+        [&] { broadcast(t10, 0); }, [&] { broadcast(t10, 1); });
+    differing(
+        "reduce(float32[10] on cpu, sum, dst 2)", "reduce(float32[10] on cpu, sum, dst 0)",
+        [&] { reduce(t10, 2); }, [&] { reduce(t10, 0); });
+    differing("all_reduce(float32[10] on cpu, sum)", "monitored_barrier()", sum10,
+              [] { monitored_barrier(); });
+    sum10();  // the ranks still count alike
+    differing(
+        "monitored_barrier()", "barrier()", [] { monitored_barrier(); }, [] { barrier(); });
+    // Nothing was sent and nothing is broken.
+    all_reduce(t10);
+    EXPECT_EQ(ten, std::vector<float>(10, 9.0F));
+  });
+}
+
+// They are calls like the others, although nothing of theirs goes over the data connections.
+TEST_F(AtDetail, WhatMakesGroupsAndBreakpointsAreComparedToo) {
+  in_world(3, [](int rank) {
+    std::vector<int> one = {1};
+    const std::map<std::string, std::function<void()>> calls = {
+        {"all_reduce(int32[1] on cpu, sum)", [&] { all_reduce(Tensor::of(one)); }},
+        {"breakpoint(0)", [] { breakpoint(0); }},
+        {"breakpoint(1)", [] { breakpoint(1); }},
+        {"init_device_mesh()", [] { (void)init_device_mesh("cpu", {3}); }},
+        {"monitored_barrier()", [] { monitored_barrier(); }},
+        {"new_group()", [] { (void)new_group(); }},
+        {"new_subgroups()", [] { (void)new_subgroups(3); }},
+    };
+    for (const auto& [most, most_call] : calls) {
+      for (const auto& [odd, odd_call] : calls) {
+        if (most == odd) continue;
+        const std::string error = error_of(rank == 1 ? odd_call : most_call);
+        EXPECT_TRUE(error.ends_with("the ranks call different operations: ranks 0, 2 call " + most +
+                                    "; rank 1 calls " + odd))
+            << error;
+      }
+    }
+    // The ranks still count alike, and nothing has happened.
+    EXPECT_EQ(get_pg_count(), 1);
+    EXPECT_EQ(new_group().name(), "1");
+    EXPECT_EQ(init_device_mesh("cpu", {3}).size(), 3);
+    EXPECT_TRUE(new_subgroups(3));
+    all_reduce(Tensor::of(one));
+    EXPECT_EQ(one[0], 3);
+  });
+}
+
+TEST(Breakpoint, RanksThatNameDifferentOnesAreToldAtOnce) {
+  in_world(3, [](int rank) {
+    const std::string error = error_of([&] { breakpoint(rank == 1 ? 1 : 0); });
+    const std::string start =
+        "rank " + std::to_string(rank) +
+        ", breakpoint #1 of group default: the ranks call breakpoint differently: rank ";
+    EXPECT_TRUE(error.starts_with(start)) << error;
+    EXPECT_TRUE(test::contains(error, "rank 1 with breakpoint(1)")) << error;
+    EXPECT_TRUE(test::contains(error, " with breakpoint(0)")) << error;
+    std::vector<int> one = {1};
+    all_reduce(Tensor::of(one));
+    EXPECT_EQ(one[0], 3);
+  });
+}
+
+// On every rank, also where all deadlines are the same or the first rank's is the latest.
+TEST_F(AtDetail, ARankThatDoesNotCallIsNamed) {
+  for (const auto& seconds : {std::vector{1, 60}, std::vector{1, 1}, std::vector{2, 1}}) {
+    std::latch told(2);
+    in_world(3, [&](int rank) {
+      std::vector<float> values(4);
+      if (rank != 2) {
+        CollectiveOptions options;
+        options.timeout = std::chrono::seconds(seconds[static_cast<std::size_t>(rank)]);
+        EXPECT_EQ(
+            error_of([&] { all_reduce(Tensor::of(values), ReduceOp::sum, options); }),
+            "rank " + std::to_string(rank) + ", all_reduce #1 of group default, peer 2 on " + host_name() +
+                ": rank 2 did not call anything before the deadline, where this group's other ranks call "
+                "all_reduce(float32[4] on cpu, sum)");
+        told.count_down();
+      }
+      told.wait();
+    });
+  }
+}
+
+// Half an hour before the deadline.
+TEST_F(AtDetail, ARankThatHasLeftIsNamedAtOnce) {
+  for (const int leaver : {0, 2}) {
+    in_world(3, [&](int rank) {
+      std::vector<float> values(4);
+      if (rank == leaver) return;
+      const std::string start = "rank " + std::to_string(rank) + ", ";
+      const std::string end = " #1 of group default, peer " + std::to_string(leaver) + " on " + host_name() +
+                              ": rank " + std::to_string(leaver) + " has left the group";
+      EXPECT_EQ(error_of([&] { all_reduce(Tensor::of(values)); }), start + "all_reduce" + end);
+      EXPECT_EQ(error_of([] { monitored_barrier(); }), start + "monitored_barrier" + end);
+    });
+  }
+}
+
+// Other than at the lower levels the call counts, as all calls do here.
+TEST_F(AtDetail, ALateRankHearsOfTheMonitoredBarrierThatEndedWithoutIt) {
+  std::latch told(2);
+  in_world(3, [&](int rank) {
+    if (rank == 1) told.wait();
+    const std::string error = error_of([&] {
+      monitored_barrier(rank == 0 ? std::chrono::milliseconds(100) : std::chrono::milliseconds(60'000));
+    });
+    if (rank != 1) told.count_down();
+    EXPECT_TRUE(error.ends_with("Rank 1 failed to pass monitoredBarrier in 100 ms")) << error;
+    EXPECT_EQ(error_of([] { monitored_barrier(); }), "no error");
+    EXPECT_EQ(error_of([] { barrier(); }), "no error");
+  });
+}
+
+TEST_F(AtDetail, EveryCollectiveStillWorks) {
+  in_world(3, [](int rank) {
+    std::vector<int> own = {rank};
+    std::vector<int> all(3);
+    std::vector<Tensor> parts;
+    for (int& value : all) parts.push_back(Tensor::from(&value, {1}));
+    all_gather(parts, Tensor::of(own));
+    EXPECT_EQ(all, (std::vector<int>{0, 1, 2}));
+    gather(rank == 1 ? parts : std::vector<Tensor>(), Tensor::of(own), 1);
+    scatter(Tensor::of(own), rank == 1 ? parts : std::vector<Tensor>(), 1);
+    EXPECT_EQ(own[0], rank);
+    // Ranks may ask for different things where the operation allows it.
+    const std::vector<std::int64_t> splits = {rank, rank, rank};
+    const std::vector<std::int64_t> from = {0, 1, 2};
+    std::vector<int> rows(static_cast<std::size_t>(3 * rank), rank);
+    std::vector<int> got(3);
+    all_to_all_single(Tensor::of(got), Tensor::of(rows), from, splits);
+    EXPECT_EQ(got, (std::vector<int>{1, 2, 2}));
+  });
+}
+
+// A process whose environment is what `variables` say.
+template <class Body>
+void with_variables(const std::vector<std::pair<const char*, const char*>>& variables, const Body& body) {
+  EXPECT_EXIT(
+      {
+        for (const char* const name : {"DLAUNCH_DISTRIBUTED_DEBUG", "TORCH_DISTRIBUTED_DEBUG",
+                                       "DLAUNCH_CPP_LOG_LEVEL", "TORCH_CPP_LOG_LEVEL"}) {
+          unsetenv(name);
+        }
+        for (const auto& [name, value] : variables) setenv(name, value, 1);
+        std::_Exit(body() ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(Levels, FollowTheEnvironmentAsTheOriginalsDo) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto level = [](DebugLevel wanted) {
+    return [wanted] {
+      set_debug_level_from_env();
+      return get_debug_level() == wanted;
+    };
+  };
+  with_variables({}, level(DebugLevel::off));
+  with_variables({{"TORCH_DISTRIBUTED_DEBUG", "info"}}, level(DebugLevel::info));
+  with_variables({{"TORCH_DISTRIBUTED_DEBUG", "INFO"}, {"DLAUNCH_DISTRIBUTED_DEBUG", "Detail"}},
+                 level(DebugLevel::detail));
+  with_variables({{"DLAUNCH_DISTRIBUTED_DEBUG", "loud"}}, [] {
+    return error_of([] { set_debug_level_from_env(); }) ==
+           "the environment variable DLAUNCH_DISTRIBUTED_DEBUG: 'LOUD' is not OFF, INFO or DETAIL";
+  });
+}
+
+TEST(Levels, OfTheLogDependOnBothVariables) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  struct Row {
+    const char* log;
+    const char* debug;
+    LogLevel shown;
+  };
+  for (const Row& row : {Row{"ERROR", "DETAIL", LogLevel::error}, Row{"WARNING", "DETAIL", LogLevel::warning},
+                         Row{"INFO", "OFF", LogLevel::info}, Row{"INFO", "INFO", LogLevel::debug},
+                         Row{"INFO", "DETAIL", LogLevel::trace}}) {
+    with_variables({{"TORCH_CPP_LOG_LEVEL", row.log}, {"TORCH_DISTRIBUTED_DEBUG", row.debug}}, [&] {
+      set_debug_level_from_env();
+      return get_log_level() == row.shown;
+    });
+  }
+  with_variables({}, [] { return get_log_level() == LogLevel::warning; });
+}
+
+TEST(Profiling, TellsTheBeginningAndTheEndOfEachOperation) {
+  std::mutex mutex;
+  std::vector<std::tuple<std::string, int, std::uint64_t, bool>> ends;
+  std::map<std::uint64_t, ProfilingEvent::Kind> open;
+  set_profiling_callback([&](const ProfilingEvent& event) {
+    const std::lock_guard lock(mutex);
+    if (event.kind == ProfilingEvent::Kind::begin) {
+      EXPECT_TRUE(open.emplace(event.id, event.kind).second);
+      return;
+    }
+    EXPECT_EQ(open.erase(event.id), 1U);
+    EXPECT_EQ(event.group, "default");
+    EXPECT_EQ(event.bytes, event.name.ends_with("barrier") ? 0U : 12U);
+    ends.emplace_back(event.name, event.rank, event.sequence, event.success);
+  });
+  in_world(2, [](int rank) {
+    std::vector<float> values(3);
+    CollectiveOptions async;
+    async.async_op = true;
+    all_reduce(Tensor::of(values), ReduceOp::sum, async).wait();
+    barrier();
+    const Work sent = isend(Tensor::of(values), 1 - rank);
+    recv(Tensor::of(values), 1 - rank);
+    sent.wait();
+    monitored_barrier();
+  });
+  set_profiling_callback(nullptr);
+  EXPECT_TRUE(open.empty());
+  std::ranges::sort(ends);
+  using End = std::tuple<std::string, int, std::uint64_t, bool>;
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(std::ranges::count(ends, End("all_reduce", rank, 1, true)), 1);
+    EXPECT_EQ(std::ranges::count(ends, End("barrier", rank, 2, true)), 1);
+    EXPECT_EQ(std::ranges::count(ends, End("monitored_barrier", rank, 0, true)), 1);
+    EXPECT_EQ(std::ranges::count_if(ends,
+                                    [rank](const End& end) {
+                                      const std::string& name = std::get<0>(end);
+                                      return std::get<1>(end) == rank && (name == "send" || name == "recv");
+                                    }),
+              2);
+  }
+}
+
+TEST(Trace, IsATimelineInJson) {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("dlaunch_trace_test." + std::to_string(getpid()));
+  start_trace(path);
+  in_world(2, [](int) {
+    std::vector<float> values(3);
+    all_reduce(Tensor::of(values));
+  });
+  stop_trace();
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::filesystem::remove(path);
+  EXPECT_TRUE(text.str().starts_with("[\n{\"ph\": \"M\"")) << text.str();
+  EXPECT_TRUE(text.str().ends_with("}\n]\n")) << text.str();
+  EXPECT_NE(text.str().find("\"name\": \"all_reduce\", \"cat\": \"dlaunch\", \"pid\": "), std::string::npos);
+  EXPECT_NE(text.str().find("\"bytes\": 12, \"success\": true}}"), std::string::npos);
+  EXPECT_TRUE(error_contains([] { start_trace("/nowhere/at/all"); }, "the trace cannot be written to"));
+}
+
+// Names are bytes; JSON is text.
+TEST(Trace, IsJsonWhateverAGroupIsCalled) {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("dlaunch_trace_name_test." + std::to_string(getpid()));
+  start_trace(path);
+  in_world(1, [](int) {
+    NewGroupOptions options;
+    options.name = "\xc3\xa9 \xff \xc3 \xe2\x82\xac \xed\xa0\x80 \"\n\xf0\x9f\x98\x80\xe2\x82";
+    new_group({}, options).barrier();
+  });
+  stop_trace();
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::filesystem::remove(path);
+  EXPECT_TRUE(test::contains(text.str(),
+                             "\"name\": \"group \xc3\xa9 \\ufffd \\ufffd \xe2\x82\xac \\ufffd\\ufffd\\ufffd "
+                             "\\\"\\u000a\xf0\x9f\x98\x80\\ufffd\\ufffd\""))
+      << text.str();
+}
+
+TEST(Trace, IsWholeAtAnyTimeAndHasWhatHasNotEnded) {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("dlaunch_trace_open_test." + std::to_string(getpid()));
+  const auto text = [&] {
+    std::stringstream all;
+    all << std::ifstream(path).rdbuf();
+    return all.str();
+  };
+  const auto event = [](std::uint64_t id, std::int64_t time_ns) {
+    return ProfilingEvent{.kind = ProfilingEvent::Kind::begin,
+                          .id = id,
+                          .name = "all_reduce",
+                          .group = "pair",
+                          .rank = 1,
+                          .sequence = id,
+                          .bytes = 8,
+                          .time_ns = time_ns,
+                          .success = true};
+  };
+  {
+    TraceFile trace(path);
+    EXPECT_EQ(text(), "[]\n");
+    const std::int64_t before =
+        std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+    trace.begin(event(1, steady_ns()), 5);
+    const std::string begun = text();
+    EXPECT_TRUE(begun.starts_with(
+        "[\n{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": 5, \"args\": {\"name\": \"rank 5 on "));
+    EXPECT_TRUE(test::contains(
+        begun, "{\"ph\": \"B\", \"name\": \"all_reduce\", \"cat\": \"dlaunch\", \"pid\": 5, \"tid\": 0, "));
+    EXPECT_TRUE(begun.ends_with("\"finished\": false}}\n]\n")) << begun;
+    const std::string ts = "\"ts\": ";
+    const double at_us = std::stod(begun.substr(begun.find(ts) + ts.size()));
+    EXPECT_NEAR(at_us, static_cast<double>(before) / 1000, 60e6) << "since 1970";
+
+    trace.begin(event(2, steady_ns()), 5);
+    trace.end(event(1, steady_ns()), 5, steady_ns() - 1000);
+    const std::string ended = text();
+    EXPECT_TRUE(test::contains(ended, "\"success\": true}},\n{\"ph\": \"B\""))
+        << "what is open stays at the end";
+    EXPECT_TRUE(ended.ends_with("\"sequence\": 2, \"bytes\": 8, \"finished\": false}}\n]\n")) << ended;
+    EXPECT_EQ(ended.find("\"sequence\": 1, \"bytes\": 8, \"finished\""), std::string::npos);
+    trace.end(event(2, steady_ns()), 5, steady_ns());
+  }
+  EXPECT_EQ(text().find("\"B\""), std::string::npos);
+  EXPECT_TRUE(text().ends_with("\"success\": true}}\n]\n")) << text();
+  std::filesystem::remove(path);
+}
+
+TEST(Trace, HasAFileForEachRank) {
+  EXPECT_EQ(trace_path("trace.json", 3), "trace.rank3.json");
+  EXPECT_EQ(trace_path("a.b/trace", 0), "a.b/trace.rank0");
+}
+
+}  // namespace
+}  // namespace dlaunch

@@ -1,0 +1,266 @@
+// What ranks tell each other when one of them waits: that a call does not fit is found, and what is told
+// without need does no harm.
+#include "runtime/collectives/exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlaunch/error.h"
+#include "runtime/base/errors.h"
+#include "tests/runtime/collectives/forwarding_transport.h"
+#include "tests/runtime/collectives/thread_transport.h"
+
+namespace dlaunch {
+namespace {
+
+using test::expect_success;
+using test::on_ranks;
+using test::soon;
+
+constexpr std::size_t long_message = Exchange::line_limit + 1;
+
+// What has happened so often.
+class Count {
+ public:
+  void add() {
+    const std::lock_guard lock(mutex_);
+    ++count_;
+    changed_.notify_all();
+  }
+  void await(int wanted) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_until(lock, soon(), [&] { return count_ >= wanted; }))
+      throw DistError("it did not happen");
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;  // protected by mutex_
+};
+
+// Headers that were sent alone, by whom they went to.
+using Told = std::array<Count, 3>;
+
+class TellingLine final : public test::ForwardingLine {
+ public:
+  TellingLine(Line& inner, Told& told) : ForwardingLine(inner), told_(told) {}
+  void send(int peer, std::size_t length) override {
+    ForwardingLine::send(peer, length);
+    if (length == sizeof(Header)) told_[static_cast<std::size_t>(peer)].add();
+  }
+
+ private:
+  Told& told_;
+};
+
+class TellingTransport final : public test::ForwardingTransport {
+ public:
+  TellingTransport(std::unique_ptr<Transport> inner, Told& told)
+      : ForwardingTransport(std::move(inner)), line_(ForwardingTransport::line(), told) {}
+  Line& line() override { return line_; }
+
+ private:
+  TellingLine line_;
+};
+
+// A rank that makes calls one after another.
+class Caller {
+ public:
+  explicit Caller(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
+
+  void call(const std::function<void(Exchange&)>& body, const Call& call = {}) {
+    Exchange exchange(*transport_, workspace_, call, ++number_, soon());
+    try {
+      body(exchange);
+    } catch (const DistError& e) {
+      transport_->abort(e.what());
+      throw;
+    }
+  }
+  void skip() { ++number_; }
+
+ private:
+  const std::unique_ptr<Transport> transport_;
+  Workspace workspace_;
+  std::uint64_t number_ = 0;
+};
+
+std::vector<std::byte> message(std::size_t length, int number) {
+  std::vector<std::byte> bytes(length);
+  for (std::size_t i = 0; i < length; ++i)
+    bytes[i] = static_cast<std::byte>(i * 5 + static_cast<unsigned>(number));
+  return bytes;
+}
+
+void send(Exchange& exchange, int peer, std::size_t length, int number) {
+  const std::vector<std::byte> bytes = message(length, number);
+  exchange.send(peer, bytes).wait();
+}
+
+void expect(Exchange& exchange, int peer, std::size_t length, int number) {
+  std::vector<std::byte> bytes(length);
+  exchange.receive(peer, bytes).wait_in_place();
+  EXPECT_EQ(bytes, message(length, number)) << "message " << number;
+}
+
+// Rank 2 is late in every call, so rank 0 announces its messages to both others; rank 1 has its own by then.
+TEST(Exchange, DropsAnnouncementsThatComeTooLate) {
+  constexpr int calls = 2 * Line::ahead;
+  for (const std::size_t next : {long_message, Exchange::line_limit, std::size_t{4}}) {
+    Told told;
+    Count received;  // calls of rank 1
+    expect_success(on_ranks(3, [&](std::unique_ptr<Transport> transport) {
+      const int rank = transport->rank();
+      Caller caller(std::make_unique<TellingTransport>(std::move(transport), told));
+      for (int number = 0; number < calls; ++number) {
+        caller.call([&](Exchange& exchange) {
+          const std::vector<std::byte> bytes = message(long_message, number);
+          if (rank == 0) {
+            Exchange::Send first = exchange.send(1, bytes);
+            Exchange::Send second = exchange.send(2, bytes);
+            received.await(number + 1);
+            second.wait();
+            first.wait();
+          } else {
+            if (rank == 2) told[1].await(number + 1);
+            expect(exchange, 0, long_message, number);
+            if (rank == 1) received.add();
+          }
+        });
+        if (rank == 2) {
+          caller.skip();
+          continue;
+        }
+        caller.call([&](Exchange& exchange) {
+          if (rank == 0) send(exchange, 1, next, number);
+          if (rank == 1) expect(exchange, 0, next, number);
+        });
+      }
+    }));
+  }
+}
+
+// Rank 0 waits for rank 1 so often that its line to that one is full of what it says about it.
+TEST(Exchange, DropsWhatFillsALine) {
+  Told told;
+  expect_success(on_ranks(2, [&](std::unique_ptr<Transport> transport) {
+    const int rank = transport->rank();
+    Caller caller(std::make_unique<TellingTransport>(std::move(transport), told));
+    for (int number = 0; number < Line::ahead; ++number) {
+      caller.call([&](Exchange& exchange) {
+        if (rank == 1) told[1].await(number + 1);
+        if (rank == 1) send(exchange, 0, long_message, number);
+        if (rank == 0) expect(exchange, 1, long_message, number);
+      });
+    }
+    // Both send first: each needs room.
+    for (int number = 0; number < 2 * Line::ahead; ++number) {
+      caller.call([&](Exchange& exchange) {
+        send(exchange, 1 - rank, 4, number);
+        expect(exchange, 1 - rank, 4, number);
+      });
+    }
+  }));
+}
+
+std::vector<std::string> errors_of(int size, const std::function<void(Caller&, int)>& body) {
+  std::vector<std::string> texts;
+  const auto errors = on_ranks(size, [&](std::unique_ptr<Transport> transport) {
+    const int rank = transport->rank();
+    Caller caller(std::move(transport));
+    body(caller, rank);
+  });
+  for (const std::exception_ptr& error : errors) texts.push_back(error ? message_of(error) : "no error");
+  return texts;
+}
+
+void expect_in_all(const std::vector<std::string>& texts, const std::string& wanted) {
+  for (const std::string& text : texts) EXPECT_NE(text.find(wanted), std::string::npos) << text;
+}
+
+// No message is on its way that could say so.
+TEST(Exchange, FindsRanksThatWaitForEachOtherInDifferentCalls) {
+  for (const std::size_t length : {std::size_t{4}, Exchange::line_limit, long_message}) {
+    expect_in_all(errors_of(3,
+                            [&](Caller& caller, int rank) {
+                              const CallKind kind = rank == 0 ? CallKind::gather : CallKind::broadcast;
+                              caller.call(
+                                  [&](Exchange& exchange) { expect(exchange, (rank + 1) % 3, length, 0); },
+                                  {.kind = kind, .root = 0, .count = length});
+                            }),
+                  "the ranks call different operations");
+  }
+}
+
+TEST(Exchange, FindsRanksThatSendToEachOtherInDifferentCalls) {
+  expect_in_all(errors_of(2,
+                          [&](Caller& caller, int rank) {
+                            caller.call(
+                                [&](Exchange& exchange) { send(exchange, 1 - rank, long_message, 0); },
+                                {.kind = CallKind::broadcast, .root = rank, .count = long_message});
+                          }),
+                "the ranks call different operations");
+}
+
+TEST(Exchange, FindsOtherLengthsOfOneCall) {
+  for (const std::size_t length : {std::size_t{4}, Exchange::line_limit, long_message + 1}) {
+    const auto texts = errors_of(2, [&](Caller& caller, int rank) {
+      caller.call(
+          [&](Exchange& exchange) {
+            if (rank == 0) send(exchange, 1, long_message, 0);
+            if (rank == 1) expect(exchange, 0, length, 0);
+          },
+          {.kind = CallKind::all_to_all});
+    });
+    expect_in_all(texts, "rank 0 sends " + std::to_string(long_message) +
+                             " elements to this rank, which expects " + std::to_string(length));
+  }
+}
+
+// A rank that is further may have sent what has not come yet, but not for ever.
+TEST(Exchange, FindsARankThatIsFurther) {
+  for (const std::size_t length : {std::size_t{4}, long_message}) {
+    const auto texts = errors_of(2, [&](Caller& caller, int rank) {
+      if (rank == 0) caller.skip();
+      caller.call([&](Exchange& exchange) {
+        if (rank == 0) send(exchange, 1, length, 0);
+        if (rank == 0) expect(exchange, 1, 4, 0);
+        if (rank == 1) expect(exchange, 0, length, 0);
+      });
+    });
+    expect_in_all(texts, "the ranks are not at the same call");
+  }
+}
+
+TEST(Header, EveryPartOfACallIsInItsHash) {
+  const Call call{.kind = CallKind::reduce, .dtype = DType::float32, .root = 1, .count = 10, .layout = 3};
+  std::vector<std::uint64_t> hashes = {hash_of(call, 1), hash_of(call, 2)};
+  const auto add = [&](auto change) {
+    Call other = call;
+    change(other);
+    hashes.push_back(hash_of(other, 1));
+  };
+  add([](Call& c) { c.kind = CallKind::gather; });
+  add([](Call& c) { c.dtype = DType::int32; });
+  add([](Call& c) { c.op = ReduceOp::max; });
+  add([](Call& c) { c.root = 0; });
+  add([](Call& c) { c.root = -1; });
+  add([](Call& c) { c.count = 11; });
+  add([](Call& c) { c.layout = 4; });
+  std::ranges::sort(hashes);
+  EXPECT_EQ(std::ranges::adjacent_find(hashes), hashes.end());
+  EXPECT_EQ(hash_of(call, 1), hash_of(Header(call, 1, Header::Place::first, 0).call(), 1));
+}
+
+}  // namespace
+}  // namespace dlaunch

@@ -1,0 +1,369 @@
+// ProcessGroup over threads and over backends that misbehave: arguments, order, the one end state.
+
+#include "dlaunch/process_group.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dlaunch/collective_backend.h"
+#include "dlaunch/debug.h"
+#include "dlaunch/error.h"
+#include "runtime/base/errors.h"
+#include "runtime/group/combined_work.h"
+#include "runtime/group/group_impl.h"
+#include "runtime/group/overlap.h"
+#include "tests/runtime/group/thread_groups.h"
+
+namespace dlaunch {
+namespace {
+
+using test::error_of;
+using test::expect_success;
+using test::in_groups;
+
+ProcessGroup make_group(int rank, int size, std::shared_ptr<Backend> backend) {
+  return GroupImpl::handle(test::make_impl(rank, size, std::move(backend)));
+}
+
+TEST(Overlap, IsSeenWhereSomethingIsWritten) {
+  std::vector<std::uint8_t> bytes(16);
+  const auto part = [&](std::size_t begin, std::int64_t count) {
+    return Tensor::from(bytes.data() + begin, {count});
+  };
+  using Parts = std::vector<Tensor>;
+  EXPECT_FALSE(overlap({}, {}));
+  EXPECT_FALSE(overlap(Parts{part(8, 4), part(0, 4), part(4, 4)}, Parts{part(12, 4), part(12, 2)}));
+  EXPECT_TRUE(overlap(Parts{part(8, 4), part(0, 9)}, {}));
+  EXPECT_TRUE(overlap(Parts{part(0, 4), part(8, 4)}, Parts{part(12, 4), part(2, 8)}));
+  EXPECT_TRUE(overlap(Parts{part(4, 2)}, Parts{part(0, 16)}));
+  EXPECT_TRUE(overlap(Parts{part(0, 16)}, Parts{part(4, 2)}));
+  EXPECT_FALSE(overlap(Parts{part(0, 4), part(2, 0)}, Parts{part(2, 0), part(4, 0)}));
+}
+
+// Their results would depend on which message comes first.
+TEST(Group, SharedMemoryIsRefused) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    std::vector<int> values(4);
+    const auto at = [&](std::size_t begin, std::int64_t count) {
+      return Tensor::from(values.data() + begin, {count});
+    };
+    const auto refused = [](const auto& call) {
+      return test::contains(error_of(call), ": an output shares memory with another one or with an input");
+    };
+    const std::vector<Tensor> both = {at(0, 2), at(2, 2)};
+    const std::vector<Tensor> entangled = {at(0, 2), at(1, 2)};
+    std::vector<int> more(4);
+    const std::vector<Tensor> elsewhere = {Tensor::from(more.data(), {2}),
+                                           Tensor::from(more.data() + 2, {2})};
+    EXPECT_TRUE(refused([&] { group.all_gather(entangled, elsewhere[0]); }));
+    EXPECT_TRUE(refused([&] { group.all_gather(both, at(1, 2)); }));
+    EXPECT_TRUE(refused([&] { group.all_gather_into_tensor(at(0, 4), at(1, 2)); }));
+    EXPECT_TRUE(refused([&] { group.all_to_all(both, both); }));
+    EXPECT_TRUE(refused([&] { group.all_to_all(entangled, elsewhere); }));
+    EXPECT_TRUE(refused([&] { group.all_to_all_single(at(0, 4), at(0, 4), {}, {}); }));
+    // In its own place, and from one place to all.
+    group.all_gather_into_tensor(at(0, 4), both[static_cast<std::size_t>(group.rank())]);
+    group.all_to_all(both, std::vector<Tensor>{elsewhere[0], elsewhere[0]});
+  }));
+}
+
+TEST(Group, SaysWhatItIs) {
+  expect_success(in_groups(3, [](const ProcessGroup& group) {
+    EXPECT_EQ(group.size(), 3);
+    EXPECT_EQ(group.name(), "test");
+    EXPECT_EQ(group.backend(), "threads");
+    EXPECT_EQ(group.timeout(), std::chrono::seconds(60));
+  }));
+  EXPECT_EQ(error_of([] { (void)ProcessGroup().rank(); }), "this ProcessGroup means no group");
+}
+
+TEST(Group, WrongArgumentsAreRefusedAndDoNotCount) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    const std::string here = "rank " + std::to_string(group.rank());
+    std::vector<float> values(4, 1.0F);
+    const std::vector<float> constant(4);
+    std::vector<double> wide(4);
+    const Tensor tensor = Tensor::of(values);
+    // Only on one rank: the other must not notice.
+    if (group.rank() == 1) {
+      EXPECT_EQ(error_of([&] { group.all_reduce(Tensor::of(constant)); }),
+                here + ", all_reduce of group test: the tensor to write to is a view of const memory");
+      EXPECT_EQ(error_of([&] { group.all_reduce(tensor, ReduceOp::bxor); }),
+                here +
+                    ", all_reduce of group test: bxor of float32 is not possible: bitwise operations need "
+                    "integers");
+      EXPECT_EQ(error_of([&] { group.broadcast(tensor, 2); }),
+                here + ", broadcast of group test: src 2 is no rank of a group of 2");
+      EXPECT_EQ(error_of([&] { group.broadcast(Tensor::of(constant), 0); }),
+                here + ", broadcast of group test: the tensor to write to is a view of const memory");
+      const std::vector<Tensor> one = {tensor};
+      EXPECT_EQ(error_of([&] { group.all_gather(one, tensor); }),
+                here + ", all_gather of group test: 1 outputs for 2 ranks");
+      const std::vector<Tensor> mixed = {tensor, Tensor::of(wide)};
+      EXPECT_EQ(
+          error_of([&] { group.all_gather(mixed, tensor); }),
+          here +
+              ", all_gather of group test: output and input differ in dtype or device: float64[4] on cpu "
+              "and float32[4] on cpu");
+      EXPECT_EQ(error_of([&] { group.all_gather_into_tensor(tensor, tensor); }),
+                here +
+                    ", all_gather_into_tensor of group test: the output has 4 elements; 2 ranks with 4 each "
+                    "need 8");
+      OperationOptions options;
+      options.timeout = std::chrono::milliseconds(0);
+      EXPECT_EQ(error_of([&] { group.barrier(options); }),
+                here + ", barrier of group test: the timeout must be longer than 0 ms");
+      const Tensor elsewhere = Tensor::from(values.data(), {4}, {Device::Kind::cuda, 1});
+      EXPECT_EQ(error_of([&] { group.all_reduce(elsewhere); }),
+                here + ", all_reduce of group test: backend threads does not work on device cuda:1");
+    }
+    group.all_reduce(tensor);
+    EXPECT_EQ(values, std::vector<float>(4, 2.0F));
+    group.barrier();
+  }));
+}
+
+TEST(Group, ASourceMayBeConst) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    const std::vector<int> constant = {1, 2, 3};
+    std::vector<int> values(3);
+    group.broadcast(group.rank() == 1 ? Tensor::of(constant) : Tensor::of(values), 1);
+    if (group.rank() == 0) {
+      EXPECT_EQ(values, constant);
+    }
+  }));
+}
+
+TEST(Group, AsynchronousOperationsRunInOrder) {
+  expect_success(in_groups(3, [](const ProcessGroup& group) {
+    OperationOptions async;
+    async.async_op = true;
+    std::vector<int> value = {group.rank()};
+    std::vector<int> all(3);
+    std::vector<Work> works;
+    for (int i = 0; i < 30; ++i) {
+      works.push_back(
+          group.broadcast(Tensor::of(value), i % 3, async));  // each works on the result of the last
+      works.push_back(group.all_reduce(Tensor::of(value), ReduceOp::max, async));
+    }
+    group.all_gather_into_tensor(Tensor::of(all), Tensor::of(value));  // synchronous: after all of them
+    for (const Work& work : works) EXPECT_TRUE(work.is_success());
+    EXPECT_EQ(all, std::vector<int>(3, 0));
+  }));
+}
+
+template <class F>
+DistNetworkError network_error_of(const F& f) {
+  try {
+    f();
+  } catch (const DistNetworkError& e) {
+    return e;
+  }
+  return DistNetworkError("no error");
+}
+
+TEST(Group, AfterAnErrorEveryCallRepeatsTheFirstCause) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    std::vector<float> values(group.rank() == 0 ? 10 : 20);
+    const DistNetworkError first = network_error_of([&] { group.all_reduce(Tensor::of(values)); });
+    EXPECT_EQ(first.context().operation, "all_reduce");
+    EXPECT_EQ(first.context().sequence, 1U);
+    EXPECT_EQ(first.context().peer, 1 - group.rank());
+    for (int i = 0; i < 2; ++i) {
+      const DistNetworkError again = network_error_of([&] { group.barrier(); });
+      EXPECT_EQ(again.reason(), "the group is broken: " + first.reason());
+      EXPECT_EQ(again.context().rank, group.rank());
+      EXPECT_EQ(again.context().operation, "all_reduce");
+      EXPECT_EQ(again.context().sequence, 1U);
+      EXPECT_EQ(again.context().group, "test");
+      EXPECT_EQ(again.context().peer, 1 - group.rank());
+    }
+  }));
+}
+
+TEST(Group, AnErrorNobodyWaitedForIsTheNextCalls) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    std::vector<float> values(group.rank() == 0 ? 10 : 20);
+    OperationOptions async;
+    async.async_op = true;
+    std::promise<std::exception_ptr> failed;
+    group.all_reduce(Tensor::of(values), ReduceOp::sum, async).then([&](const Work& work) {
+      failed.set_value(work.exception());
+    });
+    const std::exception_ptr first = failed.get_future().get();
+    EXPECT_EQ(error_of([&] { group.barrier(); }), message_of(with_words(first, "the group is broken: ")));
+  }));
+}
+
+TEST(Group, AbortEndsAllRanks) {
+  expect_success(in_groups(3, [](const ProcessGroup& group) {
+    OperationOptions async;
+    async.async_op = true;
+    if (group.rank() == 0) {
+      group.abort("enough");
+      EXPECT_EQ(error_of([&] { group.barrier(); }),
+                "rank 0, group test: the group is broken: aborted: enough");
+      return;
+    }
+    const Work work = group.barrier(async);
+    const std::string error = error_of([&] { work.wait(); });
+    EXPECT_NE(error.find("rank 0 gave up: rank 0, group test: aborted: enough"), std::string::npos) << error;
+  }));
+}
+
+TEST(Group, NoPeerIsToBlameForAnAbort) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    if (group.rank() == 1) {
+      EXPECT_NE(error_of([&] { group.barrier(); }), "no error");
+      return;
+    }
+    std::vector<int> value(1);
+    const Work work = group.irecv(Tensor::of(value), 1);
+    group.abort("enough");
+    const DistNetworkError error = network_error_of([&] { work.wait(); });
+    EXPECT_STREQ(error.what(), "rank 0, recv #1 of group test: aborted: enough");
+    EXPECT_EQ(error.context().peer, -1);
+  }));
+}
+
+TEST(Group, DestroyCompletesWhatWasStarted) {
+  expect_success(test::on_ranks(3, [](std::unique_ptr<Transport> transport) {
+    const int rank = transport->rank();
+    const auto impl = std::make_shared<GroupImpl>(
+        GroupImpl::Description{"test", rank, 3, std::chrono::seconds(60), "threads"},
+        std::vector<GroupImpl::DeviceBackend>{
+            {Device::Kind::cpu, std::make_shared<CollectiveBackend>(std::move(transport))}});
+    OperationOptions async;
+    async.async_op = true;
+    std::vector<float> values(100000, 1.0F);
+    const Work work = impl->all_reduce(Tensor::of(values), ReduceOp::sum, async);
+    impl->destroy();
+    EXPECT_TRUE(work.is_success());
+    EXPECT_EQ(values, std::vector<float>(100000, 3.0F));
+    EXPECT_EQ(error_of([&] { impl->barrier({}); }),
+              "rank " + std::to_string(rank) + ", barrier of group test: the group was destroyed");
+  }));
+}
+
+// A backend of somebody else: offers nothing but a barrier that fails in its own way.
+class OddBackend final : public Backend {
+ public:
+  Work barrier(const Operation&) override { throw std::runtime_error("odd"); }
+  void abort(const std::string& reason) noexcept override { aborted = reason; }
+  void shutdown() noexcept override { shut_down = true; }
+
+  std::string aborted;
+  bool shut_down = false;
+};
+
+TEST(Group, MakesForeignExceptionsItsOwn) {
+  const auto backend = std::make_shared<OddBackend>();
+  const ProcessGroup group = make_group(0, 1, backend);
+  EXPECT_THROW(group.barrier(), DistBackendError);
+  EXPECT_EQ(backend->aborted, "rank 0, barrier #1 of group test: odd");
+  EXPECT_EQ(error_of([&] { group.barrier(); }), "rank 0, barrier #1 of group test: the group is broken: odd");
+}
+
+TEST(Group, WhatABackendLacksIsNamed) {
+  const ProcessGroup group = make_group(0, 1, std::make_shared<OddBackend>());
+  std::vector<float> values(1);
+  EXPECT_EQ(error_of([&] { group.all_reduce(Tensor::of(values)); }),
+            "rank 0, all_reduce #1 of group test: the backend does not offer all_reduce");
+}
+
+TEST(Tensor, KnowsItsParts) {
+  std::vector<float> values(6);
+  const Tensor tensor = Tensor::from(values.data(), {2, 3});
+  EXPECT_EQ(tensor.to_string(), "float32[2, 3] on cpu");
+  EXPECT_EQ(tensor.numel(), 6U);
+  EXPECT_EQ(tensor.nbytes(), 24U);
+  EXPECT_EQ(Tensor::from(values.data(), {}).numel(), 1U);
+  EXPECT_EQ(Tensor().numel(), 0U);
+  EXPECT_FALSE(tensor.read_only());
+  EXPECT_TRUE(Tensor::of(std::span<const float>(values)).read_only());
+  EXPECT_EQ(Tensor::of(std::span(values)).dtype(), DType::float32);
+}
+
+TEST(Tensor, RefusesImpossibleShapes) {
+  std::vector<double> values(6);
+  const auto make = [&](std::initializer_list<std::int64_t> shape) {
+    return error_of([&] { (void)Tensor::from(values.data(), shape); });
+  };
+  EXPECT_EQ(make({2, -1}), "a tensor's shape [2, -1] has a negative extent");
+  EXPECT_EQ(make({1, 1, 1, 1, 1, 1, 1, 1, 1}), "a tensor has 9 dimensions; at most 8 are possible");
+  EXPECT_EQ(make({std::int64_t{1} << 40, std::int64_t{1} << 40}),
+            "a tensor of shape [1099511627776, 1099511627776] is larger than any memory");
+  EXPECT_EQ(make({0, std::int64_t{1} << 62}), "no error");
+  EXPECT_EQ(error_of([] { (void)Tensor::from(static_cast<float*>(nullptr), {1}); }),
+            "a tensor of shape [1] has no memory");
+  const std::int64_t one = 1;
+  EXPECT_EQ(error_of([&] {
+              (void)Tensor(reinterpret_cast<char*>(values.data()) + 1, DType::float64, std::span(&one, 1));
+            }),
+            "the memory of a float64 tensor is not aligned to 8 bytes");
+  EXPECT_EQ(error_of([&] { (void)Tensor(values.data(), static_cast<DType>(77), std::span(&one, 1)); }),
+            "a tensor of dtype 77: there is no such one");
+}
+
+TEST(Errors, KeepTheirTypeOnTheWayUp) {
+  const auto raw = std::make_exception_ptr(DistStoreError("gone", {.peer = 3}));
+  const auto up = in_context(raw, {2, "barrier", 7, "default", 5, "node7"});
+  EXPECT_THROW(std::rethrow_exception(up), DistStoreError);
+  EXPECT_EQ(message_of(up), "rank 2, barrier #7 of group default, peer 3 on node7: gone");
+  EXPECT_THROW(std::rethrow_exception(in_context(std::make_exception_ptr(1), {})), DistBackendError);
+}
+
+// Its operations end when the test says so.
+class PatientBackend final : public Backend {
+ public:
+  Work barrier(const Operation&) override { return started.emplace_back().work(); }
+  void abort(const std::string&) noexcept override {}
+  void shutdown() noexcept override {}
+
+  std::vector<WorkSource> started;
+};
+
+// What is logged when operations fail from the last to the first, and `use` is what the program does with
+// them.
+std::vector<std::string> warnings_after(const std::function<void(const std::vector<Work>&)>& use) {
+  std::vector<std::string> warnings;
+  set_log_handler([&](LogLevel, const std::string& message) { warnings.push_back(message); });
+  {
+    const auto backend = std::make_shared<PatientBackend>();
+    const ProcessGroup group = make_group(0, 2, backend);
+    OperationOptions options;
+    options.async_op = true;
+    std::vector<Work> works;
+    for (int i = 0; i < 3; ++i) works.push_back(group.barrier(options));
+    while (!backend->started.empty()) {
+      backend->started.back().fail(std::make_exception_ptr(DistNetworkError("lost", {.peer = 1})));
+      backend->started.pop_back();
+    }
+    use(works);
+  }
+  set_log_handler(nullptr);
+  return warnings;
+}
+
+TEST(Group, OneCauseIsOneWarning) {
+  EXPECT_EQ(warnings_after([](const std::vector<Work>&) {}),
+            std::vector<std::string>{"an operation nobody waited for has failed: rank 0, barrier #3 of group "
+                                     "test, peer 1: lost"});
+  EXPECT_EQ(warnings_after([](const std::vector<Work>& works) {
+              EXPECT_NE(error_of([&] { works.back().wait(); }), "no error");
+            }),
+            std::vector<std::string>());
+  EXPECT_EQ(warnings_after([](const std::vector<Work>& works) {
+              EXPECT_NE(error_of([&] { all_of(works).wait(); }), "no error");
+            }),
+            std::vector<std::string>());
+}
+
+}  // namespace
+}  // namespace dlaunch

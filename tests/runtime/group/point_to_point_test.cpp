@@ -1,0 +1,608 @@
+// Messages between two ranks: over threads, so that every order of calls can be tried.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <future>
+#include <latch>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "dlaunch/error.h"
+#include "runtime/base/errors.h"
+#include "runtime/point_to_point/letter.h"
+#include "tests/runtime/collectives/forwarding_transport.h"
+#include "tests/runtime/collectives/values.h"
+#include "tests/runtime/group/thread_groups.h"
+
+namespace dlaunch {
+namespace {
+
+using test::error_of;
+using test::expect_success;
+using test::in_groups;
+
+// Elements of float: none, one, on both sides of the limit of short messages, several MiB.
+const std::vector<std::size_t> lengths = {0, 1, 1000, short_message / 4, short_message / 4 + 1, 1'000'003};
+
+std::vector<float> values_of(int from, int to, std::size_t count) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = static_cast<float>((i * 31 + static_cast<std::size_t>(from * 100 + to)) % 1009);
+  }
+  return values;
+}
+
+class Messages : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(PointToPoint, Messages, testing::Values(1, 2, 3, 4, 5, 8));
+
+TEST_P(Messages, EveryRankSendsToEveryRankItselfToo) {
+  const int size = GetParam();
+  expect_success(in_groups(size, [&](const ProcessGroup& group) {
+    for (const std::size_t count : lengths) {
+      std::vector<std::vector<float>> out;
+      std::vector<std::vector<float>> in;
+      out.reserve(static_cast<std::size_t>(size));
+      in.reserve(static_cast<std::size_t>(size));
+      std::vector<P2POp> ops;
+      for (int peer = 0; peer < size; ++peer) {
+        out.push_back(values_of(group.rank(), peer, count));
+        in.emplace_back(count, -1.0F);
+        ops.push_back({P2POp::Kind::isend, Tensor::of(out.back()), peer, 7});
+        ops.push_back({P2POp::Kind::irecv, Tensor::of(in.back()), peer, 7});
+      }
+      for (const Work& work : group.batch_isend_irecv(ops)) work.wait();
+      for (int peer = 0; peer < size; ++peer) {
+        EXPECT_TRUE(
+            test::same_bits(in[static_cast<std::size_t>(peer)], values_of(peer, group.rank(), count)));
+      }
+    }
+  }));
+}
+
+TEST_P(Messages, EveryTypeTravels) {
+  const int size = GetParam();
+  for (const DType dtype : test::all_dtypes) {
+    test::with_type(dtype, [&]<class T>(T*) {
+      expect_success(in_groups(size, [&](const ProcessGroup& group) {
+        const auto values = [](int rank) {
+          std::vector<std::byte> raw(9 * sizeof(T));
+          for (std::size_t i = 0; i < 9; ++i) {
+            const T value = test::to_value<T>(static_cast<int>(i % 2) + (sizeof(T) > 1 ? rank : 0));
+            std::memcpy(raw.data() + i * sizeof(T), &value, sizeof value);
+          }
+          return raw;
+        };
+        std::vector<std::byte> out = values(group.rank());
+        std::vector<std::byte> in(out.size());
+        const auto view = [dtype](std::vector<std::byte>& raw) {
+          const std::int64_t count = 9;
+          return Tensor(static_cast<void*>(raw.data()), dtype, std::span(&count, 1));
+        };
+        const int right = (group.rank() + 1) % size;
+        const int left = (group.rank() + size - 1) % size;
+        const Work sent = group.isend(view(out), right);
+        EXPECT_EQ(group.recv(view(in), left), left);
+        sent.wait();
+        EXPECT_EQ(in, values(left));
+      }));
+    });
+  }
+}
+
+TEST(PointToPoint, MessagesWithOneTagKeepTheirOrder) {
+  for (const std::size_t count : {std::size_t{1}, std::size_t{20000}}) {
+    expect_success(in_groups(2, [&](const ProcessGroup& group) {
+      // More than the credits: some short ones must be offered.
+      constexpr int messages = 3 * credits_at_start;
+      std::vector<std::vector<int>> values;
+      values.reserve(messages);
+      std::vector<Work> works;
+      for (int i = 0; i < messages; ++i) {
+        // Long and short ones mixed.
+        values.emplace_back(i % 3 == 0 ? count : 1, group.rank() == 0 ? i : -1);
+        works.push_back(group.rank() == 0 ? group.isend(Tensor::of(values.back()), 1)
+                                          : group.irecv(Tensor::of(values.back()), 0));
+      }
+      for (const Work& work : works) work.wait();
+      for (int i = 0; i < messages; ++i) {
+        const std::vector<int>& got = values[static_cast<std::size_t>(i)];
+        EXPECT_TRUE(std::ranges::all_of(got, [i](int value) { return value == i; })) << i;
+      }
+    }));
+  }
+}
+
+TEST(PointToPoint, TagsKeepMessagesApart) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    std::vector<int> one = {1};
+    std::vector<int> two(30000, 2);
+    if (group.rank() == 0) {
+      const Work first = group.isend(Tensor::of(one), 1, {.tag = 1, .timeout = {}});
+      const Work second = group.isend(Tensor::of(two), 1, {.tag = 0xffffffff, .timeout = {}});
+      first.wait();
+      second.wait();
+    } else {
+      std::vector<int> small(1);
+      std::vector<int> big(30000);
+      group.recv(Tensor::of(big), 0, {.tag = 0xffffffff, .timeout = {}});  // the other way round
+      group.recv(Tensor::of(small), 0, {.tag = 1, .timeout = {}});
+      EXPECT_EQ(small, one);
+      EXPECT_EQ(big, two);
+    }
+  }));
+}
+
+TEST(PointToPoint, AnySourceTakesEveryMessageOnceAndSaysWhose) {
+  for (const std::size_t count : {std::size_t{1}, std::size_t{50000}}) {
+    expect_success(in_groups(5, [&](const ProcessGroup& group) {
+      constexpr int rounds = 20;
+      std::vector<int> values(count, group.rank());
+      if (group.rank() != 2) {
+        for (int i = 0; i < rounds; ++i) group.send(Tensor::of(values), 2);
+        return;
+      }
+      std::vector<int> seen(5);
+      for (int i = 0; i < 4 * rounds; ++i) {
+        const int from = group.recv(Tensor::of(values), any_source);
+        EXPECT_EQ(values, std::vector<int>(count, from));
+        ++seen[static_cast<std::size_t>(from)];
+      }
+      EXPECT_EQ(seen, (std::vector<int>{rounds, rounds, 0, rounds, rounds}));
+    }));
+  }
+}
+
+// A receive that nothing has come for yet must not hold up one that was posted after it, nor a collective.
+TEST(PointToPoint, ReceivesCompleteInAnyOrder) {
+  expect_success(in_groups(3, [](const ProcessGroup& group) {
+    std::vector<int> a(20000);
+    std::vector<int> b(20000);
+    if (group.rank() == 0) {
+      const Work from_one = group.irecv(Tensor::of(a), 1);
+      const Work from_two = group.irecv(Tensor::of(b), 2);
+      group.barrier();
+      from_two.wait();
+      EXPECT_FALSE(from_one.is_completed());
+      std::vector<int> go = {1};
+      group.send(Tensor::of(go), 1);
+      from_one.wait();
+      EXPECT_EQ(from_one.source_rank(), 1);
+      EXPECT_EQ(a.back() + b.back(), 3);
+      return;
+    }
+    group.barrier();
+    std::vector<int> go(1);
+    if (group.rank() == 1) group.recv(Tensor::of(go), 0);
+    std::ranges::fill(a, group.rank());
+    group.send(Tensor::of(a), 0);
+  }));
+}
+
+TEST(PointToPoint, SeveralThreadsOfARankSendAndReceive) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    constexpr int threads = 4;
+    std::vector<std::thread> all;
+    std::vector<std::string> errors(threads);
+    for (int t = 0; t < threads; ++t) {
+      all.emplace_back([&, t] {
+        errors[static_cast<std::size_t>(t)] = error_of([&] {
+          const MessageOptions options{.tag = static_cast<std::uint32_t>(t), .timeout = {}};
+          for (int i = 0; i < 50; ++i) {
+            std::vector<int> value(i % 10 == 0 ? 10000 : 1, i);
+            std::vector<int> got(value.size());
+            const Work sent = group.isend(Tensor::of(value), 1 - group.rank(), options);
+            group.recv(Tensor::of(got), 1 - group.rank(), options);
+            sent.wait();
+            EXPECT_EQ(got, value);
+          }
+        });
+      });
+    }
+    for (std::thread& thread : all) thread.join();
+    for (const std::string& error : errors) EXPECT_EQ(error, "no error");
+  }));
+}
+
+TEST(PointToPoint, AMessageThatDoesNotFitIsNamed) {
+  for (const std::size_t count : {std::size_t{3}, std::size_t{100000}}) {
+    expect_success(in_groups(2, [&](const ProcessGroup& group) {
+      std::vector<float> values(count);
+      std::vector<int> wrong(2);
+      if (group.rank() == 0) {
+        // A short one has long left; a long one learns it from the receiver's end.
+        const Work sent = group.isend(Tensor::of(values), 1, {.tag = 5, .timeout = {}});
+        EXPECT_TRUE(test::error_contains([&] { group.barrier(); }, "gave up") || !sent.is_success());
+        return;
+      }
+      EXPECT_EQ(error_of([&] { group.recv(Tensor::of(wrong), 0, {.tag = 5, .timeout = {}}); }),
+                "rank 1, recv #1 of group test, peer 0: it sends " + std::to_string(count) +
+                    " x float32 with tag 5, this rank receives 2 x int32");
+    }));
+  }
+}
+
+TEST(PointToPoint, ADeadlineNamesWhoDidNotCome) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    std::vector<int> value(100000);
+    const MessageOptions soon{.tag = 9, .timeout = std::chrono::milliseconds(20)};
+    if (group.rank() == 0) {
+      EXPECT_EQ(error_of([&] { group.recv(Tensor::of(value), 1, soon); }),
+                "rank 0, recv #1 of group test, peer 1: no message with tag 9 from it before the deadline");
+    } else {
+      // Rank 0 breaks the group for all.
+      EXPECT_NE(error_of([&] { group.isend(Tensor::of(value), 0).wait(); }), "no error");
+    }
+  }));
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    std::vector<int> value(100000);
+    const MessageOptions soon{.tag = 9, .timeout = std::chrono::milliseconds(20)};
+    if (group.rank() == 0) {
+      EXPECT_EQ(error_of([&] { group.send(Tensor::of(value), 1, soon); }),
+                "rank 0, send #1 of group test, peer 1: it did not receive the message with tag 9 before the "
+                "deadline");
+    } else {
+      EXPECT_TRUE(test::error_contains([&] { group.recv(Tensor::of(value), any_source); }, "rank 0 gave up"));
+    }
+  }));
+}
+
+TEST(PointToPoint, WhoHasLeftIsNotWaitedFor) {
+  expect_success(in_groups(3, [](const ProcessGroup& group) {
+    std::vector<int> value(1);
+    if (group.rank() != 0) return;  // leaves in order
+    EXPECT_EQ(error_of([&] { group.recv(Tensor::of(value), 2); }),
+              "rank 0, recv #1 of group test, peer 2: it has left the group");
+  }));
+}
+
+// What a send has promised arrives, although the sender leaves before the receiver even asks.
+TEST(PointToPoint, LeavingLosesNoMessage) {
+  for (int repetition = 0; repetition < 20; ++repetition) {
+    expect_success(in_groups(2, [](const ProcessGroup& group) {
+      std::vector<int> value(100, 1);
+      if (group.rank() == 0) {
+        for (int i = 0; i < 10; ++i) group.send(Tensor::of(value), 1);
+        return;
+      }
+      for (int i = 0; i < 10; ++i) {
+        std::ranges::fill(value, 0);
+        group.recv(Tensor::of(value), 0);
+        EXPECT_EQ(value, std::vector<int>(100, 1));
+      }
+    }));
+  }
+}
+
+TEST(PointToPoint, WrongArgumentsAreRefused) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    const std::vector<int> constant(1);
+    std::vector<int> value(1);
+    const std::string here = "rank " + std::to_string(group.rank());
+    EXPECT_EQ(error_of([&] { group.send(Tensor::of(value), 2); }),
+              here + ", send of group test: dst 2 is no rank of a group of 2");
+    EXPECT_EQ(error_of([&] { group.send(Tensor::of(value), any_source); }),
+              here + ", send of group test: dst -1 is no rank of a group of 2");
+    EXPECT_EQ(error_of([&] { group.recv(Tensor::of(value), -2); }),
+              here + ", recv of group test: src -2 is no rank of a group of 2");
+    EXPECT_EQ(error_of([&] { group.recv(Tensor::of(constant), 0); }),
+              here + ", recv of group test: the tensor to write to is a view of const memory");
+    const std::vector<P2POp> one_is_wrong = {{P2POp::Kind::isend, Tensor::of(value), 0},
+                                             {P2POp::Kind::isend, Tensor::of(value), 9}};
+    EXPECT_EQ(error_of([&] { group.batch_isend_irecv(one_is_wrong); }),
+              here + ", batch_isend_irecv of group test: dst 9 is no rank of a group of 2");
+    group.barrier();
+  }));
+}
+
+// The data of messages from rank 1 do not come through until they are told to.
+class StuckTransport final : public test::ForwardingTransport {
+ public:
+  using ForwardingTransport::ForwardingTransport;
+
+  std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override {
+    auto transfer = ForwardingTransport::post_recv(peer, slot, bytes);
+    if (peer != 1 || (slot & data_slot(0)) != data_slot(0)) return transfer;
+    return std::make_unique<Stuck>(std::move(transfer), *this);
+  }
+  void abort(const std::string& reason) noexcept override {
+    ForwardingTransport::abort(reason);
+    come_through();
+  }
+
+  void come_through() {
+    std::call_once(freed_, [this] { free_.set_value(); });
+  }
+  void await_waiter() { waited_for_.get_future().wait(); }
+
+ private:
+  class Stuck final : public Transfer {
+   public:
+    Stuck(std::unique_ptr<Transfer> inner, StuckTransport& owner) : inner_(std::move(inner)), owner_(owner) {}
+    void wait(Deadline deadline) override {
+      come_free(deadline);
+      inner_->wait(deadline);
+    }
+    bool wait_until(Deadline deadline) override {
+      come_free(deadline);
+      return inner_->wait_until(deadline);
+    }
+
+   private:
+    void come_free(Deadline deadline) {
+      std::call_once(owner_.awaited_, [this] { owner_.waited_for_.set_value(); });
+      owner_.is_free_.wait_until(deadline);
+      owner_.check();
+    }
+
+    const std::unique_ptr<Transfer> inner_;
+    StuckTransport& owner_;
+  };
+
+  std::once_flag freed_;
+  std::promise<void> free_;
+  const std::shared_future<void> is_free_ = free_.get_future().share();
+  std::once_flag awaited_;
+  std::promise<void> waited_for_;
+};
+
+// `body` gets rank 0's transport too.
+void with_stuck_rank_0(int size, const std::function<void(const ProcessGroup&, StuckTransport*)>& body) {
+  expect_success(test::on_ranks(size, [&](std::unique_ptr<Transport> transport) {
+    const int rank = transport->rank();
+    StuckTransport* stuck = nullptr;
+    if (rank == 0) {
+      auto wrapped = std::make_unique<StuckTransport>(std::move(transport));
+      stuck = wrapped.get();
+      transport = std::move(wrapped);
+    }
+    const auto group = test::make_impl(rank, size, std::make_shared<CollectiveBackend>(std::move(transport)));
+    body(GroupImpl::handle(group), stuck);
+    group->destroy();
+  }));
+}
+
+TEST(PointToPoint, AStuckMessageHoldsUpNoOtherRanks) {
+  with_stuck_rank_0(3, [](const ProcessGroup& group, StuckTransport* stuck) {
+    std::vector<float> first(100000);
+    std::vector<float> second(100000);
+    if (group.rank() == 1) group.send(Tensor::of(first), 0);
+    if (group.rank() == 2) {
+      group.recv(Tensor::of(first), 0);
+      group.send(Tensor::of(second), 0);
+    }
+    if (group.rank() > 0) return;
+    const Work from_1 = group.irecv(Tensor::of(first), 1);
+    stuck->await_waiter();
+    group.send(Tensor::of(second), 2);
+    group.recv(Tensor::of(second), 2);
+    EXPECT_FALSE(from_1.is_completed());
+    stuck->come_through();
+    from_1.wait();
+  });
+}
+
+TEST(PointToPoint, AMessageBehindAStuckOneHasItsDeadline) {
+  with_stuck_rank_0(2, [](const ProcessGroup& group, StuckTransport* stuck) {
+    std::vector<float> first(100000);
+    std::vector<float> second(100000);
+    if (group.rank() == 1) {
+      // The error of rank 0 may reach this one at any time.
+      error_of([&] {
+        const Work one = group.isend(Tensor::of(first), 0);
+        const Work other = group.isend(Tensor::of(second), 0, {.tag = 1, .timeout = {}});
+        one.wait();
+        other.wait();
+      });
+      return;
+    }
+    const Work waits = group.irecv(Tensor::of(first), 1);
+    stuck->await_waiter();
+    const Work late =
+        group.irecv(Tensor::of(second), 1, {.tag = 1, .timeout = std::chrono::milliseconds(50)});
+    EXPECT_NE(error_of([&] { late.wait(); }).find("before the deadline"), std::string::npos);
+    EXPECT_FALSE(waits.is_success());
+    stuck->come_through();
+    error_of([&] { waits.wait(); });
+  });
+}
+
+TEST(PointToPoint, DestroyingWaitsForNoStuckMessage) {
+  Work received;
+  std::vector<float> into(100000);
+  with_stuck_rank_0(2, [&](const ProcessGroup& group, StuckTransport* stuck) {
+    const std::vector<float> values(100000);
+    if (group.rank() == 1) return group.send(Tensor::of(values), 0);
+    received = group.irecv(Tensor::of(into), 1);
+    stuck->await_waiter();
+  });
+  ASSERT_TRUE(received.is_completed());
+  EXPECT_NE(error_of([&] { received.wait(); }).find("the group was destroyed before"), std::string::npos);
+}
+
+TEST(PointToPoint, DestroyingWaitsForNoOperationThatOthersDoNotJoin) {
+  Work joined_by_nobody;
+  std::vector<float> values(1000000);
+  std::latch destroyed(1);
+  expect_success(test::on_ranks(2, [&](std::unique_ptr<Transport> transport) {
+    const int rank = transport->rank();
+    const auto impl = test::make_impl(rank, 2, std::make_shared<CollectiveBackend>(std::move(transport)));
+    if (rank == 0) {
+      OperationOptions options;
+      options.async_op = true;
+      joined_by_nobody = GroupImpl::handle(impl).all_reduce(Tensor::of(values), ReduceOp::sum, options);
+    } else {
+      destroyed.wait();
+    }
+    impl->destroy();
+    if (rank == 0) destroyed.count_down();
+  }));
+  ASSERT_TRUE(joined_by_nobody.is_completed());
+  EXPECT_NE(error_of([&] { joined_by_nobody.wait(); }).find("the group was destroyed before"),
+            std::string::npos);
+}
+
+TEST(PointToPoint, ABatchWithAWrongOneStartsNothing) {
+  expect_success(in_groups(2, [](const ProcessGroup& group) {
+    std::vector<int> value = {group.rank()};
+    if (group.rank() == 0) {
+      group.recv(Tensor::of(value), 1);
+      EXPECT_EQ(value[0], 2);
+      return;
+    }
+    const std::vector<P2POp> second_is_wrong = {
+        {P2POp::Kind::isend, Tensor::of(value), 0},
+        {P2POp::Kind::isend, Tensor::from(value.data(), {1}, {Device::Kind::cuda, 0}), 0}};
+    EXPECT_EQ(error_of([&] { group.batch_isend_irecv(second_is_wrong); }),
+              "rank 1, batch_isend_irecv of group test: backend threads does not work on device cuda:0");
+    value[0] = 2;
+    group.send(Tensor::of(value), 0);
+  }));
+}
+
+// Counts the letters that a rank sends, by kind.
+class LetterCounter final : public test::ForwardingTransport {
+ public:
+  using ForwardingTransport::ForwardingTransport;
+
+  std::unique_ptr<Transfer> post_send(int peer, std::uint64_t slot,
+                                      std::span<const std::byte> bytes) override {
+    std::span<const std::byte> block = slot == letter_slot ? bytes : std::span<const std::byte>();
+    const std::lock_guard lock(mutex_);
+    while (const auto letter = read_letter(block)) {
+      ++counts_[letter->kind];
+      block = block.subspan(sizeof *letter + letter->carried());
+    }
+    return ForwardingTransport::post_send(peer, slot, bytes);
+  }
+
+  [[nodiscard]] int sent(Letter::Kind kind) {
+    const std::lock_guard lock(mutex_);
+    return counts_[kind];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<Letter::Kind, int> counts_;  // protected by mutex_
+};
+
+TEST(PointToPoint, CreditsBoundWhatLiesUntaken) {
+  expect_success(test::on_ranks(2, [](std::unique_ptr<Transport> transport) {
+    const int rank = transport->rank();
+    auto counted = std::make_unique<LetterCounter>(std::move(transport));
+    LetterCounter& counter = *counted;
+    const auto impl = test::make_impl(rank, 2, std::make_shared<CollectiveBackend>(std::move(counted)));
+    const ProcessGroup group = GroupImpl::handle(impl);
+    std::vector<int> value(1);
+    std::vector<int> go(1);
+    // One more than there are credits; then all are taken, and the credits are back before the receiver's
+    // sign.
+    constexpr int messages = credits_at_start + 1;
+    for (int round = 1; round <= 3; ++round) {
+      if (rank == 1) {
+        group.barrier();
+        for (int i = 0; i < messages; ++i) group.recv(Tensor::of(value), 0);
+        group.send(Tensor::of(go), 0);
+        continue;
+      }
+      std::vector<Work> works;
+      for (int i = 0; i < messages; ++i) works.push_back(group.isend(Tensor::of(value), 1));
+      group.barrier();
+      group.recv(Tensor::of(go), 1);
+      for (const Work& work : works) work.wait();
+      EXPECT_EQ(counter.sent(Letter::Kind::content), round * credits_at_start);
+      EXPECT_EQ(counter.sent(Letter::Kind::offer), round);
+      EXPECT_EQ(counter.sent(Letter::Kind::data), round);
+    }
+    impl->destroy();
+  }));
+}
+
+// In whatever order they come and are received: in every one of these, each step that looked through what
+// waits would take minutes.
+enum class Flood { receives_first, sends_first, any_source, tags_reversed };
+class MessageFlood : public testing::TestWithParam<Flood> {};
+INSTANTIATE_TEST_SUITE_P(PointToPoint, MessageFlood,
+                         testing::Values(Flood::receives_first, Flood::sends_first, Flood::any_source,
+                                         Flood::tags_reversed));
+
+TEST_P(MessageFlood, TensOfThousandsInFlightArriveInTheirOrder) {
+  const Flood flood = GetParam();
+  expect_success(in_groups(2, [flood](const ProcessGroup& group) {
+    constexpr int count = 20000;  // each way
+    const int peer = 1 - group.rank();
+    std::vector<int> out(count);
+    std::vector<int> in(count, -1);
+    std::iota(out.begin(), out.end(), 0);
+    const auto place = [](std::vector<int>& values, int i) {
+      return Tensor::from(&values[static_cast<std::size_t>(i)], {1});
+    };
+    const auto options = [flood](int i) {
+      const bool by_tag = flood == Flood::tags_reversed;
+      return MessageOptions{.tag = by_tag ? static_cast<std::uint32_t>(i) : 0, .timeout = {}};
+    };
+    std::vector<Work> works;
+    works.reserve(2 * count);
+    const auto send_all = [&] {
+      for (int i = 0; i < count; ++i) works.push_back(group.isend(place(out, i), peer, options(i)));
+    };
+    const auto receive_all = [&] {
+      const int source = flood == Flood::any_source ? any_source : peer;
+      for (int n = 0; n < count; ++n) {
+        const int i = flood == Flood::tags_reversed ? count - 1 - n : n;
+        works.push_back(group.irecv(place(in, i), source, options(i)));
+      }
+    };
+    const bool sends_first = flood == Flood::sends_first || flood == Flood::tags_reversed;
+    if (sends_first) send_all();
+    if (!sends_first) receive_all();
+    group.barrier();
+    if (sends_first) receive_all();
+    if (!sends_first) send_all();
+    for (const Work& work : works) work.wait();
+    EXPECT_EQ(in, out);
+  }));
+}
+
+TEST(PointToPoint, LettersAreCheckedBeforeTheyAreUsed) {
+  Letter letter{.kind = Letter::Kind::content, .dtype = DType::float32, .count = 8};
+  std::vector<std::byte> block(letter_block);
+  const auto read_from = [&](std::size_t length) {
+    std::memcpy(block.data(), &letter, sizeof letter);
+    return read_letter(std::span(block).first(length)).has_value();
+  };
+  const auto read = [&] { return read_from(block.size()); };
+  EXPECT_TRUE(read());
+  EXPECT_TRUE(read_from(sizeof letter + 32));
+  EXPECT_FALSE(read_from(sizeof letter + 31));
+  EXPECT_FALSE(read_from(sizeof letter - 1));
+  letter.kind = Letter::Kind::offer;  // carries nothing
+  EXPECT_TRUE(read_from(sizeof letter));
+  letter.kind = Letter::Kind::data;
+  EXPECT_FALSE(read_from(sizeof letter + 31));
+  letter.count = short_message / 4;
+  EXPECT_TRUE(read());
+  letter.count = short_message / 4 + 1;
+  EXPECT_FALSE(read());
+  letter.count = std::uint64_t{1} << 62;  // times four: 0
+  EXPECT_FALSE(read());
+  letter.count = 1;
+  letter.dtype = static_cast<DType>(200);
+  EXPECT_FALSE(read());
+  letter.dtype = DType::float32;
+  letter.magic = 1;
+  EXPECT_FALSE(read());
+}
+
+}  // namespace
+}  // namespace dlaunch

@@ -1,0 +1,205 @@
+// Which receive gets which message, and what that costs with very many.
+
+#include "runtime/point_to_point/matching.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/point_to_point/pending_messages.h"
+
+namespace dlaunch {
+namespace {
+
+constexpr Deadline start{};
+Deadline at(int seconds) { return start + std::chrono::seconds(seconds); }
+
+// The number of a receive is its deadline, that of a message is in its letter.
+PostedReceive receive(int from, Tag tag, int number) { return {{}, from, tag, at(number), {}}; }
+int number_of(const PostedReceive& receive) {
+  return static_cast<int>((receive.deadline - start).count() / at(1).time_since_epoch().count());
+}
+ArrivedMessage message(int from, Tag tag, int number) {
+  return {from, {.tag = tag, .number = static_cast<std::uint64_t>(number)}};
+}
+std::optional<int> take_message(Matching& matching, int from, Tag tag) {
+  const auto taken = matching.take_message(from, tag);
+  return taken ? std::optional(static_cast<int>(taken->letter.number)) : std::nullopt;
+}
+std::optional<int> take_receive(Matching& matching, int from, Tag tag) {
+  const auto taken = matching.take_receive(from, tag);
+  return taken ? std::optional(number_of(*taken)) : std::nullopt;
+}
+std::vector<int> numbers_of(const std::vector<PostedReceive>& receives) {
+  std::vector<int> numbers;
+  for (const PostedReceive& receive : receives) numbers.push_back(number_of(receive));
+  return numbers;
+}
+
+TEST(Matching, MessagesOfOneSourceAndTagDoNotOvertake) {
+  Matching matching;
+  for (int i = 1; i <= 3; ++i) matching.keep(message(4, 7, i));
+  EXPECT_EQ(take_message(matching, 4, 7), 1);
+  EXPECT_EQ(take_message(matching, any_source, 7), 2);
+  EXPECT_EQ(take_message(matching, 4, 7), 3);
+  EXPECT_EQ(take_message(matching, 4, 7), std::nullopt);
+}
+
+TEST(Matching, AnySourceTakesTheMessageThatArrivedFirst) {
+  Matching matching;
+  matching.keep(message(2, 7, 1));
+  matching.keep(message(0, 8, 2));
+  matching.keep(message(1, 7, 3));
+  matching.keep(message(2, 7, 4));
+  EXPECT_EQ(take_message(matching, any_source, 7), 1);
+  EXPECT_EQ(take_message(matching, 2, 7), 4);
+  EXPECT_EQ(take_message(matching, any_source, 7), 3);
+  EXPECT_EQ(take_message(matching, any_source, 7), std::nullopt);
+  EXPECT_EQ(take_message(matching, any_source, 8), 2);
+}
+
+TEST(Matching, AMessageGoesToTheReceiveThatWasPostedFirst) {
+  Matching matching;
+  matching.post(receive(1, 7, 1));
+  matching.post(receive(any_source, 7, 2));
+  matching.post(receive(1, 7, 3));
+  matching.post(receive(any_source, 8, 4));
+  EXPECT_EQ(take_receive(matching, 2, 7), 2);
+  EXPECT_EQ(take_receive(matching, 2, 7), std::nullopt);
+  EXPECT_EQ(take_receive(matching, 1, 7), 1);
+  matching.post(receive(any_source, 7, 5));
+  EXPECT_EQ(take_receive(matching, 1, 7), 3);
+  EXPECT_EQ(take_receive(matching, 1, 7), 5);
+  EXPECT_EQ(take_receive(matching, 1, 9), std::nullopt);
+  EXPECT_EQ(take_receive(matching, 1, 8), 4);
+}
+
+// Against rules that look through everything.
+TEST(Matching, IsAsTheRulesSay) {
+  struct Slow {
+    std::deque<PostedReceive> receives;
+    std::deque<ArrivedMessage> messages;
+    static bool fit(const PostedReceive& receive, const ArrivedMessage& message) {
+      return receive.tag == message.letter.tag &&
+             (receive.from == any_source || receive.from == message.from);
+    }
+    std::optional<int> arrive(const ArrivedMessage& message) {
+      const auto found = std::ranges::find_if(receives, [&](const auto& one) { return fit(one, message); });
+      if (found == receives.end()) {
+        messages.push_back(message);
+        return std::nullopt;
+      }
+      const int number = number_of(*found);
+      receives.erase(found);
+      return number;
+    }
+    std::optional<int> ask(const PostedReceive& receive) {
+      const auto found = std::ranges::find_if(messages, [&](const auto& one) { return fit(receive, one); });
+      if (found == messages.end()) {
+        receives.push_back(receive);
+        return std::nullopt;
+      }
+      const int number = static_cast<int>(found->letter.number);
+      messages.erase(found);
+      return number;
+    }
+  };
+  std::mt19937 random(7);
+  const auto draw = [&random](int below) {
+    return static_cast<int>(random() % static_cast<unsigned>(below));
+  };
+  Matching matching;
+  Slow slow;
+  for (int i = 1; i <= 20000; ++i) {
+    const Tag tag = static_cast<Tag>(draw(3));
+    if (draw(2) == 0) {
+      const ArrivedMessage next = message(draw(3), tag, i);
+      const auto taken = take_receive(matching, next.from, tag);
+      if (!taken) matching.keep(next);
+      ASSERT_EQ(taken, slow.arrive(next)) << i;
+    } else {
+      const PostedReceive next = receive(draw(4) - 1, tag, i);
+      const auto taken = take_message(matching, next.from, tag);
+      if (!taken) matching.post(next);
+      ASSERT_EQ(taken, slow.ask(next)) << i;
+    }
+  }
+}
+
+TEST(Matching, ReceivesEndAtTheirDeadlines) {
+  Matching matching;
+  EXPECT_EQ(matching.next_deadline(), Deadline::max());
+  for (const int number : {5, 2, 9, 3}) matching.post(receive(number % 2, 7, number));
+  EXPECT_EQ(matching.next_deadline(), at(2));
+  EXPECT_EQ(numbers_of(matching.take_expired(at(1))), std::vector<int>{});
+  EXPECT_EQ(numbers_of(matching.take_expired(at(3))), (std::vector<int>{2, 3}));
+  EXPECT_EQ(matching.next_deadline(), at(5));
+  EXPECT_EQ(take_receive(matching, 1, 7), 5);
+  EXPECT_EQ(matching.next_deadline(), at(9));
+  EXPECT_EQ(take_receive(matching, 1, 7), 9);
+  EXPECT_EQ(matching.next_deadline(), Deadline::max());
+}
+
+TEST(Matching, ReceivesOfOneSourceEndInTheirOrder) {
+  Matching matching;
+  for (int i = 1; i <= 6; ++i) matching.post(receive(i % 3 - 1, static_cast<Tag>(10 - i), i));
+  EXPECT_EQ(numbers_of(matching.take_receives_from(0)), (std::vector<int>{1, 4}));
+  EXPECT_EQ(numbers_of(matching.take_receives_from(any_source)), (std::vector<int>{3, 6}));
+  EXPECT_EQ(numbers_of(matching.take_all_receives()), (std::vector<int>{2, 5}));
+  EXPECT_EQ(matching.next_deadline(), Deadline::max());
+}
+
+// A step that looked through all the others would take hours here.
+TEST(Matching, ManyTakeAsLittleAsFew) {
+  constexpr int count = 300000;
+  for (const bool one_tag : {true, false}) {
+    const auto tag_of = [one_tag](int i) { return one_tag ? Tag{0} : static_cast<Tag>(i); };
+    Matching matching;
+    for (int i = 1; i <= count; ++i) matching.post(receive(i % 2 == 0 ? 3 : any_source, tag_of(i), i));
+    for (int i = count; i > 0; --i) {
+      ASSERT_EQ(matching.next_deadline(), at(one_tag ? count - i + 1 : 1));
+      ASSERT_TRUE(take_receive(matching, 3, tag_of(i)));
+      matching.keep(message(3, tag_of(i), i));
+    }
+    for (int i = 1; i <= count; ++i) {
+      ASSERT_TRUE(take_message(matching, i % 2 == 0 ? 3 : any_source, tag_of(i)));
+    }
+  }
+}
+
+TEST(PendingMessages, AreFoundByPeerAndNumber) {
+  PendingMessages<int> pending;
+  EXPECT_TRUE(pending.is_empty());
+  EXPECT_EQ(pending.next_deadline(), Deadline::max());
+  pending.add({1, 5}, at(5), 15);
+  pending.add({2, 5}, at(3), 25);
+  pending.add({1, 4}, at(4), 14);
+  EXPECT_EQ(*pending.find({2, 5}), 25);
+  EXPECT_EQ(pending.find({2, 4}), nullptr);
+  EXPECT_EQ(pending.next_deadline(), at(3));
+  EXPECT_EQ(pending.take({2, 5}), 25);
+  EXPECT_EQ(pending.take({2, 5}), std::nullopt);
+  EXPECT_EQ(pending.take_expired(at(3)), std::nullopt);
+  EXPECT_EQ(pending.take_expired(at(4)), 14);
+  EXPECT_EQ(pending.next_deadline(), at(5));
+  EXPECT_FALSE(pending.is_empty());
+}
+
+TEST(PendingMessages, OfOnePeerAreTakenInTheirOrder) {
+  PendingMessages<int> pending;
+  for (const int number : {9, 2, 5, 4, 7}) {
+    pending.add({number % 2, static_cast<std::uint64_t>(number)}, at(number), number);
+  }
+  EXPECT_EQ(pending.take_all(1), (std::vector<int>{5, 7, 9}));
+  EXPECT_EQ(pending.take_all(std::nullopt), (std::vector<int>{2, 4}));
+  EXPECT_TRUE(pending.is_empty());
+}
+
+}  // namespace
+}  // namespace dlaunch

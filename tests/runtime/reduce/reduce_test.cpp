@@ -1,0 +1,322 @@
+// The element-wise kernels: every dtype and operation against plain arithmetic on one element at a time.
+
+#include "runtime/reduce/reduce.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "runtime/reduce/integer_mean.h"
+#include "tests/runtime/collectives/values.h"
+
+namespace dlaunch {
+namespace {
+
+using test::all_dtypes;
+using test::all_ops;
+using test::with_type;
+
+template <class T>
+std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+// What two small numbers become; the values fit every dtype, also unsigned ones.
+int expected(ReduceOp op, DType dtype, int low, int high) {
+  const bool boolean = dtype == DType::boolean;
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::avg:
+    case ReduceOp::premul_sum:
+      return boolean ? low | high : low + high;
+    case ReduceOp::product:
+      return low * high;
+    case ReduceOp::min:
+      return std::min(low, high);
+    case ReduceOp::max:
+      return std::max(low, high);
+    case ReduceOp::band:
+      return low & high;
+    case ReduceOp::bor:
+      return low | high;
+    case ReduceOp::bxor:
+      return low ^ high;
+  }
+  return 0;
+}
+
+template <class T>
+std::vector<std::byte> encode(const std::vector<int>& numbers) {
+  std::vector<std::byte> bytes(numbers.size() * sizeof(T));
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const T value = test::to_value<T>(numbers[i]);
+    std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof value);
+  }
+  return bytes;
+}
+
+TEST(Reduce, EveryKernelAgreesWithArithmetic) {
+  for (const DType dtype : all_dtypes) {
+    for (const ReduceOp op : all_ops) {
+      if (why_not_allowed(dtype, op)) continue;
+      SCOPED_TRACE(std::string(to_string(op)) + " of " + std::string(to_string(dtype)));
+      with_type(dtype, [&]<class T>(T*) {
+        // Around every length at which vector code changes its path.
+        for (std::size_t count = 0; count < 70; ++count) {
+          std::vector<int> low(count);
+          std::vector<int> high(count);
+          std::vector<int> result(count);
+          for (std::size_t i = 0; i < count; ++i) {
+            const int limit = dtype == DType::boolean ? 2 : 11;
+            low[i] = static_cast<int>(i * 7 + 3) % limit;
+            high[i] = static_cast<int>(i * 5 + 1) % limit;
+            result[i] = expected(op, dtype, low[i], high[i]);
+          }
+          const auto a = encode<T>(low);
+          const auto b = encode<T>(high);
+          const auto wanted = encode<T>(result);
+          const ReduceKernel kernel = reduce_kernel(dtype, op);
+          ASSERT_NE(kernel, nullptr);
+          std::vector<std::byte> apart(a.size());
+          kernel(apart.data(), a.data(), b.data(), count);
+          EXPECT_EQ(apart, wanted);
+          auto into_low = a;
+          kernel(into_low.data(), into_low.data(), b.data(), count);
+          EXPECT_EQ(into_low, wanted);
+          auto into_high = b;
+          kernel(into_high.data(), a.data(), into_high.data(), count);
+          EXPECT_EQ(into_high, wanted);
+        }
+      });
+    }
+  }
+}
+
+TEST(Reduce, RefusesWithTheReason) {
+  EXPECT_EQ(why_not_allowed(DType::complex64, ReduceOp::max),
+            "max of complex64 is not possible: complex numbers have no order");
+  EXPECT_EQ(why_not_allowed(DType::float32, ReduceOp::band),
+            "band of float32 is not possible: bitwise operations need integers");
+  EXPECT_EQ(why_not_allowed(DType::boolean, ReduceOp::avg),
+            "avg of bool is not possible: truth values have no average");
+  EXPECT_TRUE(why_not_allowed(DType::int32, ReduceOp::premul_sum));
+  EXPECT_TRUE(why_not_allowed(DType::complex128, ReduceOp::product));
+  EXPECT_FALSE(why_not_allowed(DType::boolean, ReduceOp::bxor));
+  EXPECT_TRUE(supports_complex(ReduceOp::avg));
+  EXPECT_FALSE(supports_complex(ReduceOp::product));
+}
+
+// The table in reduce_op.h: 12 dtypes and 9 operations.
+TEST(Reduce, EveryAllowedCombinationHasAKernel) {
+  int allowed = 0;
+  for (const DType dtype : all_dtypes) {
+    for (const ReduceOp op : all_ops) {
+      if (why_not_allowed(dtype, op)) continue;
+      ++allowed;
+      EXPECT_NE(reduce_kernel(dtype, op), nullptr);
+    }
+  }
+  EXPECT_EQ(allowed, 5 * 8 + 7 + 4 * 6 + 2 * 3);
+}
+
+TEST(Reduce, IntegersWrapAround) {
+  const std::vector<std::int8_t> low = {127, -128, 100};
+  const std::vector<std::int8_t> high = {1, -1, 100};
+  std::vector<std::int8_t> out(3);
+  const auto data = [](auto& v) { return reinterpret_cast<std::byte*>(const_cast<std::int8_t*>(v.data())); };
+  reduce_kernel(DType::int8, ReduceOp::sum)(data(out), data(low), data(high), 3);
+  EXPECT_EQ(out, (std::vector<std::int8_t>{-128, 127, -56}));
+  const std::vector<std::int64_t> big = {std::numeric_limits<std::int64_t>::max()};
+  std::int64_t product = 0;
+  reduce_kernel(DType::int64, ReduceOp::product)(reinterpret_cast<std::byte*>(&product),
+                                                 std::as_bytes(std::span(big)).data(),
+                                                 std::as_bytes(std::span(big)).data(), 1);
+  EXPECT_EQ(product, 1);
+}
+
+template <class T>
+T combine(ReduceOp op, T low, T high) {
+  T out{};
+  reduce_kernel(dtype_of<T>(), op)(reinterpret_cast<std::byte*>(&out),
+                                   reinterpret_cast<const std::byte*>(&low),
+                                   reinterpret_cast<const std::byte*>(&high), 1);
+  return out;
+}
+
+TEST(Reduce, ANanOnEitherSideWins) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
+    EXPECT_TRUE(std::isnan(combine(op, nan, 1.0F)));
+    EXPECT_TRUE(std::isnan(combine(op, 1.0F, nan)));
+    EXPECT_TRUE(std::isnan(combine(op, static_cast<double>(nan), 1.0)));
+    EXPECT_TRUE(std::isnan(combine(op, 1.0, static_cast<double>(nan))));
+    EXPECT_TRUE(std::isnan(combine(op, Float16::from(nan), Float16::from(1)).to_float()));
+    EXPECT_TRUE(std::isnan(combine(op, BFloat16::from(1), BFloat16::from(nan)).to_float()));
+  }
+}
+
+TEST(Reduce, HalfSumsAreRoundedOnce) {
+  // 2048 + 1 lies between two binary16 numbers and goes to the even one; 2050 + 1 too.
+  EXPECT_EQ(combine(ReduceOp::sum, Float16::from(2048), Float16::from(1)).to_float(), 2048.0F);
+  EXPECT_EQ(combine(ReduceOp::sum, Float16::from(2050), Float16::from(1)).to_float(), 2052.0F);
+  EXPECT_EQ(combine(ReduceOp::sum, BFloat16::from(256), BFloat16::from(1)).to_float(), 256.0F);
+  EXPECT_EQ(combine(ReduceOp::sum, BFloat16::from(258), BFloat16::from(1)).to_float(), 260.0F);
+}
+
+template <class T>
+T prepared(T value, const Reduction& reduction, int world_size) {
+  prepare(std::as_writable_bytes(std::span(&value, 1)), dtype_of<T>(), reduction, world_size);
+  return value;
+}
+
+// Every value of a 16-bit type with another one: in a row, where vector code does it, and one by one.
+template <class Half>
+void expect_the_same_in_rows() {
+  std::vector<Half> low(0x10000);
+  std::vector<Half> high(low.size());
+  for (std::size_t i = 0; i < low.size(); ++i) {
+    low[i].bits = static_cast<std::uint16_t>(i);
+    high[i].bits = static_cast<std::uint16_t>(i * 40503);
+  }
+  const auto equal = [](Half a, Half b) {
+    return a == b || (std::isnan(a.to_float()) && std::isnan(b.to_float()));
+  };
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::product, ReduceOp::min, ReduceOp::max}) {
+    std::vector<Half> row(low.size());
+    reduce_kernel(dtype_of<Half>(), op)(reinterpret_cast<std::byte*>(row.data()),
+                                        reinterpret_cast<const std::byte*>(low.data()),
+                                        reinterpret_cast<const std::byte*>(high.data()), row.size());
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      ASSERT_TRUE(equal(row[i], combine(op, low[i], high[i]))) << to_string(op) << " of " << i;
+    }
+  }
+  const Reduction avg{ReduceOp::avg, 1.0};
+  std::vector<Half> row = low;
+  prepare(std::as_writable_bytes(std::span(row)), dtype_of<Half>(), avg, 3);
+  for (std::size_t i = 0; i < row.size(); ++i) ASSERT_TRUE(equal(row[i], prepared(low[i], avg, 3))) << i;
+}
+
+TEST(Reduce, RowsOfHalvesAreAsSingleOnes) {
+  expect_the_same_in_rows<Float16>();
+  expect_the_same_in_rows<BFloat16>();
+}
+
+TEST(Reduce, AveragesDoNotOverflow) {
+  const Reduction avg{ReduceOp::avg, 1.0};
+  const float most = std::numeric_limits<float>::max();
+  EXPECT_EQ(prepared(most, avg, 2), most / 2);
+  EXPECT_EQ(prepared(Float16::from(60000), avg, 4).to_float(), 15000.0F);
+  EXPECT_EQ(prepared(std::complex<double>(4, -6), avg, 2), std::complex<double>(2, -3));
+}
+
+// The average of one value of each rank.
+template <class T>
+T mean(const std::vector<T>& values) {
+  const int ranks = static_cast<int>(values.size());
+  std::vector<std::int64_t> sum;
+  for (const T& value : values) {
+    const auto parts = parts_of_mean(std::as_bytes(std::span(&value, 1)), dtype_of<T>(), ranks);
+    sum.resize(parts.size());
+    for (std::size_t i = 0; i < parts.size(); ++i) sum[i] += parts[i];
+  }
+  T result{};
+  take_mean(std::as_writable_bytes(std::span(&result, 1)), dtype_of<T>(), sum, ranks);
+  return result;
+}
+
+TEST(IntegerMean, IsOfIntegers) {
+  for (const DType dtype : all_dtypes) {
+    EXPECT_FALSE(is_integer_mean(dtype, {ReduceOp::sum, 1.0}));
+    const bool wanted = dtype == DType::int8 || dtype == DType::int16 || dtype == DType::int32 ||
+                        dtype == DType::int64 || dtype == DType::uint8;
+    EXPECT_EQ(is_integer_mean(dtype, {ReduceOp::avg, 1.0}), wanted) << to_string(dtype);
+  }
+}
+
+TEST(IntegerMean, IsRoundedTowardsZero) {
+  EXPECT_EQ(mean<std::int32_t>({-7, 0}), -3);
+  EXPECT_EQ(mean<std::int64_t>({-7, 0}), -3);
+  EXPECT_EQ(mean<std::int64_t>({7, 0}), 3);
+  EXPECT_EQ(mean<std::uint8_t>({200, 0, 0}), 66);
+  EXPECT_EQ(mean<std::int16_t>({-300, 0, 0, 0, 0, 0, 0}), -42);
+  EXPECT_EQ(mean<std::int8_t>({-9, 0}), -4);
+}
+
+TEST(IntegerMean, DoesNotOverflow) {
+  EXPECT_EQ(mean<std::int8_t>({100, 100, 100}), 100);
+  EXPECT_EQ(mean<std::int8_t>({-128, -128, -128}), -128);
+  EXPECT_EQ(mean<std::uint8_t>({200, 200, 200}), 200);
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  constexpr auto least = std::numeric_limits<std::int64_t>::min();
+  EXPECT_EQ(mean<std::int64_t>({most - 1, most - 1, most - 1}), most - 1);
+  EXPECT_EQ(mean<std::int64_t>({most, most, most, most - 1}), most - 1);
+  EXPECT_EQ(mean<std::int64_t>({least, least, least, least + 1}), least + 1);
+  EXPECT_EQ(mean<std::int64_t>({least, most}), 0);
+  EXPECT_EQ(mean<std::int64_t>({least, most, -2}), -1);
+  EXPECT_EQ(mean<std::int64_t>({least}), least);
+}
+
+// All that sixteen steps around the ends and the middle of the type can be.
+TEST(IntegerMean, AgreesWithWiderArithmetic) {
+  __extension__ using Wide = __int128;
+  std::vector<std::int64_t> values;
+  for (std::int64_t step = -8; step < 8; ++step) {
+    values.push_back(step);
+    values.push_back(step < 0 ? std::numeric_limits<std::int64_t>::max() + step + 1
+                              : std::numeric_limits<std::int64_t>::min() + step);
+  }
+  for (const std::int64_t a : values) {
+    for (const std::int64_t b : values) {
+      for (const std::int64_t c : values) {
+        const auto wanted = static_cast<std::int64_t>((Wide{a} + b + c) / 3);
+        ASSERT_EQ(mean<std::int64_t>({a, b, c}), wanted) << a << ' ' << b << ' ' << c;
+      }
+    }
+  }
+}
+
+TEST(Reduce, PremulSumScalesFirst) {
+  const Reduction scaled{ReduceOp::premul_sum, 0.5};
+  EXPECT_EQ(prepared(3.0F, scaled, 8), 1.5F);
+  EXPECT_EQ(prepared(BFloat16::from(3), scaled, 8).to_float(), 1.5F);
+  EXPECT_EQ(prepared(std::complex<float>(2, 4), scaled, 8), std::complex<float>(1, 2));
+}
+
+TEST(Half, KnownValues) {
+  EXPECT_EQ(Float16::from(1.0F).bits, 0x3c00);
+  EXPECT_EQ(Float16::from(-2.0F).bits, 0xc000);
+  EXPECT_EQ(Float16::from(65504.0F).bits, 0x7bff);
+  EXPECT_EQ(Float16::from(65519.0F).bits, 0x7bff);
+  EXPECT_EQ(Float16::from(65520.0F).bits, 0x7c00);  // rounds to infinity
+  EXPECT_EQ(Float16::from(0x1p-24F).bits, 0x0001);  // the smallest
+  EXPECT_EQ(Float16::from(0x1p-25F).bits, 0x0000);  // half of it goes to even
+  EXPECT_EQ(Float16::from(0x1.8p-24F).bits, 0x0002);
+  EXPECT_EQ(BFloat16::from(1.0F).bits, 0x3f80);
+  EXPECT_EQ(BFloat16::from(std::numeric_limits<float>::max()).bits, 0x7f80);
+}
+
+TEST(Half, EveryValueSurvivesFloat) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const Float16 half{static_cast<std::uint16_t>(bits)};
+    const float value = half.to_float();
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(Float16::from(value).to_float()));
+    } else {
+      ASSERT_EQ(Float16::from(value), half) << bits;
+    }
+    const BFloat16 brain{static_cast<std::uint16_t>(bits)};
+    if (std::isnan(brain.to_float())) {
+      EXPECT_TRUE(std::isnan(BFloat16::from(brain.to_float()).to_float()));
+    } else {
+      ASSERT_EQ(BFloat16::from(brain.to_float()), brain) << bits;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dlaunch
