@@ -10,8 +10,7 @@ if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
 endif()
 add_custom_target(fuzzers)
 
-# dlaunch_fuzz_target(NAME name SOURCE file.cpp
-  LIBS lib ... [DEFINES definition ...] [RUNS n])
+# dlaunch_fuzz_target(NAME name SOURCE file.cpp LIBS lib ... [DEFINES definition ...] [RUNS n])
 # Its CTest runs over the kept corpus (tests/fuzz/corpus/name) and then RUNS seeded inputs more.
 function(dlaunch_fuzz_target)
   cmake_parse_arguments(T "" "NAME;SOURCE;RUNS" "LIBS;DEFINES" ${ARGN})
@@ -30,42 +29,24 @@ function(dlaunch_fuzz_target)
   set_tests_properties(fuzz.${T_NAME} PROPERTIES TIMEOUT 300 LABELS fuzz)
 endfunction()
 
-dlaunch_fuzz_target(NAME fuzz_store_server SOURCE fuzz/fuzz_store_server.cpp
-  LIBS dlaunch_store_server RUNS 20000)
-dlaunch_fuzz_target(NAME fuzz_store_key SOURCE fuzz/fuzz_store_key.cpp
-  LIBS dlaunch_store_server RUNS 50000)
-dlaunch_fuzz_target(NAME fuzz_store_v1_13 SOURCE fuzz/fuzz_store_requests.cpp
-  LIBS dlaunch_store_server
+dlaunch_fuzz_target(NAME fuzz_store_server SOURCE fuzz/fuzz_store_server.cpp LIBS dlaunch_store_server RUNS 20000)
+dlaunch_fuzz_target(NAME fuzz_store_key SOURCE fuzz/fuzz_store_key.cpp LIBS dlaunch_store_server RUNS 50000)
+dlaunch_fuzz_target(NAME fuzz_store_v1_13 SOURCE fuzz/fuzz_store_requests.cpp LIBS dlaunch_store_server
   DEFINES GENERATION=v1_13 RUNS 200000)
-dlaunch_fuzz_target(NAME fuzz_store_v2_1 SOURCE fuzz/fuzz_store_requests.cpp
-  LIBS dlaunch_store_server
+dlaunch_fuzz_target(NAME fuzz_store_v2_1 SOURCE fuzz/fuzz_store_requests.cpp LIBS dlaunch_store_server
   DEFINES GENERATION=v2_1 RUNS 200000)
-dlaunch_fuzz_target(NAME fuzz_store_v2_2 SOURCE fuzz/fuzz_store_requests.cpp
-  LIBS dlaunch_store_server
+dlaunch_fuzz_target(NAME fuzz_store_v2_2 SOURCE fuzz/fuzz_store_requests.cpp LIBS dlaunch_store_server
   DEFINES GENERATION=v2_2 RUNS 200000)
-dlaunch_fuzz_target(NAME fuzz_mesh SOURCE fuzz/fuzz_mesh.cpp
-  LIBS dlaunch_gloo_transport RUNS 50000)
-dlaunch_fuzz_target(NAME fuzz_agent_messages SOURCE fuzz/fuzz_agent_messages.cpp
-  LIBS dlaunch_agent RUNS 200000)
-dlaunch_fuzz_target(NAME fuzz_etcd SOURCE fuzz/fuzz_etcd.cpp
-  LIBS dlaunch_agent RUNS 100000)
-dlaunch_fuzz_target(NAME fuzz_last_words SOURCE fuzz/fuzz_last_words.cpp
-  LIBS dlaunch_agent RUNS 200000)
-dlaunch_fuzz_target(NAME fuzz_timer_requests SOURCE fuzz/fuzz_timer_requests.cpp
-  LIBS dlaunch_agent RUNS 50000)
-dlaunch_fuzz_target(NAME fuzz_worker_page SOURCE fuzz/fuzz_worker_page.cpp
-  LIBS dlaunch_launcher RUNS 20000)
-dlaunch_fuzz_target(NAME fuzz_settings SOURCE fuzz/fuzz_settings.cpp
-  LIBS dlaunch_launcher RUNS 100000)
-dlaunch_fuzz_target(NAME fuzz_init_method SOURCE fuzz/fuzz_init_method.cpp
-  LIBS dlaunch_runtime_core RUNS 500000)
-dlaunch_fuzz_target(NAME fuzz_letters SOURCE fuzz/fuzz_letters.cpp
-  LIBS dlaunch_runtime_core RUNS 500000)
-dlaunch_fuzz_target(NAME fuzz_object SOURCE fuzz/fuzz_object.cpp
-  LIBS dlaunch_runtime_core RUNS 200000)
-dlaunch_fuzz_target(NAME fuzz_idx SOURCE fuzz/fuzz_idx.cpp
-  LIBS train_mnist_parts RUNS 10000)
-dlaunch_fuzz_target(NAME fuzz_checkpoint SOURCE fuzz/fuzz_checkpoint.cpp
-  LIBS train_mnist_parts RUNS 200000)
-dlaunch_fuzz_target(NAME fuzz_file_record SOURCE fuzz/fuzz_file_record.cpp
-  LIBS dlaunch_tcp_store RUNS 200000)
+dlaunch_fuzz_target(NAME fuzz_mesh SOURCE fuzz/fuzz_mesh.cpp LIBS dlaunch_gloo_transport RUNS 50000)
+dlaunch_fuzz_target(NAME fuzz_agent_messages SOURCE fuzz/fuzz_agent_messages.cpp LIBS dlaunch_agent RUNS 200000)
+dlaunch_fuzz_target(NAME fuzz_etcd SOURCE fuzz/fuzz_etcd.cpp LIBS dlaunch_agent RUNS 100000)
+dlaunch_fuzz_target(NAME fuzz_last_words SOURCE fuzz/fuzz_last_words.cpp LIBS dlaunch_agent RUNS 200000)
+dlaunch_fuzz_target(NAME fuzz_timer_requests SOURCE fuzz/fuzz_timer_requests.cpp LIBS dlaunch_agent RUNS 50000)
+dlaunch_fuzz_target(NAME fuzz_worker_page SOURCE fuzz/fuzz_worker_page.cpp LIBS dlaunch_launcher RUNS 20000)
+dlaunch_fuzz_target(NAME fuzz_settings SOURCE fuzz/fuzz_settings.cpp LIBS dlaunch_launcher RUNS 100000)
+dlaunch_fuzz_target(NAME fuzz_init_method SOURCE fuzz/fuzz_init_method.cpp LIBS dlaunch_runtime_core RUNS 500000)
+dlaunch_fuzz_target(NAME fuzz_letters SOURCE fuzz/fuzz_letters.cpp LIBS dlaunch_runtime_core RUNS 500000)
+dlaunch_fuzz_target(NAME fuzz_object SOURCE fuzz/fuzz_object.cpp LIBS dlaunch_runtime_core RUNS 200000)
+dlaunch_fuzz_target(NAME fuzz_idx SOURCE fuzz/fuzz_idx.cpp LIBS train_mnist_parts RUNS 10000)
+dlaunch_fuzz_target(NAME fuzz_checkpoint SOURCE fuzz/fuzz_checkpoint.cpp LIBS train_mnist_parts RUNS 200000)
+dlaunch_fuzz_target(NAME fuzz_file_record SOURCE fuzz/fuzz_file_record.cpp LIBS dlaunch_tcp_store RUNS 200000)
