@@ -16,6 +16,7 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/group/world_test.cpp
     runtime/point_to_point/matching_test.cpp
     runtime/point_to_point/outbox_test.cpp
+    runtime/point_to_point/thread_on_demand_test.cpp
     runtime/point_to_point/transfers_test.cpp
     runtime/reduce/reduce_test.cpp
     runtime/rendezvous/bootstrap_test.cpp
@@ -63,6 +64,7 @@ if(TARGET dlaunch_backend_gloo)
   SOURCES
     runtime/gloo/endpoint_test.cpp
     runtime/gloo/interfaces_test.cpp
+    runtime/gloo/messenger_test.cpp
     runtime/gloo/proof_test.cpp
     runtime/gloo/silence_test.cpp
     runtime/gloo/spread_transport_test.cpp

@@ -11,6 +11,7 @@ BackendStore::~BackendStore() = default;
 Backend::~Backend() = default;
 Transfer::~Transfer() = default;
 Inbox::~Inbox() = default;
+bool Inbox::retract() noexcept { return false; }
 Line::~Line() = default;
 Transport::~Transport() = default;
 void Transport::abort_for(int peer, const std::string& reason) noexcept {

@@ -17,6 +17,7 @@ class DeadlineQueue {
   Entry add(Deadline deadline, What what) { return all_.emplace_hint(all_.end(), deadline, what); }
   void remove(Entry entry) { all_.erase(entry); }
 
+  [[nodiscard]] bool is_empty() const { return all_.empty(); }
   // max() if nothing waits.
   [[nodiscard]] Deadline next() const { return all_.empty() ? Deadline::max() : all_.begin()->first; }
   // One whose deadline is `now` or was before; the caller removes it.

@@ -48,6 +48,7 @@ class Matching {
   std::optional<PostedReceive> take_receive(int from, Tag tag);
   void keep(ArrivedMessage message);
 
+  [[nodiscard]] bool has_receives() const { return !deadlines_.is_empty(); }
   // Of the receives that wait; max() if none does.
   [[nodiscard]] Deadline next_deadline() const { return deadlines_.next(); }
   // Those whose deadline has passed, the earliest first.

@@ -4,14 +4,12 @@
 #include <cstring>
 #include <deque>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "dlaunch/error.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
-#include "runtime/base/start_thread.h"
 
 namespace dlaunch {
 
@@ -36,34 +34,34 @@ std::exception_ptr network_error(const std::string& reason, int peer) {
 
 Messenger::Messenger(Transport& transport)
     : transport_(transport), rank_(transport.rank()), peers_(static_cast<std::size_t>(transport.size())) {
+  start_when_a_letter_comes();
+}
+
+// Groups that exchange no messages have no thread for them.
+void Messenger::start_when_a_letter_comes() {
   transport_.on_first_message(letter_slot, [this] {
     try {
-      start();
-    } catch (const std::system_error& e) {  // this is the transport's thread
-      log(LogLevel::warning, std::string("no thread for messages that have come: ") + e.what());
+      thread_.start();
+    } catch (const std::exception& e) {  // this is the transport's thread
+      log(LogLevel::warning,
+          std::string("messages that have come wait for the next send or recv: ") + e.what());
     }
   });
 }
 
 Messenger::~Messenger() {
-  transport_.on_first_message(letter_slot, {});
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
     if (inbox_) inbox_->wake();
   }
-  if (thread_.joinable()) thread_.join();
+  thread_.join();
+  transport_.on_first_message(letter_slot, {});  // the thread may have asked for it as its last act
   fail_all(std::make_exception_ptr(DistError("the group was destroyed before the message was received")));
 }
 
-// When there is something to do: groups that exchange no messages have no thread for them.
-void Messenger::start() {
-  const std::lock_guard lock(starting_);
-  if (!thread_.joinable()) thread_ = start_thread([this] { take_in(); });
-}
-
 Work Messenger::send(const Tensor& tensor, int dst, Tag tag, Deadline deadline) {
-  start();
+  const ThreadOnDemand::Use use(thread_);
   Actions actions;
   const WorkSource source;
   {
@@ -90,6 +88,8 @@ Work Messenger::send(const Tensor& tensor, int dst, Tag tag, Deadline deadline) 
     if (dst != rank_) post_letters(dst, actions);
     if (peer.unreachable) {
       (void)outgoing_.take({dst, letter.number});
+      // As miss(): while the thread is not there nobody notes that a rank leaves.
+      if (has_departed(dst)) transport_.abort_for(dst, left_the_group);
       std::rethrow_exception(peer.unreachable);
     }
   }
@@ -98,7 +98,7 @@ Work Messenger::send(const Tensor& tensor, int dst, Tag tag, Deadline deadline) 
 }
 
 Work Messenger::recv(const Tensor& tensor, int src, Tag tag, Deadline deadline) {
-  start();
+  const ThreadOnDemand::Use use(thread_);
   Actions actions;
   const WorkSource source;
   {
@@ -123,50 +123,86 @@ Work Messenger::recv(const Tensor& tensor, int src, Tag tag, Deadline deadline) 
 
 // The thread.
 void Messenger::take_in() {
-  const auto block = std::make_unique_for_overwrite<std::byte[]>(letter_block);
+  const auto memory = std::make_unique_for_overwrite<std::byte[]>(letter_block);
+  const std::span<std::byte> block(memory.get(), letter_block);
   try {
     for (;;) {
-      const std::unique_ptr<Inbox> inbox = transport_.post_recv_any(letter_slot, {block.get(), letter_block});
-      Inbox::Arrival arrival;
-      while (arrival.event != Inbox::Event::message) {
-        Deadline until;
-        {
-          const std::lock_guard lock(mutex_);
-          if (closing_) return;
-          inbox_ = inbox.get();
-          until = waits_until_ = next_deadline();
-        }
-        // Whatever wait() throws, nobody may find the inbox afterwards.
-        struct Forget {
-          Messenger& here;
-          ~Forget() {
-            const std::lock_guard lock(here.mutex_);
-            here.inbox_ = nullptr;
-          }
-        };
-        {
-          const Forget forget{*this};
-          arrival = inbox->wait(until);
-        }
-        Actions actions;
-        Outbox::Blocks arrived;
-        {
-          const std::lock_guard lock(mutex_);
-          if (arrival.event == Inbox::Event::message) {
-            arrived = handle_block(arrival.peer, {block.get(), letter_block}, actions);
-          }
-          if (arrival.event == Inbox::Event::left) lose(arrival.peer, actions);
-          expire(actions);
-        }
-        transfers_.expire();
-        changed_.notify_all();
-        for (const auto& action : actions) action();
-        for (const auto& one : arrived) one->wait(Deadline::max());  // returns at once
-      }
+      std::unique_ptr<Inbox> inbox = transport_.post_recv_any(letter_slot, block);
+      if (take_one_in(*inbox, block)) continue;
+      inbox.reset();
+      if (is_closing()) return;
+      // A block that has come since the inbox was retracted counts as a use of the thread.
+      start_when_a_letter_comes();
+      if (thread_.end_if_unused()) return;
     }
   } catch (...) {
     fail_all(std::current_exception());
   }
+}
+
+// Takes in one block. False: the group is being destroyed, or nothing has happened for idle_limit and the
+// inbox is retracted.
+bool Messenger::take_one_in(Inbox& inbox, std::span<const std::byte> block) {
+  bool may_retract = true;
+  for (Inbox::Arrival arrival; arrival.event != Inbox::Event::message;) {
+    const Deadline idle_until = deadline_after(idle_limit);
+    Deadline until;
+    {
+      const std::lock_guard lock(mutex_);
+      if (closing_) return false;
+      inbox_ = &inbox;
+      until = next_deadline();
+      if (may_retract && !awaits_blocks()) until = std::min(until, idle_until);
+      waits_until_ = until;
+    }
+    // Whatever wait() throws, nobody may find the inbox afterwards.
+    struct Forget {
+      Messenger& here;
+      ~Forget() {
+        const std::lock_guard lock(here.mutex_);
+        here.inbox_ = nullptr;
+      }
+    };
+    {
+      const Forget forget{*this};
+      arrival = inbox.wait(until);
+    }
+    Actions actions;
+    Outbox::Blocks arrived;
+    {
+      const std::lock_guard lock(mutex_);
+      if (arrival.event == Inbox::Event::message) arrived = handle_block(arrival.peer, block, actions);
+      if (arrival.event == Inbox::Event::left) lose(arrival.peer, actions);
+      expire(actions);
+    }
+    transfers_.expire();
+    changed_.notify_all();
+    for (const auto& action : actions) action();
+    for (const auto& one : arrived) one->wait(Deadline::max());  // returns at once
+    if (arrival.event == Inbox::Event::left) may_retract = true;
+    if (arrival.event != Inbox::Event::nothing || !has_passed(idle_until) || !is_idle()) continue;
+    if (inbox.retract()) return false;
+    may_retract = false;  // a block is on its way, or the transport cannot
+  }
+  return true;
+}
+
+// Nobody has called since the thread asked last, nothing is to come and nothing to be sent.
+bool Messenger::is_idle() {
+  if (!thread_.was_unused()) return false;
+  const std::lock_guard lock(mutex_);
+  const auto sends = [](const Peer& peer) { return peer.outbox.has_waiting(); };
+  return !closing_ && !awaits_blocks() && transfers_.is_idle() && std::ranges::none_of(peers_, sends);
+}
+
+// With mutex_ held. Another rank, or a deadline, ends what waits.
+bool Messenger::awaits_blocks() const {
+  return matching_.has_receives() || !outgoing_.is_empty() || !accepted_.is_empty();
+}
+
+bool Messenger::is_closing() {
+  const std::lock_guard lock(mutex_);
+  return closing_;
 }
 
 // Of everything that waits. With mutex_ held.
@@ -331,6 +367,11 @@ void Messenger::transfer(const Transfers::Way& way, std::unique_ptr<Transfer> da
 // With mutex_ held. Whether there were others and all have left.
 bool Messenger::is_left_alone() const {
   return peers_.size() > 1 && std::ranges::count(peers_, false, &Peer::left) == 1;
+}
+
+bool Messenger::has_departed(int peer) const {
+  const std::vector<int> departed = transport_.departed();
+  return std::ranges::find(departed, peer) != departed.end();
 }
 
 // What needs a peer that has left ends the group; the other ranks are to hear because of whom.

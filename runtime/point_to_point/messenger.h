@@ -3,10 +3,12 @@
 // Why not simply a transport's post_send and post_recv: those need to know the sender, the slot and the
 // longest possible length in advance, hold no deadline while nobody waits, and cannot be asked whether they
 // have completed. Here a thread of the group takes in what arrives, matches it, and completes the Work; see
-// letter.h for what travels. The thread is started by the first call or the first letter that comes: a rank
-// that has sent may leave before this one calls anything.
+// letter.h for what travels. The thread is started by a call or a letter that comes: a rank that has sent may
+// leave before this one calls anything. It ends when nothing has happened for `idle_limit`, and the next call
+// or letter starts another.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -14,7 +16,6 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "dlaunch/tensor.h"
@@ -24,6 +25,7 @@
 #include "runtime/point_to_point/matching.h"
 #include "runtime/point_to_point/outbox.h"
 #include "runtime/point_to_point/pending_messages.h"
+#include "runtime/point_to_point/thread_on_demand.h"
 #include "runtime/point_to_point/transfers.h"
 
 namespace dlaunch {
@@ -73,8 +75,14 @@ class Messenger {
   };
   using Actions = std::vector<std::function<void()>>;  // done when no lock is held
 
-  void start();
+  static constexpr std::chrono::milliseconds idle_limit{1000};
+
+  void start_when_a_letter_comes();
   void take_in();
+  bool take_one_in(Inbox& inbox, std::span<const std::byte> block);
+  [[nodiscard]] bool is_idle();
+  [[nodiscard]] bool awaits_blocks() const;
+  [[nodiscard]] bool is_closing();
   Outbox::Blocks handle_block(int peer, std::span<const std::byte> block, Actions& actions);
   void handle(int peer, const Letter& letter, std::span<const std::byte> content, Actions& actions);
   void handle_accept(int peer, const Letter& letter, Actions& actions);
@@ -87,6 +95,7 @@ class Messenger {
   void post_letters(int peer, Actions& actions);
   [[noreturn]] void miss(int peer);
   [[nodiscard]] bool is_left_alone() const;
+  [[nodiscard]] bool has_departed(int peer) const;
   void lose(int peer, Actions& actions);
   void give_up(int peer, const std::string& reason, const WorkSource& source);
   void expire(Actions& actions);
@@ -110,9 +119,8 @@ class Messenger {
   Deadline waits_until_ = Deadline::max();
   bool closing_ = false;
 
-  Transfers transfers_;  // used with and without mutex_, which comes first
-  std::mutex starting_;  // nothing is called while it is held
-  std::thread thread_;   // protected by starting_; last: it uses all of the above
+  Transfers transfers_;                           // used with and without mutex_, which comes first
+  ThreadOnDemand thread_{[this] { take_in(); }};  // last: it uses all of the above
 };
 
 }  // namespace dlaunch

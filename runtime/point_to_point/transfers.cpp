@@ -49,12 +49,25 @@ bool Transfers::add(Message message) {
   ++unfinished_;
   if (std::exchange(queue.attended, true)) return true;
   unattended_.push_back(&queue);
-  if (free_threads_ < unattended_.size()) {
-    threads_.push_back(start_thread([this] { work(); }));
-    ++free_threads_;
-  }
+  if (free_threads_ < unattended_.size()) start_thread_for_work();
   added_.notify_one();
   return false;
+}
+
+// With mutex_ held. The ones that have ended held it in their last step, so joining them takes no time.
+void Transfers::start_thread_for_work() {
+  for (const std::thread::id id : std::exchange(ended_, {})) {
+    const auto ended = std::ranges::find(threads_, id, &std::thread::get_id);
+    ended->join();
+    threads_.erase(ended);
+  }
+  threads_.push_back(start_thread([this] { work(); }));
+  ++free_threads_;
+}
+
+bool Transfers::is_idle() {
+  const std::lock_guard lock(mutex_);
+  return unfinished_ == 0;
 }
 
 Deadline Transfers::next_deadline() {
@@ -88,8 +101,12 @@ bool Transfers::drain(Deadline deadline) {
 void Transfers::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    added_.wait(lock, [this] { return ending_ || !unattended_.empty(); });
-    if (unattended_.empty()) return;
+    added_.wait_for(lock, idle_limit, [this] { return ending_ || !unattended_.empty(); });
+    if (unattended_.empty()) {
+      --free_threads_;
+      ended_.push_back(std::this_thread::get_id());
+      return;
+    }
     Queue& queue = *unattended_.front();
     unattended_.pop_front();
     --free_threads_;

@@ -7,6 +7,7 @@
 // it there. What has become too late there is ended all the same.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -25,7 +26,8 @@
 
 namespace dlaunch {
 
-// Any thread may call. Threads are started when they are needed, and stay.
+// Any thread may call. A thread is started when one is needed, and ends when it has had nothing to do for
+// `idle_limit`.
 class Transfers {
  public:
   struct Way {
@@ -45,6 +47,8 @@ class Transfers {
     std::unique_ptr<Transfer> transfer;
   };
 
+  static constexpr std::chrono::milliseconds idle_limit{1000};
+
   Transfers() = default;
   ~Transfers();  // waits for what there is
   Transfers(const Transfers&) = delete;
@@ -58,6 +62,7 @@ class Transfers {
   // Ends those of them whose deadline has passed.
   void expire();
 
+  [[nodiscard]] bool is_idle();  // nothing is on its way
   // Returns when nothing is on its way, or the deadline has passed; which of the two.
   bool drain(Deadline deadline);
 
@@ -75,6 +80,7 @@ class Transfers {
   };
 
   void work();
+  void start_thread_for_work();
   void attend(Queue& queue, std::unique_lock<std::mutex>& lock);
   Message take(Queued& queued);
 
@@ -89,6 +95,7 @@ class Transfers {
   std::size_t unfinished_ = 0;
   bool ending_ = false;
   std::vector<std::thread> threads_;
+  std::vector<std::thread::id> ended_;  // of them: those that do nothing more
 };
 
 }  // namespace dlaunch

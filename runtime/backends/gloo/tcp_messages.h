@@ -112,6 +112,14 @@ class TcpTransport::AnyMessage final : public Inbox {
     wakeup_.wake();
   }
 
+  bool retract() noexcept override {
+    const EndpointLock lock(owner_.endpoint_->mutex());
+    if (!is_free()) return false;
+    AnySlot& here = owner_.any_slots_[slot_];
+    if (here.open == this) here.open = nullptr;
+    return true;
+  }
+
   // The rank whose message it takes; none yet, or it has left and sent none. With the endpoint's mutex held,
   // as what follows.
   [[nodiscard]] bool is_free() const {

@@ -133,7 +133,7 @@ class DLAUNCH_EXPORT Backend {
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
 // made for another number is refused with a message, not loaded.
-inline constexpr std::uint32_t backend_abi_version = 10;
+inline constexpr std::uint32_t backend_abi_version = 11;
 
 // A module's table. Everything in it must stay valid for as long as the process lives.
 struct BackendModule {

@@ -52,6 +52,10 @@ class DLAUNCH_EXPORT Inbox {
 
   // Makes the call of wait(), running or to come, return. Any thread.
   virtual void wake() noexcept = 0;
+
+  // Returns true if the Inbox takes no message any more; the caller then destroys it. Returns false if a
+  // message has come or is on its way, and unless overridden.
+  virtual bool retract() noexcept;
 };
 
 // Short messages to and from every other rank that are sent at once: nobody need have asked for them, and
@@ -139,10 +143,10 @@ class DLAUNCH_EXPORT Transport {
   // overridden nobody is asked.
   virtual RollCall call_roll(std::uint64_t number);
 
-  // Calls `come` when another rank has a message for a slot to which post_recv_any() has not been called yet:
+  // Calls `come` when another rank has a message for a slot that has no Inbox, at once if it has one already:
   // at most once, from any thread; it does not call the transport. An empty function takes the one before
-  // back: after that it is not called. So a group that exchanges no such messages needs no thread that takes
-  // them in. Unless overridden it is called at once.
+  // back: after that it is not called. So a group needs no thread while no such messages come. Unless
+  // overridden it is called at once.
   virtual void on_first_message(std::uint64_t slot, std::function<void()> come);
 };
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/runtime/rank_processes.h"
+#include "tests/runtime/thread_count.h"
 
 namespace {
 
@@ -24,6 +25,8 @@ using dlaunch::test::expect_all_say;
 using dlaunch::test::host_name;
 using dlaunch::test::RankResult;
 using dlaunch::test::run_processes;
+using dlaunch::test::thread_count;
+using dlaunch::test::threads_end;
 using dlaunch::test::Variable;
 
 class GlooMessages : public testing::TestWithParam<int> {};
@@ -49,6 +52,55 @@ TEST_P(GlooMessages, GoFromEveryRankToEveryRank) {
       }
       dlaunch::barrier();
     }
+    dlaunch::destroy_process_group();
+    return "ok";
+  });
+  expect_all_say(results, "ok");
+}
+
+// A short message and a long one each way: the sender's one way before the receive is there, the other way
+// after.
+bool exchange_in(const dlaunch::ProcessGroup& group, int first_sender) {
+  const int peer = 1 - group.rank();
+  const std::vector<float> short_one(10, static_cast<float>(group.rank()));
+  const std::vector<float> long_one(100'000, static_cast<float>(group.rank()));
+  std::vector<float> short_in(short_one.size(), -1.0F);
+  std::vector<float> long_in(long_one.size(), -1.0F);
+  std::vector<dlaunch::Work> works;
+  const auto send = [&] {
+    works.push_back(group.isend(Tensor::of(short_one), peer));
+    works.push_back(group.isend(Tensor::of(long_one), peer));
+  };
+  const auto receive = [&] {
+    works.push_back(group.irecv(Tensor::of(short_in), peer));
+    works.push_back(group.irecv(Tensor::of(long_in), peer));
+  };
+  if (group.rank() == first_sender) send();
+  group.barrier();
+  receive();
+  group.barrier();
+  if (group.rank() != first_sender) send();
+  for (const dlaunch::Work& work : works) work.wait();
+  return short_in == std::vector<float>(short_in.size(), static_cast<float>(peer)) &&
+         long_in == std::vector<float>(long_in.size(), static_cast<float>(peer));
+}
+
+// Threads grow with the groups that exchange messages, not with those that have done so.
+TEST(GlooMessagesIdle, GroupsHaveNoThreads) {
+  const auto results = run_processes(2, [](int) -> std::string {
+    dlaunch::init_process_group();
+    std::vector<dlaunch::ProcessGroup> groups;
+    for (int i = 0; i < 10; ++i) groups.push_back(dlaunch::new_group({0, 1}));
+    const std::size_t before = thread_count();
+    for (const int first_sender : {0, 1, 0}) {
+      for (const dlaunch::ProcessGroup& group : groups) {
+        if (!exchange_in(group, first_sender)) return "wrong";
+      }
+      if (thread_count() == before) return "no thread has taken the messages in";
+      if (!threads_end(before)) return std::to_string(thread_count() - before) + " threads stay";
+      dlaunch::barrier();
+    }
+    groups.clear();
     dlaunch::destroy_process_group();
     return "ok";
   });

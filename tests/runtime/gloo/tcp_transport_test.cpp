@@ -21,11 +21,13 @@
 #include "runtime/rendezvous/bootstrap.h"
 #include "store/client/hash_store.h"
 #include "tests/runtime/collectives/thread_transport.h"
+#include "tests/runtime/gloo/tcp_ranks.h"
 #include "tests/runtime/point_to_point/line_cases.h"
 
 namespace dlaunch {
 namespace {
 
+using test::connected;
 using test::expect_success;
 using test::on_threads;
 using test::soon;
@@ -48,27 +50,6 @@ class Event {
   std::condition_variable changed_;
   bool happened_ = false;  // protected by mutex_
 };
-
-// A rank that left before all are connected would be missed by the others: a group has a barrier against
-// that.
-std::vector<std::exception_ptr> connected(int size, const std::function<void(TcpTransport&)>& body) {
-  const auto store = std::make_shared<HashStore>();
-  std::latch all_connected(size);
-  return on_threads(size, [&](int rank) {
-    const auto keys = backend_store(store);
-    std::unique_ptr<TcpTransport> transport;
-    try {
-      transport = std::make_unique<TcpTransport>(
-          BackendContext{*keys, rank, size, "test", std::chrono::seconds(60), soon(), "127.0.0.1", {}},
-          std::make_shared<Endpoint>("127.0.0.1"));
-    } catch (...) {
-      all_connected.count_down();
-      throw;
-    }
-    all_connected.arrive_and_wait();
-    body(*transport);
-  });
-}
 
 template <class F>
 std::string error_of(const F& f) {

@@ -14,6 +14,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
 #include "tests/runtime/collectives/thread_transport.h"
+#include "tests/runtime/thread_count.h"
 
 namespace dlaunch {
 namespace {
@@ -174,6 +175,25 @@ TEST(Transfers, AreGoneBeforeAnybodyIsTold) {
       {from_1, soon(), [&](const std::exception_ptr&) { was_here = here; }, std::make_unique<Watched>(here)});
   EXPECT_TRUE(transfers.drain(soon()));
   EXPECT_FALSE(was_here);
+}
+
+TEST(Transfers, HaveNoThreadsWhileTheyAreIdle) {
+  const std::size_t before = test::thread_count();
+  Transfers transfers;
+  for (int turn = 0; turn < 2; ++turn) {
+    Gate stuck;
+    Gate open;
+    open.open();
+    Ending first;
+    EXPECT_FALSE(add(transfers, from_1, stuck, first));
+    Ending second;
+    EXPECT_FALSE(add(transfers, {1, true}, open, second));
+    EXPECT_EQ(second.get(), "");
+    EXPECT_GT(test::thread_count(), before);
+    stuck.open();
+    EXPECT_EQ(first.get(), "");
+    EXPECT_TRUE(test::threads_end(before));
+  }
 }
 
 }  // namespace
