@@ -27,23 +27,23 @@
 #include "agent/observe/worker_pages.h"
 #include "agent/output/log_dir.h"
 #include "agent/platform/status_socket.h"
-#include "agent/process/job_group.h"
-#include "agent/process/job_traces.h"
+#include "agent/process/job_cgroup.h"
+#include "agent/process/job_resources.h"
 #include "agent/process/keeper_spawner.h"
+#include "launcher/commands/commands.h"
 #include "launcher/commands/completion.h"
-#include "launcher/commands/verbs.h"
 #include "launcher/console/await_readers.h"
-#include "launcher/console/last_output.h"
-#include "launcher/console/terminal_stop.h"
-#include "launcher/console/verb_output.h"
+#include "launcher/console/command_io.h"
+#include "launcher/console/output_loss.h"
+#include "launcher/console/terminal_suspend.h"
 #include "launcher/flags/spelling.h"
+#include "launcher/machine/collect_facts.h"
+#include "launcher/machine/local_addresses.h"
 #include "launcher/machine/machine.h"
-#include "launcher/machine/machine_facts.h"
 #include "launcher/machine/mpi_proxy.h"
-#include "launcher/machine/own_addresses.h"
 #include "launcher/machine/process_limits.h"
-#include "launcher/machine/process_start.h"
 #include "launcher/machine/program_file.h"
+#include "launcher/machine/sanitize_startup.h"
 #include "launcher/node/containment.h"
 #include "launcher/node/secret.h"
 #include "launcher/node/serve.h"
@@ -63,8 +63,8 @@
 #include "store/base/log.h"
 #include "store/base/small_file.h"
 #include "store/contract/worker_env.h"
-#include "store/loop/uv_edge.h"
 #include "store/loop/uv_loop.h"
+#include "store/loop/uv_poller.h"
 #include "store/server/server.h"
 #include "store/server/status_page.h"
 
@@ -81,23 +81,23 @@ std::size_t argument_area(int argc, char** argv) {
   return static_cast<std::size_t>(end - argv[0]);
 }
 
-std::optional<std::string> variable(const Outside& outside, const char* name) {
-  const auto found = outside.around.environment.find(name);
-  return found == outside.around.environment.end() ? std::nullopt : std::optional(found->second);
+std::optional<std::string> variable(const Dependencies& dependencies, const char* name) {
+  const auto found = dependencies.scheduler_env.environment.find(name);
+  return found == dependencies.scheduler_env.environment.end() ? std::nullopt : std::optional(found->second);
 }
 
-Outside outside_world() {
-  Outside outside{{environment(), host_name(), ""}, read_small_file};
+Dependencies outside_world() {
+  Dependencies dependencies{{environment(), host_name(), ""}, read_small_file};
   // Only a pod of a Kubernetes Indexed Job needs its full name.
-  if (variable(outside, "JOB_COMPLETION_INDEX")) {
-    if (auto hosts = read_small_file("/etc/hosts")) outside.around.hosts_file = std::move(*hosts);
+  if (variable(dependencies, "JOB_COMPLETION_INDEX")) {
+    if (auto hosts = read_small_file("/etc/hosts")) dependencies.scheduler_env.hosts_file = std::move(*hosts);
   }
   // It lies on the first node only with some of PBS's.
-  if (const auto file = variable(outside, "PBS_NODEFILE")) {
-    if (auto nodes = read_small_file(*file)) outside.around.pbs_nodes = std::move(*nodes);
+  if (const auto file = variable(dependencies, "PBS_NODEFILE")) {
+    if (auto nodes = read_small_file(*file)) dependencies.scheduler_env.pbs_nodes = std::move(*nodes);
   }
-  if (variable(outside, "PMI_SIZE")) outside.around.mpi_run = hydra_proxy();
-  return outside;
+  if (variable(dependencies, "PMI_SIZE")) dependencies.scheduler_env.mpi_run = hydra_proxy();
+  return dependencies;
 }
 
 // For this dlaunch's own workers, who inherit them.
@@ -121,7 +121,7 @@ Error not_there(Error error, const std::string& program) {
 // Of a program that is not there: a command of dlaunch's own, mistyped or not in the first place.
 Error missing_program(Error error, const std::string& program) {
   std::vector<std::string> names;
-  for (const Verb& verb : verbs()) names.push_back(verb.name);
+  for (const Command& command : commands()) names.push_back(command.name);
   const std::string near = nearest(program, names);
   if (near.empty()) return not_there(std::move(error), program);
   return std::move(error).with_hint(near == program ? "a command is the first word: dlaunch " + near + " ..."
@@ -146,16 +146,16 @@ bool stops(const agent::NodeSpec& node, int signo) {
 
 class LogReporter final : public agent::Reporter {
  public:
-  void say(const agent::Say& say) override {
-    switch (say.loudness) {
-      case agent::Loudness::detail:
-        log::debug(say.text);
+  void report(const agent::LogMessage& message) override {
+    switch (message.severity) {
+      case agent::Severity::debug:
+        log::debug(message.text);
         break;
-      case agent::Loudness::progress:
-        log::info(say.text);
+      case agent::Severity::info:
+        log::info(message.text);
         break;
-      case agent::Loudness::trouble:
-        log::warning(say.text);
+      case agent::Severity::warning:
+        log::warning(message.text);
         break;
     }
   }
@@ -166,12 +166,12 @@ std::string own_name(const JobPlan& plan) {
   return to_string(plan.own) + " " + std::to_string(plan.node.agent);
 }
 
-std::optional<agent::Runner::Plan::Leader> leader_of(const std::optional<std::string>& name,
-                                                     const std::string& own) {
+std::optional<agent::Runner::Config::Leader> leader_of(const std::optional<std::string>& name,
+                                                       const std::string& own) {
   if (!name) return std::nullopt;
   const auto address = parse_address(name->substr(0, name->find(' ')), 0);
   if (!address) return std::nullopt;
-  return agent::Runner::Plan::Leader{*address, *name == own};
+  return agent::Runner::Config::Leader{*address, *name == own};
 }
 
 // The port must be known before the Runner is made, and the Runner before an agent calls; no event comes in
@@ -194,20 +194,20 @@ std::int64_t unix_us() {
 }
 std::int64_t unix_ms() { return unix_us() / 1000; }
 
-agent::Output::Style output_style(const JobPlan& plan, const Options& asked, const std::string& log_dir,
+agent::Output::Style output_style(const JobPlan& plan, const Options& options, const std::string& log_dir,
                                   const EnvironmentMap& environment) {
   agent::Output::Style style;
   style.log = plan.log;
   style.log_dir = log_dir;
-  style.whole_lines = plan.node.slots > 1 || asked.lifeline;
-  style.ptys = asked.pty;
+  style.whole_lines = plan.node.slots > 1 || options.lifeline;
+  style.ptys = options.pty;
   style.role = plan.node.role;
   style.host = plan.node.host;
   const auto no_color = environment.find("NO_COLOR");
   style.colours = no_color == environment.end() || no_color->second.empty();
-  if (asked.lifeline) {
-    style.onto_terminal = {asked.lifeline->terminal_out, asked.lifeline->terminal_err};
-    style.colours = asked.lifeline->colours;
+  if (options.lifeline) {
+    style.onto_terminal = {options.lifeline->terminal_out, options.lifeline->terminal_err};
+    style.colours = options.lifeline->colours;
   }
   style.warn = [](const std::string& sentence) { log::warning(sentence); };
   style.time_of_day = [] { return clock_time(unix_ms()); };
@@ -216,35 +216,35 @@ agent::Output::Style output_style(const JobPlan& plan, const Options& asked, con
 
 // One voice for the job: of the agents that another dlaunch started, node 0 tells what happens; the others
 // only what goes wrong, and where.
-void start_log(const JobPlan& plan, const Options& asked, agent::Output& output) {
-  const bool is_quiet = asked.lifeline && plan.node.node_rank > 0;
-  const log::Level level = asked.verbose ? log::Level::debug
-                           : is_quiet    ? log::Level::warning
-                                         : log::Level::info;
-  const bool colour =
-      asked.lifeline ? asked.lifeline->terminal_err && asked.lifeline->colours : isatty(STDERR_FILENO) != 0;
+void start_log(const JobPlan& plan, const Options& options, agent::Output& output) {
+  const bool is_quiet = options.lifeline && plan.node.node_rank > 0;
+  const log::Level level = options.verbose ? log::Level::debug
+                           : is_quiet      ? log::Level::warning
+                                           : log::Level::info;
+  const bool colour = options.lifeline ? options.lifeline->terminal_err && options.lifeline->colours
+                                       : isatty(STDERR_FILENO) != 0;
   log::start(is_quiet ? "dlaunch: " + plan.node.host : "dlaunch", level, colour,
              [&output](std::string_view line) { output.write_own(line); });
 }
 
 // The end, for people or for the dlaunch that started this one. `again`: what was said before was dropped.
-void tell_end(const JobReport& report, const Options& asked, agent::Output& output, bool again = false) {
+void report_end(const JobReport& report, const Options& options, agent::Output& output, bool again = false) {
   using Kind = AgentMessage::Kind;
-  const auto say = [&](Kind kind, const std::string& text) {
-    output.write_own(to_line(asked.lifeline->key, {kind, text}));
+  const auto send = [&](Kind kind, const std::string& text) {
+    output.write_own(to_line(options.lifeline->key, {kind, text}));
   };
   std::vector<std::string> paragraphs = end_report(report);
   if (again && !paragraphs.empty()) paragraphs.erase(paragraphs.begin(), paragraphs.end() - 1);
   for (const std::string& paragraph : paragraphs) {
-    if (asked.lifeline) {
-      say(Kind::report, paragraph);
+    if (options.lifeline) {
+      send(Kind::report, paragraph);
     } else {
       log::error(paragraph);
     }
   }
-  if (!asked.lifeline) return;
-  if (!asked.report.empty()) say(Kind::json, report_json(report));
-  say(Kind::end, std::to_string(report.outcome.exit_code));
+  if (!options.lifeline) return;
+  if (!options.report.empty()) send(Kind::json, report_json(report));
+  send(Kind::end, std::to_string(report.outcome.exit_code));
 }
 
 // Whether a worker of this node was the job's cause.
@@ -279,9 +279,9 @@ std::string error_file_of_cause(const JobReport& report, const std::optional<std
 
 // What the job ended with is more than a file that cannot be written: that is only said.
 void write_reports(const JobReport& report, const std::optional<std::string>& words_of_cause,
-                   const Options& asked, const EnvironmentMap& environment) {
-  if (!asked.report.empty() && !asked.lifeline) {
-    const auto written = write_whole(asked.report, report_json(report));
+                   const Options& options, const EnvironmentMap& environment) {
+  if (!options.report.empty() && !options.lifeline) {
+    const auto written = write_whole(options.report, report_json(report));
     if (!written) log::warning(written.error().message());
   }
   // Of an agent that started this dlaunch as its worker.
@@ -297,9 +297,9 @@ void write_reports(const JobReport& report, const std::optional<std::string>& wo
 }
 
 // Nodes may share a machine, and this one has workers of the new round.
-std::set<std::string> without_own_addresses(std::set<std::string> addresses) {
+std::set<std::string> without_local_addresses(std::set<std::string> addresses) {
   if (addresses.empty()) return addresses;
-  for (const std::string& own : own_addresses()) addresses.erase(own);
+  for (const std::string& own : local_addresses()) addresses.erase(own);
   return addresses;
 }
 
@@ -321,15 +321,15 @@ void let_connections_end(UvLoop& loop) {
 }
 
 // Nobody else is left to remove what the job has made.
-int fail_without_keeper(const Error& why, const agent::JobTraces& traces) {
+int fail_without_keeper(const Error& why, const agent::JobResources& resources) {
   log::stop();
-  agent::end_and_remove_all(traces);
-  agent::remove_dead_job_groups();
+  agent::end_and_remove_all(resources);
+  agent::remove_stale_job_cgroups();
   return fail(why);
 }
 
 // `lifeline_input`: with --lifeline, what was standard input.
-int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, Containment& held,
+int run(JobPlan plan, const Options& options, const EnvironmentMap& environment, Containment& held,
         int lifeline_input) {
   JobReport report;
   report.began_unix_ms = unix_ms();
@@ -340,21 +340,21 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
     log_dir = *made;
   }
   std::optional<EventLog> events;
-  if (!asked.events.empty()) {
-    auto opened = EventLog::open(asked.events);
+  if (!options.events.empty()) {
+    auto opened = EventLog::open(options.events);
     if (!opened) return fail(opened.error());
     events.emplace(std::move(*opened));
   }
   UvLoop loop;
-  agent::UvEdge edge(loop);
-  agent::Output output(edge, output_style(plan, asked, log_dir, environment));
-  start_log(plan, asked, output);
+  agent::UvPoller poller(loop);
+  agent::Output output(poller, output_style(plan, options, log_dir, environment));
+  start_log(plan, options, output);
   LogReporter reporter;
   bool is_heard = true;  // false: who started this is gone
   std::optional<agent::Outcome> outcome;
   Duration patience = std::chrono::seconds(60);          // with what cannot be killed
   std::optional<agent::KeeperSpawner::Leaving> leaving;  // none: processes of the job are left
-  agent::JobTraces traces;
+  agent::JobResources resources;
   std::optional<std::string> words;  // of the job's cause, from its error file
   StopSignals stop_signals(plan.node.stop_signals);
   std::function<void(int)> on_signal;
@@ -362,27 +362,27 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
   agent::Postmortem postmortem(plan.node.scratch_dir, log_dir,
                                [](const std::string& sentence) { log::warning(sentence); });
   {
-    agent::KeeperSpawner spawner(edge, output, postmortem, held.take_keeper());
+    agent::KeeperSpawner spawner(poller, output, postmortem, held.take_keeper());
     LateDoor door;
-    SecureNetwork network(loop, loop, asked.tls ? tls_sessions(asked.secret) : SecureNetwork::Sessions{});
-    ServerOptions options;
-    options.agents = &door;
+    SecureNetwork network(loop, loop, options.tls ? tls_sessions(options.secret) : SecureNetwork::Sessions{});
+    ServerOptions server_options;
+    server_options.agents = &door;
     StatusPage page(loop);
-    options.https = &page;
-    options.port = port_limits(plan.node.slots, plan.job.nnodes + plan.job.spares);
-    options.limits.total_bytes = asked.store_max_total.value_or(usual_store_total());
-    options.http_rules = http_rules_of(plan, asked.secret);
-    options.key = key_of_store(asked.secret, asked.tls);
-    if (asked.tls) options.secure = &network;
-    options.report = [](const std::string& sentence) { log::warning(sentence); };
-    StoreServer server(network, loop, loop, options);
-    page.show(server, options.limits);
+    server_options.https = &page;
+    server_options.port = port_limits(plan.node.slots, plan.job.nnodes + plan.job.spares);
+    server_options.limits.total_bytes = options.store_max_total.value_or(usual_store_total());
+    server_options.http_rules = http_rules_of(plan, options.secret);
+    server_options.key = key_of_store(options.secret, options.tls);
+    if (options.tls) server_options.secure = &network;
+    server_options.report = [](const std::string& sentence) { log::warning(sentence); };
+    StoreServer server(network, loop, loop, server_options);
+    page.show(server, server_options.limits);
     const auto serves = serve_endpoint(server, plan);
     if (!serves) {
       log::stop();
       return fail(serves.error());
     }
-    HealthDoor health(loop, loop, loop, options.report);
+    HealthEndpoint health(loop, loop, loop, server_options.report);
     constexpr const char* health_port = "TORCHELASTIC_HEALTH_CHECK_PORT";
     if (const auto port = environment.find(health_port); port != environment.end() && !port->second.empty()) {
       if (auto opened = health.open(port->first, port->second); !opened) {
@@ -391,46 +391,48 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
       }
     }
     // From here on the agent answers at its endpoint; nothing has been started yet.
-    if (asked.lifeline) say_ready(*asked.lifeline, DLAUNCH_VERSION);
-    held.say();
+    if (options.lifeline) send_ready(*options.lifeline, DLAUNCH_VERSION);
+    held.log_limitations();
     if (!log_dir.empty()) log::info("log files are in " + log_dir);
-    for (const std::string& line : asked.said) log::info(line);
-    if (const std::string notice = open_port_notice(*serves, plan, asked.secret); !notice.empty())
+    for (const std::string& line : options.notices) log::info(line);
+    if (const std::string notice = open_port_notice(*serves, plan, options.secret); !notice.empty())
       log::info(notice);
-    for (const std::string& line : asked.warnings) log::warning(line);
+    for (const std::string& line : options.warnings) log::warning(line);
     for (const std::string& line : plan.warnings) log::warning(line);
 
     agent::WorkerPages pages(plan.node.pages_dir);
     std::optional<agent::EtcdElection> election;
-    agent::Runner::Plan run_plan{plan.job,
-                                 plan.node,
-                                 DLAUNCH_VERSION,
-                                 inherited_environment(asked, environment),
-                                 serves->endpoint,
-                                 [&server](std::uint32_t, std::set<std::string> shut_out) {
-                                   server.new_round(without_own_addresses(std::move(shut_out)));
-                                 },
-                                 [&loop] { loop.stop(); }};
-    run_plan.records = &pages;
-    run_plan.unix_us = unix_us();
-    run_plan.secret = asked.secret;
-    run_plan.on_proved = [&server](const std::string& host) { server.trust(host); };
-    run_plan.draw_nonce = [] { return draw_bytes(agent::nonce_size); };
-    if (events || asked.events_on_console) {
-      run_plan.on_event = [&events, &output, &asked, &plan,
-                           event_facts = event_facts_of(plan)](const agent::Event& event) {
-        const std::string line = asked.events_format == EventsFormat::torchelastic
+    agent::Runner::Config runner_config{plan.job,
+                                        plan.node,
+                                        DLAUNCH_VERSION,
+                                        inherited_environment(options, environment),
+                                        serves->endpoint,
+                                        [&server](std::uint32_t, std::set<std::string> blocked_hosts) {
+                                          server.new_round(without_local_addresses(std::move(blocked_hosts)));
+                                        },
+                                        [&loop] { loop.stop(); }};
+    runner_config.records = &pages;
+    runner_config.unix_us = unix_us();
+    runner_config.secret = options.secret;
+    runner_config.on_proved = [&server](const std::string& host) { server.trust(host); };
+    runner_config.draw_nonce = [] { return draw_bytes(agent::nonce_size); };
+    if (events || options.events_on_console) {
+      runner_config.on_event = [&events, &output, &options, &plan,
+                                event_facts = event_facts_of(plan)](const agent::Event& event) {
+        const std::string line = options.events_format == EventsFormat::torchelastic
                                      ? torchelastic_event(event, event_facts, unix_ms())
                                      : event_line(event, plan.job.id);
         if (events) events->write(line);
-        if (asked.events_on_console) output.write_own(line);
+        if (options.events_on_console) output.write_own(line);
       };
     }
     if (plan.job.elected) {
-      run_plan.find_leader = [&election, &plan] { return leader_of(election->leader(), own_name(plan)); };
-      run_plan.own = plan.own;
+      runner_config.find_leader = [&election, &plan] {
+        return leader_of(election->leader(), own_name(plan));
+      };
+      runner_config.own = plan.own;
     }
-    agent::Runner runner({loop, loop, network, spawner, reporter}, std::move(run_plan));
+    agent::Runner runner({loop, loop, network, spawner, reporter}, std::move(runner_config));
     door.runner = &runner;
     if (serves->endpoint.has_value()) {
       const auto view = [&runner, &loop] {
@@ -441,14 +443,14 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
       page.add_metrics([view] { return agent::metrics(view()); });
     }
     if (plan.job.elected) {
-      election.emplace(agent::EtcdElection::Outside{loop, loop, loop},
-                       agent::EtcdElection::Plan{
+      election.emplace(agent::EtcdElection::Dependencies{loop, loop, loop},
+                       agent::EtcdElection::Config{
                            plan.job.endpoints, plan.etcd_key, own_name(plan), plan.job.node_timeout,
                            [&runner](TimePoint until, const std::optional<std::string>& left_behind) {
                              runner.on_election(until, left_behind);
                            },
                            [&runner] { runner.on_election(std::nullopt); },
-                           [&reporter](const agent::Say& say) { reporter.say(say); }});
+                           [&reporter](const agent::LogMessage& message) { reporter.report(message); }});
     }
     on_signal = [&runner, &stop_signals](int signo) {
       stop_signals.on_signal(signo);
@@ -458,16 +460,17 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
       struct sigaction before {};
       sigaction(signo, nullptr, &before);
       if (before.sa_handler == SIG_IGN && signo == SIGHUP) continue;  // nohup meant it
-      edge.on_signal(signo, on_signal);
+      poller.on_signal(signo, on_signal);
     }
     for (int signo : passed_signals) {
-      if (!stops(plan.node, signo)) edge.on_signal(signo, on_signal);
+      if (!stops(plan.node, signo)) poller.on_signal(signo, on_signal);
     }
 
-    stop_with_the_terminal(edge, spawner, output);
-    if (!stops(plan.node, SIGWINCH)) edge.on_signal(SIGWINCH, [&output](int) { output.resize_terminals(); });
+    suspend_with_terminal(poller, spawner, output);
+    if (!stops(plan.node, SIGWINCH))
+      poller.on_signal(SIGWINCH, [&output](int) { output.resize_terminals(); });
 
-    const agent::StatusSocket status_socket(edge, [&runner, &output, &log_dir, &plan] {
+    const agent::StatusSocket status_socket(poller, [&runner, &output, &log_dir, &plan] {
       agent::JobStatus status = runner.status();
       status.agent = getpid();
       status.log_dir = log_dir;
@@ -478,8 +481,8 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
       }
       return agent::to_json(status);
     });
-    if (asked.lifeline) {
-      lifeline.emplace(edge, loop, loop, lifeline_input,
+    if (options.lifeline) {
+      lifeline.emplace(poller, loop, loop, lifeline_input,
                        Lifeline::Calls{[&on_signal](int signo) { on_signal(signo); },
                                        [&on_signal, &is_heard](const std::string& why) {
                                          is_heard = false;
@@ -494,18 +497,19 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
     const bool are_few = plan.node.slots <= few;
     if (are_few) runner.begin();
     if (auto keeper = spawner.await_keeper(); !keeper)
-      return fail_without_keeper(keeper.error(), spawner.traces());
+      return fail_without_keeper(keeper.error(), spawner.resources());
     spawner.begin_guard(loop, loop, are_few ? std::chrono::milliseconds(20) : std::chrono::milliseconds(0),
                         [](const std::string& sentence) { log::warning(sentence); });
     if (!are_few) runner.begin();
     if (plan.job.nnodes == 1 && plan.job.spares == 0) spawner.expect_success();
-    log::debug("the workers' control group: " + spawner.about_group());
+    log::debug("the workers' control group: " + spawner.about_cgroup());
     std::optional<agent::TimerWatch> timers;
-    if (const agent::TimerFifo& fifo = held.traces().timer_fifo; fifo.exists()) {
-      timers.emplace(agent::TimerWatch::Outside{edge, loop, loop},
-                     agent::TimerWatch::Plan{fifo.fd, [&spawner] { return spawner.keeper(); },
-                                             [&runner] { return runner.status(); },
-                                             [&reporter](const agent::Say& say) { reporter.say(say); }});
+    if (const agent::TimerFifo& fifo = held.resources().timer_fifo; fifo.exists()) {
+      timers.emplace(
+          agent::TimerWatch::Dependencies{poller, loop, loop},
+          agent::TimerWatch::Config{
+              fifo.fd, [&spawner] { return spawner.keeper(); }, [&runner] { return runner.status(); },
+              [&reporter](const agent::LogMessage& message) { reporter.report(message); }});
       postmortem.ask_of_signals([&timers](agent::ProcKey worker) { return timers->sent_to(worker); });
     }
     loop.run();
@@ -514,10 +518,10 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
     stop_signals.block();  // how the job ends is decided: one that comes now must not change the exit code
     outcome = runner.outcome();
     if (election) {
-      std::optional<agent::EtcdElection::Testament> testament;
+      std::optional<agent::EtcdElection::EndingRecord> ending_record;
       if (const auto ending = runner.job_ending())
-        testament = {agent::to_text(*ending), agent::JobEnding::kept};
-      election->resign(testament, [&loop] { loop.stop(); });
+        ending_record = {agent::to_text(*ending), agent::JobEnding::kept};
+      election->resign(ending_record, [&loop] { loop.stop(); });
       loop.run();
     }
     server.close();
@@ -537,40 +541,40 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
     const auto passed_on = environment.find("TORCHELASTIC_ERROR_FILE");
     report.error_file =
         error_file_of_cause(report, words, passed_on == environment.end() ? "" : passed_on->second);
-    traces = spawner.traces();
-    if (leaving) agent::remove_all(traces);
+    resources = spawner.resources();
+    if (leaving) agent::remove_all(resources);
     // Else the spawner's end waits until the keeper has seen that no process is left.
   }
   output.close_all();
-  if (!leaving) agent::end_and_remove_all(traces, patience);
+  if (!leaving) agent::end_and_remove_all(resources, patience);
 
   if (outcome) {
     report.shows_last_lines = fell_here(report) && output.shows(report.outcome.cause.tail);
-    tell_end(report, asked, output);
+    report_end(report, options, output);
   } else {
     log::error("failed: the event loop ended before the job did; this is a bug in dlaunch");
   }
-  bool told_to_end = false;
-  on_signal = [&](int signo) { told_to_end = told_to_end || stops(plan.node, signo); };
+  bool stopped_by_signal = false;
+  on_signal = [&](int signo) { stopped_by_signal = stopped_by_signal || stops(plan.node, signo); };
   const auto is_hurried = [&] {
     if (lifeline) lifeline->look();
-    told_to_end = told_to_end || !is_heard || stop_signals.end_at_once();
-    return told_to_end;
+    stopped_by_signal = stopped_by_signal || !is_heard || stop_signals.end_at_once();
+    return stopped_by_signal;
   };
   // Of an agent that another dlaunch started the reader is that one, and it waits for its own.
-  const auto reader_patience = asked.lifeline ? std::nullopt : std::optional(asked.output_timeout);
+  const auto reader_patience = options.lifeline ? std::nullopt : std::optional(options.output_timeout);
   await_readers(output.consoles(), {reader_patience, is_hurried});
-  output.tell_of_loss();
+  output.report_loss();
   report.dropped = {output.consoles()[0]->dropped(), output.consoles()[1]->dropped()};
-  if (outcome && report.dropped.err.bytes > 0) tell_end(report, asked, output, true);
-  if (outcome) write_reports(report, words, asked, environment);
+  if (outcome && report.dropped.err.bytes > 0) report_end(report, options, output, true);
+  if (outcome) write_reports(report, words, options, environment);
   const std::string gaps = describe_gaps(output.lost_in_files(), output.files_with_gaps(), log_dir);
-  const std::string dropped =
-      describe(report.dropped, why_dropped(told_to_end, asked.output_timeout), gaps.empty() ? log_dir : "");
+  const std::string dropped = describe(report.dropped, why_dropped(stopped_by_signal, options.output_timeout),
+                                       gaps.empty() ? log_dir : "");
   for (const std::string& sentence : {gaps, dropped}) {
     if (!sentence.empty()) log::warning(sentence);
   }
-  await_readers(output.consoles(), {std::min(asked.output_timeout, own_line_patience), is_hurried});
+  await_readers(output.consoles(), {std::min(options.output_timeout, own_line_patience), is_hurried});
   log::stop();
   if (leaving) leaving->await();
   if (!outcome) return exit_error;
@@ -579,16 +583,16 @@ int run(JobPlan plan, const Options& asked, const EnvironmentMap& environment, C
 
 int do_as_told(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (const Verb* verb = arguments.empty() ? nullptr : find_verb(arguments[0]); verb != nullptr)
-    return verb->run({arguments.begin() + 1, arguments.end()});
+  if (const Command* command = arguments.empty() ? nullptr : find_command(arguments[0]); command != nullptr)
+    return command->run({arguments.begin() + 1, arguments.end()});
 
   std::string token = take_secret_variable();
   unsetenv(
       std::string(env::store_key_file).c_str());  // NOLINT(concurrency-mt-unsafe): of another job's store
-  Outside outside = outside_world();
-  auto parsed = parse_options(arguments, outside);
+  Dependencies dependencies = outside_world();
+  auto parsed = parse_options(arguments, dependencies);
   if (!parsed) return fail(parsed.error());
-  if (const auto* text = std::get_if<JustPrint>(&*parsed)) return print(text->text);
+  if (const auto* text = std::get_if<PrintAndExit>(&*parsed)) return print(text->text);
   if (const auto* wanted = std::get_if<PrintCompletion>(&*parsed)) {
     const auto script = completion_script(wanted->shell);
     return script ? print(*script) : fail(script.error());
@@ -602,10 +606,10 @@ int do_as_told(int argc, char** argv) {
   options.secret = std::move(*secret);
   if (auto can = check_tls(options.tls, options.secret); !can) return fail(can.error());
   const bool names_hosts = !options.hosts.empty() || !options.hostfile.empty();
-  if (names_hosts && !options.lifeline) return run_on_hosts(options, outside);
-  set_exports(options.exports, outside.around.environment);
+  if (names_hosts && !options.lifeline) return run_on_hosts(options, dependencies);
+  set_exports(options.exports, dependencies.scheduler_env.environment);
   const int lifeline_input = options.lifeline ? take_standard_input() : -1;
-  auto plan = make_plan(options, facts_of_this_machine(options, outside.around));
+  auto plan = make_plan(options, collect_facts(options, dependencies.scheduler_env));
   if (!plan) return fail(plan.error());
   // Where nobody is left to speak for the job, it ends: that is then a signal like others.
   if (options.lifeline && !stops(plan->node, SIGHUP)) plan->node.stop_signals.push_back(SIGHUP);
@@ -614,7 +618,7 @@ int do_as_told(int argc, char** argv) {
     // Who started this dlaunch over ssh hears it from this one.
     if (!options.lifeline && !options.dry_run) {
       plan->node.agent = std::max<agent::AgentId>(draw_number(), 1);
-      tell_unfit(*plan, options.secret, options.tls, startable.error());
+      report_unfit_node(*plan, options.secret, options.tls, startable.error());
     }
     return code;
   }
@@ -623,7 +627,7 @@ int do_as_told(int argc, char** argv) {
     if (auto writable = check_writable(options.report); !writable) return fail(writable.error());
   }
   plan->node.agent = std::max<agent::AgentId>(draw_number(), 1);
-  if (options.dry_run) return print(dry_run(options, *plan, outside.around.environment));
+  if (options.dry_run) return print(dry_run(options, *plan, dependencies.scheduler_env.environment));
 
   if (auto enough = check_descriptor_limit(plan->node.slots, plan->job.nnodes); !enough)
     return fail(enough.error());
@@ -636,14 +640,14 @@ int do_as_told(int argc, char** argv) {
     if (!key_file) return fail(key_file.error());
     plan->node.store_key_file = *key_file;
   }
-  plan->node.timer_file = held->traces().timer_fifo.path;
+  plan->node.timer_file = held->resources().timer_fifo.path;
   // From here on nothing that is set is inherited by the workers: they come from the keeper.
 
   // A broken pipe is an error of a write, not the end of the agent.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // so is a file that may not become larger (ulimit -f)
   raise_descriptor_limit();
-  return run(std::move(*plan), options, outside.around.environment, *held, lifeline_input);
+  return run(std::move(*plan), options, dependencies.scheduler_env.environment, *held, lifeline_input);
 }
 
 }  // namespace
@@ -651,7 +655,7 @@ int do_as_told(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace dlaunch::launcher;
-  take_ordinary_start({argv + 1, argv + argc});
+  sanitize_startup({argv + 1, argv + argc});
   try {
     return do_as_told(argc, argv);
   } catch (const std::system_error& e) {

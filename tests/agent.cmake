@@ -20,13 +20,13 @@ dlaunch_test(NAME agent_test
     agent/model/values_test.cpp
     agent/model/worker_record_test.cpp
     agent/model/world_view_test.cpp
-    agent/observe/last_words_test.cpp
+    agent/observe/stderr_hints_test.cpp
     agent/observe/memory_events_test.cpp
     agent/observe/timer_requests_test.cpp
     agent/process/cgroup_path_test.cpp
     agent/process/elf_machine_test.cpp
     store/base/lines_test.cpp
-    store/base/printable_test.cpp
+    store/base/sanitize_test.cpp
     store/base/task_limits_test.cpp
   LIBS dlaunch_agent LABELS unit)
 

@@ -40,7 +40,7 @@ dlaunch_fuzz_target(NAME fuzz_store_v2_2 SOURCE fuzz/fuzz_store_requests.cpp LIB
 dlaunch_fuzz_target(NAME fuzz_mesh SOURCE fuzz/fuzz_mesh.cpp LIBS dlaunch_gloo_transport RUNS 50000)
 dlaunch_fuzz_target(NAME fuzz_agent_messages SOURCE fuzz/fuzz_agent_messages.cpp LIBS dlaunch_agent RUNS 200000)
 dlaunch_fuzz_target(NAME fuzz_etcd SOURCE fuzz/fuzz_etcd.cpp LIBS dlaunch_agent RUNS 100000)
-dlaunch_fuzz_target(NAME fuzz_last_words SOURCE fuzz/fuzz_last_words.cpp LIBS dlaunch_agent RUNS 200000)
+dlaunch_fuzz_target(NAME fuzz_stderr_hints SOURCE fuzz/fuzz_stderr_hints.cpp LIBS dlaunch_agent RUNS 200000)
 dlaunch_fuzz_target(NAME fuzz_timer_requests SOURCE fuzz/fuzz_timer_requests.cpp LIBS dlaunch_agent RUNS 50000)
 dlaunch_fuzz_target(NAME fuzz_worker_page SOURCE fuzz/fuzz_worker_page.cpp LIBS dlaunch_launcher RUNS 20000)
 dlaunch_fuzz_target(NAME fuzz_settings SOURCE fuzz/fuzz_settings.cpp LIBS dlaunch_launcher RUNS 100000)

@@ -1,6 +1,6 @@
 dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json::nlohmann_json
   SOURCES
-    launcher/commands/debugger_words_test.cpp
+    launcher/commands/debugger_output_test.cpp
     launcher/commands/job_dump_test.cpp
     launcher/commands/job_table_test.cpp
     launcher/commands/store_options_test.cpp
@@ -12,12 +12,12 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/options/binding_test.cpp
     launcher/options/dry_run_test.cpp
     launcher/options/plan_test.cpp
-    launcher/remote/agent_talk_test.cpp
+    launcher/remote/remote_protocol_test.cpp
     launcher/remote/host_file_test.cpp
     launcher/remote/remote_dry_run_test.cpp
     launcher/remote/remote_job_test.cpp
     launcher/remote/remote_plan_test.cpp
-    launcher/remote/remote_trouble_test.cpp
+    launcher/remote/ssh_diagnosis_test.cpp
     launcher/report/event_log_test.cpp
     launcher/report/report_test.cpp
     launcher/scheduler/host_list_test.cpp
@@ -34,9 +34,9 @@ dlaunch_test(NAME lifeline_test LABELS unit LIBS dlaunch_launcher
 
 # dlaunch itself, with real processes.
 dlaunch_script_tests(NAME launch SCRIPT process/launch_test.py BASE Launch)
-dlaunch_script_tests(NAME store_verb SCRIPT process/store_test.py BASE StoreVerb)
+dlaunch_script_tests(NAME store_command SCRIPT process/store_test.py BASE StoreCommand)
 dlaunch_script_tests(NAME secret SCRIPT process/secret_test.py BASE Secret)
-dlaunch_script_tests(NAME verbs SCRIPT process/verbs_test.py BASE Verbs)
+dlaunch_script_tests(NAME commands SCRIPT process/commands_test.py BASE Commands)
 dlaunch_script_tests(NAME output SCRIPT process/output_test.py BASE Output)
 dlaunch_script_tests(NAME failure SCRIPT process/failure_test.py BASE Failure)
 # The kernel counts such kills for the whole machine.

@@ -13,9 +13,9 @@ namespace dlaunch::agent {
 
 class AbsentNodes {
  public:
-  // It was heard last at `heard`.
-  void add(AgentId agent, std::string name, TimePoint heard) {
-    nodes_.insert_or_assign(agent, Node{std::move(name), heard});
+  // It was heard last at `last_heard`.
+  void add(AgentId agent, std::string name, TimePoint last_heard) {
+    nodes_.insert_or_assign(agent, Node{std::move(name), last_heard});
   }
   // It has come back.
   void remove(AgentId agent) { nodes_.erase(agent); }
@@ -24,7 +24,7 @@ class AbsentNodes {
   [[nodiscard]] std::vector<std::string> looking(TimePoint now, Duration patience) const {
     std::vector<std::string> names;
     for (const auto& [agent, node] : nodes_) {
-      if (now < node.heard + patience) names.push_back(node.name);
+      if (now < node.last_heard + patience) names.push_back(node.name);
     }
     return names;
   }
@@ -32,7 +32,7 @@ class AbsentNodes {
  private:
   struct Node {
     std::string name;
-    TimePoint heard;
+    TimePoint last_heard;
   };
   std::map<AgentId, Node> nodes_;
 };

@@ -5,12 +5,12 @@
 #include <functional>
 #include <utility>
 
-#include "agent/control/loss_words.h"
+#include "agent/control/loss_text.h"
 #include "agent/model/job_rules.h"
 #include "agent/model/last_lines.h"
 #include "agent/model/restart_policy.h"
-#include "store/base/count_words.h"
-#include "store/base/printable.h"
+#include "store/base/pluralize.h"
+#include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -38,7 +38,7 @@ Coordinator::Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now,
       report_at_(now + first_report),
       enough_(job_.nnodes),
       patience_(job_.last_call),
-      judge_(job_.hang_timeout) {
+      hang_detector_(job_.hang_timeout) {
   world_.store = std::move(own);
   world_.leader = agent_;
 }
@@ -57,7 +57,7 @@ CoordinatorActions Coordinator::step(TimePoint now, const CoordinatorEvent& even
       out.emplace_back(DropMember{from->member});
     return out;
   }
-  stood_still_.look(now, armed_, job_.node_timeout);
+  suspension_.look(now, armed_, job_.node_timeout);
   if (const auto* lost = std::get_if<MemberLost>(&event)) {
     on_lost(now, *lost, out);
   } else if (const auto* leaves = std::get_if<AgentLeaves>(&event)) {
@@ -65,7 +65,7 @@ CoordinatorActions Coordinator::step(TimePoint now, const CoordinatorEvent& even
   } else if (const auto* leads = std::get_if<LeadsUntil>(&event)) {
     on_election(now, *leads, out);
   } else if (const auto* refused = std::get_if<AgentRefused>(&event)) {
-    remember_refusal(refused->who, refused->why);
+    remember_refusal(refused->peer, refused->why);
   } else if (const auto* follows = std::get_if<FollowsAnother>(&event)) {
     follows_another_ = follows->yes;
   } else if (std::holds_alternative<CoordinatorTimer>(event)) {
@@ -88,12 +88,12 @@ void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorA
     on_ask(now, member, *ask, out);
     return;
   }
-  Roster::Node* node = roster_.find(member);
+  Membership::Node* node = membership_.find(member);
   if (node == nullptr) {
     refuse(member, "a Join must come first", out);
     return;
   }
-  node->heard = now;
+  node->last_heard = now;
   if (const auto* failed = std::get_if<Failed>(&message)) {
     on_failed(now, *failed, out);
   } else if (const auto* done = std::get_if<Done>(&message)) {
@@ -102,8 +102,8 @@ void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorA
     on_stopped(now, member, *stopped, out);
   } else if (const auto* leave = std::get_if<Leave>(&message)) {
     on_leave(now, member, *leave, out);
-  } else if (const auto* beat = std::get_if<Beat>(&message)) {
-    on_beat(now, member, *beat, out);
+  } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
+    on_heartbeat(now, member, *heartbeat, out);
   } else if (const auto* progress = std::get_if<Progress>(&message)) {
     on_progress(now, member, *progress, out);
   } else if (const auto* preempt = std::get_if<Preempt>(&message)) {
@@ -114,12 +114,13 @@ void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorA
 }
 
 // Answers are not answered again: a Welcome is, and each beat of the member's own is, with the next.
-void Coordinator::on_beat(TimePoint now, MemberId member, const Beat& beat, CoordinatorActions& out) {
-  Roster::Node& node = *roster_.find(member);
-  const TimePoint said{Duration(beat.stamp)};
+void Coordinator::on_heartbeat(TimePoint now, MemberId member, const Heartbeat& heartbeat,
+                               CoordinatorActions& out) {
+  Membership::Node& node = *membership_.find(member);
+  const TimePoint said{Duration(heartbeat.stamp)};
   if (said <= now) node.echoed = std::max(node.echoed, said);
-  node.own = beat.own;
-  out.emplace_back(ToMember{member, Beat{stamp_of(now), 0, grant_to(now, node)}});
+  node.own = heartbeat.own;
+  out.emplace_back(ToMember{member, Heartbeat{stamp_of(now), 0, grant_to(now, node)}});
   announce_when_complete(now, out);  // where only that was missing
 }
 
@@ -127,18 +128,18 @@ void Coordinator::on_beat(TimePoint now, MemberId member, const Beat& beat, Coor
 
 void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::string& address,
                           CoordinatorActions& out) {
-  join.host = shortened(printable(join.host), longest_host);
-  if (roster_.find(member) != nullptr) {
+  join.host = shortened(sanitize_for_terminal(join.host), longest_host);
+  if (membership_.find(member) != nullptr) {
     refuse(member, "it has joined already", out);
     return;
   }
-  const bool missed_the_end = state_ == State::ending && join.been_in && join.job_id == job_.id;
+  const bool missed_the_end = state_ == State::ending && join.joined_once && join.job_id == job_.id;
   if (missed_the_end) {
     out.emplace_back(ToMember{member, End{outcome_.value()}});
     out.emplace_back(DropMember{member});
   }
   // A node that comes back has noticed the end of its connection before we have.
-  if (const auto before = roster_.of_agent(join.agent); join.agent != 0 && before) {
+  if (const auto before = membership_.of_agent(join.agent); join.agent != 0 && before) {
     out.emplace_back(DropMember{*before});
     on_lost(now, {*before, "it came back by a new connection"}, out);
   }
@@ -146,8 +147,8 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
   absent_.remove(join.agent);
   left_running_.erase(join.agent);  // it says itself when its workers are gone
   if (const std::string why = reason_to_refuse(join); !why.empty()) {
-    const std::string who = join.node_rank < 0 ? "a node" : "node " + std::to_string(join.node_rank);
-    out.emplace_back(Say{Loudness::trouble, "refused " + who + " (host " + join.host + "): " + why});
+    const std::string peer = join.node_rank < 0 ? "a node" : "node " + std::to_string(join.node_rank);
+    out.emplace_back(LogMessage{Severity::warning, "refused " + peer + " (host " + join.host + "): " + why});
     remember_refusal("host " + join.host, why);
     refuse(member, why, out);
     return;
@@ -158,21 +159,22 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
     return;
   }
   learn_fencing(member, join);
-  const Roster::Node& node = roster_.add(member, join, address, now);
+  const Membership::Node& node = membership_.add(member, join, address, now);
   granting_until_.reset();
-  if (member != local_member && job_.node_timeout > Duration(0) && !check_at_) check_at_ = now + job_.beat();
+  if (member != local_member && job_.node_timeout > Duration(0) && !check_at_)
+    check_at_ = now + job_.heartbeat_interval();
   if (state_ != State::standby) out.emplace_back(event_of(EventKind::joined, node, ""));
-  out.emplace_back(Say{Loudness::detail, name_of(node) + " joined with " + count_of(join.slots, "worker") +
-                                             ": " + std::to_string(roster_.ready()) + " of " +
-                                             std::to_string(job_.nnodes)});
+  out.emplace_back(LogMessage{
+      Severity::debug, name_of(node) + " joined with " + pluralize(join.slots, "worker") + ": " +
+                           std::to_string(membership_.ready()) + " of " + std::to_string(job_.nnodes)});
   if (state_ == State::standby) {
     out.emplace_back(ToMember{member, welcome(now, node, false, follows_another_)});
     lead_if_enough(now, out);
     return;
   }
   learn_from(now, join);
-  if (formed_ && !join.been_in) out.emplace_back(ToMember{member, NewWorld{without_members(world_), {}}});
-  out.emplace_back(ToMember{member, welcome(now, node, true, went_on_without(node))});
+  if (formed_ && !join.joined_once) out.emplace_back(ToMember{member, NewWorld{without_members(world_), {}}});
+  out.emplace_back(ToMember{member, welcome(now, node, true, was_superseded(node))});
   if (state_ == State::gathering) {
     announce_when_complete(now, out);
   } else if (node.stopped) {  // otherwise once it is
@@ -183,7 +185,7 @@ void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::
 // Where the job needs every node, nothing is waited for any longer.
 void Coordinator::on_unfit(TimePoint now, MemberId member, const Join& join, CoordinatorActions& out) {
   constexpr std::size_t longest = 500;
-  const std::string why = shortened(printable(join.unfit), longest);
+  const std::string why = shortened(sanitize_for_terminal(join.unfit), longest);
   Failure failure;
   failure.kind = FailureKind::join;
   failure.node_rank = join.node_rank;
@@ -196,20 +198,21 @@ void Coordinator::on_unfit(TimePoint now, MemberId member, const Join& join, Coo
   if (state_ == State::gathering && !formed_ && !job_.elastic()) {
     end_the_job_by(now, failure, out);
   } else {
-    out.emplace_back(Say{Loudness::trouble, failure.why});
+    out.emplace_back(LogMessage{Severity::warning, failure.why});
     remember_refusal("host " + join.host, why);
   }
 }
 
 // A node that has come while a world runs.
-void Coordinator::take_in(TimePoint now, const Roster::Node& node, CoordinatorActions& out) {
+void Coordinator::take_in(TimePoint now, const Membership::Node& node, CoordinatorActions& out) {
   if (state_ != State::running) return;
-  if (world_.nodes < job_.nnodes && !roster_.any_done()) {
+  if (world_.nodes < job_.nnodes && !membership_.any_done()) {
     stop_world(now, name_of(node) + " came", out);
-    out.emplace_back(Say{Loudness::progress, name_of(node) + " came: forming a new world of " +
-                                                 count_of(std::min(roster_.ready(), job_.nnodes), "node")});
+    out.emplace_back(
+        LogMessage{Severity::info, name_of(node) + " came: forming a new world of " +
+                                       pluralize(std::min(membership_.ready(), job_.nnodes), "node")});
   } else {
-    out.emplace_back(Say{Loudness::progress, name_of(node) + " waits as a spare"});
+    out.emplace_back(LogMessage{Severity::info, name_of(node) + " waits as a spare"});
   }
 }
 
@@ -219,15 +222,15 @@ std::string Coordinator::reason_to_refuse(const Join& join) const {
   if (join.nnodes != job_.nnodes) {
     return "this job has --nnodes=" + std::to_string(job_.nnodes) + ", not " + std::to_string(join.nnodes);
   }
-  if (join.min_nodes != job_.least()) {
-    return "this job needs at least " + count_of(job_.least(), "node") + ", not " +
+  if (join.min_nodes != job_.required_nodes()) {
+    return "this job needs at least " + pluralize(job_.required_nodes(), "node") + ", not " +
            std::to_string(join.min_nodes);
   }
   if (join.max_restarts != job_.max_restarts) {
     return "this job has --max-restarts=" + std::to_string(job_.max_restarts) + ", not " +
            std::to_string(join.max_restarts);
   }
-  if (std::string other = difference(rules_, join.rules); !other.empty()) return printable(other);
+  if (std::string other = difference(rules_, join.rules); !other.empty()) return sanitize_for_terminal(other);
   if (join.role.size() > longest_role)
     return "its --role is longer than " + std::to_string(longest_role) + " bytes";
   if (join.round > last_round) return "there is no round " + std::to_string(join.round);
@@ -238,29 +241,30 @@ std::string Coordinator::reason_to_refuse(const Join& join) const {
   if (join.slots < 1 || join.slots > max_slots)
     return std::to_string(join.slots) + " is no number of workers";
   const int failures = failures_of(join.host, world_.restarts);
-  const bool needed = join.been_in || roster_.ready() < fewest();
+  const bool needed = join.joined_once || membership_.ready() < fewest();
   if (job_.policy.exclude_after > 0 && failures >= job_.policy.exclude_after && !needed) {
-    return "host " + join.host + " is left out: it failed " + count_of(failures, "time") +
+    return "host " + join.host + " is left out: it failed " + pluralize(failures, "time") +
            " (--exclude-after)";
   }
   // Where nodes are replaced, the one that comes may know of the other's end before we do.
-  const auto taken = join.node_rank < 0 || job_.elastic() ? std::nullopt : roster_.of_rank(join.node_rank);
+  const auto taken =
+      join.node_rank < 0 || job_.elastic() ? std::nullopt : membership_.of_rank(join.node_rank);
   if (taken) {
     return "--node-rank=" + std::to_string(join.node_rank) + " is taken by host " +
-           roster_.nodes().at(*taken).joined.host;
+           membership_.nodes().at(*taken).joined.host;
   }
   const bool forming = state_ == State::gathering || state_ == State::standby;
   if (!forming && !job_.elastic()) return "all nodes of the job are in";
-  if (roster_.nodes().size() >= static_cast<std::size_t>(max_nodes)) return "there are too many nodes";
+  if (membership_.nodes().size() >= static_cast<std::size_t>(max_nodes)) return "there are too many nodes";
   return "";
 }
 
 // Another time it may be taken.
 std::string Coordinator::reason_to_wait(TimePoint now, MemberId member, const Join& join) const {
   // One of those that are here may be lost already, and this one its successor.
-  if (by_majority() && roster_.ready() >= job_.nnodes + job_.spares) {
-    return "this job has its " + count_of(job_.nnodes, "node") +
-           (job_.spares > 0 ? " and " + count_of(job_.spares, "spare") : "");
+  if (by_majority() && membership_.ready() >= job_.nnodes + job_.spares) {
+    return "this job has its " + pluralize(job_.nnodes, "node") +
+           (job_.spares > 0 ? " and " + pluralize(job_.spares, "spare") : "");
   }
   if (!fencing_.believes(now, join.fencing, member == local_member)) {
     return "it knows the fencing token " + std::to_string(join.fencing) +
@@ -278,7 +282,7 @@ void Coordinator::refuse(MemberId member, std::string why, CoordinatorActions& o
 
 void Coordinator::gather(TimePoint now, int enough, Duration patience, CoordinatorActions& out) {
   state_ = State::gathering;
-  fence_at_.reset();
+  fencing_deadline_.reset();
   waiting_since_ = now;
   join_deadline_ = now + job_.join_timeout;
   report_at_ = now + first_report;
@@ -290,8 +294,8 @@ void Coordinator::gather(TimePoint now, int enough, Duration patience, Coordinat
 
 void Coordinator::announce_when_complete(TimePoint now, CoordinatorActions& out) {
   if (state_ != State::gathering) return;
-  const int ready = roster_.ready();
-  if (ready < job_.least()) {
+  const int ready = membership_.ready();
+  if (ready < job_.required_nodes()) {
     last_call_.reset();
     return;
   }
@@ -300,30 +304,30 @@ void Coordinator::announce_when_complete(TimePoint now, CoordinatorActions& out)
     if (!last_call_) {
       last_call_ = now + patience_;
       if (!formed_) {
-        out.emplace_back(Say{Loudness::progress,
-                             count_of(ready, "node") + " of at most " + std::to_string(job_.nnodes) + " " +
-                                 (ready == 1 ? "is" : "are") + " here, which is enough; waiting " +
-                                 to_words(patience_) + " for more"});
+        out.emplace_back(LogMessage{
+            Severity::info, pluralize(ready, "node") + " of at most " + std::to_string(job_.nnodes) + " " +
+                                (ready == 1 ? "is" : "are") + " here, which is enough; waiting " +
+                                to_words(patience_) + " for more"});
       }
     }
     when = std::max(when, *last_call_);
   }
   // Who came before we led may be on its way to another endpoint, its end here not heard of yet.
-  const bool all_follow = !led_since_ || roster_.all_have_answered(*led_since_);
-  const bool may_begin = now >= when && roster_.all_stopped() && all_follow && sure_to_lead(now);
+  const bool all_follow = !leading_since_ || membership_.all_have_answered(*leading_since_);
+  const bool may_begin = now >= when && membership_.all_stopped() && all_follow && sure_to_lead(now);
   if (may_begin && has_fencing(now, out)) announce_world(now, out);
 }
 
 void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
-  roster_.choose(job_.nnodes, world_);
+  membership_.choose(job_.nnodes, world_);
   world_.round = next_round_++;
   world_.fencing = fencing_.next();
-  fallen_.clear();
+  failures_.clear();
   suspects_.clear();
-  fallen_ranks_.clear();
-  judge_.begin();
-  decisive_.reset();
-  accused_until_.reset();
+  failed_ranks_.clear();
+  hang_detector_.begin();
+  final_cause_.reset();
+  blamed_until_.reset();
   preempted_.reset();
   last_call_.reset();
   left_running_.clear();
@@ -333,35 +337,36 @@ void Coordinator::announce_world(TimePoint now, CoordinatorActions& out) {
   if (!std::exchange(formed_, true)) job_began_ = now;
   world_.age = now - job_began_;
   state_ = State::running;
-  out.emplace_back(OpenStore{world_.round, lost_places_.without(roster_, now)});
+  out.emplace_back(OpenStore{world_.round, fenced_hosts_.without(membership_, now)});
   Event formed{EventKind::world, world_.round};
   formed.nodes = world_.nodes;
   formed.world_size = world_.world_size;
   out.emplace_back(std::move(formed));
   World copy = without_members(world_);
   std::size_t spares = 0;
-  for (const auto& [member, node] : roster_.nodes()) {
+  for (const auto& [member, node] : membership_.nodes()) {
     copy.members.clear();
     if (member == local_member) {
       copy.members = world_.members;
     } else if (node.active) {
-      copy.members.push_back(world_.members[static_cast<std::size_t>(node.place)]);
+      copy.members.push_back(world_.members[static_cast<std::size_t>(node.index)]);
     }
     spares += node.active || node.leaving ? 0 : 1;
     out.emplace_back(ToMember{member, NewWorld{copy, grant_to(now, node)}});
   }
   if (spares > 0)
-    out.emplace_back(Say{Loudness::progress, count_of(static_cast<int>(spares), "node") + " beyond these " +
-                                                 std::to_string(world_.nodes) + " as spares"});
+    out.emplace_back(LogMessage{Severity::info, pluralize(static_cast<int>(spares), "node") +
+                                                    " beyond these " + std::to_string(world_.nodes) +
+                                                    " as spares"});
 }
 
 void Coordinator::stop_world(TimePoint now, const std::string& why, CoordinatorActions& out) {
   state_ = State::stopping;
-  accused_until_.reset();
+  blamed_until_.reset();
   stop_deadline_ = now + job_.stop_timeout.longest() + end_margin;
   waiting_since_ = now;
   report_at_ = now + first_report;
-  for (const auto& [member, node] : roster_.nodes()) {
+  for (const auto& [member, node] : membership_.nodes()) {
     const bool has_stopped = node.stopped && !node.done;
     if (node.active && !node.leaving && !has_stopped)
       out.emplace_back(ToMember{member, StopRound{world_.round, why}});
@@ -369,26 +374,26 @@ void Coordinator::stop_world(TimePoint now, const std::string& why, CoordinatorA
 }
 
 // The workers had until then to end by themselves.
-void Coordinator::kill_behind_the_fence(TimePoint now, CoordinatorActions& out) {
-  if (!fence_at_ || now < *fence_at_) return;
-  fence_at_ = TimePoint::max();
-  for (const auto& [member, node] : roster_.nodes()) {
+void Coordinator::enforce_fencing(TimePoint now, CoordinatorActions& out) {
+  if (!fencing_deadline_ || now < *fencing_deadline_) return;
+  fencing_deadline_ = TimePoint::max();
+  for (const auto& [member, node] : membership_.nodes()) {
     if (node.active && !node.stopped)
       out.emplace_back(ToMember{member, StopRound{world_.round, "another node may lead the job now", true}});
   }
 }
 
 void Coordinator::go_on_when_all_stopped(TimePoint now, CoordinatorActions& out) {
-  if (state_ == State::running && accused_until_ && roster_.all_stopped())
-    stop_for(now, fallen_.front().failure, out);  // no worker is left to be waited for
+  if (state_ == State::running && blamed_until_ && membership_.all_stopped())
+    stop_for(now, failures_.front().failure, out);  // no worker is left to be waited for
   if (state_ == State::ending) {
     end_when_all_stopped(now, out);
   } else if (state_ == State::gathering) {
     announce_when_complete(now, out);
-  } else if (!roster_.all_stopped()) {
+  } else if (!membership_.all_stopped()) {
     return;
-  } else if (abdicates_) {
-    abdicate(out);
+  } else if (resigning_) {
+    resign(out);
   } else if (state_ == State::stopping) {
     go_on(now, out);
   } else if (state_ == State::collecting) {
@@ -398,43 +403,44 @@ void Coordinator::go_on_when_all_stopped(TimePoint now, CoordinatorActions& out)
 
 // Nothing of the last round is left.
 void Coordinator::go_on(TimePoint now, CoordinatorActions& out) {
-  if (!fallen_.empty()) {
-    const Fallen root = fallen_[find_cause()];
+  if (!failures_.empty()) {
+    const TimedFailure root = failures_[find_cause()];
     const bool of_node =
         root.failure.kind == FailureKind::node_lost || root.failure.kind == FailureKind::health;
     const bool counts = !of_node || job_.counts_membership;
     const Restart entry{world_.restarts_used + (counts ? 1 : 0), root.when - job_began_, brief(root.failure),
                         root.when - round_began_, counts};
-    Verdict verdict = judge(job_.policy, job_.max_restarts, world_.restarts_used, world_.restarts, entry);
-    if (!verdict.restarts) {
-      no_restart_ = std::move(verdict.why_not);
+    RestartDecision decision =
+        decide_restart(job_.policy, job_.max_restarts, world_.restarts_used, world_.restarts, entry);
+    if (!decision.restarts) {
+      no_restart_ = std::move(decision.why_not);
       return end_failed(now, out);
     }
     if (root.failure.kind != FailureKind::hang) {  // which has told it already
-      for (std::string& sentence : judge_.diagnosis().sentences)
-        out.emplace_back(Say{Loudness::progress, std::move(sentence)});
+      for (std::string& sentence : hang_detector_.diagnosis().sentences)
+        out.emplace_back(LogMessage{Severity::info, std::move(sentence)});
     }
     for (std::string& lines : last_lines_of(root.failure))
-      out.emplace_back(Say{Loudness::progress, std::move(lines)});
-    enter_in_ledger(entry, verdict.delay, out);
-    not_before_ = std::max(not_before_, now + verdict.delay);
+      out.emplace_back(LogMessage{Severity::info, std::move(lines)});
+    record_restart(entry, decision.delay, out);
+    not_before_ = std::max(not_before_, now + decision.delay);
     leave_out(root.failure, out);
   }
-  const int ready = roster_.ready();
-  if (too_few()) return step_down(now, out);
-  const bool enough = ready >= job_.least();
-  gather(now, enough ? job_.least() : world_.nodes, job_.last_call, out);
+  const int ready = membership_.ready();
+  if (too_few()) return lose_leadership(now, out);
+  const bool enough = ready >= job_.required_nodes();
+  gather(now, enough ? job_.required_nodes() : world_.nodes, job_.last_call, out);
   if (enough) return;
-  out.emplace_back(Say{Loudness::progress,
-                       "waiting for " + missing() + ", until " + to_words(job_.join_timeout) + " from now"});
+  out.emplace_back(LogMessage{
+      Severity::info, "waiting for " + missing() + ", until " + to_words(job_.join_timeout) + " from now"});
 }
 
-void Coordinator::enter_in_ledger(const Restart& entry, Duration delay, CoordinatorActions& out) {
+void Coordinator::record_restart(const Restart& entry, Duration delay, CoordinatorActions& out) {
   remember(world_.restarts, entry);
   world_.restarts_used += entry.counted ? 1 : 0;
   if (job_.may_move()) {
-    for (const auto& [member, node] : roster_.nodes())
-      out.emplace_back(ToMember{member, Ledger{world_.restarts_used, world_.restarts}});
+    for (const auto& [member, node] : membership_.nodes())
+      out.emplace_back(ToMember{member, RestartHistory{world_.restarts_used, world_.restarts}});
   }
   if (!entry.counted) return;
   Event restarted{EventKind::restarted, world_.round};
@@ -442,26 +448,27 @@ void Coordinator::enter_in_ledger(const Restart& entry, Duration delay, Coordina
   restarted.text = describe(entry.cause);
   out.emplace_back(std::move(restarted));
   const std::string later = delay > Duration(0) ? " in " + to_words(delay) : "";
-  out.emplace_back(Say{Loudness::progress, "restarting all " + count_of(world_.world_size, "worker") + later +
-                                               " (restart " + std::to_string(world_.restarts_used) + " of " +
-                                               std::to_string(job_.max_restarts) + ") because " +
-                                               describe(entry.cause)});
+  out.emplace_back(LogMessage{
+      Severity::info, "restarting all " + pluralize(world_.world_size, "worker") + later + " (restart " +
+                          std::to_string(world_.restarts_used) + " of " + std::to_string(job_.max_restarts) +
+                          ") because " + describe(entry.cause)});
 }
 
 // A node that was the cause too often, where the others may do without it.
 void Coordinator::leave_out(const Failure& cause, CoordinatorActions& out) {
   const int count = failures_of(cause.host, world_.restarts);
   if (job_.policy.exclude_after == 0 || count < job_.policy.exclude_after) return;
-  for (auto& [member, node] : roster_.nodes()) {
+  for (auto& [member, node] : membership_.nodes()) {
     if (node.joined.host != cause.host || node.leaving) continue;
-    const std::string why = "it failed " + count_of(count, "time") + " (--exclude-after)";
-    if (member == local_member || roster_.ready() - 1 < fewest()) {
-      out.emplace_back(Say{Loudness::trouble, name_of(node) + " should be left out, since " + why + ", but " +
-                                                  (member == local_member ? "it serves the endpoint"
-                                                                          : "there are not enough others")});
+    const std::string why = "it failed " + pluralize(count, "time") + " (--exclude-after)";
+    if (member == local_member || membership_.ready() - 1 < fewest()) {
+      out.emplace_back(LogMessage{
+          Severity::warning,
+          name_of(node) + " should be left out, since " + why + ", but " +
+              (member == local_member ? "it serves the endpoint" : "there are not enough others")});
       continue;
     }
-    out.emplace_back(Say{Loudness::trouble, "leaving out " + name_of(node) + ": " + why});
+    out.emplace_back(LogMessage{Severity::warning, "leaving out " + name_of(node) + ": " + why});
     out.emplace_back(event_of(EventKind::lost, node, why));
     node.leaving = true;
     Outcome outcome;
@@ -475,7 +482,7 @@ void Coordinator::leave_out(const Failure& cause, CoordinatorActions& out) {
 }
 
 // Without so many the job cannot go on.
-int Coordinator::fewest() const { return std::max(job_.least(), by_majority() ? quorum() : 0); }
+int Coordinator::fewest() const { return std::max(job_.required_nodes(), by_majority() ? quorum() : 0); }
 
 // --- what nodes report ---
 
@@ -484,22 +491,22 @@ void Coordinator::on_failed(TimePoint now, const Failed& failed, CoordinatorActi
   const bool of_this_round = failed.failure.round == world_.round;
   const bool wanted = state_ == State::running || state_ == State::stopping || state_ == State::collecting;
   if (!of_this_round || !wanted) return;
-  if (only_suspected(failed.failure)) {
+  if (is_suspect(failed.failure)) {
     if (suspects_.size() < most_suspects) suspects_.push_back(brief(failed.failure));
     return;
   }
   // To end was what its workers were asked for: that is no failure, and the node whose end it is leaves now.
-  const Roster::Node* ending = preempted_ ? roster_.find(*preempted_) : nullptr;
+  const Membership::Node* ending = preempted_ ? membership_.find(*preempted_) : nullptr;
   if (state_ == State::running && ending != nullptr && !ending->leaving)
-    on_leave(now, *preempted_, Leave{told_to_end(*ending)}, out);
+    on_leave(now, *preempted_, Leave{stopped_by_signal(*ending)}, out);
   const bool lost = failed.failure.kind == FailureKind::node_lost;  // its workers, not its agent
-  if (!lost && !fallen_ranks_.insert(failed.failure.rank).second) return;
+  if (!lost && !failed_ranks_.insert(failed.failure.rank).second) return;
   // A world that is stopped because nodes came or went may well fail in doing so.
-  if (state_ == State::stopping && fallen_.empty()) return;
+  if (state_ == State::stopping && failures_.empty()) return;
   record(now - std::clamp(failed.age, Duration(0), now - round_began_), failed.failure);
   if (state_ != State::running) return;
-  if (failed.failure.accuses_peer && may_still_run(failed.failure.accused)) {
-    if (!accused_until_) accused_until_ = now + accused_grace;
+  if (failed.failure.blames_peer && may_still_end(failed.failure.blamed_rank)) {
+    if (!blamed_until_) blamed_until_ = now + blamed_rank_grace;
   } else {
     stop_for(now, failed.failure, out);
   }
@@ -507,24 +514,24 @@ void Coordinator::on_failed(TimePoint now, const Failed& failed, CoordinatorActi
 
 void Coordinator::stop_for(TimePoint now, const Failure& failure, CoordinatorActions& out) {
   // A failure on this node has been said by it.
-  const auto own = roster_.nodes().find(local_member);
-  const bool is_here = own != roster_.nodes().end() && own->second.rank() == failure.node_rank;
+  const auto own = membership_.nodes().find(local_member);
+  const bool is_here = own != membership_.nodes().end() && own->second.rank() == failure.node_rank;
   if (!is_here)
-    out.emplace_back(Say{Loudness::progress,
-                         describe(failure) + "; " + in_words(job_.stop_timeout, "the workers of all nodes")});
+    out.emplace_back(LogMessage{
+        Severity::info, describe(failure) + "; " + describe(job_.stop_timeout, "the workers of all nodes")});
   stop_world(now, describe(failure), out);
   const bool lost = failure.kind == FailureKind::node_lost;
   if (lost ? !may_go_on() : !restarts_left()) collect(now);
 }
 
 // One that is not known may be any of those that run.
-bool Coordinator::may_still_run(int accused) const {
-  if (fallen_ranks_.contains(accused)) return false;
-  return std::any_of(roster_.nodes().begin(), roster_.nodes().end(), [&](const auto& entry) {
-    const Roster::Node& node = entry.second;
-    if (node.place < 0 || node.done || node.stopped) return false;
-    const WorldMember& there = world_.members[static_cast<std::size_t>(node.place)];
-    return accused < 0 || (accused >= there.base_rank && accused < there.base_rank + there.slots);
+bool Coordinator::may_still_end(int blamed_rank) const {
+  if (failed_ranks_.contains(blamed_rank)) return false;
+  return std::any_of(membership_.nodes().begin(), membership_.nodes().end(), [&](const auto& entry) {
+    const Membership::Node& node = entry.second;
+    if (node.index < 0 || node.done || node.stopped) return false;
+    const WorldMember& there = world_.members[static_cast<std::size_t>(node.index)];
+    return blamed_rank < 0 || (blamed_rank >= there.base_rank && blamed_rank < there.base_rank + there.slots);
   });
 }
 
@@ -535,15 +542,15 @@ void Coordinator::on_done(TimePoint now, MemberId member, const Done& done, Coor
                out);  // too late to count as done, but nothing is left there
     return;
   }
-  Roster::Node& node = *roster_.find(member);
+  Membership::Node& node = *membership_.find(member);
   node.done = true;
   node.stopped = true;
-  if (roster_.all_done()) end(now, Outcome{}, out);
+  if (membership_.all_done()) end(now, Outcome{}, out);
 }
 
 void Coordinator::on_stopped(TimePoint now, MemberId member, const Stopped& stopped,
                              CoordinatorActions& out) {
-  Roster::Node& node = *roster_.find(member);
+  Membership::Node& node = *membership_.find(member);
   // Of one that joined while it was still stopping, the round is another leader's.
   if (node.active && stopped.round != world_.round) return;
   const bool came = !node.active && !node.stopped;
@@ -554,11 +561,11 @@ void Coordinator::on_stopped(TimePoint now, MemberId member, const Stopped& stop
 
 // One node will end: the workers of all are given notice, once in a round.
 void Coordinator::on_preempt(MemberId member, const Preempt& preempt, CoordinatorActions& out) {
-  const Roster::Node& ending = *roster_.find(member);
+  const Membership::Node& ending = *membership_.find(member);
   if (preempt.round != world_.round || state_ != State::running || preempted_) return;
   if (!ending.active || ending.done) return;
   preempted_ = member;
-  for (const auto& [other, node] : roster_.nodes()) {
+  for (const auto& [other, node] : membership_.nodes()) {
     if (other != member && node.active && !node.done)
       out.emplace_back(ToMember{other, Preempt{world_.round, name_of(ending)}});
   }
@@ -568,28 +575,28 @@ void Coordinator::on_preempt(MemberId member, const Preempt& preempt, Coordinato
 void Coordinator::on_progress(TimePoint now, MemberId member, const Progress& progress,
                               CoordinatorActions& out) {
   if (progress.round != world_.round) return;
-  judge_.take(member, progress);
-  if (state_ != State::running || !judge_.hangs(roster_)) return;
-  const Diagnosis diagnosis = judge_.diagnosis();
-  const Failure failure = judge_.failure(diagnosis, world_);
+  hang_detector_.take(member, progress);
+  if (state_ != State::running || !hang_detector_.hangs(membership_)) return;
+  const Diagnosis diagnosis = hang_detector_.diagnosis();
+  const Failure failure = hang_detector_.failure(diagnosis, world_);
   Event hung{EventKind::hung, world_.round, failure.node_rank, failure.host, failure.rank};
   hung.text = describe(failure);
   out.emplace_back(std::move(hung));
-  out.emplace_back(Say{Loudness::trouble, describe(failure)});
+  out.emplace_back(LogMessage{Severity::warning, describe(failure)});
   for (std::size_t i = 1; i < diagnosis.sentences.size(); ++i)
-    out.emplace_back(Say{Loudness::trouble, diagnosis.sentences[i]});
+    out.emplace_back(LogMessage{Severity::warning, diagnosis.sentences[i]});
   record(now, failure);
   stop_world(now, describe(failure), out);
   if (!restarts_left()) collect(now);
 }
 
 void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, CoordinatorActions& out) {
-  Roster::Node& node = *roster_.find(member);
+  Membership::Node& node = *membership_.find(member);
   const Failure& failure = leave.failure;
   if (failure.kind != FailureKind::signal) {
     if (may_go_on()) {
       node.leaving = true;
-      lose(now, node, failure, out);
+      on_node_lost(now, node, failure, out);
     } else {
       end_the_job_by(now, failure, out);
     }
@@ -600,14 +607,14 @@ void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, C
   outcome.exit_code = exit_code_of(failure);
   outcome.cause = failure;
   outcome.restarts_used = world_.restarts_used;
-  const bool needed = node.active && !node.done && roster_.ready() - 1 < job_.least();
+  const bool needed = node.active && !node.done && membership_.ready() - 1 < job_.required_nodes();
   const bool waiting = state_ == State::gathering || state_ == State::standby;
   const bool decided = state_ == State::collecting || state_ == State::ending;
   if (member == local_member && job_.may_move() && !needed && !decided) {
-    abdicates_ = outcome;
+    resigning_ = outcome;
     node.leaving = true;
     if (state_ == State::running) stop_world(now, name_of(node) + ", which leads, was told to leave", out);
-    if (waiting || roster_.all_stopped()) abdicate(out);
+    if (waiting || membership_.all_stopped()) resign(out);
     return;
   }
   const bool may_go = waiting || !node.active || (job_.elastic() && !needed);
@@ -615,7 +622,7 @@ void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, C
     end_the_job_by(now, failure, out);
     return;
   }
-  out.emplace_back(Say{Loudness::progress, name_of(node) + " leaves: " + describe(failure)});
+  out.emplace_back(LogMessage{Severity::info, name_of(node) + " leaves: " + describe(failure)});
   out.emplace_back(event_of(EventKind::left, node, describe(failure)));
   out.emplace_back(ToMember{member, End{outcome}});
   node.leaving = true;
@@ -626,7 +633,7 @@ void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, C
 void Coordinator::on_agent_leaves(TimePoint now, const Failure& failure, CoordinatorActions& out) {
   const bool again = state_ == State::ending || state_ == State::collecting;
   if (job_.may_move() || again) {
-    abdicate(out);
+    resign(out);
   } else {
     end_the_job_by(now, failure, out);
   }
@@ -634,50 +641,50 @@ void Coordinator::on_agent_leaves(TimePoint now, const Failure& failure, Coordin
 
 void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out) {
   const TimePoint sure = sure_until();
-  const auto node = roster_.remove(lost.member);
-  judge_.forget(lost.member);
+  const auto node = membership_.remove(lost.member);
+  hang_detector_.forget(lost.member);
   granting_until_.reset();
-  if (node) note_left_running(now, *node, lost.silent);
-  if (node && lost.silent) absent_.add(node->joined.agent, name_of(*node), node->heard);
+  if (node) record_left_running(now, *node, lost.silent);
+  if (node && lost.silent) absent_.add(node->joined.agent, name_of(*node), node->last_heard);
   if (!node || state_ == State::standby) return;
   const bool expected = node->leaving || node->done || state_ == State::ending;
   if (!expected && (state_ == State::gathering || !node->active)) {
-    out.emplace_back(Say{Loudness::trouble, name_of(*node) + " is gone again: " + lost.why});
+    out.emplace_back(LogMessage{Severity::warning, name_of(*node) + " is gone again: " + lost.why});
     out.emplace_back(event_of(EventKind::left, *node, lost.why));
   } else if (!expected) {
-    const Failure failure = hung_up(now, *node, loss_in_words(lost.why, lost.silent, node->joined.host));
+    const Failure failure = disconnected(now, *node, describe_loss(lost.why, lost.silent, node->joined.host));
     if (may_go_on()) {
-      lose(now, *node, failure, out);
+      on_node_lost(now, *node, failure, out);
     } else {
       end_the_job_by(now, failure, out);
     }
   }
-  if (state_ == State::running && roster_.all_done()) {
+  if (state_ == State::running && membership_.all_done()) {
     end(now, Outcome{}, out);
   } else if (state_ == State::running && too_few()) {
     stop_world(now, "fewer than a majority of the nodes are here", out);
   } else if (state_ == State::gathering && too_few()) {
-    step_down(now, out);
+    lose_leadership(now, out);
   }
   const bool runs = state_ == State::stopping || state_ == State::collecting;
-  if (runs && too_few() && !fence_at_) fence_at_ = sure;
+  if (runs && too_few() && !fencing_deadline_) fencing_deadline_ = sure;
   go_on_when_all_stopped(now, out);
 }
 
 // The others form a new world, now or when enough have come.
-void Coordinator::lose(TimePoint now, const Roster::Node& node, const Failure& failure,
-                       CoordinatorActions& out) {
+void Coordinator::on_node_lost(TimePoint now, const Membership::Node& node, const Failure& failure,
+                               CoordinatorActions& out) {
   record(now, failure);
-  out.emplace_back(Say{Loudness::trouble, describe(failure)});
+  out.emplace_back(LogMessage{Severity::warning, describe(failure)});
   out.emplace_back(event_of(EventKind::lost, node, failure.why));
-  const int ready = roster_.ready();
-  if (ready >= job_.least()) {
-    out.emplace_back(Say{Loudness::progress, "going on without " + name_of(node) + ", with " +
-                                                 count_of(std::min(ready, job_.nnodes), "node")});
+  const int ready = membership_.ready();
+  if (ready >= job_.required_nodes()) {
+    out.emplace_back(LogMessage{Severity::info, "going on without " + name_of(node) + ", with " +
+                                                    pluralize(std::min(ready, job_.nnodes), "node")});
   }
   // Where the workers' failures were all that was known, and no restart was left for them, this explains
   // them.
-  if (state_ == State::collecting && !decisive_) {
+  if (state_ == State::collecting && !final_cause_) {
     state_ = State::stopping;
     stop_deadline_ = now + job_.stop_timeout.longest() + end_margin;
   } else if (state_ == State::running) {
@@ -687,11 +694,11 @@ void Coordinator::lose(TimePoint now, const Roster::Node& node, const Failure& f
 
 // A node is gone; whether the others may form a new world, now or when another has come.
 bool Coordinator::may_go_on() const {
-  if (state_ == State::collecting && decisive_) return false;
+  if (state_ == State::collecting && final_cause_) return false;
   return job_.elastic() && (!job_.counts_membership || restarts_left());
 }
 
-Failure Coordinator::told_to_end(const Roster::Node& node) const {
+Failure Coordinator::stopped_by_signal(const Membership::Node& node) const {
   Failure failure = lost_node(node, "");
   failure.kind = FailureKind::signal;
   failure.status = {ExitStatus::How::signaled, SIGTERM, false};
@@ -700,10 +707,10 @@ Failure Coordinator::told_to_end(const Roster::Node& node) const {
 
 // The connection to a node has ended. If this process did not run before, it was that node which gave this
 // one up.
-Failure Coordinator::hung_up(TimePoint now, const Roster::Node& node, const std::string& why) {
+Failure Coordinator::disconnected(TimePoint now, const Membership::Node& node, const std::string& why) {
   Failure failure = lost_node(node, why);
-  const std::string own = stood_still_.in_words(now);
-  const Roster::Node* const here = roster_.find(local_member);
+  const std::string own = suspension_.describe(now);
+  const Membership::Node* const here = membership_.find(local_member);
   if (own.empty() || here == nullptr) return failure;
   failure.why = own + ", and " + name_of(node) + " gave it up";
   failure.node_rank = here->rank();
@@ -711,7 +718,7 @@ Failure Coordinator::hung_up(TimePoint now, const Roster::Node& node, const std:
   return failure;
 }
 
-Failure Coordinator::lost_node(const Roster::Node& node, std::string why) const {
+Failure Coordinator::lost_node(const Membership::Node& node, std::string why) const {
   Failure failure;
   failure.kind = FailureKind::node_lost;
   failure.round = world_.round;
@@ -724,33 +731,33 @@ Failure Coordinator::lost_node(const Roster::Node& node, std::string why) const 
 // --- time ---
 
 void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
-  if (check_at_ && now >= *check_at_) drop_the_silent(now, out);
-  kill_behind_the_fence(now, out);
-  if (state_ == State::running && accused_until_ && now >= *accused_until_) {
-    stop_for(now, fallen_.front().failure, out);
+  if (check_at_ && now >= *check_at_) drop_silent_members(now, out);
+  enforce_fencing(now, out);
+  if (state_ == State::running && blamed_until_ && now >= *blamed_until_) {
+    stop_for(now, failures_.front().failure, out);
   } else if (state_ == State::gathering) {
     announce_when_complete(now, out);
     if (state_ == State::gathering) end_after_join_timeout(now, out);
     if (state_ == State::gathering) report(now, out);
   } else if (state_ == State::stopping && now >= stop_deadline_) {
     std::vector<MemberId> mute;
-    for (const auto& [member, node] : roster_.nodes()) {
+    for (const auto& [member, node] : membership_.nodes()) {
       if (!node.stopped) mute.push_back(member);
     }
     for (const MemberId member : mute) {
       if (state_ != State::stopping) break;
-      const Roster::Node node = *roster_.find(member);
+      const Membership::Node node = *membership_.find(member);
       const Failure failure = lost_node(node, "it did not stop its workers in time");
       if (!may_go_on()) {
         end_the_job_by(now, failure, out);
         end_failed(now, out);  // it had its time
         return;
       }
-      roster_.remove(member);
+      membership_.remove(member);
       granting_until_.reset();
-      note_left_running(now, node, true);
+      record_left_running(now, node, true);
       out.emplace_back(DropMember{member});
-      lose(now, node, failure, out);
+      on_node_lost(now, node, failure, out);
     }
     go_on_when_all_stopped(now, out);
   } else if (state_ == State::stopping || state_ == State::standby) {
@@ -762,26 +769,26 @@ void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
   }
 }
 
-void Coordinator::drop_the_silent(TimePoint now, CoordinatorActions& out) {
+void Coordinator::drop_silent_members(TimePoint now, CoordinatorActions& out) {
   // Where it was this process that slept, what the nodes have said meanwhile is still to be read.
-  const bool overslept = now - *check_at_ > job_.beat();
-  check_at_ = now + job_.beat();
+  const bool overslept = now - *check_at_ > job_.heartbeat_interval();
+  check_at_ = now + job_.heartbeat_interval();
   if (overslept) return;
   std::vector<MemberId> silent;
-  for (const auto& [member, node] : roster_.nodes()) {
-    if (member != local_member && now - node.heard >= job_.node_timeout) silent.push_back(member);
+  for (const auto& [member, node] : membership_.nodes()) {
+    if (member != local_member && now - node.last_heard >= job_.node_timeout) silent.push_back(member);
   }
   for (const MemberId member : silent) {
-    const Roster::Node* node = roster_.find(member);
+    const Membership::Node* node = membership_.find(member);
     if (node == nullptr || state_ == State::ended) continue;
-    const Duration quiet = now - node->heard;
+    const Duration quiet = now - node->last_heard;
     out.emplace_back(DropMember{member});
     on_lost(now, {member, "no sign of life for " + to_words(quiet), true}, out);
   }
 }
 
 void Coordinator::end_after_join_timeout(TimePoint now, CoordinatorActions& out) {
-  if (now < join_deadline_ || roster_.ready() >= job_.least()) return;
+  if (now < join_deadline_ || membership_.ready() >= job_.required_nodes()) return;
   Failure failure;
   failure.kind = FailureKind::join;
   failure.why = missing() + " did not come to " + to_string(world_.store) + " within " +
@@ -801,14 +808,14 @@ void Coordinator::report(TimePoint now, CoordinatorActions& out) {
   std::string until;
   if (state_ == State::stopping || state_ == State::collecting) {
     until = to_words(stop_deadline_ - now);
-  } else if (state_ == State::gathering && roster_.ready() < job_.least()) {
+  } else if (state_ == State::gathering && membership_.ready() < job_.required_nodes()) {
     until = to_words(join_deadline_ - now);
     what += " at " + to_string(world_.store);
   }
   const std::string text = "waiting for " + what + " since " + to_words(now - waiting_since_) +
                            (until.empty() ? "" : ", until " + until + " from now");
-  out.emplace_back(Say{Loudness::progress, text});
-  for (const auto& [member, node] : roster_.nodes()) {
+  out.emplace_back(LogMessage{Severity::info, text});
+  for (const auto& [member, node] : membership_.nodes()) {
     if (member != local_member) out.emplace_back(ToMember{member, Notice{text}});
   }
 }
@@ -817,13 +824,13 @@ void Coordinator::rearm(TimePoint now, CoordinatorActions& out) {
   std::optional<TimePoint> next;
   const auto wake = [&](TimePoint at) { next = next ? std::min(*next, at) : at; };
   if (check_at_) wake(*check_at_);
-  if (fence_at_ && *fence_at_ < TimePoint::max()) wake(std::max(*fence_at_, now));
+  if (fencing_deadline_ && *fencing_deadline_ < TimePoint::max()) wake(std::max(*fencing_deadline_, now));
   switch (state_) {
     case State::gathering:
       wake(report_at_);
       if (now < join_deadline_) wake(join_deadline_);
       if (last_call_ && *last_call_ > now) wake(*last_call_);
-      if (roster_.ready() >= job_.least()) {
+      if (membership_.ready() >= job_.required_nodes()) {
         if (const TimePoint when = may_begin_at(); when > now) wake(when);
       }
       break;
@@ -841,7 +848,7 @@ void Coordinator::rearm(TimePoint now, CoordinatorActions& out) {
       wake(report_at_);
       break;
     case State::running:
-      if (accused_until_) wake(*accused_until_);
+      if (blamed_until_) wake(*blamed_until_);
       break;
     case State::ended:
       break;
@@ -856,8 +863,9 @@ void Coordinator::rearm(TimePoint now, CoordinatorActions& out) {
 void Coordinator::record(TimePoint when, const Failure& failure) {
   // The long texts are kept of those that may turn out to be the cause, but not of thousands.
   constexpr std::size_t in_full = 64;
-  fallen_.push_back({when, fallen_.size() < in_full ? failure : brief(failure)});
-  if (failure.kind == FailureKind::worker) judge_.note_end(failure.rank, describe_briefly(failure.status));
+  failures_.push_back({when, failures_.size() < in_full ? failure : brief(failure)});
+  if (failure.kind == FailureKind::worker)
+    hang_detector_.note_end(failure.rank, describe_briefly(failure.status));
 }
 
 void Coordinator::collect(TimePoint now) {
@@ -872,7 +880,7 @@ void Coordinator::end_the_job_by(TimePoint now, const Failure& cause, Coordinato
   if (was_ending && cause.kind == FailureKind::signal) return;
   record(now, cause);
   if (was_ending) return;
-  decisive_ = fallen_.size() - 1;
+  final_cause_ = failures_.size() - 1;
   if (state_ == State::gathering || state_ == State::standby) {
     end_failed(now, out);
     return;

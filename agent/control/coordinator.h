@@ -16,7 +16,7 @@
 //                                              +--all have stopped or are lost--> ended
 //
 // The first failure that is heard of stops everyone at once; if it accuses a worker that may still run, that
-// one has accused_grace to end by itself before. The others of its round are collected while they
+// one has blamed_rank_grace to end by itself before. The others of its round are collected while they
 // stop, each with its age, so that the cause is the first that happened and not the first that was told
 // (agent/model/root_cause.h).
 //
@@ -40,17 +40,17 @@
 #include <vector>
 
 #include "agent/control/absent_nodes.h"
-#include "agent/control/hang_judge.h"
+#include "agent/control/fenced_hosts.h"
+#include "agent/control/hang_detector.h"
 #include "agent/control/job_ending.h"
 #include "agent/control/lease.h"
-#include "agent/control/lost_places.h"
+#include "agent/control/membership.h"
 #include "agent/control/messages.h"
-#include "agent/control/roster.h"
 #include "agent/model/event.h"
 #include "agent/model/fencing.h"
+#include "agent/model/log_message.h"
 #include "agent/model/root_cause.h"
-#include "agent/model/say.h"
-#include "agent/model/stood_still.h"
+#include "agent/model/suspension_detector.h"
 #include "agent/model/world_view.h"
 
 namespace dlaunch::agent {
@@ -79,7 +79,7 @@ struct AgentLeaves {
 };
 // An agent was refused before it could join: it spoke another protocol, or has another secret.
 struct AgentRefused {
-  std::string who;  // where it is
+  std::string peer;  // where it is
   std::string why;
 };
 // Whether this agent's own member follows a coordinator elsewhere.
@@ -103,10 +103,10 @@ struct DropMember {
   bool operator==(const DropMember&) const = default;
 };
 // A fresh, empty store for the round that is about to be announced; connections of the last round are cut. Of
-// nodes that were lost, workers of an earlier round may still run: none is let in from `shut_out`.
+// nodes that were lost, workers of an earlier round may still run: none is let in from `blocked_hosts`.
 struct OpenStore {
   std::uint32_t round = 0;
-  std::set<std::string> shut_out;
+  std::set<std::string> blocked_hosts;
   bool operator==(const OpenStore&) const = default;
 };
 // Replaces the time asked for before.
@@ -119,7 +119,7 @@ struct CoordinatorEnded {
 };
 
 using CoordinatorAction =
-    std::variant<ToMember, DropMember, OpenStore, ArmCoordinatorTimer, CoordinatorEnded, Event, Say>;
+    std::variant<ToMember, DropMember, OpenStore, ArmCoordinatorTimer, CoordinatorEnded, Event, LogMessage>;
 using CoordinatorActions = std::vector<CoordinatorAction>;
 
 class Coordinator {
@@ -161,20 +161,20 @@ class Coordinator {
                CoordinatorActions& out);
   void on_unfit(TimePoint now, MemberId member, const Join& join, CoordinatorActions& out);
   void on_ask(TimePoint now, MemberId member, const Ask& ask, CoordinatorActions& out) const;
-  void take_in(TimePoint now, const Roster::Node& node, CoordinatorActions& out);
+  void take_in(TimePoint now, const Membership::Node& node, CoordinatorActions& out);
   void on_failed(TimePoint now, const Failed& failed, CoordinatorActions& out);
   void stop_for(TimePoint now, const Failure& failure, CoordinatorActions& out);
-  [[nodiscard]] bool may_still_run(int accused) const;
+  [[nodiscard]] bool may_still_end(int blamed_rank) const;
   void on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out);
   void on_stopped(TimePoint now, MemberId member, const Stopped& stopped, CoordinatorActions& out);
   void on_leave(TimePoint now, MemberId member, const Leave& leave, CoordinatorActions& out);
-  void on_beat(TimePoint now, MemberId member, const Beat& beat, CoordinatorActions& out);
+  void on_heartbeat(TimePoint now, MemberId member, const Heartbeat& heartbeat, CoordinatorActions& out);
   void on_preempt(MemberId member, const Preempt& preempt, CoordinatorActions& out);
   void on_progress(TimePoint now, MemberId member, const Progress& progress, CoordinatorActions& out);
   void on_agent_leaves(TimePoint now, const Failure& failure, CoordinatorActions& out);
   void on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out);
   void on_timer(TimePoint now, CoordinatorActions& out);
-  void drop_the_silent(TimePoint now, CoordinatorActions& out);
+  void drop_silent_members(TimePoint now, CoordinatorActions& out);
   void end_after_join_timeout(TimePoint now, CoordinatorActions& out);
   void report(TimePoint now, CoordinatorActions& out);
   void rearm(TimePoint now, CoordinatorActions& out);
@@ -187,18 +187,18 @@ class Coordinator {
   [[nodiscard]] int fewest() const;
   [[nodiscard]] TimePoint sure_until() const;
   [[nodiscard]] bool sure_to_lead(TimePoint now) const { return now < sure_until(); }
-  void kill_behind_the_fence(TimePoint now, CoordinatorActions& out);
-  [[nodiscard]] Welcome welcome(TimePoint now, const Roster::Node& node, bool leads, bool elsewhere);
-  void tell_who_leads(TimePoint now, bool leads, CoordinatorActions& out);
+  void enforce_fencing(TimePoint now, CoordinatorActions& out);
+  [[nodiscard]] Welcome welcome(TimePoint now, const Membership::Node& node, bool leads, bool elsewhere);
+  void announce_leader(TimePoint now, bool leads, CoordinatorActions& out);
   // A newer world than its own has been announced.
-  [[nodiscard]] bool went_on_without(const Roster::Node& node) const;
+  [[nodiscard]] bool was_superseded(const Membership::Node& node) const;
   void learn_from(TimePoint now, const Join& join);
   void learn_fencing(MemberId member, const Join& join);
   [[nodiscard]] bool has_fencing(TimePoint now, CoordinatorActions& out);
-  void note_lost_leader(TimePoint now, const Join& of_last_world, CoordinatorActions& out);
+  void record_lost_leader(TimePoint now, const Join& of_last_world, CoordinatorActions& out);
   void lead_if_enough(TimePoint now, CoordinatorActions& out);
-  void step_down(TimePoint now, CoordinatorActions& out);
-  void abdicate(CoordinatorActions& out);
+  void lose_leadership(TimePoint now, CoordinatorActions& out);
+  void resign(CoordinatorActions& out);
 
   // From one world to the next.
   void gather(TimePoint now, int enough, Duration patience, CoordinatorActions& out);
@@ -207,17 +207,18 @@ class Coordinator {
   void stop_world(TimePoint now, const std::string& why, CoordinatorActions& out);
   void go_on_when_all_stopped(TimePoint now, CoordinatorActions& out);
   void go_on(TimePoint now, CoordinatorActions& out);
-  void enter_in_ledger(const Restart& entry, Duration delay, CoordinatorActions& out);
+  void record_restart(const Restart& entry, Duration delay, CoordinatorActions& out);
   void leave_out(const Failure& cause, CoordinatorActions& out);
 
   // What members may count on, and when nothing of an earlier world runs (agent/control/lease.h).
-  [[nodiscard]] Grant grant_to(TimePoint now, const Roster::Node& node);
-  void note_left_running(TimePoint now, const Roster::Node& node, bool silent);
+  [[nodiscard]] Grant grant_to(TimePoint now, const Membership::Node& node);
+  void record_left_running(TimePoint now, const Membership::Node& node, bool silent);
   [[nodiscard]] TimePoint may_begin_at() const;
   [[nodiscard]] TimePoint earlier_worlds_gone_by() const;
   [[nodiscard]] TimePoint others_worlds_gone_by() const;
 
-  void lose(TimePoint now, const Roster::Node& node, const Failure& failure, CoordinatorActions& out);
+  void on_node_lost(TimePoint now, const Membership::Node& node, const Failure& failure,
+                    CoordinatorActions& out);
   [[nodiscard]] bool may_go_on() const;
 
   // From the first failure to the end.
@@ -231,16 +232,16 @@ class Coordinator {
   bool answers_absent_nodes(TimePoint now, CoordinatorActions& out);
   void on_timer_at_the_end(TimePoint now, CoordinatorActions& out);
 
-  void remember_refusal(const std::string& who, const std::string& why);
+  void remember_refusal(const std::string& peer, const std::string& why);
   [[nodiscard]] std::string refused_meanwhile() const;
   void refuse(MemberId member, std::string why, CoordinatorActions& out, bool for_good = true) const;
-  [[nodiscard]] Failure told_to_end(const Roster::Node& node) const;
-  [[nodiscard]] Failure lost_node(const Roster::Node& node, std::string why) const;
-  [[nodiscard]] Failure hung_up(TimePoint now, const Roster::Node& node, const std::string& why);
+  [[nodiscard]] Failure stopped_by_signal(const Membership::Node& node) const;
+  [[nodiscard]] Failure lost_node(const Membership::Node& node, std::string why) const;
+  [[nodiscard]] Failure disconnected(TimePoint now, const Membership::Node& node, const std::string& why);
   [[nodiscard]] std::string reason_to_refuse(const Join& join) const;
   [[nodiscard]] std::string reason_to_wait(TimePoint now, MemberId member, const Join& join) const;
-  [[nodiscard]] Event event_of(EventKind kind, const Roster::Node& node, std::string text) const;
-  [[nodiscard]] std::string name_of(const Roster::Node& node) const;
+  [[nodiscard]] Event event_of(EventKind kind, const Membership::Node& node, std::string text) const;
+  [[nodiscard]] std::string name_of(const Membership::Node& node) const;
   [[nodiscard]] std::string missing() const;
   [[nodiscard]] std::string not_stopped() const;
   [[nodiscard]] std::vector<int> absent_ranks() const;
@@ -251,14 +252,14 @@ class Coordinator {
   LeaseRules leases_;
   AgentId agent_;
   State state_;
-  Roster roster_;
+  Membership membership_;
   World world_;          // the current one, or the last
   bool formed_ = false;  // there was one
   bool follows_another_ = false;
   std::optional<TimePoint> leads_until_;  // by election
   std::uint32_t next_round_ = 0;
   FencingTokens fencing_;
-  std::optional<TimePoint> fencing_told_;  // when members that had joined before were told a new range
+  std::optional<TimePoint> fencing_announced_;  // when members that had joined before were told a new range
 
   TimePoint began_;
   TimePoint waiting_since_;             // while gathering, or until workers have stopped
@@ -268,20 +269,21 @@ class Coordinator {
   Duration patience_{};                 // with fewer, so long after the last condition was met
   std::optional<TimePoint> last_call_;  // until when
   TimePoint not_before_;                // of the restart that was decided: --restart-backoff
-  LostPlaces lost_places_;
+  FencedHosts fenced_hosts_;
   AbsentNodes absent_;
   std::map<AgentId, TimePoint> left_running_;  // agents that were lost with their workers: gone by then
   bool announced_ = false;                     // a world, since the lead was taken up
-  std::optional<Outcome> abdicates_;           // once all have stopped: this agent was told to leave
+  std::optional<Outcome> resigning_;           // once all have stopped: this agent was told to leave
   std::optional<TimePoint> granting_until_;    // sure_until(), at granting_checked_
   TimePoint granting_checked_;
-  std::vector<std::string> refusals_;   // of nodes, while some are missing: the last few
-  std::optional<TimePoint> led_since_;  // where the lead is taken up, and may be another's
-  std::optional<TimePoint> check_at_;   // for silent nodes
+  std::vector<std::string> refusals_;       // of nodes, while some are missing: the last few
+  std::optional<TimePoint> leading_since_;  // where the lead is taken up, and may be another's
+  std::optional<TimePoint> check_at_;       // for silent nodes
   std::optional<TimePoint> armed_;
-  StoodStill stood_still_;
-  std::optional<TimePoint> fence_at_;       // another may lead from then on: nothing of this world may live
-  std::optional<TimePoint> accused_until_;  // a worker whom the first failure accuses may end by itself
+  SuspensionDetector suspension_;
+  std::optional<TimePoint>
+      fencing_deadline_;                   // another may lead from then on: nothing of this world may live
+  std::optional<TimePoint> blamed_until_;  // a worker whom the first failure accuses may end by itself
   TimePoint stop_deadline_;
   TimePoint end_deadline_;
   std::optional<TimePoint> answers_until_;  // all has ended but for the answers to absent nodes
@@ -289,14 +291,14 @@ class Coordinator {
   TimePoint job_began_;  // its first round, as far as this coordinator knows
   TimePoint round_began_;
   TimePoint collect_until_;
-  std::vector<Fallen> fallen_;           // of the current round, as they were told
-  std::vector<Failure> suspects_;        // likewise (only_suspected())
-  std::set<int> fallen_ranks_;           // the workers among them
-  std::optional<std::size_t> decisive_;  // what ended the job, where that is not for root_cause() to find
-  std::optional<Outcome> outcome_;       // of the job, since it is ending
-  std::string no_restart_;               // why there is none
-  std::optional<MemberId> preempted_;    // of this round: whose end all have been given notice of
-  HangJudge judge_;                      // of the current round's workers
+  std::vector<TimedFailure> failures_;      // of the current round, as they were told
+  std::vector<Failure> suspects_;           // likewise (is_suspect())
+  std::set<int> failed_ranks_;              // the workers among them
+  std::optional<std::size_t> final_cause_;  // what ended the job, where that is not for root_cause() to find
+  std::optional<Outcome> outcome_;          // of the job, since it is ending
+  std::string no_restart_;                  // why there is none
+  std::optional<MemberId> preempted_;       // of this round: whose end all have been given notice of
+  HangDetector hang_detector_;              // of the current round's workers
 };
 
 }  // namespace dlaunch::agent

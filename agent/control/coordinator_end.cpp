@@ -11,25 +11,25 @@
 
 namespace dlaunch::agent {
 
-// In fallen_; a worker that did not fail itself may be put there.
+// In failures_; a worker that did not fail itself may be put there.
 std::size_t Coordinator::find_cause() {
-  std::size_t cause = decisive_ ? *decisive_ : root_cause(fallen_);
-  const std::string ended = judge_.end_of(fallen_[cause].failure.accused);
-  if (auto accused = accused_by(fallen_, cause, suspects_, ended)) {
-    place_worker(*accused, world_);
-    fallen_.push_back({fallen_[cause].when, std::move(*accused)});
-    cause = fallen_.size() - 1;
+  std::size_t cause = final_cause_ ? *final_cause_ : root_cause(failures_);
+  const std::string ended = hang_detector_.end_of(failures_[cause].failure.blamed_rank);
+  if (auto blamed_rank = blamed_peer(failures_, cause, suspects_, ended)) {
+    place_worker(*blamed_rank, world_);
+    failures_.push_back({failures_[cause].when, std::move(*blamed_rank)});
+    cause = failures_.size() - 1;
   }
-  name_suspects(fallen_, suspects_, fallen_[cause].failure);
+  name_suspects(failures_, suspects_, failures_[cause].failure);
   return cause;
 }
 
 void Coordinator::end_failed(TimePoint now, CoordinatorActions& out) {
   const std::size_t cause = find_cause();
   Outcome outcome;
-  tell(std::move(fallen_), cause, outcome);
-  outcome.standings = judge_.diagnosis().sentences;
-  fallen_.clear();
+  summarize_failures(std::move(failures_), cause, outcome);
+  outcome.rank_positions = hang_detector_.diagnosis().sentences;
+  failures_.clear();
   end(now, std::move(outcome), out);
 }
 
@@ -42,7 +42,7 @@ void Coordinator::end(TimePoint now, Outcome outcome, CoordinatorActions& out) {
   Event ended{EventKind::ended, world_.round};
   ended.text = outcome.failed ? describe(outcome.cause) : "";
   out.emplace_back(std::move(ended));
-  for (const auto& [member, node] : roster_.nodes()) {
+  for (const auto& [member, node] : membership_.nodes()) {
     if (!node.leaving) out.emplace_back(ToMember{member, End{outcome}});
   }
   outcome_ = std::move(outcome);
@@ -56,9 +56,9 @@ std::optional<JobEnding> Coordinator::ending() const {
 
 void Coordinator::end_when_all_stopped(TimePoint now, CoordinatorActions& out) {
   // A remote node hangs up after it has heard the end and stopped: until then End may still be on its way.
-  const bool remote_left = std::any_of(roster_.nodes().begin(), roster_.nodes().end(),
+  const bool remote_left = std::any_of(membership_.nodes().begin(), membership_.nodes().end(),
                                        [](const auto& n) { return n.first != local_member; });
-  if (remote_left || !roster_.all_stopped() || answers_absent_nodes(now, out)) return;
+  if (remote_left || !membership_.all_stopped() || answers_absent_nodes(now, out)) return;
   state_ = State::ended;
   out.emplace_back(CoordinatorEnded{});
 }
@@ -70,23 +70,23 @@ bool Coordinator::answers_absent_nodes(TimePoint now, CoordinatorActions& out) {
   const std::vector<std::string> names = absent_.looking(now, job_.join_timeout);
   if (names.empty() || job_.elected || !(job_.elastic() || job_.may_move())) return false;
   const auto others = static_cast<int>(std::max<std::size_t>(job_.endpoints.size(), 1)) - 1;
-  const Duration patience = job_.node_timeout + others * (Member::answer_time + Member::ask_pause);
+  const Duration patience = job_.node_timeout + others * (Member::probe_timeout + Member::probe_pause);
   answers_until_ = now + patience;
   ShortList list;
   for (const std::string& name : names) list.add(name);
-  out.emplace_back(Say{Loudness::progress, "the job has ended; staying " + to_words(patience) + " for " +
-                                               list.text() +
-                                               ", silent before, to learn it (a signal ends this at once)"});
+  out.emplace_back(
+      LogMessage{Severity::info, "the job has ended; staying " + to_words(patience) + " for " + list.text() +
+                                     ", silent before, to learn it (a signal ends this at once)"});
   return true;
 }
 
 void Coordinator::on_timer_at_the_end(TimePoint now, CoordinatorActions& out) {
   if (answers_until_) return end_when_all_stopped(now, out);
   if (now < end_deadline_) return;
-  for (const auto& [member, node] : roster_.nodes()) {
+  for (const auto& [member, node] : membership_.nodes()) {
     if (node.stopped) continue;
-    out.emplace_back(
-        Say{Loudness::trouble, name_of(node) + " did not say that it has stopped; going on without it"});
+    out.emplace_back(LogMessage{Severity::warning,
+                                name_of(node) + " did not say that it has stopped; going on without it"});
   }
   state_ = State::ended;
   out.emplace_back(CoordinatorEnded{});

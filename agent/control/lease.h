@@ -58,7 +58,8 @@ class LeaseRules {
   // What a leader may grant now that is sure to lead until `sure` (TimePoint::max(): nobody can replace it).
   [[nodiscard]] Duration grant(TimePoint now, TimePoint sure) const {
     if (sure >= now + timeout_) return timeout_;
-    return sure + beat() <= now ? Duration(0) : std::min(timeout_, sure + beat() - now);
+    return sure + heartbeat_interval() <= now ? Duration(0)
+                                              : std::min(timeout_, sure + heartbeat_interval() - now);
   }
   // The keeper lets workers run until then.
   [[nodiscard]] TimePoint last_moment(TimePoint from, Duration granted) const {
@@ -77,10 +78,12 @@ class LeaseRules {
   }
   // On the last leader's node, and on all to which it may have gone on to grant, where a member of its
   // majority heard it last at `heard`.
-  [[nodiscard]] TimePoint gone_with_leader(TimePoint heard) const { return gone_if_silent(heard + beat()); }
+  [[nodiscard]] TimePoint gone_with_leader(TimePoint heard) const {
+    return gone_if_silent(heard + heartbeat_interval());
+  }
   // The same, where another was elected at `elected`, since the last leader's lease was over.
   [[nodiscard]] TimePoint gone_if_elected(TimePoint elected) const {
-    return last_moment(elected, beat()) + death();
+    return last_moment(elected, heartbeat_interval()) + death();
   }
   // No fence is further away.
   [[nodiscard]] Duration longest_fence() const { return gone_with_leader(TimePoint{}) - TimePoint{}; }
@@ -88,7 +91,7 @@ class LeaseRules {
  private:
   static constexpr Duration shortest_death = std::chrono::milliseconds(100);
 
-  [[nodiscard]] Duration beat() const { return timeout_ / 4; }
+  [[nodiscard]] Duration heartbeat_interval() const { return timeout_ / 4; }
   [[nodiscard]] Duration guard() const { return timeout_ / 8; }
   [[nodiscard]] Duration death() const { return std::max<Duration>(timeout_ / 16, shortest_death); }
 

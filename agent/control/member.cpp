@@ -4,10 +4,10 @@
 #include <csignal>
 #include <utility>
 
-#include "agent/control/loss_words.h"
+#include "agent/control/loss_text.h"
 #include "agent/model/job_rules.h"
 #include "agent/model/root_cause.h"
-#include "store/base/printable.h"
+#include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -24,8 +24,8 @@ Member::Member(JobSpec job, NodeSpec node, std::string build, TimePoint now)
       join_deadline_(now + job_.join_timeout),
       report_at_(now + first_report),
       leases_(job_.node_timeout),
-      walk_began_(now),
-      watch_(job_.hang_timeout) {
+      search_began_(now),
+      stall_monitor_(job_.hang_timeout) {
   // Another agent may have been here until now, and have followed somebody.
   leader_gone_by_ = rest_gone_by_ = leases_.exist() ? leases_.gone_with_leader(now) : now;
 }
@@ -47,11 +47,11 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
   if (state_ == State::ended) return out;
   lease_over_ = lease_over_ ||
                 (leases_.exist() && round_active_ && now >= leases_.last_moment(granted_until_, Duration(0)));
-  stood_still_.look(now, armed_, job_.node_timeout);
+  suspension_.look(now, armed_, job_.node_timeout);
   if (const auto* checked = std::get_if<HealthChecked>(&event)) {
     on_health_checked(now, checked->why_not, out);
-  } else if (const auto* answer = std::get_if<EndpointAnswered>(&event)) {
-    on_endpoint_answered(now, *answer, out);
+  } else if (const auto* answer = std::get_if<EndpointProbed>(&event)) {
+    on_endpoint_probed(now, *answer, out);
   } else if (std::holds_alternative<LinkUp>(event)) {
     if (state_ == State::connecting) on_link_up(now, out);
   } else if (const auto* down = std::get_if<LinkDown>(&event)) {
@@ -60,7 +60,7 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
     if (is_given_up(now)) {
       give_up(now, out);
     } else {
-      heard_ = now;
+      last_heard_ = now;
       on_message(now, from->message, out);
     }
   } else if (const auto* signal = std::get_if<SignalCame>(&event)) {
@@ -70,15 +70,14 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
     on_timer(now, out);
   } else if (const auto* keeper = std::get_if<KeeperLost>(&event)) {
     round_active_ = false;
-    lose(failure_here(FailureKind::agent, keeper->why), out);
-  } else if (const auto* failed = std::get_if<RoundFailed>(&event);
-             failed && only_suspected(failed->failure)) {
-    if (state_ == State::working && !noticed_ && !lease_over_)
+    fail_with(failure_here(FailureKind::agent, keeper->why), out);
+  } else if (const auto* failed = std::get_if<RoundFailed>(&event); failed && is_suspect(failed->failure)) {
+    if (state_ == State::working && !preempt_pending_ && !lease_over_)
       out.emplace_back(ToCoordinator{Failed{failed->failure, now - failed->when}});
   } else if (failed) {
     if (!failed->failure.while_stopping) last_failure_ = describe(failed->failure);
     look_at_the_end(out);
-    if (noticed_ && stop_signal_ == 0) {
+    if (preempt_pending_ && stop_signal_ == 0) {
       on_signal(now, SIGTERM, out);  // to end was what it was asked for: no failure, and no restart
     } else if (state_ == State::working && lease_over_) {
       const std::string why = "its agent did not move for more than " + to_words(job_.node_timeout) +
@@ -100,8 +99,8 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
     } else {
       on_round_over(Stopped{stopped->round}, out);
     }
-  } else if (const auto* over = std::get_if<JobWasOver>(&event)) {
-    on_job_was_over(over->ending, out);
+  } else if (const auto* over = std::get_if<JobAlreadyEnded>(&event)) {
+    on_job_already_ended(over->ending, out);
   } else if (const auto* stuck = std::get_if<RoundStuck>(&event)) {
     on_stuck(stuck->failure, out);
   } else if (const auto* seen = std::get_if<WorkersSeen>(&event)) {
@@ -124,21 +123,21 @@ void Member::dial(std::size_t endpoint, MemberActions& out) {
 
 void Member::on_link_up(TimePoint now, MemberActions& out) {
   link_ = true;
-  led_ = false;
+  has_leader_ = false;
   if (job_.elected) {  // there is no other to look for; its agent may only not have heard of its election
-    staying_ = true;
-    stay_until_ = now + shortest_stay;
+    parked_ = true;
+    parked_until_ = now + shortest_park;
   }
   state_ = State::joined;
-  heard_ = now;
-  if (job_.node_timeout > Duration(0)) beat_at_ = now + job_.beat();
+  last_heard_ = now;
+  if (job_.node_timeout > Duration(0)) heartbeat_at_ = now + job_.heartbeat_interval();
   out.emplace_back(ToCoordinator{join(now)});
 }
 
 Join Member::join(TimePoint now) const {
   Join join;
   join.job_id = job_.id;
-  join.min_nodes = job_.least();
+  join.min_nodes = job_.required_nodes();
   join.nnodes = job_.nnodes;
   join.max_restarts = job_.max_restarts;
   join.node_rank = node_.node_rank;
@@ -146,9 +145,9 @@ Join Member::join(TimePoint now) const {
   join.host = node_.host;
   join.build = build_;
   join.agent = node_.agent;
-  join.been_in = been_in_;
+  join.joined_once = joined_once_;
   join.stopped = !round_active_ && !check_until_;
-  join.stays = staying_ || endpoints() == 1;
+  join.stays = parked_ || endpoints() == 1;
   join.rules = rules_of(job_);
   join.role = node_.role;
   join.lease = std::max(Duration(0), leader_gone_by_ - now);
@@ -156,11 +155,11 @@ Join Member::join(TimePoint now) const {
   join.stamp = stamp_of(now);
   join.unfit = node_.unfit;
   join.fencing = fencing_;
-  if (!been_in_) return join;
+  if (!joined_once_) return join;
   join.leader = world_.leader;
   join.leader_host = world_.store.host;
   join.round = round_;
-  if (const WorldMember* own = world_.member(node_.agent)) join.seat = own->seat;
+  if (const WorldMember* own = world_.member(node_.agent)) join.sticky_rank = own->sticky_rank;
   join.nodes = world_.nodes;
   join.restarts_used = world_.restarts_used;
   join.restarts = world_.restarts;
@@ -173,121 +172,121 @@ void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& ou
   stamp_ = welcome.stamp;
   if (welcome.leads) {
     fencing_ = std::max(fencing_, welcome.fencing);  // before the answer, which confirms it
-    if (job_.may_move()) out.emplace_back(ToCoordinator{Beat{stamp_, stamp_of(now), {}}});
-    led_ = true;
-    if (!welcome.elsewhere) fence_at_.reset();  // it waits until our workers are gone
+    if (job_.may_move()) out.emplace_back(ToCoordinator{Heartbeat{stamp_, stamp_of(now), {}}});
+    has_leader_ = true;
+    if (!welcome.elsewhere) fencing_deadline_.reset();  // it waits until our workers are gone
     take_grant(now, welcome.grant, out);
-    staying_ = false;
-    walked_ = 0;
-    taker_.reset();
+    parked_ = false;
+    tried_ = 0;
+    fallback_.reset();
     return;
   }
-  if (led_) {  // it has stepped down, and will tell so to nobody who follows another
-    led_ = false;
+  if (has_leader_) {  // it has stepped down, and will tell so to nobody who follows another
+    has_leader_ = false;
     began_ = now;
     join_deadline_ = now + job_.join_timeout;
     leader_gone_by_ = now;
     rest_gone_by_ = leases_.exist() ? leases_.gone_if_silent(now) : now;
     state_ = State::joined;
-    walked_ = 0;
-    taker_.reset();
-    staying_ = false;
+    tried_ = 0;
+    fallback_.reset();
+    parked_ = false;
   }
-  if (staying_ && !welcome.elsewhere) return;
-  if (staying_) walked_ = endpoints();
-  if (!welcome.elsewhere && (!taker_ || endpoint_ < *taker_)) taker_ = endpoint_;
+  if (parked_ && !welcome.elsewhere) return;
+  if (parked_) tried_ = endpoints();
+  if (!welcome.elsewhere && (!fallback_ || endpoint_ < *fallback_)) fallback_ = endpoint_;
   last_refusal_ = "no endpoint that answers leads; a majority of the nodes must come to one";
   report_waiting(now, last_refusal_, out);
-  out.emplace_back(HangUp{});
+  out.emplace_back(Disconnect{});
   link_ = false;
-  beat_at_.reset();
-  walk_on(now, out);
+  heartbeat_at_.reset();
+  try_next_endpoint(now, out);
 }
 
 void Member::on_link_down(TimePoint now, const LinkDown& down, MemberActions& out) {
   const std::string& why = down.why;
-  const bool followed = led_ || state_ == State::working;
+  const bool followed = has_leader_ || state_ == State::working;
   link_ = false;
-  led_ = false;
-  beat_at_.reset();
+  has_leader_ = false;
+  heartbeat_at_.reset();
   if (state_ == State::leaving) {
     end_if_over(out);
   } else if (followed && may_find_another()) {
-    seek(now, down.silent, why, out);
+    restart_search(now, down.silent, why, out);
   } else if (state_ == State::working) {
-    lose(lost_coordinator(now, loss_in_words(why, down.silent, job_.endpoint(endpoint_).host)), out);
+    fail_with(lost_coordinator(now, describe_loss(why, down.silent, job_.endpoint(endpoint_).host)), out);
   } else if (state_ == State::joined && !may_find_another()) {
-    lose(failure_here(FailureKind::join, hung_up_in_words(followed, why)), out);
+    fail_with(failure_here(FailureKind::join, describe_disconnect(followed, why)), out);
   } else if (now >= join_deadline_) {
-    lose(failure_here(FailureKind::join, "waited " + to_words(job_.join_timeout) + " for " +
-                                             endpoints_in_words() +
-                                             (endpoints() == 1 ? ", which never answered: " : ": ") + why +
-                                             (been_in_ ? "; the job may have ended without this node" : "")),
-         out);
+    fail_with(failure_here(FailureKind::join,
+                           "waited " + to_words(job_.join_timeout) + " for " + describe_endpoints() +
+                               (endpoints() == 1 ? ", which never answered: " : ": ") + why +
+                               (joined_once_ ? "; the job may have ended without this node" : "")),
+              out);
   } else {
     last_refusal_ = why;
     report_waiting(now, why, out);
-    if (staying_) walked_ = endpoints();  // where we stayed is gone, or does not lead: from the beginning
-    walk_on(now, out);
+    if (parked_) tried_ = endpoints();  // where we stayed is gone, or does not lead: from the beginning
+    try_next_endpoint(now, out);
   }
 }
 
 // The coordinator is lost: the workers stop, and this node looks for the next one.
-void Member::seek(TimePoint now, bool silent, const std::string& why, MemberActions& out) {
-  out.emplace_back(Say{Loudness::trouble, "lost the coordinator at " + coordinator_in_words() + ": " + why +
-                                              (round_active_ ? "; stopping the workers" : "")});
+void Member::restart_search(TimePoint now, bool silent, const std::string& why, MemberActions& out) {
+  out.emplace_back(LogMessage{Severity::warning, "lost the coordinator at " + describe_coordinator() + ": " +
+                                                     why + (round_active_ ? "; stopping the workers" : "")});
   began_ = now;
   join_deadline_ = now + job_.join_timeout;
   report_at_ = now + first_report;
   pause_ = first_pause;
   // A leader whose connection was closed has ended; one that fell silent may go on to lead others.
   if (leases_.exist()) {
-    leader_gone_by_ = silent ? leases_.gone_with_leader(heard_) : leases_.gone_if_closed(now);
+    leader_gone_by_ = silent ? leases_.gone_with_leader(last_heard_) : leases_.gone_if_closed(now);
     rest_gone_by_ = silent ? leader_gone_by_ : leases_.gone_if_silent(now);
   }
   if (round_active_) {
     stop_group(SIGTERM, out);
-    if (leases_.exist()) fence_at_ = granted_until_;
+    if (leases_.exist()) fencing_deadline_ = granted_until_;
   }
-  walked_ = 0;
-  taker_.reset();
-  staying_ = false;
-  walk_began_ = now;
-  walk_on(now, out);  // the lost one is the last to be tried again
+  tried_ = 0;
+  fallback_.reset();
+  parked_ = false;
+  search_began_ = now;
+  try_next_endpoint(now, out);  // the lost one is the last to be tried again
 }
 
 // From then on the others of the job may have formed a new world without this node, and a worker of the old
 // one must not meet it, however long it was to be given to end.
-void Member::kill_behind_the_fence(TimePoint now, MemberActions& out) {
-  if (!fence_at_ || now < *fence_at_) return;
-  fence_at_.reset();
+void Member::enforce_fencing(TimePoint now, MemberActions& out) {
+  if (!fencing_deadline_ || now < *fencing_deadline_) return;
+  fencing_deadline_.reset();
   if (!round_active_) return;
-  out.emplace_back(Say{Loudness::trouble,
-                       "killing the workers: the others may go on without this node now (--node-timeout)"});
+  out.emplace_back(LogMessage{
+      Severity::warning, "killing the workers: the others may go on without this node now (--node-timeout)"});
   out.emplace_back(ToGroup{KillNow{}});
 }
 
 void Member::report_waiting(TimePoint now, const std::string& why, MemberActions& out) {
   if (now < report_at_) return;
   report_at_ = now + next_report;
-  out.emplace_back(Say{Loudness::progress, "waiting for " + endpoints_in_words() + " since " +
-                                               to_words(now - began_) + ", until " +
-                                               to_words(join_deadline_ - now) + " from now: " + why});
+  out.emplace_back(LogMessage{Severity::info, "waiting for " + describe_endpoints() + " since " +
+                                                  to_words(now - began_) + ", until " +
+                                                  to_words(join_deadline_ - now) + " from now: " + why});
 }
 
-std::string Member::hung_up_in_words(bool was_dlaunch, const std::string& why) const {
+std::string Member::describe_disconnect(bool was_dlaunch, const std::string& why) const {
   if (was_dlaunch) return "node 0 at " + to_string(job_.master) + " hung up before the job began: " + why;
   return "what listens at " + to_string(job_.master) + " hung up before the job began: " + why +
          "; check that this is the address of node 0, and that it runs dlaunch, too (a torchrun cannot take "
          "part in its job)";
 }
 
-std::string Member::coordinator_in_words() const {
-  if (job_.elected) return been_in_ ? to_string(world_.store) : "the elected node";
+std::string Member::describe_coordinator() const {
+  if (job_.elected) return joined_once_ ? to_string(world_.store) : "the elected node";
   return to_string(job_.endpoint(endpoint_));
 }
 
-std::string Member::endpoints_in_words() const {
+std::string Member::describe_endpoints() const {
   if (job_.elected) return "a leader, elected at etcd (" + to_string(job_.master) + ")";
   if (endpoints() == 1) return "node 0 at " + to_string(job_.master);
   std::string text;
@@ -301,24 +300,25 @@ std::string Member::endpoints_in_words() const {
 void Member::on_message(TimePoint now, const Message& message, MemberActions& out) {
   if (const auto* refused = std::get_if<Refused>(&message)) {
     if (!refused->for_good) {
-      out.emplace_back(HangUp{});
+      out.emplace_back(Disconnect{});
       on_link_down(now, {refused->why}, out);
       return;
     }
-    lose(failure_here(FailureKind::join, (endpoints() == 1 ? "node 0 at " : "") + coordinator_in_words() +
-                                             " refused this node: " + refused->why),
-         out);
+    fail_with(
+        failure_here(FailureKind::join, (endpoints() == 1 ? "node 0 at " : "") + describe_coordinator() +
+                                            " refused this node: " + refused->why),
+        out);
   } else if (const auto* welcome = std::get_if<Welcome>(&message)) {
     on_welcome(now, *welcome, out);
   } else if (const auto* world = std::get_if<NewWorld>(&message)) {
     const bool expected = state_ == State::joined || state_ == State::working;
-    const bool newer = !been_in_ || world->world.round > round_ || world->world.leader != world_.leader;
+    const bool newer = !joined_once_ || world->world.round > round_ || world->world.leader != world_.leader;
     if (!expected || !newer || round_active_) return;
     take_grant(now, world->grant, out);
     if (leases_.exist() && world->world.member(node_.agent) != nullptr && now >= granted_until_)
       return give_up(now, out);  // it was long under way: others may have gone on without this node
-    been_in_ = true;
-    led_ = true;
+    joined_once_ = true;
+    has_leader_ = true;
     last_notice_.clear();
     world_ = world->world;
     fencing_ = std::max(fencing_, world_.fencing);
@@ -327,15 +327,15 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     if (!world_.member(node_.agent)) return;  // a spare only knows of it
     state_ = State::working;
     round_active_ = true;
-    fence_at_.reset();  // it was for the workers of before
-    warned_ = false;
+    fencing_deadline_.reset();  // it was for the workers of before
+    notice_sent_ = false;
     all_returned_0_ = false;
     renew_lease(out);
     lease_over_ = false;
-    watch_.begin(now);
+    stall_monitor_.begin(now);
     quiet_ = Duration(0);
-    told_quiet_ = told_end_ = false;
-    if (watch_.is_on()) look_at_ = now + watch_.period();
+    stall_reported_ = final_report_sent_ = false;
+    if (stall_monitor_.is_on()) look_at_ = now + stall_monitor_.period();
     out.emplace_back(ToGroup{StartWorkers{world_}});
   } else if (const auto* stop = std::get_if<StopRound>(&message)) {
     if (state_ != State::working || stop->round != round_) return;
@@ -345,20 +345,20 @@ void Member::on_message(TimePoint now, const Message& message, MemberActions& ou
     if (stop->at_once) out.emplace_back(ToGroup{KillNow{}});
   } else if (const auto* end = std::get_if<End>(&message)) {
     end_with(end->outcome, out);
-  } else if (const auto* beat = std::get_if<Beat>(&message)) {
-    stamp_ = beat->stamp;
-    take_grant(now, beat->grant, out);
+  } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
+    stamp_ = heartbeat->stamp;
+    take_grant(now, heartbeat->grant, out);
   } else if (const auto* notice = std::get_if<Notice>(&message)) {
-    last_notice_ = printable(notice->text);
-    out.emplace_back(Say{Loudness::progress, last_notice_});
+    last_notice_ = sanitize_for_terminal(notice->text);
+    out.emplace_back(LogMessage{Severity::info, last_notice_});
   } else if (const auto* preempt = std::get_if<Preempt>(&message)) {
     on_preempt(*preempt, out);
-  } else if (const auto* ledger = std::get_if<Ledger>(&message)) {
-    world_.restarts_used = ledger->restarts_used;
-    world_.restarts = ledger->restarts;
+  } else if (const auto* history = std::get_if<RestartHistory>(&message)) {
+    world_.restarts_used = history->restarts_used;
+    world_.restarts = history->restarts;
   } else {
     out.emplace_back(
-        Say{Loudness::trouble, "the coordinator sent a message that only members send; ignored"});
+        LogMessage{Severity::warning, "the coordinator sent a message that only members send; ignored"});
   }
 }
 
@@ -371,7 +371,7 @@ void Member::on_round_over(const Message& said, MemberActions& out) {
 // --- where the workers stand ---
 
 void Member::look_at_the_end(MemberActions& out) {
-  if (state_ != State::working || !round_active_ || std::exchange(told_end_, true)) return;
+  if (state_ != State::working || !round_active_ || std::exchange(final_report_sent_, true)) return;
   look_at_.reset();
   out.emplace_back(LookAtWorkers{true});
 }
@@ -379,13 +379,14 @@ void Member::look_at_the_end(MemberActions& out) {
 // While nothing moves the coordinator is told with each look, and once when that is over.
 void Member::on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActions& out) {
   if (state_ != State::working) return;
-  quiet_ = watch_.is_on() ? watch_.see(now, seen.activity) : Duration(0);
-  Progress progress{round_, quiet_, seen.activity.open > 0 || watch_.saw_long_asking(),
-                    seen.standings.value_or(std::vector<GroupStanding>{})};
-  const bool moves_again = quiet_ < watch_.worth_telling() && told_quiet_;
-  if (!seen.standings && !moves_again) return;
-  told_quiet_ = !moves_again;
-  if (!told_end_ || !progress.groups.empty()) out.emplace_back(ToCoordinator{bounded(std::move(progress))});
+  quiet_ = stall_monitor_.is_on() ? stall_monitor_.observe(now, seen.activity) : Duration(0);
+  Progress progress{round_, quiet_, seen.activity.open > 0 || stall_monitor_.saw_long_polling(),
+                    seen.group_progress.value_or(std::vector<GroupProgress>{})};
+  const bool moves_again = quiet_ < stall_monitor_.report_after() && stall_reported_;
+  if (!seen.group_progress && !moves_again) return;
+  stall_reported_ = !moves_again;
+  if (!final_report_sent_ || !progress.groups.empty())
+    out.emplace_back(ToCoordinator{bounded(std::move(progress))});
 }
 
 // --- this node's health ---
@@ -402,7 +403,7 @@ void Member::on_health_checked(TimePoint now, const std::string& why_not, Member
   check_until_.reset();
   if (state_ == State::leaving) return end_if_over(out);
   if (why_not.empty() && std::exchange(check_was_first_, false)) {
-    walk_began_ = now;
+    search_began_ = now;
     dial(0, out);
   } else if (why_not.empty()) {
     on_round_over(Stopped{round_}, out);
@@ -410,7 +411,7 @@ void Member::on_health_checked(TimePoint now, const std::string& why_not, Member
     const std::string why =
         check_killed_ ? "it took longer than " + to_words(node_.health_timeout) + " (--health-check-timeout)"
                       : why_not;
-    lose(failure_here(FailureKind::health, why), out);
+    fail_with(failure_here(FailureKind::health, why), out);
   }
 }
 
@@ -427,7 +428,7 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
     // Supervisors repeat SIGTERM, and terminals SIGHUP; a person at a keyboard is impatient.
     const bool impatient = is_from_keyboard(signo) || is_from_keyboard(stop_signal_);
     if (round_active_ && impatient) {
-      out.emplace_back(Say{Loudness::progress, "second signal: killing the workers"});
+      out.emplace_back(LogMessage{Severity::info, "second signal: killing the workers"});
       out.emplace_back(ToGroup{KillNow{}});
     } else if (outcome_) {
       end_if_over(out);
@@ -435,65 +436,67 @@ void Member::on_signal(TimePoint now, int signo, MemberActions& out) {
     return;
   }
   const bool may_get_notice = node_.preempt_signal != 0 && state_ == State::working && round_active_;
-  if (signo == SIGTERM && may_get_notice && !noticed_) return give_notice(now, out);
+  if (signo == SIGTERM && may_get_notice && !preempt_pending_) return give_notice(now, out);
   stop_signal_ = signo;
   Failure cause = failure_here(FailureKind::signal, "");
   cause.status = {ExitStatus::How::signaled, signo, false};
   if (link_ && state_ != State::leaving) {
     out.emplace_back(ToCoordinator{Leave{cause}});
     // Should the coordinator have no last word for us, this node ends on its own.
-    last_word_by_ = now + job_.stop_timeout.of(signo) + farewell;
+    last_word_by_ = now + job_.stop_timeout.of(signo) + leave_timeout;
   }
   if (round_active_) {
-    say_how_workers_end(signo, out);
+    log_how_workers_end(signo, out);
     stop_group(signo, out);
   }
-  if (!link_) lose(cause, out);
+  if (!link_) fail_with(cause, out);
 }
 
-void Member::say_how_workers_end(int signo, MemberActions& out) const {
+void Member::log_how_workers_end(int signo, MemberActions& out) const {
   if (job_.stop_timeout.sent_for(signo) == SIGKILL) {
-    out.emplace_back(Say{Loudness::progress, "told to end by " + signal_name(signo) +
-                                                 ": killing the workers, which are given no time "
-                                                 "(--stop-timeout)"});
+    out.emplace_back(LogMessage{Severity::info, "told to end by " + signal_name(signo) +
+                                                    ": killing the workers, which are given no time "
+                                                    "(--stop-timeout)"});
     return;
   }
-  out.emplace_back(
-      Say{Loudness::progress, "passing " + signal_name(signo) + " on to the workers; they have " +
+  out.emplace_back(LogMessage{Severity::info,
+                              "passing " + signal_name(signo) + " on to the workers; they have " +
                                   to_words(job_.stop_timeout.of(signo)) + " to end (" +
                                   (is_from_keyboard(signo) ? "a second signal" : "Ctrl-C") + " kills them)"});
 }
 
 // A planned end (Slurm, Kubernetes): workers may save what they have before the SIGTERM.
 void Member::give_notice(TimePoint now, MemberActions& out) {
-  noticed_ = true;
+  preempt_pending_ = true;
   notice_until_ = now + node_.preempt_notice;
-  if (!std::exchange(warned_, true)) out.emplace_back(ForwardSignal{node_.preempt_signal});
+  if (!std::exchange(notice_sent_, true)) out.emplace_back(ForwardSignal{node_.preempt_signal});
   out.emplace_back(ToCoordinator{Preempt{round_}});
-  out.emplace_back(Say{Loudness::progress,
-                       "told to end: giving the workers notice by " + signal_name(node_.preempt_signal) +
-                           "; " + signal_name(job_.stop_timeout.sent_for(SIGTERM)) + " follows in " +
-                           to_words(node_.preempt_notice) + " (a second signal sends it at once)"});
+  out.emplace_back(LogMessage{
+      Severity::info, "told to end: giving the workers notice by " + signal_name(node_.preempt_signal) +
+                          "; " + signal_name(job_.stop_timeout.sent_for(SIGTERM)) + " follows in " +
+                          to_words(node_.preempt_notice) + " (a second signal sends it at once)"});
 }
 
 // Another node will end. The signal may kill who does not expect it: only those get it who were promised one.
 void Member::on_preempt(const Preempt& preempt, MemberActions& out) {
   const bool run = state_ == State::working && round_active_ && stop_signal_ == 0;
-  if (!run || preempt.round != round_ || node_.preempt_signal == 0 || std::exchange(warned_, true)) return;
+  if (!run || preempt.round != round_ || node_.preempt_signal == 0 || std::exchange(notice_sent_, true))
+    return;
   out.emplace_back(ForwardSignal{node_.preempt_signal});
-  out.emplace_back(Say{Loudness::progress, shortened(printable(preempt.who), longest_host + 64) +
-                                               " was told to end: giving the workers notice by " +
-                                               signal_name(node_.preempt_signal)});
+  out.emplace_back(
+      LogMessage{Severity::info, shortened(sanitize_for_terminal(preempt.node_name), longest_host + 64) +
+                                     " was told to end: giving the workers notice by " +
+                                     signal_name(node_.preempt_signal)});
 }
 
 void Member::end_by_signal(MemberActions& out) {
   Failure cause = failure_here(FailureKind::signal, "");
   cause.status = {ExitStatus::How::signaled, stop_signal_, false};
-  lose(cause, out);
+  fail_with(cause, out);
 }
 
 void Member::on_stuck(const Failure& failure, MemberActions& out) {
-  out.emplace_back(Say{Loudness::trouble, describe(failure)});
+  out.emplace_back(LogMessage{Severity::warning, describe(failure)});
   round_active_ = false;
   if (link_ && state_ != State::leaving) out.emplace_back(ToCoordinator{Leave{failure}});
   // What cannot be killed cannot be waited for either: this node ends, and says so by its exit code.
@@ -512,21 +515,21 @@ void Member::on_stuck(const Failure& failure, MemberActions& out) {
 
 void Member::on_timer(TimePoint now, MemberActions& out) {
   // Where it was this process that slept, what the coordinator has said meanwhile is still to be read.
-  const bool overslept = beat_at_ && now - *beat_at_ > job_.beat();
-  if (is_given_up(now) || (link_ && beat_at_ && !overslept && now >= heard_ + job_.node_timeout)) {
+  const bool overslept = heartbeat_at_ && now - *heartbeat_at_ > job_.heartbeat_interval();
+  if (is_given_up(now) || (link_ && heartbeat_at_ && !overslept && now >= last_heard_ + job_.node_timeout)) {
     give_up(now, out);
     return;
   }
-  if (link_ && beat_at_ && now >= *beat_at_) {
-    beat_at_ = now + job_.beat();
-    out.emplace_back(ToCoordinator{Beat{stamp_, stamp_of(now), {}}});
+  if (link_ && heartbeat_at_ && now >= *heartbeat_at_) {
+    heartbeat_at_ = now + job_.heartbeat_interval();
+    out.emplace_back(ToCoordinator{Heartbeat{stamp_, stamp_of(now), {}}});
   }
   if (check_until_ && now >= *check_until_ && !std::exchange(check_killed_, true))
     out.emplace_back(KillHealthCheck{});
-  kill_behind_the_fence(now, out);
+  enforce_fencing(now, out);
   if (look_at_ && now >= *look_at_) {
-    look_at_ = now + watch_.period();
-    out.emplace_back(LookAtWorkers{quiet_ >= watch_.worth_telling()});
+    look_at_ = now + stall_monitor_.period();
+    out.emplace_back(LookAtWorkers{quiet_ >= stall_monitor_.report_after()});
   }
   if (notice_until_ && now >= *notice_until_) {
     notice_until_.reset();
@@ -537,37 +540,37 @@ void Member::on_timer(TimePoint now, MemberActions& out) {
     end_by_signal(out);
     return;
   }
-  if (may_ask() && now >= ask_at_ && now < stay_until_) ask_next(now, out);
+  if (may_probe() && now >= probe_at_ && now < parked_until_) probe_next(now, out);
   if (state_ == State::connecting && dial_at_ && now >= *dial_at_) {
-    walk_began_ = now;
+    search_began_ = now;
     dial((endpoint_ + 1) % endpoints(), out);
-  } else if (state_ == State::joined && staying_ && !led_ && now >= stay_until_) {
-    out.emplace_back(HangUp{});
+  } else if (state_ == State::joined && parked_ && !has_leader_ && now >= parked_until_) {
+    out.emplace_back(Disconnect{});
     on_link_down(now, {"no endpoint that answers leads; a majority of the nodes must come to one", false},
                  out);
-  } else if (may_be_forgotten() && now >= join_deadline_ + farewell) {
-    lose(failure_here(FailureKind::join, "waited " + to_words(now - began_) + " for node 0 at " +
-                                             to_string(job_.endpoint(endpoint_)) +
-                                             ", which took the connection but never started the job"),
-         out);
+  } else if (may_be_forgotten() && now >= join_deadline_ + leave_timeout) {
+    fail_with(failure_here(FailureKind::join, "waited " + to_words(now - began_) + " for node 0 at " +
+                                                  to_string(job_.endpoint(endpoint_)) +
+                                                  ", which took the connection but never started the job"),
+              out);
   }
 }
 
 // By a coordinator that has not heard of this node for so long: what it had said before is of the past.
 bool Member::is_given_up(TimePoint now) const {
-  return link_ && beat_at_ && now >= heard_ + job_.node_timeout + job_.beat();
+  return link_ && heartbeat_at_ && now >= last_heard_ + job_.node_timeout + job_.heartbeat_interval();
 }
 
 void Member::give_up(TimePoint now, MemberActions& out) {
-  out.emplace_back(HangUp{});
-  on_link_down(now, {"no sign of life for " + to_words(now - heard_), true}, out);
+  out.emplace_back(Disconnect{});
+  on_link_down(now, {"no sign of life for " + to_words(now - last_heard_), true}, out);
 }
 
 void Member::take_grant(TimePoint now, const Grant& grant, MemberActions& out) {
   const TimePoint from{Duration(grant.echo)};
   if (!leases_.exist() || from > now) return;
   // What runs beyond the fence is of a world that is over; this grant is for the next one.
-  if (round_active_ && fence_at_) return;
+  if (round_active_ && fencing_deadline_) return;
   granted_until_ = from + std::clamp(grant.lease, Duration(0), job_.node_timeout);
   if (round_active_) renew_lease(out);
 }
@@ -580,17 +583,17 @@ void Member::rearm(TimePoint now, MemberActions& out) {
   if (state_ == State::ended) return;
   std::optional<TimePoint> next;
   const auto wake = [&](TimePoint at) { next = next ? std::min(*next, at) : at; };
-  if (link_ && beat_at_) wake(std::min(*beat_at_, heard_ + job_.node_timeout));
+  if (link_ && heartbeat_at_) wake(std::min(*heartbeat_at_, last_heard_ + job_.node_timeout));
   if (check_until_ && !check_killed_) wake(*check_until_);
-  if (fence_at_) wake(*fence_at_);
+  if (fencing_deadline_) wake(*fencing_deadline_);
   if (!round_active_) look_at_.reset();
   if (look_at_) wake(*look_at_);
   if (notice_until_) wake(*notice_until_);
   if (last_word_by_ && *last_word_by_ > now) wake(*last_word_by_);
   if (state_ == State::connecting && dial_at_) wake(*dial_at_);
-  if (state_ == State::joined && staying_ && !led_) wake(stay_until_);
-  if (may_ask()) wake(ask_at_);
-  if (may_be_forgotten()) wake(join_deadline_ + farewell);
+  if (state_ == State::joined && parked_ && !has_leader_) wake(parked_until_);
+  if (may_probe()) wake(probe_at_);
+  if (may_be_forgotten()) wake(join_deadline_ + leave_timeout);
   if (!next || next == armed_) return;
   armed_ = next;
   out.emplace_back(ArmMemberTimer{*next});
@@ -616,13 +619,13 @@ void Member::end_with(const Outcome& outcome, MemberActions& out) {
   }
 }
 
-void Member::on_job_was_over(const JobEnding& job, MemberActions& out) {
+void Member::on_job_already_ended(const JobEnding& job, MemberActions& out) {
   if (!was_in(job) || state_ == State::leaving) return;
-  out.emplace_back(Say{Loudness::trouble, "the job has ended while this node was away"});
+  out.emplace_back(LogMessage{Severity::warning, "the job has ended while this node was away"});
   end_with(job.outcome, out);
 }
 
-void Member::lose(Failure cause, MemberActions& out) {
+void Member::fail_with(Failure cause, MemberActions& out) {
   if (outcome_) {
     end_if_over(out);
     return;
@@ -659,7 +662,7 @@ Failure Member::failure_here(FailureKind kind, std::string why) const {
 
 // Who has not moved itself accuses nobody: the others may have been right to go on without it.
 Failure Member::lost_coordinator(TimePoint now, std::string why) const {
-  if (std::string own = stood_still_.in_words(now); !own.empty())
+  if (std::string own = suspension_.describe(now); !own.empty())
     return failure_here(FailureKind::node_lost, own + ", and the others gave it up");
   Failure failure = failure_here(FailureKind::node_lost, std::move(why));
   failure.node_rank = 0;

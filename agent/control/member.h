@@ -20,10 +20,10 @@
 
 #include "agent/control/job_ending.h"
 #include "agent/control/messages.h"
-#include "agent/control/quiet_watch.h"
+#include "agent/control/stall_monitor.h"
 #include "agent/control/worker_group.h"
-#include "agent/model/say.h"
-#include "agent/model/stood_still.h"
+#include "agent/model/log_message.h"
+#include "agent/model/suspension_detector.h"
 
 namespace dlaunch::agent {
 
@@ -55,16 +55,16 @@ struct HealthChecked {
 // Answers LookAtWorkers.
 struct WorkersSeen {
   Activity activity;
-  std::optional<std::vector<GroupStanding>> standings;  // where a full look was asked for
+  std::optional<std::vector<GroupProgress>> group_progress;  // where a full look was asked for
 };
 
 // The job has ended while this node was away.
-struct JobWasOver {
+struct JobAlreadyEnded {
   JobEnding ending;
 };
 
-// Answers AskEndpoint.
-struct EndpointAnswered {
+// Answers ProbeEndpoint.
+struct EndpointProbed {
   std::size_t endpoint = 0;
   bool answers = false;    // otherwise nothing else is known
   bool leads = false;      // the job
@@ -72,8 +72,8 @@ struct EndpointAnswered {
 };
 
 using MemberEvent =
-    std::variant<HealthChecked, EndpointAnswered, LinkUp, LinkDown, FromCoordinator, SignalCame, MemberTimer,
-                 KeeperLost, RoundFailed, RoundDone, RoundStopped, RoundStuck, WorkersSeen, JobWasOver>;
+    std::variant<HealthChecked, EndpointProbed, LinkUp, LinkDown, FromCoordinator, SignalCame, MemberTimer,
+                 KeeperLost, RoundFailed, RoundDone, RoundStopped, RoundStuck, WorkersSeen, JobAlreadyEnded>;
 
 // --- actions ---
 
@@ -83,14 +83,14 @@ struct Dial {
   bool operator==(const Dial&) const = default;
 };
 // Closes the connection; it is not answered.
-struct HangUp {
-  bool operator==(const HangUp&) const = default;
+struct Disconnect {
+  bool operator==(const Disconnect&) const = default;
 };
 // Ask the coordinator at the endpoint of this number whether it leads, over a connection of its own. Answered
-// by EndpointAnswered; replaces the question that was asked before.
-struct AskEndpoint {
+// by EndpointProbed; replaces the question that was asked before.
+struct ProbeEndpoint {
   std::size_t endpoint = 0;
-  bool operator==(const AskEndpoint&) const = default;
+  bool operator==(const ProbeEndpoint&) const = default;
 };
 struct ToCoordinator {
   Message message;
@@ -132,8 +132,8 @@ struct MemberEnded {
 };
 
 using MemberAction =
-    std::variant<RunHealthCheck, KillHealthCheck, Dial, AskEndpoint, HangUp, ToCoordinator, ToGroup,
-                 ForwardSignal, RenewLease, LookAtWorkers, ArmMemberTimer, MemberEnded, Say>;
+    std::variant<RunHealthCheck, KillHealthCheck, Dial, ProbeEndpoint, Disconnect, ToCoordinator, ToGroup,
+                 ForwardSignal, RenewLease, LookAtWorkers, ArmMemberTimer, MemberEnded, LogMessage>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -146,17 +146,17 @@ class Member {
   static constexpr Duration first_report = std::chrono::seconds(5);
   static constexpr Duration next_report = std::chrono::seconds(10);
   // How long a departing node waits for the coordinator's last word.
-  static constexpr Duration farewell = std::chrono::seconds(10);
+  static constexpr Duration leave_timeout = std::chrono::seconds(10);
   // How long it stays with an endpoint that does not lead, and how many times as long as the walk before
   // took: so enough stay at once though some endpoints do not answer.
-  static constexpr Duration shortest_stay = std::chrono::seconds(3);
-  static constexpr Duration longest_stay = std::chrono::seconds(40);
-  static constexpr int stay_per_walk = 4;
+  static constexpr Duration shortest_park = std::chrono::seconds(3);
+  static constexpr Duration longest_park = std::chrono::seconds(40);
+  static constexpr int park_per_search = 4;
   // How long an endpoint has to answer while the node stays with another, and the pause before the next is
   // asked. With `n` endpoints a leader is found (n - 1) times their sum after it can be reached at the
   // latest.
-  static constexpr Duration answer_time = std::chrono::seconds(2);
-  static constexpr Duration ask_pause = std::chrono::seconds(1);
+  static constexpr Duration probe_timeout = std::chrono::seconds(2);
+  static constexpr Duration probe_pause = std::chrono::seconds(1);
 
   Member(JobSpec job, NodeSpec node, std::string build, TimePoint now);
 
@@ -165,9 +165,11 @@ class Member {
 
   [[nodiscard]] State state() const { return state_; }
   // By whoever it has its connection to.
-  [[nodiscard]] bool is_led() const { return led_; }
+  [[nodiscard]] bool has_leader() const { return has_leader_; }
   // This node was in a world of the job that has ended so.
-  [[nodiscard]] bool was_in(const JobEnding& job) const { return been_in_ && job.fencing >= world_.fencing; }
+  [[nodiscard]] bool was_in(const JobEnding& job) const {
+    return joined_once_ && job.fencing >= world_.fencing;
+  }
   // Why a round was stopped last; empty: none was.
   [[nodiscard]] const std::string& last_failure() const { return last_failure_; }
   // Its health check is running.
@@ -183,7 +185,7 @@ class Member {
   void on_message(TimePoint now, const Message& message, MemberActions& out);
   void on_welcome(TimePoint now, const Welcome& welcome, MemberActions& out);
   void on_signal(TimePoint now, int signo, MemberActions& out);
-  void say_how_workers_end(int signo, MemberActions& out) const;
+  void log_how_workers_end(int signo, MemberActions& out) const;
   void give_notice(TimePoint now, MemberActions& out);
   void on_preempt(const Preempt& preempt, MemberActions& out);
   void on_timer(TimePoint now, MemberActions& out);
@@ -194,7 +196,7 @@ class Member {
   void look_at_the_end(MemberActions& out);
   void on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActions& out);
   void end_by_signal(MemberActions& out);
-  void kill_behind_the_fence(TimePoint now, MemberActions& out);
+  void enforce_fencing(TimePoint now, MemberActions& out);
   [[nodiscard]] bool is_given_up(TimePoint now) const;
   void give_up(TimePoint now, MemberActions& out);
   void take_grant(TimePoint now, const Grant& grant, MemberActions& out);
@@ -202,28 +204,28 @@ class Member {
   void rearm(TimePoint now, MemberActions& out);
 
   void dial(std::size_t endpoint, MemberActions& out);
-  void walk_on(TimePoint now, MemberActions& out);
+  void try_next_endpoint(TimePoint now, MemberActions& out);
   void move_to(TimePoint now, std::size_t endpoint, MemberActions& out);
-  void ask_next(TimePoint now, MemberActions& out);
-  void on_endpoint_answered(TimePoint now, const EndpointAnswered& answer, MemberActions& out);
+  void probe_next(TimePoint now, MemberActions& out);
+  void on_endpoint_probed(TimePoint now, const EndpointProbed& answer, MemberActions& out);
   // It waits at an endpoint that does not lead, and another may.
-  [[nodiscard]] bool may_ask() const {
-    return state_ == State::joined && staying_ && !led_ && !job_.elected && endpoints() > 1;
+  [[nodiscard]] bool may_probe() const {
+    return state_ == State::joined && parked_ && !has_leader_ && !job_.elected && endpoints() > 1;
   }
-  void seek(TimePoint now, bool silent, const std::string& why, MemberActions& out);
+  void restart_search(TimePoint now, bool silent, const std::string& why, MemberActions& out);
   void report_waiting(TimePoint now, const std::string& why, MemberActions& out);
   [[nodiscard]] Join join(TimePoint now) const;
   [[nodiscard]] std::size_t endpoints() const { return std::max<std::size_t>(1, job_.endpoints.size()); }
   [[nodiscard]] bool may_find_another() const { return job_.elastic() || job_.may_move(); }
   [[nodiscard]] bool may_be_forgotten() const;
-  [[nodiscard]] std::string hung_up_in_words(bool was_dlaunch, const std::string& why) const;
-  [[nodiscard]] std::string coordinator_in_words() const;
-  [[nodiscard]] std::string endpoints_in_words() const;
+  [[nodiscard]] std::string describe_disconnect(bool was_dlaunch, const std::string& why) const;
+  [[nodiscard]] std::string describe_coordinator() const;
+  [[nodiscard]] std::string describe_endpoints() const;
 
   void stop_group(int signo, MemberActions& out);
   void end_with(const Outcome& outcome, MemberActions& out);
-  void on_job_was_over(const JobEnding& job, MemberActions& out);
-  void lose(Failure cause, MemberActions& out);
+  void on_job_already_ended(const JobEnding& job, MemberActions& out);
+  void fail_with(Failure cause, MemberActions& out);
   void end_if_over(MemberActions& out);
   [[nodiscard]] Failure lost_coordinator(TimePoint now, std::string why) const;
   [[nodiscard]] Failure failure_here(FailureKind kind, std::string why) const;
@@ -237,50 +239,50 @@ class Member {
   TimePoint report_at_;
   Duration pause_ = first_pause;
   bool link_ = false;
-  bool led_ = false;             // by whoever the link leads to
-  TimePoint heard_;              // the coordinator, last
+  bool has_leader_ = false;      // by whoever the link leads to
+  TimePoint last_heard_;         // the coordinator, last
   bool all_returned_0_ = false;  // the workers of the last round, also where they were told to stop
   std::int64_t stamp_ = 0;       // of the coordinator's clock, last
-  std::optional<TimePoint> beat_at_;
+  std::optional<TimePoint> heartbeat_at_;
   LeaseRules leases_;
   TimePoint granted_until_;  // the workers' lease; the keeper waits a little longer
   bool lease_over_ = false;  // in this round: its workers were killed because we did not move
   std::optional<TimePoint> dial_at_;
   std::optional<TimePoint> armed_;
-  StoodStill stood_still_;
+  SuspensionDetector suspension_;
 
-  std::size_t endpoint_ = 0;          // that is dialled, or was
-  std::size_t walked_ = 0;            // endpoints tried since the walk began
-  std::optional<std::size_t> taker_;  // the first that took us, but does not lead
-  bool staying_ = false;              // with it
-  TimePoint stay_until_;
-  Duration stay_{};        // how long it was to be
-  std::size_t asked_ = 0;  // the endpoint that was asked last
-  TimePoint ask_at_;       // the next endpoint
-  TimePoint walk_began_;
+  std::size_t endpoint_ = 0;             // that is dialled, or was
+  std::size_t tried_ = 0;                // endpoints tried since the walk began
+  std::optional<std::size_t> fallback_;  // the first that took us, but does not lead
+  bool parked_ = false;                  // with it
+  TimePoint parked_until_;
+  Duration park_time_{};    // how long it was to be
+  std::size_t probed_ = 0;  // the endpoint that was asked last
+  TimePoint probe_at_;      // the next endpoint
+  TimePoint search_began_;
 
   std::optional<TimePoint> check_until_;  // the health check, which is running
   bool check_killed_ = false;
   bool check_was_first_ = false;  // before the first dial
 
-  QuietWatch watch_;
+  StallMonitor stall_monitor_;
   std::optional<TimePoint> look_at_;  // at the workers
   Duration quiet_{};                  // by the last look
-  bool told_quiet_ = false;           // the coordinator believes that nothing moves here
-  bool told_end_ = false;             // in this round: where the workers stood when it was stopped
+  bool stall_reported_ = false;       // the coordinator believes that nothing moves here
+  bool final_report_sent_ = false;    // in this round: where the workers stood when it was stopped
 
   bool round_active_ = false;  // workers of `round_` are running or being stopped
-  bool been_in_ = false;       // a world
+  bool joined_once_ = false;   // a world
   std::uint32_t round_ = 0;
   World world_;                // that round's
   std::uint64_t fencing_ = 0;  // the highest token that any leader has told (agent/model/fencing.h)
   TimePoint world_came_;
-  TimePoint leader_gone_by_;               // the workers on the node of the coordinator that was lost
-  TimePoint rest_gone_by_;                 // those on other nodes that followed it
-  std::optional<TimePoint> fence_at_;      // then no worker of a round without a coordinator may live
-  bool noticed_ = false;                   // we were told to end, and SIGTERM will follow
-  std::optional<TimePoint> notice_until_;  // then it does
-  bool warned_ = false;  // this round's workers have been given notice, of this or another node's end
+  TimePoint leader_gone_by_;                   // the workers on the node of the coordinator that was lost
+  TimePoint rest_gone_by_;                     // those on other nodes that followed it
+  std::optional<TimePoint> fencing_deadline_;  // then no worker of a round without a coordinator may live
+  bool preempt_pending_ = false;               // we were told to end, and SIGTERM will follow
+  std::optional<TimePoint> notice_until_;      // then it does
+  bool notice_sent_ = false;  // this round's workers have been given notice, of this or another node's end
   std::optional<TimePoint> last_word_by_;  // of the coordinator, after we said that we leave
   int stop_signal_ = 0;                    // the signal that was sent to us and means: stop
   std::optional<Outcome> outcome_;         // decided, but workers are still to go

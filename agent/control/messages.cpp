@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "store/base/printable.h"
+#include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -13,7 +13,7 @@ enum class Kind : std::uint8_t {
   done,
   stopped,
   leave,
-  beat,
+  heartbeat,
   welcome,
   refused,
   new_world,
@@ -24,7 +24,7 @@ enum class Kind : std::uint8_t {
   proof,
   progress,
   notice,
-  ledger,
+  history,
   preempt,
   ask
 };
@@ -133,9 +133,9 @@ void failure_fields(IO& io, F& f) {
   io.text(f.hint);
   io.text(f.log_file);
   io.number(f.unix_ms);
-  io.flag(f.accuses_peer);
-  io.number(f.accused);
-  io.text(f.accused_of);
+  io.flag(f.blames_peer);
+  io.number(f.blamed_rank);
+  io.text(f.blamed_for);
   io.flag(f.while_stopping);
   io.flag(f.ended_by_us);
   io.duration(f.after);
@@ -169,7 +169,7 @@ void world_fields(IO& io, W& w) {
     io.number(m.base_rank);
     io.text(m.host);
     io.number(m.agent);
-    io.number(m.seat);
+    io.number(m.sticky_rank);
     io.number(m.role_base);
     io.number(m.role_world_size);
   });
@@ -183,9 +183,9 @@ void outcome_fields(IO& io, O& o) {
   io.flag(o.failed);
   failure_fields(io, o.cause);
   io.text(o.no_restart);
-  io.list(o.standings, Outcome::max_sentences, [&](auto& sentence) { io.text(sentence); });
+  io.list(o.rank_positions, Outcome::max_sentences, [&](auto& sentence) { io.text(sentence); });
   io.list(o.others, Outcome::max_others, [&](auto& f) { failure_fields(io, f); });
-  io.number(o.fallen);
+  io.number(o.failure_count);
   io.list(o.tallies, Outcome::max_tallies, [&](auto& t) {
     io.text(t.what);
     io.number(t.count);
@@ -234,12 +234,12 @@ struct Fields {
       io.text(m.host);
       io.text(m.build);
       io.number(m.agent);
-      io.flag(m.been_in);
+      io.flag(m.joined_once);
       io.flag(m.stopped);
       io.number(m.leader);
       io.text(m.leader_host);
       io.number(m.round);
-      io.number(m.seat);
+      io.number(m.sticky_rank);
       io.number(m.nodes);
       io.number(m.restarts_used);
       restart_fields(io, m.restarts);
@@ -252,7 +252,7 @@ struct Fields {
       io.text(m.role);
       io.text(m.unfit);
       io.number(m.fencing);
-    } else if constexpr (std::is_same_v<T, Beat>) {
+    } else if constexpr (std::is_same_v<T, Heartbeat>) {
       io.number(m.stamp);
       io.number(m.own);
       grant_fields(io, m.grant);
@@ -288,12 +288,12 @@ struct Fields {
       io.text(m.mac);
     } else if constexpr (std::is_same_v<T, Notice>) {
       io.text(m.text);
-    } else if constexpr (std::is_same_v<T, Ledger>) {
+    } else if constexpr (std::is_same_v<T, RestartHistory>) {
       io.number(m.restarts_used);
       restart_fields(io, m.restarts);
     } else if constexpr (std::is_same_v<T, Preempt>) {
       io.number(m.round);
-      io.text(m.who);
+      io.text(m.node_name);
     } else if constexpr (std::is_same_v<T, Ask>) {
       io.text(m.job_id);
     } else if constexpr (std::is_same_v<T, Progress>) {
@@ -324,7 +324,7 @@ Result<Message> read_fields(Reader& in) {
 Progress bounded(Progress progress) {
   if (progress.groups.size() > Progress::max_groups) progress.groups.resize(Progress::max_groups);
   std::size_t room = Progress::max_rows;
-  for (GroupStanding& group : progress.groups) {
+  for (GroupProgress& group : progress.groups) {
     if (group.here.size() > room) group.here.resize(room);
     room -= group.here.size();
   }
@@ -359,8 +359,8 @@ Result<Message> decode(ByteSpan body) {
       return read_fields<Stopped>(in);
     case Kind::leave:
       return read_fields<Leave>(in);
-    case Kind::beat:
-      return read_fields<Beat>(in);
+    case Kind::heartbeat:
+      return read_fields<Heartbeat>(in);
     case Kind::welcome:
       return read_fields<Welcome>(in);
     case Kind::refused:
@@ -381,8 +381,8 @@ Result<Message> decode(ByteSpan body) {
       return read_fields<Progress>(in);
     case Kind::notice:
       return read_fields<Notice>(in);
-    case Kind::ledger:
-      return read_fields<Ledger>(in);
+    case Kind::history:
+      return read_fields<RestartHistory>(in);
     case Kind::preempt:
       return read_fields<Preempt>(in);
     case Kind::ask:
@@ -417,7 +417,7 @@ Result<std::optional<Message>> FrameReader::next() {
   if (length > limit_ && !is_dlaunch_) {
     constexpr std::size_t shown = 40;
     return Error{ErrorKind::refused, "what answers there is no dlaunch", "",
-                 "it begins with '" + shortened(printable(buffer_), shown) + "'", ""};
+                 "it begins with '" + shortened(sanitize_for_terminal(buffer_), shown) + "'", ""};
   }
   if (length > limit_) {
     return Error{ErrorKind::limit, "malformed agent message", "",

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "agent/control/lease.h"
+#include "agent/model/collective_progress.h"
 #include "agent/model/job.h"
-#include "agent/model/standing.h"
 #include "store/base/bytes.h"
 #include "store/base/result.h"
 
@@ -49,12 +49,12 @@ struct Join {
   std::string build;  // dlaunch's version, for the log
   AgentId agent = 0;
   // Of the last world that it was told of, where there was one: what the next coordinator must know.
-  bool been_in = false;
+  bool joined_once = false;
   bool stopped = true;  // nothing of it is left
   AgentId leader = 0;
   std::string leader_host{};
   std::uint32_t round = 0;
-  int seat = -1;  // -1: it was a spare
+  int sticky_rank = -1;  // -1: it was a spare
   int nodes = 0;
   int restarts_used = 0;
   std::vector<Restart> restarts{};
@@ -72,7 +72,7 @@ struct Join {
 
   bool operator==(const Join&) const = default;
 };
-// A worker of this node failed in `failure.round`, or is only_suspected(); the others are being stopped.
+// A worker of this node failed in `failure.round`, or is is_suspect(); the others are being stopped.
 struct Failed {
   Failure failure;
   Duration age{};  // how long before this was sent
@@ -103,18 +103,18 @@ inline std::int64_t stamp_of(TimePoint time) { return time.time_since_epoch().co
 //
 // The lease in the other direction is the workers': a member's beat carries the member's clock, too, and the
 // answer brings it back with what the leader grants from then on.
-struct Beat {
+struct Heartbeat {
   std::int64_t stamp = 0;  // the coordinator's clock, in nanoseconds that only its owner can read
   std::int64_t own = 0;    // of a member: its own
   Grant grant{};           // of a coordinator
-  bool operator==(const Beat&) const = default;
+  bool operator==(const Heartbeat&) const = default;
 };
 
 // A node was told to end, and its workers get notice (--preempt-signal). A member's is passed on to the
 // others of the round, whose workers get theirs: what they save, they may have to save together.
 struct Preempt {
   std::uint32_t round = 0;
-  std::string who{};  // the node, for people; a member leaves it empty
+  std::string node_name{};  // the node, for people; a member leaves it empty
   bool operator==(const Preempt&) const = default;
 };
 
@@ -128,7 +128,7 @@ struct Progress {
   std::uint32_t round = 0;
   Duration quiet{};     // nothing has moved for so long; zero: it does
   bool inside = false;  // a worker is in a collective, or waits for other ranks in another way
-  std::vector<GroupStanding> groups;
+  std::vector<GroupProgress> groups;
   bool operator==(const Progress&) const = default;
 };
 
@@ -187,10 +187,10 @@ struct Notice {
   bool operator==(const Notice&) const = default;
 };
 // What has happened since the world was told, for the next coordinator.
-struct Ledger {
+struct RestartHistory {
   int restarts_used = 0;
   std::vector<Restart> restarts{};
-  bool operator==(const Ledger&) const = default;
+  bool operator==(const RestartHistory&) const = default;
 };
 
 // --- before all others, where the job has a secret (agent/control/handshake.h) ---
@@ -209,8 +209,9 @@ struct Proof {
   bool operator==(const Proof&) const = default;
 };
 
-using Message = std::variant<Join, Failed, Done, Stopped, Leave, Beat, Welcome, Refused, NewWorld, StopRound,
-                             End, Hello, Challenge, Proof, Progress, Notice, Ledger, Preempt, Ask>;
+using Message =
+    std::variant<Join, Failed, Done, Stopped, Leave, Heartbeat, Welcome, Refused, NewWorld, StopRound, End,
+                 Hello, Challenge, Proof, Progress, Notice, RestartHistory, Preempt, Ask>;
 
 // The whole frame, length included.
 std::string encode(const Message& message);

@@ -51,10 +51,10 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     state_ = State::leftovers;
     awaited_.reset();
     const bool kills = grace_.sent_for(SIGTERM) == SIGKILL;
-    out.emplace_back(Say{Loudness::progress, "the workers have ended but left " + std::to_string(e.count) +
-                                                 (e.count == 1 ? " process" : " processes") +
-                                                 " behind, such as " + e.example +
-                                                 (kills ? ": killing them" : ": stopping them")});
+    out.emplace_back(LogMessage{Severity::info, "the workers have ended but left " + std::to_string(e.count) +
+                                                    (e.count == 1 ? " process" : " processes") +
+                                                    " behind, such as " + e.example +
+                                                    (kills ? ": killing them" : ": stopping them")});
     stop_what_runs(now, SIGTERM, out);
   };
 
@@ -77,9 +77,10 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
     switch (state_) {
       case State::stopping:
       case State::leftovers:
-        out.emplace_back(Say{Loudness::trouble,
-                             who_ignored_the_signal() + " ignored " + signal_name(stop_signal_) + " for " +
-                                 to_words(grace_.of(stop_signal_)) + " (--stop-timeout): sending SIGKILL"});
+        out.emplace_back(LogMessage{Severity::warning, processes_ignoring_signal() + " ignored " +
+                                                           signal_name(stop_signal_) + " for " +
+                                                           to_words(grace_.of(stop_signal_)) +
+                                                           " (--stop-timeout): sending SIGKILL"});
         begin_killing(now, out);
         break;
       case State::killing: {
@@ -95,7 +96,7 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
         break;
       }
       case State::running:
-        if (awaited_) stop_because(now, accuser_, out);
+        if (awaited_) stop_because(now, blaming_failure_, out);
         break;
       case State::idle:
       case State::stuck:
@@ -126,37 +127,37 @@ GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
 }
 
 void WorkerGroup::on_exited(TimePoint now, const WorkerExited& e, GroupActions& out) {
-  const Ending& ending = e.ending;
-  const bool obeyed = stop_requested_ && ended_by_us(ending.status);
+  const WorkerExit& exit = e.exit;
+  const bool obeyed = stop_requested_ && ended_by_us(exit.status);
   workers_.at(static_cast<std::size_t>(e.local_rank)) = {
-      Worker::State::ended, e.pid, obeyed ? "was stopped by dlaunch" : describe_briefly(ending.status)};
-  if (ending.status.success()) {
+      Worker::State::ended, e.pid, obeyed ? "was stopped by dlaunch" : describe_briefly(exit.status)};
+  if (exit.status.success()) {
     if (state_ != State::running || !awaited_ || may_still_run(*awaited_)) return;
     suspect(e, now, out);
-    return stop_because(now, accuser_, out);
+    return stop_because(now, blaming_failure_, out);
   }
   all_succeeded_ = false;
 
   // An exception that came before our signal is a failure of its own, however the process ended then.
-  const TimePoint when = now - std::max(ending.since_exception.value_or(Duration(0)), Duration(0));
+  const TimePoint when = now - std::max(exit.since_exception.value_or(Duration(0)), Duration(0));
   const bool on_its_own = !stop_requested_ || when <= stopping_since_;
-  if (obeyed && !(on_its_own && ending.since_exception)) return suspect(e, now, out);
+  if (obeyed && !(on_its_own && exit.since_exception)) return suspect(e, now, out);
 
   Failure failure = failure_of(e.local_rank, FailureKind::worker);
   failure.pid = e.pid;
-  failure.status = ending.status;
-  failure.tail = ending.tail;
-  failure.tail_is_of_stdout = ending.tail_is_of_stdout;
-  failure.exception = ending.exception;
-  failure.traceback = ending.traceback;
-  failure.hint = ending.hint;
-  failure.log_file = ending.log_file;
-  failure.unix_ms = ending.unix_ms;
+  failure.status = exit.status;
+  failure.tail = exit.tail;
+  failure.tail_is_of_stdout = exit.tail_is_of_stdout;
+  failure.exception = exit.exception;
+  failure.traceback = exit.traceback;
+  failure.hint = exit.hint;
+  failure.log_file = exit.log_file;
+  failure.unix_ms = exit.unix_ms;
   failure.while_stopping = !on_its_own;
   failure.ended_by_us = obeyed;
-  failure.accused = ending.parting.accused;
-  failure.accused_of = ending.parting.accused_of;
-  failure.accuses_peer = accuses_a_peer(failure);
+  failure.blamed_rank = exit.exit_record.blamed_rank;
+  failure.blamed_for = exit.exit_record.blamed_for;
+  failure.blames_peer = output_blames_peer(failure);
   report(failure, when, out);
   if (state_ == State::running) stop_after(now, failure, out);
 }
@@ -168,7 +169,7 @@ void WorkerGroup::on_lost(TimePoint now, const WorkersLost& lost, GroupActions& 
   const std::string node = failure.node_rank < 0 ? "" : "node " + std::to_string(failure.node_rank) + ", ";
   failure.why = lost.keeper + " (" + node + "host " + failure.host + ") was killed" +
                 (ends_workers ? ", and with it the workers there" : "");
-  out.emplace_back(Say{Loudness::trouble, failure.why + "; another takes its place"});
+  out.emplace_back(LogMessage{Severity::warning, failure.why + "; another takes its place"});
   if (state_ == State::idle) return;
   for (Worker& worker : workers_) worker.state = Worker::State::ended;
   all_succeeded_ = all_succeeded_ && !ends_workers;
@@ -178,12 +179,12 @@ void WorkerGroup::on_lost(TimePoint now, const WorkersLost& lost, GroupActions& 
 
 // The first failure, or another while the end of the accused is awaited.
 void WorkerGroup::stop_after(TimePoint now, const Failure& failure, GroupActions& out) {
-  const int accused = awaited_.value_or(failure.accused);
-  if (!failure.accuses_peer || !may_still_run(accused)) return stop_because(now, failure, out);
+  const int blamed_rank = awaited_.value_or(failure.blamed_rank);
+  if (!failure.blames_peer || !may_still_run(blamed_rank)) return stop_because(now, failure, out);
   if (awaited_) return;
-  awaited_ = accused;
-  accuser_ = brief(failure);
-  out.emplace_back(ArmStopDeadline{now + accused_grace});
+  awaited_ = blamed_rank;
+  blaming_failure_ = brief(failure);
+  out.emplace_back(ArmStopDeadline{now + blamed_rank_grace});
 }
 
 // Said at once, since the end may take as long as the workers are given.
@@ -193,14 +194,14 @@ void WorkerGroup::stop_because(TimePoint now, const Failure& failure, GroupActio
   if (others > 0) {
     const bool is_all = world_.nodes <= 1;
     const std::string who = others == 1 ? "the other one" : "the other " + std::to_string(others);
-    out.emplace_back(
-        Say{Loudness::progress, in_short(failure) + "; " + in_words(grace_, who + (is_all ? "" : " here"))});
+    out.emplace_back(LogMessage{Severity::info,
+                                in_short(failure) + "; " + describe(grace_, who + (is_all ? "" : " here"))});
   }
   begin_stopping(now, SIGTERM, out);
 }
 
 // "rank 0 (pid 123)", "ranks 0 (pid 123) and 3 (pid 126)"; else an example of what the workers left.
-std::string WorkerGroup::who_ignored_the_signal() const {
+std::string WorkerGroup::processes_ignoring_signal() const {
   constexpr std::size_t shown = 8;
   const WorldMember* self = world_.member(node_.agent);
   std::vector<std::string> names;
@@ -217,22 +218,22 @@ std::string WorkerGroup::who_ignored_the_signal() const {
 }
 
 // Here. One that is not known may be any of those that run.
-bool WorkerGroup::may_still_run(int accused) const {
-  if (accused < 0) return !all_ended();
+bool WorkerGroup::may_still_run(int blamed_rank) const {
+  if (blamed_rank < 0) return !all_ended();
   const WorldMember* self = world_.member(node_.agent);
-  const int local_rank = accused - (self ? self->base_rank : 0);
+  const int local_rank = blamed_rank - (self ? self->base_rank : 0);
   if (local_rank < 0 || local_rank >= node_.slots) return false;
   return workers_.at(static_cast<std::size_t>(local_rank)).state != Worker::State::ended;
 }
 
 // It may have been about to fail, when others did because of it; or it returned 0 while these needed it.
 void WorkerGroup::suspect(const WorkerExited& e, TimePoint now, GroupActions& out) const {
-  const bool has_left = e.ending.parting.in_exception || e.ending.status.success();
-  std::string error = has_left ? last_line_in(e.ending.tail) : own_error_in(e.ending.tail_at_signal);
+  const bool has_left = e.exit.exit_record.in_exception || e.exit.status.success();
+  std::string error = has_left ? last_line_in(e.exit.tail) : own_error_in(e.exit.tail_at_signal);
   if (error.empty() && !has_left) return;
   Failure failure = failure_of(e.local_rank, FailureKind::worker);
   failure.pid = e.pid;
-  failure.status = e.ending.status;
+  failure.status = e.exit.status;
   failure.exception = std::move(error);
   failure.while_stopping = true;
   failure.ended_by_us = true;
@@ -244,7 +245,7 @@ void WorkerGroup::report(Failure failure, TimePoint when, GroupActions& out) {
   if (first) failed_first_ = when;
   // What cannot be the cause travels without its long texts: hundreds of workers may fall at once.
   const bool late = when - *failed_first_ > one_moment && failure.status.how == ExitStatus::How::exited;
-  const bool may_be_cause = first || (!failure.accuses_peer && !late);
+  const bool may_be_cause = first || (!failure.blames_peer && !late);
   out.emplace_back(RoundFailed{may_be_cause ? std::move(failure) : brief(std::move(failure)), when});
 }
 

@@ -6,8 +6,8 @@
 //                   stopping --TERM, wait; KILL after the grace time, or at once--> stopped (-> idle)
 //
 // (*) If the first that failed says that another worker's end was the reason, and that one may still run,
-// then it has accused_grace (agent/model/root_cause.h) to end by itself: SIGTERM at once would end it before
-// it has said why (a C++ program whose exception destroys the process group before main prints it).
+// then it has blamed_rank_grace (agent/model/root_cause.h) to end by itself: SIGTERM at once would end it
+// before it has said why (a C++ program whose exception destroys the process group before main prints it).
 //
 // It does no I/O, owns no thread and reads no clock. Every event is answered in one place, step(). A worker
 // has ended when it was reaped; the round has ended when, besides, none of the workers' descendants is left.
@@ -19,9 +19,9 @@
 #include <variant>
 #include <vector>
 
-#include "agent/model/ending.h"
 #include "agent/model/job.h"
-#include "agent/model/say.h"
+#include "agent/model/log_message.h"
+#include "agent/model/worker_exit.h"
 
 namespace dlaunch::agent {
 
@@ -41,7 +41,7 @@ struct WorkerSpawnFailed {
 struct WorkerExited {
   int local_rank = 0;
   std::int64_t pid = 0;
-  Ending ending;
+  WorkerExit exit;
 };
 // All workers have ended, `count` children of theirs have not.
 struct LeftoversRemain {
@@ -88,7 +88,7 @@ struct DisarmStopDeadline {
 };
 // For the Member: a failure of this node's round. With the first, stopping has begun; more may follow until
 // the round has stopped. A worker that only obeyed the stop has not failed, but may be told as a suspect
-// (only_suspected()).
+// (is_suspect()).
 struct RoundFailed {
   Failure failure;
   TimePoint when;
@@ -111,7 +111,7 @@ struct RoundStuck {
 };
 
 using GroupAction = std::variant<SpawnWorker, SignalAll, KillAll, ArmStopDeadline, DisarmStopDeadline,
-                                 RoundFailed, RoundDone, RoundStopped, RoundStuck, Say>;
+                                 RoundFailed, RoundDone, RoundStopped, RoundStuck, LogMessage>;
 using GroupActions = std::vector<GroupAction>;
 
 class WorkerGroup {
@@ -142,8 +142,8 @@ class WorkerGroup {
   void report(Failure failure, TimePoint when, GroupActions& out);
   void stop_after(TimePoint now, const Failure& failure, GroupActions& out);
   void stop_because(TimePoint now, const Failure& failure, GroupActions& out);
-  [[nodiscard]] std::string who_ignored_the_signal() const;
-  [[nodiscard]] bool may_still_run(int accused) const;
+  [[nodiscard]] std::string processes_ignoring_signal() const;
+  [[nodiscard]] bool may_still_run(int blamed_rank) const;
   void begin_stopping(TimePoint now, int signo, GroupActions& out);
   void stop_what_runs(TimePoint now, int signo, GroupActions& out);
   void begin_killing(TimePoint now, GroupActions& out);
@@ -163,7 +163,7 @@ class WorkerGroup {
   TimePoint stopping_since_;     // where stop_requested_
   std::optional<TimePoint> failed_first_;
   std::optional<int> awaited_;  // this rank's end, before the others are stopped; -1: any worker's
-  Failure accuser_;             // because of which it is awaited, in brief
+  Failure blaming_failure_;     // because of which it is awaited, in brief
   std::string leftover_;        // an example of what remains
   int leftovers_ = 0;           // how many there were last
 };

@@ -88,7 +88,7 @@ void Election::renew(TimePoint now, ElectionActions& out) {
 }
 
 void Election::on_failure(TimePoint now, const std::string& why, ElectionActions& out) {
-  if (why != last_trouble_) out.emplace_back(Say{Loudness::trouble, "the election at etcd: " + why});
+  if (why != last_trouble_) out.emplace_back(LogMessage{Severity::warning, "the election at etcd: " + why});
   last_trouble_ = why;
   if (state_ == State::idle || state_ == State::pausing) return;
   if (state_ == State::leading) {
@@ -102,7 +102,7 @@ void Election::on_failure(TimePoint now, const std::string& why, ElectionActions
 
 void Election::depose(TimePoint now, const std::string& why, ElectionActions& out) {
   lease_ = 0;
-  out.emplace_back(Say{Loudness::trouble, "this node no longer leads the job: " + why});
+  out.emplace_back(LogMessage{Severity::warning, "this node no longer leads the job: " + why});
   out.emplace_back(Deposed{});
   know(std::nullopt, out);
   ask_for_lease(now, out);

@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-#include "agent/model/say.h"
+#include "agent/model/log_message.h"
 #include "store/base/time.h"
 
 namespace dlaunch::agent {
@@ -94,7 +94,7 @@ struct LeaderIs {
 };
 
 using ElectionAction = std::variant<GrantLease, Campaign, RenewLeaseOf, WatchKey, RevokeLease,
-                                    ArmElectionTimer, Elected, Deposed, LeaderIs, Say>;
+                                    ArmElectionTimer, Elected, Deposed, LeaderIs, LogMessage>;
 using ElectionActions = std::vector<ElectionAction>;
 
 class Election {

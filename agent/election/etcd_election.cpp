@@ -92,30 +92,30 @@ class EtcdElection::Call final : public ConnectionHandler {
   std::string body_;
 };
 
-EtcdElection::EtcdElection(Outside outside, Plan plan)
-    : outside_(outside), plan_(std::move(plan)), election_(plan_.value, plan_.ttl) {}
+EtcdElection::EtcdElection(Dependencies dependencies, Config config)
+    : dependencies_(dependencies), config_(std::move(config)), election_(config_.value, config_.ttl) {}
 
 EtcdElection::~EtcdElection() {
-  for (const TimerId timer : {timer_, deadline_, end_}) outside_.timers.disarm(timer);
+  for (const TimerId timer : {timer_, deadline_, end_}) dependencies_.timers.disarm(timer);
 }
 
-void EtcdElection::begin() { act(election_.begin(outside_.clock.now())); }
+void EtcdElection::begin() { act(election_.begin(dependencies_.clock.now())); }
 
-void EtcdElection::resign(const std::optional<Testament>& testament, std::function<void()> done) {
+void EtcdElection::resign(const std::optional<EndingRecord>& ending_record, std::function<void()> done) {
   resigned_ = std::move(done);
-  end_ = outside_.timers.arm(outside_.clock.now() + farewell, *this);
-  if (testament && election_.state() == Election::State::leading) {
-    leave_behind(*testament);
+  end_ = dependencies_.timers.arm(dependencies_.clock.now() + farewell, *this);
+  if (ending_record && election_.state() == Election::State::leading) {
+    leave_behind(*ending_record);
   } else {
     let_go();
   }
 }
 
-void EtcdElection::leave_behind(const Testament& testament) {
-  ask_aside(grant_lease(testament.kept), [this, text = testament.text](const std::string& body) {
+void EtcdElection::leave_behind(const EndingRecord& ending_record) {
+  ask_aside(grant_lease(ending_record.kept), [this, text = ending_record.text](const std::string& body) {
     const auto granted = read_granted(body);
     if (!granted) return let_go();
-    ask_aside(agent::leave_behind(plan_.key, plan_.value, text, granted->lease),
+    ask_aside(agent::leave_behind(config_.key, config_.value, text, granted->lease),
               [this](const std::string&) { let_go(); });
   });
 }
@@ -131,7 +131,7 @@ void EtcdElection::let_go() {
 }
 
 void EtcdElection::end_resignation() {
-  outside_.timers.disarm(std::exchange(end_, {}));
+  dependencies_.timers.disarm(std::exchange(end_, {}));
   if (const auto done = std::exchange(resigned_, nullptr)) done();
 }
 
@@ -139,9 +139,9 @@ void EtcdElection::end_resignation() {
 void EtcdElection::ask_aside(const EtcdRequest& request,
                              const std::function<void(const std::string&)>& read) {
   side_retired_ = std::move(side_call_);  // it may be what called us
-  side_call_ = std::make_unique<Call>(outside_.network, false, read,
+  side_call_ = std::make_unique<Call>(dependencies_.network, false, read,
                                       [this](const std::string&) { end_resignation(); });
-  side_call_->begin(plan_.endpoints[endpoint_], outside_.clock.now() + farewell, request);
+  side_call_->begin(config_.endpoints[endpoint_], dependencies_.clock.now() + farewell, request);
 }
 
 void EtcdElection::on_timer(TimerId timer) {
@@ -160,17 +160,17 @@ void EtcdElection::on_timer(TimerId timer) {
   }
 }
 
-void EtcdElection::step(const ElectionEvent& event) { act(election_.step(outside_.clock.now(), event)); }
+void EtcdElection::step(const ElectionEvent& event) { act(election_.step(dependencies_.clock.now(), event)); }
 
 void EtcdElection::act(const ElectionActions& actions) {
   for (const ElectionAction& action : actions) {
     std::visit(Overloaded{
                    [&](const GrantLease&) {
-                     ask(grant_lease(plan_.ttl), false,
+                     ask(grant_lease(config_.ttl), false,
                          [this](const std::string& body) { take(read_granted(body)); });
                    },
                    [&](const Campaign& a) {
-                     ask(campaign(plan_.key, plan_.value, a.lease), false,
+                     ask(campaign(config_.key, config_.value, a.lease), false,
                          [this](const std::string& body) { take(read_campaign(body)); });
                    },
                    [&](const RenewLeaseOf& a) {
@@ -178,7 +178,7 @@ void EtcdElection::act(const ElectionActions& actions) {
                          [this](const std::string& body) { take(read_renewed(body)); });
                    },
                    [&](const WatchKey& a) {
-                     ask(watch_key(plan_.key, a.since_revision), true, [this](const std::string& line) {
+                     ask(watch_key(config_.key, a.since_revision), true, [this](const std::string& line) {
                        auto changed = read_watch_line(line);
                        if (!changed) return fail(changed.error().message());
                        if (*changed) step(**changed);
@@ -188,13 +188,13 @@ void EtcdElection::act(const ElectionActions& actions) {
                      ask_aside(revoke_lease(a.lease), [this](const std::string&) { end_resignation(); });
                    },
                    [&](const ArmElectionTimer& a) {
-                     outside_.timers.disarm(timer_);
-                     timer_ = outside_.timers.arm(a.at, *this);
+                     dependencies_.timers.disarm(timer_);
+                     timer_ = dependencies_.timers.arm(a.at, *this);
                    },
-                   [&](const Elected& a) { plan_.on_elected(a.until, a.left_behind); },
-                   [&](const Deposed&) { plan_.on_deposed(); },
+                   [&](const Elected& a) { config_.on_elected(a.until, a.left_behind); },
+                   [&](const Deposed&) { config_.on_deposed(); },
                    [&](const LeaderIs& a) { leader_ = a.value; },
-                   [&](const Say& a) { plan_.say(a); },
+                   [&](const LogMessage& a) { config_.on_log(a); },
                },
                action);
   }
@@ -205,32 +205,32 @@ void EtcdElection::ask(const EtcdRequest& request, bool is_stream,
   if (call_) call_->stop();
   retired_ = std::move(call_);  // it may be what called us
   watch_again_ = nullptr;
-  const TimePoint deadline = outside_.clock.now() + patience;
-  outside_.timers.disarm(deadline_);
-  deadline_ = outside_.timers.arm(deadline, *this);
+  const TimePoint deadline = dependencies_.clock.now() + patience;
+  dependencies_.timers.disarm(deadline_);
+  deadline_ = dependencies_.timers.arm(deadline, *this);
   const auto heard = [this, request, read] {
     watch_again_ = [this, request, read] { ask(request, true, read); };
-    outside_.timers.disarm(deadline_);
-    deadline_ = outside_.timers.arm(outside_.clock.now() + watch_time, *this);
+    dependencies_.timers.disarm(deadline_);
+    deadline_ = dependencies_.timers.arm(dependencies_.clock.now() + watch_time, *this);
   };
   call_ = std::make_unique<Call>(
-      outside_.network, is_stream, read, [this](const std::string& why) { fail(why); },
+      dependencies_.network, is_stream, read, [this](const std::string& why) { fail(why); },
       is_stream ? std::function<void()>(heard) : nullptr);
-  call_->begin(plan_.endpoints[endpoint_], deadline, request);
+  call_->begin(config_.endpoints[endpoint_], deadline, request);
 }
 
 void EtcdElection::fail(const std::string& why) {
   if (call_) call_->stop();
   watch_again_ = nullptr;
-  outside_.timers.disarm(std::exchange(deadline_, {}));
-  const std::string where = to_string(plan_.endpoints[endpoint_]);
-  endpoint_ = (endpoint_ + 1) % plan_.endpoints.size();
+  dependencies_.timers.disarm(std::exchange(deadline_, {}));
+  const std::string where = to_string(config_.endpoints[endpoint_]);
+  endpoint_ = (endpoint_ + 1) % config_.endpoints.size();
   step(RequestFailed{where + ": " + why});
 }
 
 template <class T>
 void EtcdElection::take(Result<T> answer) {
-  outside_.timers.disarm(std::exchange(deadline_, {}));
+  dependencies_.timers.disarm(std::exchange(deadline_, {}));
   if (answer) {
     step(ElectionEvent{*answer});
   } else {

@@ -17,12 +17,12 @@ namespace dlaunch::agent {
 
 class EtcdElection final : public TimerHandler {
  public:
-  struct Outside {  // not owned; all must outlive the election
+  struct Dependencies {  // not owned; all must outlive the election
     Clock& clock;
     Timers& timers;
     Network& network;
   };
-  struct Plan {
+  struct Config {
     std::vector<Address> endpoints;  // of the cluster; the next is asked where one does not answer
     std::string key;
     std::string value;  // what it says of this agent
@@ -30,10 +30,10 @@ class EtcdElection final : public TimerHandler {
     // `left_behind`: by a leader before, when this agent begins to lead.
     std::function<void(TimePoint until, const std::optional<std::string>& left_behind)> on_elected;
     std::function<void()> on_deposed;
-    std::function<void(const Say&)> say;
+    std::function<void(const LogMessage&)> on_log;
   };
 
-  EtcdElection(Outside outside, Plan plan);
+  EtcdElection(Dependencies dependencies, Config config);
   ~EtcdElection() override;
   EtcdElection(const EtcdElection&) = delete;
   EtcdElection& operator=(const EtcdElection&) = delete;
@@ -41,11 +41,11 @@ class EtcdElection final : public TimerHandler {
   void begin();
   // Gives the lead up; `done` follows within a second. A leader leaves this text behind for those who lead
   // after it, for so long, if etcd answers.
-  struct Testament {
+  struct EndingRecord {
     std::string text;
     Duration kept{};
   };
-  void resign(const std::optional<Testament>& testament, std::function<void()> done);
+  void resign(const std::optional<EndingRecord>& ending_record, std::function<void()> done);
 
   // What the key says, as far as is known.
   [[nodiscard]] const std::optional<std::string>& leader() const { return leader_; }
@@ -55,7 +55,7 @@ class EtcdElection final : public TimerHandler {
  private:
   class Call;
 
-  void leave_behind(const Testament& testament);
+  void leave_behind(const EndingRecord& ending_record);
   void ask_aside(const EtcdRequest& request, const std::function<void(const std::string&)>& read);
   void let_go();
   void end_resignation();
@@ -67,8 +67,8 @@ class EtcdElection final : public TimerHandler {
   template <class T>
   void take(Result<T> answer);
 
-  Outside outside_;
-  Plan plan_;
+  Dependencies dependencies_;
+  Config config_;
   Election election_;
   std::optional<std::string> leader_;
   std::size_t endpoint_ = 0;

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "store/base/printable.h"
+#include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -14,35 +14,35 @@ constexpr std::size_t shown_ranks = 8;
 
 // One group in which somebody waits.
 struct Jam {
-  const GroupStanding* group = nullptr;
+  const GroupProgress* group = nullptr;
   std::uint64_t front = 0;                   // the first collective that somebody waits in
-  std::vector<const RankStanding*> waiting;  // in it
-  std::vector<const RankStanding*> absent;   // have not entered it
+  std::vector<const RankProgress*> waiting;  // in it
+  std::vector<const RankProgress*> absent;   // have not entered it
   std::vector<int> unknown;                  // of these nothing was told; the first ones
   std::size_t unknown_count = 0;
   Duration waited{};  // the longest
 
   [[nodiscard]] bool is_live() const {
-    return std::any_of(waiting.begin(), waiting.end(), [](const RankStanding* r) { return !r->left; });
+    return std::any_of(waiting.begin(), waiting.end(), [](const RankProgress* r) { return !r->left; });
   }
 };
 
-std::vector<GroupStanding> merged(std::vector<GroupStanding> standings) {
-  std::vector<GroupStanding> groups;
+std::vector<GroupProgress> merged(std::vector<GroupProgress> group_progress) {
+  std::vector<GroupProgress> groups;
   std::map<std::uint64_t, std::size_t> places;  // by identity
-  for (GroupStanding& standing : standings) {
-    const auto [place, is_new] = places.try_emplace(standing.identity, groups.size());
+  for (GroupProgress& progress : group_progress) {
+    const auto [place, is_new] = places.try_emplace(progress.identity, groups.size());
     if (is_new) {
-      groups.push_back(std::move(standing));
+      groups.push_back(std::move(progress));
     } else {
       auto& here = groups[place->second].here;
-      here.insert(here.end(), standing.here.begin(), standing.here.end());
+      here.insert(here.end(), progress.here.begin(), progress.here.end());
     }
   }
-  for (GroupStanding& group : groups) {
-    group.name = printable(group.name);
+  for (GroupProgress& group : groups) {
+    group.name = sanitize_for_terminal(group.name);
     std::stable_sort(group.here.begin(), group.here.end(),
-                     [](const RankStanding& a, const RankStanding& b) { return a.rank < b.rank; });
+                     [](const RankProgress& a, const RankProgress& b) { return a.rank < b.rank; });
     const auto same = std::unique(group.here.begin(), group.here.end(),
                                   [](const auto& a, const auto& b) { return a.rank == b.rank; });
     group.here.erase(same, group.here.end());
@@ -52,11 +52,11 @@ std::vector<GroupStanding> merged(std::vector<GroupStanding> standings) {
 
 // The members of whom nothing is known, as far as they can be named. What another node says of a group may
 // be anything: no run is followed for longer than it finds ranks that are not known.
-void find_unknown(const GroupStanding& group, Jam& jam) {
+void find_unknown(const GroupProgress& group, Jam& jam) {
   jam.unknown_count = group.size > group.here.size() ? group.size - group.here.size() : 0;
   if (jam.unknown_count == 0) return;
   std::set<int> known;
-  for (const RankStanding& rank : group.here) known.insert(rank.rank);
+  for (const RankProgress& rank : group.here) known.insert(rank.rank);
   for (const page::Run& run : group.ranks) {
     if (run.stride == 0 && run.count > 1) return;
     for (std::int64_t i = 0; i < run.count; ++i) {
@@ -67,16 +67,16 @@ void find_unknown(const GroupStanding& group, Jam& jam) {
   }
 }
 
-std::vector<Jam> jams_of(const std::vector<GroupStanding>& groups) {
+std::vector<Jam> jams_of(const std::vector<GroupProgress>& groups) {
   std::vector<Jam> jams;
-  for (const GroupStanding& group : groups) {
+  for (const GroupProgress& group : groups) {
     Jam jam;
     jam.group = &group;
-    for (const RankStanding& rank : group.here) {
+    for (const RankProgress& rank : group.here) {
       if (rank.waits() && (jam.front == 0 || rank.at() < jam.front)) jam.front = rank.at();
     }
     if (jam.front == 0) continue;
-    for (const RankStanding& rank : group.here) {
+    for (const RankProgress& rank : group.here) {
       if (rank.entered < jam.front) jam.absent.push_back(&rank);
       if (!rank.waits() || rank.at() != jam.front) continue;
       jam.waiting.push_back(&rank);
@@ -92,7 +92,7 @@ std::vector<Jam> jams_of(const std::vector<GroupStanding>& groups) {
 }
 
 // "rank 3", "ranks 3, 5 and 6", "ranks 0, 1, ... 7 and 12 more".
-std::string in_words(const std::vector<int>& ranks, std::size_t count) {
+std::string describe(const std::vector<int>& ranks, std::size_t count) {
   const std::size_t shown = std::min(ranks.size(), shown_ranks);
   std::string text = count == 1 ? "rank " : "ranks ";
   for (std::size_t i = 0; i < shown; ++i) {
@@ -103,30 +103,30 @@ std::string in_words(const std::vector<int>& ranks, std::size_t count) {
   return text;
 }
 
-std::vector<int> numbers(const std::vector<const RankStanding*>& ranks) {
+std::vector<int> numbers(const std::vector<const RankProgress*>& ranks) {
   std::vector<int> out;
   out.reserve(ranks.size());
-  for (const RankStanding* rank : ranks) out.push_back(rank->rank);
+  for (const RankProgress* rank : ranks) out.push_back(rank->rank);
   return out;
 }
 
-std::vector<int> in_condition(const std::vector<const RankStanding*>& ranks, Condition condition) {
+std::vector<int> in_condition(const std::vector<const RankProgress*>& ranks, Condition condition) {
   std::vector<int> out;
-  for (const RankStanding* rank : ranks) {
+  for (const RankProgress* rank : ranks) {
     if (rank->condition == condition) out.push_back(rank->rank);
   }
   return out;
 }
 
 // "from rank 3", "to rank 1", "from any rank".
-std::string peer_of(const RankStanding& rank) {
+std::string peer_of(const RankProgress& rank) {
   return (rank.operation == page::Operation::send ? "to " : "from ") +
          (rank.peer < 0 ? "any rank" : "rank " + std::to_string(rank.peer));
 }
 
 // What the first of those that wait has called, as far as it is known of one.
 page::Operation operation_of(const Jam& jam) {
-  for (const RankStanding* rank : jam.waiting) {
+  for (const RankProgress* rank : jam.waiting) {
     if (rank->operation != page::Operation::none) return rank->operation;
   }
   return page::Operation::none;
@@ -140,8 +140,8 @@ std::string collective(const Jam& jam) {
 // A moment is what a rank needs that computes: nothing is wrong yet.
 bool may_still_come(const Jam& jam) {
   constexpr Duration moment = std::chrono::milliseconds(100);
-  const auto waits_on = [](const RankStanding* rank) { return rank->inside; };
-  const auto runs = [](const RankStanding* rank) {
+  const auto waits_on = [](const RankProgress* rank) { return rank->inside; };
+  const auto runs = [](const RankProgress* rank) {
     return rank->condition == Condition::runs && !rank->left && rank->how_ended.empty();
   };
   return jam.waited < moment && std::all_of(jam.waiting.begin(), jam.waiting.end(), waits_on) &&
@@ -154,7 +154,7 @@ std::string who_never_came(const Jam& jam) {
   const bool rest = absent.size() + waiting == jam.group->size;
   const std::string have_not = absent.size() == 1 ? " has not entered " : " have not entered ";
   std::string text =
-      in_words(absent, absent.size()) +
+      describe(absent, absent.size()) +
       (may_still_come(jam) ? have_not + collective(jam) + " yet" : " never entered " + collective(jam)) +
       "; ";
   if (rest) {
@@ -169,18 +169,18 @@ std::string who_waits(const Jam& jam) {
   const std::size_t waiting = jam.waiting.size();
   const std::string words = " in " + collective(jam) + " for " + to_words(jam.waited);
   if (waiting == jam.group->size) return "all " + std::to_string(waiting) + " ranks have been" + words;
-  return in_words(numbers(jam.waiting), waiting) + (waiting == 1 ? " has been" : " have been") + words;
+  return describe(numbers(jam.waiting), waiting) + (waiting == 1 ? " has been" : " have been") + words;
 }
 
 // What else is called under this number, by whom.
 std::string who_differs(const Jam& jam) {
   std::string text;
   std::map<page::Operation, std::vector<int>> callers;
-  for (const RankStanding* rank : jam.waiting) callers[rank->operation].push_back(rank->rank);
+  for (const RankProgress* rank : jam.waiting) callers[rank->operation].push_back(rank->rank);
   callers.erase(operation_of(jam));
   callers.erase(page::Operation::none);
   for (const auto& [operation, ranks] : callers) {
-    text += "; " + in_words(ranks, ranks.size()) + (ranks.size() == 1 ? " is" : " are") + " in " +
+    text += "; " + describe(ranks, ranks.size()) + (ranks.size() == 1 ? " is" : " are") + " in " +
             name_of(operation) + " instead";
   }
   return text;
@@ -190,7 +190,7 @@ std::string who_differs(const Jam& jam) {
 std::string who_waits_for_messages(const Jam& jam) {
   std::string text;
   std::size_t shown = 0;
-  for (const RankStanding* rank : jam.absent) {
+  for (const RankProgress* rank : jam.absent) {
     if (!rank->waits_otherwise() || !page::is_point_to_point(rank->operation)) continue;
     if (++shown > shown_ranks) break;
     text +=
@@ -203,15 +203,15 @@ std::string who_waits_for_messages(const Jam& jam) {
 std::string who_has_ended(const Jam& jam) {
   constexpr std::size_t longest = 64;
   std::map<std::string, std::vector<int>> ends;
-  for (const RankStanding* rank : jam.absent) {
+  for (const RankProgress* rank : jam.absent) {
     if (rank->condition == Condition::ended) ends[rank->how_ended].push_back(rank->rank);
   }
   std::string text;
   for (const auto& [how, ranks] : ends) {
-    std::string words = shortened(printable(how), longest);
+    std::string words = shortened(sanitize_for_terminal(how), longest);
     if (words.empty()) words = ranks.size() == 1 ? "has ended" : "have ended";
     if (ranks.size() > 1 && words.starts_with("was ")) words.replace(0, 3, "were");
-    text += "; " + in_words(ranks, ranks.size()) + " " + words;
+    text += "; " + describe(ranks, ranks.size()) + " " + words;
   }
   return text;
 }
@@ -219,39 +219,39 @@ std::string who_has_ended(const Jam& jam) {
 std::string sentence_of(const Jam& jam) {
   std::string text = (jam.absent.empty() ? who_waits(jam) : who_never_came(jam)) + who_differs(jam) +
                      who_waits_for_messages(jam);
-  std::vector<const RankStanding*> all = jam.absent;
+  std::vector<const RankProgress*> all = jam.absent;
   all.insert(all.end(), jam.waiting.begin(), jam.waiting.end());
   if (const auto stopped = in_condition(all, Condition::stopped); !stopped.empty())
-    text += "; " + in_words(stopped, stopped.size()) + (stopped.size() == 1 ? " is" : " are") + " stopped";
+    text += "; " + describe(stopped, stopped.size()) + (stopped.size() == 1 ? " is" : " are") + " stopped";
   text += who_has_ended(jam);
   if (jam.unknown_count > 0) {
     text += "; nothing is known of " + (jam.unknown.empty() ? std::to_string(jam.unknown_count) + " ranks"
-                                                            : in_words(jam.unknown, jam.unknown_count));
+                                                            : describe(jam.unknown, jam.unknown_count));
   }
   return text;
 }
 
 // One operation that ranks wait in, where nobody waits in a collective.
 struct OtherWait {
-  const GroupStanding* group = nullptr;
+  const GroupProgress* group = nullptr;
   page::Operation operation = page::Operation::none;
-  std::vector<const RankStanding*> waiting;
+  std::vector<const RankProgress*> waiting;
   // From what all members must come to; of messages, the members whose one is waited for.
-  std::vector<const RankStanding*> absent;
+  std::vector<const RankProgress*> absent;
   Duration waited{};  // the longest
 };
 
-bool is_needed(const OtherWait& wait, const RankStanding& rank) {
-  return std::any_of(wait.waiting.begin(), wait.waiting.end(), [&](const RankStanding* waiting) {
+bool is_needed(const OtherWait& wait, const RankProgress& rank) {
+  return std::any_of(wait.waiting.begin(), wait.waiting.end(), [&](const RankProgress* waiting) {
     return waiting->needs_all || waiting->peer == rank.rank;
   });
 }
 
-std::vector<OtherWait> other_waits(const std::vector<GroupStanding>& groups) {
+std::vector<OtherWait> other_waits(const std::vector<GroupProgress>& groups) {
   std::vector<OtherWait> waits;
-  for (const GroupStanding& group : groups) {
+  for (const GroupProgress& group : groups) {
     std::map<page::Operation, OtherWait> by_operation;
-    for (const RankStanding& rank : group.here) {
+    for (const RankProgress& rank : group.here) {
       if (!rank.waits_otherwise() || rank.left) continue;
       OtherWait& wait = by_operation[rank.operation];
       wait.waiting.push_back(&rank);
@@ -260,7 +260,7 @@ std::vector<OtherWait> other_waits(const std::vector<GroupStanding>& groups) {
     for (auto& [operation, wait] : by_operation) {
       wait.group = &group;
       wait.operation = operation;
-      for (const RankStanding& rank : group.here) {
+      for (const RankProgress& rank : group.here) {
         if (rank.operation != operation && is_needed(wait, rank)) wait.absent.push_back(&rank);
       }
       waits.push_back(std::move(wait));
@@ -274,7 +274,7 @@ std::vector<OtherWait> other_waits(const std::vector<GroupStanding>& groups) {
 std::string sentence_of(const OtherWait& wait) {
   const bool is_message = page::is_point_to_point(wait.operation);
   const bool is_one = wait.waiting.size() == 1;
-  std::string text = in_words(numbers(wait.waiting), wait.waiting.size()) + (is_one ? " has" : " have") +
+  std::string text = describe(numbers(wait.waiting), wait.waiting.size()) + (is_one ? " has" : " have") +
                      " been in " + name_of(wait.operation);
   if (is_message && is_one) text += " " + peer_of(*wait.waiting.front());
   text += " of group " + wait.group->name + " for " + to_words(wait.waited);
@@ -286,7 +286,7 @@ std::string sentence_of(const OtherWait& wait) {
     }
   }
   if (!wait.absent.empty() && !is_message) {
-    text += "; " + in_words(numbers(wait.absent), wait.absent.size()) +
+    text += "; " + describe(numbers(wait.absent), wait.absent.size()) +
             (wait.absent.size() == 1 ? " has" : " have") + " not come";
   }
   return text;
@@ -305,12 +305,12 @@ std::vector<int> missing_in(const Jam& jam, const std::set<int>& waiting) {
 
 }  // namespace
 
-Diagnosis diagnose(std::vector<GroupStanding> standings) {
-  const std::vector<GroupStanding> groups = merged(std::move(standings));
+Diagnosis diagnose(std::vector<GroupProgress> group_progress) {
+  const std::vector<GroupProgress> groups = merged(std::move(group_progress));
   std::vector<Jam> jams = jams_of(groups);
   std::set<int> waiting;
   for (const Jam& jam : jams) {
-    for (const RankStanding* rank : jam.waiting) waiting.insert(rank->rank);
+    for (const RankProgress* rank : jam.waiting) waiting.insert(rank->rank);
   }
   std::stable_sort(jams.begin(), jams.end(), [&](const Jam& a, const Jam& b) {
     const bool a_names = !missing_in(a, waiting).empty();
@@ -328,10 +328,10 @@ Diagnosis diagnose(std::vector<GroupStanding> standings) {
   if (jams.empty()) {
     const std::vector<OtherWait> waits = other_waits(groups);
     for (const OtherWait& wait : waits) {
-      for (const RankStanding* rank : wait.waiting) waiting.insert(rank->rank);
+      for (const RankProgress* rank : wait.waiting) waiting.insert(rank->rank);
     }
     for (const OtherWait& wait : waits) {
-      for (const RankStanding* rank : wait.absent) {
+      for (const RankProgress* rank : wait.absent) {
         if (!waiting.contains(rank->rank)) missing.insert(rank->rank);
       }
       if (diagnosis.sentences.size() < Diagnosis::max_sentences)

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/model/standing.h"
+#include "agent/model/collective_progress.h"
 
 namespace dlaunch::agent {
 
@@ -24,8 +24,8 @@ struct Diagnosis {
   std::vector<int> missing;
 };
 
-// `standings`: of all nodes that told theirs; groups of one identity are put together. Groups that all of
-// their members have left count only where nobody waits in another.
-Diagnosis diagnose(std::vector<GroupStanding> standings);
+// `group_progress`: of all nodes that told theirs; groups of one identity are put together. Groups that all
+// of their members have left count only where nobody waits in another.
+Diagnosis diagnose(std::vector<GroupProgress> group_progress);
 
 }  // namespace dlaunch::agent

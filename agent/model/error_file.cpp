@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "store/base/lines.h"
-#include "store/base/printable.h"
+#include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -44,7 +44,7 @@ std::int64_t seconds_at(const Json& object, const char* name) {
 std::string first_line(const std::string& text) {
   const std::size_t begin = std::min(text.find_first_not_of(" \r\n\t"), text.size());
   const std::size_t end = text.find_first_of("\r\n", begin);
-  std::string line = printable(std::string_view(text).substr(begin, end - begin));
+  std::string line = sanitize_for_terminal(std::string_view(text).substr(begin, end - begin));
   line.erase(0, line.find_first_not_of(" \t"));  // what was not printable is blank now
   return shortened(std::move(line), longest_message);
 }
@@ -52,7 +52,7 @@ std::string first_line(const std::string& text) {
 std::string last_lines(const std::string& text) {
   Tail tail;
   tail.add(text);
-  return printable(tail.text(), true);
+  return sanitize_for_terminal(tail.text(), true);
 }
 
 // What is nested deeper is dropped while it is read, so that it costs no memory.
@@ -69,8 +69,9 @@ std::string error_file_path(const std::string& scratch_dir, std::uint32_t round,
 
 Result<ErrorFile> parse_error_file(std::string_view text) {
   const auto bad = [&](const std::string& why) {
-    return Error{ErrorKind::invalid, "its error file is of no use", "", why,
-                 "it begins with '" + shortened(printable(text.substr(0, 4 * quoted)), quoted) + "'"};
+    return Error{
+        ErrorKind::invalid, "its error file is of no use", "", why,
+        "it begins with '" + shortened(sanitize_for_terminal(text.substr(0, 4 * quoted)), quoted) + "'"};
   };
   if (text.size() > longest_error_file) return bad("it is too long");
   const Json json = parsed(text);

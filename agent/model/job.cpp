@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "store/base/printable.h"
+#include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -58,12 +58,12 @@ std::string in_short(const Failure& f) {
   std::string text = "rank " + std::to_string(f.rank) + " " + describe_end(f);
   const std::string& more = f.kind == FailureKind::spawn ? f.why : f.exception;
   if (!more.empty()) text += ": " + more;
-  if (!f.accused_of.empty()) text += " (rank " + std::to_string(f.accused) + " " + f.accused_of + ")";
+  if (!f.blamed_for.empty()) text += " (rank " + std::to_string(f.blamed_rank) + " " + f.blamed_for + ")";
   constexpr std::size_t longest = 300;
-  return shortened(printable(text), longest);
+  return shortened(sanitize_for_terminal(text), longest);
 }
 
-std::string in_words(const StopGrace& grace, const std::string& whom) {
+std::string describe(const StopGrace& grace, const std::string& whom) {
   const int signo = grace.sent_for(SIGTERM);
   if (signo == SIGKILL) return "killing " + whom + " (--stop-timeout=0)";
   return "stopping " + whom + ": " + signal_name(signo) + ", at most " + to_words(grace.of(signo));
@@ -99,7 +99,7 @@ Failure brief(Failure f) {
   f.tail.clear();
   f.tail_is_of_stdout = false;
   f.traceback.clear();
-  for (std::string* text : {&f.why, &f.exception, &f.hint, &f.accused_of})
+  for (std::string* text : {&f.why, &f.exception, &f.hint, &f.blamed_for})
     *text = shortened(*text, brief_text);
   return f;
 }

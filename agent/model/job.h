@@ -50,14 +50,14 @@ struct JobSpec {
   Duration
       hang_timeout{};  // where no worker moves for so long, and one waits in a collective; zero: for ever
 
-  [[nodiscard]] int least() const { return min_nodes > 0 ? min_nodes : nnodes; }
-  [[nodiscard]] bool elastic() const { return least() < nnodes || spares > 0 || replaces; }
+  [[nodiscard]] int required_nodes() const { return min_nodes > 0 ? min_nodes : nnodes; }
+  [[nodiscard]] bool elastic() const { return required_nodes() < nnodes || spares > 0 || replaces; }
   [[nodiscard]] bool may_move() const { return endpoints.size() > 1 || elected; }
   [[nodiscard]] const Address& endpoint(std::size_t i) const {
     return endpoints.empty() ? master : endpoints[i];
   }
   // How often a node says that it is there.
-  [[nodiscard]] Duration beat() const { return node_timeout / 4; }
+  [[nodiscard]] Duration heartbeat_interval() const { return node_timeout / 4; }
 };
 
 // Where one worker runs.
@@ -104,7 +104,7 @@ struct WorldMember {
   int base_rank = 0;  // the rank of its first worker
   std::string host;
   AgentId agent = 0;
-  int seat =
+  int sticky_rank =
       0;  // what its rank follows; kept for as long as it stays, so that ranks change as little as they can
   int role_base = 0;        // the ROLE_RANK of its first worker
   int role_world_size = 0;  // workers of its role, on all nodes
@@ -137,7 +137,7 @@ struct Failure {
   ExitStatus status;  // of the worker; for `signal` the signal
   std::string why;    // a sentence, for every kind but `worker`
 
-  // What is known of a worker's end besides (agent/model/ending.h).
+  // What is known of a worker's end besides (agent/model/worker_exit.h).
   std::string tail;
   bool tail_is_of_stdout = false;
   std::string exception;
@@ -145,9 +145,9 @@ struct Failure {
   std::string hint;
   std::string log_file;
   std::int64_t unix_ms = 0;     // when, by the clock of its host; 0: not known
-  bool accuses_peer = false;    // its last words say that another was gone (agent/model/root_cause.h)
-  int accused = -1;             // whose end broke its groups, a rank in the job; -1: none, or not known
-  std::string accused_of;       // what that one did: "left the group at all_reduce #258 of group default"
+  bool blames_peer = false;     // its last words say that another was gone (agent/model/root_cause.h)
+  int blamed_rank = -1;         // whose end broke its groups, a rank in the job; -1: none, or not known
+  std::string blamed_for;       // what that one did: "left the group at all_reduce #258 of group default"
   bool while_stopping = false;  // it fell after this node had begun to stop its workers
   bool ended_by_us = false;     // it had failed, but was still there when our signal ended it
 
@@ -164,7 +164,7 @@ std::string describe(const Failure& failure);
 std::string in_short(const Failure& failure);
 
 // "stopping the other 3: SIGTERM, at most 30 s": what is done after a failure.
-std::string in_words(const StopGrace& grace, const std::string& whom);
+std::string describe(const StopGrace& grace, const std::string& whom);
 
 // What happened without who: "exited with code 3", "could not be started".
 std::string describe_end(const Failure& failure);
@@ -236,10 +236,10 @@ struct Outcome {
   Failure cause;                  // where failed
   std::string no_restart{};       // why none followed, where one might have; empty: none was left
   std::vector<Failure> others;    // the next in time in the same round, in brief
-  int fallen = 0;                 // how many failed in that round, with the cause and those not in `others`
+  int failure_count = 0;          // how many failed in that round, with the cause and those not in `others`
   std::vector<Tally> tallies;     // of all of these but the cause; the most frequent first
   std::vector<Restart> restarts;  // the last ones, in order
-  std::vector<std::string> standings{};  // where the ranks were when it failed (agent/model/diagnosis.h)
+  std::vector<std::string> rank_positions{};  // where the ranks were when it failed (agent/model/diagnosis.h)
 
   bool operator==(const Outcome&) const = default;
 };

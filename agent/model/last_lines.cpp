@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "store/base/printable.h"
+#include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -10,7 +10,7 @@ namespace {
 std::string quoted(const std::string& text) {
   constexpr std::size_t longest_line = 500;
   std::string out;
-  const std::string clean = printable(text, true);
+  const std::string clean = sanitize_for_terminal(text, true);
   for (std::size_t at = 0; at < clean.size();) {
     const std::size_t end = std::min(clean.find('\n', at), clean.size());
     out += "\n  | " + shortened(clean.substr(at, end - at), longest_line);
@@ -21,7 +21,7 @@ std::string quoted(const std::string& text) {
 
 // Python prints the traceback to stderr as well: then one of both is enough.
 bool says_it_too(const std::string& tail, const std::string& traceback) {
-  const std::string clean = printable(tail, true);
+  const std::string clean = sanitize_for_terminal(tail, true);
   std::size_t begin = traceback.rfind('\n');
   begin = begin == std::string::npos ? 0 : begin + 1;
   return clean.find(traceback.substr(begin)) != std::string::npos;

@@ -21,18 +21,18 @@ bool cannot_start(const RestartPolicy& policy, const Restart& next) {
 }
 
 // The restarts that were counted in the time before this one.
-int within_window(Duration window, const std::vector<Restart>& ledger, const Restart& next) {
-  return static_cast<int>(std::count_if(ledger.begin(), ledger.end(), [&](const Restart& before) {
+int within_window(Duration window, const std::vector<Restart>& history, const Restart& next) {
+  return static_cast<int>(std::count_if(history.begin(), history.end(), [&](const Restart& before) {
     return before.counted && next.after - before.after < window;
   }));
 }
 
 // None for the first in a row, then twice as long each time. Losses that do not count are a row where they
 // are of the same host.
-Duration backoff(const RestartPolicy& policy, const std::vector<Restart>& ledger, const Restart& next) {
+Duration backoff(const RestartPolicy& policy, const std::vector<Restart>& history, const Restart& next) {
   if (next.lasted >= quick_failure) return {};
   Duration delay{};
-  for (auto before = ledger.rbegin(); before != ledger.rend(); ++before) {
+  for (auto before = history.rbegin(); before != history.rend(); ++before) {
     const bool alike =
         before->counted == next.counted && (next.counted || before->cause.host == next.cause.host);
     if (!alike || before->lasted >= quick_failure) break;
@@ -43,9 +43,9 @@ Duration backoff(const RestartPolicy& policy, const std::vector<Restart>& ledger
 
 }  // namespace
 
-Verdict judge(const RestartPolicy& policy, int max_restarts, int used, const std::vector<Restart>& ledger,
-              const Restart& next) {
-  if (!next.counted) return {true, "", backoff(policy, ledger, next)};
+RestartDecision decide_restart(const RestartPolicy& policy, int max_restarts, int used,
+                               const std::vector<Restart>& history, const Restart& next) {
+  if (!next.counted) return {true, "", backoff(policy, history, next)};
   if (is_final(policy, next.cause))
     return {false, "exit code " + std::to_string(exit_code_of(next.cause)) + " is final (--no-restart-on)"};
   if (used >= max_restarts) return {false};
@@ -53,21 +53,21 @@ Verdict judge(const RestartPolicy& policy, int max_restarts, int used, const std
     return {false,
             "it failed within " + to_words(policy.startup_grace) + " of the job's start (--startup-grace)"};
   }
-  if (policy.burst > 0 && within_window(policy.window, ledger, next) >= policy.burst) {
+  if (policy.burst > 0 && within_window(policy.window, history, next) >= policy.burst) {
     return {false, "there were " + std::to_string(policy.burst) + " restarts within " +
                        to_words(policy.window) + " (--restart-limit)"};
   }
-  return {true, "", backoff(policy, ledger, next)};
+  return {true, "", backoff(policy, history, next)};
 }
 
-int failures_of(const std::string& host, const std::vector<Restart>& ledger) {
+int failures_of(const std::string& host, const std::vector<Restart>& history) {
   return static_cast<int>(
-      std::count_if(ledger.begin(), ledger.end(), [&](const Restart& r) { return r.cause.host == host; }));
+      std::count_if(history.begin(), history.end(), [&](const Restart& r) { return r.cause.host == host; }));
 }
 
-void remember(std::vector<Restart>& ledger, Restart entry) {
-  if (ledger.size() == static_cast<std::size_t>(Outcome::max_restarts)) ledger.erase(ledger.begin());
-  ledger.push_back(std::move(entry));
+void remember(std::vector<Restart>& history, Restart entry) {
+  if (history.size() == static_cast<std::size_t>(Outcome::max_restarts)) history.erase(history.begin());
+  history.push_back(std::move(entry));
 }
 
 }  // namespace dlaunch::agent

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "store/base/printable.h"
+#include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -51,18 +51,18 @@ bool died_of_a_signal(const Failure& failure) {
 
 // nullptr: none is `wanted`.
 template <class F>
-const Fallen* earliest(const std::vector<Fallen>& fallen, F&& wanted) {
-  const Fallen* found = nullptr;
-  for (const Fallen& f : fallen) {
+const TimedFailure* earliest(const std::vector<TimedFailure>& failures, F&& wanted) {
+  const TimedFailure* found = nullptr;
+  for (const TimedFailure& f : failures) {
     if (wanted(f) && (!found || f.when < found->when)) found = &f;
   }
   return found;
 }
 
-std::vector<Tally> tallied(const std::vector<Fallen>& fallen, std::size_t cause) {
+std::vector<Tally> tallied(const std::vector<TimedFailure>& failures, std::size_t cause) {
   std::map<std::string, int> counts;
-  for (std::size_t i = 0; i < fallen.size(); ++i) {
-    if (i != cause) ++counts[describe_end(brief(fallen[i].failure))];
+  for (std::size_t i = 0; i < failures.size(); ++i) {
+    if (i != cause) ++counts[describe_end(brief(failures[i].failure))];
   }
   std::vector<Tally> tallies;
   tallies.reserve(counts.size());
@@ -78,31 +78,31 @@ bool says_one_of(const std::string& words, std::span<const std::string_view> tex
                      [&](std::string_view text) { return words.find(text) != std::string::npos; });
 }
 
-const Fallen* fallen_rank(const std::vector<Fallen>& fallen, int rank) {
-  const auto found = std::find_if(fallen.begin(), fallen.end(), [&](const Fallen& f) {
+const TimedFailure* fallen_rank(const std::vector<TimedFailure>& failures, int rank) {
+  const auto found = std::find_if(failures.begin(), failures.end(), [&](const TimedFailure& f) {
     return f.failure.kind == FailureKind::worker && f.failure.rank == rank;
   });
-  return found == fallen.end() ? nullptr : &*found;
+  return found == failures.end() ? nullptr : &*found;
 }
 
 // The one at the end of the accusations that begin with this one: it fell, and accuses nobody. nullptr: there
 // is none.
-const Fallen* accused_at_last(const std::vector<Fallen>& fallen, const Fallen& first) {
-  const Fallen* at = &first;
+const TimedFailure* accused_at_last(const std::vector<TimedFailure>& failures, const TimedFailure& first) {
+  const TimedFailure* at = &first;
   // Longer than this, it is a circle.
-  for (std::size_t steps = 0; steps < fallen.size() && at != nullptr; ++steps) {
-    if (!at->failure.accuses_peer) return at == &first ? nullptr : at;
-    at = fallen_rank(fallen, at->failure.accused);
+  for (std::size_t steps = 0; steps < failures.size() && at != nullptr; ++steps) {
+    if (!at->failure.blames_peer) return at == &first ? nullptr : at;
+    at = fallen_rank(failures, at->failure.blamed_rank);
   }
   return nullptr;
 }
 
 }  // namespace
 
-bool accuses_a_peer(const Failure& failure) {
+bool output_blames_peer(const Failure& failure) {
   constexpr int looked_at = 3;
   if (failure.kind != FailureKind::worker) return false;
-  if (failure.accused >= 0) return true;
+  if (failure.blamed_rank >= 0) return true;
   return says_one_of(
       lower(failure.exception.empty() ? last_lines(failure.tail, looked_at) : failure.exception),
       accusations);
@@ -110,7 +110,7 @@ bool accuses_a_peer(const Failure& failure) {
 
 std::string last_line_in(const std::string& last_words) {
   constexpr std::size_t longest = 200;
-  return shortened(printable(last_lines(last_words, 1)), longest);
+  return shortened(sanitize_for_terminal(last_lines(last_words, 1)), longest);
 }
 
 std::string own_error_in(const std::string& last_words) {
@@ -121,11 +121,11 @@ std::string own_error_in(const std::string& last_words) {
   return line;
 }
 
-void name_suspects(const std::vector<Fallen>& fallen, std::vector<Failure> suspects, Failure& cause) {
+void name_suspects(const std::vector<TimedFailure>& failures, std::vector<Failure> suspects, Failure& cause) {
   constexpr std::size_t most_named = 2;
   if (cause.kind == FailureKind::left) return;  // it is named already
-  const bool all_accuse =
-      std::all_of(fallen.begin(), fallen.end(), [](const Fallen& f) { return f.failure.accuses_peer; });
+  const bool all_accuse = std::all_of(failures.begin(), failures.end(),
+                                      [](const TimedFailure& f) { return f.failure.blames_peer; });
   if (!all_accuse) return;
   std::erase_if(suspects, [](const Failure& suspect) { return suspect.exception.empty(); });
   std::sort(suspects.begin(), suspects.end(),
@@ -140,42 +140,44 @@ void name_suspects(const std::vector<Fallen>& fallen, std::vector<Failure> suspe
     cause.hint += "; so had " + std::to_string(suspects.size() - most_named) + " more";
 }
 
-std::size_t root_cause(const std::vector<Fallen>& fallen) {
-  const bool any_by_itself =
-      std::any_of(fallen.begin(), fallen.end(), [](const Fallen& f) { return !f.failure.while_stopping; });
-  const auto by_itself = [&](const Fallen& f) { return !any_by_itself || !f.failure.while_stopping; };
-  const Fallen* first = earliest(fallen, by_itself);
-  const auto simultaneous = [&](const Fallen& f) { return f.when - first->when <= one_moment; };
-  const auto accuses = [](const Fallen& f) { return f.failure.accuses_peer; };
+std::size_t root_cause(const std::vector<TimedFailure>& failures) {
+  const bool any_by_itself = std::any_of(failures.begin(), failures.end(),
+                                         [](const TimedFailure& f) { return !f.failure.while_stopping; });
+  const auto by_itself = [&](const TimedFailure& f) { return !any_by_itself || !f.failure.while_stopping; };
+  const TimedFailure* first = earliest(failures, by_itself);
+  const auto simultaneous = [&](const TimedFailure& f) { return f.when - first->when <= one_moment; };
+  const auto accuses = [](const TimedFailure& f) { return f.failure.blames_peer; };
 
-  const auto lost = [](const Fallen& f) { return f.failure.kind == FailureKind::node_lost; };
+  const auto lost = [](const TimedFailure& f) { return f.failure.kind == FailureKind::node_lost; };
 
-  const Fallen* root = earliest(fallen, [&](const Fallen& f) { return simultaneous(f) && lost(f); });
-  if (!root) root = accused_at_last(fallen, *first);
+  const TimedFailure* root =
+      earliest(failures, [&](const TimedFailure& f) { return simultaneous(f) && lost(f); });
+  if (!root) root = accused_at_last(failures, *first);
   if (!root)
-    root = earliest(fallen, [&](const Fallen& f) { return by_itself(f) && simultaneous(f) && !accuses(f); });
+    root = earliest(failures,
+                    [&](const TimedFailure& f) { return by_itself(f) && simultaneous(f) && !accuses(f); });
   if (!root) {
-    root = earliest(fallen, [&](const Fallen& f) {
+    root = earliest(failures, [&](const TimedFailure& f) {
       return !accuses(f) && (simultaneous(f) || died_of_a_signal(f.failure) || lost(f));
     });
   }
-  return static_cast<std::size_t>((root ? root : first) - fallen.data());
+  return static_cast<std::size_t>((root ? root : first) - failures.data());
 }
 
-std::optional<Failure> accused_by(const std::vector<Fallen>& fallen, std::size_t cause,
-                                  const std::vector<Failure>& suspects, const std::string& ended) {
-  const Failure& victim = fallen[cause].failure;
-  const bool accuses = victim.kind == FailureKind::worker && victim.accused >= 0;
-  if (!accuses || fallen_rank(fallen, victim.accused) != nullptr) return std::nullopt;
+std::optional<Failure> blamed_peer(const std::vector<TimedFailure>& failures, std::size_t cause,
+                                   const std::vector<Failure>& suspects, const std::string& ended) {
+  const Failure& victim = failures[cause].failure;
+  const bool accuses = victim.kind == FailureKind::worker && victim.blamed_rank >= 0;
+  if (!accuses || fallen_rank(failures, victim.blamed_rank) != nullptr) return std::nullopt;
   Failure failure;
   failure.kind = FailureKind::left;
   failure.round = victim.round;
-  failure.rank = victim.accused;
+  failure.rank = victim.blamed_rank;
   failure.status = victim.status;
   failure.unix_ms = victim.unix_ms;
-  failure.why = victim.accused_of;
+  failure.why = victim.blamed_for;
   const auto suspect = std::find_if(suspects.begin(), suspects.end(),
-                                    [&](const Failure& one) { return one.rank == victim.accused; });
+                                    [&](const Failure& one) { return one.rank == victim.blamed_rank; });
   const bool returned = suspect != suspects.end() && suspect->status.success();
   if (returned || !ended.empty()) failure.why += " and " + (returned ? describe_briefly({}) : ended);
   if (suspect != suspects.end()) {
@@ -186,19 +188,19 @@ std::optional<Failure> accused_by(const std::vector<Fallen>& fallen, std::size_t
   return failure;
 }
 
-void tell(std::vector<Fallen> fallen, std::size_t cause, Outcome& outcome) {
-  outcome.fallen = static_cast<int>(fallen.size());
-  outcome.tallies = tallied(fallen, cause);
-  const TimePoint since = fallen[cause].when;
-  outcome.cause = std::move(fallen[cause].failure);
+void summarize_failures(std::vector<TimedFailure> failures, std::size_t cause, Outcome& outcome) {
+  outcome.failure_count = static_cast<int>(failures.size());
+  outcome.tallies = tallied(failures, cause);
+  const TimePoint since = failures[cause].when;
+  outcome.cause = std::move(failures[cause].failure);
   outcome.exit_code = exit_code_of(outcome.cause);
   outcome.failed = true;
-  fallen.erase(fallen.begin() + static_cast<std::ptrdiff_t>(cause));
-  std::stable_sort(fallen.begin(), fallen.end(),
-                   [](const Fallen& a, const Fallen& b) { return a.when < b.when; });
-  if (fallen.size() > static_cast<std::size_t>(Outcome::max_others)) fallen.resize(Outcome::max_others);
+  failures.erase(failures.begin() + static_cast<std::ptrdiff_t>(cause));
+  std::stable_sort(failures.begin(), failures.end(),
+                   [](const TimedFailure& a, const TimedFailure& b) { return a.when < b.when; });
+  if (failures.size() > static_cast<std::size_t>(Outcome::max_others)) failures.resize(Outcome::max_others);
   outcome.others.clear();
-  for (Fallen& f : fallen) {
+  for (TimedFailure& f : failures) {
     outcome.others.push_back(brief(std::move(f.failure)));
     outcome.others.back().after = f.when - since;
   }

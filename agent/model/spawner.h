@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/model/ending.h"
+#include "agent/model/worker_exit.h"
 #include "store/base/result.h"
 #include "store/base/time.h"
 
@@ -43,7 +43,7 @@ class SpawnerHandler {
   // The program is missing, may not be executed, or the system has no room for another process.
   virtual void on_spawn_failed(ProcKey key, const std::string& why) = 0;
   // Everything the process wrote before has been taken in.
-  virtual void on_exited(ProcKey key, std::int64_t pid, const Ending& ending) = 0;
+  virtual void on_exited(ProcKey key, std::int64_t pid, const WorkerExit& exit) = 0;
   // Started processes have all ended, `count` descendants have not; `example` names one: "4711 (python3)".
   virtual void on_leftovers(int count, const std::string& example) = 0;
   // No started process and no descendant of one is alive.

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <span>
 
-#include "store/base/printable.h"
+#include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -21,7 +21,7 @@ T read_at(ByteSpan bytes, std::size_t offset) {
 
 template <std::size_t N>
 std::string text_of(const std::array<char, N>& text) {
-  return printable({text.data(), strnlen(text.data(), N)});
+  return sanitize_for_terminal({text.data(), strnlen(text.data(), N)});
 }
 
 bool is_page(const page::Header& header) {
@@ -47,7 +47,7 @@ std::vector<page::Run> runs_of(const page::Group& group, int world_size) {
 // That it is left is written when the ticket has long been.
 bool is_whole(page::Group first, const page::Group& second) {
   first.state = second.state;
-  return first.ticket % 2 == 0 && std::memcmp(&first, &second, offsetof(page::Group, entered)) == 0;
+  return first.seqlock % 2 == 0 && std::memcmp(&first, &second, offsetof(page::Group, entered)) == 0;
 }
 
 std::optional<WorkerRecord::Group> group_of(const page::Group& raw, int world_size) {
@@ -74,11 +74,11 @@ std::optional<WorkerRecord::Group> group_of(const page::Group& raw, int world_si
 bool is_whole(page::Record first, const page::Record& second) {
   first.ended_ns = second.ended_ns;
   first.state = second.state;
-  return first.ticket % 2 == 0 && first.ticket != 0 && std::memcmp(&first, &second, sizeof first) == 0;
+  return first.seqlock % 2 == 0 && first.seqlock != 0 && std::memcmp(&first, &second, sizeof first) == 0;
 }
 
 std::optional<WorkerRecord::Entry> entry_of(const page::Record& raw, std::size_t place) {
-  const std::uint64_t number = raw.ticket / 2 - 1;
+  const std::uint64_t number = raw.seqlock / 2 - 1;
   const bool known = static_cast<std::size_t>(raw.operation) < page::operation_names.size() &&
                      raw.operation != page::Operation::none && raw.state >= page::Record::started &&
                      raw.state <= page::Record::failed;
@@ -178,7 +178,7 @@ std::optional<PageHead> parse_page_head(ByteSpan bytes) {
   return is_page(header) ? std::optional(PageHead{header.owner, activity_of(header)}) : std::nullopt;
 }
 
-std::string words_of_loss(const WorkerRecord& record) {
+std::string describe_loss(const WorkerRecord& record) {
   const WorkerRecord::Lost& lost = record.lost;
   const bool has_left = lost.how == page::Loss::left || lost.how == page::Loss::left_in_exception;
   std::string text;

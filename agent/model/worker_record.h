@@ -93,7 +93,7 @@ std::optional<PageHead> parse_page_head(ByteSpan header);
 
 // "left the group at all_reduce #258 of group default while an exception was on its way": what a worker's
 // page says that another rank did. Empty: it says of none.
-std::string words_of_loss(const WorkerRecord& record);
+std::string describe_loss(const WorkerRecord& record);
 
 // Between two times of a page; zero where these are not in order.
 Duration between(std::int64_t from_ns, std::int64_t to_ns);

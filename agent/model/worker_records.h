@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "agent/model/collective_progress.h"
 #include "agent/model/spawner.h"
-#include "agent/model/standing.h"
 
 namespace dlaunch::agent {
 
@@ -18,10 +18,10 @@ class WorkerRecords {
   virtual Activity activity(std::uint32_t round, int slots) = 0;
   // What this worker, which has ended, left on its page. Nothing where it took another world than the job's
   // for its own.
-  virtual Parting parting(ProcKey key, int world_size) = 0;
+  virtual ExitRecord exit_record(ProcKey key, int world_size) = 0;
   // Where they stand in their groups.
-  virtual std::vector<GroupStanding> standings(std::uint32_t round, int slots, int world_size,
-                                               TimePoint now) = 0;
+  virtual std::vector<GroupProgress> group_progress(std::uint32_t round, int slots, int world_size,
+                                                    TimePoint now) = 0;
 };
 
 }  // namespace dlaunch::agent

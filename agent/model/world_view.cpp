@@ -3,8 +3,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "store/base/count_words.h"
-#include "store/base/printable.h"
+#include "store/base/pluralize.h"
+#include "store/base/sanitize.h"
 #include "store/base/time.h"
 
 namespace dlaunch::agent {
@@ -117,27 +117,27 @@ Result<WorldView> world_view_from_json(std::string_view text) {
 }
 
 std::string table(const WorldView& view) {
-  std::string text =
-      "job " + printable(view.job) + " at " + printable(view.endpoint) + ": " + printable(view.state);
+  std::string text = "job " + sanitize_for_terminal(view.job) + " at " +
+                     sanitize_for_terminal(view.endpoint) + ": " + sanitize_for_terminal(view.state);
   if (view.round >= 0) {
-    text += ", round " + std::to_string(view.round) + " with " + count_of(view.world_size, "worker") + ", " +
-            std::to_string(view.restarts_used) + " of " + count_of(view.max_restarts, "restart") +
+    text += ", round " + std::to_string(view.round) + " with " + pluralize(view.world_size, "worker") + ", " +
+            std::to_string(view.restarts_used) + " of " + pluralize(view.max_restarts, "restart") +
             " used, for " + to_words(in_seconds(view.age_s));
   }
   text += "\n";
   for (const NodeView& node : view.nodes) {
     const std::string name = node.node_rank < 0 ? "node ?" : "node " + std::to_string(node.node_rank);
     const std::string ranks = ranks_of(node);
-    const std::string state = printable(node.state);
-    text += "  " + padded(name, 10) + padded(printable(node.host), 20) + " " +
+    const std::string state = sanitize_for_terminal(node.state);
+    text += "  " + padded(name, 10) + padded(sanitize_for_terminal(node.host), 20) + " " +
             (ranks.empty() ? state : padded(state, 10) + ranks) + "\n";
   }
-  if (!view.waiting_for.empty()) text += "waiting for " + printable(view.waiting_for) + "\n";
+  if (!view.waiting_for.empty()) text += "waiting for " + sanitize_for_terminal(view.waiting_for) + "\n";
   for (const IncidentView& one : view.incidents) {
     text += (one.number > 0 ? "restart " + std::to_string(one.number) : std::string("loss")) + " after " +
-            to_words(in_seconds(one.after_s)) + ": " + printable(one.text) + "\n";
+            to_words(in_seconds(one.after_s)) + ": " + sanitize_for_terminal(one.text) + "\n";
   }
-  for (const std::string& sentence : view.collectives) text += printable(sentence) + "\n";
+  for (const std::string& sentence : view.collectives) text += sanitize_for_terminal(sentence) + "\n";
   return text;
 }
 

@@ -23,7 +23,7 @@ std::string joined(const std::vector<std::string>& words) {
   return line;
 }
 
-std::string in_words(WorkerGroup::Worker::State state) {
+std::string describe(WorkerGroup::Worker::State state) {
   switch (state) {
     case WorkerGroup::Worker::State::starting:
       return "starting";
@@ -35,7 +35,7 @@ std::string in_words(WorkerGroup::Worker::State state) {
   return "";
 }
 
-std::string state_in_words(Member::State member, WorkerGroup::State group, bool done) {
+std::string describe_state(Member::State member, WorkerGroup::State group, bool done) {
   switch (member) {
     case Member::State::connecting:
     case Member::State::joined:
@@ -77,17 +77,19 @@ class Runner::Link final : public ConnectionHandler {
 
   void dial(const Address& address, TimePoint deadline) {
     reader_ = FrameReader::from_coordinator();
-    conn_ = runner_.outside_.network.connect(address, deadline, *this);
+    conn_ = runner_.dependencies_.network.connect(address, deadline, *this);
   }
-  void send(const Message& message) { runner_.outside_.network.send(conn_, as_byte_span(encode(message))); }
+  void send(const Message& message) {
+    runner_.dependencies_.network.send(conn_, as_byte_span(encode(message)));
+  }
   void close() {
-    runner_.outside_.network.close(conn_);
+    runner_.dependencies_.network.close(conn_);
     conn_ = {};
   }
 
   void on_connected(ConnId conn) override {
-    runner_.outside_.network.send(conn, as_byte_span(greeting));
-    handshake_ = MemberHandshake(runner_.plan_.secret, runner_.draw_nonce());
+    runner_.dependencies_.network.send(conn, as_byte_span(greeting));
+    handshake_ = MemberHandshake(runner_.config_.secret, runner_.draw_nonce());
     if (handshake_.is_needed()) {
       send(handshake_.hello());
     } else {
@@ -100,7 +102,7 @@ class Runner::Link final : public ConnectionHandler {
     while (true) {
       auto message = reader_.next();
       if (!message) {
-        runner_.outside_.network.close(conn);
+        runner_.dependencies_.network.close(conn);
         conn_ = {};
         runner_.hear(LinkDown{message.error().message()});
         break;
@@ -152,14 +154,16 @@ class Runner::MemberEnd final : public ConnectionHandler {
         id_(id),
         conn_(conn),
         peer_(peer),
-        came_(runner.outside_.clock.now()),
-        handshake_(runner.plan_.secret, runner.draw_nonce()) {}
+        came_(runner.dependencies_.clock.now()),
+        handshake_(runner.config_.secret, runner.draw_nonce()) {}
 
-  void send(const Message& message) { runner_.outside_.network.send(conn_, as_byte_span(encode(message))); }
-  void close() { runner_.outside_.network.close(conn_); }
+  void send(const Message& message) {
+    runner_.dependencies_.network.send(conn_, as_byte_span(encode(message)));
+  }
+  void close() { runner_.dependencies_.network.close(conn_); }
   void say_if_proved() const {
-    const bool has_proved = handshake_.is_done() && !runner_.plan_.secret.empty();
-    if (has_proved && runner_.plan_.on_proved) runner_.plan_.on_proved(peer_.host);
+    const bool has_proved = handshake_.is_done() && !runner_.config_.secret.empty();
+    if (has_proved && runner_.config_.on_proved) runner_.config_.on_proved(peer_.host);
   }
   // The coordinator may know of it.
   [[nodiscard]] bool is_proven() const { return spoken_ && handshake_.is_done(); }
@@ -186,12 +190,12 @@ class Runner::MemberEnd final : public ConnectionHandler {
     runner_.work();
   }
   void on_closed(ConnId, const Error& reason) override {
-    lose(reason.why.empty() ? reason.message() : reason.why, reason.kind == ErrorKind::timeout);
+    report_loss(reason.why.empty() ? reason.message() : reason.why, reason.kind == ErrorKind::timeout);
   }
 
  private:
   // Destroys this object.
-  void lose(const std::string& why, bool silent) {
+  void report_loss(const std::string& why, bool silent) {
     Runner& runner = runner_;
     const MemberId id = id_;
     runner.drop_member(id);
@@ -201,11 +205,11 @@ class Runner::MemberEnd final : public ConnectionHandler {
 
   // Likewise.
   void refuse(const std::string& why) {
-    runner_.outside_.reporter.say(
-        {Loudness::trouble, "refused an agent at " + to_string(peer_) + ": " + why});
+    runner_.dependencies_.reporter.report(
+        {Severity::warning, "refused an agent at " + to_string(peer_) + ": " + why});
     runner_.post(CoordinatorEvent{AgentRefused{"an agent at " + peer_.host, why}});
     send(Refused{handshake_.is_done() ? why : bare_refusal});
-    lose(why, false);
+    report_loss(why, false);
   }
 
   Runner& runner_;
@@ -218,24 +222,24 @@ class Runner::MemberEnd final : public ConnectionHandler {
   bool spoken_ = false;  // a whole message came
 };
 
-Runner::Runner(Outside outside, Plan plan)
-    : outside_(outside),
-      plan_(std::move(plan)),
-      group_(plan_.node, plan_.job.stop_timeout),
-      member_(plan_.job, plan_.node, plan_.build, outside_.clock.now()),
-      began_(outside_.clock.now()),
+Runner::Runner(Dependencies dependencies, Config config)
+    : dependencies_(dependencies),
+      config_(std::move(config)),
+      group_(config_.node, config_.job.stop_timeout),
+      member_(config_.job, config_.node, config_.build, dependencies_.clock.now()),
+      began_(dependencies_.clock.now()),
       round_began_(began_) {
-  outside_.spawner.set_handler(*this);
+  dependencies_.spawner.set_handler(*this);
 }
 
 Runner::~Runner() {
-  for (TimerId timer : {stop_timer_, member_timer_, coordinator_timer_}) outside_.timers.disarm(timer);
+  for (TimerId timer : {stop_timer_, member_timer_, coordinator_timer_}) dependencies_.timers.disarm(timer);
 }
 
 void Runner::begin() {
-  if (plan_.serves) {
-    const Address& own = plan_.find_leader ? plan_.own : plan_.job.endpoint(*plan_.serves);
-    coordinator_.emplace(plan_.job, own, plan_.node.agent, outside_.clock.now(), plan_.unix_us);
+  if (config_.serves) {
+    const Address& own = config_.find_leader ? config_.own : config_.job.endpoint(*config_.serves);
+    coordinator_.emplace(config_.job, own, config_.node.agent, dependencies_.clock.now(), config_.unix_us);
     for (const auto& action : coordinator_->begin()) act(action);
   }
   for (const auto& action : member_.begin()) act(action);
@@ -243,30 +247,30 @@ void Runner::begin() {
 }
 
 JobStatus Runner::status() const {
-  const TimePoint now = outside_.clock.now();
+  const TimePoint now = dependencies_.clock.now();
   JobStatus status;
-  status.job = plan_.job.id;
-  status.program = joined(plan_.node.command);
-  status.version = plan_.build;
-  status.host = plan_.node.host;
-  const WorldMember* own = current_.member(plan_.node.agent);
-  status.node_rank = own != nullptr ? own->node_rank : plan_.node.node_rank;
-  status.nnodes = plan_.job.nnodes;
-  status.state = state_in_words(member_.state(), group_.state(), round_done_);
+  status.job = config_.job.id;
+  status.program = joined(config_.node.command);
+  status.version = config_.build;
+  status.host = config_.node.host;
+  const WorldMember* own = current_.member(config_.node.agent);
+  status.node_rank = own != nullptr ? own->node_rank : config_.node.node_rank;
+  status.nnodes = config_.job.nnodes;
+  status.state = describe_state(member_.state(), group_.state(), round_done_);
   status.waiting_for = waiting_for();
   status.round = static_cast<int>(current_.round);
   status.world_size = current_.world_size;
   status.restarts_used = current_.restarts_used;
-  status.max_restarts = plan_.job.max_restarts;
+  status.max_restarts = config_.job.max_restarts;
   status.age_s = to_seconds(now - began_);
   status.state_age_s = to_seconds(now - round_began_);
-  status.endpoint = to_string(plan_.job.master);
+  status.endpoint = to_string(config_.job.master);
   status.last_failure = member_.last_failure();
   if (own == nullptr || !group_.active()) return status;
   for (const WorkerGroup::Worker& worker : group_.workers()) {
     const int local_rank = static_cast<int>(status.workers.size());
     status.workers.push_back(
-        {own->base_rank + local_rank, local_rank, worker.pid, in_words(worker.state), ""});
+        {own->base_rank + local_rank, local_rank, worker.pid, describe(worker.state), ""});
   }
   return status;
 }
@@ -274,13 +278,13 @@ JobStatus Runner::status() const {
 std::string Runner::waiting_for() const {
   if (member_.is_checking()) return "its health check";
   if (member_.state() == Member::State::connecting) {
-    if (plan_.job.elected) return "a leader, elected at etcd (" + to_string(plan_.job.master) + ")";
-    return (plan_.job.may_move() ? "a coordinator at " : "node 0 at ") + to_string(plan_.job.master) +
-           (plan_.job.may_move() ? " or elsewhere" : "") +
+    if (config_.job.elected) return "a leader, elected at etcd (" + to_string(config_.job.master) + ")";
+    return (config_.job.may_move() ? "a coordinator at " : "node 0 at ") + to_string(config_.job.master) +
+           (config_.job.may_move() ? " or elsewhere" : "") +
            (member_.last_refusal().empty() ? "" : ": " + member_.last_refusal());
   }
   const bool leads = coordinator_ && coordinator_->state() != Coordinator::State::standby;
-  if (leads) return coordinator_->waiting_for(outside_.clock.now());
+  if (leads) return coordinator_->waiting_for(dependencies_.clock.now());
   constexpr std::string_view told = "waiting for ";
   if (member_.last_notice().starts_with(told)) return member_.last_notice().substr(told.size());
   if (member_.state() == Member::State::joined) return "the other nodes";
@@ -288,13 +292,13 @@ std::string Runner::waiting_for() const {
 }
 
 void Runner::on_signal(int signo) {
-  const bool stops = std::find(plan_.node.stop_signals.begin(), plan_.node.stop_signals.end(), signo) !=
-                     plan_.node.stop_signals.end();
+  const bool stops = std::find(config_.node.stop_signals.begin(), config_.node.stop_signals.end(), signo) !=
+                     config_.node.stop_signals.end();
   if (member_outcome_ && stops) {  // it only leads
     Failure cause;
     cause.kind = FailureKind::signal;
-    cause.host = plan_.node.host;
-    cause.node_rank = plan_.node.node_rank;
+    cause.host = config_.node.host;
+    cause.node_rank = config_.node.node_rank;
     cause.status = {ExitStatus::How::signaled, signo, false};
     post(CoordinatorEvent{AgentLeaves{std::move(cause)}});
   } else {
@@ -307,10 +311,10 @@ void Runner::on_election(std::optional<TimePoint> leads_until,
                          const std::optional<std::string>& left_behind) {
   if (left_behind) {
     const auto ending = parse_job_ending(*left_behind);
-    if (!ending) outside_.reporter.say({Loudness::detail, ending.error().message()});
+    if (!ending) dependencies_.reporter.report({Severity::debug, ending.error().message()});
     if (ending && member_.was_in(*ending)) {
       job_was_over_ = true;
-      post(MemberEvent{JobWasOver{*ending}});
+      post(MemberEvent{JobAlreadyEnded{*ending}});
     }
   }
   if (!job_was_over_) post(CoordinatorEvent{LeadsUntil{leads_until}});
@@ -325,7 +329,7 @@ std::optional<JobEnding> Runner::job_ending() const {
 
 void Runner::on_started(ProcKey key, std::int64_t pid) {
   if (key.round != group_.round()) return;
-  tell_of_worker(EventKind::started, static_cast<int>(key.local_rank), pid, "");
+  report_worker(EventKind::started, static_cast<int>(key.local_rank), pid, "");
   post(GroupEvent{WorkerStarted{static_cast<int>(key.local_rank), pid}});
   work();
 }
@@ -340,18 +344,17 @@ void Runner::on_spawn_failed(ProcKey key, const std::string& why) {
   work();
 }
 
-void Runner::on_exited(ProcKey key, std::int64_t pid, const Ending& ending) {
+void Runner::on_exited(ProcKey key, std::int64_t pid, const WorkerExit& exit) {
   if (key == health_check) {
-    const bool well = ending.status.how == ExitStatus::How::exited && ending.status.number == 0;
-    const std::string words = last_line(ending.tail);
-    post(MemberEvent{
-        HealthChecked{well ? "" : describe(ending.status) + (words.empty() ? "" : ": " + words)}});
+    const bool well = exit.status.how == ExitStatus::How::exited && exit.status.number == 0;
+    const std::string words = last_line(exit.tail);
+    post(MemberEvent{HealthChecked{well ? "" : describe(exit.status) + (words.empty() ? "" : ": " + words)}});
     work();
   }
   if (key.round != group_.round()) return;
-  WorkerExited exited{static_cast<int>(key.local_rank), pid, ending};
-  if (!ending.status.success() && plan_.records != nullptr)
-    exited.ending.parting = plan_.records->parting(key, current_.world_size);
+  WorkerExited exited{static_cast<int>(key.local_rank), pid, exit};
+  if (!exit.status.success() && config_.records != nullptr)
+    exited.exit.exit_record = config_.records->exit_record(key, current_.world_size);
   post(GroupEvent{std::move(exited)});
   work();
 }
@@ -393,10 +396,10 @@ void Runner::on_timer(TimerId timer) {
 
 ConnectionHandler& Runner::on_agent_connection(ConnId conn, const Address& peer) {
   const MemberId id = next_member_++;
-  const bool are_many = member_ends_.size() >= max_strangers + static_cast<std::size_t>(plan_.job.nnodes);
+  const bool are_many = member_ends_.size() >= max_strangers + static_cast<std::size_t>(config_.job.nnodes);
   if (are_many && end_unproven(TimePoint::max())) {
-    outside_.reporter.say(
-        {Loudness::trouble, "too many agent connections: dropping a silent one for " + to_string(peer)});
+    dependencies_.reporter.report(
+        {Severity::warning, "too many agent connections: dropping a silent one for " + to_string(peer)});
   }
   return *member_ends_.emplace(id, std::make_unique<MemberEnd>(*this, id, conn, peer)).first->second;
 }
@@ -411,7 +414,7 @@ bool Runner::end_unproven(TimePoint came_before) {
 }
 
 std::string Runner::draw_nonce() const {
-  return plan_.secret.empty() || !plan_.draw_nonce ? "" : plan_.draw_nonce();
+  return config_.secret.empty() || !config_.draw_nonce ? "" : config_.draw_nonce();
 }
 
 // --- stepping ---
@@ -426,7 +429,7 @@ void Runner::work() {
   while (!events_.empty()) {
     const auto event = std::move(events_.front());
     events_.pop_front();
-    const TimePoint now = outside_.clock.now();
+    const TimePoint now = dependencies_.clock.now();
     std::visit(Overloaded{[&](const GroupEvent& e) {
                             for (const auto& action : group_.step(now, e)) act(action);
                           },
@@ -446,7 +449,7 @@ void Runner::work() {
 
 void Runner::step_member(TimePoint now, const MemberEvent& event) {
   for (const auto& action : member_.step(now, event)) act(action);
-  const bool follows_another = member_.is_led() && !link_is_local_;
+  const bool follows_another = member_.has_leader() && !link_is_local_;
   if (std::exchange(follows_another_, follows_another) != follows_another)
     post(CoordinatorEvent{FollowsAnother{follows_another}});
 }
@@ -456,19 +459,18 @@ void Runner::step_member(TimePoint now, const MemberEvent& event) {
 void Runner::act(const GroupAction& action) {
   std::visit(Overloaded{
                  [&](const SpawnWorker& a) { start_worker(a.local_rank); },
-                 [&](const SignalAll& a) { outside_.spawner.signal_all(a.signo); },
-                 [&](const KillAll&) { outside_.spawner.kill_all(); },
+                 [&](const SignalAll& a) { dependencies_.spawner.signal_all(a.signo); },
+                 [&](const KillAll&) { dependencies_.spawner.kill_all(); },
                  [&](const ArmStopDeadline& a) { arm(stop_timer_, a.at); },
                  [&](const DisarmStopDeadline&) {
-                   outside_.timers.disarm(stop_timer_);
+                   dependencies_.timers.disarm(stop_timer_);
                    stop_timer_ = {};
                  },
                  [&](const RoundFailed& a) {
                    const Failure& failure = a.failure;
-                   if (!at_failure_) at_failure_ = standings();
-                   if (!only_suspected(failure) && failure.local_rank >= 0)
-                     tell_of_worker(EventKind::failed, failure.local_rank, failure.pid,
-                                    describe_end(failure));
+                   if (!at_failure_) at_failure_ = group_progress();
+                   if (!is_suspect(failure) && failure.local_rank >= 0)
+                     report_worker(EventKind::failed, failure.local_rank, failure.pid, describe_end(failure));
                    post(MemberEvent{a});
                  },
                  [&](const RoundDone& a) {
@@ -478,10 +480,10 @@ void Runner::act(const GroupAction& action) {
                  [&](const RoundStopped& a) { post(MemberEvent{a}); },
                  [&](const RoundStuck& a) {
                    RoundStuck named = a;
-                   named.failure.why.insert(0, outside_.spawner.give_up() + " ");
+                   named.failure.why.insert(0, dependencies_.spawner.give_up() + " ");
                    post(MemberEvent{std::move(named)});
                  },
-                 [&](const Say& a) { outside_.reporter.say(a); },
+                 [&](const LogMessage& a) { dependencies_.reporter.report(a); },
              },
              action);
 }
@@ -489,29 +491,29 @@ void Runner::act(const GroupAction& action) {
 void Runner::act(const MemberAction& action) {
   std::visit(Overloaded{
                  [&](const RunHealthCheck&) { run_health_check(); },
-                 [&](const KillHealthCheck&) { outside_.spawner.kill_all(); },
+                 [&](const KillHealthCheck&) { dependencies_.spawner.kill_all(); },
                  [&](const Dial& a) { dial(a.endpoint); },
-                 [&](const AskEndpoint& a) { ask(a.endpoint); },
-                 [&](const HangUp&) { hang_up(); },
+                 [&](const ProbeEndpoint& a) { ask(a.endpoint); },
+                 [&](const Disconnect&) { disconnect(); },
                  [&](const ToCoordinator& a) { send_to_coordinator(a.message); },
                  [&](const ToGroup& a) {
                    if (const auto* start = std::get_if<StartWorkers>(&a.event)) {
                      current_ = start->world;
-                     round_began_ = outside_.clock.now();
+                     round_began_ = dependencies_.clock.now();
                      round_done_ = false;
                      at_failure_.reset();
                    }
                    post(a.event);
                  },
-                 [&](const ForwardSignal& a) { outside_.spawner.signal_all(a.signo); },
-                 [&](const RenewLease& a) { outside_.spawner.keep_alive(a.until); },
+                 [&](const ForwardSignal& a) { dependencies_.spawner.signal_all(a.signo); },
+                 [&](const RenewLease& a) { dependencies_.spawner.keep_alive(a.until); },
                  [&](const LookAtWorkers& a) { look_at_workers(a.in_full); },
                  [&](const ArmMemberTimer& a) { arm(member_timer_, a.at); },
                  [&](const MemberEnded& a) {
                    member_outcome_ = a.outcome;
                    if (!link_is_local_) post(CoordinatorEvent{AgentLeaves{a.outcome.cause}});
                  },
-                 [&](const Say& a) { outside_.reporter.say(a); },
+                 [&](const LogMessage& a) { dependencies_.reporter.report(a); },
              },
              action);
 }
@@ -521,23 +523,23 @@ void Runner::act(const CoordinatorAction& action) {
                  [&](const ToMember& a) { send_to_member(a.member, a.message); },
                  [&](const DropMember& a) { drop_member(a.member); },
                  [&](const OpenStore& a) {
-                   if (plan_.open_store) plan_.open_store(a.round, a.shut_out);
+                   if (config_.open_store) config_.open_store(a.round, a.blocked_hosts);
                    for (const auto& [id, end] : member_ends_) end->say_if_proved();
                  },
                  [&](const ArmCoordinatorTimer& a) { arm(coordinator_timer_, a.at); },
                  [&](const CoordinatorEnded&) { coordinator_ended_ = true; },
                  [&](const Event& e) {
-                   if (plan_.on_event) plan_.on_event(e);
+                   if (config_.on_event) config_.on_event(e);
                  },
-                 [&](const Say& a) { outside_.reporter.say(a); },
+                 [&](const LogMessage& a) { dependencies_.reporter.report(a); },
              },
              action);
 }
 
-void Runner::tell_of_worker(EventKind kind, int local_rank, std::int64_t pid, std::string text) {
-  const WorldMember* own = current_.member(plan_.node.agent);
-  if (!plan_.on_event || own == nullptr) return;
-  Event event{kind, current_.round, own->node_rank, plan_.node.host, own->base_rank + local_rank, pid};
+void Runner::report_worker(EventKind kind, int local_rank, std::int64_t pid, std::string text) {
+  const WorldMember* own = current_.member(config_.node.agent);
+  if (!config_.on_event || own == nullptr) return;
+  Event event{kind, current_.round, own->node_rank, config_.node.host, own->base_rank + local_rank, pid};
   event.text = std::move(text);
   event.nodes = current_.nodes;
   event.world_size = current_.world_size;
@@ -545,34 +547,35 @@ void Runner::tell_of_worker(EventKind kind, int local_rank, std::int64_t pid, st
   event.role_rank = own->role_base + local_rank;
   event.role_world_size = own->role_world_size;
   event.restarts = current_.restarts_used;
-  plan_.on_event(event);
+  config_.on_event(event);
 }
 
 void Runner::start_worker(int local_rank) {
   const ProcKey key{current_.round, static_cast<std::uint32_t>(local_rank)};
-  if (plan_.records != nullptr) plan_.records->prepare(key);
-  const WorkerPlace place = place_of(plan_.node, local_rank);
-  outside_.spawner.spawn(
-      key, {worker_arguments(plan_.node.command, local_rank),
-            worker_environment(plan_.job, plan_.node, current_, local_rank, plan_.inherited),
-            current_.member(plan_.node.agent)->base_rank + local_rank, current_.leader, place.cpus,
+  if (config_.records != nullptr) config_.records->prepare(key);
+  const WorkerPlace place = place_of(config_.node, local_rank);
+  dependencies_.spawner.spawn(
+      key, {worker_arguments(config_.node.command, local_rank),
+            worker_environment(config_.job, config_.node, current_, local_rank, config_.inherited),
+            current_.member(config_.node.agent)->base_rank + local_rank, current_.leader, place.cpus,
             place.memory_nodes});
 }
 
 void Runner::look_at_workers(bool in_full) {
   WorkersSeen seen;
-  if (plan_.records != nullptr) seen.activity = plan_.records->activity(current_.round, plan_.node.slots);
-  if (in_full) seen.standings = at_failure_ ? *at_failure_ : standings();
+  if (config_.records != nullptr)
+    seen.activity = config_.records->activity(current_.round, config_.node.slots);
+  if (in_full) seen.group_progress = at_failure_ ? *at_failure_ : group_progress();
   post(MemberEvent{std::move(seen)});
 }
 
-std::vector<GroupStanding> Runner::standings() const {
-  const WorldMember* own = current_.member(plan_.node.agent);
-  if (plan_.records == nullptr || own == nullptr) return {};
-  std::vector<GroupStanding> groups =
-      plan_.records->standings(current_.round, plan_.node.slots, current_.world_size, outside_.clock.now());
-  for (GroupStanding& group : groups) {
-    for (RankStanding& rank : group.here) {
+std::vector<GroupProgress> Runner::group_progress() const {
+  const WorldMember* own = current_.member(config_.node.agent);
+  if (config_.records == nullptr || own == nullptr) return {};
+  std::vector<GroupProgress> groups = config_.records->group_progress(
+      current_.round, config_.node.slots, current_.world_size, dependencies_.clock.now());
+  for (GroupProgress& group : groups) {
+    for (RankProgress& rank : group.here) {
       const auto local_rank = static_cast<std::size_t>(rank.rank - own->base_rank);
       if (local_rank >= group_.workers().size()) continue;
       rank.how_ended = group_.workers()[local_rank].how_ended;
@@ -583,48 +586,48 @@ std::vector<GroupStanding> Runner::standings() const {
 }
 
 void Runner::run_health_check() {
-  Command check{
-      {"/bin/sh", "-c", plan_.node.health_check},
-      {{std::string(env::job_id), plan_.job.id}, {std::string(env::round), std::to_string(current_.round)}}};
-  outside_.spawner.spawn(health_check, check);
+  Command check{{"/bin/sh", "-c", config_.node.health_check},
+                {{std::string(env::job_id), config_.job.id},
+                 {std::string(env::round), std::to_string(current_.round)}}};
+  dependencies_.spawner.spawn(health_check, check);
 }
 
 void Runner::dial(std::size_t endpoint) {
   ++link_number_;
-  const auto leader = plan_.find_leader ? plan_.find_leader() : std::nullopt;
-  link_is_local_ = plan_.find_leader ? leader && leader->here : plan_.serves == endpoint;
+  const auto leader = config_.find_leader ? config_.find_leader() : std::nullopt;
+  link_is_local_ = config_.find_leader ? leader && leader->here : config_.serves == endpoint;
   if (link_is_local_) {
     hear(LinkUp{});
-  } else if (plan_.find_leader && !leader) {
+  } else if (config_.find_leader && !leader) {
     hear(LinkDown{"none is elected yet"});
   } else {
-    dial(leader ? leader->address : plan_.job.endpoint(endpoint));
+    dial(leader ? leader->address : config_.job.endpoint(endpoint));
   }
 }
 
 void Runner::dial(const Address& address) {
   if (!link_) link_ = std::make_unique<Link>(*this);
-  const Duration attempt = plan_.job.may_move() ? short_attempt : connect_attempt;
-  link_->dial(address, outside_.clock.now() + std::min(attempt, plan_.job.join_timeout));
+  const Duration attempt = config_.job.may_move() ? short_attempt : connect_attempt;
+  link_->dial(address, dependencies_.clock.now() + std::min(attempt, config_.job.join_timeout));
 }
 
 void Runner::ask(std::size_t endpoint) {
-  question_.reset();
-  if (plan_.serves == endpoint) {
+  probe_.reset();
+  if (config_.serves == endpoint) {
     const bool answers = coordinator_->state() != Coordinator::State::ended;
-    post(MemberEvent{EndpointAnswered{endpoint, answers, coordinator_->leads(), false}});
+    post(MemberEvent{EndpointProbed{endpoint, answers, coordinator_->leads(), false}});
     return;
   }
-  question_ = std::make_unique<EndpointQuestion>(outside_.network, plan_.job.id,
-                                                 MemberHandshake(plan_.secret, draw_nonce()),
-                                                 [this](const EndpointAnswered& answer) {
-                                                   post(MemberEvent{answer});
-                                                   work();
-                                                 });
-  question_->ask(endpoint, plan_.job.endpoint(endpoint), outside_.clock.now() + Member::answer_time);
+  probe_ = std::make_unique<EndpointProbe>(dependencies_.network, config_.job.id,
+                                           MemberHandshake(config_.secret, draw_nonce()),
+                                           [this](const EndpointProbed& answer) {
+                                             post(MemberEvent{answer});
+                                             work();
+                                           });
+  probe_->ask(endpoint, config_.job.endpoint(endpoint), dependencies_.clock.now() + Member::probe_timeout);
 }
 
-void Runner::hang_up() {
+void Runner::disconnect() {
   ++link_number_;
   if (std::exchange(link_is_local_, false)) {
     post(CoordinatorEvent{MemberLost{0, "it looks for another coordinator", true}});
@@ -664,13 +667,13 @@ void Runner::drop_member(MemberId member) {
 }
 
 void Runner::arm(TimerId& timer, TimePoint at) {
-  outside_.timers.disarm(timer);
-  timer = outside_.timers.arm(at, *this);
+  dependencies_.timers.disarm(timer);
+  timer = dependencies_.timers.arm(at, *this);
 }
 
 void Runner::finish_if_over() {
   if (outcome_ || !member_outcome_) return;
-  question_.reset();
+  probe_.reset();
   if (link_) {
     link_->close();
     link_.reset();
@@ -678,7 +681,7 @@ void Runner::finish_if_over() {
   const bool leads = coordinator_ && coordinator_->state() != Coordinator::State::standby;
   if (leads && !coordinator_ended_) return;
   outcome_ = member_outcome_;
-  if (plan_.on_ended) plan_.on_ended();
+  if (config_.on_ended) config_.on_ended();
 }
 
 }  // namespace dlaunch::agent

@@ -19,9 +19,9 @@
 #include "agent/control/worker_group.h"
 #include "agent/model/job_status.h"
 #include "agent/model/spawner.h"
-#include "agent/model/worker_env.h"
+#include "agent/model/worker_environment.h"
 #include "agent/model/worker_records.h"
-#include "agent/node/endpoint_question.h"
+#include "agent/node/endpoint_probe.h"
 #include "store/base/io.h"
 #include "store/server/front_door.h"
 
@@ -31,19 +31,19 @@ namespace dlaunch::agent {
 class Reporter {
  public:
   virtual ~Reporter() = default;
-  virtual void say(const Say& say) = 0;
+  virtual void report(const LogMessage& message) = 0;
 };
 
 class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoor {
  public:
-  struct Outside {  // not owned; all must outlive the Runner
+  struct Dependencies {  // not owned; all must outlive the Runner
     Clock& clock;
     Timers& timers;
     Network& network;
     ProcessSpawner& spawner;
     Reporter& reporter;
   };
-  struct Plan {
+  struct Config {
     JobSpec job;
     NodeSpec node;
     std::string build;  // dlaunch's version
@@ -52,7 +52,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
     std::optional<std::size_t> serves;
     // What the coordinator does for the workers of a new round: an empty store, that nobody reaches from the
     // addresses.
-    std::function<void(std::uint32_t round, std::set<std::string> shut_out)> open_store;
+    std::function<void(std::uint32_t round, std::set<std::string> blocked_hosts)> open_store;
     std::function<void()> on_ended;
     std::function<void(const Event&)> on_event{};  // for whoever keeps them
     WorkerRecords* records = nullptr;           // what workers tell of themselves, not owned; none: nothing
@@ -71,7 +71,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
     std::int64_t unix_us = 0;  // the wall clock now, in microseconds: fencing tokens begin with it
   };
 
-  Runner(Outside outside, Plan plan);
+  Runner(Dependencies dependencies, Config config);
   ~Runner() override;
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
@@ -95,7 +95,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
 
   void on_started(ProcKey key, std::int64_t pid) override;
   void on_spawn_failed(ProcKey key, const std::string& why) override;
-  void on_exited(ProcKey key, std::int64_t pid, const Ending& ending) override;
+  void on_exited(ProcKey key, std::int64_t pid, const WorkerExit& exit) override;
   void on_leftovers(int count, const std::string& example) override;
   void on_all_gone() override;
   void on_workers_lost(const std::string& keeper) override;
@@ -117,15 +117,15 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   void act(const GroupAction& action);
   void act(const MemberAction& action);
   void act(const CoordinatorAction& action);
-  void tell_of_worker(EventKind kind, int local_rank, std::int64_t pid, std::string text);
+  void report_worker(EventKind kind, int local_rank, std::int64_t pid, std::string text);
   void run_health_check();
   void start_worker(int local_rank);
   void look_at_workers(bool in_full);
-  [[nodiscard]] std::vector<GroupStanding> standings() const;
+  [[nodiscard]] std::vector<GroupProgress> group_progress() const;
   void dial(const Address& address);
   void dial(std::size_t endpoint);
   void ask(std::size_t endpoint);
-  void hang_up();
+  void disconnect();
   void hear(MemberEvent event);
   void send_to_coordinator(const Message& message);
   void send_to_member(MemberId member, const Message& message);
@@ -135,8 +135,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   [[nodiscard]] std::string waiting_for() const;
   [[nodiscard]] std::string draw_nonce() const;
 
-  Outside outside_;
-  Plan plan_;
+  Dependencies dependencies_;
+  Config config_;
   WorkerGroup group_;
   Member member_;
   std::optional<Coordinator> coordinator_;
@@ -145,7 +145,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   TimePoint round_began_;
   bool round_done_ = false;  // all its workers here have returned 0
   // Where they stood when the first of them failed: before any of them was stopped because of that.
-  std::optional<std::vector<GroupStanding>> at_failure_;
+  std::optional<std::vector<GroupProgress>> at_failure_;
 
   // What came by the member's connection of this number.
   struct Heard {
@@ -158,7 +158,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   TimerId member_timer_;
   TimerId coordinator_timer_;
   std::unique_ptr<Link> link_;
-  std::unique_ptr<EndpointQuestion> question_;
+  std::unique_ptr<EndpointProbe> probe_;
   std::uint64_t link_number_ = 0;  // of the current connection; what earlier ones still bring is dropped
   bool link_is_local_ = false;     // to the coordinator in this process
   bool follows_another_ = false;   // as it was said last

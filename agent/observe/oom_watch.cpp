@@ -53,7 +53,7 @@ std::string OomWatch::explain(std::int64_t pid, const ExitStatus& status) {
   }
   if (in_cgroup && !was_killed(status)) {
     seen_ = now;
-    return std::string(killer) + " had killed a process of this job (" + limit_in_words(cgroup_->path) + ")";
+    return std::string(killer) + " had killed a process of this job (" + describe_limit(cgroup_->path) + ")";
   }
   if (!was_killed(status)) return "";
   std::string log;
@@ -64,13 +64,13 @@ std::string OomWatch::explain(std::int64_t pid, const ExitStatus& status) {
       ++seen_.system;
       const bool unnamed = kill->of_a_cgroup && kill->cgroup.empty();
       if (unnamed && !in_cgroup) return std::string(killer) + " (the limit of a cgroup)";
-      return std::string(killer) + " (" + limit_in_words(unnamed ? cgroup_->path : kill->cgroup) + ")";
+      return std::string(killer) + " (" + describe_limit(unnamed ? cgroup_->path : kill->cgroup) + ")";
     }
   }
   if (in_cgroup) {
     ++seen_.cgroup;  // one kill explains one death
     seen_.system = std::min(seen_.system + 1, now.system);
-    return std::string(killer) + " (" + limit_in_words(cgroup_->path) + ")";
+    return std::string(killer) + " (" + describe_limit(cgroup_->path) + ")";
   }
   if (!log.empty()) return "";  // the log would name it
   return "probably " + std::string(killer) + ", which has struck on this machine since the job began";
@@ -94,7 +94,7 @@ std::string OomWatch::file_of(const std::string& cgroup, const char* name) const
 }
 
 // The tightest limit on the way up is the one that was met.
-std::string OomWatch::limit_in_words(std::string cgroup) const {
+std::string OomWatch::describe_limit(std::string cgroup) const {
   const char* name = cgroup_ && cgroup_->version == 1 ? "memory.limit_in_bytes" : "memory.max";
   std::optional<std::uint64_t> tightest;
   std::string whose;

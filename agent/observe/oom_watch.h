@@ -41,7 +41,7 @@ class OomWatch {
 
   [[nodiscard]] Counters counters() const;
   [[nodiscard]] std::string file_of(const std::string& cgroup, const char* name) const;
-  [[nodiscard]] std::string limit_in_words(std::string cgroup) const;
+  [[nodiscard]] std::string describe_limit(std::string cgroup) const;
 
   Places places_;
   std::optional<ControlGroup> cgroup_;

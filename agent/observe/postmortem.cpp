@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "agent/model/error_file.h"
-#include "agent/observe/last_words.h"
+#include "agent/observe/stderr_hints.h"
 #include "agent/output/log_dir.h"
 #include "store/base/small_file.h"
 #include "store/base/task_limits.h"
@@ -45,8 +45,8 @@ void keep(const std::string& text, const std::string& dir) {
   std::ofstream(dir + "/" + std::string(kept_error_file), std::ios::binary) << text;
 }
 
-void add_hint(Ending& ending, const std::string& hint) {
-  if (!hint.empty()) ending.hint += (ending.hint.empty() ? "" : "; ") + hint;
+void add_hint(WorkerExit& exit, const std::string& hint) {
+  if (!hint.empty()) exit.hint += (exit.hint.empty() ? "" : "; ") + hint;
 }
 
 }  // namespace
@@ -63,21 +63,20 @@ void Postmortem::begin() {
   oom_.begin();
 }
 
-void Postmortem::examine(ProcKey key, std::int64_t pid, bool killed, Ending& ending) {
+void Postmortem::examine(ProcKey key, std::int64_t pid, bool killed, WorkerExit& exit) {
   const std::int64_t now_ns = unix_ns();
-  ending.unix_ms = now_ns / ns_per_ms;
-  read_error_file(key, now_ns, ending);
+  exit.unix_ms = now_ns / ns_per_ms;
+  read_error_file(key, now_ns, exit);
   if (killed) return;
   if (const auto sent = sent_ ? sent_(key) : std::nullopt) {
-    const bool obeyed = ending.status.shell_code() == 128 + sent->signo;
-    add_hint(ending,
-             obeyed ? sent->why : "it had been sent " + signal_name(sent->signo) + ", as " + sent->why);
+    const bool obeyed = exit.status.shell_code() == 128 + sent->signo;
+    add_hint(exit, obeyed ? sent->why : "it had been sent " + signal_name(sent->signo) + ", as " + sent->why);
     if (obeyed) return;
   }
-  add_hint(ending, explained_by(ending.tail, ending.status));
-  add_hint(ending, oom_.explain(pid, ending.status));
-  add_hint(ending, explain_refusals(now_ns));
-  if (ending.status.shell_code() == 128 + SIGBUS) add_hint(ending, about_shared_memory());
+  add_hint(exit, hint_from_output(exit.tail, exit.status));
+  add_hint(exit, oom_.explain(pid, exit.status));
+  add_hint(exit, explain_refusals(now_ns));
+  if (exit.status.shell_code() == 128 + SIGBUS) add_hint(exit, about_shared_memory());
 }
 
 // Workers that meet the limit do so together, and their ends are heard of one after the other.
@@ -86,11 +85,11 @@ std::string Postmortem::explain_refusals(std::int64_t now_ns) {
   if (limits.refusals > refusals_) refused_until_unix_ns_ = now_ns + ns_per_s;
   refusals_ = limits.refusals;
   if (now_ns >= refused_until_unix_ns_) return "";
-  return "a limit on processes and threads was reached meanwhile (" + limits.in_words +
+  return "a limit on processes and threads was reached meanwhile (" + limits.describe +
          "): raise pids.max of the cgroup (of a container or service)";
 }
 
-void Postmortem::read_error_file(ProcKey key, std::int64_t now_ns, Ending& ending) const {
+void Postmortem::read_error_file(ProcKey key, std::int64_t now_ns, WorkerExit& exit) const {
   if (scratch_dir_.empty()) return;
   const auto file =
       read_plain_file(error_file_path(scratch_dir_, key.round, key.local_rank), longest_error_file);
@@ -101,10 +100,10 @@ void Postmortem::read_error_file(ProcKey key, std::int64_t now_ns, Ending& endin
     if (warn_) warn_("local rank " + std::to_string(key.local_rank) + ": " + parsed.error().message());
     return;
   }
-  ending.exception = std::move(parsed->message);
-  ending.traceback = std::move(parsed->traceback);
-  ending.since_exception = since_exception(now_ns, file->written_ns, *parsed);
-  ending.unix_ms = (now_ns - ending.since_exception->count()) / ns_per_ms;
+  exit.exception = std::move(parsed->message);
+  exit.traceback = std::move(parsed->traceback);
+  exit.since_exception = since_exception(now_ns, file->written_ns, *parsed);
+  exit.unix_ms = (now_ns - exit.since_exception->count()) / ns_per_ms;
 }
 
 }  // namespace dlaunch::agent

@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "agent/model/ending.h"
 #include "agent/model/spawner.h"
+#include "agent/model/worker_exit.h"
 #include "agent/observe/oom_watch.h"
 
 namespace dlaunch::agent {
@@ -35,12 +35,12 @@ class Postmortem {
   void begin();
 
   // Adds what is known of this end. `killed`: it was us who killed it. REQUIRES: it is no success.
-  void examine(ProcKey key, std::int64_t pid, bool killed, Ending& ending);
+  void examine(ProcKey key, std::int64_t pid, bool killed, WorkerExit& exit);
 
  private:
   // That the kernel has refused this job a process or a thread; empty: it has not.
   std::string explain_refusals(std::int64_t now_ns);
-  void read_error_file(ProcKey key, std::int64_t now_ns, Ending& ending) const;
+  void read_error_file(ProcKey key, std::int64_t now_ns, WorkerExit& exit) const;
 
   std::string scratch_dir_;
   std::string log_dir_;

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "store/base/printable.h"
+#include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -41,8 +41,9 @@ std::optional<Duration> left_until(double expires_s, double wall_s) {
 
 Result<TimerRequest> parse_timer_request(std::string_view line, double wall_s) {
   const auto bad = [&](const std::string& why) {
-    return Error{ErrorKind::invalid, "a request for a timer is of no use", "", why,
-                 "it begins with '" + shortened(printable(line.substr(0, 4 * quoted)), quoted) + "'"};
+    return Error{
+        ErrorKind::invalid, "a request for a timer is of no use", "", why,
+        "it begins with '" + shortened(sanitize_for_terminal(line.substr(0, 4 * quoted)), quoted) + "'"};
   };
   if (line.size() > longest_timer_request)
     return bad("it is longer than " + std::to_string(longest_timer_request) + " bytes");

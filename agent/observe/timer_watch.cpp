@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "agent/platform/reaper.h"
-#include "store/base/printable.h"
+#include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -30,18 +30,19 @@ double wall_s() {
 }
 
 std::string name_of(const std::string& scope) {
-  return "'" + shortened(printable(scope), longest_scope) + "'";
+  return "'" + shortened(sanitize_for_terminal(scope), longest_scope) + "'";
 }
 
 }  // namespace
 
-TimerWatch::TimerWatch(Outside outside, Plan plan) : outside_(outside), plan_(std::move(plan)) {
-  outside_.edge.watch(plan_.fifo, true, false, *this);
+TimerWatch::TimerWatch(Dependencies dependencies, Config config)
+    : dependencies_(dependencies), config_(std::move(config)) {
+  dependencies_.poller.watch(config_.fifo, true, false, *this);
 }
 
 TimerWatch::~TimerWatch() {
-  outside_.timers.disarm(next_);
-  outside_.edge.unwatch(plan_.fifo);
+  dependencies_.timers.disarm(next_);
+  dependencies_.poller.unwatch(config_.fifo);
 }
 
 std::optional<Postmortem::Sent> TimerWatch::sent_to(ProcKey worker) const {
@@ -59,10 +60,10 @@ void TimerWatch::on_timer(TimerId) {
   // A release that was written in time counts, also where it was this process that stood still.
   for (int i = 0; i < most_pieces && read_some(); ++i) {
   }
-  const auto expired = book_.take_expired(outside_.clock.now());
+  const auto expired = book_.take_expired(dependencies_.clock.now());
   if (!expired.empty()) {
-    const std::vector<pid_t> processes = descendants_of(plan_.keeper());
-    const JobStatus status = plan_.status();
+    const std::vector<pid_t> processes = descendants_of(config_.keeper());
+    const JobStatus status = config_.status();
     for (const TimerBook::Expired& timer : expired) end(timer, processes, status);
   }
   arm_next();
@@ -71,7 +72,7 @@ void TimerWatch::on_timer(TimerId) {
 // False: nothing was there.
 bool TimerWatch::read_some() {
   std::array<char, piece_size> piece;
-  const ssize_t got = read(plan_.fifo, piece.data(), piece.size());
+  const ssize_t got = read(config_.fifo, piece.data(), piece.size());
   if (got <= 0) return false;
   lines_.cut(std::string_view(piece.data(), static_cast<std::size_t>(got)),
              [this](std::string_view line) { take(line); });
@@ -83,13 +84,14 @@ void TimerWatch::take(std::string_view line) {
   if (!request) return warn(request.error().message());
   const auto birth = birth_of(request->pid);
   if (!birth) return;  // it has ended meanwhile
-  if (book_.take(*request, *birth, outside_.clock.now())) return;
+  if (book_.take(*request, *birth, dependencies_.clock.now())) return;
   if (!std::exchange(has_tidied_, true)) {
     book_.forget([](const TimedProcess& process) { return birth_of(process.pid) != process.birth; });
-    if (book_.take(*request, *birth, outside_.clock.now())) return;
+    if (book_.take(*request, *birth, dependencies_.clock.now())) return;
   }
-  warn("timer " + name_of(request->scope) + " of process " + printable(name_process(request->pid)) +
-       " is not kept: there are " + std::to_string(TimerBook::most) + " already");
+  warn("timer " + name_of(request->scope) + " of process " +
+       sanitize_for_terminal(name_process(request->pid)) + " is not kept: there are " +
+       std::to_string(TimerBook::most) + " already");
 }
 
 void TimerWatch::end(const TimerBook::Expired& timer, const std::vector<pid_t>& processes,
@@ -97,7 +99,7 @@ void TimerWatch::end(const TimerBook::Expired& timer, const std::vector<pid_t>& 
   const pid_t pid = timer.process.pid;
   if (birth_of(pid) != timer.process.birth) return;  // it has ended
   const std::string name = name_of(timer.scope);
-  const std::string whose = "timer " + name + " of process " + printable(name_process(pid));
+  const std::string whose = "timer " + name + " of process " + sanitize_for_terminal(name_process(pid));
   if (std::find(processes.begin(), processes.end(), pid) == processes.end())
     return warn(whose + " has expired, but that is no process of this job: it is left alone");
 
@@ -110,31 +112,31 @@ void TimerWatch::end(const TimerBook::Expired& timer, const std::vector<pid_t>& 
   const auto worker = std::find_if(status.workers.begin(), status.workers.end(),
                                    [&](const WorkerStatus& one) { return one.pid == pid; });
   if (worker == status.workers.end()) {
-    plan_.say({Loudness::trouble,
-               whose + ", which comes from a worker, has expired: it was sent " + signal_name(timer.signo)});
+    config_.on_log({Severity::warning, whose + ", which comes from a worker, has expired: it was sent " +
+                                           signal_name(timer.signo)});
     return;
   }
   const auto round = static_cast<std::uint32_t>(status.round);
   std::erase_if(sent_, [&](const auto& one) { return one.first.round != round; });
   sent_[{round, static_cast<std::uint32_t>(worker->local_rank)}] = {timer.signo,
                                                                     "its timer " + name + " expired"};
-  plan_.say({Loudness::progress, "timer " + name + " of rank " + std::to_string(worker->rank) + " (pid " +
-                                     std::to_string(pid) + ") has expired: it was sent " +
-                                     signal_name(timer.signo)});
+  config_.on_log({Severity::info, "timer " + name + " of rank " + std::to_string(worker->rank) + " (pid " +
+                                      std::to_string(pid) + ") has expired: it was sent " +
+                                      signal_name(timer.signo)});
 }
 
 void TimerWatch::arm_next() {
   has_tidied_ = false;
-  outside_.timers.disarm(next_);
+  dependencies_.timers.disarm(next_);
   const auto at = book_.next();
-  next_ = at ? outside_.timers.arm(*at, *this) : TimerId{};
+  next_ = at ? dependencies_.timers.arm(*at, *this) : TimerId{};
 }
 
 // What is written to the FIFO may be anything, and any amount of it.
 void TimerWatch::warn(std::string sentence) {
   if (++warned_ > most_warnings) return;
   if (warned_ == most_warnings) sentence += "; more of this kind is not told";
-  plan_.say({Loudness::trouble, std::move(sentence)});
+  config_.on_log({Severity::warning, std::move(sentence)});
 }
 
 }  // namespace dlaunch::agent

@@ -10,30 +10,30 @@
 #include <string>
 
 #include "agent/model/job_status.h"
-#include "agent/model/say.h"
+#include "agent/model/log_message.h"
 #include "agent/model/spawner.h"
 #include "agent/observe/postmortem.h"
 #include "agent/observe/timer_requests.h"
 #include "store/base/io.h"
-#include "store/loop/uv_edge.h"
+#include "store/loop/uv_poller.h"
 
 namespace dlaunch::agent {
 
 class TimerWatch final : public FdHandler, public TimerHandler {
  public:
-  struct Outside {  // not owned; all must outlive it
-    UvEdge& edge;
+  struct Dependencies {  // not owned; all must outlive it
+    UvPoller& poller;
     Clock& clock;
     Timers& timers;
   };
-  struct Plan {
+  struct Config {
     int fifo = -1;                  // agent/process/timer_fifo.h
     std::function<pid_t()> keeper;  // the processes of the job come from it
     std::function<JobStatus()> status;
-    std::function<void(const Say&)> say;
+    std::function<void(const LogMessage&)> on_log;
   };
 
-  TimerWatch(Outside outside, Plan plan);
+  TimerWatch(Dependencies dependencies, Config config);
   ~TimerWatch() override;
   TimerWatch(const TimerWatch&) = delete;
   TimerWatch& operator=(const TimerWatch&) = delete;
@@ -52,8 +52,8 @@ class TimerWatch final : public FdHandler, public TimerHandler {
   void arm_next();
   void warn(std::string sentence);
 
-  Outside outside_;
-  Plan plan_;
+  Dependencies dependencies_;
+  Config config_;
   TimerLines lines_;
   TimerBook book_;
   TimerId next_;

@@ -89,22 +89,22 @@ Activity WorkerPages::activity(std::uint32_t round, int slots) {
   return sum;
 }
 
-Parting WorkerPages::parting(ProcKey key, int world_size) {
+ExitRecord WorkerPages::exit_record(ProcKey key, int world_size) {
   if (pages_dir_.empty()) return {};
   const auto seen = read_worker_page(worker_page_path(pages_dir_, key.round, key.local_rank));
   if (!seen || seen->record.world_size != world_size) return {};
   const WorkerRecord& record = seen->record;
-  return {record.lost.rank, words_of_loss(record), record.left_in_exception};
+  return {record.lost.rank, describe_loss(record), record.left_in_exception};
 }
 
-std::vector<GroupStanding> WorkerPages::standings(std::uint32_t round, int slots, int world_size,
-                                                  TimePoint now) {
+std::vector<GroupProgress> WorkerPages::group_progress(std::uint32_t round, int slots, int world_size,
+                                                       TimePoint now) {
   std::vector<WorkerSeen> workers;
   for (int i = 0; i < slots && !pages_dir_.empty(); ++i) {
     auto seen = read_worker_page(worker_page_path(pages_dir_, round, static_cast<std::uint32_t>(i)));
     if (seen) workers.push_back(std::move(*seen));
   }
-  return standings_of(workers, world_size, now.time_since_epoch().count());
+  return collect_group_progress(workers, world_size, now.time_since_epoch().count());
 }
 
 std::optional<WorkerSeen> read_worker_page(const std::string& path) {

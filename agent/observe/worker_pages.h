@@ -16,9 +16,9 @@ class WorkerPages final : public WorkerRecords {
 
   void prepare(ProcKey key) override;
   Activity activity(std::uint32_t round, int slots) override;
-  Parting parting(ProcKey key, int world_size) override;
-  std::vector<GroupStanding> standings(std::uint32_t round, int slots, int world_size,
-                                       TimePoint now) override;
+  ExitRecord exit_record(ProcKey key, int world_size) override;
+  std::vector<GroupProgress> group_progress(std::uint32_t round, int slots, int world_size,
+                                            TimePoint now) override;
 
  private:
   std::string pages_dir_;

@@ -27,7 +27,7 @@ void Dropped::add(const Dropped& other) {
   within_line = other.within_line;
 }
 
-std::string to_words(const Dropped& dropped) {
+std::string describe(const Dropped& dropped) {
   return counted(dropped.lines, "line") + " (" + counted(dropped.bytes, "byte") + ")";
 }
 

@@ -19,6 +19,6 @@ struct Dropped {
 };
 
 // "1 line (80 bytes)"
-std::string to_words(const Dropped& dropped);
+std::string describe(const Dropped& dropped);
 
 }  // namespace dlaunch::agent

@@ -57,18 +57,18 @@ struct Output::Source {
   bool paused = false;
 };
 
-Output::Output(UvEdge& edge, Style style)
-    : edge_(edge),
+Output::Output(UvPoller& poller, Style style)
+    : poller_(poller),
       style_(std::move(style)),
       rank_links_(style_.log_dir, style_.log.dir.empty(), style_.warn),
       consoles_{std::make_unique<Console>(STDOUT_FILENO), std::make_unique<Console>(STDERR_FILENO)} {}
 
 Output::~Output() {
   for (auto& [fd, source] : sources_) {
-    edge_.unwatch(fd);
+    poller_.unwatch(fd);
     close(fd);
   }
-  for (const auto& console : consoles_) edge_.unwatch(console->fd());
+  for (const auto& console : consoles_) poller_.unwatch(console->fd());
 }
 
 void Output::add(ProcKey key, const Command& command, Stream stream, int fd) {
@@ -79,7 +79,7 @@ void Output::add(ProcKey key, const Command& command, Stream stream, int fd) {
   if (key == health_check) {  // part of what dlaunch itself says
     source->prefix = "health check: ";
     source->shown = true;
-    edge_.watch(fd, true, false, *this);
+    poller_.watch(fd, true, false, *this);
     sources_[fd] = std::move(source);
     return;
   }
@@ -100,7 +100,7 @@ void Output::add(ProcKey key, const Command& command, Stream stream, int fd) {
       source->copies = log_file(log_path(key, std::string("filtered_") + file_name(stream)));
     }
   }
-  edge_.watch(fd, true, false, *this);
+  poller_.watch(fd, true, false, *this);
   sources_[fd] = std::move(source);
   pause_or_resume();
 }
@@ -189,7 +189,7 @@ Output::LastLines Output::drain(ProcKey key) {
   return {std::move(err), false};
 }
 
-void Output::keep_words() {
+void Output::keep_output_tails() {
   std::vector<int> fds;
   for (const auto& [fd, source] : sources_) {
     if (source->stream == Stream::err) fds.push_back(fd);
@@ -198,17 +198,17 @@ void Output::keep_words() {
     Source& source = *sources_.at(fd);
     // One piece is as much as a pipe holds: all that was written, and no end of what is being written.
     const bool open = take_in(fd, source, false);
-    kept_words_[source.key] = source.tail.text(looked_at_lines, looked_at_bytes);
+    kept_tails_[source.key] = source.tail.text(looked_at_lines, looked_at_bytes);
     if (!open) end(fd);
   }
   pause_or_resume();
 }
 
-std::string Output::take_kept_words(ProcKey key) {
-  const auto found = kept_words_.find(key);
-  if (found == kept_words_.end()) return "";
+std::string Output::take_kept_tail(ProcKey key) {
+  const auto found = kept_tails_.find(key);
+  if (found == kept_tails_.end()) return "";
   std::string words = std::move(found->second);
-  kept_words_.erase(found);
+  kept_tails_.erase(found);
   return words;
 }
 
@@ -233,7 +233,7 @@ void Output::close_all() {
   }
   ended_tails_.clear();
   last_lines_.clear();
-  kept_words_.clear();
+  kept_tails_.clear();
   pause_or_resume();
 }
 
@@ -255,7 +255,7 @@ void Output::write_own(std::string_view line) {
   pause_or_resume();
 }
 
-void Output::tell_of_loss() {
+void Output::report_loss() {
   for (const auto& console : consoles_) {
     if (lost_some_) return;
     const std::string loss = console->loss();
@@ -349,7 +349,7 @@ void Output::end(int fd) {
     ++files_with_gaps_;
   }
   ended_tails_[{source.key, source.stream}] = source.tail.text();
-  edge_.unwatch(fd);
+  poller_.unwatch(fd);
   close(fd);
   sources_.erase(found);
 }
@@ -360,9 +360,9 @@ void Output::pause_or_resume() {
     Console& one = console(stream);
     full.at(static_cast<std::size_t>(stream)) = one.is_full();
     if (one.wants_writing()) {
-      edge_.watch(one.fd(), false, true, *this);
+      poller_.watch(one.fd(), false, true, *this);
     } else {
-      edge_.unwatch(one.fd());
+      poller_.unwatch(one.fd());
     }
   }
   for (auto& [fd, source] : sources_) {
@@ -370,12 +370,12 @@ void Output::pause_or_resume() {
     if (pause == source->paused) continue;
     source->paused = pause;
     if (pause) {
-      edge_.unwatch(fd);
+      poller_.unwatch(fd);
     } else {
-      edge_.watch(fd, true, false, *this);
+      poller_.watch(fd, true, false, *this);
     }
   }
-  tell_of_loss();
+  report_loss();
 }
 
 }  // namespace dlaunch::agent

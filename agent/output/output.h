@@ -20,7 +20,7 @@
 #include "agent/output/log_file.h"
 #include "agent/output/rank_links.h"
 #include "store/base/lines.h"
-#include "store/loop/uv_edge.h"
+#include "store/loop/uv_poller.h"
 
 namespace dlaunch::agent {
 
@@ -49,7 +49,7 @@ class Output final : public FdHandler {
   static constexpr std::string_view terminal_prefix = "[rank ${rank}]: ";
 
   // Forwards to descriptors 1 and 2.
-  Output(UvEdge& edge, Style style);
+  Output(UvPoller& poller, Style style);
   ~Output() override;
 
   // Whether the stream is to be a terminal for the worker, as it would be without dlaunch: where it goes to
@@ -73,9 +73,9 @@ class Output final : public FdHandler {
   LastLines drain(ProcKey key);
 
   // The workers are about to be signalled: keeps what each has written last to stderr until now.
-  void keep_words();
+  void keep_output_tails();
   // These, if any: of a worker that has ended or runs on.
-  [[nodiscard]] std::string take_kept_words(ProcKey key);
+  [[nodiscard]] std::string take_kept_tail(ProcKey key);
 
   // The file that its stderr, else its stdout, goes to; the other way round for `first` = out. Empty: none.
   [[nodiscard]] std::string log_file_of(ProcKey key, Stream first) const;
@@ -96,7 +96,7 @@ class Output final : public FdHandler {
   // Both, for the end, when the loop no longer runs: what is queued then is the caller's to write.
   [[nodiscard]] std::array<Console*, 2> consoles() const { return {consoles_[0].get(), consoles_[1].get()}; }
   // Says it if some could not be written although it had a reader, as on a full disk; once.
-  void tell_of_loss();
+  void report_loss();
   // What was to go to log files that could not be written, and how many these were. Of streams that have
   // ended.
   [[nodiscard]] const Dropped& lost_in_files() const { return lost_in_files_; }
@@ -125,7 +125,7 @@ class Output final : public FdHandler {
   [[nodiscard]] std::string log_path(ProcKey key, const std::string& name) const;
   [[nodiscard]] std::unique_ptr<LogFile> log_file(const std::string& path) const;
 
-  UvEdge& edge_;
+  UvPoller& poller_;
   const Style style_;
   RankLinks rank_links_;
   std::array<std::unique_ptr<Console>, 2> consoles_;  // by Stream
@@ -136,7 +136,7 @@ class Output final : public FdHandler {
   std::map<int, std::unique_ptr<Source>> sources_;
   std::map<std::pair<ProcKey, Stream>, std::string> ended_tails_;
   std::map<ProcKey, std::string> last_lines_;
-  std::map<ProcKey, std::string> kept_words_;
+  std::map<ProcKey, std::string> kept_tails_;
   std::string prefixed_;  // keeps its memory
 };
 

@@ -28,8 +28,8 @@ std::string status_socket_name(unsigned uid, long pid) {
   return "dlaunch/" + std::to_string(uid) + "/" + std::to_string(pid);
 }
 
-StatusSocket::StatusSocket(UvEdge& edge, std::function<std::string()> status)
-    : edge_(edge), status_(std::move(status)) {
+StatusSocket::StatusSocket(UvPoller& poller, std::function<std::string()> status)
+    : poller_(poller), status_(std::move(status)) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return;
   const std::string name = status_socket_name(geteuid(), getpid());
@@ -42,13 +42,13 @@ StatusSocket::StatusSocket(UvEdge& edge, std::function<std::string()> status)
     return;
   }
   listener_ = fd;
-  edge_.watch(listener_, true, false, *this);
+  poller_.watch(listener_, true, false, *this);
 }
 
 StatusSocket::~StatusSocket() {
   while (!unsent_.empty()) end(unsent_.begin()->first);
   if (listener_ < 0) return;
-  edge_.unwatch(listener_);
+  poller_.unwatch(listener_);
   close(listener_);
 }
 
@@ -61,7 +61,7 @@ void StatusSocket::on_readable(int) {
     return;
   }
   unsent_[visitor] = status_() + "\n";
-  edge_.watch(visitor, false, true, *this);
+  poller_.watch(visitor, false, true, *this);
 }
 
 void StatusSocket::on_writable(int visitor) {
@@ -73,7 +73,7 @@ void StatusSocket::on_writable(int visitor) {
 }
 
 void StatusSocket::end(int visitor) {
-  edge_.unwatch(visitor);
+  poller_.unwatch(visitor);
   close(visitor);
   unsent_.erase(visitor);
 }

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "store/base/result.h"
-#include "store/loop/uv_edge.h"
+#include "store/loop/uv_poller.h"
 
 namespace dlaunch::agent {
 
@@ -17,9 +17,9 @@ std::string status_socket_name(unsigned uid, long pid);
 
 class StatusSocket final : public FdHandler {
  public:
-  // REQUIRES: `edge` outlives it. Without a socket (none could be made) it serves nobody; a job does not fail
-  // for that.
-  StatusSocket(UvEdge& edge, std::function<std::string()> status);
+  // REQUIRES: `poller` outlives it. Without a socket (none could be made) it serves nobody; a job does not
+  // fail for that.
+  StatusSocket(UvPoller& poller, std::function<std::string()> status);
   ~StatusSocket() override;
   StatusSocket(const StatusSocket&) = delete;
   StatusSocket& operator=(const StatusSocket&) = delete;
@@ -30,7 +30,7 @@ class StatusSocket final : public FdHandler {
  private:
   void end(int visitor);
 
-  UvEdge& edge_;
+  UvPoller& poller_;
   const std::function<std::string()> status_;
   int listener_ = -1;
   std::map<int, std::string> unsent_;  // by visitor

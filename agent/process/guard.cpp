@@ -19,8 +19,9 @@ namespace {
 constexpr Duration shortest_life = std::chrono::seconds(1);
 
 [[noreturn]] void guard_main(const GuardDuty& duty, const ProcessName& name) {
-  drop_agents_state({duty.agents_life, duty.keepers_end, duty.traces.group.fd, duty.traces.scratch_dir.fd,
-                     duty.traces.pages_dir.fd, duty.traces.timer_fifo.fd});
+  drop_agents_state({duty.agents_life, duty.keepers_end, duty.resources.cgroup.fd,
+                     duty.resources.scratch_dir.fd, duty.resources.pages_dir.fd,
+                     duty.resources.timer_fifo.fd});
   ignore_signals();
   allow_all_signals();
   setsid();
@@ -32,15 +33,18 @@ void close_if_open(int fd) {
   if (fd >= 0) close(fd);
 }
 
-std::string in_words(pid_t guard) { return "dl-guard (pid " + std::to_string(guard) + ")"; }
+std::string describe(pid_t guard) { return "dl-guard (pid " + std::to_string(guard) + ")"; }
 
 }  // namespace
 
-Guard::Guard(const Outside& outside, pid_t keeper, JobTraces traces, ProcessName name)
-    : outside_(outside), keeper_(keeper), traces_(std::move(traces)), name_(std::move(name)) {}
+Guard::Guard(const Dependencies& dependencies, pid_t keeper, JobResources resources, ProcessName name)
+    : dependencies_(dependencies),
+      keeper_(keeper),
+      resources_(std::move(resources)),
+      name_(std::move(name)) {}
 
 Guard::~Guard() {
-  if (timer_) outside_.timers.disarm(timer_);
+  if (timer_) dependencies_.timers.disarm(timer_);
   const pid_t pid = was_taken_over_ ? -1 : pid_;
   forget();
   if (pid < 0) return;
@@ -53,7 +57,7 @@ Guard::~Guard() {
 
 void Guard::begin(Duration later) {
   if (later > Duration(0)) {
-    timer_ = outside_.timers.arm(outside_.clock.now() + later, *this);
+    timer_ = dependencies_.timers.arm(dependencies_.clock.now() + later, *this);
   } else {
     start();
   }
@@ -77,9 +81,9 @@ void Guard::on_readable(int /*fd*/) {
   was_taken_over_ = false;
   waitpid(lost, nullptr, WNOHANG);
   if (!birth_of(keeper_)) return;
-  lost_ = in_words(lost);
+  lost_ = describe(lost);
   const bool ends_quickly =
-      std::exchange(is_replacement_, true) && outside_.clock.now() - since_ < shortest_life;
+      std::exchange(is_replacement_, true) && dependencies_.clock.now() - since_ < shortest_life;
   begin(ends_quickly ? shortest_life : Duration(0));
 }
 
@@ -87,8 +91,8 @@ void Guard::start() {
   std::array<int, 2> life{-1, -1};
   GuardDuty duty;
   duty.keeper = keeper_;
-  duty.traces = traces_;
-  duty.keepers_time = usual_keepers_time;
+  duty.resources = resources_;
+  duty.keeper_timeout = default_keeper_timeout;
   pid_t pid = -1;
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, life.data()) == 0) {
     duty.agents_life = life[1];
@@ -105,19 +109,19 @@ void Guard::start() {
   }
   watch(pid, life[0]);
   if (!lost_.empty())
-    outside_.say(std::exchange(lost_, "") + " was killed: " + in_words(pid) + " takes its place");
+    dependencies_.warn(std::exchange(lost_, "") + " was killed: " + describe(pid) + " takes its place");
 }
 
 void Guard::watch(pid_t pid, int life) {
   pid_ = pid;
   life_ = life;
-  since_ = outside_.clock.now();
-  outside_.edge.watch(life_, true, false, *this);
+  since_ = dependencies_.clock.now();
+  dependencies_.poller.watch(life_, true, false, *this);
 }
 
 void Guard::forget() {
   if (life_ < 0) return;
-  outside_.edge.unwatch(life_);
+  dependencies_.poller.unwatch(life_);
   close(life_);
   life_ = -1;
   pid_ = -1;

@@ -8,22 +8,22 @@
 #include <string>
 
 #include "agent/process/helper_process.h"
-#include "agent/process/job_traces.h"
+#include "agent/process/job_resources.h"
 #include "store/base/io.h"
-#include "store/loop/uv_edge.h"
+#include "store/loop/uv_poller.h"
 
 namespace dlaunch::agent {
 
 class Guard final : public TimerHandler, public FdHandler {
  public:
-  struct Outside {  // not owned; all must outlive it
-    UvEdge& edge;
+  struct Dependencies {  // not owned; all must outlive it
+    UvPoller& poller;
     Timers& timers;
     const Clock& clock;
-    std::function<void(const std::string&)> say;
+    std::function<void(const std::string&)> warn;
   };
   // Of the keeper `keeper`.
-  Guard(const Outside& outside, pid_t keeper, JobTraces traces, ProcessName name);
+  Guard(const Dependencies& dependencies, pid_t keeper, JobResources resources, ProcessName name);
   // The guard has nothing to do while the agent lives, and ends with this; one that was taken over does not.
   ~Guard() override;
   Guard(const Guard&) = delete;
@@ -45,9 +45,9 @@ class Guard final : public TimerHandler, public FdHandler {
   void watch(pid_t pid, int life);
   void forget();
 
-  Outside outside_;
+  Dependencies dependencies_;
   pid_t keeper_;
-  JobTraces traces_;
+  JobResources resources_;
   ProcessName name_;
   TimerId timer_;
   pid_t pid_ = -1;  // -1: none runs

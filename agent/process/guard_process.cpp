@@ -38,24 +38,24 @@ class Watch {
     if (ended_well_) _exit(0);
     // The parent has seen that the keeper was killed. Another guard cannot tell this from the job's end.
     if (!duty_.is_parent) wait(agents_moment_ms);
-    if (!agent_has_ended()) end_all(duty_.traces);
+    if (!agent_has_ended()) end_all(duty_.resources);
     while (!agent_has_ended()) wait(for_ever);
   }
 
   // The keeper, if there is one, has this to do, too. It cannot while it is stopped; SIGCONT does not help if
   // it is stopped again and again, traced, or frozen. Both at work do each other no harm.
   void act_for_agent() {
-    const Duration until = monotonic_now() + duty_.keepers_time;
+    const Duration until = monotonic_now() + duty_.keeper_timeout;
     while (!keeper_has_ended() && monotonic_now() < until) {
       kill(duty_.keeper, SIGCONT);
-      kill_job_group(duty_.traces.group);
+      kill_job_cgroup(duty_.resources.cgroup);
       if (duty_.is_parent) kill_descendants({duty_.keeper});
-      kill_marked(duty_.traces.mark, duty_.keeper);
+      kill_marked_processes(duty_.resources.mark, duty_.keeper);
       wait_for_keeper(look_again_ms);
     }
     if (ended_well_) _exit(0);
     if (!keeper_has_ended()) kill(duty_.keeper, SIGKILL);
-    end_and_remove_all(duty_.traces);
+    end_and_remove_all(duty_.resources);
   }
 
   bool agent_has_ended() {

@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "agent/process/job_traces.h"
+#include "agent/process/job_resources.h"
 
 namespace dlaunch::agent {
 
@@ -15,12 +15,12 @@ struct GuardDuty {
   pid_t keeper = 0;
   int keepers_end = -1;    // a pidfd; -1: the kernel has none
   bool is_parent = false;  // of the keeper, and so a subreaper above all processes of the job
-  JobTraces traces;
-  std::chrono::milliseconds keepers_time;
+  JobResources resources;
+  std::chrono::milliseconds keeper_timeout;
 };
 
-// In the guard's process, which has nothing else to do. `traces` is removed only after the agent's end: the
-// agent may start another keeper.
+// In the guard's process, which has nothing else to do. `resources` is removed only after the agent's end:
+// the agent may start another keeper.
 [[noreturn]] void run_guard(const GuardDuty& duty);
 
 }  // namespace dlaunch::agent

@@ -15,7 +15,7 @@ namespace dlaunch::agent {
 
 // From the agent's end, until the guard does the keeper's task: the keeper tries for a minute to end
 // everything, and may be stopped.
-inline constexpr std::chrono::milliseconds usual_keepers_time = std::chrono::seconds(70);
+inline constexpr std::chrono::milliseconds default_keeper_timeout = std::chrono::seconds(70);
 
 // A process's name, and where it stands for `ps`. The words are made by the agent: what a forked process
 // writes is copied page by page before it can begin.

@@ -31,25 +31,25 @@ void kill_with_group(pid_t pid, pid_t spared) {
 
 }  // namespace
 
-JobMark draw_mark() {
+JobMark make_job_mark() {
   rlimit locks{};
   JobMark random = 0;
-  if (getrlimit(RLIMIT_LOCKS, &locks) != 0 || is_mark(locks.rlim_cur)) return no_mark;
-  if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random) return no_mark;
+  if (getrlimit(RLIMIT_LOCKS, &locks) != 0 || is_mark(locks.rlim_cur)) return no_job_mark;
+  if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random) return no_job_mark;
   const JobMark mark = tag << random_bits | random >> (64 - random_bits);
-  return locks.rlim_max == RLIM_INFINITY || mark <= locks.rlim_max ? mark : no_mark;
+  return locks.rlim_max == RLIM_INFINITY || mark <= locks.rlim_max ? mark : no_job_mark;
 }
 
 void carry(JobMark mark) {
   rlimit locks{};
-  if (mark == no_mark || getrlimit(RLIMIT_LOCKS, &locks) != 0) return;
+  if (mark == no_job_mark || getrlimit(RLIMIT_LOCKS, &locks) != 0) return;
   locks.rlim_cur = mark;
   setrlimit(RLIMIT_LOCKS, &locks);
 }
 
-std::vector<pid_t> kill_marked(JobMark mark, pid_t spared) {
+std::vector<pid_t> kill_marked_processes(JobMark mark, pid_t spared) {
   std::vector<pid_t> found;
-  if (mark == no_mark) return found;
+  if (mark == no_job_mark) return found;
   for (const pid_t pid : all_processes()) {
     if (pid == getpid() || pid == spared || !carries(pid, mark) || !birth_of(pid)) continue;
     kill_with_group(pid, spared);

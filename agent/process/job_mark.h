@@ -14,11 +14,11 @@
 namespace dlaunch::agent {
 
 using JobMark = std::uint64_t;  // 0: none
-inline constexpr JobMark no_mark = 0;
+inline constexpr JobMark no_job_mark = 0;
 
 // A new one. None if it could not be set, and for a job inside a job: its processes carry the outer job's, so
 // that the outer one ends them, too.
-JobMark draw_mark();
+JobMark make_job_mark();
 
 // This process and those it starts carry it from now on.
 void carry(JobMark mark);
@@ -26,6 +26,6 @@ void carry(JobMark mark);
 // One pass: SIGKILL to each living process with this mark, and to its process group (so that none escapes by
 // forking); not to this process, and not to `spared`. Returns those that lived. Processes of other users, and
 // all if /proc cannot be read or shows another process namespace, are not found.
-std::vector<pid_t> kill_marked(JobMark mark, pid_t spared = 0);
+std::vector<pid_t> kill_marked_processes(JobMark mark, pid_t spared = 0);
 
 }  // namespace dlaunch::agent

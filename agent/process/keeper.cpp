@@ -45,7 +45,7 @@ class SameProcessor {
 };
 
 // `words`: the body.
-void tell_ready(int socket, std::int64_t number, const std::string& words, int group) {
+void report_ready(int socket, std::int64_t number, const std::string& words, int cgroup) {
   const Frame ready{FrameKind::ready, static_cast<std::uint32_t>(words.size()), 0, 0, number, 0};
   std::string bytes(reinterpret_cast<const char*>(&ready), sizeof ready);
   bytes += words;
@@ -54,29 +54,29 @@ void tell_ready(int socket, std::int64_t number, const std::string& words, int g
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
-  if (group >= 0) descriptors.send_with(header, {group});
+  if (cgroup >= 0) descriptors.send_with(header, {cgroup});
   sendmsg(socket, &header, MSG_NOSIGNAL);
 }
 
 // What guard and keeper know from the agent.
 struct Beginning {
-  const KeeperPlan& plan;
+  const KeeperConfig& config;
   int socket;       // the keeper's end
   int agents_life;  // the guard's end
   ProcessName guards_name;
   ProcessName keepers_name;
-  JobTraces traces;
-  std::string about_group{};
+  JobResources resources;
+  std::string about_cgroup{};
 };
 
 [[noreturn]] void keeper_main(const Beginning& known) {
   close(known.agents_life);
-  tell_ready(known.socket, getpid(), known.about_group, known.traces.group.fd);
+  report_ready(known.socket, getpid(), known.about_cgroup, known.resources.cgroup.fd);
   setsid();
   become_subreaper();
-  carry(known.traces.mark);
-  KeeperProcess(known.socket, known.plan.inherited, known.traces.group).run();
-  _exit(end_and_remove_all(known.traces) ? 0 : 1);
+  carry(known.resources.mark);
+  KeeperProcess(known.socket, known.config.inherited, known.resources.cgroup).run();
+  _exit(end_and_remove_all(known.resources) ? 0 : 1);
 }
 
 // What it does not need for its task it does when the keeper has begun: the workers wait for that.
@@ -89,7 +89,7 @@ struct Beginning {
     keeper_main(known);
   }
   if (keeper < 0) {
-    tell_ready(known.socket, -errno, "", -1);
+    report_ready(known.socket, -errno, "", -1);
     _exit(1);
   }
   close(known.socket);
@@ -98,33 +98,34 @@ struct Beginning {
   processor.leave();
   setsid();
   rename_process(known.guards_name);
-  run_guard({known.agents_life, keeper, open_process(keeper), true, known.traces, known.plan.keepers_time});
+  run_guard(
+      {known.agents_life, keeper, open_process(keeper), true, known.resources, known.config.keeper_timeout});
 }
 
 [[noreturn]] void child_main(Beginning& known) {
-  const KeeperPlan& plan = known.plan;
+  const KeeperConfig& config = known.config;
   ignore_signals();
   allow_all_signals();
   become_subreaper();
-  if (plan.make_group) {
-    const auto group = plan.make_group();
-    if (group) known.traces.group = *group;
-    known.about_group = group ? group->path : group.error().message();
+  if (config.make_cgroup) {
+    const auto cgroup = config.make_cgroup();
+    if (cgroup) known.resources.cgroup = *cgroup;
+    known.about_cgroup = cgroup ? cgroup->path : cgroup.error().message();
   }
-  if (!known.traces.group.exists()) guard_main(known);
+  if (!known.resources.cgroup.exists()) guard_main(known);
   rename_process(known.keepers_name);
   keeper_main(known);
 }
 
 // As the agent was when it began.
 void go_back_to_the_beginning(const Beginning& known) {
-  const JobTraces& traces = known.traces;
-  drop_agents_state(
-      {known.socket, known.agents_life, traces.scratch_dir.fd, traces.pages_dir.fd, traces.timer_fifo.fd});
-  setrlimit(RLIMIT_NOFILE, &known.plan.descriptors);
+  const JobResources& resources = known.resources;
+  drop_agents_state({known.socket, known.agents_life, resources.scratch_dir.fd, resources.pages_dir.fd,
+                     resources.timer_fifo.fd});
+  setrlimit(RLIMIT_NOFILE, &known.config.descriptors);
 }
 
-Result<Keeper> fork_keeper(const KeeperPlan& plan, bool is_first) {
+Result<Keeper> fork_keeper(const KeeperConfig& config, bool is_first) {
   int ends[2];
   int life[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return cannot_start_keeper(errno);
@@ -134,8 +135,8 @@ Result<Keeper> fork_keeper(const KeeperPlan& plan, bool is_first) {
     close(ends[1]);
     return cannot_start_keeper(why);
   }
-  const auto named = [&](const char* comm) { return name_in(plan.argv0, plan.argv0_size, comm); };
-  Beginning known{plan, ends[1], life[1], named("dl-guard"), named("dl-keeper"), plan.traces};
+  const auto named = [&](const char* comm) { return name_in(config.argv0, config.argv0_size, comm); };
+  Beginning known{config, ends[1], life[1], named("dl-guard"), named("dl-keeper"), config.resources};
   pid_t child = -1;
   {
     const BlockedSignals blocked;
@@ -155,7 +156,7 @@ Result<Keeper> fork_keeper(const KeeperPlan& plan, bool is_first) {
     close(life[0]);
     return cannot_start_keeper(why);
   }
-  return Keeper{child, ends[0], life[0], plan.traces, known.guards_name, plan};
+  return Keeper{child, ends[0], life[0], config.resources, known.guards_name, config};
 }
 
 }  // namespace
@@ -179,15 +180,15 @@ Error cannot_start_keeper(int error) {
   return Error{ErrorKind::io, "cannot start the keeper process", "", advice_on_start(error), ""};
 }
 
-Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobTraces& traces,
-                            const MakeGroup& make_group, std::chrono::milliseconds keepers_time) {
+Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobResources& resources,
+                            const MakeCgroup& make_cgroup, std::chrono::milliseconds keeper_timeout) {
   become_subreaper();
-  KeeperPlan plan{argv0, argv0_size, traces, make_group, keepers_time, inherited_signals(), {}};
-  plan.traces.mark = draw_mark();
-  getrlimit(RLIMIT_NOFILE, &plan.descriptors);
-  return fork_keeper(plan, true);
+  KeeperConfig config{argv0, argv0_size, resources, make_cgroup, keeper_timeout, inherited_signals(), {}};
+  config.resources.mark = make_job_mark();
+  getrlimit(RLIMIT_NOFILE, &config.descriptors);
+  return fork_keeper(config, true);
 }
 
-Result<Keeper> start_another_keeper(const KeeperPlan& plan) { return fork_keeper(plan, false); }
+Result<Keeper> start_another_keeper(const KeeperConfig& config) { return fork_keeper(config, false); }
 
 }  // namespace dlaunch::agent

@@ -7,13 +7,13 @@
 // The agent forks before it has opened anything. The keeper is the parent of all workers. The agent and the
 // processes between it and the workers are subreapers, so every descendant of a worker, daemonised or
 // orphaned, stays below the lowest of them that lives. All three know what else a job leaves behind and how
-// its processes are found (JobTraces): the control group, and a mark that every process inherits
+// its processes are found (JobResources): the control group, and a mark that every process inherits
 // (agent/process/job_mark.h). Guard and keeper have sessions of their own: a signal to the agent's process
 // group or terminal does not reach them. Each watches the others, and acts when one ends:
 //
 //   agent: the socket to the keeper closes; the keeper ends its descendants, then itself. The guard does the
 //           same at once, sends SIGCONT to the keeper, which may be stopped, and kills it if it has not ended
-//           after keepers_time.
+//           after keeper_timeout.
 //   keeper: the kernel kills the workers (parent-death signal). The agent ends what they leave, and the
 //   guard;
 //           then it starts another keeper, with a control group of its own, and another guard. The round has
@@ -45,7 +45,7 @@
 #include <string>
 
 #include "agent/process/helper_process.h"
-#include "agent/process/job_traces.h"
+#include "agent/process/job_resources.h"
 #include "agent/process/worker_start.h"
 #include "store/base/result.h"
 
@@ -83,16 +83,16 @@ struct Frame {
   std::int64_t pid = 0;
 };
 
-// Makes the control group, for instance make_job_group; null: there is to be none.
-using MakeGroup = std::function<Result<JobGroup>()>;
+// Makes the control group, for instance make_job_cgroup; null: there is to be none.
+using MakeCgroup = std::function<Result<JobCgroup>()>;
 
 // What every keeper of an agent begins with.
-struct KeeperPlan {
+struct KeeperConfig {
   char* argv0;  // the process's argument area: the helpers' names in `ps` are written there
   std::size_t argv0_size;
-  JobTraces traces;  // without the group, which each keeper makes
-  MakeGroup make_group;
-  std::chrono::milliseconds keepers_time;
+  JobResources resources;  // without the group, which each keeper makes
+  MakeCgroup make_cgroup;
+  std::chrono::milliseconds keeper_timeout;
   Inherited inherited;   // as workers have it
   rlimit descriptors{};  // likewise
 };
@@ -101,10 +101,10 @@ struct Keeper {
   pid_t child = 0;  // of the agent: the guard, or the keeper itself
   int socket =
       -1;  // the agent's end; closing it makes the keeper end everything, then itself, then the guard
-  int guards_life = -1;  // the agent's end of another, whose end is the guard's; closing it does the same
-  JobTraces traces;      // without the group, which the keeper reports
+  int guards_life = -1;    // the agent's end of another, whose end is the guard's; closing it does the same
+  JobResources resources;  // without the group, which the keeper reports
   ProcessName guards_name;
-  KeeperPlan plan;  // for another one
+  KeeperConfig config;  // for another one
 };
 
 Error cannot_start_keeper(int error);
@@ -116,11 +116,11 @@ std::string advice_on_start(int error);
 // guard and forks the keeper. The keeper reports that it is there (FrameKind::ready). Call it early: they
 // inherit whatever is open and mapped. `argv0` is the start of the process's argument area, `argv0_size` its
 // size.
-Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobTraces& traces,
-                            const MakeGroup& make_group = nullptr,
-                            std::chrono::milliseconds keepers_time = usual_keepers_time);
+Result<Keeper> start_keeper(char* argv0, std::size_t argv0_size, const JobResources& resources,
+                            const MakeCgroup& make_cgroup = nullptr,
+                            std::chrono::milliseconds keeper_timeout = default_keeper_timeout);
 
 // After the end of one, in an agent that runs: REQUIRES: nothing of its processes is left.
-Result<Keeper> start_another_keeper(const KeeperPlan& plan);
+Result<Keeper> start_another_keeper(const KeeperConfig& config);
 
 }  // namespace dlaunch::agent

@@ -46,10 +46,11 @@ void KeeperProcess::run() {
   const int children = signalfd(-1, &chld, SFD_NONBLOCK | SFD_CLOEXEC);
   while (true) {
     // All that the agent asks for in one go is one batch.
-    if (starts_.batch_is_open() && !has_command()) starts_.close_batch();
-    std::array<pollfd, 3> fds{{{socket_, static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)), 0},
-                               {children, POLLIN, 0},
-                               {starts_.batch_is_open() ? -1 : starts_.descriptor(), POLLIN, 0}}};
+    if (pending_execs_.batch_is_open() && !has_command()) pending_execs_.close_batch();
+    std::array<pollfd, 3> fds{
+        {{socket_, static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)), 0},
+         {children, POLLIN, 0},
+         {pending_execs_.batch_is_open() ? -1 : pending_execs_.descriptor(), POLLIN, 0}}};
     const int ready = poll(fds.data(), fds.size(), poll_timeout());
     if (ready < 0 && errno != EINTR) return;
     if (fds[1].revents != 0) {
@@ -57,7 +58,7 @@ void KeeperProcess::run() {
       while (read(children, &info, sizeof info) > 0) {
       }
     }
-    if (fds[2].revents != 0) tell_begun();
+    if (fds[2].revents != 0) report_started();
     if (fds[1].revents != 0 || killing_) reap();
     if (killing_) kill_once();
     end_lease_when_over();  // before a command that may renew it: what has ended is not renewed
@@ -98,9 +99,9 @@ bool KeeperProcess::take_command() {
   std::vector<char> body(std::min(frame.length, max_body));
   if (frame.length > max_body || !read_all(body.data(), body.size())) return false;
   // A signal reaches a worker once it has its session; and what is ended has been told of before.
-  if (frame.kind != FrameKind::spawn && starts_.descriptor() >= 0) {
-    starts_.await(lease_left(start_patience_ms));
-    tell_begun();
+  if (frame.kind != FrameKind::spawn && pending_execs_.descriptor() >= 0) {
+    pending_execs_.await(lease_left(start_patience_ms));
+    report_started();
   }
   if (frame.kind == FrameKind::spawn) {
     spawn(frame, std::move(body), fds);
@@ -161,7 +162,7 @@ void KeeperProcess::spawn(const Frame& frame, std::vector<char> body, const std:
   start.out = fds[0];
   start.err = fds[1];
   start.owns_terminal = frame.number != 0;
-  start.group = group_of_next();
+  start.cgroup = cgroup_of_next();
   const char* at = start.words.data() + sizeof counts;
   at = take_numbers(at, counts[2], start.cpus);
   at = take_numbers(at, counts[3], start.memory_nodes);
@@ -176,8 +177,8 @@ void KeeperProcess::spawn(const Frame& frame, std::vector<char> body, const std:
   killing_ = false;
   reported_.reset();
   const ProcKey key{frame.round, frame.local_rank};
-  Starts::Failure failure;
-  const pid_t pid = starts_.begin(std::move(start), inherited_, failure);
+  PendingExecs::Failure failure;
+  const pid_t pid = pending_execs_.begin(std::move(start), inherited_, failure);
   if (pid >= 0) {
     workers_[pid] = key;
     return;
@@ -186,15 +187,15 @@ void KeeperProcess::spawn(const Frame& frame, std::vector<char> body, const std:
   report_rest(false);
 }
 
-void KeeperProcess::spawn_failed(ProcKey key, const Starts::Failure& failure) {
+void KeeperProcess::spawn_failed(ProcKey key, const PendingExecs::Failure& failure) {
   any_failed_ = true;
   send({FrameKind::spawn_failed, static_cast<std::uint32_t>(failure.what.size()), key.round, key.local_rank,
         failure.error, 0},
        failure.what);
 }
 
-void KeeperProcess::tell_begun() {
-  for (const pid_t pid : starts_.take_begun()) {
+void KeeperProcess::report_started() {
+  for (const pid_t pid : pending_execs_.take_started()) {
     const ProcKey key = workers_.at(pid);
     send({FrameKind::started, 0, key.round, key.local_rank, pid, 0}, {});
   }
@@ -230,16 +231,16 @@ void KeeperProcess::suspend(bool stop) {
 
 // The group ends in one stroke; what has left it, and all where there is none, by the tree.
 void KeeperProcess::kill_once() {
-  kill_job_group(group_);
+  kill_job_cgroup(cgroup_);
   kill_descendants();
-  if (part_ >= 0 && part_ != group_.fd) close(part_);
-  part_ = -1;
+  if (sub_cgroup_ >= 0 && sub_cgroup_ != cgroup_.fd) close(sub_cgroup_);
+  sub_cgroup_ = -1;
 }
 
-int KeeperProcess::group_of_next() {
-  if (part_ >= 0) return part_;
-  if (parts_ > 0) remove_part(group_, std::to_string(parts_));
-  return part_ = make_part(group_, std::to_string(++parts_));
+int KeeperProcess::cgroup_of_next() {
+  if (sub_cgroup_ >= 0) return sub_cgroup_;
+  if (sub_cgroups_ > 0) remove_sub_cgroup(cgroup_, std::to_string(sub_cgroups_));
+  return sub_cgroup_ = make_sub_cgroup(cgroup_, std::to_string(++sub_cgroups_));
 }
 
 void KeeperProcess::reap() {
@@ -251,7 +252,7 @@ void KeeperProcess::reap() {
     if (found == workers_.end()) continue;  // an adopted orphan
     const ProcKey key = found->second;
     workers_.erase(found);
-    if (const auto start = starts_.take_ended(pid)) {
+    if (const auto start = pending_execs_.take_ended(pid)) {
       if (start->error != 0) {
         spawn_failed(key, *start);
         continue;

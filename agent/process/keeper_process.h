@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "agent/model/spawner.h"
-#include "agent/process/job_group.h"
+#include "agent/process/job_cgroup.h"
 #include "agent/process/keeper.h"
-#include "agent/process/starts.h"
+#include "agent/process/pending_execs.h"
 #include "agent/process/worker_start.h"
 
 namespace dlaunch::agent {
@@ -22,8 +22,8 @@ namespace dlaunch::agent {
 class KeeperProcess {
  public:
   // `socket` is the keeper's end.
-  KeeperProcess(int socket, const Inherited& inherited, JobGroup group)
-      : socket_(socket), inherited_(inherited), group_(std::move(group)), part_(group_.fd) {}
+  KeeperProcess(int socket, const Inherited& inherited, JobCgroup cgroup)
+      : socket_(socket), inherited_(inherited), cgroup_(std::move(cgroup)), sub_cgroup_(cgroup_.fd) {}
 
   // Until the agent is gone.
   void run();
@@ -34,15 +34,15 @@ class KeeperProcess {
   bool read_frame(Frame& frame, std::array<int, 2>& fds);
   bool read_all(char* into, std::size_t size) const;
   void spawn(const Frame& frame, std::vector<char> body, const std::array<int, 2>& fds);
-  void spawn_failed(ProcKey key, const Starts::Failure& failure);
-  void tell_begun();
+  void spawn_failed(ProcKey key, const PendingExecs::Failure& failure);
+  void report_started();
   void signal_all(int signo);
   void suspend(bool stop);
   void end_lease_when_over();
   [[nodiscard]] int poll_timeout() const;
   [[nodiscard]] int lease_left(int most) const;
   void kill_once();
-  int group_of_next();
+  int cgroup_of_next();
   void reap();
   [[nodiscard]] bool has_command() const;
   void report_rest(bool again);
@@ -51,11 +51,11 @@ class KeeperProcess {
 
   int socket_;
   Inherited inherited_;
-  JobGroup group_;
-  int part_;       // where workers are started: the group itself, after a kill a part of it
-  int parts_ = 0;  // how many there have been
+  JobCgroup cgroup_;
+  int sub_cgroup_;       // where workers are started: the group itself, after a kill a part of it
+  int sub_cgroups_ = 0;  // how many there have been
   std::map<pid_t, ProcKey> workers_;
-  Starts starts_;  // those of them that are not at their programs yet
+  PendingExecs pending_execs_;  // those of them that are not at their programs yet
   std::string unsent_;
   bool killing_ = false;
   std::int64_t lease_end_ = 0;  // by boot_time_ms(); 0: there is none

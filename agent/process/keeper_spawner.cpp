@@ -15,7 +15,7 @@
 
 #include "agent/output/pseudo_terminal.h"
 #include "agent/platform/reaper.h"
-#include "agent/process/job_traces.h"
+#include "agent/process/job_resources.h"
 #include "agent/process/passed_descriptors.h"
 #include "store/base/bytes.h"
 
@@ -47,18 +47,18 @@ std::string spawn_body(const Command& command) {
 
 }  // namespace
 
-KeeperSpawner::KeeperSpawner(UvEdge& edge, Output& output, Postmortem& postmortem, Keeper keeper)
-    : edge_(edge), output_(output), postmortem_(postmortem), keeper_(std::move(keeper)) {
-  edge_.watch(keeper_.socket, true, false, *this);
+KeeperSpawner::KeeperSpawner(UvPoller& poller, Output& output, Postmortem& postmortem, Keeper keeper)
+    : poller_(poller), output_(output), postmortem_(postmortem), keeper_(std::move(keeper)) {
+  poller_.watch(keeper_.socket, true, false, *this);
   // What lost its parent and is not below the keeper: the keeper, where its guard was killed, and anything
   // where the agent is process 1 of a container.
-  edge_.on_signal(SIGCHLD, [](int) { reap_all_ended(); });
+  poller_.on_signal(SIGCHLD, [](int) { reap_all_ended(); });
 }
 
 KeeperSpawner::~KeeperSpawner() {
   if (keeper_.socket >= 0) {
     wake();
-    edge_.unwatch(keeper_.socket);
+    poller_.unwatch(keeper_.socket);
     close(keeper_.socket);
   }
   if (!was_let_go_) leaving().await();
@@ -112,14 +112,14 @@ Result<void> KeeperSpawner::await_keeper() {
   if (keeper_.child == ready.number) close(std::exchange(keeper_.guards_life, -1));
   if (ready.number <= 0) return cannot_start_keeper(static_cast<int>(-ready.number));
   pid_ = static_cast<pid_t>(ready.number);
-  const int group = descriptors.received(header)[0];
-  about_group_.resize(ready.length);
-  part = {about_group_.data(), about_group_.size()};
+  const int cgroup = descriptors.received(header)[0];
+  about_cgroup_.resize(ready.length);
+  part = {about_cgroup_.data(), about_cgroup_.size()};
   header.msg_control = nullptr;
   header.msg_controllen = 0;
-  if (!about_group_.empty() && receive_when_there(header) != static_cast<ssize_t>(about_group_.size()))
+  if (!about_cgroup_.empty() && receive_when_there(header) != static_cast<ssize_t>(about_cgroup_.size()))
     return cannot_start_keeper(ECHILD);
-  if (group >= 0) keeper_.traces.group = {about_group_, group};
+  if (cgroup >= 0) keeper_.resources.cgroup = {about_cgroup_, cgroup};
   return {};
 }
 
@@ -132,14 +132,14 @@ ssize_t KeeperSpawner::receive_when_there(msghdr& header) const {
 }
 
 void KeeperSpawner::begin_guard(Timers& timers, const Clock& clock, Duration later,
-                                std::function<void(const std::string&)> say) {
-  outside_guard_.emplace(Guard::Outside{edge_, timers, clock, std::move(say)});
+                                std::function<void(const std::string&)> warn) {
+  guard_dependencies_.emplace(Guard::Dependencies{poller_, timers, clock, std::move(warn)});
   guard(later);
 }
 
 void KeeperSpawner::guard(Duration later) {
-  if (!outside_guard_) return;
-  guard_.emplace(*outside_guard_, pid_, keeper_.traces, keeper_.guards_name);
+  if (!guard_dependencies_) return;
+  guard_.emplace(*guard_dependencies_, pid_, keeper_.resources, keeper_.guards_name);
   if (keeper_.child == pid_) {
     guard_->begin(later);
   } else {
@@ -187,7 +187,7 @@ KeeperSpawner::StreamEnds KeeperSpawner::open_stream(ProcKey key, const Command&
 }
 
 void KeeperSpawner::signal_all(int signo) {
-  output_.keep_words();
+  output_.keep_output_tails();
   wake();
   send({FrameKind::signal_all, 0, 0, 0, signo, 0}, "", -1, -1);
 }
@@ -289,16 +289,16 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
       break;
     case FrameKind::exited: {
       --outstanding_;
-      Ending ending;
-      ending.status = ExitStatus::from_wait_status(static_cast<int>(frame.number));
+      WorkerExit exit;
+      exit.status = ExitStatus::from_wait_status(static_cast<int>(frame.number));
       Output::LastLines last_lines = output_.drain(key);
-      ending.tail = std::move(last_lines.text);
-      ending.tail_is_of_stdout = last_lines.are_of_stdout;
-      ending.tail_at_signal = output_.take_kept_words(key);
-      ending.log_file =
-          output_.log_file_of(key, ending.tail_is_of_stdout ? Output::Stream::out : Output::Stream::err);
-      if (!ending.status.success()) postmortem_.examine(key, frame.pid, killed_, ending);
-      handler_->on_exited(key, frame.pid, ending);
+      exit.tail = std::move(last_lines.text);
+      exit.tail_is_of_stdout = last_lines.are_of_stdout;
+      exit.tail_at_signal = output_.take_kept_tail(key);
+      exit.log_file =
+          output_.log_file_of(key, exit.tail_is_of_stdout ? Output::Stream::out : Output::Stream::err);
+      if (!exit.status.success()) postmortem_.examine(key, frame.pid, killed_, exit);
+      handler_->on_exited(key, frame.pid, exit);
       break;
     }
     case FrameKind::leftovers:
@@ -328,12 +328,12 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
 // The workers die with the keeper (parent-death signal). The guard ends what they leave if this agent does
 // not get to it; both at work do each other no harm, but the guard must not meet the next keeper's processes.
 void KeeperSpawner::lost() {
-  edge_.unwatch(keeper_.socket);
+  poller_.unwatch(keeper_.socket);
   close(std::exchange(keeper_.socket, -1));
   if (was_let_go_ || gave_up_ || (expects_success_ && nothing_left_)) return;  // it was to end
   const std::string lost = "the keeper process " + std::to_string(pid_);
   end_guard();
-  const bool all_ended = end_all(keeper_.traces).empty();
+  const bool all_ended = end_all(keeper_.resources).empty();
   output_.close_all();
   received_.clear();
   outstanding_ = 0;
@@ -341,19 +341,19 @@ void KeeperSpawner::lost() {
   expects_success_ = false;  // the new keeper does not know
   const Result<void> another = all_ended ? start_another() : cannot_start_keeper(EBUSY);
   if (another) return handler_->on_workers_lost(lost);
-  end_and_remove_all(keeper_.traces, Duration(0));
+  end_and_remove_all(keeper_.resources, Duration(0));
   handler_->on_spawner_lost(lost + " was killed, and with it the workers; " + another.error().message());
 }
 
 Result<void> KeeperSpawner::start_another() {
   pid_ = 0;
-  remove_job_group(keeper_.traces.group);
-  if (keeper_.traces.group.exists()) close(keeper_.traces.group.fd);
-  auto started = start_another_keeper(keeper_.plan);
+  remove_job_cgroup(keeper_.resources.cgroup);
+  if (keeper_.resources.cgroup.exists()) close(keeper_.resources.cgroup.fd);
+  auto started = start_another_keeper(keeper_.config);
   if (!started) return started.error();
   keeper_ = std::move(*started);
   if (auto ready = await_keeper(); !ready) return ready;
-  edge_.watch(keeper_.socket, true, false, *this);
+  poller_.watch(keeper_.socket, true, false, *this);
   keep_alive(lease_until_);
   guard(Duration(0));
   return {};

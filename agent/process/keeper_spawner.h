@@ -12,14 +12,14 @@
 #include "agent/output/output.h"
 #include "agent/process/guard.h"
 #include "agent/process/keeper.h"
-#include "store/loop/uv_edge.h"
+#include "store/loop/uv_poller.h"
 
 namespace dlaunch::agent {
 
 class KeeperSpawner final : public ProcessSpawner, public FdHandler {
  public:
   // The first three are not owned.
-  KeeperSpawner(UvEdge& edge, Output& output, Postmortem& postmortem, Keeper keeper);
+  KeeperSpawner(UvPoller& poller, Output& output, Postmortem& postmortem, Keeper keeper);
   // Ends the keeper, and with it every process that it started or that came from one; returns when they are
   // gone, or have been given up. Of one that was let go it leaves the wait to the caller.
   ~KeeperSpawner() override;
@@ -32,14 +32,14 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
 
   // Below it is every process of the job on this node. REQUIRES: it has been awaited, here and below.
   [[nodiscard]] pid_t keeper() const { return pid_; }
-  [[nodiscard]] const JobTraces& traces() const { return keeper_.traces; }
+  [[nodiscard]] const JobResources& resources() const { return keeper_.resources; }
   // The control group's path, or why there is none.
-  [[nodiscard]] const std::string& about_group() const { return about_group_; }
+  [[nodiscard]] const std::string& about_cgroup() const { return about_cgroup_; }
 
   // From now on there is a guard (agent/process/guard.h): if none is there already, it comes `later`, at once
   // if that is 0. `timers` and `clock` outlive this; `say` is called when a guard was lost.
   void begin_guard(Timers& timers, const Clock& clock, Duration later,
-                   std::function<void(const std::string&)> say);
+                   std::function<void(const std::string&)> warn);
 
   // If every worker succeeds, nothing will be started after what has been: keeper and guard may then end
   // without being asked, while the caller is told.
@@ -88,12 +88,12 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   };
   StreamEnds open_stream(ProcKey key, const Command& command, Output::Stream stream);
 
-  UvEdge& edge_;
+  UvPoller& poller_;
   Output& output_;
   Postmortem& postmortem_;
   Keeper keeper_;
   pid_t pid_ = 0;  // the keeper's
-  std::string about_group_;
+  std::string about_cgroup_;
   SpawnerHandler* handler_ = nullptr;
   std::string received_;
   bool killed_ = false;        // the last thing asked for was that nothing may live
@@ -101,9 +101,9 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   bool gave_up_ = false;       // on those that are
   bool expects_success_ = false;
   bool was_let_go_ = false;
-  int outstanding_ = 0;                          // spawns whose process has not been reported as ended
-  TimePoint lease_until_ = TimePoint::max();     // of the workers, as asked for last
-  std::optional<Guard::Outside> outside_guard_;  // none: no guard is asked for
+  int outstanding_ = 0;                       // spawns whose process has not been reported as ended
+  TimePoint lease_until_ = TimePoint::max();  // of the workers, as asked for last
+  std::optional<Guard::Dependencies> guard_dependencies_;  // none: no guard is asked for
   std::optional<Guard> guard_;
 };
 

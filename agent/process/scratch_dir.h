@@ -9,7 +9,7 @@
 namespace dlaunch::agent {
 
 // Makes one in `temporary`, readable by this user only, and removes what dead jobs of this user have left
-// there. Whoever of the job ends last removes it (agent/process/job_traces.h).
+// there. Whoever of the job ends last removes it (agent/process/job_resources.h).
 Result<LockedDir> make_scratch_dir(const std::string& temporary);
 // With the files in it. None is no error.
 void remove_scratch_dir(const LockedDir& dir);

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "agent/process/clone_into_group.h"
+#include "agent/process/clone_into_cgroup.h"
 #include "agent/process/elf_machine.h"
 #include "agent/process/raw_syscall.h"
 #include "store/base/small_file.h"
@@ -226,8 +226,8 @@ StartingWorker::StartingWorker(WorkerStart start, const Inherited& inherited)
   plan.inherited = &inherited;
   prepare(plan);
   constexpr unsigned flags = raw_syscall_keeps_errno ? CLONE_VM : CLONE_VM | CLONE_VFORK;
-  if (plan.start.group >= 0)
-    pid_ = clone_into_group(plan.start.group, flags, child_main, &plan, plan.stack, sizeof plan.stack);
+  if (plan.start.cgroup >= 0)
+    pid_ = clone_into_cgroup(plan.start.cgroup, flags, child_main, &plan, plan.stack, sizeof plan.stack);
   // The kernel, a seccomp filter or a threaded group may forbid it.
   if (pid_ < 0)
     pid_ = clone(child_main, plan.stack + sizeof plan.stack, static_cast<int>(flags | SIGCHLD), &plan);

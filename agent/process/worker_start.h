@@ -33,7 +33,7 @@ struct WorkerStart {
   int out = -1;                                                  // its stdout and stderr
   int err = -1;
   bool owns_terminal = false;  // these are its controlling terminal, with its process group in the foreground
-  int group = -1;              // the control group it is born in; -1: this process's
+  int cgroup = -1;             // the control group it is born in; -1: this process's
 };
 
 struct ChildPlan;

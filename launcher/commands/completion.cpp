@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "launcher/commands/verbs.h"
+#include "launcher/commands/commands.h"
 #include "launcher/flags/flag_table.h"
-#include "launcher/flags/values.h"
+#include "launcher/flags/value_parsers.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -55,7 +55,7 @@ std::vector<std::string> choices_of(const Flag& flag) {
 
 std::vector<std::string> verb_names() {
   std::vector<std::string> names;
-  for (const Verb& verb : verbs()) names.push_back(verb.name);
+  for (const Command& command : commands()) names.push_back(command.name);
   return names;
 }
 
@@ -66,8 +66,8 @@ constexpr std::string_view verbs_with_job = "status|top|stop|logs|dump";
 
 // What each shell runs for the words that only a run of dlaunch knows: the long options in a command's help,
 // and the ids of the jobs that run here.
-std::string options_of_verb(const std::string& dlaunch, const std::string& verb) {
-  return dlaunch + " " + verb + " --help 2>/dev/null | sed -nE 's/^ +(-.,)?(--[a-z-]+).*/\\2/p'";
+std::string options_of_command(const std::string& dlaunch, const std::string& command) {
+  return dlaunch + " " + command + " --help 2>/dev/null | sed -nE 's/^ +(-.,)?(--[a-z-]+).*/\\2/p'";
 }
 std::string jobs(const std::string& dlaunch) {
   return dlaunch + " status 2>/dev/null | awk 'NR > 1 && /^[^ ]/ && !/ does not answer: / {print $1}'";
@@ -103,7 +103,7 @@ std::string bash() {
          ")$ ]]; then\n"
          "    if [[ $cur == -* ]]; then\n"
          "      COMPREPLY=($(compgen -W \"$(" +
-         options_of_verb("${COMP_WORDS[0]}", "${COMP_WORDS[1]}") +
+         options_of_command("${COMP_WORDS[0]}", "${COMP_WORDS[1]}") +
          ")\" -- \"$cur\"))\n"
          "    elif [[ ${COMP_WORDS[1]} =~ ^(" +
          std::string(verbs_with_job) +
@@ -199,7 +199,7 @@ std::string zsh() {
          ")$' ]]; then\n"
          "    if [[ $PREFIX == -* ]]; then\n"
          "      compadd -- ${(f)\"$(" +
-         options_of_verb("$words[1]", "$words[2]") +
+         options_of_command("$words[1]", "$words[2]") +
          ")\"}\n"
          "    elif [[ $words[2] =~ '^(" +
          std::string(verbs_with_job) +
@@ -291,7 +291,7 @@ std::string fish() {
       "function __dlaunch_options\n"
       "  set -l words (commandline -opc)\n"
       "  " +
-      options_of_verb("command $words[1]", "$words[2]") +
+      options_of_command("command $words[1]", "$words[2]") +
       "\n"
       "end\n"
       "function __dlaunch_jobs\n"
@@ -307,8 +307,9 @@ std::string fish() {
       std::string(verbs_with_job) +
       "\"' -f -a '(__dlaunch_jobs)'\n"
       "complete -c dlaunch -n '__dlaunch_command completion' -f -a 'bash zsh fish'\n";
-  for (const Verb& verb : verbs()) {
-    text += "complete -c dlaunch -n __dlaunch_first -a " + verb.name + " -d " + quoted(verb.does) + "\n";
+  for (const Command& command : commands()) {
+    text +=
+        "complete -c dlaunch -n __dlaunch_first -a " + command.name + " -d " + quoted(command.does) + "\n";
   }
   text += "complete -c dlaunch -n __dlaunch_at_program -a '(__fish_complete_command)'\n";
   text += "complete -c dlaunch -n __dlaunch_underscored -a " + quoted(underscored_flags()) + "\n";

@@ -1,4 +1,4 @@
-// Shell completion, made from the table of flags and the list of verbs. Pure.
+// Shell completion, made from the table of flags and the list of commands. Pure.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace dlaunch::launcher {
 
-// `shell`: bash, zsh or fish. What that shell has to read to complete dlaunch's flags and verbs, and, once a
-// program's name has begun, programs and files.
+// `shell`: bash, zsh or fish. What that shell has to read to complete dlaunch's flags and commands, and, once
+// a program's name has begun, programs and files.
 Result<std::string> completion_script(const std::string& shell);
 
 }  // namespace dlaunch::launcher

@@ -49,8 +49,8 @@ Result<agent::WorldView> ask(const Address& endpoint, const std::string& secret,
 
 }  // namespace
 
-Result<agent::WorldView> ask_endpoints(const std::vector<Address>& endpoints, const std::string& secret,
-                                       Duration patience) {
+Result<agent::WorldView> query_endpoints(const std::vector<Address>& endpoints, const std::string& secret,
+                                         Duration patience) {
   std::optional<Result<agent::WorldView>> best;
   for (const Address& endpoint : endpoints) {
     auto view = ask(endpoint, secret, patience);

@@ -14,7 +14,7 @@ namespace dlaunch::launcher {
 // Asks for /job by HTTP, at one endpoint after the other, up to `patience` at each: what the first says that
 // leads, else what the first says that answers, else why the last does not. `secret`: the job's; empty: it
 // has none. REQUIRES: there is one endpoint.
-Result<agent::WorldView> ask_endpoints(const std::vector<Address>& endpoints, const std::string& secret,
-                                       Duration patience);
+Result<agent::WorldView> query_endpoints(const std::vector<Address>& endpoints, const std::string& secret,
+                                         Duration patience);
 
 }  // namespace dlaunch::launcher

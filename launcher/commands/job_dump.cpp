@@ -6,20 +6,20 @@
 #include <set>
 
 #include "agent/model/diagnosis.h"
-#include "launcher/commands/flight.h"
+#include "launcher/commands/flight_record.h"
 #include "launcher/commands/job_table.h"
 #include "launcher/commands/pickle.h"
-#include "store/base/printable.h"
+#include "store/base/sanitize.h"
 
 namespace dlaunch::launcher {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using agent::Condition;
-using agent::printable;
+using agent::sanitize_for_terminal;
 using agent::WorkerRecord;
 
-const char* in_words(Condition condition) {
+const char* describe(Condition condition) {
   switch (condition) {
     case Condition::runs:
       return "running";
@@ -40,8 +40,8 @@ std::vector<agent::WorkerSeen> seen_workers(const JobDump& dump) {
 }
 
 std::vector<std::string> findings(const JobDump& dump) {
-  return agent::diagnose(agent::standings_of(seen_workers(dump), dump.job.world_size,
-                                             dump.now.time_since_epoch().count()))
+  return agent::diagnose(agent::collect_group_progress(seen_workers(dump), dump.job.world_size,
+                                                       dump.now.time_since_epoch().count()))
       .sentences;
 }
 
@@ -49,29 +49,29 @@ std::vector<std::string> findings(const JobDump& dump) {
 
 std::string headline(const agent::JobStatus& job) {
   const auto since = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(job.state_age_s));
-  return "job " + printable(job.job) + " (agent " + std::to_string(job.agent) + "), node " +
+  return "job " + sanitize_for_terminal(job.job) + " (agent " + std::to_string(job.agent) + "), node " +
          std::to_string(job.node_rank) + " of " + std::to_string(job.nnodes) + " on host " +
-         printable(job.host) + ", round " + std::to_string(job.round) + ", " + printable(job.state) +
-         " for " + to_words(since) + "\n";
+         sanitize_for_terminal(job.host) + ", round " + std::to_string(job.round) + ", " +
+         sanitize_for_terminal(job.state) + " for " + to_words(since) + "\n";
 }
 
 std::string last_move(const JobDump& dump, const WorkerRecord& record) {
   return to_words(agent::between(record.moved_ns, dump.now.time_since_epoch().count())) + " ago";
 }
 
-std::string collective_in_words(const agent::RankStanding& at) {
+std::string describe_collective(const agent::RankProgress& at) {
   return name_of(at.operation) + " #" + std::to_string(at.at()) + (at.inside ? "" : " (failed)") + ", " +
          to_words(at.waited);
 }
 
 // Of what is no collective, messages above all, the one that has been under way for longest; "-": none is.
-std::string other_in_words(const WorkerRecord& record, std::uint64_t group, TimePoint now) {
+std::string describe_other(const WorkerRecord& record, std::uint64_t group, TimePoint now) {
   for (const WorkerRecord::Entry& entry : record.entries) {
     const WorkerRecord::Group* const of = record.group(entry.group);
     if (of == nullptr || of->identity != group || entry.state != page::Record::started ||
         page::is_collective(entry.operation))
       continue;
-    return call_in_words(entry, *of, "any") + ", " +
+    return describe_call(entry, *of, "any") + ", " +
            to_words(agent::between(entry.created_ns, now.time_since_epoch().count()));
   }
   return "-";
@@ -82,17 +82,18 @@ void add_rows(const JobDump& dump, const WorkerDump& worker, std::vector<std::ve
   const std::string rank = std::to_string(worker.status.rank);
   const std::string pid = worker.pid > 0 ? std::to_string(worker.pid) : "-";
   if (!worker.seen) {
-    rows.push_back({rank, pid, printable(worker.status.state), "-", "-", "nothing is recorded", "-"});
+    rows.push_back(
+        {rank, pid, sanitize_for_terminal(worker.status.state), "-", "-", "nothing is recorded", "-"});
     return;
   }
   const std::size_t before = rows.size();
-  const std::string condition = in_words(worker.seen->condition);
-  for (const auto& group : agent::standings_of({&*worker.seen, 1}, worker.seen->record.world_size,
-                                               dump.now.time_since_epoch().count())) {
-    const agent::RankStanding& at = group.here.front();
+  const std::string condition = describe(worker.seen->condition);
+  for (const auto& group : agent::collect_group_progress({&*worker.seen, 1}, worker.seen->record.world_size,
+                                                         dump.now.time_since_epoch().count())) {
+    const agent::RankProgress& at = group.here.front();
     if (at.left) continue;
     const std::string in =
-        at.waits() ? collective_in_words(at) : other_in_words(worker.seen->record, group.identity, dump.now);
+        at.waits() ? describe_collective(at) : describe_other(worker.seen->record, group.identity, dump.now);
     rows.push_back({rank, pid, condition, last_move(dump, worker.seen->record), group.name, in,
                     std::to_string(at.done)});
   }
@@ -116,14 +117,15 @@ std::string threads_of(const WorkerDump& worker) {
       "\nrank " + std::to_string(worker.status.rank) + ", process " + std::to_string(worker.pid) + "\n";
   // The program's own frames are what people look for.
   if (!worker.stacks.empty())
-    text += "  " + worker.debugger + ":\n" + indented(printable(worker.stacks, true));
+    text += "  " + worker.debugger + ":\n" + indented(sanitize_for_terminal(worker.stacks, true));
   for (const ThreadDump& thread : worker.threads) {
-    text += "  thread " + std::to_string(thread.tid) + " (" + printable(thread.name) + "): " + thread.state;
-    if (!thread.waits_in.empty()) text += ", in " + printable(thread.waits_in);
-    const std::string call = printable(thread.system_call);
+    text += "  thread " + std::to_string(thread.tid) + " (" + sanitize_for_terminal(thread.name) +
+            "): " + thread.state;
+    if (!thread.waits_in.empty()) text += ", in " + sanitize_for_terminal(thread.waits_in);
+    const std::string call = sanitize_for_terminal(thread.system_call);
     if (!call.empty()) text += ", system call " + call.substr(0, call.find(' '));
     text += "\n";
-    for (const std::string& frame : thread.kernel_stack) text += "    " + printable(frame) + "\n";
+    for (const std::string& frame : thread.kernel_stack) text += "    " + sanitize_for_terminal(frame) + "\n";
   }
   return text;
 }
@@ -153,7 +155,7 @@ Json worker_json(const WorkerDump& worker) {
   Json json = {{"rank", worker.status.rank},
                {"local_rank", worker.status.local_rank},
                {"pid", worker.pid},
-               {"state", worker.seen ? in_words(worker.seen->condition) : worker.status.state}};
+               {"state", worker.seen ? describe(worker.seen->condition) : worker.status.state}};
   if (worker.seen) json["flight"] = flight_of(worker.seen->record);
   json["threads"] = std::move(threads);
   if (!worker.debugger.empty()) json["debugger"] = worker.debugger;
@@ -170,7 +172,7 @@ std::string to_text(const JobDump& dump) {
   for (const std::string& sentence : sentences) text += sentence + "\n";
   if (!dump.whole_job.empty()) {
     text += "with the other nodes:\n";
-    for (const std::string& sentence : dump.whole_job) text += "  " + printable(sentence) + "\n";
+    for (const std::string& sentence : dump.whole_job) text += "  " + sanitize_for_terminal(sentence) + "\n";
   } else if (!sentences.empty() && dump.job.nnodes > 1) {
     text += "(for the ranks of other nodes run dlaunch dump on their hosts)\n";
   }

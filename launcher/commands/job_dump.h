@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "agent/model/collective_progress.h"
 #include "agent/model/job_status.h"
-#include "agent/model/standing.h"
 
 namespace dlaunch::launcher {
 

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "store/base/printable.h"
+#include "store/base/sanitize.h"
 #include "store/base/time.h"
 
 namespace dlaunch::launcher {
 namespace {
 
-using agent::printable;
+using agent::sanitize_for_terminal;
 
-std::string in_words(double seconds) {
+std::string describe(double seconds) {
   return to_words(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds)));
 }
 
@@ -21,15 +21,15 @@ std::string counted(std::int64_t some, std::int64_t all) {
 std::vector<std::string> row_of(const agent::JobStatus& job) {
   const std::size_t running = static_cast<std::size_t>(std::count_if(
       job.workers.begin(), job.workers.end(), [](const auto& w) { return w.state == "running"; }));
-  return {printable(job.job),
+  return {sanitize_for_terminal(job.job),
           job.node_rank < 0 ? "- of " + std::to_string(job.nnodes) : counted(job.node_rank, job.nnodes),
-          printable(job.state),
+          sanitize_for_terminal(job.state),
           std::to_string(running),
           std::to_string(job.world_size),
           counted(job.restarts_used, job.max_restarts),
-          in_words(job.state_age_s),
+          describe(job.state_age_s),
           std::to_string(job.agent),
-          printable(job.program)};
+          sanitize_for_terminal(job.program)};
 }
 
 }  // namespace
@@ -65,8 +65,10 @@ std::string job_table(const std::vector<agent::JobStatus>& jobs) {
     text.append(table, at, end - at);
     at = end;
     if (!job.waiting_for.empty())
-      text += "  waits for " + printable(job.waiting_for) + ", since " + in_words(job.state_age_s) + "\n";
-    if (!job.last_failure.empty()) text += "  last failure: " + printable(job.last_failure) + "\n";
+      text += "  waits for " + sanitize_for_terminal(job.waiting_for) + ", since " +
+              describe(job.state_age_s) + "\n";
+    if (!job.last_failure.empty())
+      text += "  last failure: " + sanitize_for_terminal(job.last_failure) + "\n";
   }
   return text;
 }
@@ -75,7 +77,7 @@ std::string worker_table(const agent::JobStatus& job) {
   std::vector<std::vector<std::string>> rows = {{"  RANK", "LOCAL", "PID", "STATE"}};
   for (const agent::WorkerStatus& worker : job.workers) {
     rows.push_back({"  " + std::to_string(worker.rank), std::to_string(worker.local_rank),
-                    worker.pid > 0 ? std::to_string(worker.pid) : "-", printable(worker.state)});
+                    worker.pid > 0 ? std::to_string(worker.pid) : "-", sanitize_for_terminal(worker.state)});
   }
   return columns(rows);
 }

@@ -19,7 +19,7 @@ LogReader::~LogReader() {
   if (fd_ >= 0) close(fd_);
 }
 
-void LogReader::read_news() {
+void LogReader::read_new_lines() {
   // The newest first: who is renamed meanwhile is met again under an older name, and none is missed.
   struct File {
     int fd;

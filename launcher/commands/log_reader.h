@@ -23,7 +23,7 @@ class LogReader {
   LogReader& operator=(const LogReader&) = delete;
 
   // Gives on what has come since the last call, in whole lines.
-  void read_news();
+  void read_new_lines();
   // Nothing more will come: a line without an end is one.
   void finish();
 

@@ -10,8 +10,8 @@
 #include <system_error>
 #include <utility>
 
-#include "launcher/commands/debugger_words.h"
-#include "launcher/machine/command_output.h"
+#include "launcher/commands/debugger_output.h"
+#include "launcher/machine/program_output.h"
 #include "store/base/small_file.h"
 
 namespace dlaunch::launcher {
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t most_threads = 64;
 constexpr std::size_t enough = 4096;
-constexpr std::size_t most_words = 1 << 20;
+constexpr std::size_t most_output = 1 << 20;
 
 // Empty: it may not be read, or is gone.
 std::string text_of(const std::string& path) {
@@ -92,17 +92,17 @@ std::vector<ThreadDump> threads_of(std::int64_t pid) {
   return threads;
 }
 
-DebuggerWords ask_debugger(std::int64_t pid, TimePoint deadline) {
+DebuggerOutput run_debugger(std::int64_t pid, TimePoint deadline) {
   const std::string number = std::to_string(pid);
   const std::string py_spy = find_on_path("py-spy");
   const std::string gdb = find_on_path("gdb");
   const Debuggers installed{!gdb.empty(), !py_spy.empty()};
   const bool python = is_python(pid);
   if (python && installed.py_spy) {
-    auto said = output_of({py_spy, "dump", "--pid", number}, deadline, most_words);
-    std::string words = said ? std::move(*said) : said.error().message();
-    std::string advice = advice_on_stacks(python, installed, words);
-    return {"py-spy", std::move(words), std::move(advice)};
+    auto output = output_of({py_spy, "dump", "--pid", number}, deadline, most_output);
+    std::string text = output ? std::move(*output) : output.error().message();
+    std::string advice = advice_on_stacks(python, installed, text);
+    return {"py-spy", std::move(text), std::move(advice)};
   }
   if (!installed.gdb) return {"", "", advice_on_stacks(python, installed, "")};
   // Without the user's own settings, without asking the network for what is missing, and in short lines.
@@ -117,9 +117,9 @@ DebuggerWords ask_debugger(std::int64_t pid, TimePoint deadline) {
                                          number,
                                          "-ex",
                                          "thread apply all -ascending backtrace"};
-  auto said = output_of(command, deadline, most_words);
-  if (!said) return {"gdb", said.error().message(), ""};
-  return {"gdb", stacks_in(*said), advice_on_stacks(python, installed, *said)};
+  auto output = output_of(command, deadline, most_output);
+  if (!output) return {"gdb", output.error().message(), ""};
+  return {"gdb", stacks_in(*output), advice_on_stacks(python, installed, *output)};
 }
 
 }  // namespace dlaunch::launcher

@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <array>
 
-#include "launcher/commands/verb_line.h"
+#include "launcher/commands/command_parser.h"
 #include "launcher/flags/spelling.h"
-#include "launcher/flags/values.h"
+#include "launcher/flags/value_parsers.h"
 #include "launcher/machine/process_limits.h"
 
 namespace dlaunch::launcher {
 namespace {
 
 using What = StoreAsk::What;
-using Parsed = std::variant<StoreServe, StoreAsk, JustPrint>;
+using Parsed = std::variant<StoreServe, StoreAsk, PrintAndExit>;
 
 constexpr std::uint16_t usual_port = 29500;
 
@@ -73,7 +73,7 @@ Result<Parsed> parse_serve(const std::vector<std::string>& arguments) {
   std::string key_size;
   std::string value_size;
   std::string total_size;
-  VerbLine line("dlaunch store", serve_description(), serve_footer);
+  CommandParser line("dlaunch store", serve_description(), serve_footer);
   line.option("--host", "HOST", "address to listen on; * for all interfaces [127.0.0.1]", host);
   line.option("--port", "PORT", "port; 0 for any that is free [29500]", port);
   line.option("--status-interval", "S", "a status line every so many seconds; 0 for none [0]", interval);
@@ -87,8 +87,8 @@ Result<Parsed> parse_serve(const std::vector<std::string>& arguments) {
   line.flag("--tls", "clients elsewhere must be encrypted", serve.tls);
   auto parsed = line.parse(arguments);
   if (!parsed) return std::move(parsed).error();
-  if (const auto* print = std::get_if<JustPrint>(&*parsed)) return Parsed(*print);
-  if (const auto& words = std::get<VerbLine::Words>(*parsed); !words.empty())
+  if (const auto* print = std::get_if<PrintAndExit>(&*parsed)) return Parsed(*print);
+  if (const auto& words = std::get<CommandParser::Words>(*parsed); !words.empty())
     return mistake("a command stands before its options: '" + words.front() + "'", see_help);
 
   serve.limits.total_bytes = usual_store_total();
@@ -145,9 +145,9 @@ Result<Parsed> parse_ask(const Command& command, const std::vector<std::string>&
   StoreAsk ask;
   ask.what = command.what;
   const std::string name(command.name);
-  VerbLine line("dlaunch store " + name, "dlaunch store " + name + ": " + std::string(command.does) +
-                                             ".\n\nUsage: dlaunch store " + name + " [options] " +
-                                             std::string(command.words));
+  CommandParser line("dlaunch store " + name, "dlaunch store " + name + ": " + std::string(command.does) +
+                                                  ".\n\nUsage: dlaunch store " + name + " [options] " +
+                                                  std::string(command.words));
   line.option("--endpoint", "HOST:PORT", "the server [MASTER_ADDR:MASTER_PORT]", endpoint);
   line.option("--timeout", "S", "seconds to wait for keys [" + timeout + "]", timeout);
   line.option("--prefix", "PREFIX", "put PREFIX/ before every key, as PrefixStore does", ask.prefix);
@@ -157,8 +157,8 @@ Result<Parsed> parse_ask(const Command& command, const std::vector<std::string>&
   line.option("--generation", "V", "what an old PyTorch server speaks: 1.13, 2.1 or 2.2 [2.2]", generation);
   auto parsed = line.parse(arguments);
   if (!parsed) return std::move(parsed).error();
-  if (const auto* print = std::get_if<JustPrint>(&*parsed)) return Parsed(*print);
-  auto& words = std::get<VerbLine::Words>(*parsed);
+  if (const auto* print = std::get_if<PrintAndExit>(&*parsed)) return Parsed(*print);
+  auto& words = std::get<CommandParser::Words>(*parsed);
   if (words.size() < command.least || words.size() > command.most) {
     return mistake(name + (words.size() < command.least ? " needs more words" : " takes fewer words"),
                    "dlaunch store " + name + (command.words.empty() ? "" : " ") + std::string(command.words));

@@ -42,7 +42,7 @@ struct StoreAsk {
 // `arguments`: what follows "dlaunch store". `variable` looks into the environment: MASTER_ADDR and
 // MASTER_PORT are the server where none is given.
 using Variable = std::function<std::optional<std::string>(const std::string& name)>;
-Result<std::variant<StoreServe, StoreAsk, JustPrint>> parse_store_options(
+Result<std::variant<StoreServe, StoreAsk, PrintAndExit>> parse_store_options(
     const std::vector<std::string>& arguments, const Variable& variable);
 
 }  // namespace dlaunch::launcher

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "launcher/flags/spelling.h"
-#include "launcher/flags/values.h"
+#include "launcher/flags/value_parsers.h"
 
 namespace dlaunch::launcher {
 namespace {

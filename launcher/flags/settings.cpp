@@ -5,7 +5,7 @@
 #include <set>
 
 #include "launcher/flags/spelling.h"
-#include "launcher/flags/values.h"
+#include "launcher/flags/value_parsers.h"
 #include "store/contract/worker_env.h"
 
 namespace dlaunch::launcher {

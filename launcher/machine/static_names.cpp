@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/machine/command_output.h"
 #include "launcher/machine/name_services.h"
+#include "launcher/machine/program_output.h"
 #include "store/client/steady_time.h"
 
 // NOLINTBEGIN(readability-identifier-naming): the linker's names

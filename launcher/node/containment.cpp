@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "agent/process/job_traces.h"
+#include "agent/process/job_resources.h"
 #include "agent/process/scratch_dir.h"
 #include "agent/process/timer_fifo.h"
 #include "store/base/log.h"
@@ -54,17 +54,17 @@ Result<Containment> Containment::begin(char* argv0, std::size_t argv0_size) {
   auto scratch_dir = scratch_dir_for_job();
   // Where the user chose the place, he is told; else a full machine does not keep the job from running.
   if (!scratch_dir && names_temporary_folder()) return scratch_dir.error();
-  agent::JobTraces traces{scratch_dir ? *scratch_dir : agent::LockedDir{}, {}, pages_dir_for_job()};
+  agent::JobResources resources{scratch_dir ? *scratch_dir : agent::LockedDir{}, {}, pages_dir_for_job()};
   auto timer_fifo = timer_fifo_for_job(scratch_dir);
   if (!timer_fifo) {
-    agent::remove_all(traces);
+    agent::remove_all(resources);
     return timer_fifo.error();
   }
-  traces.timer_fifo = *timer_fifo;
-  const auto make_group = [own = getpid()] { return agent::make_job_group(own); };
-  auto keeper = agent::start_keeper(argv0, argv0_size, traces, make_group);
+  resources.timer_fifo = *timer_fifo;
+  const auto make_cgroup = [own = getpid()] { return agent::make_job_cgroup(own); };
+  auto keeper = agent::start_keeper(argv0, argv0_size, resources, make_cgroup);
   if (!keeper) {
-    agent::remove_all(traces);
+    agent::remove_all(resources);
     return keeper.error();
   }
   return Containment(std::move(scratch_dir), *keeper);
@@ -80,7 +80,7 @@ Containment::~Containment() {
   close(keeper_.socket);
   while (waitpid(keeper_.child, nullptr, 0) < 0 && errno == EINTR) {
   }
-  agent::end_and_remove_all(keeper_.traces);
+  agent::end_and_remove_all(keeper_.resources);
 }
 
 agent::Keeper Containment::take_keeper() {
@@ -89,10 +89,10 @@ agent::Keeper Containment::take_keeper() {
 }
 
 std::string Containment::pages_dir() const {
-  return traces().pages_dir.exists() ? traces().pages_dir.path : scratch_dir();
+  return resources().pages_dir.exists() ? resources().pages_dir.path : scratch_dir();
 }
 
-void Containment::say() const {
+void Containment::log_limitations() const {
   if (!scratch_dir_) log::warning("workers have no error files: " + scratch_dir_.error().message());
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "agent/process/job_group.h"
+#include "agent/process/job_cgroup.h"
 #include "agent/process/keeper.h"
 #include "store/base/locked_dir.h"
 #include "store/base/result.h"
@@ -26,13 +26,13 @@ class Containment {
 
   agent::Keeper take_keeper();
 
-  [[nodiscard]] const agent::JobTraces& traces() const { return keeper_.traces; }
-  [[nodiscard]] std::string scratch_dir() const { return traces().scratch_dir.path; }  // empty: none
+  [[nodiscard]] const agent::JobResources& resources() const { return keeper_.resources; }
+  [[nodiscard]] std::string scratch_dir() const { return resources().scratch_dir.path; }  // empty: none
   // For the workers' pages: in memory, if anywhere is.
   [[nodiscard]] std::string pages_dir() const;
 
   // What the job has to do without, to the log.
-  void say() const;
+  void log_limitations() const;
 
  private:
   Containment(Result<agent::LockedDir> scratch_dir, agent::Keeper keeper)

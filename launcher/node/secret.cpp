@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "launcher/machine/own_addresses.h"
+#include "launcher/machine/local_addresses.h"
 #include "store/base/entropy.h"
 #include "store/client/job_key.h"
 #include "store/protocol/key_proof.h"
@@ -88,7 +88,7 @@ Result<std::string> read_secret(const std::string& token_file, std::string from_
 StoreKey key_of_store(const std::string& secret, bool tls) {
   if (secret.empty()) return {};
   return {store_key(secret), [] { return draw_bytes(key_nonce_size); },
-          [](const std::string& host) { return own_addresses().contains(host); }, tls};
+          [](const std::string& host) { return local_addresses().contains(host); }, tls};
 }
 
 Result<std::string> write_store_key(const std::string& folder, const std::string& secret, bool tls) {

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "launcher/flags/values.h"
-#include "launcher/remote/own_host.h"
+#include "launcher/flags/value_parsers.h"
+#include "launcher/remote/local_host.h"
 #include "store/base/header_text.h"
 #include "store/base/log.h"
 
@@ -66,7 +66,7 @@ std::string what_to_do(const Error& failure, const JobPlan& plan) {
 // At this machine's address, as etcd is reached from it, where nobody said another.
 Result<Served> serve_anywhere(StoreServer& server, JobPlan& plan) {
   if (plan.own.host.empty()) {
-    auto found = own_address_towards(plan.job.endpoints);
+    auto found = local_address_towards(plan.job.endpoints);
     if (!found) return std::move(found).error();
     plan.own.host = *found;
   }
@@ -128,7 +128,7 @@ std::string open_port_notice(const Served& served, const JobPlan& plan, const st
          (is_alone(plan.job) ? "" : " and join the job") + "; --token-file=FILE on every node prevents it";
 }
 
-Result<void> HealthDoor::open(const std::string& from, const std::string& text) {
+Result<void> HealthEndpoint::open(const std::string& from, const std::string& text) {
   const auto port = number(from, text, 1, 65535);
   if (!port) return port.error();
   auto listening = network_.listen({"*", static_cast<std::uint16_t>(*port)}, door_);

@@ -30,16 +30,16 @@ HttpRules http_rules_of(const JobPlan& plan, const std::string& secret);
 std::string open_port_notice(const Served& served, const JobPlan& plan, const std::string& secret);
 
 // Where a prober of this node is told that its agent lives: /healthz, on all interfaces, and nothing else.
-class HealthDoor {
+class HealthEndpoint {
  public:
   // REQUIRES: network, timers and clock outlive it.
-  HealthDoor(Network& network, Timers& timers, Clock& clock, Report report)
+  HealthEndpoint(Network& network, Timers& timers, Clock& clock, Report report)
       : network_(network),
         strangers_(std::move(report)),
         door_(network, timers, clock, strangers_, nullptr, nullptr, nullptr, {}, {}, port_limits(0, 0)) {}
-  ~HealthDoor() { network_.unlisten(listener_); }
-  HealthDoor(const HealthDoor&) = delete;
-  HealthDoor& operator=(const HealthDoor&) = delete;
+  ~HealthEndpoint() { network_.unlisten(listener_); }
+  HealthEndpoint(const HealthEndpoint&) = delete;
+  HealthEndpoint& operator=(const HealthEndpoint&) = delete;
 
   // At the port that `text` names; `from` is where the text came from.
   Result<void> open(const std::string& from, const std::string& text);

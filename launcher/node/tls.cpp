@@ -1,6 +1,6 @@
 #include "launcher/node/tls.h"
 
-#include "launcher/flags/values.h"
+#include "launcher/flags/value_parsers.h"
 #include "store/protocol/key_proof.h"
 #ifdef DLAUNCH_HAS_TLS
 #include "store/tls/tls_session.h"

@@ -26,12 +26,12 @@ class NoSpawner final : public agent::ProcessSpawner {
 // The person at this node has been told the reason already.
 class Silence final : public agent::Reporter {
  public:
-  void say(const agent::Say&) override {}
+  void report(const agent::LogMessage&) override {}
 };
 
 }  // namespace
 
-void tell_unfit(const JobPlan& plan, const std::string& secret, bool tls, const Error& why) {
+void report_unfit_node(const JobPlan& plan, const std::string& secret, bool tls, const Error& why) {
   constexpr Duration patience = std::chrono::seconds(10);
   const bool others_serve = plan.serves == JobPlan::Serves::no;
   if (!others_serve || plan.job.nnodes + plan.job.spares == 1) return;
@@ -39,8 +39,8 @@ void tell_unfit(const JobPlan& plan, const std::string& secret, bool tls, const 
   SecureNetwork network(loop, loop, tls ? tls_sessions(secret) : SecureNetwork::Sessions{});
   NoSpawner spawner;
   Silence silence;
-  agent::Runner::Plan run{plan.job,     plan.node, DLAUNCH_VERSION,         {},
-                          std::nullopt, {},        [&loop] { loop.stop(); }};
+  agent::Runner::Config run{plan.job,     plan.node, DLAUNCH_VERSION,         {},
+                            std::nullopt, {},        [&loop] { loop.stop(); }};
   run.job.join_timeout = std::min(patience, run.job.join_timeout);
   run.node.unfit = why.message();
   run.node.health_check.clear();

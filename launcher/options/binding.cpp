@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "launcher/flags/values.h"
+#include "launcher/flags/value_parsers.h"
 
 namespace dlaunch::launcher {
 namespace {

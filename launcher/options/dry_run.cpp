@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "agent/model/worker_env.h"
+#include "agent/model/worker_environment.h"
 #include "launcher/flags/shell_words.h"
 #include "store/contract/worker_env.h"
 
@@ -83,7 +83,7 @@ std::string memory_line(const JobPlan& plan, bool elsewhere, std::size_t local_r
 }
 
 // Where one of a worker's streams goes; the console where nothing else is said.
-std::string stream_in_words(const agent::LogOptions& log, agent::Streams stream, int local_rank, int rank) {
+std::string describe_stream(const agent::LogOptions& log, agent::Streams stream, int local_rank, int rank) {
   const auto names = [&](const agent::StreamMap& map) {
     return (static_cast<unsigned>(map.of(local_rank)) & static_cast<unsigned>(stream)) != 0;
   };
@@ -103,8 +103,8 @@ std::string output_line(const JobPlan& plan, int local_rank, std::optional<int> 
   if (!global_rank && !plan.log.global_ranks_filter.empty())
     return "  output: as its rank is among --global-ranks-filter\n";
   const int rank = global_rank.value_or(0);
-  const std::string out = stream_in_words(plan.log, agent::Streams::out, local_rank, rank);
-  const std::string err = stream_in_words(plan.log, agent::Streams::err, local_rank, rank);
+  const std::string out = describe_stream(plan.log, agent::Streams::out, local_rank, rank);
+  const std::string err = describe_stream(plan.log, agent::Streams::err, local_rank, rank);
   return "  output: " + (out == err ? out : "stdout to " + out + ", stderr to " + err) + "\n";
 }
 
@@ -116,7 +116,7 @@ std::string endpoint(const JobPlan& plan) {
   return text;
 }
 
-std::string served_in_words(const JobPlan& plan) {
+std::string describe_served(const JobPlan& plan) {
   switch (plan.serves) {
     case JobPlan::Serves::no:
       return "";
@@ -131,10 +131,11 @@ std::string served_in_words(const JobPlan& plan) {
 }
 
 // "node 1 of 2", "a node of 2 to 4".
-std::string node_in_words(const JobPlan& plan) {
+std::string describe_node(const JobPlan& plan) {
   const std::string most = std::to_string(plan.job.nnodes);
-  const std::string count =
-      plan.job.least() < plan.job.nnodes ? std::to_string(plan.job.least()) + " to " + most : most;
+  const std::string count = plan.job.required_nodes() < plan.job.nnodes
+                                ? std::to_string(plan.job.required_nodes()) + " to " + most
+                                : most;
   const std::string spares = plan.job.spares > 0 ? " and " + std::to_string(plan.job.spares) + " spare" : "";
   const std::string which =
       plan.node.node_rank < 0 ? "a node" : "node " + std::to_string(plan.node.node_rank);
@@ -159,11 +160,11 @@ std::string dry_run(const Options& options, const JobPlan& plan, const Environme
   }
   const auto common = [&](const std::string& line) { return having[line] == plan.node.slots; };
 
-  std::string out = "job " + quoted(plan.job.id) + ": " + node_in_words(plan) + " (" + plan.node.host +
+  std::string out = "job " + quoted(plan.job.id) + ": " + describe_node(plan) + " (" + plan.node.host +
                     "), " + std::to_string(plan.node.slots) +
                     (plan.node.slots == 1 ? " worker" : " workers") + ", store at " + endpoint(plan) +
-                    served_in_words(plan) + "\n";
-  for (const std::string& line : options.said) out += line + "\n";
+                    describe_served(plan) + "\n";
+  for (const std::string& line : options.notices) out += line + "\n";
   for (const std::string& line : options.warnings) out += "warning: " + line + "\n";
   for (const std::string& line : plan.warnings) out += "warning: " + line + "\n";
   if (agent::wants_log_files(plan.log)) {

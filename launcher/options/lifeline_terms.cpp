@@ -4,7 +4,7 @@
 #include <cctype>
 #include <vector>
 
-#include "launcher/flags/values.h"
+#include "launcher/flags/value_parsers.h"
 
 namespace dlaunch::launcher {
 

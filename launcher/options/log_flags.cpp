@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "launcher/flags/values.h"
-#include "launcher/options/convert.h"
+#include "launcher/flags/value_parsers.h"
+#include "launcher/options/options_from_settings.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -69,7 +69,7 @@ Result<std::vector<std::string>> texts(const Setting* setting) {
 
 }  // namespace
 
-Result<agent::LogOptions> convert_log_flags(const Settings& settings) {
+Result<agent::LogOptions> parse_log_flags(const Settings& settings) {
   agent::LogOptions log;
   if (const Setting* dir = find(settings, "log-dir")) log.dir = dir->value;
   auto redirects = stream_map(find(settings, "redirects"));

@@ -2,16 +2,16 @@
 
 #include "launcher/flags/command_line.h"
 #include "launcher/flags/config_file.h"
-#include "launcher/flags/values.h"
-#include "launcher/options/convert.h"
+#include "launcher/flags/value_parsers.h"
+#include "launcher/options/options_from_settings.h"
 
 namespace dlaunch::launcher {
 namespace {
 
-Result<Settings> settings_from_file(const Settings& settings, const Outside& outside) {
+Result<Settings> settings_from_file(const Settings& settings, const Dependencies& dependencies) {
   const Setting* config = find(settings, "config");
   if (!config) return Settings{};
-  auto text = outside.read_file(config->value);
+  auto text = dependencies.read_file(config->value);
   if (!text) return usage(config->from + ": cannot read " + config->value, text.error().why, "");
   return settings_from_json(*text, config->value);
 }
@@ -25,23 +25,24 @@ Result<void> refuse_dry_run(const EnvironmentMap& environment) {
 }
 
 // Adds what the command line leaves open.
-Result<Detected> complete(Settings& settings, const Outside& outside) {
-  if (find(settings, "lifeline")) return Detected{};
-  if (auto meant = refuse_dry_run(outside.around.environment); !meant) return std::move(meant).error();
-  auto variables = settings_from(outside.around.environment);
+Result<DetectedScheduler> complete(Settings& settings, const Dependencies& dependencies) {
+  if (find(settings, "lifeline")) return DetectedScheduler{};
+  if (auto meant = refuse_dry_run(dependencies.scheduler_env.environment); !meant)
+    return std::move(meant).error();
+  auto variables = settings_from(dependencies.scheduler_env.environment);
   if (!variables) return std::move(variables).error();
   add_weaker(settings, std::move(*variables));
-  auto file = settings_from_file(settings, outside);
+  auto file = settings_from_file(settings, dependencies);
   if (!file) return std::move(file).error();
   add_weaker(settings, std::move(*file));
-  auto detected = detect_scheduler(outside.around, settings);
+  auto detected = detect_scheduler(dependencies.scheduler_env, settings);
   if (!detected) {
     // A mistake of the user's is named before what may follow from it.
-    auto own = convert(settings);
+    auto own = options_from_settings(settings);
     return own ? std::move(detected).error() : std::move(own).error();
   }
   add_weaker(settings, std::move(detected->settings));
-  for (std::string& sentence : mistyped(outside.around.environment))
+  for (std::string& sentence : mistyped(dependencies.scheduler_env.environment))
     detected->warnings.push_back(std::move(sentence));
   return detected;
 }
@@ -62,27 +63,27 @@ std::string origin_of(const Setting& setting) {
 
 }  // namespace
 
-Result<std::variant<Options, JustPrint, PrintCompletion>> parse_options(
-    const std::vector<std::string>& arguments, const Outside& outside) {
-  using Parsed = std::variant<Options, JustPrint, PrintCompletion>;
+Result<std::variant<Options, PrintAndExit, PrintCompletion>> parse_options(
+    const std::vector<std::string>& arguments, const Dependencies& dependencies) {
+  using Parsed = std::variant<Options, PrintAndExit, PrintCompletion>;
   auto line = parse_command_line(arguments);
   if (!line) return std::move(line).error();
-  if (line->help) return Parsed(JustPrint{help_text()});
-  if (line->version) return Parsed(JustPrint{"dlaunch " DLAUNCH_VERSION "\n"});
+  if (line->help) return Parsed(PrintAndExit{help_text()});
+  if (line->version) return Parsed(PrintAndExit{"dlaunch " DLAUNCH_VERSION "\n"});
   if (line->completion) return Parsed(PrintCompletion{*line->completion});
 
   Settings settings = std::move(line->settings);
-  auto detected = complete(settings, outside);
+  auto detected = complete(settings, dependencies);
   if (!detected) return std::move(detected).error();
 
-  auto options = convert(settings);
+  auto options = options_from_settings(settings);
   if (!options) return std::move(options).error();
   options->settings = std::move(settings);
-  if (!detected->said.empty()) options->said.push_back(std::move(detected->said));
+  if (!detected->notice.empty()) options->notices.push_back(std::move(detected->notice));
   options->warnings.insert(options->warnings.end(), detected->warnings.begin(), detected->warnings.end());
   if (options->hosts.empty() && options->hostfile.empty() && !options->lifeline) {
     for (const std::string& name : options->exports) {
-      if (name.find('=') == std::string::npos && !outside.around.environment.contains(name))
+      if (name.find('=') == std::string::npos && !dependencies.scheduler_env.environment.contains(name))
         options->warnings.push_back("--export: " + name + " is not set here");
     }
   }

@@ -107,12 +107,12 @@ struct Options {
   std::vector<std::string> program;  // and its arguments, exactly as typed
 
   Settings settings;                  // where each of these came from, for --verbose
-  std::vector<std::string> said;      // at start: what a scheduler decided
+  std::vector<std::string> notices;   // at start: what a scheduler decided
   std::vector<std::string> warnings;  // what was asked for and will not be as it seems
 };
 
 // --help and --version: what to print; the exit code is 0.
-struct JustPrint {
+struct PrintAndExit {
   std::string text;
 };
 
@@ -121,16 +121,16 @@ struct PrintCompletion {
   std::string shell;
 };
 
-struct Outside {
-  Surroundings around;
+struct Dependencies {
+  SchedulerEnvironment scheduler_env;
   std::function<Result<std::string>(const std::string& path)> read_file;  // for --config
 };
 
 // `arguments` without the program's own name. The command line goes before the environment, this before
 // --config, this before what a scheduler says. With --lifeline only the command line counts: whoever wrote it
 // has asked the others.
-Result<std::variant<Options, JustPrint, PrintCompletion>> parse_options(
-    const std::vector<std::string>& arguments, const Outside& outside);
+Result<std::variant<Options, PrintAndExit, PrintCompletion>> parse_options(
+    const std::vector<std::string>& arguments, const Dependencies& dependencies);
 
 // Every flag with its value and where that came from, one a line.
 std::string describe_settings(const Options& options);

@@ -5,7 +5,7 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "launcher/flags/values.h"
+#include "launcher/flags/value_parsers.h"
 #include "launcher/topology/accelerators.h"
 #include "store/contract/worker_env.h"
 

@@ -8,7 +8,7 @@
 
 #include "agent/model/job.h"
 #include "agent/model/log_options.h"
-#include "agent/model/worker_env.h"
+#include "agent/model/worker_environment.h"
 #include "launcher/options/binding.h"
 #include "launcher/options/options.h"
 #include "store/base/result.h"

@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "launcher/flags/values.h"
+#include "launcher/flags/value_parsers.h"
 #include "launcher/scheduler/host_list.h"
 
 namespace dlaunch::launcher {

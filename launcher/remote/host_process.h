@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/remote/agent_talk.h"
+#include "launcher/remote/remote_protocol.h"
 #include "store/base/lines.h"
 #include "store/base/result.h"
 

@@ -19,16 +19,16 @@ int take_standard_input() {
   return fd;
 }
 
-Lifeline::Lifeline(agent::UvEdge& edge, Clock& clock, Timers& timers, int fd, Calls calls)
-    : edge_(edge), clock_(clock), timers_(timers), fd_(fd), calls_(std::move(calls)) {
+Lifeline::Lifeline(agent::UvPoller& poller, Clock& clock, Timers& timers, int fd, Calls calls)
+    : poller_(poller), clock_(clock), timers_(timers), fd_(fd), calls_(std::move(calls)) {
   fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);
-  edge_.watch(fd_, true, false, *this);
+  poller_.watch(fd_, true, false, *this);
   expect_more();
 }
 
 Lifeline::~Lifeline() {
   timers_.disarm(silence_);
-  edge_.unwatch(fd_);
+  poller_.unwatch(fd_);
   close(fd_);
 }
 
@@ -36,7 +36,8 @@ void Lifeline::on_readable(int) {
   char bytes[512];
   const ssize_t got = read(fd_, bytes, sizeof bytes);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) return lose(got == 0 ? "it has ended, or the connection was cut" : std::strerror(errno));
+  if (got <= 0)
+    return report_loss(got == 0 ? "it has ended, or the connection was cut" : std::strerror(errno));
   expect_more();
   for (const int signo : reader_.take(std::string_view(bytes, static_cast<std::size_t>(got))))
     calls_.signal(signo);
@@ -46,7 +47,7 @@ void Lifeline::on_writable(int) {}
 
 void Lifeline::on_timer(TimerId) {
   silence_ = {};
-  lose("nothing was heard of it for " + to_words(silence_limit));
+  report_loss("nothing was heard of it for " + to_words(silence_limit));
 }
 
 void Lifeline::look() {
@@ -55,10 +56,10 @@ void Lifeline::look() {
   if (!lost_ && clock_.now() >= silent_at_) on_timer(silence_);
 }
 
-void Lifeline::lose(const std::string& why) {
+void Lifeline::report_loss(const std::string& why) {
   lost_ = true;
   timers_.disarm(silence_);
-  edge_.unwatch(fd_);
+  poller_.unwatch(fd_);
   calls_.lost(why);
 }
 
@@ -68,7 +69,7 @@ void Lifeline::expect_more() {
   silence_ = timers_.arm(silent_at_, *this);
 }
 
-void say_ready(const LifelineTerms& terms, const std::string& version) {
+void send_ready(const LifelineTerms& terms, const std::string& version) {
   const std::string line = to_line(terms.key, {AgentMessage::Kind::ready, version});
   // A line fits into a pipe that nobody has written to; where it cannot be written it is missed over there.
   for (const int fd : {STDOUT_FILENO, STDERR_FILENO})

@@ -1,14 +1,14 @@
 // The agent's end of --lifeline: standard input belongs to the dlaunch that started this one, and says what
-// happens to it (agent_talk.h).
+// happens to it (remote_protocol.h).
 #pragma once
 
 #include <functional>
 #include <string>
 
 #include "launcher/options/lifeline_terms.h"
-#include "launcher/remote/agent_talk.h"
+#include "launcher/remote/remote_protocol.h"
 #include "store/base/io.h"
-#include "store/loop/uv_edge.h"
+#include "store/loop/uv_poller.h"
 
 namespace dlaunch::launcher {
 
@@ -24,7 +24,7 @@ class Lifeline final : public agent::FdHandler, public TimerHandler {
   };
 
   // All but `calls` must outlive it. Owns `fd`.
-  Lifeline(agent::UvEdge& edge, Clock& clock, Timers& timers, int fd, Calls calls);
+  Lifeline(agent::UvPoller& poller, Clock& clock, Timers& timers, int fd, Calls calls);
   ~Lifeline() override;
   Lifeline(const Lifeline&) = delete;
   Lifeline& operator=(const Lifeline&) = delete;
@@ -38,10 +38,10 @@ class Lifeline final : public agent::FdHandler, public TimerHandler {
   void on_timer(TimerId timer) override;
 
  private:
-  void lose(const std::string& why);
+  void report_loss(const std::string& why);
   void expect_more();
 
-  agent::UvEdge& edge_;
+  agent::UvPoller& poller_;
   Clock& clock_;
   Timers& timers_;
   const int fd_;
@@ -53,6 +53,6 @@ class Lifeline final : public agent::FdHandler, public TimerHandler {
 };
 
 // The agent is up: from here on both streams are the job's. Before anything else is written to them.
-void say_ready(const LifelineTerms& terms, const std::string& version);
+void send_ready(const LifelineTerms& terms, const std::string& version);
 
 }  // namespace dlaunch::launcher

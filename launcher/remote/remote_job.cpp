@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "launcher/remote/remote_trouble.h"
+#include "launcher/remote/ssh_diagnosis.h"
 #include "store/base/overloaded.h"
 
 namespace dlaunch::launcher {
@@ -30,7 +30,7 @@ RemoteActions RemoteJob::step(TimePoint now, const RemoteEvent& event) {
   if (ended_) return out;
   std::visit(Overloaded{
                  [&](const HostReady& e) { on_ready(e.node, out); },
-                 [&](const HostSaid& e) { on_said(e.node, e.message); },
+                 [&](const HostMessage& e) { on_message(e.node, e.message); },
                  [&](const HostGone& e) { on_gone(now, e, out); },
                  [&](const HostNotRun& e) {
                    host(e.node).state = Host::State::gone;
@@ -85,7 +85,7 @@ void RemoteJob::on_ready(int node, RemoteActions& out) {
   if (stop_signal_ != 0) out.emplace_back(PassSignal{node, stop_signal_});
 }
 
-void RemoteJob::on_said(int node, const AgentMessage& message) {
+void RemoteJob::on_message(int node, const AgentMessage& message) {
   Host& one = host(node);
   switch (message.kind) {
     case AgentMessage::Kind::ready:
@@ -108,9 +108,9 @@ void RemoteJob::on_gone(TimePoint now, const HostGone& gone, RemoteActions& out)
   one.state = Host::State::gone;
   if (!was_up) {
     const RemoteHost& planned = plan_.hosts[static_cast<std::size_t>(gone.node)];
-    const StartTrouble trouble{name(gone.node),         planned.login, gone.node,
-                               planned.command.front(), gone.status,   gone.said};
-    fail(now, failure_at(gone.node, FailureKind::join, explain(trouble)), is_usage_error(trouble) ? 2 : 1,
+    const StartFailure failure{name(gone.node),         planned.login, gone.node,
+                               planned.command.front(), gone.status,   gone.stderr_tail};
+    fail(now, failure_at(gone.node, FailureKind::join, explain(failure)), is_usage_error(failure) ? 2 : 1,
          out);
   } else if (gone.node != 0) {
     // The others hear of a failure from their coordinator. Only who is beyond its reach has to be hurried.
@@ -183,7 +183,7 @@ void RemoteJob::give_up_starting(RemoteActions& out) {
 void RemoteJob::abandon(const std::vector<int>& starting, RemoteActions& out) {
   for (const int node : starting) {
     if (std::exchange(host(node).abandoned, true)) continue;
-    out.emplace_back(HangUp{node});
+    out.emplace_back(Disconnect{node});
     out.emplace_back(SignalHost{node, SIGTERM});
   }
 }
@@ -217,17 +217,18 @@ void RemoteJob::hurry(TimePoint now, RemoteActions& out) {
         hurry_at_ = now + patience();
         return;
       }
-      for (const int node : rest) out.emplace_back(HangUp{node});
-      hurry_ = Hurry::hung_up;
+      for (const int node : rest) out.emplace_back(Disconnect{node});
+      hurry_ = Hurry::disconnected;
       break;
-    case Hurry::hung_up:
+    case Hurry::disconnected:
       for (const int node : rest) out.emplace_back(SignalHost{node, SIGKILL});
       hurry_ = Hurry::killed;
       break;
     case Hurry::killed:
       for (const int node : rest) {
-        out.emplace_back(agent::Say{agent::Loudness::trouble, "what runs for host " + name(node) +
-                                                                  " on this machine survives SIGKILL"});
+        out.emplace_back(
+            agent::LogMessage{agent::Severity::warning,
+                              "what runs for host " + name(node) + " on this machine survives SIGKILL"});
         host(node).state = Host::State::gone;
       }
       break;

@@ -15,7 +15,7 @@
 
 #include "agent/model/exit_status.h"
 #include "agent/model/job.h"
-#include "agent/model/say.h"
+#include "agent/model/log_message.h"
 #include "launcher/remote/remote_plan.h"
 #include "store/base/time.h"
 
@@ -28,7 +28,7 @@ struct HostReady {
   int node = 0;
 };
 // What its dlaunch said before its end.
-struct HostSaid {
+struct HostMessage {
   int node = 0;
   AgentMessage message;
 };
@@ -36,7 +36,7 @@ struct HostSaid {
 struct HostGone {
   int node = 0;
   agent::ExitStatus status;
-  std::string said;  // the last lines of its stderr
+  std::string stderr_tail;  // the last lines of its stderr
 };
 struct HostNotRun {
   int node = 0;
@@ -49,7 +49,7 @@ struct UserSignal {
 // Answers ArmRemoteTimer.
 struct RemoteTimer {};
 
-using RemoteEvent = std::variant<HostReady, HostSaid, HostGone, HostNotRun, UserSignal, RemoteTimer>;
+using RemoteEvent = std::variant<HostReady, HostMessage, HostGone, HostNotRun, UserSignal, RemoteTimer>;
 
 // --- actions ---
 
@@ -63,9 +63,9 @@ struct PassSignal {
   bool operator==(const PassSignal&) const = default;
 };
 // Ends its standard input: its dlaunch then stops by itself.
-struct HangUp {
+struct Disconnect {
   int node = 0;
-  bool operator==(const HangUp&) const = default;
+  bool operator==(const Disconnect&) const = default;
 };
 // What was run for it on this machine.
 struct SignalHost {
@@ -82,7 +82,7 @@ struct RemoteEnded {
 };
 
 using RemoteAction =
-    std::variant<RunHost, PassSignal, HangUp, SignalHost, ArmRemoteTimer, RemoteEnded, agent::Say>;
+    std::variant<RunHost, PassSignal, Disconnect, SignalHost, ArmRemoteTimer, RemoteEnded, agent::LogMessage>;
 using RemoteActions = std::vector<RemoteAction>;
 
 // What is left to tell when all is over.
@@ -126,10 +126,10 @@ class RemoteJob {
     std::string json;
   };
   // How an end is hurried along, one after the other; who was not told to stop is told first.
-  enum class Hurry { none, waiting, hung_up, killed };
+  enum class Hurry { none, waiting, disconnected, killed };
 
   void on_ready(int node, RemoteActions& out);
-  void on_said(int node, const AgentMessage& message);
+  void on_message(int node, const AgentMessage& message);
   void on_gone(TimePoint now, const HostGone& gone, RemoteActions& out);
   void on_signal(TimePoint now, const UserSignal& signal, RemoteActions& out);
   void on_timer(TimePoint now, RemoteActions& out);

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "launcher/flags/shell_words.h"
-#include "launcher/flags/values.h"
+#include "launcher/flags/value_parsers.h"
 #include "launcher/scheduler/job_port.h"
 
 namespace dlaunch::launcher {

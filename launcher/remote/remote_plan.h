@@ -6,8 +6,8 @@
 
 #include "agent/model/job.h"
 #include "launcher/options/options.h"
-#include "launcher/remote/agent_talk.h"
 #include "launcher/remote/host_file.h"
+#include "launcher/remote/remote_protocol.h"
 #include "store/base/result.h"
 
 namespace dlaunch::launcher {

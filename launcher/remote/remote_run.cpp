@@ -11,21 +11,21 @@
 #include <system_error>
 
 #include "launcher/console/await_readers.h"
-#include "launcher/console/last_output.h"
-#include "launcher/console/verb_output.h"
-#include "launcher/flags/values.h"
+#include "launcher/console/command_io.h"
+#include "launcher/console/output_loss.h"
+#include "launcher/flags/value_parsers.h"
+#include "launcher/machine/collect_facts.h"
 #include "launcher/machine/machine.h"
-#include "launcher/machine/machine_facts.h"
 #include "launcher/machine/process_limits.h"
 #include "launcher/machine/program_file.h"
-#include "launcher/remote/own_host.h"
+#include "launcher/remote/local_host.h"
 #include "launcher/remote/remote_dry_run.h"
 #include "launcher/remote/remote_runner.h"
 #include "launcher/report/report.h"
 #include "launcher/report/report_file.h"
 #include "store/base/log.h"
-#include "store/loop/uv_edge.h"
 #include "store/loop/uv_loop.h"
+#include "store/loop/uv_poller.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -33,14 +33,14 @@ namespace {
 // Passed on, unless --signals-to-handle makes them stop the job.
 constexpr std::array passed_signals{SIGUSR1, SIGUSR2};
 
-Result<std::vector<HostEntry>> named_hosts(const Options& asked, const Outside& outside) {
-  if (!asked.hosts.empty()) return parse_hosts(asked.hosts, find(asked.settings, "hosts")->from);
-  auto text = outside.read_file(asked.hostfile);
+Result<std::vector<HostEntry>> named_hosts(const Options& options, const Dependencies& dependencies) {
+  if (!options.hosts.empty()) return parse_hosts(options.hosts, find(options.settings, "hosts")->from);
+  auto text = dependencies.read_file(options.hostfile);
   if (!text) {
-    return usage(find(asked.settings, "hostfile")->from + ": cannot read " + asked.hostfile, text.error().why,
-                 "check the path");
+    return usage(find(options.settings, "hostfile")->from + ": cannot read " + options.hostfile,
+                 text.error().why, "check the path");
   }
-  return parse_host_file(*text, asked.hostfile);
+  return parse_host_file(*text, options.hostfile);
 }
 
 // As its user sees it, where that is the same directory: the way through a link or an automounter is more
@@ -57,10 +57,10 @@ std::string working_directory(const EnvironmentMap& environment) {
   return failed ? "/" : path.string();
 }
 
-Result<RemotePlan> plan_for_hosts(const Options& asked, const Outside& outside, Random& random) {
-  auto all = named_hosts(asked, outside);
+Result<RemotePlan> plan_for_hosts(const Options& options, const Dependencies& dependencies, Random& random) {
+  auto all = named_hosts(options, dependencies);
   if (!all) return std::move(all).error();
-  auto hosts = chosen_hosts(asked, std::move(*all));
+  auto hosts = chosen_hosts(options, std::move(*all));
   if (!hosts) return std::move(hosts).error();
 
   RemoteFacts facts;
@@ -70,9 +70,9 @@ Result<RemotePlan> plan_for_hosts(const Options& asked, const Outside& outside, 
     return Error{ErrorKind::io, "cannot find out where this dlaunch is", "", failed.message(),
                  "is /proc mounted?"};
   }
-  facts.environment = outside.around.environment;
+  facts.environment = dependencies.scheduler_env.environment;
   facts.folder = working_directory(facts.environment);
-  facts.here = are_this_machine(*hosts);
+  facts.here = are_local_hosts(*hosts);
   facts.random = random.next();
   facts.terms.key = "k" + std::to_string(random.next());
   facts.terms.terminal_out = isatty(STDOUT_FILENO) != 0;
@@ -80,50 +80,52 @@ Result<RemotePlan> plan_for_hosts(const Options& asked, const Outside& outside, 
   const auto no_color = facts.environment.find("NO_COLOR");
   facts.terms.colours = no_color == facts.environment.end() || no_color->second.empty();
   const bool some_are_elsewhere = std::count(facts.here.begin(), facts.here.end(), false) > 0;
-  if (auto found = find_program(asked.ssh.front()); some_are_elsewhere && !found) {
+  if (auto found = find_program(options.ssh.front()); some_are_elsewhere && !found) {
     return std::move(found).error().with_hint(
         "install it (openssh-client), or name the remote shell with --ssh");
   }
-  return make_remote_plan(asked, *hosts, facts);
+  return make_remote_plan(options, *hosts, facts);
 }
 
-void say_what_is_odd(const Options& asked, const EnvironmentMap& environment) {
-  for (const std::string& line : asked.warnings) log::warning(line);
-  for (const std::string& name : asked.exports) {
+void log_warnings(const Options& options, const EnvironmentMap& environment) {
+  for (const std::string& line : options.warnings) log::warning(line);
+  for (const std::string& name : options.exports) {
     if (name.find('=') == std::string::npos && !environment.contains(name))
       log::warning("--export: " + name + " is not set here, and is left as it is on the hosts");
   }
 }
 
-void handle_signals(const Options& asked, agent::UvEdge& edge, RemoteRunner& runner, StopSignals& heard) {
+void handle_signals(const Options& options, agent::UvPoller& poller, RemoteRunner& runner,
+                    StopSignals& heard) {
   const auto stops = [&](int signo) {
-    return std::find(asked.stop_signals.begin(), asked.stop_signals.end(), signo) != asked.stop_signals.end();
+    return std::find(options.stop_signals.begin(), options.stop_signals.end(), signo) !=
+           options.stop_signals.end();
   };
-  for (const int signo : asked.stop_signals) {
+  for (const int signo : options.stop_signals) {
     struct sigaction before {};
     sigaction(signo, nullptr, &before);
     if (before.sa_handler == SIG_IGN && signo == SIGHUP) continue;  // nohup meant it
-    edge.on_signal(signo, [&runner, &heard](int number) {
+    poller.on_signal(signo, [&runner, &heard](int number) {
       heard.on_signal(number);
       runner.on_signal(number, true);
       if (heard.killed() || runner.job().is_over()) runner.give_up_readers();
     });
   }
   for (const int signo : passed_signals) {
-    if (!stops(signo)) edge.on_signal(signo, [&runner](int number) { runner.on_signal(number, false); });
+    if (!stops(signo)) poller.on_signal(signo, [&runner](int number) { runner.on_signal(number, false); });
   }
-  edge.on_signal(SIGTSTP, [](int) {
+  poller.on_signal(SIGTSTP, [](int) {
     log::warning("not suspended: the other hosts would take the silence for this dlaunch's end");
   });
 }
 
 // The end as a report, where the hosts' own dlaunch do not know it.
-JobReport own_report(const RemotePlan& plan, const Options& asked, const RemoteOutcome& outcome,
+JobReport own_report(const RemotePlan& plan, const Options& options, const RemoteOutcome& outcome,
                      std::int64_t began_unix_ms) {
   JobReport report;
   report.job = plan.job;
   report.node.host = plan.hosts.front().name;
-  report.node.command = asked.program;
+  report.node.command = options.program;
   report.outcome.failed = true;
   report.outcome.exit_code = outcome.exit_code;
   report.outcome.cause = *outcome.cause;
@@ -134,24 +136,24 @@ JobReport own_report(const RemotePlan& plan, const Options& asked, const RemoteO
   return report;
 }
 
-int print_plan(const RemotePlan& plan, const Options& asked, const Surroundings& around) {
-  const EnvironmentMap carried = carried_environment(asked, around.environment);
-  const auto facts = [&](const Options& options, bool here) {
-    if (here) return facts_of_this_machine(options, around);
+int print_plan(const RemotePlan& plan, const Options& options, const SchedulerEnvironment& scheduler_env) {
+  const EnvironmentMap carried = carried_environment(options, scheduler_env.environment);
+  const auto facts = [&](const Options& host_options, bool here) {
+    if (here) return collect_facts(host_options, scheduler_env);
     // The program and its Python are expected to be the same there.
     MachineFacts machine;
     const auto python = carried.find("PYTHON_EXEC");
     if (python != carried.end() && !python->second.empty()) machine.python = python->second;
-    machine.program_is_python = is_python_source(options.program.front());
+    machine.program_is_python = is_python_source(host_options.program.front());
     return machine;
   };
-  auto text = dry_run_on_hosts(plan, around.environment, carried, facts);
+  auto text = dry_run_on_hosts(plan, scheduler_env.environment, carried, facts);
   return text ? print(*text) : fail(text.error());
 }
 
 struct Job {
   const RemotePlan& plan;
-  const Options& asked;
+  const Options& options;
   std::int64_t began_unix_ms;
 };
 
@@ -161,7 +163,7 @@ int finish(const Job& job, const RemoteRunner& runner, RemoteRunner::Consoles& c
   RemoteOutcome outcome = runner.job().outcome();
   std::optional<JobReport> report;  // of this dlaunch, where the hosts' own do not know the end
   if (outcome.cause) {
-    report = own_report(job.plan, job.asked, outcome, job.began_unix_ms);
+    report = own_report(job.plan, job.options, outcome, job.began_unix_ms);
     outcome.report = end_report(*report);
   }
   for (const std::string& paragraph : outcome.report) log::error(paragraph);
@@ -169,7 +171,7 @@ int finish(const Job& job, const RemoteRunner& runner, RemoteRunner::Consoles& c
   bool hurried = runner.was_hurried();
   const auto is_hurried = [&] { return hurried = hurried || stop_signals.end_at_once(); };
   const std::array<agent::Console*, 2> both{&consoles[0], &consoles[1]};
-  await_readers(both, {job.asked.output_timeout, is_hurried});
+  await_readers(both, {job.options.output_timeout, is_hurried});
   const DroppedOutput dropped{consoles[0].dropped(), consoles[1].dropped()};
   if (dropped.err.bytes > 0 && !outcome.report.empty()) log::error(outcome.report.back());
   for (const agent::Console& console : consoles) {
@@ -180,26 +182,26 @@ int finish(const Job& job, const RemoteRunner& runner, RemoteRunner::Consoles& c
   }
   if (report) report->dropped = dropped;
   const std::string json = report ? report_json(*report) : with_dropped(outcome.json, dropped);
-  if (!job.asked.report.empty() && !json.empty()) {
-    const auto written = write_whole(job.asked.report, json);
+  if (!job.options.report.empty() && !json.empty()) {
+    const auto written = write_whole(job.options.report, json);
     if (!written) log::warning(written.error().message());
   }
-  const std::string text = describe(dropped, why_dropped(hurried, job.asked.output_timeout), "");
+  const std::string text = describe(dropped, why_dropped(hurried, job.options.output_timeout), "");
   if (!text.empty()) log::warning(text);
-  await_readers(both, {std::min(job.asked.output_timeout, own_line_patience), is_hurried});
+  await_readers(both, {std::min(job.options.output_timeout, own_line_patience), is_hurried});
   return outcome.exit_code;
 }
 
 }  // namespace
 
-int run_on_hosts(const Options& asked, const Outside& outside) {
+int run_on_hosts(const Options& options, const Dependencies& dependencies) {
   UvLoop loop;
-  auto plan = plan_for_hosts(asked, outside, loop);
+  auto plan = plan_for_hosts(options, dependencies, loop);
   if (!plan) return fail(plan.error());
-  if (!asked.report.empty()) {
-    if (auto writable = check_writable(asked.report); !writable) return fail(writable.error());
+  if (!options.report.empty()) {
+    if (auto writable = check_writable(options.report); !writable) return fail(writable.error());
   }
-  if (asked.dry_run) return print_plan(*plan, asked, outside.around);
+  if (options.dry_run) return print_plan(*plan, options, dependencies.scheduler_env);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   raise_descriptor_limit();
@@ -207,20 +209,20 @@ int run_on_hosts(const Options& asked, const Outside& outside) {
   timespec began{};
   clock_gettime(CLOCK_REALTIME, &began);
   RemoteRunner::Consoles consoles{agent::Console(STDOUT_FILENO), agent::Console(STDERR_FILENO)};
-  StopSignals stop_signals(asked.stop_signals);
+  StopSignals stop_signals(options.stop_signals);
   int exit_code = exit_error;
   {
-    agent::UvEdge edge(loop);
-    RemoteRunner runner(*plan, asked.preempt_signal == 0 ? Duration::zero() : asked.preempt_notice,
-                        asked.output_timeout, loop, edge, consoles);
-    log::start("dlaunch", asked.verbose ? log::Level::debug : log::Level::info, isatty(STDERR_FILENO) != 0,
+    agent::UvPoller poller(loop);
+    RemoteRunner runner(*plan, options.preempt_signal == 0 ? Duration::zero() : options.preempt_notice,
+                        options.output_timeout, loop, poller, consoles);
+    log::start("dlaunch", options.verbose ? log::Level::debug : log::Level::info, isatty(STDERR_FILENO) != 0,
                [&runner](std::string_view line) { runner.write_own(line); });
-    say_what_is_odd(asked, outside.around.environment);
-    handle_signals(asked, edge, runner, stop_signals);
+    log_warnings(options, dependencies.scheduler_env.environment);
+    handle_signals(options, poller, runner, stop_signals);
     runner.begin();
     loop.run();
     stop_signals.block();
-    exit_code = finish({*plan, asked, began.tv_sec * 1000 + began.tv_nsec / 1'000'000}, runner, consoles,
+    exit_code = finish({*plan, options, began.tv_sec * 1000 + began.tv_nsec / 1'000'000}, runner, consoles,
                        stop_signals);
     log::stop();
   }

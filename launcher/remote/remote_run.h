@@ -6,6 +6,6 @@
 namespace dlaunch::launcher {
 
 // REQUIRES: hosts are named. Returns dlaunch's exit code; what failed has been said.
-int run_on_hosts(const Options& asked, const Outside& outside);
+int run_on_hosts(const Options& options, const Dependencies& dependencies);
 
 }  // namespace dlaunch::launcher

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <csignal>
 
-#include "launcher/flags/values.h"
+#include "launcher/flags/value_parsers.h"
 #include "store/base/log.h"
 #include "store/base/overloaded.h"
 
@@ -22,11 +22,11 @@ constexpr std::size_t most_read_ahead = 32U << 20;
 }  // namespace
 
 RemoteRunner::RemoteRunner(const RemotePlan& plan, Duration notice, Duration reader_patience, UvLoop& loop,
-                           agent::UvEdge& edge, Consoles& consoles)
+                           agent::UvPoller& poller, Consoles& consoles)
     : plan_(plan),
       job_(plan, notice),
       loop_(loop),
-      edge_(edge),
+      poller_(poller),
       consoles_(consoles),
       reader_patience_(reader_patience) {
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) hosts_.emplace_back(plan.key);
@@ -34,16 +34,16 @@ RemoteRunner::RemoteRunner(const RemotePlan& plan, Duration notice, Duration rea
 
 RemoteRunner::~RemoteRunner() {
   for (HostProcess& process : hosts_) {
-    hang_up(process);
+    disconnect(process);
     for (HostProcess::Output& output : process.outputs) end(output);
   }
-  for (const agent::Console& one : consoles_) edge_.unwatch(one.fd());
-  for (const TimerId timer : {job_timer_, beat_timer_, reader_timer_}) loop_.disarm(timer);
+  for (const agent::Console& one : consoles_) poller_.unwatch(one.fd());
+  for (const TimerId timer : {job_timer_, heartbeat_timer_, reader_timer_}) loop_.disarm(timer);
 }
 
 void RemoteRunner::begin() {
-  edge_.on_signal(SIGCHLD, [this](int) { reap(); });
-  beat_timer_ = loop_.arm(loop_.now() + beat_every, *this);
+  poller_.on_signal(SIGCHLD, [this](int) { reap(); });
+  heartbeat_timer_ = loop_.arm(loop_.now() + heartbeat_interval, *this);
   act(job_.begin(loop_.now()));
   work();
 }
@@ -83,9 +83,9 @@ void RemoteRunner::on_timer(TimerId timer) {
     return look_at_readers();
   }
   for (HostProcess& process : hosts_) {
-    if (process.up) tell(process, alive_line);
+    if (process.up) send(process, alive_line);
   }
-  beat_timer_ = loop_.arm(loop_.now() + beat_every, *this);
+  heartbeat_timer_ = loop_.arm(loop_.now() + heartbeat_interval, *this);
 }
 
 // --- stepping ---
@@ -110,8 +110,8 @@ void RemoteRunner::act(const RemoteActions& actions) {
   for (const RemoteAction& action : actions) {
     std::visit(Overloaded{
                    [&](const RunHost& a) { run(static_cast<std::size_t>(a.node)); },
-                   [&](const PassSignal& a) { tell(at(a.node), signal_line(a.signo)); },
-                   [&](const HangUp& a) { hang_up(at(a.node)); },
+                   [&](const PassSignal& a) { send(at(a.node), signal_line(a.signo)); },
+                   [&](const Disconnect& a) { disconnect(at(a.node)); },
                    [&](const SignalHost& a) {
                      if (at(a.node).pid > 0) kill(at(a.node).pid, a.signo);
                    },
@@ -120,7 +120,7 @@ void RemoteRunner::act(const RemoteActions& actions) {
                      job_timer_ = loop_.arm(a.at, *this);
                    },
                    [&](const RemoteEnded&) { loop_.stop(); },
-                   [&](const agent::Say& a) { log::warning(a.text); },
+                   [&](const agent::LogMessage& a) { log::warning(a.text); },
                },
                action);
   }
@@ -139,13 +139,13 @@ void RemoteRunner::run(std::size_t node) {
   for (const Stream stream : {Stream::out, Stream::err}) {
     const int fd = process.outputs.at(static_cast<std::size_t>(stream)).fd;
     readers_[fd] = {node, stream};
-    edge_.watch(fd, true, false, *this);
+    poller_.watch(fd, true, false, *this);
   }
   writers_[process.input] = node;
-  tell(process, plan_.secret_line + host.script);
+  send(process, plan_.secret_line + host.script);
 }
 
-void RemoteRunner::tell(HostProcess& process, std::string_view text) {
+void RemoteRunner::send(HostProcess& process, std::string_view text) {
   if (process.input < 0) return;
   process.unsent.append(text);
   feed(process);
@@ -155,17 +155,17 @@ void RemoteRunner::feed(HostProcess& process) {
   while (!process.unsent.empty()) {
     const ssize_t wrote = write(process.input, process.unsent.data(), process.unsent.size());
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0 && errno == EAGAIN) return edge_.watch(process.input, false, true, *this);
+    if (wrote < 0 && errno == EAGAIN) return poller_.watch(process.input, false, true, *this);
     if (wrote < 0) break;  // it has ended, which we are about to hear
     process.unsent.erase(0, static_cast<std::size_t>(wrote));
   }
   process.unsent.clear();
-  edge_.unwatch(process.input);
+  poller_.unwatch(process.input);
 }
 
-void RemoteRunner::hang_up(HostProcess& process) {
+void RemoteRunner::disconnect(HostProcess& process) {
   if (process.input < 0) return;
-  edge_.unwatch(process.input);
+  poller_.unwatch(process.input);
   writers_.erase(process.input);
   close(process.input);
   process.input = -1;
@@ -174,7 +174,7 @@ void RemoteRunner::hang_up(HostProcess& process) {
 
 void RemoteRunner::end(HostProcess::Output& output) {
   if (output.fd < 0) return;
-  edge_.unwatch(output.fd);
+  poller_.unwatch(output.fd);
   readers_.erase(output.fd);
   close(output.fd);
   output.fd = -1;
@@ -195,7 +195,7 @@ void RemoteRunner::reap() {
       }
       end(process.outputs.at(static_cast<std::size_t>(stream)));
     }
-    hang_up(process);
+    disconnect(process);
     happened(
         HostGone{static_cast<int>(node), agent::ExitStatus::from_wait_status(status), process.tail.text()});
   }
@@ -232,7 +232,7 @@ void RemoteRunner::pass_on(std::size_t node, Stream stream, std::string_view lin
   HostProcess& process = hosts_[node];
   for (const StreamPart& part : process.outputs.at(static_cast<std::size_t>(stream)).content.take(lines)) {
     if (part.kind == StreamPart::Kind::message) {
-      hear(node, stream, part.message);
+      on_message(node, stream, part.message);
       continue;
     }
     if (stream == Stream::err) process.tail.add(part.text);
@@ -240,9 +240,9 @@ void RemoteRunner::pass_on(std::size_t node, Stream stream, std::string_view lin
   }
 }
 
-void RemoteRunner::hear(std::size_t node, Stream stream, const AgentMessage& message) {
+void RemoteRunner::on_message(std::size_t node, Stream stream, const AgentMessage& message) {
   if (message.kind != AgentMessage::Kind::ready) {
-    happened(HostSaid{static_cast<int>(node), message});
+    happened(HostMessage{static_cast<int>(node), message});
   } else if (stream == Stream::err) {
     hosts_[node].up = true;
     happened(HostReady{static_cast<int>(node)});
@@ -287,13 +287,13 @@ void RemoteRunner::pause_or_resume() {
     agent::Console& one = console(stream);
     const bool full = one.is_full();
     if (one.wants_writing()) {
-      edge_.watch(one.fd(), false, true, *this);
+      poller_.watch(one.fd(), false, true, *this);
       if (!reader_timer_) {
         taken_at_.fill(loop_.now());
         reader_timer_ = loop_.arm(loop_.now() + look_every, *this);
       }
     } else {
-      edge_.unwatch(one.fd());
+      poller_.unwatch(one.fd());
     }
     for (std::size_t node = 0; node < hosts_.size(); ++node) {
       HostProcess::Output& output = hosts_[node].outputs.at(static_cast<std::size_t>(stream));
@@ -301,9 +301,9 @@ void RemoteRunner::pause_or_resume() {
       if (output.fd < 0 || output.paused == pause) continue;
       output.paused = pause;
       if (pause) {
-        edge_.unwatch(output.fd);
+        poller_.unwatch(output.fd);
       } else {
-        edge_.watch(output.fd, true, false, *this);
+        poller_.watch(output.fd, true, false, *this);
       }
     }
   }

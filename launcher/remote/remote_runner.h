@@ -16,8 +16,8 @@
 #include "agent/output/console.h"
 #include "launcher/remote/host_process.h"
 #include "launcher/remote/remote_job.h"
-#include "store/loop/uv_edge.h"
 #include "store/loop/uv_loop.h"
+#include "store/loop/uv_poller.h"
 
 namespace dlaunch::launcher {
 
@@ -28,7 +28,7 @@ class RemoteRunner final : public agent::FdHandler, public TimerHandler {
   // All must outlive it. The loop is stopped when the job has ended. For `notice` see RemoteJob;
   // `reader_patience`: with a reader that takes nothing, once the job is over.
   RemoteRunner(const RemotePlan& plan, Duration notice, Duration reader_patience, UvLoop& loop,
-               agent::UvEdge& edge, Consoles& consoles);
+               agent::UvPoller& poller, Consoles& consoles);
   ~RemoteRunner() override;
   RemoteRunner(const RemoteRunner&) = delete;
   RemoteRunner& operator=(const RemoteRunner&) = delete;
@@ -52,16 +52,16 @@ class RemoteRunner final : public agent::FdHandler, public TimerHandler {
   void act(const RemoteActions& actions);
 
   void run(std::size_t node);
-  void tell(HostProcess& process, std::string_view text);
+  void send(HostProcess& process, std::string_view text);
   void feed(HostProcess& process);
-  void hang_up(HostProcess& process);
+  void disconnect(HostProcess& process);
   void end(HostProcess::Output& output);
   void reap();
 
   // False: nothing more is there now.
   bool take_in(std::size_t node, Stream stream);
   void pass_on(std::size_t node, Stream stream, std::string_view lines);
-  void hear(std::size_t node, Stream stream, const AgentMessage& message);
+  void on_message(std::size_t node, Stream stream, const AgentMessage& message);
   void pause_or_resume();
   void look_at_readers();
   [[nodiscard]] bool must_wait(std::size_t node, Stream stream, bool full) const;
@@ -72,7 +72,7 @@ class RemoteRunner final : public agent::FdHandler, public TimerHandler {
   const RemotePlan& plan_;
   RemoteJob job_;
   UvLoop& loop_;
-  agent::UvEdge& edge_;
+  agent::UvPoller& poller_;
   Consoles& consoles_;
   std::vector<HostProcess> hosts_;                         // by node rank
   std::map<int, std::pair<std::size_t, Stream>> readers_;  // by descriptor: whose output it is
@@ -81,7 +81,7 @@ class RemoteRunner final : public agent::FdHandler, public TimerHandler {
   std::deque<RemoteEvent> events_;
   bool working_ = false;
   TimerId job_timer_;
-  TimerId beat_timer_;
+  TimerId heartbeat_timer_;
   const Duration reader_patience_;
   TimerId reader_timer_;               // armed while something is queued
   std::array<TimePoint, 2> taken_at_;  // by Stream: when the reader last took something

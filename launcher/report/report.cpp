@@ -5,7 +5,7 @@
 #include "agent/model/error_file.h"
 #include "agent/model/last_lines.h"
 #include "launcher/report/clock_time.h"
-#include "store/base/printable.h"
+#include "store/base/sanitize.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 using agent::Failure;
 using agent::FailureKind;
 using agent::Outcome;
-using agent::printable;
+using agent::sanitize_for_terminal;
 
 constexpr std::size_t shown_others = 5;
 constexpr std::size_t shown_restarts = 5;
@@ -33,11 +33,11 @@ bool restart_may_heal(FailureKind kind) {
 std::vector<std::string> last_words(const Failure& cause, const std::string& error_file, bool is_shown) {
   std::vector<std::string> paragraphs = agent::last_lines_of(cause, is_shown);
   const std::string who = "rank " + std::to_string(cause.rank);
-  const std::string where = cause.host.empty() ? "" : " on host " + printable(cause.host);
+  const std::string where = cause.host.empty() ? "" : " on host " + sanitize_for_terminal(cause.host);
   if (!cause.log_file.empty())
-    paragraphs.push_back("what " + who + " wrote is in " + printable(cause.log_file) + where);
+    paragraphs.push_back("what " + who + " wrote is in " + sanitize_for_terminal(cause.log_file) + where);
   if (!error_file.empty())
-    paragraphs.push_back("the error file of " + who + " is " + printable(error_file) + where);
+    paragraphs.push_back("the error file of " + who + " is " + sanitize_for_terminal(error_file) + where);
   return paragraphs;
 }
 
@@ -46,11 +46,11 @@ std::string distance(Duration after) {
 }
 
 std::string one_line(const Failure& failure) {
-  return agent::shortened(printable(describe(failure)), longest_line);
+  return agent::shortened(sanitize_for_terminal(describe(failure)), longest_line);
 }
 
 std::string others(const Outcome& outcome) {
-  const int count = outcome.fallen - 1;
+  const int count = outcome.failure_count - 1;
   if (count < 1 || outcome.others.empty()) return "";
   const std::size_t shown = std::min(outcome.others.size(), shown_others);
   std::string text =
@@ -64,7 +64,7 @@ std::string others(const Outcome& outcome) {
   text += "\n  and " + std::to_string(count - static_cast<int>(shown)) + " more; in all";
   int told = 0;
   for (const agent::Tally& tally : outcome.tallies) {
-    text += (told == 0 ? " " : ", ") + std::to_string(tally.count) + " " + printable(tally.what);
+    text += (told == 0 ? " " : ", ") + std::to_string(tally.count) + " " + sanitize_for_terminal(tally.what);
     told += tally.count;
   }
   if (told < count) text += ", " + std::to_string(count - told) + " otherwise";
@@ -87,8 +87,9 @@ std::string history(const Outcome& outcome) {
 // Of a hang the first is the cause itself.
 std::string collectives(const Outcome& outcome) {
   std::string text;
-  for (std::size_t i = outcome.cause.kind == FailureKind::hang ? 1 : 0; i < outcome.standings.size(); ++i)
-    text += "\n  " + agent::shortened(printable(outcome.standings[i]), longest_line);
+  for (std::size_t i = outcome.cause.kind == FailureKind::hang ? 1 : 0; i < outcome.rank_positions.size();
+       ++i)
+    text += "\n  " + agent::shortened(sanitize_for_terminal(outcome.rank_positions[i]), longest_line);
   return text.empty() ? "" : "where the ranks were:" + text;
 }
 
@@ -101,7 +102,7 @@ std::string headline(const JobReport& report, bool has_told_time) {
   const Failure& cause = report.outcome.cause;
   std::string line = "failed: " + one_line(cause);
   if (!report.outcome.no_restart.empty()) {
-    line += "; not restarted: " + printable(report.outcome.no_restart);
+    line += "; not restarted: " + sanitize_for_terminal(report.outcome.no_restart);
   } else if (restart_may_heal(cause.kind)) {
     line += "; " + restarts(report);
   }
@@ -119,7 +120,7 @@ std::vector<std::string> end_report(const JobReport& report) {
   const Outcome& outcome = report.outcome;
   if (!outcome.failed) return {};
   if (outcome.cause.kind == FailureKind::signal) {
-    return {"stopped: " + printable(describe(outcome.cause)) +
+    return {"stopped: " + sanitize_for_terminal(describe(outcome.cause)) +
             (outcome.exit_code == 0 ? "; all workers here returned 0 (--preempt-ok)" : "")};
   }
 

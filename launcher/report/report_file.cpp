@@ -174,9 +174,9 @@ std::string report_json(const JobReport& report) {
     for (const agent::Tally& tally : outcome.tallies)
       alike.push_back({{"text", tally.what}, {"count", tally.count}});
     json["others"] = others;
-    json["more"] = std::max(0, outcome.fallen - 1 - static_cast<int>(outcome.others.size()));
+    json["more"] = std::max(0, outcome.failure_count - 1 - static_cast<int>(outcome.others.size()));
     json["alike"] = alike;
-    json["collectives"] = outcome.standings;
+    json["collectives"] = outcome.rank_positions;
   }
   return to_text(json);
 }

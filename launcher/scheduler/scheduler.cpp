@@ -4,28 +4,30 @@
 #include <optional>
 #include <utility>
 
-#include "launcher/flags/values.h"
-#include "launcher/scheduler/scheduler_claim.h"
+#include "launcher/flags/value_parsers.h"
+#include "launcher/scheduler/scheduler_allocation.h"
 
 namespace dlaunch::launcher {
 namespace {
 
 // The innermost first: mpirun inside a Slurm or PBS job decides what runs where.
-Claimed claim_of(const Surroundings& around, const Settings& given) {
-  const Variables env(around.environment);
-  if (env.has("OMPI_COMM_WORLD_SIZE")) return open_mpi_claim(env);
-  if (env.has("PMI_SIZE") && env.has("MPI_LOCALNRANKS")) return pmi_claim(env, around);
-  if (auto claim = slurm_claim(env, given); !claim || *claim) return claim;
-  if (env.has("PMI_SIZE")) return pmi_claim(env, around);
-  if (auto claim = pbs_claim(env, around, given); !claim || *claim) return claim;
-  if (auto claim = pytorch_job_claim(env, around); !claim || *claim) return claim;
-  return indexed_job_claim(env, around, given);
+AllocationResult allocation_of(const SchedulerEnvironment& scheduler_env, const Settings& given) {
+  const Variables env(scheduler_env.environment);
+  if (env.has("OMPI_COMM_WORLD_SIZE")) return open_mpi_allocation(env);
+  if (env.has("PMI_SIZE") && env.has("MPI_LOCALNRANKS")) return pmi_allocation(env, scheduler_env);
+  if (auto allocation = slurm_allocation(env, given); !allocation || *allocation) return allocation;
+  if (env.has("PMI_SIZE")) return pmi_allocation(env, scheduler_env);
+  if (auto allocation = pbs_allocation(env, scheduler_env, given); !allocation || *allocation)
+    return allocation;
+  if (auto allocation = pytorch_job_allocation(env, scheduler_env); !allocation || *allocation)
+    return allocation;
+  return indexed_job_allocation(env, scheduler_env, given);
 }
 
-bool is_off(const Surroundings& around, const Settings& given) {
+bool is_off(const SchedulerEnvironment& scheduler_env, const Settings& given) {
   const Setting* standalone = find(given, "standalone");
   const Setting* scheduler = find(given, "scheduler");
-  const bool is_worker = around.environment.contains("TORCHELASTIC_RUN_ID");
+  const bool is_worker = scheduler_env.environment.contains("TORCHELASTIC_RUN_ID");
   const bool hosts_are_named = find(given, "hosts") || find(given, "hostfile");
   return is_worker || hosts_are_named || (standalone && standalone->value == "true") ||
          (scheduler && scheduler->value == "none");
@@ -33,14 +35,14 @@ bool is_off(const Surroundings& around, const Settings& given) {
 
 }  // namespace
 
-Result<Detected> detect_scheduler(const Surroundings& around, const Settings& given) {
-  Detected out;
-  if (is_off(around, given)) return out;
-  auto claim = claim_of(around, given);
-  if (!claim) return std::move(claim).error();
-  if (!*claim) return out;
-  SchedulerClaim& found = **claim;
-  out.who = found.who;
+Result<DetectedScheduler> detect_scheduler(const SchedulerEnvironment& scheduler_env, const Settings& given) {
+  DetectedScheduler out;
+  if (is_off(scheduler_env, given)) return out;
+  auto allocation = allocation_of(scheduler_env, given);
+  if (!allocation) return std::move(allocation).error();
+  if (!*allocation) return out;
+  SchedulerAllocation& found = **allocation;
+  out.name = found.name;
 
   const bool endpoint_given = find(given, "rdzv-endpoint") != nullptr;
   const Setting* nnodes = find(given, "nnodes");
@@ -51,7 +53,7 @@ Result<Detected> detect_scheduler(const Surroundings& around, const Settings& gi
       nnodes ? std::atoi(nnodes->value.substr(nnodes->value.find(':') + 1).c_str()) + beyond : 0;
   if (nnodes && found.nnodes && std::to_string(meant) != found.nnodes->text) {
     if (meant > 1 && !endpoint_given && !find(given, "master-addr")) {
-      out.warnings.push_back(found.who + " has " + found.nnodes->text + " nodes, and " +
+      out.warnings.push_back(found.name + " has " + found.nnodes->text + " nodes, and " +
                              std::to_string(meant) + " are asked for: nothing is taken from it; " +
                              name_the_first_host);
     }
@@ -63,7 +65,7 @@ Result<Detected> detect_scheduler(const Surroundings& around, const Settings& gi
     found.master_port.reset();
   }
   std::vector<std::string> taken;
-  const auto take = [&](const char* flag, const std::optional<SchedulerClaim::Value>& value,
+  const auto take = [&](const char* flag, const std::optional<SchedulerAllocation::Value>& value,
                         const char* said) {
     if (!value || find(given, flag)) return;
     out.settings.emplace(flag, Setting{value->text, Origin::scheduler, value->from});
@@ -74,7 +76,7 @@ Result<Detected> detect_scheduler(const Surroundings& around, const Settings& gi
   take("master-addr", found.master_addr, "master ");
   take("master-port", found.master_port, "port ");
   take("rdzv-id", found.id, "id ");
-  if (!taken.empty()) out.said = found.who + ": " + join(taken, ", ");
+  if (!taken.empty()) out.notice = found.name + ": " + join(taken, ", ");
   out.warnings = std::move(found.warnings);
   return out;
 }

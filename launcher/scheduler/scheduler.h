@@ -10,7 +10,7 @@
 
 namespace dlaunch::launcher {
 
-struct Surroundings {
+struct SchedulerEnvironment {
   EnvironmentMap environment;
   std::string host;         // this machine's name
   std::string hosts_file;   // /etc/hosts, for the full name of a pod
@@ -18,16 +18,16 @@ struct Surroundings {
   std::string mpi_run{};    // names the run of an mpirun whose environment does not; empty: nothing does
 };
 
-struct Detected {
-  std::string who;                    // "Slurm step 42.0"; empty: nobody
+struct DetectedScheduler {
+  std::string name;                   // "Slurm step 42.0"; empty: nobody
   Settings settings;                  // none of them is in `given`
-  std::string said;                   // one line: what was taken from where; empty: nothing was
+  std::string notice;                 // one line: what was taken from where; empty: nothing was
   std::vector<std::string> warnings;  // what is probably not meant
 };
 
 // Takes only what `given` (the flags, the variables, the file) leaves open, and nothing where it contradicts
 // the scheduler's number of nodes, names the hosts, asks for --standalone or --scheduler=none, or where this
 // process is itself a worker. A job that is started such that each node would be alone is refused.
-Result<Detected> detect_scheduler(const Surroundings& around, const Settings& given);
+Result<DetectedScheduler> detect_scheduler(const SchedulerEnvironment& scheduler_env, const Settings& given);
 
 }  // namespace dlaunch::launcher

@@ -3,8 +3,8 @@
 #include <cctype>
 #include <utility>
 
-#include "launcher/flags/values.h"
-#include "launcher/scheduler/scheduler_claim.h"
+#include "launcher/flags/value_parsers.h"
+#include "launcher/scheduler/scheduler_allocation.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -32,46 +32,47 @@ std::string full_name(const std::string& hosts_file, const std::string& host) {
 }  // namespace
 
 // The operators before Kubeflow's Training v1.7; newer ones set PET_*, which are flags like others.
-Claimed pytorch_job_claim(const Variables& env, const Surroundings& around) {
+AllocationResult pytorch_job_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env) {
   const auto world = env.integer({"WORLD_SIZE"});
   const auto rank = env.integer({"RANK"});
   const auto addr = env.text({"MASTER_ADDR"});
   if (!env.has("KUBERNETES_SERVICE_HOST") || env.has("PET_NNODES") || !world || !rank || !addr)
-    return no_claim();
-  SchedulerClaim claim;
-  claim.who = "Kubernetes PyTorchJob";
-  claim.nnodes = world;
-  claim.node_rank = rank;
-  claim.master_addr = addr;
-  claim.master_port = env.integer({"MASTER_PORT"});
+    return no_allocation();
+  SchedulerAllocation allocation;
+  allocation.name = "Kubernetes PyTorchJob";
+  allocation.nnodes = world;
+  allocation.node_rank = rank;
+  allocation.master_addr = addr;
+  allocation.master_port = env.integer({"MASTER_PORT"});
   // The master's own pod is told "localhost", which the others could not use; its service has its pod's name.
   if (is_loopback(addr->text) && world->text != "1")
-    claim.master_addr = SchedulerClaim::Value{around.host, "the pod's name"};
-  return std::optional(std::move(claim));
+    allocation.master_addr = SchedulerAllocation::Value{scheduler_env.host, "the pod's name"};
+  return std::optional(std::move(allocation));
 }
 
 // An Indexed Job knows its index, but not how many there are; its pods have names of each other only with a
 // subdomain (a headless service).
-Claimed indexed_job_claim(const Variables& env, const Surroundings& around, const Settings& given) {
+AllocationResult indexed_job_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env,
+                                        const Settings& given) {
   const auto index = env.integer({"JOB_COMPLETION_INDEX"});
   const Setting* nnodes = find(given, "nnodes");
-  if (!index || !nnodes || nnodes->value == "1") return no_claim();
-  SchedulerClaim claim;
-  claim.who = "Kubernetes Indexed Job";
-  claim.node_rank = index;
+  if (!index || !nnodes || nnodes->value == "1") return no_allocation();
+  SchedulerAllocation allocation;
+  allocation.name = "Kubernetes Indexed Job";
+  allocation.node_rank = index;
 
   const std::string suffix = "-" + index->text;
-  const std::string full = full_name(around.hosts_file, around.host);
+  const std::string full = full_name(scheduler_env.hosts_file, scheduler_env.host);
   const std::size_t dot = full.find('.');
-  if (around.host.ends_with(suffix) && dot != std::string::npos) {
-    const std::string job = around.host.substr(0, around.host.size() - suffix.size());
-    claim.master_addr = SchedulerClaim::Value{job + "-0" + full.substr(dot), "the pod's name"};
+  if (scheduler_env.host.ends_with(suffix) && dot != std::string::npos) {
+    const std::string job = scheduler_env.host.substr(0, scheduler_env.host.size() - suffix.size());
+    allocation.master_addr = SchedulerAllocation::Value{job + "-0" + full.substr(dot), "the pod's name"};
   } else {
-    claim.no_master = usage(
-        "this Indexed Job's pods have no names for each other (" + around.host + ")", "",
+    allocation.no_master = usage(
+        "this Indexed Job's pods have no names for each other (" + scheduler_env.host + ")", "",
         "give the Job's pods a subdomain with a headless service, or " + std::string(name_the_first_host));
   }
-  return std::optional(std::move(claim));
+  return std::optional(std::move(allocation));
 }
 
 }  // namespace dlaunch::launcher

@@ -1,14 +1,14 @@
 // mpirun: Open MPI's, MPICH's Hydra, and what else speaks PMI. Each process of theirs is one dlaunch.
 #include <utility>
 
-#include "launcher/flags/values.h"
-#include "launcher/scheduler/scheduler_claim.h"
+#include "launcher/flags/value_parsers.h"
+#include "launcher/scheduler/scheduler_allocation.h"
 
 namespace dlaunch::launcher {
 namespace {
 
 struct MpiNames {
-  const char* who;
+  const char* name;
   const char* size;
   const char* rank;
   const char* local_size;
@@ -16,43 +16,43 @@ struct MpiNames {
   std::string job_on_one_host;   // the same, where all are on one; empty: not known
 };
 
-Claimed mpi(const Variables& env, const MpiNames& names) {
+AllocationResult mpi(const Variables& env, const MpiNames& names) {
   const auto size = env.integer({names.size});
   const auto rank = env.integer({names.rank});
-  if (!size || !rank) return no_claim();
-  SchedulerClaim claim;
-  claim.who = names.who;
-  claim.nnodes = size;
-  claim.node_rank = rank;
+  if (!size || !rank) return no_allocation();
+  SchedulerAllocation allocation;
+  allocation.name = names.name;
+  allocation.nnodes = size;
+  allocation.node_rank = rank;
   const auto all = *env.number({names.size});
   const auto here = env.number({names.local_size}).value_or(1);
-  if (all == 1) return std::optional(std::move(claim));
+  if (all == 1) return std::optional(std::move(allocation));
 
   auto job = env.text(names.job);
   if (!job && here == all && !names.job_on_one_host.empty())
-    job = SchedulerClaim::Value{names.job_on_one_host, names.who};
+    job = SchedulerAllocation::Value{names.job_on_one_host, names.name};
   if (job) {
-    claim.id = SchedulerClaim::Value{"mpi-" + job->text, job->from};
-    claim.master_port = port_of(job->text, "", job->from);
+    allocation.id = SchedulerAllocation::Value{"mpi-" + job->text, job->from};
+    allocation.master_port = port_of(job->text, "", job->from);
   }
   if (here == all) {
-    claim.master_addr = SchedulerClaim::Value{"127.0.0.1", names.local_size};
+    allocation.master_addr = SchedulerAllocation::Value{"127.0.0.1", names.local_size};
   } else {
-    claim.no_master = usage(
-        claim.who + " started " + size->text + " dlaunch, but does not say on which host the first one is",
-        "", name_the_first_host);
+    allocation.no_master = usage(allocation.name + " started " + size->text +
+                                     " dlaunch, but does not say on which host the first one is",
+                                 "", name_the_first_host);
   }
   if (here > 1) {
-    claim.warnings.push_back(claim.who + " started " + std::to_string(here) +
-                             " dlaunch on this node, each counts as a node: use one per node, and "
-                             "--nproc-per-node for the workers");
+    allocation.warnings.push_back(allocation.name + " started " + std::to_string(here) +
+                                  " dlaunch on this node, each counts as a node: use one per node, and "
+                                  "--nproc-per-node for the workers");
   }
-  return std::optional(std::move(claim));
+  return std::optional(std::move(allocation));
 }
 
 }  // namespace
 
-Claimed open_mpi_claim(const Variables& env) {
+AllocationResult open_mpi_allocation(const Variables& env) {
   return mpi(env, {"Open MPI's mpirun",
                    "OMPI_COMM_WORLD_SIZE",
                    "OMPI_COMM_WORLD_RANK",
@@ -61,8 +61,8 @@ Claimed open_mpi_claim(const Variables& env) {
                    ""});
 }
 
-Claimed pmi_claim(const Variables& env, const Surroundings& around) {
-  return mpi(env, {"mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", {}, around.mpi_run});
+AllocationResult pmi_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env) {
+  return mpi(env, {"mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", {}, scheduler_env.mpi_run});
 }
 
 }  // namespace dlaunch::launcher

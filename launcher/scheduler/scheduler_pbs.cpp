@@ -4,13 +4,13 @@
 #include <charconv>
 #include <utility>
 
-#include "launcher/flags/values.h"
-#include "launcher/scheduler/scheduler_claim.h"
+#include "launcher/flags/value_parsers.h"
+#include "launcher/scheduler/scheduler_allocation.h"
 
 namespace dlaunch::launcher {
 namespace {
 
-using Value = SchedulerClaim::Value;
+using Value = SchedulerAllocation::Value;
 
 constexpr const char* no_file = "PBS_NODEFILE cannot be read on this host";
 
@@ -67,39 +67,41 @@ bool is_second_here(const Variables& env, const Nodes& nodes) {
 
 }  // namespace
 
-Claimed pbs_claim(const Variables& env, const Surroundings& around, const Settings& given) {
+AllocationResult pbs_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env,
+                                const Settings& given) {
   const auto job = env.text({"PBS_JOBID"});
-  if (!job) return no_claim();
+  if (!job) return no_allocation();
   const bool nnodes_given = find(given, "nnodes") != nullptr;
-  const Nodes nodes = nodes_in(around.pbs_nodes);
-  const auto place = place_of(around.host, nodes.hosts);
-  SchedulerClaim claim;
-  claim.who = "PBS job " + job->text;
-  claim.nnodes = env.integer({"PBS_NUM_NODES"});
-  if (!nodes.hosts.empty()) claim.nnodes = Value{std::to_string(nodes.hosts.size()), "PBS_NODEFILE"};
-  const bool has_several = claim.nnodes && claim.nnodes->text != "1";
+  const Nodes nodes = nodes_in(scheduler_env.pbs_nodes);
+  const auto place = place_of(scheduler_env.host, nodes.hosts);
+  SchedulerAllocation allocation;
+  allocation.name = "PBS job " + job->text;
+  allocation.nnodes = env.integer({"PBS_NUM_NODES"});
+  if (!nodes.hosts.empty()) allocation.nnodes = Value{std::to_string(nodes.hosts.size()), "PBS_NODEFILE"};
+  const bool has_several = allocation.nnodes && allocation.nnodes->text != "1";
 
   if (!is_task(env) && place.value_or(0) == 0) {
-    if (!has_several || nnodes_given) return no_claim();
+    if (!has_several || nnodes_given) return no_allocation();
     return alone(
-        claim.who, claim.nnodes->text,
+        allocation.name, allocation.nnodes->text,
         "start it with pbsdsh -u dlaunch ..., or with --hostfile=$PBS_NODEFILE, or say --nnodes=1 if "
         "one is meant");
   }
-  if (!claim.nnodes && !nnodes_given) {
-    return usage(claim.who + " does not say how many nodes it has", no_file,
+  if (!allocation.nnodes && !nnodes_given) {
+    return usage(allocation.name + " does not say how many nodes it has", no_file,
                  "give --nnodes, and " + std::string(name_the_first_host));
   }
-  if (!nnodes_given && is_second_here(env, nodes)) return several_here(claim.who, "pbsdsh -u");
-  claim.node_rank = place ? Value{std::to_string(*place), "PBS_NODEFILE"} : env.integer({"PBS_NODENUM"});
-  claim.id = Value{"pbs-" + job->text, "PBS_JOBID"};
+  if (!nnodes_given && is_second_here(env, nodes)) return several_here(allocation.name, "pbsdsh -u");
+  allocation.node_rank = place ? Value{std::to_string(*place), "PBS_NODEFILE"} : env.integer({"PBS_NODENUM"});
+  allocation.id = Value{"pbs-" + job->text, "PBS_JOBID"};
   if (nodes.hosts.empty()) {
-    claim.no_master = usage(claim.who + " does not say which nodes it has", no_file, name_the_first_host);
+    allocation.no_master =
+        usage(allocation.name + " does not say which nodes it has", no_file, name_the_first_host);
   } else if (has_several) {
-    claim.master_addr = Value{nodes.hosts.front(), "PBS_NODEFILE"};
-    claim.master_port = port_of(job->text, "", "PBS_JOBID");
+    allocation.master_addr = Value{nodes.hosts.front(), "PBS_NODEFILE"};
+    allocation.master_port = port_of(job->text, "", "PBS_JOBID");
   }
-  return std::optional(std::move(claim));
+  return std::optional(std::move(allocation));
 }
 
 }  // namespace dlaunch::launcher

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <system_error>
 
-#include "launcher/flags/values.h"
+#include "launcher/flags/value_parsers.h"
 
 namespace dlaunch::launcher {
 namespace {

@@ -189,10 +189,10 @@ Work GroupImpl::run(const Call& call, const OperationOptions& options, const Sta
     const Work inner = start(*backend, operation);
     if (options.async_op) return finish_with_context(WorkSource(), inner, context, told);
     inner.wait();
-    tell_end(told, true);
+    report_end(told, true);
     return {};
   } catch (...) {
-    tell_end(told, false);
+    report_end(told, false);
     const std::exception_ptr error = located(std::current_exception(), context);
     fail(error);
     std::rethrow_exception(error);
@@ -236,7 +236,7 @@ Work GroupImpl::run_message(const Call& call, int peer, const MessageOptions& op
   try {
     return finish_with_context(WorkSource::of_message(), start(*backend, operation), context, told);
   } catch (...) {
-    tell_end(told, false);
+    report_end(told, false);
     const std::exception_ptr error = located(std::current_exception(), context);
     fail(error);
     std::rethrow_exception(error);
@@ -248,7 +248,7 @@ Work GroupImpl::run_message(const Call& call, int peer, const MessageOptions& op
 Work GroupImpl::finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
                                     Told told) {
   inner.then([this, outer, context, told](const Work& work) {
-    tell_end(told, work.is_success());
+    report_end(told, work.is_success());
     if (const std::exception_ptr raw = work.exception()) {
       const std::exception_ptr error = located(raw, context);
       if (fail(error)) {
@@ -265,7 +265,7 @@ Work GroupImpl::finish_with_context(const WorkSource& outer, const Work& inner, 
   return outer.work();
 }
 
-void GroupImpl::tell_end(Told told, bool success) const {
+void GroupImpl::report_end(Told told, bool success) const {
   recorder_.end(told.mark, success);
   profiler().end(told.span, success);
 }

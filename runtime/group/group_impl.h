@@ -151,7 +151,7 @@ class GroupImpl {
   Work run_message(const Call& call, int peer, const MessageOptions& options, const Start& start);
   Work finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
                            Told told);
-  void tell_end(Told told, bool success) const;
+  void report_end(Told told, bool success) const;
   void meet(Assembly& assembly, Assembly::Meeting meeting, const ErrorContext& context);
   Assembly& comparison();
   void compare_calls(const std::string& call, const std::string& statement, Deadline deadline,

@@ -333,14 +333,15 @@ World::Made World::make_default(const InitOptions& options, const Identity& self
     let_hear(*keys, self, world_size - 1, deadline_after(time_for_news));
     throw;
   }
-  return {make_group(std::move(description), std::move(backends), keys, identity_), keys,
+  return {make_cgroup(std::move(description), std::move(backends), keys, identity_), keys,
           std::move(master_host), std::move(signs)};
 }
 
 // Ranks that are threads, or a worker's own children, are none that the agent knows.
-std::shared_ptr<GroupImpl> World::make_group(GroupImpl::Description description,
-                                             std::vector<GroupImpl::DeviceBackend> backends,
-                                             std::shared_ptr<Store> keys, const std::string& identity) const {
+std::shared_ptr<GroupImpl> World::make_cgroup(GroupImpl::Description description,
+                                              std::vector<GroupImpl::DeviceBackend> backends,
+                                              std::shared_ptr<Store> keys,
+                                              const std::string& identity) const {
   GroupRecorder record;
   if (description.rank >= 0 && !preset_) {
     record = recorder().add(
@@ -560,7 +561,7 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
         throw;
       }
     }
-    const auto made = make_group(std::move(description), std::move(backends), keys, identity_ + "/" + key);
+    const auto made = make_cgroup(std::move(description), std::move(backends), keys, identity_ + "/" + key);
     all->recorder().end(recording.hand_over(), true);
     const std::lock_guard lock(mutex_);
     groups_.push_back(made);

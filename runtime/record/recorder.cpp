@@ -44,10 +44,10 @@ void raise_to(std::uint64_t& word, std::uint64_t value) {
 
 // For the writing of a record. Not where another thread is at it since the ring's last round, or already in
 // its next: then this one is left out.
-bool claim(std::uint64_t& ticket, std::uint64_t writing) {
-  std::uint64_t before = get(ticket);
+bool claim(std::uint64_t& seqlock, std::uint64_t writing) {
+  std::uint64_t before = get(seqlock);
   return before % 2 == 0 && before < writing &&
-         std::atomic_ref<std::uint64_t>(ticket).compare_exchange_strong(
+         std::atomic_ref<std::uint64_t>(seqlock).compare_exchange_strong(
              before, writing, std::memory_order_acq_rel, std::memory_order_relaxed);
 }
 
@@ -136,7 +136,7 @@ RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, 
   if (!collective) add(page_->header.others_begun, 1);
   const std::uint64_t number = add(page_->header.next, 1);
   page::Record& record = page_->records[number % page::max_records];
-  if (claim(record.ticket, 2 * number + 1)) {
+  if (claim(record.seqlock, 2 * number + 1)) {
     put(record.sequence, sequence);
     put(record.created_ns, ns_of(term.began));
     put(record.ended_ns, std::int64_t{0});
@@ -148,7 +148,7 @@ RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, 
     put(record.operation, what.operation);
     put(record.dtype, what.dtype ? static_cast<std::uint8_t>(*what.dtype) : page::no_dtype);
     put(record.state, std::uint8_t{page::Record::started});
-    put(record.ticket, 2 * number + 2);
+    put(record.seqlock, 2 * number + 2);
   }
   if (collective) put(group_->entered, sequence);  // numbers are given out in order
   return {number, sequence, collective, awaited};
@@ -156,7 +156,7 @@ RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, 
 
 void GroupRecorder::write_end(const RecordMark& mark, bool success) const {
   page::Record& record = page_->records[mark.number % page::max_records];
-  if (get(record.ticket) == 2 * mark.number + 2) {  // not overwritten by a later one
+  if (get(record.seqlock) == 2 * mark.number + 2) {  // not overwritten by a later one
     put(record.ended_ns, steady_ns());
     put(record.state, std::uint8_t{success ? page::Record::completed : page::Record::failed});
   }
@@ -221,7 +221,7 @@ void Recorder::open(const std::string& path, int rank, int world_size) {
     // What a dead owner has left is not ours.
     put(header.magic, std::uint64_t{0});
     for (page::Group& group : mapped->groups) std::memset(&group, 0, sizeof group);
-    for (page::Record& record : mapped->records) put(record.ticket, std::uint64_t{0});
+    for (page::Record& record : mapped->records) put(record.seqlock, std::uint64_t{0});
     for (std::uint64_t* count : {&header.next, &header.collectives_ended, &header.others_begun,
                                  &header.others_ended, &header.waiting, &header.asks})
       put(*count, std::uint64_t{0});
@@ -242,8 +242,8 @@ GroupRecorder Recorder::add(const Description& description) {
   const std::lock_guard lock(mutex_);
   page::Group* const group = page_ != nullptr ? place() : nullptr;
   if (group == nullptr) return {};
-  const std::uint64_t ticket = get(group->ticket);
-  put(group->ticket, ticket + 1);
+  const std::uint64_t seqlock = get(group->seqlock);
+  put(group->seqlock, seqlock + 1);
   put(group->identity, hash_of(description.identity));
   put(group->id, ++last_id_);
   put(group->size, static_cast<std::uint32_t>(description.ranks.size()));
@@ -255,7 +255,7 @@ GroupRecorder Recorder::add(const Description& description) {
   put(group->failed, std::uint64_t{0});
   put(group->done, std::uint64_t{0});
   put(group->state, std::uint32_t{page::Group::current});
-  put(group->ticket, ticket + 2);
+  put(group->seqlock, seqlock + 2);
   return {page_, group};
 }
 

@@ -78,16 +78,16 @@ TaskLimits task_limits(const TaskLimitPlaces& places) {
       }
       if (group == "/") break;
     }
-    if (tightest) add(limits.in_words, "pids.max is " + std::to_string(*tightest) + " in cgroup " + whose);
+    if (tightest) add(limits.describe, "pids.max is " + std::to_string(*tightest) + " in cgroup " + whose);
   }
   rlimit own{};
   const bool is_bound = geteuid() != 0 && getrlimit(RLIMIT_NPROC, &own) == 0 && own.rlim_cur != RLIM_INFINITY;
-  if (is_bound) add(limits.in_words, "ulimit -u is " + std::to_string(own.rlim_cur));
+  if (is_bound) add(limits.describe, "ulimit -u is " + std::to_string(own.rlim_cur));
   return limits;
 }
 
 std::string why_no_task() {
-  const std::string limits = task_limits().in_words;
+  const std::string limits = task_limits().describe;
   return std::string(std::strerror(EAGAIN)) + ": a limit on processes and threads is reached" +
          (limits.empty() ? "" : " (" + limits + ")") +
          "; raise the limit on processes: pids.max of the cgroup (of a container or service), or ulimit -u";

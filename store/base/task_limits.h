@@ -13,7 +13,7 @@ struct TaskLimits {
   std::uint64_t refusals = 0;
   // "pids.max is 12 in cgroup /job, ulimit -u is 100": those that hold for this process. Empty: none is
   // known.
-  std::string in_words;
+  std::string describe;
 };
 
 // Where the kernel shows itself.

@@ -1,5 +1,6 @@
 // Every environment variable a worker gets: what agent and worker promise each other. Names only; the agent
-// writes them (agent/model/worker_env.cpp), the runtime reads them (runtime/rendezvous/bootstrap.cpp).
+// writes them (agent/model/worker_environment.cpp), the runtime reads them
+// (runtime/rendezvous/bootstrap.cpp).
 #pragma once
 
 #include <string_view>

@@ -4,8 +4,8 @@
 // (agent/model/worker_record.h), also when the worker hangs or is dead.
 //
 // There is one writing process, the page's owner, and any of its threads may write. What several words belong
-// together in has a ticket: odd while they change, another even number afterwards. A reader takes two copies
-// of the whole, one after the other, and believes what has the same even ticket and the same words in both.
+// together in has a seqlock: odd while they change, another even number afterwards. A reader takes two copies
+// of the whole, one after the other, and believes what has the same even seqlock and the same words in both.
 // It believes nothing else: the bytes are another program's.
 //
 // Times are nanoseconds of the steady clock. Numbers are of the host's byte order: nobody else reads them.
@@ -159,7 +159,7 @@ constexpr std::uint64_t open_of(const Header& header) {
 struct Group {
   enum State : std::uint32_t { free = 0, current, left };
 
-  std::uint64_t ticket;    // of what stands before `entered`; that it is left is told without it
+  std::uint64_t seqlock;   // of what stands before `entered`; that it is left is told without it
   std::uint64_t identity;  // the same on all its members, and no other group's
   std::uint32_t id;        // counts this process's groups from 1; records name theirs by it
   std::uint32_t state;
@@ -180,10 +180,10 @@ struct Group {
 struct Record {
   enum State : std::uint8_t { started = 1, completed, failed };
 
-  std::uint64_t ticket;    // 2n + 1 while record n is being written, 2n + 2 from then on
+  std::uint64_t seqlock;   // 2n + 1 while record n is being written, 2n + 2 from then on
   std::uint64_t sequence;  // of collectives, messages and so on, each counted for itself in its group
   std::int64_t created_ns;
-  std::int64_t ended_ns;  // 0: it has not; written after the ticket, and `state` after that
+  std::int64_t ended_ns;  // 0: it has not; written after the seqlock, and `state` after that
   std::uint64_t input;    // elements; of a meeting, the ranks that must come to it
   std::uint64_t output;
   std::uint32_t group;  // its id

@@ -7,7 +7,7 @@
 
 namespace dlaunch {
 
-std::string in_words(int status) {
+std::string describe(int status) {
   switch (status) {
     case UV_EOF:
       return "closed by the peer";

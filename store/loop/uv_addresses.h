@@ -14,7 +14,7 @@
 namespace dlaunch {
 
 // The reason behind a libuv status, for a sentence.
-std::string in_words(int status);
+std::string describe(int status);
 // Why an attempt to connect failed, and in brackets what that means and what to look at.
 std::string connect_failure(int status, const std::string& why);
 

@@ -114,7 +114,7 @@ void UvLoop::Impl::start(Attempt& attempt) {
         asked.impl.looked_up(asked, result, found);
       },
       attempt.address.host.c_str(), nullptr, &hints);
-  if (status != 0) return fail(attempt, ErrorKind::network, connect_failure(status, in_words(status)));
+  if (status != 0) return fail(attempt, ErrorKind::network, connect_failure(status, describe(status)));
   attempt.looking_up = true;
 }
 
@@ -127,7 +127,7 @@ void UvLoop::Impl::looked_up(Attempt& attempt, int status, addrinfo* found) {
     delete &attempt;
     return;
   }
-  if (status != 0) return fail(attempt, ErrorKind::network, connect_failure(status, in_words(status)));
+  if (status != 0) return fail(attempt, ErrorKind::network, connect_failure(status, describe(status)));
   try_next(attempt);
 }
 
@@ -154,7 +154,7 @@ void UvLoop::Impl::try_next(Attempt& attempt) {
     attempt.last_failure = status;
     destroy(*socket);
   }
-  fail(attempt, ErrorKind::network, connect_failure(attempt.last_failure, in_words(attempt.last_failure)));
+  fail(attempt, ErrorKind::network, connect_failure(attempt.last_failure, describe(attempt.last_failure)));
 }
 
 void UvLoop::Impl::connected(Socket& socket, int status) {

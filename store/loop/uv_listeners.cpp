@@ -25,7 +25,7 @@ Result<Network::Listening> UvLoop::Impl::listen(const Address& address, Listener
                            : status == UV_EADDRINUSE    ? ErrorKind::in_use
                            : status == UV_EAI_AGAIN     ? ErrorKind::timeout  // of who knows names
                                                         : ErrorKind::network;
-    return Error{kind, "cannot listen on", to_string(address), in_words(status), ""};
+    return Error{kind, "cannot listen on", to_string(address), describe(status), ""};
   };
 
   std::vector<std::vector<sockaddr_storage>> choices;  // the first that can be bound is taken
@@ -77,7 +77,7 @@ Result<Network::Listening> UvLoop::Impl::listen_on(int fd, ListenerHandler& hand
   if (status != 0) ::close(fd);
   status = start(*socket, status, listeners_[id.slot]);
   if (status != 0) {
-    return Error{ErrorKind::network, "cannot listen on", "socket " + std::to_string(fd), in_words(status),
+    return Error{ErrorKind::network, "cannot listen on", "socket " + std::to_string(fd), describe(status),
                  ""};
   }
   return started(id, bound_address(socket->tcp).port, handler);

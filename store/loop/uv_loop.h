@@ -1,4 +1,4 @@
-// The outside world (io.h) over libuv: one thread, one loop. With store/loop/uv_edge.h the only place that
+// The outside world (io.h) over libuv: one thread, one loop. With store/loop/uv_poller.h the only place that
 // knows libuv.
 #pragma once
 

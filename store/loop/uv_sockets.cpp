@@ -76,7 +76,7 @@ void UvLoop::Impl::report_closed(ConnectionHandler& handler, ConnId id, const Ad
     const ErrorKind kind = closed                ? ErrorKind::network
                            : status == UV_ENOMEM ? ErrorKind::limit
                                                  : ErrorKind::timeout;
-    handler.on_closed(id, {kind, "lost the connection to", to_string(peer), in_words(status), ""});
+    handler.on_closed(id, {kind, "lost the connection to", to_string(peer), describe(status), ""});
   } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch)
   }
 }

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "launcher/flags/config_file.h"
-#include "launcher/options/convert.h"
+#include "launcher/options/options_from_settings.h"
 #include "launcher/remote/host_file.h"
 #include "launcher/scheduler/host_list.h"
 #include "launcher/topology/cpu_list.h"

@@ -59,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   dump.job.world_size = record->world_size;
   dump.now = TimePoint(Duration(1'000));
   WorkerSeen seen{std::move(*record), Condition::runs};
-  require(diagnose(standings_of({&seen, 1}, dump.job.world_size, 1'000)).sentences.size() <=
+  require(diagnose(collect_group_progress({&seen, 1}, dump.job.world_size, 1'000)).sentences.size() <=
           Diagnosis::max_sentences);
   dump.workers.push_back({{}, 0, std::move(seen), {}, "", ""});
   require(!launcher::to_text(dump).empty() && !launcher::to_json(dump).empty());

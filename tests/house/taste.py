@@ -87,7 +87,7 @@ THIRD_PARTY = {
     r"uv\.h": ("store/loop/",),
     r"spdlog/.*": ("store/base/log.cpp",),
     r"openssl/.*": ("store/tls/",),
-    r"CLI/.*": ("launcher/flags/command_line.cpp", "launcher/commands/verb_line.cpp"),
+    r"CLI/.*": ("launcher/flags/command_line.cpp", "launcher/commands/command_parser.cpp"),
     r"nlohmann/.*": ("store/server/status_page.cpp", "agent/model/", "agent/election/etcd_messages.cpp",
                      "agent/observe/timer_requests.cpp", "launcher/flags/config_file.cpp", "launcher/report/",
                      "launcher/commands/"),
@@ -102,7 +102,7 @@ BANNED = [
     (r"\bsteady_clock::now|\bsystem_clock::now", "pure code is given the time",
      ("store/loop/uv_loop.cpp", "store/client/", "runtime/", "examples/", "bench/", "tests/")),
     (r"\bprintf\s*\(|std::cout", "print through the log or the reporter",
-     ("launcher/console/verb_output.cpp", "examples/", "bench/", "tests/")),
+     ("launcher/console/command_io.cpp", "examples/", "bench/", "tests/")),
 ]
 LONGEST_FILE = 950
 

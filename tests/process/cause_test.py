@@ -29,7 +29,7 @@ class Cause(unittest.TestCase):
 
 
 class Exceptions(Cause):
-    def test_who_throws_is_heard_and_named(self):
+    def test_an_exception_is_reported_with_its_rank(self):
         """The exception leaves the group before main prints it: the others hear of that first, and end first."""
         for workers in (4, 8):
             for run in range(6):
@@ -40,7 +40,7 @@ class Exceptions(Cause):
                 self.assertRegex(done.stderr.splitlines()[-1], rf"^dlaunch: failed: rank {bad} \(.*\) exited with code 1; ", done.stderr)
                 self.assertEqual((report["cause"]["kind"], report["cause"]["rank"]), ("worker", bad))
 
-    def test_who_throws_and_does_not_end_is_named_all_the_same(self):
+    def test_a_rank_that_throws_and_does_not_end_is_reported(self):
         done, report = self.run_job("--nproc-per-node=4", THROWER, "1", "1000")
         self.assertRegex(done.stderr.splitlines()[-1],
                          r"^dlaunch: failed: rank 1 \(local rank 1, node 0, host \S+, pid \d+\) left the group at all_reduce #(?:19|20) of group "
@@ -61,7 +61,7 @@ class Exceptions(Cause):
                 self.assertRegex(done.stderr.splitlines()[-1], r"^dlaunch: failed: rank 0 \(.*\) exited with code 1; ", done.stderr)
                 self.assertEqual(report["cause"]["rank"], 0)
 
-    def test_who_returns_0_while_others_need_it_is_named(self):
+    def test_a_rank_that_returns_0_too_early_is_reported(self):
         done, report = self.run_job("--nproc-per-node=3", os.path.join(TESTS, "straggler"), "gone")
         self.assertRegex(done.stderr.splitlines()[-1],
                          r"^dlaunch: failed: rank 2 \(.*\) left the group at \S+ #4 of group default and returned 0; rank [01] noticed it; ",
@@ -70,7 +70,7 @@ class Exceptions(Cause):
 
 
 class AtOnce(Cause):
-    def test_a_failure_is_said_when_it_happens_and_who_ignores_the_stop_is_named(self):
+    def test_a_failure_is_reported_at_once_and_processes_that_ignore_the_stop_are_named(self):
         job = subprocess.Popen([DLAUNCH, "--nproc-per-node=3", "--stop-timeout=2", "sh", "-c",
                                 "[ $RANK = 0 ] && trap '' TERM && echo ready && while :; do sleep 0.05; done; "
                                 "[ $RANK = 1 ] && sleep 0.5 && exit 5; exec sleep 1000"],
@@ -114,7 +114,7 @@ class Nodes(Cause):
                          r"^dlaunch: failed: node 1 \(host \S+\): cannot start './no-such-program': ")
         self.assertEqual((first.returncode, other.returncode), (1, 1))
 
-    def test_node_0_shows_what_a_cause_elsewhere_wrote_before_a_restart(self):
+    def test_node_0_shows_the_output_of_a_remote_cause_before_a_restart(self):
         port = free_port()
         worker = ["--nnodes=2", "--max-restarts=1", "sh", "-c", "[ $RANK = 1 ] || { [ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep 1000; "
                   "exit 0; }; echo attempt $TORCHELASTIC_RESTART_COUNT >&2; exit $((3 - 3 * TORCHELASTIC_RESTART_COUNT))"]
@@ -125,7 +125,7 @@ class Nodes(Cause):
         restart = said.index("dlaunch: restarting all 2 workers")
         self.assertIn("dlaunch: the last lines that rank 1 wrote to stderr:\n  | attempt 0\n", said[:restart])
 
-    def test_node_0_remembers_whom_it_refused(self):
+    def test_node_0_remembers_refused_nodes(self):
         port = free_port()
         first = self.start(port, 0, "--nnodes=2", "--join-timeout=5", "sleep", "1000")
         other = self.start(port, 1, "--nnodes=3", "sleep", "1000")

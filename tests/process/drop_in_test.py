@@ -61,7 +61,7 @@ class Flags(DropIn):
 
 
 class Workers(DropIn):
-    def test_a_job_that_nobody_can_join_has_an_id_of_its_own(self):
+    def test_a_standalone_job_has_an_id_of_its_own(self):
         show = ["sh", "-c", "echo $TORCHELASTIC_RUN_ID"]
         ids = {self.out(*show) for _ in range(3)}
         self.assertEqual(len(ids), 3, ids)

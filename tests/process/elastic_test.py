@@ -214,7 +214,7 @@ class OneEndpoint(Elastic):
         self.done()
         self.assertEqual([self.end(i) for i in (0, 2, 3)], [0] * 3)
 
-    def test_a_node_that_is_told_to_leave_leaves_alone(self):
+    def test_a_stopped_node_leaves_alone(self):
         for i in range(3):
             self.start(i, *self.options("2:3"))
         self.world({0, 1, 2})
@@ -224,7 +224,7 @@ class OneEndpoint(Elastic):
         self.done()
         self.assertEqual([self.end(i) for i in (0, 2)], [0, 0])
 
-    def test_where_none_may_be_missed_a_signal_ends_the_job(self):
+    def test_a_signal_ends_a_job_of_fixed_size(self):
         for i in range(2):
             self.start(i, *self.options("2"))
         self.world({0, 1})
@@ -319,7 +319,7 @@ class OneEndpoint(Elastic):
         self.assertEqual(self.end(1), 1)
         self.assertIn("refused this node: this job has --spares=1, not --spares=0", self.said(1).splitlines()[-1])
 
-    def test_whoever_waits_says_for_whom(self):
+    def test_waiting_nodes_name_the_missing_ones(self):
         for i in range(2):
             self.start(i, *self.options("3:4"))
         for i in range(2):
@@ -339,7 +339,7 @@ class OneEndpoint(Elastic):
         self.done()
         self.assertEqual([self.end(i) for i in (0, 2)], [0, 0])
 
-    def test_only_who_knows_the_secret_joins(self):
+    def test_only_nodes_with_the_secret_join(self):
         for name, secret in (("right", "s3cret"), ("wrong", "other")):
             self.write_secret(name, secret + "\n")
         self.start(0, *self.options("2"), "--token-file=right")
@@ -357,7 +357,7 @@ class OneEndpoint(Elastic):
         self.done()
         self.assertEqual([self.end(i) for i in (0, 2)], [0, 0])
 
-    def test_a_secret_that_nobody_asks_for_is_not_trusted_to(self):
+    def test_a_secret_is_required_of_both_ends(self):
         self.start(0, *self.options("2"))
         self.wait_until(lambda: "waiting for 1 more node" in self.said(0), "host 0 waits")
         self.write_secret("token", "s3cret")
@@ -606,7 +606,7 @@ class WithEtcd(Elastic):
         self.done()
         self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
 
-    def test_a_leader_that_is_told_to_leave_hands_the_lead_over(self):
+    def test_a_stopped_leader_hands_leadership_over(self):
         for i in range(3):
             self.start(i, *self.OPTIONS)
         leader = self.leader(self.world({0, 1, 2}))

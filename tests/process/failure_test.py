@@ -225,7 +225,7 @@ class Reports(Failure):
                          (1, "", "dlaunch: cannot write /nowhere/x.json: No such file or directory; choose another place\n"))
 
 
-    def test_says_where_who_and_what_was_restarted(self):
+    def test_reports_where_who_and_the_restarts(self):
         report = self.report("--nproc-per-node=2", "--max-restarts=2", "sh", "-c",
                              "[ $RANK = 1 ] && exec sleep 1000; exit $((4 + TORCHELASTIC_RESTART_COUNT))")
         self.assertEqual((report["version"], report["world_size"], report["exit_code"]), (1, 2, 6))
@@ -272,7 +272,7 @@ class People(Failure):
                  while [ ! -e $go ]; do sleep 0.01; done; echo 'RuntimeError: Connection closed by peer' >&2; exit 1'''
     SUSPICION = "rank 3, which was stopped then, had written: real error: bad index"
 
-    def test_who_all_accuse_is_not_left_out_though_our_stop_ended_it(self):
+    def test_the_blamed_rank_is_reported_though_our_stop_ended_it(self):
         report = self.report("--nproc-per-node=4", "sh", "-c", self.ACCUSED % "echo 'real error: bad index' >&2")
         self.assertIn(report["cause"]["rank"], range(3))
         self.assertEqual((report["cause"]["hint"], report["exit_code"]), (self.SUSPICION, 1))
@@ -286,7 +286,7 @@ class People(Failure):
             self.assertNotIn("hint", report["cause"], words)
             os.unlink(self.path("go.0"))
 
-    def test_who_all_accuse_is_named_on_every_node_and_among_the_restarts(self):
+    def test_the_blamed_rank_is_named_on_every_node_and_among_the_restarts(self):
         both = [DLAUNCH, "--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}", "--nproc-per-node=2", "--max-restarts=1"]
         script = self.ACCUSED % "echo 'real error: bad index' >&2"
         agents = [subprocess.Popen([*both, f"--node-rank={node}", f"--report={self.path(str(node))}", "sh", "-c", script], cwd=self.dir,
@@ -332,7 +332,7 @@ class People(Failure):
         with open(os.path.join(os.path.dirname(named.group(1)), "error.json"), encoding="utf-8") as file:
             self.assertEqual(file.read(), '{"message": "E: x"}')
 
-    def test_the_error_file_is_named_where_it_is_kept(self):
+    def test_the_path_of_the_kept_error_file_is_reported(self):
         logs, own = self.path("logs"), self.path("own.json")
         error = self.say('{"message": {"message": "E: x", "extraInfo": {}}}')
         beside = rf"{logs}/standalone-\w+/attempt_0/0/error\.json"
@@ -346,7 +346,7 @@ class People(Failure):
         self.assertNotIn("error_file", self.report(*error)["cause"])
         self.assertNotIn("error_file", self.report(f"--log-dir={logs}", "-r3", "false", TORCHELASTIC_ERROR_FILE=own)["cause"])
 
-    def test_when_it_failed_is_said_also_where_nothing_else_is(self):
+    def test_the_time_of_the_failure_is_always_reported(self):
         lines = self.run_job("sh", "-c", "exit 3").stderr.splitlines()
         self.assertRegex("\n".join(lines), r"^dlaunch: failed: rank 0 .* exited with code 3; no restarts .*; it failed at \d\d:\d\d:\d\d$")
 
@@ -464,7 +464,7 @@ class AcrossHosts(Failure):
         self.assertEqual(len(said[1]), 1, said[1])
         self.assertRegex(said[1][0], r"^dlaunch: failed: rank 0 \(local rank 0, node 0, host host0, pid \d+\) exited with code 6; no")
 
-    def test_who_raises_is_named_before_31_whose_connections_broke(self):
+    def test_the_rank_that_raises_is_named_before_31_whose_connections_broke(self):
         codes, said = self.run_on(
             4, """trap '' TERM; : > up.$RANK
                if [ $RANK = 21 ]; then

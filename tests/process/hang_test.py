@@ -130,7 +130,7 @@ class Watch(Hang):
     def test_a_rank_that_does_not_come_to_a_second_world(self):
         self.expect_restart_of_the_stuck("world", "a rank waits for a message or for other ranks")
 
-    def test_without_a_restart_the_job_ends_and_says_who(self):
+    def test_without_a_restart_the_job_ends_and_names_the_rank(self):
         code, _, err = self.run_job("--nproc-per-node=3", f"--hang-timeout={LIMIT}", f"--report={self.dir}/end.json",
                                     f"--events={self.dir}/events", STRAGGLER, "absent")
         self.assertEqual(code, 1)
@@ -171,7 +171,7 @@ class AtAFailure(Hang):
         out, err = job.communicate(timeout=PATIENCE)
         return job.returncode, out, err
 
-    def test_a_killed_rank_and_who_waited_for_it(self):
+    def test_a_killed_rank_and_its_waiting_peers(self):
         code, _, err = self.kill_the_straggler()
         self.assertEqual(code, 128 + signal.SIGKILL, err)
         self.assertEqual(len(self.report()["collectives"]), 1)
@@ -228,7 +228,7 @@ class Dump(Hang):
         dump = self.dump_where(lambda d: any(re.match(NEVER_CAME, text) and sign in text for text in d["findings"]), "two ranks wait")
         return job, dump
 
-    def test_who_is_where(self):
+    def test_positions_of_ranks(self):
         job, dump = self.stuck()
         self.assertEqual((dump["job"], dump["agent"], dump["world_size"], dump["node_rank"]), (self.id, job.pid, 3, 0))
         self.assertEqual(len(dump["findings"]), 1)
@@ -322,7 +322,7 @@ class Dump(Hang):
         self.assertEqual((done.returncode, done.stderr),
                          (1, "dlaunch: nothing is recorded of a rank here: its program does not use libdlaunch\n"))
 
-    def test_ranks_of_other_nodes_by_what_the_leader_was_told(self):
+    def test_ranks_of_other_nodes_as_reported_to_the_leader(self):
         port = free_port()
         node = ["--nnodes=2", "--nproc-per-node=2", "--master-addr=127.0.0.1", f"--master-port={port}", "--hang-timeout=24"]
         jobs = [self.start(*node, f"--node-rank={rank}", STRAGGLER, "absent") for rank in range(2)]
@@ -349,7 +349,7 @@ class Dump(Hang):
     def test_a_group_that_is_being_made(self):
         self.expect_in("group", "new_group")
 
-    def test_a_stopped_process_is_told(self):
+    def test_a_stopped_process_is_reported(self):
         _, dump = self.stuck("stopped", "is stopped")
         self.assertEqual(dump["workers"][2]["state"], "stopped")
         self.assertRegex(dump["findings"][0], f"^{NEVER_CAME}; rank 2 is stopped$")

@@ -490,7 +490,7 @@ class OverSsh(Hosts):
             self.assertEqual((variables["ODD"], variables["NCCL_DEBUG"]), ("it's\n$x ", "WARN"))
             self.assertEqual(variables.get("OTHER"), "here" if rank == 0 else None)
 
-    def test_a_failure_anywhere_ends_all_and_is_told_once(self):
+    def test_a_failure_anywhere_ends_all_and_is_reported_once(self):
         done = self.run_job("--report=end.json", "sh", "-c", "[ $RANK = 2 ] && { echo boom >&2; exit 255; }; exec sleep 1000")
         self.one_failure(done, rf"^dlaunch: failed: rank 2 \(local rank 0, node 2, host {self.address(2)}, pid \d+\) exited with code 255", 255)
         self.assertEqual(done.stderr.count("  | boom"), 1)
@@ -565,7 +565,7 @@ class OverSsh(Hosts):
         self.one_failure(done, r"^dlaunch: failed: cannot start on host no-such-host.invalid \(node 2\): there is no host of this name; check")
         self.nothing_remains()
 
-    def test_nobody_at_this_address(self):
+    def test_an_address_without_a_server(self):
         done = self.run_job("sh", "-c", FAMILY, hosts=f"{self.address(0)},{NETWORK}.77")
         self.one_failure(done, rf"^dlaunch: failed: cannot start on host {NETWORK}.77 \(node 1\): it (cannot be reached|does not answer).*; check")
         self.nothing_remains()

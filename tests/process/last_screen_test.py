@@ -35,7 +35,7 @@ class LastScreen(unittest.TestCase):
 class LastWords(LastScreen):
     WORKER = ["sh", "-c", "echo ERROR: no such folder; exit 3"]
 
-    def test_of_stdout_where_nothing_is_on_stderr(self):
+    def test_of_stdout_if_stderr_is_empty(self):
         for how in ([], ["--redirects=3"], ["--tee=3"]):
             done = self.run_job(f"--log-dir={self.path('logs')}", f"--report={self.path('end.json')}", *how, *self.WORKER)
             self.assertEqual(done.returncode, 3, done.stderr)
@@ -46,7 +46,7 @@ class LastWords(LastScreen):
                 cause = json.load(file)["cause"]
             self.assertEqual((cause["stdout"], "stderr" in cause), ("ERROR: no such folder", False))
 
-    def test_of_stderr_where_there_are_some(self):
+    def test_of_stderr_if_there_are_some(self):
         done = self.run_job("sh", "-c", "echo step 1; echo bad >&2; exit 3")
         self.assertIn("the last lines that rank 0 wrote to stderr:\n  | bad\n", done.stderr)
         self.assertNotIn("| step 1", done.stderr)

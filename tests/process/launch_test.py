@@ -87,7 +87,7 @@ class Results(Launch):
         self.assertEqual(done.returncode, 139)
         self.assertIn("was killed by signal 11 (SIGSEGV, segmentation fault)", done.stderr)
 
-    def test_a_restart_begins_all_workers_anew(self):
+    def test_a_restart_restarts_all_workers(self):
         done = self.run_dlaunch("--nproc-per-node=2", "--max-restarts=2", "sh", "-c",
                                 "echo $RANK of round $TORCHELASTIC_RESTART_COUNT; "
                                 ": > seen.$RANK.$TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 2 ] && exit 0; "
@@ -103,7 +103,7 @@ class Results(Launch):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(map(int, done.stdout.split())), list(range(300)))
 
-    def test_fencing_tokens_grow_with_restarts_and_when_dlaunch_is_started_anew(self):
+    def test_fencing_tokens_grow_with_restarts_and_new_dlaunch_processes(self):
         worker = 'echo $DLAUNCH_FENCING_TOKEN >> tokens.$TORCHELASTIC_RESTART_COUNT; exit $((TORCHELASTIC_RESTART_COUNT < 1))'
         worlds = []
         for _ in range(3):
@@ -169,7 +169,7 @@ class Signals(Launch):
         self.assertEqual(job.returncode, 143, err)
         self.assertRegex(err.splitlines()[-1], "^dlaunch: stopped: node 0 .* was told to stop by SIGTERM$")
 
-    def test_who_ignores_the_signal_is_killed_after_the_grace_time(self):
+    def test_processes_that_ignore_the_signal_are_killed_after_the_grace_time(self):
         job = self.start("--stop-timeout=1000,INT@0.2", "sh", "-c", "trap '' TERM INT; echo $$ > pid.0; while :; do sleep 1000; done")
         (worker,) = self.pids(1)
         job.send_signal(signal.SIGINT)
@@ -177,7 +177,7 @@ class Signals(Launch):
         self.assertEqual(job.returncode, 130)
         self.assertFalse(alive(worker))
 
-    def test_without_a_grace_time_nobody_gets_the_signal(self):
+    def test_without_a_grace_time_no_worker_gets_the_signal(self):
         trap = "trap 'echo trapped > trapped' TERM INT; "
         for signo, times in ((signal.SIGTERM, "0"), (signal.SIGINT, "30,INT@0")):
             ended, err = self.end_by(signo, 1, f"--stop-timeout={times}", "sh", "-c", trap + "echo $$ > pid.0; while :; do sleep 0.01; done")
@@ -329,7 +329,7 @@ class Mistakes(Launch):
             self.assertRegex(done.stderr, rf"^dlaunch: failed: waited 300 ms for node 0 at 127\.0\.0\.1:{port}, which never answered: "
                                           r"(connection refused|no answer within \S+ \w+) \(the host is .*\)\n$")
 
-    def test_something_else_at_the_port_is_named(self):
+    def test_another_server_at_the_port_is_reported(self):
         with socket.socket() as other:
             other.bind(("127.0.0.1", 0))
             other.listen()
@@ -543,7 +543,7 @@ class Placement(Launch):
                 self.assertEqual(sorted(done.stdout.splitlines()), sorted(f"prefer:{node}" for node in nodes), done.stderr)
         self.assertEqual(self.run_dlaunch("--bind=core", *policy).stdout, inherited)
 
-    def test_cores_are_not_shared_where_there_are_enough(self):
+    def test_cores_are_not_shared_if_there_are_enough(self):
         done = self.run_dlaunch("--nproc-per-node=2", "--bind=core", *self.AFFINITY)
         first, second = (self.cpus(line.split()[2]) for line in sorted(done.stdout.splitlines()))
         if len(self.allowed) > 1:
@@ -576,7 +576,7 @@ class Placement(Launch):
         self.assertEqual(done.returncode, 2)
         self.assertIn("CUDA_VISIBLE_DEVICES names 1 GPU", done.stderr)
 
-    def test_error_files_go_with_log_files_and_signals_are_told(self):
+    def test_error_files_go_with_log_files_and_signals_are_reported(self):
         script = ("sh", "-c", "echo ${TORCHELASTIC_ERROR_FILE-unset}, $TORCHELASTIC_SIGNALS_TO_HANDLE; echo last words >&2; "
                   '[ -z "$TORCHELASTIC_ERROR_FILE" ] || exit 0; exit 3')
         done = self.run_dlaunch("--log-dir=/dev/null", *script, TORCHELASTIC_ERROR_FILE="")
@@ -594,7 +594,7 @@ class Placement(Launch):
 
 
 class Python(Launch):
-    def test_a_script_is_started_with_python_unbuffered_unless_told_otherwise(self):
+    def test_a_script_is_started_with_unbuffered_python_by_default(self):
         with open(os.path.join(self.dir, "job.py"), "w", encoding="utf-8") as script:
             script.write("#!/bin/sh\nimport = 0\n")
         with open(os.path.join(self.dir, "fake"), "w", encoding="utf-8") as python:
@@ -786,7 +786,7 @@ class Nodes(Launch):
         self.assertEqual(sorted(out.splitlines()), ["0 5 reader 0 3", "1 5 trainer 0 2", "2 5 trainer 1 2", "3 5 reader 1 3", "4 5 reader 2 3"])
 
 
-    def test_notice_of_one_nodes_end_comes_to_all_who_asked_for_it(self):
+    def test_preemption_notice_reaches_all_nodes_that_requested_it(self):
         """Two nodes save together; a third asked for no notice, and the signal would kill its worker."""
         worker = ("if [ $RANK = 2 ]; then echo $$ > pid.2; while [ ! -e saved.0 ] || [ ! -e saved.1 ]; do sleep 0.01; done; exit 0; fi; "
                   "trap 'echo >> saved.$RANK; while [ ! -e saved.$((1 - RANK)) ]; do sleep 0.01; done; exit $CODE' USR1; echo $$ > pid.$RANK; while :; do sleep 0.01; done")
@@ -817,7 +817,7 @@ class TwoHosts(Launch):
         return self.start("--nnodes=2", f"--node-rank={i}", f"--master-addr={self.hosts.addresses[0]}", "--master-port=29500",
                           *arguments, prefix=self.hosts.on(i))
 
-    def test_a_name_that_nobody_can_look_up_is_no_matter_of_ports(self):
+    def test_an_unresolvable_name_is_not_reported_as_a_port_problem(self):
         # Only ssh's configuration may know it; there are no name servers here.
         look_up = self.hosts.on(0) + [sys.executable, "-c", "import socket, sys\ntry: socket.getaddrinfo('known-to-ssh-alone', 1)\n"
                                       "except socket.gaierror as error: sys.exit(error.errno != socket.EAI_AGAIN)"]

@@ -88,12 +88,12 @@ class Names(unittest.TestCase):
         done = self.get_from("mymachines files", "filed.example", f"{self.dir}/few")
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_files_and_dns_need_nobody(self):
+    def test_files_and_dns_need_no_helper(self):
         done = self.get_from("files dns", "filed.example", f"{self.dir}/bin:{os.environ['PATH']}")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.read("bin/asked"), "")
 
-    def test_it_runs_where_there_is_no_library_at_all(self):
+    def test_it_runs_without_any_shared_library(self):
         shutil.copy(DLAUNCH, f"{self.dir}/dlaunch")
         done = subprocess.run(["chroot", self.dir, "/dlaunch", "--version"], env=environment(), capture_output=True, text=True,
                               timeout=PATIENCE, check=False)

@@ -102,7 +102,7 @@ class Inherited(OddStart):
         _, err = job.communicate(timeout=PATIENCE)
         self.assertEqual(job.returncode, 143, err)
 
-    def test_what_nohup_ignores_stays_ignored_and_nothing_else_is(self):
+    def test_only_signals_ignored_by_nohup_stay_ignored(self):
         ignore = lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)
         ignored = [self.run_job("sh", "-c", "grep SigIgn /proc/self/status", before=before).stdout.split()[1] for before in (ignore, None)]
         self.assertEqual([int(mask, 16) for mask in ignored], [1 << (signal.SIGHUP - 1), 0])

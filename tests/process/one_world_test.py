@@ -101,7 +101,7 @@ class ThreeEndpoints(Witnessed):
         self.freeze(0)
         self.end_well()
 
-    def test_an_agent_that_is_told_to_leave_while_its_worker_does_not(self):
+    def test_a_stopped_agent_with_a_worker_that_does_not_stop(self):
         """The others begin anew when its worker is gone, and not while it may still run for --stop-timeout."""
         for i in range(3):
             self.start(i, "--nnodes=2:3", "--last-call-timeout=1", "--node-timeout=1", "--stop-timeout=3", *self.OPTIONS,

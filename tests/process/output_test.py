@@ -85,7 +85,7 @@ class Files(Output):
         self.assertEqual(sorted(done.stderr.splitlines()), ["err 0", "err 1"])
         self.assertEqual(os.listdir(self.dir), [])
 
-    def test_nothing_is_made_where_nothing_is_asked_for(self):
+    def test_no_files_are_made_by_default(self):
         self.run_job("--nproc-per-node=2", "sh", "-c", SPEAK)
         self.assertEqual(os.listdir(self.dir), [])
 
@@ -138,7 +138,7 @@ class Files(Output):
         log = os.path.join(self.dir, job_dir, "attempt_0", "0", "stdout.log")
         self.assertEqual(stat.S_IMODE(os.stat(log).st_mode), 0o600)
 
-    def test_who_can_read_a_named_directory_is_the_umasks_to_say(self):
+    def test_a_named_directory_follows_the_umask(self):
         for mask in (0o022, 0o027, 0o077):
             self.run_job(f"--log-dir={self.logs}", "-r3", "sh", "-c", SPEAK, preexec_fn=lambda mask=mask: os.umask(mask))
             latest = os.path.join(self.logs, "latest")
@@ -239,7 +239,7 @@ class SlowReaders(Output):
         self.assertEqual(total, 4 * (30000000 + lines + 1))
         self.assertLess(peak, (100 if is_sanitized() else 80) * 1024, "KiB resident: less than the 116 MiB that were written")
 
-    def test_who_writes_to_a_file_does_not_wait_for_the_console(self):
+    def test_output_to_files_does_not_wait_for_the_console(self):
         job = subprocess.Popen([DLAUNCH, "--nproc-per-node=2", f"--log-dir={self.logs}", "-r", "1:1", "sh", "-c",
                                 "[ $RANK = 0 ] && exec yes; yes | head -n 3000000; echo done > done.1"],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.dir)
@@ -295,7 +295,7 @@ class ReadersThatStop(Output):
         self.assertEqual(whole_lines + dropped["stdout"]["lines"], self.LINES)
         self.assertEqual(size + dropped["stdout"]["bytes"], len(self.log(0)) + prefix)
 
-    def test_what_the_reader_takes_in_the_end_is_whole(self):
+    def test_late_reader_gets_complete_output(self):
         job = self.start("--output-timeout=1000", "sh", "-c", self.SPEAK + "; echo > spoken")
         wait_until(lambda: os.path.exists(f"{self.dir}/spoken"), "the worker has written all")
         self.assertEqual(self.taken(job.stdout)[0], self.LINES)
@@ -345,7 +345,7 @@ class ReadersThatStop(Output):
             self.assertRegex(job.stderr.read(), rb"dlaunch: dropped \d+ lines \(\d+ bytes\) of standard output: dlaunch was told to end at once\n$")
             self.check_all_is_counted(job.stdout, self.report()["dropped"]["stdout"])
 
-    def test_who_has_interrupted_twice_does_not_wait(self):
+    def test_a_second_interrupt_ends_the_wait(self):
         job = self.start("--output-timeout=1000", "--stop-timeout=1000", "sh", "-c", "trap '' INT; " + self.SPEAK + "; echo > spoken; while :; do sleep 1000; done")
         wait_until(lambda: os.path.exists(f"{self.dir}/spoken"), "the worker has written all")
         job.send_signal(signal.SIGINT)
@@ -453,7 +453,7 @@ class LogsVerb(Output):
                      "for i in 1 2 3 4 5 6 7 8 9; do echo line $i; done")
         self.assertEqual(self.logs_of(f"--log-dir={self.logs}").stdout, "[0] line 7\n[0] line 8\n[0] line 9\n")
 
-    def test_a_relative_place_is_found_from_elsewhere(self):
+    def test_a_relative_log_dir_is_found_from_another_directory(self):
         job = self.start("--log-dir=rel", "-r1", "sh", "-c", "echo here; exec sleep 1000")
         self.await_logs("[0] here\n", str(job.pid))
         own = os.path.realpath(os.path.join(self.dir, "rel", "latest"))

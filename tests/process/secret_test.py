@@ -211,7 +211,7 @@ class Store(Secret):
         self.assertEqual([agent.poll() for agent in agents], [None, None], self.agent_said(0) + self.agent_said(1))
         return endpoint
 
-    def test_only_who_proves_the_secret_or_is_on_a_node_is_answered(self):
+    def test_only_holders_of_the_secret_and_local_nodes_are_answered(self):
         endpoint = self.start_idle()
         asks = [DLAUNCH, "store", "set", f"--endpoint={endpoint}", "k", "v"]
         plain = [sys.executable, "-c", PLAIN, *endpoint.split(":")]
@@ -224,7 +224,7 @@ class Store(Secret):
         self.assertIn(f"turned away {self.hosts.addresses[2]}", self.agent_said(0))
         self.assertIn("this store has a secret, which it has not proved, and no node of the job is at its address", self.agent_said(0))
 
-    def test_a_worker_proves_the_key_that_it_was_given_wherever_it_is(self):
+    def test_a_worker_proves_its_key_on_every_node(self):
         endpoint = self.start_idle()
         with open(self.path("env.1"), encoding="utf-8") as file:
             given = dict(line.rstrip("\n").partition("=")[::2] for line in file)
@@ -315,7 +315,7 @@ class Tls(Secret):
         self.assertRegex(done.stderr, r"^dlaunch: --tls cannot be had: cannot run .*/lib/dlaunch/dlaunch: No such file or directory; ")
 
 
-class StoreVerb(Secret):
+class StoreCommand(Secret):
     def test_a_store_with_a_secret(self):
         token = self.write("token", TOKEN)
         server = subprocess.Popen([DLAUNCH, "store", "--port=0", f"--token-file={token}"], env=environment(), text=True,

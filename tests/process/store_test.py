@@ -28,7 +28,7 @@ def environment():
     return {key: value for key, value in os.environ.items() if not key.startswith("MASTER_")}
 
 
-class StoreVerb(unittest.TestCase):
+class StoreCommand(unittest.TestCase):
     def serve(self, *options, limits=None):
         """Returns the server's process and port. `limits`: what it may use, by resource."""
         def limit():
@@ -70,7 +70,7 @@ class StoreVerb(unittest.TestCase):
             return json.load(page)
 
 
-class Questions(StoreVerb):
+class Questions(StoreCommand):
     def test_every_command(self):
         _, port = self.serve()
         self.assertEqual(self.answer(port, "set", "a", "1"), b"")
@@ -134,7 +134,7 @@ class Questions(StoreVerb):
         self.assertEqual(sorted(done.stdout.split()), [b"0", b"1"])
 
 
-class Serving(StoreVerb):
+class Serving(StoreCommand):
     def test_stops_on_a_signal_and_says_nothing(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             server, _ = self.serve()
@@ -201,7 +201,7 @@ class Serving(StoreVerb):
         self.assertEqual(len(said), len(set(line.split(": ", 2)[2] for line in said)), err)  # each reason once
         self.assertTrue(any("a value over the limit" in line for line in said), err)
 
-    def test_a_value_over_the_limit_loses_the_connection_and_nothing_else(self):
+    def test_a_value_over_the_limit_closes_only_its_connection(self):
         _, port = self.serve("--max-value=1K")
         self.answer(port, "set", "fits", "x" * 1024)
         self.assertRegex(self.complaint(port, "set", "big", "x" * 1025), rf"^dlaunch: store 127\.0\.0\.1:{port}: lost in ")
@@ -229,7 +229,7 @@ def text(value):
     return struct.pack("<Q", len(value)) + value
 
 
-class Readers(StoreVerb):
+class Readers(StoreCommand):
     """Clients that ask and do not read."""
     MEMORY = {} if is_sanitized() else {resource.RLIMIT_AS: 512 << 20}  # a sanitizer's shadow alone needs more
 
@@ -320,7 +320,7 @@ class Readers(StoreVerb):
         self.assertIsNone(server.poll())
 
 
-class Strangers(StoreVerb):
+class Strangers(StoreCommand):
     """Hundreds of connections from elsewhere, where few files may be opened."""
     FILES = {resource.RLIMIT_NOFILE: 128}
     BEGINNINGS = (b"", b"\xd1", b"GET /", b"\x00", GREETING)  # silent; as an agent, a prober, a client

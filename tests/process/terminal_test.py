@@ -257,7 +257,7 @@ class Suspend(Terminal):
         self.wait_for("got.0", "got.1")
         self.read_until("code 130.")
 
-    def test_where_nobody_could_continue_it_the_job_goes_on(self):
+    def test_an_orphaned_job_is_not_suspended(self):
         # In a session of its own dlaunch has no shell: the kernel would not stop it either.
         job = subprocess.Popen([DLAUNCH, "sh", "-c", "trap 'echo usr1; exit 0' USR1; sleep 1000 & echo up; wait"], start_new_session=True,
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
@@ -293,7 +293,7 @@ class OwnTerminal(Terminal):
         seen = self.read_until("code 0.")
         self.assertEqual((seen.count("[rank 0]"), seen.count("[rank 1]"), seen.count("both\n")), (1, 1, 2), seen)
 
-    def test_what_goes_elsewhere_as_well_is_no_terminal(self):
+    def test_redirected_output_is_no_terminal(self):
         self.run_line("$D --log-dir=logs -t1 sh -c 'test -t 1 || echo stdout is none; test -t 2 && echo stderr is one >&2'; echo code $?.")
         seen = self.read_until("code 0.")
         self.assertIn("stdout is none\n", seen)
@@ -302,7 +302,7 @@ class OwnTerminal(Terminal):
         self.read_until("code 0.")
         self.wait_for("seen")  # and no worker has a controlling terminal
 
-    def test_pty_gives_a_controlling_terminal_where_there_is_none(self):
+    def test_pty_gives_a_controlling_terminal(self):
         look = "test -t 1 && test -t 2 && exec 3<> /dev/tty && stty size <&3; ps -o tpgid=,pgid= -p $$; kill -9 $$"
         done = subprocess.run([DLAUNCH, "--pty", "sh", "-c", look], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False,
                               start_new_session=True)

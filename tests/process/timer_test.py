@@ -112,7 +112,7 @@ hang()
         self.assertRegex(done.stderr, r"dlaunch: timer 'asks for none' of process \d+.* has expired; it asks for no signal\n")
         self.assertRegex(done.stderr.splitlines()[-1], "its timer 'step' expired")
 
-    def test_what_is_released_or_set_anew_in_time_kills_nobody(self):
+    def test_timers_released_or_renewed_in_time_kill_no_process(self):
         """Rank 1's timer expires after the two of rank 0 would have."""
         done = self.run_clients("""
 if rank == 0:
@@ -196,7 +196,7 @@ sys.exit(0 if child.wait() == -9 else 1)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"timer 'load' of process {done.stdout.strip()} (sleep), which comes from a worker, has expired: it was sent SIGKILL", done.stderr)
 
-    def test_garbage_does_no_harm_and_is_not_told_for_ever(self):
+    def test_garbage_does_no_harm_and_is_not_reported_for_ever(self):
         done = self.run_clients("""
 noise = [b"", b"x" * 100_000, b"[" * 4000, b"{}", b"null", b'{"pid": 1e999}', line(1, pid=2**40).strip(), line(1, scope=[]).strip(),
          os.urandom(5000).replace(b"\\n", b""), line(float("inf")).strip()]
@@ -211,7 +211,7 @@ hang()
         self.assertTrue(told[-1].endswith("; more of this kind is not told"), told[-1])
 
 
-    def test_who_sets_more_timers_than_there_is_room_for_is_told_and_those_that_are_kept_count(self):
+    def test_excess_timers_are_reported_and_the_others_count(self):
         done = self.run_clients("""
 write(b"".join(line(time.time() + 1000, str(i)) for i in range(5000)))
 timer(time.time() + 0.05, "0")
@@ -232,7 +232,7 @@ class Fifo(Timers):
         self.assertEqual(os.listdir(self.tmp), [])
         return done.stderr
 
-    def test_it_is_made_where_it_was_asked_for_and_removed(self):
+    def test_it_is_made_at_the_given_path_and_removed(self):
         done = self.run_job(*self.FILE, TORCHELASTIC_TIMER_FILE=self.path("timers"))
         self.assertEqual((done.returncode, done.stdout.strip()), (0, self.path("timers")), done.stderr)
         self.assertFalse(os.path.exists(self.path("timers")))
@@ -252,7 +252,7 @@ class Fifo(Timers):
         self.assertIn("its timer 'step' expired", done.stderr.splitlines()[-1])
         self.assertTrue(stat.S_ISFIFO(os.stat(self.path("timers")).st_mode))
 
-    def test_anything_else_there_is_an_error_before_anything_is_started(self):
+    def test_another_file_there_is_an_error_before_the_start(self):
         open(self.path("file"), "w", encoding="utf-8").close()
         os.mkfifo(self.path("fifo"))
         os.symlink("fifo", self.path("link"))

@@ -100,7 +100,7 @@ TEST(Elastic, BelowTheMinimumTheOthersWaitForAReplacement) {
   EXPECT_EQ(job->exit_codes(), std::set<int>{0});
 }
 
-TEST(Elastic, WhereNoReplacementComesTheJobEndsAtTheDeadline) {
+TEST(Elastic, JobEndsAtDeadlineWithoutReplacement) {
   const auto job = steady(6, {.machines = 3, .min_nodes = 3, .nnodes = 3});
   job->start_all();
   job->run(seconds(1));
@@ -136,7 +136,7 @@ TEST(Elastic, ASpareEndsWithTheJob) {
   EXPECT_EQ(job->exit_codes(), std::set<int>{0});
 }
 
-TEST(Elastic, ANodeThatIsToldToLeaveLeavesAlone) {
+TEST(Elastic, StoppedNodeLeavesAlone) {
   const auto job = steady(9, {.machines = 4, .min_nodes = 2, .nnodes = 4}, seconds(60));
   job->start_all();
   job->run(seconds(1));
@@ -150,7 +150,7 @@ TEST(Elastic, ANodeThatIsToldToLeaveLeavesAlone) {
   EXPECT_EQ(job->node(0).outcome()->exit_code, 0);
 }
 
-TEST(Elastic, WhereNoneMayBeMissedASignalEndsTheJob) {
+TEST(Elastic, SignalEndsJobOfFixedSize) {
   const auto job = steady(10, {.machines = 3, .min_nodes = 3, .nnodes = 3});
   job->start_all();
   job->run(seconds(1));
@@ -238,7 +238,7 @@ TEST(Failover, EveryNodeInTurnMayDieAndComeBack) {
   EXPECT_EQ(job->last_round().restart_count, "0");
 }
 
-TEST(Failover, ANodeThatIsToldToLeaveHandsTheLeadOver) {
+TEST(Failover, StoppedLeaderHandsLeadershipOver) {
   const auto job = steady(22, {.machines = 4, .min_nodes = 3, .nnodes = 4, .endpoints = 3}, seconds(60));
   job->start_all();
   job->run(seconds(5));
@@ -314,7 +314,7 @@ TEST(Failover, AFixedNumberOfNodesMeetsAtSeveralEndpoints) {
   EXPECT_EQ(job->exit_codes(), std::set<int>{0});
 }
 
-TEST(Failover, WhoLeavesLeavesTheOthersWaitingThoughTheyAreNoMajority) {
+TEST(Failover, RemainingMinorityWaitsAfterANodeLeaves) {
   const auto job = steady(31, {.machines = 3, .min_nodes = 2, .nnodes = 4, .endpoints = 3}, minutes(30));
   job->start_all();
   job->run(seconds(20));
@@ -405,7 +405,7 @@ TEST(Failover, OfTwoHalvesOnlyTheMajorityGoesOn) {
 TEST(Failover, ANodeThatWasCutOffIsBackWithinItsBound) {
   constexpr int endpoints = 3;
   const Duration bound =
-      ElasticJob::node_timeout + (endpoints - 1) * (Member::answer_time + Member::ask_pause);
+      ElasticJob::node_timeout + (endpoints - 1) * (Member::probe_timeout + Member::probe_pause);
   for (int lost = 0; lost < 4; ++lost) {
     for (int length = 1; length <= 80; length += 3) {
       SCOPED_TRACE("node " + std::to_string(lost) + ", cut off for " + std::to_string(length) + " s");
@@ -427,7 +427,7 @@ TEST(Failover, ANodeThatWasCutOffIsBackWithinItsBound) {
 TEST(Failover, NodesThatAreAllNeededMeetWithinTheirBound) {
   constexpr int endpoints = 3;
   const Duration bound =
-      ElasticJob::node_timeout + 2 * (endpoints - 1) * (Member::answer_time + Member::ask_pause);
+      ElasticJob::node_timeout + 2 * (endpoints - 1) * (Member::probe_timeout + Member::probe_pause);
   for (int dead = 0; dead < endpoints; ++dead) {
     for (int length = 1; length <= 80; length += 3) {
       SCOPED_TRACE("endpoint " + std::to_string(dead) + " is dead, the others were cut off for " +
@@ -641,7 +641,7 @@ std::pair<std::uint64_t, std::uint64_t> seeds(std::uint64_t count) {
 }
 
 // Leaders are frozen and cut off; clocks differ by hours, and no agent forgets what it was told.
-TEST(ElasticSwarm, FencingTokensGrowWhateverTheClocksSay) {
+TEST(ElasticSwarm, FencingTokensGrowDespiteClockSkew) {
   const auto [first, count] = seeds(300);
   std::size_t rounds = 0;
   std::size_t moved = 0;
@@ -723,15 +723,15 @@ TEST(ElasticSwarm, OnceFaultsCeaseTheJobIsDone) {
 
 TEST(ElasticSwarm, OneSeedIsOneHistory) {
   for (std::uint64_t seed = 100; seed < 120; ++seed) {
-    std::uint64_t traces[2]{};
-    for (std::uint64_t& trace : traces) {
+    std::uint64_t resources[2]{};
+    for (std::uint64_t& trace : resources) {
       std::mt19937_64 random(seed);
       ElasticJob job(seed, draw_shape(random));
       Met met;
       play(seed, job, met);
       trace = job.trace();
     }
-    EXPECT_EQ(traces[0], traces[1]) << "seed " << seed;
+    EXPECT_EQ(resources[0], resources[1]) << "seed " << seed;
   }
 }
 

@@ -5,8 +5,8 @@
 namespace dlaunch::sim {
 namespace {
 
-using agent::GroupStanding;
-using agent::RankStanding;
+using agent::GroupProgress;
+using agent::RankProgress;
 using agent::WorkersSeen;
 using std::chrono::minutes;
 using std::chrono::seconds;
@@ -47,17 +47,17 @@ class Training {
     const auto stop = stuck_after(round);
     const bool stuck = stop && age > *stop;
     const auto steps = static_cast<std::uint64_t>((stuck ? *stop : age) / seconds(1));
-    RankStanding standing;
-    standing.rank = job_.rounds()[round].group_rank.at(node);
-    standing.entered = standing.done = steps;
-    if (stuck && waits && standing.rank != absent) {
-      ++standing.entered;
-      standing.inside = true;
-      standing.operation = page::Operation::all_reduce;
-      standing.waited = age - *stop;
+    RankProgress progress;
+    progress.rank = job_.rounds()[round].group_rank.at(node);
+    progress.entered = progress.done = steps;
+    if (stuck && waits && progress.rank != absent) {
+      ++progress.entered;
+      progress.inside = true;
+      progress.operation = page::Operation::all_reduce;
+      progress.waited = age - *stop;
     }
-    return {{2 * steps + (standing.inside ? 1 : 0), standing.inside ? 1U : 0U},
-            std::vector<GroupStanding>{{7, "default", 3, {{0, 1, 3}}, {standing}}}};
+    return {{2 * steps + (progress.inside ? 1 : 0), progress.inside ? 1U : 0U},
+            std::vector<GroupProgress>{{7, "default", 3, {{0, 1, 3}}, {progress}}}};
   }
 
   ElasticJob job_;
@@ -69,7 +69,7 @@ std::string everything_said(ElasticJob& job) {
   return all;
 }
 
-TEST(Hang, IsNoticedAfterTheLimitAndTheJobGoesOnFromAnew) {
+TEST(Hang, IsDetectedAfterTheLimitAndTheJobRestarts) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Training training(seed);
     ElasticJob& job = training.job();
@@ -105,7 +105,7 @@ TEST(Hang, WithoutARestartItEndsTheJob) {
   const agent::Outcome& outcome = *training.job().node(2).outcome();
   EXPECT_EQ(outcome.cause.kind, agent::FailureKind::hang);
   EXPECT_EQ(outcome.cause.rank, 1);
-  EXPECT_FALSE(outcome.standings.empty());
+  EXPECT_FALSE(outcome.rank_positions.empty());
 }
 
 TEST(Hang, EachOneUsesUpARestart) {
@@ -143,7 +143,7 @@ TEST(Hang, WithoutTheOptionItIsTheProgramsOwnMatter) {
 TEST(Hang, AProgramThatRecordsNothingNeverDoes) {
   Training training(1);
   training.job().cluster().records = [](int, std::uint32_t) {
-    return WorkersSeen{{}, std::vector<GroupStanding>{}};
+    return WorkersSeen{{}, std::vector<GroupProgress>{}};
   };
   training.life = minutes(5);
   training.job().start_all();

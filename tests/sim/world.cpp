@@ -62,19 +62,19 @@ void Node::start() {
   exited_ = paused_ = false;
   spec_.agent = (++life_ << 32) + static_cast<std::uint64_t>(index_) + 1;
   runner_.reset();
-  agent::Runner::Plan plan{job_,
-                           spec_,
-                           "sim",
-                           {},
-                           serves_,
-                           [this](std::uint32_t round, const std::set<std::string>&) {
-                             if (cluster_.on_world) cluster_.on_world(spec_.agent, round);
-                           },
-                           [this] { later(Duration(0), [this] { exit(); }); },
-                           {},
-                           this};
+  agent::Runner::Config plan{job_,
+                             spec_,
+                             "sim",
+                             {},
+                             serves_,
+                             [this](std::uint32_t round, const std::set<std::string>&) {
+                               if (cluster_.on_world) cluster_.on_world(spec_.agent, round);
+                             },
+                             [this] { later(Duration(0), [this] { exit(); }); },
+                             {},
+                             this};
   plan.unix_us = wall_clock_us();
-  runner_ = std::make_unique<agent::Runner>(agent::Runner::Outside{*this, *this, *this, *this, *this},
+  runner_ = std::make_unique<agent::Runner>(agent::Runner::Dependencies{*this, *this, *this, *this, *this},
                                             std::move(plan));
   runner_->begin();
 }
@@ -146,7 +146,7 @@ void Node::cut_connections(const std::string& why) {
     Node* peer = cluster_.find(conn.peer_host);
     if (!peer || !conn.peer) continue;
     const TimePoint when = std::max(conn.last_delivery, now() + wire_delay());
-    peer->outside(when - now(), [peer, to = conn.peer, why] { peer->deliver(to, {"", why}); });
+    peer->dependencies(when - now(), [peer, to = conn.peer, why] { peer->deliver(to, {"", why}); });
   }
   conns_.clear();
 }
@@ -168,19 +168,19 @@ void Node::kill_keeper() {
 }
 
 void Node::by_keeper(Duration after, std::function<void()> act) {
-  outside(after, [this, keeper = keeper_, act = std::move(act)] {
+  dependencies(after, [this, keeper = keeper_, act = std::move(act)] {
     if (keeper == keeper_ && !is_keeper_dead_) act();
   });
 }
 
-void Node::outside(Duration after, std::function<void()> act) {
+void Node::dependencies(Duration after, std::function<void()> act) {
   cluster_.world().at(cluster_.world().now() + after, [this, life = life_, act = std::move(act)] {
     if (alive_ && life == life_) act();
   });
 }
 
 void Node::later(Duration after, std::function<void()> act) {
-  outside(after, [this, act = std::move(act)] { when_awake(act); });
+  dependencies(after, [this, act = std::move(act)] { when_awake(act); });
 }
 
 void Node::when_awake(std::function<void()> act) {
@@ -206,7 +206,7 @@ TimerId Node::arm(TimePoint at, TimerHandler& handler) {
     timers_.erase(found);
     armed->on_timer(id);
   };
-  outside(at - now(), [this, fire] {
+  dependencies(at - now(), [this, fire] {
     if (paused_) {
       due_timers_.emplace_back(fire);
     } else {
@@ -238,7 +238,7 @@ ConnId Node::connect(const Address& address, TimePoint deadline, ConnectionHandl
     no_answer();
     return id;
   }
-  outside(wire_delay(), [this, id, host = address.host, no_answer] {
+  dependencies(wire_delay(), [this, id, host = address.host, no_answer] {
     if (!conns_.contains(id)) return;
     Node* peer = cluster_.find(host);
     if (peer && (!peer->on() || cluster_.is_cut(index_, peer->index()))) return no_answer();
@@ -280,8 +280,8 @@ void Node::send(ConnId id, ByteSpan bytes) {
     conn.last_delivery = std::max(conn.last_delivery, now() + wire_delay());
     Node* peer = cluster_.find(conn.peer_host);
     if (!peer) return;
-    peer->outside(conn.last_delivery - now(),
-                  [peer, to = conn.peer, text = rest.substr(0, piece)] { peer->deliver(to, {text}); });
+    peer->dependencies(conn.last_delivery - now(),
+                       [peer, to = conn.peer, text = rest.substr(0, piece)] { peer->deliver(to, {text}); });
     rest.erase(0, piece);
   }
 }
@@ -300,13 +300,13 @@ void Node::deliver(ConnId id, Piece piece) {
     return;
   }
   conn.stuck.push_back(std::move(piece));
-  if (conn.stuck.size() == 1) outside(retransmission, [this, id] { deliver_stuck(id); });
+  if (conn.stuck.size() == 1) dependencies(retransmission, [this, id] { deliver_stuck(id); });
 }
 
 void Node::deliver_stuck(ConnId id) {
   const auto found = conns_.find(id);
   if (found == conns_.end()) return;
-  if (held_up(found->second)) return outside(retransmission, [this, id] { deliver_stuck(id); });
+  if (held_up(found->second)) return dependencies(retransmission, [this, id] { deliver_stuck(id); });
   const std::deque<Piece> stuck = std::exchange(found->second.stuck, {});
   for (const Piece& piece : stuck) when_awake([this, id, piece] { take(id, piece); });
 }
@@ -329,7 +329,7 @@ void Node::close(ConnId id) {
   Node* peer = cluster_.find(conn.peer_host);
   if (!peer || !conn.peer) return;
   const TimePoint when = std::max(conn.last_delivery, now() + wire_delay());
-  peer->outside(when - now(), [peer, to = conn.peer] {
+  peer->dependencies(when - now(), [peer, to = conn.peer] {
     peer->deliver(to, {"", "connection closed by peer"});
   });
 }
@@ -381,14 +381,14 @@ void Node::end_process(agent::ProcKey key, agent::ExitStatus status) {
   processes_.erase(found);
   if (process.script.leaves_daemon) ++daemons_;
   cluster_.on_end(index_, key);
-  agent::Ending ending;
-  ending.status = status;
-  ending.tail = process.script.last_words;
+  agent::WorkerExit exit;
+  exit.status = status;
+  exit.tail = process.script.last_words;
   if (process.failed && process.script.dies_slowly > Duration(0)) {
-    ending.exception = "RuntimeError: simulated";
-    ending.since_exception = now() - *process.failed;
+    exit.exception = "RuntimeError: simulated";
+    exit.since_exception = now() - *process.failed;
   }
-  when_awake([this, key, pid = process.pid, ending] { spawner_handler_->on_exited(key, pid, ending); });
+  when_awake([this, key, pid = process.pid, exit] { spawner_handler_->on_exited(key, pid, exit); });
   report_rest();
 }
 
@@ -448,20 +448,20 @@ agent::Activity Node::activity(std::uint32_t round, int) {
   return cluster_.records ? cluster_.records(index_, round).activity : agent::Activity{};
 }
 
-std::vector<agent::GroupStanding> Node::standings(std::uint32_t round, int, int, TimePoint) {
-  return cluster_.records ? cluster_.records(index_, round).standings.value()
-                          : std::vector<agent::GroupStanding>{};
+std::vector<agent::GroupProgress> Node::group_progress(std::uint32_t round, int, int, TimePoint) {
+  return cluster_.records ? cluster_.records(index_, round).group_progress.value()
+                          : std::vector<agent::GroupProgress>{};
 }
 
-void Node::say(const agent::Say& say) {
+void Node::report(const agent::LogMessage& message) {
   const std::string time = std::to_string(to_seconds(now() - cluster_.world().began()));
-  said_.push_back(time.substr(0, time.find('.') + 4) + " " + say.text);
+  said_.push_back(time.substr(0, time.find('.') + 4) + " " + message.text);
 }
 
 // The keeper's part: it kills what it started where the agent does not renew the lease in time.
 void Node::keep_alive(TimePoint until) {
   lease_until_ = until;
-  if (until != TimePoint::max()) outside(std::max(Duration(0), until - now()), [this] { lease_over(); });
+  if (until != TimePoint::max()) dependencies(std::max(Duration(0), until - now()), [this] { lease_over(); });
 }
 
 void Node::lease_over() {

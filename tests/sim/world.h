@@ -162,10 +162,10 @@ class Node final : public Clock,
   void keep_alive(TimePoint until) override;
   void prepare(agent::ProcKey) override {}
   agent::Activity activity(std::uint32_t round, int slots) override;
-  agent::Parting parting(agent::ProcKey, int) override { return {}; }
-  std::vector<agent::GroupStanding> standings(std::uint32_t round, int slots, int world_size,
-                                              TimePoint now) override;
-  void say(const agent::Say& say) override;
+  agent::ExitRecord exit_record(agent::ProcKey, int) override { return {}; }
+  std::vector<agent::GroupProgress> group_progress(std::uint32_t round, int slots, int world_size,
+                                                   TimePoint now) override;
+  void report(const agent::LogMessage& message) override;
 
  private:
   // Of a stream; no bytes: its end.
@@ -190,7 +190,7 @@ class Node final : public Clock,
   // Runs later unless this node's agent has died in between, and not while it is paused.
   void later(Duration after, std::function<void()> act);
   // The same of what does not need the agent.
-  void outside(Duration after, std::function<void()> act);
+  void dependencies(Duration after, std::function<void()> act);
   // What the keeper does or reports: nothing, if it was killed in between.
   void by_keeper(Duration after, std::function<void()> act);
   void when_awake(std::function<void()> act);

@@ -33,7 +33,7 @@ TEST_F(AbsentNodeTest, IsAnsweredForAWhileAfterTheEnd) {
   EXPECT_EQ(coordinator_->state(), Coordinator::State::ending);
   now_ += seconds(2);
   Join back = join(1);
-  back.been_in = true;
+  back.joined_once = true;
   from(9, back);
   ASSERT_EQ(sent<End>().size(), 1U);
   EXPECT_EQ(sent<End>()[0].first, 9U);

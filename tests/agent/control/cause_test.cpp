@@ -15,9 +15,9 @@ class CauseTest : public CoordinatorTest {};
 
 // Ranks 0 and 1 are on node 0, 2 and 3 on node 1.
 Failed accuses(Failed failed, int rank) {
-  failed.failure.accuses_peer = true;
-  failed.failure.accused = rank;
-  failed.failure.accused_of = "left the group";
+  failed.failure.blames_peer = true;
+  failed.failure.blamed_rank = rank;
+  failed.failure.blamed_for = "left the group";
   return failed;
 }
 
@@ -40,7 +40,7 @@ TEST_F(CauseTest, AWorkerThatIsAccusedAndGoesOnIsStoppedAfterThatMomentAndNamed)
   from(0, accuses(failed(0, 0), 2));
   from(0, Stopped{0});
   EXPECT_TRUE(sent<StopRound>().empty());
-  now_ += accused_grace;
+  now_ += blamed_rank_grace;
   last_ = coordinator_->step(now_, CoordinatorTimer{});
   ASSERT_EQ(sent<StopRound>().size(), 1U) << "the other node has stopped";
   EXPECT_EQ(sent<StopRound>().front().first, 7U);
@@ -59,7 +59,7 @@ TEST_F(CauseTest, AWorkerThatIsAccusedAndGoesOnIsStoppedAfterThatMomentAndNamed)
   EXPECT_EQ(outcome.others[0].rank, 0);
 }
 
-TEST_F(CauseTest, WhereNobodyIsLeftWhoIsAccusedNothingIsWaitedFor) {
+TEST_F(CauseTest, NoWaitIfTheBlamedRankHasEnded) {
   job_.max_restarts = 0;
   gather();
   from(7, Done{0});
@@ -67,7 +67,7 @@ TEST_F(CauseTest, WhereNobodyIsLeftWhoIsAccusedNothingIsWaitedFor) {
   EXPECT_FALSE(sent<StopRound>().empty()) << "its node is done";
 }
 
-TEST_F(CauseTest, TheLastThatStopsEndsTheWaitForWhoIsAccused) {
+TEST_F(CauseTest, LastStoppedNodeEndsTheWaitForTheBlamedRank) {
   job_.max_restarts = 0;
   gather();
   from(0, accuses(failed(0, 0), -1));
@@ -95,7 +95,7 @@ TEST_F(CauseTest, AFailureOnAnotherNodeIsSaidAtOnce) {
   EXPECT_TRUE(words()[1].starts_with("restarting all 4 workers (restart 1 of 1) because rank 2 "));
 }
 
-TEST_F(CauseTest, WhoWasRefusedIsInTheLastLineOfTheWait) {
+TEST_F(CauseTest, RefusedNodeIsNamedAtTheDeadline) {
   begin();
   from(0, join(0));
   for (int i = 0; i < 2; ++i) {
@@ -124,7 +124,7 @@ TEST_F(CauseTest, ANodeThatCannotStartItsProgramEndsTheWait) {
   EXPECT_EQ(ending().exit_code, 1);
 }
 
-TEST_F(CauseTest, WhereOtherNodesSufficeANodeThatCannotStartIsOnlyNamed) {
+TEST_F(CauseTest, UnfitNodeIsOnlyReportedIfOtherNodesSuffice) {
   job_.min_nodes = 1;
   begin();
   Join unfit = join(1);
@@ -134,7 +134,7 @@ TEST_F(CauseTest, WhereOtherNodesSufficeANodeThatCannotStartIsOnlyNamed) {
   EXPECT_EQ(words(), std::vector<std::string>{"node 1 (host host1): cannot start './probe': no such file"});
 }
 
-TEST_F(CauseTest, WhoDidNotRunItselfAccusesNobody) {
+TEST_F(CauseTest, SuspendedNodeBlamesNoOther) {
   job_.max_restarts = 0;
   gather();
   now_ += seconds(6);  // the timer was to come long before

@@ -33,7 +33,7 @@ class CoordinatorTest : public ::testing::Test {
   }
   Join join(int node_rank, int slots = 2) {
     Join join{"j",
-              job_.least(),
+              job_.required_nodes(),
               job_.nnodes,
               job_.max_restarts,
               node_rank,
@@ -77,7 +77,7 @@ class CoordinatorTest : public ::testing::Test {
   std::vector<std::string> words() const {
     std::vector<std::string> found;
     for (const auto& action : last_) {
-      if (const auto* say = std::get_if<Say>(&action)) found.push_back(say->text);
+      if (const auto* message = std::get_if<LogMessage>(&action)) found.push_back(message->text);
     }
     return found;
   }

@@ -55,7 +55,7 @@ TEST_F(CoordinatorTest, EachRolesWorkersAreCountedByThemselves) {
 }
 
 // A quorum, or a lease, that two nodes count differently is none.
-TEST_F(CoordinatorTest, AgentsThatWereToldOtherRulesAreRefused) {
+TEST_F(CoordinatorTest, AgentsWithOtherRulesAreRejected) {
   const auto refused = [&](const auto& change) {
     begin();
     JobSpec other = job_;
@@ -83,11 +83,11 @@ TEST_F(CoordinatorTest, AgentsThatWereToldOtherRulesAreRefused) {
             "this job has --rdzv-endpoint=a:1,b:2, not --rdzv-endpoint=b:2,a:1");
 }
 
-TEST_F(CoordinatorTest, WhatAStrangerSaysOfItselfCannotHarm) {
+TEST_F(CoordinatorTest, HostileJoinIsHarmless) {
   begin();
   Join one = join(1);
   one.round = UINT32_MAX;
-  one.been_in = true;
+  one.joined_once = true;
   from(7, one);
   ASSERT_EQ(sent<Refused>().size(), 1U);
   EXPECT_EQ(sent<Refused>().front().second.why, "there is no round 4294967295");
@@ -95,12 +95,12 @@ TEST_F(CoordinatorTest, WhatAStrangerSaysOfItselfCannotHarm) {
   one.host = "a\x1b[31mb\nc";
   from(8, one);
   for (const auto& action : last_) {
-    const auto* say = std::get_if<Say>(&action);
-    EXPECT_TRUE(say == nullptr || say->text.find_first_of("\x1b\n") == std::string::npos);
+    const auto* message = std::get_if<LogMessage>(&action);
+    EXPECT_TRUE(message == nullptr || message->text.find_first_of("\x1b\n") == std::string::npos);
   }
 }
 
-TEST_F(CoordinatorTest, WhoComesWhileItsWorkersStopHoldsNobodyUp) {
+TEST_F(CoordinatorTest, NodeThatJoinsWhileItsWorkersStopDoesNotDelayOthers) {
   job_.min_nodes = 1;
   job_.last_call = Duration(0);
   begin();
@@ -116,7 +116,7 @@ TEST_F(CoordinatorTest, WhoComesWhileItsWorkersStopHoldsNobodyUp) {
   EXPECT_EQ(coordinator_->state(), Coordinator::State::stopping);
 }
 
-TEST_F(CoordinatorTest, EverybodyIsToldForWhomHeWaits) {
+TEST_F(CoordinatorTest, NodesAreNotifiedOfMissingNodes) {
   job_.nnodes = 3;
   begin();
   from(0, join(0));
@@ -162,7 +162,7 @@ TEST_F(CoordinatorTest, WithoutRestartsLeftTheFirstFailureEndsTheJob) {
   EXPECT_TRUE(did<CoordinatorEnded>());
 }
 
-TEST_F(CoordinatorTest, TheCauseIsTheFirstFailureInTimeNotTheFirstHeardOf) {
+TEST_F(CoordinatorTest, CauseIsTheFirstFailureInTimeNotTheFirstReported) {
   job_.max_restarts = 0;
   gather();
   now_ += seconds(5);
@@ -178,7 +178,7 @@ TEST_F(CoordinatorTest, TheCauseIsTheFirstFailureInTimeNotTheFirstHeardOf) {
   const Outcome outcome = ending();
   EXPECT_EQ(outcome.cause.rank, 0);
   EXPECT_EQ(outcome.exit_code, 9);
-  EXPECT_EQ(outcome.fallen, 3);
+  EXPECT_EQ(outcome.failure_count, 3);
   ASSERT_EQ(outcome.others.size(), 2U);
   EXPECT_EQ(outcome.others[0].rank, 3);
   EXPECT_EQ(outcome.others[0].after, milliseconds(690));
@@ -186,11 +186,11 @@ TEST_F(CoordinatorTest, TheCauseIsTheFirstFailureInTimeNotTheFirstHeardOf) {
   EXPECT_EQ(outcome.tallies, (std::vector<Tally>{{"exited with code 3", 2}}));
 }
 
-TEST_F(CoordinatorTest, AmongSimultaneousFailuresWhoAccusesAPeerIsNotTheCause) {
+TEST_F(CoordinatorTest, AmongSimultaneousFailuresOneThatBlamesAPeerIsNotTheCause) {
   job_.max_restarts = 0;
   gather();
   Failed victim = failed(0, 0);
-  victim.failure.accuses_peer = true;
+  victim.failure.blames_peer = true;
   from(0, victim);
   now_ += milliseconds(40);
   from(7, failed(0, 3));
@@ -203,7 +203,7 @@ TEST_F(CoordinatorTest, ASuspectIsNamedBesideTheCauseAndIsNoFailure) {
   job_.max_restarts = 0;
   gather();
   Failed victim = failed(0, 0);
-  victim.failure.accuses_peer = true;
+  victim.failure.blames_peer = true;
   Failed suspect = failed(0, 1);
   suspect.failure.while_stopping = suspect.failure.ended_by_us = true;
   suspect.failure.exception = "IndexError: x";
@@ -214,16 +214,16 @@ TEST_F(CoordinatorTest, ASuspectIsNamedBesideTheCauseAndIsNoFailure) {
   const Outcome outcome = ending();
   EXPECT_EQ(outcome.cause.rank, 0);
   EXPECT_EQ(outcome.cause.hint, "rank 1, which was stopped then, had written: IndexError: x");
-  EXPECT_EQ(outcome.fallen, 1);
+  EXPECT_EQ(outcome.failure_count, 1);
   EXPECT_TRUE(outcome.others.empty());
 }
 
-TEST_F(CoordinatorTest, WhoAccusesAPeerLongBeforeAnythingElseIsTheCause) {
+TEST_F(CoordinatorTest, EarlyFailureThatBlamesAPeerIsTheCause) {
   job_.max_restarts = 0;
   gather();
   now_ += seconds(5);
   Failed first = failed(0, 0, milliseconds(500));
-  first.failure.accuses_peer = true;
+  first.failure.blames_peer = true;
   from(7, failed(0, 3));
   from(0, first);
   from(0, Stopped{0});
@@ -231,7 +231,7 @@ TEST_F(CoordinatorTest, WhoAccusesAPeerLongBeforeAnythingElseIsTheCause) {
   EXPECT_EQ(ending().cause.rank, 0);
 }
 
-TEST_F(CoordinatorTest, WhoFellWhileBeingStoppedIsNeverTheCause) {
+TEST_F(CoordinatorTest, FailureDuringStopIsNeverTheCause) {
   job_.max_restarts = 0;
   gather();
   Failed stopped = failed(0, 0, seconds(2));
@@ -283,7 +283,7 @@ TEST_F(CoordinatorTest, ManyVictimsAreCountedAndFewAreListed) {
   const Outcome outcome = ending();
   EXPECT_EQ(outcome.cause.rank, 0);
   EXPECT_EQ(outcome.cause.tail.size(), 10'000U);
-  EXPECT_EQ(outcome.fallen, 1000);
+  EXPECT_EQ(outcome.failure_count, 1000);
   EXPECT_EQ(outcome.others.size(), static_cast<std::size_t>(Outcome::max_others));
   EXPECT_EQ(outcome.others.back().tail, "");
   EXPECT_EQ(outcome.tallies, (std::vector<Tally>{{"exited with code 3", 899},
@@ -308,11 +308,11 @@ TEST_F(CoordinatorTest, RestartsAreRememberedWithTheirCauses) {
   EXPECT_EQ(outcome.restarts[0].cause.rank, 3);
 }
 
-TEST_F(CoordinatorTest, ALostNodeIsTheCauseOfWhatItsPeersComplainOf) {
+TEST_F(CoordinatorTest, LostNodeIsTheCauseOfItsPeersFailures) {
   job_.max_restarts = 0;
   gather();
   Failed victim = failed(0, 0);
-  victim.failure.accuses_peer = true;
+  victim.failure.blames_peer = true;
   from(0, victim);
   now_ += milliseconds(5);
   last_ = coordinator_->step(now_, MemberLost{7, "connection reset by peer"});
@@ -321,7 +321,7 @@ TEST_F(CoordinatorTest, ALostNodeIsTheCauseOfWhatItsPeersComplainOf) {
   EXPECT_EQ(ending().others.at(0).rank, 0);
 }
 
-TEST_F(CoordinatorTest, ALossThatNoRestartHealsEndsTheJobWhateverFailedBefore) {
+TEST_F(CoordinatorTest, UnrecoverableLossEndsTheJobDespiteEarlierFailures) {
   gather();
   from(0, failed(0, 0));
   now_ += seconds(3);
@@ -342,14 +342,14 @@ TEST_F(CoordinatorTest, ANodeThatDoesNotStopInTimeIsNamed) {
             "node 0 (host host0) was lost: it did not stop its workers in time");
 }
 
-TEST_F(CoordinatorTest, WhoStopsSlowlyIsNamed) {
+TEST_F(CoordinatorTest, NodeThatStopsSlowlyIsNamed) {
   gather();
   from(7, failed(0, 3));
   from(7, Stopped{0});
   now_ += seconds(5);
   last_ = coordinator_->step(now_, CoordinatorTimer{});
-  ASSERT_TRUE(did<Say>());
-  EXPECT_EQ(std::get<Say>(last_[0]).text,
+  ASSERT_TRUE(did<LogMessage>());
+  EXPECT_EQ(std::get<LogMessage>(last_[0]).text,
             "waiting for the workers of node 0 (host host0) to stop since 5 s, until 55 s from now");
 }
 
@@ -390,7 +390,7 @@ TEST_F(CoordinatorTest, ALostNodeEndsTheJobAndIsNamed) {
             "node 1 (host host1) was lost: connection reset by peer");
 }
 
-TEST_F(CoordinatorTest, WhoLeadsIsAnsweredAndChangesNothing) {
+TEST_F(CoordinatorTest, ProbeIsAnsweredWithoutSideEffects) {
   job_.endpoints = {{"m", 29500}, {"b", 29500}};
   const auto answer = [&](const std::string& job_id) {
     from(99, Ask{job_id});
@@ -415,10 +415,10 @@ TEST_F(CoordinatorTest, WhoLeadsIsAnsweredAndChangesNothing) {
   EXPECT_TRUE(last_.empty() || !did<DropMember>()) << "a member has no reason to ask";
 }
 
-TEST_F(CoordinatorTest, ANodeThatComesBackToAJobThatEndsIsToldHowItEnded) {
+TEST_F(CoordinatorTest, ReturningNodeGetsTheOutcomeOfAnEndingJob) {
   gather();
   Join back = join(1);
-  back.been_in = true;
+  back.joined_once = true;
   back.agent = 555;
   from(7, failed(0, 2));
   from(7, failed(0, 3));
@@ -435,10 +435,10 @@ TEST_F(CoordinatorTest, ANodeThatComesBackToAJobThatEndsIsToldHowItEnded) {
   ASSERT_EQ(sent<End>().size(), 1U);
   EXPECT_EQ(sent<End>()[0], (std::pair<MemberId, End>{9, {outcome}}));
   EXPECT_TRUE(did<DropMember>());
-  back.been_in = false;
+  back.joined_once = false;
   from(10, back);
   EXPECT_EQ(sent<Refused>().size(), 1U) << "it was never in the job";
-  back.been_in = true;
+  back.joined_once = true;
   back.job_id = "another";
   from(11, back);
   EXPECT_EQ(sent<Refused>().size(), 1U);
@@ -462,7 +462,7 @@ TEST_F(CoordinatorTest, NoticeOfOneNodesEndIsPassedOnToTheOthersOnce) {
   EXPECT_TRUE(sent<Preempt>().empty()) << "all know";
 }
 
-TEST_F(CoordinatorTest, WhoFailsAfterNoticeHasDoneWhatItWasAskedFor) {
+TEST_F(CoordinatorTest, FailureAfterNoticeIsNoFailure) {
   gather();
   from(7, Preempt{0});
   from(0, failed(0, 0));
@@ -475,7 +475,7 @@ TEST_F(CoordinatorTest, WhoFailsAfterNoticeHasDoneWhatItWasAskedFor) {
   EXPECT_EQ(describe(outcome.cause), "node 1 (host host1) was told to stop by SIGTERM");
 }
 
-TEST_F(CoordinatorTest, WhereAJobMayShrinkTheNodeWhoseEndItIsLeaves) {
+TEST_F(CoordinatorTest, PreemptedNodeLeavesIfTheJobMayShrink) {
   job_.nnodes = 3;
   job_.min_nodes = 2;
   begin();
@@ -500,7 +500,7 @@ TEST_F(CoordinatorTest, WhereAJobMayShrinkTheNodeWhoseEndItIsLeaves) {
   EXPECT_EQ(sent<NewWorld>()[0].second.world.restarts_used, 1) << "of that round nobody gave notice";
 }
 
-TEST_F(CoordinatorTest, WhoDoesNotFitIsToldWhy) {
+TEST_F(CoordinatorTest, RejectedNodeGetsTheReason) {
   begin();
   const auto refusal = [&](Join wrong) {
     from(9, std::move(wrong));
@@ -525,13 +525,13 @@ TEST_F(CoordinatorTest, WhoDoesNotFitIsToldWhy) {
   EXPECT_EQ(sent<Refused>().size(), 1U);
 }
 
-TEST_F(CoordinatorTest, WhoDoesNotComeIsNamedAtTheDeadline) {
+TEST_F(CoordinatorTest, MissingNodeIsNamedAtTheDeadline) {
   begin();
   from(0, join(0));
   now_ += seconds(10);
   last_ = coordinator_->step(now_, CoordinatorTimer{});
-  ASSERT_TRUE(did<Say>());
-  EXPECT_EQ(std::get<Say>(last_[0]).text,
+  ASSERT_TRUE(did<LogMessage>());
+  EXPECT_EQ(std::get<LogMessage>(last_[0]).text,
             "waiting for node 1 of 2 at m:29500 since 10 s, until 50 s from now");
   now_ += seconds(50);
   last_ = coordinator_->step(now_, CoordinatorTimer{});
@@ -566,26 +566,26 @@ class HangTest : public CoordinatorTest {
   static Progress stuck(std::uint32_t round, int first_rank, Duration quiet) {
     Progress progress{round, quiet, true, {{1, "default", 4, {{0, 1, 4}}, {}}}};
     for (int rank = first_rank; rank < first_rank + 2; ++rank) {
-      RankStanding standing;
-      standing.rank = rank;
-      standing.done = 7;
-      standing.entered = rank == 3 ? 7 : 8;
-      standing.inside = rank != 3;
-      standing.operation = page::Operation::all_reduce;
-      standing.waited = rank == 3 ? Duration(0) : Duration(seconds(11));
-      progress.groups[0].here.push_back(standing);
+      RankProgress rank_progress;
+      rank_progress.rank = rank;
+      rank_progress.done = 7;
+      rank_progress.entered = rank == 3 ? 7 : 8;
+      rank_progress.inside = rank != 3;
+      rank_progress.operation = page::Operation::all_reduce;
+      rank_progress.waited = rank == 3 ? Duration(0) : Duration(seconds(11));
+      progress.groups[0].here.push_back(rank_progress);
     }
     return progress;
   }
   void hang(std::uint32_t round) {
     from(0, stuck(round, 0, seconds(10)));
-    EXPECT_FALSE(did<Say>());
+    EXPECT_FALSE(did<LogMessage>());
     from(7, stuck(round, 2, seconds(10)));
   }
   std::vector<std::string> said() const {
     std::vector<std::string> found;
     for (const auto& action : last_) {
-      if (const auto* say = std::get_if<Say>(&action)) found.push_back(say->text);
+      if (const auto* message = std::get_if<LogMessage>(&action)) found.push_back(message->text);
     }
     return found;
   }
@@ -622,13 +622,13 @@ TEST_F(HangTest, WithoutARestartItIsTheCauseOfTheEnd) {
   EXPECT_EQ(outcome.cause.kind, FailureKind::hang);
   EXPECT_EQ(outcome.cause.rank, 3);
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(outcome.fallen, 2);
-  EXPECT_EQ(outcome.standings,
+  EXPECT_EQ(outcome.failure_count, 2);
+  EXPECT_EQ(outcome.rank_positions,
             std::vector<std::string>{"rank 3 never entered all_reduce #8 of group default; the "
                                      "other 3 have waited 11 s"});
 }
 
-TEST_F(HangTest, WhatWasToldOfAnotherRoundDoesNotCount) {
+TEST_F(HangTest, ReportsOfAnotherRoundAreIgnored) {
   from(0, stuck(0, 0, seconds(10)));
   from(7, stuck(1, 2, seconds(10)));
   EXPECT_EQ(coordinator_->state(), Coordinator::State::running);
@@ -640,16 +640,16 @@ TEST_F(HangTest, WhatWasToldOfAnotherRoundDoesNotCount) {
   EXPECT_EQ(coordinator_->state(), Coordinator::State::running) << "node 0 has told nothing of this round";
 }
 
-TEST_F(CoordinatorTest, WhereTheRanksWereIsToldWithAFailure) {
+TEST_F(CoordinatorTest, PositionsOfRanksAreReportedWithAFailure) {
   job_.max_restarts = 1;
   gather();
   from(7, failed(0, 3));
-  RankStanding waits;
+  RankProgress waits;
   waits.entered = 2;
   waits.done = 1;
   waits.operation = page::Operation::barrier;
   waits.waited = milliseconds(5);
-  RankStanding fell;
+  RankProgress fell;
   fell.rank = 3;
   fell.entered = fell.done = 1;
   from(0, Progress{0, Duration(0), false, {{1, "g", 2, {{0, 3, 2}}, {waits}}}});
@@ -657,16 +657,16 @@ TEST_F(CoordinatorTest, WhereTheRanksWereIsToldWithAFailure) {
   from(0, Stopped{0});
   from(7, Stopped{0});
   const auto told = std::find_if(last_.begin(), last_.end(), [](const auto& action) {
-    const auto* say = std::get_if<Say>(&action);
-    return say != nullptr &&
-           say->text == "rank 3 never entered barrier #2 of group g; the other one has waited 5 ms";
+    const auto* message = std::get_if<LogMessage>(&action);
+    return message != nullptr &&
+           message->text == "rank 3 never entered barrier #2 of group g; the other one has waited 5 ms";
   });
   EXPECT_NE(told, last_.end());
 }
 
 // It came before anybody led here, and goes on to the next endpoint; that its connection has ended is not
 // heard of yet.
-TEST_F(CoordinatorTest, WhoHasNotAnsweredSinceTheLeadWasTakenUpIsInNoWorld) {
+TEST_F(CoordinatorTest, NodesSilentSinceLeadershipBeganJoinNoWorld) {
   job_.nnodes = 3;
   job_.endpoints = {{"a", 1}, {"b", 1}, {"c", 1}};
   begin();
@@ -675,7 +675,7 @@ TEST_F(CoordinatorTest, WhoHasNotAnsweredSinceTheLeadWasTakenUpIsInNoWorld) {
     join.stays = stays;
     from(member, join);
   };
-  const auto answer = [this](MemberId member) { from(member, Beat{now_.time_since_epoch().count()}); };
+  const auto answer = [this](MemberId member) { from(member, Heartbeat{now_.time_since_epoch().count()}); };
   come(7, 2, false);
   EXPECT_FALSE(sent<Welcome>().at(0).second.leads);
   answer(7);  // to what was said before
@@ -704,7 +704,7 @@ TEST_F(CoordinatorTest, ALostLeaderIsOneThatIsNotHere) {
     std::vector<std::string> lost;
     for (const MemberId member : {7U, 8U}) {
       Join join = this->join(static_cast<int>(member) - 6);
-      join.stays = join.been_in = true;
+      join.stays = join.joined_once = true;
       join.nodes = 3;
       join.leader = leader;
       join.leader_host = "old";
@@ -754,9 +754,9 @@ TEST_F(CoordinatorTest, ANodeThatFailedTooOftenIsLeftOutAndHearsWhy) {
 }
 
 // By the address of whom nothing of an old round comes to the next one's store.
-class LostPlacesTest : public CoordinatorTest {
+class FencedHostsTest : public CoordinatorTest {
  protected:
-  LostPlacesTest() {
+  FencedHostsTest() {
     job_.nnodes = 3;
     job_.min_nodes = 1;
     job_.node_timeout = seconds(5);
@@ -764,24 +764,24 @@ class LostPlacesTest : public CoordinatorTest {
     from(0, join(0));
     come(7, 1, "10.0.0.2");
     come(8, 2, "10.0.0.3");
-    EXPECT_EQ(shut_out(), std::set<std::string>{});
+    EXPECT_EQ(blocked_hosts(), std::set<std::string>{});
   }
   void come(MemberId member, int node_rank, const std::string& address) {
     last_ = coordinator_->step(now_, FromMember{member, join(node_rank), address});
   }
-  void lose(MemberId member) { last_ = coordinator_->step(now_, MemberLost{member, "silent"}); }
+  void on_node_lost(MemberId member) { last_ = coordinator_->step(now_, MemberLost{member, "silent"}); }
   // From the store of the newest round; the others have stopped for it.
-  std::set<std::string> shut_out() {
+  std::set<std::string> blocked_hosts() {
     const std::uint32_t round = next_round_++;
     for (const MemberId member : {0U, 7U, 8U, 9U}) {
-      if (const auto* open = opened()) return open->shut_out;
+      if (const auto* open = opened()) return open->blocked_hosts;
       if (round > 0) from(member, Stopped{round - 1});
     }
     now_ += milliseconds(100);  // the keepers of agents that have ended act at once
     last_ = coordinator_->step(now_, CoordinatorTimer{});
     const auto* open = opened();
     EXPECT_TRUE(open) << "round " << round;
-    return open ? open->shut_out : std::set<std::string>{"none was opened"};
+    return open ? open->blocked_hosts : std::set<std::string>{"none was opened"};
   }
 
  private:
@@ -794,30 +794,30 @@ class LostPlacesTest : public CoordinatorTest {
   std::uint32_t next_round_ = 0;
 };
 
-TEST_F(LostPlacesTest, AreShutOut) {
-  lose(7);
-  EXPECT_EQ(shut_out(), std::set<std::string>{"10.0.0.2"});
+TEST_F(FencedHostsTest, AreShutOut) {
+  on_node_lost(7);
+  EXPECT_EQ(blocked_hosts(), std::set<std::string>{"10.0.0.2"});
 }
 
-TEST_F(LostPlacesTest, AreLetInAgainWithTheirNode) {
-  lose(7);
-  EXPECT_EQ(shut_out(), std::set<std::string>{"10.0.0.2"});
+TEST_F(FencedHostsTest, AreLetInAgainWithTheirNode) {
+  on_node_lost(7);
+  EXPECT_EQ(blocked_hosts(), std::set<std::string>{"10.0.0.2"});
   come(9, 1, "10.0.0.2");
-  EXPECT_EQ(shut_out(), std::set<std::string>{});
+  EXPECT_EQ(blocked_hosts(), std::set<std::string>{});
 }
 
-TEST_F(LostPlacesTest, AreNotWhereAnotherNodeIs) {
+TEST_F(FencedHostsTest, AreLiftedIfANodeOfThatHostIsPresent) {
   come(9, -1, "10.0.0.2");
-  lose(7);
-  EXPECT_EQ(shut_out(), std::set<std::string>{});
+  on_node_lost(7);
+  EXPECT_EQ(blocked_hosts(), std::set<std::string>{});
 }
 
-TEST_F(LostPlacesTest, AreForgottenWhenNothingCanRunThereAnyMore) {
-  lose(7);
-  EXPECT_EQ(shut_out(), std::set<std::string>{"10.0.0.2"});
+TEST_F(FencedHostsTest, AreForgottenWhenNothingCanRunThereAnyMore) {
+  on_node_lost(7);
+  EXPECT_EQ(blocked_hosts(), std::set<std::string>{"10.0.0.2"});
   now_ += seconds(22);
-  lose(8);
-  EXPECT_EQ(shut_out(), std::set<std::string>{"10.0.0.3"});
+  on_node_lost(8);
+  EXPECT_EQ(blocked_hosts(), std::set<std::string>{"10.0.0.3"});
 }
 
 // From when the next world may begin without a node that has not said that its workers are gone.
@@ -835,7 +835,7 @@ class FenceOfTheNextWorld : public CoordinatorTest {
     began_ = now_;
   }
   // The others have stopped at once.
-  void lose(bool silent) {
+  void on_node_lost(bool silent) {
     last_ = coordinator_->step(now_, MemberLost{8, "gone", silent});
     from(0, Stopped{0});
     from(7, Stopped{0});
@@ -854,21 +854,21 @@ class FenceOfTheNextWorld : public CoordinatorTest {
 
 TEST_F(FenceOfTheNextWorld, IsTheLastMomentOfItsKeeperAndItsWorkersDeath) {
   now_ += milliseconds(300);
-  lose(true);
+  on_node_lost(true);
   EXPECT_TRUE(begins_at(seconds(16 + 2 + 1)));
 }
 
-TEST_F(FenceOfTheNextWorld, IsShortWhereItsAgentHasEnded) {
+TEST_F(FenceOfTheNextWorld, IsShortIfItsAgentHasEnded) {
   now_ += milliseconds(300);
-  lose(false);
+  on_node_lost(false);
   EXPECT_TRUE(begins_at(milliseconds(300 + 100)));
 }
 
 TEST_F(FenceOfTheNextWorld, IsNotForANodeThatIsBack) {
   Join back = join(2);
-  back.been_in = true;
+  back.joined_once = true;
   back.stopped = false;
-  lose(true);
+  on_node_lost(true);
   from(9, back);
   EXPECT_TRUE(sent<NewWorld>().empty());
   now_ += seconds(30);

@@ -35,7 +35,7 @@ TEST(FencingTokens, AreAboveAllOfALeadThatIsKnownThoughTheClockIsBehind) {
   EXPECT_GE(tokens.next(), now_token + FencingTokens::per_lead);
 }
 
-TEST(FencingTokens, AreTakenAnewWhenAnotherLeadHasTheSame) {
+TEST(FencingTokens, AreReplacedIfAnotherLeaderHasTheSameRange) {
   FencingTokens tokens(now_us, TimePoint{});
   tokens.take_range(TimePoint{});
   const std::uint64_t own = tokens.next();
@@ -73,7 +73,7 @@ class FencingOfWorlds : public ::testing::Test {
   }
   Join join(int node, std::uint64_t fencing = 0) {
     Join join{"j",
-              job_.least(),
+              job_.required_nodes(),
               job_.nnodes,
               job_.max_restarts,
               node,
@@ -121,7 +121,7 @@ class FencingOfWorlds : public ::testing::Test {
   CoordinatorActions last_;
 };
 
-TEST_F(FencingOfWorlds, GrowWithEachWorldAndAllNodesAreToldTheSame) {
+TEST_F(FencingOfWorlds, GrowWithEachWorldAndAreTheSameOnAllNodes) {
   start_coordinator(now_us);
   from(0, join(0));
   from(7, join(1));
@@ -133,7 +133,7 @@ TEST_F(FencingOfWorlds, GrowWithEachWorldAndAllNodesAreToldTheSame) {
   EXPECT_EQ(token(7), first + 1);
 }
 
-TEST_F(FencingOfWorlds, GrowWhenTheAgentIsStartedAnewAndItsClockHasGoneBack) {
+TEST_F(FencingOfWorlds, GrowWhenTheAgentRestartsWithAnEarlierClock) {
   start_coordinator(now_us);
   from(0, join(0));
   from(7, join(1));
@@ -144,7 +144,7 @@ TEST_F(FencingOfWorlds, GrowWhenTheAgentIsStartedAnewAndItsClockHasGoneBack) {
   EXPECT_GT(token(), first);
 }
 
-TEST_F(FencingOfWorlds, GrowWhenAllAgentsAreStartedAnew) {
+TEST_F(FencingOfWorlds, GrowWhenAllAgentsRestart) {
   start_coordinator(now_us);
   from(0, join(0));
   from(7, join(1));
@@ -182,7 +182,7 @@ TEST_F(FencingOfWorlds, AreNotMovedByAStrangerThatClaimsTheFuture) {
 TEST_F(FencingOfWorlds, ARoundThatAStrangerClaimsLeavesRoomForTheJobs) {
   start_coordinator(now_us);
   Join stranger = join(1);
-  stranger.been_in = true;
+  stranger.joined_once = true;
   stranger.round = 1U << 30;
   from(7, stranger);
   last_ = coordinator_->step(now_, MemberLost{7, "gone"});
@@ -207,7 +207,7 @@ class FencingAcrossLeaders : public FencingOfWorlds {
     job_.min_nodes = 2;
     job_.endpoints = {{"a", 1}, {"b", 1}, {"c", 1}};
   }
-  void answer(MemberId member) { from(member, Beat{stamp_of(now_)}); }
+  void answer(MemberId member) { from(member, Heartbeat{stamp_of(now_)}); }
 };
 
 TEST_F(FencingAcrossLeaders, AMajorityKnowsTheRangeBeforeTheFirstWorld) {
@@ -226,7 +226,7 @@ TEST_F(FencingAcrossLeaders, AMajorityKnowsTheRangeBeforeTheFirstWorld) {
 }
 
 // A member has followed another leader while this one had not noticed that it was gone.
-TEST_F(FencingAcrossLeaders, AHigherRangeThatAMemberBringsIsExceededAndConfirmedAnew) {
+TEST_F(FencingAcrossLeaders, HigherRangeOfAMemberIsExceededAndConfirmedAgain) {
   start_coordinator(now_us);
   from(0, join(0));
   from(7, join(1));
@@ -236,7 +236,7 @@ TEST_F(FencingAcrossLeaders, AHigherRangeThatAMemberBringsIsExceededAndConfirmed
   answer(7);
   const auto early = stamp_of(now_);
   now_ += seconds(1);
-  from(8, Beat{early});
+  from(8, Heartbeat{early});
   EXPECT_EQ(token(), 0U);
   const auto again = told<Welcome>(7);
   ASSERT_TRUE(again && again->leads);

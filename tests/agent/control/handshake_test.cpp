@@ -23,7 +23,7 @@ std::string shake(const std::string& members, const std::string& coordinators) {
   return coordinator.is_done() ? "" : "it has not ended";
 }
 
-TEST(Handshake, WhoKnowsTheSecretIsLetIn) {
+TEST(Handshake, CorrectSecretIsAccepted) {
   EXPECT_EQ(shake("secret", "secret"), "");
   EXPECT_EQ(shake("secret", "Secret"),
             "member: it has another secret than this node (--token-file, DLAUNCH_TOKEN)");
@@ -34,7 +34,7 @@ TEST(Handshake, WithoutASecretThereIsNone) {
   EXPECT_TRUE(CoordinatorHandshake("", "").is_done());
 }
 
-TEST(Handshake, WhoSkipsItIsRefused) {
+TEST(Handshake, SkippedHandshakeIsRejected) {
   CoordinatorHandshake coordinator("secret", two);
   EXPECT_FALSE(coordinator.hear(Join{}).ok());
   EXPECT_FALSE(coordinator.hear(Proof{hmac_sha256("secret", "dlaunch member" + two)}).ok());
@@ -42,7 +42,7 @@ TEST(Handshake, WhoSkipsItIsRefused) {
   EXPECT_FALSE(coordinator.is_done());
 }
 
-TEST(Handshake, WhatWasRecordedIsOfNoUseAgain) {
+TEST(Handshake, ReplayIsRejected) {
   const MemberHandshake member("secret", one);
   CoordinatorHandshake first("secret", two);
   const auto challenge = first.hear(member.hello());

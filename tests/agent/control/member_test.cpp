@@ -89,7 +89,7 @@ TEST_F(MemberTest, TriesAgainUntilTheMasterAnswers) {
 TEST_F(MemberTest, AMasterThatNeverAnswersIsNamedAtTheDeadline) {
   now_ += seconds(6);
   step(LinkDown{"connection refused"});
-  EXPECT_EQ(got<Say>()->text,
+  EXPECT_EQ(got<LogMessage>()->text,
             "waiting for node 0 at m:29500 since 6 s, until 54 s from now: connection refused");
   now_ += seconds(54);
   step(LinkDown{"connection refused"});
@@ -99,9 +99,9 @@ TEST_F(MemberTest, AMasterThatNeverAnswersIsNamedAtTheDeadline) {
             "waited 1 min 0 s for node 0 at m:29500, which never answered: connection refused");
 }
 
-TEST_F(MemberTest, WhoTakesTheConnectionAndStaysSilentIsNamedAtTheDeadline) {
+TEST_F(MemberTest, SilentEndpointIsNamedAtTheDeadline) {
   step(LinkUp{});
-  EXPECT_EQ(got<ArmMemberTimer>()->at, now_ + seconds(60) + Member::farewell);
+  EXPECT_EQ(got<ArmMemberTimer>()->at, now_ + seconds(60) + Member::leave_timeout);
   now_ += seconds(70);
   step(MemberTimer{});
   ASSERT_TRUE(got<MemberEnded>());
@@ -109,7 +109,7 @@ TEST_F(MemberTest, WhoTakesTheConnectionAndStaysSilentIsNamedAtTheDeadline) {
             "waited 1 min 10 s for node 0 at m:29500, which took the connection but never started the job");
 }
 
-TEST_F(MemberTest, WhoHangsUpBeforeTheJobBeganMayBeNoDlaunch) {
+TEST_F(MemberTest, EarlyDisconnectMayMeanNoDlaunch) {
   step(LinkUp{});
   step(LinkDown{"connection reset by peer"});
   ASSERT_TRUE(got<MemberEnded>());
@@ -119,7 +119,7 @@ TEST_F(MemberTest, WhoHangsUpBeforeTheJobBeganMayBeNoDlaunch) {
       "the address of node 0, and that it runs dlaunch, too (a torchrun cannot take part in its job)");
 }
 
-TEST_F(MemberTest, ANode0ThatEndsBeforeTheJobBeganIsNoStranger) {
+TEST_F(MemberTest, EarlyEndOfNode0IsRecognized) {
   step(LinkUp{});
   hear(Welcome{true, false, 1});
   step(LinkDown{"closed by the peer"});
@@ -141,7 +141,7 @@ TEST_F(MemberTest, WhichSignalsStopIsTheNodesChoice) {
   EXPECT_EQ(told_group<StopWorkers>()->signo, SIGUSR1);
 }
 
-TEST_F(MemberTest, StartsAWorldOnceAndStopsItWhenTold) {
+TEST_F(MemberTest, StartsAWorldOnceAndStopsItOnRequest) {
   work();
   EXPECT_TRUE(told_group<StartWorkers>());
   hear(world(0));
@@ -203,18 +203,18 @@ class FenceTest : public MemberTest {
   }
   bool kills_after_the_node_timeout() {
     now_ += seconds(5);
-    hear(Beat{2});
+    hear(Heartbeat{2});
     step(MemberTimer{});
     return told_group<KillNow>() != nullptr;
   }
 };
 
-TEST_F(FenceTest, WhoIsWaitedForMayTakeTheStopTimeout) {
+TEST_F(FenceTest, AllowsTheStopTimeoutOfAwaitedNodes) {
   find_another_leader(false);
   EXPECT_FALSE(kills_after_the_node_timeout());
 }
 
-TEST_F(FenceTest, WhoIsNotWaitedForMayNot) {
+TEST_F(FenceTest, IsNotExtendedForOtherNodes) {
   find_another_leader(true);
   EXPECT_TRUE(kills_after_the_node_timeout());
 }
@@ -227,7 +227,7 @@ TEST_F(FenceTest, IsNotForTheWorkersOfTheNextWorld) {
   EXPECT_FALSE(kills_after_the_node_timeout());
 }
 
-TEST_F(MemberTest, AnEndThatAllSurviveWith0IsAGoodOneWhereThatWasAskedFor) {
+TEST_F(MemberTest, EndAfterPreemptionIsSuccessIfRequestedAndAllReturn0) {
   const auto exit_code = [this](bool ok, int signo, bool all_returned_0) {
     NodeSpec preempted = node();
     preempted.preempt_ok = ok;
@@ -249,7 +249,7 @@ TEST_F(MemberTest, AnEndThatAllSurviveWith0IsAGoodOneWhereThatWasAskedFor) {
   EXPECT_EQ(exit_code(false, SIGTERM, true), 143);
 }
 
-TEST_F(MemberTest, WhatSupervisorsRepeatIsNotImpatience) {
+TEST_F(MemberTest, RepeatedSignalOfASupervisorDoesNotKill) {
   work();
   for (const int signo : {SIGTERM, SIGTERM, SIGHUP, SIGTERM}) {
     step(SignalCame{signo});
@@ -259,13 +259,13 @@ TEST_F(MemberTest, WhatSupervisorsRepeatIsNotImpatience) {
   EXPECT_TRUE(told_group<KillNow>());
 }
 
-TEST_F(MemberTest, SaysThatWorkersGetNoTime) {
+TEST_F(MemberTest, LogsThatWorkersGetNoGraceTime) {
   JobSpec hasty = job();
   hasty.stop_timeout = {seconds(30), {{SIGINT, Duration(0)}}};
   member_ = Member(hasty, node(), "0.1", now_);
   work();
   step(SignalCame{SIGINT});
-  EXPECT_EQ(got<Say>()->text,
+  EXPECT_EQ(got<LogMessage>()->text,
             "told to end by SIGINT: killing the workers, which are given no time (--stop-timeout)");
   EXPECT_EQ(told_group<StopWorkers>()->signo, SIGINT);
 }
@@ -293,7 +293,7 @@ TEST_F(NoticeTest, ComesBeforeTheSigterm) {
   EXPECT_TRUE(said<Leave>());
 }
 
-TEST_F(NoticeTest, IsAllTheTimeThatWorkersGetWhereTheyGetNone) {
+TEST_F(NoticeTest, IsTheOnlyTimeForWorkersWithoutGraceTime) {
   JobSpec hasty = job();
   hasty.stop_timeout = {Duration(0), {}};
   NodeSpec warning = node();
@@ -304,12 +304,12 @@ TEST_F(NoticeTest, IsAllTheTimeThatWorkersGetWhereTheyGetNone) {
   step(SignalCame{SIGTERM});
   EXPECT_EQ(got<ForwardSignal>()->signo, SIGUSR1);
   EXPECT_EQ(
-      got<Say>()->text,
+      got<LogMessage>()->text,
       "told to end: giving the workers notice by SIGUSR1; SIGKILL follows in 20 s (a second signal sends "
       "it at once)");
 }
 
-TEST_F(NoticeTest, IsToldToTheOtherNodes) {
+TEST_F(NoticeTest, IsForwardedToTheOtherNodes) {
   step(SignalCame{SIGTERM});
   ASSERT_TRUE(said<Preempt>());
   EXPECT_EQ(said<Preempt>()->round, 0U);
@@ -323,8 +323,8 @@ TEST_F(NoticeTest, OfAnotherNodesEndComesOnce) {
   hear(Preempt{0, "node 0\x1b[2J" + std::string(5000, 'x')});
   EXPECT_EQ(got<ForwardSignal>()->signo, SIGUSR1);
   EXPECT_FALSE(said<Preempt>());
-  EXPECT_EQ(got<Say>()->text.find('\x1b'), std::string::npos);
-  EXPECT_LT(got<Say>()->text.size(), 500U);
+  EXPECT_EQ(got<LogMessage>()->text.find('\x1b'), std::string::npos);
+  EXPECT_LT(got<LogMessage>()->text.size(), 500U);
   hear(Preempt{0, "node 0"});
   EXPECT_FALSE(got<ForwardSignal>());
   // Their own end is announced to them already; its SIGTERM keeps its distance.
@@ -348,7 +348,7 @@ TEST_F(NoticeTest, OfAnotherNodesEndIsNoneForWorkersThatEnd) {
   EXPECT_FALSE(got<ForwardSignal>());
 }
 
-TEST_F(MemberTest, NoticeOfAnotherNodesEndIsOnlyForWhoAskedForIt) {
+TEST_F(MemberTest, NoticeOfAnotherNodesEndIsOptional) {
   work();
   hear(Preempt{0, "node 0"});
   EXPECT_TRUE(last_.empty());
@@ -369,7 +369,7 @@ TEST_F(NoticeTest, IsOnlyForSigterm) {
   EXPECT_EQ(told_group<StopWorkers>()->signo, SIGINT);
 }
 
-TEST_F(NoticeTest, WhoEndsBecauseOfItHasNotFailed) {
+TEST_F(NoticeTest, WorkerEndedByItHasNotFailed) {
   step(SignalCame{SIGTERM});
   step(RoundFailed{Failure{}, now_});
   EXPECT_FALSE(said<Failed>());
@@ -401,14 +401,14 @@ TEST_F(HealthTest, IsCheckedBeforeTheNodeJoins) {
   EXPECT_TRUE(got<Dial>());
 }
 
-TEST_F(HealthTest, WhoIsNotWellDoesNotJoin) {
+TEST_F(HealthTest, FailedCheckPreventsJoining) {
   step(HealthChecked{"exited with code 3: no disk"});
   ASSERT_TRUE(got<MemberEnded>());
   EXPECT_EQ(describe(got<MemberEnded>()->outcome.cause),
             "node 1 (host b) failed its health check: exited with code 3: no disk");
 }
 
-TEST_F(HealthTest, IsCheckedBetweenRoundsBeforeTheOthersAreTold) {
+TEST_F(HealthTest, IsCheckedBetweenRoundsBeforeStoppedIsReported) {
   step(HealthChecked{});
   work();
   hear(StopRound{0, "rank 0 failed"});
@@ -419,7 +419,7 @@ TEST_F(HealthTest, IsCheckedBetweenRoundsBeforeTheOthersAreTold) {
   EXPECT_TRUE(said<Stopped>());
 }
 
-TEST_F(HealthTest, WhoFallsIllLeavesAndSaysWhy) {
+TEST_F(HealthTest, FailedCheckMakesTheNodeLeaveWithAReason) {
   step(HealthChecked{});
   work();
   hear(StopRound{0, "rank 0 failed"});
@@ -439,7 +439,7 @@ TEST_F(HealthTest, MayNotTakeForEver) {
   EXPECT_EQ(got<MemberEnded>()->outcome.cause.why, "it took longer than 5 s (--health-check-timeout)");
 }
 
-TEST_F(HealthTest, IsNotCheckedWhereNoRoundFollows) {
+TEST_F(HealthTest, IsNotCheckedIfNoRoundFollows) {
   step(HealthChecked{});
   work();
   hear(End{Outcome{}});
@@ -470,7 +470,7 @@ TEST_F(MemberTest, LosingTheCoordinatorStopsTheWorkers) {
   EXPECT_EQ(describe(got<MemberEnded>()->outcome.cause), "node 0 (host m) was lost: connection closed");
 }
 
-TEST_F(MemberTest, ARefusalIsFinalAndSaysWhy) {
+TEST_F(MemberTest, RefusalIsFinalAndHasAReason) {
   step(LinkUp{});
   hear(Refused{"--node-rank=1 is taken by host c"});
   ASSERT_TRUE(got<MemberEnded>());
@@ -531,9 +531,9 @@ class StayingMemberTest : public MemberTest {
   std::size_t next_question() {
     for (int i = 0; i < 10; ++i) {
       now_ += milliseconds(500);
-      hear(Beat{});
+      hear(Heartbeat{});
       step(MemberTimer{});
-      if (const auto* question = got<AskEndpoint>()) return question->endpoint;
+      if (const auto* question = got<ProbeEndpoint>()) return question->endpoint;
     }
     return 99;
   }
@@ -542,7 +542,7 @@ class StayingMemberTest : public MemberTest {
 TEST_F(StayingMemberTest, AsksTheOtherEndpointsInTurn) {
   stay_with(1);
   EXPECT_EQ(next_question(), 2U);
-  step(EndpointAnswered{2, true, false});
+  step(EndpointProbed{2, true, false});
   EXPECT_FALSE(got<Dial>()) << "all come to the first that answers";
   EXPECT_EQ(next_question(), 0U);
   EXPECT_EQ(next_question(), 2U) << "without an answer, too";
@@ -551,30 +551,30 @@ TEST_F(StayingMemberTest, AsksTheOtherEndpointsInTurn) {
 TEST_F(StayingMemberTest, GoesAtOnceToTheOneThatLeads) {
   stay_with(0);
   EXPECT_EQ(next_question(), 1U);
-  step(EndpointAnswered{2, true, true});
+  step(EndpointProbed{2, true, true});
   EXPECT_FALSE(got<Dial>()) << "the answer to another question";
-  step(EndpointAnswered{1, true, true});
-  EXPECT_TRUE(got<HangUp>());
+  step(EndpointProbed{1, true, true});
+  EXPECT_TRUE(got<Disconnect>());
   ASSERT_TRUE(got<Dial>());
   EXPECT_EQ(got<Dial>()->endpoint, 1U);
   step(LinkUp{});
   EXPECT_FALSE(said<Join>()->stays) << "where it has laid down the lead meanwhile, the node looks on";
   hear(Welcome{true});
-  EXPECT_TRUE(member_.is_led());
-  step(EndpointAnswered{1, true, true});
+  EXPECT_TRUE(member_.has_leader());
+  step(EndpointProbed{1, true, true});
   EXPECT_FALSE(got<Dial>());
 }
 
-TEST_F(StayingMemberTest, WhereNoneLeadsAllMeetAtTheFirstThatAnswers) {
+TEST_F(StayingMemberTest, WithoutALeaderAllMeetAtTheFirstEndpointThatAnswers) {
   stay_with(2);
   EXPECT_EQ(next_question(), 0U);
-  step(EndpointAnswered{0, false});
+  step(EndpointProbed{0, false});
   EXPECT_FALSE(got<Dial>());
   EXPECT_EQ(next_question(), 1U);
-  step(EndpointAnswered{1, true, false, true});
+  step(EndpointProbed{1, true, false, true});
   EXPECT_FALSE(got<Dial>()) << "its node follows a leader elsewhere";
   EXPECT_EQ(next_question(), 0U);
-  step(EndpointAnswered{0, true, false});
+  step(EndpointProbed{0, true, false});
   ASSERT_TRUE(got<Dial>());
   EXPECT_EQ(got<Dial>()->endpoint, 0U);
   step(LinkUp{});
@@ -603,19 +603,19 @@ class WatchingMemberTest : public MemberTest {
     const auto* asked = got<LookAtWorkers>();
     ASSERT_TRUE(asked);
     WorkersSeen seen{{moves, open}, std::nullopt};
-    if (asked->in_full) seen.standings = std::vector<GroupStanding>{{1, "default", 2, {}, {}}};
+    if (asked->in_full) seen.group_progress = std::vector<GroupProgress>{{1, "default", 2, {}, {}}};
     step(seen);
   }
 };
 
-TEST_F(WatchingMemberTest, AsLongAsWorkersMoveNothingIsTold) {
+TEST_F(WatchingMemberTest, NothingIsReportedWhileWorkersProgress) {
   for (std::uint64_t i = 1; i < 20; ++i) {
     look(i, i % 2);
     EXPECT_FALSE(said<Progress>());
   }
 }
 
-TEST_F(WatchingMemberTest, TheQuietIsToldWithEachLookAndItsEndOnce) {
+TEST_F(WatchingMemberTest, StallIsReportedRepeatedlyAndItsEndOnce) {
   look(5, 1);
   look(5, 1);
   look(5, 1);
@@ -632,7 +632,7 @@ TEST_F(WatchingMemberTest, TheQuietIsToldWithEachLookAndItsEndOnce) {
   EXPECT_FALSE(said<Progress>());
 }
 
-TEST_F(WatchingMemberTest, BetweenRoundsNobodyLooks) {
+TEST_F(WatchingMemberTest, WorkersAreNotObservedBetweenRounds) {
   hear(StopRound{0, "a node came"});
   ASSERT_TRUE(got<LookAtWorkers>()) << "where they stand at the end";
   EXPECT_TRUE(got<LookAtWorkers>()->in_full);
@@ -644,33 +644,33 @@ TEST_F(WatchingMemberTest, BetweenRoundsNobodyLooks) {
   EXPECT_EQ(got<ArmMemberTimer>()->at, now_ + seconds(1));
 }
 
-TEST_F(MemberTest, WhereTheWorkersStoodIsToldOnceWhenARoundFails) {
+TEST_F(MemberTest, ProgressIsReportedOnceWhenARoundFails) {
   work();
   step(RoundFailed{Failure{}, now_});
   ASSERT_TRUE(got<LookAtWorkers>());
   EXPECT_TRUE(got<LookAtWorkers>()->in_full);
-  step(WorkersSeen{{5, 1}, std::vector<GroupStanding>{{1, "default", 2, {}, {}}}});
+  step(WorkersSeen{{5, 1}, std::vector<GroupProgress>{{1, "default", 2, {}, {}}}});
   ASSERT_TRUE(said<Progress>());
   EXPECT_EQ(*said<Progress>(), (Progress{0, Duration(0), true, {{1, "default", 2, {}, {}}}}));
   step(RoundFailed{Failure{}, now_});
   EXPECT_FALSE(got<LookAtWorkers>());
 }
 
-TEST_F(MemberTest, WorkersThatRecordNothingAreNotToldOf) {
+TEST_F(MemberTest, WorkersWithoutRecordsAreNotReported) {
   work();
   hear(StopRound{0, "why"});
-  step(WorkersSeen{{}, std::vector<GroupStanding>{}});
+  step(WorkersSeen{{}, std::vector<GroupProgress>{}});
   EXPECT_FALSE(said<Progress>());
 }
 
-TEST_F(MemberTest, WithoutAHangTimeoutNobodyLooksAtTheWorkers) {
+TEST_F(MemberTest, WithoutAHangTimeoutWorkersAreNotObserved) {
   work();
   now_ += seconds(1000);
   step(MemberTimer{});
   EXPECT_FALSE(got<LookAtWorkers>());
 }
 
-TEST_F(MemberTest, WhoDidNotRunItselfAccusesNobody) {
+TEST_F(MemberTest, SuspendedNodeBlamesNoOther) {
   JobSpec spec = job();
   spec.node_timeout = seconds(5);
   member_ = Member(spec, node(), "0.1", now_);
@@ -690,7 +690,7 @@ TEST_F(MemberTest, ANodeThatWasAwayAtTheEndEndsAsTheJobDid) {
   ending.fencing = 3;
   ending.outcome.exit_code = 7;
   EXPECT_TRUE(member_.was_in(ending));
-  step(JobWasOver{ending});
+  step(JobAlreadyEnded{ending});
   EXPECT_TRUE(told_group<StopWorkers>()) << "they belong to a world that is gone";
   EXPECT_FALSE(got<MemberEnded>());
   step(RoundStopped{0});
@@ -707,7 +707,7 @@ TEST_F(MemberTest, AnEarlierJobOfTheSameNameHasAnotherEnd) {
   later.world.fencing = 4;
   hear(later);
   EXPECT_FALSE(member_.was_in(ending));
-  step(JobWasOver{ending});
+  step(JobAlreadyEnded{ending});
   EXPECT_FALSE(told_group<StopWorkers>());
   ending.fencing = 4;
   EXPECT_TRUE(member_.was_in(ending));

@@ -26,9 +26,9 @@ Failure a_failure() {
   f.hint = "the kernel";
   f.log_file = "/logs/stderr.log";
   f.unix_ms = 1'700'000'000'123;
-  f.accuses_peer = true;
-  f.accused = 2;
-  f.accused_of = "left the group";
+  f.blames_peer = true;
+  f.blamed_rank = 2;
+  f.blamed_for = "left the group";
   f.while_stopping = true;
   f.ended_by_us = true;
   f.after = std::chrono::milliseconds(-5);
@@ -79,7 +79,7 @@ std::vector<Message> one_of_each() {
                "trainer",
                "cannot start './x'",
                1'700'000'000'000'002},
-          Beat{-5, 6, {7, std::chrono::seconds(1)}},
+          Heartbeat{-5, 6, {7, std::chrono::seconds(1)}},
           Welcome{false, true, 12, {-3, std::chrono::seconds(4)}, 1'700'000'000'000'003},
           Failed{a_failure(), std::chrono::milliseconds(12)},
           Done{4},
@@ -102,7 +102,7 @@ std::vector<Message> one_of_each() {
                      {{3, 9, 8, true, false, Condition::stopped, page::Operation::barrier, 5, true,
                        std::chrono::seconds(2), "returned 0"}}}}},
           Notice{"waiting for node 2"},
-          Ledger{2, {restart}},
+          RestartHistory{2, {restart}},
           Preempt{4, "node 1 (host b)"},
           Ask{"job"}};
 }
@@ -170,7 +170,7 @@ TEST(Messages, ATooLongFrameIsRefusedBeforeItArrives) {
   EXPECT_EQ(refused.error().message(), "malformed agent message: a frame of 4294967295 bytes is too long");
 }
 
-TEST(Messages, WhoAnswersSomethingElseIsNoDlaunch) {
+TEST(Messages, OtherProtocolIsRecognized) {
   FrameReader reader = coordinator_reader();
   reader.append(as_byte_span("HTTP/1.1 400 Bad Request\r\nServer: x\r\n"));
   auto refused = reader.next();
@@ -181,10 +181,10 @@ TEST(Messages, WhoAnswersSomethingElseIsNoDlaunch) {
       << refused.error().message();
 }
 
-TEST(Messages, WhatANodeTellsOfItsWorkersFitsAFrame) {
+TEST(Messages, ProgressOfANodeFitsAFrame) {
   Progress progress;
   for (std::size_t i = 0; i < Progress::max_groups + 5; ++i) {
-    GroupStanding group{i, std::string(48, 'x'), 1 << 20, {}, {}};
+    GroupProgress group{i, std::string(48, 'x'), 1 << 20, {}, {}};
     group.ranks.assign(page::max_runs, {0, 1, 1});
     group.here.assign(100, {});
     progress.groups.push_back(group);
@@ -196,7 +196,7 @@ TEST(Messages, WhatANodeTellsOfItsWorkersFitsAFrame) {
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(*again, Message(progress));
   std::size_t rows = 0;
-  for (const GroupStanding& group : progress.groups) rows += group.here.size();
+  for (const GroupProgress& group : progress.groups) rows += group.here.size();
   EXPECT_EQ(rows, Progress::max_rows);
 }
 

@@ -27,20 +27,20 @@ class WorkerGroupTest : public ::testing::Test {
   void exit(int local_rank, int code) { ended(local_rank, {ExitStatus::How::exited, code, false}); }
   void killed(int local_rank, int signo) { ended(local_rank, {ExitStatus::How::signaled, signo, false}); }
   void ended(int local_rank, ExitStatus status, std::optional<Duration> since_exception = {}) {
-    Ending ending;
-    ending.status = status;
-    ending.tail = "tail";
-    if (since_exception) ending.exception = "E: x";
-    ending.since_exception = since_exception;
-    step(WorkerExited{local_rank, 100 + local_rank, ending});
+    WorkerExit exit;
+    exit.status = status;
+    exit.tail = "tail";
+    if (since_exception) exit.exception = "E: x";
+    exit.since_exception = since_exception;
+    step(WorkerExited{local_rank, 100 + local_rank, exit});
   }
   // It fails because of this rank; -1: its words do not say of which.
   void accuse(int local_rank, int rank) {
-    Ending ending;
-    ending.status = {ExitStatus::How::exited, 1, false};
-    ending.parting.accused = rank;
-    if (rank < 0) ending.tail = "Connection closed by peer";
-    step(WorkerExited{local_rank, 100 + local_rank, ending});
+    WorkerExit exit;
+    exit.status = {ExitStatus::How::exited, 1, false};
+    exit.exit_record.blamed_rank = rank;
+    if (rank < 0) exit.tail = "Connection closed by peer";
+    step(WorkerExited{local_rank, 100 + local_rank, exit});
   }
   template <class A>
   const A* got() const {
@@ -97,7 +97,7 @@ TEST_F(WorkerGroupTest, AFailureIsReportedOnceAndStopsTheOthers) {
   EXPECT_TRUE(got<RoundStopped>());
 }
 
-TEST_F(WorkerGroupTest, WhoFailedBeforeIsToldThoughItEndsLater) {
+TEST_F(WorkerGroupTest, EarlierFailureIsReportedThoughItEndsLater) {
   start();
   exit(0, 3);
   now_ += seconds(2);
@@ -125,7 +125,7 @@ TEST_F(WorkerGroupTest, AnExceptionBeforeOurSignalIsAFailureThoughTheSignalEnded
             std::string::npos);
 }
 
-TEST_F(WorkerGroupTest, WhoOnlyObeysTheStopHasNotFailed) {
+TEST_F(WorkerGroupTest, StoppedWorkerHasNotFailed) {
   start();
   exit(0, 3);
   now_ += seconds(1);
@@ -133,21 +133,21 @@ TEST_F(WorkerGroupTest, WhoOnlyObeysTheStopHasNotFailed) {
   EXPECT_FALSE(got<RoundFailed>());
 }
 
-TEST_F(WorkerGroupTest, WhoOnlyObeysTheStopButHadWrittenAnErrorIsSuspected) {
+TEST_F(WorkerGroupTest, StoppedWorkerWithAnErrorFileIsASuspect) {
   start();
   exit(0, 3);
-  Ending ending;
-  ending.status = {ExitStatus::How::signaled, SIGTERM, false};
-  ending.tail = "KeyError: after the stop";
-  ending.tail_at_signal = "loading\nIndexError: bad index";
-  step(WorkerExited{1, 101, ending});
+  WorkerExit exit;
+  exit.status = {ExitStatus::How::signaled, SIGTERM, false};
+  exit.tail = "KeyError: after the stop";
+  exit.tail_at_signal = "loading\nIndexError: bad index";
+  step(WorkerExited{1, 101, exit});
   const auto* told = got<RoundFailed>();
   ASSERT_TRUE(told);
-  EXPECT_TRUE(only_suspected(told->failure));
+  EXPECT_TRUE(is_suspect(told->failure));
   EXPECT_EQ(told->failure.exception, "IndexError: bad index");
 }
 
-TEST_F(WorkerGroupTest, WhoFallsLateWhileBeingStoppedIsToldAsThatAndInBrief) {
+TEST_F(WorkerGroupTest, FailureDuringStopIsReportedWithoutDetails) {
   start();
   exit(0, 3);
   now_ += seconds(1);
@@ -158,15 +158,15 @@ TEST_F(WorkerGroupTest, WhoFallsLateWhileBeingStoppedIsToldAsThatAndInBrief) {
   EXPECT_EQ(failed->failure.tail, "");
 }
 
-TEST_F(WorkerGroupTest, WhoAccusesAPeerIsMarkedAndAfterTheFirstToldInBrief) {
+TEST_F(WorkerGroupTest, FailureThatBlamesAPeerIsMarkedAndLaterOnesAreBrief) {
   start();
   exit(0, 3);
-  Ending ending;
-  ending.status = {ExitStatus::How::exited, 1, false};
-  ending.tail = "RuntimeError: Connection closed by peer";
-  step(WorkerExited{1, 101, ending});
+  WorkerExit exit;
+  exit.status = {ExitStatus::How::exited, 1, false};
+  exit.tail = "RuntimeError: Connection closed by peer";
+  step(WorkerExited{1, 101, exit});
   ASSERT_TRUE(got<RoundFailed>());
-  EXPECT_TRUE(got<RoundFailed>()->failure.accuses_peer);
+  EXPECT_TRUE(got<RoundFailed>()->failure.blames_peer);
   EXPECT_EQ(got<RoundFailed>()->failure.tail, "");
 }
 
@@ -187,7 +187,7 @@ TEST_F(WorkerGroupTest, AKillAfterTheGraceTimeIsOurs) {
   EXPECT_FALSE(got<RoundFailed>());
 }
 
-TEST_F(WorkerGroupTest, KillsWhatIgnoresTheSignal) {
+TEST_F(WorkerGroupTest, KillsProcessesThatIgnoreTheSignal) {
   start();
   step(StopWorkers{SIGTERM});
   EXPECT_EQ(got<SignalAll>()->signo, SIGTERM);
@@ -205,11 +205,11 @@ TEST_F(WorkerGroupTest, ASignalMayHaveAGraceTimeOfItsOwn) {
   EXPECT_EQ(got<SignalAll>()->signo, SIGINT);
   EXPECT_EQ(got<ArmStopDeadline>()->at, now_ + seconds(5));
   step(StopDeadline{});
-  EXPECT_EQ(got<Say>()->text,
+  EXPECT_EQ(got<LogMessage>()->text,
             "ranks 2 (pid 100) and 3 (pid 101) ignored SIGINT for 5 s (--stop-timeout): sending SIGKILL");
 }
 
-TEST_F(WorkerGroupTest, NoGraceTimeIsAKillAtOnce) {
+TEST_F(WorkerGroupTest, ZeroGraceKillsAtOnce) {
   group_ = WorkerGroup(node(), {seconds(30), {{SIGINT, Duration(0)}}});
   start();
   step(StopWorkers{SIGINT});
@@ -222,18 +222,18 @@ TEST_F(WorkerGroupTest, NoGraceTimeIsAKillAtOnce) {
   EXPECT_TRUE(got<RoundStopped>());
 }
 
-TEST_F(WorkerGroupTest, NoGraceTimeIsForTheOthersOfWhoFailedToo) {
+TEST_F(WorkerGroupTest, ZeroGraceAlsoKillsPeersOfFailedWorker) {
   group_ = WorkerGroup(node(), {Duration(0), {{SIGINT, seconds(5)}}});
   start();
   exit(0, 3);
   EXPECT_TRUE(got<RoundFailed>());
   EXPECT_EQ(got<SignalAll>()->signo, SIGKILL);
   EXPECT_TRUE(got<KillAll>());
-  Ending ending;
-  ending.status = {ExitStatus::How::signaled, SIGKILL, false};
-  ending.tail_at_signal = "IndexError: bad index";
-  step(WorkerExited{1, 101, ending});
-  EXPECT_TRUE(only_suspected(got<RoundFailed>()->failure));
+  WorkerExit exit;
+  exit.status = {ExitStatus::How::signaled, SIGKILL, false};
+  exit.tail_at_signal = "IndexError: bad index";
+  step(WorkerExited{1, 101, exit});
+  EXPECT_TRUE(is_suspect(got<RoundFailed>()->failure));
 }
 
 TEST_F(WorkerGroupTest, NoGraceTimeIsForTheNextRoundsToo) {
@@ -249,13 +249,13 @@ TEST_F(WorkerGroupTest, NoGraceTimeIsForTheNextRoundsToo) {
   }
 }
 
-TEST_F(WorkerGroupTest, NoGraceTimeIsForWhatWorkersLeaveBehindToo) {
+TEST_F(WorkerGroupTest, ZeroGraceAlsoKillsLeftovers) {
   group_ = WorkerGroup(node(), {Duration(0), {}});
   start();
   exit(0, 0);
   exit(1, 0);
   step(LeftoversRemain{1, "77 (sleep)"});
-  EXPECT_EQ(got<Say>()->text,
+  EXPECT_EQ(got<LogMessage>()->text,
             "the workers have ended but left 1 process behind, such as 77 (sleep): killing them");
   EXPECT_EQ(got<SignalAll>()->signo, SIGKILL);
   EXPECT_TRUE(got<KillAll>());
@@ -263,7 +263,7 @@ TEST_F(WorkerGroupTest, NoGraceTimeIsForWhatWorkersLeaveBehindToo) {
   EXPECT_TRUE(got<RoundDone>());
 }
 
-TEST_F(WorkerGroupTest, SaysWhenSomethingSurvivesSigkill) {
+TEST_F(WorkerGroupTest, ReportsProcessesThatSurviveSigkill) {
   start();
   step(StopWorkers{SIGTERM});
   step(StopDeadline{});
@@ -273,7 +273,7 @@ TEST_F(WorkerGroupTest, SaysWhenSomethingSurvivesSigkill) {
   EXPECT_EQ(got<RoundStuck>()->failure.why, "survived SIGKILL for 20 s");
 }
 
-TEST_F(WorkerGroupTest, StopsWhatWorkersLeaveBehindAndIsStillDone) {
+TEST_F(WorkerGroupTest, StopsLeftoversAndStillSucceeds) {
   start();
   exit(0, 0);
   exit(1, 0);
@@ -321,7 +321,7 @@ TEST_F(WorkerGroupTest, ADaemonInItsOwnSessionIsSignalledOnceItsWorkerIsDead) {
 }
 
 // The keeper counts what is left when it has no worker, and a start may be on its way to it then.
-TEST_F(WorkerGroupTest, WhatIsCountedBetweenTwoStartsIsNotTakenForTheSameLater) {
+TEST_F(WorkerGroupTest, LeftoversCountedBetweenTwoStartsAreCountedAgain) {
   start();
   exit(0, 0);
   step(LeftoversRemain{1, "77 (short-lived)"});
@@ -366,7 +366,7 @@ TEST_F(WorkerGroupTest, AKilledKeeperIsAFailureOfTheRoundWhichHasStopped) {
   EXPECT_EQ(failure.rank, -1);
   EXPECT_EQ(describe(failure),
             "the keeper process 5 (node 1, host b) was killed, and with it the workers there");
-  EXPECT_EQ(got<Say>()->text, describe(failure) + "; another takes its place");
+  EXPECT_EQ(got<LogMessage>()->text, describe(failure) + "; another takes its place");
   EXPECT_EQ(last_.back(), GroupAction(RoundStopped{0, false}));
   EXPECT_FALSE(group_.active());
 }
@@ -393,15 +393,16 @@ TEST_F(WorkerGroupTest, AKeeperKilledAfterAllReturned0TakesNothingAway) {
 TEST_F(WorkerGroupTest, AKeeperKilledBetweenTwoRoundsIsOnlySaid) {
   step(WorkersLost{"the keeper process 5"});
   ASSERT_EQ(last_.size(), 1U);
-  EXPECT_EQ(got<Say>()->text, "the keeper process 5 (node 1, host b) was killed; another takes its place");
+  EXPECT_EQ(got<LogMessage>()->text,
+            "the keeper process 5 (node 1, host b) was killed; another takes its place");
 }
 
-TEST_F(WorkerGroupTest, WhoIsAccusedAndRunsHasAMomentToSayWhy) {
+TEST_F(WorkerGroupTest, RunningBlamedRankGetsAGraceTime) {
   start();
   accuse(0, 3);
-  EXPECT_TRUE(got<RoundFailed>()->failure.accuses_peer);
+  EXPECT_TRUE(got<RoundFailed>()->failure.blames_peer);
   EXPECT_FALSE(got<SignalAll>());
-  EXPECT_EQ(got<ArmStopDeadline>()->at, now_ + accused_grace);
+  EXPECT_EQ(got<ArmStopDeadline>()->at, now_ + blamed_rank_grace);
   now_ += std::chrono::milliseconds(20);
   exit(1, 1);
   ASSERT_TRUE(got<RoundFailed>());
@@ -409,43 +410,43 @@ TEST_F(WorkerGroupTest, WhoIsAccusedAndRunsHasAMomentToSayWhy) {
   EXPECT_TRUE(got<SignalAll>());
 }
 
-TEST_F(WorkerGroupTest, WhoIsAccusedAndGoesOnIsStoppedAfterThatMoment) {
+TEST_F(WorkerGroupTest, BlamedRankThatRunsOnIsStoppedAfterTheGraceTime) {
   start();
   accuse(0, 3);
-  now_ += accused_grace;
+  now_ += blamed_rank_grace;
   step(StopDeadline{});
   EXPECT_EQ(got<SignalAll>()->signo, SIGTERM);
   EXPECT_EQ(got<ArmStopDeadline>()->at, now_ + seconds(30));
-  Ending ending;
-  ending.status = {ExitStatus::How::signaled, SIGTERM, false};
-  ending.tail = "thinking";
-  ending.parting.in_exception = true;
-  step(WorkerExited{1, 101, ending});
+  WorkerExit exit;
+  exit.status = {ExitStatus::How::signaled, SIGTERM, false};
+  exit.tail = "thinking";
+  exit.exit_record.in_exception = true;
+  step(WorkerExited{1, 101, exit});
   ASSERT_TRUE(got<RoundFailed>());
-  EXPECT_TRUE(only_suspected(got<RoundFailed>()->failure));
+  EXPECT_TRUE(is_suspect(got<RoundFailed>()->failure));
   EXPECT_EQ(got<RoundFailed>()->failure.exception, "thinking") << "an error or not";
 }
 
-TEST_F(WorkerGroupTest, WhoIsAccusedAndReturns0IsNotWaitedForLonger) {
+TEST_F(WorkerGroupTest, BlamedRankThatReturns0EndsTheWait) {
   start();
   accuse(0, 3);
   exit(1, 0);
   ASSERT_TRUE(got<RoundFailed>());
   EXPECT_TRUE(got<RoundFailed>()->failure.status.success());
-  EXPECT_TRUE(only_suspected(got<RoundFailed>()->failure));
+  EXPECT_TRUE(is_suspect(got<RoundFailed>()->failure));
   EXPECT_TRUE(got<SignalAll>());
   step(AllGone{});
   EXPECT_TRUE(got<RoundStopped>());
 }
 
-TEST_F(WorkerGroupTest, OnlyWhoRunsHereIsWaitedFor) {
+TEST_F(WorkerGroupTest, OnlyRunningLocalRanksAreAwaited) {
   start();
   accuse(0, 1);  // on another node
   EXPECT_TRUE(got<SignalAll>());
   step(AllGone{});
 }
 
-TEST_F(WorkerGroupTest, WhereItIsNotKnownWhoIsAccusedItMayBeAnyWhoRuns) {
+TEST_F(WorkerGroupTest, UnknownBlamedRankMayBeAnyRunningRank) {
   start();
   accuse(0, -1);
   EXPECT_FALSE(got<SignalAll>());
@@ -469,20 +470,21 @@ TEST_F(WorkerGroupTest, HowEachHasEndedIsKept) {
   EXPECT_EQ(group_.workers()[1].how_ended, "was stopped by dlaunch");
 }
 
-TEST_F(WorkerGroupTest, AFailureIsSaidAtOnceAndWhatIsDoneNow) {
+TEST_F(WorkerGroupTest, FailureIsReportedAtOnceWithTheNextStep) {
   start();
   exit(1, 5);
-  ASSERT_TRUE(got<Say>());
-  EXPECT_EQ(got<Say>()->text, "rank 3 exited with code 5; stopping the other one: SIGTERM, at most 30 s");
+  ASSERT_TRUE(got<LogMessage>());
+  EXPECT_EQ(got<LogMessage>()->text,
+            "rank 3 exited with code 5; stopping the other one: SIGTERM, at most 30 s");
   exit(0, 1);
-  EXPECT_FALSE(got<Say>());
+  EXPECT_FALSE(got<LogMessage>());
 }
 
-TEST_F(WorkerGroupTest, WhereNobodyIsLeftToStopTheLastLineSaysItAll) {
+TEST_F(WorkerGroupTest, NothingIsAddedIfNoWorkerIsLeftToStop) {
   start();
   exit(0, 0);
   exit(1, 5);
-  EXPECT_FALSE(got<Say>());
+  EXPECT_FALSE(got<LogMessage>());
 }
 
 }  // namespace

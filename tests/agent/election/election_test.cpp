@@ -36,7 +36,7 @@ class ElectionTest : public ::testing::Test {
   ElectionActions last_;
 };
 
-TEST_F(ElectionTest, WhoGetsTheKeyLeadsForAsLongAsTheLease) {
+TEST_F(ElectionTest, WinnerLeadsForAsLongAsTheLease) {
   begin();
   EXPECT_TRUE(got<GrantLease>());
   now_ += milliseconds(100);
@@ -47,7 +47,7 @@ TEST_F(ElectionTest, WhoGetsTheKeyLeadsForAsLongAsTheLease) {
   EXPECT_EQ(got<LeaderIs>()->value, "me");
 }
 
-TEST_F(ElectionTest, WhoDoesNotFollowsAndTriesAgainWhenTheKeyIsGone) {
+TEST_F(ElectionTest, LoserFollowsAndRetriesWhenTheKeyIsGone) {
   begin();
   step(LeaseGranted{7});
   step(CampaignEnded{false, "other", 3});
@@ -71,14 +71,14 @@ TEST_F(ElectionTest, TheLeaseIsRenewedAndCountedFromTheQuestion) {
   EXPECT_EQ(got<Elected>()->until, TimePoint(seconds(110)));
 }
 
-TEST_F(ElectionTest, WhatFailsIsTriedAgainWhileTheLeaseLasts) {
+TEST_F(ElectionTest, FailedRenewalIsRetriedWhileTheLeaseLasts) {
   win();
   for (int i = 0; i < 3; ++i) {
     now_ += seconds(2);
     step(ElectionTimer{});
     EXPECT_TRUE(got<RenewLeaseOf>());
     step(RequestFailed{"connection refused"});
-    EXPECT_EQ(got<Say>() != nullptr, i == 0) << "it is said once";
+    EXPECT_EQ(got<LogMessage>() != nullptr, i == 0) << "it is said once";
     EXPECT_FALSE(got<Deposed>());
   }
   now_ += seconds(2);
@@ -95,14 +95,14 @@ TEST_F(ElectionTest, ALeaseThatIsOverDeposesAtOnce) {
   EXPECT_TRUE(got<Deposed>());
 }
 
-TEST_F(ElectionTest, WhoResignsLetsTheKeyGo) {
+TEST_F(ElectionTest, ResigningLeaderReleasesTheKey) {
   win();
   last_ = election_.resign();
   EXPECT_EQ(got<RevokeLease>()->lease, 7);
   EXPECT_TRUE(got<Deposed>());
 }
 
-TEST_F(ElectionTest, PausesGrowWhereEtcdDoesNotAnswer) {
+TEST_F(ElectionTest, PausesGrowIfEtcdDoesNotAnswer) {
   begin();
   std::vector<Duration> pauses;
   for (int i = 0; i < 6; ++i) {

@@ -33,7 +33,7 @@ TEST(EtcdMessages, ALeaseLivesForWholeSeconds) {
   EXPECT_EQ(grant_lease(milliseconds(1500)).path, "/v3/lease/grant");
 }
 
-TEST(EtcdMessages, ACampaignTakesTheKeyOnlyWhereItIsFree) {
+TEST(EtcdMessages, CampaignTakesTheKeyOnlyIfItIsFree) {
   const Json body = Json::parse(campaign("k", "v", 7).body);
   EXPECT_EQ(body["compare"][0]["createRevision"], "0");
   EXPECT_EQ(body["compare"][0]["key"], to_base64("k"));
@@ -43,7 +43,7 @@ TEST(EtcdMessages, ACampaignTakesTheKeyOnlyWhereItIsFree) {
   EXPECT_EQ(body["success"][1]["requestRange"]["key"], to_base64("k/ended"));
 }
 
-TEST(EtcdMessages, OnlyWhoHasTheKeyLeavesSomethingBehind) {
+TEST(EtcdMessages, OnlyTheLeaderStoresTheJobEnding) {
   const Json body = Json::parse(leave_behind("k", "v", "text", 7).body);
   EXPECT_EQ(body["compare"][0]["target"], "VALUE");
   EXPECT_EQ(body["compare"][0]["key"], to_base64("k"));
@@ -53,7 +53,7 @@ TEST(EtcdMessages, OnlyWhoHasTheKeyLeavesSomethingBehind) {
   EXPECT_EQ(body["success"][0]["requestPut"]["lease"], "7");
 }
 
-TEST(EtcdMessages, WhoWinsReadsWhatIsLeftBehind) {
+TEST(EtcdMessages, WinnerReadsThePreviousJobEnding) {
   const auto won =
       read_campaign(R"({"header":{"revision":"6"},"succeeded":true,"responses":[{"response_put":{}},)"
                     R"({"response_range":{"kvs":[{"value":"dmFsdWU="}]}}]})");
@@ -95,7 +95,7 @@ TEST(EtcdMessages, AWatchTellsOfChanges) {
   EXPECT_FALSE(read_watch_line(R"({"result":{"canceled":true}})").ok());
 }
 
-TEST(EtcdMessages, TroubleIsToldInEtcdsWords) {
+TEST(EtcdMessages, ErrorsQuoteEtcdsMessage) {
   EXPECT_EQ(read_trouble(400, R"({"error":"lease not found","code":5})"), "lease not found");
   EXPECT_EQ(read_trouble(404, "404 page not found"), "etcd answered with status 404");
 }

@@ -42,7 +42,7 @@ TEST(HttpReply, AStreamIsReadAsItComes) {
   EXPECT_EQ(reply.take_body(), "a\nb");
 }
 
-TEST(HttpReply, WhatIsNoAnswerIsRefused) {
+TEST(HttpReply, MalformedReplyIsRejected) {
   EXPECT_TRUE(is_refused("SSH-2.0-OpenSSH\r\n\r\n"));
   EXPECT_TRUE(is_refused("HTTP/1.1 abc\r\n\r\n"));
   EXPECT_TRUE(is_refused("HTTP/1.1 200 OK\r\nno colon\r\n\r\n"));

@@ -14,30 +14,30 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Sentences = std::vector<std::string>;
 
-RankStanding done(int rank, std::uint64_t number) {
-  RankStanding standing;
-  standing.rank = rank;
-  standing.entered = standing.done = number;
-  return standing;
+RankProgress done(int rank, std::uint64_t number) {
+  RankProgress progress;
+  progress.rank = rank;
+  progress.entered = progress.done = number;
+  return progress;
 }
 
-RankStanding in(int rank, std::uint64_t number, Duration waited,
+RankProgress in(int rank, std::uint64_t number, Duration waited,
                 Operation operation = Operation::all_reduce) {
-  RankStanding standing = done(rank, number - 1);
-  standing.entered = number;
-  standing.inside = true;
-  standing.operation = operation;
-  standing.waited = waited;
-  return standing;
+  RankProgress progress = done(rank, number - 1);
+  progress.entered = number;
+  progress.inside = true;
+  progress.operation = operation;
+  progress.waited = waited;
+  return progress;
 }
 
-GroupStanding group(std::uint32_t size, std::vector<RankStanding> here, std::string name = "default",
+GroupProgress group(std::uint32_t size, std::vector<RankProgress> here, std::string name = "default",
                     int first = 0) {
   const std::uint64_t identity = std::hash<std::string>()(name);
   return {identity, std::move(name), size, {{first, 1, size}}, std::move(here)};
 }
 
-TEST(Diagnosis, NobodyWaitsNothingIsSaid) {
+TEST(Diagnosis, NothingIsReportedIfNoRankWaits) {
   EXPECT_TRUE(diagnose({}).sentences.empty());
   const Diagnosis found = diagnose({group(2, {done(0, 5), done(1, 4)})});
   EXPECT_TRUE(found.sentences.empty());
@@ -45,7 +45,7 @@ TEST(Diagnosis, NobodyWaitsNothingIsSaid) {
 }
 
 TEST(Diagnosis, TheOneThatNeverCameIsNamed) {
-  std::vector<RankStanding> ranks;
+  std::vector<RankProgress> ranks;
   for (int rank = 0; rank < 8; ++rank)
     ranks.push_back(rank == 3 ? done(3, 4181) : in(rank, 4182, seconds(24 + rank)));
   const Diagnosis found = diagnose({group(8, ranks)});
@@ -62,7 +62,7 @@ TEST(Diagnosis, NodesArePutTogether) {
             Sentences{"rank 2 never entered all_reduce #9 of group default; the other 3 have waited 3 s"});
 }
 
-TEST(Diagnosis, OfWhomNothingIsKnownNobodyIsAccused) {
+TEST(Diagnosis, RanksWithoutRecordsAreNotBlamed) {
   const Diagnosis found = diagnose({group(5, {in(0, 9, seconds(2)), done(1, 8)})});
   EXPECT_EQ(found.sentences,
             Sentences{"rank 1 never entered all_reduce #9 of group default; one other has waited 2 s; "
@@ -76,7 +76,7 @@ TEST(Diagnosis, OfWhomNothingIsKnownNobodyIsAccused) {
 }
 
 TEST(Diagnosis, OfManyOnlyTheFirstAreNamed) {
-  std::vector<RankStanding> ranks;
+  std::vector<RankProgress> ranks;
   for (int rank = 0; rank < 20; ++rank) ranks.push_back(rank < 12 ? done(rank, 1) : in(rank, 2, seconds(1)));
   EXPECT_EQ(diagnose({group(20, ranks)}).sentences.front(),
             "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 4 more never entered all_reduce #2 of group default; the other "
@@ -94,8 +94,8 @@ TEST(Diagnosis, AllHaveComeAndItDoesNotEnd) {
   EXPECT_TRUE(found.missing.empty());
 }
 
-TEST(Diagnosis, AStoppedProcessIsToldAndIsTheCauseWhereAllHaveCome) {
-  RankStanding stopped = in(1, 3, seconds(1));
+TEST(Diagnosis, StoppedProcessIsReportedAndIsTheCauseIfAllRanksEntered) {
+  RankProgress stopped = in(1, 3, seconds(1));
   stopped.condition = Condition::stopped;
   const Diagnosis found = diagnose({group(2, {in(0, 3, seconds(2)), stopped})});
   EXPECT_EQ(found.sentences,
@@ -103,21 +103,21 @@ TEST(Diagnosis, AStoppedProcessIsToldAndIsTheCauseWhereAllHaveCome) {
   EXPECT_EQ(found.missing, std::vector{1});
 }
 
-TEST(Diagnosis, OneThatHasEndedIsTold) {
-  RankStanding ended = done(1, 2);
+TEST(Diagnosis, EndedRankIsReported) {
+  RankProgress ended = done(1, 2);
   ended.condition = Condition::ended;
   EXPECT_EQ(diagnose({group(2, {in(0, 3, seconds(2)), ended})}).sentences,
             Sentences{"rank 1 never entered all_reduce #3 of group default; the other one has waited 2 s; "
                       "rank 1 has ended"});
   ended.how_ended = "was stopped by dlaunch";
-  RankStanding same = ended;
+  RankProgress same = ended;
   same.rank = 2;
   EXPECT_EQ(diagnose({group(4, {in(0, 3, seconds(2)), ended, same})}).sentences,
             Sentences{"ranks 1 and 2 never entered all_reduce #3 of group default; one other has waited 2 s; "
                       "ranks 1 and 2 were stopped by dlaunch; nothing is known of rank 3"});
 }
 
-TEST(Diagnosis, WhoHasPassedItIsNeitherMissingNorWaiting) {
+TEST(Diagnosis, RankPastTheCollectiveIsNeitherMissingNorWaiting) {
   // A broadcast's source need not wait for those that receive.
   const Diagnosis found =
       diagnose({group(3, {done(0, 5), in(1, 5, seconds(1), Operation::broadcast), done(2, 4)})});
@@ -125,14 +125,14 @@ TEST(Diagnosis, WhoHasPassedItIsNeitherMissingNorWaiting) {
             Sentences{"rank 2 never entered broadcast #5 of group default; one other has waited 1 s"});
 }
 
-TEST(Diagnosis, TheFirstCollectiveCountsWhereSomeAreAhead) {
-  RankStanding ahead = in(0, 3, seconds(4));
+TEST(Diagnosis, EarliestCollectiveCountsIfSomeRanksAreAhead) {
+  RankProgress ahead = in(0, 3, seconds(4));
   ahead.entered = 7;  // several under way
   EXPECT_EQ(diagnose({group(2, {ahead, done(1, 2)})}).sentences,
             Sentences{"rank 1 never entered all_reduce #3 of group default; the other one has waited 4 s"});
 }
 
-TEST(Diagnosis, DifferentCallsAreTold) {
+TEST(Diagnosis, DifferentCollectivesAreReported) {
   EXPECT_EQ(
       diagnose(
           {group(3, {in(0, 3, seconds(2)), in(1, 3, seconds(1)), in(2, 3, seconds(1), Operation::barrier)})})
@@ -141,7 +141,7 @@ TEST(Diagnosis, DifferentCallsAreTold) {
           "all 3 ranks have been in all_reduce #3 of group default for 2 s; rank 2 is in barrier instead"});
 }
 
-TEST(Diagnosis, WhatIsNotKnownOfOneIsTakenFromTheOthers) {
+TEST(Diagnosis, UnknownFieldsAreTakenFromOtherRanks) {
   EXPECT_EQ(diagnose({group(3, {in(0, 3, {}, Operation::none), in(1, 3, seconds(1)), done(2, 2)})}).sentences,
             Sentences{"rank 2 never entered all_reduce #3 of group default; the other 2 have waited 1 s"});
   EXPECT_EQ(
@@ -149,7 +149,7 @@ TEST(Diagnosis, WhatIsNotKnownOfOneIsTakenFromTheOthers) {
       Sentences{"rank 1 has not entered collective #3 of group default yet; the other one has waited 0 ms"});
 }
 
-TEST(Diagnosis, WhoWaitsElsewhereIsNotTheCause) {
+TEST(Diagnosis, RankThatWaitsElsewhereIsNotTheCause) {
   // Rank 1 has not come to the default group's since it waits in group 1 for rank 2, which is nowhere.
   const Diagnosis found =
       diagnose({group(3, {in(0, 3, seconds(9)), done(1, 2), done(2, 2)}),
@@ -161,7 +161,7 @@ TEST(Diagnosis, WhoWaitsElsewhereIsNotTheCause) {
                  "rank 2 never entered barrier #8 of group 1; the other one has waited 5 s"}));
 }
 
-TEST(Diagnosis, ADeadlockOfTwoGroupsBlamesNobody) {
+TEST(Diagnosis, DeadlockOfTwoGroupsBlamesNoRank) {
   const Diagnosis found = diagnose(
       {group(2, {in(0, 3, seconds(9)), done(1, 2)}, "a"), group(2, {done(0, 2), in(1, 3, seconds(9))}, "b")});
   EXPECT_EQ(found.sentences.size(), 2U);
@@ -169,34 +169,34 @@ TEST(Diagnosis, ADeadlockOfTwoGroupsBlamesNobody) {
 }
 
 TEST(Diagnosis, AMomentIsNoReasonToSayNever) {
-  const auto sentence = [](RankStanding absent, Duration waited) {
+  const auto sentence = [](RankProgress absent, Duration waited) {
     const auto found = diagnose({group(3, {in(0, 5, waited), in(2, 5, waited), std::move(absent)})});
     return found.sentences.empty() ? "" : found.sentences[0];
   };
   EXPECT_EQ(sentence(done(1, 4), milliseconds(99)),
             "rank 1 has not entered all_reduce #5 of group default yet; the other 2 have waited 99 ms");
   EXPECT_TRUE(sentence(done(1, 4), milliseconds(100)).starts_with("rank 1 never entered all_reduce #5"));
-  RankStanding stopped = done(1, 4);
+  RankProgress stopped = done(1, 4);
   stopped.condition = Condition::stopped;
   EXPECT_TRUE(sentence(stopped, milliseconds(1)).starts_with("rank 1 never entered all_reduce #5"));
-  RankStanding ended = done(1, 4);
+  RankProgress ended = done(1, 4);
   ended.how_ended = "returned 0";
   EXPECT_TRUE(sentence(ended, milliseconds(1)).starts_with("rank 1 never entered all_reduce #5"));
 }
 
 TEST(Diagnosis, AFailedCollectiveIsOneThatWasWaitedIn) {
   // A peer's death ended the call within moments; the program goes on to its end.
-  RankStanding failed = in(0, 5, milliseconds(3));
+  RankProgress failed = in(0, 5, milliseconds(3));
   failed.inside = false;
   EXPECT_EQ(diagnose({group(2, {failed, done(1, 4)})}).sentences,
             Sentences{"rank 1 never entered all_reduce #5 of group default; the other one has waited 3 ms"});
 }
 
-TEST(Diagnosis, GroupsThatWereLeftCountOnlyWhereNobodyWaitsInAnother) {
-  RankStanding failed = in(0, 5, milliseconds(3));
+TEST(Diagnosis, DestroyedGroupsCountOnlyIfNoRankWaitsInAnother) {
+  RankProgress failed = in(0, 5, milliseconds(3));
   failed.inside = false;
   failed.left = true;
-  const GroupStanding old = group(2, {failed, done(1, 4)}, "old");
+  const GroupProgress old = group(2, {failed, done(1, 4)}, "old");
   EXPECT_EQ(diagnose({old}).sentences.size(), 1U);
   const Diagnosis found = diagnose({old, group(2, {in(0, 2, seconds(1)), done(1, 1)}, "new")});
   EXPECT_EQ(found.sentences,
@@ -204,26 +204,26 @@ TEST(Diagnosis, GroupsThatWereLeftCountOnlyWhereNobodyWaitsInAnother) {
 }
 
 TEST(Diagnosis, NotMoreSentencesThanAPersonReads) {
-  std::vector<GroupStanding> many;
+  std::vector<GroupProgress> many;
   for (int i = 0; i < 50; ++i)
     many.push_back(group(2, {in(0, 2, seconds(1)), done(1, 1)}, std::to_string(i)));
   EXPECT_EQ(diagnose(many).sentences.size(), Diagnosis::max_sentences);
 }
 
 // From the workers' pages to where they stand.
-RankStanding otherwise(int rank, Operation operation, Duration waited, int peer = -1) {
-  RankStanding standing = done(rank, 3);
-  standing.operation = operation;
-  standing.peer = peer;
-  standing.waited = waited;
-  return standing;
+RankProgress otherwise(int rank, Operation operation, Duration waited, int peer = -1) {
+  RankProgress progress = done(rank, 3);
+  progress.operation = operation;
+  progress.peer = peer;
+  progress.waited = waited;
+  return progress;
 }
 
-TEST(Diagnosis, WhereNobodyWaitsInACollectiveItTellsOfWhatElse) {
+TEST(Diagnosis, OtherWaitsAreReportedIfNoRankIsInACollective) {
   const auto barrier = [](int rank) {
-    RankStanding standing = otherwise(rank, Operation::monitored_barrier, seconds(4 + rank));
-    standing.needs_all = true;
-    return standing;
+    RankProgress progress = otherwise(rank, Operation::monitored_barrier, seconds(4 + rank));
+    progress.needs_all = true;
+    return progress;
   };
   Diagnosis found = diagnose({group(3, {barrier(0), barrier(1), done(2, 3)})});
   EXPECT_EQ(found.sentences,
@@ -274,7 +274,7 @@ TEST(Diagnosis, AMessageThatIsWaitedForIsItsSendersFault) {
                   .missing.empty());
 }
 
-TEST(Standing, TellsTheOldestThatIsNoCollective) {
+TEST(Standing, ReportsTheOldestOperationThatIsNoCollective) {
   MadePage page(0, 2);
   page.add_group(1, "default");
   page.end(page.enter(1, Operation::all_reduce, 1, 1'000), 2'000);
@@ -282,13 +282,13 @@ TEST(Standing, TellsTheOldestThatIsNoCollective) {
   page.enter(1, Operation::monitored_barrier, 1, 4'000);
   page.enter(1, Operation::recv, 2, 5'000).peer = 1;
   WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
-  RankStanding here = standings_of({&seen, 1}, 2, 9'000).at(0).here.at(0);
+  RankProgress here = collect_group_progress({&seen, 1}, 2, 9'000).at(0).here.at(0);
   EXPECT_TRUE(here.waits_otherwise());
   EXPECT_EQ(here.operation, Operation::monitored_barrier);
   EXPECT_TRUE(here.needs_all);
   EXPECT_EQ(here.waited, Duration(5'000));
   seen.condition = Condition::ended;
-  here = standings_of({&seen, 1}, 2, 9'000).at(0).here.at(0);
+  here = collect_group_progress({&seen, 1}, 2, 9'000).at(0).here.at(0);
   EXPECT_FALSE(here.waits_otherwise());
 }
 
@@ -302,7 +302,7 @@ TEST(Standing, NamesAMessagesPeerByItsRankInTheJob) {
   const auto peer = [&](int in_group) {
     recv.peer = in_group;
     const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
-    return standings_of({&seen, 1}, 8, 9'000).at(0).here.at(0).peer;
+    return collect_group_progress({&seen, 1}, 8, 9'000).at(0).here.at(0).peer;
   };
   EXPECT_EQ(peer(3), 6);
   EXPECT_EQ(peer(-1), -1);
@@ -316,7 +316,7 @@ TEST(Standing, AMeetingMayBeOfAllOrOfSome) {
   const auto needs_all = [&](std::uint64_t members) {
     meeting.input = members;
     const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
-    return standings_of({&seen, 1}, 4, 9'000).at(0).here.at(0).needs_all;
+    return collect_group_progress({&seen, 1}, 4, 9'000).at(0).here.at(0).needs_all;
   };
   EXPECT_TRUE(needs_all(4));
   EXPECT_FALSE(needs_all(2));
@@ -336,12 +336,12 @@ TEST(Standing, IsMadeFromThePages) {
   stranger.add_group(1, "its own");
   workers.push_back({*parse_worker_page(stranger.bytes(), stranger.bytes()), Condition::runs});
 
-  const auto groups = standings_of(workers, 4, 5'000);
+  const auto groups = collect_group_progress(workers, 4, 5'000);
   ASSERT_EQ(groups.size(), 1U);
   EXPECT_EQ(groups[0].name, "default");
   EXPECT_EQ(groups[0].size, 4U);
-  RankStanding first = in(0, 2, Duration(4'000), Operation::barrier);
-  RankStanding second = done(1, 1);
+  RankProgress first = in(0, 2, Duration(4'000), Operation::barrier);
+  RankProgress second = done(1, 1);
   second.condition = Condition::stopped;
   EXPECT_EQ(groups[0].here, (std::vector{first, second}));
 }
@@ -351,7 +351,7 @@ TEST(Standing, AFailedCollectiveWasWaitedInUntilItsEnd) {
   page.add_group(1, "default");
   page.end(page.enter(1, Operation::all_reduce, 1, 1'000), 4'000, false);
   const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::ended};
-  const auto groups = standings_of({&seen, 1}, 2, 9'000);
+  const auto groups = collect_group_progress({&seen, 1}, 2, 9'000);
   EXPECT_EQ(groups.at(0).here.at(0).waited, Duration(3'000));
   EXPECT_FALSE(groups.at(0).here.at(0).inside);
   EXPECT_TRUE(groups.at(0).here.at(0).waits());

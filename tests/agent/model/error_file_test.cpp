@@ -17,7 +17,7 @@ TEST(ErrorFile, IsReadAsPyTorchWritesIt) {
             (ErrorFile{"plain words", "", 17}));
 }
 
-TEST(ErrorFile, WhatIsNoneIsSaidAndQuoted) {
+TEST(ErrorFile, MalformedInputIsReportedAndQuoted) {
   for (const char* text : {"", "{", "[]", "null", "{}", R"({"message": 5})", R"({"message": ""})",
                            R"({"message": {"message": 5}})", R"({"message": {"extraInfo": "x"}})",
                            R"({"message": {"message": "x")", "\xff\xfe"}) {
@@ -35,7 +35,7 @@ TEST(ErrorFile, ItsTimeIsOneOrNone) {
   }
 }
 
-TEST(ErrorFile, TheExceptionCameWhenTheFileWasWrittenOrEarlierIfItSaysSo) {
+TEST(ErrorFile, ExceptionTimeIsTheFilesTimeOrItsOwnEarlierTimestamp) {
   constexpr std::int64_t s = 1'000'000'000;
   const std::int64_t end = 1'700'000'010 * s;
   EXPECT_EQ(since_exception(end, end - s / 10, {"", "", 0}), std::chrono::milliseconds(100));

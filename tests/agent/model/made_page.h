@@ -24,7 +24,7 @@ class MadePage {
   // Of all ranks.
   page::Group& add_group(std::uint32_t id, std::string_view name) {
     page::Group& group = page_->groups.at(id - 1);
-    group.ticket = 2;
+    group.seqlock = 2;
     group.identity = 1000 + id;
     group.id = id;
     group.state = page::Group::current;
@@ -40,7 +40,7 @@ class MadePage {
     const std::uint64_t number = page_->header.next++;
     page::Record& record = page_->records.at(number % page::max_records);
     record = {};
-    record.ticket = 2 * number + 2;
+    record.seqlock = 2 * number + 2;
     record.sequence = sequence;
     record.created_ns = created_ns;
     record.input = record.output = 8;

@@ -7,12 +7,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-Fallen fell(int at_ms, std::string last_words = "", bool while_stopping = false) {
-  Fallen one;
+TimedFailure fell(int at_ms, std::string last_words = "", bool while_stopping = false) {
+  TimedFailure one;
   one.when = TimePoint(milliseconds(at_ms));
   one.failure.kind = FailureKind::worker;
   one.failure.tail = std::move(last_words);
-  one.failure.accuses_peer = accuses_a_peer(one.failure);
+  one.failure.blames_peer = output_blames_peer(one.failure);
   one.failure.while_stopping = while_stopping;
   return one;
 }
@@ -23,18 +23,18 @@ TEST(RootCause, IsTheFirstInTime) {
   EXPECT_EQ(root_cause({fell(10), fell(10)}), 0U) << "of equals the one that was told first";
 }
 
-TEST(RootCause, WhoAccusesAPeerComesLastAmongSimultaneousOnes) {
+TEST(RootCause, FailureThatBlamesAPeerRanksLastAmongSimultaneousOnes) {
   EXPECT_EQ(root_cause({fell(10, victim), fell(90), fell(50)}), 2U);
   EXPECT_EQ(root_cause({fell(10, victim), fell(200)}), 0U) << "that is another moment";
   EXPECT_EQ(root_cause({fell(20, victim), fell(10, victim)}), 1U);
 }
 
-TEST(RootCause, WhoFellWhileStoppingIsItOnlyWhereNobodyElseIs) {
+TEST(RootCause, FailureDuringStopIsTheCauseOnlyIfThereIsNoOther) {
   EXPECT_EQ(root_cause({fell(10, "", true), fell(500)}), 1U);
   EXPECT_EQ(root_cause({fell(10, "", true), fell(5, "", true)}), 1U);
 }
 
-TEST(RootCause, WhereAllAccuseWhoIsHeardOfLaterMayBeThePeer) {
+TEST(RootCause, LaterFailureMayBeThePeerThatAllBlame) {
   EXPECT_EQ(root_cause({fell(10, victim), fell(60, "", true)}), 1U) << "its end was only noticed later";
   EXPECT_EQ(root_cause({fell(10, victim), fell(500, "", true)}), 0U) << "it obeyed the stop, in its way";
   EXPECT_EQ(root_cause({fell(10), fell(60, "", true)}), 0U);
@@ -44,7 +44,7 @@ TEST(RootCause, WhereAllAccuseWhoIsHeardOfLaterMayBeThePeer) {
   EXPECT_EQ(root_cause({fell(10), crashed}), 0U);
 }
 
-TEST(RootCause, ALostNodeExplainsWhatFellWithIt) {
+TEST(RootCause, LostNodeIsTheCauseOfFailuresThatFollow) {
   auto lost = fell(60);
   lost.failure.kind = FailureKind::node_lost;
   EXPECT_EQ(root_cause({fell(10), lost}), 1U);
@@ -54,16 +54,16 @@ TEST(RootCause, ALostNodeExplainsWhatFellWithIt) {
   EXPECT_EQ(root_cause({fell(10, victim), lost}), 1U);
 }
 
-TEST(RootCause, AnAccusationStandsInTheLastWords) {
-  EXPECT_TRUE(accuses_a_peer(fell(0, "torch.distributed.DistBackendError: NCCL error in: x").failure));
-  EXPECT_TRUE(accuses_a_peer(fell(0, "x\nBrokenPipeError: [Errno 32] Broken pipe").failure));
-  EXPECT_FALSE(accuses_a_peer(fell(0, "warning: connection refused, retrying\n1\n2\n3").failure));
+TEST(RootCause, LastLinesCanBlameAPeer) {
+  EXPECT_TRUE(output_blames_peer(fell(0, "torch.distributed.DistBackendError: NCCL error in: x").failure));
+  EXPECT_TRUE(output_blames_peer(fell(0, "x\nBrokenPipeError: [Errno 32] Broken pipe").failure));
+  EXPECT_FALSE(output_blames_peer(fell(0, "warning: connection refused, retrying\n1\n2\n3").failure));
   Failure said = fell(0, victim).failure;
   said.exception = "ValueError: x";
-  EXPECT_FALSE(accuses_a_peer(said)) << "what it said itself goes before what it printed";
+  EXPECT_FALSE(output_blames_peer(said)) << "what it said itself goes before what it printed";
 }
 
-TEST(RootCause, AnOwnErrorIsTheLastLineThatNamesOneAndAccusesNobody) {
+TEST(RootCause, OwnErrorIsTheLastErrorLineThatBlamesNoPeer) {
   EXPECT_EQ(own_error_in("step 3\nValueError: bad \x1b[31mindex"), "ValueError: bad index");
   EXPECT_EQ(own_error_in("ValueError: x\nloading"), "") << "it went on";
   EXPECT_EQ(own_error_in("UserWarning: an error may follow"), "");
@@ -80,7 +80,7 @@ Failure suspect(int rank, std::string host = "") {
   return failure;
 }
 
-TEST(RootCause, SuspectsAreNamedWhereAllAccuseAPeer) {
+TEST(RootCause, SuspectsAreNamedIfAllFailuresBlameAPeer) {
   Failure cause;
   name_suspects({fell(10, victim), fell(20)}, {suspect(3)}, cause);
   EXPECT_EQ(cause.hint, "") << "one of them has an error of its own";
@@ -93,31 +93,31 @@ TEST(RootCause, SuspectsAreNamedWhereAllAccuseAPeer) {
             "written: E4; so had 2 more");
 }
 
-Fallen accuser(int at_ms, int rank, int accused) {
-  Fallen one = fell(at_ms);
+TimedFailure accuser(int at_ms, int rank, int blamed_rank) {
+  TimedFailure one = fell(at_ms);
   one.failure.rank = rank;
-  one.failure.accused = accused;
-  one.failure.accused_of = "left the group";
-  one.failure.accuses_peer = accused >= 0;
+  one.failure.blamed_rank = blamed_rank;
+  one.failure.blamed_for = "left the group";
+  one.failure.blames_peer = blamed_rank >= 0;
   return one;
 }
 
-TEST(RootCause, WhoIsAccusedByNameIsItHoweverLateItEnds) {
+TEST(RootCause, BlamedRankIsTheCauseHoweverLateItEnds) {
   EXPECT_EQ(root_cause({accuser(10, 0, 2), accuser(400, 2, -1)}), 1U);
   EXPECT_EQ(root_cause({accuser(10, 0, 1), accuser(20, 1, 2), accuser(900, 2, -1)}), 2U) << "a chain";
   EXPECT_EQ(root_cause({accuser(10, 0, 1), accuser(20, 1, 0)}), 0U) << "a circle";
   EXPECT_EQ(root_cause({accuser(10, 0, 5), accuser(900, 2, -1)}), 0U) << "another is accused";
 }
 
-TEST(RootCause, WhoIsAccusedAndHasNotFallenStandsForTheCause) {
-  const std::vector<Fallen> fallen{accuser(10, 0, 2)};
-  const auto cause = accused_by(fallen, 0, {}, "returned 0");
+TEST(RootCause, BlamedRankWithoutFailureIsTheCause) {
+  const std::vector<TimedFailure> failures{accuser(10, 0, 2)};
+  const auto cause = blamed_peer(failures, 0, {}, "returned 0");
   ASSERT_TRUE(cause);
   EXPECT_EQ(cause->kind, FailureKind::left);
   EXPECT_EQ(describe(*cause), "rank 2 (local rank -1) left the group and returned 0; rank 0 noticed it");
   EXPECT_EQ(exit_code_of(*cause), 1);
-  EXPECT_FALSE(accused_by({accuser(10, 0, -1)}, 0, {}, ""));
-  EXPECT_FALSE(accused_by({accuser(10, 0, 2), accuser(20, 2, 0)}, 0, {}, "")) << "it fell";
+  EXPECT_FALSE(blamed_peer({accuser(10, 0, -1)}, 0, {}, ""));
+  EXPECT_FALSE(blamed_peer({accuser(10, 0, 2), accuser(20, 2, 0)}, 0, {}, "")) << "it fell";
 }
 
 }  // namespace

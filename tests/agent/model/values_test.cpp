@@ -7,12 +7,12 @@
 
 #include "agent/model/exit_status.h"
 #include "agent/model/job.h"
-#include "agent/model/worker_env.h"
+#include "agent/model/worker_environment.h"
 
 namespace dlaunch::agent {
 namespace {
 
-TEST(ExitStatus, IsSaidInWords) {
+TEST(ExitStatus, IsDescribed) {
   using How = ExitStatus::How;
   EXPECT_EQ(describe(ExitStatus{How::exited, 3, false}), "exited with code 3");
   EXPECT_EQ(describe(ExitStatus{How::exited, 127, false}),
@@ -28,7 +28,7 @@ TEST(ExitStatus, IsSaidInWords) {
   EXPECT_TRUE((ExitStatus{How::exited, 0, false}.success()));
 }
 
-TEST(Failure, NamesWhatWhereAndWhy) {
+TEST(Failure, DescribesWhatWhereAndWhy) {
   Failure f;
   f.kind = FailureKind::worker;
   f.node_rank = 1;

@@ -18,7 +18,7 @@ std::optional<WorkerRecord> parse(const MadePage& page) {
   return parse_worker_page(page.bytes(), page.bytes());
 }
 
-TEST(WorkerRecord, SaysWhatThePageSays) {
+TEST(WorkerRecord, ReadsEveryFieldOfThePage) {
   MadePage page(3, 8);
   page.add_group(1, "default");
   page.end(page.enter(1, Operation::all_reduce, 1, 100), 150);
@@ -60,17 +60,17 @@ TEST(WorkerRecord, TheRingKeepsTheLatestInTheirOrder) {
   EXPECT_EQ(record->entries.back().sequence, count);
 }
 
-TEST(WorkerRecord, WhatIsBeingWrittenIsLeftOut) {
+TEST(WorkerRecord, EntriesBeingWrittenAreLeftOut) {
   MadePage page(0, 2);
   page.add_group(1, "default");
   page.enter(1, Operation::all_reduce, 1, 100);
-  page.raw().records[0].ticket = 1;
+  page.raw().records[0].seqlock = 1;
   EXPECT_TRUE(parse(page)->entries.empty());
-  page.raw().groups[0].ticket = 3;
+  page.raw().groups[0].seqlock = 3;
   EXPECT_TRUE(parse(page)->groups.empty());
 }
 
-TEST(WorkerRecord, WhatChangedBetweenTheCopiesIsLeftOutUnlessItIsTheEnd) {
+TEST(WorkerRecord, EntriesChangedBetweenCopiesAreLeftOutUnlessTheyEnded) {
   MadePage first(0, 2);
   first.add_group(1, "default");
   page::Record& started = first.enter(1, Operation::all_reduce, 1, 100);
@@ -221,11 +221,11 @@ TEST(WorkerRecord, TimesThatAreNotInOrderMakeNoDuration) {
             Duration(0));
 }
 
-TEST(WorkerRecord, SaysWhoseEndBrokeAGroup) {
+TEST(WorkerRecord, ReportsTheRankWhoseEndBrokeAGroup) {
   MadePage made(1, 4);
   made.add_group(1, "default");
   page::Header& header = made.raw().header;
-  EXPECT_EQ(words_of_loss(*parse(made)), "");
+  EXPECT_EQ(describe_loss(*parse(made)), "");
   header.lost = 3;
   header.loss = page::Loss::left;
   header.loss_group = 1;
@@ -234,13 +234,13 @@ TEST(WorkerRecord, SaysWhoseEndBrokeAGroup) {
   header.left_in_exception = 1;
   EXPECT_EQ(parse(made)->lost.rank, 2);
   EXPECT_TRUE(parse(made)->left_in_exception);
-  EXPECT_EQ(words_of_loss(*parse(made)), "left the group at all_reduce #258 of group default");
+  EXPECT_EQ(describe_loss(*parse(made)), "left the group at all_reduce #258 of group default");
   header.loss = page::Loss::left_in_exception;
-  EXPECT_EQ(words_of_loss(*parse(made)),
+  EXPECT_EQ(describe_loss(*parse(made)),
             "left the group at all_reduce #258 of group default while an exception was on its way");
   header.loss = page::Loss::died;
   header.loss_group = 7;
-  EXPECT_EQ(words_of_loss(*parse(made)), "closed its connections at all_reduce #258");
+  EXPECT_EQ(describe_loss(*parse(made)), "closed its connections at all_reduce #258");
   header.lost = 5;
   EXPECT_EQ(parse(made)->lost.rank, -1) << "there is no such rank";
   header.lost = 3;

@@ -31,7 +31,7 @@ TEST(WorldView, SurvivesItsJson) {
   EXPECT_EQ(world_view_from_json(R"({"job":3,"nodes":[1,{}],"round":"x"})")->nodes.size(), 1U);
 }
 
-TEST(WorldView, IsAPageThatNobodysTextCanChange) {
+TEST(WorldView, HtmlEscapesAllText) {
   WorldView view = a_view();
   view.job = "<script>&";
   const std::string page = html(view);

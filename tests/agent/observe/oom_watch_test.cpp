@@ -96,7 +96,7 @@ TEST_F(OomWatchTest, InAContainerOnlyItsOwnPartIsMounted) {
   EXPECT_EQ(watch_.explain(7, killed), "the kernel's out-of-memory killer (limit 1 MiB of cgroup /)");
 }
 
-TEST_F(OomWatchTest, TheKernelsLogKnowsWhoWasKilledElsewhere) {
+TEST_F(OomWatchTest, KernelLogNamesProcessesKilledElsewhere) {
   has_cgroup_v2();
   has("cgroup/z/memory.max", "4096\n");
   kills_on_machine(1);
@@ -110,7 +110,7 @@ TEST_F(OomWatchTest, TheKernelsLogKnowsWhoWasKilledElsewhere) {
   EXPECT_EQ(watch_.explain(77, killed), "the kernel's out-of-memory killer (limit 4 KiB of cgroup /z)");
 }
 
-TEST_F(OomWatchTest, TheKernelsLogMayLeaveOutWhoseLimitItWas) {
+TEST_F(OomWatchTest, KernelLogMayOmitTheCgroup) {
   has_cgroup_v2();
   kills_on_machine(1);
   begin();
@@ -122,7 +122,7 @@ TEST_F(OomWatchTest, TheKernelsLogMayLeaveOutWhoseLimitItWas) {
   EXPECT_EQ(watch_.explain(7, killed), limited);
 }
 
-TEST_F(OomWatchTest, WhereTheLogMayNotBeReadItIsOnlyProbable) {
+TEST_F(OomWatchTest, WithoutTheKernelLogItIsOnlyProbable) {
   kills_on_machine(1);
   begin();
   kills_on_machine(2);
@@ -132,7 +132,7 @@ TEST_F(OomWatchTest, WhereTheLogMayNotBeReadItIsOnlyProbable) {
   EXPECT_EQ(watch_.explain(7, failed), "");
 }
 
-TEST_F(OomWatchTest, WhereTheKernelCountsAKillByHandIsNone) {
+TEST_F(OomWatchTest, KillByHandIsNoOomKillIfTheKernelCounts) {
   kills_on_machine(3);
   begin();
   EXPECT_EQ(watch_.explain(7, killed),
@@ -140,7 +140,7 @@ TEST_F(OomWatchTest, WhereTheKernelCountsAKillByHandIsNone) {
   EXPECT_EQ(watch_.explain(7, failed), "");
 }
 
-TEST_F(OomWatchTest, WhatCannotBeReadExplainsNothing) {
+TEST_F(OomWatchTest, UnreadableFilesExplainNothing) {
   begin();
   EXPECT_EQ(watch_.explain(7, killed), "");
   has("proc/vmstat", "oom_kill x\noom_kill");

@@ -50,7 +50,7 @@ TEST(TimerRequest, ATimeIsNeverTooFar) {
   }
 }
 
-TEST(TimerRequest, WhatIsNoneIsSaidAndQuoted) {
+TEST(TimerRequest, MalformedInputIsReportedAndQuoted) {
   for (const char* text : {"",
                            "{",
                            "[]",
@@ -88,7 +88,7 @@ std::vector<std::string> cut(const std::vector<std::string>& pieces) {
   return out;
 }
 
-TEST(TimerLines, AreWholeHoweverTheyCome) {
+TEST(TimerLines, AreWholeForAnyFragmentation) {
   EXPECT_EQ(cut({"a\nb", "c", "\n\n", "d"}), (std::vector<std::string>{"a", "bc", ""}));
   EXPECT_EQ(cut({"\n"}), (std::vector<std::string>{""}));
 }
@@ -132,7 +132,7 @@ TEST_F(Timers, ExpireWhenTheirTimeHasCome) {
   EXPECT_EQ(book.next(), std::nullopt);
 }
 
-TEST_F(Timers, AreReleasedAndSetAnew) {
+TEST_F(Timers, AreReleasedAndSetAgain) {
   set(1, "a", 10);
   release(1, "a");
   release(1, "never set");
@@ -153,7 +153,7 @@ TEST_F(Timers, AProcessIsSentOneSignalForAllOfItsTimers) {
   EXPECT_EQ(book.size(), 0U);
 }
 
-TEST_F(Timers, WhatAsksForNoSignalEndsNoOther) {
+TEST_F(Timers, TimerWithoutSignalKeepsTheOthers) {
   set(1, "said", 10, 0);
   set(1, "a", 30);
   EXPECT_EQ(book.take_expired(at(20)), (Expired{expired(1, "said", 0)}));

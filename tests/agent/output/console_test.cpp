@@ -61,7 +61,7 @@ TEST_F(ConsoleTest, AReaderOfASocketMoves) {
   EXPECT_TRUE(console.has_moved());
 }
 
-TEST_F(ConsoleTest, WhatIsGivenUpIsCounted) {
+TEST_F(ConsoleTest, DroppedOutputIsCounted) {
   Console console(ends_[1]);
   fill(console);
   const std::string more = "a line\nand a half";
@@ -75,7 +75,7 @@ TEST_F(ConsoleTest, WhatIsGivenUpIsCounted) {
   EXPECT_EQ(console.dropped().lines, 3U);
 }
 
-TEST_F(ConsoleTest, WhatComesAfterAGapBeginsALineAndDoesNotWait) {
+TEST_F(ConsoleTest, OutputAfterAGapBeginsALineAndDoesNotWait) {
   Console console(ends_[1]);
   console.write(std::string(1U << 20, 'x'));
   console.give_up();

@@ -32,7 +32,7 @@ class LogFileTest : public testing::Test {
   std::vector<std::string> warnings;
 };
 
-TEST_F(LogFileTest, BeginsAnewAndAppends) {
+TEST_F(LogFileTest, TruncatesAtStartThenAppends) {
   { LogFile(path(), 0, 3, warn()).write("old"); }
   LogFile file(path(), 0, 3, warn());
   file.write("a\n");
@@ -114,7 +114,7 @@ TEST_F(LogFileTest, AFullDiskIsSaidOnceAndNeverStopsAnybody) {
             "cannot write /dev/full: No space left on device; the job goes on, this log has a gap");
 }
 
-TEST_F(LogFileTest, WhatCannotBeOpenedIsTriedAgain) {
+TEST_F(LogFileTest, FailedOpenIsRetried) {
   LogFile file(path("not/yet"), 0, 3, warn());
   file.write("lost\n");
   ASSERT_EQ(warnings.size(), 1U);
@@ -137,7 +137,7 @@ TEST_F(LogFileTest, ADirectoryIsMadeForEachJobAndTheLatestIsLinked) {
   EXPECT_EQ(worker_log_dir("/d", 2, 13), "/d/attempt_2/13");
 }
 
-TEST_F(LogFileTest, ADirectoryIsToldByItsAbsolutePath) {
+TEST_F(LogFileTest, DirectoryIsReportedByItsAbsolutePath) {
   const fs::path before = fs::current_path();
   fs::current_path(folder_.path());
   LogOptions options;
@@ -223,7 +223,7 @@ TEST_F(LogFileTest, ADirectoryThatCannotBeMadeIsNamed) {
       << made.error().message();
 }
 
-TEST(LogOptions, FilesAreOnlyMadeWhereSomethingGoesIntoThem) {
+TEST(LogOptions, FilesAreOnlyMadeIfOutputGoesIntoThem) {
   LogOptions options;
   EXPECT_FALSE(wants_log_files(options));
   options.dir = "/somewhere";

@@ -34,7 +34,7 @@ TEST(ElfMachine, OneOfThisMachineIsDamaged) {
   EXPECT_EQ(why_not_run("\177ELF\2\1", "x86_64"), "it is a compiled program, but cut short");
 }
 
-TEST(ElfMachine, WhatIsNoProgramIsNotSpokenOf) {
+TEST(ElfMachine, OtherFilesAreNotMentioned) {
   EXPECT_EQ(why_not_run("#!/bin/sh\necho a script", "x86_64"), "");
   EXPECT_EQ(why_not_run("", "x86_64"), "");
 }

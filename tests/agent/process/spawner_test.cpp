@@ -19,8 +19,8 @@
 #include "agent/platform/reaper.h"
 #include "agent/process/job_mark.h"
 #include "agent/process/keeper_spawner.h"
-#include "store/loop/uv_edge.h"
 #include "store/loop/uv_loop.h"
+#include "store/loop/uv_poller.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -38,10 +38,10 @@ class SeveralStarts final : public SpawnerHandler, public TimerHandler {
     if (!keeper) return;
     UvLoop loop;
     loop_ = &loop;
-    UvEdge edge(loop);
-    Output output(edge, {});
+    UvPoller poller(loop);
+    Output output(poller, {});
     Postmortem postmortem("", "", nullptr);
-    KeeperSpawner spawner(edge, output, postmortem, *keeper);
+    KeeperSpawner spawner(poller, output, postmortem, *keeper);
     spawner.set_handler(*this);
     loop.arm(loop.now() + std::chrono::seconds(30), *this);
     open_ = commands.size();
@@ -57,9 +57,9 @@ class SeveralStarts final : public SpawnerHandler, public TimerHandler {
 
   void on_started(ProcKey key, std::int64_t pid) override { pids[key.local_rank] = pid; }
   void on_spawn_failed(ProcKey key, const std::string& why) override { end(key, "not started: " + why); }
-  void on_exited(ProcKey key, std::int64_t pid, const Ending& ending) override {
+  void on_exited(ProcKey key, std::int64_t pid, const WorkerExit& exit) override {
     EXPECT_EQ(pids[key.local_rank], pid) << "it was said to have started before";
-    end(key, describe(ending.status) + (ending.tail.empty() ? "" : ": " + ending.tail));
+    end(key, describe(exit.status) + (exit.tail.empty() ? "" : ": " + exit.tail));
   }
   void on_leftovers(int, const std::string&) override {}
   void on_all_gone() override {}
@@ -161,7 +161,7 @@ TEST(Spawner, AWorkersMemoryIsFromSeveralNodes) {
   EXPECT_TRUE(memory_policy_of({0, 1}).starts_with("exited with code 0: prefer (many):0"));
 }
 
-TEST(Spawner, ANodeThatIsNotThereIsNoFailure) {
+TEST(Spawner, MissingMemoryNodeIsNoFailure) {
   EXPECT_EQ(what_came_of({{"true"}, {}, 0, 0, {}, {60'000}}), "exited with code 0");
 }
 
@@ -180,7 +180,7 @@ TEST_F(Programs, AreLookedForOnPathInItsOrder) {
   EXPECT_EQ(said_by("greeting"), "not started: No such file or directory");
 }
 
-TEST_F(Programs, AreLookedForHereWherePathHasAnEmptyFolder) {
+TEST_F(Programs, AreFoundInTheWorkingDirectoryIfPathHasAnEmptyEntry) {
   write("greet", "#!/bin/sh\nexit 4\n");
   const std::filesystem::path here = std::filesystem::current_path();
   std::filesystem::current_path(folder);
@@ -223,7 +223,7 @@ TEST_F(Programs, OfAnotherMachineAreNoShells) {
   EXPECT_TRUE(said_by("far").starts_with(sentence)) << said_by("far");
 }
 
-TEST(Spawner, WhoCannotBeStartedDoesNotKeepOthersBack) {
+TEST(Spawner, StartFailureDoesNotDelayOtherWorkers) {
   std::vector<Command> commands;
   for (int rank = 0; rank < 64; ++rank)
     commands.push_back({{rank % 3 == 0 ? "./no-such-program" : "true"}, {}, rank});
@@ -271,27 +271,27 @@ pid_t start_stray(JobMark mark) {
   return stray;
 }
 
-TEST(JobMark, FindsWhatHasNothingElseOfItsJob) {
-  const JobMark mark = draw_mark();
-  if (mark == no_mark) GTEST_SKIP() << "limits on file locks cannot be set here";
-  const JobMark other = draw_mark();
+TEST(JobMark, FindsProcessesByTheMarkAlone) {
+  const JobMark mark = make_job_mark();
+  if (mark == no_job_mark) GTEST_SKIP() << "limits on file locks cannot be set here";
+  const JobMark other = make_job_mark();
   ASSERT_NE(mark, other);
   const pid_t ours = start_stray(mark);
   const pid_t stranger = start_stray(other);
-  EXPECT_EQ(kill_marked(no_mark), std::vector<pid_t>{});
-  EXPECT_EQ(kill_marked(mark, ours), std::vector<pid_t>{}) << "it is spared";
-  EXPECT_EQ(kill_marked(mark), std::vector<pid_t>{ours});
+  EXPECT_EQ(kill_marked_processes(no_job_mark), std::vector<pid_t>{});
+  EXPECT_EQ(kill_marked_processes(mark, ours), std::vector<pid_t>{}) << "it is spared";
+  EXPECT_EQ(kill_marked_processes(mark), std::vector<pid_t>{ours});
   while (birth_of(ours)) poll(nullptr, 0, 1);
-  EXPECT_EQ(kill_marked(mark), std::vector<pid_t>{}) << "it has ended";
+  EXPECT_EQ(kill_marked_processes(mark), std::vector<pid_t>{}) << "it has ended";
   EXPECT_TRUE(birth_of(stranger));
-  EXPECT_EQ(kill_marked(other), std::vector<pid_t>{stranger});
+  EXPECT_EQ(kill_marked_processes(other), std::vector<pid_t>{stranger});
 }
 
 TEST(JobMark, AJobInsideAJobKeepsTheOutersMark) {
   const pid_t child = fork();
   if (child == 0) {
-    carry(draw_mark());
-    _exit(draw_mark() == no_mark ? 0 : 1);
+    carry(make_job_mark());
+    _exit(make_job_mark() == no_job_mark ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);

@@ -51,7 +51,7 @@ JobDump stuck_dump() {
   return dump;
 }
 
-TEST(JobDump, TellsPeopleWhoIsWhere) {
+TEST(JobDump, TextShowsWhereEachRankIs) {
   EXPECT_EQ(to_text(stuck_dump()),
             "job j (agent 99), node 0 of 1 on host a, round 0, running for 12 s\n"
             "rank 1 never entered all_reduce #2 of group default; the other one has waited 31 s\n"
@@ -61,7 +61,7 @@ TEST(JobDump, TellsPeopleWhoIsWhere) {
             "1     101  running  32 s ago   default  -                    1\n");
 }
 
-TEST(JobDump, TellsOfWhatIsNoCollective) {
+TEST(JobDump, ShowsOperationsThatAreNoCollectives) {
   using Operations = std::vector<std::pair<Operation, std::string>>;
   for (const auto& [operation, name] : Operations{{Operation::monitored_barrier, "monitored_barrier"},
                                                   {Operation::new_group, "new_group"},
@@ -120,14 +120,14 @@ TEST(JobDump, WorkersWithoutARecordAndThreads) {
   EXPECT_EQ(json["workers"][0]["stacks"], "#0 one\n#1 two\n");
 }
 
-TEST(JobDump, OfSeveralNodesItTellsThatTheOthersAreElsewhere) {
+TEST(JobDump, OfSeveralNodesItMentionsTheOthers) {
   JobDump dump = stuck_dump();
   dump.job.nnodes = 2;
   EXPECT_NE(to_text(dump).find("\n(for the ranks of other nodes run dlaunch dump on their hosts)\n"),
             std::string::npos);
 }
 
-TEST(JobDump, WhatTheCoordinatorKnowsOfTheOthersGoesWithIt) {
+TEST(JobDump, IncludesTheCoordinatorsFindingsOnOtherNodes) {
   JobDump dump = stuck_dump();
   dump.job.nnodes = 2;
   dump.whole_job = {"rank 3 never came"};
@@ -135,7 +135,7 @@ TEST(JobDump, WhatTheCoordinatorKnowsOfTheOthersGoesWithIt) {
   EXPECT_EQ(nlohmann::json::parse(to_json(dump))["job_findings"][0], "rank 3 never came");
 }
 
-TEST(JobDump, WhoWaitsForAMessageIsSeen) {
+TEST(JobDump, ShowsRankThatWaitsForAMessage) {
   JobDump dump = empty_dump(2);
   MadePage page(1, 2);
   page.add_group(1, "default");

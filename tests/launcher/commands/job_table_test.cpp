@@ -46,7 +46,7 @@ TEST(JobStatus, AnyBytesOfAProgramMakeValidJson) {
   EXPECT_TRUE(agent::status_from_json(to_json(job)).ok());
 }
 
-TEST(JobStatus, WhatIsNoStatusIsRefused) {
+TEST(JobStatus, MalformedStatusIsRejected) {
   for (const char* text : {"", "null", "[]", "{", R"({"job": 1})", R"({"workers": 5})", R"({"workers": [1]})",
                            R"({"workers": [{"rank": 1}]})", R"({"agent": "x"})"}) {
     const auto status = agent::status_from_json(text);
@@ -54,7 +54,7 @@ TEST(JobStatus, WhatIsNoStatusIsRefused) {
   }
 }
 
-TEST(JobTable, SaysWhatAPersonAsks) {
+TEST(JobTable, ShowsStateWorkersAndFailure) {
   EXPECT_EQ(job_table({a_job()}),
             "JOB    NODE    STATE    HERE  WORLD  RESTARTS  SINCE      AGENT  PROGRAM\n"
             "train  1 of 2  running  1     8      1 of 3    1 min 5 s  4711   ./train --lr=1\n"

@@ -10,8 +10,8 @@ namespace {
 using Arguments = std::vector<std::string>;
 using Environment = std::map<std::string, std::string>;
 
-Result<std::variant<StoreServe, StoreAsk, JustPrint>> parsed(const Arguments& arguments,
-                                                             const Environment& environment = {}) {
+Result<std::variant<StoreServe, StoreAsk, PrintAndExit>> parsed(const Arguments& arguments,
+                                                                const Environment& environment = {}) {
   return parse_store_options(arguments, [&](const std::string& name) -> std::optional<std::string> {
     const auto found = environment.find(name);
     return found == environment.end() ? std::nullopt : std::optional(found->second);
@@ -36,7 +36,7 @@ std::string mistake(const Arguments& arguments, const Environment& environment =
   return result.error().message();
 }
 
-TEST(StoreOptions, ServesThisMachineUnlessToldOtherwise) {
+TEST(StoreOptions, ServesLoopbackByDefault) {
   EXPECT_EQ(serve({}).address, (Address{"127.0.0.1", 29500}));
   EXPECT_EQ(serve({"--host", "*", "--port=0"}).address, (Address{"*", 0}));
   EXPECT_EQ(serve({"--status-interval=2.5"}).status_interval, std::chrono::milliseconds(2500));
@@ -81,7 +81,7 @@ TEST(StoreOptions, HelpIsNoMistake) {
        {Arguments{"--help"}, Arguments{"get", "--help"}, Arguments{"add", "-h"}}) {
     auto result = parsed(arguments);
     ASSERT_TRUE(result.ok());
-    EXPECT_TRUE(std::holds_alternative<JustPrint>(*result));
+    EXPECT_TRUE(std::holds_alternative<PrintAndExit>(*result));
   }
 }
 

@@ -10,8 +10,8 @@
 
 #include "launcher/flags/command_line.h"
 #include "launcher/flags/flag_table.h"
-#include "launcher/flags/values.h"
-#include "tests/launcher/flags/asked.h"
+#include "launcher/flags/value_parsers.h"
+#include "tests/launcher/flags/parsed_options.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -287,7 +287,7 @@ TEST(Flags, ShortForms) {
   const Options both = good({"-mr2", "x"});
   EXPECT_TRUE(both.module);
   EXPECT_EQ(both.log.redirects.all, agent::Streams::err);
-  EXPECT_TRUE(std::holds_alternative<JustPrint>(*parse({"-h"})));
+  EXPECT_TRUE(std::holds_alternative<PrintAndExit>(*parse({"-h"})));
 }
 
 TEST(Flags, AWordMayBeAbbreviatedAsTorchrunAllows) {

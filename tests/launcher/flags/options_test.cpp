@@ -1,6 +1,6 @@
 // Where settings come from and which goes first; what belongs to the program; every mistake's sentence.
 
-#include "tests/launcher/flags/asked.h"
+#include "tests/launcher/flags/parsed_options.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -322,7 +322,7 @@ TEST(Options, AFileHasFlagsAsKeys) {
   EXPECT_EQ(refused("{").find("j is not JSON: parse error at line 1, column 2"), 0U) << refused("{");
 }
 
-TEST(Options, TheBackendFollowsFromWhatElseIsSaid) {
+TEST(Options, BackendFollowsFromOtherOptions) {
   const struct {
     Words arguments;
     Options::Backend backend;
@@ -348,7 +348,7 @@ TEST(Options, AMinorityThatMayNotGoOnIsSaid) {
   EXPECT_TRUE(good({"--nnodes=2:5", "--rdzv-endpoint=a", "x"}).warnings.empty());
 }
 
-TEST(Options, WhatIsNotAsItSeemsIsSaid) {
+TEST(Options, IneffectiveOptionsAreWarnedAbout) {
   EXPECT_EQ(good({"--rdzv-endpoint=a:1", "--master-addr=b", "x"}).warnings,
             Words{"--rdzv-endpoint=a:1 is used, --master-addr=b is not"});
   EXPECT_TRUE(good({"--rdzv-endpoint=a:1", "--master-addr=a", "x"}).warnings.empty());

@@ -9,7 +9,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-TEST(ShellWords, OnlyWhatAShellWouldReadIsQuoted) {
+TEST(ShellWords, OnlySpecialCharactersAreQuoted) {
   EXPECT_EQ(quoted("train.py"), "train.py");
   EXPECT_EQ(quoted("--lr=0.1,x@y:z_%+/-"), "--lr=0.1,x@y:z_%+/-");
   EXPECT_EQ(quoted(""), "''");
@@ -30,7 +30,7 @@ TEST(ShellWords, AreSplitAsAPersonMeansThem) {
   EXPECT_FALSE(split_words("ssh \"").ok());
 }
 
-TEST(ShellWords, WhatIsQuotedIsReadBackAsItWas) {
+TEST(ShellWords, QuotedWordsRoundTrip) {
   std::mt19937 random(7);  // NOLINT(cert-msc51-cpp): the same words each time
   const std::string letters = "ab \t\n'\"\\$`*?[]{}()<>|&;!#~=%-\x01\x7f\xc3\xa9";
   for (int i = 0; i < 2000; ++i) {

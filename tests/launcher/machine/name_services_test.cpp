@@ -11,13 +11,13 @@ TEST(NameServices, FilesAndDnsAreBuiltIn) {
   EXPECT_FALSE(needs_modules("hosts: files [ NOTFOUND=continue  SUCCESS=return ] dns # mdns4\r\n", "hosts"));
 }
 
-TEST(NameServices, WhateverElseIsAModule) {
+TEST(NameServices, OtherServicesAreModules) {
   EXPECT_TRUE(needs_modules("hosts: files mdns4_minimal [NOTFOUND=return] dns\n", "hosts"));
   EXPECT_TRUE(needs_modules("hosts: mymachines resolve [!UNAVAIL=return] files myhostname dns", "hosts"));
   EXPECT_TRUE(needs_modules("# hosts: files\nnetworks: files\nhosts:files ldap\n", "hosts"));
 }
 
-TEST(NameServices, WhatIsNotSaidIsAsByDefault) {
+TEST(NameServices, MissingEntryHasTheDefault) {
   EXPECT_FALSE(needs_modules("", "hosts"));
   EXPECT_FALSE(needs_modules("passwd: files ldap\n", "hosts"));
   EXPECT_FALSE(needs_modules("hosts:", "hosts"));

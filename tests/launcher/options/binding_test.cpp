@@ -52,7 +52,9 @@ const Shape desktop{1, 1, 1, 8, 1};
 const Shape two_sockets{2, 1, 2, 4, 2};  // 16 cores, 32 CPUs, caches of 4 cores
 const Shape four_nodes{2, 2, 1, 4, 2};   // 16 cores, 32 CPUs, two nodes a package
 
-TEST(Binding, NoneBindsNobody) { EXPECT_TRUE(bind_workers(Bind::none, 4, machine(desktop), {})->empty()); }
+TEST(Binding, NoneLeavesWorkersUnbound) {
+  EXPECT_TRUE(bind_workers(Bind::none, 4, machine(desktop), {})->empty());
+}
 
 TEST(Binding, CoresAreSharedOutEvenly) {
   EXPECT_EQ(lists(Bind::core, 4, machine(desktop)), (Lists{"0,1", "2,3", "4,5", "6,7"}));
@@ -145,7 +147,7 @@ TEST(Binding, MemoryComesFromTheNodesOfTheCpus) {
   EXPECT_EQ(nodes(Bind::numa, 1, untold), (Nodes{{}})) << "node 0 would be a guess";
 }
 
-TEST(Binding, WhatCannotBeIsSaid) {
+TEST(Binding, ImpossibleBindingIsReported) {
   EXPECT_EQ(lists(Bind::gpu, 1, machine(desktop)), (Lists{"cannot bind the workers: there are 1 workers, but "
                                                           "0 GPUs that they may use; start fewer workers, or "
                                                           "use --bind=core"}));
@@ -221,7 +223,7 @@ TEST_F(Sys, TwoSocketsWithSmtAndAnOfflineCpu) {
   EXPECT_EQ(topology.gpus, (std::vector<Gpu>{{"0000:17:00.0", "", -1}, {"0000:3b:00.0", "GPU-77", 1}}));
 }
 
-TEST_F(Sys, WhereNothingIsShownEachCpuIsACoreOfOneNode) {
+TEST_F(Sys, WithoutSysfsEachCpuIsACoreOfOneNode) {
   const Topology topology = read_topology({3, 5}, root_);
   EXPECT_FALSE(topology.knows_nodes);
   EXPECT_EQ(lists(Bind::core, 2, topology), (Lists{"3", "5"}));

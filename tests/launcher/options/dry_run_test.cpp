@@ -2,7 +2,7 @@
 
 #include "launcher/options/dry_run.h"
 
-#include "tests/launcher/flags/asked.h"
+#include "tests/launcher/flags/parsed_options.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -23,7 +23,7 @@ std::string printed(const Words& arguments, const EnvironmentMap& environment,
   return plan.ok() ? dry_run(options, *plan, environment) : "";
 }
 
-TEST(DryRun, SaysWhatWouldBeStarted) {
+TEST(DryRun, ListsCommandsThatWouldStart) {
   EXPECT_EQ(
       printed({"--nproc-per-node=2", "--nnodes=2", "--node-rank=1", "--rdzv-endpoint=h:7", "--rdzv-id=run 7",
                "--bind=core", "--pass-local-rank", "train.py", "--name=it's", "${local_rank}", "$$"},
@@ -66,7 +66,7 @@ rank 3:
 )");
 }
 
-TEST(DryRun, OneWorkerAndWhereSettingsCameFrom) {
+TEST(DryRun, OneWorkerAndTheSourcesOfSettings) {
   const std::string text =
       printed({"--verbose", "--no-env-defaults", "--virtual-local-rank", "./train"}, {{"PET_ROLE", "r"}});
   EXPECT_EQ(text.find("job standalone-0000000000000000: node 0 of 1 (b), 1 worker, store at 127.0.0.1, a "
@@ -93,7 +93,7 @@ TEST(DryRun, AutomaticThreadsAreANumber) {
   EXPECT_TRUE(has({"--nproc-per-node=4", "--bind=core", "x"}, "\n  OMP_NUM_THREADS=1\n"));
 }
 
-TEST(DryRun, WhereMemoryComesFrom) {
+TEST(DryRun, MemoryNodesOfWorkers) {
   MachineFacts machine = four_cores();
   machine.topology.knows_nodes = true;
   for (Cpu& cpu : machine.topology.cpus) cpu.node = cpu.id / 2;
@@ -110,7 +110,7 @@ TEST(DryRun, WhereMemoryComesFrom) {
     EXPECT_EQ(printed({flag, "x"}, {}, machine).find("memory:"), std::string::npos) << flag;
 }
 
-TEST(DryRun, WhereOutputGoes) {
+TEST(DryRun, DestinationsOfOutput) {
   const std::string text = printed(
       {"--nproc-per-node=3", "--log-dir=logs", "-r", "0:3,1:2", "-t", "1:1", "--local-ranks-filter=0,1", "x"},
       {});

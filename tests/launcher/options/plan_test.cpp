@@ -1,7 +1,7 @@
 #include "launcher/options/plan.h"
 
 #include "launcher/flags/spelling.h"
-#include "tests/launcher/flags/asked.h"
+#include "tests/launcher/flags/parsed_options.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -66,7 +66,7 @@ TEST(Plan, TheEndpointIsTheMaster) {
   EXPECT_EQ(planned({"--local-addr=me", "x"}).node.host, "me");
 }
 
-TEST(Plan, WhatThisVersionCannotDoIsRefused) {
+TEST(Plan, UnsupportedCombinationsAreRejected) {
   EXPECT_EQ(refused({"--rdzv-backend=etcd-v2", "x"}),
             "--rdzv-backend=etcd-v2: etcd has given its second interface up; use --rdzv-backend=etcd, which "
             "needs etcd 3.3 "
@@ -78,7 +78,7 @@ TEST(Plan, AnElasticJobsNodesFindTheirRanks) {
   const JobPlan plan =
       planned({"--nnodes=2:4", "--spares=1", "--max-restarts=3", "--rdzv-endpoint=a,b:7", "x"});
   EXPECT_EQ(plan.node.node_rank, -1);
-  EXPECT_EQ(plan.job.least(), 2);
+  EXPECT_EQ(plan.job.required_nodes(), 2);
   EXPECT_EQ(plan.job.nnodes, 4);
   EXPECT_EQ(plan.job.spares, 1);
   EXPECT_TRUE(plan.job.replaces);
@@ -93,7 +93,7 @@ TEST(Plan, AnElasticJobsNodesFindTheirRanks) {
   EXPECT_EQ(ranked.serves, JobPlan::Serves::no);
 }
 
-TEST(Plan, WhatStandsAloneHasAnIdOfItsOwn) {
+TEST(Plan, StandaloneJobHasItsOwnId) {
   MachineFacts facts = machine(4, 0);
   facts.random = 0xfedc'ba98'7654;
   EXPECT_EQ(planned({"--standalone", "x"}, facts).job.id, "standalone-0000fedcba987654");
@@ -115,7 +115,7 @@ TEST(Plan, RanksThatThisNodeDoesNotHaveAreSaid) {
       planned({"--nproc-per-node=2", "-r", "1:1", "-t3", "--local-ranks-filter=0", "x"}).warnings.empty());
 }
 
-TEST(Plan, RankZeroServesTheStoreWhereItIsKnown) {
+TEST(Plan, RankZeroServesTheStoreIfItsNodeIsKnown) {
   EXPECT_EQ(planned({"--worker-store=7", "x"}).node.worker_store, 7);
   EXPECT_EQ(planned({"--worker-store=7", "--nnodes=2", "--master-addr=h", "x"}).node.worker_store, 7);
   EXPECT_EQ(planned({"--worker-store=7", "--rdzv-backend=c10d", "x"}).node.worker_store, 7) << "one node";
@@ -127,7 +127,7 @@ TEST(Plan, RankZeroServesTheStoreWhereItIsKnown) {
             "--worker-store=29500 is the port where the nodes meet; choose another");
 }
 
-TEST(Plan, EtcdElectsWhoServes) {
+TEST(Plan, EtcdElectsTheServer) {
   const JobPlan plan =
       planned({"--nnodes=2:3", "--rdzv-backend=etcd", "--rdzv-endpoint=e,f:7", "--rdzv-id=j", "x"});
   EXPECT_TRUE(plan.job.elected);
@@ -151,7 +151,7 @@ TEST(Plan, AJobOfFixedRanksDoesNotWaitForAReplacement) {
   EXPECT_FALSE(planned({"--nnodes=2", "--rdzv-endpoint=a", "x"}).job.replaces);
 }
 
-TEST(Plan, OneNodeHasNobodyToWatch) {
+TEST(Plan, OneNodeHasNoNodeTimeout) {
   EXPECT_EQ(planned({"x"}).job.node_timeout, Duration(0));
   EXPECT_EQ(planned({"--nnodes=2", "x"}).job.node_timeout, std::chrono::seconds(5));
 }
@@ -238,7 +238,7 @@ TEST(Plan, AWorkersMemoryIsNearItsCpus) {
             (std::vector<agent::WorkerPlace>{{{0, 1}, 2, "", {0}}, {{2, 3}, 2, "", {1}}}));
 }
 
-TEST(Plan, WhoSharesCoresHasAShareOfThem) {
+TEST(Plan, WorkersThatShareCoresGetAShare) {
   MachineFacts facts = machine(8, 0);
   for (int i = 0; i < 8; ++i) facts.topology.cpus.push_back({i, i, 0, i / 4, 0});
   const auto cores = [&](const Words& arguments) {
@@ -252,7 +252,7 @@ TEST(Plan, WhoSharesCoresHasAShareOfThem) {
   EXPECT_EQ(cores({"--bind=core", "--nproc-per-node=2", "x"}), (std::vector<int>{4, 4}));
 }
 
-TEST(Plan, WhoNamedTheEndpointIsKnown) {
+TEST(Plan, SourceOfTheEndpointIsKnown) {
   const auto sources = [](const JobPlan& plan) { return plan.host_from + " " + plan.port_from; };
   EXPECT_EQ(sources(planned({"x"})), "--master-addr --master-port");
   EXPECT_EQ(sources(planned({"--local-addr=h", "x"})), "--local-addr --master-port");

@@ -39,7 +39,7 @@ TEST(HostFile, AHostThatIsNamedAgainHasTheSum) {
   EXPECT_EQ(in_file("a\na\nb\nb\n"), (Hosts{{"a", 2}, {"b", 2}}));  // as PBS writes it
 }
 
-TEST(HostFile, WhatIsNoListIsNamed) {
+TEST(HostFile, MalformedListIsReported) {
   EXPECT_EQ(refused(parse_hosts("a,,b", "--hosts")),
             "--hosts: '' is no host; write HOST, HOST:WORKERS, or ranges as in node[01-16]");
   EXPECT_NE(refused(parse_hosts("", "--hosts")).find("'' is no host"), std::string::npos);

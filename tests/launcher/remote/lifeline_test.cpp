@@ -43,24 +43,24 @@ struct Pipe {
 
 class LifelineTest : public ::testing::Test {
  protected:
-  ~LifelineTest() override { hang_up(); }
+  ~LifelineTest() override { disconnect(); }
 
   void say(std::string_view text) {
     ASSERT_EQ(write(pipe_.ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
     lifeline_.on_readable(pipe_.ends[0]);
   }
-  void hang_up() {
+  void disconnect() {
     if (pipe_.ends[1] >= 0) close(pipe_.ends[1]);
     pipe_.ends[1] = -1;
   }
 
   Pipe pipe_;  // whose reading end the lifeline closes
   UvLoop loop_;
-  agent::UvEdge edge_{loop_};
+  agent::UvPoller poller_{loop_};
   ByHand time_;
   std::vector<int> signals_;
   std::vector<std::string> losses_;
-  Lifeline lifeline_{edge_,
+  Lifeline lifeline_{poller_,
                      time_,
                      time_,
                      pipe_.ends[0],
@@ -78,7 +78,7 @@ TEST_F(LifelineTest, SignalsArePassedOn) {
 
 TEST_F(LifelineTest, ItsEndIsALoss) {
   say("alive\n");
-  hang_up();
+  disconnect();
   lifeline_.on_readable(pipe_.ends[0]);
   ASSERT_EQ(losses_.size(), 1U);
   EXPECT_TRUE(lifeline_.lost());

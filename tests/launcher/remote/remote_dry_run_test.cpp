@@ -2,7 +2,7 @@
 
 #include "launcher/remote/remote_dry_run.h"
 
-#include "tests/launcher/flags/asked.h"
+#include "tests/launcher/flags/parsed_options.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -10,15 +10,15 @@ namespace {
 // The first host is this machine, which has four cores.
 std::string printed(const Words& arguments, const EnvironmentMap& environment = {}) {
   const Options options = good(arguments, environment);
-  RemoteFacts around;
-  around.executable = "/opt/dlaunch";
-  around.folder = "/work";
+  RemoteFacts scheduler_env;
+  scheduler_env.executable = "/opt/dlaunch";
+  scheduler_env.folder = "/work";
   auto hosts = chosen_hosts(options, *parse_hosts(options.hosts, "--hosts"));
   EXPECT_TRUE(hosts.ok());
-  around.here.assign(hosts->size(), false);
-  around.here.front() = true;
-  around.terms = {"k7", false, false, false};
-  auto plan = make_remote_plan(options, *hosts, around);
+  scheduler_env.here.assign(hosts->size(), false);
+  scheduler_env.here.front() = true;
+  scheduler_env.terms = {"k7", false, false, false};
+  auto plan = make_remote_plan(options, *hosts, scheduler_env);
   EXPECT_TRUE(plan.ok()) << (plan.ok() ? "" : plan.error().message());
   const auto facts = [](const Options&, bool here) {
     MachineFacts machine;
@@ -63,7 +63,7 @@ TEST(RemoteDryRun, AutomaticThreadsAreKnownThereAlone) {
   EXPECT_TRUE(has(of(text, 1), "    OMP_NUM_THREADS=(found there)\n")) << text;
 }
 
-TEST(RemoteDryRun, WhatAHostDecidesItselfIsNoFact) {
+TEST(RemoteDryRun, ValuesThatAHostDecidesAreNotShownAsFacts) {
   const std::string text = printed({"--hosts=a,b,c", "--nproc-per-node=auto", "./x"});
   EXPECT_TRUE(has(of(text, 0), "  rank 3:\n")) << text;
   EXPECT_TRUE(has(of(text, 0), "    WORLD_SIZE=(found when the nodes meet)\n")) << text;

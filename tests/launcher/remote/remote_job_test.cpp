@@ -46,8 +46,8 @@ class Job {
     for (int i = 0; i < static_cast<int>(plan_.hosts.size()); ++i) event(HostReady{i});
   }
   void ends(int node, int code, const std::string& report = "") {
-    if (!report.empty()) event(HostSaid{node, {Kind::report, report}});
-    event(HostSaid{node, {Kind::end, std::to_string(code)}});
+    if (!report.empty()) event(HostMessage{node, {Kind::report, report}});
+    event(HostMessage{node, {Kind::end, std::to_string(code)}});
     event(HostGone{node, exited(code), ""});
   }
   // Until the timer that is armed.
@@ -92,8 +92,8 @@ TEST(RemoteJob, NodeZerosEndIsTheJobs) {
   EXPECT_EQ(job.did<RunHost>().size(), 3U);
   job.all_ready();
   job.ends(2, 5, "failed: x");
-  job.event(HostSaid{0, {Kind::json, "{}"}});
-  job.event(HostSaid{0, {Kind::report, "first"}});
+  job.event(HostMessage{0, {Kind::json, "{}"}});
+  job.event(HostMessage{0, {Kind::report, "first"}});
   job.ends(0, 5, "failed: x");
   EXPECT_FALSE(job.ended());
   job.ends(1, 5, "failed: x");
@@ -103,7 +103,7 @@ TEST(RemoteJob, NodeZerosEndIsTheJobs) {
   EXPECT_EQ(job.outcome().json, "{}");
   EXPECT_FALSE(job.outcome().cause);
   EXPECT_TRUE(job.did<PassSignal>().empty());
-  EXPECT_TRUE(job.did<HangUp>().empty());
+  EXPECT_TRUE(job.did<Disconnect>().empty());
 }
 
 TEST(RemoteJob, NotTooManyAreBeingStartedAtOnce) {
@@ -122,7 +122,7 @@ TEST(RemoteJob, AHostThatDoesNotStartEndsTheOthers) {
   job.did<RunHost>();
   job.event(HostGone{1, exited(255), "ssh: connect to host h1 port 22: Connection refused\r\n"});
   EXPECT_EQ(job.did<PassSignal>(), (std::vector<PassSignal>{{0, SIGHUP}}));
-  EXPECT_EQ(job.did<HangUp>().size(), static_cast<std::size_t>(RemoteJob::fan_out - 1));
+  EXPECT_EQ(job.did<Disconnect>().size(), static_cast<std::size_t>(RemoteJob::fan_out - 1));
   EXPECT_TRUE(job.did<RunHost>().empty());
   job.ends(0, 129, "stopped: node 0");
   for (int i = 2; i <= RemoteJob::fan_out; ++i) job.event(HostGone{i, killed, ""});
@@ -139,7 +139,7 @@ TEST(RemoteJob, AUsageErrorThereIsOneHere) {
   EXPECT_EQ(job.outcome().exit_code, 2);
 }
 
-TEST(RemoteJob, WhatCannotBeRunIsNamed) {
+TEST(RemoteJob, HostThatCannotBeStartedIsNamed) {
   Job job(2);
   job.event(HostNotRun{0, "cannot run ssh: Too many open files"});
   job.event(HostGone{1, killed, ""});
@@ -153,7 +153,7 @@ TEST(RemoteJob, AHostThatTakesTooLongIsGivenUp) {
   job.event(HostReady{0});
   job.wait();
   EXPECT_EQ(job.now() - began, seconds(900));
-  EXPECT_EQ(job.did<HangUp>(), std::vector<HangUp>{HangUp{1}});
+  EXPECT_EQ(job.did<Disconnect>(), std::vector<Disconnect>{Disconnect{1}});
   EXPECT_EQ(job.did<SignalHost>(), (std::vector<SignalHost>{{1, SIGTERM}}));
   job.event(HostGone{1, killed, ""});
   job.ends(0, 143);
@@ -163,21 +163,21 @@ TEST(RemoteJob, AHostThatTakesTooLongIsGivenUp) {
 TEST(RemoteJob, ADeadlineThatPassesWhileNodeZeroEndsIsNotAskedForAgain) {
   Job job(2);
   job.event(HostReady{0});
-  job.event(HostSaid{0, {Kind::end, "1"}});
+  job.event(HostMessage{0, {Kind::end, "1"}});
   job.wait();
-  EXPECT_EQ(job.did<HangUp>(), std::vector<HangUp>{HangUp{1}});
+  EXPECT_EQ(job.did<Disconnect>(), std::vector<Disconnect>{Disconnect{1}});
   job.event(HostGone{0, exited(1), ""});
   job.event(HostGone{1, killed, ""});
   ASSERT_TRUE(job.ended());
   EXPECT_EQ(job.why().find("cannot start on host h1 (node 1): "), 0U);
 }
 
-TEST(RemoteJob, WhoIsLateWhenNodeZeroGivesUpIsTheReason) {
+TEST(RemoteJob, LateHostIsTheCauseIfNodeZeroGivesUp) {
   Job job(3);
   job.event(HostReady{0});
   job.event(HostReady{1});
   job.ends(0, 1, "failed: waited for node 2 of 3");
-  EXPECT_EQ(job.did<HangUp>(), std::vector<HangUp>{HangUp{2}});
+  EXPECT_EQ(job.did<Disconnect>(), std::vector<Disconnect>{Disconnect{2}});
   EXPECT_EQ(job.did<SignalHost>(), (std::vector<SignalHost>{{2, SIGTERM}}));
   EXPECT_TRUE(job.did<PassSignal>().empty());  // node 0 has told the other
   job.ends(1, 1, "failed: waited for node 2 of 3");
@@ -208,7 +208,7 @@ TEST(RemoteJob, SignalsReachEveryHost) {
 TEST(RemoteJob, ASignalBeforeAnythingIsUpEndsIt) {
   Job job(2);
   job.event(UserSignal{SIGTERM, true});
-  EXPECT_EQ(job.did<HangUp>().size(), 2U);
+  EXPECT_EQ(job.did<Disconnect>().size(), 2U);
   EXPECT_EQ(job.did<SignalHost>().size(), 2U);
   job.event(HostReady{1});  // it was just about to be
   EXPECT_EQ(job.did<PassSignal>(), (std::vector<PassSignal>{{1, SIGTERM}}));
@@ -238,7 +238,7 @@ TEST(RemoteJob, ALostHostIsTheOthersAffairForAWhile) {
   job.all_ready();
   job.event(HostGone{1, killed, ""});
   EXPECT_TRUE(job.did<PassSignal>().empty());
-  EXPECT_TRUE(job.did<HangUp>().empty());
+  EXPECT_TRUE(job.did<Disconnect>().empty());
   job.ends(0, 1, "failed: node 1 (host h1) was lost: connection closed");
   ASSERT_TRUE(job.ended());
   EXPECT_EQ(job.outcome().report.back(), "failed: node 1 (host h1) was lost: connection closed");
@@ -255,7 +255,7 @@ TEST(RemoteJob, ALostHostIsTheOthersAffairForAWhile) {
   EXPECT_EQ(deaf.why().find("node 1 (host h1) was lost"), 0U);
 }
 
-TEST(RemoteJob, WhatKeepsNodeZeroFromStartingIsTheCauseAlsoAfterOthersHaveGivenUp) {
+TEST(RemoteJob, StartFailureOfNodeZeroIsTheCauseAlsoAfterOthersGaveUp) {
   Job job(2);
   job.event(HostReady{1});
   job.ends(1, 1, "failed: node 0 refused this node: it belongs to another job");
@@ -287,13 +287,13 @@ TEST(RemoteJob, AJobThatMayShrinkGoesOnWithoutAHost) {
   EXPECT_FALSE(job.ended());
   job.pass(seconds(3600));
   job.event(RemoteTimer{});
-  EXPECT_TRUE(job.did<HangUp>().empty());
+  EXPECT_TRUE(job.did<Disconnect>().empty());
   job.ends(0, 0);
   ASSERT_TRUE(job.ended());
   EXPECT_EQ(job.outcome().exit_code, 0);
 }
 
-TEST(RemoteJob, WhatANodeAloneKnowsIsToldToo) {
+TEST(RemoteJob, ReportIncludesFactsOfOneNode) {
   Job job(3);
   job.all_ready();
   job.ends(1, 1, "failed: node 0 at h0:1 never answered");
@@ -303,25 +303,25 @@ TEST(RemoteJob, WhatANodeAloneKnowsIsToldToo) {
                                                             "failed: waited for node 1"}));
 }
 
-TEST(RemoteJob, WhoDoesNotEndIsHurriedToTheEnd) {
+TEST(RemoteJob, HostThatDoesNotEndIsKilled) {
   Job job(2);
   job.all_ready();
   job.ends(0, 0);
   job.wait();
   EXPECT_EQ(job.did<PassSignal>(), (std::vector<PassSignal>{{1, SIGHUP}}));
   job.wait();
-  EXPECT_EQ(job.did<HangUp>(), std::vector<HangUp>{HangUp{1}});
+  EXPECT_EQ(job.did<Disconnect>(), std::vector<Disconnect>{Disconnect{1}});
   job.wait();
   EXPECT_EQ(job.did<SignalHost>(), (std::vector<SignalHost>{{1, SIGKILL}}));
   EXPECT_FALSE(job.ended());
   job.wait();
-  EXPECT_EQ(job.did<agent::Say>().size(), 1U);
+  EXPECT_EQ(job.did<agent::LogMessage>().size(), 1U);
   ASSERT_TRUE(job.ended());
   EXPECT_EQ(job.outcome().exit_code, 0);
 }
 
 // Whatever happens in whatever order, it ends, once, and never acts on what is not there.
-TEST(RemoteJob, EndsWhateverHappens) {
+TEST(RemoteJob, EndsAfterEveryEventSequence) {
   for (unsigned seed = 0; seed < 3000; ++seed) {
     std::mt19937 random(seed);
     const int hosts = 1 + static_cast<int>(random() % 5);
@@ -341,7 +341,7 @@ TEST(RemoteJob, EndsWhateverHappens) {
           if (!there.empty()) job.event(HostReady{node});
           break;
         case 2:
-          if (!there.empty()) job.event(HostSaid{node, {Kind::end, std::to_string(random() % 3)}});
+          if (!there.empty()) job.event(HostMessage{node, {Kind::end, std::to_string(random() % 3)}});
           break;
         case 3:
           if (!there.empty() && random() % 3 == 0) {

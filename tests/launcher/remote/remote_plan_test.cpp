@@ -1,8 +1,8 @@
 #include "launcher/remote/remote_plan.h"
 
 #include "launcher/flags/shell_words.h"
-#include "launcher/flags/values.h"
-#include "tests/launcher/flags/asked.h"
+#include "launcher/flags/value_parsers.h"
+#include "tests/launcher/flags/parsed_options.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -18,11 +18,11 @@ RemoteFacts facts(std::size_t hosts, EnvironmentMap environment = {}) {
   return out;
 }
 
-Result<RemotePlan> planned(const Words& arguments, const RemoteFacts& around) {
-  const Options options = good(arguments, around.environment);
+Result<RemotePlan> planned(const Words& arguments, const RemoteFacts& scheduler_env) {
+  const Options options = good(arguments, scheduler_env.environment);
   auto hosts = chosen_hosts(options, *parse_hosts(options.hosts, "--hosts"));
   if (!hosts) return std::move(hosts).error();
-  return make_remote_plan(options, *hosts, around);
+  return make_remote_plan(options, *hosts, scheduler_env);
 }
 
 // The command line of the host's dlaunch.
@@ -52,7 +52,7 @@ TEST(RemotePlan, EachHostGetsTheFlagsAndItsPlace) {
   EXPECT_EQ(plan->job.nnodes, 2);
 }
 
-TEST(RemotePlan, WhatADlaunchIsToldItUnderstands) {
+TEST(RemotePlan, RemoteArgumentsParse) {
   auto plan = planned({"--hosts=a,b", "--nproc-per-node=auto", "--log-line-prefix-template=", "-t3",
                        "--signals-to-handle=SIGUSR1", "--use-env", "-m", "pkg.mod"},
                       facts(2, {{"PET_MAX_RESTARTS", "5"}}));
@@ -74,7 +74,7 @@ TEST(RemotePlan, WhatADlaunchIsToldItUnderstands) {
   EXPECT_EQ(told.program, Words{"pkg.mod"});
 }
 
-TEST(RemotePlan, WhatIsGivenIsKept) {
+TEST(RemotePlan, GivenOptionsAreKept) {
   auto plan = planned(
       {"--hosts=a,b:2", "--nproc-per-node=3", "--rdzv-id=x y", "--master-addr=m", "--master-port=77", "t"},
       facts(2));
@@ -100,9 +100,9 @@ TEST(RemotePlan, TheWayThereIsSsh) {
   plan = planned({"--hosts=a,b", "--ssh=/opt/my_rsh -q", "t"}, facts(2));
   EXPECT_EQ(plan->hosts[0].command, (Words{"/opt/my_rsh", "-q", "a", "/bin/sh"}));
 
-  RemoteFacts around = facts(2);
-  around.here[0] = true;
-  plan = planned({"--hosts=a,b", "t"}, around);
+  RemoteFacts scheduler_env = facts(2);
+  scheduler_env.here[0] = true;
+  plan = planned({"--hosts=a,b", "t"}, scheduler_env);
   EXPECT_EQ(plan->hosts[0].command, Words{"/bin/sh"});
   EXPECT_TRUE(plan->hosts[0].here);
   EXPECT_FALSE(plan->hosts[1].here);
@@ -143,7 +143,7 @@ TEST(RemotePlan, ExportsComeFromAllSources) {
   EXPECT_EQ(bad({"-x", "", "-x", "=2", "t"}).find("--export: '=2' is not NAME"), 0U);
 }
 
-TEST(RemotePlan, WhatDoesNotFitTogetherIsRefused) {
+TEST(RemotePlan, ContradictingOptionsAreRejected) {
   EXPECT_EQ(bad({"--hosts=a,b", "--node-rank=0", "t"}),
             "--hosts=a,b and --node-rank=0 exclude each other; with named hosts dlaunch is started once, and "
             "gives each host its rank and name");
@@ -167,9 +167,9 @@ TEST(RemotePlan, AsManyHostsAsAreAskedFor) {
   EXPECT_NE(elastic->hosts[0].script.find(" --nnodes=1:3 "), std::string::npos);
 }
 
-TEST(RemotePlan, NoSchedulerIsAskedWhereHostsAreNamed) {
+TEST(RemotePlan, HostsOverrideTheScheduler) {
   const EnvironmentMap slurm{{"SLURM_JOB_ID", "42"}, {"SLURM_JOB_NUM_NODES", "4"}};
-  EXPECT_TRUE(good({"--hosts=a,b", "t"}, slurm).said.empty());
+  EXPECT_TRUE(good({"--hosts=a,b", "t"}, slurm).notices.empty());
   EXPECT_NE(bad({"t"}, slurm).find("Slurm job 42 has 4 nodes"), std::string::npos);
 }
 

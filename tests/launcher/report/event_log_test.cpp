@@ -17,7 +17,7 @@ namespace {
 using agent::Event;
 using agent::EventKind;
 
-TEST(EventLog, TellsWhatIsKnown) {
+TEST(EventLog, WritesKnownFieldsOnly) {
   Event formed{EventKind::world, 3};
   formed.nodes = 2;
   formed.world_size = 16;

@@ -32,11 +32,11 @@ JobReport report() {
   report.outcome.exit_code = 5;
   report.outcome.restarts_used = 1;
   report.outcome.cause = failed(3, 5);
-  report.outcome.fallen = 1;
+  report.outcome.failure_count = 1;
   return report;
 }
 
-TEST(Report, TheLastParagraphIsOneLineThatSaysEverything) {
+TEST(Report, LastParagraphIsACompleteLine) {
   JobReport one = report();
   one.outcome.cause.tail = "one\ntwo";
   EXPECT_EQ(end_report(one), (std::vector<std::string>{
@@ -53,7 +53,7 @@ TEST(Report, TheCauseComesFirstThenTheOthersThenTheRestarts) {
   one.outcome.others = {failed(0, 1)};
   one.outcome.others[0].after = milliseconds(120);
   one.outcome.others[0].while_stopping = true;
-  one.outcome.fallen = 2;
+  one.outcome.failure_count = 2;
   one.outcome.restarts = {{1, std::chrono::seconds(12), failed(2, 7)}};
   const auto told = end_report(one);
   ASSERT_EQ(told.size(), 4U);
@@ -76,7 +76,7 @@ TEST(Report, OtherNodesSayOneLine) {
   EXPECT_EQ(end_report(one).size(), 2U) << "the cause was here";
 }
 
-TEST(Report, ATracebackIsShownWhereStderrHasNone) {
+TEST(Report, TracebackIsShownIfStderrHasNone) {
   JobReport one = report();
   one.outcome.cause.traceback = "Traceback\n  File x\nValueError: y";
   one.outcome.cause.tail = "something else";
@@ -109,7 +109,7 @@ TEST(Report, WhenItFailedIsSaidOnce) {
   const std::string at = clock_time(one.outcome.cause.unix_ms);
   EXPECT_TRUE(end_report(one).back().ends_with("; 1 of 1 restarts were used; it failed at " + at));
   one.outcome.others = {failed(0, 1)};
-  one.outcome.fallen = 2;
+  one.outcome.failure_count = 2;
   EXPECT_TRUE(end_report(one).front().ends_with(", at " + at));
   EXPECT_TRUE(end_report(one).back().ends_with("; 1 of 1 restarts were used"));
   one.node.node_rank = 7;
@@ -119,7 +119,7 @@ TEST(Report, WhenItFailedIsSaidOnce) {
 TEST(Report, ManyOthersAreCounted) {
   JobReport one = report();
   for (int i = 0; i < agent::Outcome::max_others; ++i) one.outcome.others.push_back(failed(i, 1));
-  one.outcome.fallen = 1001;
+  one.outcome.failure_count = 1001;
   one.outcome.tallies = {{"exited with code 1", 900}, {"was killed", 60}};
   const std::string told = end_report(one)[1];
   EXPECT_TRUE(told.starts_with("1000 other failures in this round:"));
@@ -128,7 +128,7 @@ TEST(Report, ManyOthersAreCounted) {
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 6);
 }
 
-TEST(Report, WhatOthersWroteIsQuotedAsText) {
+TEST(Report, OutputOfWorkersIsQuoted) {
   JobReport one = report();
   one.outcome.cause.exception = "E: \x1b[2Jx";
   one.outcome.cause.tail = "\x1b[31m" + std::string(10'000, 'x') + "\xff";
@@ -138,7 +138,7 @@ TEST(Report, WhatOthersWroteIsQuotedAsText) {
   }
 }
 
-TEST(Report, TheFileIsTextWhateverWorkersWrote) {
+TEST(Report, FileIsTextForAnyWorkerOutput) {
   JobReport one = report();
   one.outcome.cause.tail = "\xff\x00\x1b";
   one.world.members = {{0, 2, 0, "host0", 7, 0}, {1, 2, 2, "host1", 8, 1}};
@@ -149,9 +149,9 @@ TEST(Report, TheFileIsTextWhateverWorkersWrote) {
 }
 
 // Of a hang the first of them is the cause itself.
-TEST(Report, WhereTheRanksWereIsSaidOnce) {
+TEST(Report, PositionsOfRanksAreReportedOnce) {
   JobReport one = report();
-  one.outcome.standings = {"the first", "the second"};
+  one.outcome.rank_positions = {"the first", "the second"};
   const auto told = [&one] {
     std::string text;
     for (const std::string& part : end_report(one)) text += part + "\n\n";
@@ -161,7 +161,7 @@ TEST(Report, WhereTheRanksWereIsSaidOnce) {
   one.outcome.cause.kind = agent::FailureKind::hang;
   EXPECT_NE(told().find("where the ranks were:\n  the second\n\n"), std::string::npos) << told();
   EXPECT_EQ(told().find("the first"), std::string::npos) << told();
-  one.outcome.standings.pop_back();
+  one.outcome.rank_positions.pop_back();
   EXPECT_EQ(told().find("where the ranks were"), std::string::npos) << told();
 }
 

@@ -31,7 +31,7 @@ TEST(HostList, IsSpelledOutAsSlurmDoes) {
   }
 }
 
-TEST(HostList, WhatIsNoListIsNamed) {
+TEST(HostList, MalformedListIsReported) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"", "a name is missing"},
       {"a,,b", "a name is missing"},

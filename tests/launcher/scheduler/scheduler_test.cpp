@@ -2,7 +2,7 @@
 
 #include "launcher/scheduler/scheduler.h"
 
-#include "tests/launcher/flags/asked.h"
+#include "tests/launcher/flags/parsed_options.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -13,12 +13,12 @@ Settings given(std::map<std::string, std::string> flags) {
   return out;
 }
 
-Detected found(const EnvironmentMap& environment, const Settings& settings = {},
-               const std::string& host = "a", const std::string& hosts_file = "",
-               const std::string& pbs_nodes = "", const std::string& mpi_run = "") {
+DetectedScheduler found(const EnvironmentMap& environment, const Settings& settings = {},
+                        const std::string& host = "a", const std::string& hosts_file = "",
+                        const std::string& pbs_nodes = "", const std::string& mpi_run = "") {
   auto detected = detect_scheduler({environment, host, hosts_file, pbs_nodes, mpi_run}, settings);
   EXPECT_TRUE(detected.ok()) << (detected.ok() ? "" : detected.error().message());
-  return detected.ok() ? *detected : Detected{};
+  return detected.ok() ? *detected : DetectedScheduler{};
 }
 std::string refused(const EnvironmentMap& environment, const Settings& settings = {},
                     const std::string& pbs_nodes = "") {
@@ -26,7 +26,7 @@ std::string refused(const EnvironmentMap& environment, const Settings& settings 
   EXPECT_FALSE(detected.ok());
   return detected.ok() ? "" : detected.error().message();
 }
-std::map<std::string, std::string> values(const Detected& detected) {
+std::map<std::string, std::string> values(const DetectedScheduler& detected) {
   std::map<std::string, std::string> out;
   for (const auto& [flag, setting] : detected.settings) out[flag] = setting.value;
   return out;
@@ -48,7 +48,7 @@ const EnvironmentMap slurm{{"SLURM_JOB_ID", "42"},
                            {"SLURM_LOCALID", "0"}};
 
 TEST(Slurm, AStepGivesNodesRankEndpointAndId) {
-  const Detected detected = found(slurm);
+  const DetectedScheduler detected = found(slurm);
   const auto got = values(detected);
   const std::string port = got.at("master-port");
   EXPECT_EQ(got, (std::map<std::string, std::string>{{"nnodes", "2"},
@@ -58,7 +58,7 @@ TEST(Slurm, AStepGivesNodesRankEndpointAndId) {
                                                      {"rdzv-id", "slurm-42.3"}}));
   EXPECT_GE(std::stoi(port), 20'000);
   EXPECT_LT(std::stoi(port), 32'000);
-  EXPECT_EQ(detected.said,
+  EXPECT_EQ(detected.notice,
             "Slurm step 42.3: nodes 2, node rank 1, master c03, port " + port + ", id slurm-42.3");
   EXPECT_TRUE(detected.warnings.empty());
   // Every node of the step finds the same port; another step or job another one.
@@ -67,7 +67,7 @@ TEST(Slurm, AStepGivesNodesRankEndpointAndId) {
   EXPECT_NE(values(found(with(slurm, {{"SLURM_JOB_ID", "43"}}))).at("master-port"), port);
 }
 
-TEST(Slurm, OnlyWhatIsNotGivenIsTaken) {
+TEST(Slurm, OnlyOpenSettingsAreTaken) {
   const auto got =
       values(found(slurm, given({{"node-rank", "0"}, {"rdzv-endpoint", "h:1"}, {"rdzv-id", "mine"}})));
   EXPECT_EQ(got, (std::map<std::string, std::string>{{"nnodes", "2"}}));
@@ -88,7 +88,7 @@ TEST(Slurm, SparesAreNodesOfTheStepToo) {
 }
 
 TEST(Slurm, AnotherNumberOfNodesIsNamed) {
-  const Detected detected = found(slurm, given({{"nnodes", "1:4"}}));
+  const DetectedScheduler detected = found(slurm, given({{"nnodes", "1:4"}}));
   EXPECT_TRUE(detected.settings.empty());
   ASSERT_EQ(detected.warnings.size(), 1U);
   EXPECT_NE(detected.warnings[0].find("has 2 nodes, and 4 are asked for"), std::string::npos)
@@ -110,7 +110,7 @@ TEST(Slurm, ANodeIdThatIsNoNumberIsRefused) {
             "SLURM_NODEID=xx: it is no node's number; say which of 2 this is with --node-rank");
 }
 
-TEST(Slurm, ANodeIdThatNobodyNeedsMayBeNoNumber) {
+TEST(Slurm, UnusedNodeIdNeedNotBeANumber) {
   const auto no_number = with(slurm, {{"SLURM_NODEID", "xx"}});
   EXPECT_EQ(values(found(no_number, given({{"node-rank", "1"}}))).at("master-addr"), "c03");
   const auto alone = with(no_number, {{"SLURM_STEP_NUM_NODES", "1"}, {"SLURM_STEP_NUM_TASKS", "1"}});
@@ -153,7 +153,7 @@ const EnvironmentMap pbs_task{{"PBS_JOBID", "42.head"},
 constexpr const char* pbs_file = "n1.example\nn1.example\nn2.example\nn2.example\nn3.example\n";
 
 TEST(Pbs, ATaskFindsItselfAmongTheJobsNodes) {
-  const Detected detected = found(pbs_task, {}, "n3", "", pbs_file);
+  const DetectedScheduler detected = found(pbs_task, {}, "n3", "", pbs_file);
   const auto got = values(detected);
   const std::string port = got.at("master-port");
   EXPECT_EQ(got, (std::map<std::string, std::string>{{"nnodes", "3"},
@@ -161,7 +161,7 @@ TEST(Pbs, ATaskFindsItselfAmongTheJobsNodes) {
                                                      {"master-addr", "n1.example"},
                                                      {"master-port", port},
                                                      {"rdzv-id", "pbs-42.head"}}));
-  EXPECT_EQ(detected.said,
+  EXPECT_EQ(detected.notice,
             "PBS job 42.head: nodes 3, node rank 2, master n1.example, port " + port + ", id pbs-42.head");
   // The first host's task as well, though the job's script runs there; and a host that is not the first runs
   // no script.
@@ -192,7 +192,7 @@ TEST(Pbs, ATaskForEachSlotIsRefused) {
             "2");
 }
 
-TEST(Pbs, WhereTheFileIsNotMuchMustBeSaid) {
+TEST(Pbs, WithoutTheNodeFileMoreOptionsAreRequired) {
   EXPECT_EQ(refused(pbs_task),
             "PBS job 42.head does not say how many nodes it has: PBS_NODEFILE cannot be read on this host; "
             "give --nnodes, and name the first host with --rdzv-endpoint=HOST:PORT");
@@ -216,17 +216,17 @@ TEST(Mpi, OneDlaunchPerHostNeedsAnEndpoint) {
       "Open MPI's mpirun started 2 dlaunch, but does not say on which host the first one is; name the first "
       "host with --rdzv-endpoint=HOST:PORT");
   EXPECT_TRUE(values(found(open_mpi, given({{"nnodes", "1"}}))).empty());
-  const Detected detected = found(open_mpi, given({{"rdzv-endpoint", "h:1"}}));
+  const DetectedScheduler detected = found(open_mpi, given({{"rdzv-endpoint", "h:1"}}));
   EXPECT_EQ(values(detected), (std::map<std::string, std::string>{
                                   {"nnodes", "2"}, {"node-rank", "1"}, {"rdzv-id", "mpi-77@1"}}));
-  EXPECT_EQ(detected.said, "Open MPI's mpirun: nodes 2, node rank 1, id mpi-77@1");
+  EXPECT_EQ(detected.notice, "Open MPI's mpirun: nodes 2, node rank 1, id mpi-77@1");
 }
 
 TEST(Mpi, AllOnOneHostFindEachOtherAndAreWarned) {
-  const Detected detected = found({{"OMPI_COMM_WORLD_SIZE", "2"},
-                                   {"OMPI_COMM_WORLD_RANK", "0"},
-                                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-                                   {"PMIX_NAMESPACE", "77"}});
+  const DetectedScheduler detected = found({{"OMPI_COMM_WORLD_SIZE", "2"},
+                                            {"OMPI_COMM_WORLD_RANK", "0"},
+                                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                            {"PMIX_NAMESPACE", "77"}});
   EXPECT_EQ(values(detected).at("master-addr"), "127.0.0.1");
   EXPECT_TRUE(values(detected).contains("master-port"));
   EXPECT_EQ(
@@ -241,10 +241,10 @@ TEST(Mpi, HydraAndPlainPmi) {
             (std::map<std::string, std::string>{{"nnodes", "3"}, {"node-rank", "2"}}));
   EXPECT_EQ(values(found({{"PMI_SIZE", "3"}, {"PMI_RANK", "2"}}, endpoint)).at("node-rank"), "2");
   // srun's own PMI is Slurm; mpirun inside a Slurm job is mpirun.
-  EXPECT_EQ(found(with(slurm, {{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}})).who, "Slurm step 42.3");
-  EXPECT_EQ(found(with(slurm, {{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}})).who,
+  EXPECT_EQ(found(with(slurm, {{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}})).name, "Slurm step 42.3");
+  EXPECT_EQ(found(with(slurm, {{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}})).name,
             "Open MPI's mpirun");
-  EXPECT_EQ(found({{"PMI_SIZE", "many"}, {"PMI_RANK", "2"}}).who, "") << "not numbers: not ours";
+  EXPECT_EQ(found({{"PMI_SIZE", "many"}, {"PMI_RANK", "2"}}).name, "") << "not numbers: not ours";
 }
 
 TEST(Mpi, HydrasRunsOnOneHostDoNotMeet) {
@@ -268,13 +268,14 @@ const EnvironmentMap pod{{"KUBERNETES_SERVICE_HOST", "10.0.0.1"},
                          {"MASTER_PORT", "23456"}};
 
 TEST(Kubernetes, APyTorchJobGivesAll) {
-  EXPECT_EQ(found(pod).said, "Kubernetes PyTorchJob: nodes 3, node rank 2, master job-master-0, port 23456");
+  EXPECT_EQ(found(pod).notice,
+            "Kubernetes PyTorchJob: nodes 3, node rank 2, master job-master-0, port 23456");
   const EnvironmentMap master = with(pod, {{"RANK", "0"}, {"MASTER_ADDR", "localhost"}});
   EXPECT_EQ(values(found(master, {}, "job-master-0")).at("master-addr"), "job-master-0");
-  EXPECT_EQ(found(with(pod, {{"PET_NNODES", "3"}})).who, "") << "a newer operator sets flags";
+  EXPECT_EQ(found(with(pod, {{"PET_NNODES", "3"}})).name, "") << "a newer operator sets flags";
   EnvironmentMap elsewhere = pod;
   elsewhere.erase("KUBERNETES_SERVICE_HOST");
-  EXPECT_EQ(found(elsewhere).who, "") << "these names alone mean nothing";
+  EXPECT_EQ(found(elsewhere).name, "") << "these names alone mean nothing";
 }
 
 TEST(Kubernetes, AnIndexedJobKnowsItsRankButNotTheirNumber) {
@@ -285,18 +286,18 @@ TEST(Kubernetes, AnIndexedJobKnowsItsRankButNotTheirNumber) {
   EXPECT_EQ(values(found(index, four, "train-3", hosts)),
             (std::map<std::string, std::string>{{"node-rank", "3"},
                                                 {"master-addr", "train-0.workers.ns.svc.cluster.local"}}));
-  EXPECT_EQ(found(index).who, "") << "each pod a job of its own";
+  EXPECT_EQ(found(index).name, "") << "each pod a job of its own";
   EXPECT_NE(refused(index, four).find("no names for each other (a); give the Job's pods a subdomain"),
             std::string::npos);
   EXPECT_EQ(values(found(index, given({{"nnodes", "4"}, {"master-addr", "h"}}))),
             (std::map<std::string, std::string>{{"node-rank", "3"}}));
 }
 
-TEST(Options, WhatTheSchedulerGaveIsSaid) {
+TEST(Options, SettingsFromTheSchedulerAreReported) {
   const Options options = good({"x"}, slurm);
   EXPECT_EQ(options.nnodes, 2);
   EXPECT_EQ(options.node_rank, 1);
-  EXPECT_EQ(options.said.size(), 1U);
+  EXPECT_EQ(options.notices.size(), 1U);
   EXPECT_EQ(bad({"--max-restarts=x", "x"}, {{"SLURM_JOB_ID", "1"}, {"SLURM_NNODES", "2"}}),
             "--max-restarts: 'x' is not a number; see dlaunch --help")
       << "one's own mistake first";

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "launcher/machine/interpreter.h"
-#include "launcher/machine/process_start.h"
+#include "launcher/machine/sanitize_startup.h"
 #include "tests/store/client/temporary_folder.h"
 
 namespace dlaunch::launcher {
@@ -113,11 +113,11 @@ TEST(Interpreter, IsThatOfTheVirtualEnvironment) {
 }
 
 TEST(ProcessStart, DescriptorsThatAnArgumentNamesAreFound) {
-  EXPECT_EQ(named_descriptors("/dev/fd/63"), std::vector<int>{63});
-  EXPECT_EQ(named_descriptors("--data=/dev/fd/63:/proc/self/fd/9"), (std::vector<int>{63, 9}));
-  EXPECT_TRUE(named_descriptors("/dev/fd/2").empty());
-  EXPECT_TRUE(named_descriptors("/dev/fd/").empty());
-  EXPECT_TRUE(named_descriptors("/dev/fd/99999999999").empty());
+  EXPECT_EQ(inherited_descriptors_in("/dev/fd/63"), std::vector<int>{63});
+  EXPECT_EQ(inherited_descriptors_in("--data=/dev/fd/63:/proc/self/fd/9"), (std::vector<int>{63, 9}));
+  EXPECT_TRUE(inherited_descriptors_in("/dev/fd/2").empty());
+  EXPECT_TRUE(inherited_descriptors_in("/dev/fd/").empty());
+  EXPECT_TRUE(inherited_descriptors_in("/dev/fd/99999999999").empty());
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ using test::error_of;
 using test::expect_success;
 using test::in_groups;
 
-ProcessGroup make_group(int rank, int size, std::shared_ptr<Backend> backend) {
+ProcessGroup make_cgroup(int rank, int size, std::shared_ptr<Backend> backend) {
   return GroupImpl::handle(test::make_impl(rank, size, std::move(backend)));
 }
 
@@ -264,14 +264,14 @@ class OddBackend final : public Backend {
 
 TEST(Group, MakesForeignExceptionsItsOwn) {
   const auto backend = std::make_shared<OddBackend>();
-  const ProcessGroup group = make_group(0, 1, backend);
+  const ProcessGroup group = make_cgroup(0, 1, backend);
   EXPECT_THROW(group.barrier(), DistBackendError);
   EXPECT_EQ(backend->aborted, "rank 0, barrier #1 of group test: odd");
   EXPECT_EQ(error_of([&] { group.barrier(); }), "rank 0, barrier #1 of group test: the group is broken: odd");
 }
 
 TEST(Group, WhatABackendLacksIsNamed) {
-  const ProcessGroup group = make_group(0, 1, std::make_shared<OddBackend>());
+  const ProcessGroup group = make_cgroup(0, 1, std::make_shared<OddBackend>());
   std::vector<float> values(1);
   EXPECT_EQ(error_of([&] { group.all_reduce(Tensor::of(values)); }),
             "rank 0, all_reduce #1 of group test: the backend does not offer all_reduce");
@@ -336,7 +336,7 @@ std::vector<std::string> warnings_after(const std::function<void(const std::vect
   set_log_handler([&](LogLevel, const std::string& message) { warnings.push_back(message); });
   {
     const auto backend = std::make_shared<PatientBackend>();
-    const ProcessGroup group = make_group(0, 2, backend);
+    const ProcessGroup group = make_cgroup(0, 2, backend);
     OperationOptions options;
     options.async_op = true;
     std::vector<Work> works;

@@ -47,7 +47,7 @@ TEST_F(TaskLimitsTest, TheTightestOnTheWayUpAndAllRefusals) {
   has("cgroup/a/pids.max", "12\n");
   has("cgroup/a/pids.events", "max 3\n");
   has("cgroup/pids.max", "100\n");
-  EXPECT_TRUE(look().in_words.starts_with("pids.max is 12 in cgroup /a")) << look().in_words;
+  EXPECT_TRUE(look().describe.starts_with("pids.max is 12 in cgroup /a")) << look().describe;
   EXPECT_EQ(look().refusals, 5U);
 }
 
@@ -55,23 +55,23 @@ TEST_F(TaskLimitsTest, OfItsOwnHierarchyAndOfTheOneBesideOthers) {
   has("proc/self/cgroup", "8:pids:/p\n0::/u\n");
   has("cgroup/pids/p/cgroup.procs", "");
   has("cgroup/pids/p/pids.max", "7\n");
-  EXPECT_TRUE(look().in_words.starts_with("pids.max is 7 in cgroup /p")) << look().in_words;
+  EXPECT_TRUE(look().describe.starts_with("pids.max is 7 in cgroup /p")) << look().describe;
   has("proc/self/cgroup", "4:memory:/m\n0::/u\n");
   has("cgroup/unified/u/cgroup.procs", "");
   has("cgroup/unified/u/pids.max", "8\n");
-  EXPECT_TRUE(look().in_words.starts_with("pids.max is 8 in cgroup /u")) << look().in_words;
+  EXPECT_TRUE(look().describe.starts_with("pids.max is 8 in cgroup /u")) << look().describe;
 }
 
 TEST_F(TaskLimitsTest, InAContainerItsOwnPartIsSeen) {
   has("proc/self/cgroup", "0::/the/hosts/path\n");
   has("cgroup/cgroup.procs", "");
   has("cgroup/pids.max", "9\n");
-  EXPECT_TRUE(look().in_words.starts_with("pids.max is 9 in cgroup /")) << look().in_words;
+  EXPECT_TRUE(look().describe.starts_with("pids.max is 9 in cgroup /")) << look().describe;
 }
 
 TEST_F(TaskLimitsTest, WithoutControlGroupsNothingIsRefused) {
   EXPECT_EQ(look().refusals, 0U);
-  EXPECT_EQ(look().in_words.find("pids.max"), std::string::npos);
+  EXPECT_EQ(look().describe.find("pids.max"), std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,192 @@
+// How a coordinator takes up the lead of the job, keeps it, and lays it down.
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "agent/control/coordinator.h"
+#include "agent/model/restart_policy.h"
+#include "store/base/pluralize.h"
+#include "store/base/sanitize.h"
+
+namespace dlaunch::agent {
+namespace {
+
+// Rounds of another coordinator are believed up to here. It is far below the highest round that a Join may
+// name: a stranger that claims this one leaves room for the job's own.
+constexpr std::uint32_t last_learned_round = 1U << 20;
+
+}  // namespace
+
+// More than half of all that may take part. Where --nnodes allows fewer, the start has said so.
+int Coordinator::quorum() const { return (job_.nnodes + job_.spares) / 2 + 1; }
+
+// Before then no other can lead: a node that answered follows until a node timeout after it was asked.
+TimePoint Coordinator::sure_until() const {
+  if (job_.elected) return leads_until_.value_or(TimePoint::min());
+  if (!job_.may_move() || job_.node_timeout == Duration(0)) return TimePoint::max();
+  std::vector<TimePoint> follow;
+  for (const auto& [member, node] : membership_.nodes())
+    follow.push_back(member == local_member ? TimePoint::max() : node.echoed + job_.node_timeout);
+  const auto needed = static_cast<std::size_t>(quorum());
+  if (follow.size() < needed) return TimePoint::min();
+  std::nth_element(follow.begin(), follow.begin() + static_cast<std::ptrdiff_t>(needed) - 1, follow.end(),
+                   std::greater<>());
+  return follow[needed - 1];
+}
+
+Welcome Coordinator::welcome(TimePoint now, const Membership::Node& node, bool leads, bool elsewhere) {
+  return {leads, elsewhere, stamp_of(now), grant_to(now, node), fencing_.known()};
+}
+
+void Coordinator::announce_leader(TimePoint now, bool leads, CoordinatorActions& out) {
+  for (const auto& [member, node] : membership_.nodes())
+    out.emplace_back(ToMember{member, welcome(now, node, leads, leads && was_superseded(node))});
+}
+
+// A node that is a member already has no reason to ask.
+void Coordinator::on_ask(TimePoint now, MemberId member, const Ask& ask, CoordinatorActions& out) const {
+  if (membership_.nodes().contains(member)) return;
+  if (ask.job_id != job_.id) return refuse(member, "this is another job", out);
+  out.emplace_back(ToMember{member, Welcome{leads(), follows_another_, stamp_of(now), {}}});
+  out.emplace_back(DropMember{member});
+}
+
+bool Coordinator::was_superseded(const Membership::Node& node) const {
+  return node.joined.joined_once && node.joined.round + 1 < next_round_;
+}
+
+// Rounds, and the restarts that were used up, go on where another coordinator, or this one before it was
+// started anew, left them.
+void Coordinator::learn_from(TimePoint now, const Join& join) {
+  if (!join.joined_once) return;
+  // A single coordinator knows all rounds after its first world; what is above it then is no round of this
+  // job.
+  const bool may_be_newer = join.round <= last_learned_round && (!announced_ || job_.may_move());
+  const bool newer = may_be_newer && join.round >= next_round_;
+  // Of the same world, but with what happened after it had been told.
+  const bool fuller = join.round + 1 == next_round_ && formed_ && join.restarts_used > world_.restarts_used;
+  if (newer) next_round_ = join.round + 1;
+  if (!newer && !fuller) return;
+  if (state_ != State::standby && state_ != State::gathering) return;
+  formed_ = true;
+  world_.nodes = join.nodes;
+  world_.restarts_used = std::min(join.restarts_used, job_.max_restarts);
+  world_.restarts = join.restarts;
+  job_began_ = now - std::clamp(join.age, Duration(0), now.time_since_epoch());
+}
+
+// Of the members of a majority, one may have followed another leader in between, also while this one led. A
+// single coordinator learns until its first world: afterwards only a stranger can know more.
+void Coordinator::learn_fencing(MemberId member, const Join& join) {
+  if (!announced_ || job_.may_move()) fencing_.learn(join.fencing, member == local_member);
+}
+
+// A world may begin only if all that are here know of the range that its token is from: so the next leader
+// will hear of it.
+bool Coordinator::has_fencing(TimePoint now, CoordinatorActions& out) {
+  if (fencing_.need_range()) {
+    fencing_.take_range(now);
+    if (job_.may_move()) {
+      fencing_announced_ = now;
+      announce_leader(now, true, out);
+    }
+  }
+  return !fencing_announced_ || membership_.all_have_answered(*fencing_announced_);
+}
+
+// The others may follow another leader.
+bool Coordinator::too_few() const {
+  return job_.elected ? !leads_until_ : by_majority() && membership_.ready() < quorum();
+}
+
+void Coordinator::on_election(TimePoint now, const LeadsUntil& leads, CoordinatorActions& out) {
+  leads_until_ = leads.until;
+  granting_until_.reset();
+  if (leads_until_) {
+    if (state_ == State::standby) lead_if_enough(now, out);
+    announce_when_complete(now, out);  // where only the lease was over
+  } else if (state_ == State::running) {
+    stop_world(now, "another node leads the job now", out);
+    fencing_deadline_ = now;
+    enforce_fencing(now, out);
+  } else if (state_ == State::gathering) {
+    lose_leadership(now, out);
+  }
+}
+
+void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
+  if (job_.elected ? !leads_until_ || membership_.ready() == 0 : membership_.staying() < quorum()) return;
+  announced_ = false;
+  const Join* newest = nullptr;
+  for (const auto& [member, node] : membership_.nodes()) {
+    learn_from(now, node.joined);
+    if (node.joined.joined_once && (newest == nullptr || node.joined.round > newest->round))
+      newest = &node.joined;
+    out.emplace_back(event_of(EventKind::joined, node, ""));
+  }
+  if (newest != nullptr) record_lost_leader(now, *newest, out);
+  fencing_.take_range(now);
+  fencing_announced_.reset();  // each is told with the Welcome, and leading_since_ waits for the answers
+  // Without the one that led.
+  const int enough = formed_ ? std::max(job_.elected ? 1 : quorum(), world_.nodes - 1) : job_.nnodes;
+  out.emplace_back(LogMessage{formed_ ? Severity::info : Severity::debug,
+                              "this node leads the job now, at " + to_string(world_.store)});
+  leading_since_ = now;
+  state_ = State::gathering;
+  announce_leader(now, true, out);
+  gather(now, enough, formed_ ? settling_time : job_.last_call, out);
+}
+
+// Whoever led the last world is not here: that is what ended it.
+void Coordinator::record_lost_leader(TimePoint now, const Join& of_last_world, CoordinatorActions& out) {
+  if (of_last_world.leader == agent_ || membership_.of_agent(of_last_world.leader)) return;
+  Failure failure;
+  failure.kind = FailureKind::node_lost;
+  failure.round = of_last_world.round;
+  failure.host = shortened(sanitize_for_terminal(of_last_world.leader_host), longest_host);
+  failure.why = "it led the job";
+  // If its connection was closed, it has ended, and only the nodes that it left behind are waited for.
+  if (of_last_world.lease >= of_last_world.rest)
+    absent_.add(of_last_world.leader, "host " + failure.host, now - job_.node_timeout);
+  remember(world_.restarts, {world_.restarts_used, now - job_began_, failure, {}, false});
+  Event lost{EventKind::lost, of_last_world.round};
+  lost.host = failure.host;
+  lost.text = failure.why;
+  out.emplace_back(std::move(lost));
+}
+
+// Others may follow another leader: those who are here shall look for it.
+void Coordinator::lose_leadership(TimePoint now, CoordinatorActions& out) {
+  state_ = State::standby;
+  announced_ = false;
+  fencing_deadline_.reset();
+  last_call_.reset();
+  waiting_since_ = now;
+  report_at_ = now + first_report;
+  if (job_.elected) {
+    out.emplace_back(LogMessage{Severity::info, "this node has laid down the lead"});
+  } else {
+    out.emplace_back(LogMessage{
+        Severity::info, "only " + pluralize(membership_.ready(), "node") + " of " +
+                            std::to_string(job_.nnodes) + " " + (membership_.ready() == 1 ? "is" : "are") +
+                            " here, fewer than a majority: another endpoint may lead"});
+  }
+  announce_leader(now, false, out);
+  for (auto& [member, node] : membership_.nodes()) node.joined.stays = false;
+}
+
+// This agent was told to leave, and another endpoint can lead.
+void Coordinator::resign(CoordinatorActions& out) {
+  out.emplace_back(ToMember{local_member, End{resigning_.value_or(Outcome{})}});
+  for (const auto& [member, node] : membership_.nodes()) {
+    if (member == local_member) continue;
+    if (job_.may_move())
+      out.emplace_back(
+          ToMember{member, Notice{"the node that led the job was told to leave: another is looked for"}});
+    out.emplace_back(DropMember{member});
+  }
+  state_ = State::ended;
+  out.emplace_back(CoordinatorEnded{});
+}
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,136 @@
+#include "agent/control/membership.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+namespace dlaunch::agent {
+
+Membership::Node& Membership::add(MemberId member, Join join, std::string address, TimePoint now) {
+  Node& node = nodes_[member];
+  node.sticky_rank = join.joined_once ? join.sticky_rank : -1;
+  node.stopped = join.stopped;
+  node.joined = std::move(join);
+  node.address = std::move(address);
+  node.arrival = arrivals_++;
+  node.last_heard = node.came = now;
+  node.own = node.joined.stamp;
+  return node;
+}
+
+std::optional<Membership::Node> Membership::remove(MemberId member) {
+  const auto found = nodes_.extract(member);
+  return found ? std::optional(std::move(found.mapped())) : std::nullopt;
+}
+
+Membership::Node* Membership::find(MemberId member) {
+  const auto found = nodes_.find(member);
+  return found == nodes_.end() ? nullptr : &found->second;
+}
+
+int Membership::ready() const {
+  return static_cast<int>(
+      std::count_if(nodes_.begin(), nodes_.end(), [](const auto& n) { return !n.second.leaving; }));
+}
+
+int Membership::staying() const {
+  return static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(), [](const auto& n) {
+    return !n.second.leaving && n.second.joined.stays;
+  }));
+}
+
+bool Membership::all_have_answered(TimePoint since) const {
+  return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& n) {
+    return n.first == local_member || n.second.leaving || n.second.echoed >= since;
+  });
+}
+
+bool Membership::all_stopped() const {
+  return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) { return n.second.stopped; });
+}
+
+bool Membership::all_done() const {
+  return std::all_of(nodes_.begin(), nodes_.end(),
+                     [](const auto& n) { return !n.second.active || n.second.done; });
+}
+
+bool Membership::any_done() const {
+  return std::any_of(nodes_.begin(), nodes_.end(),
+                     [](const auto& n) { return n.second.active && n.second.done; });
+}
+
+std::optional<MemberId> Membership::of_agent(AgentId agent) const {
+  for (const auto& [member, node] : nodes_) {
+    if (node.joined.agent == agent) return member;
+  }
+  return std::nullopt;
+}
+
+std::optional<MemberId> Membership::of_rank(int node_rank) const {
+  for (const auto& [member, node] : nodes_) {
+    if (node.joined.node_rank == node_rank) return member;
+  }
+  return std::nullopt;
+}
+
+void Membership::choose(int most, World& world) {
+  std::vector<Node*> order;
+  for (auto& [member, node] : nodes_) {
+    node.active = node.done = false;
+    node.index = -1;
+    if (!node.leaving) order.push_back(&node);
+  }
+  const auto claim = [](const Node* n) {
+    const bool is_sticky = n->sticky_rank >= 0;
+    const bool wants = n->joined.node_rank >= 0;
+    return std::tuple(is_sticky ? 0
+                      : wants   ? 1
+                                : 2,
+                      is_sticky ? n->sticky_rank
+                      : wants   ? n->joined.node_rank
+                                : 0,
+                      n->arrival);
+  };
+  std::sort(order.begin(), order.end(), [&](const Node* a, const Node* b) { return claim(a) < claim(b); });
+  if (order.size() > static_cast<std::size_t>(most)) order.resize(static_cast<std::size_t>(most));
+
+  std::set<int> taken;
+  std::vector<Node*> without;
+  for (Node* node : order) {
+    const int wanted = node->sticky_rank >= 0 ? node->sticky_rank : node->joined.node_rank;
+    if (wanted >= 0 && wanted < most && taken.insert(wanted).second) {
+      node->sticky_rank = wanted;
+    } else {
+      without.push_back(node);
+    }
+  }
+  int sticky_rank = 0;
+  for (Node* node : without) {
+    while (!taken.insert(sticky_rank).second) ++sticky_rank;
+    node->sticky_rank = sticky_rank;
+  }
+
+  std::sort(order.begin(), order.end(),
+            [](const Node* a, const Node* b) { return a->sticky_rank < b->sticky_rank; });
+  world.members.clear();
+  world.world_size = 0;
+  std::map<std::string_view, int> workers_of;  // by role: as many as there were until now, then all
+  for (Node* node : order) {
+    node->active = true;
+    node->stopped = false;
+    node->index = static_cast<int>(world.members.size());
+    const Join& joined = node->joined;
+    int& of_its_role = workers_of[joined.role];
+    world.members.push_back({node->index, joined.slots, world.world_size, joined.host, joined.agent,
+                             node->sticky_rank, of_its_role});
+    world.world_size += joined.slots;
+    of_its_role += joined.slots;
+  }
+  for (const Node* node : order)
+    world.members[static_cast<std::size_t>(node->index)].role_world_size = workers_of[node->joined.role];
+  world.nodes = static_cast<int>(world.members.size());
+}
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,63 @@
+#include "agent/model/collective_progress.h"
+
+#include <map>
+#include <utility>
+
+namespace dlaunch::agent {
+namespace {
+
+// The members' runs may not tell of all.
+int rank_in_job(const WorkerRecord::Group& group, int rank) {
+  if (rank < 0) return -1;
+  std::int64_t before = 0;
+  for (const page::Run& run : group.ranks) {
+    if (rank < before + run.count) return static_cast<int>(run.first + run.stride * (rank - before));
+    before += run.count;
+  }
+  return -1;
+}
+
+RankProgress standing_of(const WorkerSeen& worker, const WorkerRecord::Group& group, std::int64_t now_ns) {
+  RankProgress progress;
+  progress.rank = worker.record.rank;
+  progress.entered = group.entered;
+  progress.done = group.done;
+  progress.inside = group.entered > group.ended && worker.condition != Condition::ended;
+  progress.left = group.left;
+  progress.condition = worker.condition;
+  if (!progress.waits()) {
+    const WorkerRecord::Entry* const entry = worker.record.open_otherwise(group.id);
+    if (entry != nullptr && worker.condition != Condition::ended) {
+      progress.operation = entry->operation;
+      progress.peer = rank_in_job(group, entry->peer);
+      progress.needs_all = entry->operation == page::Operation::monitored_barrier ||
+                           (page::is_meeting(entry->operation) && entry->input == group.size);
+      progress.waited = between(entry->created_ns, now_ns);
+    }
+    return progress;
+  }
+  if (const WorkerRecord::Entry* entry = worker.record.collective(group.id, progress.at())) {
+    progress.operation = entry->operation;
+    progress.waited = between(entry->created_ns, entry->ended_ns > 0 ? entry->ended_ns : now_ns);
+  }
+  return progress;
+}
+
+}  // namespace
+
+std::vector<GroupProgress> collect_group_progress(std::span<const WorkerSeen> workers, int world_size,
+                                                  std::int64_t now_ns) {
+  std::vector<GroupProgress> groups;
+  std::map<std::uint64_t, std::size_t> places;  // by identity
+  for (const WorkerSeen& worker : workers) {
+    if (worker.record.world_size != world_size) continue;
+    for (const WorkerRecord::Group& group : worker.record.groups) {
+      const auto [place, is_new] = places.try_emplace(group.identity, groups.size());
+      if (is_new) groups.push_back({group.identity, group.name, group.size, group.ranks, {}});
+      groups[place->second].here.push_back(standing_of(worker, group, now_ns));
+    }
+  }
+  return groups;
+}
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,58 @@
+#include "agent/observe/stderr_hints.h"
+
+#include <csignal>
+#include <optional>
+
+#include "store/base/sanitize.h"
+
+namespace dlaunch::agent {
+namespace {
+
+constexpr std::size_t longest = 300;
+constexpr int not_found = 127;  // the dynamic linker's exit code, and the shell's
+
+// The text between the last `before` and the next `after`; none if one of them is missing.
+std::optional<std::string_view> between_last(std::string_view text, std::string_view before,
+                                             std::string_view after) {
+  const std::size_t found = text.rfind(before);
+  if (found == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(found + before.size());
+  const std::size_t end = text.find(after);
+  if (end == std::string_view::npos) return std::nullopt;
+  return text.substr(0, end);
+}
+
+std::string line(std::string_view text) {
+  return shortened(sanitize_for_terminal(text.substr(0, text.find('\n'))), longest);
+}
+
+// As the C++ library's terminate handler writes it.
+std::string uncaught_exception(std::string_view text) {
+  const auto type = between_last(text, "terminate called after throwing an instance of '", "'\n");
+  if (!type) return "";
+  constexpr std::string_view what = "  what():  ";
+  const std::size_t found = text.rfind(what);
+  if (found == std::string_view::npos) return "uncaught exception of type " + line(*type);
+  return line(*type) + ": " + line(text.substr(found + what.size()));
+}
+
+// As the dynamic linker writes it.
+std::string missing_library(std::string_view text) {
+  const auto name =
+      between_last(text, "error while loading shared libraries: ", ": cannot open shared object file");
+  if (!name) return "";
+  return "the shared library " + line(*name) +
+         " was not found; name its folder in LD_LIBRARY_PATH, or link the program with -Wl,-rpath "
+         "(ldd shows what a program lacks)";
+}
+
+}  // namespace
+
+std::string hint_from_output(std::string_view last_lines, const ExitStatus& status) {
+  const std::string text = std::string(last_lines) + "\n";
+  if (status.shell_code() == 128 + SIGABRT) return uncaught_exception(text);
+  if (status.shell_code() == not_found) return missing_library(text);
+  return "";
+}
+
+}  // namespace dlaunch::agent

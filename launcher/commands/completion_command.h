@@ -1,0 +1,11 @@
+// `dlaunch completion`: prints what a shell has to read. See Command for arguments and exit codes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace dlaunch::launcher {
+
+int run_completion(const std::vector<std::string>& arguments);
+
+}  // namespace dlaunch::launcher

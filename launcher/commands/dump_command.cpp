@@ -1,0 +1,140 @@
+#include "launcher/commands/dump_command.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "agent/observe/worker_pages.h"
+#include "launcher/commands/command_parser.h"
+#include "launcher/commands/endpoint_status.h"
+#include "launcher/commands/job_dump.h"
+#include "launcher/commands/job_list.h"
+#include "launcher/commands/process_stacks.h"
+#include "launcher/console/command_io.h"
+#include "launcher/flags/value_parsers.h"
+#include "launcher/node/secret.h"
+#include "launcher/report/report_file.h"
+#include "store/client/steady_time.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+constexpr Duration debugger_patience = std::chrono::seconds(20);  // with one worker
+constexpr Duration coordinator_patience = std::chrono::seconds(2);
+constexpr Duration whole_patience = std::chrono::minutes(2);  // with all
+
+WorkerDump read_worker(const agent::JobStatus& job, const agent::WorkerStatus& status) {
+  WorkerDump worker{status, status.pid, std::nullopt, {}, "", "", ""};
+  if (!job.pages_dir.empty()) {
+    worker.seen = agent::read_worker_page(agent::worker_page_path(
+        job.pages_dir, static_cast<std::uint32_t>(job.round), static_cast<std::uint32_t>(status.local_rank)));
+  }
+  // The worker may be a shell that waits for it.
+  if (worker.seen && worker.seen->condition != agent::Condition::ended) worker.pid = worker.seen->record.pid;
+  return worker;
+}
+
+// Nothing where it does not answer, or the nodes have not told it.
+std::vector<std::string> ask_coordinator(const agent::JobStatus& job, const std::string& secret) {
+  const auto address = parse_address(job.endpoint, 0);
+  if (job.nnodes == 1 || !address || address->port == 0) return {};
+  auto view = query_endpoints({*address}, secret, coordinator_patience);
+  return view && view->job == job.job ? std::move(view->collectives) : std::vector<std::string>{};
+}
+
+// All records first: they belong to one moment, and a debugger takes its time.
+JobDump read_job(agent::JobStatus job, const std::string& secret, bool stacks) {
+  JobDump dump{std::move(job), {}, steady_now(), {}};
+  for (const agent::WorkerStatus& status : dump.job.workers)
+    dump.workers.push_back(read_worker(dump.job, status));
+  dump.whole_job = ask_coordinator(dump.job, secret);
+  if (!stacks) return dump;
+  const TimePoint deadline = steady_now() + whole_patience;
+  for (WorkerDump& worker : dump.workers) {
+    if (worker.pid > 0) worker.threads = threads_of(worker.pid);
+  }
+  for (WorkerDump& worker : dump.workers) {
+    if (worker.threads.empty()) continue;
+    auto output = run_debugger(worker.pid, std::min(deadline, steady_now() + debugger_patience));
+    worker.debugger = std::move(output.debugger);
+    worker.stacks = std::move(output.text);
+    worker.advice = std::move(output.advice);
+  }
+  return dump;
+}
+
+int write(const std::string& text, const std::string& file) {
+  if (file.empty() || file == "-") return print(text);
+  const auto written = write_whole(file, text);
+  return written ? 0 : fail(written.error());
+}
+
+int write_flight(const JobDump& dump, const std::string& folder) {
+  const std::vector<FlightFile> files = flight_files(dump);
+  if (files.empty()) return fail("nothing is recorded of a rank here: its program does not use libdlaunch");
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);  // if it cannot be made, writing says so
+  std::string ranks;
+  for (const FlightFile& file : files) {
+    const auto written = write_whole(folder + "/" + file.name, file.content);
+    if (!written) return fail(written.error());
+    ranks += (ranks.empty() ? "" : ", ") + std::to_string(file.rank);
+  }
+  const bool is_all = static_cast<int>(files.size()) == dump.job.world_size;
+  return print(folder + " has the records of " + (files.size() == 1 ? "rank " : "ranks ") + ranks +
+               "; to analyse them: torchfrtrace " + folder +
+               (is_all ? "" : " (with those of the other nodes beside them)") + "\n");
+}
+
+}  // namespace
+
+int run_dump(const std::vector<std::string>& arguments) {
+  std::string json_file;
+  std::string flight_folder;
+  bool no_stacks = false;
+  std::string token_file;
+  CommandParser line(
+      "dlaunch dump",
+      "dlaunch dump shows where each worker of a job on this machine is: the collective that it waits in "
+      "and who\nhas not come, by what libdlaunch records; its threads, by /proc; and their stacks, where "
+      "gdb or py-spy is\ninstalled, for which it stands still for a moment. JOB is the job's id, or its "
+      "agent's pid.\n\nUsage: dlaunch dump [options] JOB");
+  line.option("--json", "FILE",
+              "all that is known, with the latest operations, in this file (-: standard output), as JSON",
+              json_file);
+  line.option("--flight", "FOLDER",
+              "the latest collectives in this folder, a file for each rank, for PyTorch's torchfrtrace",
+              flight_folder);
+  line.flag("--no-stacks", "do not look at threads, and do not call a debugger", no_stacks);
+  line.option("--token-file", "FILE", "the job's secret, with which another node is asked (or DLAUNCH_TOKEN)",
+              token_file);
+  auto parsed = line.parse(arguments);
+  if (!parsed) return fail(parsed.error());
+  if (const auto* help = std::get_if<PrintAndExit>(&*parsed)) return print(help->text);
+  const auto& words = std::get<CommandParser::Words>(*parsed);
+  if (words.size() != 1) return fail(mistake("dump takes one job", "dlaunch status shows them"));
+
+  const auto secret = read_secret(token_file, take_secret_variable());
+  if (!secret) return fail(secret.error());
+  JobList list = select_jobs(running_jobs(), words[0]);
+  for (const std::int64_t pid : list.silent)
+    fail("agent " + std::to_string(pid) + " does not answer: continue it (kill -CONT)");
+  if (list.jobs.empty()) {
+    return fail("no job '" + words[0] + "' runs on this machine; dlaunch status shows those that do");
+  }
+  if (list.jobs.size() > 1) {
+    std::string pids;
+    for (const agent::JobStatus& job : list.jobs)
+      pids += (pids.empty() ? "" : ", ") + std::to_string(job.agent);
+    return fail("several agents of job '" + words[0] + "' run on this machine: name one by its pid, of " +
+                pids);
+  }
+  const bool wants_stacks = !no_stacks && (flight_folder.empty() || !json_file.empty());
+  const JobDump dump = read_job(std::move(list.jobs.front()), *secret, wants_stacks);
+  const int flown = flight_folder.empty() ? 0 : write_flight(dump, flight_folder);
+  if (flown != 0 || (json_file.empty() && !flight_folder.empty())) return flown;
+  return json_file.empty() ? print(to_text(dump)) : write(to_json(dump), json_file);
+}
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,154 @@
+#include "launcher/commands/job_commands.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "launcher/commands/command_parser.h"
+#include "launcher/commands/endpoint_status.h"
+#include "launcher/commands/job_list.h"
+#include "launcher/commands/job_table.h"
+#include "launcher/commands/process_handle.h"
+#include "launcher/console/command_io.h"
+#include "launcher/flags/value_parsers.h"
+#include "launcher/node/secret.h"
+#include "store/base/sanitize.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+std::string silent_note(const JobList& list) {
+  std::string text;
+  for (const std::int64_t pid : list.silent) {
+    text += "agent " + std::to_string(pid) + " does not answer: it is stopped, or very busy\n";
+  }
+  return text;
+}
+
+int stop(const agent::JobStatus& job, bool now, Duration patience) {
+  const std::string name = "job '" + job.job + "' (agent " + std::to_string(job.agent) + ")";
+  const ProcessHandle process(job.agent);
+  if (!process.found()) return print(name + " has ended by itself\n");
+  // The second one means: do not wait for the workers.
+  for (const int signo : now ? std::vector{SIGTERM, SIGINT} : std::vector{SIGTERM}) {
+    if (!process.signal(signo)) return fail("cannot signal " + name + ": " + std::strerror(errno));
+  }
+  if (!process.ended_within(patience)) {
+    return fail(name + " has not ended within " + to_words(patience) +
+                "; its workers may take their --stop-timeout: wait longer with --timeout, or use --now");
+  }
+  return print(name + " has ended\n");
+}
+
+// Several agents of one job may run here; they meet at one place.
+bool is_one_job(const std::vector<agent::JobStatus>& jobs) {
+  return std::all_of(jobs.begin(), jobs.end(),
+                     [&](const agent::JobStatus& job) { return job.endpoint == jobs.front().endpoint; });
+}
+
+Error which_one(const std::vector<agent::JobStatus>& jobs, const std::string& name) {
+  std::vector<std::string> each;
+  each.reserve(jobs.size());
+  for (const agent::JobStatus& job : jobs) {
+    const std::string user =
+        job.user == jobs.front().user && job.user == geteuid() ? "" : " of user " + std::to_string(job.user);
+    each.push_back(std::to_string(job.agent) + user + " (" + agent::sanitize_for_terminal(job.program) + ")");
+  }
+  return mistake("several jobs have the id '" + name + "': agents " + join(each, ", "),
+                 "name one by its agent's pid, or stop all with --all");
+}
+
+int show_endpoints(const std::string& list, const std::string& token_file, bool json) {
+  constexpr std::uint16_t usual_port = 29400;
+  std::vector<Address> endpoints;
+  for (const std::string& endpoint : comma_list(list)) {
+    auto address = parse_address(endpoint, usual_port);
+    if (!address) return fail(address.error());
+    endpoints.push_back(std::move(*address));
+  }
+  const auto secret = read_secret(token_file, take_secret_variable());
+  if (!secret) return fail(secret.error());
+  const auto view = query_endpoints(endpoints, *secret, std::chrono::seconds(10));
+  if (!view) return fail(view.error());
+  return print(json ? agent::to_json(*view) : agent::table(*view));
+}
+
+}  // namespace
+
+int run_status(const std::vector<std::string>& arguments) {
+  bool json = false;
+  std::string endpoint;
+  std::string token_file;
+  CommandParser line(
+      "dlaunch status",
+      "dlaunch status shows the jobs on this machine: this node's number, what it does and since when, "
+      "how many\nof its workers run here, how many ranks there are in all, and what was restarted how "
+      "often. With a job's\nid, or its agent's pid, also each worker.\n\nUsage: dlaunch status [options] "
+      "[JOB]");
+  line.flag("--json", "one JSON object a line", json);
+  line.option("--endpoint", "HOST[:PORT],...",
+              "instead: the whole job of the coordinator there, on whichever machine", endpoint);
+  line.option("--token-file", "FILE", "with --endpoint: the job's secret (or DLAUNCH_TOKEN)", token_file);
+  auto parsed = line.parse(arguments);
+  if (!parsed) return fail(parsed.error());
+  if (const auto* help = std::get_if<PrintAndExit>(&*parsed)) return print(help->text);
+  const auto& words = std::get<CommandParser::Words>(*parsed);
+  if (!endpoint.empty() && !words.empty())
+    return fail(mistake("--endpoint names the job", "see dlaunch status --help"));
+  if (!endpoint.empty()) return show_endpoints(endpoint, token_file, json);
+  if (words.size() > 1) return fail(mistake("status takes one job", "see dlaunch status --help"));
+  const std::string name = words.empty() ? "" : words[0];
+
+  const auto found = find_jobs(name);
+  if (!found) return fail(found.error());
+  const JobList& list = *found;
+  std::string text;
+  if (json) {
+    for (const agent::JobStatus& job : list.jobs) text += to_json(job) + "\n";
+    return print(text);
+  }
+  if (list.jobs.empty() && list.silent.empty()) return print("no jobs run on this machine\n");
+  if (!list.jobs.empty()) text = job_table(list.jobs);
+  for (const agent::JobStatus& job : list.jobs) {
+    if (!name.empty()) text += worker_table(job);
+  }
+  return print(text + silent_note(list));
+}
+
+int run_stop(const std::vector<std::string>& arguments) {
+  bool all = false;
+  bool now = false;
+  std::string timeout = "60";
+  CommandParser line(
+      "dlaunch stop",
+      "dlaunch stop ends a job as a SIGTERM to its agent on this machine does (exit code 143, and the notice "
+      "of\n--preempt-signal), and waits until it has ended. JOB is its id, or an agent's pid.\n\n"
+      "Usage: dlaunch stop [options] JOB");
+  line.flag("--all", "where several jobs have this id: all of them", all);
+  line.flag("--now", "kill the workers without waiting for them", now);
+  line.option("--timeout", "S", "how long to wait for the end [60]", timeout);
+  auto parsed = line.parse(arguments);
+  if (!parsed) return fail(parsed.error());
+  if (const auto* help = std::get_if<PrintAndExit>(&*parsed)) return print(help->text);
+  const auto& words = std::get<CommandParser::Words>(*parsed);
+  if (words.size() != 1) return fail(mistake("stop takes one job", "dlaunch status shows them"));
+  auto patience = seconds("--timeout", timeout);
+  if (!patience) return fail(patience.error());
+
+  const auto found = find_jobs(words[0]);
+  if (!found) return fail(found.error());
+  // Anybody may run a job of any name; who is root and asks by a name means his own.
+  const JobList list = prefer_jobs_of(geteuid(), *found);
+  if (!all && !is_one_job(list.jobs)) return fail(which_one(list.jobs, words[0]));
+  int code = 0;
+  for (const agent::JobStatus& job : list.jobs) code = std::max(code, stop(job, now, *patience));
+  for (const std::int64_t pid : list.silent) {
+    code = fail("agent " + std::to_string(pid) + " does not answer: continue it (kill -CONT), or kill it");
+  }
+  return code;
+}
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,202 @@
+#include "launcher/commands/logs_command.h"
+
+#include <poll.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "agent/output/rank_links.h"
+#include "launcher/commands/command_parser.h"
+#include "launcher/commands/log_locator.h"
+#include "launcher/commands/log_reader.h"
+#include "launcher/commands/process_handle.h"
+#include "launcher/console/command_io.h"
+#include "launcher/flags/value_parsers.h"
+#include "launcher/machine/machine.h"
+#include "launcher/machine/process_limits.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Duration look_again = std::chrono::milliseconds(100);
+
+std::atomic<bool> interrupted = false;
+
+void be_interruptible() {
+  for (const int signo : {SIGINT, SIGTERM}) {
+    struct sigaction action {};
+    action.sa_handler = [](int) { interrupted = true; };
+    sigaction(signo, &action, nullptr);
+  }
+}
+
+// What is wanted of a job's log files.
+struct Wanted {
+  std::optional<int> rank;     // none: all; the local one where only that is known
+  std::optional<int> attempt;  // none: the last, and those that follow
+};
+
+// The log files of one job, as they come: by rank, over all nodes that have named theirs in one place. Where
+// none are named (a newer job of the same id has the names), those of one node by local rank.
+class JobLogs {
+ public:
+  JobLogs(fs::path dir, Wanted wanted) : dir_(std::move(dir)), wanted_(wanted) {}
+
+  // Finds files that are new, and prints what is new in all.
+  void show_news() {
+    find_files();
+    for (auto& [path, reader] : readers_) reader->read_new_lines();
+  }
+  void finish() {
+    for (auto& [path, reader] : readers_) reader->finish();
+  }
+  [[nodiscard]] bool found() const { return !readers_.empty(); }
+  [[nodiscard]] bool said_something() const { return said_something_; }
+  // Of the output; 0: all could be printed.
+  [[nodiscard]] int failure() const { return failure_; }
+
+ private:
+  void find_files() {
+    // Files are named before they are made: where some are there, so are the names.
+    std::vector<int> attempts = numbered(dir_, attempt_mark);
+    if (attempts.empty()) return;
+    if (!ranks_) ranks_ = find_ranks(dir_).value_or("");
+    if (!ranks_->empty()) attempts = numbered(*ranks_, "");
+    if (attempts.empty()) return;
+    const int first = wanted_.attempt.value_or(newest_.value_or(attempts.back()));
+    for (const int attempt : attempts) {
+      if (attempt < first || (wanted_.attempt && attempt > first)) continue;
+      if (ranks_->empty()) {
+        find_files_of_node(attempt);
+      } else {
+        find_files_of_all(attempt);
+      }
+    }
+    newest_ = attempts.back();
+  }
+  void find_files_of_all(int attempt) {
+    // Of the world that was there first: who comes later under this number is another job.
+    std::error_code failed;
+    const auto [known, is_new] = rounds_.try_emplace(attempt);
+    if (is_new) known->second = fs::canonical(*ranks_ / std::to_string(attempt), failed);
+    const fs::path& folder = known->second;
+    for (const auto& entry : fs::directory_iterator(folder, failed)) {
+      for (const int stream : {0, 1}) {
+        const int rank = agent::rank_of_link(entry.path().filename().string(), stream == 0 ? "out" : "err");
+        if (rank < 0) continue;
+        std::error_code gone;
+        // Files that were turned over are beside the file, not beside the link.
+        const fs::path file = (folder / fs::read_symlink(entry.path(), gone)).lexically_normal();
+        if (!gone) read({attempt, rank, stream}, file);
+      }
+    }
+  }
+  void find_files_of_node(int attempt) {
+    const fs::path dir = dir_ / (std::string(attempt_mark) + std::to_string(attempt));
+    for (const int local_rank : numbered(dir, "")) {
+      for (const int stream : {0, 1}) {
+        read({attempt, local_rank, stream},
+             dir / std::to_string(local_rank) / (stream == 0 ? "stdout.log" : "stderr.log"));
+      }
+    }
+  }
+  // By attempt, rank, and stream, stdout first: the order in which they are shown.
+  void read(const std::array<int, 3>& which, const fs::path& file) {
+    const int rank = which[1];
+    if (wanted_.rank && rank != *wanted_.rank) return;
+    auto& reader = readers_[which];
+    if (reader) return;
+    reader = std::make_unique<LogReader>(file.string(), "[" + std::to_string(rank) + "] ",
+                                         [this](const std::string& lines) { show(lines); });
+  }
+  void show(const std::string& lines) {
+    said_something_ = true;
+    if (failure_ == 0) failure_ = print(lines);
+  }
+
+  const fs::path dir_;
+  const Wanted wanted_;
+  std::optional<fs::path> ranks_;  // empty: there are no names
+  std::map<int, fs::path> rounds_;
+  std::optional<int> newest_;
+  std::map<std::array<int, 3>, std::unique_ptr<LogReader>> readers_;
+  bool said_something_ = false;
+  int failure_ = 0;
+};
+
+// Until all its agents of this machine have ended, where there are any.
+void follow(JobLogs& logs, const LogLocation& place) {
+  std::list<ProcessHandle> agents;
+  for (const std::int64_t agent : place.agents) agents.emplace_back(agent);
+  for (bool ended = false; !ended && !interrupted && logs.failure() == 0;) {
+    if (agents.empty()) {
+      poll(nullptr, 0, static_cast<int>(to_millis(look_again)));
+    } else if (!agents.front().found() || agents.front().ended_within(look_again)) {
+      agents.pop_front();
+      ended = agents.empty();
+    }
+    logs.show_news();
+  }
+}
+
+Result<std::optional<int>> number_or_none(const std::string& name, const std::string& text) {
+  constexpr int most = 1'000'000'000;
+  if (text.empty()) return std::optional<int>{};
+  auto value = number(name, text, 0, most);
+  if (!value) return std::move(value).error();
+  return std::optional(*value);
+}
+
+}  // namespace
+
+int run_logs(const std::vector<std::string>& arguments) {
+  std::string log_dir;
+  std::string rank;
+  std::string attempt;
+  bool follows = false;
+  CommandParser line(
+      "dlaunch logs",
+      "dlaunch logs shows the log files that a job's workers write (--redirects, --tee), each line with "
+      "its\nrank before it: of a job that runs on this machine, else of the newest that has ended, in "
+      "--log-dir,\nDLAUNCH_LOG_DIR or the temporary directory; of all nodes that share a "
+      "--log-dir.\n\nUsage: dlaunch logs [options] [JOB]");
+  line.option("--log-dir", "DIR", "look here: as the job was told, or a job's directory in it", log_dir);
+  line.option("--rank", "N", "only this rank", rank);
+  line.option("--attempt", "N", "only this round: the N of attempt_N [the last, and those that follow]",
+              attempt);
+  line.flag("-f,--follow", "go on with what is written from now on, until the job ends or Ctrl-C", follows);
+  auto parsed = line.parse(arguments);
+  if (!parsed) return fail(parsed.error());
+  if (const auto* help = std::get_if<PrintAndExit>(&*parsed)) return print(help->text);
+  const auto& words = std::get<CommandParser::Words>(*parsed);
+  if (words.size() > 1) return fail(mistake("logs takes one job", "see dlaunch logs --help"));
+  const auto wanted_rank = number_or_none("--rank", rank);
+  if (!wanted_rank) return fail(wanted_rank.error());
+  const auto wanted_attempt = number_or_none("--attempt", attempt);
+  if (!wanted_attempt) return fail(wanted_attempt.error());
+
+  const auto place = locate_logs(log_dir, words.empty() ? "" : words[0], environment());
+  if (!place) return fail(place.error());
+  raise_descriptor_limit();
+  if (follows) be_interruptible();
+  JobLogs logs(place->dir, {*wanted_rank, *wanted_attempt});
+  logs.show_news();
+  // Where neither a directory was named nor the job runs, it has ended: nothing will follow.
+  const bool may_grow = !place->agents.empty() || !log_dir.empty();
+  if (follows && may_grow) follow(logs, *place);
+  logs.finish();
+  if (!logs.found()) return fail("no such log files in " + place->dir.string() + (follows ? "" : " yet"));
+  if (!logs.said_something() && !follows)
+    note("the log files in " + place->dir.string() + " are empty so far");
+  return logs.failure();
+}
+
+}  // namespace dlaunch::launcher

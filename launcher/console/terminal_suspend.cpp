@@ -1,0 +1,28 @@
+#include "launcher/console/terminal_suspend.h"
+
+#include <csignal>
+
+namespace dlaunch::launcher {
+
+// The shell's terminal knows only this process; the workers have sessions of their own. Where no shell could
+// continue us (an orphaned process group, process 1) the kernel takes the signal's default action for
+// nothing, and all go on at once.
+void suspend_with_terminal(agent::UvPoller& poller, agent::KeeperSpawner& spawner,
+                           const agent::Output& output) {
+  struct sigaction before {};
+  sigaction(SIGTSTP, nullptr, &before);
+  if (before.sa_handler == SIG_IGN) return;
+  poller.on_signal(SIGTSTP, [&spawner, &output](int) {
+    spawner.suspend();
+    struct sigaction normal {};
+    struct sigaction ours {};
+    normal.sa_handler = SIG_DFL;
+    sigaction(SIGTSTP, &normal, &ours);
+    raise(SIGTSTP);
+    sigaction(SIGTSTP, &ours, nullptr);
+    output.resize_terminals();
+    spawner.resume();
+  });
+}
+
+}  // namespace dlaunch::launcher

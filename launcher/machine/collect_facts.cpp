@@ -1,0 +1,34 @@
+#include "launcher/machine/collect_facts.h"
+
+#include "launcher/machine/interpreter.h"
+#include "launcher/machine/machine.h"
+#include "launcher/machine/program_file.h"
+#include "launcher/topology/accelerators.h"
+#include "launcher/topology/topology.h"
+#include "store/base/entropy.h"
+
+namespace dlaunch::launcher {
+
+MachineFacts collect_facts(const Options& options, const SchedulerEnvironment& scheduler_env) {
+  const auto variable = [&](const char* name) {
+    const auto found = scheduler_env.environment.find(name);
+    return found == scheduler_env.environment.end() ? std::nullopt : std::optional(found->second);
+  };
+  MachineFacts machine;
+  const Cpus cpus = allowed_cpus();
+  machine.cpus = static_cast<int>(cpus.size());
+  if (options.slots_kind == Options::Slots::gpus_or_cpus)
+    machine.accelerators = count_accelerators("gpu", scheduler_env.environment);
+  if (options.slots_kind == Options::Slots::accelerators)
+    machine.accelerators = count_accelerators(options.accelerator, scheduler_env.environment);
+  machine.host = scheduler_env.host;
+  machine.python = python_interpreter(scheduler_env.environment, own_path());
+  machine.program_is_python = is_python_source(options.program.front());
+  machine.visible_gpus = variable("CUDA_VISIBLE_DEVICES");
+  machine.visible_hip_gpus = variable("HIP_VISIBLE_DEVICES");
+  machine.random = draw_number();
+  if (options.bind != Bind::none) machine.topology = read_topology(cpus);
+  return machine;
+}
+
+}  // namespace dlaunch::launcher

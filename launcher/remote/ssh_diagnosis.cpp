@@ -1,0 +1,104 @@
+#include "launcher/remote/ssh_diagnosis.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string_view>
+
+#include "store/base/sanitize.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+constexpr std::string_view own_words = "dlaunch: ";
+constexpr std::size_t longest_why = 500;
+
+struct Known {
+  std::string_view words;  // OpenSSH's, in small letters
+  std::string_view why;
+  std::string_view hint;  // HOST stands for the host, LOGIN for what ssh is given
+};
+
+// The first that is found anywhere counts: what decides comes before what often stands beside it.
+constexpr std::array known{
+    Known{"could not resolve hostname", "there is no host of this name",
+          "check how it is written, and DNS or /etc/hosts on this machine"},
+    Known{"remote host identification has changed", "its ssh host key is not the one known here",
+          "if that is right, forget the old one (ssh-keygen -R HOST) and connect once by hand (ssh LOGIN)"},
+    Known{"host key verification failed", "its ssh host key is not known here",
+          "connect once by hand (ssh LOGIN), or add it with ssh-keyscan to ~/.ssh/known_hosts"},
+    Known{"too many authentication failures", "its ssh server refused all keys that were offered",
+          "name the right one: --ssh='ssh -o IdentitiesOnly=yes -i KEY'"},
+    Known{"permission denied", "its ssh server refused the key",
+          "'ssh LOGIN true' must work without a password: ssh-copy-id LOGIN, or --ssh='ssh -i KEY'"},
+    Known{"connection refused", "no ssh server listens there (connection refused)",
+          "start sshd there, or name its port: --ssh='ssh -p PORT'"},
+    Known{"no route to host", "it cannot be reached (no route to host)",
+          "check that it is up, and the network and firewall in between"},
+    Known{"network is unreachable", "it cannot be reached (network is unreachable)",
+          "check this machine's network"},
+    Known{"timed out", "it does not answer (timed out)",
+          "check that it is up, and the network and firewall in between"},
+    Known{"not responding", "it does not answer any more", "check that it is up, and the network in between"},
+    Known{"kex_exchange_identification", "its ssh server hung up at once",
+          "see its log; it may limit how many may connect (MaxStartups)"},
+    Known{"connection reset", "its ssh server hung up", "see its log"},
+    Known{"connection closed", "its ssh server hung up", "see its log"},
+    Known{"no matching", "its ssh server and this ssh have no method in common",
+          "see what both support with 'ssh -v LOGIN'"},
+    Known{"bad configuration option", "ssh does not understand its options", "check --ssh and ~/.ssh/config"},
+    Known{"identity file", "ssh does not find the key it was told to use", "check --ssh"},
+};
+
+std::string in_small_letters(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+std::string replaced(std::string text, std::string_view word, const std::string& by) {
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + by.size()))
+    text.replace(at, word.size(), by);
+  return text;
+}
+
+std::string last_line(const std::string& stderr_tail) {
+  const std::string text = agent::sanitize_for_terminal(stderr_tail, true);
+  const std::size_t end = text.find_last_not_of(" \t\n");
+  if (end == std::string::npos) return "";
+  const std::size_t before = text.find_last_of('\n', end);
+  const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+  return agent::shortened(text.substr(begin, end + 1 - begin), longest_why);
+}
+
+bool is_ssh(const StartFailure& failure) {
+  return failure.program.substr(failure.program.rfind('/') + 1) == "ssh";
+}
+
+}  // namespace
+
+std::string explain(const StartFailure& failure) {
+  const std::string where =
+      "cannot start on host " + failure.host + " (node " + std::to_string(failure.node_rank) + "): ";
+  const std::string last = last_line(failure.stderr_tail);
+  if (last.starts_with(own_words)) return where + last.substr(own_words.size());
+  constexpr int ssh_failed = 255;
+  if (is_ssh(failure) && failure.status == agent::ExitStatus{agent::ExitStatus::How::exited, ssh_failed}) {
+    const std::string all = in_small_letters(failure.stderr_tail);
+    const auto* found = std::find_if(known.begin(), known.end(), [&](const Known& one) {
+      return all.find(one.words) != std::string::npos;
+    });
+    if (found != known.end())
+      return where + std::string(found->why) + "; " +
+             replaced(replaced(std::string(found->hint), "HOST", failure.host), "LOGIN", failure.login);
+  }
+  return where + failure.program + " " + agent::describe(failure.status) +
+         (last.empty() ? " and said nothing" : ", and said last: " + last);
+}
+
+bool is_usage_error(const StartFailure& failure) {
+  constexpr int exit_usage = 2;
+  return last_line(failure.stderr_tail).starts_with(own_words) &&
+         failure.status == agent::ExitStatus{agent::ExitStatus::How::exited, exit_usage};
+}
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,58 @@
+#include "launcher/scheduler/scheduler_allocation.h"
+
+#include <charconv>
+
+#include "launcher/flags/value_parsers.h"
+#include "launcher/scheduler/job_port.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+std::optional<std::uint64_t> as_number(const std::string& text) {
+  std::uint64_t n = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (failure != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return n;
+}
+
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 14695981039346656037U;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  return hash;
+}
+
+}  // namespace
+
+std::optional<SchedulerAllocation::Value> Variables::text(const std::vector<const char*>& names) const {
+  for (const char* name : names) {
+    const auto found = map_.find(name);
+    if (found != map_.end() && !found->second.empty()) return Value{found->second, name};
+  }
+  return std::nullopt;
+}
+
+std::optional<SchedulerAllocation::Value> Variables::integer(const std::vector<const char*>& names) const {
+  auto value = text(names);
+  return value && as_number(value->text) ? value : std::nullopt;
+}
+
+std::optional<std::uint64_t> Variables::number(const std::vector<const char*>& names) const {
+  const auto value = text(names);
+  return value ? as_number(value->text) : std::nullopt;
+}
+
+SchedulerAllocation::Value port_of(std::string_view job, std::string_view step, const std::string& from) {
+  const std::uint64_t apart = step.empty() ? 0 : hash_of(step) % 1000;
+  return {std::to_string(port_for(hash_of(job) * 31 + apart)), from};
+}
+
+Error alone(const std::string& job, const std::string& nodes, const std::string& how) {
+  return usage(job + " has " + nodes + " nodes, but dlaunch was started on one of them only", "", how);
+}
+
+Error several_here(const std::string& name, const std::string& how) {
+  return usage(name + " started dlaunch several times on this node", "",
+               "dlaunch starts the workers itself: use " + how + ", and --nproc-per-node");
+}
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,75 @@
+// What one scheduler knows of the job that dlaunch is a part of, and how each of them says it in the
+// environment. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/flags/settings.h"
+#include "launcher/scheduler/scheduler.h"
+#include "store/base/result.h"
+
+namespace dlaunch::launcher {
+
+struct SchedulerAllocation {
+  struct Value {
+    std::string text;
+    std::string from;  // the variable it stands in
+  };
+  std::string name;  // "Slurm step 42.0"
+  std::optional<Value> nnodes;
+  std::optional<Value> node_rank;
+  std::optional<Value> master_addr;
+  std::optional<Value> master_port;
+  std::optional<Value> id;
+  std::optional<Error> no_master;  // why the first host is not known, where one is needed
+  std::vector<std::string> warnings;
+};
+
+class Variables {
+ public:
+  using Value = SchedulerAllocation::Value;
+
+  explicit Variables(const EnvironmentMap& map) : map_(map) {}
+
+  // The first of `names` that is set and not empty.
+  [[nodiscard]] std::optional<Value> text(const std::vector<const char*>& names) const;
+  // The same, where it is a number.
+  [[nodiscard]] std::optional<Value> integer(const std::vector<const char*>& names) const;
+  [[nodiscard]] std::optional<std::uint64_t> number(const std::vector<const char*>& names) const;
+  [[nodiscard]] bool has(const char* name) const { return text({name}).has_value(); }
+
+ private:
+  const EnvironmentMap& map_;
+};
+
+// None: this scheduler is not here, or knows nothing of more than this process. An error: started so, each
+// node would be alone.
+using AllocationResult = Result<std::optional<SchedulerAllocation>>;
+inline AllocationResult no_allocation() { return std::optional<SchedulerAllocation>(); }
+
+AllocationResult slurm_allocation(const Variables& env, const Settings& given);
+AllocationResult pbs_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env,
+                                const Settings& given);
+AllocationResult open_mpi_allocation(const Variables& env);
+// MPICH's Hydra, and others.
+AllocationResult pmi_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env);
+AllocationResult pytorch_job_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env);
+AllocationResult indexed_job_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env,
+                                        const Settings& given);
+
+// Where the nodes of the job of this name meet; `step`, where there is one, sets jobs in one allocation
+// apart.
+SchedulerAllocation::Value port_of(std::string_view job, std::string_view step, const std::string& from);
+
+// A job of several nodes, but one dlaunch: `how` says how to start one on each, or that one is meant.
+Error alone(const std::string& job, const std::string& nodes, const std::string& how);
+// One dlaunch for each worker: `how` says how to start one a node.
+Error several_here(const std::string& name, const std::string& how);
+
+inline constexpr const char* name_the_first_host = "name the first host with --rdzv-endpoint=HOST:PORT";
+
+}  // namespace dlaunch::launcher

@@ -1,0 +1,40 @@
+// File descriptors and signals as events on the loop's thread. With store/loop/uv_loop.h the only place that
+// knows libuv.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "store/loop/uv_loop.h"
+
+namespace dlaunch::agent {
+
+class FdHandler {
+ public:
+  virtual ~FdHandler() = default;
+  virtual void on_readable(int fd) = 0;
+  virtual void on_writable(int fd) = 0;
+};
+
+// Not thread-safe. Descriptors are not owned: unwatch before closing one.
+class UvPoller {
+ public:
+  explicit UvPoller(UvLoop& loop);
+  ~UvPoller();
+  UvPoller(const UvPoller&) = delete;
+  UvPoller& operator=(const UvPoller&) = delete;
+
+  // Level-triggered. Watching again changes what is watched for; neither reading nor writing: as unwatch. The
+  // descriptor must be of a kind that can be polled (pipe, socket, terminal).
+  void watch(int fd, bool reading, bool writing, FdHandler& handler);
+  void unwatch(int fd);
+
+  // From now on the signal calls `handler` instead of its default action, until this object goes.
+  void on_signal(int signo, std::function<void(int)> handler);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,90 @@
+// libFuzzer: what workers and the kernel leave behind when a worker ends. Whatever it is, it is read or
+// refused in bounded memory, and what people get to see of it is text.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "agent/model/error_file.h"
+#include "agent/observe/memory_events.h"
+#include "agent/observe/stderr_hints.h"
+#include "agent/process/elf_machine.h"
+#include "store/base/control_group.h"
+#include "store/base/sanitize.h"
+
+namespace {
+
+using namespace dlaunch;
+using namespace dlaunch::agent;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+bool is_text(const std::string& text) { return sanitize_for_terminal(text, true) == text; }
+
+void error_file(const std::string& text) {
+  const auto file = parse_error_file(text);
+  if (!file) {
+    require(file.error().message().find('\n') == std::string::npos);
+    return;
+  }
+  require(!file->message.empty() && file->message.size() <= 1000 &&
+          file->message.find('\n') == std::string::npos);
+  require(is_text(file->message) && is_text(file->traceback));
+  require(file->unix_s >= 0 && since_exception(INT64_C(1) << 60, INT64_C(1) << 59, *file) >= Duration(0));
+  const auto again = parse_error_file(to_error_file(*file, 3));
+  require(again.ok() && *again == *file);
+}
+
+void kernel(const std::string& text) {
+  for (const char* const controller : {"memory", "pids"}) {
+    if (const auto cgroup = control_group(text, controller)) require(cgroup->path.size() <= text.size());
+  }
+  (void)oom_kills(text);
+  (void)memory_limit(text);
+  (void)killed_for_memory(text, 12);
+}
+
+void last_lines(const std::string& text) {
+  for (const int code : {127, 134}) {
+    const std::string why = hint_from_output(text, {ExitStatus::How::exited, code, false});
+    require(is_text(why) && why.size() <= 1000 && why.find('\n') == std::string::npos);
+  }
+}
+
+void program(const std::string& text) {
+  const std::string why = why_not_run(text, "x86_64");
+  require(is_text(why) && why.empty() == !text.starts_with(elf_magic));
+}
+
+void console(const std::string& text) {
+  for (const bool lines : {false, true}) {
+    const std::string clean = sanitize_for_terminal(text, lines);
+    require(clean.size() <= text.size() && is_text(clean));
+    require(shortened(clean, 20).size() <= 20);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 4) {
+    case 0:
+      error_file(text);
+      break;
+    case 1:
+      kernel(text);
+      break;
+    case 2:
+      last_lines(text);
+      program(text);
+      break;
+    default:
+      console(text);
+  }
+  return 0;
+}

@@ -1,0 +1,424 @@
+#!/usr/bin/env python3
+"""dlaunch status, top, stop and doctor with real jobs.
+
+    DLAUNCH_BIN_DIR=build/bin commands_test.py [Class.test ...]
+
+Every wait is for an event and has a deadline.
+"""
+
+import contextlib
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import uuid
+
+from common import DLAUNCH, PATIENCE, free_port
+
+
+class Commands(unittest.TestCase):
+    def setUp(self):
+        self.id = f"verbs-{uuid.uuid4().hex[:12]}"  # other tests run jobs at the same time
+
+    def run_verb(self, *arguments):
+        return subprocess.run([DLAUNCH, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=PATIENCE, check=False)
+
+    def start(self, *arguments):
+        job = subprocess.Popen([DLAUNCH, f"--rdzv-id={self.id}", *arguments], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.finish, job)
+        return job
+
+    @staticmethod
+    def finish(job):
+        if job.poll() is None:
+            job.send_signal(signal.SIGCONT)
+            job.kill()
+        job.communicate()
+
+    def status(self, condition, what):
+        """The job's status, once the condition holds for it."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            done = self.run_verb("status", "--json", self.id)
+            if done.returncode == 0 and done.stdout:
+                status = json.loads(done.stdout.splitlines()[0])
+                if condition(status):
+                    return status
+            self.assertLess(time.monotonic(), deadline, f"{what}: {done.stdout}{done.stderr}")
+
+
+class Status(Commands):
+    def test_a_running_job_and_its_workers(self):
+        job = self.start("--nproc-per-node=3", "--max-restarts=2", "sh", "-c", "echo hello of $RANK; exec sleep 1000")
+        status = self.status(lambda s: len(s["workers"]) == 3 and all(w["last_output"] for w in s["workers"]), "three workers speak")
+        self.assertEqual((status["state"], status["agent"], status["world_size"], status["restarts_used"], status["max_restarts"]),
+                         ("running", job.pid, 3, 0, 2))
+        self.assertEqual([w["last_output"] for w in status["workers"]], [f"hello of {rank}" for rank in range(3)])
+        for worker in status["workers"]:
+            os.kill(worker["pid"], 0)
+        shown = self.run_verb("status", self.id).stdout.splitlines()
+        self.assertRegex(shown[1], rf"^{self.id} +0 of 1 +running +3 +3 +0 of 2 +.* {job.pid} +sh -c echo hello")
+        self.assertEqual(len(shown), 2 + 1 + 3)
+        self.assertEqual(self.run_verb("status", str(job.pid)).stdout.splitlines()[1].split()[0], self.id)
+        self.assertIn(self.id, self.run_verb("status").stdout)
+
+    def test_a_restart_is_counted_and_its_reason_kept(self):
+        self.start("--max-restarts=1", "sh", "-c", "[ $TORCHELASTIC_RESTART_COUNT = 0 ] && exit 7; exec sleep 1000")
+        status = self.status(lambda s: s["restarts_used"] == 1 and s["state"] == "running", "restarted once")
+        self.assertEqual(status["round"], 1)
+        self.assertIn("exited with code 7", status["last_failure"])
+
+    def test_missing_nodes_are_shown(self):
+        self.start("--nnodes=3", "--node-rank=0", "--master-addr=127.0.0.1", f"--master-port={free_port()}", "true")
+        status = self.status(lambda s: s["waiting_for"], "it waits")
+        self.assertEqual((status["state"], status["waiting_for"]), ("waiting", "nodes 1 and 2 of 3"))
+
+    def test_a_stopped_agent_is_distinguished(self):
+        job = self.start("sleep", "1000")
+        self.status(lambda s: s["state"] == "running", "it runs")
+        job.send_signal(signal.SIGSTOP)
+        shown = self.run_verb("status", str(job.pid))
+        self.assertEqual((shown.returncode, shown.stdout), (0, f"agent {job.pid} does not answer: it is stopped, or very busy\n"))
+        self.assertIn(f"; agent {job.pid}, whose job is not known, does not answer", self.run_verb("stop", self.id).stderr)
+
+    def test_mistakes(self):
+        done = self.run_verb("status", self.id)
+        self.assertEqual(done.returncode, 1)
+        # Agents that are stopped just now, another test's, are named too.
+        silent = r"(; agent \d+, whose job is not known, does not answer)*"
+        self.assertRegex(done.stderr,
+                         rf"^dlaunch: no job '{self.id}' runs on this machine; dlaunch status shows those that do{silent}\n$")
+        self.assertEqual(self.run_verb("status", "a", "b").returncode, 2)
+        done = self.run_verb("status", "--jsn")
+        self.assertEqual((done.returncode, done.stderr), (2, "dlaunch: unknown option --jsn; did you mean --json?\n"))
+
+    def test_a_mistyped_command_is_answered_with_the_right_one(self):
+        done = self.run_verb("stauts")
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, "dlaunch: cannot start 'stauts': no such program on PATH; did you mean dlaunch status?\n"))
+        self.assertIn("a command is the first word: dlaunch logs ...", self.run_verb("--verbose", "logs").stderr)
+
+    def test_a_program_of_a_verbs_name_is_startable(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "status"), "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\necho I am $RANK\n")
+            os.chmod(os.path.join(folder, "status"), 0o755)
+            done = subprocess.run([DLAUNCH, "--", "status"], env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
+                                  capture_output=True, text=True, timeout=PATIENCE, check=False)
+            self.assertEqual((done.returncode, done.stdout), (0, "I am 0\n"), done.stderr)
+
+
+class Stop(Commands):
+    def test_stops_a_job_and_waits_for_its_end(self):
+        job = self.start("--nproc-per-node=2", "sleep", "1000")
+        pids = [w["pid"] for w in self.status(lambda s: len(s["workers"]) == 2 and all(w["pid"] for w in s["workers"]), "both run")["workers"]]
+        done = self.run_verb("stop", self.id)
+        self.assertEqual((done.returncode, done.stdout), (0, f"job '{self.id}' (agent {job.pid}) has ended\n"), done.stderr)
+        self.assertEqual(job.wait(PATIENCE), 143)
+        for pid in pids:
+            with self.assertRaises(ProcessLookupError):
+                os.kill(pid, 0)
+
+    def test_jobs_that_do_not_end_are_reported_and_now_does_not_wait(self):
+        job = self.start("sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done")
+        self.status(lambda s: s["workers"] and s["workers"][0]["last_output"] == "up", "its trap is set")
+        done = self.run_verb("stop", "--timeout=0.1", str(job.pid))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, rf"^dlaunch: job '{self.id}' \(agent {job.pid}\) has not ended within 100 ms; .*--now\n$")
+        done = self.run_verb("stop", "--now", self.id)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        job.wait(PATIENCE)
+
+    def test_of_two_jobs_of_one_id_the_one_that_is_named(self):
+        jobs = [self.start("sleep", "1000") for _ in range(3)]
+        deadline = time.monotonic() + PATIENCE
+        while len(self.run_verb("status", "--json", self.id).stdout.splitlines()) < 3:
+            self.assertLess(time.monotonic(), deadline)
+        done = self.run_verb("stop", self.id)
+        self.assertEqual(done.returncode, 2)
+        for job in jobs:
+            self.assertIn(f"{job.pid} (sleep 1000)", done.stderr)
+            self.assertIsNone(job.poll())
+        self.assertEqual(self.run_verb("stop", str(jobs[0].pid)).returncode, 0)
+        self.assertEqual(jobs[0].wait(PATIENCE), 143)
+        self.assertIsNone(jobs[1].poll())
+        self.assertEqual(self.run_verb("stop", "--all", self.id).returncode, 0)
+        self.assertEqual([job.wait(PATIENCE) for job in jobs], [143, 143, 143])
+
+    # A socket as an agent's, which says that it runs a job of that id.
+    PRETENDER = """
+import json, os, socket, sys
+job, user = sys.argv[1], int(sys.argv[2])
+os.setgid(user)
+os.setuid(user)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(f"\\0dlaunch/{user}/{os.getpid()}")
+listener.listen()
+print("up", flush=True)
+status = {"job": job, "program": "pretender", "agent": os.getpid(), "endpoint": f"nowhere:{user}"}
+while True:
+    connection, _ = listener.accept()
+    connection.sendall(json.dumps(status).encode())
+    connection.close()
+"""
+
+    def pretend(self, user):
+        other = subprocess.Popen([sys.executable, "-c", self.PRETENDER, self.id, str(user)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(other.communicate)
+        self.addCleanup(other.kill)
+        self.assertEqual(other.stdout.readline(), "up\n")
+        return other
+
+    @unittest.skipIf(os.geteuid() != 0, "only root sees other users' jobs")
+    def test_of_other_users_jobs_with_the_same_id_none_is_meant(self):
+        others = [self.pretend(user) for user in (65533, 65534)]
+        done = self.run_verb("stop", self.id)
+        self.assertEqual(done.returncode, 2)
+        for other, user in zip(others, (65533, 65534)):
+            self.assertIn(f"{other.pid} of user {user} (pretender)", done.stderr)
+        job = self.start("sleep", "1000")
+        self.status(lambda s: s["agent"] == job.pid and s["state"] == "running", "it runs")
+        done = self.run_verb("stop", self.id)
+        self.assertEqual((done.returncode, done.stdout), (0, f"job '{self.id}' (agent {job.pid}) has ended\n"), done.stderr)
+        self.assertEqual(job.wait(PATIENCE), 143)
+        self.assertEqual([other.poll() for other in others], [None, None])
+
+    def test_two_nodes_of_one_job_are_one_job(self):
+        both = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}"]
+        jobs = [self.start(*both, f"--node-rank={rank}", "sleep", "1000") for rank in range(2)]
+        deadline = time.monotonic() + PATIENCE
+        while self.run_verb("status", "--json", self.id).stdout.count('"state":"running"') < 4:  # agents and workers
+            self.assertLess(time.monotonic(), deadline)
+        done = self.run_verb("stop", self.id)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([job.wait(PATIENCE) for job in jobs], [143, 143])
+
+    def test_what_stands_alone_is_not_stopped_with_others(self):
+        alone = subprocess.Popen([DLAUNCH, "--standalone", "sleep", "1000"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(alone.wait)
+        self.addCleanup(alone.kill)
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            done = self.run_verb("status", "--json", str(alone.pid))
+            if done.returncode == 0 and done.stdout:
+                break
+            self.assertLess(time.monotonic(), deadline)
+        self.assertRegex(json.loads(done.stdout)["job"], r"^standalone-[0-9a-f]{16}$")
+
+    def test_mistakes(self):
+        self.assertEqual(self.run_verb("stop").returncode, 2)
+        self.assertEqual(self.run_verb("stop", "--timeout=x", "y").returncode, 2)
+        self.assertEqual(self.run_verb("stop", self.id).returncode, 1)
+
+
+class Top(Commands):
+    def test_one_snapshot_if_output_is_no_terminal(self):
+        self.start("--nproc-per-node=2", "sh", "-c", "echo busy $RANK; while :; do :; done")
+        self.status(lambda s: len(s["workers"]) == 2 and all(w["last_output"] for w in s["workers"]), "both speak")
+        done = self.run_verb("top", self.id)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\n0 +\d+ +running +\d+% +\d+M +1 +busy 0\n1 +\d+ +running +\d+% +\d+M +1 +busy 1\n$")
+
+    def test_a_live_view_that_q_ends(self):
+        self.start("sh", "-c", "echo first words; exec sleep 1000")
+        self.status(lambda s: s["workers"] and s["workers"][0]["last_output"], "it speaks")
+        controller, terminal = pty.openpty()
+        self.addCleanup(os.close, controller)
+        view = subprocess.Popen([DLAUNCH, "top", "--interval=0.05", self.id], stdin=terminal, stdout=terminal)
+        self.addCleanup(view.kill)
+        os.close(terminal)
+        seen = b""
+        deadline = time.monotonic() + PATIENCE
+        while seen.count(b"first words") < 4:  # the program's line and the worker's, in two pictures
+            self.assertLess(time.monotonic(), deadline, seen)
+            if select.select([controller], [], [], 1)[0]:
+                seen += os.read(controller, 65536)
+        self.assertIn(b"\x1b[?1049h", seen)
+        os.write(controller, b"q")
+        while True:
+            self.assertLess(time.monotonic(), deadline, seen)
+            try:
+                piece = os.read(controller, 65536)
+            except OSError:  # the other side has closed
+                break
+            if not piece:
+                break
+            seen += piece
+        self.assertEqual(view.wait(PATIENCE), 0)
+        self.assertTrue(seen.endswith(b"\x1b[?1049l"), seen[-40:])
+
+
+class Manual(Commands):
+    def test_each_command_has_a_page(self):
+        usage = re.search(r"dlaunch (status(?:\|\w+)+) \.\.\.", self.run_verb("--help").stdout)
+        names = usage.group(1).split("|")
+        self.assertGreaterEqual(len(names), 8)
+        folder = os.path.join(os.path.dirname(__file__), "..", "..", "man")
+        for name in names:
+            self.assertIn(f"dlaunch {name}", self.run_verb(name, "--help").stdout)
+            with open(os.path.join(folder, f"dlaunch-{name}.1"), encoding="utf-8") as file:
+                page = file.read()
+            if page.startswith(".so man1/"):
+                with open(os.path.join(folder, page.split("/")[1].strip()), encoding="utf-8") as file:
+                    page = file.read()
+            self.assertRegex(page, rf"(?m)^\.B \"?(dlaunch )?{name}\b")
+
+
+class Doctor(Commands):
+    def test_every_line_is_graded(self):
+        done = self.run_verb("doctor")
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        for line in done.stdout.splitlines():
+            self.assertRegex(line, r"^(ok    |note  |BAD   )\S")
+        self.assertEqual(done.returncode, 1 if "BAD   " in done.stdout else 0)
+        for what in ("Linux", "/dev/shm", "port 29500", "host name", "open files"):
+            self.assertIn(what, done.stdout)
+
+    def test_the_way_to_a_peer(self):
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+            refused = self.run_verb("doctor", f"--peer=127.0.0.1:{port}").stdout.splitlines()[-1]
+            self.assertRegex(refused, rf"^note  the host of 127\.0\.0\.1:{port} answers, after .*, but nothing listens at that port: ")
+            listener.listen()
+            self.assertRegex(self.run_verb("doctor", f"--peer=127.0.0.1:{port}").stdout.splitlines()[-1],
+                             rf"^ok    127\.0\.0\.1:{port} answers, after ")
+        unknown = self.run_verb("doctor", "--peer=no-such-host.invalid")
+        self.assertEqual(unknown.returncode, 1)
+        self.assertRegex(unknown.stdout.splitlines()[-1], r"^BAD   no-such-host\.invalid:29500: .*: check the name")
+        self.assertEqual(self.run_verb("doctor", "--peer=h:99999").returncode, 2)
+        for empty, said in ((["--peer="], "HOST[:PORT] missing"), (["--peer", ""], "--peer names no host; is a variable of the shell empty?")):
+            none = self.run_verb("doctor", *empty)
+            self.assertEqual((none.returncode, none.stdout), (2, ""))
+            self.assertIn(said, none.stderr)
+
+
+class Completion(Commands):
+    def complete(self, *words):
+        """What bash would propose for the last word."""
+        script = ('dlaunch=$1; source <("$1" completion bash); shift; COMP_WORDS=("$dlaunch" "$@"); COMP_CWORD=$#; _dlaunch; '
+                  'printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", script, "bash", DLAUNCH, *words], capture_output=True, text=True, timeout=PATIENCE, check=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_bash_completes_flags_values_verbs_and_leaves_the_programs_own_alone(self):
+        self.assertEqual(self.complete("--nproc"), ["--nproc-per-node"])
+        self.assertEqual(self.complete("--bind", "=", "n"), ["none", "numa"])
+        self.assertEqual(self.complete("--bind", "g"), ["gpu"])
+        self.assertIn("status", self.complete("stat"))
+        self.assertEqual(self.complete("--nnodes", "2", "./train", "--nn"), [])
+        self.assertEqual(self.complete("--nnodes=2", "--max-r"), ["--max-restarts"])
+
+    def test_the_other_spelling(self):
+        self.assertEqual(self.complete("--local_r"), ["--local_ranks_filter"])
+        self.assertEqual(self.complete("--nproc_"), ["--nproc_per_node"])
+
+    def test_a_commands_own_options_and_the_jobs(self):
+        self.start("sleep", "1000")
+        self.status(lambda s: s["state"] == "running", "it runs")
+        self.assertEqual(self.complete("logs", "--f"), ["--follow"])
+        self.assertEqual(self.complete("status", "--"), ["--help", "--json", "--endpoint", "--token-file"])
+        self.assertEqual(self.complete("stop", "--all", self.id[:9]), [self.id])
+        self.assertEqual(self.complete("completion", "z"), ["zsh"])
+        self.assertEqual(self.complete("doctor", "--"), ["--help", "--peer"])
+
+    def test_fish_proposes_the_same(self):
+        if not shutil.which("fish"):
+            self.skipTest("there is no fish")
+        self.start("sleep", "1000")
+        self.status(lambda s: s["state"] == "running", "it runs")
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "HOME": folder, "PATH": f"{os.path.dirname(os.path.abspath(DLAUNCH))}:{os.environ['PATH']}"}
+            for line, proposed in (("dlaunch logs --", "--follow"), (f"dlaunch stop {self.id[:9]}", self.id), ("dlaunch --nproc", "--nproc-per-node"),
+                                   ("dlaunch doctor --", "--peer"), ("dlaunch stat", "status"), ("dlaunch --bind=n", "--bind=numa"),
+                                   ("dlaunch --nnodes 2 --max-r", "--max-restarts"), ("dlaunch --nnodes 2 -t 3 sleepin", None),
+                                   ("dlaunch --nnodes=2 slee", "sleep"), ("dlaunch --nnodes=2 stat", "stat"), ("dlaunch --nproc_", "--nproc_per_node"),
+                                   ("dlaunch --nnodes 2 ./train --nn", None)):
+                done = subprocess.run(["fish", "-c", 'dlaunch completion fish | source; complete -C $argv[1]', line], env=environment,
+                                      capture_output=True, text=True, timeout=PATIENCE, check=False)
+                words = [one.split("\t")[0] for one in done.stdout.splitlines()]
+                self.assertEqual(done.stderr, "", line)
+                if proposed:
+                    self.assertIn(proposed, words, line)
+                else:
+                    self.assertEqual(words, [], line)
+
+    def zsh(self, begins, *lines):
+        """What each line has become by the completion in a terminal where the shell has begun so."""
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {"HOME": folder, "TERM": "dumb", "PATH": f"{os.path.dirname(os.path.abspath(DLAUNCH))}:{os.environ['PATH']}"}
+            with open(os.path.join(folder, "_dlaunch"), "w", encoding="utf-8") as script:
+                script.write(self.run_verb("completion", "zsh").stdout)
+            # A line is told by the key behind it, when the completion before it is over.
+            with open(os.path.join(folder, ".zshrc"), "w", encoding="utf-8") as rc:
+                rc.write(f"fpath=({folder} $fpath); autoload -U compinit; compinit -u -D; {begins}\n"
+                         "tell() { print -r -- $BUFFER >> $HOME/lines; zle kill-buffer }; zle -N tell\n"
+                         "bindkey '^I' expand-or-complete; bindkey '^T' tell\n: > $HOME/lines\n")
+            controller, terminal = pty.openpty()
+            shell = subprocess.Popen(["zsh", "-o", "noglobalrcs", "-i"], stdin=terminal, stdout=terminal, stderr=terminal, env=environment,
+                                     start_new_session=True)
+            os.close(terminal)
+            try:
+                return self.lines_told(controller, os.path.join(folder, "lines"), lines)
+            finally:
+                os.close(controller)
+                shell.kill()
+                shell.wait()
+
+    def lines_told(self, controller, path, lines):
+        os.write(controller, b"".join(line.encode() + b"\t\x14" for line in lines))
+        deadline = time.monotonic() + PATIENCE
+        shown = b""
+        while True:
+            with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as told:
+                if len(found := told.read().splitlines()) == len(lines):
+                    return found
+            self.assertLess(time.monotonic(), deadline, shown)
+            if select.select([controller], [], [], 0.1)[0]:
+                shown += os.read(controller, 65536)
+
+    def test_zsh_proposes_the_same(self):
+        if not shutil.which("zsh"):
+            self.skipTest("there is no zsh")
+        self.start("sleep", "1000")
+        self.status(lambda s: s["state"] == "running", "it runs")
+        completed = {"dlaunch --nn": "dlaunch --nnodes=", "dlaunch --bind=nu": "dlaunch --bind=numa ", "dlaunch --bind nu": "dlaunch --bind numa ",
+                     "dlaunch completio": "dlaunch completion ", "dlaunch --nnodes 2 completio": "dlaunch --nnodes 2 completio", "dlaunch --nproc_": "dlaunch --nproc-per-node=",
+                     "dlaunch --nnodes 2 --max-r": "dlaunch --nnodes 2 --max-restarts=", "dlaunch logs --fol": "dlaunch logs --follow ",
+                     "dlaunch doctor --pe": "dlaunch doctor --peer ", f"dlaunch stop {self.id[:9]}": f"dlaunch stop {self.id} ",
+                     "dlaunch completion z": "dlaunch completion zsh ", "dlaunch --nnodes=2 ./train --nn": "dlaunch --nnodes=2 ./train --nn"}
+        self.assertEqual(self.zsh("source <(dlaunch completion zsh)", *completed), list(completed.values()))
+        # As it is installed: read when it is wanted first.
+        self.assertEqual(self.zsh("", "dlaunch --nn"), ["dlaunch --nnodes="])
+
+    def test_every_shell_understands_its_script(self):
+        for shell in ("bash", "zsh", "fish"):
+            done = self.run_verb("completion", shell)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("nproc-per-node", done.stdout)
+            if not shutil.which(shell):
+                continue  # not every machine has all three
+            with tempfile.NamedTemporaryFile("w", suffix=".script") as script:
+                script.write(done.stdout)
+                script.flush()
+                checked = subprocess.run([shell, "-n", script.name], capture_output=True, text=True, timeout=PATIENCE, check=False)
+                self.assertEqual((checked.returncode, checked.stderr), (0, ""), shell)
+        self.assertEqual(self.run_verb("completion", "tcsh").returncode, 2)
+        self.assertEqual(self.run_verb("completion").returncode, 2)
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=1)
+    sys.exit(not program.result.wasSuccessful())
