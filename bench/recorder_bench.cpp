@@ -54,10 +54,10 @@ int main() {
   const dlaunch::GroupRecorder::What what{dlaunch::page::Operation::all_reduce, DType::float32, 1024, 1024};
   unlink(path.c_str());
 
-  const dlaunch::Term term = dlaunch::term_of(std::chrono::minutes(1));
+  const dlaunch::Timeout limit = dlaunch::timeout_from_now(std::chrono::minutes(1));
   std::uint64_t sequence = 0;
   const auto record = [&](const dlaunch::GroupRecorder& into, bool awaited) {
-    return [&, awaited] { into.end(into.begin(what, ++sequence, -1, term, awaited), true); };
+    return [&, awaited] { into.end(into.begin(what, ++sequence, -1, limit, awaited), true); };
   };
   volatile std::int64_t sink = 0;
   const auto look = [&] { sink = Clock::now().time_since_epoch().count(); };

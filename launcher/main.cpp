@@ -59,8 +59,8 @@
 #include "launcher/report/report.h"
 #include "launcher/report/report_file.h"
 #include "launcher/report/torchelastic_events.h"
-#include "store/base/entropy.h"
 #include "store/base/log.h"
+#include "store/base/random.h"
 #include "store/base/small_file.h"
 #include "store/contract/worker_env.h"
 #include "store/loop/uv_loop.h"
@@ -176,14 +176,14 @@ std::optional<agent::Runner::Config::Leader> leader_of(const std::optional<std::
 
 // The port must be known before the Runner is made, and the Runner before an agent calls; no event comes in
 // between.
-class LateDoor final : public AgentDoor {
+class DeferredAcceptor final : public AgentAcceptor {
  public:
   agent::Runner* runner = nullptr;
   ConnectionHandler& on_agent_connection(ConnId conn, const Address& peer) override {
     return runner->on_agent_connection(conn, peer);
   }
-  bool end_unproven(TimePoint came_before) override {
-    return runner != nullptr && runner->end_unproven(came_before);
+  bool end_unauthenticated(TimePoint came_before) override {
+    return runner != nullptr && runner->end_unauthenticated(came_before);
   }
 };
 
@@ -363,10 +363,10 @@ int run(JobPlan plan, const Options& options, const EnvironmentMap& environment,
                                [](const std::string& sentence) { log::warning(sentence); });
   {
     agent::KeeperSpawner spawner(poller, output, postmortem, held.take_keeper());
-    LateDoor door;
+    DeferredAcceptor acceptor;
     SecureNetwork network(loop, loop, options.tls ? tls_sessions(options.secret) : SecureNetwork::Sessions{});
     ServerOptions server_options;
-    server_options.agents = &door;
+    server_options.agents = &acceptor;
     StatusPage page(loop);
     server_options.https = &page;
     server_options.port = port_limits(plan.node.slots, plan.job.nnodes + plan.job.spares);
@@ -415,7 +415,7 @@ int run(JobPlan plan, const Options& options, const EnvironmentMap& environment,
     runner_config.unix_us = unix_us();
     runner_config.secret = options.secret;
     runner_config.on_proved = [&server](const std::string& host) { server.trust(host); };
-    runner_config.draw_nonce = [] { return draw_bytes(agent::nonce_size); };
+    runner_config.draw_nonce = [] { return random_bytes(agent::nonce_size); };
     if (events || options.events_on_console) {
       runner_config.on_event = [&events, &output, &options, &plan,
                                 event_facts = event_facts_of(plan)](const agent::Event& event) {
@@ -433,7 +433,7 @@ int run(JobPlan plan, const Options& options, const EnvironmentMap& environment,
       runner_config.own = plan.own;
     }
     agent::Runner runner({loop, loop, network, spawner, reporter}, std::move(runner_config));
-    door.runner = &runner;
+    acceptor.runner = &runner;
     if (serves->endpoint.has_value()) {
       const auto view = [&runner, &loop] {
         return runner.coordinator() ? runner.coordinator()->view(loop.now()) : agent::WorldView{};
@@ -617,7 +617,7 @@ int do_as_told(int argc, char** argv) {
     const int code = fail(startable.error());
     // Who started this dlaunch over ssh hears it from this one.
     if (!options.lifeline && !options.dry_run) {
-      plan->node.agent = std::max<agent::AgentId>(draw_number(), 1);
+      plan->node.agent = std::max<agent::AgentId>(random_u64(), 1);
       report_unfit_node(*plan, options.secret, options.tls, startable.error());
     }
     return code;
@@ -626,7 +626,7 @@ int do_as_told(int argc, char** argv) {
   if (!options.report.empty() && !options.lifeline) {
     if (auto writable = check_writable(options.report); !writable) return fail(writable.error());
   }
-  plan->node.agent = std::max<agent::AgentId>(draw_number(), 1);
+  plan->node.agent = std::max<agent::AgentId>(random_u64(), 1);
   if (options.dry_run) return print(dry_run(options, *plan, dependencies.scheduler_env.environment));
 
   if (auto enough = check_descriptor_limit(plan->node.slots, plan->job.nnodes); !enough)

@@ -11,7 +11,7 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/group/group_collectives_test.cpp
     runtime/group/group_test.cpp
     runtime/group/point_to_point_test.cpp
-    runtime/group/traps_test.cpp
+    runtime/group/robustness_test.cpp
     runtime/group/work_test.cpp
     runtime/group/world_test.cpp
     runtime/point_to_point/matching_test.cpp
@@ -20,8 +20,8 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/point_to_point/transfers_test.cpp
     runtime/reduce/reduce_test.cpp
     runtime/rendezvous/bootstrap_test.cpp
-    runtime/rendezvous/join_test.cpp
-    runtime/rendezvous/losses_test.cpp)
+    runtime/rendezvous/rendezvous_test.cpp
+    runtime/rendezvous/failure_detector_test.cpp)
 
 # What it records, read as the agent reads it.
 dlaunch_test(NAME recorder_test LABELS runtime LIBS dlaunch_runtime_core dlaunch_mailbox dlaunch_agent
@@ -65,9 +65,9 @@ if(TARGET dlaunch_backend_gloo)
     runtime/gloo/endpoint_test.cpp
     runtime/gloo/interfaces_test.cpp
     runtime/gloo/messenger_test.cpp
-    runtime/gloo/proof_test.cpp
-    runtime/gloo/silence_test.cpp
-    runtime/gloo/spread_transport_test.cpp
+    runtime/gloo/handshake_test.cpp
+    runtime/gloo/keepalive_test.cpp
+    runtime/gloo/multi_rail_transport_test.cpp
     runtime/gloo/tcp_transport_test.cpp
   LIBS dlaunch_gloo_transport dlaunch_runtime_core)
 endif()
@@ -83,7 +83,7 @@ if(TARGET dlaunch_backend_gloo AND NOT DLAUNCH_SANITIZE STREQUAL "thread")
     runtime/gloo/gloo_late_test.cpp
     runtime/gloo/gloo_messages_test.cpp
     runtime/gloo/gloo_test.cpp
-    runtime/gloo/gloo_traps_test.cpp
+    runtime/gloo/gloo_robustness_test.cpp
     runtime/group/rank_in_call_test.cpp
     LIBS dlaunch_runtime dlaunch_store_host)
   add_dependencies(gloo_test dlaunch_backend_gloo dlaunch_store_server_module)

@@ -12,7 +12,7 @@ dlaunch_test(NAME store_pure_test LABELS store LIBS ${store_libraries}
     store/server/server_test.cpp
     store/server/session_test.cpp
     store/server/store_key_test.cpp
-    store/server/stranger_test.cpp
+    store/server/random_bytes_test.cpp
     store/server/table_test.cpp)
 dlaunch_test(NAME status_page_test LABELS store LIBS dlaunch_status_page nlohmann_json::nlohmann_json
   SOURCES store/server/status_page_test.cpp)

@@ -397,14 +397,14 @@ void Runner::on_timer(TimerId timer) {
 ConnectionHandler& Runner::on_agent_connection(ConnId conn, const Address& peer) {
   const MemberId id = next_member_++;
   const bool are_many = member_ends_.size() >= max_strangers + static_cast<std::size_t>(config_.job.nnodes);
-  if (are_many && end_unproven(TimePoint::max())) {
+  if (are_many && end_unauthenticated(TimePoint::max())) {
     dependencies_.reporter.report(
         {Severity::warning, "too many agent connections: dropping a silent one for " + to_string(peer)});
   }
   return *member_ends_.emplace(id, std::make_unique<MemberEnd>(*this, id, conn, peer)).first->second;
 }
 
-bool Runner::end_unproven(TimePoint came_before) {
+bool Runner::end_unauthenticated(TimePoint came_before) {
   const auto silent = std::find_if(member_ends_.begin(), member_ends_.end(), [&](const auto& m) {
     return !m.second->is_proven() && m.second->came() < came_before;
   });

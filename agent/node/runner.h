@@ -23,7 +23,7 @@
 #include "agent/model/worker_records.h"
 #include "agent/node/endpoint_probe.h"
 #include "store/base/io.h"
-#include "store/server/front_door.h"
+#include "store/server/protocol_mux.h"
 
 namespace dlaunch::agent {
 
@@ -34,7 +34,7 @@ class Reporter {
   virtual void report(const LogMessage& message) = 0;
 };
 
-class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoor {
+class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcceptor {
  public:
   struct Dependencies {  // not owned; all must outlive the Runner
     Clock& clock;
@@ -102,7 +102,7 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentDoo
   void on_spawner_lost(const std::string& why) override;
   void on_timer(TimerId timer) override;
   ConnectionHandler& on_agent_connection(ConnId conn, const Address& peer) override;
-  bool end_unproven(TimePoint came_before) override;
+  bool end_unauthenticated(TimePoint came_before) override;
 
  private:
   class Link;       // this node's connection to a coordinator elsewhere

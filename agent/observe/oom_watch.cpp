@@ -36,7 +36,7 @@ bool was_killed(const ExitStatus& status) { return status.shell_code() == 128 + 
 }  // namespace
 
 void OomWatch::begin() {
-  cgroup_ = control_group(text_of(places_.proc + "/self/cgroup"), "memory");
+  cgroup_ = find_cgroup(text_of(places_.proc + "/self/cgroup"), "memory");
   // In a container the path may be the host's, while only the container's part is mounted.
   const bool visible = cgroup_ && access(file_of(cgroup_->path, "cgroup.procs").c_str(), F_OK) == 0;
   if (cgroup_ && !visible) cgroup_->path = "/";
@@ -105,7 +105,7 @@ std::string OomWatch::describe_limit(std::string cgroup) const {
       whose = cgroup;
     }
     if (cgroup == "/") break;
-    cgroup = parent_group(cgroup);
+    cgroup = parent_cgroup(cgroup);
   }
   if (tightest) return "limit " + in_bytes(*tightest) + " of cgroup " + whose;
   struct sysinfo machine {};

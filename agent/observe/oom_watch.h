@@ -9,7 +9,7 @@
 
 #include "agent/model/exit_status.h"
 #include "agent/observe/memory_events.h"
-#include "store/base/control_group.h"
+#include "store/base/cgroup.h"
 
 namespace dlaunch::agent {
 
@@ -44,7 +44,7 @@ class OomWatch {
   [[nodiscard]] std::string describe_limit(std::string cgroup) const;
 
   Places places_;
-  std::optional<ControlGroup> cgroup_;
+  std::optional<Cgroup> cgroup_;
   Counters seen_;  // and accounted for
 };
 

@@ -19,10 +19,10 @@
 #include "launcher/node/tls.h"
 #include "store/base/log.h"
 #include "store/base/overloaded.h"
+#include "store/client/error_text.h"
 #include "store/client/job_key.h"
 #include "store/client/prefix_store.h"
 #include "store/client/tcp_store.h"
-#include "store/client/words.h"
 #include "store/loop/uv_loop.h"
 #include "store/loop/uv_poller.h"
 #include "store/protocol/key_proof.h"
@@ -139,7 +139,7 @@ int print_value(const StoreAsk& ask, const std::string& text) { return print(ask
 
 int missing(const StoreAsk& ask, std::span<const std::string> keys) {
   return fail("store " + to_string(ask.server) + (keys.size() == 1 ? " has no " : " lacks some of ") +
-              keys_in_words(keys) + (ask.what == StoreAsk::What::get ? "; --timeout=S waits for it" : ""));
+              describe_keys(keys) + (ask.what == StoreAsk::What::get ? "; --timeout=S waits for it" : ""));
 }
 
 int put_question(const StoreAsk& ask, Store& store) {

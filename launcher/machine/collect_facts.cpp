@@ -5,7 +5,7 @@
 #include "launcher/machine/program_file.h"
 #include "launcher/topology/accelerators.h"
 #include "launcher/topology/topology.h"
-#include "store/base/entropy.h"
+#include "store/base/random.h"
 
 namespace dlaunch::launcher {
 
@@ -26,7 +26,7 @@ MachineFacts collect_facts(const Options& options, const SchedulerEnvironment& s
   machine.program_is_python = is_python_source(options.program.front());
   machine.visible_gpus = variable("CUDA_VISIBLE_DEVICES");
   machine.visible_hip_gpus = variable("HIP_VISIBLE_DEVICES");
-  machine.random = draw_number();
+  machine.random = random_u64();
   if (options.bind != Bind::none) machine.topology = read_topology(cpus);
   return machine;
 }

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "launcher/machine/local_addresses.h"
-#include "store/base/entropy.h"
+#include "store/base/random.h"
 #include "store/client/job_key.h"
 #include "store/protocol/key_proof.h"
 
@@ -87,7 +87,7 @@ Result<std::string> read_secret(const std::string& token_file, std::string from_
 
 StoreKey key_of_store(const std::string& secret, bool tls) {
   if (secret.empty()) return {};
-  return {store_key(secret), [] { return draw_bytes(key_nonce_size); },
+  return {store_key(secret), [] { return random_bytes(key_nonce_size); },
           [](const std::string& host) { return local_addresses().contains(host); }, tls};
 }
 

@@ -131,7 +131,7 @@ std::string open_port_notice(const Served& served, const JobPlan& plan, const st
 Result<void> HealthEndpoint::open(const std::string& from, const std::string& text) {
   const auto port = number(from, text, 1, 65535);
   if (!port) return port.error();
-  auto listening = network_.listen({"*", static_cast<std::uint16_t>(*port)}, door_);
+  auto listening = network_.listen({"*", static_cast<std::uint16_t>(*port)}, mux_);
   if (!listening) return std::move(listening).error().with_hint("choose a free port with " + from);
   listener_ = listening->id;
   return {};

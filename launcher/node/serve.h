@@ -10,7 +10,7 @@
 #include "launcher/options/plan.h"
 #include "store/base/io.h"
 #include "store/base/result.h"
-#include "store/server/front_door.h"
+#include "store/server/protocol_mux.h"
 #include "store/server/server.h"
 
 namespace dlaunch::launcher {
@@ -35,8 +35,8 @@ class HealthEndpoint {
   // REQUIRES: network, timers and clock outlive it.
   HealthEndpoint(Network& network, Timers& timers, Clock& clock, Report report)
       : network_(network),
-        strangers_(std::move(report)),
-        door_(network, timers, clock, strangers_, nullptr, nullptr, nullptr, {}, {}, port_limits(0, 0)) {}
+        rejections_(std::move(report)),
+        mux_(network, timers, clock, rejections_, nullptr, nullptr, nullptr, {}, {}, port_limits(0, 0)) {}
   ~HealthEndpoint() { network_.unlisten(listener_); }
   HealthEndpoint(const HealthEndpoint&) = delete;
   HealthEndpoint& operator=(const HealthEndpoint&) = delete;
@@ -46,8 +46,8 @@ class HealthEndpoint {
 
  private:
   Network& network_;
-  StrangerReport strangers_;
-  FrontDoor door_;
+  RejectionLog rejections_;
+  ProtocolMux mux_;
   ListenerId listener_;
 };
 

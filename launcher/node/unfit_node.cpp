@@ -6,7 +6,7 @@
 #include "agent/control/handshake.h"
 #include "agent/node/runner.h"
 #include "launcher/node/tls.h"
-#include "store/base/entropy.h"
+#include "store/base/random.h"
 #include "store/loop/uv_loop.h"
 
 namespace dlaunch::launcher {
@@ -45,7 +45,7 @@ void report_unfit_node(const JobPlan& plan, const std::string& secret, bool tls,
   run.node.unfit = why.message();
   run.node.health_check.clear();
   run.secret = secret;
-  run.draw_nonce = [] { return draw_bytes(agent::nonce_size); };
+  run.draw_nonce = [] { return random_bytes(agent::nonce_size); };
   agent::Runner runner({loop, loop, network, spawner, silence}, std::move(run));
   runner.begin();
   if (!runner.outcome()) loop.run();

@@ -65,7 +65,7 @@ std::string quoted(const std::string& text) {
     } else if (c == '\\' || c == quote) {
       result += {'\\', c};
     } else if (byte < 0x20 || byte == 0x7f) {
-      result += "\\x" + in_hex({&c, 1});
+      result += "\\x" + to_hex({&c, 1});
     } else {
       result += c;
     }

@@ -7,7 +7,7 @@
 
 #include "dlaunch/distributed.h"
 #include "dlaunch/error.h"
-#include "runtime/base/listed.h"
+#include "runtime/base/comma_separated.h"
 #include "runtime/group/world.h"
 #include "runtime/rendezvous/key_value_store.h"
 
@@ -29,7 +29,7 @@ namespace {
 
 template <class T>
 std::string in_words(const std::vector<T>& things) {
-  return "[" + listed(things) + "]";
+  return "[" + comma_separated(things) + "]";
 }
 
 // How many places one step in each dimension is.
@@ -101,11 +101,11 @@ std::shared_ptr<const DeviceMesh::State> DeviceMesh::make(const std::string& cal
   require_default_group(device_type);
   const auto check_arguments = [&] { check(device_type, ranks, shape, names); };
   if (has_groups) {
-    world().meet({.operation = call,
-                  .ranks = ranks,
-                  .statement = "the device " + device_type + ", the shape " + in_words(shape) +
-                               ", the names " + in_words(names) + " and the ranks " + in_words(ranks)},
-                 check_arguments);
+    world().agree({.operation = call,
+                   .ranks = ranks,
+                   .statement = "the device " + device_type + ", the shape " + in_words(shape) +
+                                ", the names " + in_words(names) + " and the ranks " + in_words(ranks)},
+                  check_arguments);
   } else {
     check_arguments();
   }

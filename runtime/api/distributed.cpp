@@ -4,8 +4,8 @@
 #include <charconv>
 #include <functional>
 
+#include "runtime/base/comma_separated.h"
 #include "runtime/base/deadline.h"
-#include "runtime/base/listed.h"
 #include "runtime/base/process_environment.h"
 #include "runtime/group/world.h"
 #include "store/contract/worker_env.h"
@@ -26,7 +26,7 @@ void require_disjoint(const char* operation, std::span<const std::vector<int>> p
 
 std::string in_words(std::span<const std::vector<int>> parts) {
   std::string text;
-  for (const std::vector<int>& members : parts) text += (text.empty() ? "" : "; ") + listed(members);
+  for (const std::vector<int>& members : parts) text += (text.empty() ? "" : "; ") + comma_separated(members);
   return "[" + text + "]";
 }
 
@@ -45,11 +45,11 @@ ProcessGroup make_subgroups(const char* operation, std::span<const std::vector<i
   if (options.use_local_synchronization) {
     check_all();
   } else {
-    world().meet({.operation = operation,
-                  .ranks = get_process_group_ranks(),
-                  .statement = "the groups " + in_words(ranks) + " and the backend " + backend,
-                  .timeout = options.timeout},
-                 check_all);
+    world().agree({.operation = operation,
+                   .ranks = get_process_group_ranks(),
+                   .statement = "the groups " + in_words(ranks) + " and the backend " + backend,
+                   .timeout = options.timeout},
+                  check_all);
   }
   ProcessGroup own;
   for (const std::vector<int>& members : ranks) {

@@ -12,9 +12,9 @@
 #include "runtime/api/breakpoint.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
-#include "runtime/group/combined_work.h"
 #include "runtime/group/group_impl.h"
-#include "runtime/rendezvous/join.h"
+#include "runtime/group/when_all.h"
+#include "runtime/rendezvous/rendezvous.h"
 #include "store/client/prefix_store.h"
 
 namespace dlaunch {
@@ -60,23 +60,23 @@ void GroupImpl::breakpoint(int rank) {
   PrefixStore keys("breakpoint/" + std::to_string(context.sequence), keys_);
   const std::string call = std::string(name) + "(" + std::to_string(rank) + ")";
   const Stop stop{rank, keys, context, [&] {
-                    join(keys, {.call = name,
-                                .statement = call,
-                                .self = description_.rank,
-                                .rank = -1,
-                                .members = description_.ranks,
-                                .deadline = never});
+                    rendezvous(keys, {.call = name,
+                                      .statement = call,
+                                      .self = description_.rank,
+                                      .rank = -1,
+                                      .members = description_.ranks,
+                                      .deadline = never});
                   }};
   const bool stops_here = rank == description_.rank;
   try {
     if (stops_here)
       announce_wait("rank " + std::to_string(description_.ranks[static_cast<std::size_t>(rank)]));
     compare_call(call, never, context);
-    meet_at(stop);
-    if (!stops_here) return be_held(stop);
+    rendezvous_at(stop);
+    if (!stops_here) return hold(stop);
     await_debugger(stop.agree);
     (void)std::raise(SIGTRAP);  // the debugger takes it
-    let_go(stop);
+    release_held_ranks(stop);
   } catch (const StoreError& e) {
     explain(e, context);
   } catch (const DistNetworkError&) {
@@ -84,12 +84,12 @@ void GroupImpl::breakpoint(int rank) {
   }
 }
 
-void GroupImpl::meet_at(const Stop& stop) {
+void GroupImpl::rendezvous_at(const Stop& stop) {
   stop.agree();
   if (stop.keys.add(come, 1) == description_.size) stop.keys.compare_set(phase, "", all_are_here);
 }
 
-void GroupImpl::be_held(const Stop& stop) {
+void GroupImpl::hold(const Stop& stop) {
   while (!wait_a_moment(stop.keys, phase)) {
     throw_if_lost();
     stop.agree();
@@ -124,7 +124,7 @@ void GroupImpl::await_release(const Stop& stop) {
   }
 }
 
-void GroupImpl::let_go(const Stop& stop) {
+void GroupImpl::release_held_ranks(const Stop& stop) {
   if (stop.keys.compare_set(phase, "", one_has_gone_on) != all_are_here) return;
   stop.keys.set(gone_on, "");
   const std::shared_ptr<Backend> backend = usable_backend(stop.context.operation.c_str(), std::nullopt);
@@ -137,7 +137,7 @@ void GroupImpl::let_go(const Stop& stop) {
           nothing(), peer, tag_of(Tags::breakpoints, static_cast<std::uint32_t>(stop.context.sequence)),
           operation));
     }
-    all_of(messages).wait();
+    when_all(messages).wait();
   } catch (const DistBackendError&) {  // it sends none: the others look into the store
     return;
   } catch (const DistError&) {

@@ -34,7 +34,7 @@ inline namespace v1 {
 
 struct SpawnContext::State {
   SpawnOptions options;
-  MeetingPlace place;
+  RendezvousFolder place;
   std::vector<SpawnedProcess> processes;
   std::vector<int> well;              // ranks
   std::vector<RankFailure> failures;  // in the order in which they were seen
@@ -148,7 +148,7 @@ SpawnContext SpawnContext::start(int nprocs, const SpawnOptions& options, const 
 SpawnContext start_processes(const std::function<void(int rank)>& body, int nprocs,
                              const SpawnOptions& options) {
   return SpawnContext::start(nprocs, options,
-                             [&](const SpawnOrder& order) { return start_copy(order, body); });
+                             [&](const SpawnOrder& order) { return fork_rank(order, body); });
 }
 
 SpawnContext start_processes(const std::string& function, const std::vector<std::string>& arguments,
@@ -159,7 +159,7 @@ SpawnContext start_processes(const std::string& function, const std::vector<std:
         "dlaunch::run_if_spawned()");
   }
   return SpawnContext::start(nprocs, options,
-                             [&](const SpawnOrder& order) { return start_anew(order, function, arguments); });
+                             [&](const SpawnOrder& order) { return exec_rank(order, function, arguments); });
 }
 
 void spawn(const std::function<void(int rank)>& body, int nprocs, const SpawnOptions& options) {

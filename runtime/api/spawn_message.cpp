@@ -141,7 +141,7 @@ void run_if_spawned() {
   fcntl(given->report, F_SETFD, FD_CLOEXEC);
   (void)!write(given->report, spawn_begun.data(), spawn_begun.size());
   prctl(PR_SET_NAME, program_invocation_short_name);  // which exec has made "exe"
-  const int code = be_rank(message.order, given->report, [&](int rank) {
+  const int code = run_as_rank(message.order, given->report, [&](int rank) {
     const std::optional<SpawnFunction> function = function_named(message.function);
     if (!function) {
       throw DistError("no function '" + message.function +

@@ -83,32 +83,32 @@ int process_handle(pid_t pid) {
   return static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
 }
 
-MeetingPlace::MeetingPlace() {
+RendezvousFolder::RendezvousFolder() {
   std::string name = std::filesystem::temp_directory_path() / "dlaunch_spawn.XXXXXX";
   if (!mkdtemp(name.data())) throw DistError("spawn: no temporary directory " + name + ": " + why());
   folder_ = name;
 }
 
-MeetingPlace::~MeetingPlace() {
+RendezvousFolder::~RendezvousFolder() {
   std::error_code ignored;
   std::filesystem::remove_all(folder_, ignored);
 }
 
-SpawnedProcess start_copy(const SpawnOrder& order, const std::function<void(int rank)>& body) {
+SpawnedProcess fork_rank(const SpawnOrder& order, const std::function<void(int rank)>& body) {
   ReportPipe report = report_pipe();
   SpawnedProcess process;
   process.rank = order.rank;
   process.pid = fork();
   if (process.pid < 0) refuse_start(order.rank);
   // Not exit: the destructors of what was copied belong to the process that was copied.
-  if (process.pid == 0) _exit(be_rank(order, report.write_end.get(), body));
+  if (process.pid == 0) _exit(run_as_rank(order, report.write_end.get(), body));
   process.report = std::move(report.read_end);
   watch(process);
   return process;
 }
 
-SpawnedProcess start_anew(const SpawnOrder& order, const std::string& function,
-                          const std::vector<std::string>& arguments) {
+SpawnedProcess exec_rank(const SpawnOrder& order, const std::string& function,
+                         const std::vector<std::string>& arguments) {
   ReportPipe report = report_pipe();
   const Descriptor message(spawn_message({order, function, arguments}));
   std::vector<std::string> words = own_command_line();

@@ -36,12 +36,12 @@ class Descriptor {
 int process_handle(pid_t pid);
 
 // Where the processes meet: a folder with a file of their own, gone when the last of its users is.
-class MeetingPlace {
+class RendezvousFolder {
  public:
-  MeetingPlace();  // throws DistError
-  ~MeetingPlace();
-  MeetingPlace(const MeetingPlace&) = delete;
-  MeetingPlace& operator=(const MeetingPlace&) = delete;
+  RendezvousFolder();  // throws DistError
+  ~RendezvousFolder();
+  RendezvousFolder(const RendezvousFolder&) = delete;
+  RendezvousFolder& operator=(const RendezvousFolder&) = delete;
   [[nodiscard]] std::string file() const { return folder_ + "/store"; }
 
  private:
@@ -58,12 +58,12 @@ struct SpawnedProcess {
 };
 
 // A copy of this process. Throws DistError.
-SpawnedProcess start_copy(const SpawnOrder& order, const std::function<void(int rank)>& body);
+SpawnedProcess fork_rank(const SpawnOrder& order, const std::function<void(int rank)>& body);
 
 // This program anew, where run_if_spawned() calls the function of this name. Other threads may run. Throws
 // DistError.
-SpawnedProcess start_anew(const SpawnOrder& order, const std::string& function,
-                          const std::vector<std::string>& arguments);
+SpawnedProcess exec_rank(const SpawnOrder& order, const std::string& function,
+                         const std::vector<std::string>& arguments);
 
 // Takes note that it has ended; what went wrong, or nothing. Waits for its end.
 std::optional<RankFailure> reap(SpawnedProcess& process);

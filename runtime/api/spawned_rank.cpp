@@ -58,7 +58,7 @@ int blamed_rank(const ErrorContext& context) {
   return is_default ? context.peer : -1;
 }
 
-void tell(int fd, const SpawnReport& report, const std::string& failure) {
+void send_report(int fd, const SpawnReport& report, const std::string& failure) {
   std::string message(reinterpret_cast<const char*>(&report), sizeof report);
   message += failure;
   message.resize(std::min<std::size_t>(message.size(), PIPE_BUF));  // the write neither blocks nor is cut
@@ -67,7 +67,7 @@ void tell(int fd, const SpawnReport& report, const std::string& failure) {
 
 }  // namespace
 
-int be_rank(const SpawnOrder& order, int report_fd, const std::function<void(int rank)>& body) {
+int run_as_rank(const SpawnOrder& order, int report_fd, const std::function<void(int rank)>& body) {
   set(env::rank, order.rank);
   set(env::local_rank, order.rank);
   set(env::world_size, order.size);
@@ -94,7 +94,7 @@ int be_rank(const SpawnOrder& order, int report_fd, const std::function<void(int
   if (failure.empty()) world().leave();
   stop_trace();
   std::fflush(nullptr);
-  if (!failure.empty()) tell(report_fd, report, failure);
+  if (!failure.empty()) send_report(report_fd, report, failure);
   return failure.empty() ? 0 : 1;
 }
 

@@ -25,6 +25,6 @@ struct SpawnReport {
 
 // Makes this process that rank and calls `body`; reports to `report_fd` what it throws. Returns the exit
 // code. REQUIRES: no other thread is here, and the process has made no group.
-int be_rank(const SpawnOrder& order, int report_fd, const std::function<void(int rank)>& body);
+int run_as_rank(const SpawnOrder& order, int report_fd, const std::function<void(int rank)>& body);
 
 }  // namespace dlaunch

@@ -10,16 +10,16 @@ inline namespace v1 {
 BackendStore::~BackendStore() = default;
 Backend::~Backend() = default;
 Transfer::~Transfer() = default;
-Inbox::~Inbox() = default;
-bool Inbox::retract() noexcept { return false; }
-Line::~Line() = default;
+AnySourceReceive::~AnySourceReceive() = default;
+bool AnySourceReceive::retract() noexcept { return false; }
+EagerChannel::~EagerChannel() = default;
 Transport::~Transport() = default;
 void Transport::abort_for(int peer, const std::string& reason) noexcept {
   abort("because of rank " + std::to_string(peer) + ": " + reason);
 }
 void Transport::enter(std::uint64_t /*number*/) noexcept {}
-Transport::RollCall Transport::call_roll(std::uint64_t /*number*/) { return {}; }
-void Transport::on_first_message(std::uint64_t /*slot*/, std::function<void()> come) {
+Transport::ProgressReport Transport::query_progress(std::uint64_t /*number*/) { return {}; }
+void Transport::on_unexpected_message(std::uint64_t /*slot*/, std::function<void()> come) {
   if (come) come();
 }
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "runtime/backend/operation_queue.h"
+#include "runtime/base/comma_separated.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
-#include "runtime/base/listed.h"
 #include "runtime/collectives/all_gather.h"
 #include "runtime/collectives/all_reduce.h"
 #include "runtime/collectives/all_to_all.h"
@@ -21,7 +21,7 @@
 #include "runtime/collectives/reduce_scatter.h"
 #include "runtime/collectives/reduce_to_root.h"
 #include "runtime/point_to_point/messenger.h"
-#include "runtime/reduce/integer_mean.h"
+#include "runtime/reduce/integer_avg.h"
 
 namespace dlaunch {
 inline namespace v1 {
@@ -40,22 +40,24 @@ std::vector<Span> bytes_of(std::span<const Tensor> tensors) {
 }
 
 // A call that is made of parts, whose single sizes the ranks must agree on.
-Call call_of_parts(CallKind kind, DType dtype, std::span<const Tensor> parts) {
-  Call call{.kind = kind, .dtype = dtype};
+CollectiveFingerprint fingerprint_of_parts(CollectiveKind kind, DType dtype, std::span<const Tensor> parts) {
+  CollectiveFingerprint fingerprint{.kind = kind, .dtype = dtype};
   // FNV-1a over the sizes, one after the other.
-  call.layout = 0xcbf29ce484222325U;
+  fingerprint.layout = 0xcbf29ce484222325U;
   for (const Tensor& part : parts) {
-    call.count += part.numel();
-    call.layout = (call.layout ^ part.numel()) * 0x100000001b3U;
+    fingerprint.count += part.numel();
+    fingerprint.layout = (fingerprint.layout ^ part.numel()) * 0x100000001b3U;
   }
-  return call;
+  return fingerprint;
 }
 
-std::string in_words(const Transport::RollCall& roll, int size) {
+std::string in_words(const Transport::ProgressReport& progress, int size) {
   const std::string all = " of " + std::to_string(size);
-  if (roll.missing.empty()) return "no answer from " + name_ranks(roll.silent) + all + " after the deadline";
-  std::string text = "not all ranks came before the deadline; missing: " + name_ranks(roll.missing) + all;
-  if (!roll.silent.empty()) text += "; no answer from " + name_ranks(roll.silent);
+  if (progress.stragglers.empty())
+    return "no answer from " + describe_ranks(progress.unresponsive) + all + " after the deadline";
+  std::string text =
+      "not all ranks came before the deadline; missing: " + describe_ranks(progress.stragglers) + all;
+  if (!progress.unresponsive.empty()) text += "; no answer from " + describe_ranks(progress.unresponsive);
   return text;
 }
 
@@ -73,11 +75,11 @@ class CollectiveBackend::Impl {
 
   // `body` gets the call's Exchange and does the work.
   template <class Body>
-  Work start(const Call& call, const Operation& operation, Body body) {
+  Work start(const CollectiveFingerprint& fingerprint, const Operation& operation, Body body) {
     transport_->enter(operation.sequence);
-    auto attempt = [this, call, operation, body = std::move(body)] {
-      return error_of(call, operation, [&] {
-        Exchange exchange(*transport_, workspace_, call, operation.sequence, operation.deadline);
+    auto attempt = [this, fingerprint, operation, body = std::move(body)] {
+      return error_of(fingerprint, operation, [&] {
+        Exchange exchange(*transport_, workspace_, fingerprint, operation.sequence, operation.deadline);
         body(exchange);
       });
     };
@@ -97,28 +99,29 @@ class CollectiveBackend::Impl {
   // Nobody may wait for room in a line before it has finished what has begun. In a line there may be two
   // parts of each that has begun, behind them a header by which each one before has announced its message,
   // and messages whose release has not been told.
-  Work start_short_all_reduce(const Call& call, const Operation& operation, const Tensor& tensor,
-                              const Reduction& reduction) {
+  Work start_short_all_reduce(const CollectiveFingerprint& fingerprint, const Operation& operation,
+                              const Tensor& tensor, const Reduction& reduction) {
     struct Running {
-      Running(Impl& impl, const Call& its_call, const Operation& its_operation)
-          : call(its_call),
+      Running(Impl& impl, const CollectiveFingerprint& its_call, const Operation& its_operation)
+          : fingerprint(its_call),
             operation(its_operation),
-            exchange(*impl.transport_, impl.workspace_, call, operation.sequence, operation.deadline) {}
-      const Call call;
+            exchange(*impl.transport_, impl.workspace_, fingerprint, operation.sequence, operation.deadline) {
+      }
+      const CollectiveFingerprint fingerprint;
       const Operation operation;
       Exchange exchange;
       std::optional<ShortAllReduce> all_reduce;
       std::exception_ptr error;
     };
     static_assert(2 * OperationQueue::begun_at_once + (OperationQueue::begun_at_once - 1) +
-                      (Line::ahead / 2 - 1) <=
-                  Line::ahead);
+                      (EagerChannel::max_unreceived / 2 - 1) <=
+                  EagerChannel::max_unreceived);
     transport_->enter(operation.sequence);
     const WorkSource source;
-    const auto running = std::make_shared<Running>(*this, call, operation);
+    const auto running = std::make_shared<Running>(*this, fingerprint, operation);
     queue_.post({.begin =
                      [this, running, tensor, reduction] {
-                       running->error = error_of(running->call, running->operation, [&] {
+                       running->error = error_of(running->fingerprint, running->operation, [&] {
                          running->all_reduce.emplace(running->exchange, tensor.bytes(), tensor.dtype(),
                                                      reduction, next_early_area());
                          running->all_reduce->begin();
@@ -127,7 +130,7 @@ class CollectiveBackend::Impl {
                  .finish =
                      [this, running, source] {
                        if (!running->error) {
-                         running->error = error_of(running->call, running->operation,
+                         running->error = error_of(running->fingerprint, running->operation,
                                                    [&] { running->all_reduce->finish(); });
                        }
                        running->all_reduce.reset();  // lets go of the memory, also after an error
@@ -161,34 +164,37 @@ class CollectiveBackend::Impl {
  private:
   // What `part` of a call throws; null if it succeeds.
   template <class Part>
-  std::exception_ptr error_of(const Call& call, const Operation& operation, const Part& part) {
+  std::exception_ptr error_of(const CollectiveFingerprint& fingerprint, const Operation& operation,
+                              const Part& part) {
     try {
       part();
       return nullptr;
     } catch (...) {
-      return give_up(call, operation, std::current_exception());
+      return give_up(fingerprint, operation, std::current_exception());
     }
   }
 
   // The others cannot complete this call without us: tells them now rather than let them wait. Returns why.
-  std::exception_ptr give_up(const Call& call, const Operation& operation, std::exception_ptr error) {
+  std::exception_ptr give_up(const CollectiveFingerprint& fingerprint, const Operation& operation,
+                             std::exception_ptr error) {
     if (const int departed = departed_peer(error); departed >= 0) {
       transport_->abort_for(departed, reason_of(error));
       return error;
     }
     if (has_passed(operation.deadline)) error = explain_delay(operation.sequence, error);
-    transport_->abort(to_string(call) + " failed there: " + message_of(error));
+    transport_->abort(to_string(fingerprint) + " failed there: " + message_of(error));
     return error;
   }
 
   // Whom this rank has waited for may itself have waited: the one to name is who has not come.
   std::exception_ptr explain_delay(std::uint64_t sequence, const std::exception_ptr& error) {
     try {
-      const Transport::RollCall roll = transport_->call_roll(sequence);
+      const Transport::ProgressReport progress = transport_->query_progress(sequence);
       transport_->check();  // another rank may have found out
-      const std::vector<int>& culprits = roll.missing.empty() ? roll.silent : roll.missing;
+      const std::vector<int>& culprits =
+          progress.stragglers.empty() ? progress.unresponsive : progress.stragglers;
       if (culprits.empty()) return error;
-      const std::string reason = in_words(roll, transport_->size());
+      const std::string reason = in_words(progress, transport_->size());
       transport_->abort_for(culprits.front(), reason);
       return std::make_exception_ptr(DistNetworkError(reason, {.peer = culprits.front()}));
     } catch (const DistNetworkError&) {
@@ -224,61 +230,68 @@ CollectiveBackend::~CollectiveBackend() = default;
 
 Work CollectiveBackend::all_reduce(const Tensor& tensor, const Reduction& reduction,
                                    const Operation& operation) {
-  const Call call{
-      .kind = CallKind::all_reduce, .dtype = tensor.dtype(), .op = reduction.op, .count = tensor.numel()};
-  if (operation.async && !is_integer_mean(tensor.dtype(), reduction) &&
+  const CollectiveFingerprint fingerprint{.kind = CollectiveKind::all_reduce,
+                                          .dtype = tensor.dtype(),
+                                          .op = reduction.op,
+                                          .count = tensor.numel()};
+  if (operation.async && !is_integer_avg(tensor.dtype(), reduction) &&
       ShortAllReduce::suits(impl_->transport().size(), tensor.nbytes())) {
-    return impl_->start_short_all_reduce(call, operation, tensor, reduction);
+    return impl_->start_short_all_reduce(fingerprint, operation, tensor, reduction);
   }
-  return impl_->start(call, operation, [tensor, reduction](Exchange& exchange) {
+  return impl_->start(fingerprint, operation, [tensor, reduction](Exchange& exchange) {
     dlaunch::all_reduce(exchange, tensor.bytes(), tensor.dtype(), reduction);
   });
 }
 
 Work CollectiveBackend::broadcast(const Tensor& tensor, int src, const Operation& operation) {
-  const Call call{.kind = CallKind::broadcast, .dtype = tensor.dtype(), .root = src, .count = tensor.numel()};
-  return impl_->start(call, operation, [tensor, src](Exchange& exchange) {
+  const CollectiveFingerprint fingerprint{
+      .kind = CollectiveKind::broadcast, .dtype = tensor.dtype(), .root = src, .count = tensor.numel()};
+  return impl_->start(fingerprint, operation, [tensor, src](Exchange& exchange) {
     dlaunch::broadcast(exchange, tensor.bytes(), src);
   });
 }
 
 Work CollectiveBackend::all_gather(std::span<const Tensor> outputs, const Tensor& input,
                                    const Operation& operation) {
-  const Call call = call_of_parts(CallKind::all_gather, input.dtype(), outputs);
-  return impl_->start(call, operation, [places = bytes_of<Bytes>(outputs), input](Exchange& exchange) {
+  const CollectiveFingerprint fingerprint =
+      fingerprint_of_parts(CollectiveKind::all_gather, input.dtype(), outputs);
+  return impl_->start(fingerprint, operation, [places = bytes_of<Bytes>(outputs), input](Exchange& exchange) {
     dlaunch::all_gather(exchange, places, input.bytes());
   });
 }
 
 Work CollectiveBackend::barrier(const Operation& operation) {
-  return impl_->start(Call{.kind = CallKind::barrier}, operation,
+  return impl_->start(CollectiveFingerprint{.kind = CollectiveKind::barrier}, operation,
                       [](Exchange& exchange) { dlaunch::barrier(exchange); });
 }
 
 Work CollectiveBackend::reduce(const Tensor& tensor, int dst, const Reduction& reduction,
                                const Operation& operation) {
-  const Call call{.kind = CallKind::reduce,
-                  .dtype = tensor.dtype(),
-                  .op = reduction.op,
-                  .root = dst,
-                  .count = tensor.numel()};
-  return impl_->start(call, operation, [tensor, dst, reduction](Exchange& exchange) {
+  const CollectiveFingerprint fingerprint{.kind = CollectiveKind::reduce,
+                                          .dtype = tensor.dtype(),
+                                          .op = reduction.op,
+                                          .root = dst,
+                                          .count = tensor.numel()};
+  return impl_->start(fingerprint, operation, [tensor, dst, reduction](Exchange& exchange) {
     reduce_to_root(exchange, tensor.bytes(), tensor.dtype(), reduction, dst);
   });
 }
 
 Work CollectiveBackend::gather(std::span<const Tensor> outputs, const Tensor& input, int dst,
                                const Operation& operation) {
-  const Call call{.kind = CallKind::gather, .dtype = input.dtype(), .root = dst, .count = input.numel()};
-  return impl_->start(call, operation, [places = bytes_of<Bytes>(outputs), input, dst](Exchange& exchange) {
-    dlaunch::gather(exchange, places, input.bytes(), dst);
-  });
+  const CollectiveFingerprint fingerprint{
+      .kind = CollectiveKind::gather, .dtype = input.dtype(), .root = dst, .count = input.numel()};
+  return impl_->start(fingerprint, operation,
+                      [places = bytes_of<Bytes>(outputs), input, dst](Exchange& exchange) {
+                        dlaunch::gather(exchange, places, input.bytes(), dst);
+                      });
 }
 
 Work CollectiveBackend::scatter(const Tensor& output, std::span<const Tensor> inputs, int src,
                                 const Operation& operation) {
-  const Call call{.kind = CallKind::scatter, .dtype = output.dtype(), .root = src, .count = output.numel()};
-  return impl_->start(call, operation,
+  const CollectiveFingerprint fingerprint{
+      .kind = CollectiveKind::scatter, .dtype = output.dtype(), .root = src, .count = output.numel()};
+  return impl_->start(fingerprint, operation,
                       [output, places = bytes_of<ConstBytes>(inputs), src](Exchange& exchange) {
                         dlaunch::scatter(exchange, output.bytes(), places, src);
                       });
@@ -286,9 +299,10 @@ Work CollectiveBackend::scatter(const Tensor& output, std::span<const Tensor> in
 
 Work CollectiveBackend::reduce_scatter(const Tensor& output, std::span<const Tensor> inputs,
                                        const Reduction& reduction, const Operation& operation) {
-  Call call = call_of_parts(CallKind::reduce_scatter, output.dtype(), inputs);
-  call.op = reduction.op;
-  return impl_->start(call, operation,
+  CollectiveFingerprint fingerprint =
+      fingerprint_of_parts(CollectiveKind::reduce_scatter, output.dtype(), inputs);
+  fingerprint.op = reduction.op;
+  return impl_->start(fingerprint, operation,
                       [output, places = bytes_of<ConstBytes>(inputs), reduction](Exchange& exchange) {
                         dlaunch::reduce_scatter(exchange, output.bytes(), places, output.dtype(), reduction);
                       });
@@ -296,8 +310,9 @@ Work CollectiveBackend::reduce_scatter(const Tensor& output, std::span<const Ten
 
 Work CollectiveBackend::all_to_all(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
                                    const Operation& operation) {
-  const Call call{.kind = CallKind::all_to_all, .dtype = inputs.front().dtype()};
-  return impl_->start(call, operation,
+  const CollectiveFingerprint fingerprint{.kind = CollectiveKind::all_to_all,
+                                          .dtype = inputs.front().dtype()};
+  return impl_->start(fingerprint, operation,
                       [to = bytes_of<Bytes>(outputs), from = bytes_of<ConstBytes>(inputs)](
                           Exchange& exchange) { dlaunch::all_to_all(exchange, to, from); });
 }
@@ -305,9 +320,10 @@ Work CollectiveBackend::all_to_all(std::span<const Tensor> outputs, std::span<co
 Work CollectiveBackend::all_reduce_coalesced(std::span<const Tensor> tensors, const Reduction& reduction,
                                              const Operation& operation) {
   const DType dtype = tensors.front().dtype();
-  Call call = call_of_parts(CallKind::all_reduce_coalesced, dtype, tensors);
-  call.op = reduction.op;
-  return impl_->start(call, operation,
+  CollectiveFingerprint fingerprint =
+      fingerprint_of_parts(CollectiveKind::all_reduce_coalesced, dtype, tensors);
+  fingerprint.op = reduction.op;
+  return impl_->start(fingerprint, operation,
                       [places = bytes_of<Bytes>(tensors), dtype, reduction](Exchange& exchange) {
                         dlaunch::all_reduce_coalesced(exchange, places, dtype, reduction);
                       });

@@ -6,15 +6,15 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
-#include "runtime/base/furthest_behind.h"
+#include "runtime/base/stragglers.h"
 
 namespace dlaunch {
 
-struct Mailbox::Letter final : Transfer {
-  Letter(Mailbox& mailbox, bool is_send, Address where, std::byte* memory, std::size_t length)
+struct Mailbox::PostedMessage final : Transfer {
+  PostedMessage(Mailbox& mailbox, bool is_send, Address where, std::byte* memory, std::size_t length)
       : box(mailbox), send(is_send), address(std::move(where)), data(memory), size(length) {}
 
-  ~Letter() override {
+  ~PostedMessage() override {
     const std::lock_guard lock(box.mutex_);
     if (!queued) return;
     Queues& queues = box.queues_.at(address);
@@ -46,16 +46,16 @@ struct Mailbox::Letter final : Transfer {
   const std::size_t size;
   // protected by box.mutex_
   bool queued = false;
-  std::list<Letter*>::iterator place;  // in its queue, while queued
+  std::list<PostedMessage*>::iterator place;  // in its queue, while queued
   bool too_long = false;
 };
 
-class Mailbox::AnyLetter final : public Inbox {
+class Mailbox::AnySourceMessage final : public AnySourceReceive {
  public:
-  AnyLetter(Mailbox& box, int rank, std::uint64_t slot, std::span<std::byte> bytes)
-      : box_(box), rank_(rank), slot_(slot), bytes_(bytes), told_(box.left_.size()) {}
+  AnySourceMessage(Mailbox& box, int rank, std::uint64_t slot, std::span<std::byte> bytes)
+      : box_(box), rank_(rank), slot_(slot), bytes_(bytes), reported_(box.left_.size()) {}
 
-  ~AnyLetter() override {
+  ~AnySourceMessage() override {
     const std::lock_guard lock(box_.mutex_);
     const auto own = box_.open_.find({rank_, slot_});
     if (own != box_.open_.end() && own->second == this) box_.open_.erase(own);
@@ -69,9 +69,9 @@ class Mailbox::AnyLetter final : public Inbox {
         return {Event::message, sender_};
       }
       box_.throw_if_aborted(rank_, -1);
-      for (std::size_t peer = 0; peer < told_.size(); ++peer) {
-        if (!box_.left_[peer] || told_[peer]) continue;
-        told_[peer] = true;
+      for (std::size_t peer = 0; peer < reported_.size(); ++peer) {
+        if (!box_.left_[peer] || reported_[peer]) continue;
+        reported_[peer] = true;
         return {Event::left, static_cast<int>(peer)};
       }
       if (std::exchange(woken_, false) || has_passed(deadline)) return {};
@@ -96,7 +96,7 @@ class Mailbox::AnyLetter final : public Inbox {
   const std::uint64_t slot_;
   const std::span<std::byte> bytes_;
   // protected by box_.mutex_
-  std::vector<bool> told_;  // by rank: that it has left
+  std::vector<bool> reported_;  // by rank: that it has left
   int sender_ = -1;
   bool too_long_ = false;
   bool woken_ = false;
@@ -108,45 +108,46 @@ Mailbox::~Mailbox() = default;
 
 std::unique_ptr<Transfer> Mailbox::post_send(int from, int to, std::uint64_t slot,
                                              std::span<const std::byte> bytes) {
-  return post(std::make_unique<Letter>(*this, true, Address(from, to, slot),
-                                       const_cast<std::byte*>(bytes.data()), bytes.size()));
+  return post(std::make_unique<PostedMessage>(*this, true, Address(from, to, slot),
+                                              const_cast<std::byte*>(bytes.data()), bytes.size()));
 }
 
 std::unique_ptr<Transfer> Mailbox::post_recv(int from, int to, std::uint64_t slot,
                                              std::span<std::byte> bytes) {
-  return post(std::make_unique<Letter>(*this, false, Address(from, to, slot), bytes.data(), bytes.size()));
+  return post(
+      std::make_unique<PostedMessage>(*this, false, Address(from, to, slot), bytes.data(), bytes.size()));
 }
 
-std::unique_ptr<Transfer> Mailbox::post(std::unique_ptr<Letter> letter) {
+std::unique_ptr<Transfer> Mailbox::post(std::unique_ptr<PostedMessage> posted) {
   const std::lock_guard lock(mutex_);
-  const auto [from, to, slot] = letter->address;
-  throw_if_ended(letter->send ? from : to, letter->send ? to : from);
-  if (const auto open = open_.find({to, slot}); letter->send && open != open_.end()) {
-    take(*letter, *open->second);
+  const auto [from, to, slot] = posted->address;
+  throw_if_ended(posted->send ? from : to, posted->send ? to : from);
+  if (const auto open = open_.find({to, slot}); posted->send && open != open_.end()) {
+    take(*posted, *open->second);
     open_.erase(open);
-    return letter;
+    return posted;
   }
-  Queues& queues = queues_[letter->address];
-  std::list<Letter*>& others = letter->send ? queues.receives : queues.sends;
+  Queues& queues = queues_[posted->address];
+  std::list<PostedMessage*>& others = posted->send ? queues.receives : queues.sends;
   if (others.empty()) {
-    std::list<Letter*>& own = letter->send ? queues.sends : queues.receives;
-    letter->queued = true;
-    letter->place = own.insert(own.end(), letter.get());
-    return letter;
+    std::list<PostedMessage*>& own = posted->send ? queues.sends : queues.receives;
+    posted->queued = true;
+    posted->place = own.insert(own.end(), posted.get());
+    return posted;
   }
-  Letter& other = *others.front();
+  PostedMessage& other = *others.front();
   others.pop_front();
-  if (queues.sends.empty() && queues.receives.empty()) queues_.erase(letter->address);
+  if (queues.sends.empty() && queues.receives.empty()) queues_.erase(posted->address);
   other.queued = false;
-  if (letter->send) {
-    match(*letter, other);
+  if (posted->send) {
+    match(*posted, other);
   } else {
-    match(other, *letter);
+    match(other, *posted);
   }
-  return letter;
+  return posted;
 }
 
-void Mailbox::match(Letter& send, Letter& receive) {
+void Mailbox::match(PostedMessage& send, PostedMessage& receive) {
   if (send.size > receive.size) {
     receive.too_long = true;
   } else if (send.size > 0) {
@@ -155,25 +156,26 @@ void Mailbox::match(Letter& send, Letter& receive) {
   changed_.notify_all();
 }
 
-std::unique_ptr<Inbox> Mailbox::post_recv_any(int to, std::uint64_t slot, std::span<std::byte> bytes) {
-  auto inbox = std::make_unique<AnyLetter>(*this, to, slot, bytes);
+std::unique_ptr<AnySourceReceive> Mailbox::post_recv_any(int to, std::uint64_t slot,
+                                                         std::span<std::byte> bytes) {
+  auto any_receive = std::make_unique<AnySourceMessage>(*this, to, slot, bytes);
   const std::lock_guard lock(mutex_);
   throw_if_aborted(to, -1);
   for (int from = 0; from < size(); ++from) {
     const auto found = queues_.find({from, to, slot});
     if (found == queues_.end()) continue;
-    Letter& first = *found->second.sends.front();
+    PostedMessage& first = *found->second.sends.front();
     found->second.sends.pop_front();
     if (found->second.sends.empty()) queues_.erase(found);
     first.queued = false;
-    take(first, *inbox);
-    return inbox;
+    take(first, *any_receive);
+    return any_receive;
   }
-  open_[{to, slot}] = inbox.get();
-  return inbox;
+  open_[{to, slot}] = any_receive.get();
+  return any_receive;
 }
 
-void Mailbox::take(Letter& send, AnyLetter& receive) {
+void Mailbox::take(PostedMessage& send, AnySourceMessage& receive) {
   receive.sender_ = std::get<0>(send.address);
   receive.too_long_ = send.size > receive.bytes_.size();
   if (!receive.too_long_ && send.size > 0) std::memcpy(receive.bytes_.data(), send.data, send.size);
@@ -182,10 +184,10 @@ void Mailbox::take(Letter& send, AnyLetter& receive) {
 
 // What has been sent may still be received when its sender has left.
 template <class Condition>
-bool Mailbox::wait_in_line(const Way& way, int rank, Deadline deadline, const Condition& condition) {
-  const int peer = rank == way.from ? way.to : way.from;
+bool Mailbox::wait_for(const Route& route, int rank, Deadline deadline, const Condition& condition) {
+  const int peer = rank == route.from ? route.to : route.from;
   std::unique_lock lock(mutex_);
-  while (!condition(in_line_[way])) {
+  while (!condition(eager_messages_[route])) {
     throw_if_ended(rank, peer);
     if (has_passed(deadline)) return false;
     changed_.wait_until(lock, deadline);
@@ -193,23 +195,23 @@ bool Mailbox::wait_in_line(const Way& way, int rank, Deadline deadline, const Co
   return true;
 }
 
-bool Mailbox::await_room(const Way& way, Deadline deadline) {
+bool Mailbox::await_room(const Route& route, Deadline deadline) {
   {
     const std::lock_guard lock(mutex_);
-    throw_if_ended(way.from, way.to);
+    throw_if_ended(route.from, route.to);
   }
-  return wait_in_line(way, way.from, deadline,
-                      [](const auto& waiting) { return std::ssize(waiting) < Line::ahead; });
+  return wait_for(route, route.from, deadline,
+                  [](const auto& waiting) { return std::ssize(waiting) < EagerChannel::max_unreceived; });
 }
 
-void Mailbox::send(const Way& way, std::span<const std::byte> bytes) {
+void Mailbox::send(const Route& route, std::span<const std::byte> bytes) {
   const std::lock_guard lock(mutex_);
-  throw_if_ended(way.from, way.to);
-  in_line_[way].emplace_back(bytes.begin(), bytes.end());
+  throw_if_ended(route.from, route.to);
+  eager_messages_[route].emplace_back(bytes.begin(), bytes.end());
   changed_.notify_all();
 }
 
-const std::byte* Mailbox::receive(const Way& way, Deadline deadline) {
+const std::byte* Mailbox::receive(const Route& route, Deadline deadline) {
   const std::byte* message = nullptr;
   const auto is_here = [&message](const auto& waiting) {
     if (!waiting.empty()) message = waiting.front().data();
@@ -217,16 +219,16 @@ const std::byte* Mailbox::receive(const Way& way, Deadline deadline) {
   };
   if (deadline == Deadline::min()) {
     const std::lock_guard lock(mutex_);
-    is_here(in_line_[way]);
+    is_here(eager_messages_[route]);
   } else {
-    wait_in_line(way, way.to, deadline, is_here);
+    wait_for(route, route.to, deadline, is_here);
   }
   return message;
 }
 
-void Mailbox::release(const Way& way) noexcept {
+void Mailbox::release(const Route& route) noexcept {
   const std::lock_guard lock(mutex_);
-  in_line_.at(way).pop_front();
+  eager_messages_.at(route).pop_front();
   changed_.notify_all();
 }
 
@@ -271,12 +273,12 @@ void Mailbox::enter(int rank, std::uint64_t number) noexcept {
 
 std::vector<int> Mailbox::missing(int asking, std::uint64_t number) {
   check(asking);
-  std::vector<Progress> others;
+  std::vector<RankProgress> others;
   for (int rank = 0; rank < size(); ++rank) {
     const std::uint64_t entered = entered_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed);
     if (rank != asking) others.push_back({rank, entered});
   }
-  return furthest_behind(others, number);
+  return stragglers(others, number);
 }
 
 void Mailbox::leave(int rank) {

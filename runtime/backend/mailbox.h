@@ -34,20 +34,20 @@ class Mailbox {
   std::unique_ptr<Transfer> post_send(int from, int to, std::uint64_t slot, std::span<const std::byte> bytes);
   std::unique_ptr<Transfer> post_recv(int from, int to, std::uint64_t slot, std::span<std::byte> bytes);
 
-  std::unique_ptr<Inbox> post_recv_any(int to, std::uint64_t slot, std::span<std::byte> bytes);
+  std::unique_ptr<AnySourceReceive> post_recv_any(int to, std::uint64_t slot, std::span<std::byte> bytes);
   void check(int rank);
   [[nodiscard]] std::vector<int> departed();
 
   // As Line's.
-  struct Way {
+  struct Route {
     int from;
     int to;
-    bool operator<(const Way& other) const { return std::tie(from, to) < std::tie(other.from, other.to); }
+    bool operator<(const Route& other) const { return std::tie(from, to) < std::tie(other.from, other.to); }
   };
-  [[nodiscard]] bool await_room(const Way& way, Deadline deadline);
-  void send(const Way& way, std::span<const std::byte> bytes);
-  const std::byte* receive(const Way& way, Deadline deadline);
-  void release(const Way& way) noexcept;
+  [[nodiscard]] bool await_room(const Route& route, Deadline deadline);
+  void send(const Route& route, std::span<const std::byte> bytes);
+  const std::byte* receive(const Route& route, Deadline deadline);
+  void release(const Route& route) noexcept;
 
   // Every wait throws from now on, on `rank` with this reason, on the others saying also who it was.
   // `blamed`: the rank that is the reason, for all alike; -1: the one that calls.
@@ -59,19 +59,19 @@ class Mailbox {
   void leave(int rank);
 
  private:
-  struct Letter;
-  class AnyLetter;
+  struct PostedMessage;
+  class AnySourceMessage;
   struct Queues {
-    std::list<Letter*> sends;
-    std::list<Letter*> receives;
+    std::list<PostedMessage*> sends;
+    std::list<PostedMessage*> receives;
   };
   using Address = std::tuple<int, int, std::uint64_t>;  // from, to, slot
 
-  std::unique_ptr<Transfer> post(std::unique_ptr<Letter> letter);
-  void match(Letter& send, Letter& receive);
-  void take(Letter& send, AnyLetter& receive);
+  std::unique_ptr<Transfer> post(std::unique_ptr<PostedMessage> posted);
+  void match(PostedMessage& send, PostedMessage& receive);
+  void take(PostedMessage& send, AnySourceMessage& receive);
   template <class Condition>
-  bool wait_in_line(const Way& way, int rank, Deadline deadline, const Condition& condition);
+  bool wait_for(const Route& route, int rank, Deadline deadline, const Condition& condition);
   void throw_if_aborted(int rank, int peer) const;
   void throw_if_ended(int rank, int peer) const;
 
@@ -81,19 +81,19 @@ class Mailbox {
   std::condition_variable changed_;
   // protected by mutex_
   std::map<Address, Queues> queues_;
-  std::map<std::pair<int, std::uint64_t>, AnyLetter*> open_;  // waiting for anybody: rank, slot
-  std::map<Way, std::deque<std::vector<std::byte>>> in_line_;
+  std::map<std::pair<int, std::uint64_t>, AnySourceMessage*> open_;  // waiting for anybody: rank, slot
+  std::map<Route, std::deque<std::vector<std::byte>>> eager_messages_;
   std::vector<bool> left_;
   int aborter_ = -1;
   int blamed_ = -1;
   std::string reason_;
 };
 
-// One rank's end of a line.
-class MailboxLine final : public Line {
+// One rank's end of an eager channel.
+class MailboxEagerChannel final : public EagerChannel {
  public:
   // REQUIRES: `mailbox` outlives this object.
-  MailboxLine(Mailbox& mailbox, int rank) : box_(mailbox), rank_(rank) {}
+  MailboxEagerChannel(Mailbox& mailbox, int rank) : box_(mailbox), rank_(rank) {}
 
   std::byte* compose(int peer, Deadline deadline) override {
     return box_.await_room(to(peer), deadline) ? draft_.data() : nullptr;
@@ -105,12 +105,12 @@ class MailboxLine final : public Line {
   void release(int peer) noexcept override { box_.release(from(peer)); }
 
  private:
-  [[nodiscard]] Mailbox::Way to(int peer) const { return {rank_, peer}; }
-  [[nodiscard]] Mailbox::Way from(int peer) const { return {peer, rank_}; }
+  [[nodiscard]] Mailbox::Route to(int peer) const { return {rank_, peer}; }
+  [[nodiscard]] Mailbox::Route from(int peer) const { return {peer, rank_}; }
 
   Mailbox& box_;
   const int rank_;
-  std::vector<std::byte> draft_ = std::vector<std::byte>(longest);
+  std::vector<std::byte> draft_ = std::vector<std::byte>(max_message_size);
 };
 
 }  // namespace dlaunch

@@ -16,7 +16,7 @@ namespace dlaunch {
 inline constexpr std::chrono::milliseconds longest_timeout = std::chrono::hours(24 * 365);
 
 // What may take so long from when it was asked for.
-struct Term {
+struct Timeout {
   Deadline began;
   std::chrono::milliseconds length;
 
@@ -25,8 +25,12 @@ struct Term {
   }
 };
 
-inline Term term_of(std::chrono::milliseconds length) { return {std::chrono::steady_clock::now(), length}; }
-inline Deadline deadline_after(std::chrono::milliseconds timeout) { return term_of(timeout).deadline(); }
+inline Timeout timeout_from_now(std::chrono::milliseconds length) {
+  return {std::chrono::steady_clock::now(), length};
+}
+inline Deadline deadline_after(std::chrono::milliseconds timeout) {
+  return timeout_from_now(timeout).deadline();
+}
 
 // As all processes of a host tell it each other, in nanoseconds.
 inline std::int64_t ns_of(Deadline moment) {

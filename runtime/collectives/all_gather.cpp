@@ -89,7 +89,7 @@ void all_gather(Exchange& exchange, std::span<const std::span<std::byte>> output
   for (const std::span<std::byte> output : outputs) total += output.size();
   constexpr std::size_t pairwise_limit = std::size_t{1} << 20;
   constexpr std::size_t pairwise_ranks = 64;  // more at once would only queue
-  if (total <= Exchange::eager_limit) {
+  if (total <= Exchange::fragment_limit) {
     all_gather_by_doubling(exchange, outputs, input);
   } else if (total <= pairwise_limit && outputs.size() <= pairwise_ranks) {
     all_gather_pairwise(exchange, outputs, input);

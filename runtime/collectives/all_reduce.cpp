@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/reduce/integer_mean.h"
+#include "runtime/reduce/integer_avg.h"
 #include "runtime/reduce/reduce.h"
 
 namespace dlaunch {
@@ -197,10 +197,10 @@ void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType d
 }
 
 void all_reduce(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction) {
-  if (is_integer_mean(dtype, reduction)) {
-    std::vector<std::int64_t> parts = parts_of_mean(values, dtype, exchange.size());
+  if (is_integer_avg(dtype, reduction)) {
+    std::vector<std::int64_t> parts = avg_parts(values, dtype, exchange.size());
     all_reduce(exchange, std::as_writable_bytes(std::span(parts)), DType::int64, {});
-    return take_mean(values, dtype, parts, exchange.size());
+    return store_avg(values, dtype, parts, exchange.size());
   }
   constexpr std::size_t halving_limit = std::size_t{1} << 20;
   if (ShortAllReduce::suits(exchange.size(), values.size())) {

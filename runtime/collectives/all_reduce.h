@@ -22,11 +22,11 @@ class ShortAllReduce {
   // no more bytes than any other algorithm would: worth twice the additions for longer ones too.
   static bool suits(int ranks, std::size_t bytes) {
     constexpr std::size_t limit_of_two = std::size_t{256} * 1024;
-    return ranks > 1 && bytes <= (ranks == 2 ? limit_of_two : Exchange::line_limit);
+    return ranks > 1 && bytes <= (ranks == 2 ? limit_of_two : Exchange::eager_limit);
   }
 
   // `area`: of the exchange's workspace; those that have begun and not finished have different ones.
-  // REQUIRES: suits(exchange.size(), values.size()), !is_integer_mean(dtype, reduction), and as all_reduce.
+  // REQUIRES: suits(exchange.size(), values.size()), !is_integer_avg(dtype, reduction), and as all_reduce.
   ShortAllReduce(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction,
                  std::size_t area = 0);
 

@@ -9,7 +9,7 @@ namespace dlaunch {
 void all_reduce_coalesced(Exchange& exchange, std::span<const std::span<std::byte>> tensors, DType dtype,
                           const Reduction& reduction) {
   // Below this a message costs more than the two copies.
-  constexpr std::size_t packed_limit = Exchange::eager_limit;
+  constexpr std::size_t packed_limit = Exchange::fragment_limit;
   const auto is_packed = [](std::span<std::byte> tensor) { return tensor.size() <= packed_limit; };
 
   std::size_t together = 0;

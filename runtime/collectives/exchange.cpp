@@ -24,25 +24,25 @@ constexpr auto later_looks = std::chrono::milliseconds(100);
 // looks (and no time, which goes on when this process is stopped), about 5 s.
 constexpr int overtaking_limit = 50;
 
-Header header_in(const std::byte* message) {
-  Header header;
+MessageHeader header_in(const std::byte* message) {
+  MessageHeader header;
   std::memcpy(&header, message, sizeof header);
   return header;
 }
 
 }  // namespace
 
-Exchange::Exchange(Transport& transport, Workspace& workspace, const Call& call, std::uint64_t sequence,
-                   Deadline deadline)
+Exchange::Exchange(Transport& transport, Workspace& workspace, const CollectiveFingerprint& fingerprint,
+                   std::uint64_t sequence, Deadline deadline)
     : transport_(transport),
-      line_(transport.line()),
+      eager_channel_(transport.eager_channel()),
       workspace_(workspace),
-      call_(call),
+      fingerprint_(fingerprint),
       sequence_(sequence),
       deadline_(deadline),
       rank_(transport.rank()),
       size_(transport.size()),
-      met_(static_cast<std::size_t>(transport.size())) {}
+      peer_states_(static_cast<std::size_t>(transport.size())) {}
 
 // --- Waiting ---------------------------------------------------------------------------------------------
 
@@ -50,46 +50,47 @@ Exchange::Exchange(Transport& transport, Workspace& workspace, const Call& call,
 // between. `peer`: who is to send it. False if the call's deadline passes before.
 template <class Wait>
 bool Exchange::await(int peer, const Wait& wait) {
-  if (look_at_ == Deadline()) look_at_ = deadline_after(first_look);
-  while (!wait(std::min(deadline_, look_at_))) {
+  if (next_poll_ == Deadline()) next_poll_ = deadline_after(first_look);
+  while (!wait(std::min(deadline_, next_poll_))) {
     if (has_passed(deadline_)) return false;
-    look_around(peer);
-    look_at_ = deadline_after(later_looks);
+    poll_peers(peer);
+    next_poll_ = deadline_after(later_looks);
   }
   return true;
 }
 
 // Who waits in vain tells the others what it has called, and looks what they have.
-void Exchange::look_around(int awaited) {
+void Exchange::poll_peers(int awaited) {
   announce();
-  if (awaited != nobody) {
-    std::uint8_t& met = met_[static_cast<std::size_t>(awaited)];
+  if (awaited != no_peer) {
+    std::uint8_t& state = peer_states_[static_cast<std::size_t>(awaited)];
     // What was sent to it says the same.
-    if ((met & sent_to) == 0 && (met & told) == 0 && send_header(awaited, Header::Place::none, 0))
-      met |= told;
+    if ((state & sent_to) == 0 && (state & notified) == 0 &&
+        send_header(awaited, MessageHeader::Place::none, 0))
+      state |= notified;
   }
   for (int peer = 0; peer < size_; ++peer) {
-    if (peer != rank_) look_at_call_of(peer);
+    if (peer != rank_) check_fingerprint_of(peer);
   }
 }
 
 void Exchange::announce() {
-  for (Unsaid& message : unsaid_) {
-    if (message.length != 0 && send_header(message.peer, Header::Place::announced, message.length)) {
+  for (PendingAnnouncement& message : pending_announcements_) {
+    if (message.length != 0 && send_header(message.peer, MessageHeader::Place::announced, message.length)) {
       message.length = 0;
     }
   }
 }
 
 // False if it cannot be sent at present.
-bool Exchange::send_header(int peer, Header::Place place, std::size_t length) {
+bool Exchange::send_header(int peer, MessageHeader::Place place, std::size_t length) {
   if (peer == half_sent_to_) return false;
   try {
-    std::byte* const draft = line_.compose(peer, Deadline::min());
+    std::byte* const draft = eager_channel_.compose(peer, Deadline::min());
     if (draft == nullptr) return false;
-    const Header header(call_, sequence_, place, length);
+    const MessageHeader header(fingerprint_, sequence_, place, length);
     std::memcpy(draft, &header, sizeof header);
-    line_.send(peer, sizeof header);
+    eager_channel_.send(peer, sizeof header);
   } catch (const DistNetworkError&) {  // it has left, which is no error yet; or the next wait says why
   }
   return true;
@@ -97,51 +98,51 @@ bool Exchange::send_header(int peer, Header::Place place, std::size_t length) {
 
 // Throws if a message has come that belongs to another call than this one under this one's number. A rank may
 // be further, and what it has announced before may still be here.
-void Exchange::look_at_call_of(int peer) {
-  const std::byte* const message = look_at(peer);
+void Exchange::check_fingerprint_of(int peer) {
+  const std::byte* const message = peek(peer);
   if (message == nullptr) return;
-  const Header header = header_in(message);
-  if (header.sequence == sequence_ && header.magic == Header::expected_magic) check_call(peer, header);
+  const MessageHeader header = header_in(message);
+  if (header.sequence == sequence_ && header.magic == MessageHeader::expected_magic) check_call(peer, header);
 }
 
 // The first message of that rank is awaited, a long one: throws if what has come instead says that it will
 // not come. `overtaken`: at so many looks it was still to come, though its sender was further.
-void Exchange::look_at_next_of(int peer, std::size_t expected_length, int& overtaken) {
-  const std::byte* const message = look_at(peer);
+void Exchange::check_next_of(int peer, std::size_t expected_length, int& overtaken) {
+  const std::byte* const message = peek(peer);
   if (message == nullptr) return;
-  const Header header = header_in(message);
+  const MessageHeader header = header_in(message);
   if (header.sequence > sequence_ && ++overtaken < overtaking_limit) return;
   // Short messages may have come behind the long one, which has not.
-  const bool is_behind = header.sequence == sequence_ && header.place == Header::Place::later;
+  const bool is_behind = header.sequence == sequence_ && header.place == MessageHeader::Place::later;
   if (is_behind) return check_call(peer, header);
   check(peer, header, expected_length, true);
 }
 
 // The next header from that rank that still says something; null if none has come.
-const std::byte* Exchange::look_at(int peer) {
+const std::byte* Exchange::peek(int peer) {
   for (;;) {
-    const std::byte* const message = line_.receive(peer, Deadline::min());
+    const std::byte* const message = eager_channel_.receive(peer, Deadline::min());
     if (message == nullptr || !is_old(peer, header_in(message))) return message;
-    line_.release(peer);
+    eager_channel_.release(peer);
   }
 }
 
-bool Exchange::is_old(int peer, const Header& header) const {
-  if (header.magic != Header::expected_magic || header.sequence > sequence_) return false;
-  if (header.sequence < sequence_) return header.place >= Header::Place::announced;
-  if (header.place == Header::Place::none) return header.call() == call_;
-  const bool got_it = (met_[static_cast<std::size_t>(peer)] & got_long) != 0;
-  return header.place == Header::Place::announced && got_it;
+bool Exchange::is_old(int peer, const MessageHeader& header) const {
+  if (header.magic != MessageHeader::expected_magic || header.sequence > sequence_) return false;
+  if (header.sequence < sequence_) return header.place >= MessageHeader::Place::announced;
+  if (header.place == MessageHeader::Place::none) return header.fingerprint() == fingerprint_;
+  const bool got_it = (peer_states_[static_cast<std::size_t>(peer)] & got_long) != 0;
+  return header.place == MessageHeader::Place::announced && got_it;
 }
 
 // --- Sending ---------------------------------------------------------------------------------------------
 
 std::byte* Exchange::compose(int peer) {
   // Mostly there is room, and no need for a look at the clock.
-  std::byte* draft = line_.compose(peer, Deadline::min());
+  std::byte* draft = eager_channel_.compose(peer, Deadline::min());
   if (draft != nullptr) return draft;
-  const bool has_room = await(nobody, [&](Deadline until) {
-    draft = line_.compose(peer, until);
+  const bool has_room = await(no_peer, [&](Deadline until) {
+    draft = eager_channel_.compose(peer, until);
     return draft != nullptr;
   });
   if (!has_room) throw late_error(peer, true);
@@ -149,35 +150,35 @@ std::byte* Exchange::compose(int peer) {
 }
 
 // The header and the message behind it, which has a second part where it does not fit.
-void Exchange::send_in_line(int peer, std::span<const std::byte> message, Header::Place place) {
-  const Header header(call_, sequence_, place, message.size());
-  const std::span<const std::byte> first = message.first(std::min(message.size(), eager_limit));
+void Exchange::send_eager(int peer, std::span<const std::byte> message, MessageHeader::Place place) {
+  const MessageHeader header(fingerprint_, sequence_, place, message.size());
+  const std::span<const std::byte> first = message.first(std::min(message.size(), fragment_limit));
   std::byte* const draft = compose(peer);
   std::memcpy(draft, &header, sizeof header);
   if (!first.empty()) std::memcpy(draft + sizeof header, first.data(), first.size());
-  line_.send(peer, sizeof header + first.size());
+  eager_channel_.send(peer, sizeof header + first.size());
   if (first.size() == message.size()) return;
   half_sent_to_ = peer;
   const std::span<const std::byte> second = message.subspan(first.size());
   std::memcpy(compose(peer), second.data(), second.size());
-  line_.send(peer, second.size());
-  half_sent_to_ = nobody;
+  eager_channel_.send(peer, second.size());
+  half_sent_to_ = no_peer;
 }
 
 Exchange::Send Exchange::send(int peer, std::span<const std::byte> bytes) {
-  std::uint8_t& met = met_[static_cast<std::size_t>(peer)];
-  const bool is_first = (met & sent_to) == 0;
-  met |= sent_to;
+  std::uint8_t& state = peer_states_[static_cast<std::size_t>(peer)];
+  const bool is_first = (state & sent_to) == 0;
+  state |= sent_to;
   Send message;
   message.exchange_ = this;
-  if (bytes.size() <= line_limit) {
-    send_in_line(peer, bytes, is_first ? Header::Place::first : Header::Place::later);
+  if (bytes.size() <= eager_limit) {
+    send_eager(peer, bytes, is_first ? MessageHeader::Place::first : MessageHeader::Place::later);
     return message;
   }
   message.long_ = transport_.post_send(peer, long_slot(bytes.size()), bytes);
   if (is_first) {
-    message.announcement_ = unsaid_.size();
-    unsaid_.push_back({peer, bytes.size()});
+    message.announcement_ = pending_announcements_.size();
+    pending_announcements_.push_back({peer, bytes.size()});
   }
   return message;
 }
@@ -185,58 +186,58 @@ Exchange::Send Exchange::send(int peer, std::span<const std::byte> bytes) {
 void Exchange::Send::wait() {
   if (!long_) return;
   // The transport knows best why it did not come through.
-  if (!exchange_->await(nobody, [this](Deadline until) { return long_->wait_until(until); })) {
+  if (!exchange_->await(no_peer, [this](Deadline until) { return long_->wait_until(until); })) {
     long_->wait(exchange_->deadline_);
   }
-  if (announcement_) exchange_->unsaid_[*announcement_].length = 0;
+  if (announcement_) exchange_->pending_announcements_[*announcement_].length = 0;
 }
 
 // --- Receiving -------------------------------------------------------------------------------------------
 
 Exchange::Receive Exchange::receive(int peer, std::span<std::byte> memory) {
-  std::uint8_t& met = met_[static_cast<std::size_t>(peer)];
+  std::uint8_t& state = peer_states_[static_cast<std::size_t>(peer)];
   Receive message;
   message.exchange_ = this;
   message.peer_ = peer;
-  message.is_first_ = (met & heard_from) == 0;
+  message.is_first_ = (state & heard_from) == 0;
   message.memory_ = memory;
-  if (memory.size() > line_limit) {
+  if (memory.size() > eager_limit) {
     message.long_ = transport_.post_recv(peer, long_slot(memory.size()), memory);
   }
-  met |= heard_from;
+  state |= heard_from;
   return message;
 }
 
 std::uint64_t Exchange::long_slot(std::size_t length) const {
-  return long_flag | (mixed(hash_of(call_, sequence_), length) & (long_flag - 1));
+  return long_flag | (mixed(hash_of(fingerprint_, sequence_), length) & (long_flag - 1));
 }
 
-// The next message with a header; it stays in the line.
-const std::byte* Exchange::receive_in_line(int peer) {
+// The next message with a header; it stays in the eager channel.
+const std::byte* Exchange::receive_eager(int peer) {
   for (;;) {
     const std::byte* message = nullptr;
     const bool is_here = await(peer, [&](Deadline until) {
-      message = line_.receive(peer, until);
+      message = eager_channel_.receive(peer, until);
       return message != nullptr;
     });
     if (!is_here) throw late_error(peer, false);
     if (!is_old(peer, header_in(message))) return message;
-    line_.release(peer);
+    eager_channel_.release(peer);
   }
 }
 
-void Exchange::Receive::take_from_line() {
-  held_ = {exchange_->receive_in_line(peer_), {&exchange_->line_, peer_}};
+void Exchange::Receive::take_eager() {
+  held_ = {exchange_->receive_eager(peer_), {&exchange_->eager_channel_, peer_}};
   exchange_->check(peer_, header_in(held_.get()), memory_.size(), is_first_);
 }
 
 // Brings both parts into the memory.
 void Exchange::Receive::take_second_part() {
-  std::memcpy(memory_.data(), held_.get() + sizeof(Header), eager_limit);
+  std::memcpy(memory_.data(), held_.get() + sizeof(MessageHeader), fragment_limit);
   held_.reset();
-  const std::span<std::byte> second = memory_.subspan(eager_limit);
-  Line& line = exchange_->line_;
-  held_ = {line.receive(peer_, exchange_->deadline_), {&line, peer_}};
+  const std::span<std::byte> second = memory_.subspan(fragment_limit);
+  EagerChannel& channel = exchange_->eager_channel_;
+  held_ = {channel.receive(peer_, exchange_->deadline_), {&channel, peer_}};
   if (!held_) throw late_error(peer_, false);
   std::memcpy(second.data(), held_.get(), second.size());
   held_.reset();
@@ -247,13 +248,13 @@ void Exchange::Receive::await_long() {
   int overtaken = 0;
   const bool is_here = exchange.await(peer_, [&](Deadline until) {
     if (long_->wait_until(until)) return true;
-    if (is_first_) exchange.look_at_next_of(peer_, memory_.size(), overtaken);
+    if (is_first_) exchange.check_next_of(peer_, memory_.size(), overtaken);
     return false;
   });
   if (!is_here) long_->wait(exchange.deadline_);
   if (!is_first_) return;
-  exchange.met_[static_cast<std::size_t>(peer_)] |= got_long;
-  exchange.look_at(peer_);  // what was said about it may be here now
+  exchange.peer_states_[static_cast<std::size_t>(peer_)] |= got_long;
+  exchange.peek(peer_);  // what was said about it may be here now
 }
 
 std::span<const std::byte> Exchange::Receive::wait() {
@@ -261,8 +262,8 @@ std::span<const std::byte> Exchange::Receive::wait() {
     await_long();
     return memory_;
   }
-  take_from_line();
-  if (memory_.size() <= eager_limit) return {held_.get() + sizeof(Header), memory_.size()};
+  take_eager();
+  if (memory_.size() <= fragment_limit) return {held_.get() + sizeof(MessageHeader), memory_.size()};
   take_second_part();
   return memory_;
 }
@@ -284,22 +285,23 @@ void wait_for_all(std::span<Exchange::Receive> messages) {
 
 // --- What a header must say ------------------------------------------------------------------------------
 
-void Exchange::check(int peer, const Header& header, std::size_t expected_length, bool is_first) const {
-  if (header.magic != Header::expected_magic) {
+void Exchange::check(int peer, const MessageHeader& header, std::size_t expected_length,
+                     bool is_first) const {
+  if (header.magic != MessageHeader::expected_magic) {
     throw DistNetworkError("it runs another version of libdlaunch", {.peer = peer});
   }
   check_call(peer, header);
   if (header.sequence != sequence_) {
-    throw DistNetworkError("the ranks are not at the same call: " + to_string(call_) + " is number " +
+    throw DistNetworkError("the ranks are not at the same call: " + to_string(fingerprint_) + " is number " +
                                std::to_string(header.sequence) + " of rank " + std::to_string(peer) +
                                " and number " + std::to_string(sequence_) + " of this rank",
                            {.peer = peer});
   }
   // In an all_to_all the sizes are a matter of two ranks; in all other calls they follow from the call.
-  const bool is_first_of_peer = header.place != Header::Place::later;
+  const bool is_first_of_peer = header.place != MessageHeader::Place::later;
   if (header.length != expected_length || is_first_of_peer != is_first) {
-    const std::size_t element = size_of(call_.dtype);
-    throw DistNetworkError("in " + to_string(call_) + " rank " + std::to_string(peer) + " sends " +
+    const std::size_t element = size_of(fingerprint_.dtype);
+    throw DistNetworkError("in " + to_string(fingerprint_) + " rank " + std::to_string(peer) + " sends " +
                                std::to_string(header.length / element) +
                                " elements to this rank, which expects " +
                                std::to_string(expected_length / element),
@@ -307,12 +309,12 @@ void Exchange::check(int peer, const Header& header, std::size_t expected_length
   }
 }
 
-void Exchange::check_call(int peer, const Header& header) const {
-  const Call theirs = header.call();
-  if (theirs == call_) return;
-  const bool same_text = to_string(theirs) == to_string(call_);
+void Exchange::check_call(int peer, const MessageHeader& header) const {
+  const CollectiveFingerprint theirs = header.fingerprint();
+  if (theirs == fingerprint_) return;
+  const bool same_text = to_string(theirs) == to_string(fingerprint_);
   throw DistNetworkError("the ranks call different operations: rank " + std::to_string(peer) + " calls " +
-                             to_string(theirs) + ", this rank " + to_string(call_) +
+                             to_string(theirs) + ", this rank " + to_string(fingerprint_) +
                              (same_text ? " with other sizes of the single outputs" : ""),
                          {.peer = peer});
 }

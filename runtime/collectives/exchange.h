@@ -7,22 +7,23 @@
 //
 // How it is done without an extra round trip:
 //
-// Short messages (up to line_limit) go through the transport's line, each behind a header that says what is
-// called, in two parts where they are longer than eager_limit. A copy of them is cheaper than the two notices
-// that would have to precede a message which goes from memory to memory.
+// Short messages (up to eager_limit) go through the transport's eager channel, each behind a header that says
+// what is called, in two parts where they are longer than fragment_limit. A copy of them is cheaper than the
+// two notices that would have to precede a message which goes from memory to memory.
 //
 // Long messages do go from memory to memory, to a slot that is a hash (62 bits) of the call and the length:
 // those of different calls never meet, and then both ranks wait. So whoever has waited for a while announces
-// through the line, by a header alone, the long messages that it has begun the call with, tells the one it
-// waits for which call it is in (if it has sent that one nothing), and looks at what has come in its lines:
-// at a header of the same number and another call, from whomever, it says what is wrong. Later messages of a
-// call are not announced, since what two ranks send each other follows from the call that they have agreed
-// on.
+// through the eager channel, by a header alone, the long messages that it has begun the call with, tells the
+// one it waits for which call it is in (if it has sent that one nothing), and looks at what has come in its
+// eager channels: at a header of the same number and another call, from whomever, it says what is wrong.
+// Later messages of a call are not announced, since what two ranks send each other follows from the call that
+// they have agreed on.
 //
 // A header without a message may come when it is no longer needed, since its sender waited for somebody else
-// or in another call: it is dropped then, by whoever takes a message from that line or waits for anything. So
-// a line that is full of them is full for as long as it takes to look around. (But not behind messages that
-// only the end of an operation takes: collective_backend.cpp counts what there may be of both.)
+// or in another call: it is dropped then, by whoever takes a message from that eager channel or waits for
+// anything. So a channel that is full of them is full for as long as it takes to poll the peers. (But not
+// behind messages that only the end of an operation takes: collective_backend.cpp counts what there may be of
+// both.)
 #pragma once
 
 #include <cstddef>
@@ -33,30 +34,31 @@
 #include <vector>
 
 #include "dlaunch/transport.h"
-#include "runtime/collectives/call.h"
-#include "runtime/collectives/header.h"
+#include "runtime/collectives/collective_fingerprint.h"
+#include "runtime/collectives/message_header.h"
 #include "runtime/collectives/workspace.h"
 
 namespace dlaunch {
 
-// What is done with a message of a line that is no longer needed.
-struct ReleaseInLine {
-  Line* line = nullptr;
+// What is done with a message of an eager channel that is no longer needed.
+struct ReleaseToChannel {
+  EagerChannel* channel = nullptr;
   int peer = -1;
-  void operator()(const std::byte* /*message*/) const { line->release(peer); }
+  void operator()(const std::byte* /*message*/) const { channel->release(peer); }
 };
 
 class Exchange {
  public:
-  static constexpr std::size_t eager_limit = Line::longest - sizeof(Header);  // bytes in one part
-  static constexpr std::size_t line_limit = 2 * eager_limit;
+  static constexpr std::size_t fragment_limit =
+      EagerChannel::max_message_size - sizeof(MessageHeader);  // bytes in one part
+  static constexpr std::size_t eager_limit = 2 * fragment_limit;
   // So many messages of a call can be sent to a rank before any is received from anybody, whatever their
-  // length: of a line's places nearly half may be taken by messages whose release has not been told.
-  static constexpr std::size_t sends_ahead = Line::ahead / 2 / 2;
+  // length: of a channel's places nearly half may be taken by messages whose release has not been told.
+  static constexpr std::size_t max_unreceived_sends = EagerChannel::max_unreceived / 2 / 2;
 
   // REQUIRES: all references outlive the exchange and its messages.
-  Exchange(Transport& transport, Workspace& workspace, const Call& call, std::uint64_t sequence,
-           Deadline deadline);
+  Exchange(Transport& transport, Workspace& workspace, const CollectiveFingerprint& fingerprint,
+           std::uint64_t sequence, Deadline deadline);
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
@@ -71,22 +73,22 @@ class Exchange {
     friend class Exchange;
     Exchange* exchange_ = nullptr;
     std::unique_ptr<Transfer> long_;
-    std::optional<std::size_t> announcement_;  // in exchange_->unsaid_
+    std::optional<std::size_t> announcement_;  // in exchange_->pending_announcements_
   };
 
   // A message that is expected. Those from one rank are waited for in the order in which they were asked for,
   // and one at a time: the object goes before the next one from that rank is waited for.
   class Receive {
    public:
-    // Where the message lies: in the memory given to receive() or, up to eager_limit, in the line, until this
-    // object goes.
+    // Where the message lies: in the memory given to receive() or, up to fragment_limit, in the eager
+    // channel, until this object goes.
     std::span<const std::byte> wait();
     // Brings it into the memory given to receive() in any case.
     void wait_in_place();
 
    private:
     friend class Exchange;
-    void take_from_line();
+    void take_eager();
     void take_second_part();
     void await_long();
 
@@ -94,7 +96,7 @@ class Exchange {
     int peer_ = -1;
     bool is_first_ = false;  // of the call, from that rank
     std::span<std::byte> memory_;
-    std::unique_ptr<const std::byte, ReleaseInLine> held_;
+    std::unique_ptr<const std::byte, ReleaseToChannel> held_;
     std::unique_ptr<Transfer> long_;
   };
 
@@ -107,42 +109,42 @@ class Exchange {
 
  private:
   // A long message that a call begins with.
-  struct Unsaid {
+  struct PendingAnnouncement {
     int peer;
     std::size_t length;  // 0: it need not be announced (any more)
   };
-  enum Met : std::uint8_t { sent_to = 1, heard_from = 2, got_long = 4, told = 8 };
-  static constexpr int nobody = -1;
+  enum PeerState : std::uint8_t { sent_to = 1, heard_from = 2, got_long = 4, notified = 8 };
+  static constexpr int no_peer = -1;
 
   template <class Wait>
   bool await(int peer, const Wait& wait);
-  void look_around(int awaited);
+  void poll_peers(int awaited);
   void announce();
-  bool send_header(int peer, Header::Place place, std::size_t length);
-  void look_at_call_of(int peer);
-  void look_at_next_of(int peer, std::size_t expected_length, int& overtaken);
-  const std::byte* look_at(int peer);
-  [[nodiscard]] bool is_old(int peer, const Header& header) const;
+  bool send_header(int peer, MessageHeader::Place place, std::size_t length);
+  void check_fingerprint_of(int peer);
+  void check_next_of(int peer, std::size_t expected_length, int& overtaken);
+  const std::byte* peek(int peer);
+  [[nodiscard]] bool is_old(int peer, const MessageHeader& header) const;
 
   std::byte* compose(int peer);
-  void send_in_line(int peer, std::span<const std::byte> message, Header::Place place);
-  const std::byte* receive_in_line(int peer);
+  void send_eager(int peer, std::span<const std::byte> message, MessageHeader::Place place);
+  const std::byte* receive_eager(int peer);
   [[nodiscard]] std::uint64_t long_slot(std::size_t length) const;
-  void check(int peer, const Header& header, std::size_t expected_length, bool is_first) const;
-  void check_call(int peer, const Header& header) const;
+  void check(int peer, const MessageHeader& header, std::size_t expected_length, bool is_first) const;
+  void check_call(int peer, const MessageHeader& header) const;
 
   Transport& transport_;
-  Line& line_;
+  EagerChannel& eager_channel_;
   Workspace& workspace_;
-  const Call call_;
+  const CollectiveFingerprint fingerprint_;
   const std::uint64_t sequence_;
   const Deadline deadline_;
   const int rank_;
   const int size_;
-  std::vector<std::uint8_t> met_;  // by rank: bits of Met
-  std::vector<Unsaid> unsaid_;
-  int half_sent_to_ = nobody;  // the next in its line is a second part
-  Deadline look_at_;           // the next time to look around; its beginning of time: not fixed yet
+  std::vector<std::uint8_t> peer_states_;  // by rank: bits of PeerState
+  std::vector<PendingAnnouncement> pending_announcements_;
+  int half_sent_to_ = no_peer;  // the next in its channel is a second part
+  Deadline next_poll_;          // the next time to poll the peers; its beginning of time: not fixed yet
 };
 
 // Waits for the last one first: most of those before it come before it, so that this thread is woken once,

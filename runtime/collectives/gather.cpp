@@ -34,7 +34,7 @@ struct Tree {
 // ones.
 bool by_tree(const Exchange& exchange, std::size_t block) {
   const std::size_t size = static_cast<std::size_t>(exchange.size());
-  return size > 2 && block * size <= Exchange::eager_limit;
+  return size > 2 && block * size <= Exchange::fragment_limit;
 }
 
 void copy(std::byte* to, std::span<const std::byte> from) {

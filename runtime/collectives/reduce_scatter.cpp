@@ -5,7 +5,7 @@
 #include <deque>
 #include <vector>
 
-#include "runtime/reduce/integer_mean.h"
+#include "runtime/reduce/integer_avg.h"
 #include "runtime/reduce/reduce.h"
 
 namespace dlaunch {
@@ -28,14 +28,14 @@ void reduce_scatter_of_means(Exchange& exchange, std::span<std::byte> output,
   std::vector<std::vector<std::int64_t>> parts;
   parts.reserve(inputs.size());
   for (const std::span<const std::byte> input : inputs) {
-    parts.push_back(parts_of_mean(input, dtype, exchange.size()));
+    parts.push_back(avg_parts(input, dtype, exchange.size()));
   }
   std::vector<std::span<const std::byte>> wide;
   wide.reserve(parts.size());
   for (const std::vector<std::int64_t>& block : parts) wide.push_back(std::as_bytes(std::span(block)));
   std::vector<std::int64_t>& own = parts[static_cast<std::size_t>(exchange.rank())];
   reduce_scatter(exchange, std::as_writable_bytes(std::span(own)), wide, DType::int64, {});
-  take_mean(output, dtype, own, exchange.size());
+  store_avg(output, dtype, own, exchange.size());
 }
 
 }  // namespace
@@ -160,7 +160,7 @@ void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
 
   // A rank sends no more before it has received as many: the segments of short blocks go through the line,
   // and ranks that wait for room there in a ring would do so for ever.
-  const std::size_t ahead = std::min(segments, Exchange::sends_ahead);
+  const std::size_t ahead = std::min(segments, Exchange::max_unreceived_sends);
   send_until(ahead);
   confirmed = segments;  // what the slots are for begins behind these
   post_receives(0);
@@ -182,11 +182,11 @@ void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
 void reduce_scatter(Exchange& exchange, std::span<std::byte> output,
                     std::span<const std::span<const std::byte>> inputs, DType dtype,
                     const Reduction& reduction) {
-  if (is_integer_mean(dtype, reduction)) {
+  if (is_integer_avg(dtype, reduction)) {
     return reduce_scatter_of_means(exchange, output, inputs, dtype);
   }
   const bool all_short = std::ranges::all_of(
-      inputs, [](std::span<const std::byte> input) { return input.size() <= Exchange::eager_limit; });
+      inputs, [](std::span<const std::byte> input) { return input.size() <= Exchange::fragment_limit; });
   if (exchange.size() == 1) {
     if (!output.empty()) std::memmove(output.data(), inputs[0].data(), output.size());
     prepare(output, dtype, reduction, 1);

@@ -17,8 +17,8 @@ void reduce_scatter(Exchange& exchange, std::span<std::byte> output,
                     const Reduction& reduction);
 
 // The two algorithms, for the tests and for those who build upon them; reduce_scatter chooses by size.
-// REQUIRES: size() > 1, !is_integer_mean(dtype, reduction); of the first also that no input is longer than
-// Exchange::eager_limit. The second uses the workspace's area 0.
+// REQUIRES: size() > 1, !is_integer_avg(dtype, reduction); of the first also that no input is longer than
+// Exchange::fragment_limit. The second uses the workspace's area 0.
 void reduce_scatter_pairwise(Exchange& exchange, std::span<std::byte> output,
                              std::span<const std::span<const std::byte>> inputs, DType dtype,
                              const Reduction& reduction);

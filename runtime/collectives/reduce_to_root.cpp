@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/collectives/reduce_scatter.h"
-#include "runtime/reduce/integer_mean.h"
+#include "runtime/reduce/integer_avg.h"
 #include "runtime/reduce/reduce.h"
 
 namespace dlaunch {
@@ -68,13 +68,13 @@ void by_blocks(Exchange& exchange, std::span<std::byte> values, DType dtype, con
 void reduce_to_root(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction,
                     int root) {
   const bool is_root = exchange.rank() == root;
-  if (is_integer_mean(dtype, reduction)) {
-    std::vector<std::int64_t> parts = parts_of_mean(values, dtype, exchange.size());
+  if (is_integer_avg(dtype, reduction)) {
+    std::vector<std::int64_t> parts = avg_parts(values, dtype, exchange.size());
     reduce_to_root(exchange, std::as_writable_bytes(std::span(parts)), DType::int64, {}, root);
-    if (is_root) take_mean(values, dtype, parts, exchange.size());
+    if (is_root) store_avg(values, dtype, parts, exchange.size());
     return;
   }
-  if (values.size() > Exchange::eager_limit && exchange.size() > 1) {
+  if (values.size() > Exchange::fragment_limit && exchange.size() > 1) {
     by_blocks(exchange, values, dtype, reduction, root);
   } else {
     std::span<std::byte> sum = values;

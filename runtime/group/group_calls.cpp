@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "dlaunch/error.h"
-#include "runtime/base/listed.h"
+#include "runtime/base/comma_separated.h"
 #include "runtime/base/log.h"
-#include "runtime/group/combined_work.h"
+#include "runtime/group/aliasing.h"
 #include "runtime/group/group_impl.h"
-#include "runtime/group/overlap.h"
 #include "runtime/group/splits.h"
+#include "runtime/group/when_all.h"
 #include "runtime/reduce/reduce.h"
-#include "runtime/rendezvous/join.h"
+#include "runtime/rendezvous/rendezvous.h"
 
 namespace dlaunch {
 inline namespace v1 {
@@ -79,7 +79,7 @@ bool GroupImpl::skips_as_non_member(const char* operation) {
   if (!non_member_warned_.test_and_set() && logs(LogLevel::warning)) {
     log(LogLevel::warning,
         "rank " + std::to_string(description_.global_rank) + " called " + operation + " on group " +
-            description_.name + " (" + name_ranks(description_.ranks) +
+            description_.name + " (" + describe_ranks(description_.ranks) +
             "), of which it is not a member: the call does nothing, as any other of this rank "
             "on that group");
   }
@@ -135,7 +135,7 @@ void GroupImpl::require_whole(const char* operation, const Tensor& whole, const 
 
 void GroupImpl::require_apart(const char* operation, std::span<const Tensor> outputs,
                               std::span<const Tensor> inputs) const {
-  if (overlap(outputs, inputs))
+  if (aliases(outputs, inputs))
     refuse(operation, "an output shares memory with another one or with an input");
 }
 
@@ -152,9 +152,10 @@ Work GroupImpl::all_reduce(const Tensor& tensor, ReduceOp op, const OperationOpt
   require_writable(name, tensor);
   require_allowed(name, tensor, op);
   const Reduction reduction{op, options.premul_factor};
-  const Call call{name, tensor.device(), tensor.nbytes(),
-                  [&] { return std::string(name) + "(" + tensor.to_string() + reduction_text(op) + ")"; },
-                  recorded(page::Operation::all_reduce, tensor)};
+  const OperationSpec call{
+      name, tensor.device(), tensor.nbytes(),
+      [&] { return std::string(name) + "(" + tensor.to_string() + reduction_text(op) + ")"; },
+      recorded(page::Operation::all_reduce, tensor)};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_reduce(tensor, reduction, operation);
   });
@@ -165,9 +166,10 @@ Work GroupImpl::broadcast(const Tensor& tensor, int src, const OperationOptions&
   if (skips_as_non_member(name)) return {};
   require_rank(name, "src", src);
   if (src != description_.rank) require_writable(name, tensor);
-  const Call call{name, tensor.device(), tensor.nbytes(),
-                  [&] { return std::string(name) + "(" + tensor.to_string() + root("src", src) + ")"; },
-                  recorded(page::Operation::broadcast, tensor)};
+  const OperationSpec call{
+      name, tensor.device(), tensor.nbytes(),
+      [&] { return std::string(name) + "(" + tensor.to_string() + root("src", src) + ")"; },
+      recorded(page::Operation::broadcast, tensor)};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.broadcast(tensor, src, operation);
   });
@@ -188,11 +190,11 @@ Work GroupImpl::all_gather(std::span<const Tensor> outputs, const Tensor& input,
            "the input has " + elements(input) + ", the output for this rank " + std::to_string(own.numel()));
   }
   require_gathered_apart(name, outputs, input);
-  const Call call{name,
-                  input.device(),
-                  bytes_of(outputs),
-                  [&] { return std::string(name) + "(" + described(outputs) + ")"; },
-                  {page::Operation::all_gather, input.dtype(), input.numel(), elements_of(outputs)}};
+  const OperationSpec call{name,
+                           input.device(),
+                           bytes_of(outputs),
+                           [&] { return std::string(name) + "(" + described(outputs) + ")"; },
+                           {page::Operation::all_gather, input.dtype(), input.numel(), elements_of(outputs)}};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_gather(outputs, input, operation);
   });
@@ -230,11 +232,11 @@ Work GroupImpl::barrier(const OperationOptions& options, std::span<const int> de
     if (id < 0) refuse("barrier", "device " + std::to_string(id) + " is none");
     if (!device) device = Device{Device::Kind::cuda, id};
   }
-  const Call call{"barrier",
-                  device,
-                  0,
-                  [] { return std::string("barrier()"); },
-                  {page::Operation::barrier, std::nullopt, 0, 0}};
+  const OperationSpec call{"barrier",
+                           device,
+                           0,
+                           [] { return std::string("barrier()"); },
+                           {page::Operation::barrier, std::nullopt, 0, 0}};
   return run(call, options,
              [](Backend& backend, const Operation& operation) { return backend.barrier(operation); });
 }
@@ -246,12 +248,12 @@ Work GroupImpl::reduce(const Tensor& tensor, int dst, ReduceOp op, const Operati
   if (dst == description_.rank) require_writable(name, tensor);
   require_allowed(name, tensor, op);
   const Reduction reduction{op, options.premul_factor};
-  const Call call{name, tensor.device(), tensor.nbytes(),
-                  [&] {
-                    return std::string(name) + "(" + tensor.to_string() + reduction_text(op) +
-                           root("dst", dst) + ")";
-                  },
-                  recorded(page::Operation::reduce, tensor)};
+  const OperationSpec call{name, tensor.device(), tensor.nbytes(),
+                           [&] {
+                             return std::string(name) + "(" + tensor.to_string() + reduction_text(op) +
+                                    root("dst", dst) + ")";
+                           },
+                           recorded(page::Operation::reduce, tensor)};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.reduce(tensor, dst, reduction, operation);
   });
@@ -274,11 +276,12 @@ Work GroupImpl::gather(std::span<const Tensor> outputs, const Tensor& input, int
       refuse(name, "an output has " + elements(output) + ", the input " + std::to_string(input.numel()));
     }
   }
-  const Call call{name,
-                  input.device(),
-                  input.nbytes(),
-                  [&] { return std::string(name) + "(" + input.to_string() + root("dst", dst) + ")"; },
-                  {page::Operation::gather, input.dtype(), input.numel(), elements_of(outputs)}};
+  const OperationSpec call{
+      name,
+      input.device(),
+      input.nbytes(),
+      [&] { return std::string(name) + "(" + input.to_string() + root("dst", dst) + ")"; },
+      {page::Operation::gather, input.dtype(), input.numel(), elements_of(outputs)}};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.gather(outputs, input, dst, operation);
   });
@@ -301,11 +304,12 @@ Work GroupImpl::scatter(const Tensor& output, std::span<const Tensor> inputs, in
       refuse(name, "an input has " + elements(input) + ", the output " + std::to_string(output.numel()));
     }
   }
-  const Call call{name,
-                  output.device(),
-                  output.nbytes(),
-                  [&] { return std::string(name) + "(" + output.to_string() + root("src", src) + ")"; },
-                  {page::Operation::scatter, output.dtype(), elements_of(inputs), output.numel()}};
+  const OperationSpec call{
+      name,
+      output.device(),
+      output.nbytes(),
+      [&] { return std::string(name) + "(" + output.to_string() + root("src", src) + ")"; },
+      {page::Operation::scatter, output.dtype(), elements_of(inputs), output.numel()}};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.scatter(output, inputs, src, operation);
   });
@@ -325,11 +329,12 @@ Work GroupImpl::reduce_scatter(const Tensor& output, std::span<const Tensor> inp
            "the output has " + elements(output) + ", the input for this rank " + std::to_string(own.numel()));
   }
   const Reduction reduction{op, options.premul_factor};
-  const Call call{name,
-                  output.device(),
-                  bytes_of(inputs),
-                  [&] { return std::string(name) + "(" + described(inputs) + reduction_text(op) + ")"; },
-                  {page::Operation::reduce_scatter, output.dtype(), elements_of(inputs), output.numel()}};
+  const OperationSpec call{
+      name,
+      output.device(),
+      bytes_of(inputs),
+      [&] { return std::string(name) + "(" + described(inputs) + reduction_text(op) + ")"; },
+      {page::Operation::reduce_scatter, output.dtype(), elements_of(inputs), output.numel()}};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.reduce_scatter(output, inputs, reduction, operation);
   });
@@ -379,7 +384,7 @@ Work GroupImpl::all_to_all(std::span<const Tensor> outputs, std::span<const Tens
                      std::to_string(outputs[rank].numel()));
   }
   require_apart(name, outputs, inputs);
-  const Call call{
+  const OperationSpec call{
       name,
       inputs.front().device(),
       bytes_of(inputs),
@@ -444,12 +449,13 @@ Work GroupImpl::all_to_all_single(const Tensor& output, const Tensor& input,
                      std::to_string(outputs[rank].numel()));
   }
   require_apart(name, {&output, 1}, {&input, 1});
-  const Call call{name,
-                  input.device(),
-                  input.nbytes(),
-                  [&] { return std::string(name) + "(" + std::string(to_string(input.dtype())) + ")"; },
-                  {page::Operation::all_to_all_single, input.dtype(), input.numel(), output.numel()},
-                  [&] { return splits_text(outputs, inputs); }};
+  const OperationSpec call{
+      name,
+      input.device(),
+      input.nbytes(),
+      [&] { return std::string(name) + "(" + std::string(to_string(input.dtype())) + ")"; },
+      {page::Operation::all_to_all_single, input.dtype(), input.numel(), output.numel()},
+      [&] { return splits_text(outputs, inputs); }};
   return run(call, options, [&](Backend& backend, const Operation& operation) {
     return backend.all_to_all(outputs, inputs, operation);
   });
@@ -529,11 +535,11 @@ void GroupImpl::check_message(const char* operation, const Tensor& tensor, int p
 Work GroupImpl::isend(const Tensor& tensor, int dst, const MessageOptions& options, Tags tags) {
   if (skips_as_non_member("send")) return {};
   check_message("send", tensor, dst, false);
-  const Call call{"send",
-                  tensor.device(),
-                  tensor.nbytes(),
-                  [] { return std::string("send"); },
-                  {page::Operation::send, tensor.dtype(), tensor.numel(), 0}};
+  const OperationSpec call{"send",
+                           tensor.device(),
+                           tensor.nbytes(),
+                           [] { return std::string("send"); },
+                           {page::Operation::send, tensor.dtype(), tensor.numel(), 0}};
   return run_message(call, dst, options, [&](Backend& backend, const Operation& operation) {
     return backend.send(tensor, dst, tag_of(tags, options.tag), operation);
   });
@@ -542,11 +548,11 @@ Work GroupImpl::isend(const Tensor& tensor, int dst, const MessageOptions& optio
 Work GroupImpl::irecv(const Tensor& tensor, int src, const MessageOptions& options, Tags tags) {
   if (skips_as_non_member("recv")) return {};
   check_message("recv", tensor, src, true);
-  const Call call{"recv",
-                  tensor.device(),
-                  tensor.nbytes(),
-                  [] { return std::string("recv"); },
-                  {page::Operation::recv, tensor.dtype(), 0, tensor.numel()}};
+  const OperationSpec call{"recv",
+                           tensor.device(),
+                           tensor.nbytes(),
+                           [] { return std::string("recv"); },
+                           {page::Operation::recv, tensor.dtype(), 0, tensor.numel()}};
   return run_message(call, src, options, [&](Backend& backend, const Operation& operation) {
     return backend.recv(tensor, src, tag_of(tags, options.tag), operation);
   });
@@ -573,7 +579,7 @@ std::vector<Work> GroupImpl::batch_isend_irecv(std::span<const P2POp> ops) {
                                                     : group.irecv(op.tensor, op.peer, options));
     }
   } catch (...) {
-    end_quietly(works);
+    wait_all_noexcept(works);
     throw;
   }
   return works;

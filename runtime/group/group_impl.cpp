@@ -7,16 +7,16 @@
 
 #include "dlaunch/debug.h"
 #include "dlaunch/error.h"
+#include "runtime/base/comma_separated.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
-#include "runtime/base/listed.h"
 #include "runtime/base/log.h"
-#include "runtime/group/combined_work.h"
 #include "runtime/group/profiler.h"
 #include "runtime/group/splits.h"
+#include "runtime/group/when_all.h"
 #include "runtime/record/call_stack.h"
-#include "runtime/rendezvous/join.h"
-#include "runtime/rendezvous/news.h"
+#include "runtime/rendezvous/loss_propagation.h"
+#include "runtime/rendezvous/rendezvous.h"
 #include "store/client/prefix_store.h"
 
 namespace dlaunch {
@@ -45,16 +45,16 @@ std::string difference(const std::vector<std::string>& calls) {
   std::string text = "the ranks call different operations: ";
   for (std::size_t i = 0; i < by_number.size(); ++i) {
     const auto& [call, ranks] = by_number[i];
-    text += (i > 0 ? "; " : "") + name_ranks(ranks) + (ranks.size() == 1 ? " calls " : " call ") + call;
+    text += (i > 0 ? "; " : "") + describe_ranks(ranks) + (ranks.size() == 1 ? " calls " : " call ") + call;
   }
   return text;
 }
 
 // The peer is the first of the missing; a rank that came too late hears of itself among them.
-void throw_if_bad(const Assembly::Verdict& verdict, int self) {
-  if (verdict.text.empty()) return;
-  const auto other = std::ranges::find_if(verdict.missing, [self](int rank) { return rank != self; });
-  throw DistNetworkError(verdict.text, {.peer = other == verdict.missing.end() ? -1 : *other});
+void throw_if_bad(const StoreBarrier::Decision& decision, int self) {
+  if (decision.text.empty()) return;
+  const auto other = std::ranges::find_if(decision.missing, [self](int rank) { return rank != self; });
+  throw DistNetworkError(decision.text, {.peer = other == decision.missing.end() ? -1 : *other});
 }
 
 // What is wrong with the ranks' statements, by rank: on the first line what they call, on the second, of some
@@ -68,7 +68,7 @@ std::string judgement(const std::vector<std::string>& statements) {
     splits.push_back(statement.substr(end));
   }
   const std::string text = difference(calls);
-  return text.empty() && !splits.front().empty() ? misfit(splits) : text;
+  return text.empty() && !splits.front().empty() ? split_mismatch(splits) : text;
 }
 
 // In a forked copy of the process, what the original still uses.
@@ -152,47 +152,47 @@ std::shared_ptr<Backend> GroupImpl::usable_backend(const char* operation,
   return found->backend;
 }
 
-Term GroupImpl::term_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const {
+Timeout GroupImpl::timeout_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const {
   const std::chrono::milliseconds length = timeout.value_or(this->timeout());
   if (!is_timeout(length)) refuse(name, no_timeout_at_all);
-  return term_of(length);
+  return timeout_from_now(length);
 }
 
 void GroupImpl::set_timeout(std::chrono::milliseconds timeout) {
   require_member("set_timeout");
-  (void)term_for("set_timeout", timeout);  // refuses what is no timeout
+  (void)timeout_for("set_timeout", timeout);  // refuses what is no timeout
   timeout_ = timeout;
 }
 
-Work GroupImpl::run(const Call& call, const OperationOptions& options, const Start& start) {
+Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, const Start& start) {
   require_own_process(call.name);
-  const Term term = term_for(call.name, options.timeout);
+  const Timeout limit = timeout_for(call.name, options.timeout);
   const std::lock_guard turn(call_mutex_);
   const std::shared_ptr<Backend> backend = usable_backend(call.name, call.device);
   // Only now, after everything that can be wrong on this rank alone: the ranks' numbers must stay the same.
-  const Operation operation{++sequence_, term.deadline(), options.async_op};
+  const Operation operation{++sequence_, limit.deadline(), options.async_op};
   const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, -1, {}};
   if (logs(LogLevel::trace)) {
     log(LogLevel::trace, "rank " + std::to_string(description_.rank) + " of group " + description_.name +
                              " calls " + call.describe() + " #" + std::to_string(operation.sequence));
   }
   Recording recording(recorder_,
-                      recorder_.begin(call.record, operation.sequence, -1, term, !options.async_op));
+                      recorder_.begin(call.record, operation.sequence, -1, limit, !options.async_op));
   if (get_debug_level() == DebugLevel::detail) {
     const std::string described = call.describe();
     compare_calls(described, described + (call.splits ? "\n" + call.splits() : ""), operation.deadline,
                   context);
   }
-  const Told told{profiler().begin(call.name, description_, operation.sequence, call.bytes),
-                  recording.hand_over()};
+  const OperationTrace trace{profiler().begin(call.name, description_, operation.sequence, call.bytes),
+                             recording.hand_over()};
   try {
     const Work inner = start(*backend, operation);
-    if (options.async_op) return finish_with_context(WorkSource(), inner, context, told);
+    if (options.async_op) return finish_with_context(WorkSource(), inner, context, trace);
     inner.wait();
-    report_end(told, true);
+    report_end(trace, true);
     return {};
   } catch (...) {
-    report_end(told, false);
+    report_end(trace, false);
     const std::exception_ptr error = located(std::current_exception(), context);
     fail(error);
     std::rethrow_exception(error);
@@ -202,7 +202,7 @@ Work GroupImpl::run(const Call& call, const OperationOptions& options, const Sta
 Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
                              const OperationOptions& options) {
   if (skips_as_non_member(name)) return {};
-  (void)term_for(name, options.timeout);
+  (void)timeout_for(name, options.timeout);
   (void)usable_backend(name, std::nullopt);
   for (const Prepared& one : all) (void)usable_backend(one.call.name, one.call.device);
   OperationOptions each = options;
@@ -212,31 +212,32 @@ Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
   try {
     for (const Prepared& one : all) works.push_back(run(one.call, each, one.start));
   } catch (...) {
-    end_quietly(works);
+    wait_all_noexcept(works);
     throw;
   }
-  Work together = all_of(works);
+  Work together = when_all(works);
   if (options.async_op) return together;
   together.wait();
   return {};
 }
 
 // Without the turn of the collectives: a receive may wait for what another thread still has to send.
-Work GroupImpl::run_message(const Call& call, int peer, const MessageOptions& options, const Start& start) {
-  const Term term = term_for(call.name, options.timeout);
+Work GroupImpl::run_message(const OperationSpec& call, int peer, const MessageOptions& options,
+                            const Start& start) {
+  const Timeout limit = timeout_for(call.name, options.timeout);
   const std::shared_ptr<Backend> backend = usable_backend(call.name, call.device);
-  Operation operation{0, term.deadline(), true};
+  Operation operation{0, limit.deadline(), true};
   {
     const std::lock_guard lock(state_mutex_);
     operation.sequence = ++messages_;
   }
   const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, peer, {}};
-  const Told told{profiler().begin(call.name, description_, operation.sequence, call.bytes),
-                  recorder_.begin(call.record, operation.sequence, peer, term)};
+  const OperationTrace trace{profiler().begin(call.name, description_, operation.sequence, call.bytes),
+                             recorder_.begin(call.record, operation.sequence, peer, limit)};
   try {
-    return finish_with_context(WorkSource::of_message(), start(*backend, operation), context, told);
+    return finish_with_context(WorkSource::of_message(), start(*backend, operation), context, trace);
   } catch (...) {
-    report_end(told, false);
+    report_end(trace, false);
     const std::exception_ptr error = located(std::current_exception(), context);
     fail(error);
     std::rethrow_exception(error);
@@ -246,9 +247,9 @@ Work GroupImpl::run_message(const Call& call, int peer, const MessageOptions& op
 // The Work of `outer`, whose error says where it happened, and which has broken the group by the time anybody
 // sees it.
 Work GroupImpl::finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
-                                    Told told) {
-  inner.then([this, outer, context, told](const Work& work) {
-    report_end(told, work.is_success());
+                                    OperationTrace trace) {
+  inner.then([this, outer, context, trace](const Work& work) {
+    report_end(trace, work.is_success());
     if (const std::exception_ptr raw = work.exception()) {
       const std::exception_ptr error = located(raw, context);
       if (fail(error)) {
@@ -265,9 +266,9 @@ Work GroupImpl::finish_with_context(const WorkSource& outer, const Work& inner, 
   return outer.work();
 }
 
-void GroupImpl::report_end(Told told, bool success) const {
-  recorder_.end(told.mark, success);
-  profiler().end(told.span, success);
+void GroupImpl::report_end(OperationTrace trace, bool success) const {
+  recorder_.end(trace.mark, success);
+  profiler().end(trace.span, success);
 }
 
 void GroupImpl::throw_if_lost() const {
@@ -300,7 +301,7 @@ void GroupImpl::explain(const StoreError& error, const ErrorContext& context) co
 }
 
 void GroupImpl::explain_lost_store(const std::string& what_it_says, const ErrorContext& context) const {
-  await_news(deadline_after(time_for_news), [&] {
+  wait_for_root_error(deadline_after(loss_propagation_delay), [&] {
     try {
       throw_if_lost();
       const std::vector<int> gone = departed();
@@ -315,11 +316,12 @@ void GroupImpl::explain_lost_store(const std::string& what_it_says, const ErrorC
 }
 
 // All ranks get the same answer; where that is an error nothing has happened.
-void GroupImpl::meet(Assembly& assembly, Assembly::Meeting meeting, const ErrorContext& context) {
-  meeting.check = [this] { throw_if_lost(); };
-  meeting.departed = [this] { return departed(); };
+void GroupImpl::synchronize(StoreBarrier& store_barrier, StoreBarrier::Options barrier_options,
+                            const ErrorContext& context) {
+  barrier_options.check = [this] { throw_if_lost(); };
+  barrier_options.departed = [this] { return departed(); };
   try {
-    throw_if_bad(assembly.meet(meeting), description_.rank);
+    throw_if_bad(store_barrier.synchronize(barrier_options), description_.rank);
   } catch (const StoreError& e) {
     explain(e, context);
   } catch (const DistNetworkError&) {
@@ -327,10 +329,10 @@ void GroupImpl::meet(Assembly& assembly, Assembly::Meeting meeting, const ErrorC
   }
 }
 
-Assembly& GroupImpl::comparison() {
+StoreBarrier& GroupImpl::comparison() {
   if (!comparison_) {
     comparison_.emplace(std::make_shared<PrefixStore>("compare", keys_), description_.rank, description_.size,
-                        Assembly::Latecomers::hear_the_verdict);
+                        StoreBarrier::Latecomers::get_the_decision);
   }
   return *comparison_;
 }
@@ -345,22 +347,22 @@ void GroupImpl::compare_calls(const std::string& call, const std::string& statem
       const auto place = static_cast<std::size_t>(rank);
       return place >= description_.compares.size() || description_.compares[place];
     });
-    return name_ranks(missing) + " did not call anything before the deadline, where this group's " +
+    return describe_ranks(missing) + " did not call anything before the deadline, where this group's " +
            "other ranks call " + call +
            (silent.empty() ? ""
-                           : "; but " + name_ranks(silent) +
+                           : "; but " + describe_ranks(silent) +
                                  " may have: not at the debug level DETAIL when the ranks joined, and at "
                                  "another one nothing is compared");
   };
   try {
-    meet(comparison(),
-         {.statement = statement,
-          .deadline = deadline,
-          .judge = judgement,
-          .name_missing = name_missing,
-          .check = {},
-          .departed = {}},
-         context);
+    synchronize(comparison(),
+                {.statement = statement,
+                 .deadline = deadline,
+                 .judge = judgement,
+                 .name_missing = name_missing,
+                 .check = {},
+                 .departed = {}},
+                context);
   } catch (const DistNetworkError& e) {
     if (!shows_call_stacks()) throw;
     throw DistNetworkError(e.reason() + "\n" + call_stack(), e.context());
@@ -380,24 +382,24 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
   constexpr const char* name = "monitored_barrier";
   if (skips_as_non_member(name)) return;
   require_own_process(name);
-  const Term term = term_for(name, timeout);
+  const Timeout limit = timeout_for(name, timeout);
   const std::lock_guard turn(barrier_mutex_);
   (void)usable_backend(name, std::nullopt);
-  const Waiting waiting;
+  const WaitRecord waiting;
   const ErrorContext context{description_.rank, name, ++barriers_, description_.name, -1, {}};
   if (!keys_) throw DistError("the group has no store", context);
   ProfiledCall profiled(name, description_, 0);
   Recording recording(recorder_, recorder_.begin({.operation = page::Operation::monitored_barrier},
-                                                 context.sequence, -1, term));
+                                                 context.sequence, -1, limit));
   const auto name_missing = [&](std::vector<int> missing) {
     if (!wait_all_ranks) missing.resize(1);
-    std::string who = name_ranks(missing);
+    std::string who = describe_ranks(missing);
     who.front() = 'R';
-    return who + " failed to pass monitoredBarrier in " + std::to_string(term.length.count()) + " ms";
+    return who + " failed to pass monitoredBarrier in " + std::to_string(limit.length.count()) + " ms";
   };
-  Assembly::Meeting meeting{
+  StoreBarrier::Options barrier_options{
       .statement = std::string(name) + "()",
-      .deadline = term.deadline(),
+      .deadline = limit.deadline(),
       .judge = judgement,
       .name_missing = name_missing,
       .check = {},
@@ -408,13 +410,13 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
     // they do, since on another rank it may have met a collective.
     const std::lock_guard order(call_mutex_);
     ++sequence_;
-    meet(comparison(), std::move(meeting), context);
+    synchronize(comparison(), std::move(barrier_options), context);
   } else {
     if (!monitored_) {
       monitored_.emplace(std::make_shared<PrefixStore>("monitored", keys_), description_.rank,
-                         description_.size, Assembly::Latecomers::wait_for_the_next);
+                         description_.size, StoreBarrier::Latecomers::wait_for_next_round);
     }
-    meet(*monitored_, std::move(meeting), context);
+    synchronize(*monitored_, std::move(barrier_options), context);
   }
   recorder_.end(recording.hand_over(), true);
   profiled.succeed();
@@ -456,7 +458,7 @@ void GroupImpl::record_loss(const std::exception_ptr& error) const {
   const ErrorContext where = context_of(error);
   const auto* const name = std::ranges::find(page::operation_names, where.operation);
   const bool known = name != page::operation_names.end();
-  recorder_.lose(
+  recorder_.record_loss(
       description_.ranks[peer], loss,
       known ? static_cast<page::Operation>(name - page::operation_names.begin()) : page::Operation::none,
       known ? where.sequence : 0);

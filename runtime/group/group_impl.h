@@ -16,7 +16,7 @@
 #include "dlaunch/process_group.h"
 #include "runtime/base/own_process.h"
 #include "runtime/record/recorder.h"
-#include "runtime/rendezvous/assembly.h"
+#include "runtime/rendezvous/store_barrier.h"
 #include "store/client/store.h"
 
 namespace dlaunch {
@@ -97,7 +97,7 @@ class GroupImpl {
 
   using Start = std::function<Work(Backend&, const Operation&)>;
   // A call of this rank's, whose arguments are right.
-  struct Call {
+  struct OperationSpec {
     const char* name;
     std::optional<Device> device;           // none: any
     std::uint64_t bytes;                    // of this rank's data that take part
@@ -107,7 +107,7 @@ class GroupImpl {
   };
   // An operation that has not started: everything that was wrong with its arguments has been thrown.
   struct Prepared {
-    Call call;
+    OperationSpec call;
     Start start;
   };
   [[nodiscard]] Prepared prepare_all_reduce_coalesced(std::vector<Tensor> tensors,
@@ -141,26 +141,27 @@ class GroupImpl {
 
  private:
   // How an operation that runs is told about, to its end.
-  struct Told {
+  struct OperationTrace {
     std::uint64_t span;  // the profiler's
     RecordMark mark;
   };
 
   // One operation, from its number to its result.
-  Work run(const Call& call, const OperationOptions& options, const Start& start);
-  Work run_message(const Call& call, int peer, const MessageOptions& options, const Start& start);
+  Work run(const OperationSpec& call, const OperationOptions& options, const Start& start);
+  Work run_message(const OperationSpec& call, int peer, const MessageOptions& options, const Start& start);
   Work finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
-                           Told told);
-  void report_end(Told told, bool success) const;
-  void meet(Assembly& assembly, Assembly::Meeting meeting, const ErrorContext& context);
-  Assembly& comparison();
+                           OperationTrace trace);
+  void report_end(OperationTrace trace, bool success) const;
+  void synchronize(StoreBarrier& store_barrier, StoreBarrier::Options barrier_options,
+                   const ErrorContext& context);
+  StoreBarrier& comparison();
   void compare_calls(const std::string& call, const std::string& statement, Deadline deadline,
                      const ErrorContext& context);
   void throw_if_lost() const;
   [[nodiscard]] std::vector<int> departed() const;
   [[nodiscard]] std::exception_ptr located(const std::exception_ptr& error, ErrorContext context) const;
   // From now on. None: the group's timeout.
-  [[nodiscard]] Term term_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const;
+  [[nodiscard]] Timeout timeout_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const;
   bool fail(const std::exception_ptr& error, std::optional<std::string> aborted = {});
   void record_loss(const std::exception_ptr& error) const;
   [[nodiscard]] std::optional<std::string> aborted_here() const;
@@ -176,10 +177,10 @@ class GroupImpl {
     ErrorContext context;         // of the call
     std::function<void()> agree;  // whether all who have come so far mean the same rank
   };
-  void meet_at(const Stop& stop);
-  void be_held(const Stop& stop);
+  void rendezvous_at(const Stop& stop);
+  void hold(const Stop& stop);
   void await_release(const Stop& stop);
-  void let_go(const Stop& stop);
+  void release_held_ranks(const Stop& stop);
 
   // Arguments.
   [[noreturn]] void refuse(const char* operation, const std::string& reason) const;
@@ -211,12 +212,12 @@ class GroupImpl {
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic_flag non_member_warned_;
 
-  std::mutex call_mutex_;               // held during a collective's call: one at a time
-  std::uint64_t sequence_ = 0;          // of the latest collective; protected by call_mutex_
-  std::optional<Assembly> comparison_;  // of calls, under DebugLevel::detail; protected by call_mutex_
+  std::mutex call_mutex_;                   // held during a collective's call: one at a time
+  std::uint64_t sequence_ = 0;              // of the latest collective; protected by call_mutex_
+  std::optional<StoreBarrier> comparison_;  // of calls, under DebugLevel::detail; protected by call_mutex_
 
   std::mutex barrier_mutex_;  // held during a monitored barrier: one at a time
-  std::optional<Assembly> monitored_;
+  std::optional<StoreBarrier> monitored_;
   std::uint64_t barriers_ = 0;
 
   std::mutex abort_mutex_;  // held while backends are aborted, so that they do not end meanwhile

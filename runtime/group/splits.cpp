@@ -30,7 +30,7 @@ std::string splits_text(std::span<const Tensor> outputs, std::span<const Tensor>
   return text;
 }
 
-std::string misfit(std::span<const std::string> all) {
+std::string split_mismatch(std::span<const std::string> all) {
   constexpr int told_at_most = 4;
   std::vector<Splits> splits;
   for (const std::string& text : all) splits.push_back(parse(text, all.size()));

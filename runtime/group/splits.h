@@ -15,6 +15,6 @@ namespace dlaunch {
 std::string splits_text(std::span<const Tensor> outputs, std::span<const Tensor> inputs);
 
 // Who sends something else than is expected; empty if nobody does. `all`: by rank, by splits_text().
-std::string misfit(std::span<const std::string> all);
+std::string split_mismatch(std::span<const std::string> all);
 
 }  // namespace dlaunch

@@ -58,7 +58,7 @@ struct Work::State {
   int source_rank = -1;
   std::vector<std::function<void(const Work&)>> callbacks;
   bool seen = false;  // somebody knows how it ended
-  std::optional<Waiting> awaited;
+  std::optional<WaitRecord> awaited;
 
   explicit State(bool of_message) : is_message(of_message) {}
   State(const State&) = delete;
@@ -79,7 +79,7 @@ struct Work::State {
   // Whether it has completed within that time. With `lock` held on the mutex.
   bool await(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout) {
     if (is_done()) return true;
-    std::optional<Waiting> waiting;
+    std::optional<WaitRecord> waiting;
     if (timeout >= shortest_wait) waiting.emplace();
     return completed.wait_until(lock, deadline_after(timeout), [this] { return has_ended(); });
   }
@@ -88,7 +88,7 @@ struct Work::State {
   // forked copy.
   [[nodiscard]] bool is_done() const {
     if (stage != Stage::over && !own_process.is_this()) throw DistError(forked_copy);
-    if (stage == Stage::running && is_message) record_ask();
+    if (stage == Stage::running && is_message) record_poll();
     return has_ended();
   }
 

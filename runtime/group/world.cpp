@@ -8,18 +8,18 @@
 
 #include "dlaunch/error.h"
 #include "runtime/backends/threads/module.h"
+#include "runtime/base/comma_separated.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
-#include "runtime/base/listed.h"
 #include "runtime/base/log.h"
 #include "runtime/base/process_end.h"
 #include "runtime/group/profiler.h"
 #include "runtime/record/recorder.h"
-#include "runtime/rendezvous/join.h"
 #include "runtime/rendezvous/key_value_store.h"
-#include "runtime/rendezvous/news.h"
+#include "runtime/rendezvous/loss_propagation.h"
+#include "runtime/rendezvous/rendezvous.h"
 #include "runtime/rendezvous/served_store.h"
-#include "store/base/entropy.h"
+#include "store/base/random.h"
 #include "store/client/file_store.h"
 #include "store/client/prefix_store.h"
 #include "store/contract/worker_env.h"
@@ -64,13 +64,13 @@ const T& value_of(const Result<T>& result) {
 constexpr auto patience = std::chrono::seconds(10);
 
 // Where some compare their calls and others do not, those wait for these in vain.
-void warn_of_levels(const std::vector<SignOfLife>& signs) {
+void warn_of_levels(const std::vector<PeerInfo>& peers) {
   std::vector<int> silent;
-  for (std::size_t rank = 0; rank < signs.size(); ++rank) {
-    if (!signs[rank].compares) silent.push_back(static_cast<int>(rank));
+  for (std::size_t rank = 0; rank < peers.size(); ++rank) {
+    if (!peers[rank].compares) silent.push_back(static_cast<int>(rank));
   }
-  if (silent.empty() || silent.size() == signs.size() || !logs(LogLevel::warning)) return;
-  log(LogLevel::warning, "the debug level is DETAIL, but not on " + name_ranks(silent) +
+  if (silent.empty() || silent.size() == peers.size() || !logs(LogLevel::warning)) return;
+  log(LogLevel::warning, "the debug level is DETAIL, but not on " + describe_ranks(silent) +
                              ": the others will wait for " + (silent.size() == 1 ? "it" : "them") +
                              " in vain, unless set_debug_level() makes it the same on all");
 }
@@ -85,10 +85,11 @@ bool is_store_error(const std::exception_ptr& error) {
   }
 }
 
-std::vector<Losses::Member> members_of(const std::vector<int>& ranks, const std::vector<SignOfLife>& signs) {
-  std::vector<Losses::Member> members;
+std::vector<FailureDetector::Member> members_of(const std::vector<int>& ranks,
+                                                const std::vector<PeerInfo>& peers) {
+  std::vector<FailureDetector::Member> members;
   members.reserve(ranks.size());
-  for (const int rank : ranks) members.push_back({rank, signs[static_cast<std::size_t>(rank)]});
+  for (const int rank : ranks) members.push_back({rank, peers[static_cast<std::size_t>(rank)]});
   return members;
 }
 
@@ -115,11 +116,11 @@ std::vector<int> checked_members(std::vector<int> ranks, int world_size) {
   }
   std::ranges::sort(ranks);
   if (ranks.front() < 0 || ranks.back() >= world_size) {
-    throw DistError("new_group: the ranks " + listed(ranks) + " are not all ranks of a world of " +
+    throw DistError("new_group: the ranks " + comma_separated(ranks) + " are not all ranks of a world of " +
                     std::to_string(world_size));
   }
   if (std::ranges::adjacent_find(ranks) != ranks.end()) {
-    throw DistError("new_group: a rank occurs twice in " + listed(ranks));
+    throw DistError("new_group: a rank occurs twice in " + comma_separated(ranks));
   }
   return ranks;
 }
@@ -178,7 +179,7 @@ auto or_refuse(Store& keys, const GroupImpl& all, const ErrorContext& here, cons
     return work();
   } catch (const DistError& e) {
     try {
-      refuse_to_join(keys, here.rank, e.reason());
+      reject_rendezvous(keys, here.rank, e.reason());
     } catch (const StoreError& lost) {
       all.explain(lost, here);
     }
@@ -283,28 +284,28 @@ World::Made World::make_default(const InitOptions& options, const Identity& self
   description.ranks.resize(static_cast<std::size_t>(world_size));
   std::iota(description.ranks.begin(), description.ranks.end(), 0);
   const std::function<void()> check = preset_ ? preset_->check : nullptr;
-  std::vector<SignOfLife> signs;
+  std::vector<PeerInfo> peers;
   try {
     generation = &generation_in(*store);
     identity_ = identity(options, self.round, *generation);
     keys = std::make_shared<PrefixStore>(identity_, store);
-    signs = join(*keys, {.call = "init_process_group",
-                         .statement = "a world of " + std::to_string(world_size) + " ranks and the backend " +
-                                      in_words(modules),
-                         .self = rank,
-                         .rank = rank,
-                         .members = description.ranks,
-                         .deadline = deadline,
-                         .check = check,
-                         .serves_store = rank == 0 && !self.store_is_served,
-                         .door = door_.get()});
-  } catch (const JoinRefused&) {
+    peers = rendezvous(*keys, {.call = "init_process_group",
+                               .statement = "a world of " + std::to_string(world_size) +
+                                            " ranks and the backend " + in_words(modules),
+                               .self = rank,
+                               .rank = rank,
+                               .members = description.ranks,
+                               .deadline = deadline,
+                               .check = check,
+                               .serves_store = rank == 0 && !self.store_is_served,
+                               .liveness_socket = liveness_socket_.get()});
+  } catch (const RendezvousRejected&) {
     ++*generation;
-    let_hear(*keys, self, world_size, std::min(deadline, deadline_after(patience)));
+    wait_until_peers_informed(*keys, self, world_size, std::min(deadline, deadline_after(patience)));
     throw;
-  } catch (const JoinLost&) {
+  } catch (const RendezvousPeerLost&) {
     ++*generation;
-    let_hear(*keys, self, world_size - 1, deadline_after(time_for_news));
+    wait_until_peers_informed(*keys, self, world_size - 1, deadline_after(loss_propagation_delay));
     throw;
   } catch (const StoreError& e) {
     if (e.error().kind != ErrorKind::network || self.store_is_served || rank == 0) throw;
@@ -314,27 +315,29 @@ World::Made World::make_default(const InitOptions& options, const Identity& self
   // is another one for all.
   ++*generation;
 
-  for (const SignOfLife& sign : signs) {
-    description.hosts.push_back(sign.host);
-    description.compares.push_back(sign.compares);
+  for (const PeerInfo& info : peers) {
+    description.hosts.push_back(info.host);
+    description.compares.push_back(info.compares);
   }
-  if (rank == 0) warn_of_levels(signs);
+  if (rank == 0) warn_of_levels(peers);
   std::string master_host = meeting_point(description.hosts, self.master.host);
   const std::optional<int> server = self.store_is_served ? std::nullopt : std::optional(0);
-  Losses losses({keys, members_of(description.ranks, signs), rank, server, door_.get(), check});
-  const auto look = [&losses] { losses.check(); };
+  FailureDetector detector(
+      {keys, members_of(description.ranks, peers), rank, server, liveness_socket_.get(), check});
+  const auto look = [&detector] { detector.check(); };
   std::vector<GroupImpl::DeviceBackend> backends;
   try {
     backends = make_backends(modules, keys, description, deadline, master_host, look);
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
-    if (is_store_error(error) && !has_passed(deadline)) await_news(deadline_after(time_for_news), look);
-    losses.tell(error);
-    let_hear(*keys, self, world_size - 1, deadline_after(time_for_news));
+    if (is_store_error(error) && !has_passed(deadline))
+      wait_for_root_error(deadline_after(loss_propagation_delay), look);
+    detector.report(error);
+    wait_until_peers_informed(*keys, self, world_size - 1, deadline_after(loss_propagation_delay));
     throw;
   }
   return {make_cgroup(std::move(description), std::move(backends), keys, identity_), keys,
-          std::move(master_host), std::move(signs)};
+          std::move(master_host), std::move(peers)};
 }
 
 // Ranks that are threads, or a worker's own children, are none that the agent knows.
@@ -377,10 +380,11 @@ std::shared_ptr<Store> World::open_store(const InitOptions& options, const InitM
 
 // That the attempt has failed, as this rank has. Where this rank serves the store, which may end with its
 // process now, it stays until as many ranks as hear of it have heard, or have had time to.
-void World::let_hear(Store& keys, const Identity& self, int hearers, Deadline deadline) {
+void World::wait_until_peers_informed(Store& keys, const Identity& self, int informed_ranks,
+                                      Deadline deadline) {
   const std::string done = "all have heard";
   try {
-    if (keys.add("heard", 1) == hearers) keys.set(done, "");
+    if (keys.add("heard", 1) == informed_ranks) keys.set(done, "");
     if (self.rank == 0 && !self.store_is_served) keys.wait({&done, 1}, time_left(deadline));
   } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch): somebody is late, or it was not only refused
   }
@@ -399,9 +403,9 @@ std::vector<ChosenModule> World::choose_or_decline(const std::string& backend, c
       const std::shared_ptr<Store> store = open_store(options, method, self, soon);
       int& generation = generation_in(*store);
       PrefixStore keys(identity(options, self.round, generation), store);
-      refuse_to_join(keys, self.rank, e.reason());
+      reject_rendezvous(keys, self.rank, e.reason());
       ++generation;
-      let_hear(keys, self, self.world_size, soon);
+      wait_until_peers_informed(keys, self, self.world_size, soon);
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): then they find out by themselves
     }
     throw;
@@ -409,7 +413,7 @@ std::vector<ChosenModule> World::choose_or_decline(const std::string& backend, c
 }
 
 int& World::generation_in(Store& store) {
-  return generations_[store.compare_set("dlaunch/store", "", std::to_string(draw_number()))];
+  return generations_[store.compare_set("dlaunch/store", "", std::to_string(random_u64()))];
 }
 
 // Which rank this process is, and where the store is.
@@ -448,12 +452,12 @@ void World::init_with(const InitOptions& options) {
     const Deadline deadline = deadline_after(options.timeout);
     const std::vector<ChosenModule> modules = choose_or_decline(backend, options, method, self, deadline);
     const std::shared_ptr<Store> store = open_store(options, method, self, deadline);
-    door_ = open_door(preset_ ? "localhost" : self.master.host);
+    liveness_socket_ = open_liveness_socket(preset_ ? "localhost" : self.master.host);
     if (const auto page = process_environment(env::worker_page); page && !preset_) {
       recorder().open(*page, self.rank, self.world_size);
     }
     // To the first one a program may take its time: it starts, and reads its data.
-    std::optional<Waiting> waiting;
+    std::optional<WaitRecord> waiting;
     if (!generations_.empty()) waiting.emplace();
     Made made = make_default(options, self, store, modules, deadline);
     waiting.reset();
@@ -469,10 +473,10 @@ void World::init_with(const InitOptions& options) {
     default_ = std::move(made.group);
     keys_ = std::move(made.keys);
     master_host_ = std::move(made.master_host);
-    signs_ = std::move(made.signs);
+    peers_ = std::move(made.peers);
     groups_made_ = 0;
     local_groups_made_.clear();
-    meetings_ = 0;
+    agreements_ = 0;
   } catch (const StoreError& e) {
     throw DistStoreError(e.what(), {.rank = self.rank, .operation = "init_process_group"});
   } catch (...) {
@@ -486,11 +490,12 @@ namespace {
 
 // A rank that is no member only compares what it says. It may come when the members have done all that they
 // wanted and left, and with them the one that served the store: then there is nothing to compare with.
-void join_group(Store& keys, const Joining& joining, const GroupImpl& all, const ErrorContext& here) {
+void join_group(Store& keys, const RendezvousOptions& rendezvous_options, const GroupImpl& all,
+                const ErrorContext& here) {
   try {
-    join(keys, joining);
+    rendezvous(keys, rendezvous_options);
   } catch (const StoreError& lost) {
-    if (joining.rank >= 0 || lost.error().kind == ErrorKind::timeout) throw;
+    if (rendezvous_options.rank >= 0 || lost.error().kind == ErrorKind::timeout) throw;
     try {
       all.explain_lost_store(lost.what(), here);
     } catch (const DistNetworkError& e) {
@@ -515,7 +520,7 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
     if (!std::ranges::binary_search(members, all->description().rank)) return {};
     here.sequence = static_cast<std::uint64_t>(++local_groups_made_[members]);
     key = "local/" + hash_of(members) + "/" + std::to_string(here.sequence);
-    name = "local " + listed(members);
+    name = "local " + comma_separated(members);
   } else {
     here.sequence = static_cast<std::uint64_t>(groups_made_ + 1);
     compare_with_all(*all, operation, options.timeout, here);
@@ -530,26 +535,28 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
   GroupImpl::Description description = plan.description;
   try {
     const std::vector<int>& members = plan.description.ranks;
-    const Term term = term_of(description.timeout);
-    const Deadline deadline = term.deadline();
-    Losses losses({keys, members_of(members, signs_), description.rank, {}, door_.get(), [&] {
-                     all->throw_if_lost(members);
-                   }});
-    const auto check = [&losses] { losses.check(); };
-    const Waiting waiting;
+    const Timeout limit = timeout_from_now(description.timeout);
+    const Deadline deadline = limit.deadline();
+    FailureDetector detector(
+        {keys, members_of(members, peers_), description.rank, {}, liveness_socket_.get(), [&] {
+           all->throw_if_lost(members);
+         }});
+    const auto check = [&detector] { detector.check(); };
+    const WaitRecord waiting;
     Recording recording(all->recorder(),
                         all->recorder().begin({.operation = recorded_as(operation), .input = members.size()},
-                                              group_count(), -1, term));
-    join_group(*keys,
-               {.call = operation,
-                .statement = "the ranks " + listed(members) + " and the backend " + in_words(plan.modules),
-                .self = here.rank,
-                .rank = description.rank,
-                .members = members,
-                .hosts = all->description().hosts,
-                .deadline = deadline,
-                .check = check},
-               *all, here);
+                                              group_count(), -1, limit));
+    join_group(
+        *keys,
+        {.call = operation,
+         .statement = "the ranks " + comma_separated(members) + " and the backend " + in_words(plan.modules),
+         .self = here.rank,
+         .rank = description.rank,
+         .members = members,
+         .hosts = all->description().hosts,
+         .deadline = deadline,
+         .check = check},
+        *all, here);
     std::vector<GroupImpl::DeviceBackend> backends;
     if (description.rank >= 0) {
       try {
@@ -557,7 +564,7 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
       } catch (...) {
         const std::exception_ptr error = std::current_exception();
         if (is_store_error(error) && !has_passed(deadline)) all->explain_lost_store(reason_of(error), here);
-        losses.tell(error);
+        detector.report(error);
         throw;
       }
     }
@@ -589,32 +596,33 @@ void World::destroy(const ProcessGroup& group) {
   found->destroy();
 }
 
-void World::meet(const Meeting& meeting, const std::function<void()>& check_arguments) {
-  require_own_process(meeting.operation);
+void World::agree(const Agreement& agreement, const std::function<void()>& check_arguments) {
+  require_own_process(agreement.operation);
   const std::lock_guard making(making_);
   const std::shared_ptr<GroupImpl> all = default_group();
   const ErrorContext here{.rank = all->description().rank,
-                          .operation = meeting.operation,
-                          .sequence = static_cast<std::uint64_t>(meetings_ + 1),
+                          .operation = agreement.operation,
+                          .sequence = static_cast<std::uint64_t>(agreements_ + 1),
                           .group = all->description().name};
-  compare_with_all(*all, meeting.operation, meeting.timeout, here);
-  PrefixStore keys("meeting/" + std::to_string(++meetings_), store());
+  compare_with_all(*all, agreement.operation, agreement.timeout, here);
+  PrefixStore keys("meeting/" + std::to_string(++agreements_), store());
   or_refuse(keys, *all, here, check_arguments);
-  const auto own = std::ranges::find(meeting.ranks, here.rank);
-  const Waiting waiting;
-  const Term term = term_of(meeting.timeout.value_or(all->timeout()));
-  Recording recording(all->recorder(), all->recorder().begin({.operation = recorded_as(meeting.operation),
-                                                              .input = meeting.ranks.size()},
-                                                             0, -1, term));
+  const auto own = std::ranges::find(agreement.ranks, here.rank);
+  const WaitRecord waiting;
+  const Timeout limit = timeout_from_now(agreement.timeout.value_or(all->timeout()));
+  Recording recording(all->recorder(), all->recorder().begin({.operation = recorded_as(agreement.operation),
+                                                              .input = agreement.ranks.size()},
+                                                             0, -1, limit));
   try {
-    join(keys, {.call = meeting.operation,
-                .statement = meeting.statement,
+    rendezvous(keys,
+               {.call = agreement.operation,
+                .statement = agreement.statement,
                 .self = here.rank,
-                .rank = own == meeting.ranks.end() ? -1 : static_cast<int>(own - meeting.ranks.begin()),
-                .members = meeting.ranks,
+                .rank = own == agreement.ranks.end() ? -1 : static_cast<int>(own - agreement.ranks.begin()),
+                .members = agreement.ranks,
                 .hosts = all->description().hosts,
-                .deadline = term.deadline(),
-                .check = [&] { all->throw_if_lost(meeting.ranks); }});
+                .deadline = limit.deadline(),
+                .check = [&] { all->throw_if_lost(agreement.ranks); }});
     all->recorder().end(recording.hand_over(), true);
   } catch (const StoreError& e) {
     all->explain(e, here);

@@ -16,7 +16,7 @@
 #include "runtime/group/backend_choice.h"
 #include "runtime/group/group_impl.h"
 #include "runtime/rendezvous/bootstrap.h"
-#include "runtime/rendezvous/losses.h"
+#include "runtime/rendezvous/failure_detector.h"
 #include "store/client/store.h"
 
 namespace dlaunch {
@@ -49,7 +49,7 @@ class World {
   ProcessGroup new_group(const std::string& operation, const std::vector<int>& ranks,
                          const NewGroupOptions& options);
   // A call that all ranks of the default group make, before which these meet.
-  struct Meeting {
+  struct Agreement {
     std::string operation;  // for messages
     std::vector<int> ranks;
     std::string statement;
@@ -58,7 +58,7 @@ class World {
   // Returns when all its ranks have come with the same statement; a rank that is none of them only compares
   // its own. Throws DistNetworkError, on all of them, where one has another, and what `check_arguments`
   // throws, of which the others hear instead.
-  void meet(const Meeting& meeting, const std::function<void()>& check_arguments);
+  void agree(const Agreement& agreement, const std::function<void()>& check_arguments);
   // In a forked copy of the process the groups of the original are forgotten: the copy may make its own.
   void destroy_all();
   void destroy(const ProcessGroup& group);
@@ -76,11 +76,12 @@ class World {
     std::shared_ptr<GroupImpl> group;
     std::shared_ptr<Store> keys;
     std::string master_host;
-    std::vector<SignOfLife> signs;
+    std::vector<PeerInfo> peers;
   };
   Made make_default(const InitOptions& options, const Identity& self, const std::shared_ptr<Store>& store,
                     const std::vector<ChosenModule>& modules, Deadline deadline);
-  static void let_hear(Store& keys, const Identity& self, int hearers, Deadline deadline);
+  static void wait_until_peers_informed(Store& keys, const Identity& self, int informed_ranks,
+                                        Deadline deadline);
   [[nodiscard]] std::shared_ptr<Store> open_store(const InitOptions& options, const InitMethod& method,
                                                   const Identity& self, Deadline deadline) const;
   [[nodiscard]] std::vector<ChosenModule> choose_or_decline(const std::string& backend,
@@ -107,8 +108,8 @@ class World {
   // none need know how far the others came in the lost one.
   std::map<std::string, int> generations_;
   std::string identity_;  // of the default group, among all of the job
-  std::unique_ptr<Door> door_;
-  std::vector<SignOfLife> signs_;  // of the default group's ranks
+  std::unique_ptr<LivenessSocket> liveness_socket_;
+  std::vector<PeerInfo> peers_;  // of the default group's ranks
 
   mutable std::mutex mutex_;
   // protected by mutex_
@@ -118,7 +119,7 @@ class World {
   std::vector<std::shared_ptr<GroupImpl>> groups_;  // the others, in the order in which they were made
   int groups_made_ = 0;
   std::map<std::vector<int>, int> local_groups_made_;  // with local synchronization, by members
-  int meetings_ = 0;
+  int agreements_ = 0;
 };
 
 // This thread's world, or the process's.

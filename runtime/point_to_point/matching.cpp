@@ -22,7 +22,7 @@ std::optional<ArrivedMessage> Matching::take_message(int from, Tag tag) {
 }
 
 void Matching::keep(ArrivedMessage message) {
-  const Key key{message.letter.tag, message.from};
+  const Key key{message.envelope.tag, message.from};
   Messages& all = by_tag_[key.tag];
   by_source_[key].push_back(all.insert(all.end(), std::move(message)));
 }
@@ -30,25 +30,25 @@ void Matching::keep(ArrivedMessage message) {
 void Matching::post(PostedReceive receive) {
   const Key key{receive.tag, receive.from};
   const Deadline deadline = receive.deadline;
-  std::list<Waiting>& queue = receives_[key];
-  Waiting& waiting = queue.emplace_back(Waiting{std::move(receive), ++posted_, {}, {}});
+  std::list<PendingReceive>& queue = receives_[key];
+  PendingReceive& waiting = queue.emplace_back(PendingReceive{std::move(receive), ++posted_, {}, {}});
   waiting.place = std::prev(queue.end());
   waiting.expiry = deadlines_.add(deadline, &waiting);
 }
 
 std::optional<PostedReceive> Matching::take_receive(int from, Tag tag) {
-  const auto first_of = [&](int source) -> Waiting* {
+  const auto first_of = [&](int source) -> PendingReceive* {
     const auto found = receives_.find({tag, source});
     return found == receives_.end() ? nullptr : &found->second.front();
   };
-  Waiting* const named = first_of(from);
-  Waiting* const open = first_of(any_source);
+  PendingReceive* const named = first_of(from);
+  PendingReceive* const open = first_of(any_source);
   if (!named && !open) return std::nullopt;
   const bool takes_named = named && (!open || named->number < open->number);
   return remove(takes_named ? *named : *open);
 }
 
-PostedReceive Matching::remove(Waiting& waiting) {
+PostedReceive Matching::remove(PendingReceive& waiting) {
   PostedReceive receive = std::move(waiting.receive);
   deadlines_.remove(waiting.expiry);
   const auto queue = receives_.find({receive.tag, receive.from});
@@ -59,7 +59,7 @@ PostedReceive Matching::remove(Waiting& waiting) {
 
 std::vector<PostedReceive> Matching::take_expired(Deadline now) {
   std::vector<PostedReceive> expired;
-  while (const std::optional<Waiting*> waiting = deadlines_.passed(now)) {
+  while (const std::optional<PendingReceive*> waiting = deadlines_.passed(now)) {
     expired.push_back(remove(**waiting));
   }
   return expired;
@@ -75,15 +75,15 @@ std::vector<PostedReceive> Matching::take_all_receives() {
 
 template <class Chosen>
 std::vector<PostedReceive> Matching::take_chosen(const Chosen& is_chosen) {
-  std::vector<Waiting*> chosen;
+  std::vector<PendingReceive*> chosen;
   for (auto& [key, queue] : receives_) {
     if (!is_chosen(key)) continue;
-    for (Waiting& waiting : queue) chosen.push_back(&waiting);
+    for (PendingReceive& waiting : queue) chosen.push_back(&waiting);
   }
-  std::ranges::sort(chosen, {}, &Waiting::number);
+  std::ranges::sort(chosen, {}, &PendingReceive::number);
   std::vector<PostedReceive> taken;
   taken.reserve(chosen.size());
-  for (Waiting* const waiting : chosen) taken.push_back(remove(*waiting));
+  for (PendingReceive* const waiting : chosen) taken.push_back(remove(*waiting));
   return taken;
 }
 

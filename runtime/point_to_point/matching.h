@@ -17,14 +17,14 @@
 #include "dlaunch/tensor.h"
 #include "dlaunch/work.h"
 #include "runtime/point_to_point/deadline_queue.h"
-#include "runtime/point_to_point/letter.h"
+#include "runtime/point_to_point/envelope.h"
 
 namespace dlaunch {
 
 // A message, or the offer of one.
 struct ArrivedMessage {
   int from;
-  Letter letter;
+  Envelope envelope;
   std::vector<std::byte> content = {};  // empty for an offer
   bool on_credit = false;               // the sender gets a credit back when it is taken
 };
@@ -71,15 +71,15 @@ class Matching {
   };
 
   using Messages = std::list<ArrivedMessage>;
-  struct Waiting {
+  struct PendingReceive {
     PostedReceive receive;
     std::uint64_t number;  // in the order of posting
-    std::list<Waiting>::iterator place;
-    DeadlineQueue<Waiting*>::Entry expiry;
+    std::list<PendingReceive>::iterator place;
+    DeadlineQueue<PendingReceive*>::Entry expiry;
   };
-  using Receives = std::unordered_map<Key, std::list<Waiting>, Hash>;
+  using Receives = std::unordered_map<Key, std::list<PendingReceive>, Hash>;
 
-  PostedReceive remove(Waiting& waiting);
+  PostedReceive remove(PendingReceive& waiting);
   template <class Chosen>
   std::vector<PostedReceive> take_chosen(const Chosen& is_chosen);
 
@@ -89,7 +89,7 @@ class Matching {
 
   Receives receives_;  // each list in the order of posting
   std::uint64_t posted_ = 0;
-  DeadlineQueue<Waiting*> deadlines_;
+  DeadlineQueue<PendingReceive*> deadlines_;
 };
 
 }  // namespace dlaunch

@@ -39,7 +39,7 @@ Messenger::Messenger(Transport& transport)
 
 // Groups that exchange no messages have no thread for them.
 void Messenger::start_when_a_letter_comes() {
-  transport_.on_first_message(letter_slot, [this] {
+  transport_.on_unexpected_message(envelope_slot, [this] {
     try {
       thread_.start();
     } catch (const std::exception& e) {  // this is the transport's thread
@@ -53,10 +53,10 @@ Messenger::~Messenger() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
-    if (inbox_) inbox_->wake();
+    if (any_receive_) any_receive_->wake();
   }
   thread_.join();
-  transport_.on_first_message(letter_slot, {});  // the thread may have asked for it as its last act
+  transport_.on_unexpected_message(envelope_slot, {});  // the thread may have asked for it as its last act
   fail_all(std::make_exception_ptr(DistError("the group was destroyed before the message was received")));
 }
 
@@ -67,27 +67,27 @@ Work Messenger::send(const Tensor& tensor, int dst, Tag tag, Deadline deadline) 
   {
     const std::lock_guard lock(mutex_);
     if (ended_) std::rethrow_exception(ended_);
-    Letter letter{.tag = tag, .dtype = tensor.dtype(), .count = tensor.numel()};
+    Envelope envelope{.tag = tag, .dtype = tensor.dtype(), .count = tensor.numel()};
     Peer& peer = peers_[static_cast<std::size_t>(dst)];
     if (peer.left) miss(dst);
     if (dst == rank_) {
       const std::span<const std::byte> bytes = tensor.bytes();
-      arrive({dst, letter, {bytes.begin(), bytes.end()}}, actions);
+      arrive({dst, envelope, {bytes.begin(), bytes.end()}}, actions);
       actions.emplace_back([source] { source.succeed(); });
     } else if (tensor.nbytes() <= short_message && peer.credits > 0) {
       --peer.credits;
-      peer.outbox.add(letter, tensor.bytes());
+      peer.outbox.add(envelope, tensor.bytes());
       actions.emplace_back([source] { source.succeed(); });
     } else {
-      letter.kind = Letter::Kind::offer;
-      letter.number = ++last_number_;
-      peer.outbox.add(letter);
-      outgoing_.add({dst, letter.number}, deadline, {tensor, dst, tag, deadline, source});
+      envelope.kind = Envelope::Kind::rts;
+      envelope.number = ++last_number_;
+      peer.outbox.add(envelope);
+      outgoing_.add({dst, envelope.number}, deadline, {tensor, dst, tag, deadline, source});
       wake_if_before(deadline);
     }
-    if (dst != rank_) post_letters(dst, actions);
+    if (dst != rank_) post_envelopes(dst, actions);
     if (peer.unreachable) {
-      (void)outgoing_.take({dst, letter.number});
+      (void)outgoing_.take({dst, envelope.number});
       // As miss(): while the thread is not there nobody notes that a rank leaves.
       if (has_departed(dst)) transport_.abort_for(dst, left_the_group);
       std::rethrow_exception(peer.unreachable);
@@ -106,11 +106,11 @@ Work Messenger::recv(const Tensor& tensor, int src, Tag tag, Deadline deadline) 
     if (ended_) std::rethrow_exception(ended_);
     PostedReceive receive{tensor, src, tag, deadline, source};
     if (const std::optional<ArrivedMessage> message = matching_.take_message(src, tag)) {
-      give(receive, *message, actions);
-      post_letters(message->from, actions);
+      deliver(receive, *message, actions);
+      post_envelopes(message->from, actions);
     } else if (src >= 0 && peers_[static_cast<std::size_t>(src)].left) {
       miss(src);
-    } else if (src < 0 && is_left_alone()) {
+    } else if (src < 0 && all_peers_left()) {
       throw DistNetworkError(all_have_left);
     } else {
       matching_.post(std::move(receive));
@@ -123,13 +123,13 @@ Work Messenger::recv(const Tensor& tensor, int src, Tag tag, Deadline deadline) 
 
 // The thread.
 void Messenger::take_in() {
-  const auto memory = std::make_unique_for_overwrite<std::byte[]>(letter_block);
-  const std::span<std::byte> block(memory.get(), letter_block);
+  const auto memory = std::make_unique_for_overwrite<std::byte[]>(envelope_block);
+  const std::span<std::byte> block(memory.get(), envelope_block);
   try {
     for (;;) {
-      std::unique_ptr<Inbox> inbox = transport_.post_recv_any(letter_slot, block);
-      if (take_one_in(*inbox, block)) continue;
-      inbox.reset();
+      std::unique_ptr<AnySourceReceive> any_receive = transport_.post_recv_any(envelope_slot, block);
+      if (take_one_in(*any_receive, block)) continue;
+      any_receive.reset();
       if (is_closing()) return;
       // A block that has come since the inbox was retracted counts as a use of the thread.
       start_when_a_letter_comes();
@@ -142,15 +142,15 @@ void Messenger::take_in() {
 
 // Takes in one block. False: the group is being destroyed, or nothing has happened for idle_limit and the
 // inbox is retracted.
-bool Messenger::take_one_in(Inbox& inbox, std::span<const std::byte> block) {
+bool Messenger::take_one_in(AnySourceReceive& any_receive, std::span<const std::byte> block) {
   bool may_retract = true;
-  for (Inbox::Arrival arrival; arrival.event != Inbox::Event::message;) {
+  for (AnySourceReceive::Arrival arrival; arrival.event != AnySourceReceive::Event::message;) {
     const Deadline idle_until = deadline_after(idle_limit);
     Deadline until;
     {
       const std::lock_guard lock(mutex_);
       if (closing_) return false;
-      inbox_ = &inbox;
+      any_receive_ = &any_receive;
       until = next_deadline();
       if (may_retract && !awaits_blocks()) until = std::min(until, idle_until);
       waits_until_ = until;
@@ -160,28 +160,29 @@ bool Messenger::take_one_in(Inbox& inbox, std::span<const std::byte> block) {
       Messenger& here;
       ~Forget() {
         const std::lock_guard lock(here.mutex_);
-        here.inbox_ = nullptr;
+        here.any_receive_ = nullptr;
       }
     };
     {
       const Forget forget{*this};
-      arrival = inbox.wait(until);
+      arrival = any_receive.wait(until);
     }
     Actions actions;
     Outbox::Blocks arrived;
     {
       const std::lock_guard lock(mutex_);
-      if (arrival.event == Inbox::Event::message) arrived = handle_block(arrival.peer, block, actions);
-      if (arrival.event == Inbox::Event::left) lose(arrival.peer, actions);
+      if (arrival.event == AnySourceReceive::Event::message)
+        arrived = handle_block(arrival.peer, block, actions);
+      if (arrival.event == AnySourceReceive::Event::left) on_peer_left(arrival.peer, actions);
       expire(actions);
     }
     transfers_.expire();
     changed_.notify_all();
     for (const auto& action : actions) action();
     for (const auto& one : arrived) one->wait(Deadline::max());  // returns at once
-    if (arrival.event == Inbox::Event::left) may_retract = true;
-    if (arrival.event != Inbox::Event::nothing || !has_passed(idle_until) || !is_idle()) continue;
-    if (inbox.retract()) return false;
+    if (arrival.event == AnySourceReceive::Event::left) may_retract = true;
+    if (arrival.event != AnySourceReceive::Event::nothing || !has_passed(idle_until) || !is_idle()) continue;
+    if (any_receive.retract()) return false;
     may_retract = false;  // a block is on its way, or the transport cannot
   }
   return true;
@@ -197,7 +198,7 @@ bool Messenger::is_idle() {
 
 // With mutex_ held. Another rank, or a deadline, ends what waits.
 bool Messenger::awaits_blocks() const {
-  return matching_.has_receives() || !outgoing_.is_empty() || !accepted_.is_empty();
+  return matching_.has_receives() || !outgoing_.is_empty() || !cleared_.is_empty();
 }
 
 bool Messenger::is_closing() {
@@ -208,14 +209,14 @@ bool Messenger::is_closing() {
 // Of everything that waits. With mutex_ held.
 Deadline Messenger::next_deadline() {
   return std::min({transfers_.next_deadline(), matching_.next_deadline(), outgoing_.next_deadline(),
-                   accepted_.next_deadline()});
+                   cleared_.next_deadline()});
 }
 
 // With mutex_ held.
 void Messenger::wake_if_before(Deadline deadline) {
-  if (inbox_ && deadline < waits_until_) {
+  if (any_receive_ && deadline < waits_until_) {
     waits_until_ = deadline;
-    inbox_->wake();
+    any_receive_->wake();
   }
 }
 
@@ -224,56 +225,57 @@ Outbox::Blocks Messenger::handle_block(int peer, std::span<const std::byte> bloc
   Outbox::Blocks arrived;
   bool is_first = true;
   for (bool is_last = false; !is_last; is_first = false) {
-    const std::optional<Letter> letter = read_letter(block);
-    if (!letter) throw DistNetworkError("it runs another version of libdlaunch", {.peer = peer});
-    if (is_first) arrived = peers_[static_cast<std::size_t>(peer)].outbox.receive(letter->acknowledged);
-    handle(peer, *letter, block.subspan(sizeof *letter, letter->carried()), actions);
-    block = block.subspan(sizeof *letter + letter->carried());
-    is_last = letter->is_last != 0;
+    const std::optional<Envelope> envelope = parse_envelope(block);
+    if (!envelope) throw DistNetworkError("it runs another version of libdlaunch", {.peer = peer});
+    if (is_first) arrived = peers_[static_cast<std::size_t>(peer)].outbox.receive(envelope->acknowledged);
+    handle(peer, *envelope, block.subspan(sizeof *envelope, envelope->carried()), actions);
+    block = block.subspan(sizeof *envelope + envelope->carried());
+    is_last = envelope->is_last != 0;
   }
-  post_letters(peer, actions);
+  post_envelopes(peer, actions);
   return arrived;
 }
 
-void Messenger::handle(int peer, const Letter& letter, std::span<const std::byte> content, Actions& actions) {
-  switch (letter.kind) {
-    case Letter::Kind::content:
-      return arrive({peer, letter, {content.begin(), content.end()}, true}, actions);
-    case Letter::Kind::offer:
-      return arrive({peer, letter}, actions);
-    case Letter::Kind::accept:
-      return handle_accept(peer, letter, actions);
-    case Letter::Kind::data:
-      return handle_data(peer, letter, content, actions);
-    case Letter::Kind::credit:
+void Messenger::handle(int peer, const Envelope& envelope, std::span<const std::byte> content,
+                       Actions& actions) {
+  switch (envelope.kind) {
+    case Envelope::Kind::eager:
+      return arrive({peer, envelope, {content.begin(), content.end()}, true}, actions);
+    case Envelope::Kind::rts:
+      return arrive({peer, envelope}, actions);
+    case Envelope::Kind::cts:
+      return handle_cts(peer, envelope, actions);
+    case Envelope::Kind::data:
+      return handle_data(peer, envelope, content, actions);
+    case Envelope::Kind::credit:
       int& credits = peers_[static_cast<std::size_t>(peer)].credits;
-      const auto given = std::min(letter.count, std::uint64_t{credits_at_start});
+      const auto given = std::min(envelope.count, std::uint64_t{credits_at_start});
       credits = std::min(credits + static_cast<int>(given), credits_at_start);
       return;
   }
 }
 
-void Messenger::handle_accept(int peer, const Letter& letter, Actions& actions) {
-  const Outgoing* const accepted = outgoing_.find({peer, letter.number});
+void Messenger::handle_cts(int peer, const Envelope& envelope, Actions& actions) {
+  const Outgoing* const accepted = outgoing_.find({peer, envelope.number});
   if (!accepted) return;  // it had become too late
   if (accepted->tensor.nbytes() <= short_message) {
-    return peers_[static_cast<std::size_t>(peer)].outbox.add({.kind = Letter::Kind::data,
+    return peers_[static_cast<std::size_t>(peer)].outbox.add({.kind = Envelope::Kind::data,
                                                               .dtype = accepted->tensor.dtype(),
                                                               .count = accepted->tensor.numel(),
-                                                              .number = letter.number});
+                                                              .number = envelope.number});
   }
-  const Outgoing message = *outgoing_.take({peer, letter.number});
+  const Outgoing message = *outgoing_.take({peer, envelope.number});
   try {
-    transfer({peer, true}, transport_.post_send(peer, data_slot(letter.number), message.tensor.bytes()),
+    transfer({peer, true}, transport_.post_send(peer, data_slot(envelope.number), message.tensor.bytes()),
              message.deadline, message.source);
   } catch (...) {
     actions.emplace_back([message, error = std::current_exception()] { message.source.fail(error); });
   }
 }
 
-void Messenger::handle_data(int peer, const Letter& letter, std::span<const std::byte> content,
+void Messenger::handle_data(int peer, const Envelope& envelope, std::span<const std::byte> content,
                             Actions& actions) {
-  const std::optional<Accepted> accepted = accepted_.take({peer, letter.number});
+  const std::optional<ClearedReceive> accepted = cleared_.take({peer, envelope.number});
   if (!accepted) return;  // it had become too late
   const Tensor& tensor = accepted->receive.tensor;
   if (content.size() != tensor.nbytes()) {
@@ -284,22 +286,22 @@ void Messenger::handle_data(int peer, const Letter& letter, std::span<const std:
 }
 
 void Messenger::arrive(ArrivedMessage message, Actions& actions) {
-  const std::optional<PostedReceive> receive = matching_.take_receive(message.from, message.letter.tag);
-  if (receive) return give(*receive, message, actions);
+  const std::optional<PostedReceive> receive = matching_.take_receive(message.from, message.envelope.tag);
+  if (receive) return deliver(*receive, message, actions);
   matching_.keep(std::move(message));
 }
 
-void Messenger::give(const PostedReceive& receive, const ArrivedMessage& message, Actions& actions) {
-  const Letter& letter = message.letter;
-  if (letter.dtype != receive.tensor.dtype() || letter.count != receive.tensor.numel()) {
-    const std::string reason = "it sends " + in_words(letter.dtype, letter.count) + " with " +
-                               in_words(letter.tag) + ", this rank receives " +
+void Messenger::deliver(const PostedReceive& receive, const ArrivedMessage& message, Actions& actions) {
+  const Envelope& envelope = message.envelope;
+  if (envelope.dtype != receive.tensor.dtype() || envelope.count != receive.tensor.numel()) {
+    const std::string reason = "it sends " + in_words(envelope.dtype, envelope.count) + " with " +
+                               in_words(envelope.tag) + ", this rank receives " +
                                in_words(receive.tensor.dtype(), receive.tensor.numel());
     actions.emplace_back(
         [receive, error = network_error(reason, message.from)] { receive.source.fail(error); });
     return;
   }
-  if (letter.kind == Letter::Kind::content) {
+  if (envelope.kind == Envelope::Kind::eager) {
     if (!message.content.empty()) {
       std::memcpy(receive.tensor.data(), message.content.data(), message.content.size());
     }
@@ -307,16 +309,16 @@ void Messenger::give(const PostedReceive& receive, const ArrivedMessage& message
     if (message.on_credit) give_back_credit(message.from);
     return;
   }
-  const Letter accept{.kind = Letter::Kind::accept, .number = letter.number};
+  const Envelope accept{.kind = Envelope::Kind::cts, .number = envelope.number};
   Outbox& outbox = peers_[static_cast<std::size_t>(message.from)].outbox;
-  if (letter.payload() <= short_message) {
-    accepted_.add({message.from, letter.number}, receive.deadline, {receive, message.from});
+  if (envelope.payload() <= short_message) {
+    cleared_.add({message.from, envelope.number}, receive.deadline, {receive, message.from});
     wake_if_before(receive.deadline);
     return outbox.add(accept);
   }
   try {
     std::unique_ptr<Transfer> data =
-        transport_.post_recv(message.from, data_slot(letter.number), receive.tensor.bytes());
+        transport_.post_recv(message.from, data_slot(envelope.number), receive.tensor.bytes());
     outbox.add(accept);
     transfer({message.from, false}, std::move(data), receive.deadline, receive.source);
   } catch (...) {
@@ -328,16 +330,16 @@ void Messenger::give_back_credit(int peer) {
   Peer& sender = peers_[static_cast<std::size_t>(peer)];
   if (++sender.taken < credits_at_start / 2) return;
   const int count = std::exchange(sender.taken, 0);
-  sender.outbox.add({.kind = Letter::Kind::credit, .count = static_cast<std::uint64_t>(count)});
+  sender.outbox.add({.kind = Envelope::Kind::credit, .count = static_cast<std::uint64_t>(count)});
 }
 
 // Those that may go. Where they cannot, who needs the peer hears of it as of any other loss.
-void Messenger::post_letters(int peer, Actions& actions) {
+void Messenger::post_envelopes(int peer, Actions& actions) {
   Peer& state = peers_[static_cast<std::size_t>(peer)];
-  const auto fill = [&](const Letter& letter, std::byte* content) {
-    const std::optional<Outgoing> message = outgoing_.take({peer, letter.number});
+  const auto fill = [&](const Envelope& envelope, std::byte* content) {
+    const std::optional<Outgoing> message = outgoing_.take({peer, envelope.number});
     if (!message) return false;  // it has become too late
-    if (letter.payload() > 0) std::memcpy(content, message->tensor.data(), letter.payload());
+    if (envelope.payload() > 0) std::memcpy(content, message->tensor.data(), envelope.payload());
     actions.emplace_back([source = message->source] { source.succeed(); });
     return true;
   };
@@ -350,22 +352,22 @@ void Messenger::post_letters(int peer, Actions& actions) {
 }
 
 // Data that are on their way: completes the Work when they are through.
-void Messenger::transfer(const Transfers::Way& way, std::unique_ptr<Transfer> data, Deadline deadline,
+void Messenger::transfer(const Transfers::Route& route, std::unique_ptr<Transfer> data, Deadline deadline,
                          const WorkSource& source) {
-  const auto end = [source, way](const std::exception_ptr& error) {
+  const auto end = [source, route](const std::exception_ptr& error) {
     if (error) {
       source.fail(error);
-    } else if (way.outgoing) {
+    } else if (route.outgoing) {
       source.succeed();
     } else {
-      source.succeed_from(way.peer);
+      source.succeed_from(route.peer);
     }
   };
-  if (transfers_.add({way, deadline, end, std::move(data)})) wake_if_before(deadline);
+  if (transfers_.add({route, deadline, end, std::move(data)})) wake_if_before(deadline);
 }
 
 // With mutex_ held. Whether there were others and all have left.
-bool Messenger::is_left_alone() const {
+bool Messenger::all_peers_left() const {
   return peers_.size() > 1 && std::ranges::count(peers_, false, &Peer::left) == 1;
 }
 
@@ -381,7 +383,7 @@ void Messenger::miss(int peer) {
 }
 
 // The peer has left in order: what it has sent is here, nothing more will come.
-void Messenger::lose(int peer, Actions& actions) {
+void Messenger::on_peer_left(int peer, Actions& actions) {
   if (std::exchange(peers_[static_cast<std::size_t>(peer)].left, true)) return;
   const auto fail = [&](const WorkSource& source) {
     actions.emplace_back([this, source, error = network_error(left_the_group, peer), peer] {
@@ -391,9 +393,9 @@ void Messenger::lose(int peer, Actions& actions) {
   };
   peers_[static_cast<std::size_t>(peer)].outbox.drop_waiting();
   for (const PostedReceive& receive : matching_.take_receives_from(peer)) fail(receive.source);
-  for (const Accepted& accepted : accepted_.take_all(peer)) fail(accepted.receive.source);
+  for (const ClearedReceive& accepted : cleared_.take_all(peer)) fail(accepted.receive.source);
   for (const Outgoing& message : outgoing_.take_all(peer)) fail(message.source);
-  if (!is_left_alone()) return;
+  if (!all_peers_left()) return;
   for (const PostedReceive& receive : matching_.take_receives_from(any_source)) {
     actions.emplace_back([source = receive.source] { source.fail(network_error(all_have_left, -1)); });
   }
@@ -413,7 +415,7 @@ void Messenger::expire(Actions& actions) {
                           reason = "no message with " + in_words(receive.tag) + " from " + whose +
                                    " before the deadline"] { give_up(from, reason, source); });
   }
-  while (const std::optional<Accepted> accepted = accepted_.take_expired(now)) {
+  while (const std::optional<ClearedReceive> accepted = cleared_.take_expired(now)) {
     actions.emplace_back([source = accepted->receive.source, from = accepted->from] {
       source.fail(std::make_exception_ptr(late_error(from, false)));
     });
@@ -431,7 +433,7 @@ void Messenger::fail_all(const std::exception_ptr& error) {
     const std::lock_guard lock(mutex_);
     if (!ended_) ended_ = error;
     for (const PostedReceive& receive : matching_.take_all_receives()) sources.push_back(receive.source);
-    for (const Accepted& accepted : accepted_.take_all(std::nullopt))
+    for (const ClearedReceive& accepted : cleared_.take_all(std::nullopt))
       sources.push_back(accepted.receive.source);
     for (const Outgoing& message : outgoing_.take_all(std::nullopt)) sources.push_back(message.source);
   }
@@ -444,8 +446,8 @@ void Messenger::drain(Deadline deadline) noexcept {
   {
     std::unique_lock lock(mutex_);
     changed_.wait_until(lock, deadline,
-                        [this] { return (outgoing_.is_empty() && accepted_.is_empty()) || ended_; });
-    is_under_way = !accepted_.is_empty();
+                        [this] { return (outgoing_.is_empty() && cleared_.is_empty()) || ended_; });
+    is_under_way = !cleared_.is_empty();
   }
   flush(deadline);
   if (!transfers_.drain(deadline) || is_under_way) {

@@ -3,9 +3,9 @@
 // Why not simply a transport's post_send and post_recv: those need to know the sender, the slot and the
 // longest possible length in advance, hold no deadline while nobody waits, and cannot be asked whether they
 // have completed. Here a thread of the group takes in what arrives, matches it, and completes the Work; see
-// letter.h for what travels. The thread is started by a call or a letter that comes: a rank that has sent may
-// leave before this one calls anything. It ends when nothing has happened for `idle_limit`, and the next call
-// or letter starts another.
+// envelope.h for what travels. The thread is started by a call or an envelope that comes: a rank that has
+// sent may leave before this one calls anything. It ends when nothing has happened for `idle_limit`, and the
+// next call or envelope starts another.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@
 #include "dlaunch/tensor.h"
 #include "dlaunch/transport.h"
 #include "dlaunch/work.h"
-#include "runtime/point_to_point/letter.h"
+#include "runtime/point_to_point/envelope.h"
 #include "runtime/point_to_point/matching.h"
 #include "runtime/point_to_point/outbox.h"
 #include "runtime/point_to_point/pending_messages.h"
@@ -62,7 +62,7 @@ class Messenger {
     WorkSource source;
   };
   // A receive that has accepted a short message.
-  struct Accepted {
+  struct ClearedReceive {
     PostedReceive receive;
     int from;
   };
@@ -71,7 +71,7 @@ class Messenger {
     int credits = credits_at_start;
     int taken = 0;  // of its contents, since the last credit
     bool left = false;
-    std::exception_ptr unreachable;  // why letters to it do not go any more
+    std::exception_ptr unreachable;  // why envelopes to it do not go any more
   };
   using Actions = std::vector<std::function<void()>>;  // done when no lock is held
 
@@ -79,24 +79,24 @@ class Messenger {
 
   void start_when_a_letter_comes();
   void take_in();
-  bool take_one_in(Inbox& inbox, std::span<const std::byte> block);
+  bool take_one_in(AnySourceReceive& any_receive, std::span<const std::byte> block);
   [[nodiscard]] bool is_idle();
   [[nodiscard]] bool awaits_blocks() const;
   [[nodiscard]] bool is_closing();
   Outbox::Blocks handle_block(int peer, std::span<const std::byte> block, Actions& actions);
-  void handle(int peer, const Letter& letter, std::span<const std::byte> content, Actions& actions);
-  void handle_accept(int peer, const Letter& letter, Actions& actions);
-  void handle_data(int peer, const Letter& letter, std::span<const std::byte> content, Actions& actions);
+  void handle(int peer, const Envelope& envelope, std::span<const std::byte> content, Actions& actions);
+  void handle_cts(int peer, const Envelope& envelope, Actions& actions);
+  void handle_data(int peer, const Envelope& envelope, std::span<const std::byte> content, Actions& actions);
   void arrive(ArrivedMessage message, Actions& actions);
-  void give(const PostedReceive& receive, const ArrivedMessage& message, Actions& actions);
-  void transfer(const Transfers::Way& way, std::unique_ptr<Transfer> data, Deadline deadline,
+  void deliver(const PostedReceive& receive, const ArrivedMessage& message, Actions& actions);
+  void transfer(const Transfers::Route& route, std::unique_ptr<Transfer> data, Deadline deadline,
                 const WorkSource& source);
   void give_back_credit(int peer);
-  void post_letters(int peer, Actions& actions);
+  void post_envelopes(int peer, Actions& actions);
   [[noreturn]] void miss(int peer);
-  [[nodiscard]] bool is_left_alone() const;
+  [[nodiscard]] bool all_peers_left() const;
   [[nodiscard]] bool has_departed(int peer) const;
-  void lose(int peer, Actions& actions);
+  void on_peer_left(int peer, Actions& actions);
   void give_up(int peer, const std::string& reason, const WorkSource& source);
   void expire(Actions& actions);
   void fail_all(const std::exception_ptr& error);
@@ -112,10 +112,10 @@ class Messenger {
   std::vector<Peer> peers_;
   Matching matching_;
   PendingMessages<Outgoing> outgoing_;
-  PendingMessages<Accepted> accepted_;
+  PendingMessages<ClearedReceive> cleared_;
   std::uint64_t last_number_ = 0;
-  std::exception_ptr ended_;  // why nothing more can be done
-  Inbox* inbox_ = nullptr;    // what the thread waits for
+  std::exception_ptr ended_;                 // why nothing more can be done
+  AnySourceReceive* any_receive_ = nullptr;  // what the thread waits for
   Deadline waits_until_ = Deadline::max();
   bool closing_ = false;
 

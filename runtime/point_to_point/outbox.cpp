@@ -11,7 +11,7 @@ namespace {
 class SentBlock final : public Transfer {
  public:
   SentBlock(Transport& transport, int peer, std::vector<std::byte> block)
-      : block_(std::move(block)), transfer_(transport.post_send(peer, letter_slot, block_)) {}
+      : block_(std::move(block)), transfer_(transport.post_send(peer, envelope_slot, block_)) {}
   void wait(Deadline deadline) override { transfer_->wait(deadline); }
   bool wait_until(Deadline deadline) override { return transfer_->wait_until(deadline); }
 
@@ -22,8 +22,8 @@ class SentBlock final : public Transfer {
 
 }  // namespace
 
-void Outbox::add(const Letter& letter, std::span<const std::byte> content) {
-  waiting_.push_back({letter, {content.begin(), content.end()}});
+void Outbox::add(const Envelope& envelope, std::span<const std::byte> content) {
+  waiting_.push_back({envelope, {content.begin(), content.end()}});
 }
 
 Outbox::Blocks Outbox::receive(std::uint64_t acknowledged) {
@@ -47,29 +47,29 @@ bool Outbox::may_post() const {
   return (has_waiting() && posted_.size() < window) || unacknowledged_ >= window / 2;
 }
 
-// Of the letters that wait, without those that are not to go any more, as many as fit; empty if there are
+// Of the envelopes that wait, without those that are not to go any more, as many as fit; empty if there are
 // none.
 std::vector<std::byte> Outbox::next_block(const Fill& fill) {
-  if (!has_waiting()) add({.kind = Letter::Kind::credit});
+  if (!has_waiting()) add({.kind = Envelope::Kind::credit});
   std::vector<std::byte> block;
-  std::size_t last = 0;  // where the last letter begins
-  while (has_waiting() && block.size() + waiting_.front().size() <= letter_block) {
-    Waiting next = std::move(waiting_.front());
+  std::size_t last = 0;  // where the last envelope begins
+  while (has_waiting() && block.size() + waiting_.front().size() <= envelope_block) {
+    PendingEnvelope next = std::move(waiting_.front());
     waiting_.pop_front();
     const std::size_t begin = block.size();
-    if (begin == 0) next.letter.acknowledged = unacknowledged_;
+    if (begin == 0) next.envelope.acknowledged = unacknowledged_;
     block.resize(begin + next.size());
-    std::byte* const content = block.data() + begin + sizeof next.letter;
-    if (next.letter.kind == Letter::Kind::data) {
-      if (!fill(next.letter, content)) {
+    std::byte* const content = block.data() + begin + sizeof next.envelope;
+    if (next.envelope.kind == Envelope::Kind::data) {
+      if (!fill(next.envelope, content)) {
         block.resize(begin);
         continue;
       }
     } else if (!next.content.empty()) {
       std::memcpy(content, next.content.data(), next.content.size());
     }
-    std::memcpy(block.data() + begin, &next.letter, sizeof next.letter);
-    if (begin > 0) block[last + offsetof(Letter, is_last)] = std::byte{0};
+    std::memcpy(block.data() + begin, &next.envelope, sizeof next.envelope);
+    if (begin > 0) block[last + offsetof(Envelope, is_last)] = std::byte{0};
     last = begin;
   }
   if (!block.empty()) unacknowledged_ = 0;

@@ -1,10 +1,10 @@
-// Letters to one peer, from when they are written until they have come.
+// Envelopes to one peer, from when they are written until they have come.
 //
 // A block costs a message of the transport: a trip of the receiver's request and one of the block, and a turn
-// of two threads. So only `window` blocks are on their way at a time. A letter that finds room goes at once;
-// the others wait, and the next block takes as many of them as fit. The peer acknowledges blocks with the
-// first letter of any block that it sends, and after half a window with one of its own, which needs no room:
-// so two ranks that both have no room left do not wait for each other.
+// of two threads. So only `window` blocks are on their way at a time. An envelope that finds room goes at
+// once; the others wait, and the next block takes as many of them as fit. The peer acknowledges blocks with
+// the first envelope of any block that it sends, and after half a window with one of its own, which needs no
+// room: so two ranks that both have no room left do not wait for each other.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "dlaunch/transport.h"
-#include "runtime/point_to_point/letter.h"
+#include "runtime/point_to_point/envelope.h"
 
 namespace dlaunch {
 
@@ -26,10 +26,10 @@ class Outbox {
  public:
   static constexpr std::size_t window = 8;
 
-  // The letter, and a copy of its content; of "data" the content is asked for when they go.
-  void add(const Letter& letter, std::span<const std::byte> content = {});
+  // The envelope, and a copy of its content; of "data" the content is asked for when they go.
+  void add(const Envelope& envelope, std::span<const std::byte> content = {});
   // Writes the content of "data". False: they are not to go any more.
-  using Fill = std::function<bool(const Letter& letter, std::byte* content)>;
+  using Fill = std::function<bool(const Envelope& envelope, std::byte* content)>;
 
   using Blocks = std::deque<std::unique_ptr<Transfer>>;
   // One of the peer's blocks has come, which acknowledges so many of these: they have arrived, and to wait
@@ -39,22 +39,22 @@ class Outbox {
   // Sends what may go. Throws as Transport::post_send does; then nothing more goes.
   void post(Transport& transport, int peer, const Fill& fill);
 
-  // Whether letters wait for room.
+  // Whether envelopes wait for room.
   [[nodiscard]] bool has_waiting() const { return !waiting_.empty(); }
   void drop_waiting() { waiting_.clear(); }
   // The blocks on their way, which the caller waits for: they count as acknowledged.
   [[nodiscard]] Blocks take_posted() { return std::exchange(posted_, {}); }
 
  private:
-  struct Waiting {
-    Letter letter;
+  struct PendingEnvelope {
+    Envelope envelope;
     std::vector<std::byte> content;  // of data none yet
-    [[nodiscard]] std::size_t size() const { return sizeof letter + letter.carried(); }
+    [[nodiscard]] std::size_t size() const { return sizeof envelope + envelope.carried(); }
   };
   [[nodiscard]] bool may_post() const;
   [[nodiscard]] std::vector<std::byte> next_block(const Fill& fill);
 
-  std::deque<Waiting> waiting_;
+  std::deque<PendingEnvelope> waiting_;
   Blocks posted_;                     // not acknowledged
   std::uint64_t unacknowledged_ = 0;  // of the peer's blocks
 };

@@ -41,7 +41,7 @@ Transfers::~Transfers() {
 
 bool Transfers::add(Message message) {
   const std::lock_guard lock(mutex_);
-  Queue& queue = queues_[message.way];
+  Queue& queue = queues_[message.route];
   const Deadline deadline = message.deadline;
   Queued& queued = queue.messages.emplace_back(Queued{std::move(message), &queue, {}, {}});
   queued.place = std::prev(queue.messages.end());
@@ -85,8 +85,8 @@ void Transfers::expire() {
   if (late.empty()) return;
   const std::size_t count = late.size();
   for (Message& message : late) {
-    const Way way = message.way;
-    end(std::move(message), std::make_exception_ptr(late_error(way.peer, way.outgoing)));
+    const Route route = message.route;
+    end(std::move(message), std::make_exception_ptr(late_error(route.peer, route.outgoing)));
   }
   const std::lock_guard lock(mutex_);
   unfinished_ -= count;

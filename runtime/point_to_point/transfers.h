@@ -30,16 +30,16 @@ namespace dlaunch {
 // `idle_limit`.
 class Transfers {
  public:
-  struct Way {
+  struct Route {
     int peer;
     bool outgoing;
-    bool operator<(const Way& other) const {
+    bool operator<(const Route& other) const {
       return std::tie(peer, outgoing) < std::tie(other.peer, other.outgoing);
     }
   };
 
   struct Message {
-    Way way;
+    Route route;
     Deadline deadline;
     // Called once: with null when the message is through, else with the reason why it is not. The transfer is
     // gone then. Must not throw or call back.
@@ -88,7 +88,7 @@ class Transfers {
   std::condition_variable added_;
   std::condition_variable drained_;
   // protected by mutex_
-  std::map<Way, Queue> queues_;
+  std::map<Route, Queue> queues_;
   DeadlineQueue<Queued*> deadlines_;
   std::deque<Queue*> unattended_;  // which the next free threads take
   std::size_t free_threads_ = 0;

@@ -130,21 +130,21 @@ page::Page* map(const std::string& path) {
 
 }  // namespace
 
-RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, int peer, const Term& term,
-                                      bool awaited) const {
+RecordMark GroupRecorder::write_begin(const What& what, std::uint64_t sequence, int peer,
+                                      const Timeout& limit, bool awaited) const {
   const bool collective = page::is_collective(what.operation);
   if (!collective) add(page_->header.others_begun, 1);
   const std::uint64_t number = add(page_->header.next, 1);
   page::Record& record = page_->records[number % page::max_records];
   if (claim(record.seqlock, 2 * number + 1)) {
     put(record.sequence, sequence);
-    put(record.created_ns, ns_of(term.began));
+    put(record.created_ns, ns_of(limit.began));
     put(record.ended_ns, std::int64_t{0});
     put(record.input, what.input);
     put(record.output, what.output);
     put(record.group, group_->id);
     put(record.peer, std::int32_t{peer});
-    put(record.timeout_ms, recorded(term.length));
+    put(record.timeout_ms, recorded(limit.length));
     put(record.operation, what.operation);
     put(record.dtype, what.dtype ? static_cast<std::uint8_t>(*what.dtype) : page::no_dtype);
     put(record.state, std::uint8_t{page::Record::started});
@@ -173,7 +173,8 @@ void GroupRecorder::leave() const {
   if (group_ != nullptr) put(group_->state, std::uint32_t{page::Group::left});
 }
 
-void GroupRecorder::lose(int rank, page::Loss loss, page::Operation operation, std::uint64_t sequence) const {
+void GroupRecorder::record_loss(int rank, page::Loss loss, page::Operation operation,
+                                std::uint64_t sequence) const {
   if (page_ == nullptr || get(page_->header.lost) != 0) return;
   page::Header& header = page_->header;
   put(header.loss_sequence, sequence);
@@ -183,14 +184,14 @@ void GroupRecorder::lose(int rank, page::Loss loss, page::Operation operation, s
   put(header.lost, std::int32_t{rank} + 1);
 }
 
-Waiting::Waiting() : page_(recorder().page()) {
+WaitRecord::WaitRecord() : page_(recorder().page()) {
   if (page_ != nullptr) add(page_->header.waiting, 1);
 }
-Waiting::~Waiting() {
+WaitRecord::~WaitRecord() {
   if (page_ != nullptr) add(page_->header.waiting, ~std::uint64_t{0});  // one less
 }
 
-void record_ask() {
+void record_poll() {
   if (page::Page* const page = recorder().page()) add(page->header.asks, 1);
 }
 

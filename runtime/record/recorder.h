@@ -39,9 +39,9 @@ class GroupRecorder {
 
   // The moment is the caller's, who has looked at the clock for its deadline: a look is a good part of what a
   // record costs. `awaited`: a collective of whose group no other one begins before it has ended.
-  RecordMark begin(const What& what, std::uint64_t sequence, int peer, const Term& term,
+  RecordMark begin(const What& what, std::uint64_t sequence, int peer, const Timeout& limit,
                    bool awaited = false) const {
-    return group_ != nullptr ? write_begin(what, sequence, peer, term, awaited) : RecordMark{};
+    return group_ != nullptr ? write_begin(what, sequence, peer, limit, awaited) : RecordMark{};
   }
   void end(const RecordMark& mark, bool success) const {
     if (group_ != nullptr) write_end(mark, success);
@@ -50,10 +50,10 @@ class GroupRecorder {
   void leave() const;
   // An operation has met the loss of this rank of the default group, and that has broken the group. The
   // process's first loss is kept.
-  void lose(int rank, page::Loss loss, page::Operation operation, std::uint64_t sequence) const;
+  void record_loss(int rank, page::Loss loss, page::Operation operation, std::uint64_t sequence) const;
 
  private:
-  RecordMark write_begin(const What& what, std::uint64_t sequence, int peer, const Term& term,
+  RecordMark write_begin(const What& what, std::uint64_t sequence, int peer, const Timeout& limit,
                          bool awaited) const;
   void write_end(const RecordMark& mark, bool success) const;
 
@@ -84,19 +84,19 @@ class Recording {
 
 // For as long as it lives, a thread of this process waits for other ranks outside of a collective: for a
 // message, or to make a group. Tells the agent, whose --hang-timeout is about those who wait.
-class Waiting {
+class WaitRecord {
  public:
-  Waiting();
-  ~Waiting();
-  Waiting(const Waiting&) = delete;
-  Waiting& operator=(const Waiting&) = delete;
+  WaitRecord();
+  ~WaitRecord();
+  WaitRecord(const WaitRecord&) = delete;
+  WaitRecord& operator=(const WaitRecord&) = delete;
 
  private:
   page::Page* const page_;
 };
 
 // Somebody has asked whether a message is through, and it is not. Who asks for long waits too.
-void record_ask();
+void record_poll();
 
 // The process's page. Thread-safe.
 class Recorder {

@@ -51,7 +51,7 @@ std::string quoted(std::string_view text) {
     } else if (c == '"' || c == '\\') {
       result += {'\\', c};
     } else if (code < 0x20) {
-      result += "\\u00" + in_hex({&c, 1});
+      result += "\\u00" + to_hex({&c, 1});
     } else {
       result += text.substr(0, length);
     }

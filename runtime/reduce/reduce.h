@@ -25,7 +25,7 @@ std::optional<std::string> why_not_allowed(DType dtype, ReduceOp op);
 using ReduceKernel = void (*)(std::byte* out, const std::byte* low, const std::byte* high, std::size_t count);
 
 // REQUIRES: !why_not_allowed(dtype, op). For avg and premul_sum the kernel
-// of sum; prepare() does the rest, of the avg of integers integer_mean.h.
+// of sum; prepare() does the rest, of the avg of integers integer_avg.h.
 ReduceKernel reduce_kernel(DType dtype, ReduceOp op);
 
 // Whether prepare() would change anything.

@@ -9,13 +9,13 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/process_environment.h"
 #include "runtime/rendezvous/served_store.h"
+#include "store/client/error_text.h"
 #include "store/client/file_store.h"
 #include "store/client/hash_store.h"
 #include "store/client/job_key.h"
 #include "store/client/prefix_store.h"
 #include "store/client/steady_time.h"
 #include "store/client/tcp_store.h"
-#include "store/client/words.h"
 #include "store/contract/worker_env.h"
 #include "store/tls/tls_client.h"
 
@@ -46,7 +46,7 @@ KeyValueStore::~KeyValueStore() = default;
 void KeyValueStore::wait(std::span<const std::string> keys) { wait(keys, timeout()); }
 void KeyValueStore::wait(std::span<const std::string> keys, std::chrono::milliseconds timeout) {
   if (!wait_for(keys, timeout))
-    throw DistStoreError(waited_too_long("the program's store", timeout, keys_in_words(keys)).message());
+    throw DistStoreError(timeout_error("the program's store", timeout, describe_keys(keys)).message());
 }
 bool KeyValueStore::check(std::span<const std::string> keys) {
   return wait_for(keys, std::chrono::milliseconds(0));
@@ -229,7 +229,7 @@ class ForeignStore final : public Store {
   void wait(std::span<const std::string> keys, Duration timeout) override {
     const auto length = std::chrono::ceil<std::chrono::milliseconds>(std::max(timeout, Duration(0)));
     if (store_->wait_for(keys, length)) return;
-    throw StoreError(waited_too_long("the program's store", timeout, keys_in_words(keys)));
+    throw StoreError(timeout_error("the program's store", timeout, describe_keys(keys)));
   }
   bool check(std::span<const std::string> keys) override { return store_->check(keys); }
   std::int64_t num_keys() override { return store_->num_keys(); }

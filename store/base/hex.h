@@ -9,7 +9,7 @@ namespace dlaunch {
 
 inline constexpr std::string_view hex_digits = "0123456789abcdef";
 
-inline std::string in_hex(std::string_view bytes) {
+inline std::string to_hex(std::string_view bytes) {
   std::string text;
   text.reserve(2 * bytes.size());
   for (const char c : bytes) {

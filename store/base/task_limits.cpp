@@ -10,7 +10,7 @@
 #include <optional>
 #include <string_view>
 
-#include "store/base/control_group.h"
+#include "store/base/cgroup.h"
 
 namespace dlaunch {
 namespace {
@@ -45,7 +45,7 @@ struct Place {
 };
 
 std::optional<Place> place_of_pids(const TaskLimitPlaces& places) {
-  const auto group = control_group(text_of(places.proc + "/self/cgroup"), "pids");
+  const auto group = find_cgroup(text_of(places.proc + "/self/cgroup"), "pids");
   if (!group) return std::nullopt;
   const char* const names[] = {"", "/unified", "/pids"};  // version 2, with others beside it, version 1
   for (const char* const name : names) {
@@ -68,7 +68,7 @@ TaskLimits task_limits(const TaskLimitPlaces& places) {
   if (const auto place = place_of_pids(places)) {
     std::optional<std::uint64_t> tightest;
     std::string whose;
-    for (std::string group = place->group;; group = parent_group(group)) {
+    for (std::string group = place->group;; group = parent_cgroup(group)) {
       const std::string folder = place->root + (group == "/" ? "" : group);
       limits.refusals += refusals_in(text_of(folder + "/pids.events"));
       const auto most = number(text_of(folder + "/pids.max"));

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "store/client/error_text.h"
 #include "store/client/file_record.h"
 #include "store/client/file_watch.h"
 #include "store/client/steady_time.h"
-#include "store/client/words.h"
 #include "store/protocol/decimal.h"
 
 namespace dlaunch {
@@ -229,7 +229,7 @@ std::string FileStore::compare_set(std::string_view key, std::string_view expect
 }
 
 void FileStore::wait(std::span<const std::string> keys, Duration timeout) {
-  await(timeout, keys_in_words(keys), [&] { return all_exist(keys); });
+  await(timeout, describe_keys(keys), [&] { return all_exist(keys); });
 }
 
 bool FileStore::check(std::span<const std::string> keys) {
@@ -265,7 +265,7 @@ Duration FileStore::timeout() const {
 
 std::vector<std::string> FileStore::multi_get(std::span<const std::string> keys) {
   std::vector<std::string> values;
-  await(timeout(), keys_in_words(keys), [&] {
+  await(timeout(), describe_keys(keys), [&] {
     if (!all_exist(keys)) return false;
     for (const std::string& key : keys) values.push_back(values_.at(marked(key)));
     return true;
@@ -320,7 +320,7 @@ void FileStore::await(Duration timeout, const std::string& for_what, const std::
       if (condition()) return;
     }
     if (steady_now() >= deadline)
-      throw StoreError(waited_too_long("file store " + options_.path, timeout, for_what));
+      throw StoreError(timeout_error("file store " + options_.path, timeout, for_what));
     if (watch) {
       (*watch)->await(deadline);
     } else {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "store/client/words.h"
+#include "store/client/error_text.h"
 #include "store/protocol/decimal.h"
 
 namespace dlaunch {
@@ -54,7 +54,7 @@ std::string HashStore::compare_set(std::string_view key, std::string_view expect
 void HashStore::wait(std::span<const std::string> keys, Duration timeout) {
   Lock lock(mutex_);
   await(
-      lock, timeout, [&] { return all_exist(keys); }, keys_in_words(keys));
+      lock, timeout, [&] { return all_exist(keys); }, describe_keys(keys));
 }
 
 bool HashStore::check(std::span<const std::string> keys) {
@@ -92,7 +92,7 @@ std::vector<std::string> HashStore::multi_get(std::span<const std::string> keys)
     return std::all_of(keys.begin(), keys.end(),
                        [&](const std::string& key) { return values_.contains(key); });
   };
-  await(lock, timeout_, have_values, keys_in_words(keys));
+  await(lock, timeout_, have_values, describe_keys(keys));
   std::vector<std::string> values;
   values.reserve(keys.size());
   for (const std::string& key : keys) values.push_back(values_.at(key));
@@ -165,7 +165,7 @@ bool HashStore::all_exist(std::span<const std::string> keys) const {
 void HashStore::await(Lock& lock, Duration timeout, const Condition& condition, const std::string& for_what) {
   const auto until = std::chrono::steady_clock::now() + std::min(timeout, longest_timeout);
   if (!changed_.wait_until(lock, until, condition)) {
-    throw StoreError(waited_too_long("store in this process", timeout, for_what));
+    throw StoreError(timeout_error("store in this process", timeout, for_what));
   }
 }
 

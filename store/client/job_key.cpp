@@ -46,7 +46,7 @@ JobKey job_store_key(const Address& server) {
 }
 
 std::string store_key_text(const JobKey& key) {
-  return in_hex(key.key).append(key.tls ? with_tls : "").append("\n");
+  return to_hex(key.key).append(key.tls ? with_tls : "").append("\n");
 }
 
 JobKey parse_store_key(const std::string& text) {

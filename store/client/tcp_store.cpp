@@ -5,8 +5,8 @@
 #include <thread>
 #include <utility>
 
-#include "store/base/entropy.h"
-#include "store/client/words.h"
+#include "store/base/random.h"
+#include "store/client/error_text.h"
 #include "store/protocol/key_proof.h"
 
 namespace dlaunch {
@@ -122,15 +122,15 @@ class TcpStore::Call {
     request.keys.assign(names.begin(), names.end());
     if (timeout_ > Duration::zero()) {
       request.kind = RequestKind::wait;
-      return await(request, keys_in_words(keys));
+      return await(request, describe_keys(keys));
     }
     request.kind = RequestKind::check;
     send(request);
-    if (integer<std::uint8_t>() != answer_ready) timed_out(keys_in_words(keys));
+    if (integer<std::uint8_t>() != answer_ready) timed_out(describe_keys(keys));
   }
 
   [[noreturn]] void timed_out(std::string_view for_what) const {
-    throw StoreError(waited_too_long(name(), timeout_, for_what));
+    throw StoreError(timeout_error(name(), timeout_, for_what));
   }
 
  private:
@@ -242,7 +242,7 @@ Result<void> TcpStore::prove(TimePoint deadline) {
     return socket_.secure(std::move(*session), deadline);
   }
   if (options_.key.empty()) return {};
-  const KeyClient client(options_.key, draw_bytes(key_nonce_size));
+  const KeyClient client(options_.key, random_bytes(key_nonce_size));
   if (auto sent = socket_.send(as_byte_span(client.opening()), deadline); !sent) return sent;
   std::string challenge(key_challenge_size, '\0');
   if (auto received = socket_.receive(challenge.data(), challenge.size(), deadline); !received) {
@@ -340,12 +340,12 @@ std::string TcpStore::compare_set(std::string_view key, std::string_view expecte
 }
 
 void TcpStore::wait(std::span<const std::string> keys, Duration timeout) {
-  Call call(*this, timeout, "wait for " + keys_in_words(keys));
+  Call call(*this, timeout, "wait for " + describe_keys(keys));
   call.await_keys(keys);
 }
 
 bool TcpStore::check(std::span<const std::string> keys) {
-  Call call(*this, timeout(), "check of " + keys_in_words(keys));
+  Call call(*this, timeout(), "check of " + describe_keys(keys));
   std::vector<std::string> names;
   names.reserve(keys.size());
   for (const std::string& key : keys) names.push_back(on_wire(key));
@@ -387,7 +387,7 @@ Duration TcpStore::timeout() const {
 std::vector<std::string> TcpStore::multi_get(std::span<const std::string> keys) {
   if (!type_byte(options_.dialect, RequestKind::multi_get)) return Store::multi_get(keys);
   if (keys.empty()) return {};  // of which PyTorch's servers make different things
-  Call call(*this, timeout(), "multi_get of " + keys_in_words(keys));
+  Call call(*this, timeout(), "multi_get of " + describe_keys(keys));
   call.await_keys(keys);
   std::vector<std::string> names;
   names.reserve(keys.size());
@@ -404,7 +404,7 @@ std::vector<std::string> TcpStore::multi_get(std::span<const std::string> keys) 
 
 void TcpStore::multi_set(std::span<const std::string> keys, std::span<const std::string> values) {
   if (!type_byte(options_.dialect, RequestKind::multi_set)) return Store::multi_set(keys, values);
-  Call call(*this, timeout(), "multi_set of " + keys_in_words(keys));
+  Call call(*this, timeout(), "multi_set of " + describe_keys(keys));
   std::vector<std::string> names;
   names.reserve(keys.size());
   for (const std::string& key : keys) names.push_back(on_wire(key));

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "store/base/entropy.h"
 #include "store/base/out_queue.h"
+#include "store/base/random.h"
 #include "store/loop/uv_loop.h"
 
 namespace dlaunch {
@@ -224,7 +224,7 @@ struct UvLoop::Impl {
   std::vector<Socket*> dirty_;
   std::vector<Socket*> flushing_;
   std::unique_ptr<char[]> read_buffer_ = std::make_unique_for_overwrite<char[]>(read_buffer_size);
-  std::mt19937_64 random_{draw_number()};
+  std::mt19937_64 random_{random_u64()};
 
   std::mutex posted_mutex_;
   std::vector<std::function<void()>> posted_;  // protected by posted_mutex_

@@ -24,7 +24,7 @@ constexpr std::size_t kept_keys = 1 << 14;  // what the request that is used aga
 constexpr std::string_view full = "the store is full";
 constexpr std::string_view unread_and_full = "it does not read its answers, and the store is full";
 constexpr std::string_view unread_too_long = "it does not read its answers";
-constexpr std::string_view unproven_too_long = "it has not sent a whole request";
+constexpr std::string_view unauthenticated_too_long = "it has not sent a whole request";
 constexpr std::string_view no_memory = "there is not enough memory for its answers";
 
 constexpr std::string_view torchrun_comes =
@@ -33,8 +33,8 @@ constexpr std::string_view torchrun_comes =
 }  // namespace
 
 // A store client's connection.
-struct StoreServer::Visitor final : ConnectionHandler, TimerHandler, Table::Client {
-  Visitor(StoreServer& owner, ConnId id, const Address& address)
+struct StoreServer::Connection final : ConnectionHandler, TimerHandler, Table::Client {
+  Connection(StoreServer& owner, ConnId id, const Address& address)
       : server(owner), conn(id), peer(address), session(owner.options_.limits, owner.options_.old_clients) {}
 
   void on_received(ConnId, ByteSpan bytes) override { server.received(*this, bytes); }
@@ -70,54 +70,54 @@ StoreServer::StoreServer(Network& network, Timers& timers, Clock& clock, ServerO
       timers_(timers),
       clock_(clock),
       options_(std::move(options)),
-      strangers_(options_.report),
-      door_(network, timers, clock, strangers_, this, options_.agents, options_.https, options_.http_rules,
-            options_.key, options_.port, options_.secure),
+      rejections_(options_.report),
+      mux_(network, timers, clock, rejections_, this, options_.agents, options_.https, options_.http_rules,
+           options_.key, options_.port, options_.secure),
       table_(std::make_unique<Table>(options_.limits)) {}
 
 StoreServer::~StoreServer() { close(); }
 
 Result<Network::Listening> StoreServer::listen(const Address& address) {
-  auto listening = network_.listen(address, door_);
+  auto listening = network_.listen(address, mux_);
   if (listening) listeners_.push_back(listening->id);
   return listening;
 }
 
 Result<Network::Listening> StoreServer::listen_on(int socket) {
-  auto listening = network_.listen_on(socket, door_);
+  auto listening = network_.listen_on(socket, mux_);
   if (listening) listeners_.push_back(listening->id);
   return listening;
 }
 
-void StoreServer::new_round(std::set<std::string> shut_out) {
+void StoreServer::new_round(std::set<std::string> blocked_hosts) {
   ++totals_.rounds;
-  door_.new_round(std::move(shut_out));
+  mux_.new_round(std::move(blocked_hosts));
   start_afresh();
 }
 
 void StoreServer::close() {
   for (const ListenerId listener : std::exchange(listeners_, {})) network_.unlisten(listener);
-  door_.close();
+  mux_.close();
   start_afresh();
 }
 
 void StoreServer::start_afresh() {
-  for (const auto& [conn, visitor] : visitors_) {
-    timers_.disarm(visitor->timer);
+  for (const auto& [conn, connection] : connections_) {
+    timers_.disarm(connection->timer);
     network_.close(conn);
   }
   table_ = std::make_unique<Table>(options_.limits);  // knows nothing of the clients that go now
-  visitors_.clear();
-  visitors_of_.clear();
-  unproven_ = 0;
+  connections_.clear();
+  connections_of_host_.clear();
+  unauthenticated_ = 0;
   half_requests_ = 0;
   timers_.disarm(std::exchange(unread_timer_, {}));
 }
 
 StoreStats StoreServer::stats() const {
   StoreStats stats = totals_;
-  stats.connections = visitors_.size();
-  stats.undecided = door_.undecided();
+  stats.connections = connections_.size();
+  stats.undecided = mux_.undecided();
   stats.keys = table_->keys();
   stats.unread_bytes = network_.unsent_memory();
   stats.bytes = held();
@@ -127,60 +127,60 @@ StoreStats StoreServer::stats() const {
 
 ConnectionHandler& StoreServer::on_store_connection(ConnId conn, const Address& peer) {
   ++totals_.connections_total;
-  auto visitor = std::make_unique<Visitor>(*this, conn, peer);
-  ++visitors_of_[peer.host];
-  ++unproven_;
-  return *visitors_.emplace(conn, std::move(visitor)).first->second;
+  auto connection = std::make_unique<Connection>(*this, conn, peer);
+  ++connections_of_host_[peer.host];
+  ++unauthenticated_;
+  return *connections_.emplace(conn, std::move(connection)).first->second;
 }
 
 std::size_t StoreServer::connections_of(const std::string& host) const {
-  const auto found = visitors_of_.find(host);
-  return found == visitors_of_.end() ? 0 : found->second;
+  const auto found = connections_of_host_.find(host);
+  return found == connections_of_host_.end() ? 0 : found->second;
 }
 
-void StoreServer::take_for_client(Visitor& visitor) {
-  if (!std::exchange(visitor.proven, true)) --unproven_;
+void StoreServer::take_for_client(Connection& connection) {
+  if (!std::exchange(connection.proven, true)) --unauthenticated_;
 }
 
-bool StoreServer::end_unproven(TimePoint not_heard_since, const std::string* host) {
-  if (unproven_ == 0) return false;
-  const auto found = std::find_if(visitors_.begin(), visitors_.end(), [&](const auto& entry) {
-    const Visitor& visitor = *entry.second;
-    return !visitor.proven && visitor.heard < not_heard_since &&
-           (host == nullptr || visitor.peer.host == *host);
+bool StoreServer::end_unauthenticated(TimePoint not_heard_since, const std::string* host) {
+  if (unauthenticated_ == 0) return false;
+  const auto found = std::find_if(connections_.begin(), connections_.end(), [&](const auto& entry) {
+    const Connection& connection = *entry.second;
+    return !connection.proven && connection.heard < not_heard_since &&
+           (host == nullptr || connection.peer.host == *host);
   });
-  if (found == visitors_.end()) return false;
-  drop(*found->second, unproven_too_long);
+  if (found == connections_.end()) return false;
+  drop(*found->second, unauthenticated_too_long);
   leaving_.clear();
   return true;
 }
 
 // Each client of PyTorch's before 2.1 has a second connection, which stays silent; they do not greet.
 std::size_t StoreServer::companions_of(const std::string& host) const {
-  if (!visitors_of_.contains(host)) return 0;
+  if (!connections_of_host_.contains(host)) return 0;
   const auto has_one = [&](const auto& entry) {
     const auto dialect = entry.second->session.dialect();
     return entry.second->peer.host == host && dialect && *dialect != Dialect::v2_2;
   };
-  return static_cast<std::size_t>(std::count_if(visitors_.begin(), visitors_.end(), has_one));
+  return static_cast<std::size_t>(std::count_if(connections_.begin(), connections_.end(), has_one));
 }
 
 // More bytes, or another reason to go on: the peer has read its answers, or was silent long enough.
-void StoreServer::received(Visitor& visitor, ByteSpan bytes) {
-  half_requests_ -= std::exchange(visitor.counted, 0);
-  timers_.disarm(std::exchange(visitor.timer, {}));
-  if (!visitor.proven) visitor.heard = clock_.now();
-  visitor.session.feed(bytes);
-  serve_all(visitor);
-  if (visitor.session.dialect() == Dialect::v2_2) take_for_client(visitor);
-  if (!visitor.ended) {
-    visitor.session.keep_rest();
-    visitor.counted = visitor.session.buffered();
-    half_requests_ += visitor.counted;
+void StoreServer::received(Connection& connection, ByteSpan bytes) {
+  half_requests_ -= std::exchange(connection.counted, 0);
+  timers_.disarm(std::exchange(connection.timer, {}));
+  if (!connection.proven) connection.heard = clock_.now();
+  connection.session.feed(bytes);
+  serve_all(connection);
+  if (connection.session.dialect() == Dialect::v2_2) take_for_client(connection);
+  if (!connection.ended) {
+    connection.session.keep_rest();
+    connection.counted = connection.session.buffered();
+    half_requests_ += connection.counted;
   }
   if (any_failed_) end_failed();
-  if (held() > options_.limits.total_bytes) make_room(visitor);
-  if (!unread_timer_ && network_.unsent(visitor.conn) > 0)
+  if (held() > options_.limits.total_bytes) make_room(connection);
+  if (!unread_timer_ && network_.unsent(connection.conn) > 0)
     unread_timer_ = timers_.arm(clock_.now() + options_.limits.unread_time / looks, *this);
   leaving_.clear();
 }
@@ -190,24 +190,24 @@ std::uint64_t StoreServer::held() const {
 }
 
 // Ends connections until the limit is kept: those first whose unread answers cost most.
-void StoreServer::make_room(Visitor& visitor) {
+void StoreServer::make_room(Connection& connection) {
   network_.drop_remains();
   while (held() > options_.limits.total_bytes) {
-    Visitor* const worst = most_unread();
-    if (worst == nullptr) return turn_away(visitor, full);
+    Connection* const worst = most_unread();
+    if (worst == nullptr) return reject(connection, full);
     drop(*worst, unread_and_full);
   }
 }
 
 // Null: unread answers cost little.
-StoreServer::Visitor* StoreServer::most_unread() {
-  Visitor* worst = nullptr;
+StoreServer::Connection* StoreServer::most_unread() {
+  Connection* worst = nullptr;
   std::size_t most = costs_much;
-  for (const auto& [conn, visitor] : visitors_) {
+  for (const auto& [conn, connection] : connections_) {
     const std::size_t cost = network_.unsent_memory(conn);
     if (cost <= most) continue;
     most = cost;
-    worst = visitor.get();
+    worst = connection.get();
   }
   return worst;
 }
@@ -216,54 +216,54 @@ StoreServer::Visitor* StoreServer::most_unread() {
 void StoreServer::on_timer(TimerId) {
   unread_timer_ = {};
   const TimePoint now = clock_.now();
-  std::vector<Visitor*> stuck;
+  std::vector<Connection*> stuck;
   bool any_unread = false;
-  for (const auto& [conn, visitor] : visitors_) {
+  for (const auto& [conn, connection] : connections_) {
     const std::size_t unsent = network_.unsent(conn);
     if (unsent == 0) continue;
     any_unread = true;
-    if (const std::uint64_t taken = visitor->queued - unsent; taken != visitor->taken) {
-      visitor->taken = taken;
-      visitor->taken_since = now;
-    } else if (now - visitor->taken_since >= options_.limits.unread_time) {
-      stuck.push_back(visitor.get());
+    if (const std::uint64_t taken = connection->queued - unsent; taken != connection->taken) {
+      connection->taken = taken;
+      connection->taken_since = now;
+    } else if (now - connection->taken_since >= options_.limits.unread_time) {
+      stuck.push_back(connection.get());
     }
   }
   if (any_unread) unread_timer_ = timers_.arm(now + options_.limits.unread_time / looks, *this);
-  for (Visitor* visitor : stuck) drop(*visitor, unread_too_long);
+  for (Connection* connection : stuck) drop(*connection, unread_too_long);
   leaving_.clear();
 }
 
 void StoreServer::end_failed() {
   any_failed_ = false;
-  std::vector<Visitor*> failed;
-  for (const auto& [conn, visitor] : visitors_) {
-    if (visitor->failed) failed.push_back(visitor.get());
+  std::vector<Connection*> failed;
+  for (const auto& [conn, connection] : connections_) {
+    if (connection->failed) failed.push_back(connection.get());
   }
-  for (Visitor* visitor : failed) drop(*visitor, no_memory);
+  for (Connection* connection : failed) drop(*connection, no_memory);
 }
 
-void StoreServer::serve_all(Visitor& visitor) {
-  while (!visitor.ended) {
-    const bool slow = network_.unsent(visitor.conn) > Network::high_water;
-    if (slow != visitor.held) network_.pause_reading(visitor.conn, slow);
-    visitor.held = slow;
+void StoreServer::serve_all(Connection& connection) {
+  while (!connection.ended) {
+    const bool slow = network_.unsent(connection.conn) > Network::high_water;
+    if (slow != connection.held) network_.pause_reading(connection.conn, slow);
+    connection.held = slow;
     if (slow) return;
 
-    switch (visitor.session.next(request_)) {
+    switch (connection.session.next(request_)) {
       case Session::Next::more:
         return;
       case Session::Next::silence_decides:
-        return wait_for_silence(visitor);
+        return wait_for_silence(connection);
       case Session::Next::bad:
-        return turn_away(visitor, visitor.session.why());
+        return reject(connection, connection.session.why());
       case Session::Next::request:
         break;
     }
-    if (is_for_torchrun()) return turn_away(visitor, torchrun_comes);
-    take_for_client(visitor);
+    if (is_for_torchrun()) return reject(connection, torchrun_comes);
+    take_for_client(connection);
     ++totals_.requests[static_cast<std::size_t>(request_.kind)];
-    deliver(&visitor, table_->apply(visitor, request_));
+    deliver(&connection, table_->apply(connection, request_));
     if (request_.keys.capacity() > kept_keys) request_ = Request{};
   }
 }
@@ -282,83 +282,83 @@ bool StoreServer::is_for_torchrun() const {
   return is_its(request_.key) || std::any_of(request_.keys.begin(), request_.keys.end(), is_its);
 }
 
-void StoreServer::deliver(Visitor* asker, const Table::Outcome& outcome) {
+void StoreServer::deliver(Connection* asker, const Table::Outcome& outcome) {
   if (asker != nullptr) {
     encode(outcome.answer, [&](const auto& piece) { send(*asker, piece); });
   }
   for (Table::Client* client : outcome.woken) {
     const std::byte stop{answer_stop_waiting};
-    send(*static_cast<Visitor*>(client), ByteSpan(&stop, 1));
+    send(*static_cast<Connection*>(client), ByteSpan(&stop, 1));
   }
-  for (const Table::WatchNote& note : outcome.notes) {
-    Visitor& watcher = *static_cast<Visitor*>(note.client);
+  for (const Table::WatchNotification& notification : outcome.notifications) {
+    Connection& watcher = *static_cast<Connection*>(notification.client);
     const auto send_text = [&](const auto& bytes) {
       const auto size = static_cast<std::uint64_t>(bytes.size());
       send(watcher, std::as_bytes(std::span(&size, 1)));
       send(watcher, bytes);
     };
-    send(watcher, std::as_bytes(std::span(&note.event, 1)));
-    send_text(as_byte_span(note.key));
-    send_text(note.old_value);
-    send_text(note.new_value);
+    send(watcher, std::as_bytes(std::span(&notification.event, 1)));
+    send_text(as_byte_span(notification.key));
+    send_text(notification.old_value);
+    send_text(notification.new_value);
   }
   // Only now, since turning somebody away asks the table again and ends this outcome.
   if (asker != nullptr && outcome.answer.kind == Answer::Kind::refused)
-    return turn_away(*asker, outcome.answer.bytes.bytes);
-  std::vector<Visitor*> overrun;
-  for (const Table::WatchNote& note : outcome.notes) {
-    auto* watcher = static_cast<Visitor*>(note.client);
+    return reject(*asker, outcome.answer.bytes.bytes);
+  std::vector<Connection*> overrun;
+  for (const Table::WatchNotification& notification : outcome.notifications) {
+    auto* watcher = static_cast<Connection*>(notification.client);
     if (network_.unsent(watcher->conn) > most_unread_notes) overrun.push_back(watcher);
   }
-  for (Visitor* watcher : overrun) turn_away(*watcher, "it watches keys, but does not read");
+  for (Connection* watcher : overrun) reject(*watcher, "it watches keys, but does not read");
 }
 
 // Without enough memory the peer would miss a part of its answers: its connection ends after this event.
 template <class Bytes>
-void StoreServer::send(Visitor& visitor, const Bytes& bytes) {
+void StoreServer::send(Connection& connection, const Bytes& bytes) {
   try {
     if constexpr (std::is_same_v<Bytes, SharedBytes>) {
-      network_.send_shared(visitor.conn, bytes);
+      network_.send_shared(connection.conn, bytes);
     } else {
-      network_.send(visitor.conn, bytes);
+      network_.send(connection.conn, bytes);
     }
-    visitor.queued += bytes.size();
+    connection.queued += bytes.size();
   } catch (const std::bad_alloc&) {
-    visitor.failed = any_failed_ = true;
+    connection.failed = any_failed_ = true;
   }
 }
 
-void StoreServer::wait_for_silence(Visitor& visitor) {
-  visitor.timer = timers_.arm(clock_.now() + silence_decides_after, visitor);
+void StoreServer::wait_for_silence(Connection& connection) {
+  connection.timer = timers_.arm(clock_.now() + silence_decides_after, connection);
 }
 
-void StoreServer::turn_away(Visitor& visitor, std::string_view why) {
-  if (visitor.ended) return;
-  ++totals_.turned_away;
-  strangers_.turned_away(visitor.peer, why);
-  network_.close(visitor.conn);
-  remove(visitor);
+void StoreServer::reject(Connection& connection, std::string_view why) {
+  if (connection.ended) return;
+  ++totals_.rejected;
+  rejections_.rejected(connection.peer, why);
+  network_.close(connection.conn);
+  remove(connection);
 }
 
-// As turn_away, at once: what was not sent is dropped.
-void StoreServer::drop(Visitor& visitor, std::string_view why) {
-  if (visitor.ended) return;
-  ++totals_.turned_away;
-  network_.abort(visitor.conn);
-  remove(visitor);
-  strangers_.turned_away(visitor.peer, why);
+// As reject, at once: what was not sent is dropped.
+void StoreServer::drop(Connection& connection, std::string_view why) {
+  if (connection.ended) return;
+  ++totals_.rejected;
+  network_.abort(connection.conn);
+  remove(connection);
+  rejections_.rejected(connection.peer, why);
 }
 
 // Forgets the visitor; the object goes at the end of the event.
-void StoreServer::remove(Visitor& visitor) {
-  visitor.ended = true;
-  timers_.disarm(visitor.timer);
-  half_requests_ -= std::exchange(visitor.counted, 0);
-  leaving_.insert(visitors_.extract(visitor.conn));
-  take_for_client(visitor);
-  if (const auto count = visitors_of_.find(visitor.peer.host); --count->second == 0)
-    visitors_of_.erase(count);
-  deliver(nullptr, table_->forget(visitor));
+void StoreServer::remove(Connection& connection) {
+  connection.ended = true;
+  timers_.disarm(connection.timer);
+  half_requests_ -= std::exchange(connection.counted, 0);
+  leaving_.insert(connections_.extract(connection.conn));
+  take_for_client(connection);
+  if (const auto count = connections_of_host_.find(connection.peer.host); --count->second == 0)
+    connections_of_host_.erase(count);
+  deliver(nullptr, table_->forget(connection));
 }
 
 }  // namespace dlaunch

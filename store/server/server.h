@@ -12,7 +12,7 @@
 
 #include "store/base/io.h"
 #include "store/protocol/limits.h"
-#include "store/server/front_door.h"
+#include "store/server/protocol_mux.h"
 #include "store/server/session.h"
 #include "store/server/table.h"
 
@@ -21,10 +21,10 @@ namespace dlaunch {
 struct ServerOptions {
   StoreLimits limits = {};
   OldClients old_clients = OldClients::guess;
-  AgentDoor* agents = nullptr;  // null: agents are rejected; else torchrun's are
-  HttpDoor* https = nullptr;    // null: only /healthz is answered
-  HttpRules http_rules = {};    // of `https`
-  StoreKey key = {};            // what clients must prove, if there is one
+  AgentAcceptor* agents = nullptr;  // null: agents are rejected; else torchrun's are
+  HttpHandler* https = nullptr;     // null: only /healthz is answered
+  HttpRules http_rules = {};        // of `https`
+  StoreKey key = {};                // what clients must prove, if there is one
   PortLimits port = {};
   SecureNetwork* secure = nullptr;  // the server's network, if its connections may be encrypted
   Report report = {};               // told who was turned away and why; never about ordinary requests
@@ -34,7 +34,7 @@ struct StoreStats {
   std::uint64_t connections = 0;        // store clients, now
   std::uint64_t undecided = 0;          // connections that have said nothing yet, now
   std::uint64_t connections_total = 0;  // store clients, ever
-  std::uint64_t turned_away = 0;        // of those, ended by us for what they sent
+  std::uint64_t rejected = 0;           // of those, ended by us for what they sent
   std::uint64_t keys = 0;
   std::uint64_t bytes = 0;                              // as StoreLimits::total_bytes counts
   std::uint64_t unread_bytes = 0;                       // of those, answers that clients have not read
@@ -43,9 +43,9 @@ struct StoreStats {
   std::array<std::uint64_t, request_kinds> requests{};  // by RequestKind, ever
 };
 
-class StoreServer final : private StoreDoor, private TimerHandler {
+class StoreServer final : private StoreAcceptor, private TimerHandler {
  public:
-  // REQUIRES: all arguments, and the doors in `options`, outlive the server.
+  // REQUIRES: all arguments, and the acceptors in `options`, outlive the server.
   StoreServer(Network& network, Timers& timers, Clock& clock, ServerOptions options);
   ~StoreServer() override;  // as close()
   StoreServer(const StoreServer&) = delete;
@@ -57,61 +57,62 @@ class StoreServer final : private StoreDoor, private TimerHandler {
 
   // Ends every store connection and begins with an empty table. Agents stay, and so does the port. Clients of
   // the old round are not let in again on a connection they already have; a new connection is a new client.
-  // None is let in from the addresses `shut_out` (numeric, without port), until the next round.
-  void new_round(std::set<std::string> shut_out = {});
+  // None is let in from the addresses `blocked_hosts` (numeric, without port), until the next round.
+  void new_round(std::set<std::string> blocked_hosts = {});
 
   // Until the next round, clients at this address (numeric, without port) need not prove the store's key.
-  void trust(const std::string& host) { door_.trust(host); }
+  void trust(const std::string& host) { mux_.trust(host); }
 
-  // Ends listening and every connection that the server still has; those taken by an AgentDoor are its own.
+  // Ends listening and every connection that the server still has; those taken by an AgentAcceptor are its
+  // own.
   void close();
 
   [[nodiscard]] StoreStats stats() const;
 
  private:
-  struct Visitor;
+  struct Connection;
 
   ConnectionHandler& on_store_connection(ConnId conn, const Address& peer) override;
-  [[nodiscard]] std::size_t connections() const override { return visitors_.size(); }
+  [[nodiscard]] std::size_t connections() const override { return connections_.size(); }
   [[nodiscard]] std::size_t connections_of(const std::string& host) const override;
   [[nodiscard]] std::size_t companions_of(const std::string& host) const override;
-  [[nodiscard]] std::size_t unproven() const override { return unproven_; }
-  bool end_unproven(TimePoint not_heard_since, const std::string* host) override;
-  void take_for_client(Visitor& visitor);
-  void received(Visitor& visitor, ByteSpan bytes);
-  void serve_all(Visitor& visitor);
+  [[nodiscard]] std::size_t unauthenticated() const override { return unauthenticated_; }
+  bool end_unauthenticated(TimePoint not_heard_since, const std::string* host) override;
+  void take_for_client(Connection& connection);
+  void received(Connection& connection, ByteSpan bytes);
+  void serve_all(Connection& connection);
   [[nodiscard]] bool is_for_torchrun() const;
-  void deliver(Visitor* asker, const Table::Outcome& outcome);
+  void deliver(Connection* asker, const Table::Outcome& outcome);
   template <class Bytes>
-  void send(Visitor& visitor, const Bytes& bytes);
+  void send(Connection& connection, const Bytes& bytes);
   [[nodiscard]] std::uint64_t held() const;
-  void make_room(Visitor& visitor);
-  Visitor* most_unread();
+  void make_room(Connection& connection);
+  Connection* most_unread();
   void on_timer(TimerId timer) override;
   void end_failed();
-  void wait_for_silence(Visitor& visitor);
-  void turn_away(Visitor& visitor, std::string_view why);
-  void drop(Visitor& visitor, std::string_view why);
-  void remove(Visitor& visitor);
+  void wait_for_silence(Connection& connection);
+  void reject(Connection& connection, std::string_view why);
+  void drop(Connection& connection, std::string_view why);
+  void remove(Connection& connection);
   void start_afresh();
 
   Network& network_;
   Timers& timers_;
   Clock& clock_;
   const ServerOptions options_;
-  StrangerReport strangers_;
-  FrontDoor door_;
+  RejectionLog rejections_;
+  ProtocolMux mux_;
   std::vector<ListenerId> listeners_;
   std::unique_ptr<Table> table_;
-  using Visitors = std::map<ConnId, std::unique_ptr<Visitor>>;
-  Visitors visitors_;
-  std::map<std::string, std::size_t> visitors_of_;  // by host; none is 0
-  Visitors leaving_;                                // kept until the event that ended them is over
-  Request request_;                                 // the one being served; keeps its vectors' memory
-  std::uint64_t half_requests_ = 0;                 // bytes that all sessions hold
-  TimerId unread_timer_;                            // runs while answers are unread
-  std::size_t unproven_ = 0;                        // visitors that have sent nothing whole yet
-  bool any_failed_ = false;                         // there was no memory for some visitor's answer
+  using Connections = std::map<ConnId, std::unique_ptr<Connection>>;
+  Connections connections_;
+  std::map<std::string, std::size_t> connections_of_host_;  // by host; none is 0
+  Connections leaving_;                                     // kept until the event that ended them is over
+  Request request_;                                         // the one being served; keeps its vectors' memory
+  std::uint64_t half_requests_ = 0;                         // bytes that all sessions hold
+  TimerId unread_timer_;                                    // runs while answers are unread
+  std::size_t unauthenticated_ = 0;                         // visitors that have sent nothing whole yet
+  bool any_failed_ = false;                                 // there was no memory for some visitor's answer
   StoreStats totals_;
 };
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "store/base/io.h"
-#include "store/server/front_door.h"
+#include "store/server/protocol_mux.h"
 #include "store/server/server.h"
 
 namespace dlaunch {
@@ -19,7 +19,7 @@ std::string status_json(const StoreStats& stats, const StoreLimits& limits, Dura
 std::string metrics_text(const StoreStats& stats, const StoreLimits& limits, Duration uptime);
 
 // Answers for the server it is shown. On the server's thread.
-class StatusPage final : public HttpDoor {
+class StatusPage final : public HttpHandler {
  public:
   // REQUIRES: `clock` outlives it. Uptime counts from here.
   explicit StatusPage(const Clock& clock) : clock_(clock), began_(clock.now()) {}

@@ -31,7 +31,7 @@ class StoreAccess {
 
   // A node of the job is at this address: its agent has proved the secret.
   void trust(const std::string& host) { trusted_.insert(host); }
-  void trust_nobody() { trusted_.clear(); }
+  void clear_trusted() { trusted_.clear(); }
 
  private:
   StoreKey key_;

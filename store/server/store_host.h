@@ -18,7 +18,8 @@ class StoreHost {
  public:
   // Serves from the moment these return. They fail as Network::listen and Network::listen_on do,
   // and where there are no descriptors or threads left.
-  // REQUIRES: the doors in `options` outlive the host. They, and its report, are used on the host's thread.
+  // REQUIRES: the acceptors in `options` outlive the host. They, and its report, are used on the host's
+  // thread.
   static Result<std::unique_ptr<StoreHost>> start(const Address& address, ServerOptions options = {});
   static Result<std::unique_ptr<StoreHost>> start_on(int socket, ServerOptions options = {});
   // Ends every connection and gives the port free.

@@ -13,18 +13,18 @@ constexpr std::string_view table_full = "the store is full";
 constexpr std::size_t kept_texts = 1 << 14;  // what the answer that is used again keeps of a longer one
 
 // Removes the client from the list at the key, and the list when it is empty.
-template <class Parking, class Client>
-void take_out(Parking& parking, std::string_view key, Client* client) {
+template <class WaitQueues, class Client>
+void take_out(WaitQueues& parking, std::string_view key, Client* client) {
   const auto at = parking.find(key);
   if (at == parking.end()) return;
   std::erase(at->second, client);
   if (at->second.empty()) parking.erase(at);
 }
 
-template <class Parking, class Client>
-void put_in(Parking& parking, std::string_view key, Client* client) {
+template <class WaitQueues, class Client>
+void put_in(WaitQueues& parking, std::string_view key, Client* client) {
   auto at = parking.find(key);
-  if (at == parking.end()) at = parking.emplace(std::string(key), typename Parking::mapped_type{}).first;
+  if (at == parking.end()) at = parking.emplace(std::string(key), typename WaitQueues::mapped_type{}).first;
   at->second.push_back(client);
 }
 
@@ -125,9 +125,9 @@ const Table::Outcome& Table::forget(Client& client) {
 void Table::begin() {
   outcome_.answer.kind = Answer::Kind::none;
   outcome_.woken.clear();
-  outcome_.notes.clear();
+  outcome_.notifications.clear();
   if (outcome_.answer.texts.capacity() > kept_texts) std::vector<Answer::Text>().swap(outcome_.answer.texts);
-  if (popped_.is_shared()) let_go(popped_);
+  if (popped_.is_shared()) retain_until_sent(popped_);
   popped_ = {};
 }
 
@@ -145,11 +145,11 @@ void Table::append(std::string_view key, std::string_view value) {
     if (!may_grow(value.size())) return refuse(table_full);
     stored.append(value);
     bytes_ += value.size();
-    return end_hush(key);
+    return end_suppression(key);
   }
   SharedBytes grown = stored;
   grown.append(value);
-  if (replace(stored, key, std::move(grown))) end_hush(key);
+  if (replace(stored, key, std::move(grown))) end_suppression(key);
 }
 
 void Table::compare_set(const Request& request) {
@@ -211,10 +211,11 @@ void Table::delete_key(std::string_view key) {
   const auto at = values_.find(key);
   if (at == values_.end()) return reply(Answer::Kind::number, 0);
   bytes_ -= at->first.size() + at->second.size() + entry_bytes;
-  note(WatchEvent::deleted, key, at->second, {});
-  let_go(at->second);
+  notify_watchers(WatchEvent::deleted, key, at->second, {});
+  retain_until_sent(at->second);
   values_.erase(at);
-  if (const auto hushed = hushed_.find(key); hushed != hushed_.end()) hushed_.erase(hushed);
+  if (const auto suppressed = suppressed_.find(key); suppressed != suppressed_.end())
+    suppressed_.erase(suppressed);
   reply(Answer::Kind::number, 1);
 }
 
@@ -238,7 +239,7 @@ void Table::store(Values::iterator at, std::string_view key, std::string_view va
   if (is_new) {
     appeared(key);
   } else {
-    end_hush(key);
+    end_suppression(key);
   }
 }
 
@@ -256,24 +257,24 @@ bool Table::put(Values::iterator at, std::string_view key, std::string_view valu
   if (!may_grow(size)) return refused_as_full();
   const auto added = values_.emplace(key, SharedBytes(value)).first;
   bytes_ += size;
-  note(WatchEvent::created, key, {}, added->second);
+  notify_watchers(WatchEvent::created, key, {}, added->second);
   return true;
 }
 
 // The new value of a key that is there, where others have the old one, too.
 bool Table::replace(SharedBytes& stored, std::string_view key, SharedBytes value) {
   if (!may_grow(value.size())) return refused_as_full();
-  note(WatchEvent::updated, key, stored, value);
+  notify_watchers(WatchEvent::updated, key, stored, value);
   bytes_ -= stored.size();
-  let_go(stored);
+  retain_until_sent(stored);
   stored = std::move(value);
   bytes_ += stored.size();
   return true;
 }
 
 // What answers still carry of a value stays in memory until they are sent.
-void Table::let_go(SharedBytes& value) {
-  if (value.is_shared()) value.count_in(let_go_);
+void Table::retain_until_sent(SharedBytes& value) {
+  if (value.is_shared()) value.count_in(retained_);
 }
 
 // Queues: of the same names as keys, but apart from them. A queue that is not empty counts as present for
@@ -311,11 +312,11 @@ void Table::queue_pop(Client& client, std::string_view key) {
 
 // Ends the wait of the first client that waits for this queue and nothing else that is missing.
 void Table::offer(std::string_view key) {
-  for (auto at = parked_.find(key); at != parked_.end(); at = parked_.find(key)) {
+  for (auto at = waiters_.find(key); at != waiters_.end(); at = waiters_.find(key)) {
     Client* client = at->second.front();
-    take_out(parked_, key, client);
+    take_out(waiters_, key, client);
     if (find_missing(*client->wait_)) {
-      park(*client);
+      enqueue(*client);
       continue;
     }
     client->offered_ = key;
@@ -348,7 +349,7 @@ void Table::wait(Client& client, const Request& request) {
   client.wait_ = std::move(waiting);
   bytes_ += size;
   ++waiting_;
-  park(client);
+  enqueue(client);
 }
 
 // Its key is an ordinary one: a WAIT that begins after the first arrival ends at once. One that is pending
@@ -358,7 +359,7 @@ void Table::barrier(Client& client, std::string_view key, std::int64_t world_siz
   const auto sum = sum_at(stored, 1);
   if (!sum) return refuse(not_a_number);
   const std::int64_t arrived = *sum;
-  if (stored == values_.end() && parked_.contains(key)) hushed_.emplace(key);
+  if (stored == values_.end() && waiters_.contains(key)) suppressed_.emplace(key);
   if (!put(stored, key, std::to_string(arrived))) return;
   if (arrived < world_size) {
     auto waiting = std::make_unique<Client::Wait>();
@@ -368,17 +369,17 @@ void Table::barrier(Client& client, std::string_view key, std::int64_t world_siz
     client.wait_ = std::move(waiting);
     bytes_ += client.wait_->bytes;
     ++waiting_;
-    return park(client);
+    return enqueue(client);
   }
   reply(Answer::Kind::byte, answer_stop_waiting);
-  end_hush(key);
+  end_suppression(key);
   const auto at = barriers_.find(key);
   if (at == barriers_.end()) return;
   const std::vector<Client*> candidates = std::move(at->second);
   barriers_.erase(at);
   for (Client* waiting : candidates) {
     if (waiting->wait_->barrier > arrived) {  // asked for a larger world
-      park(*waiting);
+      enqueue(*waiting);
     } else {
       end_wait(*waiting);
       outcome_.woken.push_back(waiting);
@@ -398,42 +399,42 @@ bool Table::find_missing(Client::Wait& wait) const {
   return false;
 }
 
-void Table::park(Client& client) {
+void Table::enqueue(Client& client) {
   const Client::Wait& wait = *client.wait_;
-  put_in(wait.barrier != 0 ? barriers_ : parked_, wait.keys[wait.at], &client);
+  put_in(wait.barrier != 0 ? barriers_ : waiters_, wait.keys[wait.at], &client);
 }
 
-void Table::unpark(Client& client) {
+void Table::dequeue(Client& client) {
   const Client::Wait& wait = *client.wait_;
-  take_out(wait.barrier != 0 ? barriers_ : parked_, wait.keys[wait.at], &client);
+  take_out(wait.barrier != 0 ? barriers_ : waiters_, wait.keys[wait.at], &client);
 }
 
 void Table::end_wait(Client& client) {
-  unpark(client);
+  dequeue(client);
   bytes_ -= client.wait_->bytes;
   --waiting_;
   client.wait_.reset();
 }
 
 // Waits that a barrier kept back go on.
-void Table::end_hush(std::string_view key) {
-  if (hushed_.empty()) return;
-  const auto at = hushed_.find(key);
-  if (at == hushed_.end()) return;
-  hushed_.erase(at);
+void Table::end_suppression(std::string_view key) {
+  if (suppressed_.empty()) return;
+  const auto at = suppressed_.find(key);
+  if (at == suppressed_.end()) return;
+  suppressed_.erase(at);
   appeared(key);
 }
 
 // A key that was not there is there now.
 void Table::appeared(std::string_view key) {
-  if (parked_.empty()) return;
-  const auto at = parked_.find(key);
-  if (at == parked_.end()) return;
+  if (waiters_.empty()) return;
+  const auto at = waiters_.find(key);
+  if (at == waiters_.end()) return;
   const std::vector<Client*> candidates = std::move(at->second);
-  parked_.erase(at);
+  waiters_.erase(at);
   for (Client* client : candidates) {
     if (find_missing(*client->wait_)) {
-      park(*client);
+      enqueue(*client);
     } else {
       end_wait(*client);
       outcome_.woken.push_back(client);
@@ -460,13 +461,13 @@ void Table::watch(Client& client, std::string_view key) {
   put_in(watchers_, key, &client);
 }
 
-void Table::note(WatchEvent event, std::string_view key, const SharedBytes& old_value,
-                 const SharedBytes& new_value) {
+void Table::notify_watchers(WatchEvent event, std::string_view key, const SharedBytes& old_value,
+                            const SharedBytes& new_value) {
   if (watchers_.empty()) return;
   const auto at = watchers_.find(key);
   if (at == watchers_.end()) return;
   for (Client* client : at->second) {
-    outcome_.notes.push_back({client, event, std::string(key), old_value, new_value});
+    outcome_.notifications.push_back({client, event, std::string(key), old_value, new_value});
   }
 }
 

@@ -50,7 +50,7 @@ class Table {
     bool is_ours_ = false;  // it has sent ping_of_dlaunch
   };
 
-  struct WatchNote {
+  struct WatchNotification {
     Client* client;
     WatchEvent event;
     std::string key;
@@ -60,9 +60,9 @@ class Table {
 
   // What a request leads to. Valid until the table is called again, and while the request's bytes are.
   struct Outcome {
-    Answer answer;                 // for the client that asked
-    std::vector<Client*> woken;    // each gets answer_stop_waiting, in this order
-    std::vector<WatchNote> notes;  // for watching clients, in this order
+    Answer answer;                                 // for the client that asked
+    std::vector<Client*> woken;                    // each gets answer_stop_waiting, in this order
+    std::vector<WatchNotification> notifications;  // for watching clients, in this order
   };
 
   explicit Table(const StoreLimits& limits) : limits_(limits) {}
@@ -79,7 +79,7 @@ class Table {
   [[nodiscard]] std::size_t keys() const { return values_.size(); }
   [[nodiscard]] std::size_t waiting() const { return waiting_; }
   // As StoreLimits::total_bytes counts: also values that are replaced or deleted and still being sent.
-  [[nodiscard]] std::uint64_t bytes() const { return bytes_ + *let_go_; }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_ + *retained_; }
 
  private:
   struct Hash {
@@ -89,7 +89,7 @@ class Table {
   template <class T>
   using Map = std::unordered_map<std::string, T, Hash, std::equal_to<>>;
   using Values = Map<SharedBytes>;
-  using Parking = Map<std::vector<Client*>>;
+  using WaitQueues = Map<std::vector<Client*>>;
 
   void set(std::string_view key, std::string_view value);
   void append(std::string_view key, std::string_view value);
@@ -119,17 +119,17 @@ class Table {
   // The same without waking. False: refused.
   bool put(Values::iterator at, std::string_view key, std::string_view value);
   bool replace(SharedBytes& stored, std::string_view key, SharedBytes value);
-  void let_go(SharedBytes& value);
-  void note(WatchEvent event, std::string_view key, const SharedBytes& old_value,
-            const SharedBytes& new_value);
+  void retain_until_sent(SharedBytes& value);
+  void notify_watchers(WatchEvent event, std::string_view key, const SharedBytes& old_value,
+                       const SharedBytes& new_value);
   [[nodiscard]] bool exists(std::string_view key) const;
   [[nodiscard]] bool all_exist(const std::vector<std::string_view>& keys) const;
 
   bool find_missing(Client::Wait& wait) const;
-  void park(Client& client);
-  void unpark(Client& client);
+  void enqueue(Client& client);
+  void dequeue(Client& client);
   void appeared(std::string_view key);
-  void end_hush(std::string_view key);
+  void end_suppression(std::string_view key);
   [[nodiscard]] std::optional<std::int64_t> sum_at(Values::const_iterator at, std::int64_t amount) const;
   void offer(std::string_view key);
   void end_wait(Client& client);
@@ -138,16 +138,16 @@ class Table {
   const StoreLimits limits_;
   Values values_;
   Map<std::deque<SharedBytes>> queues_;  // none of them empty
-  Parking parked_;    // by the key a wait is parked at, first come first; none of them empty
-  Parking barriers_;  // the same for BARRIER
-  Parking watchers_;
+  WaitQueues waiters_;   // by the key a wait is parked at, first come first; none of them empty
+  WaitQueues barriers_;  // the same for BARRIER
+  WaitQueues watchers_;
   // Keys that a BARRIER made while a WAIT for them was pending: it goes on only when the barrier is full, or
   // when somebody writes the key.
-  std::unordered_set<std::string, Hash, std::equal_to<>> hushed_;
+  std::unordered_set<std::string, Hash, std::equal_to<>> suppressed_;
   std::size_t waiting_ = 0;
   std::uint64_t bytes_ = 0;
   // Of values that the table has no more, but that answers still carry. They may outlive the table.
-  const std::shared_ptr<std::uint64_t> let_go_ = std::make_shared<std::uint64_t>(0);
+  const std::shared_ptr<std::uint64_t> retained_ = std::make_shared<std::uint64_t>(0);
 
   Outcome outcome_;
   SharedBytes popped_;  // what the last answer's bytes may point to

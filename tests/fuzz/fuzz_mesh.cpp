@@ -13,20 +13,20 @@
 #include <vector>
 
 #include "runtime/backends/gloo/connection.h"
-#include "runtime/backends/gloo/proof.h"
+#include "runtime/backends/gloo/handshake.h"
 
 namespace {
 
 using dlaunch::Connection;
 using dlaunch::Frame;
 
-class Taker final : public dlaunch::FrameTaker {
+class Taker final : public dlaunch::FrameHandler {
  public:
-  void take(Connection& /*connection*/, const Frame& frame, std::span<const std::byte> bytes) override {
+  void on_frame(Connection& /*connection*/, const Frame& frame, std::span<const std::byte> bytes) override {
     if (bytes.size() != frame.length || frame.kind == Frame::data) std::abort();
     for (const std::byte byte : bytes) sum_ = sum_ + std::to_integer<unsigned>(byte);
   }
-  std::shared_ptr<dlaunch::Incoming> wanting(Connection& /*connection*/, const Frame& frame) override {
+  std::shared_ptr<dlaunch::Incoming> find_receive(Connection& /*connection*/, const Frame& frame) override {
     if (frame.number % 2 == 0) return nullptr;
     memory_.resize(frame.length);
     auto message = std::make_shared<dlaunch::Incoming>();
@@ -34,9 +34,9 @@ class Taker final : public dlaunch::FrameTaker {
     message->size = memory_.size();
     return message;
   }
-  void await_turn(Connection& /*connection*/) override {}
-  void await_room(Connection& /*connection*/, bool /*waits*/) override {}
-  void memory_is_free() override {}
+  void request_write(Connection& /*connection*/) override {}
+  void request_writable(Connection& /*connection*/, bool /*waits*/) override {}
+  void on_memory_released() override {}
 
  private:
   std::vector<std::byte> memory_;
@@ -51,16 +51,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (dlaunch::parse_contact(dlaunch::to_text(*contact)) != contact) std::abort();
   }
   if (size >= dlaunch::opening_size) {
-    (void)dlaunch::Trial::begin(text.substr(0, dlaunch::opening_size),
-                                std::string(dlaunch::process_id_size, 'i'), "key");
+    (void)dlaunch::ServerHandshake::begin(text.substr(0, dlaunch::opening_size),
+                                          std::string(dlaunch::process_id_size, 'i'), "key");
   }
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) std::abort();
-  Taker taker;
+  Taker handler;
   std::mutex mutex;
   dlaunch::EndpointLock lock(mutex);
   const auto connection =
-      std::make_shared<Connection>(taker, dlaunch::Descriptor([&] { return ends[0]; }), "peer", 2);
+      std::make_shared<Connection>(handler, dlaunch::Descriptor([&] { return ends[0]; }), "peer", 2);
   const std::size_t half = size / 2;
   if (write(ends[1], data, half) != static_cast<ssize_t>(half)) std::abort();
   bool goes_on = !connection->read(lock);

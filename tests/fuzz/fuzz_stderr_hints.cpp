@@ -10,7 +10,7 @@
 #include "agent/observe/memory_events.h"
 #include "agent/observe/stderr_hints.h"
 #include "agent/process/elf_machine.h"
-#include "store/base/control_group.h"
+#include "store/base/cgroup.h"
 #include "store/base/sanitize.h"
 
 namespace {

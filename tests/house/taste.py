@@ -95,8 +95,8 @@ THIRD_PARTY = {
 # Word, why not, and where all the same.
 BANNED = [
     (r"\busleep\s*\(|\bsleep_for\s*\(", "wait for an event with a deadline",
-     ("store/client/tcp_store.cpp", "store/client/locked_file.cpp", "runtime/rendezvous/assembly.cpp",
-      "runtime/rendezvous/news.h", "bench/")),  # between two attempts
+     ("store/client/tcp_store.cpp", "store/client/locked_file.cpp", "runtime/rendezvous/store_barrier.cpp",
+      "runtime/rendezvous/loss_propagation.h", "bench/")),  # between two attempts
     (r"\bstd::rand\b|[^_\w]rand\(\)", "draw from an injected Random", ()),
     (r"\bsystem\s*\(\"", "start a process through the spawner", ()),
     (r"\bsteady_clock::now|\bsystem_clock::now", "pure code is given the time",

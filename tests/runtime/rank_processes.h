@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/runtime/api/error_strings.h"
 #include "tests/runtime/api/variable.h"
-#include "tests/runtime/api/what_it_said.h"
 #include "tests/store/server/server_thread.h"
 
 namespace dlaunch::test {
@@ -39,8 +39,8 @@ inline void write_all(int fd, const std::string& text) {
   }
 }
 
-[[noreturn]] inline void be_rank(int rank, int size, int port_fd, int result_fd,
-                                 const std::function<std::string(int)>& body) {
+[[noreturn]] inline void run_as_rank(int rank, int size, int port_fd, int result_fd,
+                                     const std::function<std::string(int)>& body) {
   char port[8] = {};
   if (read(port_fd, port, sizeof port - 1) <= 0) _exit(3);
   setenv("RANK", std::to_string(rank).c_str(), 1);
@@ -75,7 +75,7 @@ inline Child start(int rank, int size, const std::function<std::string(int)>& bo
   if (pid == 0) {
     close(down[1]);
     close(up[0]);
-    be_rank(rank, size, down[0], up[1], body);
+    run_as_rank(rank, size, down[0], up[1], body);
   }
   close(down[0]);
   close(up[1]);

@@ -32,9 +32,9 @@ class Shared {
 
 // Where ranks wait for each other other than by the group, whose barrier a rank may be through while another
 // one is still in it. Once.
-class MeetingPoint {
+class ProcessBarrier {
  public:
-  explicit MeetingPoint(int ranks) : ranks_(ranks) {}
+  explicit ProcessBarrier(int ranks) : ranks_(ranks) {}
   void meet() const {
     ++*arrived_.data();
     while (*arrived_.data() < ranks_) std::this_thread::yield();

@@ -7,7 +7,7 @@
 #include "dlaunch/error.h"
 #include "runtime/backends/gloo/endpoints.h"
 #include "runtime/backends/gloo/interfaces.h"
-#include "runtime/backends/gloo/spread_transport.h"
+#include "runtime/backends/gloo/multi_rail_transport.h"
 #include "runtime/backends/gloo/tcp_transport.h"
 
 namespace dlaunch {
@@ -46,18 +46,18 @@ std::unique_ptr<Transport> connect_at(const std::string& address, const BackendC
 std::unique_ptr<Transport> connect_over_gloo(const BackendContext& context) {
   const std::vector<LocalAddress> addresses = agree_on_addresses(context);
   if (addresses.size() == 1) return connect_at(addresses.front().address, context);
-  std::vector<SpreadTransport::Lane> lanes;
+  std::vector<MultiRailTransport::Rail> rails;
   for (const LocalAddress& local : addresses) {
-    MeshStore store(context.store, lanes.size());
+    MeshStore store(context.store, rails.size());
     const BackendContext here{store,           context.rank,     context.size,        context.group,
                               context.timeout, context.deadline, context.master_addr, context.check};
     try {
-      lanes.push_back({local.interface, connect_at(local.address, here)});
+      rails.push_back({local.interface, connect_at(local.address, here)});
     } catch (const DistNetworkError& e) {
       throw DistNetworkError(e.reason() + " (interface '" + local.interface + "')", e.context());
     }
   }
-  return std::make_unique<SpreadTransport>(std::move(lanes));
+  return std::make_unique<MultiRailTransport>(std::move(rails));
 }
 
 }  // namespace dlaunch

@@ -38,8 +38,8 @@ const std::byte* zeros() {
 
 }  // namespace
 
-Connection::Connection(FrameTaker& taker, Descriptor socket, ProcessId peer, std::uint64_t token)
-    : taker_(taker),
+Connection::Connection(FrameHandler& handler, Descriptor socket, ProcessId peer, std::uint64_t token)
+    : handler_(handler),
       socket_(std::move(socket)),
       peer_(std::move(peer)),
       token_(token),
@@ -75,23 +75,23 @@ void Connection::queue(const Frame& frame, std::span<const std::byte> bytes) {
   if (lost_) return;
   queue_.push_back({.header = frame.bytes(), .length = bytes.size(), .copy = {bytes.begin(), bytes.end()}});
   queue_.back().data = queue_.back().copy.data();
-  taker_.await_turn(*this);
+  handler_.request_write(*this);
 }
 
 void Connection::queue(const std::shared_ptr<Outgoing>& message) {
   if (lost_) return;
   message->under_way = true;
   messages_.push_back(message);
-  taker_.await_turn(*this);
+  handler_.request_write(*this);
 }
 
 void Connection::leave_to_endpoint() {
   awaits_room_ = true;
-  taker_.await_room(*this, true);
+  handler_.request_writable(*this, true);
 }
 
 void Connection::room_came() {
-  if (std::exchange(awaits_room_, false)) taker_.await_room(*this, false);
+  if (std::exchange(awaits_room_, false)) handler_.request_writable(*this, false);
 }
 
 void Connection::write(EndpointLock& lock) {
@@ -131,7 +131,7 @@ bool Connection::write_once(EndpointLock& lock) {
   lock.lock();
   if (read) {
     read->is_read = false;
-    if (!read->memory) taker_.memory_is_free();
+    if (!read->memory) handler_.on_memory_released();
   }
   // Why it cannot be written to, the endpoint's thread hears when it reads.
   if (written <= 0 || lost_) return false;
@@ -207,13 +207,13 @@ void Connection::consume(std::size_t written) {
 void Connection::put_back(std::shared_ptr<Outgoing> message) {
   const Frame& head = message->head;
   const auto follows = std::ranges::find_if(messages_, [&](const std::shared_ptr<Outgoing>& other) {
-    return other->head.channel == head.channel && other->head.rank == head.rank &&
+    return other->head.context_id == head.context_id && other->head.rank == head.rank &&
            other->head.number == head.number;
   });
   messages_.insert(follows, std::move(message));
 }
 
-void Connection::lose() {
+void Connection::mark_lost() {
   lost_ = true;
   shutdown(socket_.get(), SHUT_RDWR);
   target_.reset();
@@ -263,7 +263,7 @@ std::optional<std::string> Connection::read(EndpointLock& lock) {
     lock.lock();
     if (target) {
       target->is_written = false;
-      if (!target->memory) taker_.memory_is_free();
+      if (!target->memory) handler_.on_memory_released();
     }
     if (lost_) return std::nullopt;
     if (got == 0) return "it was closed there";
@@ -303,12 +303,12 @@ bool Connection::parse() {
     if (frame->kind == Frame::data) {
       begin_ += Frame::size;
       missing_ = frame->length;
-      target_ = taker_.wanting(*this, *frame);
+      target_ = handler_.find_receive(*this, *frame);
       if (lost_) return true;
       continue;
     }
     if (end_ - begin_ < Frame::size + frame->length) break;
-    taker_.take(*this, *frame, {buffer_.get() + begin_ + Frame::size, frame->length});
+    handler_.on_frame(*this, *frame, {buffer_.get() + begin_ + Frame::size, frame->length});
     if (lost_) return true;
     begin_ += Frame::size + frame->length;
   }
@@ -321,7 +321,7 @@ bool Connection::is_silent() {
   tcp_info info{};
   socklen_t size = sizeof info;
   if (lost_ || getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
-  return silence_.look(info);
+  return keepalive_.check(info);
 }
 
 }  // namespace dlaunch

@@ -21,8 +21,8 @@
 
 #include "runtime/backends/gloo/descriptor.h"
 #include "runtime/backends/gloo/frame.h"
-#include "runtime/backends/gloo/proof.h"
-#include "runtime/backends/gloo/silence.h"
+#include "runtime/backends/gloo/handshake.h"
+#include "runtime/backends/gloo/keepalive.h"
 #include "runtime/backends/gloo/wakeup.h"
 
 namespace dlaunch {
@@ -52,26 +52,26 @@ struct Incoming {
 };
 
 // What takes the frames in. All calls come from the endpoint's thread, with its mutex held.
-class FrameTaker {
+class FrameHandler {
  public:
-  virtual ~FrameTaker() = default;
+  virtual ~FrameHandler() = default;
   // Any kind but `data`.
-  virtual void take(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) = 0;
+  virtual void on_frame(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) = 0;
   // The message that this part of `frame.length` bytes belongs to, with room for it; null: nobody wants it.
-  virtual std::shared_ptr<Incoming> wanting(Connection& connection, const Frame& frame) = 0;
+  virtual std::shared_ptr<Incoming> find_receive(Connection& connection, const Frame& frame) = 0;
   // Connection::write() is to be called on the endpoint's thread: as soon as this call has returned, and when
   // there is room again.
-  virtual void await_turn(Connection& connection) = 0;
-  virtual void await_room(Connection& connection, bool waits) = 0;
+  virtual void request_write(Connection& connection) = 0;
+  virtual void request_writable(Connection& connection, bool waits) = 0;
   // A message's memory is no longer used without the mutex.
-  virtual void memory_is_free() = 0;
+  virtual void on_memory_released() = 0;
 };
 
 // All members are to be called with the endpoint's mutex held.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // REQUIRES: `taker` outlives this object; the socket is connected.
-  Connection(FrameTaker& taker, Descriptor socket, ProcessId peer, std::uint64_t token);
+  // REQUIRES: `handler` outlives this object; the socket is connected.
+  Connection(FrameHandler& handler, Descriptor socket, ProcessId peer, std::uint64_t token);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -94,12 +94,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void write(EndpointLock& lock);
   void room_came();
 
-  // Whether the host there has answered nothing for too long. To be asked once in Silence::between_looks.
+  // Whether the host there has answered nothing for too long. To be asked once in
+  // KeepaliveMonitor::check_interval.
   bool is_silent();
 
   [[nodiscard]] bool is_lost() const { return lost_; }
   // Nothing is sent or read any more.
-  void lose();
+  void mark_lost();
 
   // Returns when all has been written or the limit has passed.
   void flush(EndpointLock& lock, Deadline limit);
@@ -130,12 +131,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void drop_all();
   bool parse();
 
-  FrameTaker& taker_;
+  FrameHandler& handler_;
   const Descriptor socket_;
   const ProcessId peer_;
   const std::uint64_t token_;
   bool lost_ = false;
-  Silence silence_;
+  KeepaliveMonitor keepalive_;
 
   std::deque<Item> queue_;
   std::size_t front_written_ = 0;                   // bytes of the first one

@@ -5,12 +5,12 @@
 #include <mutex>
 #include <utility>
 
-#include "runtime/base/fork_copies.h"
+#include "runtime/base/close_on_fork.h"
 
 namespace dlaunch {
 
 Descriptor::Descriptor(const std::function<int()>& make) {
-  auto& registry = ForkCopies<Descriptor>::get();
+  auto& registry = CloseOnFork<Descriptor>::get();
   const std::lock_guard lock(registry.mutex);
   fd_ = make();
   if (fd_ >= 0) registry.all.push_back(this);
@@ -18,7 +18,7 @@ Descriptor::Descriptor(const std::function<int()>& make) {
 
 Descriptor::~Descriptor() {
   if (fd_ < 0) return;
-  auto& registry = ForkCopies<Descriptor>::get();
+  auto& registry = CloseOnFork<Descriptor>::get();
   const std::lock_guard lock(registry.mutex);
   std::erase(registry.all, this);
   close(fd_);
@@ -26,7 +26,7 @@ Descriptor::~Descriptor() {
 
 Descriptor::Descriptor(Descriptor&& other) noexcept {
   if (other.fd_ < 0) return;
-  auto& registry = ForkCopies<Descriptor>::get();
+  auto& registry = CloseOnFork<Descriptor>::get();
   const std::lock_guard lock(registry.mutex);
   fd_ = std::exchange(other.fd_, -1);
   for (Descriptor*& one : registry.all) {
@@ -34,6 +34,6 @@ Descriptor::Descriptor(Descriptor&& other) noexcept {
   }
 }
 
-void Descriptor::close_copies() { close(std::exchange(fd_, -1)); }
+void Descriptor::close_in_child() { close(std::exchange(fd_, -1)); }
 
 }  // namespace dlaunch

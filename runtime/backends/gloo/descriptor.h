@@ -23,7 +23,7 @@ class Descriptor {
   [[nodiscard]] int get() const { return fd_; }
 
   // In a copy of the process. Async-signal-safe.
-  void close_copies();
+  void close_in_child();
 
  private:
   int fd_ = -1;

@@ -12,9 +12,9 @@
 #include <optional>
 #include <system_error>
 
-#include "runtime/backends/gloo/silence.h"
+#include "runtime/backends/gloo/keepalive.h"
 #include "runtime/base/deadline.h"
-#include "runtime/rendezvous/news.h"
+#include "runtime/rendezvous/loss_propagation.h"
 #include "store/base/address.h"
 
 namespace dlaunch {
@@ -122,7 +122,7 @@ int connect_socket(int socket, const SocketAddress& address, const Attempt& atte
 }
 
 bool prove(const Contact& there, const ProcessId& self, const Attempt& attempt) {
-  const Claim claim(there, self);
+  const ClientHandshake claim(there, self);
   if (!attempt.send_all(claim.opening())) return false;
   const std::optional<std::string> challenge = attempt.receive(challenge_size);
   if (!challenge) return false;
@@ -159,20 +159,20 @@ Descriptor dial(const Contact& there, const ProcessId& self, Deadline deadline, 
   for (;;) {
     Descriptor socket = new_socket(*place);
     if (!socket.is_open()) throw DistNetworkError("cannot connect with it: " + words_of(errno));
-    const auto look = [&] {
+    const auto run_check = [&] {
       if (check) check();
     };
     const int error = connect_socket(socket.get(), *place, Attempt(socket.get(), deadline, check));
     const bool is_in_the_way = error == ETIMEDOUT || error == ECONNRESET || error == EAGAIN;
     if (error != 0 && !is_in_the_way) {
       // Often the peer has only heard before this rank that another one is lost.
-      await_news(deadline_after(time_for_news), look);
+      wait_for_root_error(deadline_after(loss_propagation_delay), run_check);
       throw DistNetworkError("cannot connect with it: " + where + ": " + words_of(error));
     }
     const Deadline end = std::min(deadline, deadline_after(proof_limit));
     if (error == 0 && prove(there, self, Attempt(socket.get(), end, check))) return socket;
     if (has_passed(deadline)) throw DistNetworkError("no connection came about before the deadline");
-    await_news(deadline_after(between_attempts), look);
+    wait_for_root_error(deadline_after(between_attempts), run_check);
   }
 }
 
@@ -181,7 +181,7 @@ void prepare(int socket) {
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (is_within_host(socket))
     setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &send_buffer_within_host, sizeof send_buffer_within_host);
-  keep_alive(socket);
+  enable_keepalive(socket);
 }
 
 }  // namespace dlaunch

@@ -6,7 +6,7 @@
 
 #include "dlaunch/backend.h"
 #include "runtime/backends/gloo/descriptor.h"
-#include "runtime/backends/gloo/proof.h"
+#include "runtime/backends/gloo/handshake.h"
 
 namespace dlaunch {
 

@@ -16,7 +16,7 @@
 #include "runtime/backends/gloo/dial.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/start_thread.h"
-#include "store/base/entropy.h"
+#include "store/base/random.h"
 
 namespace dlaunch {
 
@@ -50,15 +50,15 @@ Descriptor checked(const char* what, const std::function<int()>& make) {
 
 Endpoint::Endpoint(const std::string& address)
     : poll_(checked("an epoll", [] { return epoll_create1(EPOLL_CLOEXEC); })),
-      bell_(checked("an eventfd", [] { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); })),
+      wakeup_fd_(checked("an eventfd", [] { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); })),
       listener_([&] {
         Listener listener = listen_at(address);
-        contact_ = {draw_bytes(process_id_size), address, listener.port, draw_bytes(key_size)};
+        contact_ = {random_bytes(process_id_size), address, listener.port, random_bytes(key_size)};
         return std::move(listener.socket);
       }()),
       made_in_(getpid()),
       last_token_(first_token) {
-  watch(poll_.get(), bell_.get(), bell_token, EPOLLIN, EPOLL_CTL_ADD);
+  watch(poll_.get(), wakeup_fd_.get(), bell_token, EPOLLIN, EPOLL_CTL_ADD);
   watch(poll_.get(), listener_.get(), listener_token, EPOLLIN, EPOLL_CTL_ADD);
   thread_ = start_thread([this] { run(); });
 }
@@ -75,20 +75,20 @@ Endpoint::~Endpoint() {
     for (const auto& [token, connection] : connections) connection->flush(lock, limit);
     ending_ = true;
   }
-  eventfd_write(bell_.get(), 1);
+  eventfd_write(wakeup_fd_.get(), 1);
   thread_.join();
 }
 
 bool Endpoint::is_of_this_process() const { return getpid() == made_in_; }
 
-ChannelNumber Endpoint::add(Channel& channel) {
-  while (channels_.contains(++last_channel_)) {
+ContextId Endpoint::add(GroupEndpoint& group) {
+  while (groups_.contains(++last_context_id_)) {
   }
-  channels_.emplace(last_channel_, &channel);
-  return last_channel_;
+  groups_.emplace(last_context_id_, &group);
+  return last_context_id_;
 }
 
-void Endpoint::remove(ChannelNumber channel) { channels_.erase(channel); }
+void Endpoint::remove(ContextId context_id) { groups_.erase(context_id); }
 
 // --- Connections
 // ---------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ std::shared_ptr<Connection> Endpoint::connection_with(const Contact& there, Dead
     const EndpointLock lock(mutex_);
     if (std::shared_ptr<Connection> connection = find(there.id)) return connection;
   }
-  adopt(dial(there, contact_.id, deadline, check), there.id);
+  add_connection(dial(there, contact_.id, deadline, check), there.id);
   return await_connection(there, deadline, check);
 }
 
@@ -126,13 +126,13 @@ std::shared_ptr<Connection> Endpoint::await_connection(const Contact& there, Dea
 }
 
 // A process that has lost its connection makes another one, which takes the place of the one before.
-void Endpoint::adopt(Descriptor socket, const ProcessId& peer) {
+void Endpoint::add_connection(Descriptor socket, const ProcessId& peer) {
   prepare(socket.get());
   const EndpointLock lock(mutex_);
-  if (const std::shared_ptr<Connection> before = find(peer)) lose(before, "the connection to it was lost");
+  if (const std::shared_ptr<Connection> before = find(peer)) drop(before, "the connection to it was lost");
   const std::uint64_t token = ++last_token_;
-  FrameTaker& taker = *this;
-  const auto connection = std::make_shared<Connection>(taker, std::move(socket), peer, token);
+  FrameHandler& handler = *this;
+  const auto connection = std::make_shared<Connection>(handler, std::move(socket), peer, token);
   connections_.emplace(token, connection);
   by_peer_[peer] = connection;
   lost_peers_.erase(peer);
@@ -140,17 +140,17 @@ void Endpoint::adopt(Descriptor socket, const ProcessId& peer) {
   arrived_.notify_all();
 }
 
-void Endpoint::lose(const std::shared_ptr<Connection>& connection, const std::string& why) {
+void Endpoint::drop(const std::shared_ptr<Connection>& connection, const std::string& why) {
   if (connection->is_lost()) return;
   epoll_ctl(poll_.get(), EPOLL_CTL_DEL, connection->socket(), nullptr);
-  connection->lose();
+  connection->mark_lost();
   connections_.erase(connection->token());
   by_peer_.erase(connection->peer());
   lost_peers_.insert(connection->peer());
-  for (const auto& [number, channel] : channels_) channel->lose(*connection, why);
+  for (const auto& [context_id, group] : groups_) group->on_connection_lost(*connection, why);
 }
 
-void Endpoint::break_off() {
+void Endpoint::disconnect_all() {
   const EndpointLock lock(mutex_);
   for (const auto& [token, connection] : connections_) shutdown(connection->socket(), SHUT_RDWR);
 }
@@ -158,31 +158,32 @@ void Endpoint::break_off() {
 // --- What comes for the channels
 // -----------------------------------------------------------------------------
 
-void Endpoint::take(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) {
-  const auto found = channels_.find(frame.channel);
-  if (found != channels_.end()) found->second->take(connection, frame, bytes);
+void Endpoint::on_frame(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) {
+  const auto found = groups_.find(frame.context_id);
+  if (found != groups_.end()) found->second->on_frame(connection, frame, bytes);
   if (!frame.is_for_member()) return;
   const bool is_goodbye = frame.kind == Frame::goodbye;
   // It has arrived, and all before it, also if the group is gone here.
-  if (is_goodbye || found == channels_.end())
-    connection.queue(
-        {.kind = is_goodbye ? Frame::heard : Frame::gone, .channel = frame.answer_to, .rank = frame.to_rank});
+  if (is_goodbye || found == groups_.end())
+    connection.queue({.kind = is_goodbye ? Frame::goodbye_ack : Frame::gone,
+                      .context_id = frame.answer_to,
+                      .rank = frame.to_rank});
 }
 
-std::shared_ptr<Incoming> Endpoint::wanting(Connection& connection, const Frame& frame) {
-  const auto found = channels_.find(frame.channel);
-  return found == channels_.end() ? nullptr : found->second->wanting(connection, frame);
+std::shared_ptr<Incoming> Endpoint::find_receive(Connection& connection, const Frame& frame) {
+  const auto found = groups_.find(frame.context_id);
+  return found == groups_.end() ? nullptr : found->second->find_receive(connection, frame);
 }
 
-void Endpoint::await_turn(Connection& connection) { turns_.push_back(connection.token()); }
+void Endpoint::request_write(Connection& connection) { turns_.push_back(connection.token()); }
 
-void Endpoint::await_room(Connection& connection, bool waits) {
+void Endpoint::request_writable(Connection& connection, bool waits) {
   if (connection.is_lost()) return;
   const std::uint32_t events = waits ? EPOLLIN | EPOLLOUT : EPOLLIN;
   watch(poll_.get(), connection.socket(), connection.token(), events, EPOLL_CTL_MOD);
 }
 
-void Endpoint::memory_is_free() {
+void Endpoint::on_memory_released() {
   if (memory_awaited_ > 0) memory_free_.notify_all();
 }
 
@@ -199,7 +200,7 @@ void Endpoint::run() {
   std::array<epoll_event, 64> events;
   EndpointLock lock(mutex_);
   while (!ending_) {
-    const int limit = time_to_sleep();
+    const int limit = poll_timeout_ms();
     lock.unlock();
     const int count = epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()), limit);
     lock.lock();
@@ -208,72 +209,72 @@ void Endpoint::run() {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
       handle(lock, event.data.u64, event.events);
     }
-    strangers_.drop_late();
+    pending_connections_.drop_expired();
     if (closed_until_ && has_passed(*closed_until_)) {
       closed_until_.reset();
       watch(poll_.get(), listener_.get(), listener_token, EPOLLIN, EPOLL_CTL_MOD);
     }
-    look_for_silence();
+    check_keepalives();
   }
 }
 
 // In milliseconds, as epoll_wait() wants it. Where nobody has waited for long it sleeps until there is
 // something to do, and costs nothing.
-int Endpoint::time_to_sleep() {
+int Endpoint::poll_timeout_ms() {
   if (closed_until_) return static_cast<int>(time_left(*closed_until_).count());
-  if (!strangers_.empty()) return 250;
+  if (!pending_connections_.empty()) return 250;
   const bool is_quiet = waiting_ == 0 && waits_ == waits_seen_;
-  if (connections_.empty() || (is_quiet && has_passed(next_look_))) {
+  if (connections_.empty() || (is_quiet && has_passed(next_check_))) {
     sleeps_ = true;
     return -1;
   }
-  return static_cast<int>(std::chrono::milliseconds(Silence::between_looks).count());
+  return static_cast<int>(std::chrono::milliseconds(KeepaliveMonitor::check_interval).count());
 }
 
-Endpoint::Waiting::Waiting(Endpoint& endpoint) : endpoint_(endpoint) {
+Endpoint::ActiveWait::ActiveWait(Endpoint& endpoint) : endpoint_(endpoint) {
   ++endpoint_.waiting_;
   ++endpoint_.waits_;
-  if (std::exchange(endpoint_.sleeps_, false)) eventfd_write(endpoint_.bell_.get(), 1);
+  if (std::exchange(endpoint_.sleeps_, false)) eventfd_write(endpoint_.wakeup_fd_.get(), 1);
 }
 
 void Endpoint::handle(EndpointLock& lock, std::uint64_t token, std::uint32_t events) {
   if (token == bell_token) {
     eventfd_t rung = 0;
-    eventfd_read(bell_.get(), &rung);
+    eventfd_read(wakeup_fd_.get(), &rung);
     return;
   }
-  if (token == listener_token) return welcome(lock);
+  if (token == listener_token) return accept_connections(lock);
   if (const auto found = connections_.find(token); found != connections_.end()) {
     return serve(lock, std::shared_ptr<Connection>(found->second), events);
   }
-  hear(lock, token);
+  authenticate(lock, token);
 }
 
-void Endpoint::hear(EndpointLock& lock, std::uint64_t stranger) {
-  std::optional<Strangers::Member> member = strangers_.hear(stranger, contact_);
+void Endpoint::authenticate(EndpointLock& lock, std::uint64_t pending) {
+  std::optional<PendingConnections::Member> member = pending_connections_.authenticate(pending, contact_);
   if (!member) return;
   epoll_ctl(poll_.get(), EPOLL_CTL_DEL, member->socket.get(), nullptr);
   lock.unlock();
-  adopt(std::move(member->socket), member->id);
+  add_connection(std::move(member->socket), member->id);
   lock.lock();
 }
 
 // A few, so that those before them are heard meanwhile. A member has mostly said already who it is. A process
 // without descriptors drops its strangers, and takes nobody in for a moment.
-void Endpoint::welcome(EndpointLock& lock) {
+void Endpoint::accept_connections(EndpointLock& lock) {
   constexpr int at_once = 32;
   for (int i = 0; i < at_once; ++i) {
     Descriptor socket = accept_from(listener_.get());
     if (!socket.is_open() && (errno == EMFILE || errno == ENFILE)) {
-      strangers_.drop_all();
+      pending_connections_.drop_all();
       closed_until_ = deadline_after(without_descriptors);
       return watch(poll_.get(), listener_.get(), listener_token, 0, EPOLL_CTL_MOD);
     }
     if (!socket.is_open()) return;
     const std::uint64_t token = ++last_token_;
     watch(poll_.get(), socket.get(), token, EPOLLIN, EPOLL_CTL_ADD);
-    strangers_.add(token, std::move(socket));
-    hear(lock, token);
+    pending_connections_.add(token, std::move(socket));
+    authenticate(lock, token);
   }
 }
 
@@ -285,12 +286,12 @@ void Endpoint::serve(EndpointLock& lock, const std::shared_ptr<Connection>& conn
   }
   if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) {
     const std::optional<std::string> why = connection->read(lock);
-    if (why) lose(connection, "it died, or the connection to it was lost (" + *why + ")");
+    if (why) drop(connection, "it died, or the connection to it was lost (" + *why + ")");
   }
-  write_what_waits(lock);
+  write_pending(lock);
 }
 
-void Endpoint::write_what_waits(EndpointLock& lock) {
+void Endpoint::write_pending(EndpointLock& lock) {
   const std::vector<std::uint64_t> turns = std::exchange(turns_, {});
   for (const std::uint64_t token : turns) {
     const auto found = connections_.find(token);
@@ -299,15 +300,16 @@ void Endpoint::write_what_waits(EndpointLock& lock) {
 }
 
 // A host that has vanished ends no connection.
-void Endpoint::look_for_silence() {
-  if (!has_passed(next_look_)) return;
-  next_look_ = std::chrono::steady_clock::now() + Silence::between_looks;
+void Endpoint::check_keepalives() {
+  if (!has_passed(next_check_)) return;
+  next_check_ = std::chrono::steady_clock::now() + KeepaliveMonitor::check_interval;
   waits_seen_ = waits_;
   if (waiting_ == 0) return;
   const auto connections = connections_;
   for (const auto& [token, connection] : connections) {
     if (connection->is_silent())
-      lose(connection, "its host has answered nothing for " + std::to_string(Silence::limit.count()) + " s");
+      drop(connection,
+           "its host has answered nothing for " + std::to_string(KeepaliveMonitor::limit.count()) + " s");
   }
 }
 

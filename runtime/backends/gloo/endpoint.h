@@ -2,9 +2,9 @@
 // connection to each other process, however many groups use them.
 //
 // Strangers: everybody can connect. What connects becomes a connection only when it has proved that it
-// belongs to the job (proof.h); until then it costs a descriptor for a few seconds, there are so many of them
-// at most, and nobody waits for them. The place stays open for as long as the endpoint lives, so a stranger
-// takes no rank's place.
+// belongs to the job (handshake.h); until then it costs a descriptor for a few seconds, there are so many of
+// them at most, and nobody waits for them. The place stays open for as long as the endpoint lives, so a
+// stranger takes no rank's place.
 #pragma once
 
 #include <condition_variable>
@@ -23,23 +23,23 @@
 #include "dlaunch/backend.h"
 #include "runtime/backends/gloo/connection.h"
 #include "runtime/backends/gloo/descriptor.h"
-#include "runtime/backends/gloo/proof.h"
-#include "runtime/backends/gloo/strangers.h"
+#include "runtime/backends/gloo/handshake.h"
+#include "runtime/backends/gloo/pending_connections.h"
 #include "runtime/backends/gloo/wakeup.h"
 
 namespace dlaunch {
 
 // One group's end. Called on the endpoint's thread with the endpoint's mutex held; must not let go of it.
-class Channel {
+class GroupEndpoint {
  public:
-  virtual ~Channel() = default;
-  virtual void take(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) = 0;
-  virtual std::shared_ptr<Incoming> wanting(Connection& connection, const Frame& frame) = 0;
+  virtual ~GroupEndpoint() = default;
+  virtual void on_frame(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) = 0;
+  virtual std::shared_ptr<Incoming> find_receive(Connection& connection, const Frame& frame) = 0;
   // `why`: a sentence about the process there.
-  virtual void lose(Connection& connection, const std::string& why) = 0;
+  virtual void on_connection_lost(Connection& connection, const std::string& why) = 0;
 };
 
-class Endpoint final : private FrameTaker {
+class Endpoint final : private FrameHandler {
  public:
   // Listens at `address` (numeric). Throws DistNetworkError or DistBackendError.
   explicit Endpoint(const std::string& address);
@@ -54,8 +54,8 @@ class Endpoint final : private FrameTaker {
   [[nodiscard]] std::mutex& mutex() { return mutex_; }
 
   // What has come for the channel comes to it from now on. With the mutex held, as remove().
-  ChannelNumber add(Channel& channel);
-  void remove(ChannelNumber channel);
+  ContextId add(GroupEndpoint& group);
+  void remove(ContextId context_id);
 
   // The connection with that process. One of the two sides connects, the other waits for it. Both throw
   // DistNetworkError when that process cannot be reached, when the deadline has passed, and what `check`
@@ -64,60 +64,60 @@ class Endpoint final : private FrameTaker {
                                               const LossCheck& check);
 
   // Ends all connections, as the end of the process would. For tests.
-  void break_off();
+  void disconnect_all();
 
   // Around a wait that somebody would miss: hosts that do not answer are noticed only meanwhile.
-  class Waiting;
+  class ActiveWait;
 
   // Returns when no thread uses the message's memory without the mutex. REQUIRES: `memory` is null, so that
   // none begins to.
   void await_memory(EndpointLock& lock, const bool& is_used);
 
  private:
-  void take(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) override;
-  std::shared_ptr<Incoming> wanting(Connection& connection, const Frame& frame) override;
-  void await_turn(Connection& connection) override;
-  void await_room(Connection& connection, bool waits) override;
-  void memory_is_free() override;
+  void on_frame(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) override;
+  std::shared_ptr<Incoming> find_receive(Connection& connection, const Frame& frame) override;
+  void request_write(Connection& connection) override;
+  void request_writable(Connection& connection, bool waits) override;
+  void on_memory_released() override;
 
   void run();
-  [[nodiscard]] int time_to_sleep();
+  [[nodiscard]] int poll_timeout_ms();
   void handle(EndpointLock& lock, std::uint64_t token, std::uint32_t events);
   void serve(EndpointLock& lock, const std::shared_ptr<Connection>& connection, std::uint32_t events);
-  void welcome(EndpointLock& lock);
-  void hear(EndpointLock& lock, std::uint64_t stranger);
-  void write_what_waits(EndpointLock& lock);
-  void look_for_silence();
-  void adopt(Descriptor socket, const ProcessId& peer);
-  void lose(const std::shared_ptr<Connection>& connection, const std::string& why);
+  void accept_connections(EndpointLock& lock);
+  void authenticate(EndpointLock& lock, std::uint64_t pending);
+  void write_pending(EndpointLock& lock);
+  void check_keepalives();
+  void add_connection(Descriptor socket, const ProcessId& peer);
+  void drop(const std::shared_ptr<Connection>& connection, const std::string& why);
   std::shared_ptr<Connection> find(const ProcessId& peer);
   std::shared_ptr<Connection> await_connection(const Contact& there, Deadline deadline,
                                                const LossCheck& check);
 
   Contact contact_;
   const Descriptor poll_;
-  const Descriptor bell_;
+  const Descriptor wakeup_fd_;
   const Descriptor listener_;
   const int made_in_;  // process
 
   std::mutex mutex_;
   // protected by mutex_
   std::uint64_t last_token_ = 0;
-  Strangers strangers_;
+  PendingConnections pending_connections_;
   std::optional<Deadline> closed_until_;                              // nobody is taken in
   std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;  // by token
   std::map<ProcessId, std::shared_ptr<Connection>> by_peer_;
   std::set<ProcessId> lost_peers_;    // that have not connected anew
   std::vector<std::uint64_t> turns_;  // of connections that are to write
-  std::unordered_map<ChannelNumber, Channel*> channels_;
-  ChannelNumber last_channel_ = 0;
+  std::unordered_map<ContextId, GroupEndpoint*> groups_;
+  ContextId last_context_id_ = 0;
   std::condition_variable arrived_;  // a connection
   std::condition_variable memory_free_;
   int memory_awaited_ = 0;
   int waiting_ = 0;          // threads
   std::uint64_t waits_ = 0;  // ever
   std::uint64_t waits_seen_ = 0;
-  Deadline next_look_;
+  Deadline next_check_;
   bool sleeps_ = false;  // until something happens
   bool ending_ = false;
 
@@ -125,12 +125,12 @@ class Endpoint final : private FrameTaker {
 };
 
 // With the mutex held.
-class Endpoint::Waiting {
+class Endpoint::ActiveWait {
  public:
-  explicit Waiting(Endpoint& endpoint);
-  ~Waiting() { --endpoint_.waiting_; }
-  Waiting(const Waiting&) = delete;
-  Waiting& operator=(const Waiting&) = delete;
+  explicit ActiveWait(Endpoint& endpoint);
+  ~ActiveWait() { --endpoint_.waiting_; }
+  ActiveWait(const ActiveWait&) = delete;
+  ActiveWait& operator=(const ActiveWait&) = delete;
 
  private:
   Endpoint& endpoint_;

@@ -79,13 +79,13 @@ class TcpTransport::ReceivedMessage final : public Transfer {
   const std::shared_ptr<Incoming> message_;
 };
 
-class TcpTransport::AnyMessage final : public Inbox {
+class TcpTransport::AnySourceMessage final : public AnySourceReceive {
  public:
   // With the endpoint's mutex held.
-  AnyMessage(TcpTransport& owner, std::uint64_t slot, std::span<std::byte> bytes)
+  AnySourceMessage(TcpTransport& owner, std::uint64_t slot, std::span<std::byte> bytes)
       : owner_(owner), slot_(slot), bytes_(bytes) {}
 
-  ~AnyMessage() override {
+  ~AnySourceMessage() override {
     {
       const EndpointLock lock(owner_.endpoint_->mutex());
       AnySlot& here = owner_.any_slots_[slot_];
@@ -97,11 +97,11 @@ class TcpTransport::AnyMessage final : public Inbox {
   Arrival wait(Deadline deadline) override {
     EndpointLock lock(owner_.endpoint_->mutex());
     const auto has_come = [this] { return message_ && message_->done; };
-    const auto has_left = [this] { return told_ < owner_.left_.size(); };
+    const auto has_left = [this] { return reported_ < owner_.left_.size(); };
     const Wait wait(owner_, lock, wakeup_, deadline, [&] { return has_come() || has_left() || woken_; });
     if (has_come()) return {Event::message, sender_};
     owner_.throw_if_ended();
-    if (has_left()) return {Event::left, owner_.left_[told_++]};
+    if (has_left()) return {Event::left, owner_.left_[reported_++]};
     woken_ = false;
     return {};
   }
@@ -146,7 +146,7 @@ class TcpTransport::AnyMessage final : public Inbox {
   int sender_ = -1;
   std::shared_ptr<Incoming> message_;
   bool woken_ = false;
-  std::size_t told_ = 0;  // of owner_.left_
+  std::size_t reported_ = 0;  // of owner_.left_
 };
 
 }  // namespace dlaunch

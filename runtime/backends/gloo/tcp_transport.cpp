@@ -5,13 +5,13 @@
 #include <exception>
 #include <utility>
 
-#include "runtime/backends/gloo/tcp_line.h"
+#include "runtime/backends/gloo/peer_key.h"
+#include "runtime/backends/gloo/tcp_eager_channel.h"
 #include "runtime/backends/gloo/tcp_messages.h"
 #include "runtime/backends/gloo/tcp_wait.h"
-#include "runtime/backends/gloo/told.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
-#include "runtime/base/furthest_behind.h"
+#include "runtime/base/stragglers.h"
 
 namespace dlaunch {
 
@@ -19,13 +19,13 @@ namespace {
 
 // A rank that gives up waits so long for its reason to arrive.
 constexpr auto farewell_limit = std::chrono::seconds(1);
-// So long the others have for their answers to a roll call.
-constexpr auto roll_call_limit = std::chrono::seconds(1);
+// So long the others have for their answers to a progress query.
+constexpr auto progress_query_limit = std::chrono::seconds(1);
 
 std::string key_of(int rank) { return "contact/" + std::to_string(rank); }
 
 Contact contact_of(int peer, const BackendContext& context) {
-  const std::optional<Contact> contact = parse_contact(told_by(peer, key_of(peer), context));
+  const std::optional<Contact> contact = parse_contact(wait_for_peer_key(peer, key_of(peer), context));
   if (!contact) throw DistNetworkError("it runs another version of libdlaunch", {.peer = peer});
   if (contact->ranks != context.size) {
     throw DistNetworkError(
@@ -42,10 +42,10 @@ TcpTransport::TcpTransport(const BackendContext& context, std::shared_ptr<Endpoi
       endpoint_(std::move(endpoint)),
       to_self_(context.size),
       peers_(static_cast<std::size_t>(context.size)),
-      line_(std::make_unique<LineEnd>(*this)) {
+      eager_channel_(std::make_unique<TcpEagerChannel>(*this)) {
   {
     const EndpointLock lock(endpoint_->mutex());
-    channel_ = endpoint_->add(*this);
+    context_id_ = endpoint_->add(*this);
   }
   try {
     connect(context);
@@ -58,7 +58,7 @@ TcpTransport::TcpTransport(const BackendContext& context, std::shared_ptr<Endpoi
 
 void TcpTransport::connect(const BackendContext& context) {
   Contact own = endpoint_->contact();
-  own.channel = channel_;
+  own.context_id = context_id_;
   own.ranks = size_;
   context.store.set(key_of(rank_), to_text(own));
   for (int peer = 0; peer < size_; ++peer) {
@@ -68,7 +68,7 @@ void TcpTransport::connect(const BackendContext& context) {
       std::shared_ptr<Connection> connection =
           endpoint_->connection_with(there, context.deadline, context.check);
       const EndpointLock lock(endpoint_->mutex());
-      peer_of(peer).channel = there.channel;
+      peer_of(peer).context_id = there.context_id;
       peer_of(peer).connection = std::move(connection);
       if (peer_of(peer).connection->is_lost()) throw DistNetworkError("it was lost at once");
     } catch (const DistNetworkError& e) {
@@ -83,16 +83,16 @@ TcpTransport::~TcpTransport() { leave("the group was destroyed"); }
 void TcpTransport::leave(const std::string& reason) noexcept {
   give_up(reason, -1);
   EndpointLock lock(endpoint_->mutex());
-  await_heard(lock, deadline_after(farewell_limit));
-  endpoint_->remove(channel_);
+  await_goodbye_acks(lock, deadline_after(farewell_limit));
+  endpoint_->remove(context_id_);
 }
 
 Frame TcpTransport::frame_to(const Peer& peer, Frame::Kind kind, std::uint64_t number) const {
   return {.kind = kind,
-          .channel = peer.channel,
+          .context_id = peer.context_id,
           .rank = static_cast<std::uint32_t>(rank_),
           .number = number,
-          .answer_to = channel_,
+          .answer_to = context_id_,
           .to_rank = static_cast<std::uint32_t>(&peer - peers_.data())};
 }
 
@@ -135,21 +135,22 @@ std::unique_ptr<Transfer> TcpTransport::post_recv(int peer, std::uint64_t slot, 
   return std::make_unique<ReceivedMessage>(*this, peer, message);
 }
 
-std::unique_ptr<Inbox> TcpTransport::post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) {
+std::unique_ptr<AnySourceReceive> TcpTransport::post_recv_any(std::uint64_t slot,
+                                                              std::span<std::byte> bytes) {
   EndpointLock lock(endpoint_->mutex());
   throw_if_ended();
-  auto inbox = std::make_unique<AnyMessage>(*this, slot, bytes);
-  any_slot(lock, slot).open = inbox.get();
+  auto any_receive = std::make_unique<AnySourceMessage>(*this, slot, bytes);
+  any_slot(lock, slot).open = any_receive.get();
   const std::optional<int> sender = accept_offer(slot);
   if (sender) {
     const Peer& peer = peer_of(*sender);
     peer.connection->send(lock, frame_to(peer, Frame::ready, slot));
   }
   lock.unlock();
-  return inbox;
+  return any_receive;
 }
 
-void TcpTransport::on_first_message(std::uint64_t slot, std::function<void()> come) {
+void TcpTransport::on_unexpected_message(std::uint64_t slot, std::function<void()> come) {
   EndpointLock lock(endpoint_->mutex());
   AnySlot& here = any_slot(lock, slot);
   if (come && !here.offers.empty()) return come();
@@ -184,7 +185,7 @@ void TcpTransport::take_back(Incoming& message) {
   if (message.is_written) endpoint_->await_memory(lock, message.is_written);
 }
 
-Line& TcpTransport::line() { return *line_; }
+EagerChannel& TcpTransport::eager_channel() { return *eager_channel_; }
 
 // --- What comes in, on the endpoint's thread
 // -------------------------------------------------------------------
@@ -195,7 +196,7 @@ TcpTransport::Peer* TcpTransport::sender_of(const Connection& connection, const 
   return peer.connection && peer.connection.get() != &connection ? nullptr : &peer;
 }
 
-void TcpTransport::take(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) {
+void TcpTransport::on_frame(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) {
   Peer* const peer = sender_of(connection, frame);
   if (peer == nullptr) return;
   const int rank = static_cast<int>(frame.rank);
@@ -220,24 +221,24 @@ void TcpTransport::take(Connection& connection, const Frame& frame, std::span<co
     case Frame::dropped:
       peer->slots.end_receive(frame.number);
       return;
-    case Frame::line:
-      return take_line(*peer, rank, bytes);
-    case Frame::room:
-      peer->line_may_be_sent += LineEnd::released_at_once;
-      return line_->wake();
+    case Frame::eager:
+      return take_eager(*peer, rank, bytes);
+    case Frame::credit:
+      peer->eager_send_limit += TcpEagerChannel::released_at_once;
+      return eager_channel_->wake();
     case Frame::goodbye:
       return take_goodbye(rank, bytes);
-    case Frame::heard:
-      peer->has_heard = true;
+    case Frame::goodbye_ack:
+      peer->goodbye_acknowledged = true;
       return changed_.wake();
     case Frame::gone:
       return peer->left ? void() : end("it has given the group up", rank);
-    case Frame::question: {
-      Frame answer = frame_to(*peer, Frame::answer, entered_.load(std::memory_order_relaxed));
-      answer.channel = frame.answer_to;
+    case Frame::progress_query: {
+      Frame answer = frame_to(*peer, Frame::progress_reply, entered_.load(std::memory_order_relaxed));
+      answer.context_id = frame.answer_to;
       return connection.queue(answer);
     }
-    case Frame::answer:
+    case Frame::progress_reply:
       peer->answer = frame.number;
       return changed_.wake();
     default:
@@ -245,7 +246,7 @@ void TcpTransport::take(Connection& connection, const Frame& frame, std::span<co
   }
 }
 
-std::shared_ptr<Incoming> TcpTransport::wanting(Connection& connection, const Frame& frame) {
+std::shared_ptr<Incoming> TcpTransport::find_receive(Connection& connection, const Frame& frame) {
   Peer* const peer = sender_of(connection, frame);
   if (peer == nullptr) return nullptr;
   std::shared_ptr<Incoming> message = peer->slots.receiving(frame.number);
@@ -263,20 +264,20 @@ void TcpTransport::end_message(Peer& peer, const Frame& frame) {
   if (any != any_slots_.end() && any->second.open != nullptr) any->second.open->wake_if_done();
 }
 
-void TcpTransport::take_line(Peer& peer, int rank, std::span<const std::byte> bytes) {
-  LineIn& line = peer.line_in;
-  if (line.arrived - line.released == static_cast<std::uint64_t>(Line::ahead))
+void TcpTransport::take_eager(Peer& peer, int rank, std::span<const std::byte> bytes) {
+  EagerReceiveBuffer& line = peer.eager_received;
+  if (line.arrived - line.released == static_cast<std::uint64_t>(EagerChannel::max_unreceived))
     return end("it sent more than there is room for", rank);
-  std::memcpy(LineEnd::next_cell(line), bytes.data(), bytes.size());
-  line_->wake();
+  std::memcpy(TcpEagerChannel::next_cell(line), bytes.data(), bytes.size());
+  eager_channel_->wake();
 }
 
 void TcpTransport::take_goodbye(int rank, std::span<const std::byte> bytes) {
   Peer& peer = peer_of(rank);
-  LastWords words;
+  GoodbyeMessage words;
   if (bytes.size() != sizeof words || peer.left) return;
   std::memcpy(&words, bytes.data(), sizeof words);
-  if (words.kind != LastWords::left) {
+  if (words.kind != GoodbyeMessage::left) {
     const bool names_another =
         words.blamed >= 0 && words.blamed < size_ && words.blamed != rank && words.blamed != rank_;
     return names_another ? end(words.reason(), words.blamed) : end(words.describe(), rank);
@@ -294,7 +295,7 @@ void TcpTransport::take_goodbye(int rank, std::span<const std::byte> bytes) {
   wake_all();
 }
 
-void TcpTransport::lose(Connection& connection, const std::string& why) {
+void TcpTransport::on_connection_lost(Connection& connection, const std::string& why) {
   for (int rank = 0; rank < size_; ++rank) {
     Peer& peer = peer_of(rank);
     if (peer.connection.get() != &connection) continue;
@@ -331,38 +332,39 @@ void TcpTransport::throw_left(int rank) {
 void TcpTransport::give_up(const std::string& reason, int blamed) noexcept {
   EndpointLock lock(endpoint_->mutex());
   end(reason, blamed);
-  if (std::exchange(gone_, true)) return;
+  if (std::exchange(has_left_, true)) return;
   // If something had ended it before, that is what the others are to hear.
-  say_goodbye(lock, LastWords::giving_up(*ended_, blamed_));
+  send_goodbye(lock, GoodbyeMessage::giving_up(*ended_, blamed_));
 }
 
 void TcpTransport::shutdown(Deadline deadline) noexcept {
   EndpointLock lock(endpoint_->mutex());
-  if (!std::exchange(gone_, true))
-    say_goodbye(lock, ended_ ? LastWords::giving_up(*ended_, blamed_)
-                             : LastWords::leaving(std::uncaught_exceptions() > 0 ? in_exception : ""));
-  await_heard(lock, deadline);
+  if (!std::exchange(has_left_, true))
+    send_goodbye(lock, ended_ ? GoodbyeMessage::giving_up(*ended_, blamed_)
+                              : GoodbyeMessage::leaving(std::uncaught_exceptions() > 0 ? in_exception : ""));
+  await_goodbye_acks(lock, deadline);
 }
 
 // Without waiting for anybody.
-void TcpTransport::say_goodbye(EndpointLock& lock, const LastWords& words) {
+void TcpTransport::send_goodbye(EndpointLock& lock, const GoodbyeMessage& words) {
   for (Peer& peer : peers_) {
     if (!peer.connection || peer.lost) continue;
     Frame frame = frame_to(peer, Frame::goodbye, 0);
     frame.length = sizeof words;
-    peer.told = true;
+    peer.goodbye_sent = true;
     peer.connection->send(lock, frame, std::as_bytes(std::span(&words, 1)));
   }
 }
 
-void TcpTransport::await_heard(EndpointLock& lock, Deadline deadline) {
+void TcpTransport::await_goodbye_acks(EndpointLock& lock, Deadline deadline) {
   const auto all_have = [this] {
-    return std::ranges::all_of(peers_,
-                               [](const Peer& peer) { return !peer.told || peer.has_heard || peer.lost; });
+    return std::ranges::all_of(peers_, [](const Peer& peer) {
+      return !peer.goodbye_sent || peer.goodbye_acknowledged || peer.lost;
+    });
   };
   waiting_.push_back(&changed_);
   {
-    const Endpoint::Waiting missed(*endpoint_);
+    const Endpoint::ActiveWait missed(*endpoint_);
     changed_.wait(lock, deadline, all_have);
   }
   std::erase(waiting_, &changed_);
@@ -378,29 +380,29 @@ std::vector<int> TcpTransport::departed() {
   return left_;
 }
 
-Transport::RollCall TcpTransport::call_roll(std::uint64_t number) {
-  RollCall roll;
+Transport::ProgressReport TcpTransport::query_progress(std::uint64_t number) {
+  ProgressReport progress;
   EndpointLock lock(endpoint_->mutex());
-  if (std::exchange(roll_called_, true)) return roll;
+  if (std::exchange(progress_queried_, true)) return progress;
   std::vector<int> asked;
   for (int rank = 0; rank < size_; ++rank) {
     if (rank != rank_ && !peer_of(rank).left && !peer_of(rank).lost) asked.push_back(rank);
   }
   for (const int rank : asked) {
     const Peer& peer = peer_of(rank);
-    peer.connection->send(lock, frame_to(peer, Frame::question, 0));
+    peer.connection->send(lock, frame_to(peer, Frame::progress_query, 0));
   }
   const auto has_answered = [this](int rank) { return peer_of(rank).answer || peer_of(rank).left; };
-  const Wait wait(*this, lock, changed_, deadline_after(roll_call_limit),
+  const Wait wait(*this, lock, changed_, deadline_after(progress_query_limit),
                   [&] { return std::ranges::all_of(asked, has_answered); });
   throw_if_ended();
-  std::vector<Progress> others;
+  std::vector<RankProgress> others;
   for (const int rank : asked) {
     if (const std::optional<std::uint64_t>& answer = peer_of(rank).answer) others.push_back({rank, *answer});
-    if (!has_answered(rank)) roll.silent.push_back(rank);
+    if (!has_answered(rank)) progress.unresponsive.push_back(rank);
   }
-  roll.missing = furthest_behind(others, number);
-  return roll;
+  progress.stragglers = stragglers(others, number);
+  return progress;
 }
 
 }  // namespace dlaunch

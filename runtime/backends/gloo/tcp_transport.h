@@ -10,7 +10,7 @@
 //
 // One group's failure harms no other: what waits in it ends, what still comes for it is dropped.
 //
-// Roll call: a rank that waits in vain asks the others which operation they have come to; the endpoint's
+// Progress query: a rank that waits in vain asks the others which operation they have come to; the endpoint's
 // threads answer while the programs are busy.
 #pragma once
 
@@ -30,12 +30,12 @@
 #include "runtime/backend/mailbox.h"
 #include "runtime/backends/gloo/connection.h"
 #include "runtime/backends/gloo/endpoint.h"
-#include "runtime/backends/gloo/last_words.h"
-#include "runtime/backends/gloo/slots.h"
+#include "runtime/backends/gloo/goodbye_message.h"
+#include "runtime/backends/gloo/slot_matcher.h"
 
 namespace dlaunch {
 
-class TcpTransport final : public Transport, private Channel {
+class TcpTransport final : public Transport, private GroupEndpoint {
  public:
   // Connects with all ranks. `endpoint`: no other rank of the group uses it. Throws DistNetworkError,
   // DistStoreError or DistBackendError.
@@ -50,26 +50,26 @@ class TcpTransport final : public Transport, private Channel {
   std::unique_ptr<Transfer> post_send(int peer, std::uint64_t slot,
                                       std::span<const std::byte> bytes) override;
   std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override;
-  std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override;
-  Line& line() override;
+  std::unique_ptr<AnySourceReceive> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override;
+  EagerChannel& eager_channel() override;
   void check() override;
   void abort(const std::string& reason) noexcept override { give_up(reason, -1); }
   void abort_for(int peer, const std::string& reason) noexcept override { give_up(reason, peer); }
   std::vector<int> departed() override;
   void shutdown(Deadline deadline) noexcept override;
   void enter(std::uint64_t number) noexcept override { entered_.store(number, std::memory_order_relaxed); }
-  RollCall call_roll(std::uint64_t number) override;
-  void on_first_message(std::uint64_t slot, std::function<void()> come) override;
+  ProgressReport query_progress(std::uint64_t number) override;
+  void on_unexpected_message(std::uint64_t slot, std::function<void()> come) override;
 
  private:
   class SentMessage;
   class ReceivedMessage;
-  class AnyMessage;
-  class LineEnd;
+  class AnySourceMessage;
+  class TcpEagerChannel;
   class Wait;
 
-  // What came in by the line and was not released, in cells of memory that begin on a cache line.
-  struct LineIn {
+  // What came in by the eager channel and was not released, in cells of memory that begin on a cache line.
+  struct EagerReceiveBuffer {
     struct Release {
       void operator()(void* memory) const;
     };
@@ -79,35 +79,35 @@ class TcpTransport final : public Transport, private Channel {
   };
   struct Peer {
     std::shared_ptr<Connection> connection;  // null for the own rank, and before it is made
-    ChannelNumber channel = 0;               // the group's there
-    Slots slots;
+    ContextId context_id = 0;                // the group's there
+    SlotMatcher slots;
     std::unordered_set<std::uint64_t> wanted;  // slots that it takes from any rank
-    LineIn line_in;
-    std::uint64_t line_sent = 0;
-    std::uint64_t line_may_be_sent = Line::ahead;
-    std::optional<std::uint64_t> answer;  // to the roll call
+    EagerReceiveBuffer eager_received;
+    std::uint64_t eager_sent = 0;
+    std::uint64_t eager_send_limit = EagerChannel::max_unreceived;
+    std::optional<std::uint64_t> answer;  // to the progress query
     bool left = false;                    // in order
     std::string why_left;                 // what follows "it has left the group"; may be empty
     bool lost = false;                    // its connection
-    bool told = false;                    // that this rank goes
-    bool has_heard = false;               // so
+    bool goodbye_sent = false;            // that this rank goes
+    bool goodbye_acknowledged = false;    // so
   };
   // Of messages to a slot from any rank.
   struct AnySlot {
     std::deque<int> offers;  // ranks, in order
-    AnyMessage* open = nullptr;
+    AnySourceMessage* open = nullptr;
     std::function<void()> come;  // when there is an offer
   };
 
   void connect(const BackendContext& context);
-  void take(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) override;
-  std::shared_ptr<Incoming> wanting(Connection& connection, const Frame& frame) override;
-  void lose(Connection& connection, const std::string& why) override;
+  void on_frame(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) override;
+  std::shared_ptr<Incoming> find_receive(Connection& connection, const Frame& frame) override;
+  void on_connection_lost(Connection& connection, const std::string& why) override;
   Peer* sender_of(const Connection& connection, const Frame& frame);
   AnySlot& any_slot(EndpointLock& lock, std::uint64_t slot);
   std::optional<int> accept_offer(std::uint64_t slot);
   void take_back(Incoming& message);
-  void take_line(Peer& peer, int rank, std::span<const std::byte> bytes);
+  void take_eager(Peer& peer, int rank, std::span<const std::byte> bytes);
   void take_goodbye(int rank, std::span<const std::byte> bytes);
   void end_message(Peer& peer, const Frame& frame);
 
@@ -119,8 +119,8 @@ class TcpTransport final : public Transport, private Channel {
   [[noreturn]] void throw_left(int rank);
   void give_up(const std::string& reason, int blamed) noexcept;
   void leave(const std::string& reason) noexcept;
-  void say_goodbye(EndpointLock& lock, const LastWords& words);
-  void await_heard(EndpointLock& lock, Deadline deadline);
+  void send_goodbye(EndpointLock& lock, const GoodbyeMessage& words);
+  void await_goodbye_acks(EndpointLock& lock, Deadline deadline);
 
   const int rank_;
   const int size_;
@@ -129,18 +129,18 @@ class TcpTransport final : public Transport, private Channel {
   std::atomic<std::uint64_t> entered_ = 0;  // the latest operation
 
   // protected by the endpoint's mutex
-  ChannelNumber channel_ = 0;
+  ContextId context_id_ = 0;
   std::vector<Peer> peers_;  // by rank
   std::map<std::uint64_t, AnySlot> any_slots_;
   std::vector<Wakeup*> waiting_;      // of threads that wait in this group
   std::vector<int> left_;             // ranks that have left in order, in the order of their leaving
   std::optional<std::string> ended_;  // why; the first reason
   int blamed_ = -1;                   // the rank because of which it ended
-  bool gone_ = false;                 // the others are told
-  bool roll_called_ = false;
+  bool has_left_ = false;             // the others are told
+  bool progress_queried_ = false;
   Wakeup changed_;  // a goodbye was heard, a question answered
 
-  std::unique_ptr<LineEnd> line_;
+  std::unique_ptr<TcpEagerChannel> eager_channel_;
 };
 
 }  // namespace dlaunch

@@ -17,7 +17,7 @@ class TcpTransport::Wait {
     owner.waiting_.push_back(&wakeup);
     {
       // A wait without a deadline is one that nobody would miss.
-      std::optional<Endpoint::Waiting> missed;
+      std::optional<Endpoint::ActiveWait> missed;
       if (deadline != Deadline::max()) missed.emplace(*owner.endpoint_);
       wakeup.wait(lock, deadline, is_over);
     }

@@ -14,7 +14,7 @@ class ThreadTransport final : public Transport {
  public:
   // REQUIRES: one for each rank on the same mailbox.
   ThreadTransport(std::shared_ptr<Mailbox> mailbox, int rank)
-      : mailbox_(std::move(mailbox)), rank_(rank), line_(*mailbox_, rank) {}
+      : mailbox_(std::move(mailbox)), rank_(rank), eager_channel_(*mailbox_, rank) {}
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return mailbox_->size(); }
@@ -25,8 +25,8 @@ class ThreadTransport final : public Transport {
   std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override {
     return mailbox_->post_recv(peer, rank_, slot, bytes);
   }
-  Line& line() override { return line_; }
-  std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override {
+  EagerChannel& eager_channel() override { return eager_channel_; }
+  std::unique_ptr<AnySourceReceive> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override {
     return mailbox_->post_recv_any(rank_, slot, bytes);
   }
   void check() override { mailbox_->check(rank_); }
@@ -37,12 +37,14 @@ class ThreadTransport final : public Transport {
   }
   void shutdown(Deadline /*deadline*/) noexcept override { mailbox_->leave(rank_); }
   void enter(std::uint64_t number) noexcept override { mailbox_->enter(rank_, number); }
-  RollCall call_roll(std::uint64_t number) override { return {mailbox_->missing(rank_, number), {}}; }
+  ProgressReport query_progress(std::uint64_t number) override {
+    return {mailbox_->missing(rank_, number), {}};
+  }
 
  private:
   const std::shared_ptr<Mailbox> mailbox_;
   const int rank_;
-  MailboxLine line_;
+  MailboxEagerChannel eager_channel_;
 };
 
 }  // namespace dlaunch

@@ -31,10 +31,10 @@ class DLAUNCH_EXPORT Transfer {
 };
 
 // A receive of the next message to a slot, whoever sends it. Destroying it is as for a Transfer.
-class DLAUNCH_EXPORT Inbox {
+class DLAUNCH_EXPORT AnySourceReceive {
  public:
   enum class Event : std::uint8_t {
-    message,  // it is in the memory; nothing more will come into this Inbox
+    message,  // it is in the memory; nothing more will come into this AnySourceReceive
     left,     // a rank has left the group in order and has sent no more than came; told once for each
     nothing,  // the deadline has passed, or wake() was called
   };
@@ -43,7 +43,7 @@ class DLAUNCH_EXPORT Inbox {
     int peer = -1;  // who sent it, who left
   };
 
-  virtual ~Inbox();
+  virtual ~AnySourceReceive();
 
   // May be called again after anything but a message. Throws as Transfer::wait does, but not because the
   // deadline has passed. Deadline::max(): nobody is waiting for anything, so the loss of a peer may go
@@ -53,23 +53,23 @@ class DLAUNCH_EXPORT Inbox {
   // Makes the call of wait(), running or to come, return. Any thread.
   virtual void wake() noexcept = 0;
 
-  // Returns true if the Inbox takes no message any more; the caller then destroys it. Returns false if a
-  // message has come or is on its way, and unless overridden.
+  // Returns true if the AnySourceReceive takes no message any more; the caller then destroys it. Returns
+  // false if a message has come or is on its way, and unless overridden.
   virtual bool retract() noexcept;
 };
 
 // Short messages to and from every other rank that are sent at once: nobody need have asked for them, and
 // they wait at their receiver. Those between two ranks keep their order. Used by one thread at a time.
-class DLAUNCH_EXPORT Line {
+class DLAUNCH_EXPORT EagerChannel {
  public:
-  static constexpr std::size_t longest = std::size_t{32} * 1024 + 64;  // bytes of one message
-  static constexpr int ahead = 16;  // messages of one rank that may wait at another
+  static constexpr std::size_t max_message_size = std::size_t{32} * 1024 + 64;  // bytes of one message
+  static constexpr int max_unreceived = 16;  // messages of one rank that may wait at another
 
-  virtual ~Line();
+  virtual ~EagerChannel();
 
-  // `longest` bytes of memory, aligned for every dtype, for the next message to `peer`; the same until
-  // send(peer). Waits while `ahead` messages wait at the peer; null if that is so when the deadline passes.
-  // Otherwise throws as Transfer::wait does.
+  // `max_message_size` bytes of memory, aligned for every dtype, for the next message to `peer`; the same
+  // until send(peer). Waits while `max_unreceived` messages wait at the peer; null if that is so when the
+  // deadline passes. Otherwise throws as Transfer::wait does.
   virtual std::byte* compose(int peer, Deadline deadline) = 0;
 
   // Sends the first `length` bytes of what was composed for `peer`. Does not wait.
@@ -90,7 +90,8 @@ class DLAUNCH_EXPORT Line {
 // makes sure of that (runtime/collectives/exchange.h does), a transport need not. Zero bytes are allowed, and
 // so is the own rank as the peer. The first 2^63 slots belong to the caller, the others to the transport.
 //
-// The members may be called from several threads at once; each Transfer and Inbox is used by one at a time.
+// The members may be called from several threads at once; each Transfer and AnySourceReceive is used by one
+// at a time.
 class DLAUNCH_EXPORT Transport {
  public:
   virtual ~Transport();
@@ -105,11 +106,11 @@ class DLAUNCH_EXPORT Transport {
   virtual std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) = 0;
 
   // The same object in every call.
-  virtual Line& line() = 0;
+  virtual EagerChannel& eager_channel() = 0;
 
   // As post_recv, from any rank but the own. A slot is used either with this or with post_recv, and with one
-  // Inbox at a time. The messages are not empty, and their first byte is not 0.
-  virtual std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) = 0;
+  // AnySourceReceive at a time. The messages are not empty, and their first byte is not 0.
+  virtual std::unique_ptr<AnySourceReceive> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) = 0;
 
   // Throws DistNetworkError if a peer is known to be lost or the transport was aborted. Does not block.
   virtual void check() = 0;
@@ -129,25 +130,25 @@ class DLAUNCH_EXPORT Transport {
   // then tells the others that this rank has left. After abort(): returns when the others have heard of that.
   virtual void shutdown(Deadline deadline) noexcept = 0;
 
-  // This rank takes part in operation `number` from now on; the numbers grow. It is for call_roll() on the
-  // other ranks, costs next to nothing, and does nothing unless overridden.
+  // This rank takes part in operation `number` from now on; the numbers grow. It is for query_progress() on
+  // the other ranks, costs next to nothing, and does nothing unless overridden.
   virtual void enter(std::uint64_t number) noexcept;
 
   // What the other ranks say when they are asked whether they have come, by one who has waited in vain.
-  struct RollCall {
-    std::vector<int> missing;  // of those who have not entered the operation who has come least far
-    std::vector<int> silent;   // did not answer: stopped, or cut off
+  struct ProgressReport {
+    std::vector<int> stragglers;    // of those who have not entered the operation who has come least far
+    std::vector<int> unresponsive;  // did not answer: stopped, or cut off
   };
   // Asks all, about operation `number`; a rank answers whatever its program is doing. Takes a second at most,
   // and less if all answer. Throws as check() does. For the end of a group: only the first call asks. Unless
   // overridden nobody is asked.
-  virtual RollCall call_roll(std::uint64_t number);
+  virtual ProgressReport query_progress(std::uint64_t number);
 
-  // Calls `come` when another rank has a message for a slot that has no Inbox, at once if it has one already:
-  // at most once, from any thread; it does not call the transport. An empty function takes the one before
-  // back: after that it is not called. So a group needs no thread while no such messages come. Unless
-  // overridden it is called at once.
-  virtual void on_first_message(std::uint64_t slot, std::function<void()> come);
+  // Calls `come` when another rank has a message for a slot that has no AnySourceReceive, at once if it has
+  // one already: at most once, from any thread; it does not call the transport. An empty function takes the
+  // one before back: after that it is not called. So a group needs no thread while no such messages come.
+  // Unless overridden it is called at once.
+  virtual void on_unexpected_message(std::uint64_t slot, std::function<void()> come);
 };
 
 }  // namespace v1

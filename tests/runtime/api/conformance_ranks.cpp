@@ -299,7 +299,7 @@ struct Rank {
   }
 };
 
-void be_rank(int rank, int size, const std::string& path, CellName& cell) {
+void run_as_rank(int rank, int size, const std::string& path, CellName& cell) {
   Records records(path, cell);
   dlaunch::init_process_group();
   const Rank all = {records, rank, size};
@@ -330,7 +330,7 @@ int main(int argc, char** argv) {
   try {
     dlaunch::spawn(
         [&](int rank) {
-          be_rank(rank, size, directory + "/rank" + std::to_string(rank), cells.data()[rank]);
+          run_as_rank(rank, size, directory + "/rank" + std::to_string(rank), cells.data()[rank]);
         },
         size);
     return 0;

@@ -22,7 +22,7 @@
 #include "dlaunch/profiling.h"
 #include "dlaunch/threads.h"
 #include "runtime/group/profiler.h"
-#include "runtime/rendezvous/assembly.h"
+#include "runtime/rendezvous/store_barrier.h"
 #include "store/client/hash_store.h"
 #include "tests/runtime/group/thread_groups.h"
 
@@ -57,7 +57,7 @@ TEST_P(MonitoredBarrier, WaitsForAll) {
   });
 }
 
-TEST(MonitoredBarrier, NamesTheFirstOrAllWhoDoNotComeAndHarmsNobody) {
+TEST(MonitoredBarrierErrors, NameTheFirstOrAllMissingRanksAndKeepTheGroup) {
   in_world(4, [](int rank) {
     for (const bool all : {false, true}) {
       barrier();
@@ -93,7 +93,7 @@ TEST(MonitoredBarrier, NamesTheFirstRankWhenThatIsMissing) {
   });
 }
 
-TEST(MonitoredBarrier, NamesWhoDoesNotComeOnEveryRank) {
+TEST(MonitoredBarrierErrors, NameTheMissingRankOnEveryRank) {
   // Whether the first rank's deadline is the same, or later.
   for (const int first : {500, 1500}) {
     std::latch ready(4);
@@ -130,22 +130,22 @@ TEST(MonitoredBarrier, MissingOneDoesNotCount) {
   }
 }
 
-TEST(Assembly, LeavesNothingBehindButTheLastMeetings) {
+TEST(StoreBarrier, LeavesNothingBehindButTheLastMeetings) {
   const auto store = std::make_shared<HashStore>();
   const auto errors = test::on_threads(3, [&](int rank) {
-    Assembly assembly(store, rank, 3, Assembly::Latecomers::hear_the_verdict);
+    StoreBarrier store_barrier(store, rank, 3, StoreBarrier::Latecomers::get_the_decision);
     for (int i = 0; i < 20; ++i) {
-      const Assembly::Verdict verdict =
-          assembly.meet({.statement = "s",
-                         .deadline = test::soon(),
-                         .judge =
-                             [](const std::vector<std::string>& said) {
-                               return said == std::vector<std::string>(3, "s") ? "" : "wrong";
-                             },
-                         .name_missing = [](const std::vector<int>&) { return "missing"; },
-                         .check = [] {},
-                         .departed = [] { return std::vector<int>(); }});
-      EXPECT_EQ(verdict.text, "");
+      const StoreBarrier::Decision decision =
+          store_barrier.synchronize({.statement = "s",
+                                     .deadline = test::soon(),
+                                     .judge =
+                                         [](const std::vector<std::string>& said) {
+                                           return said == std::vector<std::string>(3, "s") ? "" : "wrong";
+                                         },
+                                     .name_missing = [](const std::vector<int>&) { return "missing"; },
+                                     .check = [] {},
+                                     .departed = [] { return std::vector<int>(); }});
+      EXPECT_EQ(decision.text, "");
     }
   });
   test::expect_success(errors);
@@ -267,7 +267,7 @@ TEST_F(AtDetail, WhatMakesGroupsAndBreakpointsAreComparedToo) {
   });
 }
 
-TEST(Breakpoint, RanksThatNameDifferentOnesAreToldAtOnce) {
+TEST(Breakpoint, DifferentRanksAreRejectedAtOnce) {
   in_world(3, [](int rank) {
     const std::string error = error_of([&] { breakpoint(rank == 1 ? 1 : 0); });
     const std::string start =
@@ -319,7 +319,7 @@ TEST_F(AtDetail, ARankThatHasLeftIsNamedAtOnce) {
 }
 
 // Other than at the lower levels the call counts, as all calls do here.
-TEST_F(AtDetail, ALateRankHearsOfTheMonitoredBarrierThatEndedWithoutIt) {
+TEST_F(AtDetail, LateRankGetsTheErrorOfTheEndedMonitoredBarrier) {
   std::latch told(2);
   in_world(3, [&](int rank) {
     if (rank == 1) told.wait();
@@ -405,7 +405,7 @@ TEST(Levels, OfTheLogDependOnBothVariables) {
   with_variables({}, [] { return get_log_level() == LogLevel::warning; });
 }
 
-TEST(Profiling, TellsTheBeginningAndTheEndOfEachOperation) {
+TEST(Profiling, ReportsBeginAndEndOfEachOperation) {
   std::mutex mutex;
   std::vector<std::tuple<std::string, int, std::uint64_t, bool>> ends;
   std::map<std::uint64_t, ProfilingEvent::Kind> open;
@@ -487,7 +487,7 @@ TEST(Trace, IsJsonWhateverAGroupIsCalled) {
       << text.str();
 }
 
-TEST(Trace, IsWholeAtAnyTimeAndHasWhatHasNotEnded) {
+TEST(Trace, IsValidAtAnyTimeAndHasOpenOperations) {
   const std::string path =
       std::filesystem::temp_directory_path() / ("dlaunch_trace_open_test." + std::to_string(getpid()));
   const auto text = [&] {

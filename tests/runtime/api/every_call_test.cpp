@@ -172,7 +172,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, EveryCall,
                            return std::get<0>(param.param) + std::to_string(std::get<1>(param.param));
                          });
 
-TEST_P(EveryCall, DoesWhatItSaysWaitedForOrNot) {
+TEST_P(EveryCall, HasItsDocumentedResultSyncAndAsync) {
   on_ranks([](const ProcessGroup& group) {
     for (const std::size_t count : {0U, 1U, 1000U, 20000U}) {
       for (const Call& call : calls) {

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/runtime/copies.h"
+#include "tests/runtime/forked_copies.h"
 #include "tests/runtime/rank_processes.h"
 #include "tests/runtime/shared_memory.h"
 #include "tests/store/client/reserved_port.h"
@@ -230,7 +230,7 @@ RankResult rank_with_files(rlim_t free, std::chrono::milliseconds timeout) {
   })[0];
 }
 
-TEST(Init, WithFewDescriptorsItSaysWhatIsWrong) {
+TEST(Init, ErrorNamesTheDescriptorLimit) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer's own needs would meet the limit first";
 #endif
@@ -327,7 +327,7 @@ TEST(Init, ARankThatDiesWithTheStoreWhileAGroupIsMadeIsNamedByAllOthers) {
 
 // Rank 0 waits for the others' calls to compare them with its own; they do not even say what they call.
 TEST(Init, RanksThatCompareNameThoseThatDoNot) {
-  const dlaunch::test::MeetingPoint all_know(3);
+  const dlaunch::test::ProcessBarrier all_know(3);
   const auto results = run_processes(3, [&](int rank) -> std::string {
     if (rank == 0) dlaunch::set_debug_level(dlaunch::DebugLevel::detail);
     std::string said;
@@ -354,8 +354,8 @@ TEST(Init, RanksThatCompareNameThoseThatDoNot) {
   EXPECT_EQ(results[1].said, "");
 }
 
-TEST(Init, TwoProcessesWithOneRankAreTold) {
-  const dlaunch::test::MeetingPoint both_run(2);
+TEST(Init, TwoProcessesWithOneRankAreRejected) {
+  const dlaunch::test::ProcessBarrier both_run(2);
   const auto results = run_processes(2, [&](int) -> std::string {
     setenv("RANK", "0", 1);
     dlaunch::InitOptions options;

@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "tests/runtime/api/what_it_said.h"
+#include "tests/runtime/api/error_strings.h"
 
 namespace {
 
@@ -56,7 +56,7 @@ TEST_F(PublicApi, NothingWorksBeforeInit) {
   EXPECT_EQ(error_of([] { dlaunch::destroy_process_group(); }), text);
 }
 
-TEST_F(PublicApi, InitWithoutALauncherSaysWhatIsMissing) {
+TEST_F(PublicApi, InitWithoutALauncherNamesTheMissingVariable) {
   clear_environment();
   EXPECT_EQ(
       error_of([] { dlaunch::init_process_group(); }),
@@ -102,7 +102,7 @@ TEST_F(PublicApi, AnUnknownBackendIsRefusedBeforeAnythingIsWaitedFor) {
   EXPECT_FALSE(dlaunch::is_backend_available("odd"));
 }
 
-TEST_F(PublicApi, TellsWhoStartedTheProcess) {
+TEST_F(PublicApi, ReportsWhetherTheLauncherStartedTheProcess) {
   clear_environment();
   EXPECT_FALSE(dlaunch::is_dlaunch_launched());
   EXPECT_FALSE(dlaunch::is_torchelastic_launched());

@@ -113,7 +113,7 @@ struct Pipe {
   int ends[2] = {-1, -1};
 };
 
-TEST(Spawn, TellsOfTheFirstFailureAlsoWhereItsConsequencesEndEarlier) {
+TEST(Spawn, ReportsTheFirstFailureAlsoIfItsConsequencesEndEarlier) {
   Pipe others;  // those of rank 2
   auto running = dlaunch::start_processes(
       [&others](int rank) {
@@ -140,7 +140,7 @@ TEST(Spawn, TellsOfTheFirstFailureAlsoWhereItsConsequencesEndEarlier) {
   }
 }
 
-TEST(Spawn, NamesTheOneThatWasKilledAndNotWhoWaitedForIt) {
+TEST(Spawn, NamesTheKilledRankAndNotItsPeers) {
   int rank = -1;
   EXPECT_EQ(failure_of(
                 [](int own) {
@@ -155,7 +155,7 @@ TEST(Spawn, NamesTheOneThatWasKilledAndNotWhoWaitedForIt) {
 }
 
 // Others left it waiting, and have ended well.
-TEST(Spawn, WhoWaitsInVainForOneThatHasLeftIsTheFirstFailure) {
+TEST(Spawn, RankThatWaitsForADepartedPeerIsTheFirstFailure) {
   int rank = -1;
   const std::string failure = failure_of(
       [](int own) {
@@ -168,7 +168,7 @@ TEST(Spawn, WhoWaitsInVainForOneThatHasLeftIsTheFirstFailure) {
   EXPECT_EQ(rank, 1);
 }
 
-TEST(Spawn, WhoIgnoresTheRequestToEndIsKilled) {
+TEST(Spawn, ProcessThatIgnoresSigtermIsKilled) {
   dlaunch::SpawnOptions options;
   options.grace = std::chrono::milliseconds(50);
   try {
@@ -188,7 +188,7 @@ TEST(Spawn, WhoIgnoresTheRequestToEndIsKilled) {
   }
 }
 
-TEST(Spawn, ACopyTellsNothingTwice) {
+TEST(Spawn, ForkedChildFlushesNoOutputTwice) {
   // Output that was not written yet when the copies were made, and a function's state.
   int pipe_ends[2];
   ASSERT_EQ(pipe(pipe_ends), 0);

@@ -20,7 +20,7 @@
 #include "runtime/reduce/reduce.h"
 #include "tests/runtime/collectives/thread_transport.h"
 #include "tests/runtime/collectives/values.h"
-#include "tests/runtime/point_to_point/line_cases.h"
+#include "tests/runtime/point_to_point/eager_channel_cases.h"
 
 namespace dlaunch {
 namespace {
@@ -34,7 +34,7 @@ using test::with_type;
 
 // One rank's side of a call, as the backend makes it.
 struct Side {
-  explicit Side(std::unique_ptr<Transport> its_transport, const Call& call = {})
+  explicit Side(std::unique_ptr<Transport> its_transport, const CollectiveFingerprint& call = {})
       : transport(std::move(its_transport)), exchange(*transport, workspace, call, 1, soon()) {}
 
   std::unique_ptr<Transport> transport;
@@ -90,10 +90,10 @@ std::vector<std::exception_ptr> on_mailbox(int size, const std::function<void(Tr
   return on_ranks(size, [&](std::unique_ptr<Transport> transport) { body(*transport); });
 }
 
-TEST(MailboxLine, KeepsTheOrder) { test::lines_keep_the_order(on_mailbox); }
-TEST(MailboxLine, HoldsASenderBack) { test::lines_hold_a_sender_back(on_mailbox); }
-TEST(MailboxLine, EndsWithTheTransport) { test::lines_end_with_the_transport(on_mailbox); }
-TEST(MailboxLine, KeepsWhatALeaverSent) { test::lines_keep_what_a_leaver_sent(on_mailbox); }
+TEST(MailboxEagerChannel, KeepsTheOrder) { test::channels_keep_the_order(on_mailbox); }
+TEST(MailboxEagerChannel, HoldsASenderBack) { test::channels_hold_a_sender_back(on_mailbox); }
+TEST(MailboxEagerChannel, EndsWithTheTransport) { test::channels_end_with_the_transport(on_mailbox); }
+TEST(MailboxEagerChannel, KeepsWhatALeaverSent) { test::channels_keep_what_a_leaver_sent(on_mailbox); }
 
 void all_reduce_by_doubling(Exchange& exchange, std::span<std::byte> values, DType dtype, ReduceOp op) {
   ShortAllReduce parts(exchange, values, dtype, {op, 1.0});
@@ -267,10 +267,11 @@ void expect_mismatch(const std::vector<std::exception_ptr>& errors, const std::s
 }
 
 // Rank 1 makes a call of its own; the ranks give up together, as the backend makes them do.
-std::vector<std::exception_ptr> disagree(int size, const Call& most, const Call& one,
-                                         const std::function<void(Exchange&, const Call&)>& act) {
+std::vector<std::exception_ptr> disagree(
+    int size, const CollectiveFingerprint& most, const CollectiveFingerprint& one,
+    const std::function<void(Exchange&, const CollectiveFingerprint&)>& act) {
   return on_ranks(size, [&](std::unique_ptr<Transport> transport) {
-    const Call& call = transport->rank() == 1 ? one : most;
+    const CollectiveFingerprint& call = transport->rank() == 1 ? one : most;
     Side side(std::move(transport), call);
     try {
       act(side.exchange, call);
@@ -281,16 +282,16 @@ std::vector<std::exception_ptr> disagree(int size, const Call& most, const Call&
   });
 }
 
-void act_as_called(Exchange& exchange, const Call& call) {
+void act_as_called(Exchange& exchange, const CollectiveFingerprint& call) {
   std::vector<std::byte> memory(call.count * size_of(call.dtype));
   switch (call.kind) {
-    case CallKind::all_reduce:
+    case CollectiveKind::all_reduce:
       return all_reduce(exchange, memory, call.dtype, {call.op, 1.0});
-    case CallKind::broadcast:
+    case CollectiveKind::broadcast:
       return broadcast(exchange, memory, call.root);
-    case CallKind::barrier:
+    case CollectiveKind::barrier:
       return barrier(exchange);
-    case CallKind::all_gather: {
+    case CollectiveKind::all_gather: {
       std::vector<std::span<std::byte>> parts;
       parts.reserve(static_cast<std::size_t>(exchange.size()));
       const std::size_t each = memory.size() / static_cast<std::size_t>(exchange.size());
@@ -299,50 +300,53 @@ void act_as_called(Exchange& exchange, const Call& call) {
       }
       return all_gather(exchange, parts, parts[static_cast<std::size_t>(exchange.rank())]);
     }
-    case CallKind::reduce:
-    case CallKind::gather:
-    case CallKind::scatter:
-    case CallKind::reduce_scatter:
-    case CallKind::all_to_all:
-    case CallKind::all_reduce_coalesced:
+    case CollectiveKind::reduce:
+    case CollectiveKind::gather:
+    case CollectiveKind::scatter:
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::all_reduce_coalesced:
       break;
   }
 }
 
 TEST(Mismatch, IsFoundWhateverDiffers) {
-  const Call base{.kind = CallKind::all_reduce, .dtype = DType::float32, .op = ReduceOp::sum, .count = 1000};
+  const CollectiveFingerprint base{
+      .kind = CollectiveKind::all_reduce, .dtype = DType::float32, .op = ReduceOp::sum, .count = 1000};
   for (const int size : {2, 3, 4, 5}) {
     const auto differing = [&](auto change) {
-      Call call = base;
+      CollectiveFingerprint call = base;
       change(call);
       const auto errors = disagree(size, base, call, act_as_called);
       expect_mismatch(errors, to_string(base), to_string(call));
     };
-    differing([](Call& c) { c.count = 10; });
-    differing([](Call& c) { c.count = 1001; });
-    differing([](Call& c) { c.count = 500000; });  // another algorithm
-    differing([](Call& c) { c.dtype = DType::float64; });
-    differing([](Call& c) { c.dtype = DType::int32; });  // the same number of bytes
-    differing([](Call& c) { c.op = ReduceOp::max; });
-    differing([](Call& c) { c.kind = CallKind::barrier; });
-    differing([](Call& c) { c.kind = CallKind::all_gather; });
+    differing([](CollectiveFingerprint& c) { c.count = 10; });
+    differing([](CollectiveFingerprint& c) { c.count = 1001; });
+    differing([](CollectiveFingerprint& c) { c.count = 500000; });  // another algorithm
+    differing([](CollectiveFingerprint& c) { c.dtype = DType::float64; });
+    differing([](CollectiveFingerprint& c) { c.dtype = DType::int32; });  // the same number of bytes
+    differing([](CollectiveFingerprint& c) { c.op = ReduceOp::max; });
+    differing([](CollectiveFingerprint& c) { c.kind = CollectiveKind::barrier; });
+    differing([](CollectiveFingerprint& c) { c.kind = CollectiveKind::all_gather; });
   }
 }
 
 TEST(Mismatch, OfLongCallsIsFound) {
-  Call base{.kind = CallKind::all_reduce, .dtype = DType::float32, .op = ReduceOp::sum, .count = 100000};
-  Call longer = base;
+  CollectiveFingerprint base{
+      .kind = CollectiveKind::all_reduce, .dtype = DType::float32, .op = ReduceOp::sum, .count = 100000};
+  CollectiveFingerprint longer = base;
   longer.count = 400000;
   expect_mismatch(disagree(3, base, longer, act_as_called), to_string(base), to_string(longer));
-  Call other_type = base;
+  CollectiveFingerprint other_type = base;
   other_type.dtype = DType::int32;
   expect_mismatch(disagree(3, base, other_type, act_as_called), to_string(base), to_string(other_type));
 }
 
 // Rank 2 has its values from rank 0 alone: it may be through before rank 1 finds out.
-TEST(Mismatch, OfALongBroadcastIsFoundByWhomItConcerns) {
-  const Call base{.kind = CallKind::broadcast, .dtype = DType::uint8, .root = 0, .count = 3 << 20};
-  Call longer = base;
+TEST(Mismatch, OfALongBroadcastIsFoundByTheAffectedRanks) {
+  const CollectiveFingerprint base{
+      .kind = CollectiveKind::broadcast, .dtype = DType::uint8, .root = 0, .count = 3 << 20};
+  CollectiveFingerprint longer = base;
   longer.count = 5 << 20;
   auto errors = disagree(3, base, longer, act_as_called);
   if (!errors[2]) errors.pop_back();
@@ -350,8 +354,9 @@ TEST(Mismatch, OfALongBroadcastIsFoundByWhomItConcerns) {
 }
 
 TEST(Mismatch, OfSingleOutputsIsFound) {
-  Call base{.kind = CallKind::all_gather, .dtype = DType::uint8, .count = 64, .layout = 1};
-  Call other = base;
+  CollectiveFingerprint base{
+      .kind = CollectiveKind::all_gather, .dtype = DType::uint8, .count = 64, .layout = 1};
+  CollectiveFingerprint other = base;
   other.layout = 2;
   expect_mismatch(disagree(2, base, other, act_as_called), "all_gather(64 x uint8 in all)",
                   "with other sizes of the single outputs");
@@ -359,10 +364,10 @@ TEST(Mismatch, OfSingleOutputsIsFound) {
 
 // One rank does not call at all.
 TEST(Deadline, EndsEveryCollective) {
-  for (const CallKind kind :
-       {CallKind::all_reduce, CallKind::broadcast, CallKind::all_gather, CallKind::barrier}) {
+  for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::broadcast,
+                                    CollectiveKind::all_gather, CollectiveKind::barrier}) {
     for (const std::uint64_t count : {4U, 400000U}) {
-      const Call call{.kind = kind, .dtype = DType::uint8, .root = 2, .count = count};
+      const CollectiveFingerprint call{.kind = kind, .dtype = DType::uint8, .root = 2, .count = count};
       const auto errors = on_ranks(3, [&](std::unique_ptr<Transport> transport) {
         if (transport->rank() == 2) return;
         Workspace workspace;

@@ -26,7 +26,7 @@ using test::expect_success;
 using test::on_ranks;
 using test::soon;
 
-constexpr std::size_t long_message = Exchange::line_limit + 1;
+constexpr std::size_t long_message = Exchange::eager_limit + 1;
 
 // What has happened so often.
 class Count {
@@ -49,28 +49,28 @@ class Count {
 };
 
 // Headers that were sent alone, by whom they went to.
-using Told = std::array<Count, 3>;
+using NotificationCounts = std::array<Count, 3>;
 
-class TellingLine final : public test::ForwardingLine {
+class NotifyingChannel final : public test::ForwardingChannel {
  public:
-  TellingLine(Line& inner, Told& told) : ForwardingLine(inner), told_(told) {}
+  NotifyingChannel(EagerChannel& inner, NotificationCounts& told) : ForwardingChannel(inner), told_(told) {}
   void send(int peer, std::size_t length) override {
-    ForwardingLine::send(peer, length);
-    if (length == sizeof(Header)) told_[static_cast<std::size_t>(peer)].add();
+    ForwardingChannel::send(peer, length);
+    if (length == sizeof(MessageHeader)) told_[static_cast<std::size_t>(peer)].add();
   }
 
  private:
-  Told& told_;
+  NotificationCounts& told_;
 };
 
-class TellingTransport final : public test::ForwardingTransport {
+class NotifyingTransport final : public test::ForwardingTransport {
  public:
-  TellingTransport(std::unique_ptr<Transport> inner, Told& told)
-      : ForwardingTransport(std::move(inner)), line_(ForwardingTransport::line(), told) {}
-  Line& line() override { return line_; }
+  NotifyingTransport(std::unique_ptr<Transport> inner, NotificationCounts& told)
+      : ForwardingTransport(std::move(inner)), eager_channel_(ForwardingTransport::eager_channel(), told) {}
+  EagerChannel& eager_channel() override { return eager_channel_; }
 
  private:
-  TellingLine line_;
+  NotifyingChannel eager_channel_;
 };
 
 // A rank that makes calls one after another.
@@ -78,8 +78,9 @@ class Caller {
  public:
   explicit Caller(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
 
-  void call(const std::function<void(Exchange&)>& body, const Call& call = {}) {
-    Exchange exchange(*transport_, workspace_, call, ++number_, soon());
+  void fingerprint(const std::function<void(Exchange&)>& body,
+                   const CollectiveFingerprint& fingerprint = {}) {
+    Exchange exchange(*transport_, workspace_, fingerprint, ++number_, soon());
     try {
       body(exchange);
     } catch (const DistError& e) {
@@ -115,15 +116,15 @@ void expect(Exchange& exchange, int peer, std::size_t length, int number) {
 
 // Rank 2 is late in every call, so rank 0 announces its messages to both others; rank 1 has its own by then.
 TEST(Exchange, DropsAnnouncementsThatComeTooLate) {
-  constexpr int calls = 2 * Line::ahead;
-  for (const std::size_t next : {long_message, Exchange::line_limit, std::size_t{4}}) {
-    Told told;
+  constexpr int calls = 2 * EagerChannel::max_unreceived;
+  for (const std::size_t next : {long_message, Exchange::eager_limit, std::size_t{4}}) {
+    NotificationCounts told;
     Count received;  // calls of rank 1
     expect_success(on_ranks(3, [&](std::unique_ptr<Transport> transport) {
       const int rank = transport->rank();
-      Caller caller(std::make_unique<TellingTransport>(std::move(transport), told));
+      Caller caller(std::make_unique<NotifyingTransport>(std::move(transport), told));
       for (int number = 0; number < calls; ++number) {
-        caller.call([&](Exchange& exchange) {
+        caller.fingerprint([&](Exchange& exchange) {
           const std::vector<std::byte> bytes = message(long_message, number);
           if (rank == 0) {
             Exchange::Send first = exchange.send(1, bytes);
@@ -141,7 +142,7 @@ TEST(Exchange, DropsAnnouncementsThatComeTooLate) {
           caller.skip();
           continue;
         }
-        caller.call([&](Exchange& exchange) {
+        caller.fingerprint([&](Exchange& exchange) {
           if (rank == 0) send(exchange, 1, next, number);
           if (rank == 1) expect(exchange, 0, next, number);
         });
@@ -151,21 +152,21 @@ TEST(Exchange, DropsAnnouncementsThatComeTooLate) {
 }
 
 // Rank 0 waits for rank 1 so often that its line to that one is full of what it says about it.
-TEST(Exchange, DropsWhatFillsALine) {
-  Told told;
+TEST(Exchange, DropsStaleHeadersThatFillAChannel) {
+  NotificationCounts told;
   expect_success(on_ranks(2, [&](std::unique_ptr<Transport> transport) {
     const int rank = transport->rank();
-    Caller caller(std::make_unique<TellingTransport>(std::move(transport), told));
-    for (int number = 0; number < Line::ahead; ++number) {
-      caller.call([&](Exchange& exchange) {
+    Caller caller(std::make_unique<NotifyingTransport>(std::move(transport), told));
+    for (int number = 0; number < EagerChannel::max_unreceived; ++number) {
+      caller.fingerprint([&](Exchange& exchange) {
         if (rank == 1) told[1].await(number + 1);
         if (rank == 1) send(exchange, 0, long_message, number);
         if (rank == 0) expect(exchange, 1, long_message, number);
       });
     }
     // Both send first: each needs room.
-    for (int number = 0; number < 2 * Line::ahead; ++number) {
-      caller.call([&](Exchange& exchange) {
+    for (int number = 0; number < 2 * EagerChannel::max_unreceived; ++number) {
+      caller.fingerprint([&](Exchange& exchange) {
         send(exchange, 1 - rank, 4, number);
         expect(exchange, 1 - rank, 4, number);
       });
@@ -190,11 +191,12 @@ void expect_in_all(const std::vector<std::string>& texts, const std::string& wan
 
 // No message is on its way that could say so.
 TEST(Exchange, FindsRanksThatWaitForEachOtherInDifferentCalls) {
-  for (const std::size_t length : {std::size_t{4}, Exchange::line_limit, long_message}) {
+  for (const std::size_t length : {std::size_t{4}, Exchange::eager_limit, long_message}) {
     expect_in_all(errors_of(3,
                             [&](Caller& caller, int rank) {
-                              const CallKind kind = rank == 0 ? CallKind::gather : CallKind::broadcast;
-                              caller.call(
+                              const CollectiveKind kind =
+                                  rank == 0 ? CollectiveKind::gather : CollectiveKind::broadcast;
+                              caller.fingerprint(
                                   [&](Exchange& exchange) { expect(exchange, (rank + 1) % 3, length, 0); },
                                   {.kind = kind, .root = 0, .count = length});
                             }),
@@ -205,22 +207,22 @@ TEST(Exchange, FindsRanksThatWaitForEachOtherInDifferentCalls) {
 TEST(Exchange, FindsRanksThatSendToEachOtherInDifferentCalls) {
   expect_in_all(errors_of(2,
                           [&](Caller& caller, int rank) {
-                            caller.call(
+                            caller.fingerprint(
                                 [&](Exchange& exchange) { send(exchange, 1 - rank, long_message, 0); },
-                                {.kind = CallKind::broadcast, .root = rank, .count = long_message});
+                                {.kind = CollectiveKind::broadcast, .root = rank, .count = long_message});
                           }),
                 "the ranks call different operations");
 }
 
 TEST(Exchange, FindsOtherLengthsOfOneCall) {
-  for (const std::size_t length : {std::size_t{4}, Exchange::line_limit, long_message + 1}) {
+  for (const std::size_t length : {std::size_t{4}, Exchange::eager_limit, long_message + 1}) {
     const auto texts = errors_of(2, [&](Caller& caller, int rank) {
-      caller.call(
+      caller.fingerprint(
           [&](Exchange& exchange) {
             if (rank == 0) send(exchange, 1, long_message, 0);
             if (rank == 1) expect(exchange, 0, length, 0);
           },
-          {.kind = CallKind::all_to_all});
+          {.kind = CollectiveKind::all_to_all});
     });
     expect_in_all(texts, "rank 0 sends " + std::to_string(long_message) +
                              " elements to this rank, which expects " + std::to_string(length));
@@ -232,7 +234,7 @@ TEST(Exchange, FindsARankThatIsFurther) {
   for (const std::size_t length : {std::size_t{4}, long_message}) {
     const auto texts = errors_of(2, [&](Caller& caller, int rank) {
       if (rank == 0) caller.skip();
-      caller.call([&](Exchange& exchange) {
+      caller.fingerprint([&](Exchange& exchange) {
         if (rank == 0) send(exchange, 1, length, 0);
         if (rank == 0) expect(exchange, 1, 4, 0);
         if (rank == 1) expect(exchange, 0, length, 0);
@@ -242,24 +244,26 @@ TEST(Exchange, FindsARankThatIsFurther) {
   }
 }
 
-TEST(Header, EveryPartOfACallIsInItsHash) {
-  const Call call{.kind = CallKind::reduce, .dtype = DType::float32, .root = 1, .count = 10, .layout = 3};
-  std::vector<std::uint64_t> hashes = {hash_of(call, 1), hash_of(call, 2)};
+TEST(MessageHeader, EveryPartOfACallIsInItsHash) {
+  const CollectiveFingerprint fingerprint{
+      .kind = CollectiveKind::reduce, .dtype = DType::float32, .root = 1, .count = 10, .layout = 3};
+  std::vector<std::uint64_t> hashes = {hash_of(fingerprint, 1), hash_of(fingerprint, 2)};
   const auto add = [&](auto change) {
-    Call other = call;
+    CollectiveFingerprint other = fingerprint;
     change(other);
     hashes.push_back(hash_of(other, 1));
   };
-  add([](Call& c) { c.kind = CallKind::gather; });
-  add([](Call& c) { c.dtype = DType::int32; });
-  add([](Call& c) { c.op = ReduceOp::max; });
-  add([](Call& c) { c.root = 0; });
-  add([](Call& c) { c.root = -1; });
-  add([](Call& c) { c.count = 11; });
-  add([](Call& c) { c.layout = 4; });
+  add([](CollectiveFingerprint& c) { c.kind = CollectiveKind::gather; });
+  add([](CollectiveFingerprint& c) { c.dtype = DType::int32; });
+  add([](CollectiveFingerprint& c) { c.op = ReduceOp::max; });
+  add([](CollectiveFingerprint& c) { c.root = 0; });
+  add([](CollectiveFingerprint& c) { c.root = -1; });
+  add([](CollectiveFingerprint& c) { c.count = 11; });
+  add([](CollectiveFingerprint& c) { c.layout = 4; });
   std::ranges::sort(hashes);
   EXPECT_EQ(std::ranges::adjacent_find(hashes), hashes.end());
-  EXPECT_EQ(hash_of(call, 1), hash_of(Header(call, 1, Header::Place::first, 0).call(), 1));
+  EXPECT_EQ(hash_of(fingerprint, 1),
+            hash_of(MessageHeader(fingerprint, 1, MessageHeader::Place::first, 0).fingerprint(), 1));
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 
 namespace dlaunch::test {
 
-class ForwardingLine : public Line {
+class ForwardingChannel : public EagerChannel {
  public:
-  explicit ForwardingLine(Line& inner) : inner_(inner) {}
+  explicit ForwardingChannel(EagerChannel& inner) : inner_(inner) {}
 
   std::byte* compose(int peer, Deadline deadline) override { return inner_.compose(peer, deadline); }
   void send(int peer, std::size_t length) override { inner_.send(peer, length); }
@@ -19,7 +19,7 @@ class ForwardingLine : public Line {
   void release(int peer) noexcept override { inner_.release(peer); }
 
  private:
-  Line& inner_;
+  EagerChannel& inner_;
 };
 
 class ForwardingTransport : public Transport {
@@ -35,17 +35,17 @@ class ForwardingTransport : public Transport {
   std::unique_ptr<Transfer> post_recv(int peer, std::uint64_t slot, std::span<std::byte> bytes) override {
     return inner_->post_recv(peer, slot, bytes);
   }
-  std::unique_ptr<Inbox> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override {
+  std::unique_ptr<AnySourceReceive> post_recv_any(std::uint64_t slot, std::span<std::byte> bytes) override {
     return inner_->post_recv_any(slot, bytes);
   }
-  Line& line() override { return inner_->line(); }
+  EagerChannel& eager_channel() override { return inner_->eager_channel(); }
   void check() override { inner_->check(); }
   std::vector<int> departed() override { return inner_->departed(); }
   void abort(const std::string& reason) noexcept override { inner_->abort(reason); }
   void abort_for(int peer, const std::string& reason) noexcept override { inner_->abort_for(peer, reason); }
   void shutdown(Deadline deadline) noexcept override { inner_->shutdown(deadline); }
   void enter(std::uint64_t number) noexcept override { inner_->enter(number); }
-  RollCall call_roll(std::uint64_t number) override { return inner_->call_roll(number); }
+  ProgressReport query_progress(std::uint64_t number) override { return inner_->query_progress(number); }
 
  private:
   const std::unique_ptr<Transport> inner_;

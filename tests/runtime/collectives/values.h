@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "dlaunch/tensor.h"
-#include "runtime/reduce/integer_mean.h"
+#include "runtime/reduce/integer_avg.h"
 #include "runtime/reduce/reduce.h"
 
 namespace dlaunch::test {
@@ -74,7 +74,7 @@ inline std::vector<std::byte> reduction_of(std::vector<std::vector<std::byte>> v
                                            const Reduction& reduction) {
   const int ranks = static_cast<int>(values.size());
   std::vector<std::byte> result = values[0];
-  if (is_integer_mean(dtype, reduction)) {
+  if (is_integer_avg(dtype, reduction)) {
     with_type(dtype, [&]<class T>(T*) {
       if constexpr (std::is_integral_v<T>) {
         __extension__ using Wide = __int128;

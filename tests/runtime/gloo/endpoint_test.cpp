@@ -23,15 +23,15 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/backends/gloo/strangers.h"
+#include "runtime/backends/gloo/pending_connections.h"
 #include "runtime/backends/gloo/tcp_transport.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
 #include "runtime/rendezvous/bootstrap.h"
 #include "store/client/hash_store.h"
 #include "tests/runtime/collectives/thread_transport.h"
-#include "tests/runtime/copies.h"
-#include "tests/runtime/point_to_point/line_cases.h"
+#include "tests/runtime/forked_copies.h"
+#include "tests/runtime/point_to_point/eager_channel_cases.h"
 
 namespace dlaunch {
 namespace {
@@ -103,7 +103,7 @@ class Stranger {
   bool is_connected_ = false;
 };
 
-TEST(Strangers, AreDroppedAtTheFirstWrongByte) {
+TEST(UnauthenticatedConnections, AreDroppedAtTheFirstWrongByte) {
   const Endpoint here("127.0.0.1");
   for (const std::string& bytes :
        {std::string("GET / HTTP/1.1\r\n"), std::string(8, '\0'), std::string("x")}) {
@@ -113,11 +113,11 @@ TEST(Strangers, AreDroppedAtTheFirstWrongByte) {
   }
 }
 
-TEST(Strangers, ThatDoNotKnowTheKeyAreDropped) {
+TEST(UnauthenticatedConnections, ThatDoNotKnowTheKeyAreDropped) {
   const Endpoint here("127.0.0.1");
   Contact guessed = here.contact();
   guessed.key[0] = static_cast<char>(guessed.key[0] + 1);
-  const Claim claim(guessed, ProcessId(process_id_size, 'C'));
+  const ClientHandshake claim(guessed, ProcessId(process_id_size, 'C'));
   const Stranger stranger(here.contact().port);
   stranger.say(claim.opening());
   const std::string challenge = stranger.hear(challenge_size);
@@ -127,18 +127,18 @@ TEST(Strangers, ThatDoNotKnowTheKeyAreDropped) {
   EXPECT_TRUE(stranger.is_dropped());
 }
 
-TEST(Strangers, OfWhomThereAreTooManyGoInTheOrderOfTheirComing) {
+TEST(UnauthenticatedConnections, OldestEndFirstAboveTheLimit) {
   const Endpoint here("127.0.0.1");
   const Stranger first(here.contact().port);
   std::vector<std::unique_ptr<Stranger>> others;
-  for (std::size_t i = 0; i < Strangers::limit; ++i)
+  for (std::size_t i = 0; i < PendingConnections::limit; ++i)
     others.push_back(std::make_unique<Stranger>(here.contact().port));
   EXPECT_TRUE(first.is_dropped());
 }
 
 // As attack/fastport.py does it in all its modes: whatever listens is connected to at once, again and again,
 // while groups form and end.
-TEST(Strangers, DoNotDisturbGroupsThatForm) {
+TEST(UnauthenticatedConnections, DoNotDisturbGroupsThatForm) {
   constexpr int rounds = 20;
   std::atomic<int> port{0};
   std::atomic<bool> over{false};
@@ -166,10 +166,10 @@ TEST(Strangers, DoNotDisturbGroupsThatForm) {
       const auto transport = join(store, "g", rank, 3, its);
       // A rank that left before the others are connected would be missed.
       for (const int peer : {(rank + 1) % 3, (rank + 2) % 3}) {
-        test::send_in_line(transport->line(), rank, peer, round);
+        test::send_eager(transport->eager_channel(), rank, peer, round);
       }
       for (const int peer : {(rank + 1) % 3, (rank + 2) % 3}) {
-        test::expect_in_line(transport->line(), peer, rank, round);
+        test::expect_eager(transport->eager_channel(), peer, rank, round);
       }
       transport->shutdown(soon());
     }));
@@ -225,10 +225,10 @@ TEST(SharedConnections, CostNoDescriptorsAndNoThreads) {
   EXPECT_EQ(descriptors(), descriptors_of_one);
   EXPECT_EQ(threads(), threads_of_one);
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    test::send_in_line(groups[i][0]->line(), 0, 1, static_cast<int>(i));
+    test::send_eager(groups[i][0]->eager_channel(), 0, 1, static_cast<int>(i));
   }
   for (std::size_t i = groups.size(); i > 0; --i) {
-    test::expect_in_line(groups[i - 1][1]->line(), 0, 1, static_cast<int>(i - 1));
+    test::expect_eager(groups[i - 1][1]->eager_channel(), 0, 1, static_cast<int>(i - 1));
   }
   leave_all(groups);
 }
@@ -294,7 +294,7 @@ TEST(SharedConnections, SurviveAGroupThatGivesUp) {
 }
 
 // A rank that has not come yet, or is gone, is not waited for by a group that it does not know.
-TEST(SharedConnections, TellARankOfAGroupThatIsGone) {
+TEST(SharedConnections, ReportThatTheGroupOfARankIsGone) {
   const auto store = std::make_shared<HashStore>();
   const std::shared_ptr<Endpoint> endpoints[] = {endpoint(), endpoint()};
   std::latch gone(1);
@@ -302,7 +302,7 @@ TEST(SharedConnections, TellARankOfAGroupThatIsGone) {
     auto other = join(store, "other", rank, 2, endpoints[rank]);
     if (rank == 0) {
       Contact contact = endpoints[0]->contact();
-      contact.channel = 12345;  // of a group that has been given up
+      contact.context_id = 12345;  // of a group that has been given up
       contact.ranks = 2;
       backend_store(store)->set("g/contact/0", to_text(contact));
       gone.wait();
@@ -330,7 +330,7 @@ TEST(SharedConnections, EndWithTheirProcess) {
           join(store, std::to_string(i), rank, 2, rank == 0 ? dying : surviving);
     }));
   }
-  dying->break_off();
+  dying->disconnect_all();
   for (const Ends& group : groups) {
     std::vector<std::byte> in(1);
     const std::string error = test::network_error_of([&] { group[1]->post_recv(0, 1, in)->wait(soon()); });
@@ -352,8 +352,8 @@ TEST(Descriptors, AreClosedInACopyOfTheProcess) {
   waitpid(copy, &status, 0);
   EXPECT_EQ(status, 0);
   // Without a word to the other side.
-  test::send_in_line(groups[0][0]->line(), 0, 1, 0);
-  test::expect_in_line(groups[0][1]->line(), 0, 1, 0);
+  test::send_eager(groups[0][0]->eager_channel(), 0, 1, 0);
+  test::expect_eager(groups[0][1]->eager_channel(), 0, 1, 0);
   leave_all(groups);
 }
 

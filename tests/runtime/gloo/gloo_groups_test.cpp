@@ -29,7 +29,7 @@ using dlaunch::test::contains;
 using dlaunch::test::error_of;
 using dlaunch::test::expect_all_say;
 using dlaunch::test::host_name;
-using dlaunch::test::MeetingPoint;
+using dlaunch::test::ProcessBarrier;
 using dlaunch::test::RankResult;
 using dlaunch::test::run_processes;
 
@@ -87,7 +87,7 @@ TEST(GlooGroups, CostNeitherThreadsNorDescriptors) {
 TEST(GlooGroups, ADeathWhileOneIsMadeIsNoticed) {
   const std::vector<std::vector<int>> all = {{0, 1, 2, 3}};
   const auto expect_named = [](const char* operation, const std::function<void()>& call) {
-    const MeetingPoint ready(4);
+    const ProcessBarrier ready(4);
     const auto results = run_processes(4, [&](int rank) -> std::string {
       dlaunch::init_process_group();
       ready.meet();
@@ -107,8 +107,8 @@ TEST(GlooGroups, ADeathWhileOneIsMadeIsNoticed) {
 }
 
 TEST(GlooGroups, ADeathBeforeABreakpointIsNoticed) {
-  const MeetingPoint ready(4);
-  const MeetingPoint all_know(3);
+  const ProcessBarrier ready(4);
+  const ProcessBarrier all_know(3);
   const auto results = run_processes(4, [&](int rank) -> std::string {
     dlaunch::init_process_group();
     ready.meet();
@@ -122,7 +122,7 @@ TEST(GlooGroups, ADeathBeforeABreakpointIsNoticed) {
 
 // One that is no member harms nobody.
 TEST(GlooGroups, TheLivingMakeOneWithoutTheDead) {
-  const MeetingPoint ready(3);
+  const ProcessBarrier ready(3);
   const auto results = run_processes(3, [&](int rank) -> std::string {
     dlaunch::init_process_group();
     ready.meet();
@@ -139,7 +139,7 @@ TEST(GlooGroups, TheLivingMakeOneWithoutTheDead) {
 
 // The one whose attempt has failed tries again, and meets those that come now.
 void retry_until_the_others_come(const std::function<dlaunch::InitOptions(int rank)>& options) {
-  const MeetingPoint failed_once(3);
+  const ProcessBarrier failed_once(3);
   expect_all_say(run_processes(3,
                                [&](int rank) -> std::string {
                                  dlaunch::InitOptions mine = options(rank);
@@ -173,7 +173,7 @@ TEST(GlooGroups, AFailedInitByAFileCanBeTriedAgain) {
   });
 }
 
-TEST(GlooGroups, DifferentWorldSizesAreToldToAll) {
+TEST(GlooGroups, DifferentWorldSizesFailOnAllRanks) {
   const auto results = run_processes(3, [](int rank) {
     if (rank == 1) setenv("WORLD_SIZE", "4", 1);
     return error_of([] { dlaunch::init_process_group(); });
@@ -186,7 +186,7 @@ TEST(GlooGroups, DifferentWorldSizesAreToldToAll) {
   }
 }
 
-TEST(GlooGroups, ABackendThatOneRankCannotUseIsToldToAll) {
+TEST(GlooGroups, BackendUnusableOnOneRankFailsOnAllRanks) {
   const auto results = run_processes(3, [](int rank) -> std::string {
     dlaunch::InitOptions options;
     if (rank == 0) options.backend = "odd";
@@ -204,7 +204,7 @@ TEST(GlooGroups, ABackendThatOneRankCannotUseIsToldToAll) {
 }
 
 // The store must not end with rank 0 before the others have heard.
-TEST(GlooGroups, WhoServesTheStoreStaysUntilAllHaveHeard) {
+TEST(GlooGroups, StoreServerStaysUntilAllRanksAreInformed) {
   const dlaunch::test::ReservedPort port;
   const auto results = run_processes(3, [&](int rank) -> std::string {
     unsetenv("TORCHELASTIC_USE_AGENT_STORE");
@@ -245,10 +245,10 @@ TEST(GlooGroups, AFolderThatIsNotThereIsSaidSoon) {
 }
 
 // Rank 0 serves the store, which everything goes through that is done then.
-TEST(GlooGroups, TheDeathOfWhoServesTheStoreIsTold) {
+TEST(GlooGroups, DeathOfTheStoreServerIsReported) {
   const auto expect_named = [](const char* operation, const std::function<void()>& call) {
     const dlaunch::test::ReservedPort port;
-    const MeetingPoint ready(3);
+    const ProcessBarrier ready(3);
     const auto results = run_processes(3, [&](int rank) -> std::string {
       unsetenv("TORCHELASTIC_USE_AGENT_STORE");
       setenv("MASTER_PORT", std::to_string(port.address().port).c_str(), 1);

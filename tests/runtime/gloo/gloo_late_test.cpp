@@ -22,7 +22,7 @@ using dlaunch::Tensor;
 using dlaunch::Work;
 using dlaunch::test::error_of;
 using dlaunch::test::host_name;
-using dlaunch::test::MeetingPoint;
+using dlaunch::test::ProcessBarrier;
 using dlaunch::test::RankResult;
 using dlaunch::test::run_processes;
 
@@ -95,7 +95,7 @@ std::string told(const DistNetworkError& error) {
 // What waiting in the operation told this rank. Rank 0 begins when the others are in it, and its time runs
 // out first.
 template <class Options, class Start>
-std::string told_of(int rank, const MeetingPoint& others_wait, Options options, const Start& start) {
+std::string told_of(int rank, const ProcessBarrier& others_wait, Options options, const Start& start) {
   try {
     if (rank == 0) {
       others_wait.meet();
@@ -113,11 +113,11 @@ std::string told_of(int rank, const MeetingPoint& others_wait, Options options, 
 class ALateRank : public testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(Gloo, ALateRank, testing::Values(4, 100000));
 
-TEST_P(ALateRank, IsNamedByAllWhoWaitInACollective) {
+TEST_P(ALateRank, IsNamedByAllRanksThatWaitInACollective) {
   const std::size_t count = GetParam();
   for (const Collective& collective : collectives) {
-    const MeetingPoint others_wait(ranks - 1);
-    const MeetingPoint all_know(ranks);
+    const ProcessBarrier others_wait(ranks - 1);
+    const ProcessBarrier all_know(ranks);
     const auto results = run_processes(ranks, [&](int rank) -> std::string {
       dlaunch::init_process_group();
       std::string said = "not noticed";
@@ -140,9 +140,9 @@ TEST_P(ALateRank, IsNamedByAllWhoWaitInACollective) {
 }
 
 // It has sent its part, and does something else.
-TEST(LateRanks, WhoIsThroughIsNotAmongThem) {
-  const MeetingPoint others_are_through(2);
-  const MeetingPoint all_know(4);
+TEST(LateRanks, CompletedRankIsNotNamed) {
+  const ProcessBarrier others_are_through(2);
+  const ProcessBarrier all_know(4);
   const auto results = run_processes(4, [&](int rank) -> std::string {
     dlaunch::init_process_group();
     std::string said;
@@ -171,9 +171,9 @@ TEST(LateRanks, WhoIsThroughIsNotAmongThem) {
 
 // Who only sends its part is through with it at once. Rank 1 does so several times and waits at last for the
 // root, which waits in the first.
-TEST(LateRanks, WhoWaitsInAnEarlierOperationIsNotAmongThem) {
-  const MeetingPoint root_waits(2);
-  const MeetingPoint all_know(3);
+TEST(LateRanks, RankThatWaitsInAnEarlierOperationIsNotNamed) {
+  const ProcessBarrier root_waits(2);
+  const ProcessBarrier all_know(3);
   const auto results = run_processes(3, [&](int rank) -> std::string {
     dlaunch::init_process_group();
     std::vector<float> own(1000);
@@ -207,9 +207,9 @@ TEST(LateRanks, WhoWaitsInAnEarlierOperationIsNotAmongThem) {
   EXPECT_EQ(results[1].said, missing);
 }
 
-TEST(LateRanks, OneThatSendsNothingIsNamedByAllWhoReceiveFromIt) {
-  const MeetingPoint others_wait(ranks - 1);
-  const MeetingPoint all_know(ranks);
+TEST(LateRanks, SilentSenderIsNamedByAllReceivers) {
+  const ProcessBarrier others_wait(ranks - 1);
+  const ProcessBarrier all_know(ranks);
   const auto results = run_processes(ranks, [&](int rank) -> std::string {
     dlaunch::init_process_group();
     std::string said;
@@ -231,7 +231,7 @@ TEST(LateRanks, OneThatSendsNothingIsNamedByAllWhoReceiveFromIt) {
 
 // These wait through the store.
 TEST(LateRanks, AreNamedWithTheCallThatWaitsForThem) {
-  const MeetingPoint all_know(2);
+  const ProcessBarrier all_know(2);
   const auto results = run_processes(2, [&](int rank) -> std::string {
     dlaunch::init_process_group();
     const dlaunch::NewGroupOptions options{.timeout = briefly};

@@ -190,7 +190,7 @@ TEST(GlooMessagesAny, FromARankThatHasLeftAreNotWaitedFor) {
   EXPECT_TRUE(contains(results[0].said, "it has left the group")) << results[0].said;
 }
 
-TEST(GlooMessagesAny, WhenAllOthersHaveLeftNobodyIsWaitedFor) {
+TEST(GlooMessagesAny, ReceiveFailsWhenAllOthersHaveLeft) {
   const auto results = run_processes(3, [](int rank) -> std::string {
     dlaunch::init_process_group();
     std::vector<int> value = {rank};
@@ -225,7 +225,7 @@ std::vector<RankResult> wait_in_a_chain(const std::function<void()>& end_of_the_
   });
 }
 
-TEST(GlooMessagesDeath, IsTheSameErrorForThoseWhoHearOfItFromOthers) {
+TEST(GlooMessagesDeath, IsTheSameErrorOnRanksInformedByOthers) {
   const auto results = wait_in_a_chain([] { raise(SIGKILL); });
   for (int rank = 0; rank < 3; ++rank) {
     const std::string& said = results[static_cast<std::size_t>(rank)].said;
@@ -233,7 +233,7 @@ TEST(GlooMessagesDeath, IsTheSameErrorForThoseWhoHearOfItFromOthers) {
   }
 }
 
-TEST(GlooMessagesDeparture, WhoIsNeededAndHasLeftIsNamedOnEveryRank) {
+TEST(GlooMessagesDeparture, DepartedPeerIsNamedOnEveryRank) {
   const auto results = wait_in_a_chain([] { dlaunch::destroy_process_group(); });
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(results[static_cast<std::size_t>(rank)].said, "it has left the group");
@@ -304,7 +304,7 @@ TEST(GlooMessagesDeath, OnTwoInterfaces) {
   });
 }
 
-TEST(GlooMessagesDeath, IsToldWithTheHostAndAlsoToAMonitoredBarrier) {
+TEST(GlooMessagesDeath, NamesTheHostAlsoInAMonitoredBarrier) {
   const std::string host = host_name();
   const auto results = run_processes(3, [](int rank) -> std::string {
     dlaunch::init_process_group();

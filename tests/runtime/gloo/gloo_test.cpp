@@ -22,7 +22,7 @@ using dlaunch::Tensor;
 using dlaunch::test::contains;
 using dlaunch::test::expect_all_say;
 using dlaunch::test::host_name;
-using dlaunch::test::MeetingPoint;
+using dlaunch::test::ProcessBarrier;
 using dlaunch::test::RankResult;
 using dlaunch::test::run_processes;
 using dlaunch::test::Variable;
@@ -102,7 +102,7 @@ TEST(Gloo, AGroupCanBeMadeAgain) {
 }
 
 // A rank that has its result may leave while others still work on the same operation.
-TEST(Gloo, LeavingEarlyHarmsNobody) {
+TEST(Gloo, LeavingEarlyDoesNotFailOtherRanks) {
   const auto results = run_processes(4, [](int rank) -> std::string {
     for (int i = 0; i < 10; ++i) {
       dlaunch::init_process_group();
@@ -244,7 +244,7 @@ TEST(Gloo, DifferentCallsAreAnErrorOnEveryRank) {
 }
 
 // No message is on its way that could tell.
-TEST(Gloo, RanksThatWaitForEachOtherInDifferentCallsAreToldOnEveryRank) {
+TEST(Gloo, DifferentCallsThatBlockEachOtherFailOnEveryRank) {
   for (const std::size_t count : {std::size_t{3}, std::size_t{100000}}) {
     const auto results = told_of_calls(3, [count](int rank) {
       std::vector<float> values(count);
@@ -284,7 +284,7 @@ TEST(Gloo, DifferentCallsOfOneLengthAreAnErrorOnEveryRank) {
 }
 
 TEST(Gloo, AStoppedRankIsAnErrorAtTheDeadline) {
-  const MeetingPoint rank_1_waits(2);
+  const ProcessBarrier rank_1_waits(2);
   const auto results = run_processes(3, [&](int rank) -> std::string {
     dlaunch::init_process_group();
     std::vector<int> pids(3);

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "runtime/backends/gloo/connect.h"
-#include "runtime/backends/gloo/reach.h"
+#include "runtime/backends/gloo/reachability.h"
 #include "runtime/base/errors.h"
 #include "runtime/rendezvous/bootstrap.h"
 #include "runtime/rendezvous/local_address.h"
 #include "store/client/hash_store.h"
+#include "tests/runtime/api/error_strings.h"
 #include "tests/runtime/api/variable.h"
-#include "tests/runtime/api/what_it_said.h"
 #include "tests/runtime/collectives/thread_transport.h"
 
 namespace dlaunch {
@@ -67,36 +67,36 @@ TEST(LocalAddress, AnInterfaceHasOneOfEachFamily) {
   EXPECT_TRUE(contains(none.error().message(), "lo"));
 }
 
-Reach at(Addresses addresses) { return {{std::move(addresses)}, ""}; }
+Reachability at(Addresses addresses) { return {{std::move(addresses)}, ""}; }
 
-TEST(Reach, TravelsAsALine) {
-  const Reach two{{{"10.0.0.1", "fd00::1"}, {"10.1.0.1"}}, ""};
+TEST(Reachability, TravelsAsALine) {
+  const Reachability two{{{"10.0.0.1", "fd00::1"}, {"10.1.0.1"}}, ""};
   EXPECT_EQ(to_text(two), "10.0.0.1,fd00::1 10.1.0.1");
-  EXPECT_EQ(parse_reach(to_text(two)), two);
-  const Reach none{{}, "it is down"};
-  EXPECT_EQ(parse_reach(to_text(none)), none);
+  EXPECT_EQ(parse_reachability(to_text(two)), two);
+  const Reachability none{{}, "it is down"};
+  EXPECT_EQ(parse_reachability(to_text(none)), none);
   EXPECT_EQ(to_text({{}, "two\nlines"}), "!two lines");
-  EXPECT_EQ(parse_reach("").trouble, "it runs another version of libdlaunch");
+  EXPECT_EQ(parse_reachability("").problem, "it runs another version of libdlaunch");
 }
 
-TEST(Reach, TroubleOfOneIsTroubleOfAll) {
-  const Reach two{{{"10.0.0.1"}, {"10.1.0.1"}}, ""};
+TEST(Reachability, TroubleOfOneIsTroubleOfAll) {
+  const Reachability two{{{"10.0.0.1"}, {"10.1.0.1"}}, ""};
   EXPECT_FALSE(disagreement({two, two, two}));
-  const auto trouble = disagreement({at({"10.0.0.1"}), {{}, "it is down"}});
-  ASSERT_TRUE(trouble);
-  EXPECT_EQ(trouble->rank, 1);
-  EXPECT_EQ(trouble->why, "it is down");
+  const auto problem = disagreement({at({"10.0.0.1"}), {{}, "it is down"}});
+  ASSERT_TRUE(problem);
+  EXPECT_EQ(problem->rank, 1);
+  EXPECT_EQ(problem->why, "it is down");
   const auto uneven = disagreement({two, two, at({"10.0.0.3"})});
   ASSERT_TRUE(uneven);
   EXPECT_EQ(uneven->rank, 2);
   EXPECT_TRUE(contains(uneven->why, "1 network interface, rank 0 2")) << uneven->why;
 }
 
-TEST(Reach, AllTakeTheSameFamily) {
-  const Reach both = at({"fd00::1", "10.0.0.1"});
-  EXPECT_EQ(meeting_address({both, both}, 0), "fd00::1");
-  EXPECT_EQ(meeting_address({both, at({"10.0.0.2"}), both}, 0), "10.0.0.1");
-  EXPECT_EQ(meeting_address({at({"10.0.0.2"}), both}, 0), "10.0.0.2");
+TEST(Reachability, AllTakeTheSameFamily) {
+  const Reachability both = at({"fd00::1", "10.0.0.1"});
+  EXPECT_EQ(rail_address({both, both}, 0), "fd00::1");
+  EXPECT_EQ(rail_address({both, at({"10.0.0.2"}), both}, 0), "10.0.0.1");
+  EXPECT_EQ(rail_address({at({"10.0.0.2"}), both}, 0), "10.0.0.2");
   const auto apart = disagreement({both, at({"10.0.0.2"}), at({"fd00::3"})});
   ASSERT_TRUE(apart);
   EXPECT_EQ(apart->rank, 1);
@@ -104,10 +104,10 @@ TEST(Reach, AllTakeTheSameFamily) {
             "it is reached by 10.0.0.2, rank 0 by fd00::1 and 10.0.0.1: all ranks need IPv4, or all IPv6");
 }
 
-TEST(Reach, ALoopbackAddressLooksForTheOthers) {
-  EXPECT_EQ(meeting_address({at({"127.0.1.1"}), at({"10.0.0.2"}), at({"10.0.0.3"})}, 0), "10.0.0.2");
-  EXPECT_EQ(meeting_address({at({"127.0.1.1"}), at({"fd00::2"})}, 0), "fd00::2");
-  EXPECT_EQ(meeting_address({at({"127.0.0.1"}), at({"127.0.0.1"})}, 0), "127.0.0.1");
+TEST(Reachability, ALoopbackAddressLooksForTheOthers) {
+  EXPECT_EQ(rail_address({at({"127.0.1.1"}), at({"10.0.0.2"}), at({"10.0.0.3"})}, 0), "10.0.0.2");
+  EXPECT_EQ(rail_address({at({"127.0.1.1"}), at({"fd00::2"})}, 0), "fd00::2");
+  EXPECT_EQ(rail_address({at({"127.0.0.1"}), at({"127.0.0.1"})}, 0), "127.0.0.1");
 }
 
 TEST(Interfaces, WithoutNamesTheOneThatReachesTheMaster) {

@@ -22,7 +22,7 @@
 #include "store/client/hash_store.h"
 #include "tests/runtime/collectives/thread_transport.h"
 #include "tests/runtime/gloo/tcp_ranks.h"
-#include "tests/runtime/point_to_point/line_cases.h"
+#include "tests/runtime/point_to_point/eager_channel_cases.h"
 
 namespace dlaunch {
 namespace {
@@ -119,7 +119,7 @@ TEST(TcpTransport, ARankOfAnotherVersionIsNamed) {
 }
 
 // The others of a group that one rank cannot join do not wait for it.
-TEST(TcpTransport, ARankThatFailsToConnectTellsThoseWithWhomItHas) {
+TEST(TcpTransport, FailedConnectIsReportedToConnectedPeers) {
   const auto store = std::make_shared<HashStore>();
   Contact dead = Endpoint("127.0.0.1").contact();
   dead.id = std::string(process_id_size, '\xff');
@@ -181,7 +181,7 @@ TEST(TcpTransport, ARankSendsToItself) {
   }));
 }
 
-TEST(TcpTransport, AWorldOfOneNeedsNobody) {
+TEST(TcpTransport, WorldOfOneNeedsNoPeer) {
   expect_success(connected(1, [](TcpTransport& transport) { transport.shutdown(soon()); }));
 }
 
@@ -248,7 +248,7 @@ TEST(TcpTransport, AbortFromAnotherThreadEndsTheWaits) {
   }));
 }
 
-TEST(TcpTransport, LeavingConcernsOnlyThoseWhoWantSomething) {
+TEST(TcpTransport, LeavingFailsOnlyRanksThatNeedThePeer) {
   Event left;
   expect_success(connected(3, [&](TcpTransport& transport) {
     if (transport.rank() == 2) {
@@ -294,10 +294,10 @@ std::vector<std::exception_ptr> on_tcp(int size, const std::function<void(Transp
   return connected(size, body);
 }
 
-TEST(TcpLine, KeepsTheOrder) { test::lines_keep_the_order(on_tcp); }
-TEST(TcpLine, HoldsASenderBack) { test::lines_hold_a_sender_back(on_tcp); }
-TEST(TcpLine, EndsWithTheTransport) { test::lines_end_with_the_transport(on_tcp); }
-TEST(TcpLine, KeepsWhatALeaverSent) { test::lines_keep_what_a_leaver_sent(on_tcp); }
+TEST(TcpChannel, KeepsTheOrder) { test::channels_keep_the_order(on_tcp); }
+TEST(TcpChannel, HoldsASenderBack) { test::channels_hold_a_sender_back(on_tcp); }
+TEST(TcpChannel, EndsWithTheTransport) { test::channels_end_with_the_transport(on_tcp); }
+TEST(TcpChannel, KeepsWhatALeaverSent) { test::channels_keep_what_a_leaver_sent(on_tcp); }
 
 }  // namespace
 }  // namespace dlaunch

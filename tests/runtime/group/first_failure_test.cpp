@@ -22,7 +22,7 @@ Answer answer(const std::vector<RankFailure>& failures, const std::vector<int>& 
   return {first.failure->rank, first.final};
 }
 
-TEST(FirstFailure, IsOneThatBlamesNobody) {
+TEST(FirstFailure, IsTheOneThatBlamesNoOther) {
   const RankFailure killed{1, "was ended by signal 9 (Killed)"};
   EXPECT_EQ(answer({killed}), (Answer{1, true}));
   EXPECT_EQ(answer({blames(0, 1, 10), blames(2, 0, 20), killed}), (Answer{1, true}));
@@ -42,7 +42,7 @@ TEST(FirstFailure, IsWhatWasThrownFirstWhereTheyBlameEachOther) {
   EXPECT_EQ(answer({blames(2, 2, 10)}), (Answer{2, false}));
 }
 
-TEST(FirstFailure, IsWhatWasThrownFirstWhereNobodyIsNamed) {
+TEST(FirstFailure, IsTheEarliestIfNoRankIsNamed) {
   EXPECT_EQ(answer({blames(0, -1, 20), blames(1, -1, 10)}), (Answer{1, false}));
 }
 

@@ -15,9 +15,9 @@
 #include "dlaunch/debug.h"
 #include "dlaunch/error.h"
 #include "runtime/base/errors.h"
-#include "runtime/group/combined_work.h"
+#include "runtime/group/aliasing.h"
 #include "runtime/group/group_impl.h"
-#include "runtime/group/overlap.h"
+#include "runtime/group/when_all.h"
 #include "tests/runtime/group/thread_groups.h"
 
 namespace dlaunch {
@@ -31,19 +31,19 @@ ProcessGroup make_cgroup(int rank, int size, std::shared_ptr<Backend> backend) {
   return GroupImpl::handle(test::make_impl(rank, size, std::move(backend)));
 }
 
-TEST(Overlap, IsSeenWhereSomethingIsWritten) {
+TEST(Aliasing, IsSeenWhereSomethingIsWritten) {
   std::vector<std::uint8_t> bytes(16);
   const auto part = [&](std::size_t begin, std::int64_t count) {
     return Tensor::from(bytes.data() + begin, {count});
   };
   using Parts = std::vector<Tensor>;
-  EXPECT_FALSE(overlap({}, {}));
-  EXPECT_FALSE(overlap(Parts{part(8, 4), part(0, 4), part(4, 4)}, Parts{part(12, 4), part(12, 2)}));
-  EXPECT_TRUE(overlap(Parts{part(8, 4), part(0, 9)}, {}));
-  EXPECT_TRUE(overlap(Parts{part(0, 4), part(8, 4)}, Parts{part(12, 4), part(2, 8)}));
-  EXPECT_TRUE(overlap(Parts{part(4, 2)}, Parts{part(0, 16)}));
-  EXPECT_TRUE(overlap(Parts{part(0, 16)}, Parts{part(4, 2)}));
-  EXPECT_FALSE(overlap(Parts{part(0, 4), part(2, 0)}, Parts{part(2, 0), part(4, 0)}));
+  EXPECT_FALSE(aliases({}, {}));
+  EXPECT_FALSE(aliases(Parts{part(8, 4), part(0, 4), part(4, 4)}, Parts{part(12, 4), part(12, 2)}));
+  EXPECT_TRUE(aliases(Parts{part(8, 4), part(0, 9)}, {}));
+  EXPECT_TRUE(aliases(Parts{part(0, 4), part(8, 4)}, Parts{part(12, 4), part(2, 8)}));
+  EXPECT_TRUE(aliases(Parts{part(4, 2)}, Parts{part(0, 16)}));
+  EXPECT_TRUE(aliases(Parts{part(0, 16)}, Parts{part(4, 2)}));
+  EXPECT_FALSE(aliases(Parts{part(0, 4), part(2, 0)}, Parts{part(2, 0), part(4, 0)}));
 }
 
 // Their results would depend on which message comes first.
@@ -73,7 +73,7 @@ TEST(Group, SharedMemoryIsRefused) {
   }));
 }
 
-TEST(Group, SaysWhatItIs) {
+TEST(Group, DescribesItself) {
   expect_success(in_groups(3, [](const ProcessGroup& group) {
     EXPECT_EQ(group.size(), 3);
     EXPECT_EQ(group.name(), "test");
@@ -187,7 +187,7 @@ TEST(Group, AfterAnErrorEveryCallRepeatsTheFirstCause) {
   }));
 }
 
-TEST(Group, AnErrorNobodyWaitedForIsTheNextCalls) {
+TEST(Group, UnobservedErrorFailsTheNextCall) {
   expect_success(in_groups(2, [](const ProcessGroup& group) {
     std::vector<float> values(group.rank() == 0 ? 10 : 20);
     OperationOptions async;
@@ -360,7 +360,7 @@ TEST(Group, OneCauseIsOneWarning) {
             }),
             std::vector<std::string>());
   EXPECT_EQ(warnings_after([](const std::vector<Work>& works) {
-              EXPECT_NE(error_of([&] { all_of(works).wait(); }), "no error");
+              EXPECT_NE(error_of([&] { when_all(works).wait(); }), "no error");
             }),
             std::vector<std::string>());
 }

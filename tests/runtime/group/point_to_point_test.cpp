@@ -20,7 +20,7 @@
 
 #include "dlaunch/error.h"
 #include "runtime/base/errors.h"
-#include "runtime/point_to_point/letter.h"
+#include "runtime/point_to_point/envelope.h"
 #include "tests/runtime/collectives/forwarding_transport.h"
 #include "tests/runtime/collectives/values.h"
 #include "tests/runtime/group/thread_groups.h"
@@ -143,7 +143,7 @@ TEST(PointToPoint, TagsKeepMessagesApart) {
   }));
 }
 
-TEST(PointToPoint, AnySourceTakesEveryMessageOnceAndSaysWhose) {
+TEST(PointToPoint, AnySourceTakesEachMessageOnceAndReportsItsSource) {
   for (const std::size_t count : {std::size_t{1}, std::size_t{50000}}) {
     expect_success(in_groups(5, [&](const ProcessGroup& group) {
       constexpr int rounds = 20;
@@ -232,7 +232,7 @@ TEST(PointToPoint, AMessageThatDoesNotFitIsNamed) {
   }
 }
 
-TEST(PointToPoint, ADeadlineNamesWhoDidNotCome) {
+TEST(PointToPoint, TimeoutNamesTheMissingPeer) {
   expect_success(in_groups(2, [](const ProcessGroup& group) {
     std::vector<int> value(100000);
     const MessageOptions soon{.tag = 9, .timeout = std::chrono::milliseconds(20)};
@@ -257,7 +257,7 @@ TEST(PointToPoint, ADeadlineNamesWhoDidNotCome) {
   }));
 }
 
-TEST(PointToPoint, WhoHasLeftIsNotWaitedFor) {
+TEST(PointToPoint, DepartedPeerIsNotWaitedFor) {
   expect_success(in_groups(3, [](const ProcessGroup& group) {
     std::vector<int> value(1);
     if (group.rank() != 0) return;  // leaves in order
@@ -470,37 +470,37 @@ TEST(PointToPoint, ABatchWithAWrongOneStartsNothing) {
   }));
 }
 
-// Counts the letters that a rank sends, by kind.
-class LetterCounter final : public test::ForwardingTransport {
+// Counts the envelopes that a rank sends, by kind.
+class EnvelopeCounter final : public test::ForwardingTransport {
  public:
   using ForwardingTransport::ForwardingTransport;
 
   std::unique_ptr<Transfer> post_send(int peer, std::uint64_t slot,
                                       std::span<const std::byte> bytes) override {
-    std::span<const std::byte> block = slot == letter_slot ? bytes : std::span<const std::byte>();
+    std::span<const std::byte> block = slot == envelope_slot ? bytes : std::span<const std::byte>();
     const std::lock_guard lock(mutex_);
-    while (const auto letter = read_letter(block)) {
-      ++counts_[letter->kind];
-      block = block.subspan(sizeof *letter + letter->carried());
+    while (const auto envelope = parse_envelope(block)) {
+      ++counts_[envelope->kind];
+      block = block.subspan(sizeof *envelope + envelope->carried());
     }
     return ForwardingTransport::post_send(peer, slot, bytes);
   }
 
-  [[nodiscard]] int sent(Letter::Kind kind) {
+  [[nodiscard]] int sent(Envelope::Kind kind) {
     const std::lock_guard lock(mutex_);
     return counts_[kind];
   }
 
  private:
   std::mutex mutex_;
-  std::map<Letter::Kind, int> counts_;  // protected by mutex_
+  std::map<Envelope::Kind, int> counts_;  // protected by mutex_
 };
 
 TEST(PointToPoint, CreditsBoundWhatLiesUntaken) {
   expect_success(test::on_ranks(2, [](std::unique_ptr<Transport> transport) {
     const int rank = transport->rank();
-    auto counted = std::make_unique<LetterCounter>(std::move(transport));
-    LetterCounter& counter = *counted;
+    auto counted = std::make_unique<EnvelopeCounter>(std::move(transport));
+    EnvelopeCounter& counter = *counted;
     const auto impl = test::make_impl(rank, 2, std::make_shared<CollectiveBackend>(std::move(counted)));
     const ProcessGroup group = GroupImpl::handle(impl);
     std::vector<int> value(1);
@@ -520,9 +520,9 @@ TEST(PointToPoint, CreditsBoundWhatLiesUntaken) {
       group.barrier();
       group.recv(Tensor::of(go), 1);
       for (const Work& work : works) work.wait();
-      EXPECT_EQ(counter.sent(Letter::Kind::content), round * credits_at_start);
-      EXPECT_EQ(counter.sent(Letter::Kind::offer), round);
-      EXPECT_EQ(counter.sent(Letter::Kind::data), round);
+      EXPECT_EQ(counter.sent(Envelope::Kind::eager), round * credits_at_start);
+      EXPECT_EQ(counter.sent(Envelope::Kind::rts), round);
+      EXPECT_EQ(counter.sent(Envelope::Kind::data), round);
     }
     impl->destroy();
   }));
@@ -574,33 +574,33 @@ TEST_P(MessageFlood, TensOfThousandsInFlightArriveInTheirOrder) {
   }));
 }
 
-TEST(PointToPoint, LettersAreCheckedBeforeTheyAreUsed) {
-  Letter letter{.kind = Letter::Kind::content, .dtype = DType::float32, .count = 8};
-  std::vector<std::byte> block(letter_block);
+TEST(PointToPoint, EnvelopesAreValidatedBeforeUse) {
+  Envelope envelope{.kind = Envelope::Kind::eager, .dtype = DType::float32, .count = 8};
+  std::vector<std::byte> block(envelope_block);
   const auto read_from = [&](std::size_t length) {
-    std::memcpy(block.data(), &letter, sizeof letter);
-    return read_letter(std::span(block).first(length)).has_value();
+    std::memcpy(block.data(), &envelope, sizeof envelope);
+    return parse_envelope(std::span(block).first(length)).has_value();
   };
   const auto read = [&] { return read_from(block.size()); };
   EXPECT_TRUE(read());
-  EXPECT_TRUE(read_from(sizeof letter + 32));
-  EXPECT_FALSE(read_from(sizeof letter + 31));
-  EXPECT_FALSE(read_from(sizeof letter - 1));
-  letter.kind = Letter::Kind::offer;  // carries nothing
-  EXPECT_TRUE(read_from(sizeof letter));
-  letter.kind = Letter::Kind::data;
-  EXPECT_FALSE(read_from(sizeof letter + 31));
-  letter.count = short_message / 4;
+  EXPECT_TRUE(read_from(sizeof envelope + 32));
+  EXPECT_FALSE(read_from(sizeof envelope + 31));
+  EXPECT_FALSE(read_from(sizeof envelope - 1));
+  envelope.kind = Envelope::Kind::rts;  // carries nothing
+  EXPECT_TRUE(read_from(sizeof envelope));
+  envelope.kind = Envelope::Kind::data;
+  EXPECT_FALSE(read_from(sizeof envelope + 31));
+  envelope.count = short_message / 4;
   EXPECT_TRUE(read());
-  letter.count = short_message / 4 + 1;
+  envelope.count = short_message / 4 + 1;
   EXPECT_FALSE(read());
-  letter.count = std::uint64_t{1} << 62;  // times four: 0
+  envelope.count = std::uint64_t{1} << 62;  // times four: 0
   EXPECT_FALSE(read());
-  letter.count = 1;
-  letter.dtype = static_cast<DType>(200);
+  envelope.count = 1;
+  envelope.dtype = static_cast<DType>(200);
   EXPECT_FALSE(read());
-  letter.dtype = DType::float32;
-  letter.magic = 1;
+  envelope.dtype = DType::float32;
+  envelope.magic = 1;
   EXPECT_FALSE(read());
 }
 

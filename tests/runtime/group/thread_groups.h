@@ -13,7 +13,7 @@
 
 #include "dlaunch/collective_backend.h"
 #include "runtime/group/group_impl.h"
-#include "tests/runtime/api/what_it_said.h"
+#include "tests/runtime/api/error_strings.h"
 #include "tests/runtime/collectives/thread_transport.h"
 
 namespace dlaunch::test {

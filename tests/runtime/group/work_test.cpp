@@ -22,7 +22,7 @@
 #include "runtime/backend/operation_queue.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
-#include "tests/runtime/api/what_it_said.h"
+#include "tests/runtime/api/error_strings.h"
 
 namespace dlaunch {
 namespace {
@@ -38,7 +38,7 @@ TEST(Work, MadeByDefaultHasSucceeded) {
   work.wait(std::chrono::milliseconds(0));
 }
 
-TEST(Work, AnErrorNobodyHasSeenIsLogged) {
+TEST(Work, UnobservedErrorIsLogged) {
   std::vector<std::string> logged;
   set_log_handler([&](LogLevel level, const std::string& message) {
     EXPECT_EQ(level, LogLevel::warning);
@@ -235,7 +235,7 @@ TEST(OperationQueue, DoesNotBeginWhatSharesMemory) {
   EXPECT_EQ(steps, (std::vector<int>{0, 1, 10, 20, 11, 21}));
 }
 
-TEST(OperationQueue, BeginsNothingBehindAWholeOperation) {
+TEST(OperationQueue, BeginsNothingBehindAnUnsplitOperation) {
   const int memory[2] = {};
   std::vector<int> steps;
   const std::span all(memory);

@@ -345,7 +345,7 @@ TEST(Meshes, WrongOnesAreRefused) {
 }
 
 // All of them, and at once: the deadline is half an hour away.
-TEST(Meshes, RanksThatDifferAreTold) {
+TEST(Meshes, DifferentArgumentsAreRejected) {
   const auto everybody_hears = [](const std::string& what, const std::function<void(int)>& make) {
     in_world(4, [&](int rank) {
       const std::string error = error_of([&] { make(rank); });
@@ -366,7 +366,7 @@ TEST(Meshes, RanksThatDifferAreTold) {
   });
 }
 
-TEST(Meshes, AWrongOneOnOneRankIsToldToAll) {
+TEST(Meshes, InvalidMeshOnOneRankFailsOnAllRanks) {
   in_world(3, [](int rank) {
     const std::string error = error_of([&] { (void)init_device_mesh("cpu", {rank == 1 ? 4 : 3}); });
     EXPECT_TRUE(test::contains(error, "it does not have as many places as there are ranks, 3")) << error;
@@ -407,7 +407,7 @@ TEST(NewGroup, WrongMembersAreRefused) {
 }
 
 // At once: the deadline is half an hour away.
-TEST(NewGroup, WhatIsWrongOnOneRankIsToldToAll) {
+TEST(NewGroup, ErrorOnOneRankFailsOnAllRanks) {
   in_world(3, [](int rank) {
     const auto hears = [&](const std::string& reason, const std::function<void(bool)>& call) {
       const std::string error = error_of([&] { call(rank == 0); });
@@ -443,7 +443,7 @@ TEST(NewGroup, WhatIsWrongOnOneRankIsToldToAll) {
   });
 }
 
-TEST(NewGroup, SubgroupsThatDifferAreToldToAll) {
+TEST(NewGroup, DifferentSubgroupsFailOnAllRanks) {
   in_world(3, [](int rank) {
     const std::vector<std::vector<int>> most = {{0, 1}, {2}};
     const std::vector<std::vector<int>> one = {{0}, {1, 2}};
@@ -453,7 +453,7 @@ TEST(NewGroup, SubgroupsThatDifferAreToldToAll) {
   });
 }
 
-TEST(NewGroup, ADifferentListIsToldToAllMembers) {
+TEST(NewGroup, DifferentRankListFailsOnAllMembers) {
   in_world(3, [](int rank) {
     // The deadline is half an hour away.
     const std::string error = error_of([&] {
@@ -506,7 +506,7 @@ TEST(ThreadWorlds, CanBeMadeAgain) {
   });
 }
 
-TEST(ThreadWorlds, ABackendThatOneRankCannotUseIsToldToAll) {
+TEST(ThreadWorlds, BackendUnusableOnOneRankFailsOnAllRanks) {
   run_ranks_as_threads(3, [](int rank) {
     InitOptions options;
     if (rank == 0) options.backend = "odd";
@@ -606,7 +606,7 @@ TEST(ThreadWorlds, MeetThroughAStoreThatAProgramWrote) {
   EXPECT_GT(store->calls, 4);
 }
 
-TEST(Stores, DoWhatTheirHeaderSays) {
+TEST(Stores, FollowTheirHeader) {
   const auto store = make_prefix_store("a", make_hash_store());
   const std::vector<std::string> keys = {"key"};
   EXPECT_FALSE(store->wait_for(keys, std::chrono::milliseconds(0)));

@@ -20,7 +20,7 @@ namespace {
 constexpr Deadline start{};
 Deadline at(int seconds) { return start + std::chrono::seconds(seconds); }
 
-// The number of a receive is its deadline, that of a message is in its letter.
+// The number of a receive is its deadline, that of a message is in its envelope.
 PostedReceive receive(int from, Tag tag, int number) { return {{}, from, tag, at(number), {}}; }
 int number_of(const PostedReceive& receive) {
   return static_cast<int>((receive.deadline - start).count() / at(1).time_since_epoch().count());
@@ -30,7 +30,7 @@ ArrivedMessage message(int from, Tag tag, int number) {
 }
 std::optional<int> take_message(Matching& matching, int from, Tag tag) {
   const auto taken = matching.take_message(from, tag);
-  return taken ? std::optional(static_cast<int>(taken->letter.number)) : std::nullopt;
+  return taken ? std::optional(static_cast<int>(taken->envelope.number)) : std::nullopt;
 }
 std::optional<int> take_receive(Matching& matching, int from, Tag tag) {
   const auto taken = matching.take_receive(from, tag);
@@ -81,12 +81,12 @@ TEST(Matching, AMessageGoesToTheReceiveThatWasPostedFirst) {
 }
 
 // Against rules that look through everything.
-TEST(Matching, IsAsTheRulesSay) {
+TEST(Matching, AgreesWithAReferenceModel) {
   struct Slow {
     std::deque<PostedReceive> receives;
     std::deque<ArrivedMessage> messages;
     static bool fit(const PostedReceive& receive, const ArrivedMessage& message) {
-      return receive.tag == message.letter.tag &&
+      return receive.tag == message.envelope.tag &&
              (receive.from == any_source || receive.from == message.from);
     }
     std::optional<int> arrive(const ArrivedMessage& message) {
@@ -105,7 +105,7 @@ TEST(Matching, IsAsTheRulesSay) {
         receives.push_back(receive);
         return std::nullopt;
       }
-      const int number = static_cast<int>(found->letter.number);
+      const int number = static_cast<int>(found->envelope.number);
       messages.erase(found);
       return number;
     }

@@ -70,12 +70,12 @@ class Ending {
   std::future<std::string> ended_ = end_->get_future();
 };
 
-bool add(Transfers& transfers, Transfers::Way way, Gate& gate, const Ending& ending,
+bool add(Transfers& transfers, Transfers::Route route, Gate& gate, const Ending& ending,
          Deadline deadline = soon()) {
-  return transfers.add({way, deadline, ending.teller(), std::make_unique<Gate::Gated>(gate)});
+  return transfers.add({route, deadline, ending.teller(), std::make_unique<Gate::Gated>(gate)});
 }
 
-constexpr Transfers::Way from_1{1, false};
+constexpr Transfers::Route from_1{1, false};
 
 TEST(Transfers, OfOtherWaysAreNotHeldUp) {
   Transfers transfers;
@@ -84,9 +84,9 @@ TEST(Transfers, OfOtherWaysAreNotHeldUp) {
   open.open();
   Ending first;
   EXPECT_FALSE(add(transfers, from_1, stuck, first));
-  for (const Transfers::Way way : {Transfers::Way{1, true}, {2, false}, {2, true}}) {
+  for (const Transfers::Route route : {Transfers::Route{1, true}, {2, false}, {2, true}}) {
     Ending other;
-    EXPECT_FALSE(add(transfers, way, open, other));
+    EXPECT_FALSE(add(transfers, route, open, other));
     EXPECT_EQ(other.get(), "");
   }
   EXPECT_FALSE(first.is_there());
@@ -148,7 +148,7 @@ TEST(Transfers, AreDrainedUntilTheDeadline) {
   EXPECT_TRUE(ending.is_there());
 }
 
-TEST(Transfers, TellWhyTheyFail) {
+TEST(Transfers, ReportWhyTheyFail) {
   Transfers transfers;
   Gate stuck;
   Ending ending;
@@ -157,7 +157,7 @@ TEST(Transfers, TellWhyTheyFail) {
 }
 
 // Who is told may use the memory for something else at once.
-TEST(Transfers, AreGoneBeforeAnybodyIsTold) {
+TEST(Transfers, AreDestroyedBeforeTheirCallback) {
   class Watched final : public Transfer {
    public:
     explicit Watched(bool& here) : here_(here) { here_ = true; }

@@ -46,7 +46,7 @@ class RecorderTest : public ::testing::Test {
     EXPECT_TRUE(seen);
     return seen ? seen->record : WorkerRecord{};
   }
-  static Term within(std::uint32_t ms) { return term_of(std::chrono::milliseconds(ms)); }
+  static Timeout within(std::uint32_t ms) { return timeout_from_now(std::chrono::milliseconds(ms)); }
   static constexpr GroupRecorder::What floats{Operation::all_reduce, DType::float32, 1024, 1024};
 
   test::TemporaryFolder folder_;
@@ -54,7 +54,7 @@ class RecorderTest : public ::testing::Test {
   Recorder recorder_;
 };
 
-TEST_F(RecorderTest, APageThatNobodyHasOpenedIsNone) { EXPECT_FALSE(agent::read_worker_page(path_)); }
+TEST_F(RecorderTest, UnopenedPageIsNotRead) { EXPECT_FALSE(agent::read_worker_page(path_)); }
 
 TEST_F(RecorderTest, WhatIsRecordedIsRead) {
   const GroupRecorder group = open(3, 8);
@@ -113,7 +113,7 @@ TEST_F(RecorderTest, TheLastThatHasEndedIsKnownInWhateverOrderTheyEnd) {
 }
 
 // Without being a move: one that asks again and again whether a message has come still waits.
-TEST_F(RecorderTest, WhoWaitsForAnOperationIsSeen) {
+TEST_F(RecorderTest, WaitForAnOperationIsRecorded) {
   recorder().open(path_, 0, 2);
   const WorkSource operation;
   std::thread waiter([&] { operation.work().wait(); });
@@ -318,7 +318,7 @@ TEST_F(RecorderTest, IdentitiesAreOfTheGroupAndNotOfTheRank) {
 }
 
 // The ring goes round and round under four writers: what a reader believes is always whole.
-TEST_F(RecorderTest, WhatIsReadWhileItIsWrittenIsWhole) {
+TEST_F(RecorderTest, ConcurrentReadIsConsistent) {
   const GroupRecorder group = open(0, 2);
   constexpr int writers = 4;
   std::atomic<bool> enough = false;

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/reduce/integer_mean.h"
+#include "runtime/reduce/integer_avg.h"
 #include "tests/runtime/collectives/values.h"
 
 namespace dlaunch {
@@ -220,25 +220,25 @@ T mean(const std::vector<T>& values) {
   const int ranks = static_cast<int>(values.size());
   std::vector<std::int64_t> sum;
   for (const T& value : values) {
-    const auto parts = parts_of_mean(std::as_bytes(std::span(&value, 1)), dtype_of<T>(), ranks);
+    const auto parts = avg_parts(std::as_bytes(std::span(&value, 1)), dtype_of<T>(), ranks);
     sum.resize(parts.size());
     for (std::size_t i = 0; i < parts.size(); ++i) sum[i] += parts[i];
   }
   T result{};
-  take_mean(std::as_writable_bytes(std::span(&result, 1)), dtype_of<T>(), sum, ranks);
+  store_avg(std::as_writable_bytes(std::span(&result, 1)), dtype_of<T>(), sum, ranks);
   return result;
 }
 
-TEST(IntegerMean, IsOfIntegers) {
+TEST(IntegerAvg, IsOfIntegers) {
   for (const DType dtype : all_dtypes) {
-    EXPECT_FALSE(is_integer_mean(dtype, {ReduceOp::sum, 1.0}));
+    EXPECT_FALSE(is_integer_avg(dtype, {ReduceOp::sum, 1.0}));
     const bool wanted = dtype == DType::int8 || dtype == DType::int16 || dtype == DType::int32 ||
                         dtype == DType::int64 || dtype == DType::uint8;
-    EXPECT_EQ(is_integer_mean(dtype, {ReduceOp::avg, 1.0}), wanted) << to_string(dtype);
+    EXPECT_EQ(is_integer_avg(dtype, {ReduceOp::avg, 1.0}), wanted) << to_string(dtype);
   }
 }
 
-TEST(IntegerMean, IsRoundedTowardsZero) {
+TEST(IntegerAvg, IsRoundedTowardsZero) {
   EXPECT_EQ(mean<std::int32_t>({-7, 0}), -3);
   EXPECT_EQ(mean<std::int64_t>({-7, 0}), -3);
   EXPECT_EQ(mean<std::int64_t>({7, 0}), 3);
@@ -247,7 +247,7 @@ TEST(IntegerMean, IsRoundedTowardsZero) {
   EXPECT_EQ(mean<std::int8_t>({-9, 0}), -4);
 }
 
-TEST(IntegerMean, DoesNotOverflow) {
+TEST(IntegerAvg, DoesNotOverflow) {
   EXPECT_EQ(mean<std::int8_t>({100, 100, 100}), 100);
   EXPECT_EQ(mean<std::int8_t>({-128, -128, -128}), -128);
   EXPECT_EQ(mean<std::uint8_t>({200, 200, 200}), 200);
@@ -262,7 +262,7 @@ TEST(IntegerMean, DoesNotOverflow) {
 }
 
 // All that sixteen steps around the ends and the middle of the type can be.
-TEST(IntegerMean, AgreesWithWiderArithmetic) {
+TEST(IntegerAvg, AgreesWithWiderArithmetic) {
   __extension__ using Wide = __int128;
   std::vector<std::int64_t> values;
   for (std::int64_t step = -8; step < 8; ++step) {

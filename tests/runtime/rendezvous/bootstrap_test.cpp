@@ -54,7 +54,7 @@ TEST(Identify, ReadsTheWorkersEnvironment) {
   EXPECT_EQ(identity->round, "0");
 }
 
-TEST(Identify, TakesTheRoundFromWhoeverStartedIt) {
+TEST(Identify, TakesTheRoundFromTheLauncher) {
   EXPECT_EQ(identify(environment(with("TORCHELASTIC_RESTART_COUNT", "3")))->round, "3");
   Variables both = with("TORCHELASTIC_RESTART_COUNT", "3");
   both["DLAUNCH_ROUND"] = "5";
@@ -151,7 +151,7 @@ TEST(ParseInitMethod, TakesRankAndWorldSizeFromTheUrl) {
   EXPECT_NE(why("env://host?rank=1").find("there is no such method"), std::string::npos);
 }
 
-TEST(ParseInitMethod, WhatTheCallAndTheUrlSayMustAgree) {
+TEST(ParseInitMethod, OptionsAndUrlMustAgree) {
   EXPECT_EQ(combine(-1, 4, {2, {}})->rank, 2);
   EXPECT_EQ(combine(-1, 4, {2, {}})->world_size, 4);
   EXPECT_EQ(combine(2, -1, {2, 4})->rank, 2);
@@ -161,7 +161,7 @@ TEST(ParseInitMethod, WhatTheCallAndTheUrlSayMustAgree) {
             "give it once");
 }
 
-TEST(ConnectStore, SaysWhereNobodyAnswered) {
+TEST(ConnectStore, ErrorNamesTheAddressWithoutServer) {
   try {
     connect_store({"127.0.0.1", 1}, deadline_after(std::chrono::milliseconds(30)));
     FAIL();
@@ -214,7 +214,7 @@ TEST(Registry, AnUnknownNameListsTheKnownOnes) {
   EXPECT_NE(text.find("it does not export dlaunch_backend_module"), std::string::npos) << text;
 }
 
-TEST(Registry, WhatIsNotViableSaysWhy) {
+TEST(Registry, UnusableBackendReportsItsReason) {
   Registry registry({});
   ASSERT_TRUE(registry.add(unplugged).ok());
   EXPECT_EQ(registry.find("unplugged").error().message(),

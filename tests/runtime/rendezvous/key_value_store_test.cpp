@@ -22,8 +22,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/runtime/api/error_strings.h"
 #include "tests/runtime/api/variable.h"
-#include "tests/runtime/api/what_it_said.h"
 #include "tests/store/client/reserved_port.h"
 
 namespace {
@@ -251,7 +251,7 @@ TEST(TcpStores, AClientMustKnowThePort) {
       "the master's port()");
 }
 
-TEST(TcpStores, NobodyThereIsSaidWithoutTheLaunchersVariables) {
+TEST(TcpStores, ConnectErrorDoesNotMentionLauncherVariables) {
   const dlaunch::test::ReservedPort port;
   const std::string said = error_of([&] { make_tcp_store("127.0.0.1", port.address().port, client(30ms)); });
   EXPECT_TRUE(contains(said, "cannot connect to store 127.0.0.1:")) << said;

@@ -138,7 +138,7 @@ TEST_F(FileStoreTest, WithoutAWorldSizeTheFileStays) {
   EXPECT_TRUE(exists());
 }
 
-TEST_F(FileStoreTest, SaysWhereARecordIsCutOff) {
+TEST_F(FileStoreTest, ErrorNamesTheOffsetOfATruncatedRecord) {
   const std::string whole = "\2\0\0\0/a\1\0\0\0001"s;
   for (std::size_t size = 1; size < whole.size(); ++size) {
     write(whole + whole.substr(0, size));
@@ -166,7 +166,7 @@ TEST_F(FileStoreTest, DoesNotBelieveLengths) {
             said("the record at byte 0 is none: its key is empty"));
 }
 
-TEST_F(FileStoreTest, SaysThatItsFileWentAway) {
+TEST_F(FileStoreTest, ReportsThatItsFileWasRemoved) {
   FileStore store(options());
   store.set("k", "v");
   ASSERT_EQ(unlink(path.c_str()), 0);
@@ -178,7 +178,7 @@ TEST_F(FileStoreTest, SaysThatItsFileWentAway) {
   EXPECT_EQ(error_of([&] { store.get("k"); }), wanted);
 }
 
-TEST_F(FileStoreTest, SaysThatItsFileIsAnother) {
+TEST_F(FileStoreTest, ReportsThatItsFileWasReplaced) {
   FileStore store(options());
   ASSERT_EQ(unlink(path.c_str()), 0);
   FileStore another(options());
@@ -186,7 +186,7 @@ TEST_F(FileStoreTest, SaysThatItsFileIsAnother) {
   EXPECT_EQ(error_of([&] { store.check(Keys{"k"}); }), said("it was replaced while in use"));
 }
 
-TEST_F(FileStoreTest, SaysThatItsFileBecameShorter) {
+TEST_F(FileStoreTest, ReportsThatItsFileWasTruncated) {
   FileStore store(options());
   ASSERT_EQ(truncate(path.c_str(), 3), 0);
   EXPECT_EQ(error_of([&] { store.num_keys(); }), said("it became shorter, from 18 bytes to 3"));
@@ -230,7 +230,7 @@ TEST_F(FileStoreTest, AFolderThatDoesNotComeIsSaid) {
   EXPECT_LT(steady_now() - before, 5s);
 }
 
-TEST_F(FileStoreTest, SaysWhyAFileCannotBeOne) {
+TEST_F(FileStoreTest, ReportsWhyAFileIsInvalid) {
   path = folder.path();
   EXPECT_EQ(error_of([&] { const FileStore store(options()); }), said("Is a directory"));
   path = folder.path() + "/pipe";
@@ -292,7 +292,7 @@ TEST_F(FileStoreTest, TwoProcessesCountTogether) {
   EXPECT_EQ(FileStore(options()).add("n", 0), 2 * each);
 }
 
-TEST_F(FileStoreTest, AWriterThatIsKilledHarmsNobodyBetweenItsRecords) {
+TEST_F(FileStoreTest, WriterKilledBetweenRecordsLeavesAValidFile) {
   const int lock_holder = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   ASSERT_EQ(flock(lock_holder, LOCK_EX), 0);
   std::thread releaser([&] { close(lock_holder); });  // as the kernel does when a process ends
@@ -347,7 +347,7 @@ TEST_F(FileStoreTest, WithoutACreatorAMissingFileIsSaidAtOnce) {
   EXPECT_EQ(missing.error().kind, ErrorKind::not_found);
 }
 
-TEST_F(FileStoreTest, AWatchTellsOfWritesAndKeepsItsDeadline) {
+TEST_F(FileStoreTest, WatchReportsWritesAndKeepsItsDeadline) {
   write("");
   FileWatch watch(path);
   watch.await(deadline_after(steady_now(), 1ms));

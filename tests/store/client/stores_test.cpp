@@ -259,7 +259,7 @@ TEST_P(StoreContract, ADeletedKeyIsWaitedForAgain) {
   setter.join();
 }
 
-TEST_P(StoreContract, ATimeoutSaysWhereHowLongAndForWhat) {
+TEST_P(StoreContract, TimeoutNamesStoreDurationAndKey) {
   EXPECT_EQ(fails(ErrorKind::timeout, [&] { store->wait(Keys{"never"}, 10ms); }),
             stores->where() + ": waited 10 ms for key '" + stores->full("never") + "'");
   store->set("a", "1");
@@ -414,7 +414,7 @@ TEST_P(QueueingStores, APopWaitsForAPush) {
   fails(ErrorKind::timeout, [&] { store->queue_pop("q", true); });
 }
 
-TEST_P(QueueingStores, TwoWhoPopBothGetTheirs) {
+TEST_P(QueueingStores, TwoPoppersEachGetAValue) {
   std::atomic<int> got = 0;
   std::vector<std::thread> threads;
   threads.reserve(2);
@@ -443,7 +443,7 @@ TEST(PrefixStore, PutsItsPrefixInFront) {
   EXPECT_EQ(PrefixStore("pre", inner).num_keys(), 3);
 }
 
-TEST(HashStore, SaysWhatItWaitedFor) {
+TEST(HashStore, TimeoutNamesTheKey) {
   HashStore store;
   try {
     store.wait(std::vector<std::string>{"a", "b", "c", "d", "e"}, 10ms);

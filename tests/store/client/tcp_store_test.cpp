@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-#include "store/base/entropy.h"
+#include "store/base/random.h"
 #include "store/protocol/key_proof.h"
 #include "tests/store/client/reserved_port.h"
 #include "tests/store/server/server_thread.h"
@@ -84,7 +84,7 @@ TEST(TcpStore, WaitsUntilAnotherSets) {
   thread.join();
 }
 
-TEST(TcpStore, SaysWhatItWaitedFor) {
+TEST(TcpStore, TimeoutNamesTheKey) {
   ServerThread server;
   TcpStore store(server.client_options());
   try {
@@ -145,7 +145,7 @@ TEST(TcpStore, ANewRoundEndsIt) {
 
 ServerOptions with_key(const std::string& secret) {
   ServerOptions options;
-  options.key = {store_key(secret), [] { return draw_bytes(key_nonce_size); }, {}};
+  options.key = {store_key(secret), [] { return random_bytes(key_nonce_size); }, {}};
   return options;
 }
 
@@ -179,7 +179,7 @@ TEST(TcpStore, DoesNotTrustAStoreThatCannotProveTheKey) {
   EXPECT_NE(why.find("while the secret was proved (its store may have none)"), std::string::npos) << why;
 }
 
-TEST(TcpStore, SaysWhyItCannotConnect) {
+TEST(TcpStore, ConnectErrorHasItsReason) {
   const ReservedPort port;
   TcpStoreOptions options;
   options.server = port.address();
@@ -250,7 +250,7 @@ TEST(TcpStore, Queues) {
   EXPECT_EQ(store.queue_len("q"), 0);
 }
 
-TEST(TcpStore, TwoWhoPopFromOneQueueBothGetTheirs) {
+TEST(TcpStore, TwoPoppersOfOneQueueEachGetAValue) {
   ServerThread server;
   std::atomic<int> got = 0;
   std::vector<std::thread> threads;
@@ -361,7 +361,7 @@ TEST(TcpStore, ReachesAServerOnAllInterfacesByBothFamilies) {
 
 // Strangers beside a client at work: whatever they send, it is served, and they cost a bounded amount of
 // memory.
-TEST(TcpStore, StrangersDoNotDisturb) {
+TEST(TcpStore, InvalidClientsDoNotDisturb) {
   ServerThread server;
   const TimePoint deadline = deadline_after(steady_now(), 60s);
   std::vector<std::unique_ptr<BlockingSocket>> strangers;
@@ -383,7 +383,7 @@ TEST(TcpStore, StrangersDoNotDisturb) {
   TcpStore store(server.client_options());
   store.set("k", "v");
   EXPECT_EQ(store.get("k"), "v");
-  server.until([](const StoreStats& stats) { return stats.turned_away == 2; });
+  server.until([](const StoreStats& stats) { return stats.rejected == 2; });
   EXPECT_LT(server.stats().bytes, 1000U);
 }
 

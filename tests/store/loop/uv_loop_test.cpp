@@ -133,7 +133,7 @@ TEST_F(UvLoopTest, NothingHappensInsideTheCall) {
   EXPECT_EQ(end.events, "closed ");
 }
 
-TEST_F(UvLoopTest, SaysThatAConnectionWasRefused) {
+TEST_F(UvLoopTest, ReportsARefusedConnection) {
   const ReservedPort port;
   connect(port.address());
   loop.run();
@@ -144,7 +144,7 @@ TEST_F(UvLoopTest, SaysThatAConnectionWasRefused) {
                 "yet, or another port)");
 }
 
-TEST_F(UvLoopTest, SaysThatANameIsNotKnown) {
+TEST_F(UvLoopTest, ReportsAnUnknownName) {
   connect({"no-such-host.invalid", 1});
   loop.run();
   EXPECT_EQ(end.error->kind, ErrorKind::network);
@@ -161,7 +161,7 @@ TEST_F(UvLoopTest, GivesUpAtTheDeadline) {
   EXPECT_EQ(end.events, "closed ");
 }
 
-TEST_F(UvLoopTest, AClosedAttemptIsNotHeardOf) {
+TEST_F(UvLoopTest, ClosedAttemptIsNotReported) {
   const Address address = listen();
   alarm.rings = [&] { loop.stop(); };
   loop.close(connect(address));
@@ -175,7 +175,7 @@ TEST_F(UvLoopTest, AClosedAttemptIsNotHeardOf) {
   EXPECT_TRUE(end.events.empty() || end.events == "connected ");
 }
 
-TEST_F(UvLoopTest, SaysThatAPortIsInUse) {
+TEST_F(UvLoopTest, ReportsAPortInUse) {
   const Address address = listen();
   Door second;
   const auto taken = loop.listen(address, second);
@@ -205,7 +205,7 @@ TEST_F(UvLoopTest, ListensOnASocketThatOthersBound) {
   EXPECT_EQ(door.count, 2);
 }
 
-TEST_F(UvLoopTest, SaysThatASocketIsNone) {
+TEST_F(UvLoopTest, ReportsADescriptorThatIsNoSocket) {
   std::array<int, 2> pipe_ends{};
   ASSERT_EQ(pipe(pipe_ends.data()), 0);
   const auto wrong = loop.listen_on(pipe_ends[0], door);
@@ -221,7 +221,7 @@ TEST_F(UvLoopTest, SaysThatASocketIsNone) {
             "cannot listen on socket " + std::to_string(local) + ": address family not supported");
 }
 
-TEST_F(UvLoopTest, SaysThatAnAddressIsNotHere) {
+TEST_F(UvLoopTest, ReportsANonLocalAddress) {
   const auto foreign = loop.listen({"192.0.2.1", 0}, door);
   ASSERT_FALSE(foreign);
   EXPECT_EQ(foreign.error().kind, ErrorKind::foreign);
@@ -280,7 +280,7 @@ TEST_F(UvLoopTest, AcceptsAStorm) {
   EXPECT_EQ(door.count, many);
 }
 
-TEST_F(UvLoopTest, AfterUnlistenNobodyComesIn) {
+TEST_F(UvLoopTest, AfterUnlistenNoConnectionIsAccepted) {
   auto listening = loop.listen({"127.0.0.1", 0}, door);
   ASSERT_TRUE(listening);
   loop.unlisten(listening->id);
@@ -360,7 +360,7 @@ TEST_F(UvLoopTest, SendsEarlyBytesOnceConnected) {
   EXPECT_EQ(door.end.got, "early bird");
 }
 
-TEST_F(UvLoopTest, TellsWhenAFullQueueHasDrained) {
+TEST_F(UvLoopTest, ReportsWhenAFullQueueHasDrained) {
   const std::string large = pattern(32 << 20);
   const Address address = listen();
   door.accepted = [&](ConnId conn) { loop.pause_reading(conn, true); };
@@ -504,7 +504,7 @@ TEST_F(UvLoopTest, AListenerWithoutMemoryDropsTheCaller) {
   EXPECT_EQ(door.count, 2);
 }
 
-TEST_F(UvLoopTest, APausedConnectionHearsNothing) {
+TEST_F(UvLoopTest, PausedConnectionReceivesNothing) {
   const Address address = listen();
   door.accepted = [&](ConnId conn) {
     loop.pause_reading(conn, true);
@@ -656,7 +656,7 @@ int made_with(rlim_t free) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-TEST(UvLoopAlone, SaysThatThereAreNoDescriptorsLeft) {
+TEST(UvLoopAlone, ReportsThatNoDescriptorsAreLeft) {
   int free = 0;
   while (free < 20 && made_with(static_cast<rlim_t>(free)) == 1) ++free;
   EXPECT_GT(free, 0);

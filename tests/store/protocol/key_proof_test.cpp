@@ -34,7 +34,7 @@ std::string prove(const std::string& clients, const std::string& servers, std::s
   return verdict == Verdict::proven ? "" : "server: " + std::string(server.why());
 }
 
-TEST(KeyProof, WhoKnowsTheKeyProvesIt) {
+TEST(KeyProof, HolderOfTheKeyIsAccepted) {
   for (const std::size_t piece : {1U, 7U, 1000U}) EXPECT_EQ(prove("key", "key", piece), "");
 }
 

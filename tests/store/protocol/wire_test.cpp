@@ -102,7 +102,7 @@ TEST(Wire, RefusesAnnouncedLengths) {
   EXPECT_EQ(decode(Dialect::v2_2, as_byte_span(bytes), small, got).status, Status::bad);
 }
 
-TEST(Wire, TellsHowMuchIsMissing) {
+TEST(Wire, ReportsHowManyBytesAreMissing) {
   Request got;
   const std::string value = '\x01' + text("key") + i64(1000) + "abc";
   EXPECT_EQ(decode(Dialect::v2_2, as_byte_span(value), limits, got).size, 1 + 8 + 3 + 8 + 1000U);

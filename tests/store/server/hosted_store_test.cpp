@@ -76,7 +76,7 @@ TEST(HostedStore, IsServerAndClient) {
   EXPECT_EQ(store.get("k"), "v");
 }
 
-TEST(HostedStore, ListensOnAllInterfacesUnlessToldOtherwise) {
+TEST(HostedStore, ListensOnAllInterfacesByDefault) {
   auto options = master();
   options.listen_host = HostedStoreOptions{}.listen_host;
   HostedStore store(options);
@@ -110,7 +110,7 @@ TEST(HostedStore, WaitsForItsWorkers) {
   for (auto& worker : workers) worker.join();
 }
 
-TEST(HostedStore, SaysHowManyWorkersCame) {
+TEST(HostedStore, TimeoutReportsTheNumberOfWorkers) {
   auto options = master();
   const test::ReservedPort port;
   options.address = port.address();

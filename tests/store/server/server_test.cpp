@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 using namespace test;
 
-struct AgentGuests final : AgentDoor, ConnectionHandler {
+struct AgentConnections final : AgentAcceptor, ConnectionHandler {
   ConnectionHandler& on_agent_connection(ConnId conn, const Address& peer) override {
     last = conn;
     from = peer;
@@ -21,9 +21,11 @@ struct AgentGuests final : AgentDoor, ConnectionHandler {
   }
   void on_received(ConnId, ByteSpan bytes) override { said += as_text(bytes); }
   void on_closed(ConnId, const Error&) override { left = true; }
-  bool end_unproven(TimePoint came_before) override { return unproven && unproven(came_before); }
+  bool end_unauthenticated(TimePoint came_before) override {
+    return unauthenticated && unauthenticated(came_before);
+  }
 
-  std::function<bool(TimePoint)> unproven;
+  std::function<bool(TimePoint)> unauthenticated;
   ConnId last;
   Address from;
   std::string said;
@@ -79,8 +81,8 @@ TEST_F(ServerTest, ServesAllGenerationsFromOneTable) {
   EXPECT_EQ(network.take(oldest), byte(answer_stop_waiting));
 }
 
-TEST_F(ServerTest, AnAgentOfTorchrunsIsTurnedAwayBeforeWorkersRun) {
-  AgentGuests agents;
+TEST_F(ServerTest, TorchrunAgentIsRejectedBeforeWorkersRun) {
+  AgentConnections agents;
   ServerOptions options;
   options.agents = &agents;
   make(options);
@@ -212,7 +214,7 @@ class FewDescriptorsTest : public ServerTest {
     EXPECT_EQ(agents.last, agent);
     network.leave(agent);
   }
-  AgentGuests agents;
+  AgentConnections agents;
 };
 
 TEST_F(FewDescriptorsTest, SilentOnesLeaveRoom) {
@@ -256,7 +258,7 @@ TEST_F(FewDescriptorsTest, ClientsOfOneAddressLeaveRoomForOthers) {
 }
 
 // A byte is not a request.
-TEST_F(FewDescriptorsTest, WhoHasNotSentAWholeRequestMakesRoomForClients) {
+TEST_F(FewDescriptorsTest, ConnectionsWithoutACompleteRequestMakeRoomForClients) {
   std::vector<ConnId> halves;
   for (int i = 0; i < 300; ++i) {
     halves.push_back(network.arrive({"10.0.0.9", 1}));
@@ -295,9 +297,9 @@ TEST_F(FewDescriptorsTest, ABurstOfRanksIsNotDisturbedWhileDescriptorsLast) {
   EXPECT_EQ(server->stats().undecided, 20U) << "for each that comes an old one ends";
 }
 
-TEST_F(FewDescriptorsTest, AgentsThatDoNotProveThemselvesEndWhenNobodyElseIsLeft) {
+TEST_F(FewDescriptorsTest, UnauthenticatedAgentsEndLast) {
   std::vector<ConnId> conns;
-  agents.unproven = [&](TimePoint) {
+  agents.unauthenticated = [&](TimePoint) {
     const auto oldest =
         std::find_if(conns.begin(), conns.end(), [&](ConnId c) { return !network.closed(c); });
     if (oldest == conns.end()) return false;
@@ -318,7 +320,7 @@ TEST_F(ServerTest, ClosingIsItsOnlyRefusal) {
   EXPECT_EQ(ask(a, numbered(RequestKind::add, "/k", 1)), "");
   EXPECT_TRUE(network.closed(a));
   EXPECT_EQ(server->stats().connections, 0U);
-  EXPECT_EQ(server->stats().turned_away, 1U);
+  EXPECT_EQ(server->stats().rejected, 1U);
   ASSERT_EQ(reports.size(), 1U);
   EXPECT_EQ(reports[0], "turned away 10.0.0.9:40000: ADD or BARRIER on a value that is no number");
 
@@ -337,7 +339,7 @@ TEST_F(ServerTest, AnswersWhatCameBeforeTheMistake) {
   EXPECT_TRUE(network.closed(a));
 }
 
-TEST_F(ServerTest, SaysItOnceForEachHostAndReason) {
+TEST_F(ServerTest, LogsARejectionOncePerHostAndReason) {
   for (int i = 0; i < 5; ++i) network.give(network.arrive({"10.0.0.9", 1}), "\xff");
   EXPECT_EQ(reports.size(), 1U);
   network.give(network.arrive({"10.0.0.8", 1}), "\xff");
@@ -346,7 +348,7 @@ TEST_F(ServerTest, SaysItOnceForEachHostAndReason) {
   EXPECT_LE(reports.size(), 300U);
 }
 
-TEST_F(ServerTest, WhoLeavesIsForgotten) {
+TEST_F(ServerTest, ClosedConnectionIsForgotten) {
   const ConnId a = client();
   const ConnId b = client();
   ask(a, listing(RequestKind::wait, {"/k"}));
@@ -462,7 +464,7 @@ TEST_F(ServerTest, AnOldValueThatIsOnlyInAnswersMakesRoom) {
   EXPECT_FALSE(network.closed(a));
 }
 
-TEST_F(ServerTest, WhoDoesNotReadForLongIsEnded) {
+TEST_F(ServerTest, ClientThatDoesNotReadIsDisconnected) {
   ServerOptions options;
   options.limits.unread_time = 100s;
   make(options);
@@ -552,8 +554,8 @@ TEST_F(ServerTest, CountsRequestsByKind) {
 
 // The front door.
 
-TEST_F(ServerTest, AgentsAreLedToTheirDoor) {
-  AgentGuests agents;
+TEST_F(ServerTest, AgentsAreDispatchedToTheirAcceptor) {
+  AgentConnections agents;
   ServerOptions options;
   options.agents = &agents;
   make(options);
@@ -570,7 +572,7 @@ TEST_F(ServerTest, AgentsAreLedToTheirDoor) {
 }
 
 TEST_F(ServerTest, AnAgentThatCameInAnEarlierRoundIsWelcome) {
-  AgentGuests agents;
+  AgentConnections agents;
   ServerOptions options;
   options.agents = &agents;
   make(options);
@@ -580,8 +582,8 @@ TEST_F(ServerTest, AnAgentThatCameInAnEarlierRoundIsWelcome) {
   EXPECT_EQ(agents.said, "\xd1");
 }
 
-TEST_F(ServerTest, WhoIsShutOutOfARoundIsTurnedAwayAndItsAgentIsNot) {
-  AgentGuests agents;
+TEST_F(ServerTest, BlockedHostIsRejectedAndItsAgentIsNot) {
+  AgentConnections agents;
   ServerOptions options;
   options.agents = &agents;
   options.report = [this](const std::string& sentence) { reports.push_back(sentence); };
@@ -605,14 +607,14 @@ TEST_F(ServerTest, WhoIsShutOutOfARoundIsTurnedAwayAndItsAgentIsNot) {
   EXPECT_FALSE(network.closed(back));
 }
 
-TEST_F(ServerTest, WithoutADoorAgentsAreTurnedAway) {
+TEST_F(ServerTest, WithoutAnAcceptorAgentsAreRejected) {
   const ConnId agent = network.arrive();
   network.give(agent, "\xd1");
   EXPECT_TRUE(network.closed(agent));
   ASSERT_EQ(reports.size(), 1U);
 }
 
-TEST_F(ServerTest, OtherFirstBytesAreTurnedAway) {
+TEST_F(ServerTest, OtherFirstBytesAreRejected) {
   for (const char first : {'\x13', '\x16', ' ', '\x7f', '\xff'}) {
     const ConnId stranger = network.arrive();
     network.give(stranger, std::string(1, first));
@@ -638,8 +640,8 @@ TEST_F(ServerTest, AnswersHttp) {
   EXPECT_TRUE(get("GET /" + std::string(90'000, 'x'), 90'000).starts_with("HTTP/1.1 431 "));
 }
 
-TEST_F(ServerTest, HttpHasADoorToo) {
-  struct Pages final : HttpDoor {
+TEST_F(ServerTest, HttpIsDispatchedToItsHandler) {
+  struct Pages final : HttpHandler {
     HttpAnswer on_http_get(std::string_view path) override { return {200, "text/html", std::string(path)}; }
   } pages;
   ServerOptions options;

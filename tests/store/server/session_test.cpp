@@ -111,7 +111,7 @@ TEST(Session, MoreAfterEightMeansAppend) {
             std::vector{RequestKind::delete_key});
 }
 
-TEST(Session, ToldTheDialectItNeedsNoGuess) {
+TEST(Session, GivenDialectIsNotGuessed) {
   Session session(limits, OldClients::v1_13);
   EXPECT_EQ(kinds(session, encoded(request(RequestKind::delete_key, "k"), Dialect::v1_13), 1),
             std::vector{RequestKind::delete_key});

@@ -18,7 +18,7 @@ StoreStats some_stats() {
   stats.connections = 3;
   stats.undecided = 1;
   stats.connections_total = 7;
-  stats.turned_away = 2;
+  stats.rejected = 2;
   stats.keys = 11;
   stats.bytes = 1234;
   stats.unread_bytes = 12;

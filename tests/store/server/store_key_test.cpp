@@ -47,7 +47,7 @@ class StoreKeyTest : public testing::Test {
   std::optional<StoreServer> server;
 };
 
-TEST_F(StoreKeyTest, AStrangerIsRefusedAndReported) {
+TEST_F(StoreKeyTest, ClientWithoutTheKeyIsRejectedAndLogged) {
   for (const RequestKind kind : {RequestKind::set, RequestKind::get, RequestKind::list_keys}) {
     const ConnId conn = network.arrive({"10.0.0.9", 40000});
     network.give(conn, greeting + encoded(request(kind, "/k", "v")));
@@ -61,7 +61,7 @@ TEST_F(StoreKeyTest, AStrangerIsRefusedAndReported) {
                 "node of the job is at its address"}));
 }
 
-TEST_F(StoreKeyTest, WhoProvesTheKeyIsAnsweredFromAnywhere) {
+TEST_F(StoreKeyTest, ProofOfTheKeyIsAcceptedFromAnyHost) {
   const ConnId conn = prove("10.0.0.9", key);
   network.give(conn, greeting + encoded(numbered(RequestKind::add, "/n", 1)));
   EXPECT_EQ(network.take(conn), i64(1));
@@ -88,7 +88,7 @@ TEST_F(StoreKeyTest, NorDoThoseOfTrustedNodesUntilTheNextRound) {
   EXPECT_FALSE(is_answered("10.0.0.2"));
 }
 
-TEST_F(StoreKeyTest, WhoIsShutOutIsSoWithTheKeyToo) {
+TEST_F(StoreKeyTest, BlockedHostIsRejectedDespiteTheKey) {
   server->new_round({"10.0.0.9"});
   const ConnId conn = prove("10.0.0.9", key);
   network.give(conn, greeting + encoded(numbered(RequestKind::add, "/n", 1)));

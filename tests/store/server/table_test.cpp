@@ -36,10 +36,10 @@ class TableTest : public testing::Test {
     }
     for (Table::Client* client : outcome.woken)
       static_cast<Guest*>(client)->inbox += byte(answer_stop_waiting);
-    for (const Table::WatchNote& note : outcome.notes) {
-      static_cast<Guest*>(note.client)->inbox += byte(static_cast<std::uint8_t>(note.event)) +
-                                                 text(note.key) + text(note.old_value.view()) +
-                                                 text(note.new_value.view());
+    for (const Table::WatchNotification& notification : outcome.notifications) {
+      static_cast<Guest*>(notification.client)->inbox +=
+          byte(static_cast<std::uint8_t>(notification.event)) + text(notification.key) +
+          text(notification.old_value.view()) + text(notification.new_value.view());
     }
   }
 
@@ -257,7 +257,7 @@ TEST_F(TableTest, ANewRequestEndsTheWait) {
   EXPECT_EQ(take(b), "");
 }
 
-TEST_F(TableTest, WhoLeavesWaitsNoMore) {
+TEST_F(TableTest, ForgottenClientNoLongerWaits) {
   ask(b, wait({"k"}));
   ask(c, wait({"k"}));
   leave(b);
@@ -335,7 +335,7 @@ TEST_F(TableTest, AnOfferNotTakenGoesToTheNext) {
   EXPECT_EQ(ask(b, wait({"q"})), stop);  // still there for whoever asks
 }
 
-TEST_F(TableTest, AnOfferToOneWhoLeavesGoesToTheNext) {
+TEST_F(TableTest, OfferToAForgottenClientGoesToTheNext) {
   ask(b, wait({"q"}));
   ask(c, wait({"q"}));
   ask(a, push("q", "1"));
@@ -414,24 +414,24 @@ TEST_F(TableTest, ACancelledBarrierStaysCounted) {
 
 // Watching (1.13).
 
-TEST_F(TableTest, WatchersAreToldOfEveryChange) {
+TEST_F(TableTest, WatchersAreNotifiedOfEveryChange) {
   EXPECT_EQ(ask(b, request(RequestKind::watch_key, "k")), byte(answer_watching));
   EXPECT_EQ(ask(b, request(RequestKind::watch_key, "k")), byte(answer_watching));  // once is enough
-  const auto note = [](WatchEvent event, std::string_view before, std::string_view after) {
+  const auto notification = [](WatchEvent event, std::string_view before, std::string_view after) {
     return byte(static_cast<std::uint8_t>(event)) + text("k") + text(before) + text(after);
   };
   ask(a, set("k", "1"));
-  EXPECT_EQ(take(b), note(WatchEvent::created, "", "1"));
+  EXPECT_EQ(take(b), notification(WatchEvent::created, "", "1"));
   ask(a, add("k", 1));
-  EXPECT_EQ(take(b), note(WatchEvent::updated, "1", "2"));
+  EXPECT_EQ(take(b), notification(WatchEvent::updated, "1", "2"));
   ask(a, compare("k", "wrong", "3"));
   EXPECT_EQ(take(b), "");
   ask(a, compare("k", "2", "3"));
-  EXPECT_EQ(take(b), note(WatchEvent::updated, "2", "3"));
+  EXPECT_EQ(take(b), notification(WatchEvent::updated, "2", "3"));
   ask(a, request(RequestKind::append, "k", "0"));
-  EXPECT_EQ(take(b), note(WatchEvent::updated, "3", "30"));
+  EXPECT_EQ(take(b), notification(WatchEvent::updated, "3", "30"));
   ask(a, remove("k"));
-  EXPECT_EQ(take(b), note(WatchEvent::deleted, "30", ""));
+  EXPECT_EQ(take(b), notification(WatchEvent::deleted, "30", ""));
   leave(b);
   ask(a, set("k", "1"));
   EXPECT_EQ(take(b), "");

@@ -54,7 +54,7 @@ class TlsTest : public testing::Test {
   std::string failure;
 };
 
-TEST_F(TlsTest, WhoHasTheKeyIsAnsweredFromAnywhereAndNothingIsSentInTheClear) {
+TEST_F(TlsTest, HolderOfTheKeyIsAcceptedAndAllBytesAreEncrypted) {
   for (const std::size_t piece : {1U, 100U, 100'000U}) {
     const auto client = make_tls_session(make_tls_client(tls_key_of_store(key)));
     const ConnId conn = network.arrive({"10.0.0.9", 40000});

@@ -1,0 +1,22 @@
+// What the ranks of a group that is being made tell each other through its store.
+#pragma once
+
+#include <string>
+
+#include "dlaunch/backend.h"
+#include "runtime/base/deadline.h"
+
+namespace dlaunch {
+
+// Waits until that rank has set the key; throws DistNetworkError that names it where it has not by the
+// deadline.
+inline std::string wait_for_peer_key(int peer, const std::string& key, const BackendContext& context) {
+  try {
+    return context.store.get(key, context.deadline);
+  } catch (const DistStoreError&) {
+    if (!has_passed(context.deadline)) throw;
+    throw DistNetworkError("it has not told its addresses before the deadline", {.peer = peer});
+  }
+}
+
+}  // namespace dlaunch

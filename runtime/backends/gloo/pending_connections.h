@@ -1,0 +1,53 @@
+// Those who have connected and not proved yet that they belong to the job.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "dlaunch/backend.h"
+#include "runtime/backends/gloo/descriptor.h"
+#include "runtime/backends/gloo/handshake.h"
+
+namespace dlaunch {
+
+// Does not block. Used with the endpoint's mutex held.
+class PendingConnections {
+ public:
+  static constexpr std::size_t limit = 128;
+  static constexpr auto handshake_timeout = std::chrono::seconds(5);
+
+  // REQUIRES: `token` is higher than those before. If there are too many, one goes: the one that has been
+  // here for longest of those that have not shown yet that they know whom they connect with, which only
+  // members of the job do.
+  void add(std::uint64_t token, Descriptor socket);
+  [[nodiscard]] bool has(std::uint64_t token) const { return all_.contains(token); }
+  [[nodiscard]] bool empty() const { return all_.empty(); }
+
+  // Reads what `token` has sent. Who has proved itself is returned, and is a stranger no more; who cannot is
+  // dropped.
+  struct Member {
+    Descriptor socket;
+    ProcessId id;
+  };
+  std::optional<Member> authenticate(std::uint64_t token, const Contact& self);
+
+  void drop_expired();  // those whose patience has ended
+  void drop_all() { all_.clear(); }
+
+ private:
+  struct PendingConnection {
+    Descriptor socket;
+    Deadline until;
+    std::string received = {};
+    std::optional<ServerHandshake> handshake = {};
+  };
+  enum class HandshakeState : std::uint8_t { waits, passed, failed };
+  static HandshakeState progress(PendingConnection& pending, const Contact& self);
+
+  std::map<std::uint64_t, PendingConnection> all_;  // by token, the oldest first
+};
+
+}  // namespace dlaunch

@@ -1,0 +1,73 @@
+#include "runtime/backends/gloo/tcp_eager_channel.h"
+
+#include <cstdlib>
+#include <new>
+
+#include "runtime/backends/gloo/tcp_wait.h"
+#include "runtime/base/errors.h"
+
+namespace dlaunch {
+
+void TcpTransport::EagerReceiveBuffer::Release::operator()(void* memory) const { std::free(memory); }
+
+namespace {
+
+std::byte* allocate(std::size_t alignment, std::size_t size) {
+  void* const memory = std::aligned_alloc(alignment, size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return static_cast<std::byte*>(memory);
+}
+
+}  // namespace
+
+TcpTransport::TcpEagerChannel::TcpEagerChannel(TcpTransport& owner)
+    : owner_(owner), drafts_(static_cast<std::size_t>(owner.size_)) {}
+
+// Pages that nothing comes to cost nothing.
+std::byte* TcpTransport::TcpEagerChannel::next_cell(EagerReceiveBuffer& channel) {
+  if (!channel.cells) channel.cells.reset(allocate(alignment, EagerChannel::max_unreceived * cell_size));
+  return cell(channel, channel.arrived++);
+}
+
+std::byte* TcpTransport::TcpEagerChannel::compose(int peer, Deadline deadline) {
+  auto& draft = drafts_[static_cast<std::size_t>(peer)];
+  if (!draft) draft.reset(allocate(alignment, cell_size));
+  EndpointLock lock(owner_.endpoint_->mutex());
+  Peer& there = owner_.peer_of(peer);
+  const auto has_room = [&] { return there.eager_sent < there.eager_send_limit; };
+  const Wait wait(owner_, lock, wakeup_, deadline, [&] { return has_room() || there.left; });
+  owner_.throw_if_ended();
+  if (there.left) owner_.throw_left(peer);
+  return has_room() ? draft.get() : nullptr;
+}
+
+void TcpTransport::TcpEagerChannel::send(int peer, std::size_t length) {
+  EndpointLock lock(owner_.endpoint_->mutex());
+  Peer& there = owner_.peer_of(peer);
+  ++there.eager_sent;
+  Frame frame = owner_.frame_to(there, Frame::eager, 0);
+  frame.length = static_cast<std::uint32_t>(length);
+  there.connection->send(lock, frame, {drafts_[static_cast<std::size_t>(peer)].get(), length});
+}
+
+const std::byte* TcpTransport::TcpEagerChannel::receive(int peer, Deadline deadline) {
+  EndpointLock lock(owner_.endpoint_->mutex());
+  Peer& there = owner_.peer_of(peer);
+  const EagerReceiveBuffer& channel = there.eager_received;
+  const auto is_here = [&] { return channel.released < channel.arrived; };
+  const Wait wait(owner_, lock, wakeup_, deadline, [&] { return is_here() || there.left; });
+  if (!is_here() && deadline == Deadline::min()) return nullptr;
+  owner_.throw_if_ended();
+  if (is_here()) return cell(channel, channel.released);
+  if (there.left) owner_.throw_left(peer);
+  return nullptr;
+}
+
+void TcpTransport::TcpEagerChannel::release(int peer) noexcept {
+  EndpointLock lock(owner_.endpoint_->mutex());
+  Peer& there = owner_.peer_of(peer);
+  if (++there.eager_received.released % released_at_once == 0)
+    there.connection->send(lock, owner_.frame_to(there, Frame::credit, 0));
+}
+
+}  // namespace dlaunch

@@ -1,0 +1,44 @@
+// One rank's end of an eager channel: short messages that are sent at once, and wait at their receiver.
+//
+// Each rank keeps room for EagerChannel::max_unreceived messages of each other one, and reports whenever half
+// of it has been released. A sender without room waits.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/backends/gloo/tcp_transport.h"
+
+namespace dlaunch {
+
+class TcpTransport::TcpEagerChannel final : public EagerChannel {
+ public:
+  static constexpr std::uint64_t released_at_once = EagerChannel::max_unreceived / 2;
+
+  explicit TcpEagerChannel(TcpTransport& owner);
+
+  std::byte* compose(int peer, Deadline deadline) override;
+  void send(int peer, std::size_t length) override;
+  const std::byte* receive(int peer, Deadline deadline) override;
+  void release(int peer) noexcept override;
+
+  // With the endpoint's mutex held: for a message that has come, room for which there is.
+  static std::byte* next_cell(EagerReceiveBuffer& channel);
+  // Something has come that the thread may wait for.
+  void wake() { wakeup_.wake(); }
+
+ private:
+  static constexpr std::size_t alignment = 64;
+  static constexpr std::size_t cell_size =
+      (EagerChannel::max_message_size + alignment - 1) / alignment * alignment;
+  static std::byte* cell(const EagerReceiveBuffer& channel, std::uint64_t number) {
+    return channel.cells.get() + number % EagerChannel::max_unreceived * cell_size;
+  }
+
+  TcpTransport& owner_;
+  std::vector<std::unique_ptr<std::byte, EagerReceiveBuffer::Release>>
+      drafts_;     // by rank; null before the first one
+  Wakeup wakeup_;  // a channel is used by one thread at a time
+};
+
+}  // namespace dlaunch

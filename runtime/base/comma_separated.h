@@ -1,0 +1,27 @@
+// Ranks, shapes and names as they stand in a sentence.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace dlaunch {
+
+// "0, 2, 3", "dp, tp".
+template <class T>
+std::string comma_separated(const std::vector<T>& things) {
+  std::string text;
+  for (const T& thing : things) {
+    text += text.empty() ? "" : ", ";
+    if constexpr (requires { std::to_string(thing); }) {
+      text += std::to_string(thing);
+    } else {
+      text += thing;
+    }
+  }
+  return text;
+}
+
+// "ranks 1, 4, 7"; of many only the first.
+std::string describe_ranks(const std::vector<int>& ranks);
+
+}  // namespace dlaunch

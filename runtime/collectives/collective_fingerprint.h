@@ -1,0 +1,42 @@
+// What one call of a collective is, as the ranks must agree on it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "dlaunch/reduce_op.h"
+#include "dlaunch/tensor.h"
+
+namespace dlaunch {
+
+enum class CollectiveKind : std::uint8_t {
+  all_reduce = 1,
+  broadcast,
+  all_gather,
+  barrier,
+  reduce,
+  gather,
+  scatter,
+  reduce_scatter,
+  all_to_all,
+  all_reduce_coalesced,
+};
+
+// A factor of premul_sum is not part of it: each rank may have its own.
+struct CollectiveFingerprint {
+  CollectiveKind kind = CollectiveKind::barrier;
+  DType dtype = DType::uint8;
+  ReduceOp op = ReduceOp::sum;  // of the calls that reduce
+  std::int32_t root = -1;       // broadcast, scatter: the source; reduce, gather: the destination
+  // Elements. all_gather, reduce_scatter, all_reduce_coalesced: of all ranks' parts, or all tensors,
+  // together. gather, scatter: of one rank's part. all_to_all: 0, since each pair has sizes of its own.
+  std::uint64_t count = 0;
+  std::uint64_t layout = 0;  // where count is a total: a hash of the single sizes
+
+  bool operator==(const CollectiveFingerprint&) const = default;
+};
+
+// "all_reduce(1000 x float32, sum)"
+std::string to_string(const CollectiveFingerprint& fingerprint);
+
+}  // namespace dlaunch

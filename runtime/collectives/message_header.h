@@ -1,0 +1,79 @@
+// What is said of a message of a collective, ahead of it: as it travels, and what follows from it.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "runtime/collectives/collective_fingerprint.h"
+
+namespace dlaunch {
+
+// The first 64 bytes of a message in the eager channel, which keeps what follows aligned.
+struct MessageHeader {
+  static constexpr std::uint32_t expected_magic = 0x34584c44;  // "DLX4"; changes with the protocol
+
+  // Among the messages of a call between two ranks.
+  enum class Place : std::uint8_t {
+    later,
+    first,
+    announced,  // the first one, which is long and comes by itself
+    none,       // there is no message: the sender waits for one, in this call
+  };
+
+  std::uint32_t magic = expected_magic;
+  std::uint8_t kind = 0;
+  std::uint8_t dtype = 0;
+  std::uint8_t op = 0;
+  Place place = Place::later;
+  std::int32_t root = 0;
+  std::uint32_t unused = 0;
+  std::uint64_t count = 0;
+  std::uint64_t layout = 0;
+  std::uint64_t length = 0;    // of the message
+  std::uint64_t sequence = 0;  // the call's number
+  std::uint64_t unused2[2] = {};
+
+  MessageHeader() = default;
+  MessageHeader(const CollectiveFingerprint& fingerprint, std::uint64_t number, Place its_place,
+                std::uint64_t its_length)
+      : kind(static_cast<std::uint8_t>(fingerprint.kind)),
+        dtype(static_cast<std::uint8_t>(fingerprint.dtype)),
+        op(static_cast<std::uint8_t>(fingerprint.op)),
+        place(its_place),
+        root(fingerprint.root),
+        count(fingerprint.count),
+        layout(fingerprint.layout),
+        length(its_length),
+        sequence(number) {}
+
+  [[nodiscard]] CollectiveFingerprint fingerprint() const {
+    return {.kind = static_cast<CollectiveKind>(kind),
+            .dtype = static_cast<DType>(dtype),
+            .op = static_cast<ReduceOp>(op),
+            .root = root,
+            .count = count,
+            .layout = layout};
+  }
+};
+
+static_assert(sizeof(MessageHeader) == 64 && std::is_trivially_copyable_v<MessageHeader>);
+
+// `hash` with another value in it. (The finaliser of S. Vigna's SplitMix64, after D. Stafford.)
+inline std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) + 0x9e3779b97f4a7c15U;
+  hash = (hash ^ (hash >> 30U)) * 0xbf58476d1ce4e5b9U;
+  hash = (hash ^ (hash >> 27U)) * 0x94d049bb133111ebU;
+  return hash ^ (hash >> 31U);
+}
+
+// The same on all ranks that mean the same call; different ones have, but for one case in 2^64, another.
+inline std::uint64_t hash_of(const CollectiveFingerprint& fingerprint, std::uint64_t number) {
+  std::uint64_t hash = mixed(MessageHeader::expected_magic, number);
+  hash = mixed(hash, static_cast<std::uint64_t>(fingerprint.kind) |
+                         static_cast<std::uint64_t>(fingerprint.dtype) << 8U |
+                         static_cast<std::uint64_t>(fingerprint.op) << 16U |
+                         static_cast<std::uint64_t>(static_cast<std::uint32_t>(fingerprint.root)) << 32U);
+  return mixed(mixed(hash, fingerprint.count), fingerprint.layout);
+}
+
+}  // namespace dlaunch

@@ -1,0 +1,42 @@
+#include "runtime/group/aliasing.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace dlaunch {
+
+namespace {
+
+struct Stretch {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+};
+
+Stretch stretch_of(const Tensor& tensor) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data());
+  return {begin, begin + tensor.nbytes()};
+}
+
+}  // namespace
+
+bool aliases(std::span<const Tensor> written, std::span<const Tensor> read) {
+  std::vector<Stretch> taken;
+  taken.reserve(written.size());
+  for (const Tensor& tensor : written) {
+    if (tensor.nbytes() > 0) taken.push_back(stretch_of(tensor));
+  }
+  std::ranges::sort(taken, {}, &Stretch::begin);
+  for (std::size_t i = 1; i < taken.size(); ++i) {
+    if (taken[i].begin < taken[i - 1].end) return true;
+  }
+  // They lie one after another, so the first that ends behind the beginning is the only candidate.
+  return std::ranges::any_of(read, [&taken](const Tensor& tensor) {
+    if (tensor.nbytes() == 0) return false;
+    const Stretch wanted = stretch_of(tensor);
+    const auto next = std::ranges::upper_bound(taken, wanted.begin, {}, &Stretch::end);
+    return next != taken.end() && next->begin < wanted.end;
+  });
+}
+
+}  // namespace dlaunch

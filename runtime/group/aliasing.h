@@ -1,0 +1,13 @@
+// Memory that an operation must not write to while it reads or writes it otherwise.
+#pragma once
+
+#include <span>
+
+#include "dlaunch/tensor.h"
+
+namespace dlaunch {
+
+// Whether two of `written` have a byte in common, or one of `written` and one of `read`.
+bool aliases(std::span<const Tensor> written, std::span<const Tensor> read);
+
+}  // namespace dlaunch

@@ -1,0 +1,43 @@
+#include "runtime/group/when_all.h"
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+namespace dlaunch {
+
+Work when_all(std::span<const Work> works) {
+  if (works.empty()) return {};
+  struct State {
+    std::vector<Work> works;
+    std::atomic<std::size_t> left;
+    WorkSource source;
+  };
+  const auto state = std::make_shared<State>();
+  state->works.assign(works.begin(), works.end());
+  state->left = works.size();
+  for (const Work& work : works) {
+    work.then([state](const Work&) {
+      if (state->left.fetch_sub(1) > 1) return;
+      std::exception_ptr first;
+      for (const Work& ended : state->works) {
+        const std::exception_ptr error = ended.exception();  // asked of all: none is left unseen
+        if (!first) first = error;
+      }
+      if (first) return state->source.fail(first);
+      state->source.succeed();
+    });
+  }
+  return state->source.work();
+}
+
+void wait_all_noexcept(std::span<const Work> works) noexcept {
+  for (const Work& work : works) {
+    try {
+      work.wait();
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the caller has an error already
+    }
+  }
+}
+
+}  // namespace dlaunch

@@ -1,0 +1,123 @@
+#include "runtime/rendezvous/failure_detector.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "dlaunch/error.h"
+#include "runtime/base/errors.h"
+#include "runtime/rendezvous/local_address.h"
+
+namespace dlaunch {
+
+namespace {
+
+std::string address_of(const PeerInfo& info) {
+  return info.liveness_address.substr(0, info.liveness_address.find(' '));
+}
+
+}  // namespace
+
+bool is_gone(const PeerInfo& other, const PeerInfo& own) {
+  const std::string there = address_of(other);
+  const std::string here = address_of(own);
+  // This rank would look at its own machine: which has the same address, or a loopback interface, too.
+  if (there == here && other.host != own.host) return false;
+  if (is_loopback(there) && !is_loopback(here)) return false;
+  return LivenessSocket::is_closed(other.liveness_address);
+}
+
+std::vector<int> monitored_by(int rank, int size) {
+  constexpr int all_of = 8;
+  std::vector<int> result;
+  for (int distance = 1; distance < size; distance = size <= all_of ? distance + 1 : 2 * distance) {
+    result.push_back((rank + distance) % size);
+  }
+  return result;
+}
+
+std::unique_ptr<LivenessSocket> open_liveness_socket(const std::string& master_host) {
+  const NamedInterfaces named = named_interfaces();
+  Result<Addresses> towards = !master_host.empty() ? addresses_towards(master_host) : first_outer_addresses();
+  if (!named.names.empty()) {
+    towards = addresses_of_interface(named.names.front(), towards ? *towards : Addresses());
+  }
+  return LivenessSocket::open(towards ? towards->front() : "127.0.0.1");
+}
+
+namespace {
+
+// What is told is the first loss that anybody has found: name, host and reason, a line each.
+const std::string lost = "lost";
+
+}  // namespace
+
+void FailureDetector::check() {
+  if (options_.liveness_socket) options_.liveness_socket->accept_and_close();
+  if (const std::optional<Loss> loss = published()) throw_loss(*loss);
+  try {
+    if (options_.extra_check) options_.extra_check();
+  } catch (const DistNetworkError& e) {
+    throw_loss(publish({e.context().peer, e.context().host, e.reason()}));
+  }
+  for (const int index : monitored_by(options_.self, static_cast<int>(options_.members.size()))) {
+    const Member& other = member(index);
+    if (!is_gone(other.info, self().info)) continue;
+    throw_loss(publish({other.name, other.info.host, "its process ended while the ranks were connecting"}));
+  }
+}
+
+void FailureDetector::report(const std::exception_ptr& error) noexcept {
+  try {
+    const int peer = peer_of(error);
+    const bool blames =
+        peer >= 0 && static_cast<std::size_t>(peer) < options_.members.size() && peer != options_.self;
+    const Member& blamed = blames ? member(peer) : self();
+    publish({blamed.name, blamed.info.host, (blames ? "" : "it gave up: ") + reason_of(error)});
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): then they find out by themselves
+  }
+}
+
+// What all are told: of this loss, or of one that somebody has told before.
+FailureDetector::Loss FailureDetector::publish(const Loss& loss) const {
+  try {
+    const std::string text = std::to_string(loss.name) + "\n" + loss.host + "\n" + loss.reason;
+    if (options_.keys->compare_set(lost, "", text) != text) return published().value_or(loss);
+  } catch (const StoreError& e) {
+    return loss_of_server(e).value_or(loss);
+  }
+  return loss;
+}
+
+std::optional<FailureDetector::Loss> FailureDetector::published() const {
+  std::string text;
+  try {
+    if (!options_.keys->check({&lost, 1})) return std::nullopt;
+    text = options_.keys->get(lost);
+  } catch (const StoreError& e) {
+    return loss_of_server(e);
+  }
+  const std::size_t name_end = std::min(text.find('\n'), text.size());
+  const std::size_t host_begin = std::min(name_end + 1, text.size());
+  const std::size_t host_end = std::min(text.find('\n', host_begin), text.size());
+  return Loss{std::atoi(text.c_str()), text.substr(host_begin, host_end - host_begin),
+              text.substr(std::min(host_end + 1, text.size()))};
+}
+
+// Without the store nobody can be told: those who have found this too may be gone when this rank looks for
+// them, but not because of them.
+std::optional<FailureDetector::Loss> FailureDetector::loss_of_server(const StoreError& error) const {
+  if (!options_.server || *options_.server == options_.self) return std::nullopt;
+  const Member& server = member(*options_.server);
+  if (!is_gone(server.info, self().info)) return std::nullopt;
+  return Loss{server.name, server.info.host, lost_with_the_store + error.what()};
+}
+
+void FailureDetector::throw_loss(const Loss& loss) const {
+  if (loss.name == self().name) {
+    throw DistNetworkError("the others have given up on this rank: " + loss.reason);
+  }
+  throw DistNetworkError(loss.reason, {.peer = loss.name, .host = loss.host});
+}
+
+}  // namespace dlaunch

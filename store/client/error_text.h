@@ -1,0 +1,21 @@
+// Keys and waits in the words of an error message, alike for all stores.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "store/base/result.h"
+#include "store/base/time.h"
+
+namespace dlaunch {
+
+std::string quoted(std::string_view key);
+
+// "key 'a'", "keys 'a', 'b', 'c' and 97 more".
+std::string describe_keys(std::span<const std::string> keys);
+
+// "store 10.0.0.1:29500: waited 5 s for key 'x'".
+Error timeout_error(std::string store, Duration timeout, std::string_view for_what);
+
+}  // namespace dlaunch

@@ -1,0 +1,168 @@
+// What the protocol mux does so that strangers cannot take every descriptor: whom it ends, and when.
+#include <algorithm>
+#include <vector>
+
+#include "store/server/protocol_mux.h"
+
+namespace dlaunch {
+namespace {
+
+// Below these numbers an address, and all of them, are not limited.
+constexpr std::size_t few_of_host = 8;
+constexpr std::size_t few = 32;
+
+constexpr std::string_view too_silent = "it has not said what it is for too long";
+constexpr std::string_view too_many_silent = "too many connections have not said what they are";
+constexpr std::string_view no_descriptors = "descriptors are short, and it has not said what it is";
+
+}  // namespace
+
+std::size_t ProtocolMux::free_descriptors() const {
+  return limits_.free_descriptors ? limits_.free_descriptors() : SIZE_MAX / 2;
+}
+
+// How many connections strangers and store clients may have in all.
+std::size_t ProtocolMux::budget() const {
+  const std::size_t held = pending_.size() + (stores_ == nullptr ? 0 : stores_->connections());
+  const std::size_t all = held + free_descriptors();
+  return all - std::min(all, limits_.reserved);
+}
+
+// Of the host's connections that have not said what they are, those that no old client explains.
+std::size_t ProtocolMux::spare_of(const std::string& host) const {
+  const auto found = pending_of_host_.find(host);
+  if (found == pending_of_host_.end()) return 0;
+  const std::size_t explained = stores_ == nullptr ? 0 : stores_->companions_of(host);
+  return found->second - std::min(found->second, explained);
+}
+
+// The oldest of those; the silent connections of old clients are taken to be the oldest ones.
+ProtocolMux::PendingConnections::const_iterator ProtocolMux::oldest_spare(const std::string& host) const {
+  auto oldest = pending_.end();
+  std::vector<PendingConnections::const_iterator> silent;
+  for (auto at = pending_.begin(); at != pending_.end(); ++at) {
+    const PendingConnection& pending = at->second;
+    if (pending.peer.host != host || !pending.counted) continue;
+    if (pending.http.empty()) {
+      silent.push_back(at);
+    } else if (oldest == pending_.end() || pending.number < oldest->second.number) {
+      oldest = at;
+    }
+  }
+  const std::size_t explained = stores_ == nullptr ? 0 : stores_->companions_of(host);
+  if (silent.size() <= explained) return oldest;
+  const auto first = silent.begin() + static_cast<std::ptrdiff_t>(explained);
+  std::nth_element(silent.begin(), first, silent.end(),
+                   [](const auto& a, const auto& b) { return a->second.number < b->second.number; });
+  return oldest == pending_.end() || (*first)->second.number < oldest->second.number ? *first : oldest;
+}
+
+ProtocolMux::PendingConnections::const_iterator ProtocolMux::oldest_spare() const {
+  const std::string* most = nullptr;
+  std::size_t count = 0;
+  for (const auto& [host, most_pending] : pending_of_host_) {
+    if (most_pending <= count) continue;  // cannot have more of them
+    const std::size_t spare = spare_of(host);
+    if (spare <= count) continue;
+    most = &host;
+    count = spare;
+  }
+  return most == nullptr ? pending_.end() : oldest_spare(*most);
+}
+
+// Somebody came. Many ranks may come in one instant and are served in the next: so the young are left alone.
+void ProtocolMux::enforce_limits(const std::string& host) {
+  const auto end_if_old = [this](PendingConnections::const_iterator at) {
+    if (at != pending_.end() && clock_.now() - at->second.came > limits_.grace)
+      reject(at->first, too_many_silent);
+  };
+  if (pending_of_host_[host] > few_of_host &&
+      spare_of(host) > std::min(limits_.unidentified_of_host, budget() / 4))
+    end_if_old(oldest_spare(host));
+  if (pending_.size() > few && pending_.size() > std::min(limits_.unidentified, budget() / 2))
+    end_if_old(oldest_spare());
+  enforce_reserve();
+}
+
+// Those that have just come may use one half of the reserve, until they say what they are.
+void ProtocolMux::enforce_reserve() {
+  while (true) {
+    const std::size_t left = free_descriptors();
+    if (left >= limits_.reserved) return;
+    const auto at = oldest_spare();
+    const bool is_old = at != pending_.end() && clock_.now() - at->second.came > limits_.grace;
+    if (is_old || (pending_.size() > 1 && at != pending_.end() && left < limits_.reserved / 2)) {
+      reject(at->first, no_descriptors);
+    } else if (left >= limits_.reserved / 2 || !end_unauthenticated(TimePoint::max())) {
+      return;
+    }
+  }
+}
+
+// Somebody who has said what he is, but not yet anything whole.
+bool ProtocolMux::end_unauthenticated(TimePoint not_heard_since) {
+  return (agents_ != nullptr && agents_->end_unauthenticated(not_heard_since)) ||
+         (stores_ != nullptr && stores_->end_unauthenticated(not_heard_since, nullptr));
+}
+
+// Empty: another client of the store may come in.
+std::string_view ProtocolMux::reason_against_client(const std::string& host) {
+  if (!limits_.free_descriptors) return {};
+  enforce_reserve();
+  if (free_descriptors() < limits_.reserved / 2) return "the store has as many clients as descriptors allow";
+  const auto is_full = [&] {
+    const std::size_t count = stores_->connections_of(host);
+    return count >= few && count >= budget() / 4 * 3;
+  };
+  while (is_full()) {
+    if (!stores_->end_unauthenticated(TimePoint::max(), &host))
+      return "the store has as many clients from its address as descriptors allow";
+  }
+  return {};
+}
+
+void ProtocolMux::on_timer(TimerId) {
+  timer_ = {};
+  const TimePoint now = clock_.now();
+  std::vector<ConnId> slow;
+  std::vector<std::string> hosts;
+  for (const auto& [conn, pending] : pending_) {
+    if (!pending.http.empty() && now - pending.came >= limits_.http_time) slow.push_back(conn);
+  }
+  for (const auto& [host, count] : pending_of_host_) hosts.push_back(host);
+  for (const ConnId conn : slow) reject(conn, "its HTTP request does not end");
+  for (const std::string& host : hosts) {
+    for (auto at = oldest_spare(host); at != pending_.end(); at = oldest_spare(host)) {
+      if (now - at->second.came < limits_.silent_time) break;
+      reject(at->first, too_silent);
+    }
+  }
+  while (end_unauthenticated(now - limits_.silent_time)) {
+  }
+  watch_pending();
+}
+
+// Those that have not proved what they said they are are watched, too, though they are no guests any more.
+void ProtocolMux::watch_pending() {
+  const bool any =
+      !pending_.empty() || agents_ != nullptr || (stores_ != nullptr && stores_->unauthenticated() > 0);
+  if (!any) return timers_.disarm(std::exchange(timer_, {}));
+  if (!timer_) timer_ = timers_.arm(clock_.now() + limits_.http_time, *this);
+}
+
+// It has said what it is, and may be silent.
+void ProtocolMux::uncount(PendingConnection& pending) {
+  const auto count = pending_of_host_.find(pending.peer.host);
+  if (!std::exchange(pending.counted, false) || count == pending_of_host_.end()) return;
+  if (--count->second == 0) pending_of_host_.erase(count);
+}
+
+void ProtocolMux::forget(ConnId conn) {
+  const auto at = pending_.find(conn);
+  if (at == pending_.end()) return;
+  uncount(at->second);
+  pending_.erase(at);
+  watch_pending();
+}
+
+}  // namespace dlaunch

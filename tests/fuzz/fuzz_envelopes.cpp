@@ -1,0 +1,24 @@
+// libFuzzer: a block of envelopes, as another rank's messenger might send it. What is read lies in the block.
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+
+#include "runtime/point_to_point/envelope.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::span<const std::byte> block = std::as_bytes(std::span(data, size));
+  unsigned sum = 0;
+  for (bool is_last = false; !is_last;) {
+    const auto envelope = dlaunch::parse_envelope(block);
+    if (!envelope) break;
+    if (envelope->carried() > dlaunch::short_message) std::abort();
+    for (const std::byte byte : block.subspan(sizeof *envelope, envelope->carried())) {
+      sum += std::to_integer<unsigned>(byte);
+    }
+    block = block.subspan(sizeof *envelope + envelope->carried());
+    is_last = envelope->is_last != 0;
+  }
+  [[maybe_unused]] static volatile unsigned read = 0;
+  read = sum;
+  return 0;
+}

@@ -1,0 +1,811 @@
+// What others have stumbled over with Gloo, each as a test: processes that die, sizes that do not fit, waits
+// that end too early or never, calls that take each other's messages.
+
+#include <dlaunch/debug.h>
+#include <dlaunch/distributed.h>
+#include <dlaunch/profiling.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <complex>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/runtime/forked_copies.h"
+#include "tests/runtime/rank_processes.h"
+#include "tests/runtime/shared_memory.h"
+
+namespace {
+
+using dlaunch::any_source;
+using dlaunch::DistError;
+using dlaunch::DistNetworkError;
+using dlaunch::ReduceOp;
+using dlaunch::Tensor;
+using dlaunch::Work;
+using dlaunch::test::contains;
+using dlaunch::test::error_of;
+using dlaunch::test::expect_all_say;
+using dlaunch::test::ProcessBarrier;
+using dlaunch::test::RankResult;
+using dlaunch::test::run_processes;
+using dlaunch::test::Shared;
+using std::chrono::milliseconds;
+
+dlaunch::CollectiveOptions async() {
+  dlaunch::CollectiveOptions options;
+  options.async_op = true;
+  return options;
+}
+
+dlaunch::PointToPointOptions tagged(std::uint32_t tag) { return {{.tag = tag, .timeout = {}}, {}}; }
+
+// Gloo writes to its connections without MSG_NOSIGNAL.
+TEST(PeerLoss, IsAnErrorAndRaisesNoSigpipe) {
+  const ProcessBarrier ready(2);
+  const auto results = run_processes(2, [&](int rank) -> std::string {
+    std::signal(SIGPIPE, SIG_DFL);
+    dlaunch::init_process_group();
+    ready.meet();
+    if (rank == 1) raise(SIGKILL);
+    std::vector<float> values(1000);
+    const std::string error = error_of([&] {
+      for (;;) dlaunch::send(Tensor::of(values), 1);
+    });
+    return contains(error, "died") ? "ok" : error;
+  });
+  EXPECT_EQ(results[0].said, "ok");
+  EXPECT_EQ(results[0].status, 0);
+}
+
+TEST(PeerLoss, KeepsTheSigpipeHandlerOfTheProgram) {
+  expect_all_say(run_processes(1,
+                               [](int) -> std::string {
+                                 const auto own = [](int) {};
+                                 std::signal(SIGPIPE, own);
+                                 dlaunch::init_process_group();
+                                 dlaunch::destroy_process_group();
+                                 return std::signal(SIGPIPE, SIG_DFL) == +own ? "ok" : "replaced";
+                               }),
+                 "ok");
+}
+
+// Gloo ends the receiving process, or leaves old data behind without a word.
+TEST(SizeMismatch, IsAnErrorOfTheReceiver) {
+  for (const std::size_t sent : {10U, 1000U, 100000U}) {
+    for (const std::size_t expected : {11U, 999U, 50000U}) {
+      const auto results = run_processes(2, [=](int rank) -> std::string {
+        dlaunch::init_process_group();
+        std::vector<float> values(rank == 0 ? sent : expected);
+        const std::string error = error_of([&] {
+          if (rank == 0) {
+            dlaunch::send(Tensor::of(values), 1);
+            dlaunch::barrier();
+          } else {
+            dlaunch::recv(Tensor::of(values), 0);
+          }
+        });
+        dlaunch::destroy_process_group();
+        return error;
+      });
+      const std::string how = "it sends " + std::to_string(sent) +
+                              " x float32 with tag 0, this rank receives " + std::to_string(expected) +
+                              " x float32";
+      for (const RankResult& result : results) {
+        EXPECT_EQ(result.status, 0);
+        EXPECT_TRUE(contains(result.said, how)) << result.said;
+      }
+    }
+  }
+}
+
+// Gloo wakes neither who receives a message of which a part has come, nor who waits for another rank.
+TEST(PeerLoss, DuringAMessageFailsEveryRank) {
+  constexpr std::size_t count = std::size_t{16} << 20;
+  const Shared<float> received(count);
+  const auto results = run_processes(4, [&](int rank) -> std::string {
+    dlaunch::init_process_group();
+    std::vector<int> nothing(1);
+    if (rank == 3) {
+      const std::vector<float> values(count, 1);
+      const Work sent = dlaunch::isend(Tensor::of(values), 0);
+      std::atomic_ref begun(*received.data());
+      while (begun.load() == 0) std::this_thread::yield();
+      raise(SIGKILL);
+    }
+    return error_of([&] {
+      if (rank == 0) {
+        dlaunch::recv(Tensor::from(received.data(), {static_cast<std::int64_t>(count)}), 3);
+        dlaunch::recv(Tensor::of(nothing), 3);  // should all of it have come
+      }
+      dlaunch::recv(Tensor::of(nothing), 3 - rank);  // ranks 1 and 2 wait for each other
+    });
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::string& said = results[static_cast<std::size_t>(rank)].said;
+    EXPECT_TRUE(contains(said, "peer 3") || contains(said, "rank 3")) << said;
+  }
+}
+
+// A wait of Gloo's that ends too early closes the connections between all ranks.
+TEST(WaitTimeout, LeavesTheOperationAndTheGroupUsable) {
+  const auto results = run_processes(3, [](int rank) -> std::string {
+    dlaunch::init_process_group();
+    std::vector<int> value(1);
+    const auto meet = [](std::optional<milliseconds> timeout) {
+      return error_of([&] { dlaunch::monitored_barrier(timeout); });
+    };
+    const std::string missing = "failed to pass monitoredBarrier in 10 ms";
+    if (rank == 0) {
+      const Work late = dlaunch::irecv(Tensor::of(value), 1);
+      if (error_of([&] { late.wait(milliseconds(10)); }) == "no error") return "too early";
+      if (const std::string error = meet(milliseconds(10)); !contains(error, missing)) return error;
+      for (int peer = 1; peer < 3; ++peer) dlaunch::send(Tensor::of(value), peer);
+      late.wait();
+    } else {
+      dlaunch::recv(Tensor::of(value), 0);
+      if (rank == 1) dlaunch::send(Tensor::of(value), 0);
+    }
+    value = {1};
+    dlaunch::all_reduce(Tensor::of(value));
+    dlaunch::monitored_barrier();
+    dlaunch::destroy_process_group();
+    return value[0] == 3 ? "ok" : "wrong";
+  });
+  expect_all_say(results, "ok");
+}
+
+// Gloo takes both for "at once": 0, and the longest, which overflows.
+TEST(Timeouts, ZeroIsRejectedAndTheLongestIsAccepted) {
+  expect_all_say(
+      run_processes(2,
+                    [](int) -> std::string {
+                      dlaunch::InitOptions init;
+                      init.timeout = milliseconds(0);
+                      if (!contains(error_of([&] { dlaunch::init_process_group(init); }), "longer than 0"))
+                        return "init";
+                      init.timeout = milliseconds::max();
+                      dlaunch::init_process_group(init);
+                      std::vector<int> one = {1};
+                      dlaunch::CollectiveOptions options;
+                      options.timeout = milliseconds(0);
+                      const std::string refused =
+                          error_of([&] { dlaunch::all_reduce(Tensor::of(one), ReduceOp::sum, options); });
+                      if (!contains(refused, "longer than 0")) return refused;
+                      options.timeout = milliseconds::max();
+                      dlaunch::all_reduce(Tensor::of(one), ReduceOp::sum, options);
+                      const dlaunch::ProcessGroup group = dlaunch::default_group();
+                      if (!contains(error_of([&] { group.set_timeout(milliseconds(-1)); }), "longer than 0"))
+                        return "set_timeout";
+                      group.set_timeout(milliseconds::max());
+                      if (group.timeout() != milliseconds::max()) return "timeout";
+                      dlaunch::all_reduce(Tensor::of(one));
+                      dlaunch::all_reduce(Tensor::of(one), ReduceOp::sum, async()).wait(milliseconds::max());
+                      dlaunch::destroy_process_group();
+                      return one[0] == 8 ? "ok" : "wrong";
+                    }),
+      "ok");
+}
+
+// Gloo's own collectives do not notice when a wait is ended, and add up what is not there.
+TEST(Abort, AbortedOperationHasNoResult) {
+  const ProcessBarrier ready(2);
+  expect_all_say(run_processes(2,
+                               [&](int rank) -> std::string {
+                                 dlaunch::init_process_group();
+                                 ready.meet();
+                                 std::vector<float> values(1000000, 1);
+                                 std::string error;
+                                 if (rank == 0) {
+                                   const Work never =
+                                       dlaunch::all_reduce(Tensor::of(values), ReduceOp::sum, async());
+                                   dlaunch::abort_process_group("the disk is full");
+                                   error = error_of([&] { never.wait(); });
+                                   if (never.is_success()) return "success";
+                                 } else {
+                                   error = error_of([&] { dlaunch::recv(Tensor::of(values), 0); });
+                                 }
+                                 dlaunch::destroy_process_group();
+                                 return contains(error, "the disk is full") ? "ok" : error;
+                               }),
+                 "ok");
+}
+
+// Gloo's returns without a word to anybody.
+TEST(EmptyTensors, StillSynchronizeTheRanks) {
+  constexpr int rounds = 20;
+  const Shared<std::atomic<int>> arrived(rounds);
+  expect_all_say(run_processes(3,
+                               [&](int) -> std::string {
+                                 dlaunch::init_process_group();
+                                 std::vector<float> nothing;
+                                 for (int i = 0; i < rounds; ++i) {
+                                   ++arrived.data()[i];
+                                   dlaunch::all_reduce(Tensor::of(nothing));
+                                   if (arrived.data()[i] != 3) return "alone";
+                                 }
+                                 dlaunch::destroy_process_group();
+                                 return "ok";
+                               }),
+                 "ok");
+}
+
+// With Gloo a crash.
+TEST(SelfMessages, AreDelivered) {
+  expect_all_say(run_processes(2,
+                               [](int rank) -> std::string {
+                                 dlaunch::init_process_group();
+                                 for (const std::size_t count : {0U, 10U, 100000U}) {
+                                   const std::vector<int> out(count, rank + 1);
+                                   std::vector<int> in(count);
+                                   const Work sent = dlaunch::isend(Tensor::of(out), rank);
+                                   dlaunch::recv(Tensor::of(in), rank);
+                                   sent.wait();
+                                   if (in != out) return "wrong";
+                                 }
+                                 dlaunch::destroy_process_group();
+                                 return "ok";
+                               }),
+                 "ok");
+}
+
+// PyTorch's leaves partial sums there.
+TEST(Reduce, LeavesTensorsOfOtherRanksUnchanged) {
+  expect_all_say(run_processes(3,
+                               [](int rank) -> std::string {
+                                 dlaunch::init_process_group();
+                                 for (const std::size_t count : {1U, 1000U, 300000U}) {
+                                   for (int root = 0; root < 3; ++root) {
+                                     std::vector<float> values(count, static_cast<float>(rank + 1));
+                                     dlaunch::reduce(Tensor::of(values), root);
+                                     const float wanted = rank == root ? 6.0F : static_cast<float>(rank + 1);
+                                     if (values != std::vector<float>(count, wanted)) return "wrong";
+                                   }
+                                 }
+                                 dlaunch::destroy_process_group();
+                                 return "ok";
+                               }),
+                 "ok");
+}
+
+// A number taken for a call that only this rank refuses would put all later calls out of step.
+TEST(RejectedCalls, TakeNoSequenceNumber) {
+  expect_all_say(
+      run_processes(2,
+                    [](int rank) -> std::string {
+                      dlaunch::init_process_group();
+                      std::vector<int> values = {rank + 1};
+                      std::vector<std::complex<float>> complex(1);
+                      const std::vector<int> constant(1);
+                      if (rank == 1) {
+                        for (const std::string& refused :
+                             {error_of([&] { dlaunch::broadcast(Tensor::of(values), 7); }),
+                              error_of([&] { dlaunch::all_reduce(Tensor::of(complex), ReduceOp::max); }),
+                              error_of([&] { dlaunch::all_reduce(Tensor::of(constant)); }), error_of([&] {
+                                dlaunch::reduce_scatter_tensor(Tensor::of(values), Tensor::of(values));
+                              }),
+                              error_of([&] { dlaunch::recv(Tensor::of(values), 7); })}) {
+                          if (refused == "no error") return refused;
+                        }
+                      }
+                      dlaunch::all_reduce(Tensor::of(values));
+                      dlaunch::broadcast(Tensor::of(values), 1);
+                      dlaunch::barrier();
+                      dlaunch::destroy_process_group();
+                      return values[0] == 3 ? "ok" : "wrong";
+                    }),
+      "ok");
+}
+
+// With two workers per group, as PyTorch has, they race.
+TEST(AsyncOperations, OnOneBufferRunInOrder) {
+  expect_all_say(
+      run_processes(3,
+                    [](int) -> std::string {
+                      dlaunch::init_process_group();
+                      std::vector<std::int64_t> values(50000, 1);
+                      std::vector<Work> works;
+                      std::int64_t wanted = 1;
+                      for (int i = 0; i < 10; ++i) {
+                        works.push_back(dlaunch::all_reduce(Tensor::of(values), ReduceOp::sum, async()));
+                        works.push_back(dlaunch::broadcast(Tensor::of(values), i % 3, async()));
+                        wanted *= 3;
+                      }
+                      for (const Work& work : works) work.wait();
+                      dlaunch::destroy_process_group();
+                      return values == std::vector<std::int64_t>(50000, wanted) ? "ok" : "wrong";
+                    }),
+      "ok");
+}
+
+// PyTorch's monitored barrier counts on tags that a program may use too.
+TEST(TagIsolation, ProgramTagsNeverMatchInternalTags) {
+  expect_all_say(
+      run_processes(3,
+                    [](int rank) -> std::string {
+                      dlaunch::init_process_group();
+                      const std::vector<std::uint32_t> tags = {
+                          0, 1, 2, 3, 4, 100, 1U << 16, 0x7fffffffU, 0x80000000U, 0xffffffffU};
+                      const int right = (rank + 1) % 3;
+                      const int left = (rank + 2) % 3;
+                      std::vector<std::vector<std::uint32_t>> out;
+                      std::vector<Work> sent;
+                      for (const std::uint32_t tag : tags)
+                        out.push_back({tag, static_cast<std::uint32_t>(rank)});
+                      for (std::size_t i = 0; i < tags.size(); ++i) {
+                        // uint32 travels as what it is, bytes.
+                        sent.push_back(
+                            dlaunch::isend(Tensor::from(reinterpret_cast<std::uint8_t*>(out[i].data()), {8}),
+                                           right, tagged(tags[i])));
+                      }
+                      dlaunch::set_debug_level(dlaunch::DebugLevel::detail);
+                      dlaunch::monitored_barrier();
+                      dlaunch::barrier();
+                      dlaunch::set_debug_level(dlaunch::DebugLevel::off);
+                      std::vector<int> one = {1};
+                      dlaunch::all_reduce(Tensor::of(one));
+                      for (std::size_t i = tags.size(); i-- > 0;) {
+                        std::vector<std::uint32_t> in(2);
+                        dlaunch::recv(Tensor::from(reinterpret_cast<std::uint8_t*>(in.data()), {8}),
+                                      i % 2 == 0 ? left : any_source, tagged(tags[i]));
+                        if (in != std::vector<std::uint32_t>{tags[i], static_cast<std::uint32_t>(left)})
+                          return "wrong";
+                      }
+                      for (const Work& work : sent) work.wait();
+                      dlaunch::destroy_process_group();
+                      return one[0] == 3 ? "ok" : "wrong sum";
+                    }),
+      "ok");
+}
+
+// What PyTorch's check leaves out: reduction, root, splits.
+std::string mismatch(int size, dlaunch::DebugLevel level, const std::function<void(int)>& call) {
+  const auto results = run_processes(size, [&](int rank) -> std::string {
+    dlaunch::set_debug_level(level);
+    dlaunch::init_process_group();
+    const std::string error = error_of([&] {
+      call(rank);
+      dlaunch::barrier();  // who had nothing to do with the difference hears of it here
+    });
+    dlaunch::destroy_process_group();
+    return error;
+  });
+  std::string all;
+  for (const RankResult& result : results) {
+    EXPECT_EQ(result.status, 0);
+    EXPECT_NE(result.said, "no error");
+    all += result.said + "\n";
+  }
+  return all;
+}
+
+TEST(FingerprintMismatch, ReductionRootAndSplitsAreCompared) {
+  for (const auto level : {dlaunch::DebugLevel::off, dlaunch::DebugLevel::detail}) {
+    const std::string reductions = mismatch(3, level, [](int rank) {
+      std::vector<int> values(4);
+      dlaunch::all_reduce(Tensor::of(values), rank == 1 ? ReduceOp::max : ReduceOp::sum);
+    });
+    EXPECT_TRUE(contains(reductions, "sum") && contains(reductions, "max")) << reductions;
+  }
+  const std::string roots = mismatch(2, dlaunch::DebugLevel::detail, [](int rank) {
+    std::vector<int> values(4);
+    dlaunch::broadcast(Tensor::of(values), rank);
+  });
+  EXPECT_TRUE(contains(roots, "rank 0 calls broadcast") && contains(roots, "rank 1 calls broadcast"))
+      << roots;
+  // Two sources send and expect nothing: what comes next tells.
+  for (const bool scatters : {false, true}) {
+    const std::string sources = mismatch(2, dlaunch::DebugLevel::off, [&](int rank) {
+      std::vector<int> values(2);
+      if (scatters) {
+        const std::vector<Tensor> parts = {Tensor::from(values.data(), {1}),
+                                           Tensor::from(values.data() + 1, {1})};
+        std::vector<int> own(1);
+        dlaunch::scatter(Tensor::of(own), parts, rank);
+      } else {
+        dlaunch::broadcast(Tensor::of(values), rank);
+      }
+    });
+    EXPECT_TRUE(contains(sources, scatters ? " calls scatter(" : " calls broadcast(")) << sources;
+  }
+  const std::string splits = mismatch(2, dlaunch::DebugLevel::off, [](int rank) {
+    std::vector<int> in(6);
+    std::vector<int> out(6);
+    const std::vector<std::int64_t> own = {3, 3};
+    const std::vector<std::int64_t> odd = {4, 2};
+    dlaunch::all_to_all_single(Tensor::of(out), Tensor::of(in), own, own);
+    dlaunch::all_to_all_single(Tensor::of(out), Tensor::of(in), rank == 0 ? own : odd, rank == 0 ? own : odd);
+  });
+  EXPECT_TRUE(contains(splits, "elements to this rank, which expects")) << splits;
+}
+
+// A second world, and second groups, in a store that still has the first ones' keys.
+TEST(StoreKeys, AreNeverReused) {
+  expect_all_say(run_processes(4,
+                               [](int rank) -> std::string {
+                                 for (int i = 0; i < 3; ++i) {
+                                   dlaunch::init_process_group();
+                                   for (int k = 0; k < 2; ++k) {
+                                     const dlaunch::ProcessGroup pair =
+                                         dlaunch::new_group({rank / 2 * 2, rank / 2 * 2 + 1},
+                                                            {.use_local_synchronization = true});
+                                     std::vector<int> value = {rank};
+                                     pair.all_reduce(Tensor::of(value));
+                                     if (value[0] != rank / 2 * 4 + 1) return "wrong";
+                                     pair.monitored_barrier();
+                                     dlaunch::destroy_process_group(pair);
+                                   }
+                                   dlaunch::monitored_barrier();
+                                   dlaunch::destroy_process_group();
+                                 }
+                                 return "ok";
+                               }),
+                 "ok");
+}
+
+// A child inherits the connections; while it has them they do not end, and nobody hears of the death.
+// `start_child(until)`: the child lives until a byte comes from `until`.
+void expect_death_noticed_beside_a_child(void (*start_child)(int until)) {
+  int until[2];
+  ASSERT_EQ(pipe2(until, O_CLOEXEC), 0);
+  const ProcessBarrier ready(2);
+  const auto results = run_processes(2, [&](int rank) -> std::string {
+    dlaunch::InitOptions options;
+    options.timeout = std::chrono::seconds(30);
+    dlaunch::init_process_group(options);
+    if (rank == 1) start_child(until[0]);
+    ready.meet();
+    if (rank == 1) raise(SIGKILL);
+    std::vector<float> values(1);
+    const std::string error = error_of([&] { dlaunch::recv(Tensor::of(values), 1); });
+    return write(until[1], "x", 1) == 1 ? error : "no pipe";
+  });
+  close(until[0]);
+  close(until[1]);
+  EXPECT_TRUE(contains(results[0].said, "died")) << results[0].said;
+}
+
+TEST(PeerLoss, IsDetectedWhileAForkedChildLives) {
+  expect_death_noticed_beside_a_child([](int until) {
+    if (fork() != 0) return;
+    alarm(60);  // should nobody tell it
+    char byte = 0;
+    _exit(read(until, &byte, 1) == 1 ? 0 : 1);
+  });
+}
+
+TEST(PeerLoss, IsDetectedWhileAStartedProgramLives) {
+  expect_death_noticed_beside_a_child([](int until) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, until, STDIN_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    std::string program = "head";
+    std::string how_much = "-c1";
+    char* const arguments[] = {program.data(), how_much.data(), nullptr};
+    EXPECT_EQ(posix_spawnp(nullptr, program.c_str(), &actions, nullptr, arguments, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+  });
+}
+
+// Static objects end while threads of the library still run, and a peer never comes.
+TEST(ProcessExit, EndsWithoutDestroy) {
+  constexpr std::size_t count = 1000000;
+  const Shared<float> values(3 * count);  // stays until the process is gone, as the operations need it
+  const ProcessBarrier ready(3);
+  const ProcessBarrier all_wait(3);
+  const auto results = run_processes(3, [&](int rank) -> std::string {
+    float* const own = values.data() + static_cast<std::size_t>(rank) * count;
+    static std::vector<Work> works;
+    dlaunch::init_process_group();
+    ready.meet();
+    if (rank != 2) {
+      works.push_back(dlaunch::all_reduce(Tensor::from(own, {count}), ReduceOp::sum, async()));
+    }
+    works.push_back(dlaunch::irecv(Tensor::from(own, {1}), any_source, tagged(1)));
+    all_wait.meet();
+    std::exit(0);
+  });
+  expect_all_say(results, "");
+}
+
+// The last messages of a rank that returns from main, or calls exit(), are as good as all others.
+TEST(ProcessExit, WithoutDestroyDeliversCompletedOperations) {
+  constexpr std::size_t size = 4;
+  const std::vector<std::function<void(int)>> last_calls = {
+      [](int) { dlaunch::barrier(); },
+      [](int rank) {
+        std::vector<float> values(4, static_cast<float>(rank));
+        dlaunch::broadcast(Tensor::of(values), 0);
+        if (values != std::vector<float>(4, 0)) throw DistError("wrong");
+      },
+      [](int) {
+        std::vector<float> values(4, 1);
+        dlaunch::all_reduce(Tensor::of(values));
+        if (values != std::vector<float>(4, size)) throw DistError("wrong");
+      },
+      [](int) {
+        std::vector<float> values(300000, 1);
+        dlaunch::all_reduce(Tensor::of(values));
+        if (values != std::vector<float>(values.size(), size)) throw DistError("wrong");
+      },
+      [](int rank) {
+        const std::vector<int> own = {rank};
+        std::vector<int> all(size);
+        dlaunch::all_gather_into_tensor(Tensor::of(all), Tensor::of(own));
+        if (all != std::vector<int>{0, 1, 2, 3}) throw DistError("wrong");
+      },
+      [](int rank) {
+        std::vector<int> values = {rank};
+        if (rank == 0) {
+          for (int peer = 1; peer < static_cast<int>(size); ++peer) dlaunch::send(Tensor::of(values), peer);
+        } else {
+          dlaunch::recv(Tensor::of(values), 0);
+          if (values[0] != 0) throw DistError("wrong");
+        }
+      },
+  };
+  for (const auto& last_call : last_calls) {
+    const auto results = run_processes(size, [&](int rank) -> std::string {
+      dlaunch::init_process_group();
+      (void)dlaunch::new_group();  // which also comes to its end
+      last_call(rank);
+      std::exit(0);
+    });
+    expect_all_say(results, "");
+  }
+}
+
+// The sender is gone before the receiver has called anything.
+TEST(ProcessExit, SentMessageOutlivesItsSender) {
+  for (const bool destroys : {false, true}) {
+    static std::atomic<bool>* gone;
+    const Shared<std::atomic<bool>> memory(1);
+    gone = memory.data();
+    const auto results = run_processes(2, [&](int rank) -> std::string {
+      std::vector<int> value = {rank};
+      if (rank == 1) {
+        std::atexit([] { *gone = true; });  // what is registered first comes last
+        dlaunch::init_process_group();
+        for (int i = 0; i < 3; ++i) dlaunch::send(Tensor::of(value), 0);
+        if (destroys) dlaunch::destroy_process_group();
+        std::exit(0);
+      }
+      dlaunch::init_process_group();
+      while (!*gone) std::this_thread::yield();
+      for (int i = 0; i < 3; ++i) {
+        value = {7};
+        dlaunch::recv(Tensor::of(value), 1);
+        if (value[0] != 1) return "wrong";
+      }
+      dlaunch::destroy_process_group();
+      return "";
+    });
+    expect_all_say(results, "");
+  }
+}
+
+TEST(ProcessExit, WithoutDestroyCompletesTheTrace) {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("dlaunch_trace_end_test." + std::to_string(getpid()));
+  const auto results = run_processes(2, [&](int rank) -> std::string {
+    dlaunch::start_trace(path + std::to_string(rank));
+    dlaunch::init_process_group();
+    dlaunch::barrier();
+    std::exit(0);
+  });
+  expect_all_say(results, "");
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::string file = path + std::to_string(rank);
+    std::stringstream text;
+    text << std::ifstream(file).rdbuf();
+    std::filesystem::remove(file);
+    EXPECT_TRUE(text.str().starts_with("[\n{") && text.str().ends_with("}\n]\n")) << text.str();
+  }
+}
+
+// What fork() copies ends without a word in the name of its original.
+TEST(ProcessExit, ForkedChildDoesNotLeaveForItsParent) {
+  if (dlaunch::test::copies_may_hang) GTEST_SKIP() << "AddressSanitizer's allocator may hang in a copy";
+  expect_all_say(run_processes(2,
+                               [](int) -> std::string {
+                                 static bool is_copy = false;
+                                 // Comes after what the library does, and before a leak checker, for which
+                                 // the memory of threads that were not copied is lost.
+                                 std::atexit([] {
+                                   if (is_copy) _exit(0);
+                                 });
+                                 dlaunch::init_process_group();
+                                 const pid_t copy = fork();
+                                 is_copy = copy == 0;
+                                 if (is_copy) std::exit(1);
+                                 int status = -1;
+                                 waitpid(copy, &status, 0);
+                                 if (status != 0) return "the copy failed";
+                                 dlaunch::barrier();
+                                 dlaunch::destroy_process_group();
+                                 return "ok";
+                               }),
+                 "ok");
+}
+
+// What the calls of a copy say; "" for each that is refused as it should be. None may wait: nobody is there
+// who would end the wait.
+std::string calls_of_a_copy(const dlaunch::ProcessGroup& group, const Work& unfinished) {
+  std::vector<float> values(1);
+  const Tensor tensor = Tensor::of(values);
+  const dlaunch::OperationOptions async{.async_op = true, .timeout = {}};
+  const std::vector<std::pair<const char*, std::function<void()>>> calls = {
+      {"all_reduce", [&] { dlaunch::all_reduce(tensor); }},
+      {"async all_reduce", [&] { (void)group.all_reduce(tensor, dlaunch::ReduceOp::sum, async); }},
+      {"barrier", [&] { group.barrier(); }},
+      {"monitored_barrier", [&] { group.monitored_barrier(); }},
+      {"send", [&] { dlaunch::send(tensor, 0); }},
+      {"irecv", [&] { (void)group.irecv(tensor, any_source); }},
+      {"batch_isend_irecv",
+       [&] {
+         (void)group.batch_isend_irecv(std::vector{dlaunch::P2POp{dlaunch::P2POp::Kind::isend, tensor, 0}});
+       }},
+      {"breakpoint", [&] { group.breakpoint(0); }},
+      {"new_group", [&] { (void)dlaunch::new_group(); }},
+      {"abort", [&] { group.abort("no"); }},
+      {"abort_process_group", [&] { dlaunch::abort_process_group("no"); }},
+      {"init_process_group", [&] { dlaunch::init_process_group(); }},
+      {"wait", [&] { unfinished.wait(); }},
+      {"is_completed", [&] { (void)unfinished.is_completed(); }},
+      {"then", [&] { unfinished.then([](const Work&) {}); }},
+  };
+  std::string wrong;
+  for (const auto& [name, call] : calls) {
+    const std::string error = error_of(call);
+    if (!contains(error, "this process is a copy that fork() has made")) {
+      wrong += std::string(name) + ": " + error + "; ";
+    }
+  }
+  return wrong;
+}
+
+// A copy that has let go of its original's group may join one.
+std::string group_of_its_own() {
+  const std::string path = testing::TempDir() + "own_group." + std::to_string(getpid());
+  dlaunch::InitOptions options;
+  options.init_method = "file://" + path;
+  options.rank = 0;
+  options.world_size = 1;
+  dlaunch::init_process_group(options);
+  std::vector<float> value = {3};
+  dlaunch::all_reduce(Tensor::of(value));
+  dlaunch::destroy_process_group();
+  std::filesystem::remove(path);
+  return value[0] == 3 ? "ok" : "wrong value in a group of its own";
+}
+
+TEST(ForkedChild, CallsAreRejectedAndTheParentContinues) {
+  if (dlaunch::test::copies_may_hang) GTEST_SKIP() << "AddressSanitizer's allocator may hang in a copy";
+  expect_all_say(
+      run_processes(2,
+                    [](int rank) -> std::string {
+                      dlaunch::init_process_group();
+                      const dlaunch::ProcessGroup group = dlaunch::new_group();
+                      std::vector<float> into(1);
+                      const Work unfinished = group.irecv(Tensor::of(into), 1 - rank);
+                      const Work finished = group.barrier({.async_op = true, .timeout = {}});
+                      finished.wait();
+                      const pid_t copy = fork();
+                      if (copy == 0) {
+                        alarm(60);  // a call that waits ends so
+                        std::string wrong = calls_of_a_copy(group, unfinished);
+                        if (dlaunch::get_rank() != rank) wrong += "another rank; ";
+                        if (!finished.is_success()) wrong += "what had succeeded has not; ";
+                        dlaunch::destroy_process_group(group);
+                        dlaunch::destroy_process_group();
+                        if (dlaunch::is_initialized()) wrong += "initialized; ";
+                        if (const std::string alone = group_of_its_own(); alone != "ok") wrong += alone;
+                        std::fputs(wrong.c_str(), stderr);
+                        _exit(wrong.empty() ? 0 : 1);
+                      }
+                      int status = -1;
+                      waitpid(copy, &status, 0);
+                      group.barrier();  // the other's copy, too, has found its receive unfinished
+                      std::vector<float> value = {static_cast<float>(rank)};
+                      group.send(Tensor::of(value), 1 - rank);
+                      unfinished.wait();
+                      group.all_reduce(Tensor::of(value));
+                      dlaunch::destroy_process_group();
+                      if (status != 0) return "the copy failed";
+                      return into[0] == static_cast<float>(1 - rank) && value[0] == 1 ? "ok" : "wrong values";
+                    }),
+      "ok");
+}
+
+// It has nobody to say goodbye to, and a second rank does not answer.
+TEST(ProcessExit, DoesNotWaitForLostPeers) {
+  const ProcessBarrier ready(2);
+  const auto results = run_processes(2, [&](int rank) -> std::string {
+    dlaunch::init_process_group();
+    ready.meet();
+    if (rank == 1) raise(SIGKILL);
+    std::exit(0);
+  });
+  EXPECT_EQ(results[0].said, "");
+  EXPECT_EQ(results[0].status, 0);
+}
+
+TEST(Destroy, DoesNotWaitForLostPeers) {
+  const ProcessBarrier ready(3);
+  const auto results = run_processes(3, [&](int rank) -> std::string {
+    dlaunch::init_process_group();
+    const dlaunch::ProcessGroup second = dlaunch::new_group();
+    std::vector<float> values(100000);
+    std::vector<Work> works = {dlaunch::irecv(Tensor::of(values), any_source)};
+    ready.meet();
+    if (rank == 2) raise(SIGKILL);
+    dlaunch::destroy_process_group();
+    return dlaunch::is_initialized() ? "initialized" : "ok";
+  });
+  EXPECT_EQ(results[0].said, "ok");
+  EXPECT_EQ(results[1].said, "ok");
+}
+
+TEST(AsyncErrors, UnobservedErrorFailsTheNextCall) {
+  const ProcessBarrier ready(2);
+  const auto results = run_processes(2, [&](int rank) -> std::string {
+    dlaunch::init_process_group();
+    ready.meet();
+    if (rank == 1) raise(SIGKILL);
+    std::vector<float> values(100000);
+    (void)dlaunch::all_reduce(Tensor::of(values), ReduceOp::sum, async());  // dropped
+    return error_of([] { dlaunch::barrier(); });
+  });
+  EXPECT_TRUE(contains(results[0].said, "all_reduce #1") || contains(results[0].said, "barrier #2"))
+      << results[0].said;
+  EXPECT_TRUE(contains(results[0].said, "died")) << results[0].said;
+}
+
+// More bytes than an int counts: a small piece of memory many times in a row, so that nobody needs them all.
+TEST(ElementCounts, MayExceed32Bits) {
+  constexpr std::size_t piece = std::size_t{16} << 20;
+  constexpr std::size_t pieces = 129;
+  expect_all_say(
+      run_processes(
+          2,
+          [](int rank) -> std::string {
+            const int file = memfd_create("piece", MFD_CLOEXEC);
+            if (file < 0 || ftruncate(file, piece) != 0) return "no memory";
+            void* const place =
+                mmap(nullptr, piece * pieces, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            auto* const bytes = static_cast<std::uint8_t*>(place);
+            for (std::size_t i = 0; i < pieces; ++i) {
+              if (mmap(bytes + i * piece, piece, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) ==
+                  MAP_FAILED)
+                return "no mapping";
+            }
+            const auto value = [](std::size_t i) { return static_cast<std::uint8_t>(i * 7 + (i >> 12)); };
+            for (std::size_t i = 0; rank == 0 && i < piece; ++i) bytes[i] = value(i);
+            dlaunch::init_process_group();
+            dlaunch::broadcast(Tensor::from(bytes, {static_cast<std::int64_t>(piece * pieces)}), 0);
+            dlaunch::destroy_process_group();
+            for (std::size_t i = 0; i < piece; ++i) {
+              if (bytes[i] != value(i)) return "wrong";
+            }
+            return "ok";
+          }),
+      "ok");
+}
+
+}  // namespace
