@@ -1,15 +1,17 @@
 #include "launcher/commands/completion.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "launcher/commands/commands.h"
+#include "launcher/commands/completion_templates.h"
 #include "launcher/flags/flag_table.h"
 #include "launcher/flags/value_parsers.h"
 
 namespace dlaunch::launcher {
 namespace {
 
-// For single quotes of all three shells.
+// In single quotes, as all three shells read them.
 std::string quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
@@ -22,7 +24,7 @@ std::string quoted(std::string_view text) {
   return out + "'";
 }
 
-// "nproc_per_node", as torchrun also spells it.
+// "nproc-per-node" -> "nproc_per_node": torchrun accepts both spellings.
 std::string underscored(std::string_view name) {
   std::string other(name);
   std::replace(other.begin(), other.end(), '-', '_');
@@ -31,7 +33,7 @@ std::string underscored(std::string_view name) {
 
 bool is_file(const Flag& flag) { return flag.value == "FILE" || flag.value == "DIR"; }
 
-// "auto|cpu|gpu" of "N|auto|cpu|gpu": what can be proposed, words in small letters.
+// "N|auto|cpu|gpu" -> "auto", "cpu", "gpu": the words in small letters can be proposed.
 std::vector<std::string> choices_of(const Flag& flag) {
   std::vector<std::string> choices;
   std::string word;
@@ -53,109 +55,79 @@ std::vector<std::string> choices_of(const Flag& flag) {
   return choices;
 }
 
-std::vector<std::string> verb_names() {
+std::string command_names(const std::string& separator) {
   std::vector<std::string> names;
   for (const Command& command : commands()) names.push_back(command.name);
+  return join(names, separator);
+}
+
+std::string short_name(const Flag& flag) { return std::string("-") + flag.letter; }
+std::string long_name(const Flag& flag) { return "--" + std::string(flag.name); }
+
+// `parts`: the name of each placeholder, without its @ signs, and its text.
+using Parts = std::vector<std::pair<std::string, std::string>>;
+
+// The template with each @name@ replaced. A replacement's own text is not searched for placeholders.
+std::string fill(std::string_view pattern, const Parts& parts) {
+  std::string text;
+  while (!pattern.empty()) {
+    const auto part = std::find_if(parts.begin(), parts.end(), [&](const auto& one) {
+      return pattern.starts_with("@" + one.first + "@");
+    });
+    if (part == parts.end()) {
+      text += pattern.front();
+      pattern.remove_prefix(1);
+    } else {
+      text += part->second;
+      pattern.remove_prefix(part->first.size() + 2);
+    }
+  }
+  return text;
+}
+
+// The parts of every script. Only a run of dlaunch knows the words of @options@, the long options in a
+// command's help, and of @jobs@, the ids of the jobs that run here. `program` and `command`: how the shell
+// names its words.
+Parts common_parts(const std::string& program, const std::string& command) {
+  return {{"commands", command_names("|")},
+          {"job_commands", "status|top|stop|logs|dump"},
+          {"options",
+           program + " " + command + R"( --help 2>/dev/null | sed -nE 's/^ +(-.,)?(--[a-z-]+).*/\2/p')"},
+          {"jobs",
+           program + R"( status 2>/dev/null | awk 'NR > 1 && /^[^ ]/ && !/ does not answer: / {print $1}')"}};
+}
+
+// "--log-dir" and its like, underscored on request.
+std::vector<std::string> flag_names(bool underscores) {
+  std::vector<std::string> names;
+  for (const Flag& flag : flags())
+    names.push_back("--" + (underscores ? underscored(flag.name) : std::string(flag.name)));
   return names;
 }
 
-std::string names_of_verbs() { return join(verb_names(), " "); }
-
-// Those that take a job, for a regular expression.
-constexpr std::string_view verbs_with_job = "status|top|stop|logs|dump";
-
-// What each shell runs for the words that only a run of dlaunch knows: the long options in a command's help,
-// and the ids of the jobs that run here.
-std::string options_of_command(const std::string& dlaunch, const std::string& command) {
-  return dlaunch + " " + command + " --help 2>/dev/null | sed -nE 's/^ +(-.,)?(--[a-z-]+).*/\\2/p'";
-}
-std::string jobs(const std::string& dlaunch) {
-  return dlaunch + " status 2>/dev/null | awk 'NR > 1 && /^[^ ]/ && !/ does not answer: / {print $1}'";
-}
-
 std::string bash() {
-  std::string all;
-  std::string all_underscored;
-  std::string with_value;
+  std::vector<std::string> with_value;
   std::string cases;
   for (const Flag& flag : flags()) {
-    const std::string name = "--" + std::string(flag.name);
-    const std::string names = flag.letter == '\0' ? name : name + "|-" + flag.letter;
-    all.append(all.empty() ? "" : " ").append(name);
-    all_underscored.append(all_underscored.empty() ? "" : " ").append("--").append(underscored(flag.name));
     if (flag.is_switch()) continue;
-    with_value.append(with_value.empty() ? "" : "|").append(names);
+    const std::string names = long_name(flag) + (flag.letter == '\0' ? "" : "|" + short_name(flag));
+    with_value.push_back(names);
     const auto choices = choices_of(flag);
-    if (!choices.empty()) {
-      cases += "    " + names + ") COMPREPLY=($(compgen -W " + quoted(join(choices, " ")) +
-               " -- \"$cur\")); return ;;\n";
-    } else if (is_file(flag)) {
-      cases += "    " + names + ") COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n";
-    }
+    if (choices.empty() && !is_file(flag)) continue;
+    const std::string source = choices.empty() ? "-f" : "-W " + quoted(join(choices, " "));
+    cases += "    " + names + ") COMPREPLY=($(compgen " + source + " -- \"$cur\")); return ;;\n";
   }
-  return "# bash completion for dlaunch: source <(dlaunch completion bash)\n"
-         "_dlaunch() {\n"
-         "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} i\n"
-         "  COMPREPLY=()\n"
-         "  # A command's own options are those that its help names.\n"
-         "  if ((COMP_CWORD > 1)) && [[ ${COMP_WORDS[1]} =~ ^(" +
-         join(verb_names(), "|") +
-         ")$ ]]; then\n"
-         "    if [[ $cur == -* ]]; then\n"
-         "      COMPREPLY=($(compgen -W \"$(" +
-         options_of_command("${COMP_WORDS[0]}", "${COMP_WORDS[1]}") +
-         ")\" -- \"$cur\"))\n"
-         "    elif [[ ${COMP_WORDS[1]} =~ ^(" +
-         std::string(verbs_with_job) +
-         ")$ ]]; then\n"
-         "      COMPREPLY=($(compgen -W \"$(" +
-         jobs("${COMP_WORDS[0]}") +
-         ")\" -- \"$cur\"))\n"
-         "      [[ $prev == --* ]] && COMPREPLY+=($(compgen -f -- \"$cur\"))  # perhaps its value\n"
-         "    elif [[ ${COMP_WORDS[1]} == completion ]]; then\n"
-         "      COMPREPLY=($(compgen -W 'bash zsh fish' -- \"$cur\"))\n"
-         "    else\n"
-         "      COMPREPLY=($(compgen -f -- \"$cur\"))\n"
-         "    fi\n"
-         "    return\n"
-         "  fi\n"
-         "  # Behind the program everything is the program's.\n"
-         "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
-         "    case ${COMP_WORDS[i]} in\n"
-         "      " +
-         with_value +
-         ") ((i++)) ;;\n"
-         "      =) ((i++)) ;;\n"
-         "      -*) ;;\n"
-         "      *) COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n"
-         "    esac\n"
-         "  done\n"
-         "  [[ $prev == = ]] && prev=${COMP_WORDS[COMP_CWORD-2]}\n"
-         "  [[ $cur == = ]] && cur=\n"
-         "  case $prev in\n" +
-         cases + "    " + with_value +
-         ") return ;;\n"
-         "  esac\n"
-         "  if [[ $cur == --*_* ]]; then  # torchrun's other spelling\n"
-         "    COMPREPLY=($(compgen -W " +
-         quoted(all_underscored) +
-         " -- \"$cur\"))\n"
-         "  elif [[ $cur == -* ]]; then\n"
-         "    COMPREPLY=($(compgen -W " +
-         quoted(all) +
-         " -- \"$cur\"))\n"
-         "  else\n"
-         "    COMPREPLY=($(compgen -c -f -- \"$cur\"))\n"
-         "    ((COMP_CWORD == 1)) && COMPREPLY+=($(compgen -W " +
-         quoted(names_of_verbs()) +
-         " -- \"$cur\"))\n"
-         "  fi\n"
-         "}\n"
-         "complete -o filenames -F _dlaunch dlaunch\n";
+  Parts parts = common_parts("${COMP_WORDS[0]}", "${COMP_WORDS[1]}");
+  parts.insert(parts.end(), {{"with_value", join(with_value, "|")},
+                             {"cases", cases},
+                             {"flags", quoted(join(flag_names(false), " "))},
+                             {"underscored_flags", quoted(join(flag_names(true), " "))},
+                             {"command_words", quoted(command_names(" "))}});
+  return fill(bash_template, parts);
 }
 
-// In zsh's own language of specifications a colon and brackets mean something.
-std::string zsh_help(std::string_view help) {
+// zsh's specifications give a meaning to colons and brackets.
+std::string zsh_escaped(std::string_view help) {
   std::string out;
   for (const char c : help) {
     if (c == ':' || c == '[' || c == ']') out += '\\';
@@ -164,166 +136,62 @@ std::string zsh_help(std::string_view help) {
   return out;
 }
 
+// ":FILE:_files": the value's name, and what completes it.
+std::string zsh_value(const Flag& flag) {
+  if (flag.is_switch()) return "";
+  const auto choices = choices_of(flag);
+  return ":" + zsh_escaped(flag.value) + ":" +
+         (!choices.empty() ? "(" + join(choices, " ") + ")"
+          : is_file(flag)  ? "_files"
+                           : " ");
+}
+
 std::string zsh() {
   std::string specs;
   for (const Flag& flag : flags()) {
-    const std::string help = "[" + zsh_help(flag.help) + "]";
-    std::string value;
-    if (!flag.is_switch()) {
-      const auto choices = choices_of(flag);
-      value = ":" + zsh_help(flag.value) + ":" +
-              (!choices.empty() ? "(" + join(choices, " ") + ")"
-               : is_file(flag)  ? "_files"
-                                : " ");
-    }
-    const auto add = [&](const std::string& spelling) {
-      std::string spec = spelling;
-      spec.append(help).append(value);
-      specs.append("    ").append(quoted(spec)).append(" \\\n");
-    };
-    add("--" + std::string(flag.name) + (flag.is_switch() ? "" : "="));
-    if (flag.letter != '\0') add(std::string("-") + flag.letter);
+    const std::string help_and_value = "[" + zsh_escaped(flag.help) + "]" + zsh_value(flag);
+    std::vector<std::string> spellings = {long_name(flag) + (flag.is_switch() ? "" : "=")};
+    if (flag.letter != '\0') spellings.push_back(short_name(flag));
+    for (const std::string& spelling : spellings)
+      specs += "    " + quoted(spelling + help_and_value) + " \\\n";
   }
-  return "#compdef dlaunch\n"
-         "# zsh completion for dlaunch: source <(dlaunch completion zsh)\n"
-         "_dlaunch_programs() {\n"
-         "  ((CURRENT == 2)) && compadd -- " +
-         names_of_verbs() +
-         "\n"
-         "  _command_names -e\n"
-         "  _files\n"
-         "}\n"
-         "_dlaunch() {\n"
-         "  if ((CURRENT > 2)) && [[ $words[2] =~ '^(" +
-         join(verb_names(), "|") +
-         ")$' ]]; then\n"
-         "    if [[ $PREFIX == -* ]]; then\n"
-         "      compadd -- ${(f)\"$(" +
-         options_of_command("$words[1]", "$words[2]") +
-         ")\"}\n"
-         "    elif [[ $words[2] =~ '^(" +
-         std::string(verbs_with_job) +
-         ")$' ]]; then\n"
-         "      compadd -- ${(f)\"$(" +
-         jobs("$words[1]") +
-         ")\"}\n"
-         "      [[ $words[CURRENT-1] == --* ]] && _files  # perhaps its value\n"
-         "    elif [[ $words[2] == completion ]]; then\n"
-         "      compadd bash zsh fish\n"
-         "    else\n"
-         "      _files\n"
-         "    fi\n"
-         "    return\n"
-         "  fi\n"
-         "  _arguments -S -M 'm:_=- r:|[_-]=* r:|=*' \\\n" +
-         specs +
-         "    '1:program:_dlaunch_programs' \\\n"
-         "    '*::argument:_files'\n"
-         "}\n"
-         "# Installed, this file is the function itself when it is called first.\n"
-         "if [[ $funcstack[1] == _dlaunch ]]; then\n"
-         "  _dlaunch \"$@\"\n"
-         "else\n"
-         "  compdef _dlaunch dlaunch\n"
-         "fi\n";
+  Parts parts = common_parts("$words[1]", "$words[2]");
+  parts.insert(parts.end(), {{"flag_specs", specs}, {"command_words", command_names(" ")}});
+  return fill(zsh_template, parts);
 }
 
-// Flags whose value is the next word, where none is in theirs.
-std::string fish_patterns_with_value() {
-  std::string patterns;
-  for (const Flag& flag : flags()) {
-    if (flag.is_switch()) continue;
-    patterns.append(" --").append(flag.name);
-    if (flag.letter != '\0') patterns.append(" -").append(1, flag.letter);
+std::string fish_flag(const Flag& flag) {
+  std::string line = "complete -c dlaunch -n __dlaunch_no_program -l " + std::string(flag.name);
+  if (flag.letter != '\0') line += std::string(" -s ") + flag.letter;
+  if (!flag.is_switch()) {
+    const auto choices = choices_of(flag);
+    line += is_file(flag) ? " -r -F" : " -x";
+    if (!choices.empty()) line += " -a " + quoted(join(choices, " "));
   }
-  return patterns;
-}
-
-std::string underscored_flags() {
-  std::string names;
-  for (const Flag& flag : flags()) {
-    const std::string other = underscored(flag.name);
-    if (other != flag.name) names.append(names.empty() ? "--" : " --").append(other);
-  }
-  return names;
+  return line + " -d " + quoted(flag.help) + "\n";
 }
 
 std::string fish() {
-  std::string text =
-      "# fish completion for dlaunch: dlaunch completion fish | source\n"
-      "function __dlaunch_first\n"
-      "  test (count (commandline -opc)) -eq 1\n"
-      "end\n"
-      "function __dlaunch_no_program\n"
-      "  set -l words (commandline -opc)\n"
-      "  set -l is_value no\n"
-      "  __dlaunch_command '" +
-      join(verb_names(), "|") +
-      "'; and return 1\n"
-      "  set -e words[1]\n"
-      "  for word in $words\n"
-      "    if test $is_value = yes\n"
-      "      set is_value no\n"
-      "      continue\n"
-      "    end\n"
-      "    switch (string replace -a _ - -- $word)\n"
-      "      case" +
-      fish_patterns_with_value() +
-      "\n"
-      "        set is_value yes\n"
-      "      case '-*'\n"
-      "      case '*'\n"
-      "        return 1\n"
-      "    end\n"
-      "  end\n"
-      "  return 0\n"
-      "end\n"
-      "function __dlaunch_at_program\n"
-      "  __dlaunch_no_program; and not string match -q -- '-*' (commandline -ct)\n"
-      "end\n"
-      "function __dlaunch_underscored  # torchrun's other spelling\n"
-      "  __dlaunch_no_program; and string match -q -- '--*_*' (commandline -ct)\n"
-      "end\n"
-      "function __dlaunch_command\n"
-      "  set -l words (commandline -opc)\n"
-      "  test (count $words) -ge 2; and string match -qr \"^($argv[1])\\$\" -- $words[2]\n"
-      "end\n"
-      "function __dlaunch_options\n"
-      "  set -l words (commandline -opc)\n"
-      "  " +
-      options_of_command("command $words[1]", "$words[2]") +
-      "\n"
-      "end\n"
-      "function __dlaunch_jobs\n"
-      "  set -l words (commandline -opc)\n"
-      "  " +
-      jobs("command $words[1]") +
-      "\n"
-      "end\n"
-      "complete -c dlaunch -n '__dlaunch_command \"" +
-      join(verb_names(), "|") +
-      "\"' -a '(__dlaunch_options)'\n"
-      "complete -c dlaunch -n '__dlaunch_command \"" +
-      std::string(verbs_with_job) +
-      "\"' -f -a '(__dlaunch_jobs)'\n"
-      "complete -c dlaunch -n '__dlaunch_command completion' -f -a 'bash zsh fish'\n";
-  for (const Command& command : commands()) {
-    text +=
-        "complete -c dlaunch -n __dlaunch_first -a " + command.name + " -d " + quoted(command.does) + "\n";
-  }
-  text += "complete -c dlaunch -n __dlaunch_at_program -a '(__fish_complete_command)'\n";
-  text += "complete -c dlaunch -n __dlaunch_underscored -a " + quoted(underscored_flags()) + "\n";
+  std::string with_value;
+  std::string complete_flags;
+  std::vector<std::string> underscored_flags;
   for (const Flag& flag : flags()) {
-    text += "complete -c dlaunch -n __dlaunch_no_program -l " + std::string(flag.name);
-    if (flag.letter != '\0') text += std::string(" -s ") + flag.letter;
-    if (!flag.is_switch()) {
-      const auto choices = choices_of(flag);
-      text += is_file(flag) ? " -r -F" : " -x";
-      if (!choices.empty()) text += " -a " + quoted(join(choices, " "));
-    }
-    text += " -d " + quoted(flag.help) + "\n";
+    complete_flags += fish_flag(flag);
+    if (flag.name.find('-') != std::string_view::npos)
+      underscored_flags.push_back("--" + underscored(flag.name));
+    if (flag.is_switch()) continue;
+    with_value += " " + long_name(flag) + (flag.letter == '\0' ? "" : " " + short_name(flag));
   }
-  return text;
+  std::string complete_commands;
+  for (const Command& command : commands())
+    complete_commands +=
+        "complete -c dlaunch -n __dlaunch_first -a " + command.name + " -d " + quoted(command.does) + "\n";
+  Parts parts = common_parts("command $words[1]", "$words[2]");
+  parts.insert(parts.end(), {{"with_value", with_value},
+                             {"complete_commands", complete_commands},
+                             {"complete_flags", complete_flags},
+                             {"underscored_flags", quoted(join(underscored_flags, " "))}});
+  return fill(fish_template, parts);
 }
 
 }  // namespace
