@@ -23,12 +23,13 @@ if(LIBUV_ARCHIVE)
 else()
   target_link_libraries(dlaunch_libuv INTERFACE PkgConfig::LIBUV Threads::Threads)
 endif()
-# As an archive, if there is one: then libdlaunch.so, too, needs no library more where it runs.
-find_path(LIBMD_INCLUDE_DIR sha2.h REQUIRED)
-find_library(LIBMD_LIBRARY NAMES libmd.a md REQUIRED)
-add_library(dlaunch_libmd INTERFACE)
-target_include_directories(dlaunch_libmd SYSTEM INTERFACE ${LIBMD_INCLUDE_DIR})
-target_link_libraries(dlaunch_libmd INTERFACE ${LIBMD_LIBRARY})
+# Nettle: HMAC, constant-time comparison and base64. The archive is preferred, so that libdlaunch.so, too, needs no
+# further library where it runs.
+find_path(NETTLE_INCLUDE_DIR nettle/hmac.h REQUIRED)
+find_library(NETTLE_LIBRARY NAMES libnettle.a nettle REQUIRED)
+add_library(dlaunch_nettle INTERFACE)
+target_include_directories(dlaunch_nettle SYSTEM INTERFACE ${NETTLE_INCLUDE_DIR})
+target_link_libraries(dlaunch_nettle INTERFACE ${NETTLE_LIBRARY})
 find_package(ZLIB REQUIRED)
 
 # TLS (--tls): the archives where dlaunch is linked statically, the shared library for libdlaunch's module.
@@ -44,7 +45,7 @@ endif()
 # The GNU C library's archive, to link into dlaunch (launcher/machine/static_names.cpp uses what only that library has).
 option(DLAUNCH_STATIC "link dlaunch statically where its libraries' archives are there" ON)
 set(DLAUNCH_LINKS_STATICALLY OFF)
-if(DLAUNCH_STATIC AND NOT DLAUNCH_SANITIZE AND LIBUV_ARCHIVE AND LIBMD_LIBRARY MATCHES "\\.a$")
+if(DLAUNCH_STATIC AND NOT DLAUNCH_SANITIZE AND LIBUV_ARCHIVE AND NETTLE_LIBRARY MATCHES "\\.a$")
   include(CheckCXXSourceCompiles)
   set(DLAUNCH_STATIC_LINK_OPTIONS -static-pie -Wl,--wrap=getaddrinfo -Wl,--wrap=getpwuid -Wl,--no-warnings)
   set(CMAKE_REQUIRED_FLAGS -fPIE)

@@ -1,4 +1,4 @@
-// Base64 as RFC 4648 has it, with padding: the form of keys and values in etcd's JSON.
+// Base64 with padding (RFC 4648): the form of keys and values in etcd's JSON.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 namespace dlaunch::agent {
 
 std::string to_base64(std::string_view bytes);
-// None: it is not base64.
+// None: the text is not base64. White space and bits after the last byte are not accepted.
 std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace dlaunch::agent

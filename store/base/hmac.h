@@ -1,4 +1,4 @@
-// HMAC-SHA-256 (RFC 2104), over libmd's hash, for proofs that a secret is known and for keys derived from it.
+// HMAC-SHA-256 (RFC 2104, by Nettle): proofs that a peer knows a secret, and keys derived from the secret.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ inline constexpr std::size_t mac_size = 32;
 // mac_size bytes.
 std::string hmac_sha256(std::string_view key, std::string_view message);
 
-// The time it takes does not depend on what differs.
+// The time it takes depends only on the sizes, not on which bytes differ.
 bool are_equal_secrets(std::string_view a, std::string_view b);
 
 }  // namespace dlaunch

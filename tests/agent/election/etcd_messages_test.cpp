@@ -12,22 +12,6 @@ namespace {
 using Json = nlohmann::json;
 using std::chrono::milliseconds;
 
-TEST(Base64, IsThatOfTheRfc) {
-  const std::pair<const char*, const char*> cases[]{{"", ""},
-                                                    {"f", "Zg=="},
-                                                    {"fo", "Zm8="},
-                                                    {"foo", "Zm9v"},
-                                                    {"foob", "Zm9vYg=="},
-                                                    {"fooba", "Zm9vYmE="},
-                                                    {"foobar", "Zm9vYmFy"}};
-  for (const auto& [bytes, text] : cases) {
-    EXPECT_EQ(to_base64(bytes), text);
-    EXPECT_EQ(from_base64(text), bytes);
-  }
-  for (const char* wrong : {"Z", "Zg=", "Zg==Zg==", "Z===", "Zg=a", "Z g=", "===="})
-    EXPECT_FALSE(from_base64(wrong)) << wrong;
-}
-
 TEST(EtcdMessages, ALeaseLivesForWholeSeconds) {
   EXPECT_EQ(Json::parse(grant_lease(milliseconds(1500)).body), (Json{{"TTL", "2"}}));
   EXPECT_EQ(grant_lease(milliseconds(1500)).path, "/v3/lease/grant");

@@ -45,6 +45,14 @@ TEST_F(PublicApi, ProgramsAskForTheVersionThatTheyWereLinkedWith) {
   dlclose(library);
 }
 
+// A program may use another Nettle: the copy inside the library is not visible outside.
+TEST_F(PublicApi, TheArchivesInsideTheLibraryAreNotVisible) {
+  void* const library = dlopen(TEST_LIBRARY_NAME, RTLD_LAZY | RTLD_NOLOAD);
+  ASSERT_NE(library, nullptr);
+  EXPECT_EQ(dlsym(library, "nettle_hmac_sha256_digest"), nullptr);
+  dlclose(library);
+}
+
 TEST_F(PublicApi, NothingWorksBeforeInit) {
   const std::string text =
       "the default process group has not been initialized; call init_process_group() first";
