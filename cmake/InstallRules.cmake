@@ -6,7 +6,7 @@ if(TARGET dlaunch_with_tls)
 endif()
 install(TARGETS dlaunch_runtime EXPORT dlaunch-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/dlaunch DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-foreach(section 1 3 7)
+foreach(section 1 3 5 7)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} FILES_MATCHING PATTERN "*.${section}")
 endforeach()
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The manual pages: every public function of the library in the SYNOPSIS of exactly one of them, none that does not exist, and nothing that
-groff warns of.
+"""The manual pages: every public function of the library is in the SYNOPSIS of exactly one page, every flag has an entry in dlaunch(1),
+pages and sections that are named exist, all pages are installed, and groff warns of nothing.
 
     man_pages.py REPOSITORY
 """
@@ -15,6 +15,8 @@ import sys
 ROOT = sys.argv[1]
 # Functions that are known by the type they take: one name in several places.
 OVERLOADED = {"to_string"}
+# Of an option in dlaunch(1), in characters of its source: some sentences. Details belong in another section or page.
+LONGEST_ENTRY = 400
 
 
 def without_comments(text):
@@ -110,11 +112,10 @@ def functions_of_page(path):
     return found
 
 
-def main():
-    complaints = []
-    declared = public_functions()
+def check_functions(declared):
+    """Each public function is in the SYNOPSIS of one page, and each function there is public."""
     if len(declared) < 150:
-        complaints.append(f"only {len(declared)} functions were found in the headers: does this test still read them?")
+        yield f"only {len(declared)} functions were found in the headers: does this test still read them?"
     described = {}
     for path in sorted(glob.glob(os.path.join(ROOT, "man/libdlaunch-*.3"))):
         for function in functions_of_page(path):
@@ -122,27 +123,103 @@ def main():
     for function in sorted(declared):
         pages = described.get(function, [])
         if len(pages) != 1:
-            complaints.append(f"{function} is in {', '.join(pages) or 'no page'}; it belongs in exactly one")
+            yield f"{function} is in {', '.join(pages) or 'no page'}; it belongs in exactly one"
     for function in sorted(set(described) - set(declared)):
-        complaints.append(f"{function} is in {', '.join(described[function])}, but in no public header")
+        yield f"{function} is in {', '.join(described[function])}, but in no public header"
 
-    pages = sorted(glob.glob(os.path.join(ROOT, "man/*.[1-8]")))
-    with open(os.path.join(ROOT, "man/libdlaunch.3"), encoding="utf-8") as file:
-        overview = file.read()
-    for path in glob.glob(os.path.join(ROOT, "man/libdlaunch-*.3")):
-        name = os.path.basename(path).removesuffix(".3")
-        if f"{name} (3)" not in overview.replace("\\-", "-"):
-            complaints.append(f"libdlaunch.3 does not name {name}(3)")
-    if shutil.which("groff"):
-        for path in pages:
-            with open(path, encoding="utf-8") as file:
-                first = file.readline().split()
-            if first[0] == ".so":  # another name of a page
-                if not os.path.exists(os.path.join(ROOT, "man", os.path.basename(first[1]))):
-                    complaints.append(f"{path}: there is no {first[1]}")
-                continue
-            warned = subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8", path], capture_output=True, text=True, check=False)
-            complaints += warned.stderr.splitlines()
+
+def read_pages():
+    """{file name: text without the escapes of dashes} of all pages that are not another page's second name."""
+    pages = {}
+    for path in sorted(glob.glob(os.path.join(ROOT, "man/*.[1-8]"))):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        if not text.startswith(".so "):
+            pages[os.path.basename(path)] = text.replace("\\-", "-")
+    return pages
+
+
+def references_in(text):
+    """The file names of the pages that this text names: `.BR dlaunch-hang (7)`, `.BR dlaunch-status "(1), " dlaunch-store (1)`."""
+    return {f"{name}.{section}" for name, section in re.findall(r"\b((?:lib)?dlaunch[\w-]*) \"?\((\d)\)", text)}
+
+
+def sections_of(text):
+    return [title.strip('"') for title in re.findall(r"^\.SH (.*)$", text, re.MULTILINE)]
+
+
+def check_references(pages):
+    """Pages and sections that are named exist; a page that names another in SEE ALSO is named there, too."""
+    for name, text in pages.items():
+        if sections_of(text)[-1] != "SEE ALSO":
+            yield f"{name} does not end with SEE ALSO"
+            continue
+        for other in sorted(references_in(text)):
+            if not os.path.exists(os.path.join(ROOT, "man", other)):
+                yield f"{name} names {other}, which does not exist"
+        for other in sorted(references_in(text.partition(".SH SEE ALSO")[2])):
+            if other in pages and name not in references_in(pages[other]):
+                yield f"{name} has {other} in SEE ALSO, which does not name it"
+        for title, page, section in re.findall(r"\(?([A-Z][A-Z ]+[A-Z]) in\n\.BR ([\w-]+) \((\d)\)", text):
+            if title not in sections_of(pages.get(f"{page}.{section}", "")):
+                yield f"{name} refers to {title} in {page}({section}), which has no such section"
+        for title in re.findall(r"\b[Ss]ee ([A-Z]{2}[A-Z ]+[A-Z])[.)]", text):
+            if title not in sections_of(text):
+                yield f"{name} refers to its section {title}, which does not exist"
+    for name in pages:
+        overview = "libdlaunch.3" if name.startswith("libdlaunch-") else "dlaunch.1"
+        if name not in (overview, "libdlaunch.3") and name not in references_in(pages[overview]):
+            yield f"{overview} does not name {name}"
+
+
+def check_options(page):
+    """dlaunch(1): each flag of --help has an entry of some sentences; examples come first."""
+    titles = sections_of(page)
+    if titles.index("EXAMPLES") > titles.index("OPTIONS"):
+        yield "dlaunch.1: EXAMPLES come before OPTIONS"
+    options = re.search(r"^\.SH OPTIONS\n(.*?)^\.SH ", page, re.DOTALL | re.MULTILINE).group(1)
+    entries = {}
+    for entry in re.split(r"^\.TP\n", options, flags=re.MULTILINE)[1:]:
+        head, _, body = entry.partition("\n")
+        for flag in re.findall(r"--([\w-]+)", head):
+            entries[flag] = re.sub(r"^\.S[SH].*", "", body, flags=re.MULTILINE | re.DOTALL)
+    with open(os.path.join(ROOT, "launcher/flags/flag_table.cpp"), encoding="utf-8") as file:
+        flags = set(re.findall(r'\.name = "([\w-]+)"', file.read()))
+    if len(flags) < 60:
+        yield f"only {len(flags)} flags were found in flag_table.cpp: does this test still read it?"
+    for flag in sorted(flags - set(entries)):
+        yield f"dlaunch.1: --{flag} has no entry in OPTIONS"
+    for flag in sorted(set(entries) - flags):
+        yield f"dlaunch.1: --{flag} is no flag"
+    for flag, body in entries.items():
+        if len(body) > LONGEST_ENTRY:
+            yield f"dlaunch.1: the entry of --{flag} has {len(body)} characters; more than {LONGEST_ENTRY} belong in another section or page"
+
+
+def check_install(pages):
+    """Each section of the manual that has pages is installed."""
+    with open(os.path.join(ROOT, "cmake/InstallRules.cmake"), encoding="utf-8") as file:
+        installed = re.search(r"foreach\(section ([\d ]+)\)", file.read()).group(1).split()
+    for section in sorted({name.rpartition(".")[2] for name in pages} - set(installed)):
+        yield f"cmake/InstallRules.cmake does not install the pages of section {section}"
+
+
+def check_syntax():
+    """What groff warns of, and second names of pages that do not exist."""
+    for path in sorted(glob.glob(os.path.join(ROOT, "man/*.[1-8]"))):
+        with open(path, encoding="utf-8") as file:
+            first = file.readline().split()
+        if first[0] == ".so":
+            if not os.path.exists(os.path.join(ROOT, "man", os.path.basename(first[1]))):
+                yield f"{path}: there is no {first[1]}"
+        elif shutil.which("groff"):
+            yield from subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8", path], capture_output=True, text=True, check=False).stderr.splitlines()
+
+
+def main():
+    declared = public_functions()
+    pages = read_pages()
+    complaints = [*check_functions(declared), *check_references(pages), *check_options(pages["dlaunch.1"]), *check_install(pages), *check_syntax()]
     for text in complaints:
         print(text)
     print(f"{len(declared)} functions, {len(pages)} pages, {len(complaints)} complaints")
