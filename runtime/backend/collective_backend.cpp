@@ -39,7 +39,7 @@ std::vector<Span> bytes_of(std::span<const Tensor> tensors) {
   return result;
 }
 
-// A call that is made of parts, whose single sizes the ranks must agree on.
+// A call with several parts; the ranks must agree on the size of each part.
 CollectiveFingerprint fingerprint_of_parts(CollectiveKind kind, DType dtype, std::span<const Tensor> parts) {
   CollectiveFingerprint fingerprint{.kind = kind, .dtype = dtype};
   // FNV-1a over the sizes, one after the other.
@@ -73,7 +73,7 @@ class CollectiveBackend::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  // `body` gets the call's Exchange and does the work.
+  // `body` does the work with the call's Exchange.
   template <class Body>
   Work start(const CollectiveFingerprint& fingerprint, const Operation& operation, Body body) {
     transport_->enter(operation.sequence);
@@ -94,11 +94,11 @@ class CollectiveBackend::Impl {
     return source.work();
   }
 
-  // An asynchronous one that begins early. REQUIRES: as ShortAllReduce.
+  // An asynchronous call that begins early. REQUIRES: as ShortAllReduce.
   //
-  // Nobody may wait for room in a line before it has finished what has begun. In a line there may be two
-  // parts of each that has begun, behind them a header by which each one before has announced its message,
-  // and messages whose release has not been told.
+  // A rank that waits for room in an eager channel must already have finished everything that it has begun. A
+  // channel may hold two parts of each call that has begun, then a header by which each earlier call has
+  // announced its message, and messages whose release is not reported yet.
   Work start_short_all_reduce(const CollectiveFingerprint& fingerprint, const Operation& operation,
                               const Tensor& tensor, const Reduction& reduction) {
     struct Running {
@@ -133,7 +133,7 @@ class CollectiveBackend::Impl {
                          running->error = error_of(running->fingerprint, running->operation,
                                                    [&] { running->all_reduce->finish(); });
                        }
-                       running->all_reduce.reset();  // lets go of the memory, also after an error
+                       running->all_reduce.reset();  // releases the memory, also after an error
                        complete(source, running->error);
                      },
                  .memory = {tensor.bytes()}});
@@ -144,12 +144,12 @@ class CollectiveBackend::Impl {
   [[nodiscard]] Messenger& messenger() { return messenger_; }
 
   void shutdown() noexcept {
-    // Enough for what has been sent to leave over a slow line; peers that no longer read are not waited for.
+    // Enough for what was sent to leave over a slow link; peers that no longer read are not waited for.
     constexpr auto limit = std::chrono::seconds(5);
     const Deadline deadline = deadline_after(limit);
     if (!queue_.drain(deadline)) {
       transport_->abort("the group was destroyed before an operation had finished");
-      queue_.drain();  // what waits has been told
+      queue_.drain();  // queued operations have failed by now
     }
     messenger_.drain(deadline);
     transport_->shutdown(deadline_after(limit));
@@ -162,7 +162,7 @@ class CollectiveBackend::Impl {
   }
 
  private:
-  // What `part` of a call throws; null if it succeeds.
+  // The exception of `part` of a call; null if it succeeds.
   template <class Part>
   std::exception_ptr error_of(const CollectiveFingerprint& fingerprint, const Operation& operation,
                               const Part& part) {
@@ -174,7 +174,8 @@ class CollectiveBackend::Impl {
     }
   }
 
-  // The others cannot complete this call without us: tells them now rather than let them wait. Returns why.
+  // The others cannot complete this call without this rank: notifies them at once. Returns the error to
+  // report.
   std::exception_ptr give_up(const CollectiveFingerprint& fingerprint, const Operation& operation,
                              std::exception_ptr error) {
     if (const int departed = departed_peer(error); departed >= 0) {
@@ -186,11 +187,11 @@ class CollectiveBackend::Impl {
     return error;
   }
 
-  // Whom this rank has waited for may itself have waited: the one to name is who has not come.
+  // The peer that this rank waited for may itself have waited: the error names the ranks that have not come.
   std::exception_ptr explain_delay(std::uint64_t sequence, const std::exception_ptr& error) {
     try {
       const Transport::ProgressReport progress = transport_->query_progress(sequence);
-      transport_->check();  // another rank may have found out
+      transport_->check();  // another rank may know the cause
       const std::vector<int>& culprits =
           progress.stragglers.empty() ? progress.unresponsive : progress.stragglers;
       if (culprits.empty()) return error;

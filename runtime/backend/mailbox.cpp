@@ -42,7 +42,7 @@ struct Mailbox::PostedMessage final : Transfer {
   Mailbox& box;
   const bool send;
   const Address address;
-  std::byte* const data;  // only read if `send`
+  std::byte* const data;  // `send` only reads it
   const std::size_t size;
   // protected by box.mutex_
   bool queued = false;
@@ -96,7 +96,7 @@ class Mailbox::AnySourceMessage final : public AnySourceReceive {
   const std::uint64_t slot_;
   const std::span<std::byte> bytes_;
   // protected by box_.mutex_
-  std::vector<bool> reported_;  // by rank: that it has left
+  std::vector<bool> reported_;  // by rank: its end is reported
   int sender_ = -1;
   bool too_long_ = false;
   bool woken_ = false;
@@ -182,7 +182,7 @@ void Mailbox::take(PostedMessage& send, AnySourceMessage& receive) {
   changed_.notify_all();
 }
 
-// What has been sent may still be received when its sender has left.
+// A message that was sent may still be received after its sender has left.
 template <class Condition>
 bool Mailbox::wait_for(const Route& route, int rank, Deadline deadline, const Condition& condition) {
   const int peer = rank == route.from ? route.to : route.from;

@@ -19,8 +19,8 @@
 
 namespace dlaunch {
 
-// Shared by its ranks, each of which may be a thread. A send completes when
-// its receive has been posted. Outlives its transfers.
+// Shared by its ranks, each of which may be a thread. A send completes when its receive is posted. Outlives
+// its transfers.
 class Mailbox {
  public:
   explicit Mailbox(int size);
@@ -30,7 +30,7 @@ class Mailbox {
 
   [[nodiscard]] int size() const { return static_cast<int>(left_.size()); }
 
-  // As Transport's, with the ranks named.
+  // As Transport's, with the ranks as arguments.
   std::unique_ptr<Transfer> post_send(int from, int to, std::uint64_t slot, std::span<const std::byte> bytes);
   std::unique_ptr<Transfer> post_recv(int from, int to, std::uint64_t slot, std::span<std::byte> bytes);
 
@@ -38,7 +38,7 @@ class Mailbox {
   void check(int rank);
   [[nodiscard]] std::vector<int> departed();
 
-  // As Line's.
+  // As EagerChannel's.
   struct Route {
     int from;
     int to;
@@ -49,13 +49,13 @@ class Mailbox {
   const std::byte* receive(const Route& route, Deadline deadline);
   void release(const Route& route) noexcept;
 
-  // Every wait throws from now on, on `rank` with this reason, on the others saying also who it was.
-  // `blamed`: the rank that is the reason, for all alike; -1: the one that calls.
+  // From now on every wait throws: on `rank` with this reason, on the others with the rank's name, too.
+  // `blamed`: the rank that is the cause, the same for all; -1: the rank that calls.
   void abort(int rank, const std::string& reason, int blamed = -1);
   // As Transport's.
   void enter(int rank, std::uint64_t number) noexcept;
   [[nodiscard]] std::vector<int> missing(int asking, std::uint64_t number);
-  // Waits for messages from or to `rank` throw from now on.
+  // From now on waits for messages from or to `rank` throw.
   void leave(int rank);
 
  private:
@@ -81,7 +81,7 @@ class Mailbox {
   std::condition_variable changed_;
   // protected by mutex_
   std::map<Address, Queues> queues_;
-  std::map<std::pair<int, std::uint64_t>, AnySourceMessage*> open_;  // waiting for anybody: rank, slot
+  std::map<std::pair<int, std::uint64_t>, AnySourceMessage*> open_;  // waiting for any rank: rank, slot
   std::map<Route, std::deque<std::vector<std::byte>>> eager_messages_;
   std::vector<bool> left_;
   int aborter_ = -1;

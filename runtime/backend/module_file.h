@@ -1,11 +1,12 @@
-// Parts of the library that only some programs need are modules beside it, in the backends' folders.
+// Parts of the library that only some programs need are modules beside it, in the folders of the backends.
 #pragma once
 
 #include <string>
 
 namespace dlaunch {
 
-// The symbol of a module, which then stays loaded. Throws DistStoreError that begins with `what_fails`.
+// Returns the symbol of a module, which then stays loaded. Throws a DistStoreError that begins with
+// `what_fails`.
 void* find_in_module(const std::string& file, const char* symbol, const std::string& what_fails);
 
 }  // namespace dlaunch

@@ -40,7 +40,7 @@ void OperationQueue::run(const std::function<void()>& operation) {
 void OperationQueue::post(Operation operation) {
   const std::lock_guard lock(mutex_);
   if (!is_running_) {
-    if (thread_.joinable()) thread_.join();  // it has found nothing to do and is about to end
+    if (thread_.joinable()) thread_.join();  // it has found no work and is about to end
     thread_ = start_thread([this] { work(); });
     is_running_ = true;
   }

@@ -1,9 +1,9 @@
-// Runs the operations of a group one after another, in the order in which they came.
+// Runs the operations of a group one after another, in the order of the calls.
 //
-// Most of a short operation is waiting for other ranks. So those that can be cut in two have a beginning,
-// which sends what is known already, and while one operation waits, the next ones have begun: the ranks find
-// each other's messages there when they come to them. Nobody can tell the difference: an operation that
-// shares memory with an unfinished one before it does not begin early.
+// A short operation mostly waits for other ranks. So an operation that can be cut in two has a beginning,
+// which sends what is known already. While one operation waits, the next ones have begun, and the ranks find
+// each other's messages when they reach them. This is not visible: an operation that shares memory with an
+// earlier unfinished one does not begin early.
 #pragma once
 
 #include <chrono>
@@ -20,20 +20,20 @@
 
 namespace dlaunch {
 
-// One call at a time. post() starts a thread, which ends when nothing has come for `idle_limit`: threads grow
-// with the groups that are in use, not with their number. A program that only calls run() never has one, and
-// pays no switch between threads. Functions must not throw or call back.
+// One call at a time. post() starts a thread, which ends after `idle_limit` without work: the number of
+// threads grows with the groups in use, not with all groups. A program that only calls run() has no thread
+// and never switches to one. Functions must not throw or call back.
 class OperationQueue {
  public:
   static constexpr std::chrono::milliseconds idle_limit{1000};
-  // So many may have begun and not finished.
+  // Most operations that have begun and not finished.
   static constexpr std::size_t begun_at_once = 3;
 
   struct Operation {
-    // Empty: the operation is whole, and none behind it begins before it has finished.
+    // Empty: the operation is whole, and no later one begins before it has finished.
     std::function<void()> begin = {};
     std::function<void()> finish = {};
-    std::vector<std::span<const std::byte>> memory = {};  // what it reads and writes, if it has a beginning
+    std::vector<std::span<const std::byte>> memory = {};  // that it reads and writes, if it has a beginning
   };
 
   OperationQueue() = default;
@@ -49,7 +49,7 @@ class OperationQueue {
 
   // Returns when everything has finished.
   void drain();
-  // The same, or the deadline has passed; which of the two.
+  // The same with a deadline. False: the deadline has passed.
   bool drain(Deadline deadline);
 
  private:
@@ -61,9 +61,9 @@ class OperationQueue {
   std::condition_variable idle_;
   // protected by mutex_
   std::deque<Operation> operations_;  // unfinished, in order; they stay where they are
-  std::size_t begun_ = 0;             // of them, the first ones
+  std::size_t begun_ = 0;             // the first ones of them
   bool ending_ = false;
-  bool is_running_ = false;  // the thread: it takes what is posted
+  bool is_running_ = false;  // the thread: it runs what is posted
   std::thread thread_;
 };
 

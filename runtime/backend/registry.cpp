@@ -17,7 +17,7 @@ constexpr std::string_view file_suffix = ".so";
 constexpr const char* symbol = "dlaunch_backend_module";
 
 std::string unusable_table(const BackendModule& module) {
-  // The number comes first in every generation of the table; nothing else may be looked at if it differs.
+  // The number comes first in every version of the table; if it differs, nothing else may be read.
   if (module.abi != backend_abi_version) {
     return "it was made for backend ABI " + std::to_string(module.abi) + ", this is " +
            std::to_string(backend_abi_version);
@@ -71,7 +71,7 @@ Result<const BackendModule*> Registry::find(std::string_view name) {
 
 Registry::Entry* Registry::look_up(const std::string& name) {
   if (const auto found = entries_.find(name); found != entries_.end()) return &found->second;
-  if (name.find('/') != std::string::npos) return nullptr;  // a name, not a way out of the folders
+  if (name.find('/') != std::string::npos) return nullptr;  // a name must not lead out of the folders
   for (const std::string& folder : folders_) {
     std::string path = folder + "/";
     path.append(file_prefix).append(name).append(file_suffix);
@@ -83,8 +83,7 @@ Registry::Entry* Registry::look_up(const std::string& name) {
 
 Registry::Entry& Registry::load(const std::string& name, const std::string& path) {
   Entry& entry = entries_[name];
-  // Not global: the process may contain PyTorch with a Gloo of its own, and
-  // each must keep to its own symbols.
+  // Not global: the process may contain PyTorch with its own Gloo, and each must use its own symbols.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char* const why = dlerror();
@@ -131,7 +130,7 @@ std::vector<std::string> backend_folders() {
     }
   }
   Dl_info here{};
-  // A function of this library: the address of a member function is no plain pointer.
+  // A function of this library: a pointer to a member function has no plain address.
   if (dladdr(reinterpret_cast<void*>(&backend_folders), &here) != 0 && here.dli_fname) {
     std::error_code failed;
     const std::filesystem::path library = std::filesystem::canonical(here.dli_fname, failed);

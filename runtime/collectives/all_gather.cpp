@@ -14,8 +14,8 @@ void copy(std::byte* to, std::span<const std::byte> from) {
 
 }  // namespace
 
-// Ring: in each of size-1 steps every rank passes to the right what it got from the left one step before,
-// beginning with its own block. (R. Thakur et al., 2005, section 4.1.)
+// Ring: in each of size-1 steps every rank passes to the right what it got from the left one step before. It
+// begins with its own block. (R. Thakur et al., 2005, section 4.1.)
 void all_gather_by_ring(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
                         std::span<const std::byte> input) {
   const std::size_t size = outputs.size();
@@ -34,8 +34,8 @@ void all_gather_by_ring(Exchange& exchange, std::span<const std::span<std::byte>
   wait_for_all(sent);
 }
 
-// Pairwise: every rank sends its own block to every other one. As many bytes as the ring, and nobody waits
-// for a block to come round; but everything is under way at once: for blocks of middle length.
+// Pairwise: every rank sends its own block to every other rank. As many bytes as the ring, and no rank waits
+// for a block to come round; but all messages are under way at once: for blocks of middle length.
 void all_gather_pairwise(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
                          std::span<const std::byte> input) {
   const std::size_t size = outputs.size();
@@ -56,10 +56,10 @@ void all_gather_pairwise(Exchange& exchange, std::span<const std::span<std::byte
   wait_for_all(sent);
 }
 
-// Each rank keeps a row of blocks that begins with its own and goes on with those of the ranks to the right.
-// In round k it gets the next 2^k blocks from the one 2^k to the right, and gives its row to the one 2^k to
-// the left: log2(size) rounds. (J. Bruck, C.-T. Ho, S. Kipnis, E. Upfal, D. Weathersby: "Efficient algorithms
-// for all-to-all communications in multiport message-passing systems", 1997.)
+// Each rank keeps a row of blocks that begins with its own and continues with those of the ranks to the
+// right. In round k it gets the next 2^k blocks from the rank 2^k to the right, and sends its row to the rank
+// 2^k to the left: log2(size) rounds. (J. Bruck, C.-T. Ho, S. Kipnis, E. Upfal, D. Weathersby: "Efficient
+// algorithms for all-to-all communications in multiport message-passing systems", 1997.)
 void all_gather_by_doubling(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
                             std::span<const std::byte> input) {
   const std::size_t size = outputs.size();

@@ -12,8 +12,8 @@ namespace dlaunch {
 void all_gather(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
                 std::span<const std::byte> input);
 
-// The algorithms, for the tests; all_gather chooses by size. REQUIRES of the third: what all outputs hold
-// together is not longer than Exchange::fragment_limit.
+// The algorithms, for the tests; all_gather chooses by size. REQUIRES of the third: all outputs together are
+// not longer than Exchange::fragment_limit.
 void all_gather_by_ring(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
                         std::span<const std::byte> input);
 void all_gather_pairwise(Exchange& exchange, std::span<const std::span<std::byte>> outputs,

@@ -11,16 +11,17 @@
 
 namespace dlaunch {
 
-// Recursive doubling: in round k each rank exchanges everything it has with the rank whose number differs in
-// bit k, so after log2(size) rounds every rank has combined all. For a size that is no power of two, the
-// first ranks are merged in pairs before, and the silent halves get the result after. (R. Thakur, R.
-// Rabenseifner, W. Gropp: "Optimization of Collective Communication Operations in MPICH", 2005, section 4.5.)
+// Recursive doubling: in round k each rank exchanges everything that it has with the rank whose number
+// differs in bit k, so after log2(size) rounds every rank has combined all. If the size is not a power of
+// two, the first ranks are merged in pairs before, and the idle half of each pair gets the result after. (R.
+// Thakur, R. Rabenseifner, W. Gropp: "Optimization of Collective Communication Operations in MPICH", 2005,
+// section 4.5.)
 //
 // Few rounds, but all bytes in each: for short vectors. Both partners combine the same two blocks in the same
 // order (lower ranks first), hence get the same bits.
 //
-// No rank sends two messages to the same one: so the messages of several operations that have begun, and are
-// finished in their order, keep that order between any two ranks.
+// No rank sends two messages to one peer: so the messages of several operations that have begun, and finish
+// in the same order, keep that order between any two ranks.
 ShortAllReduce::ShortAllReduce(Exchange& exchange, std::span<std::byte> values, DType dtype,
                                const Reduction& reduction, std::size_t area)
     : exchange_(exchange),
@@ -34,7 +35,7 @@ ShortAllReduce::ShortAllReduce(Exchange& exchange, std::span<std::byte> values, 
       count_(values.size() / size_of(dtype)),
       scratch_(exchange.workspace().scratch(values.size(), area)) {}
 
-// The rank whose place differs in this bit. Places have no gaps and the same order as the ranks.
+// The rank whose place differs in this bit. Places have no gaps and keep the order of the ranks.
 int ShortAllReduce::partner(int bit) const {
   const int place = place_ ^ bit;
   return place < merged_ ? 2 * place + 1 : place + merged_;
@@ -75,16 +76,16 @@ void ShortAllReduce::finish() {
 }
 
 // Recursive halving: in each round a rank gives one half of what it still has to a partner, and combines the
-// other half with the partner's, until each has finished one block; then recursive doubling brings the blocks
-// back to all on the same ways. As few bytes as the ring and only 2 log2(size) rounds, but whole blocks wait
-// for each other: for vectors of middle length. (R. Rabenseifner: "Optimization of collective reduction
-// operations", 2004.) Each block is finished by one rank and copied to the others, hence the same bits
+// other half with the partner's, until each rank has finished one block; then recursive doubling returns the
+// blocks to all ranks on the same routes. As few bytes as the ring and only 2 log2(size) rounds, but whole
+// blocks wait for each other: for vectors of middle length. (R. Rabenseifner: "Optimization of collective
+// reduction operations", 2004.) One rank finishes each block and the others copy it, hence the same bits
 // everywhere.
 void all_reduce_by_halving(Exchange& exchange, std::span<std::byte> values, DType dtype, ReduceOp op) {
   using Bytes = std::span<std::byte>;
   struct Round {
     int partner;
-    Bytes given;  // the partner goes on with it
+    Bytes given;  // the partner continues with it
     Bytes kept;
   };
   const std::size_t element = size_of(dtype);
@@ -122,8 +123,8 @@ void all_reduce_by_halving(Exchange& exchange, std::span<std::byte> values, DTyp
 // (size-1) / size of the vector, which is the least possible. (P. Patarasuk, X. Yuan:
 // "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.)
 //
-// Each chunk is finished by one rank and copied to the others, hence the same bits everywhere. Chunks travel
-// in segments, some of which are under way while one is added.
+// One rank finishes each chunk and the others copy it, hence the same bits everywhere. Chunks travel in
+// segments, some of which are under way while one is added.
 void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType dtype, ReduceOp op) {
   constexpr std::size_t shortest_segment = std::size_t{512} * 1024;
   constexpr std::size_t longest_segment = std::size_t{1024} * 1024;
@@ -138,14 +139,14 @@ void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType d
   const ReduceKernel combine = reduce_kernel(dtype, op);
 
   // All chunks have the same number of segments, so that the k-th message to the right is the k-th from the
-  // left. Lengths differ by an element at most.
+  // left. Lengths differ by at most one element.
   const std::size_t chunk_bytes = (count / size + 1) * element;
   const std::size_t segment_bytes = std::clamp(chunk_bytes / 4, shortest_segment, longest_segment);
   const std::size_t segments = (chunk_bytes + segment_bytes - 1) / segment_bytes;
   const std::size_t pieces = size * segments;
   const auto piece = [&](std::size_t chunk, std::size_t segment) {
     const std::size_t number = chunk * segments + segment;
-    // count / pieces elements each, the remainder spread over the first ones.
+    // count / pieces elements each; the first ones get one more until the remainder is used up.
     const std::size_t even = count / pieces;
     const std::size_t extra = count % pieces;
     const std::size_t begin = number * even + std::min(number, extra);
@@ -154,7 +155,7 @@ void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType d
 
   const std::size_t reducing = (size - 1) * segments;  // messages; later ones carry finished segments
   const std::size_t messages = 2 * reducing;
-  // Message k of this rank to the right, and of the left one to this rank.
+  // Message k from this rank to the right, and from the left rank to this one.
   const auto outgoing = [&](std::size_t k) {
     return piece((rank + 2 * size - k / segments) % size, k % segments);
   };
@@ -188,8 +189,8 @@ void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType d
       expected.front().wait_in_place();
     }
     expected.pop_front();
-    // What has just arrived, and was perhaps added to, is what goes on to the right one step later. It may
-    // overwrite values that were sent earlier: those have been received, or this message could not exist.
+    // The segment that has just arrived, and was perhaps added to, goes to the right one step later. It may
+    // overwrite values that were sent earlier: the peer has received those, or this message could not exist.
     if (k + segments < messages) sent.push_back(exchange.send(right, outgoing(k + segments)));
     post_receives(k + 1);
   }

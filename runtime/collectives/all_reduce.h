@@ -14,27 +14,27 @@ namespace dlaunch {
 // timing. REQUIRES: !why_not_allowed(dtype, reduction.op).
 void all_reduce(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction);
 
-// Recursive doubling, for short values, in two parts. Several on one Transport may have begun before the
-// first is finished, in the same order on all ranks.
+// Recursive doubling, for short values, in two parts. Several operations of one Transport may begin before
+// the first is finished, in the same order on all ranks.
 class ShortAllReduce {
  public:
-  // More than one rank, and values that go through the line. Two ranks have one round, in which they exchange
-  // no more bytes than any other algorithm would: worth twice the additions for longer ones too.
+  // More than one rank, and values for the eager channel. Two ranks have one round, in which they exchange no
+  // more bytes than any other algorithm would: that is worth twice the additions for longer values, too.
   static bool suits(int ranks, std::size_t bytes) {
     constexpr std::size_t limit_of_two = std::size_t{256} * 1024;
     return ranks > 1 && bytes <= (ranks == 2 ? limit_of_two : Exchange::eager_limit);
   }
 
-  // `area`: of the exchange's workspace; those that have begun and not finished have different ones.
+  // `area`: of the exchange's workspace; operations that have begun and not finished have different ones.
   // REQUIRES: suits(exchange.size(), values.size()), !is_integer_avg(dtype, reduction), and as all_reduce.
   ShortAllReduce(Exchange& exchange, std::span<std::byte> values, DType dtype, const Reduction& reduction,
                  std::size_t area = 0);
 
-  void begin();  // sends what needs nobody else's values
+  void begin();  // sends what this rank can send alone
   void finish();
 
  private:
-  // With the rank whose place differs in that bit. Long messages are on their way as soon as it has started.
+  // Exchange with the rank whose place differs in that bit. Long messages are under way after its start.
   struct Round {
     int bit;
     Exchange::Receive theirs;

@@ -7,8 +7,8 @@
 
 namespace dlaunch {
 
-// Pairwise exchange: in step k each rank sends to the one k to the right and receives from the one k to the
-// left, so that at no time everybody sends to the same one. (R. Thakur et al., 2005, section 4.3.) Some steps
+// Pairwise exchange: in step k each rank sends to the rank k to the right and receives from the rank k to the
+// left, so that at no time all ranks send to the same one. (R. Thakur et al., 2005, section 4.3.) Some steps
 // are under way at once.
 void all_to_all(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
                 std::span<const std::span<const std::byte>> inputs) {
@@ -29,7 +29,7 @@ void all_to_all(Exchange& exchange, std::span<const std::span<std::byte>> output
     }
   };
   post(1 + steps_ahead);
-  // While those are on their way.
+  // While the messages are under way.
   if (!inputs[rank].empty()) std::memmove(outputs[rank].data(), inputs[rank].data(), inputs[rank].size());
   for (std::size_t step = 1; step < size; ++step) {
     post(step + steps_ahead);

@@ -7,8 +7,8 @@
 
 namespace dlaunch {
 
-// outputs[i] becomes rank i's inputs[rank()]. REQUIRES: one of each for each rank, in memory of their own.
-// Two ranks that do not agree on the size of what one sends the other get an error that says so.
+// outputs[i] becomes rank i's inputs[rank()]. REQUIRES: one input and one output for each rank, which do not
+// overlap. If two ranks disagree on the size of a block between them, both get an error that reports it.
 void all_to_all(Exchange& exchange, std::span<const std::span<std::byte>> outputs,
                 std::span<const std::span<const std::byte>> inputs);
 

@@ -2,8 +2,8 @@
 
 namespace dlaunch {
 
-// Dissemination: in round k each rank tells the one 2^k to the right that it, and all it has heard of, are
-// here. (D. Hensgen, R. Finkel, U. Manber: "Two algorithms for barrier synchronization", 1988.)
+// Dissemination: in round k each rank notifies the rank 2^k to the right that it, and all ranks that it knows
+// of, have arrived. (D. Hensgen, R. Finkel, U. Manber: "Two algorithms for barrier synchronization", 1988.)
 void barrier(Exchange& exchange) {
   const int rank = exchange.rank();
   const int size = exchange.size();

@@ -7,10 +7,10 @@
 
 namespace dlaunch {
 
-// Binomial tree: counted from the source, rank r gets the values from r without its
-// lowest bit, and passes them to r + 1, r + 2, r + 4, ... below that bit, the farthest
-// first since most ranks hang on it. (R. Thakur et al., 2005, section 4.2.) Long values
-// go in segments, so that a rank passes on the first while it gets the second; between two ranks nobody does.
+// Binomial tree: counted from the source, rank r gets the values from r without its lowest bit, and passes
+// them to r + 1, r + 2, r + 4, ... below that bit, the farthest first since most ranks depend on it. (R.
+// Thakur et al., 2005, section 4.2.) Long values go in segments, so that a rank passes on the first while it
+// gets the second; two ranks alone need no segments.
 void broadcast(Exchange& exchange, std::span<std::byte> values, int src) {
   constexpr std::size_t receives_ahead = 4;
 

@@ -1,4 +1,4 @@
-// What one call of a collective is, as the ranks must agree on it.
+// What the ranks must agree on about one call of a collective.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,16 @@ enum class CollectiveKind : std::uint8_t {
   all_reduce_coalesced,
 };
 
-// A factor of premul_sum is not part of it: each rank may have its own.
+// A premul_sum's factor is not part of it: each rank may have its own.
 struct CollectiveFingerprint {
   CollectiveKind kind = CollectiveKind::barrier;
   DType dtype = DType::uint8;
-  ReduceOp op = ReduceOp::sum;  // of the calls that reduce
+  ReduceOp op = ReduceOp::sum;  // of a reduction
   std::int32_t root = -1;       // broadcast, scatter: the source; reduce, gather: the destination
-  // Elements. all_gather, reduce_scatter, all_reduce_coalesced: of all ranks' parts, or all tensors,
-  // together. gather, scatter: of one rank's part. all_to_all: 0, since each pair has sizes of its own.
+  // Elements. all_gather, reduce_scatter, all_reduce_coalesced: the sum over all ranks' parts, or all
+  // tensors. gather, scatter: one rank's part. all_to_all: 0, since each pair has its own sizes.
   std::uint64_t count = 0;
-  std::uint64_t layout = 0;  // where count is a total: a hash of the single sizes
+  std::uint64_t layout = 0;  // if count is a sum: a hash of the single sizes
 
   bool operator==(const CollectiveFingerprint&) const = default;
 };

@@ -11,17 +11,17 @@ namespace dlaunch {
 
 namespace {
 
-// Slots of long messages, below the 2^63 that belong to the caller of a transport. Those of point-to-point
+// Slots of long messages, below the 2^63 that belong to the caller of a transport. Slots of point-to-point
 // messages lack this bit.
 constexpr std::uint64_t long_flag = std::uint64_t{1} << 62;
 
-// So long a call waits until it looks around for the first time, and then each time. Rarely, since the calls
-// of ranks that are merely late need it too.
+// How long a call waits before it polls the peers, the first time and each time after. Rarely, since the
+// calls of ranks that are merely late need the processor, too.
 constexpr auto first_look = std::chrono::milliseconds(20);
 constexpr auto later_looks = std::chrono::milliseconds(100);
 
-// A message may be overtaken by its sender's next call, where a group has several interfaces; by so many
-// looks (and no time, which goes on when this process is stopped), about 5 s.
+// With several interfaces, the sender's next call may overtake a message by so many polls, about 5 s. (Polls
+// and not time, which passes while this process is stopped.)
 constexpr int overtaking_limit = 50;
 
 MessageHeader header_in(const std::byte* message) {
@@ -46,8 +46,8 @@ Exchange::Exchange(Transport& transport, Workspace& workspace, const CollectiveF
 
 // --- Waiting ---------------------------------------------------------------------------------------------
 
-// Calls wait(until) again and again until it says that what is waited for is here, and looks around in
-// between. `peer`: who is to send it. False if the call's deadline passes before.
+// Calls wait(until) again and again until it returns that the message is here, and polls the peers in
+// between. `peer`: the sender. False if the call's deadline passes before.
 template <class Wait>
 bool Exchange::await(int peer, const Wait& wait) {
   if (next_poll_ == Deadline()) next_poll_ = deadline_after(first_look);
@@ -59,12 +59,12 @@ bool Exchange::await(int peer, const Wait& wait) {
   return true;
 }
 
-// Who waits in vain tells the others what it has called, and looks what they have.
+// Announces this rank's call to the rank that it waits for, and polls what has come from the peers.
 void Exchange::poll_peers(int awaited) {
   announce();
   if (awaited != no_peer) {
     std::uint8_t& state = peer_states_[static_cast<std::size_t>(awaited)];
-    // What was sent to it says the same.
+    // The messages sent to it contain the same.
     if ((state & sent_to) == 0 && (state & notified) == 0 &&
         send_header(awaited, MessageHeader::Place::none, 0))
       state |= notified;
@@ -82,7 +82,7 @@ void Exchange::announce() {
   }
 }
 
-// False if it cannot be sent at present.
+// False if the peer cannot take it now.
 bool Exchange::send_header(int peer, MessageHeader::Place place, std::size_t length) {
   if (peer == half_sent_to_) return false;
   try {
@@ -91,13 +91,13 @@ bool Exchange::send_header(int peer, MessageHeader::Place place, std::size_t len
     const MessageHeader header(fingerprint_, sequence_, place, length);
     std::memcpy(draft, &header, sizeof header);
     eager_channel_.send(peer, sizeof header);
-  } catch (const DistNetworkError&) {  // it has left, which is no error yet; or the next wait says why
+  } catch (const DistNetworkError&) {  // it has left, which may be no error; else the next wait throws
   }
   return true;
 }
 
-// Throws if a message has come that belongs to another call than this one under this one's number. A rank may
-// be further, and what it has announced before may still be here.
+// Throws if a message has come that has this call's number but belongs to another call. A rank may be
+// further, and its earlier announcements may still be here.
 void Exchange::check_fingerprint_of(int peer) {
   const std::byte* const message = peek(peer);
   if (message == nullptr) return;
@@ -105,20 +105,20 @@ void Exchange::check_fingerprint_of(int peer) {
   if (header.sequence == sequence_ && header.magic == MessageHeader::expected_magic) check_call(peer, header);
 }
 
-// The first message of that rank is awaited, a long one: throws if what has come instead says that it will
-// not come. `overtaken`: at so many looks it was still to come, though its sender was further.
+// A long message from that rank is awaited, its first one: throws if the eager channel shows that it will not
+// come. `overtaken`: polls at which it was missing although its sender was further.
 void Exchange::check_next_of(int peer, std::size_t expected_length, int& overtaken) {
   const std::byte* const message = peek(peer);
   if (message == nullptr) return;
   const MessageHeader header = header_in(message);
   if (header.sequence > sequence_ && ++overtaken < overtaking_limit) return;
-  // Short messages may have come behind the long one, which has not.
+  // Short messages may have come behind the missing long one.
   const bool is_behind = header.sequence == sequence_ && header.place == MessageHeader::Place::later;
   if (is_behind) return check_call(peer, header);
   check(peer, header, expected_length, true);
 }
 
-// The next header from that rank that still says something; null if none has come.
+// The next header from that rank that still matters; null if none has come.
 const std::byte* Exchange::peek(int peer) {
   for (;;) {
     const std::byte* const message = eager_channel_.receive(peer, Deadline::min());
@@ -138,7 +138,7 @@ bool Exchange::is_old(int peer, const MessageHeader& header) const {
 // --- Sending ---------------------------------------------------------------------------------------------
 
 std::byte* Exchange::compose(int peer) {
-  // Mostly there is room, and no need for a look at the clock.
+  // Mostly there is room, and no need to read the clock.
   std::byte* draft = eager_channel_.compose(peer, Deadline::min());
   if (draft != nullptr) return draft;
   const bool has_room = await(no_peer, [&](Deadline until) {
@@ -149,7 +149,7 @@ std::byte* Exchange::compose(int peer) {
   return draft;
 }
 
-// The header and the message behind it, which has a second part where it does not fit.
+// The header and the message behind it, or its first part if it does not fit.
 void Exchange::send_eager(int peer, std::span<const std::byte> message, MessageHeader::Place place) {
   const MessageHeader header(fingerprint_, sequence_, place, message.size());
   const std::span<const std::byte> first = message.first(std::min(message.size(), fragment_limit));
@@ -185,7 +185,7 @@ Exchange::Send Exchange::send(int peer, std::span<const std::byte> bytes) {
 
 void Exchange::Send::wait() {
   if (!long_) return;
-  // The transport knows best why it did not come through.
+  // The transport's error explains best why it was not sent.
   if (!exchange_->await(no_peer, [this](Deadline until) { return long_->wait_until(until); })) {
     long_->wait(exchange_->deadline_);
   }
@@ -231,7 +231,7 @@ void Exchange::Receive::take_eager() {
   exchange_->check(peer_, header_in(held_.get()), memory_.size(), is_first_);
 }
 
-// Brings both parts into the memory.
+// Copies both parts into the memory.
 void Exchange::Receive::take_second_part() {
   std::memcpy(memory_.data(), held_.get() + sizeof(MessageHeader), fragment_limit);
   held_.reset();
@@ -254,7 +254,7 @@ void Exchange::Receive::await_long() {
   if (!is_here) long_->wait(exchange.deadline_);
   if (!is_first_) return;
   exchange.peer_states_[static_cast<std::size_t>(peer_)] |= got_long;
-  exchange.peek(peer_);  // what was said about it may be here now
+  exchange.peek(peer_);  // its announcement may be here now
 }
 
 std::span<const std::byte> Exchange::Receive::wait() {
@@ -297,7 +297,7 @@ void Exchange::check(int peer, const MessageHeader& header, std::size_t expected
                                " and number " + std::to_string(sequence_) + " of this rank",
                            {.peer = peer});
   }
-  // In an all_to_all the sizes are a matter of two ranks; in all other calls they follow from the call.
+  // In an all_to_all two ranks agree on their sizes; in all other calls the sizes follow from the call.
   const bool is_first_of_peer = header.place != MessageHeader::Place::later;
   if (header.length != expected_length || is_first_of_peer != is_first) {
     const std::size_t element = size_of(fingerprint_.dtype);

@@ -1,29 +1,27 @@
 // The messages of one call of a collective, and the check that all ranks mean the same call.
 //
-// Why there is a check: transports move bytes blindly. In Gloo a message longer than
-// the memory it is received into ends the receiving process, and a shorter one leaves old
-// data behind without a word. So a program in which one rank calls all_reduce with 1000
-// elements and another with 10 must be stopped before its data meet.
+// Why there is a check: transports move bytes blindly. In Gloo a message longer than the memory it is
+// received into ends the receiving process, and a shorter one silently leaves old data behind. So a program
+// in which one rank calls all_reduce with 1000 elements and another with 10 must be stopped before their data
+// meet.
 //
 // How it is done without an extra round trip:
 //
-// Short messages (up to eager_limit) go through the transport's eager channel, each behind a header that says
-// what is called, in two parts where they are longer than fragment_limit. A copy of them is cheaper than the
-// two notices that would have to precede a message which goes from memory to memory.
+// Short messages (up to eager_limit) go through the transport's eager channel, each behind a header with the
+// call's fingerprint, in two parts if they are longer than fragment_limit. A copy costs less than the two
+// notices (rts and cts) that a message from memory to memory needs first.
 //
-// Long messages do go from memory to memory, to a slot that is a hash (62 bits) of the call and the length:
-// those of different calls never meet, and then both ranks wait. So whoever has waited for a while announces
-// through the eager channel, by a header alone, the long messages that it has begun the call with, tells the
-// one it waits for which call it is in (if it has sent that one nothing), and looks at what has come in its
-// eager channels: at a header of the same number and another call, from whomever, it says what is wrong.
-// Later messages of a call are not announced, since what two ranks send each other follows from the call that
-// they have agreed on.
+// Long messages go from memory to memory, to a slot that is a hash (62 bits) of the call and the length:
+// messages of different calls never meet, and then both ranks wait. So a rank that has waited for a while
+// sends headers alone through the eager channel: it announces its first long messages of the call, and
+// reports its call to the rank that it waits for (if it has sent that rank nothing). Then it polls its eager
+// channels: a header of the same number and another call, from any rank, is the error to report. Later
+// messages of a call are not announced, since they follow from the call that both ranks have agreed on.
 //
-// A header without a message may come when it is no longer needed, since its sender waited for somebody else
-// or in another call: it is dropped then, by whoever takes a message from that eager channel or waits for
-// anything. So a channel that is full of them is full for as long as it takes to poll the peers. (But not
-// behind messages that only the end of an operation takes: collective_backend.cpp counts what there may be of
-// both.)
+// A header without a message may come when it is no longer needed, because its sender waited for another rank
+// or in another call. The next receive from that channel, or the next poll, drops it. So a channel that is
+// full of headers is full only until the next poll. (Headers behind messages that only the end of an
+// operation takes stay longer: collective_backend.cpp counts how many there may be of both.)
 #pragma once
 
 #include <cstddef>
@@ -40,7 +38,7 @@
 
 namespace dlaunch {
 
-// What is done with a message of an eager channel that is no longer needed.
+// Releases a message of an eager channel that is no longer needed.
 struct ReleaseToChannel {
   EagerChannel* channel = nullptr;
   int peer = -1;
@@ -52,8 +50,8 @@ class Exchange {
   static constexpr std::size_t fragment_limit =
       EagerChannel::max_message_size - sizeof(MessageHeader);  // bytes in one part
   static constexpr std::size_t eager_limit = 2 * fragment_limit;
-  // So many messages of a call can be sent to a rank before any is received from anybody, whatever their
-  // length: of a channel's places nearly half may be taken by messages whose release has not been told.
+  // So many messages of a call can be sent to a rank before any is received from any rank, whatever their
+  // length: nearly half of a channel's places may hold messages whose release is not reported yet.
   static constexpr std::size_t max_unreceived_sends = EagerChannel::max_unreceived / 2 / 2;
 
   // REQUIRES: all references outlive the exchange and its messages.
@@ -64,7 +62,7 @@ class Exchange {
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] Workspace& workspace() { return workspace_; }
 
-  // A message that was sent. Destroying it before wait() has returned drops it, and with it the group.
+  // A message to a peer. If it is destroyed before wait() has returned, it is dropped, and the group fails.
   class Send {
    public:
     void wait();  // the memory may be used again
@@ -76,14 +74,14 @@ class Exchange {
     std::optional<std::size_t> announcement_;  // in exchange_->pending_announcements_
   };
 
-  // A message that is expected. Those from one rank are waited for in the order in which they were asked for,
-  // and one at a time: the object goes before the next one from that rank is waited for.
+  // A message that is expected. Receives from one rank are waited for in the order of their creation, one at
+  // a time: destroy one before the wait for the next one from that rank.
   class Receive {
    public:
-    // Where the message lies: in the memory given to receive() or, up to fragment_limit, in the eager
-    // channel, until this object goes.
+    // The message's bytes: in the memory given to receive() or, up to fragment_limit, in the eager channel
+    // until this object is destroyed.
     std::span<const std::byte> wait();
-    // Brings it into the memory given to receive() in any case.
+    // Copies it into the memory given to receive() in any case.
     void wait_in_place();
 
    private:
@@ -102,8 +100,8 @@ class Exchange {
 
   // This rank's n-th receive from a peer gets the peer's n-th message to this rank. receive() returns at
   // once; send() too, unless the peer is several short messages behind. `bytes` must not change until the
-  // Send has been waited for, `memory` not be touched until the Receive has; its length is that of the
-  // message.
+  // Send's wait() has returned, and `memory`, whose length is the message's, must not be touched until the
+  // Receive's has.
   Send send(int peer, std::span<const std::byte> bytes);
   Receive receive(int peer, std::span<std::byte> memory);
 
@@ -111,7 +109,7 @@ class Exchange {
   // A long message that a call begins with.
   struct PendingAnnouncement {
     int peer;
-    std::size_t length;  // 0: it need not be announced (any more)
+    std::size_t length;  // 0: needs no announcement (any more)
   };
   enum PeerState : std::uint8_t { sent_to = 1, heard_from = 2, got_long = 4, notified = 8 };
   static constexpr int no_peer = -1;
@@ -144,11 +142,11 @@ class Exchange {
   std::vector<std::uint8_t> peer_states_;  // by rank: bits of PeerState
   std::vector<PendingAnnouncement> pending_announcements_;
   int half_sent_to_ = no_peer;  // the next in its channel is a second part
-  Deadline next_poll_;          // the next time to poll the peers; its beginning of time: not fixed yet
+  Deadline next_poll_;          // the next time to poll the peers; Deadline(): not fixed yet
 };
 
-// Waits for the last one first: most of those before it come before it, so that this thread is woken once,
-// and not by each, which would take the processor from the one that brings the next.
+// Waits for the last message first: most of the others arrive before it, so this thread is woken once and not
+// by each message, which would take the processor from the thread that brings the next.
 void wait_for_all(std::span<Exchange::Send> messages);
 // The same, in place. REQUIRES: no two of them from one rank.
 void wait_for_all(std::span<Exchange::Receive> messages);

@@ -9,8 +9,7 @@ namespace dlaunch {
 
 namespace {
 
-// A binomial tree over the ranks, counted from the root: each place's subtree is a row of places without
-// gaps.
+// A binomial tree over the ranks, counted from the root: the places of a subtree have no gaps.
 struct Tree {
   Tree(const Exchange& exchange, int its_root)
       : size(static_cast<unsigned>(exchange.size())),
@@ -21,7 +20,7 @@ struct Tree {
   [[nodiscard]] int rank_at(unsigned p) const { return static_cast<int>((p + root) % size); }
   [[nodiscard]] int parent() const { return rank_at(place - below); }
   [[nodiscard]] unsigned subtree() const { return std::min(below, size - place); }
-  // Of the child place + bit. REQUIRES: place + bit < size.
+  // The end of child place + bit's subtree. REQUIRES: place + bit < size.
   [[nodiscard]] unsigned child_subtree(unsigned bit) const { return std::min(bit, size - place - bit); }
 
   const unsigned size;
@@ -30,8 +29,8 @@ struct Tree {
   const unsigned below;  // children are place + bit for the powers of two below this
 };
 
-// The tree passes a block on up to log2(size) times, but the root has log2(size) messages only: for short
-// ones.
+// The tree passes a block on up to log2(size) times, but the root has only log2(size) messages: for short
+// blocks.
 bool by_tree(const Exchange& exchange, std::size_t block) {
   const std::size_t size = static_cast<std::size_t>(exchange.size());
   return size > 2 && block * size <= Exchange::fragment_limit;

@@ -1,4 +1,4 @@
-// One rank collects from all, or gives to all.
+// One rank collects from all, or distributes to all.
 #pragma once
 
 #include <cstddef>

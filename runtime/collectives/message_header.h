@@ -1,4 +1,4 @@
-// What is said of a message of a collective, ahead of it: as it travels, and what follows from it.
+// The header ahead of a collective's message: its bytes, and what follows from it.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace dlaunch {
 
-// The first 64 bytes of a message in the eager channel, which keeps what follows aligned.
+// The first 64 bytes of a message in the eager channel; a cache line keeps the content behind it aligned.
 struct MessageHeader {
   static constexpr std::uint32_t expected_magic = 0x34584c44;  // "DLX4"; changes with the protocol
 
-  // Among the messages of a call between two ranks.
+  // The position among the messages of a call between two ranks.
   enum class Place : std::uint8_t {
     later,
     first,
-    announced,  // the first one, which is long and comes by itself
-    none,       // there is no message: the sender waits for one, in this call
+    announced,  // the first message, which is long and comes separately
+    none,       // no message: the sender waits for one, in this call
   };
 
   std::uint32_t magic = expected_magic;
@@ -58,7 +58,7 @@ struct MessageHeader {
 
 static_assert(sizeof(MessageHeader) == 64 && std::is_trivially_copyable_v<MessageHeader>);
 
-// `hash` with another value in it. (The finaliser of S. Vigna's SplitMix64, after D. Stafford.)
+// `hash` combined with another value. (The finaliser of S. Vigna's SplitMix64, after D. Stafford.)
 inline std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   hash = (hash ^ value) + 0x9e3779b97f4a7c15U;
   hash = (hash ^ (hash >> 30U)) * 0xbf58476d1ce4e5b9U;
@@ -66,7 +66,7 @@ inline std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   return hash ^ (hash >> 31U);
 }
 
-// The same on all ranks that mean the same call; different ones have, but for one case in 2^64, another.
+// Equal on all ranks with the same call; different calls differ, except in one case of 2^64.
 inline std::uint64_t hash_of(const CollectiveFingerprint& fingerprint, std::uint64_t number) {
   std::uint64_t hash = mixed(MessageHeader::expected_magic, number);
   hash = mixed(hash, static_cast<std::uint64_t>(fingerprint.kind) |

@@ -12,7 +12,7 @@ namespace dlaunch {
 
 namespace {
 
-// This rank's values as they go into the reduction: themselves, or scaled in `memory`.
+// This rank's values for the reduction: unchanged, or scaled in `memory`.
 const std::byte* prepared(std::span<const std::byte> values, std::byte* memory, DType dtype,
                           const Reduction& reduction, int size) {
   if (!needs_preparing(dtype, reduction)) return values.data();
@@ -40,10 +40,10 @@ void reduce_scatter_of_means(Exchange& exchange, std::span<std::byte> output,
 
 }  // namespace
 
-// Pairwise exchange: in step k each rank sends to the one k to the right that one's block, and gets its own
-// from the one k to the left. (R. Thakur, R. Rabenseifner, W. Gropp: "Optimization of Collective
-// Communication Operations in MPICH", 2005, section 4.3.) One message's latency in all since the steps
-// overlap: for short blocks. The blocks are added in the order of the ranks, not of their arrival.
+// Pairwise exchange: in step k each rank sends to the rank k to the right that rank's block, and gets its own
+// from the rank k to the left. (R. Thakur, R. Rabenseifner, W. Gropp: "Optimization of Collective
+// Communication Operations in MPICH", 2005, section 4.3.) The steps overlap, so it takes one message's
+// latency in all: for short blocks. The blocks are added in the order of the ranks, not of their arrival.
 void reduce_scatter_pairwise(Exchange& exchange, std::span<std::byte> output,
                              std::span<const std::span<const std::byte>> inputs, DType dtype,
                              const Reduction& reduction) {
@@ -72,7 +72,7 @@ void reduce_scatter_pairwise(Exchange& exchange, std::span<std::byte> output,
     const int peer = (rank + step) % size;
     sent.push_back(exchange.send(peer, own(peer)));
   }
-  // `output` may be this rank's input: the sum grows beside it.
+  // `output` may be this rank's input: the sum grows in other memory.
   std::byte* const sum = scratch + inputs.size() * stride;
   for (int peer = 0; peer < size; ++peer) {
     const std::byte* const block =
@@ -122,8 +122,8 @@ void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
     return piece(inputs[(rank + 2 * size - k / segments - 2) % size], k % segments);
   };
 
-  // A message is received into a slot, added to, and sent on from there. Besides: room for this rank's scaled
-  // values, those of the first step for as long as they are being sent.
+  // A slot receives a message, adds to it, and sends it on. Besides there is room for this rank's scaled
+  // values; those of the first step stay while they are being sent.
   const std::size_t slots = segments + receives_ahead;
   const std::size_t stride = aligned((longest / element / segments + 1) * element);
   std::byte* const scratch = exchange.workspace().scratch((slots + segments + 1) * stride).data();
@@ -138,13 +138,13 @@ void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
   std::size_t confirmed = 0;  // sends
   const auto post_receives = [&](std::size_t done) {
     for (; posted < std::min(messages, done + receives_ahead); ++posted) {
-      // The slot is free when what was in it, message posted - slots, has been sent on.
+      // The slot is free when its last message, posted - slots, has been sent on.
       if (posted >= slots) sent[confirmed++].wait();
       expected.push_back(exchange.receive(left, {slot(posted), incoming(posted).size()}));
     }
   };
 
-  // Message k is this rank's own values in the first step, then what became of message k - segments.
+  // Message k is this rank's own values in the first step, then the result of message k - segments.
   const auto send_until = [&](std::size_t end) {
     for (std::size_t k = sent.size(); k < std::min(messages, end); ++k) {
       if (k < segments) {
@@ -158,11 +158,11 @@ void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
     }
   };
 
-  // A rank sends no more before it has received as many: the segments of short blocks go through the line,
-  // and ranks that wait for room there in a ring would do so for ever.
+  // A rank that has sent more must first receive as many: the segments of short blocks go through the eager
+  // channel, and ranks in a ring that all wait for room there would deadlock.
   const std::size_t ahead = std::min(segments, Exchange::max_unreceived_sends);
   send_until(ahead);
-  confirmed = segments;  // what the slots are for begins behind these
+  confirmed = segments;  // sends from the slots begin behind these
   post_receives(0);
   for (std::size_t k = 0; k < messages; ++k) {
     const std::span<const std::byte> values = incoming(k);

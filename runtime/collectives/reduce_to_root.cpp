@@ -14,7 +14,7 @@ namespace dlaunch {
 namespace {
 
 // Binomial tree: counted from the root, rank r collects from r + 1, r + 2, r + 4, ... below its lowest bit,
-// and gives what it has to r without that bit. (R. Thakur et al., 2005, section 4.4.) For short vectors.
+// and sends the result to r without that bit. (R. Thakur et al., 2005, section 4.4.) For short vectors.
 void by_tree(Exchange& exchange, std::span<std::byte> sum, DType dtype, ReduceOp op, int root) {
   const unsigned size = static_cast<unsigned>(exchange.size());
   const unsigned place = (static_cast<unsigned>(exchange.rank() - root) + size) % size;

@@ -1,4 +1,4 @@
-// Memory that the operations of one group use again and again, so that none of them waits for fresh pages.
+// Memory that the operations of one group reuse, so that none of them waits for fresh pages.
 #pragma once
 
 #include <array>
@@ -16,12 +16,12 @@ class Workspace {
   };
   using Memory = std::unique_ptr<std::byte[], Release>;
 
-  // Areas from here on are for operations that have begun while others run, one each.
+  // Areas from here on are for operations that begin while others run, one each.
   static constexpr std::size_t first_early = 2;
   static constexpr std::size_t early_areas = 3;
 
   // At least `size` bytes, aligned for every dtype; valid until the next call with this area. An operation
-  // that is built upon another one leaves the areas before its own to that.
+  // that is built upon another one leaves the earlier areas to that one.
   std::span<std::byte> scratch(std::size_t size, std::size_t area = 0) {
     Scratch& wanted = scratch_.at(area);
     if (size > wanted.size) {

@@ -1,5 +1,5 @@
-// Deadlines of what waits, the earliest first. Adding one that is the latest so far, as it nearly always is,
-// removing one and looking at the first take constant time.
+// Deadlines of waiting entries, the earliest first. These take constant time: adding the latest deadline so
+// far (nearly all are), removing one, and reading the first.
 #pragma once
 
 #include <map>
@@ -18,9 +18,9 @@ class DeadlineQueue {
   void remove(Entry entry) { all_.erase(entry); }
 
   [[nodiscard]] bool is_empty() const { return all_.empty(); }
-  // max() if nothing waits.
+  // max() if there is none.
   [[nodiscard]] Deadline next() const { return all_.empty() ? Deadline::max() : all_.begin()->first; }
-  // One whose deadline is `now` or was before; the caller removes it.
+  // An entry whose deadline is `now` or earlier; the caller removes it.
   [[nodiscard]] std::optional<What> passed(Deadline now) const {
     if (all_.empty() || all_.begin()->first > now) return std::nullopt;
     return all_.begin()->second;

@@ -11,7 +11,7 @@ std::optional<ArrivedMessage> Matching::take_message(int from, Tag tag) {
   Messages& all = with_tag->second;
   const auto of_source = by_source_.find({tag, from == any_source ? all.front().from : from});
   if (of_source == by_source_.end()) return std::nullopt;
-  // The first of all with the tag is also the first of its source.
+  // The first message with the tag is also the first of its source.
   const Messages::iterator first = of_source->second.front();
   ArrivedMessage message = std::move(*first);
   of_source->second.pop_front();

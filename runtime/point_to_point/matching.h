@@ -1,10 +1,9 @@
-// Which receive gets which message, by the rules of MPI.
+// Which receive gets which message, by MPI's rules.
 //
-// A receive names a tag and a source, or any source. A message goes to the receive that was posted first of
-// those that it fits; a receive gets the message that arrived first of those that fit. So messages of one
-// source with one tag do not overtake each other. Each call takes constant time, however many messages and
-// receives wait and in whatever order they are matched; only those that end many receives take as long as
-// these are many.
+// A receive names a tag and a source, or any source. A message goes to the earliest posted receive that fits;
+// a receive gets the earliest arrived message that fits. So messages of one source with one tag do not
+// overtake each other. Each call takes constant time, however many messages and receives wait and in whatever
+// order they are matched. Only calls that end many receives take time in proportion to these.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +20,12 @@
 
 namespace dlaunch {
 
-// A message, or the offer of one.
+// A message, or an offer of one.
 struct ArrivedMessage {
   int from;
   Envelope envelope;
   std::vector<std::byte> content = {};  // empty for an offer
-  bool on_credit = false;               // the sender gets a credit back when it is taken
+  bool on_credit = false;               // a credit is returned when it is taken
 };
 
 struct PostedReceive {
@@ -37,23 +36,23 @@ struct PostedReceive {
   WorkSource source;
 };
 
-// Knows no lock, clock or network.
+// Uses no lock, clock or network.
 class Matching {
  public:
-  // For a receive that is posted now. None: it waits, after post().
+  // For a receive that is posted now. None: call post(), and it waits.
   std::optional<ArrivedMessage> take_message(int from, Tag tag);
   void post(PostedReceive receive);
 
-  // For a message that arrives now. None: it waits, after keep().
+  // For a message that arrives now. None: call keep(), and it waits.
   std::optional<PostedReceive> take_receive(int from, Tag tag);
   void keep(ArrivedMessage message);
 
   [[nodiscard]] bool has_receives() const { return !deadlines_.is_empty(); }
-  // Of the receives that wait; max() if none does.
+  // The earliest deadline of a waiting receive; max() if there is none.
   [[nodiscard]] Deadline next_deadline() const { return deadlines_.next(); }
-  // Those whose deadline has passed, the earliest first.
+  // Removes the receives whose deadline has passed, the earliest first.
   std::vector<PostedReceive> take_expired(Deadline now);
-  // Those that name this source, which may be any_source, in the order in which they were posted.
+  // Removes the receives from this source, which may be any_source, in the order of posting.
   std::vector<PostedReceive> take_receives_from(int from);
   std::vector<PostedReceive> take_all_receives();
 
@@ -83,7 +82,7 @@ class Matching {
   template <class Chosen>
   std::vector<PostedReceive> take_chosen(const Chosen& is_chosen);
 
-  // In the order of arrival: all with one tag, and of these the ones of each source.
+  // In the order of arrival: all messages with one tag, and those of each source.
   std::unordered_map<Tag, Messages> by_tag_;
   std::unordered_map<Key, std::list<Messages::iterator>, Hash> by_source_;
 

@@ -15,7 +15,7 @@ namespace dlaunch {
 
 namespace {
 
-// Above the program's tags only objects travel.
+// Only objects use tags above the program's.
 std::string in_words(Tag tag) {
   return tag >> 32U == 0 ? "tag " + std::to_string(tag) : std::string("an object");
 }
@@ -37,7 +37,7 @@ Messenger::Messenger(Transport& transport)
   start_when_a_letter_comes();
 }
 
-// Groups that exchange no messages have no thread for them.
+// Groups without messages have no thread for them.
 void Messenger::start_when_a_letter_comes() {
   transport_.on_unexpected_message(envelope_slot, [this] {
     try {
@@ -56,7 +56,7 @@ Messenger::~Messenger() {
     if (any_receive_) any_receive_->wake();
   }
   thread_.join();
-  transport_.on_unexpected_message(envelope_slot, {});  // the thread may have asked for it as its last act
+  transport_.on_unexpected_message(envelope_slot, {});  // the thread's last act may have been to ask for it
   fail_all(std::make_exception_ptr(DistError("the group was destroyed before the message was received")));
 }
 
@@ -88,7 +88,7 @@ Work Messenger::send(const Tensor& tensor, int dst, Tag tag, Deadline deadline) 
     if (dst != rank_) post_envelopes(dst, actions);
     if (peer.unreachable) {
       (void)outgoing_.take({dst, envelope.number});
-      // As miss(): while the thread is not there nobody notes that a rank leaves.
+      // As in miss(): while there is no thread, nothing records that a rank leaves.
       if (has_departed(dst)) transport_.abort_for(dst, left_the_group);
       std::rethrow_exception(peer.unreachable);
     }
@@ -131,7 +131,7 @@ void Messenger::take_in() {
       if (take_one_in(*any_receive, block)) continue;
       any_receive.reset();
       if (is_closing()) return;
-      // A block that has come since the inbox was retracted counts as a use of the thread.
+      // A block that came after the receive was retracted counts as a use of the thread.
       start_when_a_letter_comes();
       if (thread_.end_if_unused()) return;
     }
@@ -140,8 +140,8 @@ void Messenger::take_in() {
   }
 }
 
-// Takes in one block. False: the group is being destroyed, or nothing has happened for idle_limit and the
-// inbox is retracted.
+// Handles one block. False: the group is being destroyed, or nothing has happened for idle_limit and the
+// any-source receive is retracted.
 bool Messenger::take_one_in(AnySourceReceive& any_receive, std::span<const std::byte> block) {
   bool may_retract = true;
   for (AnySourceReceive::Arrival arrival; arrival.event != AnySourceReceive::Event::message;) {
@@ -155,7 +155,7 @@ bool Messenger::take_one_in(AnySourceReceive& any_receive, std::span<const std::
       if (may_retract && !awaits_blocks()) until = std::min(until, idle_until);
       waits_until_ = until;
     }
-    // Whatever wait() throws, nobody may find the inbox afterwards.
+    // If wait() throws, no other thread may find the receive.
     struct Forget {
       Messenger& here;
       ~Forget() {
@@ -183,12 +183,12 @@ bool Messenger::take_one_in(AnySourceReceive& any_receive, std::span<const std::
     if (arrival.event == AnySourceReceive::Event::left) may_retract = true;
     if (arrival.event != AnySourceReceive::Event::nothing || !has_passed(idle_until) || !is_idle()) continue;
     if (any_receive.retract()) return false;
-    may_retract = false;  // a block is on its way, or the transport cannot
+    may_retract = false;  // a block is coming, or the transport cannot retract
   }
   return true;
 }
 
-// Nobody has called since the thread asked last, nothing is to come and nothing to be sent.
+// No call since the thread asked last, no message expected and none to send.
 bool Messenger::is_idle() {
   if (!thread_.was_unused()) return false;
   const std::lock_guard lock(mutex_);
@@ -196,7 +196,7 @@ bool Messenger::is_idle() {
   return !closing_ && !awaits_blocks() && transfers_.is_idle() && std::ranges::none_of(peers_, sends);
 }
 
-// With mutex_ held. Another rank, or a deadline, ends what waits.
+// With mutex_ held. Another rank, or a deadline, ended what waits.
 bool Messenger::awaits_blocks() const {
   return matching_.has_receives() || !outgoing_.is_empty() || !cleared_.is_empty();
 }
@@ -206,7 +206,7 @@ bool Messenger::is_closing() {
   return closing_;
 }
 
-// Of everything that waits. With mutex_ held.
+// The earliest deadline. With mutex_ held.
 Deadline Messenger::next_deadline() {
   return std::min({transfers_.next_deadline(), matching_.next_deadline(), outgoing_.next_deadline(),
                    cleared_.next_deadline()});
@@ -257,7 +257,7 @@ void Messenger::handle(int peer, const Envelope& envelope, std::span<const std::
 
 void Messenger::handle_cts(int peer, const Envelope& envelope, Actions& actions) {
   const Outgoing* const accepted = outgoing_.find({peer, envelope.number});
-  if (!accepted) return;  // it had become too late
+  if (!accepted) return;  // too late
   if (accepted->tensor.nbytes() <= short_message) {
     return peers_[static_cast<std::size_t>(peer)].outbox.add({.kind = Envelope::Kind::data,
                                                               .dtype = accepted->tensor.dtype(),
@@ -276,7 +276,7 @@ void Messenger::handle_cts(int peer, const Envelope& envelope, Actions& actions)
 void Messenger::handle_data(int peer, const Envelope& envelope, std::span<const std::byte> content,
                             Actions& actions) {
   const std::optional<ClearedReceive> accepted = cleared_.take({peer, envelope.number});
-  if (!accepted) return;  // it had become too late
+  if (!accepted) return;  // too late
   const Tensor& tensor = accepted->receive.tensor;
   if (content.size() != tensor.nbytes()) {
     throw DistNetworkError("it sends another message than it has offered", {.peer = peer});
@@ -333,12 +333,12 @@ void Messenger::give_back_credit(int peer) {
   sender.outbox.add({.kind = Envelope::Kind::credit, .count = static_cast<std::uint64_t>(count)});
 }
 
-// Those that may go. Where they cannot, who needs the peer hears of it as of any other loss.
+// Sends what may go. If the peer is lost, the calls that need it fail as after any other loss.
 void Messenger::post_envelopes(int peer, Actions& actions) {
   Peer& state = peers_[static_cast<std::size_t>(peer)];
   const auto fill = [&](const Envelope& envelope, std::byte* content) {
     const std::optional<Outgoing> message = outgoing_.take({peer, envelope.number});
-    if (!message) return false;  // it has become too late
+    if (!message) return false;  // too late
     if (envelope.payload() > 0) std::memcpy(content, message->tensor.data(), envelope.payload());
     actions.emplace_back([source = message->source] { source.succeed(); });
     return true;
@@ -351,7 +351,7 @@ void Messenger::post_envelopes(int peer, Actions& actions) {
   if (state.left || state.unreachable) state.outbox.drop_waiting();
 }
 
-// Data that are on their way: completes the Work when they are through.
+// Waits for data under way: completes the Work when they have arrived.
 void Messenger::transfer(const Transfers::Route& route, std::unique_ptr<Transfer> data, Deadline deadline,
                          const WorkSource& source) {
   const auto end = [source, route](const std::exception_ptr& error) {
@@ -366,7 +366,7 @@ void Messenger::transfer(const Transfers::Route& route, std::unique_ptr<Transfer
   if (transfers_.add({route, deadline, end, std::move(data)})) wake_if_before(deadline);
 }
 
-// With mutex_ held. Whether there were others and all have left.
+// With mutex_ held. Whether there were other ranks and all have left.
 bool Messenger::all_peers_left() const {
   return peers_.size() > 1 && std::ranges::count(peers_, false, &Peer::left) == 1;
 }
@@ -376,13 +376,13 @@ bool Messenger::has_departed(int peer) const {
   return std::ranges::find(departed, peer) != departed.end();
 }
 
-// What needs a peer that has left ends the group; the other ranks are to hear because of whom.
+// A call that needs a peer that has left ends the group; the error names that peer on all ranks.
 void Messenger::miss(int peer) {
   transport_.abort_for(peer, left_the_group);
   throw DistNetworkError(left_the_group, {.peer = peer});
 }
 
-// The peer has left in order: what it has sent is here, nothing more will come.
+// The peer has left in order: all its messages are here, and no more will come.
 void Messenger::on_peer_left(int peer, Actions& actions) {
   if (std::exchange(peers_[static_cast<std::size_t>(peer)].left, true)) return;
   const auto fail = [&](const WorkSource& source) {
@@ -401,7 +401,7 @@ void Messenger::on_peer_left(int peer, Actions& actions) {
   }
 }
 
-// Nothing came of a message before its deadline; the other ranks too are to name the one that was waited for.
+// A message missed its deadline; the error names the peer on all ranks.
 void Messenger::give_up(int peer, const std::string& reason, const WorkSource& source) {
   if (peer >= 0) transport_.abort_for(peer, "rank " + std::to_string(rank_) + " gave up: " + reason);
   source.fail(network_error(reason, peer));
@@ -452,7 +452,7 @@ void Messenger::drain(Deadline deadline) noexcept {
   flush(deadline);
   if (!transfers_.drain(deadline) || is_under_way) {
     transport_.abort("the group was destroyed before a message had come through");
-    transfers_.drain(deadline_after(longest_timeout));  // what waits has been told
+    transfers_.drain(deadline_after(longest_timeout));  // every Work has ended by now
   }
   fail_all(std::make_exception_ptr(DistError("the group was destroyed before the message was received")));
 }
@@ -469,7 +469,7 @@ void Messenger::flush(Deadline deadline) noexcept {
     try {
       for (const auto& block : posted) block->wait(deadline);
     } catch (const DistError&) {
-      if (!has_passed(deadline)) continue;  // lost, or it has left: it does not want them
+      if (!has_passed(deadline)) continue;  // if the peer is lost or has left, it does not want them
       log(LogLevel::warning, "rank " + std::to_string(peer) + " of " + std::to_string(peers_.size()) +
                                  " takes no messages in; some that were sent to it may be lost");
     }

@@ -1,11 +1,10 @@
-// Point-to-point messages of one group: sends and receives that are matched by rank and tag.
+// Point-to-point messages of one group: sends and receives matched by rank and tag.
 //
-// Why not simply a transport's post_send and post_recv: those need to know the sender, the slot and the
-// longest possible length in advance, hold no deadline while nobody waits, and cannot be asked whether they
-// have completed. Here a thread of the group takes in what arrives, matches it, and completes the Work; see
-// envelope.h for what travels. The thread is started by a call or an envelope that comes: a rank that has
-// sent may leave before this one calls anything. It ends when nothing has happened for `idle_limit`, and the
-// next call or envelope starts another.
+// Why not a transport's post_send and post_recv: they need the sender, the slot and the longest length in
+// advance, check no deadline unless a thread waits, and cannot report whether they have completed. Here a
+// thread of the group handles what arrives, matches it, and completes the Work (envelope.h has the messages).
+// A call or an arriving envelope starts the thread, since a rank that has sent may leave before this one
+// calls anything. After `idle_limit` without work the thread ends; the next call or envelope starts another.
 #pragma once
 
 #include <chrono>
@@ -34,22 +33,23 @@ namespace dlaunch {
 class Messenger {
  public:
   explicit Messenger(Transport& transport);
-  // Ends what still runs with an error. REQUIRES: drain() was called or the transport was aborted.
+  // Ends the operations that still run with an error. REQUIRES: drain() was called or the transport was
+  // aborted.
   ~Messenger();
   Messenger(const Messenger&) = delete;
   Messenger& operator=(const Messenger&) = delete;
 
   // Both return at once, or throw DistNetworkError if the transport has ended. The Work of a short send may
-  // complete before the receive is there. Messages with one tag from one rank are received in the order in
-  // which they were sent. `src` -1: from any rank; of several that could be taken the one that came first.
+  // complete before the receive is posted. Messages with one tag from one rank are received in the order of
+  // the sends. `src` -1: from any rank; of several messages, the one that arrived first.
   Work send(const Tensor& tensor, int dst, Tag tag, Deadline deadline);
   Work recv(const Tensor& tensor, int src, Tag tag, Deadline deadline);
 
-  // Returns when the sends that have completed have arrived, or the deadline has passed. Then nothing more
-  // may be started.
+  // Returns when the completed sends have arrived, or the deadline has passed. No operation may start
+  // afterwards.
   void flush(Deadline deadline) noexcept;
-  // The same for all sends, and for data that are on their way. What has not come through then ends with an
-  // error; if it is such data, the transport is aborted.
+  // The same for all sends, and for data under way. What has not arrived then ends with an error; if it is
+  // data under way, the transport is aborted.
   void drain(Deadline deadline) noexcept;
 
  private:
@@ -69,11 +69,11 @@ class Messenger {
   struct Peer {
     Outbox outbox;
     int credits = credits_at_start;
-    int taken = 0;  // of its contents, since the last credit
+    int taken = 0;  // contents received since the last credit
     bool left = false;
-    std::exception_ptr unreachable;  // why envelopes to it do not go any more
+    std::exception_ptr unreachable;  // why no more envelopes can be sent to it
   };
-  using Actions = std::vector<std::function<void()>>;  // done when no lock is held
+  using Actions = std::vector<std::function<void()>>;  // run when no lock is held
 
   static constexpr std::chrono::milliseconds idle_limit{1000};
 
@@ -107,19 +107,19 @@ class Messenger {
   const int rank_;
 
   std::mutex mutex_;
-  std::condition_variable changed_;  // something was taken in
+  std::condition_variable changed_;  // a message was handled
   // protected by mutex_
   std::vector<Peer> peers_;
   Matching matching_;
   PendingMessages<Outgoing> outgoing_;
   PendingMessages<ClearedReceive> cleared_;
   std::uint64_t last_number_ = 0;
-  std::exception_ptr ended_;                 // why nothing more can be done
-  AnySourceReceive* any_receive_ = nullptr;  // what the thread waits for
+  std::exception_ptr ended_;                 // why no more operations are possible
+  AnySourceReceive* any_receive_ = nullptr;  // the thread waits for it
   Deadline waits_until_ = Deadline::max();
   bool closing_ = false;
 
-  Transfers transfers_;                           // used with and without mutex_, which comes first
+  Transfers transfers_;                           // used with and without mutex_; lock mutex_ first
   ThreadOnDemand thread_{[this] { take_in(); }};  // last: it uses all of the above
 };
 

@@ -7,7 +7,7 @@ namespace dlaunch {
 
 namespace {
 
-// A block on its way, with its memory.
+// A block under way, with its memory.
 class SentBlock final : public Transfer {
  public:
   SentBlock(Transport& transport, int peer, std::vector<std::byte> block)
@@ -47,12 +47,11 @@ bool Outbox::may_post() const {
   return (has_waiting() && posted_.size() < window) || unacknowledged_ >= window / 2;
 }
 
-// Of the envelopes that wait, without those that are not to go any more, as many as fit; empty if there are
-// none.
+// As many waiting envelopes as fit, without those that are cancelled; empty if there are none.
 std::vector<std::byte> Outbox::next_block(const Fill& fill) {
   if (!has_waiting()) add({.kind = Envelope::Kind::credit});
   std::vector<std::byte> block;
-  std::size_t last = 0;  // where the last envelope begins
+  std::size_t last = 0;  // start of the last envelope
   while (has_waiting() && block.size() + waiting_.front().size() <= envelope_block) {
     PendingEnvelope next = std::move(waiting_.front());
     waiting_.pop_front();

@@ -1,10 +1,10 @@
-// Envelopes to one peer, from when they are written until they have come.
+// Envelopes to one peer, from writing to acknowledgement.
 //
-// A block costs a message of the transport: a trip of the receiver's request and one of the block, and a turn
-// of two threads. So only `window` blocks are on their way at a time. An envelope that finds room goes at
-// once; the others wait, and the next block takes as many of them as fit. The peer acknowledges blocks with
-// the first envelope of any block that it sends, and after half a window with one of its own, which needs no
-// room: so two ranks that both have no room left do not wait for each other.
+// A block costs a message of the transport: a round trip of request and block, and two thread switches. So
+// only `window` blocks are under way at a time. An envelope that finds room is sent at once; the others wait,
+// and the next block takes as many as fit. The first envelope of any block acknowledges the peer's blocks.
+// After half a window a rank sends a block for this alone, which needs no room: so two ranks without room do
+// not deadlock.
 #pragma once
 
 #include <cstddef>
@@ -26,29 +26,29 @@ class Outbox {
  public:
   static constexpr std::size_t window = 8;
 
-  // The envelope, and a copy of its content; of "data" the content is asked for when they go.
+  // The envelope, and a copy of its content; the content of "data" is requested when they are sent.
   void add(const Envelope& envelope, std::span<const std::byte> content = {});
-  // Writes the content of "data". False: they are not to go any more.
+  // Writes the content of "data". False: cancelled.
   using Fill = std::function<bool(const Envelope& envelope, std::byte* content)>;
 
   using Blocks = std::deque<std::unique_ptr<Transfer>>;
-  // One of the peer's blocks has come, which acknowledges so many of these: they have arrived, and to wait
-  // for them takes no time.
+  // A block of the peer acknowledges so many blocks of this rank: they have arrived, so a wait for them takes
+  // no time.
   Blocks receive(std::uint64_t acknowledged);
 
-  // Sends what may go. Throws as Transport::post_send does; then nothing more goes.
+  // Sends what may go. Throws as Transport::post_send does; then nothing more is sent.
   void post(Transport& transport, int peer, const Fill& fill);
 
   // Whether envelopes wait for room.
   [[nodiscard]] bool has_waiting() const { return !waiting_.empty(); }
   void drop_waiting() { waiting_.clear(); }
-  // The blocks on their way, which the caller waits for: they count as acknowledged.
+  // The blocks under way, for the caller to wait for: they count as acknowledged.
   [[nodiscard]] Blocks take_posted() { return std::exchange(posted_, {}); }
 
  private:
   struct PendingEnvelope {
     Envelope envelope;
-    std::vector<std::byte> content;  // of data none yet
+    std::vector<std::byte> content;  // none yet for data
     [[nodiscard]] std::size_t size() const { return sizeof envelope + envelope.carried(); }
   };
   [[nodiscard]] bool may_post() const;
@@ -56,7 +56,7 @@ class Outbox {
 
   std::deque<PendingEnvelope> waiting_;
   Blocks posted_;                     // not acknowledged
-  std::uint64_t unacknowledged_ = 0;  // of the peer's blocks
+  std::uint64_t unacknowledged_ = 0;  // blocks of the peer
 };
 
 }  // namespace dlaunch

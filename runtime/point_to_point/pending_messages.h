@@ -1,5 +1,5 @@
-// Messages of which the other side has been told, by its rank and the sender's number, each with a deadline.
-// All but take_all() take constant time.
+// Announced messages, by the peer's rank and the sender's number, each with a deadline. All but take_all()
+// take constant time.
 #pragma once
 
 #include <algorithm>
@@ -23,12 +23,12 @@ class PendingMessages {
     bool operator==(const Id&) const = default;
   };
 
-  // REQUIRES: there is none with this id.
+  // REQUIRES: this id is unused.
   void add(Id id, Deadline deadline, Message message) {
     all_.emplace(id, Entry{std::move(message), deadlines_.add(deadline, id)});
   }
 
-  // Null: there is none.
+  // Null: no such message.
   [[nodiscard]] const Message* find(Id id) const {
     const auto found = all_.find(id);
     return found == all_.end() ? nullptr : &found->second.message;
@@ -45,7 +45,7 @@ class PendingMessages {
   [[nodiscard]] bool is_empty() const { return all_.empty(); }
   // max() if there is none.
   [[nodiscard]] Deadline next_deadline() const { return deadlines_.next(); }
-  // One whose deadline has passed.
+  // A message whose deadline has passed.
   std::optional<Message> take_expired(Deadline now) {
     const std::optional<Id> id = deadlines_.passed(now);
     return id ? take(*id) : std::nullopt;

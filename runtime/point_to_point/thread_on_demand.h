@@ -1,9 +1,9 @@
-// A thread that is started when it is needed and ends when it has not been needed for a while: threads grow
-// with the objects in use, not with their number.
+// A thread that starts when it is needed and ends when it has not been needed for a while: the number of
+// threads grows with the objects in use, not with all objects.
 //
-// Its owner's work decides when to end, because only the work knows whether something is still to come. It
-// does so in three steps: was_unused(), then a last look at what is to be done, then end_if_unused(). A call
-// between the first and the last keeps the thread; a call after the last starts another one.
+// The owner's work decides when to end, because only the work knows whether more may come. It does so in
+// three steps: was_unused(), a last look for work, end_if_unused(). A call between the first and the last
+// step keeps the thread; a call after the last starts another one.
 #pragma once
 
 #include <functional>
@@ -15,16 +15,16 @@
 
 namespace dlaunch {
 
-// Any thread may call what is not said to be for the work alone.
+// Any thread may call, except where a comment restricts it to the work.
 class ThreadOnDemand {
  public:
-  // `work` is what the thread does. It must not throw.
+  // `work` runs on the thread. It must not throw.
   explicit ThreadOnDemand(std::function<void()> work) : work_(std::move(work)) {}
   ~ThreadOnDemand() { join(); }
   ThreadOnDemand(const ThreadOnDemand&) = delete;
   ThreadOnDemand& operator=(const ThreadOnDemand&) = delete;
 
-  // While it exists, the thread is there and does not end by end_if_unused().
+  // While it exists, the thread runs and end_if_unused() does not end it.
   class Use {
    public:
     // Throws as start().
@@ -45,20 +45,21 @@ class ThreadOnDemand {
     ThreadOnDemand& owner_;
   };
 
-  // As a Use that is over at once. Throws DistBackendError if there can be no further thread. Calls nothing
-  // that takes a lock, so the caller may hold one.
+  // As a Use that ends at once. Throws DistBackendError if no thread can be created. Calls nothing that takes
+  // a lock, so the caller may hold one.
   void start() {
     const std::lock_guard lock(mutex_);
     ensure_thread();
     was_used_ = true;
   }
 
-  // For the work. Whether there is no Use, and there was none since it asked last.
+  // For the work. Whether there is no Use, and none was since the last call.
   [[nodiscard]] bool was_unused() {
     const std::lock_guard lock(mutex_);
     return !std::exchange(was_used_, false) && uses_ == 0;
   }
-  // For the work: if there has been no Use since was_unused(), it must return and touch nothing of its owner.
+  // For the work. True: there was no Use since was_unused(), so the work must return and touch nothing of its
+  // owner.
   [[nodiscard]] bool end_if_unused() {
     const std::lock_guard lock(mutex_);
     if (was_used_ || uses_ > 0) return false;
@@ -66,8 +67,8 @@ class ThreadOnDemand {
     return true;
   }
 
-  // Returns when the thread has ended; none is started afterwards. REQUIRES: there is no Use, and the work
-  // has been made to return. Called by one thread.
+  // Returns when the thread has ended; no thread is started afterwards. REQUIRES: there is no Use, and the
+  // work has been made to return. Called by one thread.
   void join() {
     {
       const std::lock_guard lock(mutex_);
@@ -90,7 +91,7 @@ class ThreadOnDemand {
   // protected by mutex_
   int uses_ = 0;
   bool was_used_ = false;
-  bool runs_ = false;  // false: the thread, if there is one, does nothing more
+  bool runs_ = false;  // false: the thread, if there is one, has finished its work
   bool closed_ = false;
   std::thread thread_;
 };

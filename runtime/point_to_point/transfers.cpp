@@ -12,7 +12,7 @@ namespace dlaunch {
 
 namespace {
 
-// Null if it came through.
+// The error; null if the message has arrived.
 std::exception_ptr error_of_waiting(Transfer& transfer, Deadline deadline) {
   try {
     transfer.wait(deadline);
@@ -22,7 +22,7 @@ std::exception_ptr error_of_waiting(Transfer& transfer, Deadline deadline) {
   }
 }
 
-// The memory first: who hears that the message has ended may reuse it.
+// Releases the memory first: the callback's receiver may reuse it.
 void end(Transfers::Message message, const std::exception_ptr& error) {
   message.transfer.reset();
   message.ended(error);
@@ -54,7 +54,7 @@ bool Transfers::add(Message message) {
   return false;
 }
 
-// With mutex_ held. The ones that have ended held it in their last step, so joining them takes no time.
+// With mutex_ held. Ended threads held it in their last step, so joining them takes no time.
 void Transfers::start_thread_for_work() {
   for (const std::thread::id id : std::exchange(ended_, {})) {
     const auto ended = std::ranges::find(threads_, id, &std::thread::get_id);
@@ -128,7 +128,7 @@ void Transfers::attend(Queue& queue, std::unique_lock<std::mutex>& lock) {
   queue.attended = false;
 }
 
-// Out of its queue. With mutex_ held.
+// Removes it from its queue. With mutex_ held.
 Transfers::Message Transfers::take(Queued& queued) {
   Message message = std::move(queued.message);
   deadlines_.remove(queued.expiry);

@@ -1,10 +1,9 @@
-// Waits for messages that are on their way.
+// Waits for messages under way.
 //
-// A Transport's messages can only be waited for one by one. Those that go one way between this rank and a
-// peer come through in the order in which they were begun, since they share a connection; those of different
-// ways have nothing to do with each other. So each way has a queue, and as many threads wait as there are
-// ways with something on them: one that is stuck, with a peer that stands still, holds up only what is behind
-// it there. What has become too late there is ended all the same.
+// A Transport's messages can only be waited for one by one. The messages of one route (from this rank to a
+// peer, or back) arrive in the order of their start, since they share a connection; different routes are
+// independent. So each route has a queue, and each route in use has one waiting thread: a route whose peer is
+// stopped blocks only its own queue. A message there still ends at its deadline.
 #pragma once
 
 #include <chrono>
@@ -26,8 +25,7 @@
 
 namespace dlaunch {
 
-// Any thread may call. A thread is started when one is needed, and ends when it has had nothing to do for
-// `idle_limit`.
+// Any thread may call. A thread starts when it is needed, and ends after `idle_limit` without work.
 class Transfers {
  public:
   struct Route {
@@ -41,8 +39,8 @@ class Transfers {
   struct Message {
     Route route;
     Deadline deadline;
-    // Called once: with null when the message is through, else with the reason why it is not. The transfer is
-    // gone then. Must not throw or call back.
+    // Called once: with null when the message has arrived, else with the error. The transfer is gone then.
+    // Must not throw or call back.
     std::function<void(const std::exception_ptr& error)> ended;
     std::unique_ptr<Transfer> transfer;
   };
@@ -50,20 +48,20 @@ class Transfers {
   static constexpr std::chrono::milliseconds idle_limit{1000};
 
   Transfers() = default;
-  ~Transfers();  // waits for what there is
+  ~Transfers();  // waits for all messages
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
 
-  // Returns at once. Whether it stands behind another, so that expire() is to be called at its deadline.
+  // Returns at once. True: it is queued behind another message, so call expire() at its deadline.
   bool add(Message message);
 
-  // Of those that stand behind another.
+  // The earliest deadline of those behind another message.
   Deadline next_deadline();
   // Ends those of them whose deadline has passed.
   void expire();
 
-  [[nodiscard]] bool is_idle();  // nothing is on its way
-  // Returns when nothing is on its way, or the deadline has passed; which of the two.
+  [[nodiscard]] bool is_idle();  // no message is under way
+  // Returns when no message is under way, or the deadline has passed. False: the deadline has passed.
   bool drain(Deadline deadline);
 
  private:
@@ -75,8 +73,8 @@ class Transfers {
     DeadlineQueue<Queued*>::Entry expiry;
   };
   struct Queue {
-    std::list<Queued> messages;  // nobody waits for them yet
-    bool attended = false;       // a thread waits for the one before them, or will soon
+    std::list<Queued> messages;  // no thread waits for them yet
+    bool attended = false;       // a thread waits for the message before them, or will soon
   };
 
   void work();
@@ -90,12 +88,12 @@ class Transfers {
   // protected by mutex_
   std::map<Route, Queue> queues_;
   DeadlineQueue<Queued*> deadlines_;
-  std::deque<Queue*> unattended_;  // which the next free threads take
+  std::deque<Queue*> unattended_;  // for the next free threads
   std::size_t free_threads_ = 0;
   std::size_t unfinished_ = 0;
   bool ending_ = false;
   std::vector<std::thread> threads_;
-  std::vector<std::thread::id> ended_;  // of them: those that do nothing more
+  std::vector<std::thread::id> ended_;  // those that have finished
 };
 
 }  // namespace dlaunch

@@ -31,8 +31,8 @@ void with_integer(DType dtype, const Body& body) {
   }
 }
 
-// (quotients * ranks + remainders) / ranks, rounded towards zero. The product might not be representable; the
-// average rounded down is.
+// (quotients * ranks + remainders) / ranks, rounded towards zero. The product may overflow; the rounded
+// average cannot.
 std::int64_t mean_of(std::int64_t quotients, std::int64_t remainders, std::int64_t ranks) {
   std::int64_t more = remainders / ranks;
   std::int64_t left = remainders % ranks;

@@ -11,7 +11,7 @@ namespace dlaunch {
 namespace {
 
 // Integers wrap around: computed as unsigned and at least 32 bits wide, since signed overflow is undefined,
-// also that of a promoted product of two 16-bit numbers.
+// even that of a promoted product of two 16-bit numbers.
 template <class T>
 using Wrapping = std::make_unsigned_t<std::common_type_t<T, std::int32_t>>;
 
@@ -35,7 +35,7 @@ struct Product {
     }
   }
 };
-// A comparison with NaN is false: `low` must be asked whether it is one, `high` is then chosen anyway.
+// A comparison with NaN is false: `low` must be tested for it; a NaN in `high` is then chosen anyway.
 struct Min {
   template <class T>
   static T apply(T low, T high) {
@@ -92,7 +92,7 @@ ReduceKernel kernel_of(ReduceOp op) {
   return nullptr;
 }
 
-// bool as bytes of 0 and 1.
+// bool is stored as bytes of 0 and 1.
 ReduceKernel kernel_of_bool(ReduceOp op) {
   switch (op) {
     case ReduceOp::sum:
@@ -112,7 +112,7 @@ ReduceKernel kernel_of_bool(ReduceOp op) {
   return nullptr;
 }
 
-// A complex array is one of its real and imaginary parts: adding and scaling treat them alike.
+// A complex array is an array of its real and imaginary parts: adding and scaling treat them alike.
 template <class Real>
 void run_complex_sum(std::byte* out, const std::byte* low, const std::byte* high, std::size_t count) {
   loops::combine<Real, Sum>(out, low, high, 2 * count);
@@ -147,7 +147,7 @@ void for_each(std::span<std::byte> values, const Change& change) {
   loops::change_each(reinterpret_cast<T*>(values.data()), values.size() / sizeof(T), change);
 }
 
-// `change` gets a float or a double.
+// `change` takes a float or a double.
 template <class F>
 void for_each_real(std::span<std::byte> values, DType dtype, const F& change) {
   switch (dtype) {

@@ -13,27 +13,27 @@
 
 namespace dlaunch {
 
-// Why the combination is refused, as a sentence; nothing if it is allowed.
+// Why the combination is not supported, as a sentence; nothing if it is allowed.
 std::optional<std::string> why_not_allowed(DType dtype, ReduceOp op);
 
 // out[i] = low[i] op high[i] for `count` elements. `out` may be `low` or
 // `high`; other overlaps are not allowed.
 //
-// The operands have places, although the operations commute: where two NaNs, or +0 and -0, meet, the result
+// The operands have positions, although the operations commute: if two NaNs, or +0 and -0, meet, the result
 // depends on which comes first. Callers pass the block of the lower ranks as `low`, so that two ranks that
 // compute the same element get the same bits.
 using ReduceKernel = void (*)(std::byte* out, const std::byte* low, const std::byte* high, std::size_t count);
 
-// REQUIRES: !why_not_allowed(dtype, op). For avg and premul_sum the kernel
-// of sum; prepare() does the rest, of the avg of integers integer_avg.h.
+// REQUIRES: !why_not_allowed(dtype, op). For avg and premul_sum this is the sum; prepare() does the rest, and
+// integer_avg.h the avg of integers.
 ReduceKernel reduce_kernel(DType dtype, ReduceOp op);
 
 // Whether prepare() would change anything.
 bool needs_preparing(DType dtype, const Reduction& reduction);
 
-// Before the first kernel, on each rank's own values: premul_sum multiplies with
-// its factor; avg of floating point divides by the world size here and not at the
-// end, since the sum might not be representable where the average is.
+// Call it on each rank's own values before the first kernel. premul_sum multiplies with its factor; avg of
+// floating point divides by the world size here and not at the end, since the sum may overflow although the
+// average does not.
 void prepare(std::span<std::byte> values, DType dtype, const Reduction& reduction, int world_size);
 
 }  // namespace dlaunch

@@ -1,5 +1,5 @@
-// The loops over a tensor's elements, each compiled twice on x86-64: for every processor, and for those with
-// AVX2 (nearly all since 2013), which is asked at run time. Both compute the same values.
+// The loops over a tensor's elements, each compiled twice on x86-64: for every processor, and for processors
+// with AVX2 (nearly all since 2013), detected at run time. Both compute the same values.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ inline bool is_newer_processor() {
 constexpr bool is_newer_processor() { return false; }
 #endif
 
-// The 16-bit types are computed in float: one rounding for each application.
+// The 16-bit types are computed in float, with one rounding for each application.
 template <class T>
 inline constexpr bool is_half = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
 
@@ -68,7 +68,7 @@ DLAUNCH_NEWER_PROCESSOR inline void narrow(Float16* to, const float* from, std::
   for (; i < count; ++i) to[i] = Float16::from(from[i]);
 }
 
-// Float16 has its own instructions, for whole rows: in blocks that stay in the nearest cache.
+// Float16 has its own instructions for whole rows: in blocks that stay in the first cache.
 inline constexpr std::size_t half_block = 512;
 
 template <class Op>
@@ -123,7 +123,7 @@ void combine(std::byte* out, const std::byte* low, const std::byte* high, std::s
   for (std::size_t i = 0; i < count; ++i) o[i] = combined<T, Op>(a[i], b[i]);
 }
 
-// values[i] = change(values[i]), where the change of a 16-bit value is that of a float.
+// values[i] = change(values[i]); a 16-bit value is changed as a float.
 template <class T, class Change>
 void change_each(T* values, std::size_t count, const Change& change) {
   if (is_newer_processor()) return change_newer(values, count, change);

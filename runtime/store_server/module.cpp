@@ -16,14 +16,14 @@ using dlaunch::Address;
 
 bool is_loopback(const Address& address) { return address.host.starts_with("127.") || address.host == "::1"; }
 
-// A name that this machine alone takes for its loopback interface (Debian's /etc/hosts gives it to the
-// machine's own) is no address where other machines find it: then all interfaces are bound.
+// A name that only this machine resolves to its loopback interface (Debian's /etc/hosts does so for the
+// machine's own name) is useless to other machines: then the server binds all interfaces.
 dlaunch::Result<std::unique_ptr<dlaunch::StoreHost>> serve(const Address& address) {
   auto host = dlaunch::StoreHost::start(address);
   const bool loopback_meant = is_loopback(address) || address.host == "localhost";
   if (!host || loopback_meant || !std::ranges::all_of((*host)->addresses(), is_loopback)) return host;
   const std::uint16_t port = (*host)->port();
-  host->reset();  // gives the port free
+  host->reset();  // frees the port
   return dlaunch::StoreHost::start({"*", port});
 }
 

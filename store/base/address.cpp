@@ -12,7 +12,7 @@ Error bad_address(std::string_view text, std::string why) {
           std::move(why), "write host:port or [ipv6]:port"};
 }
 
-// What a name or an address is made of; which of them exist, a resolver knows.
+// The characters of names and addresses; whether one exists, the resolver decides.
 bool is_host(std::string_view host) {
   return std::all_of(host.begin(), host.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c >= 0x80 ||

@@ -1,4 +1,4 @@
-// A host and a port, as a person types them.
+// A host and a port, as users type them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace dlaunch {
 
 struct Address {
   std::string host;        // a name or a numeric address, IPv6 without brackets
-  std::uint16_t port = 0;  // 0 where a free port is to be found
+  std::uint16_t port = 0;  // 0: choose a free port
 
   bool operator==(const Address&) const = default;
 };
@@ -19,7 +19,7 @@ struct Address {
 // "host:port", "[v6]:port".
 std::string to_string(const Address& address);
 
-// Accepts "host", "host:port", "[v6]", "[v6]:port". `default_port` where none is given.
+// Accepts "host", "host:port", "[v6]", "[v6]:port". Without a port it takes `default_port`.
 Result<Address> parse_address(std::string_view text, std::uint16_t default_port);
 
 }  // namespace dlaunch

@@ -1,5 +1,5 @@
-// Bounded reading and writing of bytes: the only place where a length that came from outside is checked.
-// All integers are little-endian, as PyTorch's store and dlaunch's own protocol have them on the wire.
+// Bounded reading and writing of bytes: the only place that checks a length from outside. All integers are
+// little-endian, as on the wire in PyTorch's store and dlaunch's own protocol.
 #pragma once
 
 #include <bit>
@@ -24,9 +24,9 @@ inline std::string_view as_text(ByteSpan bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Reads values from the front of a span. A read beyond the end or over a limit turns the reader bad (and
-// every later read with it) and yields zero or empty; nothing is ever allocated by an announced length alone.
-// Views returned by text() point into the span given to the constructor.
+// Reads values from the front of a span. A read beyond the end or over a limit makes the reader bad (and
+// every later read with it) and yields zero or empty; an announced length alone never allocates memory. Views
+// returned by text() point into the span given to the constructor.
 class ByteReader {
  public:
   explicit ByteReader(ByteSpan bytes) : bytes_(bytes) {}
@@ -43,7 +43,7 @@ class ByteReader {
   std::uint64_t u64() { return integer<std::uint64_t>(); }
   std::int64_t i64() { return integer<std::int64_t>(); }
 
-  // Bytes preceded by their length as u64, at most `limit` of them.
+  // Bytes preceded by their length (u64), at most `limit` of them.
   std::string_view text(std::uint64_t limit) {
     const std::uint64_t length = u64();
     if (length > limit) over_limit_ = true;
@@ -52,7 +52,7 @@ class ByteReader {
   }
 
   [[nodiscard]] bool ok() const { return !short_ && !over_limit_; }
-  [[nodiscard]] bool ran_short() const { return short_ && !over_limit_; }  // more bytes could make it good
+  [[nodiscard]] bool ran_short() const { return short_ && !over_limit_; }  // more bytes could make it whole
   [[nodiscard]] bool over_limit() const { return over_limit_; }
   [[nodiscard]] std::size_t consumed() const { return at_; }
   [[nodiscard]] std::size_t left() const { return bytes_.size() - at_; }
@@ -74,7 +74,7 @@ class ByteReader {
   bool over_limit_ = false;
 };
 
-// Appends values to a string that the caller owns.
+// Appends values to the caller's string.
 class ByteWriter {
  public:
   explicit ByteWriter(std::string& out) : out_(out) {}

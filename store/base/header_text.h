@@ -1,5 +1,5 @@
-// The text of HTTP's headers, in requests and in answers: names and schemes are in any case, blanks around
-// values do not count. ASCII only, whatever the locale.
+// The text of HTTP headers, in requests and answers: names and schemes match in any case, and blanks around
+// values are ignored. ASCII only, whatever the locale.
 #pragma once
 
 #include <algorithm>

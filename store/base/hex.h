@@ -20,7 +20,7 @@ inline std::string to_hex(std::string_view bytes) {
   return text;
 }
 
-// Empty: they are not so many bytes, or no such digits.
+// Empty: not so many bytes, or not hexadecimal.
 inline std::string from_hex(std::string_view text, std::size_t count) {
   std::string bytes;
   if (text.size() != 2 * count) return bytes;

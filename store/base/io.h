@@ -1,18 +1,15 @@
-// The outside world as four small interfaces: Clock, Timers, Network, Random. Production gets UvLoop
-// (store/loop/uv_loop.h), tests and simulation a virtual world (tests/sim).
+// The outside world as four small interfaces: Clock, Timers, Network, Random. Production uses UvLoop
+// (store/loop/uv_loop.h); tests and simulation use a virtual world (tests/sim).
 //
 // Rules that every implementation keeps:
-//   1. All calls return at once. Results come later, as calls of a handler, from the loop's top level: never
-//      from inside a call of these interfaces. A handler may call anything here, also close what is
-//      reporting.
-//   2. Ids carry a generation. An id whose thing has ended is dead: calls with it do nothing, and no handler
-//   is
-//      called for it any more.
-//   3. One thread. None of these may be used from another thread than the loop's.
+//   1. All calls return at once. Results come later, as calls of a handler from the loop's top level, never
+//      from inside a call of these interfaces. A handler may call anything here, and may close the reporter.
+//   2. Ids carry a generation. After its object has ended an id is dead: calls with it do nothing, and no
+//      handler is called for it any more.
+//   3. One thread: only the loop's thread may use these.
 //   4. Handlers are not owned; a handler must outlive what it was registered for.
-//   5. If there is not enough memory for a connection's handler (it throws std::bad_alloc), the connection
-//   ends
-//      as if the peer had ended it, and nothing else does.
+//   5. If a connection's handler runs out of memory (it throws std::bad_alloc), the connection ends as if the
+//      peer had ended it, and nothing else does.
 #pragma once
 
 #include <compare>
@@ -32,7 +29,7 @@ namespace dlaunch {
 template <class Tag>
 struct Id {
   std::uint32_t slot = 0;
-  std::uint32_t generation = 0;  // 0: no such thing, the value of a default-made id
+  std::uint32_t generation = 0;  // 0: none, the value of a default-constructed id
 
   explicit operator bool() const { return generation != 0; }
   auto operator<=>(const Id&) const = default;  // NOLINT(modernize-use-nullptr): a mistake of clang-tidy 14
@@ -45,7 +42,7 @@ using ConnId = Id<struct ConnTag>;
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Stands still while one event is handled.
+  // Constant while one event is handled.
   virtual TimePoint now() const = 0;
 };
 
@@ -58,7 +55,7 @@ class TimerHandler {
 class Timers {
  public:
   virtual ~Timers() = default;
-  // One shot. A time that has passed fires on the loop's next turn.
+  // One shot. If the time has passed, it fires on the loop's next turn.
   virtual TimerId arm(TimePoint at, TimerHandler& handler) = 0;
   virtual void disarm(TimerId timer) = 0;
 };
@@ -70,15 +67,14 @@ class ConnectionHandler {
   virtual void on_connected(ConnId) {}                        // only for connections made with connect()
   virtual void on_received(ConnId conn, ByteSpan bytes) = 0;  // `bytes` are valid during the call
   virtual void on_drained(ConnId) {}  // unsent() came back to 0 after having been over the high-water mark
-  // Ended by the peer, or a connect that failed. `conn` is dead; what was queued is still sent where that is
-  // possible.
+  // Ended by the peer, or a connect that failed. `conn` is dead; queued bytes are still sent if possible.
   virtual void on_closed(ConnId conn, const Error& reason) = 0;
 };
 
 class ListenerHandler {
  public:
   virtual ~ListenerHandler() = default;
-  // Returns who handles the new connection.
+  // Returns the handler of the new connection.
   virtual ConnectionHandler& on_accepted(ConnId conn, const Address& peer) = 0;
 };
 
@@ -88,48 +84,47 @@ class Network {
 
   struct Listening {
     ListenerId id;
-    std::uint16_t port = 0;          // the real one, where 0 was asked for
+    std::uint16_t port = 0;          // the real one, if 0 was requested
     std::vector<Address> addresses;  // every local address that is bound
   };
   // Binds every local address that `address.host` names ("" or "*": all interfaces, both families) on one
-  // port and listens. Fails with ErrorKind::not_found where the name is not known, with foreign where no
-  // address is this machine's, with in_use, with timeout where names cannot be looked up, else with network.
+  // port and listens. Kinds of failure: not_found (unknown name), foreign (no address is this machine's),
+  // in_use, timeout (names cannot be looked up), network (all others).
   virtual Result<Listening> listen(const Address& address, ListenerHandler& handler) = 0;
-  // The same with a socket that was bound by others, and may listen already. From now on it is the network's,
-  // also where this fails. Only a network of real sockets has it; others refuse.
+  // The same with a socket that the caller has bound, which may listen already. The network then owns it,
+  // even if this fails. Only a network of real sockets supports it; others refuse.
   virtual Result<Listening> listen_on(int /*socket*/, ListenerHandler& /*handler*/) {
     return Error{ErrorKind::refused, "cannot listen on", "a socket", "this network has none", ""};
   }
   virtual void unlisten(ListenerId listener) = 0;
 
-  // Tries every address the name has, in turn, until one answers or `deadline` passes. One attempt: a refused
-  // connection is reported at once; trying again is the caller's decision. on_connected or on_closed follows.
+  // Tries every address of the name, in turn, until one answers or `deadline` passes. One attempt: a refused
+  // connection is reported at once; a retry is the caller's decision. on_connected or on_closed follows.
   virtual ConnId connect(const Address& address, TimePoint deadline, ConnectionHandler& handler) = 0;
 
-  // From now on `handler` is told what happens to `conn`, and the handler before it no more.
+  // From now on `handler` gets the events of `conn`, and the previous handler none.
   virtual void hand_over(ConnId conn, ConnectionHandler& handler) = 0;
 
-  // Queues a copy of the bytes; what is sent within one turn of the loop leaves in one write. What is sent
-  // before on_connected is kept until then.
+  // Queues a copy of the bytes. All bytes of one turn of the loop leave in one write. Bytes sent before
+  // on_connected are kept until then.
   virtual void send(ConnId conn, ByteSpan bytes) = 0;
-  // Queues the bytes themselves where the network can, else a copy.
+  // Queues the bytes without a copy if the network can, else a copy.
   virtual void send_shared(ConnId conn, const SharedBytes& bytes) { send(conn, bytes); }
   // Bytes queued and not yet taken by the operating system. A sender with more than `high_water` of them
   // waits for on_drained before it sends more; nothing else bounds the queue.
   virtual std::size_t unsent(ConnId conn) const = 0;
   static constexpr std::size_t high_water = 1 << 20;
-  // The memory of queued bytes. Of one connection: what would be free without it, with its part of shared
-  // bytes that nobody stores any more. Of all, also of connections that have ended and left bytes to be sent:
-  // without shared bytes.
+  // The memory of queued bytes. For one connection: what its end would free, with its part of shared bytes
+  // that no table stores any more. For all, with those that have ended and still send: without shared bytes.
   virtual std::size_t unsent_memory(ConnId conn) const { return unsent(conn); }
   virtual std::size_t unsent_memory() const { return 0; }
-  // Stops and resumes reading: the peer is slowed down by its own full buffers.
+  // Stops and resumes reading: the peer slows down when its own buffers are full.
   virtual void pause_reading(ConnId conn, bool paused) = 0;
-  // What is queued is still sent (for a bounded time), then the connection closes. The id is dead at once.
+  // Queued bytes are still sent (for a bounded time), then the connection closes. The id is dead at once.
   virtual void close(ConnId conn) = 0;
-  // Ends the connection at once: what is queued is dropped. The id is dead at once.
+  // Ends the connection at once and drops queued bytes. The id is dead at once.
   virtual void abort(ConnId conn) { close(conn); }
-  // Drops what connections that have ended have left to be sent.
+  // Drops the unsent bytes of connections that have ended.
   virtual void drop_remains() {}
 };
 

@@ -1,4 +1,4 @@
-// Pure helpers for the workers' output: whole lines out of pieces, and the last lines kept.
+// Pure helpers for workers' output: whole lines out of pieces, and the last lines of a stream.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 namespace dlaunch::agent {
 
 // Cuts a stream into blocks of whole lines, so that two streams written to one place never mix within a line.
-// A carriage return ends a line too: a progress bar redraws itself with it.
+// A carriage return ends a line, too: progress bars redraw with it.
 class LineSplitter {
  public:
-  // A line without an end is broken here.
+  // A line of this length is broken.
   static constexpr std::size_t longest_line = 1U << 20;
 
-  // Calls emit(beginning, rest) with what is now complete: two texts that belong together.
+  // Calls emit(beginning, rest) with what is now complete: two parts of one text.
   template <class Emit>
   void cut(std::string_view piece, Emit&& emit) {
     const std::size_t end = piece.find_last_of("\n\r");
@@ -30,7 +30,7 @@ class LineSplitter {
     partial_.erase(0, whole);
   }
 
-  // The stream has ended: what is left becomes a line.
+  // The stream has ended: the rest becomes a line.
   template <class Emit>
   void finish(Emit&& emit) {
     if (partial_.empty()) return;
@@ -39,7 +39,7 @@ class LineSplitter {
   }
 
  private:
-  // The length of the text without a UTF-8 character that is cut at its end.
+  // The text's length without a UTF-8 character that is cut at its end.
   static std::size_t whole_characters(std::string_view text) {
     for (std::size_t back = 1; back <= 4 && back < text.size(); ++back) {
       const auto byte = static_cast<unsigned char>(text[text.size() - back]);

@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view prefix = "dlaunch-job-";
 constexpr int tries = 8;
 
-// None where somebody else holds the lock, where it is not ours, or where it has been removed meanwhile.
+// None: another process holds the lock, or the directory is not ours, or was removed meanwhile.
 std::optional<LockedDir> lock(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return std::nullopt;
@@ -35,7 +35,7 @@ std::optional<LockedDir> lock(const std::string& path) {
 }  // namespace
 
 Result<LockedDir> make_locked_dir(const std::string& parent, pid_t agent) {
-  // Between our two steps another dlaunch may take the directory for a dead job's.
+  // Between these two steps another dlaunch may remove the directory as a dead job's.
   for (int i = 0; i < tries; ++i) {
     std::string path = parent + "/" + std::string(prefix) + std::to_string(agent) + "-XXXXXX";
     if (mkdtemp(path.data()) == nullptr)

@@ -1,6 +1,6 @@
-// A directory that belongs to a living job: whoever made it, or inherited its descriptor, holds a lock on it,
-// and the kernel lets go of the lock with the last of them. A directory of such a name without a lock is a
-// dead job's.
+// A directory of a living job: every process that made it, or inherited its descriptor, holds a lock on it,
+// and the kernel releases the lock when the last of them ends. A directory of such a name without a lock
+// belongs to a dead job.
 #pragma once
 
 #include <sys/types.h>
@@ -21,10 +21,10 @@ struct LockedDir {
   [[nodiscard]] bool exists() const { return fd >= 0; }
 };
 
-// dlaunch-job-AGENT-RANDOM in `parent`, for this user only; `agent` is its process, by default this one.
+// Makes dlaunch-job-AGENT-RANDOM in `parent`, for this user only; `agent`: its process, by default this one.
 Result<LockedDir> make_locked_dir(const std::string& parent, pid_t agent = getpid());
 
-// Calls `remove` with each of this user's that a dead job has left in `parent`. It is locked meanwhile.
+// Calls `remove` with each directory of this user that a dead job left in `parent`, and locks it meanwhile.
 void for_each_dead_job(const std::string& parent, const std::function<void(const LockedDir&)>& remove);
 
 // The directories in `path`, by name.

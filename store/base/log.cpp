@@ -32,7 +32,7 @@ spdlog::level::level_enum native(Level level) {
   return spdlog::level::warn;
 }
 
-// Formats a line and hands it on.
+// Formats a line and passes it on.
 class WriterSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   explicit WriterSink(std::function<void(std::string_view)> write) : write_(std::move(write)) {}

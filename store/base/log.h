@@ -1,4 +1,4 @@
-// The log: one line an event, levels, on stderr. The only door to spdlog.
+// The log: one line an event, levels, on stderr. Only this file uses spdlog.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,10 @@ namespace dlaunch::log {
 
 enum class Level { trace, debug, info, warning, error, off };
 
-// Call once, before threads exist. `name` begins every line, coloured where `colour` is set. Lines, each with
+// Call once, before threads exist. `name` begins every line, in colour if `colour` is set. Lines, each with
 // its end, go to `write`.
 void start(std::string_view name, Level level, bool colour, std::function<void(std::string_view)> write);
-// Back to plain writing to stderr: for when what `write` uses has gone.
+// Returns to plain writing to stderr: call it before what `write` uses is destroyed.
 void stop();
 void set_level(Level level);
 bool enabled(Level level);

@@ -1,4 +1,4 @@
-// What waits to be sent on one connection, in order: bytes of its own, and bytes that it shares with others.
+// The bytes that wait to be sent on one connection, in order: its own, and bytes shared with others.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ namespace dlaunch {
 
 class OutQueue {
  public:
-  // Shorter bytes are copied: a piece of their own would cost more than it saves.
+  // Shorter bytes are copied: a separate piece would cost more than it saves.
   static constexpr std::size_t shared_from = 8 * 1024;
 
-  // REQUIRES: `memory` outlives the queue. It grows and shrinks with what this queue costs: own bytes, and
-  // `piece_cost` for each shared piece.
+  // REQUIRES: `memory` outlives the queue. It counts the memory of this queue: own bytes, and `piece_cost`
+  // for each shared piece.
   explicit OutQueue(std::size_t& memory) : memory_(memory) {}
   ~OutQueue() { memory_ -= cost_; }
   OutQueue(const OutQueue&) = delete;
@@ -36,7 +36,7 @@ class OutQueue {
 
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::size_t size() const { return size_; }
-  // What would be free without this queue: own bytes, and its part of shared ones that only answers have.
+  // What the end of this queue would free: own bytes, and its part of shared ones that only answers hold.
   [[nodiscard]] std::size_t memory() const {
     std::size_t sum = cost_;
     for (const Piece& piece : pieces_) sum += piece.shared.counted_part();
@@ -57,7 +57,7 @@ class OutQueue {
     }
   }
 
-  // Keeps a little memory for the next bytes, so that an idle connection does not hold much.
+  // Keeps little memory for the next bytes, so that an idle connection does not hold much.
   void clear() {
     memory_ -= std::exchange(cost_, 0);
     size_ = 0;
@@ -68,7 +68,7 @@ class OutQueue {
     pieces_[0].is_shared = false;
   }
 
-  // REQUIRES: both count in the same `memory`.
+  // REQUIRES: both queues count in the same `memory`.
   void swap(OutQueue& other) noexcept {
     pieces_.swap(other.pieces_);
     std::swap(size_, other.size_);

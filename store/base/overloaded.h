@@ -1,5 +1,5 @@
 // std::visit with one lambda for each kind. No lambda takes everything: a new kind does not compile until it
-// is answered.
+// is handled.
 #pragma once
 
 namespace dlaunch {

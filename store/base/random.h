@@ -1,5 +1,5 @@
-// Randomness that nobody can guess, from the kernel. Not std::random_device: libstdc++'s asks the processor
-// what it can, and in a virtual machine each such question costs some 20 us.
+// Unpredictable randomness, from the kernel. Not std::random_device: libstdc++'s reads the processor's
+// features, and in a virtual machine each such read costs some 20 us.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace dlaunch {
 
-// Blocks only where the machine has just booted. Any thread.
+// Blocks only right after the machine has booted. Any thread.
 std::string random_bytes(std::size_t count);
 std::uint64_t random_u64();
 

@@ -1,8 +1,9 @@
 // A value or the reason why there is none.
 //
-// Functions that can fail because of input or the outside world return Result<T>; nothing below the public
-// runtime API throws. An Error carries its parts separately, so that a caller on the way up can add what it
-// knows (`with_where`, `with_hint`) and the one place that prints can put them in order.
+// Functions that can fail because of input or the outside world return Result<T>. Only the runtime library
+// and the blocking stores (store/client) throw. An Error carries its parts separately, so that a caller on
+// the way up can add what it knows (`with_where`, `with_hint`) and the one place that prints can put them in
+// order.
 #pragma once
 
 #include <optional>
@@ -17,18 +18,18 @@ enum class ErrorKind {
   not_found,  // a file, program, key or name does not exist
   timeout,    // a deadline passed
   network,    // an address, a connection or a peer
-  foreign,    // an address that is none of this machine's
-  in_use,     // an address that somebody else has
-  refused,    // somebody said no and said why
+  foreign,    // an address of another machine
+  in_use,     // an address that another process uses
+  refused,    // the other side rejected it, with a reason
   io,         // a system call failed
   limit,      // a stated bound was exceeded
-  internal,   // a state that cannot be: a bug in dlaunch
+  internal,   // an impossible state: a bug in dlaunch
 };
 
 struct Error {
   ErrorKind kind = ErrorKind::internal;
   std::string what;   // what could not be done: "cannot listen"
-  std::string where;  // the thing: an address, a path, a rank; may be empty
+  std::string where;  // the object: an address, a path, a rank; may be empty
   std::string why;    // the reason, in words; may be empty
   std::string hint;   // what the reader can do; may be empty
 

@@ -11,7 +11,7 @@ constexpr char bell = '\x07';
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
 
-// Bytes of the character that begins `text`; 0 where it is no UTF-8.
+// The length of the character that begins `text`; 0: not UTF-8.
 std::size_t character(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   const std::size_t size = lead < 0x80   ? 1
@@ -31,7 +31,7 @@ std::size_t character(std::string_view text) {
   return overlong || no_character ? 0 : size;
 }
 
-// Bytes of the escape sequence that begins `text`: a colour, a movement, a title.
+// The length of the escape sequence that begins `text`: a colour, a movement, a title.
 std::size_t escape_sequence(std::string_view text) {
   if (text.size() < 2) return 1;
   if (text[1] == '[') {
@@ -47,7 +47,7 @@ std::size_t escape_sequence(std::string_view text) {
   return text[1] >= ' ' && text[1] <= '~' ? 2 : 1;
 }
 
-// REQUIRES: `character` is one, in UTF-8.
+// REQUIRES: `character` is one character in UTF-8.
 char32_t code_point(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   if (character.size() == 1) return first;
@@ -61,8 +61,8 @@ struct Range {
   char32_t last;
 };
 
-// What a person does not see, but what changes the rest of the line. The joiners of Indic scripts, Persian
-// and emoji (U+200C, U+200D) are not among them.
+// Invisible characters that change the rest of the line. The joiners of Indic scripts, Persian and emoji
+// (U+200C, U+200D) are not among them.
 constexpr Range unseen[] = {
     {0x00, 0x1F},     {0x7F, 0x9F},      // controls; terminals take the upper ones for escape sequences too
     {0xAD, 0xAD},                        // a hyphen that may not be shown

@@ -1,7 +1,7 @@
-// Bytes that several owners have at the same time without a copy each: a stored value and the answers that
-// carry it. Bytes with more than one owner do not change: a change gives the owner that makes it a copy.
+// Bytes with several owners and one copy: a stored value and the answers that carry it. Shared bytes do not
+// change: an owner that changes them gets its own copy.
 //
-// One thread: owners that share bytes belong to the same one.
+// One thread: all owners of the same bytes belong to one thread.
 #pragma once
 
 #include <cstddef>
@@ -40,13 +40,13 @@ class SharedBytes {
     block_ = std::make_shared<Block>(std::move(joined));
   }
 
-  // From now on the bytes count in `total`, until their last owner has gone.
-  // REQUIRES: not empty, and called once for bytes that are not changed any more.
+  // From now on the bytes count in `total`, until their last owner is gone. REQUIRES: not empty, and called
+  // once for bytes that do not change any more.
   void count_in(std::shared_ptr<std::uint64_t> total) {
     *total += block_->bytes.size();
     block_->counted_in = std::move(total);
   }
-  // This owner's part of bytes that count somewhere by count_in; 0 for others.
+  // This owner's part of bytes counted by count_in; 0 for others.
   [[nodiscard]] std::size_t counted_part() const {
     const bool counts = block_ != nullptr && block_->counted_in != nullptr;
     return counts ? size() / static_cast<std::size_t>(block_.use_count()) : 0;
@@ -66,7 +66,7 @@ class SharedBytes {
     std::shared_ptr<std::uint64_t> counted_in;
   };
 
-  static constexpr std::size_t kept_capacity = 4096;  // what a short value may keep of a longer one
+  static constexpr std::size_t kept_capacity = 4096;  // that a short value may keep of a longer one
   [[nodiscard]] bool wastes(std::size_t size) const {
     return block_->bytes.capacity() > kept_capacity && size < block_->bytes.capacity() / 2;
   }

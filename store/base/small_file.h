@@ -1,4 +1,4 @@
-// Reads a file of the kernel's or another program's: never more than was allowed, never blocking.
+// Reads a file of the kernel or of another program: never more than the limit, and never blocking.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@ namespace dlaunch::agent {
 
 struct SmallFile {
   std::string text;
-  std::int64_t written_ns = 0;  // its last change, since 1970
-  bool truncated = false;       // it is longer than was allowed
+  std::int64_t written_ns = 0;  // time of the last change, since 1970
+  bool truncated = false;       // the file is longer than the limit
 };
 
-// None: there is no such file, it may not be read, or it is no plain file (a link, a pipe, a device).
+// None: no such file, no permission, or not a plain file (a link, a pipe, a device).
 std::optional<SmallFile> read_plain_file(const std::string& path, std::size_t most);
 
 }  // namespace dlaunch::agent

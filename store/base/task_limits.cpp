@@ -15,7 +15,7 @@
 namespace dlaunch {
 namespace {
 
-// Empty: it cannot be read.
+// Empty: not readable.
 std::string text_of(const std::string& path) {
   std::string text(16 * 1024, '\0');
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -53,7 +53,7 @@ std::optional<Place> place_of_pids(const TaskLimitPlaces& places) {
     const std::string root = places.cgroup + name;
     const std::string path = group->path == "/" ? "" : group->path;
     if (access((root + path + "/cgroup.procs").c_str(), F_OK) == 0) return Place{root, group->path};
-    // In a container the path may be the host's, while only the container's part is mounted.
+    // In a container the path may be the host's, although only the container's part is mounted.
     if (access((root + "/cgroup.procs").c_str(), F_OK) == 0) return Place{root, "/"};
   }
   return std::nullopt;

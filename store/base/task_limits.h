@@ -1,4 +1,4 @@
-// The limits on how many processes and threads there may be. Reads small files of the kernel, which takes
+// The limits on the number of processes and threads. Reads small files of the kernel, which takes
 // microseconds.
 #pragma once
 
@@ -8,15 +8,14 @@
 namespace dlaunch {
 
 struct TaskLimits {
-  // How often control groups have refused a process or a thread because of pids.max, until now: in the one of
-  // this process and in those above it.
+  // How often pids.max has made control groups refuse a process or a thread until now: this process's group
+  // and its parents.
   std::uint64_t refusals = 0;
-  // "pids.max is 12 in cgroup /job, ulimit -u is 100": those that hold for this process. Empty: none is
-  // known.
+  // "pids.max is 12 in cgroup /job, ulimit -u is 100": the limits of this process. Empty: none is known.
   std::string describe;
 };
 
-// Where the kernel shows itself.
+// The mount points of the kernel's files.
 struct TaskLimitPlaces {
   std::string proc = "/proc";
   std::string cgroup = "/sys/fs/cgroup";
@@ -24,9 +23,8 @@ struct TaskLimitPlaces {
 
 TaskLimits task_limits(const TaskLimitPlaces& places = {});
 
-// "Resource temporarily unavailable: a limit on processes and threads is reached (pids.max is 12 in cgroup
-// /job); raise the limit on processes ...": why a process or thread could not be started that the system
-// refused with EAGAIN.
+// Why a process or thread could not be started after EAGAIN: "Resource temporarily unavailable: a limit on
+// processes and threads is reached (pids.max is 12 in cgroup /job); raise the limit on processes ...".
 std::string why_no_task();
 
 }  // namespace dlaunch

@@ -1,5 +1,5 @@
-// Points in time and lengths of time as types of their own. There is no clock here: pure code gets `now` as
-// an argument, only the edge (UvLoop, the simulator) knows what time it is.
+// Points in time and durations as types of their own. There is no clock here: pure code gets `now` as an
+// argument, and only the edge (UvLoop, the simulator) reads the time.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace dlaunch {
 
-// Names the time line; it has no now() on purpose.
+// Names the time line; it deliberately has no now().
 struct JobClock {
   using rep = std::int64_t;
   using period = std::nano;
@@ -25,7 +25,7 @@ inline std::int64_t to_millis(Duration d) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
 }
 
-// "250 ms", "3.2 s", "12 min 5 s": as a person says it.
+// "250 ms", "3.2 s", "12 min 5 s": for messages.
 std::string to_words(Duration d);
 
 }  // namespace dlaunch

@@ -33,7 +33,7 @@ Error lookup_failure(int code) {
   return {ErrorKind::network, "", "", std::move(why), ""};
 }
 
-// A retried connect to a free local port can meet itself: TCP allows both ends to be one socket.
+// A retried connect to a free local port can connect to itself: TCP allows both ends to be one socket.
 bool met_itself(int fd) {
   sockaddr_storage here{};
   sockaddr_storage there{};
@@ -77,7 +77,7 @@ Result<void> BlockingSocket::connect(const Address& address, TimePoint deadline)
     }
     int code = ::connect(fd_, one->ai_addr, one->ai_addrlen) == 0 ? 0 : errno;
     if (code == EINPROGRESS) {
-      // One silent address must not use up the time of those after it.
+      // One silent address must not use up the time of the others.
       const TimePoint now = steady_now();
       const auto ready = await(POLLOUT, now + (deadline - now) / left);
       socklen_t size = sizeof code;
@@ -146,7 +146,7 @@ Result<void> BlockingSocket::receive(char* into, std::size_t size, TimePoint dea
   }
 }
 
-// More from the wire, through the session.
+// Reads more from the wire, through the session.
 Result<void> BlockingSocket::take_secured(TimePoint deadline) {
   constexpr std::size_t most = 1 << 16;
   const auto wire = std::make_unique_for_overwrite<char[]>(most);
@@ -169,7 +169,7 @@ Result<void> BlockingSocket::receive_plain(char* into, std::size_t size, TimePoi
     }
     if (size == 0) return {};
 
-    const bool large = size >= buffer_.size();  // goes where it belongs without a stop on the way
+    const bool large = size >= buffer_.size();  // goes to its destination without the buffer
     const auto got =
         large ? receive_some(into, size, deadline) : receive_some(buffer_.data(), buffer_.size(), deadline);
     if (!got) return got.error();

@@ -1,5 +1,5 @@
-// A TCP connection for code that waits: every call has a deadline, none raises a signal. For clients in
-// programs that have no event loop. Not thread-safe.
+// A TCP connection for blocking code: every call has a deadline, none raises a signal. For clients in
+// programs without an event loop. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -23,14 +23,14 @@ class BlockingSocket {
   BlockingSocket(const BlockingSocket&) = delete;
   BlockingSocket& operator=(const BlockingSocket&) = delete;
 
-  // Failures of the following are of kind timeout or network, with only `why` filled in; the caller knows the
-  // rest. After a failure the connection may have sent or received a part, and is good for close() only; a
-  // receive that timed out before any byte came may be tried again.
+  // Failures of the following have kind timeout or network and only `why`; the caller knows the rest. After a
+  // failure the connection may have sent or received a part, and may only be closed. Exception: a receive
+  // that timed out before any byte came may be repeated.
 
-  // Looks the name up and tries each of its addresses once.
+  // Looks the name up and tries each address once.
   Result<void> connect(const Address& address, TimePoint deadline);
-  // Encrypts what follows, once both ends have proved their key. REQUIRES: nothing was sent or received yet.
-  // Of kind refused if the other end has another key.
+  // Encrypts all later bytes, once both ends have proved their key. REQUIRES: nothing was sent or received
+  // yet. Kind refused: the other end has another key.
   Result<void> secure(std::unique_ptr<SecureSession> session, TimePoint deadline);
   Result<void> send(ByteSpan bytes, TimePoint deadline);
   // Exactly `size` bytes.
@@ -47,12 +47,12 @@ class BlockingSocket {
   Result<void> await(short events, TimePoint deadline) const;
 
   int fd_ = -1;
-  std::array<char, 4096> buffer_{};  // what was received and not yet asked for
+  std::array<char, 4096> buffer_{};  // received and not yet requested
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::unique_ptr<SecureSession> session_;  // none: what is sent is not encrypted
-  std::string secured_;                     // what it has decrypted
-  std::size_t secured_used_ = 0;            // of that, what was asked for
+  std::unique_ptr<SecureSession> session_;  // none: the connection is not encrypted
+  std::string secured_;                     // decrypted bytes
+  std::size_t secured_used_ = 0;            // those already returned
 };
 
 }  // namespace dlaunch

@@ -1,4 +1,4 @@
-// Keys and waits in the words of an error message, alike for all stores.
+// Keys and waits in error messages, the same for all stores.
 #pragma once
 
 #include <span>

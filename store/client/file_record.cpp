@@ -7,7 +7,7 @@ DecodedFileRecord decode_file_record(ByteSpan bytes, const StoreLimits& limits) 
   constexpr std::uint64_t length_size = sizeof(std::uint32_t);
   if (bytes.size() < length_size) return {Status::more, 2 * length_size, {}, {}};
   const std::uint64_t key_size = ByteReader(bytes).u32();
-  // No store writes an empty one: every key has its mark. It is what a hole in the file reads as.
+  // No store writes an empty key: every key has its mark. A hole in the file reads as one.
   if (key_size == 0) return {Status::bad, 0, "its key is empty", {}};
   if (key_size > limits.key_bytes) return {Status::bad, 0, "its key is longer than the limit", {}};
   const std::uint64_t head = length_size + key_size + length_size;

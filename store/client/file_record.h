@@ -1,5 +1,5 @@
-// The format of PyTorch's FileStore: a file of records, each a key and a value, each of those preceded by its
-// length (u32, little-endian). A later record replaces an earlier one of its key.
+// The format of PyTorch's FileStore: a file of records. A record is a key and a value, each preceded by its
+// length (u32, little-endian). A later record replaces an earlier one of the same key.
 //
 //   "/<key>"              a user's key
 //   "-/<key>", no value   the key is deleted
@@ -27,12 +27,12 @@ struct FileRecord {
 struct DecodedFileRecord {
   enum class Status { whole, more, bad };
   Status status = Status::bad;
-  std::uint64_t size = 0;  // of the record: whole; at least so many bytes of it: more
-  std::string_view why;    // bad: what is wrong
+  std::uint64_t size = 0;  // of a whole record; else at least so many bytes of it
+  std::string_view why;    // bad: the reason
   FileRecord record;       // whole: points into the bytes
 };
 
-// Decodes the record that `bytes` begins with. A length is only believed up to the limits, and nothing is
+// Decodes the record that `bytes` begins with. A length is believed only up to the limits, and nothing is
 // allocated.
 DecodedFileRecord decode_file_record(ByteSpan bytes, const StoreLimits& limits);
 

@@ -16,7 +16,7 @@ namespace {
 
 using Access = LockedFile::Access;
 
-constexpr Duration folder_patience = std::chrono::seconds(2);  // a misspelt path is said soon
+constexpr Duration folder_patience = std::chrono::seconds(2);  // a misspelt path is reported soon
 constexpr Duration lock_patience = std::chrono::seconds(10);
 constexpr std::uint64_t read_step = 1 << 20;
 constexpr std::string_view closed_key = "cleanup/";
@@ -27,13 +27,13 @@ std::string marked(std::string_view key) { return std::string(1, '/').append(key
 
 }  // namespace
 
-// One operation: the file opened and locked, and all of it read.
+// One operation: opens and locks the file, and reads all of it.
 class FileStore::Turn {
  public:
   // `timeout`: the call's.
   Turn(FileStore& store, Access access, Duration timeout) : store_(store) {
     if (store_.lost_) throw StoreError(*store_.lost_);
-    // The file is made once; one that vanishes later is not made again.
+    // The file is created once, and not again after it was removed.
     if (access == Access::create && store_.known_) access = Access::write;
     const TimePoint now = steady_now();
     auto opened =
@@ -43,7 +43,7 @@ class FileStore::Turn {
       if (opened.error().kind != ErrorKind::not_found) fail(std::move(opened).error());
       if (store_.known_) lose("it was removed while in use");
       if (access != Access::read) fail(std::move(opened).error());
-      return;  // not there yet
+      return;  // the file does not exist yet
     }
     file_.emplace(std::move(*opened));
     if (!store_.known_) store_.known_ = file_->identity();
@@ -87,7 +87,7 @@ class FileStore::Turn {
  private:
   [[nodiscard]] const StoreLimits& limits() const { return store_.options_.limits; }
 
-  // Applies what was added since the last time.
+  // Applies the records added since the last time.
   void catch_up() {
     if (file_->size() < store_.read_to_) {
       lose("it became shorter, from " + std::to_string(store_.read_to_) + " bytes to " +
@@ -106,8 +106,8 @@ class FileStore::Turn {
     }
   }
 
-  // Applies the whole records that `bytes` begins with. Returns how long the first that is not whole is at
-  // least; 0: there is none.
+  // Applies the whole records that `bytes` begins with. Returns the minimum size of the first that is not
+  // whole; 0: there is none.
   std::uint64_t apply_all(ByteSpan bytes) {
     while (!bytes.empty()) {
       const DecodedFileRecord next = decode_file_record(bytes, limits());
@@ -146,7 +146,7 @@ class FileStore::Turn {
     throw StoreError(error);
   }
 
-  // The file is of no use any more, and every later call will say so.
+  // The file is unusable now, and every later call fails the same way.
   [[noreturn]] void lose(std::string why) {
     store_.lost_ = Error{ErrorKind::io, "file store", store_.options_.path, std::move(why), ""};
     throw StoreError(*store_.lost_);
@@ -156,7 +156,7 @@ class FileStore::Turn {
   std::optional<LockedFile> file_;  // none: there is no file yet
 };
 
-// A watch for one wait. They are kept, since it takes the system several milliseconds to end one.
+// A watch for one wait. Watches are kept, since the system needs several milliseconds to end one.
 class FileStore::WatchLoan {
  public:
   explicit WatchLoan(FileStore& store) : store_(store) {
@@ -187,17 +187,17 @@ FileStore::FileStore(FileStoreOptions options) : options_(std::move(options)), t
 
 FileStore::~FileStore() {
   try {
-    if (access(options_.path.c_str(), F_OK) == 0) {  // else others have ended its life already
+    if (access(options_.path.c_str(), F_OK) == 0) {  // else another process has removed the file already
       Turn turn(*this, Access::write, Duration::zero());
       const std::int64_t closed = turn.add(closed_key, 1);
       const bool counted = options_.users == FileStoreUsers::counted;
       const std::int64_t open = counted ? turn.add(open_key, -1) : 0;
       const bool all_closed = counted ? closed >= options_.world_size : closed == options_.world_size;
-      // Still locked, so nobody writes into a file that is not there any more, unless PyTorch does.
+      // Still locked, so no store writes into a file that is removed, except PyTorch's.
       if (options_.world_size >= 0 && open == 0 && all_closed) unlink(options_.path.c_str());
     }
   } catch (const StoreError&) {
-    // Nobody is left to be told, and a file that stays is no harm to others.
+    // A destructor cannot report it, and a file that stays harms no other job.
   }
 }
 
@@ -309,7 +309,7 @@ bool FileStore::all_exist(std::span<const std::string> keys) const {
                      [this](const std::string& key) { return values_.contains(marked(key)); });
 }
 
-// Looks first, and watches only if there is something to wait for.
+// Looks first, and watches only if it must wait.
 void FileStore::await(Duration timeout, const std::string& for_what, const std::function<bool()>& condition) {
   const TimePoint deadline = deadline_after(steady_now(), timeout);
   std::optional<WatchLoan> watch;
@@ -324,7 +324,7 @@ void FileStore::await(Duration timeout, const std::string& for_what, const std::
     if (watch) {
       (*watch)->await(deadline);
     } else {
-      watch.emplace(*this);  // and look again: it sees only what comes
+      watch.emplace(*this);  // then look again: the watch sees only later changes
     }
   }
 }

@@ -17,12 +17,12 @@ namespace dlaunch {
 namespace {
 
 constexpr Duration look_again = std::chrono::milliseconds(10);  // as often as PyTorch's
-// Where inotify tells everything. Looking all the same keeps a mistake of ours from being a hang.
+// For local files, where inotify reports all. Looking again keeps a mistake in dlaunch from becoming a hang.
 constexpr Duration look_again_rarely = std::chrono::seconds(1);
 constexpr std::uint32_t xfs_magic = 0x58465342;  // not in linux/magic.h
 
-// File systems that certainly belong to one machine. Others, overlays too, may get writes that inotify does
-// not tell of.
+// File systems that certainly belong to one machine. Others, also overlays, may get writes that inotify does
+// not report.
 bool belongs_to_one_machine(const std::string& path) {
   struct statfs system {};
   if (statfs(path.c_str(), &system) != 0) return false;
@@ -44,7 +44,7 @@ FileWatch::~FileWatch() {
 }
 
 void FileWatch::await(TimePoint deadline) {
-  if (!watching_ && start()) return;  // what happened before is to be looked at
+  if (!watching_ && start()) return;  // earlier changes must be looked at
   const TimePoint now = steady_now();
   const Duration pause = watching_ && only_here_ ? look_again_rarely : look_again;
   const Duration left = std::clamp(deadline - now, Duration::zero(), pause);
@@ -69,7 +69,7 @@ void FileWatch::take_events() {
     for (std::size_t at = 0; at < static_cast<std::size_t>(size);) {
       inotify_event event{};
       std::memcpy(&event, buffer.data() + at, sizeof event);
-      if ((event.mask & (IN_IGNORED | IN_MOVE_SELF)) != 0) watching_ = false;  // not the file any more
+      if ((event.mask & (IN_IGNORED | IN_MOVE_SELF)) != 0) watching_ = false;  // another file now
       at += sizeof event + event.len;
     }
   }

@@ -1,6 +1,6 @@
-// Waits until a file may have changed. By inotify, which tells at once what happens on this machine; changes
-// made on other machines, through a network file system, it does not see, so there the file is to be looked
-// at every now and then. Not thread-safe.
+// Waits until a file may have changed. inotify reports at once what happens on this machine. It does not see
+// changes that other machines make through a network file system; such files are read now and then. Not
+// thread-safe.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@ namespace dlaunch {
 
 class FileWatch {
  public:
-  explicit FileWatch(std::string path);  // starts watching where it can
+  explicit FileWatch(std::string path);  // starts watching if possible
   ~FileWatch();
   FileWatch(const FileWatch&) = delete;
   FileWatch& operator=(const FileWatch&) = delete;
 
   // Returns at the deadline, when the file was changed, replaced or removed since the last call, when it is
-  // time to look again, or for no reason.
+  // time to look again, or spuriously.
   void await(TimePoint deadline);
 
  private:
@@ -27,8 +27,8 @@ class FileWatch {
 
   const std::string path_;
   int inotify_ = -1;        // none: the user has too many already
-  bool watching_ = false;   // inotify tells of the file
-  bool only_here_ = false;  // and of every change, since the file system is this machine's own
+  bool watching_ = false;   // inotify reports changes of the file
+  bool only_here_ = false;  // it reports all changes, since the file system is local
 };
 
 }  // namespace dlaunch

@@ -87,7 +87,7 @@ Duration HashStore::timeout() const {
 
 std::vector<std::string> HashStore::multi_get(std::span<const std::string> keys) {
   Lock lock(mutex_);
-  // With queues of these names present a wait is over, but there is no value to get.
+  // If queues of these names exist, a wait ends, but there is no value to get.
   const auto have_values = [&] {
     return std::all_of(keys.begin(), keys.end(),
                        [&](const std::string& key) { return values_.contains(key); });

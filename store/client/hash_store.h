@@ -12,7 +12,7 @@
 
 namespace dlaunch {
 
-// Threads do not take turns here: while one waits the others go on.
+// Calls of several threads run at the same time: while one waits the others continue.
 class HashStore final : public Store {
  public:
   using Store::wait;

@@ -1,4 +1,4 @@
-// The key of the job's store, as its workers are given it.
+// The key of the job's store, for its workers.
 #pragma once
 
 #include <string>
@@ -8,17 +8,17 @@
 namespace dlaunch {
 
 struct JobKey {
-  std::string key{};  // empty: there is nothing to prove
+  std::string key{};  // empty: no proof is needed
   bool tls = false;   // the connection is encrypted
 
   bool operator==(const JobKey&) const = default;
 };
 
-// Of a worker of a job with a secret, for the store that its agent serves at `server`. Empty for every other
-// process and server. Any thread, while none changes the environment.
+// For a worker of a job with a secret: the key of the store that its agent serves at `server`. Empty for
+// every other process and server. Any thread, while no thread changes the environment.
 JobKey job_store_key(const Address& server);
 
-// The text of the file that DLAUNCH_STORE_KEY_FILE names, and back; an empty key: it is no such text.
+// The text of the file that DLAUNCH_STORE_KEY_FILE names, and back; an empty key: not such a text.
 std::string store_key_text(const JobKey& key);
 JobKey parse_store_key(const std::string& text);
 

@@ -15,8 +15,7 @@
 namespace dlaunch {
 namespace {
 
-// flock can wait, but not with a deadline; so it is asked again and again, first often, since nobody keeps
-// the lock for long.
+// flock has no deadline, so it is tried again and again: often at first, since locks are held briefly.
 constexpr Duration first_pause = std::chrono::microseconds(20);
 constexpr Duration longest_pause = std::chrono::milliseconds(2);
 constexpr Duration folder_pause = std::chrono::milliseconds(10);
@@ -31,7 +30,7 @@ bool same(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_
 
 int open_patiently(const std::string& path, LockedFile::Access access, TimePoint folder_deadline) {
   const bool create = access == LockedFile::Access::create;
-  // Not blocking: only a pipe could make open() wait, and that is refused later.
+  // Not blocking: only a pipe could block open(), and pipes are rejected later.
   const int flags = (access == LockedFile::Access::read ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK;
   while (true) {
     const int fd = ::open(path.c_str(), create ? flags | O_CREAT : flags, file_mode);
@@ -82,7 +81,7 @@ FileIdentity::~FileIdentity() {
 
 LockedFile::~LockedFile() {
   if (fd_ < 0) return;
-  flock(fd_, LOCK_UN);  // closing would not do: a duplicate may be open
+  flock(fd_, LOCK_UN);  // closing is not enough: a duplicate may be open
   ::close(fd_);
 }
 

@@ -1,7 +1,7 @@
-// A file that processes of one or several machines take turns with, by flock(2): opened and locked for one
-// operation. What a reader sees under its lock is whole, unless a writer died in the middle.
+// A file that processes of one or several machines use in turn, by flock(2): opened and locked for one
+// operation. A reader with the lock sees whole records, unless a writer died in the middle.
 //
-// Blocking, with deadlines. Not thread-safe. Failures carry only kind and `why`; the caller knows the rest:
+// Blocking, with deadlines. Not thread-safe. Failures have only kind and `why`; the caller knows the rest:
 // not_found (no such file), timeout (others kept the lock), io.
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace dlaunch {
 
-// Which file it was, by a descriptor that is kept open: as long as it lives no other file can be taken for
-// this one, even under the same path.
+// The identity of a file, by a descriptor that stays open: as long as it lives, no other file can be mistaken
+// for this one, even under the same path.
 class FileIdentity {
  public:
   FileIdentity() = default;  // of no file
@@ -40,28 +40,27 @@ class LockedFile {
   enum class Access {
     read,    // shared with other readers
     write,   // exclusive
-    create,  // exclusive; a file that is not there is made (mode 0644)
+    create,  // exclusive; creates a missing file (mode 0644)
   };
 
-  // The file that the path leads to at the moment when the lock is got: one that is removed or replaced while
-  // this waits for the lock is not it. With `create` a folder that is not there is waited for until
-  // `folder_deadline`, by default not at all, since one that another machine made shows up late on some
-  // network file systems.
+  // The file that the path names at the moment of the lock: a file that is removed or replaced during the
+  // wait does not count. With `create`, waits for a missing folder until `folder_deadline` (by default not at
+  // all), since on some network file systems a folder from another machine shows up late.
   static Result<LockedFile> open(const std::string& path, Access access, TimePoint deadline,
                                  TimePoint folder_deadline = {});
-  ~LockedFile();  // gives the lock back
+  ~LockedFile();  // releases the lock
   LockedFile(LockedFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
   LockedFile& operator=(LockedFile&&) = delete;
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
 
-  // Exactly `size` bytes. REQUIRES: they are within size().
+  // Exactly `size` bytes. REQUIRES: they lie within size().
   Result<void> read(std::uint64_t offset, char* into, std::size_t size);
 
-  // Adds the bytes at the end: all of them or, where that fails (the disk is full), none.
+  // Appends the bytes: all of them or, on failure (the disk is full), none.
   Result<void> append(ByteSpan bytes);
 
-  [[nodiscard]] FileIdentity identity() const;  // of no file where the process has no descriptor left
+  [[nodiscard]] FileIdentity identity() const;  // of no file if the process has no descriptor left
   [[nodiscard]] bool is(const FileIdentity& file) const;
 
  private:

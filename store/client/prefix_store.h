@@ -1,8 +1,8 @@
-// A part of another store: every key gets "prefix/" in front, so that two users of one store cannot meet.
-// Nests.
+// A part of another store: every key gets "prefix/" in front, so that two users of one store do not collide.
+// May be nested.
 //
-// Passes everything on, so it shares the other store's timeout, threads and errors, and num_keys counts the
-// whole of it. list_keys lists its own part, without the prefix. Messages name keys with the prefix.
+// Passes everything on, so it shares the other store's timeout, threads and errors, and num_keys counts all
+// keys of that store. list_keys lists its own part, without the prefix. Messages name keys with the prefix.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The clock of everything here that blocks: the machine's steady one. Code on the event loop is given the
-// time instead (base/time.h).
+// The steady clock of the machine, for blocking code. Code on the event loop gets the time as an argument
+// (base/time.h).
 #pragma once
 
 #include "store/base/time.h"
@@ -7,7 +7,7 @@
 namespace dlaunch {
 
 TimePoint steady_now();
-// `now` and so much, at most some years: a timeout of "for ever" does not wrap around.
+// `now` plus the duration, at most some years: a timeout of "for ever" does not wrap around.
 TimePoint deadline_after(TimePoint now, Duration timeout);
 
 }  // namespace dlaunch

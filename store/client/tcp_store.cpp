@@ -19,16 +19,16 @@ constexpr Duration first_look_pause = std::chrono::milliseconds(1);
 constexpr Duration longest_look_pause = std::chrono::milliseconds(10);
 constexpr Duration longest_turn = std::chrono::hours(24 * 365 * 10);
 constexpr std::string_view worker_counter = "init/";  // the one key without the prefix
-constexpr std::size_t receive_step = 1 << 20;         // an announced length is believed only so far ahead
+constexpr std::size_t receive_step = 1 << 20;         // an announced length is trusted only so far ahead
 
 std::string on_wire(std::string_view key) { return std::string(1, '/').append(key); }
 
 }  // namespace
 
-// One call's turn with the connection.
+// One call's exclusive use of the connection.
 class TcpStore::Call {
  public:
-  // `what`: for messages, "get of key 'x'".
+  // `what`: for error messages, "get of key 'x'".
   Call(TcpStore& store, Duration timeout, std::string what)
       : store_(store),
         timeout_(timeout),
@@ -90,7 +90,7 @@ class TcpStore::Call {
     return value;
   }
 
-  // The answer to ADD. Where the server is ours, an addition that it refuses is an error of this call only.
+  // The answer to ADD. If the server is dlaunch's, a rejected addition is an error of this call only.
   std::int64_t sum(const std::string& of_what) {
     const std::uint8_t refused = store_.server_is_ours_ ? integer<std::uint8_t>() : answer_ready;
     if (refused == answer_ready) return integer<std::int64_t>();
@@ -100,8 +100,7 @@ class TcpStore::Call {
          "cannot add to " + of_what + ": " + (is_full ? "the store is full" : "its value is no number"), ""});
   }
 
-  // Sends a request that the server answers when it is time (WAIT, BARRIER); throws a timeout if that takes
-  // too long.
+  // Sends a request that the server answers later (WAIT, BARRIER); throws a timeout if that takes too long.
   void await(const Request& request, std::string_view for_what) {
     send(request);
     char stop = 0;
@@ -112,7 +111,7 @@ class TcpStore::Call {
     timed_out(for_what);
   }
 
-  // With a timeout that allows no waiting the server is only asked.
+  // With a timeout that allows no wait, only checks the keys.
   void await_keys(std::span<const std::string> keys) {
     if (keys.empty()) return;
     Request request;
@@ -145,7 +144,7 @@ class TcpStore::Call {
       lose(received.error());
   }
 
-  // The connection is of no use any more, and everybody will hear why.
+  // The connection is unusable now, and every later call gets this error.
   [[noreturn]] void lose(const Error& reason) {
     store_.socket_.close();
     store_.lost_ = Error{reason.kind, name(), "", "lost in " + what_ + ": " + reason.why, ""};
@@ -157,11 +156,11 @@ class TcpStore::Call {
     cancel.kind = RequestKind::cancel_wait;
     if (type_byte(store_.options_.dialect, cancel.kind)) {
       send(cancel);
-      // The wait's own answer may have crossed; the cancellation's comes in any case.
+      // The wait's own answer may have crossed; the cancellation's answer comes in any case.
       if (integer<std::uint8_t>() == answer_stop_waiting) integer<std::uint8_t>();
       return;
     }
-    // 1.13 knows no cancelling, and would answer the wait one day in the middle of another conversation.
+    // 1.13 has no cancelling, and would answer the wait later in the middle of another exchange.
     store_.socket_.close();
     try {
       store_.connect(answer_deadline());
@@ -192,7 +191,7 @@ std::int64_t TcpStore::count_workers(std::int64_t more) {
   return call.sum("the workers' counter");
 }
 
-// No request can wait for a number, so it is asked for again and again.
+// No request waits for a number, so it is read again and again.
 void TcpStore::await_workers(std::int64_t world_size, TimePoint deadline) {
   for (Duration pause = first_look_pause;; pause = std::min(pause * 2, longest_look_pause)) {
     const std::int64_t came = count_workers(0);
@@ -208,7 +207,7 @@ void TcpStore::await_workers(std::int64_t world_size, TimePoint deadline) {
   }
 }
 
-// Connecting and greeting are one thing that is tried until it works: a full backlog resets a connection only
+// Connecting and greeting are repeated together until they work: a full backlog resets a connection only
 // after it was made.
 void TcpStore::connect(TimePoint deadline) {
   const TimePoint start = steady_now();
@@ -254,9 +253,9 @@ Result<void> TcpStore::prove(TimePoint deadline) {
   return socket_.send(as_byte_span(*proof), deadline);
 }
 
-// Only 2.2 and later are greeted, in one write: some servers want the greeting whole. Then a question, to
-// know that the server is alive, and whether it is ours. PING is the usual one, but 2.2 to 2.4 hang up on it:
-// then a CHECK serves. The numbers are such that a 1.13 server, which takes all this for a SET with a key of
+// Only 2.2 and later get a greeting, in one write: some servers want the greeting whole. A PING follows,
+// which shows that the server is alive, and whether it is dlaunch's. 2.2 to 2.4 close the connection on PING:
+// then a CHECK serves. The numbers are such that a 1.13 server, which reads all this as a SET with a key of
 // so many bytes, fails at once instead of allocating.
 Result<void> TcpStore::greet(TimePoint deadline) {
   if (options_.dialect != Dialect::v2_2) return {};
@@ -299,8 +298,8 @@ std::string TcpStore::get(std::string_view key) {
   Request request;
   request.kind = RequestKind::get;
   request.key = name;
-  // Mostly the key is there: one exchange instead of two. Not with other servers, some of which hang up on a
-  // GET of an absent key.
+  // Mostly the key exists: one exchange instead of two. Not with other servers, some of which close the
+  // connection on a GET of an absent key.
   if (server_is_ours_) {
     Request check;
     check.kind = RequestKind::check;
@@ -386,7 +385,7 @@ Duration TcpStore::timeout() const {
 
 std::vector<std::string> TcpStore::multi_get(std::span<const std::string> keys) {
   if (!type_byte(options_.dialect, RequestKind::multi_get)) return Store::multi_get(keys);
-  if (keys.empty()) return {};  // of which PyTorch's servers make different things
+  if (keys.empty()) return {};  // PyTorch's servers differ on an empty list
   Call call(*this, timeout(), "multi_get of " + describe_keys(keys));
   call.await_keys(keys);
   std::vector<std::string> names;
@@ -448,7 +447,7 @@ std::optional<std::string> TcpStore::queue_pop(std::string_view key, bool block)
     if (call.integer<std::int64_t>() > 0) return call.text();
     if (!block) return std::nullopt;
     if (steady_now() >= call.deadline())
-      call.timed_out("queue " + quoted(key));  // others were quicker each time
+      call.timed_out("queue " + quoted(key));  // other clients were quicker each time
   }
 }
 

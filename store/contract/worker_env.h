@@ -1,4 +1,4 @@
-// Every environment variable a worker gets: what agent and worker promise each other. Names only; the agent
+// Every environment variable a worker gets: the contract between agent and worker. Names only; the agent
 // writes them (agent/model/worker_environment.cpp), the runtime reads them
 // (runtime/rendezvous/bootstrap.cpp).
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace dlaunch::env {
 
-// torchrun's, with its meanings.
+// torchrun's variables, with its meanings.
 inline constexpr std::string_view rank = "RANK";              // 0 .. WORLD_SIZE-1, over all nodes
 inline constexpr std::string_view local_rank = "LOCAL_RANK";  // 0 .. LOCAL_WORLD_SIZE-1, on this node
 inline constexpr std::string_view world_size = "WORLD_SIZE";  // workers in all
@@ -44,7 +44,7 @@ inline constexpr std::string_view hip_visible_devices =
 inline constexpr std::string_view gloo_store_v2 = "GLOO_ENABLE_STORE_V2_API";
 inline constexpr std::string_view gloo_sequence_number = "GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER";
 
-// dlaunch's own.
+// dlaunch's own variables.
 inline constexpr std::string_view version = "DLAUNCH_VERSION";  // presence: dlaunch started this process
 inline constexpr std::string_view job_id = "DLAUNCH_JOB_ID";    // the job's id
 inline constexpr std::string_view round =
@@ -54,8 +54,7 @@ inline constexpr std::string_view fencing_token =
 inline constexpr std::string_view worker_page =
     "DLAUNCH_WORKER_PAGE";  // the file of store/contract/worker_page.h; unset: there is none
 
-// The file with the key of a job with a secret, which libdlaunch proves to the job's store; unset: there is
-// none.
+// The file with the key of a job with a secret, which libdlaunch proves to the job's store; unset: no secret.
 inline constexpr std::string_view store_key_file = "DLAUNCH_STORE_KEY_FILE";
 
 }  // namespace dlaunch::env

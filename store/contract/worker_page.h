@@ -1,14 +1,14 @@
-// The file through which a worker tells its agent what it does: its groups, a ring of its latest operations,
-// and counts by which one sees whether it moves. The agent names it in DLAUNCH_WORKER_PAGE; the runtime makes
-// and maps it and writes (runtime/record/recorder.h), without system calls; the agent reads it at any time
+// The file through which a worker reports to its agent: its groups, a ring of its latest operations, and
+// counts that show whether it makes progress. The agent names it in DLAUNCH_WORKER_PAGE. The runtime creates,
+// maps and writes it (runtime/record/recorder.h), without system calls. The agent reads it at any time
 // (agent/model/worker_record.h), also when the worker hangs or is dead.
 //
-// There is one writing process, the page's owner, and any of its threads may write. What several words belong
-// together in has a seqlock: odd while they change, another even number afterwards. A reader takes two copies
-// of the whole, one after the other, and believes what has the same even seqlock and the same words in both.
-// It believes nothing else: the bytes are another program's.
+// One process writes, the page's owner; any of its threads may. Words that belong together have a seqlock:
+// odd while they change, another even number afterwards. A reader takes two copies of the whole page, one
+// after the other, and believes only what has the same even seqlock and the same words in both: the bytes are
+// another program's.
 //
-// Times are nanoseconds of the steady clock. Numbers are of the host's byte order: nobody else reads them.
+// Times are nanoseconds of the steady clock. Numbers have the host's byte order: only this host reads them.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace dlaunch::page {
 
-inline constexpr std::uint64_t magic = 0x4547415057434C44;  // "DLCWPAGE", stored last of the header
+inline constexpr std::uint64_t magic = 0x4547415057434C44;  // "DLCWPAGE", written last of the header
 inline constexpr std::uint32_t version = 2;
 inline constexpr std::size_t max_records = 2048;
 inline constexpr std::size_t max_groups = 128;
@@ -87,27 +87,27 @@ constexpr bool is_point_to_point(Operation operation) {
   return operation == Operation::send || operation == Operation::recv;
 }
 
-// Ranks meet for it through the store, to make a group.
+// The ranks rendezvous through the store, to make a group.
 constexpr bool is_meeting(Operation operation) { return operation >= Operation::new_group; }
 
-// What has a place in its group's sequence.
+// Operations with a sequence number in their group.
 constexpr bool is_collective(Operation operation) { return operation < Operation::send; }
 
-// Elements' types: int8 0, int16, int32, int64, uint8 4, bool, float16, bfloat16, float32 8, float64,
+// Element types: int8 0, int16, int32, int64, uint8 4, bool, float16, bfloat16, float32 8, float64,
 // complex64, complex128 11.
 inline constexpr std::uint8_t no_dtype = 255;
 
-// How an operation met the end of another rank.
+// How an operation noticed that another rank ended.
 enum class Loss : std::uint8_t {
   none,
-  left,               // that rank has destroyed the group
-  left_in_exception,  // ... while an exception was on its way there
-  died,               // or its connection was cut
+  left,               // that rank destroyed the group
+  left_in_exception,  // ... while an exception unwound there
+  died,               // that rank died, or the connection to it was cut
   gave_up,            // because of an error of its own
 };
 inline constexpr Loss last_loss = Loss::gave_up;
 
-// So many ranks from `first` on, `stride` apart.
+// So many ranks, from `first` on, `stride` apart.
 struct Run {
   std::int32_t first;
   std::int32_t stride;
@@ -119,38 +119,38 @@ struct Run {
 struct Header {
   std::uint64_t magic;
   std::uint32_t version;
-  std::int32_t owner;  // pid; 0: nobody's yet
-  std::int32_t rank;   // in the default group, where the next two are of
+  std::int32_t owner;  // pid; 0: none yet
+  std::int32_t rank;   // in the default group, as the next two
   std::int32_t world_size;
-  std::int64_t unix_minus_steady_ns;  // what makes a time of the clock on the wall
+  std::int64_t unix_minus_steady_ns;  // added to a time, gives the time of day
 
-  // The loss of another rank that broke a group of this process first. `lost` is written last.
-  std::uint64_t loss_sequence;  // of the operation that met it
+  // The first loss of another rank that broke a group of this process. `lost` is written last.
+  std::uint64_t loss_sequence;  // of the operation that noticed it
   std::uint32_t loss_group;     // that group's id
-  std::int32_t lost;            // the other's rank, as `rank`, plus 1; 0: there was no loss
+  std::int32_t lost;            // the lost rank, as `rank`, plus 1; 0: no loss
   Operation loss_operation;
   Loss loss;
-  std::uint8_t left_in_exception;  // 1: the owner destroyed its groups while an exception was on its way
+  std::uint8_t left_in_exception;  // 1: the owner destroyed its groups while an exception unwound
 
   std::array<std::uint8_t, 13> reserved;
 
-  // Counts of operations, apart so that a collective, of which there are many, changes two of them in all.
-  std::uint64_t next;  // that have begun: the number of the next record, from 0
+  // Counts of operations, arranged so that a collective, the most frequent one, changes only two of them.
+  std::uint64_t next;  // begun: the number of the next record, from 0
   std::uint64_t collectives_ended;
-  std::uint64_t others_begun;  // that are no collectives, and how many of these have ended
+  std::uint64_t others_begun;  // begun that are no collectives, and how many of these have ended
   std::uint64_t others_ended;
-  std::uint64_t waiting;   // threads that wait for other ranks outside of a collective
-  std::uint64_t asks;      // how often somebody has asked whether a message is through, and it was not
+  std::uint64_t waiting;   // threads that wait for other ranks outside a collective
+  std::uint64_t asks;      // polls that found a message not complete yet
   std::int64_t joined_ns;  // when the process last became this rank
 
   std::array<std::uint8_t, 4096 - 120> reserved_too;
 };
 
-// How often an operation has begun or ended.
+// How often operations have begun or ended.
 constexpr std::uint64_t moves_of(const Header& header) {
   return header.next + header.collectives_ended + header.others_ended;
 }
-// Collectives that have not ended, and threads that wait for other ranks in another way.
+// Collectives that have not ended, and threads that wait for other ranks in other ways.
 constexpr std::uint64_t open_of(const Header& header) {
   const std::uint64_t others = header.others_begun + header.collectives_ended;
   return header.waiting + (header.next > others ? header.next - others : 0);  // read while they change
@@ -159,18 +159,18 @@ constexpr std::uint64_t open_of(const Header& header) {
 struct Group {
   enum State : std::uint32_t { free = 0, current, left };
 
-  std::uint64_t seqlock;   // of what stands before `entered`; that it is left is told without it
-  std::uint64_t identity;  // the same on all its members, and no other group's
-  std::uint32_t id;        // counts this process's groups from 1; records name theirs by it
+  std::uint64_t seqlock;   // of the fields before `entered`; `left` is set without it
+  std::uint64_t identity;  // the same on all its members, unlike every other group's
+  std::uint32_t id;        // counts this process's groups from 1; records refer to it
   std::uint32_t state;
   std::uint32_t size;
-  std::int32_t rank;  // the owner's, in this group
+  std::int32_t rank;  // the owner's rank in this group
   std::array<char, 48> name;
   std::array<char, 16> backend;
-  std::array<Run, max_runs> runs;  // the members' ranks; fewer than `size` where these do not suffice
+  std::array<Run, max_runs> runs;  // the members' ranks; fewer than `size` if the runs do not suffice
   std::array<std::uint8_t, 8> reserved;
 
-  // Sequence numbers of collectives: the last that was entered, that has failed, and that has succeeded.
+  // Sequence numbers of collectives: the last one entered, the last failed, the last succeeded.
   std::uint64_t entered;
   std::uint64_t failed;
   std::uint64_t done;
@@ -181,10 +181,10 @@ struct Record {
   enum State : std::uint8_t { started = 1, completed, failed };
 
   std::uint64_t seqlock;   // 2n + 1 while record n is being written, 2n + 2 from then on
-  std::uint64_t sequence;  // of collectives, messages and so on, each counted for itself in its group
+  std::uint64_t sequence;  // counted in its group, separately for collectives, messages and so on
   std::int64_t created_ns;
-  std::int64_t ended_ns;  // 0: it has not; written after the seqlock, and `state` after that
-  std::uint64_t input;    // elements; of a meeting, the ranks that must come to it
+  std::int64_t ended_ns;  // 0: not yet; written after the seqlock, and `state` after that
+  std::uint64_t input;    // elements; of a rendezvous, the number of ranks
   std::uint64_t output;
   std::uint32_t group;  // its id
   std::int32_t peer;    // of a message, in the group; -1: none, or any

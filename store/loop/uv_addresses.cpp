@@ -54,7 +54,7 @@ Address to_address(const sockaddr* raw) {
   const auto* v6 = reinterpret_cast<const sockaddr_in6*>(raw);
   uv_ip6_name(v6, host, sizeof host);
   std::string text = host;
-  // A dual-stack socket shows its IPv4 peers in IPv6's clothes; people know them by the plain form.
+  // A dual-stack socket shows IPv4 peers as mapped IPv6 addresses; users know the plain form.
   if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) text = text.substr(text.rfind(':') + 1);
   return {std::move(text), ntohs(v6->sin6_port)};
 }

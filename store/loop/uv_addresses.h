@@ -1,4 +1,4 @@
-// Addresses and errors as libuv and the sockets have them, in the terms of io.h.
+// Addresses and errors of libuv and the sockets, in the terms of io.h.
 #pragma once
 
 #include <netdb.h>
@@ -13,9 +13,9 @@
 
 namespace dlaunch {
 
-// The reason behind a libuv status, for a sentence.
+// The reason of a libuv status, for a sentence.
 std::string describe(int status);
-// Why an attempt to connect failed, and in brackets what that means and what to look at.
+// Why an attempt to connect failed, and in brackets what that means and what to check.
 std::string connect_failure(int status, const std::string& why);
 
 Address to_address(const sockaddr* raw);
@@ -23,11 +23,11 @@ void set_port(sockaddr_storage& address, std::uint16_t port);
 // False: it is a name.
 bool parse_numeric(const Address& address, sockaddr_storage& into);
 
-// Looking up the addresses that TCP can use, and what came of it.
+// Looks up the addresses that TCP can use, and holds the result.
 addrinfo stream_hints(int flags);
 std::vector<sockaddr_storage> to_list(const addrinfo* found, std::uint16_t port);
 
-// A connect to a free local port can meet itself: TCP allows both ends to be one socket.
+// A connect to a free local port can connect to itself: TCP allows both ends to be one socket.
 bool met_itself(const uv_tcp_t& tcp);
 
 Address bound_address(const uv_tcp_t& tcp);

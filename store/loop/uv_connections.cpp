@@ -40,7 +40,7 @@ ConnId UvLoop::Impl::connect(const Address& address, TimePoint deadline, Connect
   attempt->deadline = deadline;
   attempt->timer = arm(deadline, *attempt);
   find(id)->attempt = attempt;
-  starting_.push_back(id);  // begins at the loop's top level, from where a failure may be reported
+  starting_.push_back(id);  // starts at the loop's top level, which may report a failure
   want_turn();
   return id;
 }
@@ -91,7 +91,7 @@ void UvLoop::Impl::abort(ConnId id) {
   destroy(socket, true);
 }
 
-// The public face.
+// The public interface.
 
 void UvLoop::send(ConnId conn, ByteSpan bytes) { impl_->send(conn, bytes); }
 void UvLoop::send_shared(ConnId conn, const SharedBytes& bytes) { impl_->send(conn, bytes); }
@@ -134,7 +134,7 @@ void UvLoop::Impl::looked_up(Attempt& attempt, int status, addrinfo* found) {
 void UvLoop::Impl::try_next(Attempt& attempt) {
   while (attempt.next < attempt.targets.size()) {
     const sockaddr_storage& target = attempt.targets[attempt.next];
-    // One silent address must not use up the time of those after it.
+    // One silent address must not use up the time of the others.
     const auto left = static_cast<Duration::rep>(attempt.targets.size() - attempt.next);
     ++attempt.next;
     Socket* socket = new_socket();
@@ -158,7 +158,7 @@ void UvLoop::Impl::try_next(Attempt& attempt) {
 }
 
 void UvLoop::Impl::connected(Socket& socket, int status) {
-  if (socket.closing) return;  // given up; libuv only says so
+  if (socket.closing) return;  // given up; libuv only confirms it
   const Event event(*this);
   const ConnId id = socket.id;
   Conn& conn = *find(id);
@@ -200,7 +200,7 @@ void UvLoop::Impl::fail(Attempt& attempt, ErrorKind kind, std::string why) {
   handler.on_closed(id, error);
 }
 
-// Ends the attempt and its id, and tells nobody.
+// Ends the attempt and its id, and calls no handler.
 void UvLoop::Impl::drop(Attempt& attempt) {
   free_conn(std::exchange(attempt.id, {}));
   disarm(attempt.timer);

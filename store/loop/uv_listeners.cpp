@@ -23,7 +23,7 @@ Result<Network::Listening> UvLoop::Impl::listen(const Address& address, Listener
     const ErrorKind kind = unknown                      ? ErrorKind::not_found
                            : status == UV_EADDRNOTAVAIL ? ErrorKind::foreign
                            : status == UV_EADDRINUSE    ? ErrorKind::in_use
-                           : status == UV_EAI_AGAIN     ? ErrorKind::timeout  // of who knows names
+                           : status == UV_EAI_AGAIN     ? ErrorKind::timeout  // of the name servers
                                                         : ErrorKind::network;
     return Error{kind, "cannot listen on", to_string(address), describe(status), ""};
   };
@@ -52,7 +52,7 @@ Result<Network::Listening> UvLoop::Impl::listen(const Address& address, Listener
   Listener& listener = listeners_[id.slot];
   int status = UV_EADDRNOTAVAIL;
   for (const auto& targets : choices) {
-    // A port that is free for the first address may be taken for the second: then another one is tried.
+    // A port that is free on the first address may be in use on the second: then tries another one.
     for (int tries = address.port == 0 && targets.size() > 1 ? free_port_tries : 1; tries > 0; --tries) {
       std::uint16_t port = address.port;
       status = bind_all(id, targets, port, listener);
@@ -60,8 +60,7 @@ Result<Network::Listening> UvLoop::Impl::listen(const Address& address, Listener
       close_sockets(listener);
       if (status != UV_EADDRINUSE) break;
     }
-    if (status == UV_EADDRINUSE)
-      break;  // in use is an answer; only a family that is not there leads to the next
+    if (status == UV_EADDRINUSE) break;  // in_use is final; only a missing family leads to the next choice
   }
   return failure(status);
 }
@@ -99,8 +98,8 @@ Network::Listening UvLoop::Impl::started(ListenerId id, std::uint16_t port, List
   return result;
 }
 
-// Binds all targets on one port (the first one's, where `port` is 0). Addresses of a family that this machine
-// does not have are left out as long as one remains.
+// Binds all targets on one port (the first one's, if `port` is 0). Leaves out addresses of a family that this
+// machine lacks, as long as one remains.
 int UvLoop::Impl::bind_all(ListenerId id, std::vector<sockaddr_storage> targets, std::uint16_t& port,
                            Listener& into) {
   int missing = UV_EADDRNOTAVAIL;
@@ -131,7 +130,7 @@ UvLoop::Impl::ListenSocket* UvLoop::Impl::new_listen_socket(ListenerId id) {
   return socket;
 }
 
-// Listens, if what came before (`status`) went well; else, or if it cannot, the socket goes.
+// Listens, if `status` reports success so far; closes the socket on any failure.
 int UvLoop::Impl::start(ListenSocket& socket, int status, Listener& into) {
   if (status == 0) {
     // The kernel cuts the backlog to net.core.somaxconn.
@@ -184,7 +183,7 @@ void UvLoop::Impl::accept(ListenSocket& from) {
     return abort(id);
   }
   Conn* conn = find(id);
-  if (conn == nullptr) return;  // not wanted
+  if (conn == nullptr) return;  // rejected
   if (conn->handler == nullptr) conn->handler = handler;
   if (!conn->paused) read_on(*socket);
 }

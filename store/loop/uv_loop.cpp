@@ -18,7 +18,7 @@ namespace dlaunch {
 namespace {
 constexpr const char* no_loop = "cannot make an event loop";
 
-// As many as libuv takes for a first loop: where it gets some of them only it may end the process.
+// libuv takes as many for a first loop: if it gets only some of them, it may end the process.
 void require_descriptors() {
   std::array<int, 6> fds{};
   std::size_t made = 0;
@@ -30,8 +30,7 @@ void require_descriptors() {
 }  // namespace
 
 UvLoop::Impl::Impl() {
-  // A peer that has gone away is an error of the write, not the end of the process. Who has a handler keeps
-  // it.
+  // A peer that has gone is an error of the write, not the end of the process. An existing handler is kept.
   struct sigaction current {};
   if (sigaction(SIGPIPE, nullptr, &current) == 0 && current.sa_handler == SIG_DFL)
     std::signal(SIGPIPE, SIG_IGN);
@@ -47,7 +46,7 @@ UvLoop::Impl::Impl() {
   uv_unref(base(async_));
 }
 
-// And the one handle that takes a descriptor too.
+// libuv's one handle that needs a descriptor, too.
 void UvLoop::Impl::init_loop() {
   require_descriptors();
   int status = uv_loop_init(&loop_);
@@ -63,11 +62,11 @@ void UvLoop::Impl::init_loop() {
 UvLoop::Impl::~Impl() {
   for (Conn& conn : conns_) {
     if (conn.live && conn.attempt != nullptr) drop(*conn.attempt);
-    conn.live = false;  // so that no handler is found any more
+    conn.live = false;  // no handler is found any more
   }
   for (Listener& listener : listeners_) close_sockets(listener);
   for (Socket* socket : std::vector<Socket*>(sockets_.begin(), sockets_.end())) {
-    if (!socket->closing) flush(*socket);  // the last words of this turn; may itself close a broken one
+    if (!socket->closing) flush(*socket);  // the last bytes of this turn; may itself close a broken one
     if (!socket->closing) destroy(*socket);
   }
   for (auto& timer : timers_) uv_close(base(timer->handle), nullptr);
@@ -84,7 +83,7 @@ TimePoint UvLoop::Impl::now() const {
   return now_;
 }
 
-// Timers: a libuv timer each, kept and used again.
+// Timers: each has a libuv timer, which is reused.
 
 TimerId UvLoop::Impl::arm(TimePoint at, TimerHandler& handler) {
   if (free_timers_.empty()) {
@@ -104,7 +103,7 @@ TimerId UvLoop::Impl::arm(TimePoint at, TimerHandler& handler) {
 }
 
 void UvLoop::Impl::start_timer(Timer& timer) {
-  // libuv counts whole milliseconds from a time it read earlier, so it may wake us a little early: see
+  // libuv counts whole milliseconds from a time that it read earlier, so it may fire a little early: see
   // fire().
   uv_update_time(&loop_);
   const std::int64_t wait = timer.at.time_since_epoch().count() - static_cast<std::int64_t>(uv_hrtime());
@@ -143,7 +142,7 @@ void UvLoop::Impl::disarm(TimerId id) {
 
 // Once a turn.
 
-// Runs before the loop waits and after it has waited, so that what one turn queued leaves in it.
+// Runs before and after the loop waits, so that bytes queued in one turn leave in that turn.
 void UvLoop::Impl::turn() {
   const Event event(*this);
   const std::vector<ConnId> starting = std::exchange(starting_, {});
@@ -159,7 +158,7 @@ void UvLoop::Impl::turn() {
     flush(*socket);
   }
   flushing_.clear();
-  // What the handlers above have queued waits for the next turn, which is then not to wait for the outside.
+  // Bytes that the handlers above have queued leave in the next turn, which must not wait for events.
   if (dirty_.empty() && starting_.empty()) uv_idle_stop(&idle_);
 }
 
@@ -173,7 +172,7 @@ void UvLoop::Impl::run_posted() {
   for (const auto& work : batch) work();
 }
 
-// The public face.
+// The public interface.
 
 UvLoop::UvLoop() : impl_(std::make_unique<Impl>()) {}
 UvLoop::~UvLoop() = default;

@@ -1,5 +1,5 @@
-// The outside world (io.h) over libuv: one thread, one loop. With store/loop/uv_poller.h the only place that
-// knows libuv.
+// The outside world (io.h) over libuv: one thread, one loop. Only this file and store/loop/uv_poller.h use
+// libuv.
 #pragma once
 
 #include <functional>
@@ -13,22 +13,22 @@ namespace dlaunch {
 
 class UvLoop final : public Clock, public Timers, public Network, public Random {
  public:
-  // Throws std::system_error, as std::thread does, where the system has no descriptors left for it.
+  // Throws std::system_error, as std::thread does, if the system has no descriptors left.
   UvLoop();
-  // Closes every handle it made and lets libuv finish them; no handler is called any more. A name that is
-  // being looked up just then is waited for. REQUIRES: run() is not running, and uv_close was called for
-  // every handle that others made on native().
+  // Closes every handle that it made and lets libuv finish them; calls no handler any more. Waits for a name
+  // lookup that is under way. REQUIRES: run() is not running, and uv_close was called for every handle that
+  // others made on native().
   ~UvLoop() override;
   UvLoop(const UvLoop&) = delete;
   UvLoop& operator=(const UvLoop&) = delete;
 
-  // Runs until stop() is called or nothing is left that could happen. After stop() the current turn is
-  // finished: what was sent in it still leaves. A stop() before run() makes it return at once.
+  // Runs until stop() is called or no event is possible any more. After stop() the current turn is finished:
+  // bytes sent in it still leave. A stop() before run() makes run() return at once.
   void run();
   void stop();
 
   // The one function that other threads may call: `work` runs later on the loop's thread, from its top level.
-  // It does not keep run() from returning; work that run() never came to is dropped.
+  // It does not keep run() from returning; work that run() did not reach is dropped.
   void post(std::function<void()> work);
 
   TimePoint now() const override;

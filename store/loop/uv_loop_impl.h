@@ -1,6 +1,5 @@
-// What UvLoop's sources share: its tables of timers, listeners and connections. Each source holds the
-// functions of one of them: uv_loop.cpp the loop and its timers, uv_listeners.cpp, uv_connections.cpp,
-// uv_sockets.cpp.
+// What UvLoop's sources share: its tables of timers, listeners and connections. Each source has the functions
+// of one of them: uv_loop.cpp the loop and its timers, uv_listeners.cpp, uv_connections.cpp, uv_sockets.cpp.
 #pragma once
 
 #include <uv.h>
@@ -55,13 +54,13 @@ struct UvLoop::Impl {
     uv_connect_t connect{};
     uv_write_t write{};
     uv_shutdown_t shutdown{};
-    ConnId id;  // none once the connection has ended and only bytes are left to send
+    ConnId id;  // none if the connection has ended and the socket only sends its rest
     Address peer;
     OutQueue out;        // queued, not yet given to libuv
     OutQueue in_flight;  // lent to libuv until the write's callback
     TimerId linger_timer;
     bool writing = false;
-    bool dirty = false;  // in the list of those that have something to flush
+    bool dirty = false;  // in the list of sockets to flush
     bool over_high_water = false;
     bool lingering = false;
     bool shut = false;
@@ -69,13 +68,13 @@ struct UvLoop::Impl {
     bool closing = false;
   };
 
-  // A connect() that is under way: resolving, then trying one address after the other.
+  // A connect() under way: resolves the name, then tries one address after the other.
   struct Attempt final : TimerHandler {
     explicit Attempt(Impl& owner) : impl(owner) {}
     void on_timer(TimerId) override { impl.attempt_timed_out(*this); }
 
     Impl& impl;
-    ConnId id;  // none: given up while the name was looked up
+    ConnId id;  // none: given up during the lookup
     Address address;
     TimePoint started;
     TimePoint deadline;
@@ -86,7 +85,7 @@ struct UvLoop::Impl {
     Socket* socket = nullptr;
     TimerId timer;
     int last_failure = UV_EAI_NONAME;
-    std::string early;  // sent before there was a connection
+    std::string early;  // sent before the connection was made
   };
 
   struct Conn {
@@ -94,7 +93,7 @@ struct UvLoop::Impl {
     bool live = false;
     bool paused = false;
     ConnectionHandler* handler = nullptr;
-    Socket* socket = nullptr;    // when open
+    Socket* socket = nullptr;    // once open
     Attempt* attempt = nullptr;  // while connecting
   };
 
@@ -160,8 +159,8 @@ struct UvLoop::Impl {
   void fail(Attempt& attempt, ErrorKind kind, std::string why);
   void drop(Attempt& attempt);
 
-  // A handler that runs out of memory loses its connection; no exception may leave through libuv.
-  // REQUIRES: the connection is open.
+  // If a handler runs out of memory, its connection ends; no exception may leave through libuv. REQUIRES: the
+  // connection is open.
   template <class Call>
   void call_handler(ConnId id, Call&& call) {
     try {
@@ -207,7 +206,7 @@ struct UvLoop::Impl {
   uv_loop_t loop_{};
   uv_prepare_t prepare_{};
   uv_check_t check_{};
-  uv_idle_t idle_{};  // active while something must happen without waiting for the outside
+  uv_idle_t idle_{};  // active while the loop must not wait for the outside
   uv_async_t async_{};
   bool running_ = false;
   mutable bool clock_stale_ = true;
@@ -219,7 +218,7 @@ struct UvLoop::Impl {
   std::vector<Conn> conns_;
   std::vector<std::uint32_t> free_conns_;
   std::size_t unsent_memory_ = 0;        // of all sockets' queues
-  std::unordered_set<Socket*> sockets_;  // all, those that linger too
+  std::unordered_set<Socket*> sockets_;  // all, with those that linger
   std::vector<ConnId> starting_;
   std::vector<Socket*> dirty_;
   std::vector<Socket*> flushing_;

@@ -30,11 +30,11 @@ struct UvPoller::Impl {
     auto* watched = static_cast<Watched*>(poll->data);
     FdHandler* handler = watched->handler;
     const int fd = watched->fd;
-    // An error (the other end has gone) is found by whoever reads or writes.
+    // On an error (the other end has gone) the next read or write fails.
     const int asked = watched->events;
     const bool failed = status < 0;
-    // The handler may unwatch: nothing of `watched` may be used after its first call, so at most one is made;
-    // the other kind comes with the loop's next turn.
+    // The handler may unwatch: after its first call `watched` may be gone, so it is called at most once; the
+    // other event comes with the loop's next turn.
     if ((failed || (events & (UV_READABLE | UV_DISCONNECT)) != 0) && (asked & UV_READABLE) != 0) {
       handler->on_readable(fd);
     } else if ((failed || (events & UV_WRITABLE) != 0) && (asked & UV_WRITABLE) != 0) {

@@ -1,5 +1,5 @@
-// File descriptors and signals as events on the loop's thread. With store/loop/uv_loop.h the only place that
-// knows libuv.
+// File descriptors and signals as events on the loop's thread. Only this file and store/loop/uv_loop.h use
+// libuv.
 #pragma once
 
 #include <functional>
@@ -24,12 +24,12 @@ class UvPoller {
   UvPoller(const UvPoller&) = delete;
   UvPoller& operator=(const UvPoller&) = delete;
 
-  // Level-triggered. Watching again changes what is watched for; neither reading nor writing: as unwatch. The
-  // descriptor must be of a kind that can be polled (pipe, socket, terminal).
+  // Level-triggered. A second call changes the events; no events: as unwatch. The descriptor must be pollable
+  // (pipe, socket, terminal).
   void watch(int fd, bool reading, bool writing, FdHandler& handler);
   void unwatch(int fd);
 
-  // From now on the signal calls `handler` instead of its default action, until this object goes.
+  // From now on the signal calls `handler` instead of its default action, until this object is destroyed.
   void on_signal(int signo, std::function<void(int)> handler);
 
  private:

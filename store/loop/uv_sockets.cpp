@@ -1,4 +1,4 @@
-// What is read from a socket and written to it, and its end.
+// Reading from a socket, writing to it, and its end.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
@@ -13,14 +13,14 @@
 namespace dlaunch {
 namespace {
 
-constexpr std::size_t first_pieces = 8;  // so many are tried at once; the rest is rare
+constexpr std::size_t first_pieces = 8;  // tried at once; more are rare
 constexpr Duration linger_time = std::chrono::seconds(2);
 constexpr int keepalive_idle_s = 10;
 constexpr int keepalive_interval_s = 5;
 constexpr int keepalive_probes = 6;
 
-// A libuv buffer's length is 32 bits wide on some systems; on all of ours it is a size_t. What is sent is
-// only read.
+// The length of a libuv buffer has 32 bits on some systems; on all supported ones it is a size_t. libuv only
+// reads the bytes.
 uv_buf_t to_uv(ByteSpan bytes) {
   return {const_cast<char*>(reinterpret_cast<const char*>(bytes.data())), bytes.size()};
 }
@@ -62,13 +62,13 @@ void UvLoop::Impl::received(Socket& socket, ssize_t count) {
   const Event event(*this);
   if (count < 0) return lost(socket, static_cast<int>(count));
   Conn* conn = find(socket.id);
-  if (conn == nullptr) return;  // lingers: what still comes is of no interest
+  if (conn == nullptr) return;  // lingers: later bytes are dropped
   call_handler(socket.id, [&](ConnectionHandler& handler) {
     handler.on_received(socket.id, as_byte_span({read_buffer_.get(), static_cast<std::size_t>(count)}));
   });
 }
 
-// Without enough memory for it the end of a connection is not reported, and no other exception leaves.
+// If memory is too short to report the end of a connection, the report is dropped; no other exception leaves.
 void UvLoop::Impl::report_closed(ConnectionHandler& handler, ConnId id, const Address& peer, int status) {
   try {
     // If the peer closed the connection it knows of its end; if it timed out, the peer may not.
@@ -103,7 +103,7 @@ void UvLoop::Impl::lost(Socket& socket, int status) {
   const Address peer = std::move(socket.peer);
   free_conn(id);
   if (status == UV_EOF && unsent(socket) != 0) {
-    linger(socket);  // the peer has said all it will say, it may still listen
+    linger(socket);  // the peer sends nothing more, but may still read
   } else {
     destroy(socket);
   }
@@ -132,7 +132,7 @@ void UvLoop::Impl::flush(Socket& socket) {
   write_rest(socket, done);
 }
 
-// Lends libuv what is queued, without the first `done` bytes.
+// Lends libuv the queued bytes, without the first `done`.
 void UvLoop::Impl::write_rest(Socket& socket, std::size_t done) {
   std::vector<uv_buf_t> buffers;
   try {
@@ -174,8 +174,8 @@ void UvLoop::Impl::drained(Socket& socket) {
   call_handler(id, [id](ConnectionHandler& handler) { handler.on_drained(id); });
 }
 
-// Sends what is queued, then waits for the peer to close too: closing while bytes of the peer are unread
-// would make the kernel reset the connection and lose what the peer has not read yet. All that for a bounded
+// Sends the queued bytes, then waits until the peer closes, too: closing while bytes of the peer are unread
+// would make the kernel reset the connection, and the peer would lose what it has not read yet. Bounded in
 // time.
 void UvLoop::Impl::linger(Socket& socket) {
   socket.lingering = true;
@@ -190,7 +190,7 @@ void UvLoop::Impl::drop_remains() {
   }
 }
 
-// `resets`: what the kernel has not sent yet is dropped, too.
+// `resets`: also drops what the kernel has not sent yet.
 void UvLoop::Impl::destroy(Socket& socket, bool resets) {
   if (socket.closing) return;
   socket.closing = true;
@@ -206,7 +206,7 @@ void UvLoop::Impl::destroy(Socket& socket, bool resets) {
     delete closed;
   };
   if (!resets || uv_tcp_close_reset(&socket.tcp, on_closed) != 0) uv_close(base(socket.tcp), on_closed);
-  socket.out.clear();  // at once, not only when libuv is done with the handle; it writes no more
+  socket.out.clear();  // at once, and not only when libuv has closed the handle; libuv writes no more
   socket.in_flight.clear();
 }
 

@@ -1,4 +1,4 @@
-// How the stores read the number that ADD finds: as PyTorch does, by the rules of C's strtoll.
+// How the stores parse the number that ADD finds: as PyTorch does, by the rules of C's strtoll.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace dlaunch {
 
-// Blanks, a sign, digits; what follows the digits is ignored. None: no digits, or a number beyond 64 bits.
+// Blanks, a sign, digits; later characters are ignored. None: no digits, or a number beyond 64 bits.
 std::optional<std::int64_t> leading_decimal(std::string_view text);
 
 // Addition that wraps around at the ends of the range, as PyTorch's counters do.

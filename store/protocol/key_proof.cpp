@@ -42,7 +42,7 @@ KeyServer::Verdict KeyServer::refuse(std::string_view why) {
   return Verdict::refused;
 }
 
-// Whether so many bytes are there.
+// Whether the buffer has so many bytes.
 bool KeyServer::fill(ByteSpan& bytes, std::size_t size) {
   const std::size_t taken = std::min(bytes.size(), size - partial_.size());
   partial_.append(as_text(bytes.first(taken)));

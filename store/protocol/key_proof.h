@@ -1,11 +1,11 @@
-// How a store's client and server show each other that they know the store's key, without sending it: each
-// answers a number that the other has drawn. Pure.
+// How a store's client and server prove to each other that they know the store's key, without sending it:
+// each answers a nonce of the other. Pure.
 //
 //   client   opening: the 8 bytes of key_greeting, and its nonce
 //   server   challenge: its nonce, HMAC(key, "dlaunch store server" + both)
 //   client   proof: HMAC(key, "dlaunch store client" + both), and then the store's protocol
 //
-// What was recorded on one connection is of no use on another. What follows is neither signed nor hidden.
+// A recording of one connection is useless on another. Later bytes are neither signed nor encrypted.
 #pragma once
 
 #include <string>
@@ -17,19 +17,19 @@
 
 namespace dlaunch {
 
-// No store request, no agent's opening and no character of HTTP begins like this.
+// No store request, no agent's opening and no HTTP request begins with these bytes.
 inline constexpr std::byte key_first_byte{0xD2};
 inline constexpr std::string_view key_greeting = "\xD2STOREK\x01";  // the last byte is the version
 inline constexpr std::size_t key_nonce_size = 32;
 inline constexpr std::size_t key_opening_size = key_greeting.size() + key_nonce_size;
 inline constexpr std::size_t key_challenge_size = key_nonce_size + mac_size;
 
-// The key of a job's store: whoever has it does not know the job's secret.
+// The key of a job's store: its holder does not learn the job's secret from it.
 std::string store_key(const std::string& secret);
 
 class KeyClient {
  public:
-  // `nonce`: key_nonce_size bytes that nobody can guess.
+  // `nonce`: key_nonce_size unpredictable bytes.
   KeyClient(std::string key, std::string nonce) : key_(std::move(key)), nonce_(std::move(nonce)) {}
 
   [[nodiscard]] std::string opening() const { return std::string(key_greeting).append(nonce_); }
@@ -47,11 +47,10 @@ class KeyServer {
 
   enum class Verdict {
     undecided,  // more bytes are needed
-    proven,     // what is left of the bytes is the store's protocol
-    refused,    // why() says what was wrong
+    proven,     // the rest of the bytes is the store's protocol
+    refused,    // why() returns the reason
   };
-  // Takes its part from the front of `bytes`, which may come in any pieces. What is to be sent is appended to
-  // `answer`.
+  // Takes its part from the front of `bytes`, which may come in any pieces. Appends the answer to `answer`.
   Verdict take(ByteSpan& bytes, std::string& answer);
   [[nodiscard]] std::string_view why() const { return why_; }
 

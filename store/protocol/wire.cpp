@@ -25,7 +25,7 @@ constexpr std::array v1_13_kinds = {Kind::set,      Kind::compare_set, Kind::get
 constexpr std::array v2_1_kinds = {Kind::set,    Kind::compare_set, Kind::get,       Kind::add,
                                    Kind::check,  Kind::wait,        Kind::num_keys,  Kind::delete_key,
                                    Kind::append, Kind::multi_get,   Kind::multi_set, Kind::cancel_wait};
-constexpr std::uint8_t delete_or_append = 8;  // before_2_2's riddle: 1.13 deletes, 2.1 appends
+constexpr std::uint8_t delete_or_append = 8;  // ambiguous in before_2_2: 1.13 deletes, 2.1 appends
 constexpr std::uint8_t first_only_v2_1 = 9;   // 1.13 has no such type
 
 std::optional<Kind> kind_of(Dialect dialect, std::uint8_t type) {
@@ -33,7 +33,7 @@ std::optional<Kind> kind_of(Dialect dialect, std::uint8_t type) {
     case Dialect::v1_13:
       if (type < v1_13_kinds.size()) return v1_13_kinds[type];
       return std::nullopt;
-    case Dialect::before_2_2:  // 1.13's WATCH_KEY comes from C++ programs only, on a connection of its own
+    case Dialect::before_2_2:  // only C++ programs send 1.13's WATCH_KEY, on a connection of its own
     case Dialect::v2_1:
       if (type < v2_1_kinds.size()) return v2_1_kinds[type];
       return std::nullopt;
@@ -44,7 +44,7 @@ std::optional<Kind> kind_of(Dialect dialect, std::uint8_t type) {
   return std::nullopt;
 }
 
-// Reads a request's body, and knows after a failure how many bytes there must be at least.
+// Reads a request's body; after a failure it knows the minimum number of bytes.
 class Body {
  public:
   Body(ByteSpan bytes, const StoreLimits& limits) : bytes_(bytes), limits_(limits), reader_(bytes) {
@@ -83,7 +83,7 @@ class Body {
 
   std::string_view text(std::uint64_t limit, std::string_view complaint) {
     if (!good()) return {};
-    // The announced length, looked at before it is believed.
+    // Checks the announced length before use.
     ByteReader ahead(bytes_.subspan(reader_.consumed()));
     const std::uint64_t length = ahead.u64();
     if (ahead.ok() && length > limit) {
@@ -147,7 +147,7 @@ void decode_body(Body& body, Request& request) {
 
 Decoded decode_as(Kind kind, ByteSpan bytes, const StoreLimits& limits, Request& request) {
   request.kind = kind;
-  request.key = request.value = request.expected = {};  // views of bytes that are gone
+  request.key = request.value = request.expected = {};  // views of bytes that no longer exist
   request.keys.clear();
   request.values.clear();
   Body body(bytes, limits);

@@ -1,4 +1,4 @@
-// PyTorch's TCPStore protocol as values: requests and answers, and how they look on the wire.
+// PyTorch's TCPStore protocol as values: requests and answers, and their bytes on the wire.
 //
 // A request is a type byte and a body; integers are little-endian, texts are preceded by their length (u64).
 // There are three numberings of the types, and only the last one announces itself:
@@ -25,7 +25,7 @@
 namespace dlaunch {
 
 enum class Dialect : std::uint8_t {
-  before_2_2,  // 1.13 or 2.1: the two have been told apart by nothing yet
+  before_2_2,  // 1.13 or 2.1: not known yet
   v1_13,
   v2_1,
   v2_2,
@@ -59,12 +59,12 @@ std::string_view name_of(RequestKind kind);  // "compare_set"
 
 inline constexpr std::uint32_t validate_magic = 0x3C85F7CE;
 
-// A PING's answer repeats its number; a dlaunch server answers this one with the next, so that our client
-// knows whom it talks to. PyTorch's clients send their process number, which is never that large.
+// A PING's answer repeats its number. A dlaunch server answers this number with the next one, so that
+// dlaunch's client recognizes it. PyTorch's clients send their process number, which is never that large.
 //
-// From then on this connection's ADD is answered by a byte: answer_ready and the sum, or why nothing was
-// added. PyTorch's clients expect the sum alone, so theirs ends instead. A change of what the number means
-// needs a new number: the two sides may be of different versions.
+// After that, the server answers this connection's ADD with a byte: answer_ready and the sum, or the reason
+// of a rejection. PyTorch's clients expect only the sum, so their connection ends instead. A change of this
+// meaning needs a new number: the two sides may have different versions.
 inline constexpr std::uint32_t ping_of_dlaunch = 0x00D1A0C6;
 inline constexpr std::uint32_t pong_of_dlaunch = ping_of_dlaunch + 1;
 inline constexpr std::uint8_t last_request_byte = 18;  // no dialect has a type beyond
@@ -72,15 +72,15 @@ inline constexpr std::uint8_t last_request_byte = 18;  // no dialect has a type 
 // Answers of one byte.
 inline constexpr std::uint8_t answer_ready = 0;
 inline constexpr std::uint8_t answer_not_ready = 1;
-inline constexpr std::uint8_t answer_no_number = 1;   // ADD of our client: the value is no number
-inline constexpr std::uint8_t answer_store_full = 2;  // ADD of our client
+inline constexpr std::uint8_t answer_no_number = 1;   // ADD of dlaunch's client: the value is not a number
+inline constexpr std::uint8_t answer_store_full = 2;  // ADD of dlaunch's client
 inline constexpr std::uint8_t answer_stop_waiting = 0;
 inline constexpr std::uint8_t answer_wait_cancelled = 1;
 inline constexpr std::uint8_t answer_watching = 3;
 
 enum class WatchEvent : std::uint8_t { updated, created, deleted };
 
-// Which fields mean something depends on the kind. The texts belong to whoever made the request.
+// The kind determines which fields are used. The texts belong to the caller who made the request.
 struct Request {
   RequestKind kind = RequestKind::num_keys;
   std::string_view key;
@@ -94,30 +94,30 @@ struct Request {
 struct Decoded {
   enum class Status {
     whole,            // `request` holds it
-    more,             // begun well; there is no point in trying again before `size` bytes are there
+    more,             // valid so far; do not try again before `size` bytes have come
     silence_decides,  // before_2_2: DELETE_KEY (in `request`) if nothing follows, APPEND's beginning
                       // otherwise
-    bad,              // `why` says what is wrong
+    bad,              // `why` has the reason
   };
   Status status = Status::bad;
   std::size_t size = 0;  // whole, silence_decides: the request's length
   std::string_view why;
-  Dialect dialect = Dialect::v2_2;  // the one given, or what this request shows it to be
+  Dialect dialect = Dialect::v2_2;  // the one given, or the one that this request reveals
 };
 
 // Decodes the request that `bytes` begins with. Its texts point into `bytes`; `request` is overwritten, its
-// vectors keep their memory. Allocates only in proportion to the bytes that are there.
+// vectors keep their memory. Allocates only in proportion to the bytes present.
 Decoded decode(Dialect dialect, ByteSpan bytes, const StoreLimits& limits, Request& request);
 
-// The byte that announces the kind. None: the dialect has no such request.
+// The type byte. None: the dialect has no such request.
 std::optional<std::uint8_t> type_byte(Dialect dialect, RequestKind kind);
 
-// Appends the request; false, and appends nothing, where the dialect has no such request.
+// Appends the request; false if the dialect has no such request: then it appends nothing.
 bool encode(Dialect dialect, const Request& request, std::string& out);
 
-// What a request is answered with. The texts belong to whoever made the answer.
+// The answer to a request. The texts belong to the caller who made the answer.
 struct Answer {
-  // One text; where `shared` is set, its bytes are those.
+  // One text; if `shared` is set, its bytes are those.
   struct Text {
     Text() = default;
     Text(std::string_view text) : bytes(text) {}  // NOLINT(google-explicit-constructor)
@@ -128,16 +128,16 @@ struct Answer {
     const SharedBytes* shared = nullptr;
   };
   enum class Kind {
-    none,     // nothing is due, or not yet
+    none,     // no answer, or not yet
     byte,     // u8
     nonce,    // u32
     number,   // i64
     sum,      // u8 answer_ready, i64
     bytes,    // a text
-    many,     // texts, their count known to the asker
+    many,     // texts; the client knows their count
     listed,   // i64 count, that many texts
     popped,   // i64 length of the queue; a text if it is not 0
-    refused,  // the connection is to be closed; `bytes` says why
+    refused,  // the server closes the connection; `bytes` has the reason
   };
   Kind kind = Kind::none;
   std::int64_t number = 0;  // byte, nonce and popped too
@@ -145,7 +145,7 @@ struct Answer {
   std::vector<Text> texts;
 };
 
-// Calls emit for the pieces of the answer in order: with a ByteSpan, or with the SharedBytes that a text has.
+// Calls emit for the pieces of the answer in order: with a ByteSpan, or with a text's SharedBytes.
 template <class Emit>
 void encode(const Answer& answer, Emit&& emit) {
   const auto raw = [&](const auto& value) { emit(std::as_bytes(std::span(&value, 1))); };

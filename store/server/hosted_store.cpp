@@ -21,7 +21,7 @@ using Host = std::shared_ptr<StoreHost>;
 // The servers that the masters of this process share, by port.
 class SharedHosts {
  public:
-  // One for the process; never destroyed, since a store may live as long as that.
+  // One for the process; never destroyed, since a store may live until the process ends.
   static SharedHosts& get() {
     static auto& all = *new SharedHosts;
     return all;
@@ -49,7 +49,7 @@ class SharedHosts {
     return {at->second.host.get(), [this, at](StoreHost*) { leave(at); }};
   }
 
-  // The last user gives the port free before the next master looks.
+  // The last user frees the port before the next master looks.
   void leave(Hosts::iterator at) {
     const std::lock_guard lock(mutex_);
     if (--at->second.users == 0) hosts_.erase(at);
@@ -72,7 +72,7 @@ bool agent_serves(const HostedStoreOptions& options) {
   return value == "1" || value == "true" || value == "t" || value == "yes" || value == "y";
 }
 
-// Closes the socket that a store was given, unless a server took it.
+// Closes the socket given to a store, unless a server took it.
 class UnusedSocket {
  public:
   explicit UnusedSocket(std::optional<int> socket) : socket_(socket) {}
@@ -87,7 +87,7 @@ class UnusedSocket {
   std::optional<int> socket_;
 };
 
-// Null: an agent is there instead.
+// Null: an agent serves there.
 std::unique_ptr<StoreHost> start_host(const HostedStoreOptions& options) {
   auto started = options.master_listen_fd
                      ? StoreHost::start_on(*options.master_listen_fd, options.server)

@@ -1,8 +1,8 @@
-// A TCP store as torch.distributed's users know it: one object that is the server, a client of it, or both.
+// A TCP store as in torch.distributed: one object that is the server, a client of it, or both.
 //
 // The master serves, and is its server's first client; the others are clients only, as TcpStore is. The
-// server ends with the last object that has it. So the master must outlive the other workers' use of the
-// store: PyTorch's own threads ask it until their processes end.
+// server ends with the last object that shares it. So the master must outlive the other workers' use of the
+// store: PyTorch's own threads use it until their processes end.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,22 @@
 namespace dlaunch {
 
 struct HostedStoreOptions {
-  Address address;  // the master's, as every client reaches it. For a master port 0 means any that is free
-  std::optional<std::int64_t> world_size;  // workers, the master too; none: any number
+  Address address;  // the master's, as every client reaches it. A master's port 0: any free port
+  std::optional<std::int64_t> world_size;  // workers, with the master; none: any number
   bool is_master = false;
   Duration timeout = std::chrono::seconds(300);  // for connecting and for the workers; then the store's
-  // Each object counts as a worker, and the master waits until `world_size` of them came. Nothing of that
-  // where there is no world size.
+  // Each object counts as a worker, and the master waits until `world_size` of them have come. Ignored
+  // without a world size.
   bool wait_for_workers = true;
-  // A second master of one port in one process shares the first one's server. Both must say so.
+  // A second master of one port in one process shares the first one's server. Both must set it.
   bool multi_tenant = false;
-  // A socket that is bound to the master's port, and may listen already. It belongs to the store from now on,
-  // also if the constructor throws.
+  // A socket bound to the master's port, which may listen already. The store owns it from now on, even if the
+  // constructor throws.
   std::optional<int> master_listen_fd;
-  // Whether an agent serves already at this address: a master that cannot listen is then a client. None: as
-  // the environment variable TORCHELASTIC_USE_AGENT_STORE says (1, true, t, yes or y, in any case).
+  // Whether an agent may already serve at this address: a master that cannot listen is then a client. None:
+  // the environment variable TORCHELASTIC_USE_AGENT_STORE decides (1, true, t, yes or y, in any case).
   std::optional<bool> use_agent_store;
-  std::string listen_host = "*";  // what a master listens on: all interfaces, as PyTorch's
+  std::string listen_host = "*";  // the master's interfaces: all, as PyTorch's
   ServerOptions server = {};
   Dialect dialect = Dialect::v2_2;  // for a client of an old server
 };

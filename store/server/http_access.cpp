@@ -17,7 +17,7 @@ std::string_view take_line(std::string_view& text) {
   return line.ends_with('\r') ? line.substr(0, line.size() - 1) : line;
 }
 
-// False: the header came before.
+// False: a second header of this name.
 bool keep(std::optional<std::string_view>& header, std::string_view value) {
   if (header) return false;
   header = value;
@@ -34,7 +34,7 @@ bool is_ipv6(const std::string& host) {
   return inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &address) == 1;
 }
 
-// The bearer's token, whose scheme may be in any case; empty: there is none.
+// The bearer token; its scheme may be in any case. Empty: none.
 std::string_view bearer(const HttpRequest& request) {
   constexpr std::string_view scheme = "bearer ";
   const std::string_view value = request.authorization.value_or(std::string_view{});

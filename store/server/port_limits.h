@@ -1,5 +1,5 @@
-// How many connections a port takes from strangers, and for how long. The numbers follow from the descriptors
-// that the process may open, so that members and /healthz find one when strangers hold all the others.
+// How many unauthenticated connections a port accepts, and for how long. The numbers follow from the
+// process's limit on descriptors, so that members and /healthz get one when other connections hold the rest.
 #pragma once
 
 #include <chrono>
@@ -11,19 +11,18 @@
 namespace dlaunch {
 
 struct PortLimits {
-  // A connection that has not said what it is ends after so long: as long as a client of PyTorch's waits. So
-  // does an agent's that has not joined. An exception: PyTorch before 2.1 opens a second connection that
-  // stays silent; one is kept for each of its clients from the same address.
+  // A connection without a protocol byte ends after this time, which is the timeout of PyTorch's clients. So
+  // does an agent's connection that has not joined. Exception: PyTorch before 2.1 opens a second connection
+  // that stays silent; one is kept for each of its clients from the same address.
   Duration silent_time = std::chrono::minutes(5);
-  Duration http_time = std::chrono::seconds(30);  // in which an HTTP request must be whole
-  // Connections younger than this are ended only when descriptors are few: many ranks may come in one
-  // instant.
+  Duration http_time = std::chrono::seconds(30);  // for a whole HTTP request
+  // Younger connections are ended only when descriptors are few: many ranks may connect in one instant.
   Duration grace = std::chrono::seconds(2);
-  std::size_t unidentified = 4096;          // most of all addresses,
-  std::size_t unidentified_of_host = 1024;  // of one, and not more than a quarter of all connections
-  // Descriptors that connections of strangers and of store clients leave free.
+  std::size_t unidentified = 4096;          // of all addresses,
+  std::size_t unidentified_of_host = 1024;  // of one, and at most a quarter of all connections
+  // Descriptors that unauthenticated connections and store clients leave free.
   std::size_t reserved = 16;
-  // How many descriptors the process may still open. Unset: enough.
+  // Descriptors that the process may still open. Unset: enough.
   std::function<std::size_t()> free_descriptors = {};
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t http_head_limit = 8 << 10;
 constexpr std::size_t remembered_rejections = 256;
-constexpr std::byte tls_first_byte{0x16};  // of a handshake's record; no store request begins with it
+constexpr std::byte tls_first_byte{0x16};  // of a handshake record; no store request begins with it
 
 std::string_view reason_of(int status) {
   switch (status) {
@@ -143,7 +143,7 @@ void ProtocolMux::take_proof(ConnId conn, PendingConnection& pending, ByteSpan b
 }
 
 void ProtocolMux::on_closed(ConnId conn, const Error& reason) {
-  // Of TLS: it has another key.
+  // For TLS: the peer has another key.
   if (reason.kind == ErrorKind::refused) rejections_.rejected(pending_.at(conn).peer, reason.why);
   forget(conn);
 }
@@ -167,7 +167,7 @@ void ProtocolMux::dispatch(ConnId conn, ConnectionHandler& handler, ByteSpan byt
   handler.on_received(conn, bytes);
 }
 
-// HTTP: enough of it for a probe, a browser and a scraper. One request a connection, no body.
+// HTTP: enough for a probe, a browser and a scraper. One request a connection, no body.
 void ProtocolMux::read_http(ConnId conn, PendingConnection& pending, ByteSpan bytes) {
   pending.http.append(
       as_text(bytes.first(std::min(bytes.size(), http_head_limit + 1 - pending.http.size()))));

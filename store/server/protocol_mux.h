@@ -1,5 +1,5 @@
 // One port, several protocols: PyTorch's store, dlaunch's agents, HTTP. The first byte of a connection
-// decides who gets it; no other byte is needed, since the three never begin alike.
+// selects the protocol, since no two protocols share one.
 #pragma once
 
 #include <cstdint>
@@ -21,46 +21,46 @@
 
 namespace dlaunch {
 
-// Every message of the agent protocol's opening begins with it. No store request does (they end at 18) and it
-// is no character of HTTP.
+// The first byte of an agent's opening. No store request has it (their types end at 18) and no HTTP request
+// begins with it.
 inline constexpr std::byte agent_first_byte{0xD1};
 
-// Takes the connections of agents.
+// Accepts the connections of agents.
 class AgentAcceptor {
  public:
   virtual ~AgentAcceptor() = default;
-  // Returns who handles the connection from now on; it is given the first bytes at once, by its on_received.
+  // Returns the connection's new handler, whose on_received gets the first bytes at once.
   virtual ConnectionHandler& on_agent_connection(ConnId conn, const Address& peer) = 0;
-  // Ends the oldest connection that came before and has not joined yet. False: there is none.
+  // Ends the oldest earlier connection that has not joined yet. False: there is none.
   virtual bool end_unauthenticated(TimePoint /*came_before*/) { return false; }
 };
 
-// Takes the connections of store clients, in the same way.
+// Accepts the connections of store clients, in the same way.
 class StoreAcceptor {
  public:
   virtual ~StoreAcceptor() = default;
   virtual ConnectionHandler& on_store_connection(ConnId conn, const Address& peer) = 0;
-  // Connections that it has now: all, those from one address, and how many silent ones belong to the latter.
+  // The current connections: all, those from one address, and how many silent ones belong to the latter.
   [[nodiscard]] virtual std::size_t connections() const = 0;
   [[nodiscard]] virtual std::size_t connections_of(const std::string& host) const = 0;
   [[nodiscard]] virtual std::size_t companions_of(const std::string& host) const = 0;
-  // Those that have not sent a whole greeting or request yet. The second ends one that was not heard of
-  // since, of the host or (null) of any; false: there is none.
+  // Those that have not sent a whole greeting or request yet. The second function ends the one that was
+  // silent longest, of the host or (null) of any; false: there is none.
   [[nodiscard]] virtual std::size_t unauthenticated() const = 0;
   virtual bool end_unauthenticated(TimePoint not_heard_since, const std::string* host) = 0;
 };
 
-// Answers GET and HEAD for everything but /healthz, which the protocol mux answers itself.
+// Answers GET and HEAD for everything but /healthz, which the protocol mux answers.
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
   virtual HttpAnswer on_http_get(std::string_view path) = 0;
 };
 
-// Says that somebody was turned away, in one sentence.
+// Reports a rejection, in one sentence.
 using Report = std::function<void(const std::string& sentence)>;
 
-// Repeats itself at most once for each host and reason, so that a port scanner cannot fill a log.
+// Reports each host and reason at most once, so that a port scanner cannot fill the log.
 class RejectionLog {
  public:
   explicit RejectionLog(Report report) : report_(std::move(report)) {}
@@ -91,20 +91,20 @@ class ProtocolMux final : public ListenerHandler, private ConnectionHandler, pri
         secure_(secure) {}
   ~ProtocolMux() override { close(); }
 
-  // Those who have come, but said nothing yet, are no longer let in to the store: what they would say is
-  // meant for the round that has ended. They may still turn out to be something else. Nobody is let in to the
-  // store from the addresses `blocked_hosts` while this round lasts. Of a store with a key, no address is
-  // trusted any more.
+  // Connections that have not identified themselves yet are no longer accepted by the store: their requests
+  // belong to the round that has ended. They may still use another protocol. The store rejects connections
+  // from the addresses `blocked_hosts` while this round lasts. If the store has a key, no address is trusted
+  // any more.
   void new_round(std::set<std::string> blocked_hosts) {
     ++round_;
     blocked_hosts_ = std::move(blocked_hosts);
     access_.clear_trusted();
   }
 
-  // Until the next round the store's clients at this address need not prove its key.
+  // Until the next round, the store's clients at this address need not prove its key.
   void trust(const std::string& host) { access_.trust(host); }
 
-  // Ends the connections that nobody has taken yet.
+  // Ends the connections that are not dispatched yet.
   void close();
 
   [[nodiscard]] std::size_t undecided() const { return pending_.size(); }
@@ -116,10 +116,10 @@ class ProtocolMux final : public ListenerHandler, private ConnectionHandler, pri
     Address peer;
     std::uint64_t round = 0;
     TimePoint came;
-    std::uint64_t number = 0;             // in the order they came
+    std::uint64_t number = 0;             // in the order of arrival
     bool counted = true;                  // in pending_of_host_
-    std::string http = {};                // the beginning of an HTTP request
-    std::optional<KeyServer> proof = {};  // of the store's key, while it is under way
+    std::string http = {};                // the part of an HTTP request that has come
+    std::optional<KeyServer> proof = {};  // of the store's key, while under way
     bool has_proved = false;
   };
   using PendingConnections = std::map<ConnId, PendingConnection>;
@@ -138,8 +138,7 @@ class ProtocolMux final : public ListenerHandler, private ConnectionHandler, pri
   [[nodiscard]] std::size_t budget() const;
   [[nodiscard]] std::size_t spare_of(const std::string& host) const;
   [[nodiscard]] PendingConnections::const_iterator oldest_spare(const std::string& host) const;
-  [[nodiscard]] PendingConnections::const_iterator oldest_spare()
-      const;  // of the host that has the most of them
+  [[nodiscard]] PendingConnections::const_iterator oldest_spare() const;  // of the host with most of them
   void enforce_limits(const std::string& host);
   void enforce_reserve();
   bool end_unauthenticated(TimePoint not_heard_since);
@@ -162,14 +161,13 @@ class ProtocolMux final : public ListenerHandler, private ConnectionHandler, pri
   HttpHandler* https_;
   const HttpRules http_rules_;
   StoreAccess access_;
-  SecureNetwork* const
-      secure_;  // the same as network_, where connections may be encrypted; null: they may not
+  SecureNetwork* const secure_;  // same as network_ if connections may be encrypted; else null
   std::uint64_t round_ = 0;
   std::set<std::string> blocked_hosts_;
   PendingConnections pending_;
-  std::map<std::string, std::size_t> pending_of_host_;  // by host; none is 0
+  std::map<std::string, std::size_t> pending_of_host_;  // by host; no entry is 0
   std::uint64_t last_number_ = 0;
-  TimerId timer_;  // runs while somebody may have to be ended for his silence
+  TimerId timer_;  // runs while a silent connection may have to end
 };
 
 }  // namespace dlaunch

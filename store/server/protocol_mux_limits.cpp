@@ -1,4 +1,5 @@
-// What the protocol mux does so that strangers cannot take every descriptor: whom it ends, and when.
+// Which connections the protocol mux ends, and when, so that unauthenticated peers cannot take every
+// descriptor.
 #include <algorithm>
 #include <vector>
 
@@ -7,7 +8,7 @@
 namespace dlaunch {
 namespace {
 
-// Below these numbers an address, and all of them, are not limited.
+// Below these numbers neither one address nor all of them are limited.
 constexpr std::size_t few_of_host = 8;
 constexpr std::size_t few = 32;
 
@@ -21,14 +22,14 @@ std::size_t ProtocolMux::free_descriptors() const {
   return limits_.free_descriptors ? limits_.free_descriptors() : SIZE_MAX / 2;
 }
 
-// How many connections strangers and store clients may have in all.
+// The maximum of unauthenticated connections and store clients together.
 std::size_t ProtocolMux::budget() const {
   const std::size_t held = pending_.size() + (stores_ == nullptr ? 0 : stores_->connections());
   const std::size_t all = held + free_descriptors();
   return all - std::min(all, limits_.reserved);
 }
 
-// Of the host's connections that have not said what they are, those that no old client explains.
+// The host's unidentified connections, without the silent ones of old clients.
 std::size_t ProtocolMux::spare_of(const std::string& host) const {
   const auto found = pending_of_host_.find(host);
   if (found == pending_of_host_.end()) return 0;
@@ -36,7 +37,7 @@ std::size_t ProtocolMux::spare_of(const std::string& host) const {
   return found->second - std::min(found->second, explained);
 }
 
-// The oldest of those; the silent connections of old clients are taken to be the oldest ones.
+// The oldest of those; the silent connections of old clients are assumed to be older.
 ProtocolMux::PendingConnections::const_iterator ProtocolMux::oldest_spare(const std::string& host) const {
   auto oldest = pending_.end();
   std::vector<PendingConnections::const_iterator> silent;
@@ -61,7 +62,7 @@ ProtocolMux::PendingConnections::const_iterator ProtocolMux::oldest_spare() cons
   const std::string* most = nullptr;
   std::size_t count = 0;
   for (const auto& [host, most_pending] : pending_of_host_) {
-    if (most_pending <= count) continue;  // cannot have more of them
+    if (most_pending <= count) continue;  // it has no more than that
     const std::size_t spare = spare_of(host);
     if (spare <= count) continue;
     most = &host;
@@ -70,7 +71,8 @@ ProtocolMux::PendingConnections::const_iterator ProtocolMux::oldest_spare() cons
   return most == nullptr ? pending_.end() : oldest_spare(*most);
 }
 
-// Somebody came. Many ranks may come in one instant and are served in the next: so the young are left alone.
+// After a new connection. Many ranks may connect in one instant and are served in the next: so young
+// connections stay.
 void ProtocolMux::enforce_limits(const std::string& host) {
   const auto end_if_old = [this](PendingConnections::const_iterator at) {
     if (at != pending_.end() && clock_.now() - at->second.came > limits_.grace)
@@ -84,7 +86,7 @@ void ProtocolMux::enforce_limits(const std::string& host) {
   enforce_reserve();
 }
 
-// Those that have just come may use one half of the reserve, until they say what they are.
+// New connections may use one half of the reserve, until they identify themselves.
 void ProtocolMux::enforce_reserve() {
   while (true) {
     const std::size_t left = free_descriptors();
@@ -99,13 +101,13 @@ void ProtocolMux::enforce_reserve() {
   }
 }
 
-// Somebody who has said what he is, but not yet anything whole.
+// A connection that has identified itself, but sent nothing whole yet.
 bool ProtocolMux::end_unauthenticated(TimePoint not_heard_since) {
   return (agents_ != nullptr && agents_->end_unauthenticated(not_heard_since)) ||
          (stores_ != nullptr && stores_->end_unauthenticated(not_heard_since, nullptr));
 }
 
-// Empty: another client of the store may come in.
+// Empty: the store accepts another client.
 std::string_view ProtocolMux::reason_against_client(const std::string& host) {
   if (!limits_.free_descriptors) return {};
   enforce_reserve();
@@ -142,7 +144,7 @@ void ProtocolMux::on_timer(TimerId) {
   watch_pending();
 }
 
-// Those that have not proved what they said they are are watched, too, though they are no guests any more.
+// Also watches dispatched connections that have not authenticated themselves yet.
 void ProtocolMux::watch_pending() {
   const bool any =
       !pending_.empty() || agents_ != nullptr || (stores_ != nullptr && stores_->unauthenticated() > 0);
@@ -150,7 +152,7 @@ void ProtocolMux::watch_pending() {
   if (!timer_) timer_ = timers_.arm(clock_.now() + limits_.http_time, *this);
 }
 
-// It has said what it is, and may be silent.
+// It has identified itself, and may be silent.
 void ProtocolMux::uncount(PendingConnection& pending) {
   const auto count = pending_of_host_.find(pending.peer.host);
   if (!std::exchange(pending.counted, false) || count == pending_of_host_.end()) return;

@@ -5,7 +5,7 @@
 
 namespace dlaunch {
 
-// It is held by whoever calls its handler, who may close it meanwhile.
+// The caller of its handler holds it, since the handler may close it meanwhile.
 class SecureNetwork::Conn final : public ConnectionHandler,
                                   public TimerHandler,
                                   public std::enable_shared_from_this<Conn> {
@@ -13,7 +13,7 @@ class SecureNetwork::Conn final : public ConnectionHandler,
   Conn(SecureNetwork& network, std::unique_ptr<SecureSession> session, ConnectionHandler& handler)
       : network_(network), session_(std::move(session)), handler_(&handler) {}
 
-  // Of one that connects: its id, and until when it must be up.
+  // Of a client: its id, and the deadline of the handshake.
   void await(ConnId conn, Address address, TimePoint deadline) {
     conn_ = conn;
     address_ = std::move(address);
@@ -22,7 +22,7 @@ class SecureNetwork::Conn final : public ConnectionHandler,
   }
   void accept(ConnId conn) { conn_ = conn; }
   void set_handler(ConnectionHandler& handler) { handler_ = &handler; }
-  // Nothing is reported any more.
+  // Reports nothing any more.
   void drop() {
     is_dropped_ = true;
     network_.timers_.disarm(timer_);
@@ -98,7 +98,7 @@ class SecureNetwork::Conn final : public ConnectionHandler,
   ConnId conn_;
   Address address_;
   TimePoint deadline_;
-  TimerId timer_;  // of a client, while the session is set up
+  TimerId timer_;  // of a client, during the handshake
   std::string early_;
   bool is_client_ = false;
   bool is_dropped_ = false;

@@ -1,5 +1,5 @@
-// A network whose connections may be encrypted, over another: all that it connects, and of those that come
-// those that secure() is called for. Everything else passes through.
+// A network whose connections may be encrypted, over another network: all that it connects, and those
+// accepted ones for which secure() is called. Everything else passes through.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ class SecureNetwork final : public Network {
  public:
   using MakeSession = std::function<std::unique_ptr<SecureSession>()>;
   struct Sessions {
-    MakeSession client;  // of connect(); none: those are not encrypted
+    MakeSession client;  // of connect(); none: not encrypted
     MakeSession server;  // of secure(); none: it is not called
   };
 
@@ -26,8 +26,8 @@ class SecureNetwork final : public Network {
   SecureNetwork(const SecureNetwork&) = delete;
   SecureNetwork& operator=(const SecureNetwork&) = delete;
 
-  // From now on `conn`, which its peer has begun with `bytes`, is encrypted. `handler` gets what they and
-  // later ones say, and on_closed if the peer cannot prove a key.
+  // From now on `conn`, whose peer has sent `bytes`, is encrypted. `handler` gets the decrypted bytes of
+  // these and later ones, and on_closed if the peer cannot prove a key.
   void secure(ConnId conn, ByteSpan bytes, ConnectionHandler& handler);
   [[nodiscard]] bool is_secure(ConnId conn) const { return conns_.contains(conn); }
 
@@ -38,7 +38,7 @@ class SecureNetwork final : public Network {
     return inner_.listen_on(socket, handler);
   }
   void unlisten(ListenerId listener) override { inner_.unlisten(listener); }
-  // on_connected follows when both ends have proved their key, which must be before `deadline`, too.
+  // on_connected follows when both ends have proved their key, which must also happen before `deadline`.
   ConnId connect(const Address& address, TimePoint deadline, ConnectionHandler& handler) override;
   void hand_over(ConnId conn, ConnectionHandler& handler) override;
   void send(ConnId conn, ByteSpan bytes) override;

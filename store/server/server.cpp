@@ -8,18 +8,19 @@
 namespace dlaunch {
 namespace {
 
-// 1.13's DELETE_KEY is 2.1's APPEND cut short: that long nothing may follow before it is taken for the first.
+// 1.13's DELETE_KEY is a prefix of 2.1's APPEND: after this silence it is taken for DELETE_KEY.
 constexpr Duration silence_decides_after = std::chrono::milliseconds(50);
 
-// In StoreLimits::unread_time so many times it is looked whether a connection reads.
+// So many times in StoreLimits::unread_time it is checked whether a connection reads.
 constexpr int looks = 10;
 
-// Answers to requests wait while their reader is slow; a watcher's notes do not, so there must be an end.
+// Answers to requests wait while their reader is slow; notifications of watchers do not, so they need a
+// bound.
 constexpr std::size_t most_unread_notes = 64 << 20;
 
-constexpr std::size_t costs_much = 64 << 10;  // to end connections with less does not make room
+constexpr std::size_t costs_much = 64 << 10;  // ending connections with less does not make room
 
-constexpr std::size_t kept_keys = 1 << 14;  // what the request that is used again keeps of a larger one
+constexpr std::size_t kept_keys = 1 << 14;  // what the reused request keeps of a larger one
 
 constexpr std::string_view full = "the store is full";
 constexpr std::string_view unread_and_full = "it does not read its answers, and the store is full";
@@ -58,11 +59,11 @@ struct StoreServer::Connection final : ConnectionHandler, TimerHandler, Table::C
   bool held = false;        // its requests wait until it has read its answers
   bool ended = false;
   bool proven = false;               // it has sent a whole greeting or request
-  TimePoint heard;                   // the last time until then
-  bool failed = false;               // there was no memory for its answer
+  TimePoint heard;                   // when it last sent anything until then
+  bool failed = false;               // memory was too short for its answer
   std::uint64_t queued = 0;          // bytes of answers, ever
-  std::uint64_t taken = UINT64_MAX;  // of those, by the peer's system at the last look; none was yet
-  TimePoint taken_since;             // it had taken so many already then
+  std::uint64_t taken = UINT64_MAX;  // of those, taken by the kernel at the last check; no check yet
+  TimePoint taken_since;             // since when it has taken so many
 };
 
 StoreServer::StoreServer(Network& network, Timers& timers, Clock& clock, ServerOptions options)
@@ -106,7 +107,7 @@ void StoreServer::start_afresh() {
     timers_.disarm(connection->timer);
     network_.close(conn);
   }
-  table_ = std::make_unique<Table>(options_.limits);  // knows nothing of the clients that go now
+  table_ = std::make_unique<Table>(options_.limits);  // it does not know the clients that leave now
   connections_.clear();
   connections_of_host_.clear();
   unauthenticated_ = 0;
@@ -155,7 +156,7 @@ bool StoreServer::end_unauthenticated(TimePoint not_heard_since, const std::stri
   return true;
 }
 
-// Each client of PyTorch's before 2.1 has a second connection, which stays silent; they do not greet.
+// Each PyTorch client before 2.1 has a second connection, which stays silent; such clients do not greet.
 std::size_t StoreServer::companions_of(const std::string& host) const {
   if (!connections_of_host_.contains(host)) return 0;
   const auto has_one = [&](const auto& entry) {
@@ -165,7 +166,7 @@ std::size_t StoreServer::companions_of(const std::string& host) const {
   return static_cast<std::size_t>(std::count_if(connections_.begin(), connections_.end(), has_one));
 }
 
-// More bytes, or another reason to go on: the peer has read its answers, or was silent long enough.
+// After more bytes, or another reason to continue: the peer has read its answers, or was silent long enough.
 void StoreServer::received(Connection& connection, ByteSpan bytes) {
   half_requests_ -= std::exchange(connection.counted, 0);
   timers_.disarm(std::exchange(connection.timer, {}));
@@ -189,7 +190,7 @@ std::uint64_t StoreServer::held() const {
   return table_->bytes() + half_requests_ + network_.unsent_memory();
 }
 
-// Ends connections until the limit is kept: those first whose unread answers cost most.
+// Ends connections until the memory limit holds: first those with the most expensive unread answers.
 void StoreServer::make_room(Connection& connection) {
   network_.drop_remains();
   while (held() > options_.limits.total_bytes) {
@@ -212,7 +213,7 @@ StoreServer::Connection* StoreServer::most_unread() {
   return worst;
 }
 
-// Ends the connections that have read nothing of their answers for too long.
+// Ends the connections that have read none of their answers for too long.
 void StoreServer::on_timer(TimerId) {
   unread_timer_ = {};
   const TimePoint now = clock_.now();
@@ -268,9 +269,9 @@ void StoreServer::serve_all(Connection& connection) {
   }
 }
 
-// An agent of torchrun's that looks for others of its kind would wait until its deadline, and so would this
-// job. Once workers run, their keys are their own affair, except the one by which such an agent makes a
-// rendezvous of its own: in the workers' store it would find nobody, and start a world of its own.
+// A torchrun agent that looks for other torchrun agents would wait until its deadline, and so would this job.
+// Once workers run, their keys are free, except the one with which such an agent creates its own rendezvous:
+// in the workers' store it would be alone, and start a world of its own.
 bool StoreServer::is_for_torchrun() const {
   if (options_.agents == nullptr) return false;
   if (totals_.rounds > 0)
@@ -302,7 +303,7 @@ void StoreServer::deliver(Connection* asker, const Table::Outcome& outcome) {
     send_text(notification.old_value);
     send_text(notification.new_value);
   }
-  // Only now, since turning somebody away asks the table again and ends this outcome.
+  // Only now, since a rejection uses the table again and invalidates this outcome.
   if (asker != nullptr && outcome.answer.kind == Answer::Kind::refused)
     return reject(*asker, outcome.answer.bytes.bytes);
   std::vector<Connection*> overrun;
@@ -313,7 +314,7 @@ void StoreServer::deliver(Connection* asker, const Table::Outcome& outcome) {
   for (Connection* watcher : overrun) reject(*watcher, "it watches keys, but does not read");
 }
 
-// Without enough memory the peer would miss a part of its answers: its connection ends after this event.
+// If memory is too short, the peer would miss a part of its answers: its connection ends after this event.
 template <class Bytes>
 void StoreServer::send(Connection& connection, const Bytes& bytes) {
   try {
@@ -340,7 +341,7 @@ void StoreServer::reject(Connection& connection, std::string_view why) {
   remove(connection);
 }
 
-// As reject, at once: what was not sent is dropped.
+// As reject, at once: drops unsent bytes.
 void StoreServer::drop(Connection& connection, std::string_view why) {
   if (connection.ended) return;
   ++totals_.rejected;
@@ -349,7 +350,7 @@ void StoreServer::drop(Connection& connection, std::string_view why) {
   rejections_.rejected(connection.peer, why);
 }
 
-// Forgets the visitor; the object goes at the end of the event.
+// Forgets the connection; the object is destroyed at the end of the event.
 void StoreServer::remove(Connection& connection) {
   connection.ended = true;
   timers_.disarm(connection.timer);

@@ -21,20 +21,20 @@ namespace dlaunch {
 struct ServerOptions {
   StoreLimits limits = {};
   OldClients old_clients = OldClients::guess;
-  AgentAcceptor* agents = nullptr;  // null: agents are rejected; else torchrun's are
+  AgentAcceptor* agents = nullptr;  // null: agents are rejected; else torchrun's agents are
   HttpHandler* https = nullptr;     // null: only /healthz is answered
   HttpRules http_rules = {};        // of `https`
-  StoreKey key = {};                // what clients must prove, if there is one
+  StoreKey key = {};                // clients must prove it, if there is one
   PortLimits port = {};
   SecureNetwork* secure = nullptr;  // the server's network, if its connections may be encrypted
-  Report report = {};               // told who was turned away and why; never about ordinary requests
+  Report report = {};               // gets each rejection and its reason; never ordinary requests
 };
 
 struct StoreStats {
   std::uint64_t connections = 0;        // store clients, now
-  std::uint64_t undecided = 0;          // connections that have said nothing yet, now
+  std::uint64_t undecided = 0;          // connections that have sent nothing yet, now
   std::uint64_t connections_total = 0;  // store clients, ever
-  std::uint64_t rejected = 0;           // of those, ended by us for what they sent
+  std::uint64_t rejected = 0;           // of those, ended by the server for what they sent
   std::uint64_t keys = 0;
   std::uint64_t bytes = 0;                              // as StoreLimits::total_bytes counts
   std::uint64_t unread_bytes = 0;                       // of those, answers that clients have not read
@@ -55,16 +55,15 @@ class StoreServer final : private StoreAcceptor, private TimerHandler {
   Result<Network::Listening> listen(const Address& address);
   Result<Network::Listening> listen_on(int socket);  // as Network::listen_on
 
-  // Ends every store connection and begins with an empty table. Agents stay, and so does the port. Clients of
-  // the old round are not let in again on a connection they already have; a new connection is a new client.
-  // None is let in from the addresses `blocked_hosts` (numeric, without port), until the next round.
+  // Ends every store connection and begins with an empty table. Agents stay, and so does the port. A
+  // connection of the old round is not accepted again; a new connection is a new client. Until the next
+  // round, rejects the addresses `blocked_hosts` (numeric, without port).
   void new_round(std::set<std::string> blocked_hosts = {});
 
   // Until the next round, clients at this address (numeric, without port) need not prove the store's key.
   void trust(const std::string& host) { mux_.trust(host); }
 
-  // Ends listening and every connection that the server still has; those taken by an AgentAcceptor are its
-  // own.
+  // Ends listening and every connection of the server; those of an AgentAcceptor belong to the acceptor.
   void close();
 
   [[nodiscard]] StoreStats stats() const;
@@ -106,13 +105,13 @@ class StoreServer final : private StoreAcceptor, private TimerHandler {
   std::unique_ptr<Table> table_;
   using Connections = std::map<ConnId, std::unique_ptr<Connection>>;
   Connections connections_;
-  std::map<std::string, std::size_t> connections_of_host_;  // by host; none is 0
-  Connections leaving_;                                     // kept until the event that ended them is over
-  Request request_;                                         // the one being served; keeps its vectors' memory
+  std::map<std::string, std::size_t> connections_of_host_;  // by host; no entry is 0
+  Connections leaving_;                                     // kept until the event that ended them has ended
+  Request request_;                                         // the current one; keeps its vectors' memory
   std::uint64_t half_requests_ = 0;                         // bytes that all sessions hold
   TimerId unread_timer_;                                    // runs while answers are unread
-  std::size_t unauthenticated_ = 0;                         // visitors that have sent nothing whole yet
-  bool any_failed_ = false;                                 // there was no memory for some visitor's answer
+  std::size_t unauthenticated_ = 0;                         // connections without a whole request yet
+  bool any_failed_ = false;                                 // memory was too short for a connection's answer
   StoreStats totals_;
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::array greeting = {std::byte{0x00}, std::byte{0xCE}, std::byte{0xF7}, std::byte{0x85},
                                  std::byte{0x3C}};
-constexpr std::size_t kept_capacity = 4096;  // what an idle connection may hold on to
+constexpr std::size_t kept_capacity = 4096;  // memory that an idle connection may keep
 
 }  // namespace
 
@@ -23,8 +23,8 @@ void Session::feed(ByteSpan bytes) {
   unread_ = as_byte_span(buffer_);
 }
 
-// Grows the buffer by doubling, but not beyond the request's end: what is announced costs nothing before it
-// comes, and a large request no more than its size.
+// Grows the buffer by doubling, but not beyond the request's end: announced bytes cost nothing before they
+// come, and a large request costs no more than its size.
 void Session::make_room(std::size_t more) {
   const std::size_t least = buffer_.size() + more;
   if (least <= buffer_.capacity()) return;
@@ -74,8 +74,8 @@ Session::Next Session::next(Request& request) {
   return Next::request;
 }
 
-// Decides the dialect; false: cannot be told yet. `00` begins 2.2's greeting and the older ones' SET; what
-// follows would as a SET be the length of a key of a gigabyte.
+// Decides the dialect; false: not known yet. `00` begins 2.2's greeting and the older dialects' SET. As a
+// SET, the rest of the greeting would be the length of a key of a gigabyte.
 bool Session::greet() {
   if (unread_.empty()) return false;
   if (unread_[0] == greeting[0]) {

@@ -1,9 +1,8 @@
 // One connection's side of the protocol: bytes in, requests out. Pure.
 //
-// Finds out which dialect the peer speaks from its first bytes, which may come one at a time, and never
-// insists on any: a peer that stays silent is as good as another (1.13 keeps a second connection that never
-// says a word). Holds only the bytes of a request that is not yet whole, and of requests that its owner has
-// not yet asked for.
+// Detects the peer's dialect from its first bytes, which may come one at a time, and never requires any: a
+// silent peer is valid (1.13 keeps a second connection that never sends anything). Holds only the bytes of a
+// partial request, and of requests that its owner has not requested yet.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +15,9 @@
 
 namespace dlaunch {
 
-// What to take a peer without a greeting for.
+// What to assume of a peer without a greeting.
 enum class OldClients : std::uint8_t {
-  guess,  // by what it sends; 1.13's WATCH_KEY is then not understood
+  guess,  // from its requests; 1.13's WATCH_KEY is then not understood
   v1_13,  // 1.13 and 2.0
   v2_1,
 };
@@ -32,20 +31,20 @@ class Session {
 
   enum class Next {
     request,          // in the argument; its texts are valid until keep_rest()
-    more,             // nothing whole is left
-    silence_decides,  // as `more`; but if nothing comes for a while, call silence() and ask again
-    bad,              // the peer speaks no dialect of ours; why() says what was wrong. Nothing follows.
+    more,             // no whole request is left
+    silence_decides,  // as `more`; but after a silence, call silence() and try again
+    bad,              // the peer's bytes are no dialect; why() returns the reason. Nothing follows.
   };
   Next next(Request& request);
 
   // The peer has sent nothing since `silence_decides`: it waits for an answer.
   void silence();
 
-  // Copies what feed() brought and next() has not used.
+  // Copies the bytes of feed() that next() has not used.
   void keep_rest();
 
   [[nodiscard]] std::string_view why() const { return why_; }
-  // The memory of what has come of requests that are not whole.
+  // The memory of partial requests.
   [[nodiscard]] std::size_t buffered() const { return buffer_.empty() ? 0 : buffer_.capacity(); }
   [[nodiscard]] std::optional<Dialect> dialect() const { return dialect_; }
 
@@ -55,10 +54,10 @@ class Session {
 
   const StoreLimits& limits_;
   const OldClients old_clients_;
-  std::optional<Dialect> dialect_;  // none: not enough has come
+  std::optional<Dialect> dialect_;  // none: too few bytes have come
   std::string buffer_;
-  ByteSpan unread_;         // points into what was fed, or into buffer_
-  std::size_t needed_ = 1;  // before so many bytes are there, trying to decode is in vain
+  ByteSpan unread_;         // points into the bytes of feed(), or into buffer_
+  std::size_t needed_ = 1;  // with fewer bytes no decoding can succeed
   std::string_view why_;
 };
 

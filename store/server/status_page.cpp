@@ -16,7 +16,7 @@ struct Metric {
 };
 
 void add(std::string& text, std::string_view name, std::string_view labels, double value) {
-  // Counts are whole; a fraction would be noise.
+  // Counts are integers; a fraction would be noise.
   const auto whole = static_cast<std::uint64_t>(value);
   text.append(name).append(labels).append(" ");
   text += static_cast<double>(whole) == value ? std::to_string(whole) : std::to_string(value);

@@ -1,5 +1,4 @@
-// What a store server shows to people and scrapers over HTTP: /status (JSON) and /metrics (Prometheus' text
-// format 0.0.4).
+// A store server's HTTP pages: /status (JSON) and /metrics (Prometheus' text format 0.0.4).
 #pragma once
 
 #include <functional>
@@ -15,22 +14,22 @@ namespace dlaunch {
 
 // One JSON object, two blanks of indentation, a line end.
 std::string status_json(const StoreStats& stats, const StoreLimits& limits, Duration uptime);
-// One family after the other: HELP, TYPE, samples.
+// Family by family: HELP, TYPE, samples.
 std::string metrics_text(const StoreStats& stats, const StoreLimits& limits, Duration uptime);
 
-// Answers for the server it is shown. On the server's thread.
+// Answers for the given server. On the server's thread.
 class StatusPage final : public HttpHandler {
  public:
   // REQUIRES: `clock` outlives it. Uptime counts from here.
   explicit StatusPage(const Clock& clock) : clock_(clock), began_(clock.now()) {}
 
-  // REQUIRES: `server` and `limits` outlive its answers. Before this call it answers 503.
+  // REQUIRES: `server` and `limits` outlive its answers. Before this call, answers 503.
   void show(const StoreServer& server, const StoreLimits& limits) {
     server_ = &server;
     limits_ = limits;
   }
 
-  // What else is answered, and as what: "/job" with JSON, for instance.
+  // Adds a page and its content type: "/job" with JSON, for instance.
   void add(std::string path, std::string content_type, std::function<std::string()> text) {
     more_[std::move(path)] = {std::move(content_type), std::move(text)};
   }

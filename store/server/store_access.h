@@ -1,5 +1,5 @@
 // Which connections a store with a key answers: those that prove the key, and those from the addresses of the
-// job's own machines, since PyTorch's clients cannot prove anything. Pure.
+// job's machines, since PyTorch's clients cannot prove it. Pure.
 #pragma once
 
 #include <functional>
@@ -10,12 +10,12 @@
 namespace dlaunch {
 
 struct StoreKey {
-  std::string key = {};  // empty: the store answers everybody
-  // key_nonce_size bytes that nobody can guess. REQUIRES: not empty if there is a key.
+  std::string key = {};  // empty: the store answers every client
+  // key_nonce_size unpredictable bytes. REQUIRES: set if there is a key.
   std::function<std::string()> draw_nonce = {};
-  // Whether the address (numeric, without port) is this machine's. None: only loopback addresses are.
+  // Whether the address (numeric, without port) is this machine's. Unset: only loopback addresses are.
   std::function<bool(const std::string& host)> is_own = {};
-  // Clients elsewhere must be encrypted, and no address is trusted.
+  // Remote clients must be encrypted, and no address is trusted.
   bool needs_tls = false;
 };
 
@@ -26,10 +26,10 @@ class StoreAccess {
   [[nodiscard]] const StoreKey& key() const { return key_; }
   [[nodiscard]] bool has_key() const { return !key_.key.empty(); }
   [[nodiscard]] bool is_own(const std::string& host) const;
-  // Whether a client at `host` that has proved nothing is answered.
+  // Whether the store answers a client at `host` that has proved nothing.
   [[nodiscard]] bool admits(const std::string& host) const;
 
-  // A node of the job is at this address: its agent has proved the secret.
+  // Trusts this address: a node of the job whose agent has proved the secret.
   void trust(const std::string& host) { trusted_.insert(host); }
   void clear_trusted() { trusted_.clear(); }
 

@@ -39,7 +39,7 @@ StoreHost::~StoreHost() {
 }
 
 void StoreHost::run(const std::function<void(StoreServer&)>& work) {
-  const auto done = std::make_shared<std::promise<void>>();  // it must outlive set_value, not only our wait
+  const auto done = std::make_shared<std::promise<void>>();  // it must outlive set_value, not only the wait
   loop_.post([this, &work, done] {
     work(server_);
     done->set_value();

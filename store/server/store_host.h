@@ -1,4 +1,4 @@
-// A store server on a thread of its own, for programs that have no event loop.
+// A store server on a thread of its own, for programs without an event loop.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,15 @@
 
 namespace dlaunch {
 
-// All functions may be called by any thread but the server's own.
+// All functions may be called by any thread except the server's own.
 class StoreHost {
  public:
-  // Serves from the moment these return. They fail as Network::listen and Network::listen_on do,
-  // and where there are no descriptors or threads left.
-  // REQUIRES: the acceptors in `options` outlive the host. They, and its report, are used on the host's
-  // thread.
+  // Serves from the moment these return. They fail as Network::listen and Network::listen_on do, and if no
+  // descriptors or threads are left. REQUIRES: the acceptors in `options` outlive the host. The host's thread
+  // calls them and the report function.
   static Result<std::unique_ptr<StoreHost>> start(const Address& address, ServerOptions options = {});
   static Result<std::unique_ptr<StoreHost>> start_on(int socket, ServerOptions options = {});
-  // Ends every connection and gives the port free.
+  // Ends every connection and frees the port.
   ~StoreHost();
   StoreHost(const StoreHost&) = delete;
   StoreHost& operator=(const StoreHost&) = delete;
@@ -30,7 +29,7 @@ class StoreHost {
   [[nodiscard]] std::uint16_t port() const { return listening_.port; }
   [[nodiscard]] const std::vector<Address>& addresses() const { return listening_.addresses; }
 
-  // Runs `work` on the server's thread and waits for its end.
+  // Runs `work` on the server's thread and waits until it has run.
   void run(const std::function<void(StoreServer&)>& work);
   StoreStats stats();
 

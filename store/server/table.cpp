@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view not_a_number = "ADD or BARRIER on a value that is no number";
 constexpr std::string_view table_full = "the store is full";
-constexpr std::size_t kept_texts = 1 << 14;  // what the answer that is used again keeps of a longer one
+constexpr std::size_t kept_texts = 1 << 14;  // what the reused answer keeps of a longer one
 
 // Removes the client from the list at the key, and the list when it is empty.
 template <class WaitQueues, class Client>
@@ -33,8 +33,8 @@ void put_in(WaitQueues& parking, std::string_view key, Client* client) {
 const Table::Outcome& Table::apply(Client& client, const Request& request) {
   begin();
 
-  // A client has one request at a time: with this one its wait is over, whether it says so (CANCEL_WAIT) or,
-  // as 1.13 does after a timeout, not.
+  // A client has one request at a time: this one ends its wait, with CANCEL_WAIT or, as 1.13 does after a
+  // timeout, without.
   if (client.waits()) end_wait(client);
   if (client.was_offered_ && (request.kind != RequestKind::queue_pop || request.key != client.offered_)) {
     withdraw_offer(client);
@@ -141,7 +141,7 @@ void Table::append(std::string_view key, std::string_view value) {
   if (at->second.size() + value.size() > limits_.value_bytes)
     return refuse("APPEND makes a value over the limit");
   SharedBytes& stored = at->second;
-  if (watchers_.empty() && !stored.is_shared()) {  // a value built by many appends is not copied each time
+  if (watchers_.empty() && !stored.is_shared()) {  // avoids a copy of the value at each of many appends
     if (!may_grow(value.size())) return refuse(table_full);
     stored.append(value);
     bytes_ += value.size();
@@ -155,7 +155,7 @@ void Table::append(std::string_view key, std::string_view value) {
 void Table::compare_set(const Request& request) {
   const auto at = values_.find(request.key);
   const bool absent = at == values_.end();
-  if (absent && !request.expected.empty()) return reply(request.expected);  // not a mistake: PyTorch's answer
+  if (absent && !request.expected.empty()) return reply(request.expected);  // no error: PyTorch's answer
   if (!absent && at->second.view() != request.expected) return reply(at->second);
   store(at, request.key, request.value);
   if (outcome_.answer.kind != Answer::Kind::refused) reply(values_.find(request.key)->second);
@@ -169,13 +169,13 @@ void Table::add(std::string_view key, std::int64_t amount) {
   if (outcome_.answer.kind != Answer::Kind::refused) reply(Answer::Kind::number, *sum);
 }
 
-// An absent value counts as 0; none: the value is no number.
+// An absent value counts as 0; none: the value is not a number.
 std::optional<std::int64_t> Table::sum_at(Values::const_iterator at, std::int64_t amount) const {
   const auto before = at == values_.end() ? std::int64_t{0} : leading_decimal(at->second.view());
   return before ? std::optional(wrapping_add(*before, amount)) : std::nullopt;
 }
 
-// The answer of ADD in the form that our client reads.
+// The answer of ADD in the form of dlaunch's client.
 void Table::answer_ours() {
   Answer& answer = outcome_.answer;
   if (answer.kind == Answer::Kind::number) {
@@ -203,7 +203,7 @@ void Table::multi_set(const Request& request) {
   for (std::size_t i = 0; i < request.keys.size(); ++i) {
     growth += request.keys[i].size() + request.values[i].size() + entry_bytes;
   }
-  if (!may_grow(growth)) return refuse(table_full);  // all of it or nothing
+  if (!may_grow(growth)) return refuse(table_full);  // all or nothing
   for (std::size_t i = 0; i < request.keys.size(); ++i) set(request.keys[i], request.values[i]);
 }
 
@@ -261,7 +261,7 @@ bool Table::put(Values::iterator at, std::string_view key, std::string_view valu
   return true;
 }
 
-// The new value of a key that is there, where others have the old one, too.
+// The new value of an existing key whose old value has other owners.
 bool Table::replace(SharedBytes& stored, std::string_view key, SharedBytes value) {
   if (!may_grow(value.size())) return refused_as_full();
   notify_watchers(WatchEvent::updated, key, stored, value);
@@ -272,13 +272,13 @@ bool Table::replace(SharedBytes& stored, std::string_view key, SharedBytes value
   return true;
 }
 
-// What answers still carry of a value stays in memory until they are sent.
+// A value's bytes stay in memory until the answers that carry them are sent.
 void Table::retain_until_sent(SharedBytes& value) {
   if (value.is_shared()) value.count_in(retained_);
 }
 
-// Queues: of the same names as keys, but apart from them. A queue that is not empty counts as present for
-// CHECK and WAIT. A push ends one wait only, since the others would find the queue empty again.
+// Queues: named as keys, but separate. CHECK and WAIT treat a queue that is not empty as present. A push ends
+// one wait only, since the other clients would find the queue empty again.
 
 void Table::queue_push(std::string_view key, std::string_view value) {
   const std::uint64_t size = value.size() + entry_bytes;
@@ -310,7 +310,7 @@ void Table::queue_pop(Client& client, std::string_view key) {
   queues_.erase(at);
 }
 
-// Ends the wait of the first client that waits for this queue and nothing else that is missing.
+// Ends the wait of the first client that misses nothing but this queue.
 void Table::offer(std::string_view key) {
   for (auto at = waiters_.find(key); at != waiters_.end(); at = waiters_.find(key)) {
     Client* client = at->second.front();
@@ -327,15 +327,14 @@ void Table::offer(std::string_view key) {
   }
 }
 
-// The client does something else than pop: the next one that waits for the queue gets the chance.
+// The client does not pop: the next client that waits for the queue gets its turn.
 void Table::withdraw_offer(Client& client) {
   client.was_offered_ = false;
   if (queues_.contains(client.offered_)) offer(client.offered_);
 }
 
-// Waits. A wait is parked at one key that is missing; when that appears it looks for the next missing one. So
-// it costs one entry whatever the number of its keys, and looking at all of them again is only needed when
-// one goes.
+// Waits. A wait is queued at one missing key; when that key appears, it moves to the next missing one. So it
+// costs one entry whatever the number of its keys, and all keys are checked again only when one disappears.
 
 void Table::wait(Client& client, const Request& request) {
   if (all_exist(request.keys)) return reply(Answer::Kind::byte, answer_stop_waiting);
@@ -352,8 +351,8 @@ void Table::wait(Client& client, const Request& request) {
   enqueue(client);
 }
 
-// Its key is an ordinary one: a WAIT that begins after the first arrival ends at once. One that is pending
-// then ends with the last arrival, as in PyTorch.
+// Its key is an ordinary one: a WAIT that begins after the first arrival ends at once. A pending one ends
+// with the last arrival, as in PyTorch.
 void Table::barrier(Client& client, std::string_view key, std::int64_t world_size) {
   const auto stored = values_.find(key);
   const auto sum = sum_at(stored, 1);
@@ -378,7 +377,7 @@ void Table::barrier(Client& client, std::string_view key, std::int64_t world_siz
   const std::vector<Client*> candidates = std::move(at->second);
   barriers_.erase(at);
   for (Client* waiting : candidates) {
-    if (waiting->wait_->barrier > arrived) {  // asked for a larger world
+    if (waiting->wait_->barrier > arrived) {  // it waits for a larger world
       enqueue(*waiting);
     } else {
       end_wait(*waiting);
@@ -387,7 +386,7 @@ void Table::barrier(Client& client, std::string_view key, std::int64_t world_siz
   }
 }
 
-// Sets `at` to a missing key; false: none is missing.
+// Sets `at` to a missing key; false: none.
 bool Table::find_missing(Client::Wait& wait) const {
   const std::size_t count = wait.keys.size();
   for (std::size_t i = 0; i < count; ++i) {
@@ -416,7 +415,7 @@ void Table::end_wait(Client& client) {
   client.wait_.reset();
 }
 
-// Waits that a barrier kept back go on.
+// Continues the waits that a barrier held back.
 void Table::end_suppression(std::string_view key) {
   if (suppressed_.empty()) return;
   const auto at = suppressed_.find(key);
@@ -425,7 +424,7 @@ void Table::end_suppression(std::string_view key) {
   appeared(key);
 }
 
-// A key that was not there is there now.
+// A missing key now exists.
 void Table::appeared(std::string_view key) {
   if (waiters_.empty()) return;
   const auto at = waiters_.find(key);

@@ -1,10 +1,10 @@
-// The store's content and its rules: keys, queues, and who waits for what. Pure: requests in, answers out; no
-// I/O, no clock, one thread.
+// The store's content and rules: keys, queues, and the clients that wait for them. Pure: requests in, answers
+// out; no I/O, no clock, one thread.
 //
-// The rules are PyTorch's, with three repairs. Waiting looks at all its keys whenever one of them appears, so
-// a wait ends exactly when all of them exist. COMPARE_SET wakes waiters if it creates the key, and only then.
-// And a wait belongs to its client: the client's next request, or its end, ends it everywhere, so no answer
-// is ever sent for a wait that nobody waits for any more.
+// The rules are PyTorch's, with three repairs. A wait checks all its keys whenever one of them appears, so it
+// ends exactly when all of them exist. COMPARE_SET wakes waits if and only if it creates the key. And a wait
+// belongs to its client: the client's next request, or its end, ends the wait everywhere, so no answer is
+// sent for a wait that has ended.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ namespace dlaunch {
 
 class Table {
  public:
-  // One connection's part in the table; its owner keeps it at one place in memory and calls forget() before
-  // it goes.
+  // One connection's part of the table; its owner keeps it at a fixed address and calls forget() before it is
+  // destroyed.
   class Client {
    public:
     Client() = default;
@@ -38,16 +38,16 @@ class Table {
     friend class Table;
     struct Wait {
       std::vector<std::string> keys;
-      std::size_t at = 0;        // the key it is parked at: one that is not there
+      std::size_t at = 0;        // the key where it is queued: a missing one
       std::int64_t barrier = 0;  // not 0: a BARRIER for so many, which the key's number must reach
       std::size_t bytes = 0;
     };
     std::unique_ptr<Wait> wait_;
-    std::string
-        offered_;  // the queue a push to which ended this client's wait, until it pops or does something else
+    std::string offered_;  // the queue whose push ended this client's wait, until the client pops or does
+                           // something else
     bool was_offered_ = false;
     std::vector<std::string> watched_;
-    bool is_ours_ = false;  // it has sent ping_of_dlaunch
+    bool is_ours_ = false;  // dlaunch's client: it has sent ping_of_dlaunch
   };
 
   struct WatchNotification {
@@ -58,7 +58,7 @@ class Table {
     SharedBytes new_value;
   };
 
-  // What a request leads to. Valid until the table is called again, and while the request's bytes are.
+  // The result of a request. Valid until the next call of the table, and as long as the request's bytes.
   struct Outcome {
     Answer answer;                                 // for the client that asked
     std::vector<Client*> woken;                    // each gets answer_stop_waiting, in this order
@@ -69,16 +69,16 @@ class Table {
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
-  // Applies any request but VALIDATE. A refusal changes nothing.
+  // Applies any request but VALIDATE. A rejected request changes nothing.
   const Outcome& apply(Client& client, const Request& request);
 
-  // The client has gone. Its wait ends, and the outcome's `woken` holds who takes over what was offered to
+  // The client has gone. Its wait ends; the outcome's `woken` has the client that gets what was offered to
   // it.
   const Outcome& forget(Client& client);
 
   [[nodiscard]] std::size_t keys() const { return values_.size(); }
   [[nodiscard]] std::size_t waiting() const { return waiting_; }
-  // As StoreLimits::total_bytes counts: also values that are replaced or deleted and still being sent.
+  // As StoreLimits::total_bytes counts: with replaced or deleted values that are still being sent.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_ + *retained_; }
 
  private:
@@ -114,9 +114,9 @@ class Table {
 
   void begin();
 
-  // Stores the value, notifies watchers, and wakes the waits that the key ends.
+  // Stores the value, notifies watchers, and wakes the waits that the key completes.
   void store(Values::iterator at, std::string_view key, std::string_view value);
-  // The same without waking. False: refused.
+  // The same without waking. False: rejected.
   bool put(Values::iterator at, std::string_view key, std::string_view value);
   bool replace(SharedBytes& stored, std::string_view key, SharedBytes value);
   void retain_until_sent(SharedBytes& value);
@@ -138,19 +138,19 @@ class Table {
   const StoreLimits limits_;
   Values values_;
   Map<std::deque<SharedBytes>> queues_;  // none of them empty
-  WaitQueues waiters_;   // by the key a wait is parked at, first come first; none of them empty
+  WaitQueues waiters_;   // by the key where a wait is queued, in order of arrival; none of them empty
   WaitQueues barriers_;  // the same for BARRIER
   WaitQueues watchers_;
-  // Keys that a BARRIER made while a WAIT for them was pending: it goes on only when the barrier is full, or
-  // when somebody writes the key.
+  // Keys created by a BARRIER while a WAIT for them was pending: the wait ends only when the barrier is full,
+  // or when a client writes the key.
   std::unordered_set<std::string, Hash, std::equal_to<>> suppressed_;
   std::size_t waiting_ = 0;
   std::uint64_t bytes_ = 0;
-  // Of values that the table has no more, but that answers still carry. They may outlive the table.
+  // The memory of values that are not in the table, but in answers. The answers may outlive the table.
   const std::shared_ptr<std::uint64_t> retained_ = std::make_shared<std::uint64_t>(0);
 
   Outcome outcome_;
-  SharedBytes popped_;  // what the last answer's bytes may point to
+  SharedBytes popped_;  // the last answer's bytes may point to it
 };
 
 }  // namespace dlaunch

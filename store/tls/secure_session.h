@@ -1,5 +1,5 @@
 // One end of an encrypted connection, without the connection: bytes from the wire in, bytes for the wire out.
-// TLS implements it (store/tls/tls_session.h) where OpenSSL is there; its users do not see OpenSSL.
+// TLS implements it (store/tls/tls_session.h) if OpenSSL exists; its users do not see OpenSSL.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ class SecureSession {
  public:
   virtual ~SecureSession() = default;
 
-  // For the wire, before anything was received: what a client begins with.
+  // The client's first bytes for the wire, before anything was received.
   virtual std::string begin() = 0;
-  // Takes bytes from the wire. What they say is appended to `plain`, what is to be sent in return to `wire`,
-  // also if this fails. After an error the session is of no use.
+  // Takes bytes from the wire. Appends the decrypted bytes to `plain`, and the answer for the wire to `wire`,
+  // even on failure. After an error the session is unusable.
   virtual Result<void> take(ByteSpan bytes, std::string& plain, std::string& wire) = 0;
-  // Both ends have proved their key; only now may seal() be called.
+  // Both ends have proved their key; seal() may be called only now.
   [[nodiscard]] virtual bool is_up() const = 0;
-  // Encrypts, and appends it to `wire`.
+  // Encrypts, and appends the result to `wire`.
   virtual void seal(ByteSpan plain, std::string& wire) = 0;
 };
 

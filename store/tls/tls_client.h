@@ -1,5 +1,5 @@
-// What a client of an encrypted store needs, wherever TLS is: linked into dlaunch, or in libdlaunch's module
-// tls.so.
+// What a client of an encrypted store needs, in both builds of TLS: linked into dlaunch, or in libdlaunch's
+// module tls.so.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,7 @@
 
 namespace dlaunch {
 
-// What the module exports: a session of a client with the key of a store (mac_size bytes). It belongs to the
-// caller.
+// The module exports it: makes a client's session with a store's key (mac_size bytes). The caller owns it.
 using TlsClientSession = SecureSession* (*)(const char* store_key, std::size_t size);
 
 inline constexpr const char* tls_client_symbol = "dlaunch_tls_client_session";

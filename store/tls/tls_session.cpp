@@ -47,7 +47,7 @@ std::string last_reason() {
 class TlsSide {
  public:
   TlsSide(bool is_server, std::vector<TlsKey> keys) : is_server_(is_server), keys_(std::move(keys)) {
-    // The machine's configuration of OpenSSL is for other uses.
+    // The machine's configuration of OpenSSL is for other programs.
     OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr);
     context_ = required(SSL_CTX_new(is_server_ ? TLS_server_method() : TLS_client_method()));
     SSL_CTX_set_min_proto_version(context_, TLS1_3_VERSION);
@@ -58,7 +58,7 @@ class TlsSide {
     if (is_server_) {
       SSL_CTX_set_psk_find_session_callback(context_, &TlsSide::find_key);
     } else {
-      // No certificate is trusted, and a server has none: only the key counts.
+      // Certificates are not used: only the key counts.
       SSL_CTX_set_verify(context_, SSL_VERIFY_PEER, nullptr);
       SSL_CTX_set_psk_use_session_callback(context_, &TlsSide::use_key);
     }
@@ -150,7 +150,7 @@ class TlsSession final : public SecureSession {
   Result<void> shake_hands(std::string& plain) {
     const int result = SSL_do_handshake(ssl_);
     if (result != 1) return has_failed(result) ? refusal() : Result<void>{};
-    if (SSL_session_reused(ssl_) != 1) return refusal();  // without the key
+    if (SSL_session_reused(ssl_) != 1) return refusal();  // the peer lacks the key
     is_up_ = true;
     return read(plain);
   }
@@ -192,7 +192,7 @@ class TlsSession final : public SecureSession {
   std::shared_ptr<TlsSide> side_;
   SSL* ssl_;
   BIO* from_wire_;  // of ssl_
-  BIO* to_wire_;    // likewise
+  BIO* to_wire_;    // of ssl_
   bool is_up_ = false;
 };
 

@@ -1,6 +1,5 @@
-// TLS 1.3 over OpenSSL with pre-shared keys and ephemeral Diffie-Hellman: no certificates, and what was
-// recorded cannot be read later, even by those who then learn the key. Not thread-safe; sessions are
-// independent.
+// TLS 1.3 over OpenSSL with pre-shared keys and ephemeral Diffie-Hellman: no certificates, and a recording
+// stays secret even from those who learn the key later. Not thread-safe; sessions are independent.
 #pragma once
 
 #include <memory>
@@ -11,21 +10,20 @@
 
 namespace dlaunch {
 
-// A key that both ends have, and its name, which is sent.
+// A key of both ends, and its name, which is sent.
 struct TlsKey {
   std::string identity;
   std::string key;  // 32 bytes
 };
 
-// The key with which a store's clients (from the store's key) or agents (from the job's secret) are
-// encrypted.
+// The keys that encrypt a store's clients (from the store's key) or agents (from the job's secret).
 TlsKey tls_key_of_store(const std::string& store_key);
 TlsKey tls_key_of_agents(const std::string& secret);
 
 // What all sessions of one side share.
 class TlsSide;
 
-// The end that connects, with its one key; the end that is connected to, with all that it accepts.
+// The client's end, with its one key; the server's end, with all keys that it accepts.
 std::shared_ptr<TlsSide> make_tls_client(TlsKey key);
 std::shared_ptr<TlsSide> make_tls_server(std::vector<TlsKey> keys);
 

@@ -14,7 +14,7 @@ namespace dlaunch {
 
 namespace {
 
-// The part of a group's store in which the ranks meet for one of their meshes.
+// The part of a group's store that one of its meshes uses while it is made.
 class MeshStore final : public BackendStore {
  public:
   MeshStore(BackendStore& store, std::size_t mesh)

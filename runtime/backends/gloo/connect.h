@@ -1,4 +1,4 @@
-// A group's connections over Gloo, on as many network interfaces as it is to use.
+// A group's TCP connections, on as many network interfaces as the group uses.
 #pragma once
 
 #include <memory>

@@ -18,17 +18,17 @@ namespace dlaunch {
 
 namespace {
 
-// A program's thread that sends writes no more often before it leaves the rest to the endpoint's thread.
+// After so many writes the sending thread leaves the rest to the endpoint's thread.
 constexpr int turns_of_sender = 4;
-// The endpoint's thread turns to other connections after so many reads or writes.
+// After so many reads or writes the endpoint's thread serves other connections.
 constexpr int turns_of_endpoint = 16;
 constexpr std::size_t places_at_once = 64;
-// A thread that sends one short frame after another without an answer leaves them to the endpoint's thread,
-// which writes many at once: what is written one by one wakes the other side each time.
+// A thread that sends many short frames without an answer leaves them to the endpoint's thread, which writes
+// many at once: separate writes wake the peer each time.
 constexpr int written_at_once = 2;
-// Longer ones are written by their sender: another copy costs more than the wakeup.
+// The sender writes longer frames: another copy costs more than the wakeup.
 constexpr std::size_t short_enough_to_copy = std::size_t{12} * 1024;
-// Behind a part that goes from the kernel to its place comes little that is worth another call.
+// After a part, which the kernel copies to its destination, too little follows to read more.
 constexpr std::size_t behind_a_part = 4096;
 
 const std::byte* zeros() {
@@ -98,7 +98,7 @@ void Connection::write(EndpointLock& lock) {
   if (!is_writing_ && !awaits_room_) write_turns(lock, turns_of_endpoint);
 }
 
-// REQUIRES: nobody is writing.
+// REQUIRES: no other thread writes.
 void Connection::write_turns(EndpointLock& lock, int turns) {
   const std::shared_ptr<Connection> itself = shared_from_this();
   is_writing_ = true;
@@ -116,7 +116,7 @@ void Connection::write_turns(EndpointLock& lock, int turns) {
   if (lost_) drop_all();
 }
 
-// False: the kernel takes no more at present, or never.
+// False: the kernel accepts no more now, or never.
 bool Connection::write_once(EndpointLock& lock) {
   std::array<iovec, places_at_once> places;
   msghdr message{};
@@ -133,13 +133,13 @@ bool Connection::write_once(EndpointLock& lock) {
     read->is_read = false;
     if (!read->memory) handler_.on_memory_released();
   }
-  // Why it cannot be written to, the endpoint's thread hears when it reads.
+  // The endpoint's thread learns the reason when it reads.
   if (written <= 0 || lost_) return false;
   consume(static_cast<std::size_t>(written));
   return static_cast<std::size_t>(written) == wanted;
 }
 
-// Of one message at a time, so that short frames do not wait for long.
+// One part of one message at a time, so that short frames do not wait for long.
 void Connection::add_part() {
   if (part_of_ || messages_.empty()) return;
   part_of_ = std::move(messages_.front());
@@ -148,7 +148,7 @@ void Connection::add_part() {
   Frame frame = message.head;
   frame.kind = Frame::done;
   Item item{.header = {}, .message = part_of_, .offset = message.queued, .end = frame.bytes()};
-  // What its sender has taken back ends at once.
+  // A message without memory ends at once.
   item.length = message.memory ? std::min(Frame::longest_part, message.size - message.queued) : 0;
   frame.kind = Frame::data;
   frame.length = static_cast<std::uint32_t>(item.length);
@@ -203,7 +203,7 @@ void Connection::consume(std::size_t written) {
   }
 }
 
-// Behind the others, but before those to the same slot, which are to arrive after it.
+// After the other frames, but before the frames of the same slot, which must arrive after it.
 void Connection::put_back(std::shared_ptr<Outgoing> message) {
   const Frame& head = message->head;
   const auto follows = std::ranges::find_if(messages_, [&](const std::shared_ptr<Outgoing>& other) {
@@ -282,7 +282,7 @@ std::optional<std::string> Connection::read(EndpointLock& lock) {
   return std::nullopt;
 }
 
-// Takes what is whole; of a part of a message what has come. False: it is no frame.
+// Handles whole frames, and what has come of a message's part. False: not a frame.
 bool Connection::parse() {
   for (;;) {
     if (missing_ > 0) {

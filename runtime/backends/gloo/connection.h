@@ -1,12 +1,11 @@
 // One connection to another process, which all groups of the two processes share.
 //
-// Short frames are written by the thread that sends them, if the kernel takes them at once; what it does not
-// take, and what follows, is written by the endpoint's thread. Of long messages one part at a time is in the
-// queue, and those of several groups take turns: none of them, nor a short frame, waits for longer than a
-// part takes.
+// The thread that sends a short frame writes it, if the kernel accepts it at once. The endpoint's thread
+// writes the rest. A long message has at most one part in the queue, and the messages of several groups take
+// turns: no message and no short frame waits longer than one part takes.
 //
-// The memory of a message belongs to the program, which may want it back at any time: what is missing then
-// is sent as zeros that the other side drops, or is read and dropped.
+// The memory of a message belongs to the program, which may reclaim it at any time. After that, what is
+// missing of a send goes as zeros, which the peer drops, and what arrives for a receive is read and dropped.
 #pragma once
 
 #include <array>
@@ -29,21 +28,21 @@ namespace dlaunch {
 
 class Connection;
 
-// A message that is sent. Protected by the endpoint's mutex.
+// A message to send. Protected by the endpoint's mutex.
 struct Outgoing {
   Frame head;                         // of its parts
-  const std::byte* memory = nullptr;  // null: given back
+  const std::byte* memory = nullptr;  // null: reclaimed
   std::size_t size = 0;
-  std::size_t queued = 0;  // bytes, as parts
-  bool under_way = false;  // given to the connection
+  std::size_t queued = 0;  // bytes that became parts
+  bool under_way = false;  // a connection has it
   bool is_read = false;    // at this moment, without the mutex
   bool done = false;       // the memory is no longer needed
   Wakeup wakeup;
 };
 
-// A message that is received. Protected by the endpoint's mutex.
+// A message to receive. Protected by the endpoint's mutex.
 struct Incoming {
-  std::byte* memory = nullptr;  // null: given back
+  std::byte* memory = nullptr;  // null: reclaimed
   std::size_t size = 0;
   std::size_t received = 0;  // bytes
   bool is_written = false;   // at this moment, without the mutex
@@ -51,23 +50,24 @@ struct Incoming {
   Wakeup wakeup;
 };
 
-// What takes the frames in. All calls come from the endpoint's thread, with its mutex held.
+// Handles received frames. All calls come from the endpoint's thread, with its mutex held.
 class FrameHandler {
  public:
   virtual ~FrameHandler() = default;
   // Any kind but `data`.
   virtual void on_frame(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) = 0;
-  // The message that this part of `frame.length` bytes belongs to, with room for it; null: nobody wants it.
+  // Returns the message that this part of `frame.length` bytes belongs to, which has room for it; null: no
+  // receive.
   virtual std::shared_ptr<Incoming> find_receive(Connection& connection, const Frame& frame) = 0;
-  // Connection::write() is to be called on the endpoint's thread: as soon as this call has returned, and when
-  // there is room again.
+  // Asks for a call of Connection::write() on the endpoint's thread: after this call has returned, or when
+  // the socket has room again.
   virtual void request_write(Connection& connection) = 0;
   virtual void request_writable(Connection& connection, bool waits) = 0;
-  // A message's memory is no longer used without the mutex.
+  // No thread uses a message's memory without the mutex any more.
   virtual void on_memory_released() = 0;
 };
 
-// All members are to be called with the endpoint's mutex held.
+// REQUIRES of all members: the endpoint's mutex is held.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // REQUIRES: `handler` outlives this object; the socket is connected.
@@ -76,45 +76,44 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection& operator=(const Connection&) = delete;
 
   [[nodiscard]] const ProcessId& peer() const { return peer_; }
-  // By which the endpoint knows it.
+  // The endpoint's name for the connection.
   [[nodiscard]] std::uint64_t token() const { return token_; }
   [[nodiscard]] int socket() const { return socket_.get(); }
 
-  // From a thread of the program. Does not wait for the other side, but lets go of the mutex for a moment. To
-  // a lost connection nothing is sent.
+  // Called by a thread of the program. Does not wait for the peer, but releases the mutex for a moment. If
+  // the connection is lost, it sends nothing.
   void send(EndpointLock& lock, const Frame& frame, std::span<const std::byte> bytes = {});
   void send(EndpointLock& lock, const std::shared_ptr<Outgoing>& message);
-  // The same from the endpoint's thread, which writes it later: the mutex stays held.
+  // The same for the endpoint's thread, which writes later: the mutex stays held.
   void queue(const Frame& frame, std::span<const std::byte> bytes = {});
   void queue(const std::shared_ptr<Outgoing>& message);
 
-  // The endpoint's thread: there is something to read, or to write. The first returns why the connection has
-  // ended, if it has.
+  // The endpoint's thread: the socket is readable, or writable. The first returns why the connection has
+  // ended, or nothing.
   std::optional<std::string> read(EndpointLock& lock);
   void write(EndpointLock& lock);
   void room_came();
 
-  // Whether the host there has answered nothing for too long. To be asked once in
-  // KeepaliveMonitor::check_interval.
+  // Whether the peer's host has not answered for too long. Call it once in KeepaliveMonitor::check_interval.
   bool is_silent();
 
   [[nodiscard]] bool is_lost() const { return lost_; }
-  // Nothing is sent or read any more.
+  // Stops reading and writing.
   void mark_lost();
 
-  // Returns when all has been written or the limit has passed.
+  // Returns when everything is written or the deadline has passed.
   void flush(EndpointLock& lock, Deadline limit);
 
  private:
   // A frame in the queue.
   struct Item {
     Frame::Bytes header;
-    const std::byte* data = nullptr;  // of a short one
+    const std::byte* data = nullptr;  // of a short frame
     std::size_t length = 0;
-    std::vector<std::byte> copy = {};        // what `data` points to, if its sender does not hold it
-    std::shared_ptr<Outgoing> message = {};  // whose part it is
+    std::vector<std::byte> copy = {};        // what `data` points to, unless the sender holds it
+    std::shared_ptr<Outgoing> message = {};  // the message of this part
     std::size_t offset = 0;                  // in the message
-    bool is_last = false;                    // part: `end` follows
+    bool is_last = false;                    // of a part: `end` follows
     Frame::Bytes end = {};
 
     [[nodiscard]] std::size_t size() const { return Frame::size + length + (is_last ? Frame::size : 0); }
@@ -139,19 +138,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
   KeepaliveMonitor keepalive_;
 
   std::deque<Item> queue_;
-  std::size_t front_written_ = 0;                   // bytes of the first one
-  std::deque<std::shared_ptr<Outgoing>> messages_;  // of which no part is in the queue; the next one first
-  std::shared_ptr<Outgoing> part_of_;               // of which one is
-  Item* borrowed_ = nullptr;                        // whose data its sender holds, which is writing
-  bool is_writing_ = false;                         // somebody is
-  int unanswered_ = 0;                              // short frames since something was read
-  bool awaits_room_ = false;                        // the endpoint's thread will
+  std::size_t front_written_ = 0;                   // bytes of the first item
+  std::deque<std::shared_ptr<Outgoing>> messages_;  // those without a part in the queue; the next one first
+  std::shared_ptr<Outgoing> part_of_;               // the message with a part in the queue
+  Item* borrowed_ = nullptr;                        // its data belongs to the sender, which is writing
+  bool is_writing_ = false;                         // a thread writes
+  int unanswered_ = 0;                              // short frames since the last read
+  bool awaits_room_ = false;                        // the endpoint's thread waits for it
 
   std::unique_ptr<std::byte[]> buffer_;
-  std::size_t begin_ = 0;  // of what has been read and not taken
+  std::size_t begin_ = 0;  // start of what was read and not handled
   std::size_t end_ = 0;
-  std::size_t missing_ = 0;           // bytes of the part that is being read
-  std::shared_ptr<Incoming> target_;  // whose part it is
+  std::size_t missing_ = 0;           // bytes missing of the part that is being read
+  std::shared_ptr<Incoming> target_;  // the message of that part
 };
 
 }  // namespace dlaunch

@@ -21,10 +21,10 @@ namespace dlaunch {
 
 namespace {
 
-// Of which the kernel makes twice as much: within a host so small that what is written is still in the
-// processor's cache when the other process reads it; a larger one costs up to half the speed.
+// The kernel doubles it. Within one host the buffer is so small that the receiver finds the bytes still in
+// the processor's cache; a larger buffer costs up to half the speed.
 constexpr int send_buffer_within_host = 192 * 1024;
-// A proof that takes longer is begun anew.
+// After this time a proof is tried again.
 constexpr auto proof_limit = std::chrono::seconds(5);
 constexpr auto between_attempts = std::chrono::milliseconds(20);
 constexpr auto between_checks = std::chrono::milliseconds(200);
@@ -76,7 +76,7 @@ class Attempt {
   Attempt(int socket, Deadline deadline, const LossCheck& check)
       : socket_(socket), deadline_(deadline), check_(check) {}
 
-  // Until the socket is ready for that; false: the deadline has passed.
+  // Waits until the socket is ready; false: the deadline has passed.
   bool await(short events) const {
     for (;;) {
       const auto turn = std::min<std::chrono::milliseconds>(between_checks, time_left(deadline_));
@@ -91,7 +91,7 @@ class Attempt {
     return send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
   }
 
-  // None: it has ended before, or the deadline has passed.
+  // None: the connection has ended before, or the deadline has passed.
   std::optional<std::string> receive(std::size_t count) const {
     std::string bytes(count, '\0');
     for (std::size_t have = 0; have < count;) {
@@ -110,7 +110,7 @@ class Attempt {
   const LossCheck& check_;
 };
 
-// 0, or the system's number for what has failed.
+// 0, or the errno of the failure.
 int connect_socket(int socket, const SocketAddress& address, const Attempt& attempt) {
   if (connect(socket, address.get(), address.size) == 0) return 0;
   if (errno != EINPROGRESS && errno != EINTR) return errno;
@@ -165,7 +165,7 @@ Descriptor dial(const Contact& there, const ProcessId& self, Deadline deadline, 
     const int error = connect_socket(socket.get(), *place, Attempt(socket.get(), deadline, check));
     const bool is_in_the_way = error == ETIMEDOUT || error == ECONNRESET || error == EAGAIN;
     if (error != 0 && !is_in_the_way) {
-      // Often the peer has only heard before this rank that another one is lost.
+      // Often the peer has only noticed before this rank that another rank is lost.
       wait_for_root_error(deadline_after(loss_propagation_delay), run_check);
       throw DistNetworkError("cannot connect with it: " + where + ": " + words_of(error));
     }

@@ -1,4 +1,4 @@
-// Sockets: where a process listens, and how it reaches another one.
+// Sockets: how a process listens, and how it connects to another one.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@ struct Listener {
   Descriptor socket;
   std::uint16_t port;
 };
-// At a free port of `address` (numeric). Throws DistNetworkError.
+// Listens on a free port of `address` (numeric). Throws DistNetworkError.
 Listener listen_at(const std::string& address);
 
-// None is waiting: a descriptor that is not open, with errno set.
+// If no connection is waiting: a descriptor that is not open, with errno set.
 Descriptor accept_from(int listener);
 
-// Connects, and both sides prove that they belong to the job. What fails because somebody else is in the way
-// (the connection ends before the proof, or takes too long) is tried again until the deadline. Throws
-// DistNetworkError, and what `check` throws, which is asked now and then; it may be empty.
+// Connects; both sides prove that they belong to the job. If the connection ends before the proof, or the
+// proof takes too long (a foreign process may hold the port), tries again until the deadline. Calls `check`
+// now and then, which may be empty. Throws DistNetworkError, and what `check` throws.
 Descriptor dial(const Contact& there, const ProcessId& self, Deadline deadline, const LossCheck& check);
 
-// For connections that groups use: without delay, with a fitting buffer, and kept alive.
+// For the connections of groups: no delay, a fitting buffer, keepalive.
 void prepare(int socket);
 
 }  // namespace dlaunch

@@ -26,7 +26,7 @@ constexpr std::uint64_t bell_token = 0;
 constexpr std::uint64_t listener_token = 1;
 constexpr std::uint64_t first_token = 2;
 
-// What has been queued at the end, answers to others' goodbyes mostly, is written within this time.
+// At the end, queued frames (mostly answers to goodbyes) are written within this time.
 constexpr auto flush_limit = std::chrono::milliseconds(200);
 constexpr auto between_checks = std::chrono::milliseconds(200);
 constexpr auto without_descriptors = std::chrono::milliseconds(50);
@@ -125,7 +125,7 @@ std::shared_ptr<Connection> Endpoint::await_connection(const Contact& there, Dea
   }
 }
 
-// A process that has lost its connection makes another one, which takes the place of the one before.
+// A process that has lost its connection makes another one, which replaces the first.
 void Endpoint::add_connection(Descriptor socket, const ProcessId& peer) {
   prepare(socket.get());
   const EndpointLock lock(mutex_);
@@ -163,7 +163,7 @@ void Endpoint::on_frame(Connection& connection, const Frame& frame, std::span<co
   if (found != groups_.end()) found->second->on_frame(connection, frame, bytes);
   if (!frame.is_for_member()) return;
   const bool is_goodbye = frame.kind == Frame::goodbye;
-  // It has arrived, and all before it, also if the group is gone here.
+  // The goodbye has arrived, and everything before it, even if the group is gone here.
   if (is_goodbye || found == groups_.end())
     connection.queue({.kind = is_goodbye ? Frame::goodbye_ack : Frame::gone,
                       .context_id = frame.answer_to,
@@ -218,8 +218,8 @@ void Endpoint::run() {
   }
 }
 
-// In milliseconds, as epoll_wait() wants it. Where nobody has waited for long it sleeps until there is
-// something to do, and costs nothing.
+// In milliseconds, for epoll_wait(). If no thread has waited for long, the endpoint's thread sleeps until an
+// event and costs nothing.
 int Endpoint::poll_timeout_ms() {
   if (closed_until_) return static_cast<int>(time_left(*closed_until_).count());
   if (!pending_connections_.empty()) return 250;
@@ -259,8 +259,8 @@ void Endpoint::authenticate(EndpointLock& lock, std::uint64_t pending) {
   lock.lock();
 }
 
-// A few, so that those before them are heard meanwhile. A member has mostly said already who it is. A process
-// without descriptors drops its strangers, and takes nobody in for a moment.
+// Accepts a few, so that the earlier ones are read meanwhile: a member has usually sent its proof by then. A
+// process without descriptors drops the connections without proof, and accepts none for a moment.
 void Endpoint::accept_connections(EndpointLock& lock) {
   constexpr int at_once = 32;
   for (int i = 0; i < at_once; ++i) {
@@ -299,7 +299,7 @@ void Endpoint::write_pending(EndpointLock& lock) {
   }
 }
 
-// A host that has vanished ends no connection.
+// The end of a host does not end its connections.
 void Endpoint::check_keepalives() {
   if (!has_passed(next_check_)) return;
   next_check_ = std::chrono::steady_clock::now() + KeepaliveMonitor::check_interval;

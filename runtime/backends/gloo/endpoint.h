@@ -1,10 +1,10 @@
-// A process's end of its connections at one network interface: one thread, one place where it listens, one
+// One process's end of its connections at one network interface: one thread, one listening socket, and one
 // connection to each other process, however many groups use them.
 //
-// Strangers: everybody can connect. What connects becomes a connection only when it has proved that it
-// belongs to the job (handshake.h); until then it costs a descriptor for a few seconds, there are so many of
-// them at most, and nobody waits for them. The place stays open for as long as the endpoint lives, so a
-// stranger takes no rank's place.
+// Everybody can connect to the socket. A connection is used only after the peer has proved that it belongs to
+// the job (handshake.h). Until then it costs a descriptor for a few seconds, the number of such connections
+// is bounded, and no thread waits for them. The endpoint listens as long as it lives, so a foreign connection
+// takes no rank's place.
 #pragma once
 
 #include <condition_variable>
@@ -29,13 +29,13 @@
 
 namespace dlaunch {
 
-// One group's end. Called on the endpoint's thread with the endpoint's mutex held; must not let go of it.
+// One group's endpoint. Called on the endpoint's thread with the endpoint's mutex held; must not release it.
 class GroupEndpoint {
  public:
   virtual ~GroupEndpoint() = default;
   virtual void on_frame(Connection& connection, const Frame& frame, std::span<const std::byte> bytes) = 0;
   virtual std::shared_ptr<Incoming> find_receive(Connection& connection, const Frame& frame) = 0;
-  // `why`: a sentence about the process there.
+  // `why`: a sentence about the peer process.
   virtual void on_connection_lost(Connection& connection, const std::string& why) = 0;
 };
 
@@ -47,30 +47,30 @@ class Endpoint final : private FrameHandler {
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  // Not in a copy that fork() has made.
+  // False in a forked child.
   [[nodiscard]] bool is_of_this_process() const;
-  // Where it is reached; for the store, which only members of the job can read.
+  // The address of this endpoint, for the store, which only members of the job can read.
   [[nodiscard]] const Contact& contact() const { return contact_; }
   [[nodiscard]] std::mutex& mutex() { return mutex_; }
 
-  // What has come for the channel comes to it from now on. With the mutex held, as remove().
+  // From now on frames for the context id go to the group. REQUIRES, as remove(): the mutex is held.
   ContextId add(GroupEndpoint& group);
   void remove(ContextId context_id);
 
-  // The connection with that process. One of the two sides connects, the other waits for it. Both throw
-  // DistNetworkError when that process cannot be reached, when the deadline has passed, and what `check`
-  // throws, which is asked now and then.
+  // The connection with that process. One of the two sides connects, the other waits for it. Both call
+  // `check` now and then. Both throw DistNetworkError when that process cannot be reached or the deadline has
+  // passed, and what `check` throws.
   std::shared_ptr<Connection> connection_with(const Contact& there, Deadline deadline,
                                               const LossCheck& check);
 
   // Ends all connections, as the end of the process would. For tests.
   void disconnect_all();
 
-  // Around a wait that somebody would miss: hosts that do not answer are noticed only meanwhile.
+  // Marks a wait. Only during such waits does the endpoint look for hosts that do not answer.
   class ActiveWait;
 
   // Returns when no thread uses the message's memory without the mutex. REQUIRES: `memory` is null, so that
-  // none begins to.
+  // no thread begins to use it.
   void await_memory(EndpointLock& lock, const bool& is_used);
 
  private:
@@ -104,21 +104,21 @@ class Endpoint final : private FrameHandler {
   // protected by mutex_
   std::uint64_t last_token_ = 0;
   PendingConnections pending_connections_;
-  std::optional<Deadline> closed_until_;                              // nobody is taken in
+  std::optional<Deadline> closed_until_;  // no connections are accepted until then
   std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;  // by token
   std::map<ProcessId, std::shared_ptr<Connection>> by_peer_;
-  std::set<ProcessId> lost_peers_;    // that have not connected anew
-  std::vector<std::uint64_t> turns_;  // of connections that are to write
+  std::set<ProcessId> lost_peers_;    // that have not reconnected
+  std::vector<std::uint64_t> turns_;  // of connections that must write
   std::unordered_map<ContextId, GroupEndpoint*> groups_;
   ContextId last_context_id_ = 0;
-  std::condition_variable arrived_;  // a connection
+  std::condition_variable arrived_;  // a connection has arrived
   std::condition_variable memory_free_;
   int memory_awaited_ = 0;
   int waiting_ = 0;          // threads
-  std::uint64_t waits_ = 0;  // ever
+  std::uint64_t waits_ = 0;  // in all
   std::uint64_t waits_seen_ = 0;
   Deadline next_check_;
-  bool sleeps_ = false;  // until something happens
+  bool sleeps_ = false;  // until an event comes
   bool ending_ = false;
 
   std::thread thread_;  // last: it uses all of the above

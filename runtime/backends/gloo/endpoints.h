@@ -8,13 +8,14 @@
 
 namespace dlaunch {
 
-// An endpoint for one group that is being made. Two groups that are made at the same time get two: ranks of
-// one group that are threads of one process need one each. An endpoint stays for as long as a group uses it.
+// The endpoint of one group that is being made. Two groups that are made at the same time get two endpoints:
+// if the ranks of one group are threads of one process, each needs its own. An endpoint lives as long as a
+// group uses it.
 class EndpointLease {
  public:
-  // At the local address (numeric). Throws as Endpoint does.
+  // Listens at the local address (numeric). Throws as Endpoint does.
   explicit EndpointLease(const std::string& address);
-  ~EndpointLease();  // the group has been made, or not
+  ~EndpointLease();  // the group is made, or has failed
   EndpointLease(const EndpointLease&) = delete;
   EndpointLease& operator=(const EndpointLease&) = delete;
 

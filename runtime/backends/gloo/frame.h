@@ -1,4 +1,4 @@
-// What travels on a connection between two processes: frames, each a header and the bytes behind it.
+// The frames of a connection between two processes: each is a header and the bytes behind it.
 #pragma once
 
 #include <array>
@@ -13,24 +13,24 @@
 
 namespace dlaunch {
 
-// A group's end of the connections of its process, as the process at the other end calls it.
+// One group in one process, by the number that the process at the other end uses.
 using ContextId = std::uint32_t;
 
 struct Frame {
   enum Kind : std::uint32_t {
-    wants = 1,       // from now on the receiver of this slot takes messages from any rank
-    offer,           // a send to such a slot waits; one for each
-    ready,           // a receive is posted; one for each
-    data,            // a part of the message that the oldest `ready` has asked for
-    done,            // it was the last part
-    dropped,         // no more parts will come, and what has come is of no use
+    wants = 1,       // the receiver of this slot now takes messages from any rank
+    offer,           // one for each send that waits for such a slot
+    ready,           // one for each posted receive
+    data,            // a part of the message for the oldest `ready`
+    done,            // that part was the last one
+    dropped,         // no more parts follow, and the earlier ones are useless
     eager,           // a message of the group's eager channel
-    credit,          // half of what the channel holds has been released
+    credit,          // the receiver has released half of the channel's messages
     goodbye,         // the sender leaves the group: GoodbyeMessage
-    progress_query,  // which operation has the receiver come to?
-    goodbye_ack,     // the answer to a goodbye, by the process: everything before that has arrived
-    gone,            // the answer to what comes for a group that the process is not in, or no more
-    progress_reply,  // to a question: `number`
+    progress_query,  // which operation is the receiver in?
+    goodbye_ack,     // the process's answer to a goodbye: everything before it has arrived
+    gone,            // the answer to a frame for a group that the process is not in, or has left
+    progress_reply,  // the answer to a query, in `number`
   };
   static constexpr std::size_t size = 32;
   static constexpr std::size_t longest_part = std::size_t{256} * 1024;          // of `data`
@@ -40,11 +40,11 @@ struct Frame {
   ContextId context_id = 0;   // the receiver's
   std::uint32_t rank = 0;     // the sender's in the group
   std::uint32_t length = 0;   // bytes behind the header
-  std::uint64_t number = 0;   // a slot, or what the kind says
+  std::uint64_t number = 0;   // a slot, or a number that depends on the kind
   ContextId answer_to = 0;    // the sender's
   std::uint32_t to_rank = 0;  // the receiver's
 
-  // What may be answered by the process if the group is gone there.
+  // Whether the process answers it, if the group is gone there.
   [[nodiscard]] bool is_for_member() const { return kind < goodbye_ack; }
 
   using Bytes = std::array<std::byte, size>;
@@ -54,7 +54,7 @@ struct Frame {
     return result;
   }
 
-  // None: no frame of this version begins so.
+  // None: not the header of a frame of this version.
   static std::optional<Frame> parse(std::span<const std::byte, size> bytes) {
     Frame frame;
     std::memcpy(&frame, bytes.data(), size);

@@ -1,4 +1,4 @@
-// What a rank says to the others before it leaves a group.
+// What a rank sends to the others before it leaves a group.
 #pragma once
 
 #include <algorithm>
@@ -12,15 +12,15 @@
 
 namespace dlaunch {
 
-// The bytes of Frame::goodbye, as they travel.
+// The bytes of Frame::goodbye on the wire.
 struct GoodbyeMessage {
   enum Kind : std::uint32_t { none = 0, left = 1, gave_up = 2 };
 
   char text[504] = {};
-  std::int32_t blamed = -1;  // the rank because of which the sender gave up; -1: itself
+  std::int32_t blamed = -1;  // the rank that made the sender give up; -1: itself
   std::uint32_t kind = none;
 
-  // `why`: what follows "it has left the group"; may be empty.
+  // `why`: continues "it has left the group"; may be empty.
   static GoodbyeMessage leaving(const std::string& why) {
     GoodbyeMessage words;
     words.kind = left;
@@ -37,7 +37,7 @@ struct GoodbyeMessage {
 
   [[nodiscard]] std::string reason() const { return {text, strnlen(text, sizeof text)}; }
 
-  // As a sentence about the rank that gave up.
+  // A sentence about the rank that gave up.
   [[nodiscard]] std::string describe() const {
     const std::string because = blamed >= 0 ? " because of rank " + std::to_string(blamed) : "";
     return it_gave_up + because + ": " + reason();

@@ -11,7 +11,7 @@ namespace dlaunch {
 
 namespace {
 
-// The last one is the version.
+// The last byte is the version.
 constexpr std::string_view magic{"dlmesh\0\1", 8};
 
 constexpr std::size_t id_meant_at = magic.size();

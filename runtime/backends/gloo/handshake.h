@@ -1,14 +1,13 @@
-// How two processes of a job prove to each other, when they connect, that they belong to it. Pure.
+// How two processes of a job prove to each other, when they connect, that they belong to the job. Pure.
 //
-// Each process draws a key of 32 bytes for where it listens, and publishes it with its address in the store,
-// which the job's secret protects. Whoever connects proves that it knows the key by a MAC (HMAC-SHA-256) of
-// numbers that both sides have drawn for this connection; so does the listener. Neither the key nor anything
-// that could be used a second time travels over the connection. What follows is neither signed nor
-// encrypted.
+// Each process draws a key of 32 bytes for its listening socket, and publishes the key with its address in
+// the store, which the job's secret protects. The connecting process proves that it knows the key by a MAC
+// (HMAC-SHA-256) of nonces that both sides have drawn for this connection; so does the listener. Neither the
+// key nor anything of use on another connection is sent. Later bytes are neither signed nor encrypted.
 //
 //   connecting               listening
-//   Opening          ->                        magic, who is meant, who connects, a number
-//                    <-      Challenge         a number, MAC("listening" ...)
+// Opening          ->                        magic, receiver's id, sender's id, a nonce
+//                  <-      Challenge         a nonce, MAC("listening" ...)
 //   Answer           ->                        MAC("connecting" ...)
 #pragma once
 
@@ -22,26 +21,26 @@
 
 namespace dlaunch {
 
-// Drawn anew for each place where a process listens.
+// Drawn for each listening socket.
 using ProcessId = std::string;
 inline constexpr std::size_t process_id_size = 16;  // bytes
 inline constexpr std::size_t key_size = 32;         // bytes
 inline constexpr std::size_t nonce_size = 32;       // bytes
 
-// Where a rank of a group is reached.
+// The address of a rank of a group.
 struct Contact {
   ProcessId id;
   std::string address;  // numeric
   std::uint16_t port = 0;
   std::string key;
   ContextId context_id = 0;
-  int ranks = 0;  // of the group, as this one counts them
+  int ranks = 0;  // the group's size in this rank's view
 
   bool operator==(const Contact&) const = default;
 };
 
 std::string to_text(const Contact& contact);
-// What to_text() has written; none: something else.
+// Reads what to_text() has written; none: anything else.
 std::optional<Contact> parse_contact(const std::string& text);
 
 inline constexpr std::size_t opening_size = 8 + 2 * process_id_size + nonce_size;
@@ -51,12 +50,12 @@ inline constexpr std::size_t answer_size = 32;
 // The side that connects.
 class ClientHandshake {
  public:
-  // `id`: its own.
+  // `id`: this process's.
   ClientHandshake(const Contact& there, const ProcessId& id);
 
   // opening_size bytes.
   [[nodiscard]] const std::string& opening() const { return opening_; }
-  // answer_size bytes; none: the other side does not know the key. REQUIRES: challenge_size bytes.
+  // answer_size bytes; none: the peer does not know the key. REQUIRES: challenge_size bytes.
   [[nodiscard]] std::optional<std::string> answer_to(std::string_view challenge) const;
 
  private:
@@ -67,14 +66,14 @@ class ClientHandshake {
 // The side that listens.
 class ServerHandshake {
  public:
-  // The first bytes of every opening; what begins otherwise need not be read further.
+  // The first bytes of every opening; other connections need not be read further.
   static bool may_begin(std::string_view bytes);
 
-  // None: it is no opening, or one for another process. REQUIRES: opening_size bytes.
+  // None: not an opening, or one for another process. REQUIRES: opening_size bytes.
   static std::optional<ServerHandshake> begin(std::string_view opening, const ProcessId& id,
                                               const std::string& key);
 
-  // Who claims to connect.
+  // The id that the peer claims.
   [[nodiscard]] const ProcessId& claimed() const { return claimed_; }
   // challenge_size bytes.
   [[nodiscard]] const std::string& challenge() const { return challenge_; }

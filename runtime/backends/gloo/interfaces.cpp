@@ -26,7 +26,7 @@ Reachability reach_by_names(const NamedInterfaces& named, const std::string& mas
 }
 
 Reachability reach_by_route(int rank, const std::string& master) {
-  // No master: rank 0 says where it is, and the others look for a way there.
+  // Without a master, rank 0 publishes its address, and the others look for a route to it.
   const Result<Addresses> addresses = !master.empty() ? addresses_towards(master)
                                       : rank == 0     ? first_outer_addresses()
                                                       : Result<Addresses>(Addresses{"127.0.0.1"});
@@ -36,7 +36,7 @@ Reachability reach_by_route(int rank, const std::string& master) {
 
 std::string key_of(int rank) { return "reach/" + std::to_string(rank); }
 
-// Rank 0 waits for all; where it does so for too long they are who has not come.
+// Rank 0 waits for all ranks; if it waits for too long, the error names the ranks that have not come.
 std::string collected_by_first(const std::string& collected, const BackendContext& context) {
   try {
     return wait_for_peer_key(0, collected, context);
@@ -46,8 +46,8 @@ std::string collected_by_first(const std::string& collected, const BackendContex
   }
 }
 
-// Rank 0 collects and all read what it has collected: the work of the store grows with the ranks, not with
-// their square.
+// Rank 0 collects, and all ranks read the collection: the store's work grows with the ranks, not with their
+// square.
 std::vector<Reachability> exchange(const BackendContext& context, const Reachability& own) {
   const std::string collected = "reach";
   context.store.set(key_of(context.rank), to_text(own));
@@ -64,7 +64,7 @@ std::vector<Reachability> exchange(const BackendContext& context, const Reachabi
   return all;
 }
 
-// One of this rank's, or, if those are of no use to reach the meeting from, one that it is reached from.
+// One of this rank's addresses, or, if none of them reaches the rendezvous, a local one that does.
 std::optional<std::string> address_for(const std::string& target, const Addresses& own) {
   for (const std::string& address : own) {
     if (is_ipv6(address) == is_ipv6(target) && is_loopback(address) == is_loopback(target)) return address;

@@ -17,7 +17,7 @@ static_assert(std::chrono::seconds(keepalive_idle + keepalive_count * keepalive_
 }  // namespace
 
 bool KeepaliveMonitor::check(const tcp_info& info) {
-  // One that is lost is nothing yet: the kernel sends it again.
+  // One lost segment means nothing: the kernel sends it again.
   const bool unacknowledged = info.tcpi_unacked > 0 && info.tcpi_retransmits >= 2;
   const bool unanswered_about_room = info.tcpi_probes >= 3;
   unanswered_checks_ = unacknowledged || unanswered_about_room ? unanswered_checks_ + 1 : 0;

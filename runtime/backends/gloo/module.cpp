@@ -9,12 +9,12 @@
 
 namespace {
 
-bool viable(std::string& /*reason*/) { return true; }  // that it could be loaded is all it needs
+bool viable(std::string& /*reason*/) { return true; }  // a module that was loaded has all it needs
 
 std::unique_ptr<dlaunch::Backend> create(const dlaunch::BackendContext& context) {
   auto backend = std::make_unique<dlaunch::CollectiveBackend>(dlaunch::connect_over_gloo(context));
-  // Connected to all is not yet that all are connected: a rank that came back now and left at once would look
-  // like a lost one to those who are still connecting.
+  // This rank is connected to all, but perhaps not all ranks are. If this rank returned now and left at once,
+  // the ranks that still connect would take it for lost.
   constexpr std::uint64_t before_all_others = 0;
   backend->barrier({before_all_others, context.deadline, false});
   return backend;

@@ -31,7 +31,7 @@ class MultiRailTransport::Message final : public Transfer {
     std::unique_ptr<Transfer> transfer;
   };
 
-  // Each part in turn, until one is late.
+  // Waits for the parts in turn, until one is late.
   template <class Wait>
   bool await(const Wait& wait) {
     for (; done_ < parts_.size(); ++done_) {
@@ -49,7 +49,7 @@ class MultiRailTransport::Message final : public Transfer {
   std::size_t done_ = 0;
 };
 
-// The messages of two ranks take the rails in turn: both count them, and so know where the next one is.
+// The messages of two ranks take the rails in turn: both ranks count them, and so know the rail of the next.
 class MultiRailTransport::RoundRobinChannel final : public EagerChannel {
  public:
   RoundRobinChannel(const std::vector<Rail>& rails, int size)
@@ -76,7 +76,7 @@ class MultiRailTransport::RoundRobinChannel final : public EagerChannel {
   }
 
   const std::vector<Rail>& rails_;
-  std::vector<std::uint64_t> sent_;  // by peer, as the next
+  std::vector<std::uint64_t> sent_;  // by peer: the number of the next message
   std::vector<std::uint64_t> received_;
 };
 
@@ -85,7 +85,7 @@ MultiRailTransport::MultiRailTransport(std::vector<Rail> rails)
 
 MultiRailTransport::~MultiRailTransport() = default;
 
-// Numbers of messages at the end, as hashes are, and above 40 bits.
+// Low bits, because slots are hashes, and above 40 bits.
 const MultiRailTransport::Rail& MultiRailTransport::rail_of(std::uint64_t slot) const {
   return rails_[(slot + (slot >> 40)) % rails_.size()];
 }
@@ -135,7 +135,7 @@ void MultiRailTransport::check() {
   for (const Rail& rail : rails_) rail.transport->check();
 }
 
-// A rail may not have noticed yet what another one knows.
+// One rail may know what another has not noticed yet.
 void MultiRailTransport::abort(const std::string& reason) noexcept {
   const int lost = lost_peer();
   for (const Rail& rail : rails_) {
@@ -153,7 +153,7 @@ int MultiRailTransport::lost_peer() noexcept {
       rail.transport->check();
     } catch (const DistNetworkError& e) {
       if (e.context().peer >= 0) return e.context().peer;
-    } catch (...) {  // it cannot tell
+    } catch (...) {  // the rail cannot report it
     }
   }
   return -1;

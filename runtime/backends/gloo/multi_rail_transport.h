@@ -1,11 +1,11 @@
-// One transport made of several, each over a network interface of its own, so that all of them work at once.
+// One transport made of several, each on its own network interface, so that all interfaces work at once.
 //
-// The operations of a group run one after another. If they took the interfaces in turn, one interface would
-// work at a time and the others wait; so what is long is cut, and each rail carries its part. Short messages
-// cost the same on any rail: they take the one that their slot gives, which changes from operation to
-// operation. Sender and receiver know slot and length, so nothing has to be said about either.
+// The operations of a group run one after another. If they used the interfaces in turn, only one interface
+// would work at a time. So a long message is cut, and each rail carries a part. A short message costs the
+// same on any rail: its slot selects the rail, and the slot changes from operation to operation. Sender and
+// receiver know slot and length, so they need not exchange anything about either.
 //
-// The parts are equal: of interfaces that differ in speed the slowest sets the pace.
+// The parts are equal: if interfaces differ in speed, the slowest sets the pace.
 #pragma once
 
 #include <cstddef>
@@ -23,16 +23,16 @@ namespace dlaunch {
 
 class MultiRailTransport final : public Transport {
  public:
-  // Longer messages are cut. More than the block of point_to_point/envelope.h, into which messages of unknown
-  // length are received: what is cut needs memory of exactly its length.
+  // Longer messages are cut. The limit exceeds the block of point_to_point/envelope.h, into which messages of
+  // unknown length are received: a cut message needs memory of exactly its length.
   static constexpr std::size_t whole_limit = std::size_t{64} * 1024;
 
   struct Rail {
-    std::string interface;  // for messages
+    std::string interface;  // for error messages
     std::unique_ptr<Transport> transport;
   };
 
-  // REQUIRES: at least one rail; the same rank in all; on every rank as many, in the same order.
+  // REQUIRES: at least one rail; the same rank in all; every rank has as many, in the same order.
   explicit MultiRailTransport(std::vector<Rail> rails);
   ~MultiRailTransport() override;
   MultiRailTransport(const MultiRailTransport&) = delete;
@@ -64,7 +64,7 @@ class MultiRailTransport final : public Transport {
   class RoundRobinChannel;
 
   [[nodiscard]] const Rail& rail_of(std::uint64_t slot) const;
-  int lost_peer() noexcept;  // as one of the rails knows; -1: none does
+  int lost_peer() noexcept;  // as one of the rails reports; -1: none
   template <class Bytes, class Post>
   std::unique_ptr<Transfer> post(std::uint64_t slot, Bytes bytes, const Post& post_part) const;
 

@@ -1,4 +1,4 @@
-// What the ranks of a group that is being made tell each other through its store.
+// Keys that the ranks of a group that is being made exchange through its store.
 #pragma once
 
 #include <string>
@@ -8,8 +8,7 @@
 
 namespace dlaunch {
 
-// Waits until that rank has set the key; throws DistNetworkError that names it where it has not by the
-// deadline.
+// Waits until that rank has set the key. At the deadline throws a DistNetworkError that names the rank.
 inline std::string wait_for_peer_key(int peer, const std::string& key, const BackendContext& context) {
   try {
     return context.store.get(key, context.deadline);

@@ -32,7 +32,7 @@ std::optional<PendingConnections::Member> PendingConnections::authenticate(std::
   return Member{std::move(pending.socket), pending.handshake->claimed()};
 }
 
-// What follows the proof stays in the socket.
+// Bytes after the proof stay in the socket.
 PendingConnections::HandshakeState PendingConnections::progress(PendingConnection& pending,
                                                                 const Contact& self) {
   std::array<char, opening_size> bytes;

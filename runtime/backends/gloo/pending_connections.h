@@ -1,4 +1,4 @@
-// Those who have connected and not proved yet that they belong to the job.
+// Connections whose peers have not proved yet that they belong to the job.
 #pragma once
 
 #include <cstddef>
@@ -19,22 +19,21 @@ class PendingConnections {
   static constexpr std::size_t limit = 128;
   static constexpr auto handshake_timeout = std::chrono::seconds(5);
 
-  // REQUIRES: `token` is higher than those before. If there are too many, one goes: the one that has been
-  // here for longest of those that have not shown yet that they know whom they connect with, which only
-  // members of the job do.
+  // REQUIRES: `token` is higher than the earlier ones. If there are too many connections, drops the oldest of
+  // those that have not sent a valid opening; only members of the job can send one.
   void add(std::uint64_t token, Descriptor socket);
   [[nodiscard]] bool has(std::uint64_t token) const { return all_.contains(token); }
   [[nodiscard]] bool empty() const { return all_.empty(); }
 
-  // Reads what `token` has sent. Who has proved itself is returned, and is a stranger no more; who cannot is
-  // dropped.
+  // Reads what `token` has sent. Returns the connection if its peer has proved itself, and drops it if the
+  // proof is wrong.
   struct Member {
     Descriptor socket;
     ProcessId id;
   };
   std::optional<Member> authenticate(std::uint64_t token, const Contact& self);
 
-  void drop_expired();  // those whose patience has ended
+  void drop_expired();  // those after handshake_timeout
   void drop_all() { all_.clear(); }
 
  private:

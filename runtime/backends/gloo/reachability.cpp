@@ -24,8 +24,8 @@ bool has_family_of(const Addresses& addresses, const std::string& wanted) {
                              [&](const std::string& address) { return is_ipv6(address) == is_ipv6(wanted); });
 }
 
-// The ranks whose addresses say how the rail connects: those with one that others can reach, or, if there are
-// none, all.
+// The ranks whose addresses decide how the rail connects: those with an address that others can reach, or all
+// ranks if there are none.
 std::vector<std::size_t> deciding(const std::vector<Reachability>& all, std::size_t rail) {
   std::vector<std::size_t> outer;
   std::vector<std::size_t> every;
@@ -36,7 +36,7 @@ std::vector<std::size_t> deciding(const std::vector<Reachability>& all, std::siz
   return outer.empty() ? every : outer;
 }
 
-// The first of the first deciding rank's of whose family all deciding ranks have one.
+// The first address of the first deciding rank whose family all deciding ranks have.
 std::optional<std::string> common_address(const std::vector<Reachability>& all, std::size_t rail) {
   const std::vector<std::size_t> ranks = deciding(all, rail);
   for (const std::string& address : all[ranks.front()].rails[rail]) {

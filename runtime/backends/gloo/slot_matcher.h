@@ -1,8 +1,8 @@
-// The messages between two ranks of a group: which receive gets which send. Pure.
+// Which receive gets which send, between two ranks of a group. Pure.
 //
-// Both sides count: a receive tells the sender that it is ready, and the n-th ready of a slot belongs to the
-// n-th send to it. So nothing is sent that has no place, and a connection is never held up by a message that
-// nobody receives. A receive that was given up keeps its place in the order; what comes for it is dropped.
+// Both sides count: a receive sends `ready`, and the n-th ready of a slot belongs to the n-th send to that
+// slot. So every message that is sent has its memory, and no message without a receive blocks a connection. A
+// receive that was given up keeps its position; its message is dropped.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace dlaunch {
 
 class SlotMatcher {
  public:
-  // Whether its receive is ready: the message is to be sent now. Otherwise it waits.
+  // True: its receive is ready, so send the message now. Otherwise the message waits.
   bool post_send(std::uint64_t slot, const std::shared_ptr<Outgoing>& message) {
     Slot& here = slots_[slot];
     if (here.ready == 0) {
@@ -28,7 +28,7 @@ class SlotMatcher {
     forget_empty(slot);
     return true;
   }
-  // The message that is to be sent now; null: there is none yet.
+  // The message to send now; null: none yet.
   std::shared_ptr<Outgoing> ready(std::uint64_t slot) {
     Slot& here = slots_[slot];
     if (here.sends.empty()) {
@@ -44,7 +44,7 @@ class SlotMatcher {
     const auto found = slots_.find(slot);
     return found == slots_.end() ? 0 : found->second.sends.size();
   }
-  // Of a message that waits. Nothing happens if it does not.
+  // For a message that waits. Does nothing if it does not wait.
   void withdraw(std::uint64_t slot, const std::shared_ptr<Outgoing>& message) {
     const auto found = slots_.find(slot);
     if (found == slots_.end()) return;
@@ -55,12 +55,12 @@ class SlotMatcher {
   void post_receive(std::uint64_t slot, const std::shared_ptr<Incoming>& message) {
     slots_[slot].receives.push_back(message);
   }
-  // Whom the next part to this slot belongs to; null: nobody has asked for it.
+  // The receive of the slot's next part; null: nobody has asked for it.
   [[nodiscard]] std::shared_ptr<Incoming> receiving(std::uint64_t slot) const {
     const auto found = slots_.find(slot);
     return found == slots_.end() || found->second.receives.empty() ? nullptr : found->second.receives.front();
   }
-  // The message has ended; null as above.
+  // The message has ended. Returns null as above.
   std::shared_ptr<Incoming> end_receive(std::uint64_t slot) {
     std::shared_ptr<Incoming> message = receiving(slot);
     if (!message) return nullptr;
@@ -71,9 +71,9 @@ class SlotMatcher {
 
  private:
   struct Slot {
-    std::deque<std::shared_ptr<Outgoing>> sends;     // that wait, in order
-    std::uint64_t ready = 0;                         // receives there that no send has come for
-    std::deque<std::shared_ptr<Incoming>> receives;  // in order, also those that were given up
+    std::deque<std::shared_ptr<Outgoing>> sends;     // waiting, in order
+    std::uint64_t ready = 0;                         // receives of the peer without a send yet
+    std::deque<std::shared_ptr<Incoming>> receives;  // in order, with those that were given up
   };
 
   void forget_empty(std::uint64_t slot) {

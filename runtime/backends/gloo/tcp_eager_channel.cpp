@@ -23,7 +23,7 @@ std::byte* allocate(std::size_t alignment, std::size_t size) {
 TcpTransport::TcpEagerChannel::TcpEagerChannel(TcpTransport& owner)
     : owner_(owner), drafts_(static_cast<std::size_t>(owner.size_)) {}
 
-// Pages that nothing comes to cost nothing.
+// Pages that are never written cost no memory.
 std::byte* TcpTransport::TcpEagerChannel::next_cell(EagerReceiveBuffer& channel) {
   if (!channel.cells) channel.cells.reset(allocate(alignment, EagerChannel::max_unreceived * cell_size));
   return cell(channel, channel.arrived++);

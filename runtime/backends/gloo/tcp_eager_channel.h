@@ -1,7 +1,7 @@
-// One rank's end of an eager channel: short messages that are sent at once, and wait at their receiver.
+// One rank's end of an eager channel: short messages that are sent at once and wait at the receiver.
 //
-// Each rank keeps room for EagerChannel::max_unreceived messages of each other one, and reports whenever half
-// of it has been released. A sender without room waits.
+// Each rank keeps room for EagerChannel::max_unreceived messages of each peer, and sends a credit when half
+// of it is released. A sender without room waits.
 #pragma once
 
 #include <memory>
@@ -22,9 +22,9 @@ class TcpTransport::TcpEagerChannel final : public EagerChannel {
   const std::byte* receive(int peer, Deadline deadline) override;
   void release(int peer) noexcept override;
 
-  // With the endpoint's mutex held: for a message that has come, room for which there is.
+  // REQUIRES: the endpoint's mutex is held, and there is room for the message.
   static std::byte* next_cell(EagerReceiveBuffer& channel);
-  // Something has come that the thread may wait for.
+  // An event has come that the thread may wait for.
   void wake() { wakeup_.wake(); }
 
  private:
@@ -37,7 +37,7 @@ class TcpTransport::TcpEagerChannel final : public EagerChannel {
 
   TcpTransport& owner_;
   std::vector<std::unique_ptr<std::byte, EagerReceiveBuffer::Release>>
-      drafts_;     // by rank; null before the first one
+      drafts_;     // by rank; null before the first draft
   Wakeup wakeup_;  // a channel is used by one thread at a time
 };
 

@@ -1,4 +1,4 @@
-// Messages from memory to memory.
+// Messages that go from memory to memory.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace dlaunch {
 
-// For messages of no bytes, whose memory may be null.
+// For empty messages, whose memory may be null.
 inline std::byte no_bytes{0};
 
 class TcpTransport::SentMessage final : public Transfer {
@@ -36,7 +36,7 @@ class TcpTransport::SentMessage final : public Transfer {
   bool wait_until(Deadline deadline) override {
     EndpointLock lock(owner_.endpoint_->mutex());
     const Peer& peer = owner_.peer_of(peer_);
-    // What is under way arrives, also at a rank that has left.
+    // A message under way arrives, even at a rank that has left.
     const auto will_not_come = [&] { return peer.lost || (peer.left && !message_->under_way); };
     const Wait wait(owner_, lock, message_->wakeup, deadline,
                     [&] { return message_->done || will_not_come(); });
@@ -120,12 +120,12 @@ class TcpTransport::AnySourceMessage final : public AnySourceReceive {
     return true;
   }
 
-  // The rank whose message it takes; none yet, or it has left and sent none. With the endpoint's mutex held,
-  // as what follows.
+  // The rank whose message it takes; none: not known yet, or that rank has left without a send. REQUIRES, as
+  // the members below: the endpoint's mutex is held.
   [[nodiscard]] bool is_free() const {
     return !message_ || (!message_->done && owner_.peer_of(sender_).left);
   }
-  // What is to be posted as a receive from that rank.
+  // The receive to post for that rank.
   std::shared_ptr<Incoming> choose(int sender) {
     sender_ = sender;
     message_ = std::make_shared<Incoming>();
@@ -146,7 +146,7 @@ class TcpTransport::AnySourceMessage final : public AnySourceReceive {
   int sender_ = -1;
   std::shared_ptr<Incoming> message_;
   bool woken_ = false;
-  std::size_t reported_ = 0;  // of owner_.left_
+  std::size_t reported_ = 0;  // ranks of owner_.left_
 };
 
 }  // namespace dlaunch

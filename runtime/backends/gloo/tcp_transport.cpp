@@ -17,9 +17,9 @@ namespace dlaunch {
 
 namespace {
 
-// A rank that gives up waits so long for its reason to arrive.
+// How long a rank that gives up waits until its reason has arrived.
 constexpr auto farewell_limit = std::chrono::seconds(1);
-// So long the others have for their answers to a progress query.
+// How long the others may take to answer a progress query.
 constexpr auto progress_query_limit = std::chrono::seconds(1);
 
 std::string key_of(int rank) { return "contact/" + std::to_string(rank); }
@@ -50,7 +50,7 @@ TcpTransport::TcpTransport(const BackendContext& context, std::shared_ptr<Endpoi
   try {
     connect(context);
   } catch (const std::exception& e) {
-    // Those that are connected with this rank would wait for it.
+    // The ranks that are connected with this one would wait for it.
     leave("it could not connect with all ranks: " + std::string(e.what()));
     throw;
   }
@@ -157,7 +157,7 @@ void TcpTransport::on_unexpected_message(std::uint64_t slot, std::function<void(
   here.come = std::move(come);
 }
 
-// The first time, the others are told to offer what they have for it.
+// At the first time, asks the others to offer their messages.
 TcpTransport::AnySlot& TcpTransport::any_slot(EndpointLock& lock, std::uint64_t slot) {
   const auto [here, is_first] = any_slots_.try_emplace(slot);
   for (int rank = 0; is_first && rank < size_; ++rank) {
@@ -167,7 +167,7 @@ TcpTransport::AnySlot& TcpTransport::any_slot(EndpointLock& lock, std::uint64_t 
   return here->second;
 }
 
-// The oldest, if the slot is open for one: whom to tell that its message is awaited.
+// Takes the oldest offer, if the slot has one: the receive from that rank is posted.
 std::optional<int> TcpTransport::accept_offer(std::uint64_t slot) {
   AnySlot& here = any_slots_[slot];
   if (here.open == nullptr || !here.open->is_free() || here.offers.empty()) return std::nullopt;
@@ -177,7 +177,7 @@ std::optional<int> TcpTransport::accept_offer(std::uint64_t slot) {
   return sender;
 }
 
-// The memory is the program's again.
+// The program owns the memory again.
 void TcpTransport::take_back(Incoming& message) {
   EndpointLock lock(endpoint_->mutex());
   if (message.done) return;
@@ -282,8 +282,8 @@ void TcpTransport::take_goodbye(int rank, std::span<const std::byte> bytes) {
         words.blamed >= 0 && words.blamed < size_ && words.blamed != rank && words.blamed != rank_;
     return names_another ? end(words.reason(), words.blamed) : end(words.describe(), rank);
   }
-  // It had completed its part in everything that was started. Only those that still want something from it
-  // are harmed.
+  // The rank had completed its part in every operation that was started. Only ranks that still need something
+  // from it fail.
   peer.left = true;
   peer.why_left = words.reason();
   left_.push_back(rank);
@@ -308,7 +308,7 @@ void TcpTransport::on_connection_lost(Connection& connection, const std::string&
 // --- The end
 // -------------------------------------------------------------------------------------------------
 
-// Everything that waits returns, and throws this reason or an earlier one.
+// Every wait returns, and throws this reason or an earlier one.
 void TcpTransport::end(const std::string& reason, int blamed) {
   if (ended_) return;
   ended_ = reason;
@@ -333,7 +333,7 @@ void TcpTransport::give_up(const std::string& reason, int blamed) noexcept {
   EndpointLock lock(endpoint_->mutex());
   end(reason, blamed);
   if (std::exchange(has_left_, true)) return;
-  // If something had ended it before, that is what the others are to hear.
+  // If something ended the transport before, the others get that reason.
   send_goodbye(lock, GoodbyeMessage::giving_up(*ended_, blamed_));
 }
 
@@ -345,7 +345,7 @@ void TcpTransport::shutdown(Deadline deadline) noexcept {
   await_goodbye_acks(lock, deadline);
 }
 
-// Without waiting for anybody.
+// Waits for nobody.
 void TcpTransport::send_goodbye(EndpointLock& lock, const GoodbyeMessage& words) {
   for (Peer& peer : peers_) {
     if (!peer.connection || peer.lost) continue;

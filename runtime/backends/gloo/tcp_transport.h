@@ -1,16 +1,16 @@
-// One group's transport over the connections of its processes, which all groups share (endpoint.h).
+// One group's transport over the connections of the process, which all groups share (endpoint.h).
 //
-// Messages go from memory to memory: a receive tells its sender that it is ready, then the message is sent.
-// Where the receiver takes messages from any rank, it tells all once, and senders offer theirs.
+// Messages go from memory to memory: a receive sends `ready`, then its sender sends the message. A rank that
+// receives from any rank notifies all others once, and senders offer their messages.
 //
-// Leaving: a rank says goodbye to each other one, in order or with the reason why it gives up; the process
-// there answers when that, and so everything before it, has arrived. The connections stay, for other groups.
-// A rank that gives up because of another one names that one, so that all ranks report the same, whoever told
-// them. A process that ends at once may take its last words along; then the others see its connections end.
+// Leaving: a rank says goodbye to each peer, either in order or with the reason why it gives up. The peer's
+// process acknowledges the goodbye, and so everything before it. The connections stay, for other groups. A
+// rank that gives up because of another rank names that rank, so that all ranks report the same cause. A
+// process that ends at once may lose its goodbye; then its peers see that the connections end.
 //
-// One group's failure harms no other: what waits in it ends, what still comes for it is dropped.
+// One group's failure affects no other: its waits end, and frames that still come for it are dropped.
 //
-// Progress query: a rank that waits in vain asks the others which operation they have come to; the endpoint's
+// Progress query: a rank that has waited for long asks the others which operation they are in; the endpoint's
 // threads answer while the programs are busy.
 #pragma once
 
@@ -37,10 +37,10 @@ namespace dlaunch {
 
 class TcpTransport final : public Transport, private GroupEndpoint {
  public:
-  // Connects with all ranks. `endpoint`: no other rank of the group uses it. Throws DistNetworkError,
+  // Connects with all ranks. REQUIRES: no other rank of the group uses `endpoint`. Throws DistNetworkError,
   // DistStoreError or DistBackendError.
   TcpTransport(const BackendContext& context, std::shared_ptr<Endpoint> endpoint);
-  // Tells the others that it gives up, if it has not told them anything.
+  // Notifies the others that this rank gives up, unless it has already left.
   ~TcpTransport() override;
   TcpTransport(const TcpTransport&) = delete;
   TcpTransport& operator=(const TcpTransport&) = delete;
@@ -68,31 +68,31 @@ class TcpTransport final : public Transport, private GroupEndpoint {
   class TcpEagerChannel;
   class Wait;
 
-  // What came in by the eager channel and was not released, in cells of memory that begin on a cache line.
+  // Messages of the eager channel that are not released, in cells of memory aligned to a cache line.
   struct EagerReceiveBuffer {
     struct Release {
       void operator()(void* memory) const;
     };
-    std::unique_ptr<std::byte, Release> cells;  // from the first message on
-    std::uint64_t arrived = 0;                  // messages ever
+    std::unique_ptr<std::byte, Release> cells;  // allocated at the first message
+    std::uint64_t arrived = 0;                  // messages in all
     std::uint64_t released = 0;
   };
   struct Peer {
     std::shared_ptr<Connection> connection;  // null for the own rank, and before it is made
-    ContextId context_id = 0;                // the group's there
+    ContextId context_id = 0;                // the group's in that process
     SlotMatcher slots;
-    std::unordered_set<std::uint64_t> wanted;  // slots that it takes from any rank
+    std::unordered_set<std::uint64_t> wanted;  // slots that the peer receives from any rank
     EagerReceiveBuffer eager_received;
     std::uint64_t eager_sent = 0;
     std::uint64_t eager_send_limit = EagerChannel::max_unreceived;
     std::optional<std::uint64_t> answer;  // to the progress query
     bool left = false;                    // in order
-    std::string why_left;                 // what follows "it has left the group"; may be empty
-    bool lost = false;                    // its connection
-    bool goodbye_sent = false;            // that this rank goes
-    bool goodbye_acknowledged = false;    // so
+    std::string why_left;                 // continues "it has left the group"; may be empty
+    bool lost = false;                    // the connection is lost
+    bool goodbye_sent = false;            // by this rank
+    bool goodbye_acknowledged = false;    // by the peer
   };
-  // Of messages to a slot from any rank.
+  // Messages to a slot that is received from any rank.
   struct AnySlot {
     std::deque<int> offers;  // ranks, in order
     AnySourceMessage* open = nullptr;
@@ -125,20 +125,20 @@ class TcpTransport final : public Transport, private GroupEndpoint {
   const int rank_;
   const int size_;
   const std::shared_ptr<Endpoint> endpoint_;
-  Mailbox to_self_;                         // there is no connection to the own rank
+  Mailbox to_self_;                         // this rank sends to itself without a connection
   std::atomic<std::uint64_t> entered_ = 0;  // the latest operation
 
   // protected by the endpoint's mutex
   ContextId context_id_ = 0;
   std::vector<Peer> peers_;  // by rank
   std::map<std::uint64_t, AnySlot> any_slots_;
-  std::vector<Wakeup*> waiting_;      // of threads that wait in this group
-  std::vector<int> left_;             // ranks that have left in order, in the order of their leaving
-  std::optional<std::string> ended_;  // why; the first reason
-  int blamed_ = -1;                   // the rank because of which it ended
-  bool has_left_ = false;             // the others are told
+  std::vector<Wakeup*> waiting_;      // of the group's waiting threads
+  std::vector<int> left_;             // ranks that have left in order, in that order
+  std::optional<std::string> ended_;  // the first reason
+  int blamed_ = -1;                   // the rank that made it end
+  bool has_left_ = false;             // the others are notified
   bool progress_queried_ = false;
-  Wakeup changed_;  // a goodbye was heard, a question answered
+  Wakeup changed_;  // a goodbye or an answer has come
 
   std::unique_ptr<TcpEagerChannel> eager_channel_;
 };

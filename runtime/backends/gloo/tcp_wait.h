@@ -1,12 +1,12 @@
-// A wait of one of the program's threads.
+// How a thread of the program waits.
 #pragma once
 
 #include "runtime/backends/gloo/tcp_transport.h"
 
 namespace dlaunch {
 
-// With the endpoint's mutex held, from its beginning to its end. Returns when `condition()` holds, the
-// transport has ended, or the deadline has passed.
+// Returns when `condition()` holds, the transport has ended, or the deadline has passed. REQUIRES: the
+// endpoint's mutex is held from beginning to end.
 class TcpTransport::Wait {
  public:
   template <class Condition>
@@ -16,7 +16,7 @@ class TcpTransport::Wait {
     if (is_over() || deadline == Deadline::min()) return;
     owner.waiting_.push_back(&wakeup);
     {
-      // A wait without a deadline is one that nobody would miss.
+      // An idle thread waits without a deadline: such a wait needs no keepalive checks.
       std::optional<Endpoint::ActiveWait> missed;
       if (deadline != Deadline::max()) missed.emplace(*owner.endpoint_);
       wakeup.wait(lock, deadline, is_over);

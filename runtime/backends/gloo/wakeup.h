@@ -1,4 +1,4 @@
-// How a thread of the program waits for what the endpoint's thread does.
+// How a thread of the program waits for the endpoint's thread.
 #pragma once
 
 #include <condition_variable>
@@ -8,10 +8,10 @@
 
 namespace dlaunch {
 
-// The endpoint's mutex, held.
+// The endpoint's mutex, locked.
 using EndpointLock = std::unique_lock<std::mutex>;
 
-// What threads wait on. Protected by the endpoint's mutex.
+// Threads wait on it. Protected by the endpoint's mutex.
 class Wakeup {
  public:
   void wake() {

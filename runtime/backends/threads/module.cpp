@@ -15,7 +15,7 @@ namespace dlaunch {
 
 namespace {
 
-// Mailboxes on their way from rank 0 to the others, by a name that goes through the store.
+// Mailboxes that rank 0 hands to the others, by a name that goes through the store.
 class Lobby {
  public:
   static Lobby& get() {

@@ -1,4 +1,4 @@
-// The backend "threads": the ranks are threads of one process. For tests and for trying things out.
+// The backend "threads": the ranks are threads of one process. For tests and first trials.
 #pragma once
 
 #include "dlaunch/backend.h"
