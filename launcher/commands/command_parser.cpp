@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* group = "Options";
 
-// The description says how to call the command, better than a generated line.
+// The description has its own usage line.
 class PlainFormat final : public CLI::Formatter {
  public:
   PlainFormat() { column_width(36); }
@@ -26,7 +26,7 @@ std::string help_text(const CLI::App& app) {
   return text;
 }
 
-// --max_value is --max-value; a value keeps its underscores.
+// "--max_value=a_b" -> "--max-value=a_b".
 std::string with_dashes(const std::string& token) {
   std::string spelled = token;
   const auto end = spelled.begin() + static_cast<std::ptrdiff_t>(std::min(spelled.find('='), spelled.size()));

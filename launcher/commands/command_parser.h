@@ -1,5 +1,5 @@
-// The options and words of one command (dlaunch store, dlaunch status, ...). Every mistake is one line that
-// names it and, where there is one, the nearest right word.
+// The options and words of one command (dlaunch store, dlaunch status, ...). Every mistake is reported in one
+// line, with the nearest known option if there is one.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ class CommandParser {
  public:
   using Words = std::vector<std::string>;
 
-  // `command`: "dlaunch store", for hints. `description` begins the help text, and says how to call the
-  // command.
+  // `command`: "dlaunch store", for hints. `description`: the beginning of the help text, with the usage
+  // line.
   CommandParser(std::string command, const std::string& description, const std::string& footer = "");
   ~CommandParser();
   CommandParser(const CommandParser&) = delete;
@@ -26,12 +26,12 @@ class CommandParser {
 
   // REQUIRES: `into` lives until parse() has returned. `name` as "--port" or "-n,--lines".
   void option(const std::string& name, const std::string& type, const std::string& help, std::string& into);
-  // Also tells whether it was given, if only with an empty value.
+  // `into` is set if the option was given, even with an empty value.
   void option(const std::string& name, const std::string& type, const std::string& help,
               std::optional<std::string>& into);
   void flag(const std::string& name, const std::string& help, bool& into);
 
-  // Options are taken wherever they stand, until "--"; what is left are the words.
+  // Options may stand anywhere before "--". Returns the other arguments, the words.
   Result<std::variant<Words, PrintAndExit>> parse(const std::vector<std::string>& arguments);
 
  private:

@@ -12,14 +12,14 @@ namespace dlaunch::launcher {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
-      {"status", "the jobs on this machine", run_status},
-      {"top", "a live view of them and their workers", run_top},
-      {"stop", "end one", run_stop},
-      {"logs", "what its workers wrote into log files", run_logs},
-      {"dump", "where each of its workers is: collectives, threads, stacks", run_dump},
-      {"doctor", "check this machine, and the way to another", run_doctor},
-      {"completion", "make a shell complete dlaunch's flags and commands", run_completion},
-      {"store", "a key-value store server, and questions to one", run_store},
+      {"status", "list the jobs on this machine", run_status},
+      {"top", "show jobs and their workers live", run_top},
+      {"stop", "end a job", run_stop},
+      {"logs", "show what a job's workers wrote into log files", run_logs},
+      {"dump", "show where each worker of a job is: collectives, threads, stacks", run_dump},
+      {"doctor", "check this machine, and the connection to another", run_doctor},
+      {"completion", "print the completion script of a shell", run_completion},
+      {"store", "run a key-value store server, or query one", run_store},
   };
   return all;
 }

@@ -200,7 +200,7 @@ Result<std::string> completion_script(const std::string& shell) {
   if (shell == "bash") return bash();
   if (shell == "zsh") return zsh();
   if (shell == "fish") return fish();
-  return mistake("no completion for the shell '" + shell + "'", "there is one for bash, zsh and fish");
+  return mistake("no completion script for the shell '" + shell + "'", "choose bash, zsh or fish");
 }
 
 }  // namespace dlaunch::launcher

@@ -7,8 +7,8 @@
 
 namespace dlaunch::launcher {
 
-// `shell`: bash, zsh or fish. What that shell has to read to complete dlaunch's flags and commands, and, once
-// a program's name has begun, programs and files.
+// `shell`: bash, zsh or fish. Returns the script that makes this shell complete dlaunch's flags and commands,
+// and, after the program's name has begun, programs and files.
 Result<std::string> completion_script(const std::string& shell);
 
 }  // namespace dlaunch::launcher

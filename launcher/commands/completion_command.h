@@ -1,4 +1,4 @@
-// `dlaunch completion`: prints what a shell has to read. See Command for arguments and exit codes.
+// `dlaunch completion`: prints the completion script of a shell. See Command for arguments and exit codes.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What debuggers say, for people. Pure.
+// The output of debuggers, for people. Pure.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace dlaunch::launcher {
 
-// Of what gdb writes when it attaches and lists the threads' stacks: the stacks. All of it if it has none.
+// The threads' stacks within what gdb writes when it attaches and lists them; all of it if it has no stacks.
 std::string stacks_in(const std::string& gdb_output);
 
 // The debuggers that are installed.
@@ -15,8 +15,8 @@ struct Debuggers {
   bool py_spy = false;
 };
 
-// What a person installs, or changes, to see more of the stacks of a process: "no stacks: gdb is not
-// installed (apt install gdb, or dnf install gdb)". `output`: what the debugger said. Empty: nothing.
+// What the user can install or change to see more of the stacks of a process: "no stacks: gdb is not
+// installed (apt install gdb, or dnf install gdb)". `output`: the debugger's. Empty: nothing.
 std::string advice_on_stacks(bool is_python, const Debuggers& installed, std::string_view output);
 
 }  // namespace dlaunch::launcher

@@ -43,7 +43,7 @@ struct Finding {
   enum class Grade { ok, note, bad };
   Grade grade = Grade::ok;
   std::string text;   // "host name a: resolves to 10.0.0.1"
-  std::string to_do;  // empty where it is ok
+  std::string to_do;  // empty if it is ok
 };
 using Findings = std::vector<Finding>;
 using Grade = Finding::Grade;
@@ -115,11 +115,12 @@ void check_names(Findings& out) {
     if (reachable) {
       out.push_back({Grade::ok, text, ""});
     } else if (foreign) {
-      out.push_back({Grade::note, text + ", which this machine does not have",
-                     "workers told this name would look elsewhere; check DNS and /etc/hosts"});
+      out.push_back(
+          {Grade::note, text + ", which this machine does not have",
+           "workers that use this name would connect to another machine; check DNS and /etc/hosts"});
     } else {
       out.push_back({Grade::note, text + ", which other hosts cannot reach",
-                     "with this host as --master-addr use an address, or correct /etc/hosts"});
+                     "if this host is the --master-addr, give its address, or correct /etc/hosts"});
     }
   }
   if (resolved("localhost", why).empty()) {
@@ -128,7 +129,7 @@ void check_names(Findings& out) {
 }
 
 void check_port(Findings& out) {
-  // Both families, as a server for all interfaces has them.
+  // Tries both families, as a server for all interfaces does.
   const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int other = fd < 0 ? socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) : fd;
   const int on = 1;
@@ -147,8 +148,8 @@ void check_port(Findings& out) {
   if (bound) {
     out.push_back({Grade::ok, text + " (the default of jobs on several hosts) is free", ""});
   } else {
-    out.push_back({Grade::note, text + " cannot be listened on (" + std::strerror(why) + ")",
-                   "a job on several hosts with node 0 here needs another --master-port"});
+    out.push_back({Grade::note, "cannot listen on " + text + " (" + std::strerror(why) + ")",
+                   "for a job on several hosts with node 0 here, choose another --master-port"});
   }
 }
 
@@ -163,7 +164,7 @@ void check_space(Findings& out, const std::string& folder, std::uint64_t enough,
   const std::uint64_t free = static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
   const std::string text = folder + " has " + describe_size(free) + " free";
   if (access(folder.c_str(), W_OK) != 0) {
-    out.push_back({Grade::bad, folder + " cannot be written: " + std::strerror(errno), to_do});
+    out.push_back({Grade::bad, "cannot write to " + folder + ": " + std::strerror(errno), to_do});
   } else if (free < enough) {
     out.push_back({Grade::note, text, to_do});
   } else {
@@ -171,7 +172,7 @@ void check_space(Findings& out, const std::string& folder, std::uint64_t enough,
   }
 }
 
-// The hard limit counts: dlaunch raises its own soft one, and workers may.
+// The hard limit counts: dlaunch raises its own soft limit, and workers may raise theirs.
 void check_limit(Findings& out, __rlimit_resource which, const std::string& name, const std::string& flag,
                  rlim_t enough) {
   rlimit limit{};
@@ -186,23 +187,22 @@ void check_limit(Findings& out, __rlimit_resource which, const std::string& name
   }
 }
 
-// How a job's processes are held together. The one made here is removed again.
+// Makes a control group as for a job, and removes it again.
 void check_containment(Findings& out) {
   const auto group = agent::make_job_cgroup(getpid());
   if (group) {
     agent::remove_job_cgroup(*group);
     out.push_back({Grade::ok,
-                   "a job's processes are ended together, by a control group in " +
+                   "dlaunch ends all processes of a job at once, through a control group in " +
                        group->path.substr(0, group->path.rfind('/')),
                    ""});
   } else {
     Error error = group.error();
     const std::string to_do = std::exchange(error.hint, "");
-    out.push_back(
-        {Grade::note,
-         "a job's processes are ended one by one, since " + error.message() +
-             "; what dlaunch, dl-guard and dl-keeper leave when all three are killed at once, stays",
-         to_do.empty() ? "mount cgroup v2" : to_do});
+    out.push_back({Grade::note,
+                   "dlaunch ends the processes of a job one by one (" + error.message() +
+                       "); if dlaunch, dl-guard and dl-keeper are killed together, workers may remain",
+                   to_do.empty() ? "mount cgroup v2" : to_do});
   }
 }
 
@@ -233,11 +233,11 @@ void check_gpus(Findings& out) {
   if (!std::getline(version, line)) {
     out.push_back({Grade::ok,
                    gpus > 0 ? std::to_string(gpus) + " AMD GPUs"
-                            : "no NVIDIA driver: --nproc-per-node=auto means processors",
+                            : "no NVIDIA driver: --nproc-per-node=auto counts processors",
                    ""});
   } else if (gpus == 0) {
-    out.push_back({Grade::note, "an NVIDIA driver, but no GPU that may be used",
-                   "check CUDA_VISIBLE_DEVICES and the rights of /dev/nvidia*"});
+    out.push_back({Grade::note, "there is an NVIDIA driver, but no usable GPU",
+                   "check CUDA_VISIBLE_DEVICES and the permissions of /dev/nvidia*"});
   } else {
     out.push_back({Grade::ok, std::to_string(gpus) + " GPUs; " + line, ""});
   }
@@ -247,14 +247,14 @@ void check_python(Findings& out) {
   const char* const chosen = std::getenv("PYTHON_EXEC");  // NOLINT(concurrency-mt-unsafe)
   const std::string name = chosen != nullptr && *chosen != '\0' ? chosen : "python3";
   if (const auto found = find_program(name); found) {
-    out.push_back({Grade::ok, "scripts (.py) are started with " + *found, ""});
+    out.push_back({Grade::ok, "dlaunch starts scripts (.py) with " + *found, ""});
   } else {
-    out.push_back({Grade::note, "scripts (.py) cannot be started: " + found.error().message(),
+    out.push_back({Grade::note, "dlaunch cannot start scripts (.py): " + found.error().message(),
                    "install python3, or set PYTHON_EXEC"});
   }
 }
 
-// --- the way to another host ---
+// --- the connection to another host ---
 
 void check_peer(Findings& out, const Address& peer) {
   const std::string name = to_string(peer);
@@ -263,7 +263,7 @@ void check_peer(Findings& out, const Address& peer) {
   const auto connected = socket.connect(peer, start + peer_patience);
   const std::string time = to_words(steady_now() - start);
   if (connected) {
-    out.push_back({Grade::ok, name + " answers, after " + time, ""});
+    out.push_back({Grade::ok, name + " answered after " + time, ""});
     return;
   }
   const std::string& why = connected.error().why;
@@ -271,8 +271,8 @@ void check_peer(Findings& out, const Address& peer) {
     out.push_back({Grade::bad, name + ": " + why, "check the name, DNS and /etc/hosts"});
   } else if (why.find("refused") != std::string::npos) {
     out.push_back({Grade::note,
-                   "the host of " + name + " answers, after " + time + ", but nothing listens at that port",
-                   "right before the job has begun there; else check --master-port"});
+                   "the host of " + name + " answered after " + time + ", but nothing listens on that port",
+                   "this is normal before the job has started there; otherwise check --master-port"});
   } else {
     out.push_back({Grade::bad, name + ": " + why + " (tried for " + time + ")",
                    "check the address, routes and firewalls between here and there"});
@@ -280,8 +280,7 @@ void check_peer(Findings& out, const Address& peer) {
 }
 
 Result<Address> peer_named(const std::string& text) {
-  if (text.empty())
-    return mistake("--peer names no host", "is a variable of the shell empty? Give host or host:port");
+  if (text.empty()) return mistake("--peer is empty", "give host or host:port; is a shell variable empty?");
   auto peer = parse_address(text, usual_port);
   if (!peer) return mistake("--peer: " + peer.error().message(), "give host or host:port");
   return peer;
@@ -293,15 +292,14 @@ int run_doctor(const std::vector<std::string>& arguments) {
   std::optional<std::string> peer_name;
   CommandParser line(
       "dlaunch doctor",
-      "dlaunch doctor checks whether this machine is fit for jobs. Each line says ok, note (look at it "
-      "where it\nmatters to you) or BAD, and what to do.\n\nUsage: dlaunch doctor [options]");
-  line.option("--peer", "HOST[:PORT]", "also the way to another host, port 29500 if none is given",
-              peer_name);
+      "dlaunch doctor checks whether this machine can run jobs. Each line begins with ok, note (may "
+      "matter\nfor your job) or BAD, and ends with what to do.\n\nUsage: dlaunch doctor [options]");
+  line.option("--peer", "HOST[:PORT]", "also check the connection to another host [port 29500]", peer_name);
   auto parsed = line.parse(arguments);
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<PrintAndExit>(&*parsed)) return print(help->text);
   if (!std::get<CommandParser::Words>(*parsed).empty())
-    return fail(mistake("doctor takes no words", "a host is given with --peer"));
+    return fail(mistake("doctor takes no arguments", "name a host with --peer"));
   const auto peer = peer_name ? std::optional(peer_named(*peer_name)) : std::nullopt;
   if (peer && !*peer) return fail(peer->error());
 
@@ -318,7 +316,7 @@ int run_doctor(const std::vector<std::string>& arguments) {
       "medium Memory");
   const char* const temporary = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe)
   check_space(findings, temporary != nullptr && *temporary != '\0' ? temporary : "/tmp",
-              enough_temporary_space, "make room, or point TMPDIR elsewhere");
+              enough_temporary_space, "free some space, or set TMPDIR to another directory");
   check_limit(findings, RLIMIT_NOFILE, "open files", "-n", enough_files);
   check_limit(findings, RLIMIT_NPROC, "processes", "-u", enough_processes);
   if (peer) check_peer(findings, **peer);

@@ -1,5 +1,5 @@
-// `dlaunch doctor`: is this machine fit for jobs, and does it reach another? See Command for arguments and
-// exit codes.
+// `dlaunch doctor`: checks whether this machine can run jobs and reaches another one. See Command for
+// arguments and exit codes.
 #pragma once
 
 #include <string>

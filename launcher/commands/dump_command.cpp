@@ -30,12 +30,12 @@ WorkerDump read_worker(const agent::JobStatus& job, const agent::WorkerStatus& s
     worker.seen = agent::read_worker_page(agent::worker_page_path(
         job.pages_dir, static_cast<std::uint32_t>(job.round), static_cast<std::uint32_t>(status.local_rank)));
   }
-  // The worker may be a shell that waits for it.
+  // The worker may be a shell that waits for the recording process.
   if (worker.seen && worker.seen->condition != agent::Condition::ended) worker.pid = worker.seen->record.pid;
   return worker;
 }
 
-// Nothing where it does not answer, or the nodes have not told it.
+// Empty if the coordinator does not answer, or no node has reported to it.
 std::vector<std::string> ask_coordinator(const agent::JobStatus& job, const std::string& secret) {
   const auto address = parse_address(job.endpoint, 0);
   if (job.nnodes == 1 || !address || address->port == 0) return {};
@@ -43,7 +43,7 @@ std::vector<std::string> ask_coordinator(const agent::JobStatus& job, const std:
   return view && view->job == job.job ? std::move(view->collectives) : std::vector<std::string>{};
 }
 
-// All records first: they belong to one moment, and a debugger takes its time.
+// All records first: they must show one moment, and a debugger is slow.
 JobDump read_job(agent::JobStatus job, const std::string& secret, bool stacks) {
   JobDump dump{std::move(job), {}, steady_now(), {}};
   for (const agent::WorkerStatus& status : dump.job.workers)
@@ -72,9 +72,9 @@ int write(const std::string& text, const std::string& file) {
 
 int write_flight(const JobDump& dump, const std::string& folder) {
   const std::vector<FlightFile> files = flight_files(dump);
-  if (files.empty()) return fail("nothing is recorded of a rank here: its program does not use libdlaunch");
+  if (files.empty()) return fail("no rank here has recorded anything: the program does not use libdlaunch");
   std::error_code failed;
-  std::filesystem::create_directories(folder, failed);  // if it cannot be made, writing says so
+  std::filesystem::create_directories(folder, failed);  // if this fails, writing reports it
   std::string ranks;
   for (const FlightFile& file : files) {
     const auto written = write_whole(folder + "/" + file.name, file.content);
@@ -83,8 +83,8 @@ int write_flight(const JobDump& dump, const std::string& folder) {
   }
   const bool is_all = static_cast<int>(files.size()) == dump.job.world_size;
   return print(folder + " has the records of " + (files.size() == 1 ? "rank " : "ranks ") + ranks +
-               "; to analyse them: torchfrtrace " + folder +
-               (is_all ? "" : " (with those of the other nodes beside them)") + "\n");
+               "; analyse them with: torchfrtrace " + folder +
+               (is_all ? "" : " (after copying the other nodes' files there)") + "\n");
 }
 
 }  // namespace
@@ -97,38 +97,39 @@ int run_dump(const std::vector<std::string>& arguments) {
   CommandParser line(
       "dlaunch dump",
       "dlaunch dump shows where each worker of a job on this machine is: the collective that it waits in "
-      "and who\nhas not come, by what libdlaunch records; its threads, by /proc; and their stacks, where "
-      "gdb or py-spy is\ninstalled, for which it stands still for a moment. JOB is the job's id, or its "
+      "and the\nranks that are missing (recorded by libdlaunch); its threads (from /proc); and their stacks, "
+      "if "
+      "gdb or py-spy\nis installed, which pauses the worker for a moment. JOB is the job's id, or its "
       "agent's pid.\n\nUsage: dlaunch dump [options] JOB");
   line.option("--json", "FILE",
-              "all that is known, with the latest operations, in this file (-: standard output), as JSON",
+              "write everything, with the latest operations, to this file as JSON (-: standard output)",
               json_file);
   line.option("--flight", "FOLDER",
-              "the latest collectives in this folder, a file for each rank, for PyTorch's torchfrtrace",
+              "write the latest collectives to this folder, one file per rank, for PyTorch's torchfrtrace",
               flight_folder);
-  line.flag("--no-stacks", "do not look at threads, and do not call a debugger", no_stacks);
-  line.option("--token-file", "FILE", "the job's secret, with which another node is asked (or DLAUNCH_TOKEN)",
+  line.flag("--no-stacks", "do not read threads, and do not run a debugger", no_stacks);
+  line.option("--token-file", "FILE", "the job's secret, to query the coordinator (or DLAUNCH_TOKEN)",
               token_file);
   auto parsed = line.parse(arguments);
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<PrintAndExit>(&*parsed)) return print(help->text);
   const auto& words = std::get<CommandParser::Words>(*parsed);
-  if (words.size() != 1) return fail(mistake("dump takes one job", "dlaunch status shows them"));
+  if (words.size() != 1) return fail(mistake("dump takes one job", "dlaunch status lists the jobs"));
 
   const auto secret = read_secret(token_file, take_secret_variable());
   if (!secret) return fail(secret.error());
   JobList list = select_jobs(running_jobs(), words[0]);
   for (const std::int64_t pid : list.silent)
-    fail("agent " + std::to_string(pid) + " does not answer: continue it (kill -CONT)");
+    fail("agent " + std::to_string(pid) +
+         " does not answer: it may be suspended; continue it with kill -CONT");
   if (list.jobs.empty()) {
-    return fail("no job '" + words[0] + "' runs on this machine; dlaunch status shows those that do");
+    return fail("no job '" + words[0] + "' runs on this machine; dlaunch status lists the running jobs");
   }
   if (list.jobs.size() > 1) {
     std::string pids;
     for (const agent::JobStatus& job : list.jobs)
       pids += (pids.empty() ? "" : ", ") + std::to_string(job.agent);
-    return fail("several agents of job '" + words[0] + "' run on this machine: name one by its pid, of " +
-                pids);
+    return fail("several agents of job '" + words[0] + "' run on this machine: name one by its pid: " + pids);
   }
   const bool wants_stacks = !no_stacks && (flight_folder.empty() || !json_file.empty());
   const JobDump dump = read_job(std::move(list.jobs.front()), *secret, wants_stacks);

@@ -36,12 +36,12 @@ Result<agent::WorldView> ask(const Address& endpoint, const std::string& secret,
   constexpr int misdirected = 421;
   if (reply.status() == unauthorized) {
     return Error{ErrorKind::refused, "no job's status at", to_string(endpoint),
-                 secret.empty() ? "the job has a secret" : "the job has another secret",
+                 secret.empty() ? "the job requires a secret" : "the job has another secret",
                  "give the job's --token-file"};
   }
   if (reply.status() == misdirected)
-    return no_status(endpoint, "the job does not know itself by that name; ask by its address");
-  if (reply.status() != ok) return no_status(endpoint, "it serves a store, but no job");
+    return no_status(endpoint, "the job does not accept this host name; use its address");
+  if (reply.status() != ok) return no_status(endpoint, "a store answers there, but no job");
   auto view = agent::world_view_from_json(reply.take_body());
   if (!view) return no_status(endpoint, view.error().why);
   return view;

@@ -1,4 +1,4 @@
-// A job as the coordinator at an endpoint sees it, asked for from anywhere that reaches it.
+// Queries the coordinator at an endpoint for its view of the job; works from any host that reaches it.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace dlaunch::launcher {
 
-// Asks for /job by HTTP, at one endpoint after the other, up to `patience` at each: what the first says that
-// leads, else what the first says that answers, else why the last does not. `secret`: the job's; empty: it
-// has none. REQUIRES: there is one endpoint.
+// Requests /job by HTTP from one endpoint after the other, for up to `patience` each. Returns the view of the
+// first that leads, else of the first that answers, else the last one's error. `secret`: the job's; empty: it
+// has none. REQUIRES: at least one endpoint.
 Result<agent::WorldView> query_endpoints(const std::vector<Address>& endpoints, const std::string& secret,
                                          Duration patience);
 

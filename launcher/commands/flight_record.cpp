@@ -10,14 +10,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 using agent::WorkerRecord;
 
-// Of the format whose fields these are.
+// The version of the format that has these fields.
 constexpr const char* flight_recorder_version = "2.10";
 
-// By the runtime's DType, as PyTorch calls them.
+// PyTorch's names, indexed by the runtime's DType.
 constexpr std::array dtype_names{"Char", "Short",    "Int",   "Long",   "Byte",         "Bool",
                                  "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"};
 
-// Of a message that any rank may send, as PyTorch writes it.
+// PyTorch's text for the peer of a message that any rank may send.
 constexpr std::string_view unknown_peer = "?";
 
 std::string list_of(const std::vector<page::Run>& runs) {
@@ -31,18 +31,18 @@ std::string list_of(const std::vector<page::Run>& runs) {
   return text + "]";
 }
 
-// By what an entry names its group by: process_group[0].
+// Keys are the names by which entries refer to their group: process_group[0].
 Json configuration(const WorkerRecord& record) {
   Json groups = Json::object();
   for (const WorkerRecord::Group& group : record.groups) {
-    // One that was left may have had the name before.
+    // A group that the rank has left may have had the same name.
     if (group.left && groups.contains(group.name)) continue;
     groups[group.name] = {{"name", group.name}, {"desc", group.backend}, {"ranks", list_of(group.ranks)}};
   }
   return groups;
 }
 
-// The field counts from -1: nothing yet.
+// The field is -1 before the first operation.
 std::int64_t latest(std::uint64_t sequence) {
   return sequence == 0 ? -1 : static_cast<std::int64_t>(sequence);
 }
@@ -114,7 +114,7 @@ Json entry_json(const WorkerRecord& record, const WorkerRecord::Entry& entry) {
   return json;
 }
 
-// What torchfrtrace calls it; empty: it does not know it.
+// torchfrtrace's name of the operation; empty: it does not know the operation.
 std::string_view torch_name(page::Operation operation) {
   switch (operation) {
     case page::Operation::all_gather_into_tensor:
@@ -150,8 +150,9 @@ std::string_view torch_name(page::Operation operation) {
   return "";
 }
 
-// It looks at the first size of a list, also where a rank has none; and reduce is in place there.
-void take_its_shape(page::Operation operation, Json& entry) {
+// torchfrtrace reads the first size of each list, even if the rank has none, and expects reduce to be in
+// place.
+void adapt_sizes(page::Operation operation, Json& entry) {
   if (operation == page::Operation::reduce) {
     entry["output_sizes"] = entry["input_sizes"];
     entry["output_dtypes"] = entry["input_dtypes"];
@@ -161,7 +162,7 @@ void take_its_shape(page::Operation operation, Json& entry) {
   }
 }
 
-// What entries do not decide.
+// All fields except the entries.
 Json head_of(const WorkerRecord& record) {
   return {{"version", flight_recorder_version},
           {"rank", record.rank},
@@ -197,7 +198,7 @@ Json flight_for_torchfrtrace(const WorkerRecord& record) {
     if (name.empty() || group == nullptr) continue;
     Json json = entry_json(record, entry);
     json["profiling_name"] = group->backend + ":" + std::string(name);
-    take_its_shape(entry.operation, json);
+    adapt_sizes(entry.operation, json);
     entries.push_back(std::move(json));
   }
   return flight;

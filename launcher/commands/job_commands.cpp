@@ -23,7 +23,7 @@ namespace {
 std::string silent_note(const JobList& list) {
   std::string text;
   for (const std::int64_t pid : list.silent) {
-    text += "agent " + std::to_string(pid) + " does not answer: it is stopped, or very busy\n";
+    text += "agent " + std::to_string(pid) + " does not answer: it is suspended or very busy\n";
   }
   return text;
 }
@@ -31,19 +31,19 @@ std::string silent_note(const JobList& list) {
 int stop(const agent::JobStatus& job, bool now, Duration patience) {
   const std::string name = "job '" + job.job + "' (agent " + std::to_string(job.agent) + ")";
   const ProcessHandle process(job.agent);
-  if (!process.found()) return print(name + " has ended by itself\n");
-  // The second one means: do not wait for the workers.
+  if (!process.found()) return print(name + " has already ended\n");
+  // The second signal means: do not wait for the workers.
   for (const int signo : now ? std::vector{SIGTERM, SIGINT} : std::vector{SIGTERM}) {
     if (!process.signal(signo)) return fail("cannot signal " + name + ": " + std::strerror(errno));
   }
   if (!process.ended_within(patience)) {
     return fail(name + " has not ended within " + to_words(patience) +
-                "; its workers may take their --stop-timeout: wait longer with --timeout, or use --now");
+                "; its workers may use their whole --stop-timeout: wait longer with --timeout, or use --now");
   }
   return print(name + " has ended\n");
 }
 
-// Several agents of one job may run here; they meet at one place.
+// Several agents of one job may run here; they have the same endpoint.
 bool is_one_job(const std::vector<agent::JobStatus>& jobs) {
   return std::all_of(jobs.begin(), jobs.end(),
                      [&](const agent::JobStatus& job) { return job.endpoint == jobs.front().endpoint; });
@@ -58,7 +58,7 @@ Error which_one(const std::vector<agent::JobStatus>& jobs, const std::string& na
     each.push_back(std::to_string(job.agent) + user + " (" + agent::sanitize_for_terminal(job.program) + ")");
   }
   return mistake("several jobs have the id '" + name + "': agents " + join(each, ", "),
-                 "name one by its agent's pid, or stop all with --all");
+                 "name one by its agent's pid, or stop all of them with --all");
 }
 
 int show_endpoints(const std::string& list, const std::string& token_file, bool json) {
@@ -84,20 +84,20 @@ int run_status(const std::vector<std::string>& arguments) {
   std::string token_file;
   CommandParser line(
       "dlaunch status",
-      "dlaunch status shows the jobs on this machine: this node's number, what it does and since when, "
-      "how many\nof its workers run here, how many ranks there are in all, and what was restarted how "
-      "often. With a job's\nid, or its agent's pid, also each worker.\n\nUsage: dlaunch status [options] "
+      "dlaunch status lists the jobs on this machine: the node's rank, its state and since when, how many "
+      "of its\nworkers run here, the number of ranks in the job, and its restarts. With a job's id, or its "
+      "agent's pid, it\nalso lists each worker.\n\nUsage: dlaunch status [options] "
       "[JOB]");
-  line.flag("--json", "one JSON object a line", json);
+  line.flag("--json", "print one JSON object a line", json);
   line.option("--endpoint", "HOST[:PORT],...",
-              "instead: the whole job of the coordinator there, on whichever machine", endpoint);
+              "show the whole job of the coordinator at this endpoint instead, on any machine", endpoint);
   line.option("--token-file", "FILE", "with --endpoint: the job's secret (or DLAUNCH_TOKEN)", token_file);
   auto parsed = line.parse(arguments);
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<PrintAndExit>(&*parsed)) return print(help->text);
   const auto& words = std::get<CommandParser::Words>(*parsed);
   if (!endpoint.empty() && !words.empty())
-    return fail(mistake("--endpoint names the job", "see dlaunch status --help"));
+    return fail(mistake("--endpoint already names the job", "leave JOB out"));
   if (!endpoint.empty()) return show_endpoints(endpoint, token_file, json);
   if (words.size() > 1) return fail(mistake("status takes one job", "see dlaunch status --help"));
   const std::string name = words.empty() ? "" : words[0];
@@ -124,29 +124,30 @@ int run_stop(const std::vector<std::string>& arguments) {
   std::string timeout = "60";
   CommandParser line(
       "dlaunch stop",
-      "dlaunch stop ends a job as a SIGTERM to its agent on this machine does (exit code 143, and the notice "
-      "of\n--preempt-signal), and waits until it has ended. JOB is its id, or an agent's pid.\n\n"
+      "dlaunch stop sends SIGTERM to a job's agent on this machine (the exit code is 143; --preempt-signal "
+      "gives\nits notice), and waits until the job has ended. JOB is its id, or an agent's pid.\n\n"
       "Usage: dlaunch stop [options] JOB");
-  line.flag("--all", "where several jobs have this id: all of them", all);
+  line.flag("--all", "if several jobs have this id, stop all of them", all);
   line.flag("--now", "kill the workers without waiting for them", now);
-  line.option("--timeout", "S", "how long to wait for the end [60]", timeout);
+  line.option("--timeout", "S", "wait at most this long for the end [60]", timeout);
   auto parsed = line.parse(arguments);
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<PrintAndExit>(&*parsed)) return print(help->text);
   const auto& words = std::get<CommandParser::Words>(*parsed);
-  if (words.size() != 1) return fail(mistake("stop takes one job", "dlaunch status shows them"));
+  if (words.size() != 1) return fail(mistake("stop takes one job", "dlaunch status lists the jobs"));
   auto patience = seconds("--timeout", timeout);
   if (!patience) return fail(patience.error());
 
   const auto found = find_jobs(words[0]);
   if (!found) return fail(found.error());
-  // Anybody may run a job of any name; who is root and asks by a name means his own.
+  // Several users may use the same job id. If root has a job of this id, root means that one.
   const JobList list = prefer_jobs_of(geteuid(), *found);
   if (!all && !is_one_job(list.jobs)) return fail(which_one(list.jobs, words[0]));
   int code = 0;
   for (const agent::JobStatus& job : list.jobs) code = std::max(code, stop(job, now, *patience));
   for (const std::int64_t pid : list.silent) {
-    code = fail("agent " + std::to_string(pid) + " does not answer: continue it (kill -CONT), or kill it");
+    code = fail("agent " + std::to_string(pid) +
+                " does not answer: it may be suspended; continue it with kill -CONT, or kill it");
   }
   return code;
 }

@@ -64,7 +64,7 @@ std::string describe_collective(const agent::RankProgress& at) {
          to_words(at.waited);
 }
 
-// Of what is no collective, messages above all, the one that has been under way for longest; "-": none is.
+// The oldest unfinished operation that is not a collective, for example a message; "-": there is none.
 std::string describe_other(const WorkerRecord& record, std::uint64_t group, TimePoint now) {
   for (const WorkerRecord::Entry& entry : record.entries) {
     const WorkerRecord::Group* const of = record.group(entry.group);
@@ -115,7 +115,7 @@ std::string threads_of(const WorkerDump& worker) {
   if (worker.threads.empty() && worker.stacks.empty()) return "";
   std::string text =
       "\nrank " + std::to_string(worker.status.rank) + ", process " + std::to_string(worker.pid) + "\n";
-  // The program's own frames are what people look for.
+  // The stacks come first, since users look for the program's own frames.
   if (!worker.stacks.empty())
     text += "  " + worker.debugger + ":\n" + indented(sanitize_for_terminal(worker.stacks, true));
   for (const ThreadDump& thread : worker.threads) {
@@ -130,7 +130,7 @@ std::string threads_of(const WorkerDump& worker) {
   return text;
 }
 
-// Each once.
+// Each piece of advice once.
 std::string advice_in(const JobDump& dump) {
   std::set<std::string> advice;
   for (const WorkerDump& worker : dump.workers) {
@@ -171,10 +171,10 @@ std::string to_text(const JobDump& dump) {
   const std::vector<std::string> sentences = findings(dump);
   for (const std::string& sentence : sentences) text += sentence + "\n";
   if (!dump.whole_job.empty()) {
-    text += "with the other nodes:\n";
+    text += "on all nodes:\n";
     for (const std::string& sentence : dump.whole_job) text += "  " + sanitize_for_terminal(sentence) + "\n";
   } else if (!sentences.empty() && dump.job.nnodes > 1) {
-    text += "(for the ranks of other nodes run dlaunch dump on their hosts)\n";
+    text += "(for the ranks of other nodes, run dlaunch dump on their hosts)\n";
   }
   std::vector<std::vector<std::string>> rows = {
       {"RANK", "PID", "PROCESS", "LAST MOVE", "GROUP", "IN", "DONE"}};
@@ -193,7 +193,7 @@ std::string to_json(const JobDump& dump) {
                      {"state", dump.job.state},      {"world_size", dump.job.world_size},
                      {"findings", findings(dump)},   {"job_findings", dump.whole_job},
                      {"workers", std::move(workers)}};
-  // What workers wrote may be any bytes; JSON may not.
+  // Workers may write any bytes, but JSON must be UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

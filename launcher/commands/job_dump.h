@@ -1,5 +1,5 @@
-// Where each worker of this node's part of a job is: what `dlaunch dump` shows. A plain value, its text for
-// people, and its JSON, in which a worker's operations have the fields of PyTorch's flight recorder. Pure.
+// What `dlaunch dump` shows: where each worker of a job on this node is. A plain value, its text for people,
+// and its JSON, in which a worker's operations have the fields of PyTorch's flight recorder. Pure.
 #pragma once
 
 #include <cstdint>
@@ -15,36 +15,35 @@ namespace dlaunch::launcher {
 struct ThreadDump {
   std::int64_t tid = 0;
   std::string name;
-  char state =
-      '?';  // as /proc has it: R running, S sleeping, D in a call that cannot be interrupted, T stopped
-  std::string waits_in;                   // a function of the kernel; empty: not known, or in none
-  std::string system_call;                // its number and arguments; empty: not known, or in none
-  std::vector<std::string> kernel_stack;  // the innermost first; empty: not known
+  char state = '?';         // as in /proc: R running, S sleeping, D in an uninterruptible call, T stopped
+  std::string waits_in;     // a function of the kernel; empty: unknown or none
+  std::string system_call;  // its number and arguments; empty: unknown or none
+  std::vector<std::string> kernel_stack;  // the innermost first; empty: unknown
 };
 
 struct WorkerDump {
   agent::WorkerStatus status;
-  std::int64_t pid = 0;                   // whose threads these are: the one that records, else the worker
-  std::optional<agent::WorkerSeen> seen;  // none: it records nothing
-  std::vector<ThreadDump> threads;        // empty: it is gone, or they were not asked for
-  std::string debugger;                   // that was asked for its stacks: "gdb"; empty: none
-  std::string stacks;                     // what that said
-  std::string advice{};                   // how more of it would be seen; empty: there is none
+  std::int64_t pid = 0;                   // of the threads: the recording process, else the worker
+  std::optional<agent::WorkerSeen> seen;  // none: the worker records nothing
+  std::vector<ThreadDump> threads;        // empty: it has ended, or they were not requested
+  std::string debugger;                   // the debugger that was run: "gdb"; empty: none
+  std::string stacks;                     // the debugger's output
+  std::string advice{};                   // how to see more of the stacks; empty: none
 };
 
 struct JobDump {
   agent::JobStatus job;
   std::vector<WorkerDump> workers;
   TimePoint now;                         // by the pages' clock
-  std::vector<std::string> whole_job{};  // findings of the coordinator, where it was told of all nodes
+  std::vector<std::string> whole_job{};  // the coordinator's findings, over all nodes
 };
 
-// What others wrote is made printable.
+// Text that others wrote is sanitized for the terminal.
 std::string to_text(const JobDump& dump);
 std::string to_json(const JobDump& dump);
 
-// What torchfrtrace, PyTorch's analysis of flight recorders, reads: a file for each rank that records, with
-// the name that it finds the rank by.
+// The input of torchfrtrace, PyTorch's analysis of flight recorders: one file for each rank that records. Its
+// name gives the rank.
 struct FlightFile {
   int rank = 0;
   std::string name;     // "dlaunch_rank_3"

@@ -29,7 +29,7 @@ struct Agent {
   std::string name;  // of its socket, without the zero byte
 };
 
-// "@dlaunch/1000/4711", as /proc/net/unix writes an abstract name. Anybody may have made it.
+// "@dlaunch/1000/4711", as /proc/net/unix writes an abstract name. Any user may have made it.
 std::optional<Agent> agent_of(std::string_view path) {
   Agent agent;
   if (!path.starts_with(mark)) return std::nullopt;
@@ -49,7 +49,7 @@ std::vector<Agent> agents() {
   for (std::string line; std::getline(table, line);) {
     auto agent = agent_of(std::string_view(line).substr(line.rfind(' ') + 1));
     if (!agent || (geteuid() != 0 && agent->uid != geteuid())) continue;
-    // A listener and its open connections bear one name.
+    // A listener and its open connections have the same name.
     const bool known =
         std::any_of(found.begin(), found.end(), [&](const Agent& a) { return a.pid == agent->pid; });
     if (!known) found.push_back(*agent);
@@ -63,8 +63,7 @@ bool wait_for(int fd, short events, TimePoint deadline) {
   return left > 0 && poll(&one, 1, static_cast<int>(left)) > 0;
 }
 
-// The socket must be that of the process and the user whose numbers are in its name: another user could have
-// taken it.
+// The process and the user in the socket's name must own it: another user could have bound this name.
 bool is_agents_own(int fd, const Agent& agent) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -107,7 +106,8 @@ JobList running_jobs() {
     if (status && status->agent == agent.pid) {
       status->user = agent.uid;
       list.jobs.push_back(std::move(*status));
-    } else if (access(("/proc/" + std::to_string(agent.pid)).c_str(), F_OK) == 0) {  // not gone meanwhile
+    } else if (access(("/proc/" + std::to_string(agent.pid)).c_str(), F_OK) ==
+               0) {  // it has not ended meanwhile
       list.silent.push_back(agent.pid);
     }
   }
@@ -136,9 +136,9 @@ Result<JobList> find_jobs(const std::string& name) {
   const JobList running = running_jobs();
   JobList list = select_jobs(running, name);
   if (name.empty() || !list.jobs.empty() || !list.silent.empty()) return list;
-  std::string hint = "dlaunch status shows those that do";
+  std::string hint = "dlaunch status lists the running jobs";
   for (const std::int64_t pid : running.silent)
-    hint += "; agent " + std::to_string(pid) + ", whose job is not known, does not answer";
+    hint += "; agent " + std::to_string(pid) + " does not answer, so its job is unknown";
   return Error{ErrorKind::not_found, "no job '" + name + "' runs on this machine", "", "", hint};
 }
 

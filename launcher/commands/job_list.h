@@ -1,4 +1,4 @@
-// The jobs of this user on this machine (root: of every user), as their agents tell them.
+// The jobs of this user on this machine (root: of every user), as their agents report them.
 #pragma once
 
 #include <string>
@@ -11,19 +11,19 @@ namespace dlaunch::launcher {
 
 struct JobList {
   std::vector<agent::JobStatus> jobs;  // by age, the oldest first
-  std::vector<std::int64_t> silent;    // agents that did not answer in time: stopped or very busy
+  std::vector<std::int64_t> silent;    // agents that did not answer in time: suspended or very busy
 };
 
-// Asks every agent, a second each at most. Agents in another network namespace are not seen.
+// Queries every agent, for one second at most. Agents in another network namespace are not found.
 JobList running_jobs();
 
-// Those whose id, or agent's pid, is `name`; all where it is empty.
+// The jobs whose id, or agent's pid, is `name`; all jobs if it is empty.
 JobList select_jobs(JobList list, const std::string& name);
 
-// Where `user` runs jobs of this list: only these.
+// If `user` runs jobs of this list, only these; else the whole list.
 JobList prefer_jobs_of(std::int64_t user, JobList list);
 
-// Those of the running ones. An error: there are none of that name.
+// The running jobs that `name` selects. An error if there are none.
 Result<JobList> find_jobs(const std::string& name);
 
 }  // namespace dlaunch::launcher

@@ -56,7 +56,7 @@ std::string job_table(const std::vector<agent::JobStatus>& jobs) {
       {"JOB", "NODE", "STATE", "HERE", "WORLD", "RESTARTS", "SINCE", "AGENT", "PROGRAM"}};
   for (const agent::JobStatus& job : jobs) rows.push_back(row_of(job));
   const std::string table = columns(rows);
-  // The notes go below their job's line, which the columns are not made for.
+  // Notes go below the line of their job. They must not widen the columns.
   std::string text;
   std::size_t at = table.find('\n') + 1;
   text.append(table, 0, at);
@@ -65,7 +65,7 @@ std::string job_table(const std::vector<agent::JobStatus>& jobs) {
     text.append(table, at, end - at);
     at = end;
     if (!job.waiting_for.empty())
-      text += "  waits for " + sanitize_for_terminal(job.waiting_for) + ", since " +
+      text += "  has waited for " + sanitize_for_terminal(job.waiting_for) + " for " +
               describe(job.state_age_s) + "\n";
     if (!job.last_failure.empty())
       text += "  last failure: " + sanitize_for_terminal(job.last_failure) + "\n";

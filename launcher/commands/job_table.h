@@ -8,11 +8,10 @@
 
 namespace dlaunch::launcher {
 
-// Columns as wide as their longest cell, two blanks between them; the last may be of any length. Lines end
-// with a newline.
+// Aligns the cells in columns, separated by two blanks. Each line ends with a newline.
 std::string columns(const std::vector<std::vector<std::string>>& rows);
 
-// A line each below a headline, and below each what it waits for and what failed last.
+// A headline, then one line for each job, followed by what the job waits for and its last failure.
 std::string job_table(const std::vector<agent::JobStatus>& jobs);
 
 // A job's workers on this node.

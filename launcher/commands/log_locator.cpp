@@ -31,7 +31,7 @@ std::optional<int> number_behind(std::string_view name, std::string_view mark) {
   return number;
 }
 
-// In a directory for everybody another user may have made one that is named like a job's.
+// In a shared directory, another user may have made a directory with such a name.
 bool is_own(const struct stat& info) {
   return S_ISDIR(info.st_mode) && (info.st_uid == geteuid() || geteuid() == 0);
 }
@@ -40,12 +40,12 @@ bool later(const timespec& a, const timespec& b) {
   return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
 }
 
-// The job's directory whose last round began last; of every job where no id is given.
-std::optional<fs::path> newest(const fs::path& place, const std::string& job, bool is_temporary) {
+// The job's directory with the latest round; of any job if no id is given.
+std::optional<fs::path> newest(const fs::path& parent, const std::string& job, bool is_temporary) {
   std::optional<fs::path> found;
   timespec when{};
   std::error_code failed;
-  for (const auto& entry : fs::directory_iterator(place, failed)) {
+  for (const auto& entry : fs::directory_iterator(parent, failed)) {
     struct stat info {};
     if (!agent::is_log_dir_of(entry.path().filename().string(), job, is_temporary)) continue;
     if (lstat(entry.path().c_str(), &info) != 0 || !is_own(info)) continue;
@@ -57,14 +57,14 @@ std::optional<fs::path> newest(const fs::path& place, const std::string& job, bo
   return found;
 }
 
-// `dir`: what --log-dir named when the job was started, or one job's directory in it.
+// `dir`: the job's own --log-dir, or the directory of one job in it.
 Result<LogLocation> in_named(const fs::path& dir, const std::string& job) {
   if (!numbered(dir, attempt_mark).empty()) {
     if (job.empty() || agent::is_log_dir_of(fs::absolute(dir).filename().string(), job, false) ||
         agent::is_log_dir_of(fs::absolute(dir).filename().string(), job, true))
       return LogLocation{dir};
-    return not_found(dir.string() + " holds the log files of another job than '" + job + "'",
-                     "leave JOB out, or name the directory above");
+    return not_found(dir.string() + " holds the log files of a job other than '" + job + "'",
+                     "leave JOB out, or name the parent directory");
   }
   if (job.empty() && !numbered(dir / "latest", attempt_mark).empty()) {
     std::error_code failed;
@@ -73,19 +73,19 @@ Result<LogLocation> in_named(const fs::path& dir, const std::string& job) {
   }
   if (const auto found = newest(dir, job, false)) return LogLocation{*found};
   return not_found("no log files " + (job.empty() ? "" : "of a job '" + job + "' ") + "in " + dir.string(),
-                   "name the directory that the job's --log-dir named, or one below it");
+                   "give the value of the job's own --log-dir, or a directory in it");
 }
 
-// Of the jobs that run here those that may be meant.
+// The locations of the running jobs that `job` may mean.
 std::vector<LogLocation> running(const std::string& job) {
-  std::vector<LogLocation> places;
+  std::vector<LogLocation> locations;
   for (const agent::JobStatus& one : select_jobs(running_jobs(), job).jobs) {
-    if (!one.log_dir.empty()) places.push_back({one.log_dir, {one.agent}});
+    if (!one.log_dir.empty()) locations.push_back({one.log_dir, {one.agent}});
   }
-  return places;
+  return locations;
 }
 
-// Whether both are places of one job: of one node, or of two nodes whose files are named in one place.
+// Whether both are locations of one job: of one node, or of two nodes that link their files in one directory.
 bool is_same_job(const LogLocation& a, const LogLocation& b) {
   std::error_code failed;
   if (fs::equivalent(a.dir, b.dir, failed)) return true;
@@ -93,9 +93,9 @@ bool is_same_job(const LogLocation& a, const LogLocation& b) {
   return ranks && find_ranks(b.dir) == ranks;
 }
 
-// The agents of `other` write for the job of `place`, too.
-void take_agents(LogLocation& place, const LogLocation& other) {
-  place.agents.insert(place.agents.end(), other.agents.begin(), other.agents.end());
+// The agents of `other` also write for the job of `location`.
+void add_agents(LogLocation& location, const LogLocation& other) {
+  location.agents.insert(location.agents.end(), other.agents.begin(), other.agents.end());
 }
 
 // Whether a link in the folder leads to a file below `dir`.
@@ -140,12 +140,12 @@ std::optional<fs::path> find_ranks(const fs::path& dir) {
 Result<LogLocation> locate_logs(const std::string& log_dir, const std::string& job,
                                 const EnvironmentMap& environment) {
   if (!log_dir.empty()) {
-    auto place = in_named(log_dir, job);
-    if (!place) return place;
+    auto location = in_named(log_dir, job);
+    if (!location) return location;
     for (const LogLocation& one : running("")) {
-      if (is_same_job(*place, one)) take_agents(*place, one);
+      if (is_same_job(*location, one)) add_agents(*location, one);
     }
-    return place;
+    return location;
   }
   std::vector<LogLocation> running_ones;
   for (LogLocation& one : running(job)) {
@@ -154,7 +154,7 @@ Result<LogLocation> locate_logs(const std::string& log_dir, const std::string& j
     if (known == running_ones.end()) {
       running_ones.push_back(std::move(one));
     } else {
-      take_agents(*known, one);
+      add_agents(*known, one);
     }
   }
   if (running_ones.size() == 1) return running_ones.front();
@@ -163,7 +163,7 @@ Result<LogLocation> locate_logs(const std::string& log_dir, const std::string& j
     dirs.reserve(running_ones.size());
     for (const LogLocation& one : running_ones) dirs.push_back(one.dir.string());
     return not_found("several jobs write log files: " + join(dirs, ", "),
-                     "name one: dlaunch logs JOB (its agent's pid, where ids are alike), or --log-dir");
+                     "name one: dlaunch logs JOB (its agent's pid if the ids are equal), or --log-dir");
   }
   for (const char* name : {"DLAUNCH_LOG_DIR", "PET_LOG_DIR"}) {
     if (const std::string named = value_of(environment, name); !named.empty()) return in_named(named, job);
@@ -172,7 +172,7 @@ Result<LogLocation> locate_logs(const std::string& log_dir, const std::string& j
   if (const auto found = newest(named.empty() ? "/tmp" : named, job, true)) return LogLocation{*found};
   return not_found(job.empty() ? "no job on this machine has written log files"
                                : "no job '" + job + "' on this machine has written log files",
-                   "of a job with --log-dir name its directory: dlaunch logs --log-dir=DIR");
+                   "if the job was started with --log-dir, name that directory: dlaunch logs --log-dir=DIR");
 }
 
 }  // namespace dlaunch::launcher

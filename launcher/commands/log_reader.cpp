@@ -20,7 +20,7 @@ LogReader::~LogReader() {
 }
 
 void LogReader::read_new_lines() {
-  // The newest first: who is renamed meanwhile is met again under an older name, and none is missed.
+  // The newest first: a file that is rotated meanwhile is met again under an older name, so none is missed.
   struct File {
     int fd;
     ino_t inode;
@@ -41,29 +41,29 @@ void LogReader::read_new_lines() {
       newer.push_back({fd, info.st_ino});
     }
   }
-  read_on();
+  read_to_end();
   for (; !newer.empty(); newer.pop_back()) {
     if (fd_ >= 0) close(fd_);
     fd_ = newer.back().fd;
     inode_ = newer.back().inode;
-    read_on();
+    read_to_end();
   }
 }
 
 void LogReader::finish() {
-  lines_.finish([this](std::string_view beginning, std::string_view rest) { give(beginning, rest); });
+  lines_.finish([this](std::string_view beginning, std::string_view rest) { deliver(beginning, rest); });
 }
 
-void LogReader::read_on() {
+void LogReader::read_to_end() {
   if (fd_ < 0) return;
   char chunk[1 << 16];
   for (ssize_t got = read(fd_, chunk, sizeof chunk); got > 0; got = read(fd_, chunk, sizeof chunk)) {
     lines_.cut({chunk, static_cast<std::size_t>(got)},
-               [this](std::string_view beginning, std::string_view rest) { give(beginning, rest); });
+               [this](std::string_view beginning, std::string_view rest) { deliver(beginning, rest); });
   }
 }
 
-void LogReader::give(std::string_view beginning, std::string_view rest) {
+void LogReader::deliver(std::string_view beginning, std::string_view rest) {
   std::string out;
   agent::add_prefixed(std::string(beginning).append(rest), prefix_, out);
   sink_(out);

@@ -1,5 +1,5 @@
-// Reads one log file of a worker from its beginning, through everything that is still kept of it: FILE.2,
-// FILE.1, FILE. It may still grow, be turned over, or not be there yet.
+// Reads one log file of a worker from its beginning, including the rotated files that still exist: FILE.2,
+// FILE.1, FILE. The file may grow, be rotated, or not exist yet.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +14,7 @@ namespace dlaunch::launcher {
 
 class LogReader {
  public:
-  // Takes whole lines, each behind the prefix.
+  // Receives whole lines, each with the prefix.
   using Sink = std::function<void(const std::string& lines)>;
 
   LogReader(std::string path, std::string prefix, Sink sink);
@@ -22,20 +22,20 @@ class LogReader {
   LogReader(const LogReader&) = delete;
   LogReader& operator=(const LogReader&) = delete;
 
-  // Gives on what has come since the last call, in whole lines.
+  // Passes the lines to the sink that were completed since the last call.
   void read_new_lines();
-  // Nothing more will come: a line without an end is one.
+  // The file is complete: passes on its last line even if it has no end.
   void finish();
 
  private:
-  void read_on();
-  void give(std::string_view beginning, std::string_view rest);
+  void read_to_end();
+  void deliver(std::string_view beginning, std::string_view rest);
 
   const std::string path_;
   const std::string prefix_;
   const Sink sink_;
   agent::LineSplitter lines_;
-  int fd_ = -1;  // open all the time, so that no other file is given its inode
+  int fd_ = -1;  // kept open, so that no other file gets its inode number
   ino_t inode_ = 0;
 };
 

@@ -30,7 +30,7 @@ constexpr Duration look_again = std::chrono::milliseconds(100);
 
 std::atomic<bool> interrupted = false;
 
-void be_interruptible() {
+void catch_interrupts() {
   for (const int signo : {SIGINT, SIGTERM}) {
     struct sigaction action {};
     action.sa_handler = [](int) { interrupted = true; };
@@ -38,20 +38,20 @@ void be_interruptible() {
   }
 }
 
-// What is wanted of a job's log files.
+// Which of a job's log files the user wants.
 struct Wanted {
-  std::optional<int> rank;     // none: all; the local one where only that is known
-  std::optional<int> attempt;  // none: the last, and those that follow
+  std::optional<int> rank;     // none: all; without links by rank, the local rank
+  std::optional<int> attempt;  // none: the last, and later ones
 };
 
-// The log files of one job, as they come: by rank, over all nodes that have named theirs in one place. Where
-// none are named (a newer job of the same id has the names), those of one node by local rank.
+// The log files of one job, which may still appear: of all nodes, through the links by rank. Without links (a
+// newer job of the same id has them) those of one node, by local rank.
 class JobLogs {
  public:
   JobLogs(fs::path dir, Wanted wanted) : dir_(std::move(dir)), wanted_(wanted) {}
 
-  // Finds files that are new, and prints what is new in all.
-  void show_news() {
+  // Finds new files, and prints the new lines of all files.
+  void print_new_lines() {
     find_files();
     for (auto& [path, reader] : readers_) reader->read_new_lines();
   }
@@ -59,13 +59,13 @@ class JobLogs {
     for (auto& [path, reader] : readers_) reader->finish();
   }
   [[nodiscard]] bool found() const { return !readers_.empty(); }
-  [[nodiscard]] bool said_something() const { return said_something_; }
-  // Of the output; 0: all could be printed.
+  [[nodiscard]] bool printed_something() const { return printed_something_; }
+  // The exit code of printing; 0: everything was printed.
   [[nodiscard]] int failure() const { return failure_; }
 
  private:
   void find_files() {
-    // Files are named before they are made: where some are there, so are the names.
+    // A node links a file before it creates the file: if there are files, there are links.
     std::vector<int> attempts = numbered(dir_, attempt_mark);
     if (attempts.empty()) return;
     if (!ranks_) ranks_ = find_ranks(dir_).value_or("");
@@ -83,7 +83,7 @@ class JobLogs {
     newest_ = attempts.back();
   }
   void find_files_of_all(int attempt) {
-    // Of the world that was there first: who comes later under this number is another job.
+    // Keep the folder of the first world seen: a later one with this number belongs to another job.
     std::error_code failed;
     const auto [known, is_new] = rounds_.try_emplace(attempt);
     if (is_new) known->second = fs::canonical(*ranks_ / std::to_string(attempt), failed);
@@ -93,7 +93,7 @@ class JobLogs {
         const int rank = agent::rank_of_link(entry.path().filename().string(), stream == 0 ? "out" : "err");
         if (rank < 0) continue;
         std::error_code gone;
-        // Files that were turned over are beside the file, not beside the link.
+        // Rotated files are beside the file, not beside the link.
         const fs::path file = (folder / fs::read_symlink(entry.path(), gone)).lexically_normal();
         if (!gone) read({attempt, rank, stream}, file);
       }
@@ -118,24 +118,24 @@ class JobLogs {
                                          [this](const std::string& lines) { show(lines); });
   }
   void show(const std::string& lines) {
-    said_something_ = true;
+    printed_something_ = true;
     if (failure_ == 0) failure_ = print(lines);
   }
 
   const fs::path dir_;
   const Wanted wanted_;
-  std::optional<fs::path> ranks_;  // empty: there are no names
+  std::optional<fs::path> ranks_;  // empty: there are no links
   std::map<int, fs::path> rounds_;
   std::optional<int> newest_;
   std::map<std::array<int, 3>, std::unique_ptr<LogReader>> readers_;
-  bool said_something_ = false;
+  bool printed_something_ = false;
   int failure_ = 0;
 };
 
-// Until all its agents of this machine have ended, where there are any.
-void follow(JobLogs& logs, const LogLocation& place) {
+// Follows until all agents of the job on this machine have ended; if there are none, until Ctrl-C.
+void follow(JobLogs& logs, const LogLocation& location) {
   std::list<ProcessHandle> agents;
-  for (const std::int64_t agent : place.agents) agents.emplace_back(agent);
+  for (const std::int64_t agent : location.agents) agents.emplace_back(agent);
   for (bool ended = false; !ended && !interrupted && logs.failure() == 0;) {
     if (agents.empty()) {
       poll(nullptr, 0, static_cast<int>(to_millis(look_again)));
@@ -143,7 +143,7 @@ void follow(JobLogs& logs, const LogLocation& place) {
       agents.pop_front();
       ended = agents.empty();
     }
-    logs.show_news();
+    logs.print_new_lines();
   }
 }
 
@@ -164,15 +164,15 @@ int run_logs(const std::vector<std::string>& arguments) {
   bool follows = false;
   CommandParser line(
       "dlaunch logs",
-      "dlaunch logs shows the log files that a job's workers write (--redirects, --tee), each line with "
-      "its\nrank before it: of a job that runs on this machine, else of the newest that has ended, in "
-      "--log-dir,\nDLAUNCH_LOG_DIR or the temporary directory; of all nodes that share a "
-      "--log-dir.\n\nUsage: dlaunch logs [options] [JOB]");
-  line.option("--log-dir", "DIR", "look here: as the job was told, or a job's directory in it", log_dir);
+      "dlaunch logs shows the log files of a job's workers (--redirects, --tee). Each line begins with "
+      "the rank.\nJOB is a running job on this machine, or the newest one that has ended, searched in "
+      "--log-dir,\nDLAUNCH_LOG_DIR or the temporary directory. If nodes share a --log-dir, all their files "
+      "are shown.\n\nUsage: dlaunch logs [options] [JOB]");
+  line.option("--log-dir", "DIR", "search here: the job's own --log-dir, or the directory of one job in it",
+              log_dir);
   line.option("--rank", "N", "only this rank", rank);
-  line.option("--attempt", "N", "only this round: the N of attempt_N [the last, and those that follow]",
-              attempt);
-  line.flag("-f,--follow", "go on with what is written from now on, until the job ends or Ctrl-C", follows);
+  line.option("--attempt", "N", "only this round: the N of attempt_N [the last, and later ones]", attempt);
+  line.flag("-f,--follow", "keep printing new lines until the job ends, or Ctrl-C", follows);
   auto parsed = line.parse(arguments);
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<PrintAndExit>(&*parsed)) return print(help->text);
@@ -183,19 +183,20 @@ int run_logs(const std::vector<std::string>& arguments) {
   const auto wanted_attempt = number_or_none("--attempt", attempt);
   if (!wanted_attempt) return fail(wanted_attempt.error());
 
-  const auto place = locate_logs(log_dir, words.empty() ? "" : words[0], environment());
-  if (!place) return fail(place.error());
+  const auto location = locate_logs(log_dir, words.empty() ? "" : words[0], environment());
+  if (!location) return fail(location.error());
   raise_descriptor_limit();
-  if (follows) be_interruptible();
-  JobLogs logs(place->dir, {*wanted_rank, *wanted_attempt});
-  logs.show_news();
-  // Where neither a directory was named nor the job runs, it has ended: nothing will follow.
-  const bool may_grow = !place->agents.empty() || !log_dir.empty();
-  if (follows && may_grow) follow(logs, *place);
+  if (follows) catch_interrupts();
+  JobLogs logs(location->dir, {*wanted_rank, *wanted_attempt});
+  logs.print_new_lines();
+  // If no directory was named and no agent runs, the job has ended: its files do not grow.
+  const bool may_grow = !location->agents.empty() || !log_dir.empty();
+  if (follows && may_grow) follow(logs, *location);
   logs.finish();
-  if (!logs.found()) return fail("no such log files in " + place->dir.string() + (follows ? "" : " yet"));
-  if (!logs.said_something() && !follows)
-    note("the log files in " + place->dir.string() + " are empty so far");
+  if (!logs.found())
+    return fail("there are no such log files in " + location->dir.string() + (follows ? "" : " yet"));
+  if (!logs.printed_something() && !follows)
+    note("the log files in " + location->dir.string() + " are empty so far");
   return logs.failure();
 }
 

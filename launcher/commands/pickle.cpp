@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The format's own names (pickletools.py), which also says what each takes.
+// Opcodes, with the names of pickletools.py, which describes their arguments.
 constexpr std::string_view proto_2 = "\x80\x02";
 constexpr std::string_view none = "N";
 constexpr std::string_view newtrue = "\x88";
@@ -42,7 +42,7 @@ void add_integer(std::int64_t value, std::string& out) {
   add_little_endian(static_cast<std::uint64_t>(value), 8, out);
 }
 
-// Its ninth byte keeps it positive.
+// The ninth byte keeps a large number positive.
 void add_unsigned(std::uint64_t value, std::string& out) {
   if (value <= std::numeric_limits<std::int64_t>::max())
     return add_integer(static_cast<std::int64_t>(value), out);
@@ -58,7 +58,7 @@ void add_float(double value, std::string& out) {
   for (int i = 7; i >= 0; --i) out.push_back(static_cast<char>(bits >> (8 * i) & 0xff));
 }
 
-// By way of JSON's own text, which replaces what is no UTF-8.
+// Converts to JSON text and back, which replaces invalid UTF-8.
 void add_text(const std::string& text, std::string& out) {
   const std::string clean =
       Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();

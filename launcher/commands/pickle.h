@@ -6,8 +6,8 @@
 
 namespace dlaunch::launcher {
 
-// Protocol 2: objects become dicts, arrays lists, texts str (what is no UTF-8 in them becomes U+FFFD).
-// REQUIRES: it is not nested deeper than the stack allows, and no text is longer than 4 GiB.
+// Protocol 2: objects become dicts, arrays become lists, strings become str (invalid UTF-8 becomes U+FFFD).
+// REQUIRES: the nesting fits on the stack, and no string is longer than 4 GiB.
 std::string pickled(const nlohmann::ordered_json& value);
 
 }  // namespace dlaunch::launcher

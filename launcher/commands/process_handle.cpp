@@ -20,7 +20,7 @@ bool ProcessHandle::signal(int signo) const {
 }
 
 bool ProcessHandle::ended_within(Duration patience) const {
-  constexpr std::int64_t longest_ms = 1'000'000'000;  // what poll() takes is an int
+  constexpr std::int64_t longest_ms = 1'000'000'000;  // poll() takes an int
   const std::int64_t left = std::clamp<std::int64_t>(to_millis(patience), 0, longest_ms);
   pollfd one{fd_, POLLIN, 0};
   return poll(&one, 1, static_cast<int>(left)) > 0;

@@ -1,4 +1,4 @@
-// A handle on a process itself: its number may be given to another the moment it ends.
+// A handle (pidfd) on a process: unlike its pid, it never refers to another process.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,10 @@ class ProcessHandle {
   ProcessHandle& operator=(const ProcessHandle&) = delete;
 
   [[nodiscard]] bool found() const { return fd_ >= 0; }
-  // False: it could not be signalled; errno says why.
+  // False: the signal could not be sent; errno has the reason.
   [[nodiscard]] bool signal(int signo) const;
-  // Waits until then at most; a signal to this process ends the wait early. Whether it has ended.
+  // Waits at most this long, and returns whether the process has ended. A signal to this process ends the
+  // wait early.
   [[nodiscard]] bool ended_within(Duration patience) const;
 
  private:

@@ -21,7 +21,7 @@ constexpr std::size_t most_threads = 64;
 constexpr std::size_t enough = 4096;
 constexpr std::size_t most_output = 1 << 20;
 
-// Empty: it may not be read, or is gone.
+// Empty: the file may not be read, or no longer exists.
 std::string text_of(const std::string& path) {
   const auto file = agent::read_plain_file(path, enough);
   if (!file) return "";
@@ -105,7 +105,7 @@ DebuggerOutput run_debugger(std::int64_t pid, TimePoint deadline) {
     return {"py-spy", std::move(text), std::move(advice)};
   }
   if (!installed.gdb) return {"", "", advice_on_stacks(python, installed, "")};
-  // Without the user's own settings, without asking the network for what is missing, and in short lines.
+  // Without the user's settings, without downloads of debug information, and without long arguments.
   const std::vector<std::string> command{gdb,
                                          "-nx",
                                          "-batch",

@@ -1,4 +1,4 @@
-// Where the threads of a process are, by /proc and by a debugger where one is installed.
+// Where the threads of a process are, from /proc, and from a debugger if one is installed.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace dlaunch::launcher {
 
-// By tid; of a process with very many threads only the first ones. The kernel's own stacks are for root.
+// Sorted by tid; only the first 64 threads. Only root can read kernel stacks.
 std::vector<ThreadDump> threads_of(std::int64_t pid);
 
 struct DebuggerOutput {
   std::string debugger;  // empty: none is installed
-  std::string text;      // its stacks, or why there are none
-  std::string advice;    // what is to be installed or changed to see more; empty: nothing
+  std::string text;      // the stacks, or why there are none
+  std::string advice;    // what to install or change to see more; empty: nothing
 };
 
-// py-spy for Python, otherwise gdb. The process stands still meanwhile, until the deadline at most.
+// Runs py-spy for Python, otherwise gdb. The process is paused meanwhile, at most until the deadline.
 DebuggerOutput run_debugger(std::int64_t pid, TimePoint deadline);
 
 }  // namespace dlaunch::launcher

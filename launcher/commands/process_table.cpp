@@ -22,8 +22,8 @@ ProcessTable ProcessTable::read() {
     if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
     std::ifstream file(std::string("/proc/") + entry->d_name + "/stat");
     std::string line;
-    if (!std::getline(file, line)) continue;  // gone meanwhile
-    // The name, in parentheses, may hold anything.
+    if (!std::getline(file, line)) continue;  // it has ended meanwhile
+    // The name, in parentheses, may contain any characters.
     std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
     std::string skip;
     pid_t parent = 0;

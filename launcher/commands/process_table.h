@@ -1,4 +1,4 @@
-// What the processes of this machine use, by /proc.
+// The resource usage of this machine's processes, from /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@ class ProcessTable {
  public:
   static ProcessTable read();
 
-  // Of the process and all its descendants; zeros where it is gone.
+  // The sum over the process and its descendants; zeros if it has ended.
   [[nodiscard]] ProcessUse tree(pid_t root) const;
 
  private:

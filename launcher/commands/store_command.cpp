@@ -41,7 +41,7 @@ std::optional<std::string> variable(const std::string& name) {
 
 // --- serving ---
 
-// Says how the server is, every now and then.
+// Logs the server's statistics periodically.
 class StatusLines final : public TimerHandler {
  public:
   StatusLines(UvLoop& loop, const StoreServer& server, Duration interval)
@@ -100,24 +100,24 @@ int serve(const StoreServe& how, const std::string& secret) {
             .message());
   }
   if (secret.empty() && !std::all_of(listening->addresses.begin(), listening->addresses.end(), is_loopback))
-    log::info("no secret: whoever reaches " + to_string({how.address.host, listening->port}) +
-              " can read and change all keys; --token-file=FILE prevents it");
+    log::info("no secret: everybody who can connect to " + to_string({how.address.host, listening->port}) +
+              " can read and change all keys; set one with --token-file=FILE");
   for (const int signo : {SIGTERM, SIGINT, SIGHUP}) {
     struct sigaction before {};
     sigaction(signo, nullptr, &before);
     if (before.sa_handler == SIG_IGN) continue;  // nohup meant it
     poller.on_signal(signo, [&loop](int) { loop.stop(); });
   }
-  // For scripts, which learn the port from it.
-  const int said = print("listening on " + to_string({how.address.host, listening->port}) + "\n");
-  if (said != 0) return said;
+  // Scripts read the port from this line.
+  const int failed = print("listening on " + to_string({how.address.host, listening->port}) + "\n");
+  if (failed != 0) return failed;
   const StatusLines lines(loop, server, how.status_interval);
   loop.run();
   server.close();
   return 0;
 }
 
-// --- asking ---
+// --- client ---
 
 std::string value_of(const std::string& word) {
   if (word != "-") return word;
@@ -142,7 +142,7 @@ int missing(const StoreAsk& ask, std::span<const std::string> keys) {
               describe_keys(keys) + (ask.what == StoreAsk::What::get ? "; --timeout=S waits for it" : ""));
 }
 
-int put_question(const StoreAsk& ask, Store& store) {
+int run_request(const StoreAsk& ask, Store& store) {
   using What = StoreAsk::What;
   const std::span<const std::string> keys(ask.words);
   switch (ask.what) {
@@ -151,7 +151,7 @@ int put_question(const StoreAsk& ask, Store& store) {
       return print_value(ask, store.get(keys[0]));
     case What::set:
       store.set(keys[0], value_of(keys[1]));
-      store.check(keys.first(1));  // a SET has no answer: only now has the server taken it
+      store.check(keys.first(1));  // a SET has no answer; this confirms that the server has applied it
       return 0;
     case What::add:
       return print_value(ask, std::to_string(store.add(keys[0], ask.amount)));
@@ -179,8 +179,9 @@ int put_question(const StoreAsk& ask, Store& store) {
   return exit_error;
 }
 
-// The workers of a job find the key of its store, and whether it is encrypted, in a file.
-int ask(const StoreAsk& what, const std::string& secret, const std::vector<std::string>& command_line) {
+// A job's workers read the key of its store, and whether it uses TLS, from a file (job_store_key).
+int run_client(const StoreAsk& what, const std::string& secret,
+               const std::vector<std::string>& command_line) {
   try {
     TcpStoreOptions options;
     options.server = what.server;
@@ -194,9 +195,9 @@ int ask(const StoreAsk& what, const std::string& secret, const std::vector<std::
     }
     auto store = std::make_shared<TcpStore>(options);
     store->set_timeout(what.timeout);
-    if (what.prefix.empty()) return put_question(what, *store);
+    if (what.prefix.empty()) return run_request(what, *store);
     PrefixStore prefixed(what.prefix, store);
-    return put_question(what, prefixed);
+    return run_request(what, prefixed);
   } catch (const StoreError& error) {
     return fail(error.what());
   }
@@ -224,7 +225,7 @@ int run_store(const std::vector<std::string>& arguments) {
   if (!secret) return fail(secret.error());
   if (auto can = check_tls(tls, *secret); !can) return fail(can.error());
   if (const auto* how = std::get_if<StoreServe>(&*parsed)) return serve(*how, *secret);
-  return ask(std::get<StoreAsk>(*parsed), *secret, command_line);
+  return run_client(std::get<StoreAsk>(*parsed), *secret, command_line);
 }
 
 }  // namespace dlaunch::launcher

@@ -18,7 +18,7 @@ constexpr std::uint16_t usual_port = 29500;
 
 constexpr const char* see_help = "see dlaunch store --help";
 
-// The commands: how many words each takes, and how long its keys are waited for.
+// The commands: the number of words of each, and how long it waits for keys.
 struct Command {
   std::string_view name;
   What what;
@@ -33,10 +33,9 @@ constexpr std::array commands = {
     Command{"get", What::get, "KEY", 1, 1, 0, "print the key's value"},
     Command{"set", What::set, "KEY VALUE", 2, 2, 0, "store the value; - reads it from standard input"},
     Command{"add", What::add, "KEY AMOUNT", 2, 2, 0, "add to the number at the key, and print the sum"},
-    Command{"append", What::append, "KEY VALUE", 2, 2, 0,
-            "put the value behind the one that is there; - as for set"},
+    Command{"append", What::append, "KEY VALUE", 2, 2, 0, "append to the key's value; - as for set"},
     Command{"compare-set", What::compare_set, "KEY EXPECTED VALUE", 3, 3, 0,
-            "store the value if the expected one (or '' for none) is there; print what is"},
+            "store VALUE if the key has EXPECTED ('': no value); print the key's value"},
     Command{"check", What::check, "KEY ...", 1, any_number, 0, "exit with 0 if all the keys are there"},
     Command{"wait", What::wait, "KEY ...", 1, any_number, 300, "wait until all the keys are there"},
     Command{"keys", What::keys, "", 0, 0, 0, "print all keys, one a line"},
@@ -47,9 +46,9 @@ constexpr std::array commands = {
 std::string serve_description() {
   std::string text =
       "dlaunch store serves a key-value store in PyTorch's TCPStore protocol (all versions from 1.13 on),\n"
-      "with /healthz, /status and /metrics over HTTP on the same port. With a command it asks such a "
-      "server:\n"
-      "ours, a running job's, or PyTorch's.\n\n"
+      "with /healthz, /status and /metrics over HTTP on the same port. With a COMMAND it sends a "
+      "request\n"
+      "to such a server: its own, a running job's, or PyTorch's.\n\n"
       "Usage: dlaunch store [options]\n"
       "       dlaunch store COMMAND [options] [words ...]\n\n"
       "Commands:\n";
@@ -62,8 +61,9 @@ std::string serve_description() {
 }
 
 constexpr const char* serve_footer =
-    "Without --token-file whoever reaches its port reads and writes. It stops on SIGTERM or Ctrl-C.\n"
-    "A program named store is started with: dlaunch -- store\n"
+    "Without --token-file, everybody who can connect to the port can read and write. SIGTERM or Ctrl-C stops "
+    "it.\n"
+    "To start a program named store: dlaunch -- store\n"
     "Manual: man dlaunch-store";
 
 Result<Parsed> parse_serve(const std::vector<std::string>& arguments) {
@@ -76,20 +76,20 @@ Result<Parsed> parse_serve(const std::vector<std::string>& arguments) {
   CommandParser line("dlaunch store", serve_description(), serve_footer);
   line.option("--host", "HOST", "address to listen on; * for all interfaces [127.0.0.1]", host);
   line.option("--port", "PORT", "port; 0 for any that is free [29500]", port);
-  line.option("--status-interval", "S", "a status line every so many seconds; 0 for none [0]", interval);
+  line.option("--status-interval", "S", "seconds between two status lines; 0: none [0]", interval);
   line.option("--max-key", "SIZE", "largest key [64K]", key_size);
   line.option("--max-value", "SIZE", "largest value [1G]", value_size);
-  line.option("--max-total", "SIZE",
-              "most that all clients together may make it hold [16G, at most half the memory]", total_size);
+  line.option("--max-total", "SIZE", "largest content in all [16G, at most half the memory]", total_size);
   StoreServe serve;
-  line.option("--token-file", "FILE", "the secret that clients elsewhere must prove (or DLAUNCH_TOKEN)",
+  line.option("--token-file", "FILE", "the secret that clients on other hosts must prove (or DLAUNCH_TOKEN)",
               serve.token_file);
-  line.flag("--tls", "clients elsewhere must be encrypted", serve.tls);
+  line.flag("--tls", "require TLS from clients on other hosts", serve.tls);
   auto parsed = line.parse(arguments);
   if (!parsed) return std::move(parsed).error();
   if (const auto* print = std::get_if<PrintAndExit>(&*parsed)) return Parsed(*print);
   if (const auto& words = std::get<CommandParser::Words>(*parsed); !words.empty())
-    return mistake("a command stands before its options: '" + words.front() + "'", see_help);
+    return mistake("'" + words.front() + "' is not an option; a command must come before its options",
+                   see_help);
 
   serve.limits.total_bytes = usual_store_total();
   auto port_number = whole_number("--port", port, 0, 65535);
@@ -110,7 +110,7 @@ Result<Parsed> parse_serve(const std::vector<std::string>& arguments) {
     return std::move(done).error();
   if (auto done = limit("--max-total", total_size, serve.limits.total_bytes); !done)
     return std::move(done).error();
-  // One request, and one answer, must have room for one value.
+  // One request, and one answer, must be able to hold one value.
   const std::uint64_t room = serve.limits.value_bytes + serve.limits.key_bytes + (1 << 20);
   serve.limits.request_bytes = room;
   serve.limits.answer_bytes = room;
@@ -125,8 +125,7 @@ Result<Address> server_address(const std::string& endpoint, const Variable& vari
   }
   const auto host = variable("MASTER_ADDR");
   if (!host || host->empty()) {
-    return mistake("no server given",
-                   "say where it is: --endpoint=host:port (or set MASTER_ADDR and MASTER_PORT)");
+    return mistake("no server given", "give --endpoint=host:port (or set MASTER_ADDR and MASTER_PORT)");
   }
   Address address{*host, usual_port};
   if (const auto port = variable("MASTER_PORT"); port && !port->empty()) {
@@ -151,16 +150,16 @@ Result<Parsed> parse_ask(const Command& command, const std::vector<std::string>&
   line.option("--endpoint", "HOST:PORT", "the server [MASTER_ADDR:MASTER_PORT]", endpoint);
   line.option("--timeout", "S", "seconds to wait for keys [" + timeout + "]", timeout);
   line.option("--prefix", "PREFIX", "put PREFIX/ before every key, as PrefixStore does", ask.prefix);
-  line.flag("--raw", "print a value's bytes only, without a line end", ask.raw);
+  line.flag("--raw", "print only the bytes of a value, without a line end", ask.raw);
   line.option("--token-file", "FILE", "the store's secret (or DLAUNCH_TOKEN)", ask.token_file);
-  line.flag("--tls", "encrypt the connection, which the store must know, too", ask.tls);
-  line.option("--generation", "V", "what an old PyTorch server speaks: 1.13, 2.1 or 2.2 [2.2]", generation);
+  line.flag("--tls", "encrypt the connection; the store must also have --tls", ask.tls);
+  line.option("--generation", "V", "protocol of an old PyTorch server: 1.13, 2.1 or 2.2 [2.2]", generation);
   auto parsed = line.parse(arguments);
   if (!parsed) return std::move(parsed).error();
   if (const auto* print = std::get_if<PrintAndExit>(&*parsed)) return Parsed(*print);
   auto& words = std::get<CommandParser::Words>(*parsed);
   if (words.size() < command.least || words.size() > command.most) {
-    return mistake(name + (words.size() < command.least ? " needs more words" : " takes fewer words"),
+    return mistake(name + (words.size() < command.least ? " needs more arguments" : " takes fewer arguments"),
                    "dlaunch store " + name + (command.words.empty() ? "" : " ") + std::string(command.words));
   }
   ask.words = std::move(words);
@@ -180,7 +179,7 @@ Result<Parsed> parse_ask(const Command& command, const std::vector<std::string>&
   } else if (generation == "2.1") {
     ask.dialect = Dialect::v2_1;
   } else if (generation != "2.2") {
-    return mistake("--generation: '" + generation + "' is not known",
+    return mistake("--generation: unknown version '" + generation + "'",
                    "give 1.13 (also 2.0), 2.1, or 2.2 (and later)");
   }
   return Parsed(ask);
@@ -200,7 +199,7 @@ Result<Parsed> parse_store_options(const std::vector<std::string>& arguments, co
     const std::string near = nearest(name, names);
     return mistake("store has no command '" + name + "'",
                    near.empty()
-                       ? "see dlaunch store --help; a program of that name is started with dlaunch -- store"
+                       ? "see dlaunch store --help; to start a program named store, use dlaunch -- store"
                        : "did you mean " + near + "?");
   }
   return parse_ask(*command, {arguments.begin() + 1, arguments.end()}, variable);

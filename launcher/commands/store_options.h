@@ -23,7 +23,7 @@ struct StoreServe {
   bool tls = false;          // clients elsewhere must be encrypted
 };
 
-// `dlaunch store get KEY` and its like: ask a server.
+// `dlaunch store get KEY` and the other commands: a request to a server.
 struct StoreAsk {
   enum class What { get, set, add, append, compare_set, check, wait, keys, num_keys, delete_key };
 
@@ -31,7 +31,7 @@ struct StoreAsk {
   std::vector<std::string> words;  // keys, values, numbers: as many as `what` takes
   std::int64_t amount = 0;         // of add
   Address server;
-  Duration timeout{};  // for keys; zero: nothing is waited for
+  Duration timeout{};  // to wait for keys; zero: do not wait
   std::string prefix;  // of every key; empty: none
   bool raw = false;    // the value's bytes and nothing else
   Dialect dialect = Dialect::v2_2;
@@ -39,8 +39,8 @@ struct StoreAsk {
   bool tls = false;          // the connection is encrypted
 };
 
-// `arguments`: what follows "dlaunch store". `variable` looks into the environment: MASTER_ADDR and
-// MASTER_PORT are the server where none is given.
+// `arguments`: what follows "dlaunch store". `variable` reads the environment: without --endpoint,
+// MASTER_ADDR and MASTER_PORT name the server.
 using Variable = std::function<std::optional<std::string>(const std::string& name)>;
 Result<std::variant<StoreServe, StoreAsk, PrintAndExit>> parse_store_options(
     const std::vector<std::string>& arguments, const Variable& variable);

@@ -24,11 +24,11 @@
 namespace dlaunch::launcher {
 namespace {
 
-constexpr Duration first_look = std::chrono::milliseconds(200);  // two readings make a processor load
+constexpr Duration first_look = std::chrono::milliseconds(200);  // a CPU load needs two readings
 
 std::atomic<bool> interrupted = false;
 
-// The terminal without echo and line editing, its cursor hidden, on the other screen, as long as this lives.
+// While this lives, the terminal shows its alternate screen, without echo, line editing and cursor.
 class Screen {
  public:
   Screen() {
@@ -46,7 +46,7 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  // As much of the text as fits.
+  // Shows as much of the text as fits.
   static int show(const std::string& text) {
     winsize size{};
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) size = {24, 80, 0, 0};
@@ -77,7 +77,7 @@ class Top {
  public:
   explicit Top(std::string job) : job_(std::move(job)) {}
 
-  // Loads are those since the last call.
+  // CPU loads are averages since the last call.
   std::string view() {
     const JobList list = select_jobs(running_jobs(), job_);
     const ProcessTable processes = ProcessTable::read();
@@ -110,7 +110,7 @@ class Top {
   std::map<std::int64_t, double> cpu_;  // seconds used so far, by worker
 };
 
-// Until the time has passed, a key was pressed, or a signal came. False: it is to end.
+// Waits until the time has passed, a key is pressed, or a signal arrives. False: top must end.
 bool pause(Duration time, bool keys) {
   const TimePoint until = steady_now() + time;
   while (!interrupted) {
@@ -131,11 +131,11 @@ int run_top(const std::vector<std::string>& arguments) {
   std::string interval = "1";
   CommandParser line(
       "dlaunch top",
-      "dlaunch top shows the jobs on this machine and each of their workers: what it does, the processor "
-      "time and\nmemory of it and its children, and what it wrote last. q ends it. Where output is no "
-      "terminal it shows one\npicture.\n\nUsage: dlaunch top [options] [JOB]");
-  line.flag("--once", "one picture, then end", once);
-  line.option("--interval", "S", "seconds between two pictures [1]", interval);
+      "dlaunch top shows the jobs on this machine and their workers live: the state of each, the CPU time "
+      "and memory\nof it and its children, and its last line of output. q ends it. If the output is not a "
+      "terminal, it prints\none snapshot.\n\nUsage: dlaunch top [options] [JOB]");
+  line.flag("--once", "print one snapshot, then end", once);
+  line.option("--interval", "S", "seconds between two updates [1]", interval);
   auto parsed = line.parse(arguments);
   if (!parsed) return fail(parsed.error());
   if (const auto* help = std::get_if<PrintAndExit>(&*parsed)) return print(help->text);
@@ -156,7 +156,7 @@ int run_top(const std::vector<std::string>& arguments) {
   }
   for (const int signo : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction action {};
-    action.sa_handler = [](int) { interrupted = true; };  // no SA_RESTART: it ends the pause
+    action.sa_handler = [](int) { interrupted = true; };  // without SA_RESTART, so it ends the pause
     sigaction(signo, &action, nullptr);
   }
   const Screen screen;

@@ -89,16 +89,16 @@ class Status(Commands):
         self.status(lambda s: s["state"] == "running", "it runs")
         job.send_signal(signal.SIGSTOP)
         shown = self.run_verb("status", str(job.pid))
-        self.assertEqual((shown.returncode, shown.stdout), (0, f"agent {job.pid} does not answer: it is stopped, or very busy\n"))
-        self.assertIn(f"; agent {job.pid}, whose job is not known, does not answer", self.run_verb("stop", self.id).stderr)
+        self.assertEqual((shown.returncode, shown.stdout), (0, f"agent {job.pid} does not answer: it is suspended or very busy\n"))
+        self.assertIn(f"; agent {job.pid} does not answer, so its job is unknown", self.run_verb("stop", self.id).stderr)
 
     def test_mistakes(self):
         done = self.run_verb("status", self.id)
         self.assertEqual(done.returncode, 1)
         # Agents that are stopped just now, another test's, are named too.
-        silent = r"(; agent \d+, whose job is not known, does not answer)*"
+        silent = r"(; agent \d+ does not answer, so its job is unknown)*"
         self.assertRegex(done.stderr,
-                         rf"^dlaunch: no job '{self.id}' runs on this machine; dlaunch status shows those that do{silent}\n$")
+                         rf"^dlaunch: no job '{self.id}' runs on this machine; dlaunch status lists the running jobs{silent}\n$")
         self.assertEqual(self.run_verb("status", "a", "b").returncode, 2)
         done = self.run_verb("status", "--jsn")
         self.assertEqual((done.returncode, done.stderr), (2, "dlaunch: unknown option --jsn; did you mean --json?\n"))
@@ -290,15 +290,15 @@ class Doctor(Commands):
             listener.bind(("127.0.0.1", 0))
             port = listener.getsockname()[1]
             refused = self.run_verb("doctor", f"--peer=127.0.0.1:{port}").stdout.splitlines()[-1]
-            self.assertRegex(refused, rf"^note  the host of 127\.0\.0\.1:{port} answers, after .*, but nothing listens at that port: ")
+            self.assertRegex(refused, rf"^note  the host of 127\.0\.0\.1:{port} answered after .*, but nothing listens on that port: ")
             listener.listen()
             self.assertRegex(self.run_verb("doctor", f"--peer=127.0.0.1:{port}").stdout.splitlines()[-1],
-                             rf"^ok    127\.0\.0\.1:{port} answers, after ")
+                             rf"^ok    127\.0\.0\.1:{port} answered after ")
         unknown = self.run_verb("doctor", "--peer=no-such-host.invalid")
         self.assertEqual(unknown.returncode, 1)
         self.assertRegex(unknown.stdout.splitlines()[-1], r"^BAD   no-such-host\.invalid:29500: .*: check the name")
         self.assertEqual(self.run_verb("doctor", "--peer=h:99999").returncode, 2)
-        for empty, said in ((["--peer="], "HOST[:PORT] missing"), (["--peer", ""], "--peer names no host; is a variable of the shell empty?")):
+        for empty, said in ((["--peer="], "HOST[:PORT] missing"), (["--peer", ""], "--peer is empty; give host or host:port; is a shell variable empty?")):
             none = self.run_verb("doctor", *empty)
             self.assertEqual((none.returncode, none.stdout), (2, ""))
             self.assertIn(said, none.stderr)

@@ -52,7 +52,7 @@ class Flags(DropIn):
             self.assertEqual(self.out("--print-completion", shell), self.out("completion", shell))
         done = self.run_job("--print-completion=tcsh")
         self.assertEqual((done.returncode, done.stdout, done.stderr),
-                         (2, "", "dlaunch: no completion for the shell 'tcsh'; there is one for bash, zsh and fish\n"))
+                         (2, "", "dlaunch: no completion script for the shell 'tcsh'; choose bash, zsh or fish\n"))
 
     def test_both_variables_of_rocm(self):
         shown = self.out("--nproc-per-node=2", "--virtual-local-rank", "sh", "-c", "echo $RANK $CUDA_VISIBLE_DEVICES $HIP_VISIBLE_DEVICES",

@@ -263,7 +263,7 @@ class Dump(Hang):
         folder = os.path.join(self.dir, "a", "flight")
         done = self.dump(f"--flight={folder}")
         self.assertEqual((done.returncode, done.stdout, done.stderr),
-                         (0, f"{folder} has the records of ranks 0, 1, 2; to analyse them: torchfrtrace {folder}\n", ""))
+                         (0, f"{folder} has the records of ranks 0, 1, 2; analyse them with: torchfrtrace {folder}\n", ""))
         self.assertEqual(sorted(os.listdir(folder)), [f"dlaunch_rank_{rank}" for rank in range(3)])
         for rank in range(3):
             with open(os.path.join(folder, f"dlaunch_rank_{rank}"), "rb") as file:
@@ -320,7 +320,7 @@ class Dump(Hang):
         self.dump_where(lambda d: d["workers"] and d["workers"][0]["pid"], "it runs")
         done = self.dump(f"--flight={self.dir}/flight")
         self.assertEqual((done.returncode, done.stderr),
-                         (1, "dlaunch: nothing is recorded of a rank here: its program does not use libdlaunch\n"))
+                         (1, "dlaunch: no rank here has recorded anything: the program does not use libdlaunch\n"))
 
     def test_ranks_of_other_nodes_as_reported_to_the_leader(self):
         port = free_port()
@@ -392,7 +392,7 @@ class Dump(Hang):
     def test_mistakes(self):
         done = self.dump(who="no-such-job")
         self.assertEqual((done.returncode, done.stderr),
-                         (1, "dlaunch: no job 'no-such-job' runs on this machine; dlaunch status shows those that do\n"))
+                         (1, "dlaunch: no job 'no-such-job' runs on this machine; dlaunch status lists the running jobs\n"))
         done = subprocess.run([DLAUNCH, "dump"], capture_output=True, text=True, timeout=PATIENCE, check=False)
         self.assertEqual(done.returncode, 2)
         self.start("sleep", "1000")

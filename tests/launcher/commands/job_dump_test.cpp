@@ -123,7 +123,7 @@ TEST(JobDump, WorkersWithoutARecordAndThreads) {
 TEST(JobDump, OfSeveralNodesItMentionsTheOthers) {
   JobDump dump = stuck_dump();
   dump.job.nnodes = 2;
-  EXPECT_NE(to_text(dump).find("\n(for the ranks of other nodes run dlaunch dump on their hosts)\n"),
+  EXPECT_NE(to_text(dump).find("\n(for the ranks of other nodes, run dlaunch dump on their hosts)\n"),
             std::string::npos);
 }
 
@@ -131,7 +131,7 @@ TEST(JobDump, IncludesTheCoordinatorsFindingsOnOtherNodes) {
   JobDump dump = stuck_dump();
   dump.job.nnodes = 2;
   dump.whole_job = {"rank 3 never came"};
-  EXPECT_NE(to_text(dump).find("\nwith the other nodes:\n  rank 3 never came\n\nRANK"), std::string::npos);
+  EXPECT_NE(to_text(dump).find("\non all nodes:\n  rank 3 never came\n\nRANK"), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(to_json(dump))["job_findings"][0], "rank 3 never came");
 }
 

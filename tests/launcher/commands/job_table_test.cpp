@@ -63,7 +63,7 @@ TEST(JobTable, ShowsStateWorkersAndFailure) {
   waiting.job = "w";
   waiting.waiting_for = "nodes 1 and 3";
   waiting.state_age_s = 12;
-  EXPECT_NE(job_table({waiting, a_job()}).find("\n  waits for nodes 1 and 3, since 12 s\ntrain"),
+  EXPECT_NE(job_table({waiting, a_job()}).find("\n  has waited for nodes 1 and 3 for 12 s\ntrain"),
             std::string::npos);
 }
 

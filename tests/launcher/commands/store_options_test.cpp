@@ -88,8 +88,8 @@ TEST(StoreOptions, HelpIsNoMistake) {
 TEST(StoreOptions, EveryMistakeIsNamed) {
   EXPECT_EQ(mistake({"gte", "k"}), "store has no command 'gte'; did you mean get?");
   EXPECT_EQ(mistake({"frobnicate"}),
-            "store has no command 'frobnicate'; see dlaunch store --help; a program of that name is started "
-            "with dlaunch -- store");
+            "store has no command 'frobnicate'; see dlaunch store --help; to start a program named store, "
+            "use dlaunch -- store");
   EXPECT_EQ(mistake({"--prot=1"}), "unknown option --prot; did you mean --port?");
   EXPECT_EQ(mistake({"--port=70000"}), "--port: 70000 is out of range; it goes from 0 to 65535");
   EXPECT_EQ(mistake({"--port=x"}), "--port: 'x' is not a number; see dlaunch --help");
@@ -99,19 +99,19 @@ TEST(StoreOptions, EveryMistakeIsNamed) {
   EXPECT_EQ(mistake({"--status-interval=-1"}),
             "--status-interval: -1 is out of range; it goes from 0 to 604800 s");
   EXPECT_EQ(mistake({"--port=1", "get"}),
-            "a command stands before its options: 'get'; see dlaunch store --help");
-  EXPECT_EQ(mistake({"get"}), "get needs more words; dlaunch store get KEY");
-  EXPECT_EQ(mistake({"get", "a", "b"}), "get takes fewer words; dlaunch store get KEY");
-  EXPECT_EQ(mistake({"keys", "a"}), "keys takes fewer words; dlaunch store keys");
+            "'get' is not an option; a command must come before its options; see dlaunch store --help");
+  EXPECT_EQ(mistake({"get"}), "get needs more arguments; dlaunch store get KEY");
+  EXPECT_EQ(mistake({"get", "a", "b"}), "get takes fewer arguments; dlaunch store get KEY");
+  EXPECT_EQ(mistake({"keys", "a"}), "keys takes fewer arguments; dlaunch store keys");
   EXPECT_EQ(mistake({"add", "k", "1.5"}), "add: '1.5' is not a number; see dlaunch --help");
   EXPECT_EQ(mistake({"get", "k", "--timeout=inf"}),
             "--timeout: 'inf' is not a number of seconds; see dlaunch --help");
   EXPECT_EQ(mistake({"get", "k"}, {}),
-            "no server given; say where it is: --endpoint=host:port (or set MASTER_ADDR and MASTER_PORT)");
+            "no server given; give --endpoint=host:port (or set MASTER_ADDR and MASTER_PORT)");
   EXPECT_EQ(mistake({"get", "k"}, {{"MASTER_ADDR", "m"}, {"MASTER_PORT", "x"}}),
             "MASTER_PORT: 'x' is not a number; see dlaunch --help");
   EXPECT_EQ(mistake({"get", "k", "--generation=3"}),
-            "--generation: '3' is not known; give 1.13 (also 2.0), 2.1, or 2.2 (and later)");
+            "--generation: unknown version '3'; give 1.13 (also 2.0), 2.1, or 2.2 (and later)");
 }
 
 }  // namespace
