@@ -12,6 +12,7 @@
 #include "runtime/api/breakpoint.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
+#include "runtime/group/argument_checks.h"
 #include "runtime/group/group_impl.h"
 #include "runtime/group/when_all.h"
 #include "runtime/rendezvous/rendezvous.h"
@@ -49,7 +50,7 @@ Tensor nothing() {
 void GroupImpl::breakpoint(int rank) {
   constexpr const char* name = "breakpoint";
   const Deadline never = deadline_after(longest_timeout);
-  require_rank(name, "rank", rank);
+  require_rank(description_, name, "rank", rank);
   (void)usable_backend(name, std::nullopt);
   ErrorContext context{.rank = description_.rank, .operation = name, .group = description_.name};
   if (!keys_) throw DistError("the group has no store", context);
@@ -68,7 +69,7 @@ void GroupImpl::breakpoint(int rank) {
                                       .deadline = never});
                   }};
   const bool stops_here = rank == description_.rank;
-  try {
+  explain_errors(context, [&] {
     if (stops_here)
       announce_wait("rank " + std::to_string(description_.ranks[static_cast<std::size_t>(rank)]));
     compare_call(call, never, context);
@@ -77,11 +78,7 @@ void GroupImpl::breakpoint(int rank) {
     await_debugger(stop.agree);
     (void)std::raise(SIGTRAP);  // the debugger takes it
     release_held_ranks(stop);
-  } catch (const StoreError& e) {
-    explain(e, context);
-  } catch (const DistNetworkError&) {
-    std::rethrow_exception(located(std::current_exception(), context));
-  }
+  });
 }
 
 void GroupImpl::rendezvous_at(const Stop& stop) {

@@ -124,7 +124,7 @@ std::shared_ptr<Backend> create(const BackendModule& module, const BackendContex
 
 std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModule>& modules,
                                                     const std::shared_ptr<Store>& keys,
-                                                    const GroupImpl::Description& group, Deadline deadline,
+                                                    const GroupDescription& group, Deadline deadline,
                                                     const std::string& master_host,
                                                     const std::function<void()>& check) {
   std::vector<GroupImpl::DeviceBackend> backends;

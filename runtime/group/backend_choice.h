@@ -33,7 +33,7 @@ std::string in_words(const std::vector<ChosenModule>& modules);
 // same.
 std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModule>& modules,
                                                     const std::shared_ptr<Store>& keys,
-                                                    const GroupImpl::Description& group, Deadline deadline,
+                                                    const GroupDescription& group, Deadline deadline,
                                                     const std::string& master_host,
                                                     const std::function<void()>& check);
 

@@ -1,7 +1,6 @@
 #include "runtime/group/group_impl.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <utility>
 
@@ -11,64 +10,23 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
+#include "runtime/group/argument_checks.h"
 #include "runtime/group/profiler.h"
-#include "runtime/group/splits.h"
 #include "runtime/group/when_all.h"
 #include "runtime/record/call_stack.h"
 #include "runtime/rendezvous/loss_propagation.h"
-#include "runtime/rendezvous/rendezvous.h"
-#include "store/client/prefix_store.h"
 
 namespace dlaunch {
 inline namespace v1 {
 
 namespace {
 
-GroupImpl::Description completed(GroupImpl::Description description) {
+GroupDescription completed(GroupDescription description) {
   if (description.ranks.empty()) {
     description.ranks.resize(static_cast<std::size_t>(description.size));
     std::iota(description.ranks.begin(), description.ranks.end(), 0);
   }
   return description;
-}
-
-// Who calls something else than most, and what; empty if nobody does.
-std::string difference(const std::vector<std::string>& calls) {
-  std::map<std::string, std::vector<int>> callers;
-  for (std::size_t rank = 0; rank < calls.size(); ++rank)
-    callers[calls[rank]].push_back(static_cast<int>(rank));
-  if (callers.size() < 2) return {};
-  std::vector<std::pair<std::string, std::vector<int>>> by_number(callers.begin(), callers.end());
-  std::ranges::stable_sort(by_number, [](const auto& a, const auto& b) {
-    return a.second.size() != b.second.size() ? a.second.size() > b.second.size() : a.second < b.second;
-  });
-  std::string text = "the ranks call different operations: ";
-  for (std::size_t i = 0; i < by_number.size(); ++i) {
-    const auto& [call, ranks] = by_number[i];
-    text += (i > 0 ? "; " : "") + describe_ranks(ranks) + (ranks.size() == 1 ? " calls " : " call ") + call;
-  }
-  return text;
-}
-
-// The peer is the first of the missing; a rank that came too late hears of itself among them.
-void throw_if_bad(const StoreBarrier::Decision& decision, int self) {
-  if (decision.text.empty()) return;
-  const auto other = std::ranges::find_if(decision.missing, [self](int rank) { return rank != self; });
-  throw DistNetworkError(decision.text, {.peer = other == decision.missing.end() ? -1 : *other});
-}
-
-// What is wrong with the ranks' statements, by rank: on the first line what they call, on the second, of some
-// operations, its splits.
-std::string judgement(const std::vector<std::string>& statements) {
-  std::vector<std::string> calls;
-  std::vector<std::string> splits;
-  for (const std::string& statement : statements) {
-    const std::size_t end = std::min(statement.find('\n'), statement.size());
-    calls.push_back(statement.substr(0, end));
-    splits.push_back(statement.substr(end));
-  }
-  const std::string text = difference(calls);
-  return text.empty() && !splits.front().empty() ? split_mismatch(splits) : text;
 }
 
 // In a forked copy of the process, what the original still uses.
@@ -92,12 +50,14 @@ GroupImpl& GroupImpl::of(const ProcessGroup& group) {
   return *group.impl_;
 }
 
-GroupImpl::GroupImpl(Description description, std::vector<DeviceBackend> backends,
+GroupImpl::GroupImpl(GroupDescription description, std::vector<DeviceBackend> backends,
                      std::shared_ptr<Store> keys, GroupRecorder recorder)
     : description_(completed(std::move(description))),
       keys_(std::move(keys)),
       recorder_(recorder),
       timeout_(description_.timeout),
+      comparison_(description_, keys_,
+                  {.check = [this] { throw_if_lost(); }, .departed = [this] { return departed(); }}),
       backends_(std::move(backends)) {}
 
 // In a forked copy of the process nothing may end: a store that is destroyed says goodbye, and a backend
@@ -132,7 +92,19 @@ std::vector<std::shared_ptr<Backend>> GroupImpl::all_backends() const {
 
 // Before any lock is taken.
 void GroupImpl::require_own_process(const char* operation) const {
-  if (!own_process_.is_this()) refuse(operation, forked_copy);
+  if (!own_process_.is_this()) reject(description_, operation, forked_copy);
+}
+
+bool GroupImpl::skips_as_non_member(const char* operation) {
+  if (description_.rank >= 0) return false;
+  if (!non_member_warned_.test_and_set() && logs(LogLevel::warning)) {
+    log(LogLevel::warning,
+        "rank " + std::to_string(description_.global_rank) + " called " + operation + " on group " +
+            description_.name + " (" + describe_ranks(description_.ranks) +
+            "), of which it is not a member: the call does nothing, as any other of this rank "
+            "on that group");
+  }
+  return true;
 }
 
 std::shared_ptr<Backend> GroupImpl::usable_backend(const char* operation,
@@ -154,12 +126,12 @@ std::shared_ptr<Backend> GroupImpl::usable_backend(const char* operation,
 
 Timeout GroupImpl::timeout_for(const char* name, std::optional<std::chrono::milliseconds> timeout) const {
   const std::chrono::milliseconds length = timeout.value_or(this->timeout());
-  if (!is_timeout(length)) refuse(name, no_timeout_at_all);
+  if (!is_timeout(length)) reject(description_, name, no_timeout_at_all);
   return timeout_from_now(length);
 }
 
 void GroupImpl::set_timeout(std::chrono::milliseconds timeout) {
-  require_member("set_timeout");
+  require_member(description_, "set_timeout");
   (void)timeout_for("set_timeout", timeout);  // refuses what is no timeout
   timeout_ = timeout;
 }
@@ -180,7 +152,9 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
                       recorder_.begin(call.record, operation.sequence, -1, limit, !options.async_op));
   if (get_debug_level() == DebugLevel::detail) {
     const std::string described = call.describe();
-    compare_calls(described, described + (call.splits ? "\n" + call.splits() : ""), operation.deadline,
+    compare_calls({.name = described,
+                   .statement = described + (call.splits ? "\n" + call.splits() : ""),
+                   .deadline = operation.deadline},
                   context);
   }
   const OperationTrace trace{profiler().begin(call.name, description_, operation.sequence, call.bytes),
@@ -295,6 +269,16 @@ std::vector<int> GroupImpl::departed() const {
   return ranks;
 }
 
+void GroupImpl::explain_errors(const ErrorContext& context, const std::function<void()>& work) const {
+  try {
+    work();
+  } catch (const StoreError& e) {
+    explain(e, context);
+  } catch (const DistNetworkError&) {
+    std::rethrow_exception(located(std::current_exception(), context));
+  }
+}
+
 void GroupImpl::explain(const StoreError& error, const ErrorContext& context) const {
   if (error.error().kind == ErrorKind::timeout) throw DistStoreError(error.what(), context);
   explain_lost_store(error.what(), context);
@@ -315,54 +299,10 @@ void GroupImpl::explain_lost_store(const std::string& what_it_says, const ErrorC
   throw DistStoreError(what_it_says, context);
 }
 
-// All ranks get the same answer; where that is an error nothing has happened.
-void GroupImpl::synchronize(StoreBarrier& store_barrier, StoreBarrier::Options barrier_options,
-                            const ErrorContext& context) {
-  barrier_options.check = [this] { throw_if_lost(); };
-  barrier_options.departed = [this] { return departed(); };
+// With call_mutex_ held.
+void GroupImpl::compare_calls(const CallComparison::Call& call, const ErrorContext& context) {
   try {
-    throw_if_bad(store_barrier.synchronize(barrier_options), description_.rank);
-  } catch (const StoreError& e) {
-    explain(e, context);
-  } catch (const DistNetworkError&) {
-    std::rethrow_exception(located(std::current_exception(), context));
-  }
-}
-
-StoreBarrier& GroupImpl::comparison() {
-  if (!comparison_) {
-    comparison_.emplace(std::make_shared<PrefixStore>("compare", keys_), description_.rank, description_.size,
-                        StoreBarrier::Latecomers::get_the_decision);
-  }
-  return *comparison_;
-}
-
-// Before anything is sent. With call_mutex_ held.
-void GroupImpl::compare_calls(const std::string& call, const std::string& statement, Deadline deadline,
-                              const ErrorContext& context) {
-  if (!keys_ || description_.size == 1) return;
-  const auto name_missing = [&](const std::vector<int>& missing) {
-    std::vector<int> silent = missing;
-    std::erase_if(silent, [&](int rank) {
-      const auto place = static_cast<std::size_t>(rank);
-      return place >= description_.compares.size() || description_.compares[place];
-    });
-    return describe_ranks(missing) + " did not call anything before the deadline, where this group's " +
-           "other ranks call " + call +
-           (silent.empty() ? ""
-                           : "; but " + describe_ranks(silent) +
-                                 " may have: not at the debug level DETAIL when the ranks joined, and at "
-                                 "another one nothing is compared");
-  };
-  try {
-    synchronize(comparison(),
-                {.statement = statement,
-                 .deadline = deadline,
-                 .judge = judgement,
-                 .name_missing = name_missing,
-                 .check = {},
-                 .departed = {}},
-                context);
+    explain_errors(context, [&] { comparison_.compare(call); });
   } catch (const DistNetworkError& e) {
     if (!shows_call_stacks()) throw;
     throw DistNetworkError(e.reason() + "\n" + call_stack(), e.context());
@@ -375,7 +315,7 @@ void GroupImpl::compare_call(const std::string& call, Deadline deadline, const E
   if (get_debug_level() != DebugLevel::detail) return;
   const std::lock_guard turn(call_mutex_);
   ++sequence_;
-  compare_calls(call, call, deadline, context);
+  compare_calls({.name = call, .statement = call, .deadline = deadline}, context);
 }
 
 void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeout, bool wait_all_ranks) {
@@ -397,27 +337,16 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
     who.front() = 'R';
     return who + " failed to pass monitoredBarrier in " + std::to_string(limit.length.count()) + " ms";
   };
-  StoreBarrier::Options barrier_options{
-      .statement = std::string(name) + "()",
-      .deadline = limit.deadline(),
-      .judge = judgement,
-      .name_missing = name_missing,
-      .check = {},
-      .departed = {},
-  };
-  if (get_debug_level() == DebugLevel::detail) {
-    // The comparison of calls is a meeting of all already: this is one of the calls, and takes a number as
-    // they do, since on another rank it may have met a collective.
+  const std::string text = std::string(name) + "()";
+  const CallComparison::Call call{.name = text, .statement = text, .deadline = limit.deadline()};
+  explain_errors(context, [&] {
+    if (get_debug_level() != DebugLevel::detail) return comparison_.barrier(call, name_missing);
+    // The comparison of calls synchronizes all ranks already. So this is one of the compared calls, and takes
+    // a number as they do: another rank may call a collective instead.
     const std::lock_guard order(call_mutex_);
     ++sequence_;
-    synchronize(comparison(), std::move(barrier_options), context);
-  } else {
-    if (!monitored_) {
-      monitored_.emplace(std::make_shared<PrefixStore>("monitored", keys_), description_.rank,
-                         description_.size, StoreBarrier::Latecomers::wait_for_next_round);
-    }
-    synchronize(*monitored_, std::move(barrier_options), context);
-  }
+    comparison_.compare(call, name_missing);
+  });
   recorder_.end(recording.hand_over(), true);
   profiled.succeed();
 }
@@ -466,7 +395,7 @@ void GroupImpl::record_loss(const std::exception_ptr& error) const {
 
 void GroupImpl::abort(const std::string& reason) {
   require_own_process("abort");
-  require_member("abort");
+  require_member(description_, "abort");
   const std::string text = "aborted: " + reason;
   fail(std::make_exception_ptr(DistError(text, {.rank = description_.rank, .group = description_.name})),
        text);

@@ -15,8 +15,9 @@
 #include "dlaunch/backend.h"
 #include "dlaunch/process_group.h"
 #include "runtime/base/own_process.h"
+#include "runtime/group/call_comparison.h"
+#include "runtime/group/group_description.h"
 #include "runtime/record/recorder.h"
-#include "runtime/rendezvous/store_barrier.h"
 #include "store/client/store.h"
 
 namespace dlaunch {
@@ -35,23 +36,10 @@ class GroupImpl {
   static Tag tag_of(Tags whose, std::uint32_t number) {
     return Tag{static_cast<std::uint8_t>(whose)} << 32U | number;
   }
-  struct Description {
-    std::string name;
-    int rank;  // -1: not a member
-    int size;
-    std::chrono::milliseconds timeout;  // at first
-    std::string backend;                // as get_backend() says it
-    std::vector<int> ranks = {};        // the members' ranks in the default group; empty: as here
-    int global_rank = -1;               // of this process in the default group, also where it is no member
-    // By rank in this group; empty where unknown.
-    std::vector<std::string> hosts = {};
-    std::vector<bool> compares = {};  // was at DebugLevel::detail when the ranks joined
-  };
-
   // `keys`: the group's own part of the store; none where it has no store. What it does is told to
   // `recorder`.
-  GroupImpl(Description description, std::vector<DeviceBackend> backends, std::shared_ptr<Store> keys = {},
-            GroupRecorder recorder = {});
+  GroupImpl(GroupDescription description, std::vector<DeviceBackend> backends,
+            std::shared_ptr<Store> keys = {}, GroupRecorder recorder = {});
   ~GroupImpl();
   GroupImpl(const GroupImpl&) = delete;
   GroupImpl& operator=(const GroupImpl&) = delete;
@@ -59,7 +47,7 @@ class GroupImpl {
   static ProcessGroup handle(std::shared_ptr<GroupImpl> impl) { return ProcessGroup(std::move(impl)); }
   static GroupImpl& of(const ProcessGroup& group);  // throws DistError where it means no group
 
-  [[nodiscard]] const Description& description() const { return description_; }
+  [[nodiscard]] const GroupDescription& description() const { return description_; }
   [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }  // now
   void set_timeout(std::chrono::milliseconds timeout);
   [[nodiscard]] const GroupRecorder& recorder() const { return recorder_; }
@@ -152,11 +140,9 @@ class GroupImpl {
   Work finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
                            OperationTrace trace);
   void report_end(OperationTrace trace, bool success) const;
-  void synchronize(StoreBarrier& store_barrier, StoreBarrier::Options barrier_options,
-                   const ErrorContext& context);
-  StoreBarrier& comparison();
-  void compare_calls(const std::string& call, const std::string& statement, Deadline deadline,
-                     const ErrorContext& context);
+  void compare_calls(const CallComparison::Call& call, const ErrorContext& context);
+  // What the others' losses and the store's errors in `work` mean for the call of `context`.
+  void explain_errors(const ErrorContext& context, const std::function<void()>& work) const;
   void throw_if_lost() const;
   [[nodiscard]] std::vector<int> departed() const;
   [[nodiscard]] std::exception_ptr located(const std::exception_ptr& error, ErrorContext context) const;
@@ -182,42 +168,23 @@ class GroupImpl {
   void await_release(const Stop& stop);
   void release_held_ranks(const Stop& stop);
 
-  // Arguments.
-  [[noreturn]] void refuse(const char* operation, const std::string& reason) const;
   void require_own_process(const char* operation) const;
-  void require_member(const char* operation) const;
-  void require_rank(const char* operation, const char* role, int rank) const;
-  void require_writable(const char* operation, const Tensor& tensor) const;
-  void require_same_kind(const char* operation, const Tensor& output, const Tensor& input) const;
-  void require_one_kind(const char* operation, std::span<const Tensor> tensors) const;
   Work run_pairs(const char* operation, std::span<const Tensor> outputs, std::span<const Tensor> inputs,
                  const OperationOptions& options,
                  const std::function<Prepared(const Tensor& output, const Tensor& input)>& prepare);
-  void require_allowed(const char* operation, const Tensor& tensor, ReduceOp op) const;
-  void require_one_per_rank(const char* operation, const char* role, std::size_t count) const;
-  void require_whole(const char* operation, const Tensor& whole, const char* whole_role,
-                     const Tensor& part) const;
-  void require_apart(const char* operation, std::span<const Tensor> outputs,
-                     std::span<const Tensor> inputs) const;
-  void require_gathered_apart(const char* operation, std::span<const Tensor> outputs,
-                              const Tensor& input) const;
-  [[nodiscard]] std::vector<Tensor> rows(const char* operation, const char* role, const Tensor& tensor,
-                                         std::span<const std::int64_t> splits) const;
-  void check_message(const char* operation, const Tensor& tensor, int peer, bool receives) const;
 
   const OwnProcess own_process_;  // no lock is taken in any other
-  const Description description_;
+  const GroupDescription description_;
   const std::shared_ptr<Store> keys_;
   const GroupRecorder recorder_;
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic_flag non_member_warned_;
 
-  std::mutex call_mutex_;                   // held during a collective's call: one at a time
-  std::uint64_t sequence_ = 0;              // of the latest collective; protected by call_mutex_
-  std::optional<StoreBarrier> comparison_;  // of calls, under DebugLevel::detail; protected by call_mutex_
+  std::mutex call_mutex_;       // held during a collective's call: one at a time
+  std::uint64_t sequence_ = 0;  // of the latest collective; protected by call_mutex_
+  CallComparison comparison_;   // compare(): protected by call_mutex_; barrier(): by barrier_mutex_
 
   std::mutex barrier_mutex_;  // held during a monitored barrier: one at a time
-  std::optional<StoreBarrier> monitored_;
   std::uint64_t barriers_ = 0;
 
   std::mutex abort_mutex_;  // held while backends are aborted, so that they do not end meanwhile

@@ -19,8 +19,8 @@ std::string trace_path(const std::string& path, int rank) {
   return path.substr(0, dot) + ".rank" + std::to_string(rank) + path.substr(dot);
 }
 
-std::uint64_t Profiler::begin_heard(const char* name, const GroupImpl::Description& group,
-                                    std::uint64_t sequence, std::uint64_t bytes) {
+std::uint64_t Profiler::begin_heard(const char* name, const GroupDescription& group, std::uint64_t sequence,
+                                    std::uint64_t bytes) {
   auto open = std::make_unique<Open>(
       Open{name, group.name, {}, group.global_rank < 0 ? group.rank : group.global_rank});
   ProfilingEvent event{.kind = ProfilingEvent::Kind::begin,

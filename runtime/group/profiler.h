@@ -17,7 +17,7 @@ namespace dlaunch {
 class Profiler {
  public:
   // A number for end(); 0 where nobody listens.
-  std::uint64_t begin(const char* name, const GroupImpl::Description& group, std::uint64_t sequence,
+  std::uint64_t begin(const char* name, const GroupDescription& group, std::uint64_t sequence,
                       std::uint64_t bytes) {
     return listening_.load(std::memory_order_relaxed) ? begin_heard(name, group, sequence, bytes) : 0;
   }
@@ -37,7 +37,7 @@ class Profiler {
     int job_rank = 0;
   };
 
-  std::uint64_t begin_heard(const char* name, const GroupImpl::Description& group, std::uint64_t sequence,
+  std::uint64_t begin_heard(const char* name, const GroupDescription& group, std::uint64_t sequence,
                             std::uint64_t bytes);
   void end_heard(std::uint64_t id, bool success);
 
@@ -55,7 +55,7 @@ Profiler& profiler();
 // An operation that ends with its call: in failure, unless it was said to have succeeded.
 class ProfiledCall {
  public:
-  ProfiledCall(const char* name, const GroupImpl::Description& group, std::uint64_t bytes)
+  ProfiledCall(const char* name, const GroupDescription& group, std::uint64_t bytes)
       : id_(profiler().begin(name, group, 0, bytes)) {}
   ~ProfiledCall() { profiler().end(id_, succeeded_); }
   ProfiledCall(const ProfiledCall&) = delete;

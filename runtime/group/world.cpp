@@ -135,20 +135,20 @@ page::Operation recorded_as(const std::string& call) {
 
 // What a call of new_group asks for.
 struct GroupPlan {
-  GroupImpl::Description description;
+  GroupDescription description;
   std::vector<ChosenModule> modules;
 };
 
 // Throws DistError where an argument is wrong.
 GroupPlan plan_group(std::string name, const std::vector<int>& ranks, const NewGroupOptions& options,
                      const GroupImpl& all) {
-  const GroupImpl::Description& parent = all.description();
+  const GroupDescription& parent = all.description();
   const std::vector<int> members = checked_members(ranks, parent.size);
   const auto own = std::ranges::find(members, parent.rank);
-  GroupImpl::Description description{
-      std::move(name), own == members.end() ? -1 : static_cast<int>(own - members.begin()),
-      static_cast<int>(members.size()), options.timeout.value_or(all.timeout()),
-      options.backend.empty() ? parent.backend : plain_name(options.backend)};
+  GroupDescription description{std::move(name),
+                               own == members.end() ? -1 : static_cast<int>(own - members.begin()),
+                               static_cast<int>(members.size()), options.timeout.value_or(all.timeout()),
+                               options.backend.empty() ? parent.backend : plain_name(options.backend)};
   if (!is_timeout(description.timeout)) throw DistError(std::string("new_group: ") + no_timeout_at_all);
   description.ranks = members;
   description.global_rank = parent.rank;
@@ -280,7 +280,7 @@ World::Made World::make_default(const InitOptions& options, const Identity& self
       !options.backend.empty() ? plain_name(options.backend) : (preset_ ? preset_->backend : "gloo");
   int* generation = nullptr;
   std::shared_ptr<Store> keys;
-  GroupImpl::Description description{name, rank, world_size, options.timeout, backend};
+  GroupDescription description{name, rank, world_size, options.timeout, backend};
   description.ranks.resize(static_cast<std::size_t>(world_size));
   std::iota(description.ranks.begin(), description.ranks.end(), 0);
   const std::function<void()> check = preset_ ? preset_->check : nullptr;
@@ -336,15 +336,14 @@ World::Made World::make_default(const InitOptions& options, const Identity& self
     wait_until_peers_informed(*keys, self, world_size - 1, deadline_after(loss_propagation_delay));
     throw;
   }
-  return {make_cgroup(std::move(description), std::move(backends), keys, identity_), keys,
+  return {make_group(std::move(description), std::move(backends), keys, identity_), keys,
           std::move(master_host), std::move(peers)};
 }
 
 // Ranks that are threads, or a worker's own children, are none that the agent knows.
-std::shared_ptr<GroupImpl> World::make_cgroup(GroupImpl::Description description,
-                                              std::vector<GroupImpl::DeviceBackend> backends,
-                                              std::shared_ptr<Store> keys,
-                                              const std::string& identity) const {
+std::shared_ptr<GroupImpl> World::make_group(GroupDescription description,
+                                             std::vector<GroupImpl::DeviceBackend> backends,
+                                             std::shared_ptr<Store> keys, const std::string& identity) const {
   GroupRecorder record;
   if (description.rank >= 0 && !preset_) {
     record = recorder().add(
@@ -532,7 +531,7 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
   const auto keys = std::make_shared<PrefixStore>(key, store());
   const GroupPlan plan =
       or_refuse(*keys, *all, here, [&] { return plan_group(std::move(name), ranks, options, *all); });
-  GroupImpl::Description description = plan.description;
+  GroupDescription description = plan.description;
   try {
     const std::vector<int>& members = plan.description.ranks;
     const Timeout limit = timeout_from_now(description.timeout);
@@ -568,7 +567,7 @@ ProcessGroup World::new_group(const std::string& operation, const std::vector<in
         throw;
       }
     }
-    const auto made = make_cgroup(std::move(description), std::move(backends), keys, identity_ + "/" + key);
+    const auto made = make_group(std::move(description), std::move(backends), keys, identity_ + "/" + key);
     all->recorder().end(recording.hand_over(), true);
     const std::lock_guard lock(mutex_);
     groups_.push_back(made);

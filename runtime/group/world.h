@@ -89,10 +89,10 @@ class World {
                                                             const InitMethod& method, const Identity& self,
                                                             Deadline deadline);
   int& generation_in(Store& store);
-  [[nodiscard]] std::shared_ptr<GroupImpl> make_cgroup(GroupImpl::Description description,
-                                                       std::vector<GroupImpl::DeviceBackend> backends,
-                                                       std::shared_ptr<Store> keys,
-                                                       const std::string& identity) const;
+  [[nodiscard]] std::shared_ptr<GroupImpl> make_group(GroupDescription description,
+                                                      std::vector<GroupImpl::DeviceBackend> backends,
+                                                      std::shared_ptr<Store> keys,
+                                                      const std::string& identity) const;
   [[nodiscard]] Identity identify_self(const InitOptions& options, const InitMethod& method) const;
   void init_with(const InitOptions& options);
   [[nodiscard]] std::unique_lock<std::mutex> look() const;

@@ -236,7 +236,7 @@ TEST(Group, DestroyCompletesWhatWasStarted) {
   expect_success(test::on_ranks(3, [](std::unique_ptr<Transport> transport) {
     const int rank = transport->rank();
     const auto impl = std::make_shared<GroupImpl>(
-        GroupImpl::Description{"test", rank, 3, std::chrono::seconds(60), "threads"},
+        GroupDescription{"test", rank, 3, std::chrono::seconds(60), "threads"},
         std::vector<GroupImpl::DeviceBackend>{
             {Device::Kind::cpu, std::make_shared<CollectiveBackend>(std::move(transport))}});
     OperationOptions async;

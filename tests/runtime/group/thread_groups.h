@@ -20,7 +20,7 @@ namespace dlaunch::test {
 
 inline std::shared_ptr<GroupImpl> make_impl(int rank, int size, std::shared_ptr<Backend> backend) {
   return std::make_shared<GroupImpl>(
-      GroupImpl::Description{"test", rank, size, std::chrono::seconds(60), "threads"},
+      GroupDescription{"test", rank, size, std::chrono::seconds(60), "threads"},
       std::vector<GroupImpl::DeviceBackend>{{Device::Kind::cpu, std::move(backend)}});
 }
 

@@ -359,7 +359,7 @@ TEST_F(RecorderTest, AGroupRecordsItsCalls) {
   test::expect_success(test::on_ranks(2, [&](std::unique_ptr<Transport> transport) {
     const int rank = transport->rank();
     const auto impl = std::make_shared<GroupImpl>(
-        GroupImpl::Description{"default", rank, 2, std::chrono::seconds(60), "threads"},
+        GroupDescription{"default", rank, 2, std::chrono::seconds(60), "threads"},
         std::vector<GroupImpl::DeviceBackend>{
             {Device::Kind::cpu, std::make_shared<CollectiveBackend>(std::move(transport))}},
         keys, records[static_cast<std::size_t>(rank)]);

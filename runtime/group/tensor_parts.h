@@ -1,0 +1,22 @@
+// Tensors cut into parts, and sums over several tensors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "dlaunch/tensor.h"
+
+namespace dlaunch {
+
+// A view of `count` elements of the tensor from element `begin` on.
+Tensor slice(const Tensor& whole, std::size_t begin, std::size_t count);
+
+// REQUIRES: `parts` divides the number of elements.
+std::vector<Tensor> equal_parts(const Tensor& whole, std::size_t parts);
+
+std::uint64_t bytes_of(std::span<const Tensor> tensors);
+std::uint64_t elements_of(std::span<const Tensor> tensors);
+
+}  // namespace dlaunch
