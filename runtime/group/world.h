@@ -13,30 +13,21 @@
 
 #include "dlaunch/distributed.h"
 #include "runtime/base/own_process.h"
-#include "runtime/group/backend_choice.h"
+#include "runtime/group/default_group.h"
 #include "runtime/group/group_impl.h"
-#include "runtime/rendezvous/bootstrap.h"
-#include "runtime/rendezvous/failure_detector.h"
+#include "runtime/rendezvous/liveness_socket.h"
 #include "store/client/store.h"
 
 namespace dlaunch {
 
-// The backends this process knows, for all its worlds.
-Registry& registry();
+class CoordinatedCall;
+struct GroupPlan;
 
 // One rank's. A process has one; where ranks are threads each thread has its own. Any thread may call, but
 // init, new_group and destroy one at a time.
 class World {
  public:
-  // Who this rank is where no environment says so.
-  struct Preset {
-    int rank;
-    int size;
-    std::shared_ptr<Store> store;
-    std::string backend;
-    // Asked now and then while the default group is being made; what it throws ends that. None: nothing.
-    std::function<void()> check = {};
-  };
+  using Preset = RankPreset;
 
   World() = default;
   explicit World(Preset preset) : preset_(std::move(preset)) {}
@@ -72,28 +63,9 @@ class World {
   [[nodiscard]] std::size_t group_count() const;
 
  private:
-  struct Made {
-    std::shared_ptr<GroupImpl> group;
-    std::shared_ptr<Store> keys;
-    std::string master_host;
-    std::vector<PeerInfo> peers;
-  };
-  Made make_default(const InitOptions& options, const Identity& self, const std::shared_ptr<Store>& store,
-                    const std::vector<ChosenModule>& modules, Deadline deadline);
-  static void wait_until_peers_informed(Store& keys, const Identity& self, int informed_ranks,
-                                        Deadline deadline);
-  [[nodiscard]] std::shared_ptr<Store> open_store(const InitOptions& options, const InitMethod& method,
-                                                  const Identity& self, Deadline deadline) const;
-  [[nodiscard]] std::vector<ChosenModule> choose_or_decline(const std::string& backend,
-                                                            const InitOptions& options,
-                                                            const InitMethod& method, const Identity& self,
-                                                            Deadline deadline);
-  int& generation_in(Store& store);
-  [[nodiscard]] std::shared_ptr<GroupImpl> make_group(GroupDescription description,
-                                                      std::vector<GroupImpl::DeviceBackend> backends,
-                                                      std::shared_ptr<Store> keys,
+  [[nodiscard]] std::shared_ptr<GroupImpl> form_group(const CoordinatedCall& call, const GroupPlan& plan,
+                                                      const std::shared_ptr<Store>& keys,
                                                       const std::string& identity) const;
-  [[nodiscard]] Identity identify_self(const InitOptions& options, const InitMethod& method) const;
   void init_with(const InitOptions& options);
   [[nodiscard]] std::unique_lock<std::mutex> look() const;
   [[nodiscard]] bool is_copied() const;
@@ -103,19 +75,12 @@ class World {
   std::atomic<OwnProcess> own_process_;  // which has made what there is
 
   std::mutex making_;  // a group is being made or ended
-  // Default groups that all ranks have begun to make in a store; each must not find the keys of an earlier
-  // one. By a number that the store has: who serves one after another has died serves another store, of which
-  // none need know how far the others came in the lost one.
-  std::map<std::string, int> generations_;
-  std::string identity_;  // of the default group, among all of the job
+  Generations generations_;
   std::unique_ptr<LivenessSocket> liveness_socket_;
-  std::vector<PeerInfo> peers_;  // of the default group's ranks
 
   mutable std::mutex mutex_;
   // protected by mutex_
-  std::shared_ptr<GroupImpl> default_;
-  std::shared_ptr<Store> keys_;
-  std::string master_host_;
+  std::optional<DefaultGroup> default_;             // written with making_ held, too
   std::vector<std::shared_ptr<GroupImpl>> groups_;  // the others, in the order in which they were made
   int groups_made_ = 0;
   std::map<std::vector<int>, int> local_groups_made_;  // with local synchronization, by members
