@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The manual pages: every public function of the library is in the SYNOPSIS of exactly one page, every flag has an entry in dlaunch(1),
-pages and sections that are named exist, all pages are installed, and groff warns of nothing.
+every field of the agents' messages is in dlaunch-protocol(7), pages and sections that are named exist, all pages are
+installed, and groff warns of nothing.
 
     man_pages.py REPOSITORY
 """
@@ -196,6 +197,18 @@ def check_options(page):
             yield f"dlaunch.1: the entry of --{flag} has {len(body)} characters; more than {LONGEST_ENTRY} belong in another section or page"
 
 
+def check_protocol(page):
+    """dlaunch-protocol(7) names each field that agents send."""
+    fields = set()
+    for path in glob.glob(os.path.join(ROOT, "agent/control/messages*.cpp")):
+        with open(path, encoding="utf-8") as file:
+            fields.update(re.findall(r"\bio\.\w+\(\w+\.(?:\w+\.)?(\w+)[,)]", file.read()))
+    if len(fields) < 80:
+        yield f"only {len(fields)} fields were found in messages.cpp: does this test still read it?"
+    for field in sorted(fields - set(re.findall(r"\w+", page))):
+        yield f"dlaunch-protocol.7 does not name the field {field}"
+
+
 def check_install(pages):
     """Each section of the manual that has pages is installed."""
     with open(os.path.join(ROOT, "cmake/InstallRules.cmake"), encoding="utf-8") as file:
@@ -219,7 +232,8 @@ def check_syntax():
 def main():
     declared = public_functions()
     pages = read_pages()
-    complaints = [*check_functions(declared), *check_references(pages), *check_options(pages["dlaunch.1"]), *check_install(pages), *check_syntax()]
+    complaints = [*check_functions(declared), *check_references(pages), *check_options(pages["dlaunch.1"]),
+                  *check_protocol(pages["dlaunch-protocol.7"]), *check_install(pages), *check_syntax()]
     for text in complaints:
         print(text)
     print(f"{len(declared)} functions, {len(pages)} pages, {len(complaints)} complaints")
