@@ -9,6 +9,7 @@ dlaunch_test(NAME agent_test
     agent/control/job_ending_test.cpp
     agent/control/member_test.cpp
     agent/control/messages_test.cpp
+    agent/control/messages_wire_test.cpp
     agent/control/worker_group_test.cpp
     agent/election/election_test.cpp
     agent/election/etcd_messages_test.cpp

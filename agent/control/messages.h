@@ -14,6 +14,7 @@
 
 #include "agent/control/lease.h"
 #include "agent/model/collective_progress.h"
+#include "agent/model/field_list.h"
 #include "agent/model/job.h"
 #include "store/base/bytes.h"
 #include "store/base/result.h"
@@ -30,6 +31,9 @@ inline constexpr std::uint32_t max_frame_from_member = 1U << 20;
 inline constexpr std::uint64_t max_text = 1U << 18;
 inline constexpr int max_nodes = 65'536;
 inline constexpr int max_slots = 65'536;
+
+// Each message has one list of its fields beside it, in the order of the wire: `io` writes them or reads them
+// (agent/control/message_io.h).
 
 // --- a member to the coordinator ---
 
@@ -72,27 +76,36 @@ struct Join {
 
   bool operator==(const Join&) const = default;
 };
+void fields(auto& io, Of<Join> auto& m) {
+  io(m.job_id, m.min_nodes, m.nnodes, m.max_restarts, m.node_rank, m.slots, m.host, m.build, m.agent,
+     m.joined_once, m.stopped, m.leader, m.leader_host, m.round, m.sticky_rank, m.nodes, m.restarts_used,
+     m.restarts, m.age, m.lease, m.rest, m.stamp, m.stays, m.rules, m.role, m.unfit, m.fencing);
+}
 // A worker of this node failed in `failure.round`, or is is_suspect(); the others are being stopped.
 struct Failed {
   Failure failure;
   Duration age{};  // how long before this was sent
   bool operator==(const Failed&) const = default;
 };
+void fields(auto& io, Of<Failed> auto& m) { io(m.failure, m.age); }
 // All workers of this node have returned 0.
 struct Done {
   std::uint32_t round = 0;
   bool operator==(const Done&) const = default;
 };
+void fields(auto& io, Of<Done> auto& m) { io(m.round); }
 // Nothing of this round is left on this node.
 struct Stopped {
   std::uint32_t round = 0;
   bool operator==(const Stopped&) const = default;
 };
+void fields(auto& io, Of<Stopped> auto& m) { io(m.round); }
 // This node was told to leave; its workers are being stopped.
 struct Leave {
   Failure failure;
   bool operator==(const Leave&) const = default;
 };
+void fields(auto& io, Of<Leave> auto& m) { io(m.failure); }
 
 // What a Beat says of the time.
 inline std::int64_t stamp_of(TimePoint time) { return time.time_since_epoch().count(); }
@@ -109,6 +122,7 @@ struct Heartbeat {
   Grant grant{};           // of a coordinator
   bool operator==(const Heartbeat&) const = default;
 };
+void fields(auto& io, Of<Heartbeat> auto& m) { io(m.stamp, m.own, m.grant); }
 
 // A node was told to end, and its workers get notice (--preempt-signal). A member's is passed on to the
 // others of the round, whose workers get theirs: what they save, they may have to save together.
@@ -117,6 +131,7 @@ struct Preempt {
   std::string node_name{};  // the node, for people; a member leaves it empty
   bool operator==(const Preempt&) const = default;
 };
+void fields(auto& io, Of<Preempt> auto& m) { io(m.round, m.node_name); }
 
 // Where this node's workers stand: sent while nothing of them moves (--hang-timeout), once when it does
 // again, and when a round is stopped.
@@ -131,6 +146,10 @@ struct Progress {
   std::vector<GroupProgress> groups;
   bool operator==(const Progress&) const = default;
 };
+void fields(auto& io, Of<Progress> auto& m) {
+  io(m.round, m.quiet, m.inside);
+  io.list(m.groups, static_cast<std::uint32_t>(Progress::max_groups));
+}
 
 // Without what is beyond the limits of Progress.
 Progress bounded(Progress progress);
@@ -142,6 +161,7 @@ struct Ask {
   std::string job_id;
   bool operator==(const Ask&) const = default;
 };
+void fields(auto& io, Of<Ask> auto& m) { io(m.job_id); }
 
 // --- the coordinator to a member ---
 
@@ -157,17 +177,20 @@ struct Welcome {
   std::uint64_t fencing = 0;  // as Join's
   bool operator==(const Welcome&) const = default;
 };
+void fields(auto& io, Of<Welcome> auto& m) { io(m.leads, m.elsewhere, m.stamp, m.grant, m.fencing); }
 
 struct Refused {
   std::string why;
   bool for_good = true;  // otherwise it may be another time
   bool operator==(const Refused&) const = default;
 };
+void fields(auto& io, Of<Refused> auto& m) { io(m.why, m.for_good); }
 struct NewWorld {
   World world;
   Grant grant{};
   bool operator==(const NewWorld&) const = default;
 };
+void fields(auto& io, Of<NewWorld> auto& m) { io(m.world, m.grant); }
 // Stop the workers of this round and say Stopped.
 struct StopRound {
   std::uint32_t round = 0;
@@ -175,23 +198,27 @@ struct StopRound {
   bool at_once = false;  // by SIGKILL: another may lead, and start theirs
   bool operator==(const StopRound&) const = default;
 };
+void fields(auto& io, Of<StopRound> auto& m) { io(m.round, m.why, m.at_once); }
 // The job is over: stop what still runs, say Stopped, exit like this.
 struct End {
   Outcome outcome;
   bool operator==(const End&) const = default;
 };
+void fields(auto& io, Of<End> auto& m) { io(m.outcome); }
 
 // What a node would like to know while it waits: for whom, since when, until when. For its person.
 struct Notice {
   std::string text;
   bool operator==(const Notice&) const = default;
 };
+void fields(auto& io, Of<Notice> auto& m) { io(m.text); }
 // What has happened since the world was told, for the next coordinator.
 struct RestartHistory {
   int restarts_used = 0;
   std::vector<Restart> restarts{};
   bool operator==(const RestartHistory&) const = default;
 };
+void fields(auto& io, Of<RestartHistory> auto& m) { io(m.restarts_used, m.restarts); }
 
 // --- before all others, where the job has a secret (agent/control/handshake.h) ---
 
@@ -199,16 +226,20 @@ struct Hello {
   std::string nonce;
   bool operator==(const Hello&) const = default;
 };
+void fields(auto& io, Of<Hello> auto& m) { io(m.nonce); }
 struct Challenge {
   std::string nonce;
   std::string mac;
   bool operator==(const Challenge&) const = default;
 };
+void fields(auto& io, Of<Challenge> auto& m) { io(m.nonce, m.mac); }
 struct Proof {
   std::string mac;
   bool operator==(const Proof&) const = default;
 };
+void fields(auto& io, Of<Proof> auto& m) { io(m.mac); }
 
+// A message's number on the wire is its place here, from 1: a new one goes to the end.
 using Message =
     std::variant<Join, Failed, Done, Stopped, Leave, Heartbeat, Welcome, Refused, NewWorld, StopRound, End,
                  Hello, Challenge, Proof, Progress, Notice, RestartHistory, Preempt, Ask>;
