@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "store/base/overloaded.h"
+
 namespace dlaunch::agent {
 
 ElectionActions Election::begin(TimePoint now) {
@@ -21,32 +23,15 @@ ElectionActions Election::resign() {
 
 ElectionActions Election::step(TimePoint now, const ElectionEvent& event) {
   ElectionActions out;
-  if (const auto* granted = std::get_if<LeaseGranted>(&event)) {
-    if (state_ != State::granting) return out;
-    lease_ = granted->lease;
-    state_ = State::campaigning;
-    out.emplace_back(Campaign{lease_});
-  } else if (const auto* ended = std::get_if<CampaignEnded>(&event)) {
-    if (state_ == State::campaigning) on_campaign(now, *ended, out);
-  } else if (const auto* renewed = std::get_if<LeaseRenewed>(&event)) {
-    if (state_ != State::leading) return out;
-    renewing_ = false;
-    if (!renewed->alive) {
-      depose(now, "the lease was over", out);
-    } else {
-      last_trouble_.clear();
-      lease_until_ = asked_ + ttl_;
-      out.emplace_back(Elected{lease_until_});
-    }
-  } else if (const auto* changed = std::get_if<KeyChanged>(&event)) {
-    if (state_ == State::following) on_key(now, *changed, out);
-  } else if (const auto* failed = std::get_if<RequestFailed>(&event)) {
-    on_failure(now, failed->why, out);
-  } else if (state_ == State::leading) {
-    renew(now, out);
-  } else if (state_ == State::pausing) {
-    ask_for_lease(now, out);
-  }
+  std::visit(Overloaded{
+                 [&](const LeaseGranted& e) { on_granted(e, out); },
+                 [&](const CampaignEnded& e) { on_campaign(now, e, out); },
+                 [&](const LeaseRenewed& e) { on_renewed(now, e, out); },
+                 [&](const KeyChanged& e) { on_key(now, e, out); },
+                 [&](const RequestFailed& e) { on_failure(now, e.why, out); },
+                 [&](const ElectionTimer&) { on_timer(now, out); },
+             },
+             event);
   return out;
 }
 
@@ -56,7 +41,15 @@ void Election::ask_for_lease(TimePoint now, ElectionActions& out) {
   out.emplace_back(GrantLease{});
 }
 
+void Election::on_granted(const LeaseGranted& granted, ElectionActions& out) {
+  if (state_ != State::granting) return;
+  lease_ = granted.lease;
+  state_ = State::campaigning;
+  out.emplace_back(Campaign{lease_});
+}
+
 void Election::on_campaign(TimePoint now, const CampaignEnded& ended, ElectionActions& out) {
+  if (state_ != State::campaigning) return;
   pause_ = first_pause;
   last_trouble_.clear();
   if (ended.won) {
@@ -74,9 +67,24 @@ void Election::on_campaign(TimePoint now, const CampaignEnded& ended, ElectionAc
   out.emplace_back(WatchKey{ended.revision + 1});
 }
 
+void Election::on_renewed(TimePoint now, const LeaseRenewed& renewed, ElectionActions& out) {
+  if (state_ != State::leading) return;
+  renewing_ = false;
+  if (!renewed.alive) return depose(now, "the lease was over", out);
+  last_trouble_.clear();
+  lease_until_ = asked_ + ttl_;
+  out.emplace_back(Elected{lease_until_});
+}
+
 void Election::on_key(TimePoint now, const KeyChanged& changed, ElectionActions& out) {
+  if (state_ != State::following) return;
   know(changed.value, out);
   if (!changed.value) ask_for_lease(now, out);
+}
+
+void Election::on_timer(TimePoint now, ElectionActions& out) {
+  if (state_ == State::leading) return renew(now, out);
+  if (state_ == State::pausing) ask_for_lease(now, out);
 }
 
 void Election::renew(TimePoint now, ElectionActions& out) {

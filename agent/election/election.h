@@ -116,9 +116,12 @@ class Election {
 
  private:
   void ask_for_lease(TimePoint now, ElectionActions& out);
+  void on_granted(const LeaseGranted& granted, ElectionActions& out);
   void on_campaign(TimePoint now, const CampaignEnded& ended, ElectionActions& out);
+  void on_renewed(TimePoint now, const LeaseRenewed& renewed, ElectionActions& out);
   void on_key(TimePoint now, const KeyChanged& changed, ElectionActions& out);
   void on_failure(TimePoint now, const std::string& why, ElectionActions& out);
+  void on_timer(TimePoint now, ElectionActions& out);
   void renew(TimePoint now, ElectionActions& out);
   void depose(TimePoint now, const std::string& why, ElectionActions& out);
   void know(std::optional<std::string> leader, ElectionActions& out);
