@@ -16,6 +16,7 @@ dlaunch_test(NAME agent_test
     agent/election/http_reply_test.cpp
     agent/model/diagnosis_test.cpp
     agent/model/error_file_test.cpp
+    agent/model/job_status_test.cpp
     agent/model/restart_policy_test.cpp
     agent/model/root_cause_test.cpp
     agent/model/values_test.cpp

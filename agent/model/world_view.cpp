@@ -1,37 +1,14 @@
 #include "agent/model/world_view.h"
 
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "agent/model/json_fields.h"
 #include "store/base/pluralize.h"
 #include "store/base/sanitize.h"
 #include "store/base/time.h"
 
 namespace dlaunch::agent {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-// A field that is missing, or of another type, is left as it is.
-template <class T>
-void take(const Json& json, const char* name, T& value) {
-  const auto found = json.find(name);
-  if (found == json.end()) return;
-  if constexpr (std::is_same_v<T, std::string>) {
-    if (found->is_string()) value = found->template get<std::string>();
-  } else {
-    if (found->is_number()) value = found->template get<T>();
-  }
-}
-
-template <class T, class F>
-void take_list(const Json& json, const char* name, std::vector<T>& items, F&& each) {
-  const auto found = json.find(name);
-  if (found == json.end() || !found->is_array()) return;
-  for (const Json& item : *found) {
-    if (item.is_object()) each(item, items.emplace_back());
-  }
-}
 
 std::string ranks_of(const NodeView& node) {
   if (node.first_rank < 0) return "";
@@ -51,68 +28,45 @@ Duration in_seconds(double s) {
 
 }  // namespace
 
-std::string to_json(const WorldView& view) {
-  Json nodes = Json::array();
-  for (const NodeView& node : view.nodes) {
-    nodes.push_back({{"node_rank", node.node_rank},
-                     {"host", node.host},
-                     {"workers", node.workers},
-                     {"first_rank", node.first_rank},
-                     {"state", node.state}});
-  }
-  Json incidents = Json::array();
-  for (const IncidentView& one : view.incidents)
-    incidents.push_back({{"number", one.number}, {"after", one.after_s}, {"text", one.text}});
-  const Json json{{"job", view.job},
-                  {"endpoint", view.endpoint},
-                  {"state", view.state},
-                  {"waiting_for", view.waiting_for},
-                  {"round", view.round},
-                  {"world_size", view.world_size},
-                  {"min_nodes", view.min_nodes},
-                  {"max_nodes", view.max_nodes},
-                  {"restarts_used", view.restarts_used},
-                  {"max_restarts", view.max_restarts},
-                  {"age", view.age_s},
-                  {"nodes", nodes},
-                  {"incidents", incidents},
-                  {"collectives", view.collectives}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+void fields(auto& io, Of<NodeView> auto& node) {
+  io("node_rank", node.node_rank);
+  io("host", node.host);
+  io("workers", node.workers);
+  io("first_rank", node.first_rank);
+  io("state", node.state);
 }
+
+void fields(auto& io, Of<IncidentView> auto& incident) {
+  io("number", incident.number);
+  io("after", incident.after_s);
+  io("text", incident.text);
+}
+
+void fields(auto& io, Of<WorldView> auto& view) {
+  io("job", view.job);
+  io("endpoint", view.endpoint);
+  io("state", view.state);
+  io("waiting_for", view.waiting_for);
+  io("round", view.round);
+  io("world_size", view.world_size);
+  io("min_nodes", view.min_nodes);
+  io("max_nodes", view.max_nodes);
+  io("restarts_used", view.restarts_used);
+  io("max_restarts", view.max_restarts);
+  io("age", view.age_s);
+  io("nodes", view.nodes);
+  io("incidents", view.incidents);
+  io("collectives", view.collectives);
+}
+
+std::string to_json(const WorldView& view) { return to_text(JsonWriter::json_of(view)) + "\n"; }
 
 Result<WorldView> world_view_from_json(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("job"))
     return Error{ErrorKind::invalid, "no job's status", "", "it is not what dlaunch answers", ""};
   WorldView view;
-  take(json, "job", view.job);
-  take(json, "endpoint", view.endpoint);
-  take(json, "state", view.state);
-  take(json, "waiting_for", view.waiting_for);
-  take(json, "round", view.round);
-  take(json, "world_size", view.world_size);
-  take(json, "min_nodes", view.min_nodes);
-  take(json, "max_nodes", view.max_nodes);
-  take(json, "restarts_used", view.restarts_used);
-  take(json, "max_restarts", view.max_restarts);
-  take(json, "age", view.age_s);
-  take_list(json, "nodes", view.nodes, [](const Json& item, NodeView& node) {
-    take(item, "node_rank", node.node_rank);
-    take(item, "host", node.host);
-    take(item, "workers", node.workers);
-    take(item, "first_rank", node.first_rank);
-    take(item, "state", node.state);
-  });
-  take_list(json, "incidents", view.incidents, [](const Json& item, IncidentView& one) {
-    take(item, "number", one.number);
-    take(item, "after", one.after_s);
-    take(item, "text", one.text);
-  });
-  if (const auto sentences = json.find("collectives"); sentences != json.end() && sentences->is_array()) {
-    for (const Json& sentence : *sentences) {
-      if (sentence.is_string()) view.collectives.push_back(sentence.get<std::string>());
-    }
-  }
+  JsonReader::read(json, view);  // what another version does not send, or sends otherwise, is left out
   return view;
 }
 

@@ -31,6 +31,30 @@ TEST(WorldView, SurvivesItsJson) {
   EXPECT_EQ(world_view_from_json(R"({"job":3,"nodes":[1,{}],"round":"x"})")->nodes.size(), 1U);
 }
 
+TEST(WorldView, JsonHasTheseNamesInThisOrder) {
+  EXPECT_EQ(
+      to_json(a_view()),
+      R"j({"job":"run","endpoint":"a:29400","state":"gathering","waiting_for":"1 more node of 3 (here: a, b)",)j"
+      R"("round":4,"world_size":6,"min_nodes":2,"max_nodes":3,"restarts_used":1,"max_restarts":5,"age":90.0,)"
+      R"("nodes":[{"node_rank":0,"host":"a","workers":2,"first_rank":0,"state":"running"},)"
+      R"({"node_rank":1,"host":"b","workers":1,"first_rank":2,"state":"done"},)"
+      R"({"node_rank":-1,"host":"c\u001b[2J","workers":2,"first_rank":-1,"state":"spare"}],)"
+      R"("incidents":[{"number":1,"after":30.0,"text":"rank 3 exited with code 1"},)"
+      R"j({"number":0,"after":60.0,"text":"node 1 (host b) was lost"}],"collectives":["rank 3 never came"]})j"
+      "\n");
+}
+
+TEST(WorldView, FieldsOfAnotherTypeAreLeftOut) {
+  const auto view = world_view_from_json(
+      R"({"job":"x","round":"4","nodes":[1,{"host":5,"workers":3}],"incidents":{},"collectives":[1,"a"]})");
+  ASSERT_TRUE(view.ok());
+  EXPECT_EQ(view->round, -1);
+  ASSERT_EQ(view->nodes.size(), 1U);
+  EXPECT_EQ(view->nodes.front(), (NodeView{-1, "", 3, -1, ""}));
+  EXPECT_TRUE(view->incidents.empty());
+  EXPECT_EQ(view->collectives, std::vector<std::string>{"a"});
+}
+
 TEST(WorldView, HtmlEscapesAllText) {
   WorldView view = a_view();
   view.job = "<script>&";
