@@ -200,11 +200,12 @@ def check_options(page):
 def check_protocol(page):
     """dlaunch-protocol(7) names each field that agents send."""
     fields = set()
-    for path in glob.glob(os.path.join(ROOT, "agent/control/messages*.cpp")):
+    for path in glob.glob(os.path.join(ROOT, "agent/control/message*.h")):
         with open(path, encoding="utf-8") as file:
-            fields.update(re.findall(r"\bio\.\w+\(\w+\.(?:\w+\.)?(\w+)[,)]", file.read()))
+            for value, body in re.findall(r"void fields\(auto& io, Of<[\w:<>]+> auto& (\w+)\) \{([^}]*)\}", file.read()):
+                fields.update(re.findall(rf"\b{value}\.(\w+)", body))
     if len(fields) < 80:
-        yield f"only {len(fields)} fields were found in messages.cpp: does this test still read it?"
+        yield f"only {len(fields)} fields were found in agent/control/message*.h: does this test still read them?"
     for field in sorted(fields - set(re.findall(r"\w+", page))):
         yield f"dlaunch-protocol.7 does not name the field {field}"
 
