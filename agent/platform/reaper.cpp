@@ -52,8 +52,8 @@ struct Stat {
   std::uint64_t birth = 0;
 };
 
-// The command's name, in parentheses, may itself hold parentheses and blanks: the fields begin after the
-// last.
+// The command's name, in parentheses, may itself contain parentheses and blanks: the fields begin after the
+// last closing one.
 std::optional<Stat> stat_of(pid_t pid) {
   const auto text = read_small_file("/proc/" + std::to_string(pid) + "/stat");
   if (!text) return std::nullopt;
@@ -71,8 +71,8 @@ std::optional<Stat> stat_of(pid_t pid) {
   return stat;
 }
 
-// Our own number in /proc. Not getpid() where /proc was mounted outside our process namespace ("unshare
-// --pid" without --mount-proc): there all its numbers are others than ours.
+// Our own number in /proc. It differs from getpid() if /proc was mounted outside our process namespace
+// ("unshare --pid" without --mount-proc): then all its numbers are those of the outer namespace.
 pid_t own_number() {
   char text[32] = "";
   const ssize_t size = readlink("/proc/self", text, sizeof text - 1);
@@ -83,7 +83,7 @@ bool proc_is_foreign() { return own_number() != getpid(); }
 
 using Tree = std::map<pid_t, std::vector<pid_t>>;  // children by parent
 
-// Where the kernel was built without /proc/PID/task/TID/children: one look at every process there is.
+// For kernels built without /proc/PID/task/TID/children: looks once at every process of the machine.
 Tree children_by_parent() {
   Tree tree;
   for (pid_t pid : numbers_in("/proc")) {
@@ -92,7 +92,7 @@ Tree children_by_parent() {
   return tree;
 }
 
-// A process's numbers, from that of /proc's namespace to that of its own.
+// A process's pids, from the one in /proc's namespace to the one in its own.
 std::vector<pid_t> numbers_of(pid_t number) {
   std::vector<pid_t> numbers;
   const auto status = read_small_file("/proc/" + std::to_string(number) + "/status");
@@ -107,7 +107,7 @@ std::vector<pid_t> numbers_of(pid_t number) {
   return numbers;
 }
 
-// Our descendants under the numbers they have for us, read in a foreign /proc.
+// Our descendants with their pids in our namespace, read from a foreign /proc.
 Tree translated_tree() {
   const Tree seen = children_by_parent();
   const std::size_t depth = numbers_of(own_number()).size();
@@ -152,7 +152,7 @@ std::vector<pid_t> listed_children_of(pid_t pid) {
 }
 
 bool is_zombie(pid_t pid) {
-  if (proc_is_foreign()) return false;  // a signal to one does no harm
+  if (proc_is_foreign()) return false;  // a signal to a zombie has no effect
   const auto stat = stat_of(pid);
   return !stat || stat->state == 'Z' || stat->state == 'X';
 }
@@ -176,7 +176,7 @@ std::vector<pid_t> descendants_of(pid_t pid) {
   std::vector<pid_t> all = children(pid);
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (pid_t child : children(all[i])) {
-      // A process that moved to a new parent while we looked may be listed twice.
+      // A process that gets a new parent during this loop may be listed twice.
       if (std::find(all.begin(), all.end(), child) == all.end()) all.push_back(child);
     }
   }
@@ -245,7 +245,7 @@ std::vector<pid_t> kill_and_reap_all(Duration limit) {
     do {
       reaped = waitpid(-1, nullptr, WNOHANG);
     } while (reaped > 0 || (reaped < 0 && errno == EINTR));
-    if (reaped < 0) return {};  // ECHILD: nobody is left
+    if (reaped < 0) return {};  // ECHILD: none is left
     kill_descendants();
     if (monotonic_now() >= until) return children_of(getpid());
     nanosleep(&pause, nullptr);

@@ -13,12 +13,12 @@ namespace dlaunch::agent {
 namespace {
 
 constexpr int backlog = 16;
-constexpr std::size_t most_visitors = 64;  // further ones wait their turn in the backlog
+constexpr std::size_t max_clients = 64;  // further ones wait in the backlog
 
-bool may_ask(int visitor) {
+bool may_connect(int client) {
   ucred peer{};
   socklen_t size = sizeof peer;
-  return getsockopt(visitor, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+  return getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
          (peer.uid == geteuid() || peer.uid == 0);
 }
 
@@ -53,29 +53,29 @@ StatusSocket::~StatusSocket() {
 }
 
 void StatusSocket::on_readable(int) {
-  if (unsent_.size() >= most_visitors) return end(unsent_.begin()->first);
-  const int visitor = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (visitor < 0) return;
-  if (!may_ask(visitor)) {
-    close(visitor);
+  if (unsent_.size() >= max_clients) return end(unsent_.begin()->first);
+  const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (client < 0) return;
+  if (!may_connect(client)) {
+    close(client);
     return;
   }
-  unsent_[visitor] = status_() + "\n";
-  poller_.watch(visitor, false, true, *this);
+  unsent_[client] = status_() + "\n";
+  poller_.watch(client, false, true, *this);
 }
 
-void StatusSocket::on_writable(int visitor) {
-  std::string& text = unsent_.at(visitor);
-  const ssize_t sent = send(visitor, text.data(), text.size(), MSG_NOSIGNAL);
+void StatusSocket::on_writable(int client) {
+  std::string& text = unsent_.at(client);
+  const ssize_t sent = send(client, text.data(), text.size(), MSG_NOSIGNAL);
   if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (sent > 0) text.erase(0, static_cast<std::size_t>(sent));
-  if (sent < 0 || text.empty()) end(visitor);
+  if (sent < 0 || text.empty()) end(client);
 }
 
-void StatusSocket::end(int visitor) {
-  poller_.unwatch(visitor);
-  close(visitor);
-  unsent_.erase(visitor);
+void StatusSocket::end(int client) {
+  poller_.unwatch(client);
+  close(client);
+  unsent_.erase(client);
 }
 
 }  // namespace dlaunch::agent

@@ -1,6 +1,6 @@
-// Where this agent tells how its job stands: an abstract Unix socket named after user and process, so that
-// nothing is left behind when the agent is killed. Whoever connects, and is the same user or root, gets
-// status() and the end.
+// Serves the status of this agent's job on an abstract Unix socket named after user and process: it leaves
+// nothing behind when the agent is killed. A client of the same user or of root receives status(), then the
+// connection is closed.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,8 @@ std::string status_socket_name(unsigned uid, long pid);
 
 class StatusSocket final : public FdHandler {
  public:
-  // REQUIRES: `poller` outlives it. Without a socket (none could be made) it serves nobody; a job does not
-  // fail for that.
+  // REQUIRES: `poller` outlives it. If no socket could be made it serves no client; the job does not fail for
+  // that.
   StatusSocket(UvPoller& poller, std::function<std::string()> status);
   ~StatusSocket() override;
   StatusSocket(const StatusSocket&) = delete;
@@ -28,12 +28,12 @@ class StatusSocket final : public FdHandler {
   void on_writable(int fd) override;
 
  private:
-  void end(int visitor);
+  void end(int client);
 
   UvPoller& poller_;
   const std::function<std::string()> status_;
   int listener_ = -1;
-  std::map<int, std::string> unsent_;  // by visitor
+  std::map<int, std::string> unsent_;  // by client
 };
 
 }  // namespace dlaunch::agent

@@ -25,7 +25,7 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-// Blanks, tabs, newlines and backslashes in a path stand as \ooo.
+// The kernel writes blanks, tabs, newlines and backslashes of a path as \ooo.
 std::string unescaped(std::string_view text) {
   const auto is_octal = [](char c) { return c >= '0' && c <= '7'; };
   std::string plain;

@@ -12,8 +12,8 @@
 namespace dlaunch::agent {
 namespace {
 
-// Two processes come back from this system call, the child without a frame to return to: it must begin in
-// assembly. The C library has no clone3 of its own for programs.
+// Two processes return from this system call. The child has no stack frame to return to, so it must begin in
+// assembly. The C library offers no clone3 to programs.
 long clone3(clone_args& args, int (*main)(void*), void* argument) {
 #if defined(__x86_64__)
   long result = SYS_clone3;

@@ -28,12 +28,12 @@ std::string name_of(unsigned machine) {
   return "ELF (machine " + std::to_string(machine) + ")";
 }
 
-// As a person says it.
+// "an aarch64", "a ppc64".
 std::string with_article(const std::string& name) {
   return (std::string_view("aeixsE").find(name.front()) != std::string_view::npos ? "an " : "a ") + name;
 }
 
-// "riscv64" and "ppc64le" are uname's for what the header calls by the family.
+// uname returns "riscv64" and "ppc64le"; the header names only the family.
 bool is_same(const std::string& name, const std::string& machine) {
   return machine.starts_with(name) || (name == "i386" && machine == "i686");
 }

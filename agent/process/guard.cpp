@@ -15,7 +15,7 @@
 namespace dlaunch::agent {
 namespace {
 
-// Replacements that end at once must not keep the agent busy.
+// Replacements that end at once must not keep the agent busy: they are started at most this often.
 constexpr Duration shortest_life = std::chrono::seconds(1);
 
 [[noreturn]] void guard_main(const GuardDuty& duty, const ProcessName& name) {
@@ -73,8 +73,8 @@ void Guard::on_timer(TimerId /*timer*/) {
   start();
 }
 
-// It has ended, though the agent lives. One above the keeper does so, too, when the keeper has: then there is
-// nothing to guard.
+// The guard has ended, though the agent lives. A guard above the keeper also ends after the keeper; then
+// there is nothing left to guard.
 void Guard::on_readable(int /*fd*/) {
   const pid_t lost = pid_;
   forget();
@@ -105,11 +105,11 @@ void Guard::start() {
   close_if_open(duty.keepers_end);
   if (pid < 0) {
     close_if_open(life[0]);
-    return begin(shortest_life);  // the machine may have room for a process then
+    return begin(shortest_life);  // try again: the machine may have room for a process then
   }
   watch(pid, life[0]);
   if (!lost_.empty())
-    dependencies_.warn(std::exchange(lost_, "") + " was killed: " + describe(pid) + " takes its place");
+    dependencies_.warn(std::exchange(lost_, "") + " was killed; " + describe(pid) + " replaces it");
 }
 
 void Guard::watch(pid_t pid, int life) {

@@ -1,4 +1,4 @@
-// The agent's side of its guard (agent/process/keeper.h): starts it, notices its end, and starts another.
+// The agent's side of the guard (agent/process/keeper.h): starts it, notices its end, and starts another one.
 #pragma once
 
 #include <sys/types.h>
@@ -22,18 +22,19 @@ class Guard final : public TimerHandler, public FdHandler {
     const Clock& clock;
     std::function<void(const std::string&)> warn;
   };
-  // Of the keeper `keeper`.
+  // Guards the keeper with pid `keeper`.
   Guard(const Dependencies& dependencies, pid_t keeper, JobResources resources, ProcessName name);
-  // The guard has nothing to do while the agent lives, and ends with this; one that was taken over does not.
+  // Ends the guard, which has nothing to do while the agent lives. A guard that was taken over runs on.
   ~Guard() override;
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  // Starts it after this time; at once, if that is 0.
+  // Starts a guard after this time; at once if it is 0.
   void begin(Duration later);
-  // One that runs already, above the keeper. `life`: the socket whose other end it holds, owned by this.
+  // Watches a guard that already runs as the keeper's parent. `life`: the socket whose other end the guard
+  // holds; this object owns it.
   void take_over(pid_t pid, int life);
-  // Of one that was taken over and has not ended.
+  // The guard was taken over and has not ended.
   [[nodiscard]] bool is_above_keeper() const { return was_taken_over_; }
 
   void on_timer(TimerId timer) override;
@@ -51,11 +52,11 @@ class Guard final : public TimerHandler, public FdHandler {
   ProcessName name_;
   TimerId timer_;
   pid_t pid_ = -1;  // -1: none runs
-  int life_ = -1;   // ends for the guard with the agent, and for the agent with the guard
+  int life_ = -1;   // a socket pair: each of agent and guard sees by it that the other has ended
   TimePoint since_;
   bool was_taken_over_ = false;
   bool is_replacement_ = false;
-  std::string lost_;  // the one before, which ended; it has not been said yet
+  std::string lost_;  // the previous guard, if its end has not been reported yet
 };
 
 }  // namespace dlaunch::agent

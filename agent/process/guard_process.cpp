@@ -18,8 +18,8 @@ namespace {
 
 constexpr int for_ever = -1;
 constexpr int look_again_ms = 50;
-// An agent that runs ends what its keeper leaves, and this guard. It is stopped, or too busy, if it has not
-// done so by then.
+// A running agent ends what its keeper leaves, and this guard, within this time. An agent that has not done
+// so is stopped or too busy.
 constexpr int agents_moment_ms = 100;
 
 class Watch {
@@ -36,14 +36,15 @@ class Watch {
   // The keeper has ended, and the agent lives.
   void act_for_keeper() {
     if (ended_well_) _exit(0);
-    // The parent has seen that the keeper was killed. Another guard cannot tell this from the job's end.
+    // A parent has seen that the keeper was killed. Any other guard cannot distinguish this from the job's
+    // end, so it waits for the agent to end it.
     if (!duty_.is_parent) wait(agents_moment_ms);
     if (!agent_has_ended()) end_all(duty_.resources);
     while (!agent_has_ended()) wait(for_ever);
   }
 
-  // The keeper, if there is one, has this to do, too. It cannot while it is stopped; SIGCONT does not help if
-  // it is stopped again and again, traced, or frozen. Both at work do each other no harm.
+  // A living keeper does the same. It cannot while it is stopped, and SIGCONT does not help if it is stopped
+  // again and again, traced, or frozen. Guard and keeper may do this at the same time.
   void act_for_agent() {
     const Duration until = monotonic_now() + duty_.keeper_timeout;
     while (!keeper_has_ended() && monotonic_now() < until) {
@@ -80,7 +81,8 @@ class Watch {
     return keeper_ended_;
   }
 
-  // For the end of one that lives, or the time. Older kernels report the keeper's end through no descriptor.
+  // Until agent or keeper ends, or the time is over. Older kernels have no descriptor that reports the
+  // keeper's end.
   void wait(int limit_ms) {
     const bool must_look = !keeper_ended_ && duty_.keepers_end < 0;
     std::array<pollfd, 2> ends{
@@ -97,7 +99,7 @@ class Watch {
   std::optional<std::uint64_t> birth_;
   bool agent_ended_ = false;
   bool keeper_ended_ = false;
-  bool ended_well_ = false;  // of itself, after it had ended everything
+  bool ended_well_ = false;  // the keeper exited by itself, after it had ended everything
 };
 
 }  // namespace

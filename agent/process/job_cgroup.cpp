@@ -17,7 +17,7 @@ namespace dlaunch::agent {
 namespace {
 
 constexpr int own_dying_ms = 2000;
-constexpr int others_dying_ms = 200;  // what is stuck in a dead job's group must not hold up every new job
+constexpr int others_dying_ms = 200;  // a process stuck in a dead job's cgroup must not delay every new job
 constexpr int look_again_ms = 10;
 
 constexpr std::size_t longest_table = 4U << 20;
@@ -27,14 +27,14 @@ std::string text_of(const char* path) {
   return file ? file->text : "";
 }
 
-// Those below first. False: something in it is still alive.
+// Removes the cgroups below it first. False: it still holds a living process.
 bool remove_tree(const std::string& path) {
   for (const std::string& name : folders_in(path)) remove_tree(std::string(path).append("/").append(name));
   return rmdir(path.c_str()) == 0 || errno != EBUSY;
 }
 
 void end_and_remove(const JobCgroup& cgroup, int limit_ms) {
-  if (rmdir(cgroup.path.c_str()) == 0) return;  // there is nobody in it
+  if (rmdir(cgroup.path.c_str()) == 0) return;  // it was empty
   kill_job_cgroup(cgroup);
   for (int waited = 0; !remove_tree(cgroup.path) && waited < limit_ms; waited += look_again_ms)
     poll(nullptr, 0, look_again_ms);
@@ -49,23 +49,22 @@ void remove_dead_in(const std::string& directory) {
 }
 
 Error no_cgroup(const std::string& where, const std::string& why) {
-  return Error{ErrorKind::io, "there is no control group in", where, why,
-               "'systemd-run --user --scope -p Delegate=yes dlaunch ...' may have one"};
+  return Error{ErrorKind::io, "cannot make a cgroup in", where, why,
+               "run 'systemd-run --user --scope -p Delegate=yes dlaunch ...' to get one"};
 }
 
 }  // namespace
 
 Result<JobCgroup> make_job_cgroup(pid_t agent) {
   const auto own = own_directory();
-  if (!own)
-    return Error{ErrorKind::not_found, "there is no control group", "", "cgroup v2 is not mounted", ""};
+  if (!own) return Error{ErrorKind::not_found, "cannot make a cgroup", "", "cgroup v2 is not mounted", ""};
   remove_dead_in(*own);
   auto cgroup = make_locked_dir(*own, agent);
   if (!cgroup) return no_cgroup(*own, cgroup.error().why);
   if (faccessat(cgroup->fd, "cgroup.kill", W_OK, 0) == 0) return cgroup;
   rmdir(cgroup->path.c_str());
   close(cgroup->fd);
-  return no_cgroup(*own, "the kernel cannot kill one (Linux 5.14 can)");
+  return no_cgroup(*own, "the kernel has no cgroup.kill (Linux 5.14 has)");
 }
 
 void remove_stale_job_cgroups() {

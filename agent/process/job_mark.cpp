@@ -12,7 +12,7 @@ namespace dlaunch::agent {
 namespace {
 
 constexpr int random_bits = 48;
-constexpr JobMark tag = 0x646c;  // in the bits above: this is a mark, and no limit that somebody has set
+constexpr JobMark tag = 0x646c;  // in the bits above: distinguishes a mark from a limit that a user has set
 
 bool is_mark(rlim_t limit) { return limit != RLIM_INFINITY && limit >> random_bits == tag; }
 
@@ -21,8 +21,8 @@ bool carries(pid_t pid, JobMark mark) {
   return prlimit(pid, RLIMIT_LOCKS, nullptr, &locks) == 0 && locks.rlim_cur == mark;
 }
 
-// A marked process has a session below a worker's, except the keeper, and a worker that was cloned a moment
-// ago: so its process group is the job's, unless it is the keeper's or this process's.
+// Every marked process is in a worker's session or one made below it, except the keeper and a worker that was
+// cloned a moment ago. So its process group belongs to the job, unless it is the keeper's or this process's.
 void kill_with_group(pid_t pid, pid_t spared) {
   const pid_t group = getpgid(pid);
   kill(pid, SIGKILL);

@@ -36,8 +36,8 @@ std::vector<pid_t> end_all(const JobResources& resources, Duration patience) {
 bool end_and_remove_all(const JobResources& resources, Duration patience) {
   const std::vector<pid_t> survivors = end_all(resources, patience);
   for (pid_t pid : survivors) {
-    if (const std::string who = explain_process(pid); !who.empty())
-      std::fprintf(stderr, "dlaunch: process %s survives SIGKILL\n", who.c_str());
+    if (const std::string name = explain_process(pid); !name.empty())
+      std::fprintf(stderr, "dlaunch: process %s survived SIGKILL\n", name.c_str());
   }
   remove_all(resources);
   return survivors.empty();

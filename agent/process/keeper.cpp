@@ -22,8 +22,8 @@
 namespace dlaunch::agent {
 namespace {
 
-// Until the caller sleeps, what it forks waits for its processor, though another be idle: the kernel may put
-// it on one whose process (the agent) is busy, and looks again only after a while.
+// Keeps a forked process on the caller's processor, where it runs as soon as the caller sleeps. The kernel
+// might place it on a processor that another process (the agent) keeps busy, and corrects that only later.
 class SameProcessor {
  public:
   SameProcessor() {
@@ -44,11 +44,10 @@ class SameProcessor {
   bool is_set_ = false;
 };
 
-// `words`: the body.
-void report_ready(int socket, std::int64_t number, const std::string& words, int cgroup) {
-  const Frame ready{FrameKind::ready, static_cast<std::uint32_t>(words.size()), 0, 0, number, 0};
+void report_ready(int socket, std::int64_t number, const std::string& body, int cgroup) {
+  const Frame ready{FrameKind::ready, static_cast<std::uint32_t>(body.size()), 0, 0, number, 0};
   std::string bytes(reinterpret_cast<const char*>(&ready), sizeof ready);
-  bytes += words;
+  bytes += body;
   iovec part{bytes.data(), bytes.size()};
   PassedDescriptors<1> descriptors;
   msghdr header{};
@@ -58,7 +57,7 @@ void report_ready(int socket, std::int64_t number, const std::string& words, int
   sendmsg(socket, &header, MSG_NOSIGNAL);
 }
 
-// What guard and keeper know from the agent.
+// What guard and keeper receive from the agent.
 struct Beginning {
   const KeeperConfig& config;
   int socket;       // the keeper's end
@@ -79,7 +78,7 @@ struct Beginning {
   _exit(end_and_remove_all(known.resources) ? 0 : 1);
 }
 
-// What it does not need for its task it does when the keeper has begun: the workers wait for that.
+// Starts the keeper first, because the workers wait for it, and finishes its own preparation afterwards.
 [[noreturn]] void guard_main(const Beginning& known) {
   const SameProcessor processor;
   const pid_t keeper = fork();
@@ -117,8 +116,8 @@ struct Beginning {
   keeper_main(known);
 }
 
-// As the agent was when it began.
-void go_back_to_the_beginning(const Beginning& known) {
+// Restores descriptors and limits as they were when the agent started.
+void restore_initial_state(const Beginning& known) {
   const JobResources& resources = known.resources;
   drop_agents_state({known.socket, known.agents_life, resources.scratch_dir.fd, resources.pages_dir.fd,
                      resources.timer_fifo.fd});
@@ -144,7 +143,7 @@ Result<Keeper> fork_keeper(const KeeperConfig& config, bool is_first) {
     if (child == 0) {
       close(ends[0]);
       close(life[0]);
-      if (!is_first) go_back_to_the_beginning(known);
+      if (!is_first) restore_initial_state(known);
       child_main(known);
     }
   }

@@ -24,7 +24,7 @@ constexpr int killing_pause_ms = 20;
 constexpr int start_patience_ms = 1000;
 constexpr std::uint32_t max_body = 64U << 20;
 
-// Returns what is behind them.
+// Returns the position behind them.
 const char* take_numbers(const char* from, std::size_t count, std::vector<std::uint32_t>& into) {
   into.resize(count);
   const std::size_t bytes = count * sizeof(std::uint32_t);
@@ -45,7 +45,7 @@ void KeeperProcess::run() {
   sigprocmask(SIG_BLOCK, &chld, nullptr);
   const int children = signalfd(-1, &chld, SFD_NONBLOCK | SFD_CLOEXEC);
   while (true) {
-    // All that the agent asks for in one go is one batch.
+    // All workers that the agent requests in one go are one batch.
     if (pending_execs_.batch_is_open() && !has_command()) pending_execs_.close_batch();
     std::array<pollfd, 3> fds{
         {{socket_, static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)), 0},
@@ -61,10 +61,10 @@ void KeeperProcess::run() {
     if (fds[2].revents != 0) report_started();
     if (fds[1].revents != 0 || killing_) reap();
     if (killing_) kill_once();
-    end_lease_when_over();  // before a command that may renew it: what has ended is not renewed
+    end_lease_when_over();  // before a command that may renew it: an expired lease is not renewed
     if ((fds[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !take_command()) return;
     end_lease_when_over();
-    flush();  // at once what is to be told: it wakes the agent once
+    flush();  // all reports at once, so that the agent wakes only once
     if (leaves_after_success_ && !any_failed_ && nothing_is_left() && unsent_.empty()) _exit(0);
   }
 }
@@ -85,7 +85,7 @@ int KeeperProcess::lease_left(int most) const {
   return static_cast<int>(std::clamp<std::int64_t>(lease_end_ - boot_time_ms(), 0, most));
 }
 
-// The agent does not move. The others of the job take this node for lost.
+// The agent has not renewed the lease: it does not run. The other nodes of the job regard this node as lost.
 void KeeperProcess::end_lease_when_over() {
   if (lease_left(1) > 0 || nothing_is_left() || killing_) return;
   killing_ = true;
@@ -98,7 +98,7 @@ bool KeeperProcess::take_command() {
   if (!read_frame(frame, fds)) return false;
   std::vector<char> body(std::min(frame.length, max_body));
   if (frame.length > max_body || !read_all(body.data(), body.size())) return false;
-  // A signal reaches a worker once it has its session; and what is ended has been told of before.
+  // A worker must have its session before a signal can reach it, and its start is reported before its end.
   if (frame.kind != FrameKind::spawn && pending_execs_.descriptor() >= 0) {
     pending_execs_.await(lease_left(start_patience_ms));
     report_started();
@@ -202,10 +202,10 @@ void KeeperProcess::report_started() {
 }
 
 void KeeperProcess::signal_all(int signo) {
-  // A worker that is not reaped yet still owns its process group, so the number cannot mean anybody else.
+  // A worker that is not reaped yet still owns its process group, so the number cannot mean another process.
   for (const auto& [pid, key] : workers_) {
     kill(-pid, signo);
-    // A stopped process would keep the signal until somebody continues it.
+    // A stopped process would not receive the signal until it is continued.
     if (ends_by_default(signo)) kill(-pid, SIGCONT);
   }
   for (pid_t orphan : children_of(getpid())) {
@@ -216,12 +216,12 @@ void KeeperProcess::signal_all(int signo) {
   report_rest(true);
 }
 
-// Nobody may catch it, and it is for every process: SIGTSTP would pass the workers by, as their sessions have
-// no parent in a shell.
+// Uses SIGSTOP, which no process can catch. SIGTSTP would have no effect on the workers, because the parents
+// of their process groups are in other sessions.
 void KeeperProcess::suspend(bool stop) {
   std::set<pid_t> done;
   std::size_t before = 0;
-  do {  // again, for what was forked meanwhile
+  do {  // again, for processes forked meanwhile
     before = done.size();
     for (const pid_t pid : descendants_of(getpid())) {
       if (done.insert(pid).second) kill(pid, stop ? SIGSTOP : SIGCONT);
@@ -229,7 +229,7 @@ void KeeperProcess::suspend(bool stop) {
   } while (done.size() != before);
 }
 
-// The group ends in one stroke; what has left it, and all where there is none, by the tree.
+// One write kills the cgroup. The process tree finds those that have left it, and all if there is no cgroup.
 void KeeperProcess::kill_once() {
   kill_job_cgroup(cgroup_);
   kill_descendants();
@@ -265,7 +265,8 @@ void KeeperProcess::reap() {
   if (any) report_rest(false);
 }
 
-// Reports what the workers left behind, once the last of them has ended; `again`: also what was reported.
+// Reports the processes that the workers left behind, once the last worker has ended. `again`: also if that
+// number was already reported.
 void KeeperProcess::report_rest(bool again) {
   if (!workers_.empty() || (nothing_is_left() && !again)) return;
   siginfo_t info{};
@@ -276,7 +277,7 @@ void KeeperProcess::report_rest(bool again) {
     return;
   }
   const std::vector<pid_t> rest = descendants_of(getpid());
-  const std::size_t count = std::max<std::size_t>(rest.size(), 1);  // there is one, if /proc shows it or not
+  const std::size_t count = std::max<std::size_t>(rest.size(), 1);  // there is one, even if /proc hides it
   if (count == reported_ && !again) return;
   reported_ = count;
   const std::string example = rest.empty() ? "" : name_process(rest.front());
@@ -290,7 +291,7 @@ void KeeperProcess::send(const Frame& frame, std::string_view body) {
   unsent_.append(body);
 }
 
-// Never blocks: an agent that is busy writing to us must not wait for us to read while we wait for it.
+// Never blocks: the agent may be blocked in a write to this process, and neither would then read.
 void KeeperProcess::flush() {
   while (!unsent_.empty()) {
     const ssize_t sent = ::send(socket_, unsent_.data(), unsent_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);

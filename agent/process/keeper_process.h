@@ -1,5 +1,5 @@
-// What the keeper does while the agent lives (agent/process/keeper.h): carries out its commands, tells it who
-// ended.
+// What the keeper does while the agent lives (agent/process/keeper.h): it carries out the agent's commands
+// and reports which workers ended.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ class KeeperProcess {
   KeeperProcess(int socket, const Inherited& inherited, JobCgroup cgroup)
       : socket_(socket), inherited_(inherited), cgroup_(std::move(cgroup)), sub_cgroup_(cgroup_.fd) {}
 
-  // Until the agent is gone.
+  // Returns when the agent has ended.
   void run();
 
  private:
@@ -52,17 +52,17 @@ class KeeperProcess {
   int socket_;
   Inherited inherited_;
   JobCgroup cgroup_;
-  int sub_cgroup_;       // where workers are started: the group itself, after a kill a part of it
+  int sub_cgroup_;       // where workers are started: the cgroup itself, after a kill a new one inside it
   int sub_cgroups_ = 0;  // how many there have been
   std::map<pid_t, ProcKey> workers_;
-  PendingExecs pending_execs_;  // those of them that are not at their programs yet
+  PendingExecs pending_execs_;  // those workers that have not called exec yet
   std::string unsent_;
   bool killing_ = false;
   std::int64_t lease_end_ = 0;  // by boot_time_ms(); 0: there is none
-  // How many processes were left by the last report to the agent. None: a worker was asked for since then, so
-  // that report says nothing about what is left now, and the same count must be reported again.
+  // How many processes were left by the last report to the agent. None: a worker was requested since then, so
+  // that report is out of date, and even the same count must be reported again.
   std::optional<std::size_t> reported_ = 0;
-  bool any_failed_ = false;  // of all workers there have been
+  bool any_failed_ = false;  // any worker so far
   bool leaves_after_success_ = false;
 };
 

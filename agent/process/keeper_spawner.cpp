@@ -50,8 +50,8 @@ std::string spawn_body(const Command& command) {
 KeeperSpawner::KeeperSpawner(UvPoller& poller, Output& output, Postmortem& postmortem, Keeper keeper)
     : poller_(poller), output_(output), postmortem_(postmortem), keeper_(std::move(keeper)) {
   poller_.watch(keeper_.socket, true, false, *this);
-  // What lost its parent and is not below the keeper: the keeper, where its guard was killed, and anything
-  // where the agent is process 1 of a container.
+  // Reaps orphans that are not below the keeper: the keeper itself after its guard was killed, and any
+  // process if the agent is process 1 of a container.
   poller_.on_signal(SIGCHLD, [](int) { reap_all_ended(); });
 }
 
@@ -75,7 +75,7 @@ bool KeeperSpawner::guard_is_above() const {
 
 void KeeperSpawner::Leaving::await() const {
   wait_for(child);
-  if (keeper > 0 && keeper != child) wait_for(keeper);  // ours where the guard was killed, else no child
+  if (keeper > 0 && keeper != child) wait_for(keeper);  // our child only if the guard was killed
 }
 
 std::optional<KeeperSpawner::Leaving> KeeperSpawner::let_go() {
@@ -83,12 +83,12 @@ std::optional<KeeperSpawner::Leaving> KeeperSpawner::let_go() {
   was_let_go_ = true;
   send({FrameKind::leave, 0, 0, 0, 0, 0}, "", -1, -1);
   const Leaving on_its_way = leaving();
-  // A guard above the keeper would end after it, and with nothing to guard: both at once are sooner gone.
+  // A guard above the keeper would end only after it and has nothing to do: killing it now ends both sooner.
   end_guard();
   return on_its_way;
 }
 
-// Of one above the keeper the end is awaited elsewhere.
+// Does not wait for the end of a guard above the keeper; Leaving::await does.
 void KeeperSpawner::end_guard() {
   siginfo_t guard{};
   const bool is_above = guard_is_above() && waitid(P_PID, static_cast<id_t>(keeper_.child), &guard,
@@ -108,7 +108,7 @@ Result<void> KeeperSpawner::await_keeper() {
   descriptors.receive_with(header);
   const ssize_t got = receive_when_there(header);
   if (got != sizeof ready) return cannot_start_keeper(ECHILD);
-  // Without a guard above the keeper nothing holds the other end.
+  // If no guard is above the keeper, no process holds the other end.
   if (keeper_.child == ready.number) close(std::exchange(keeper_.guards_life, -1));
   if (ready.number <= 0) return cannot_start_keeper(static_cast<int>(-ready.number));
   pid_ = static_cast<pid_t>(ready.number);
@@ -123,7 +123,7 @@ Result<void> KeeperSpawner::await_keeper() {
   return {};
 }
 
-// All of it comes at once: the keeper has sent it so.
+// One receive is enough: the keeper sends the whole message at once.
 ssize_t KeeperSpawner::receive_when_there(msghdr& header) const {
   pollfd waiting{keeper_.socket, POLLIN, 0};
   while (poll(&waiting, 1, -1) < 0 && errno == EINTR) {
@@ -159,7 +159,7 @@ void KeeperSpawner::spawn(ProcKey key, const Command& command) {
     const std::string why = advice_on_start(errno);
     if (out.ours >= 0) close(out.ours);
     if (out.theirs >= 0) close(out.theirs);
-    handler_->on_spawn_failed(key, "no pipe or terminal for its output: " + why);
+    handler_->on_spawn_failed(key, "cannot make a pipe or terminal for its output: " + why);
     return;
   }
   output_.add(key, command, Output::Stream::out, out.ours);
@@ -178,11 +178,11 @@ KeeperSpawner::StreamEnds KeeperSpawner::open_stream(ProcKey key, const Command&
                                                      Output::Stream stream) {
   if (output_.gives_terminal(key, command, stream)) {
     if (const auto terminal = open_pseudo_terminal()) return {terminal->agent, terminal->worker};
-    if (output_.gives_control()) return {};  // it was asked for
+    if (output_.gives_control()) return {};  // the user asked for a terminal: a pipe would not do
   }
   std::array<int, 2> ends{-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);  // only our end: a worker's stdout must behave as a program expects
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);  // only our end: programs expect a blocking stdout
   return {ends[0], ends[1]};
 }
 
@@ -200,7 +200,7 @@ void KeeperSpawner::kill_all() {
   send({FrameKind::kill_all, 0, 0, 0, 0, 0}, "", -1, -1);
 }
 
-// Somebody may have stopped the keeper (SIGSTOP): it would end nothing, and never end.
+// The keeper may have been stopped (SIGSTOP). Then it would end no process, and never end itself.
 void KeeperSpawner::wake() const {
   if (keeper_.socket >= 0 && pid_ > 0) kill(pid_, SIGCONT);
 }
@@ -223,7 +223,7 @@ std::string KeeperSpawner::give_up() {
   return words.empty() ? "a process" : words;
 }
 
-// Blocks while the socket's buffer is full; the keeper never blocks on us, so it always gets on with reading.
+// Blocks while the socket's buffer is full. The keeper never blocks on this process, so it continues to read.
 void KeeperSpawner::send(Frame frame, const std::string& body, int out, int err) {
   if (keeper_.socket < 0) return;
   frame.length = static_cast<std::uint32_t>(body.size());
@@ -247,7 +247,7 @@ void KeeperSpawner::send(Frame frame, const std::string& body, int out, int err)
       poll(&room, 1, errno == EAGAIN ? -1 : 1);
       continue;
     }
-    if (sent < 0) return;  // the keeper is gone: on_readable finds out
+    if (sent < 0) return;  // the keeper has ended: on_readable notices it
     done += static_cast<std::size_t>(sent);
     header.msg_control = nullptr;  // the descriptors went with the first byte
     header.msg_controllen = 0;
@@ -305,7 +305,7 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
       handler_->on_leftovers(static_cast<int>(frame.number), body);
       break;
     case FrameKind::all_gone:
-      // Said before a Spawn of ours had arrived: it will be said again.
+      // The keeper sent it before our last Spawn arrived, and will send it again.
       if (outstanding_ > 0) break;
       nothing_left_ = true;
       output_.close_all();
@@ -321,16 +321,16 @@ void KeeperSpawner::handle(const Frame& frame, const std::string& body) {
     case FrameKind::leave:
     case FrameKind::leave_after_success:
     case FrameKind::ready:
-      break;  // ours, or taken by await_keeper
+      break;  // sent only by the agent, or read by await_keeper
   }
 }
 
-// The workers die with the keeper (parent-death signal). The guard ends what they leave if this agent does
-// not get to it; both at work do each other no harm, but the guard must not meet the next keeper's processes.
+// The workers die with the keeper (parent-death signal). The guard ends what they leave if this agent cannot.
+// Agent and guard may do so at the same time, but the guard must not kill the next keeper's processes.
 void KeeperSpawner::lost() {
   poller_.unwatch(keeper_.socket);
   close(std::exchange(keeper_.socket, -1));
-  if (was_let_go_ || gave_up_ || (expects_success_ && nothing_left_)) return;  // it was to end
+  if (was_let_go_ || gave_up_ || (expects_success_ && nothing_left_)) return;  // its end was expected
   const std::string lost = "the keeper process " + std::to_string(pid_);
   end_guard();
   const bool all_ended = end_all(keeper_.resources).empty();
@@ -359,7 +359,7 @@ Result<void> KeeperSpawner::start_another() {
   return {};
 }
 
-// A point in time and not a length: this process may be stopped before the keeper reads it.
+// Sends a point in time, not a duration: this process may be stopped before the keeper reads it.
 void KeeperSpawner::keep_alive(TimePoint until) {
   lease_until_ = until;
   const std::int64_t end =

@@ -1,4 +1,4 @@
-// ProcessSpawner over the keeper process (keeper.h): the agent's side of their socket.
+// ProcessSpawner over the keeper process (keeper.h): the agent's end of the socket between them.
 #pragma once
 
 #include <sys/socket.h>
@@ -20,39 +20,40 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
  public:
   // The first three are not owned.
   KeeperSpawner(UvPoller& poller, Output& output, Postmortem& postmortem, Keeper keeper);
-  // Ends the keeper, and with it every process that it started or that came from one; returns when they are
-  // gone, or have been given up. Of one that was let go it leaves the wait to the caller.
+  // Ends the keeper, and with it every process that it started and their descendants; returns when they have
+  // ended or have been given up. After let_go() the caller does the waiting.
   ~KeeperSpawner() override;
   KeeperSpawner(const KeeperSpawner&) = delete;
   KeeperSpawner& operator=(const KeeperSpawner&) = delete;
 
-  // Waits until the keeper has begun; what was asked for before is not lost. An error: it could not. Before
-  // the loop runs.
+  // Waits until the keeper has started; earlier requests are not lost. An error: it could not start. Call it
+  // before the loop runs.
   Result<void> await_keeper();
 
-  // Below it is every process of the job on this node. REQUIRES: it has been awaited, here and below.
+  // The keeper's pid: an ancestor of every process of the job on this node. This and the next two REQUIRE
+  // await_keeper().
   [[nodiscard]] pid_t keeper() const { return pid_; }
   [[nodiscard]] const JobResources& resources() const { return keeper_.resources; }
-  // The control group's path, or why there is none.
+  // The cgroup's path, or why there is none.
   [[nodiscard]] const std::string& about_cgroup() const { return about_cgroup_; }
 
-  // From now on there is a guard (agent/process/guard.h): if none is there already, it comes `later`, at once
-  // if that is 0. `timers` and `clock` outlive this; `say` is called when a guard was lost.
+  // From now on there is a guard (agent/process/guard.h). If none runs already, it starts after `later`; at
+  // once if that is 0. `timers` and `clock` outlive this; `warn` is called when a guard was lost.
   void begin_guard(Timers& timers, const Clock& clock, Duration later,
                    std::function<void(const std::string&)> warn);
 
-  // If every worker succeeds, nothing will be started after what has been: keeper and guard may then end
-  // without being asked, while the caller is told.
+  // The caller starts nothing more if every worker succeeds: keeper and guard may then end by themselves,
+  // while the caller still receives the reports.
   void expect_success();
 
-  // Guard and keeper on their way out.
+  // Guard and keeper, which are about to end.
   struct Leaving {
-    pid_t child;  // as Keeper::child
+    pid_t child;  // see Keeper::child
     pid_t keeper;
-    void await() const;  // returns when they are gone
+    void await() const;  // returns when they have ended
   };
-  // Nothing more will be started. Where no process is left, keeper and guard end while the caller does what
-  // he still has to: the job's traces are his to remove. None: some are left.
+  // Nothing more will be started. If no process is left, keeper and guard end while the caller continues; the
+  // caller removes the job's resources. None: some processes are left.
   std::optional<Leaving> let_go();
   [[nodiscard]] bool gave_up() const { return gave_up_; }
 
@@ -63,7 +64,7 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   std::string give_up() override;
   void keep_alive(TimePoint until) override;
 
-  // Stops every process, as Ctrl-Z does in a shell, and lets them go on. Nobody above is told.
+  // Stops every process, as Ctrl-Z does in a shell, and continues them. The handler is not notified.
   void suspend();
   void resume();
 
@@ -96,14 +97,14 @@ class KeeperSpawner final : public ProcessSpawner, public FdHandler {
   std::string about_cgroup_;
   SpawnerHandler* handler_ = nullptr;
   std::string received_;
-  bool killed_ = false;        // the last thing asked for was that nothing may live
+  bool killed_ = false;        // the last request was kill_all()
   bool nothing_left_ = false;  // no process of the job is alive
-  bool gave_up_ = false;       // on those that are
+  bool gave_up_ = false;       // give_up() was called: survivors are not waited for
   bool expects_success_ = false;
   bool was_let_go_ = false;
   int outstanding_ = 0;                       // spawns whose process has not been reported as ended
-  TimePoint lease_until_ = TimePoint::max();  // of the workers, as asked for last
-  std::optional<Guard::Dependencies> guard_dependencies_;  // none: no guard is asked for
+  TimePoint lease_until_ = TimePoint::max();  // the workers' lease, by the last keep_alive()
+  std::optional<Guard::Dependencies> guard_dependencies_;  // none: begin_guard() was not called
   std::optional<Guard> guard_;
 };
 

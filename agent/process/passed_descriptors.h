@@ -28,7 +28,7 @@ class PassedDescriptors {
     header.msg_controllen = room_.size();
   }
 
-  // What came; -1 for each that did not.
+  // The descriptors that arrived; -1 for each that did not.
   static std::array<int, count> received(msghdr& header) {
     std::array<int, count> fds;
     fds.fill(-1);

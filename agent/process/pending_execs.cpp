@@ -28,7 +28,7 @@ pid_t PendingExecs::begin(WorkerStart start, const Inherited& inherited, Failure
   if (!batch_is_open()) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) {
-      failure = {errno, "no pipe to see it begin: "};
+      failure = {errno, "cannot make a pipe to watch its start: "};
       return -1;
     }
     batches_.push_back({next_batch_++, ends[0], ends[1], {}});
@@ -56,8 +56,8 @@ std::vector<pid_t> PendingExecs::take_started() {
     for (const pid_t pid : batch.pids) {
       const auto start = pending_.find(pid);
       const bool is_its =
-          start != pending_.end() && start->second.batch == batch.number;  // and not a later one's
-      // Who failed is on its way out, and is told of when it has ended.
+          start != pending_.end() && start->second.batch == batch.number;  // a later batch may reuse the pid
+      // A worker that failed is about to end, and is reported after its end.
       if (!is_its || start->second.worker->error() != 0) continue;
       begun.push_back(pid);
       pending_.erase(start);

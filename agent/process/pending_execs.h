@@ -1,5 +1,5 @@
-// The workers between clone and exec. What is begun in one go is one batch, and a pipe tells when all of it
-// is at its programs: each of the batch holds the write end until exec or its end closes it.
+// Pending execs: the workers between clone and exec. Workers begun in one go are one batch. A pipe shows when
+// the whole batch has called exec: each worker holds the write end until its exec or its end closes it.
 #pragma once
 
 #include <sys/types.h>
@@ -19,8 +19,9 @@ namespace dlaunch::agent {
 class PendingExecs {
  public:
   struct Failure {
-    int error = 0;     // errno
-    std::string what;  // what failed, where it was not exec, or why exec did
+    int error = 0;  // errno
+    std::string
+        what;  // what failed if it was not exec; otherwise why exec failed, if more than errno is known
   };
 
   PendingExecs() = default;
@@ -28,19 +29,20 @@ class PendingExecs {
   PendingExecs(const PendingExecs&) = delete;
   PendingExecs& operator=(const PendingExecs&) = delete;
 
-  // Its pid; a failure is known at once where no process came to be, else when it has ended.
+  // Returns the worker's pid. If no process could be made, -1 and `failure`; later failures are known when
+  // the worker has ended.
   pid_t begin(WorkerStart start, const Inherited& inherited, Failure& failure);
-  // Whoever is begun from now on is of another batch.
+  // Workers begun from now on belong to another batch.
   void close_batch();
   [[nodiscard]] bool batch_is_open() const { return !batches_.empty() && batches_.back().held >= 0; }
-  // Readable once take_started() has something; -1: nobody is starting.
+  // Readable once take_started() has something to return; -1: no worker is pending.
   [[nodiscard]] int descriptor() const { return batches_.empty() ? -1 : batches_.front().done; }
-  // Who runs its program, or did and is not reaped. Does not block.
+  // The workers that have called exec since the last call, ended or not. Does not block.
   std::vector<pid_t> take_started();
-  // The process has been reaped. Empty: it had been told of by take_started(), or is none of ours; an error
-  // of 0: it came to its program.
+  // The process has been reaped. Empty: take_started() had returned it, or it is not one of these workers. An
+  // error of 0: it had called exec.
   std::optional<Failure> take_ended(pid_t pid);
-  // Until all have begun, `patience_ms` at most: a program can lie where reading it takes long.
+  // Waits until all have called exec or ended, `patience_ms` at most: reading a program may take long.
   void await(int patience_ms);
 
  private:
@@ -57,7 +59,7 @@ class PendingExecs {
 
   std::deque<Batch> batches_;
   std::uint64_t next_batch_ = 0;
-  std::map<pid_t, PendingExec> pending_;  // until they are at their programs, or have ended
+  std::map<pid_t, PendingExec> pending_;  // until exec or their end
 };
 
 }  // namespace dlaunch::agent

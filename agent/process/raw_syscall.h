@@ -1,5 +1,5 @@
-// A system call that leaves errno alone: what a child does in its parent's memory while the parent runs on
-// must not be seen in the parent's variables, and errno is one of them.
+// A system call that does not write errno. A child that shares its parent's memory while the parent runs must
+// not change the parent's variables, and errno is one of them.
 #pragma once
 
 #include <unistd.h>
@@ -15,7 +15,7 @@ inline constexpr bool raw_syscall_keeps_errno = true;
 inline constexpr bool raw_syscall_keeps_errno = false;
 #endif
 
-// The result, or minus errno.
+// Returns the result, or minus errno.
 template <class... Arguments>
 requires(sizeof...(Arguments) <= 5)
     __attribute__((always_inline)) inline long raw_syscall(long number, Arguments... arguments) {

@@ -1,4 +1,4 @@
-// A directory for what workers leave for their agent: their error files.
+// A directory for the files that workers write for their agent: their error files.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace dlaunch::agent {
 
-// Makes one in `temporary`, readable by this user only, and removes what dead jobs of this user have left
-// there. Whoever of the job ends last removes it (agent/process/job_resources.h).
+// Makes one in `temporary`, readable by this user only, and removes those that dead jobs of this user have
+// left there. The last process of the job to end removes it (agent/process/job_resources.h).
 Result<LockedDir> make_scratch_dir(const std::string& temporary);
-// With the files in it. None is no error.
+// Removes it with the files in it. Does nothing if there is none.
 void remove_scratch_dir(const LockedDir& dir);
 
 }  // namespace dlaunch::agent

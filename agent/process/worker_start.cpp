@@ -25,27 +25,27 @@ extern char** environ;
 
 namespace dlaunch::agent {
 
-// All that the child reads and writes before exec, in the memory it shares with us until then.
+// All that the child reads and writes before exec, in the memory that it shares with the keeper until then.
 struct ChildPlan {
   WorkerStart start;
   std::vector<std::string> variables;  // start.environment as NAME=value
-  std::vector<std::string> places;     // where PATH has the program
+  std::vector<std::string> places;     // the paths at which PATH may have the program
   std::vector<cpu_set_t> cpus;         // one mask; empty: as inherited
-  std::vector<unsigned long> nodes;    // likewise
+  std::vector<unsigned long> nodes;    // one mask; empty: as inherited
   std::vector<char*> argv;
-  std::vector<char*> shell_argv;  // for a script without an interpreter line; [1] is its place
+  std::vector<char*> shell_argv;  // for a script without an interpreter line; [1] is its path
   std::vector<char*> envp;
   std::vector<const char*> programs;
   pid_t keeper = 0;
   const Inherited* inherited = nullptr;
   int error = 0;
-  bool bound = true;  // false where it was the binding that failed
+  bool bound = true;  // false: the binding to CPUs failed
   alignas(16) char stack[12 * 1024];
 };
 
 namespace {
 
-// A kernel's sigaction for "as by default": all zero, of whatever layout.
+// The kernel's sigaction for the default action: all zero, whatever its layout.
 struct DefaultAction {
   std::uint64_t zero[8] = {};
 };
@@ -53,7 +53,7 @@ struct DefaultAction {
 constexpr std::size_t signal_set_size = 8;
 constexpr std::size_t bits_per_word = 8 * sizeof(unsigned long);
 
-// MPOL_PREFERRED, and MPOL_PREFERRED_MANY of Linux 5.15, which the headers may be older than.
+// MPOL_PREFERRED, and MPOL_PREFERRED_MANY of Linux 5.15, which older headers lack.
 constexpr int prefer_one = 1;
 constexpr int prefer_many = 5;
 
@@ -66,12 +66,12 @@ constexpr int prefer_many = 5;
   leave();
 }
 
-// The next place on PATH may have it; the errors are execvp's.
+// After these errors execvp(3), too, tries the next folder on PATH.
 bool is_elsewhere(int error) {
   return error == ENOENT || error == ENOTDIR || error == ESTALE || error == ENODEV || error == ETIMEDOUT;
 }
 
-// Of another machine, or damaged: a shell would take it for a script.
+// An ELF file that exec rejects is damaged or for another machine. A shell would read it as a script.
 __attribute__((no_sanitize("address", "undefined", "thread"))) bool is_elf(const char* program) {
   char beginning[4] = {};
   const long fd = raw_syscall(SYS_openat, AT_FDCWD, program, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -82,7 +82,7 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) bool is_elf(const
          beginning[3] == 'F';
 }
 
-// Why none could be run.
+// Returns only if no program could be run: errno.
 __attribute__((no_sanitize("address", "undefined", "thread"))) int run_program(ChildPlan& plan) {
   bool denied = false;
   int error = ENOENT;
@@ -102,21 +102,20 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int run_program(C
   return denied ? EACCES : error;
 }
 
-// Where the kernel has no such policy, does not allow it or knows no such node, the policy stays as
-// inherited.
+// The policy stays as inherited if the kernel lacks this one, forbids it or has no such node.
 __attribute__((no_sanitize("address", "undefined", "thread"))) void prefer_nodes(const ChildPlan& plan) {
   if (plan.nodes.empty()) return;
   const int policy = plan.start.memory_nodes.size() == 1 ? prefer_one : prefer_many;
-  // The kernel takes one bit less than it is told.
+  // The kernel reads one bit less than this number.
   raw_syscall(SYS_set_mempolicy, policy, plan.nodes.data(), plan.nodes.size() * bits_per_word + 1);
 }
 
-// Runs in the child between clone and exec, on its own stack but in the keeper's memory while the keeper runs
-// on: no call of the C library that writes anything, errno included.
+// Runs in the child between clone and exec, on its own stack but in the keeper's memory while the keeper
+// continues: it calls nothing of the C library that writes anything, errno included.
 __attribute__((no_sanitize("address", "undefined", "thread"))) int child_main(void* argument) {
   auto& plan = *static_cast<ChildPlan*>(argument);
   raw_syscall(SYS_setsid);
-  // Asked for before the check: if the keeper has died in between, nobody would tell us.
+  // Before the check of the parent: if the keeper died in between, no signal would come.
   raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (raw_syscall(SYS_getppid) != plan.keeper) leave();
   const int streams[] = {plan.start.out, plan.start.err};
@@ -124,7 +123,7 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int child_main(vo
     if (const long done = raw_syscall(SYS_dup3, streams[i], STDOUT_FILENO + i, 0); done < 0)
       fail(plan, static_cast<int>(-done));
   }
-  if (plan.start.owns_terminal) {  // the first that is a terminal
+  if (plan.start.owns_terminal) {  // the first stream that is a terminal becomes the controlling one
     for (int i = 0; i < 2; ++i) raw_syscall(SYS_ioctl, STDOUT_FILENO + i, TIOCSCTTY, 0);
   }
   const DefaultAction normal;
@@ -166,7 +165,7 @@ std::vector<unsigned long> node_mask_of(const std::vector<std::uint32_t>& nodes)
   return mask;
 }
 
-// As execvp(3) looks for it.
+// The paths that execvp(3) would try.
 std::vector<std::string> places_of(const char* program) {
   if (std::strchr(program, '/') != nullptr) return {program};
   const char* const set = std::getenv("PATH");
@@ -181,7 +180,7 @@ std::vector<std::string> places_of(const char* program) {
   }
 }
 
-// The inherited variables behind the worker's own, which come first and hide those of the same name.
+// Appends the inherited variables to the worker's own, which replace those of the same name.
 void add_inherited(const std::vector<std::string>& own, std::vector<char*>& envp) {
   for (char** variable = environ; *variable; ++variable) {
     const std::string_view name(*variable, std::strcspn(*variable, "="));
@@ -228,7 +227,7 @@ StartingWorker::StartingWorker(WorkerStart start, const Inherited& inherited)
   constexpr unsigned flags = raw_syscall_keeps_errno ? CLONE_VM : CLONE_VM | CLONE_VFORK;
   if (plan.start.cgroup >= 0)
     pid_ = clone_into_cgroup(plan.start.cgroup, flags, child_main, &plan, plan.stack, sizeof plan.stack);
-  // The kernel, a seccomp filter or a threaded group may forbid it.
+  // The kernel, a seccomp filter or a threaded cgroup may forbid the call above.
   if (pid_ < 0)
     pid_ = clone(child_main, plan.stack + sizeof plan.stack, static_cast<int>(flags | SIGCHLD), &plan);
   if (pid_ < 0) plan.error = errno;

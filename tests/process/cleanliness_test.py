@@ -234,7 +234,7 @@ class Kills(Cleanliness):
             self.replace_guard(job)
             os.kill(self.pid_of("worker", 1), signal.SIGKILL)
             err = self.nothing_remains(job)
-            self.assertEqual(err.count(f"dl-guard (pid {guard}) was killed: dl-guard (pid "), 1, err)
+            self.assertEqual(err.count(f"dl-guard (pid {guard}) was killed; dl-guard (pid "), 1, err)
             self.assertIn("rank 1", err.splitlines()[-1])
             self.assertEqual(job.returncode, 137)
 

@@ -257,9 +257,9 @@ class Fifo(Timers):
         os.mkfifo(self.path("fifo"))
         os.symlink("fifo", self.path("link"))
         for name in ("file", "link", "tmp"):
-            self.assertRegex(self.refused(self.path(name), 2), f"cannot have the workers' timers at {self.path(name)}: there is something else than a FIFO of this user")
+            self.assertRegex(self.refused(self.path(name), 2), f"cannot read the workers' timers from {self.path(name)}: it is not a FIFO of this user")
             self.assertTrue(os.path.lexists(self.path(name)))
-        self.assertRegex(self.refused(self.path("no/such"), 1), "No such file or directory; let TORCHELASTIC_TIMER_FILE name another")
+        self.assertRegex(self.refused(self.path("no/such"), 1), "No such file or directory; set TORCHELASTIC_TIMER_FILE to another path")
 
     def test_two_jobs_do_not_read_the_same_one(self):
         first = self.start("sh", "-c", "echo up; exec sleep 1000", TORCHELASTIC_TIMER_FILE=self.path("timers"))
