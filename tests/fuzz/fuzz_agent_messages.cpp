@@ -1,5 +1,5 @@
-// libFuzzer: what agents say to each other, arriving in pieces. The first byte draws the listening side, the
-// second how long the pieces are.
+// libFuzzer: the messages between agents, in pieces. The first byte selects the listening side, the second
+// the length of the pieces.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   FrameReader reader = data[0] % 2 == 0 ? FrameReader::from_member() : FrameReader::from_coordinator();
   const std::size_t piece = std::size_t{1} + data[1];
   ByteSpan rest(reinterpret_cast<const std::byte*>(data) + 2, size - 2);
-  // Most inputs would fail at the greeting, which leaves nothing to look for.
+  // Most inputs would fail at the greeting, and test nothing more.
   if (data[0] % 2 == 0) reader.append(as_byte_span(greeting));
   while (!rest.empty()) {
     const ByteSpan now = rest.first(std::min(piece, rest.size()));
@@ -35,10 +35,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         return 0;
       }
       if (!*message) break;
-      // What is understood must be said again in the same words.
+      // A decoded message must encode to the same bytes.
       const auto again = decode(as_byte_span(encode(**message)).subspan(sizeof(std::uint32_t)));
       require(again.ok() && *again == **message);
-      // Where ranks stand is made sentences of.
+      // Formats the positions of the ranks as sentences.
       if (const auto* progress = std::get_if<Progress>(&**message))
         require(diagnose(progress->groups).sentences.size() <= Diagnosis::max_sentences);
     }

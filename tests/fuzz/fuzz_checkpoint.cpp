@@ -1,4 +1,4 @@
-// libFuzzer: a checkpoint file. The check sum is mended first, or nothing behind it would ever be reached.
+// libFuzzer: a checkpoint file. The check sum is corrected first, or nothing behind it would ever be reached.
 #include <zlib.h>
 
 #include <cstdint>

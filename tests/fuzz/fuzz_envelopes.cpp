@@ -1,4 +1,4 @@
-// libFuzzer: a block of envelopes, as another rank's messenger might send it. What is read lies in the block.
+// libFuzzer: a block of envelopes, as another rank's messenger might send it. Results lie within the block.
 #include <cstdint>
 #include <cstdlib>
 #include <span>

@@ -1,5 +1,4 @@
-// libFuzzer: what comes back from where etcd is said to be, arriving in pieces. The first byte is how long
-// they are.
+// libFuzzer: replies from the address of etcd, in pieces. The first byte is the length of the pieces.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// libFuzzer: a FileStore's file. What decodes must encode to the same bytes, and a record cut short is no
+// libFuzzer: a FileStore's file. A decoded record must encode to the same bytes, and a truncated record is no
 // record.
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// libFuzzer: MNIST's files. An even first byte: the rest is compressed first, so that the fuzzer reaches what
-// is behind gzip; an odd one: the rest is the file itself.
+// libFuzzer: MNIST's files. First byte even: the rest is compressed first, so that the fuzzer gets past gzip;
+// odd: the rest is the file itself.
 #include <sys/mman.h>
 #include <unistd.h>
 #include <zlib.h>

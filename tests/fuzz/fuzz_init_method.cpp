@@ -1,5 +1,5 @@
-// The URL by which ranks find each other, which programs take from their command lines: whatever it holds, it
-// is read or refused with a reason, and what was read is what the URL says.
+// The rendezvous URL, which programs take from their command lines: any text is parsed or rejected with a
+// reason, and the result has the values of the URL.
 
 #include <cstdint>
 #include <cstdlib>
@@ -24,7 +24,7 @@ std::string parameters(const GivenRank& given) {
   return text.empty() ? text : "?" + text;
 }
 
-// The URL that says what was read.
+// The URL of the parsed values.
 std::string url_of(const InitMethod& method) {
   switch (method.kind) {
     case InitMethod::Kind::env:

@@ -1,5 +1,5 @@
-// libFuzzer: what another process, or a stranger, may send to a rank: the opening of a connection, the
-// address in the store, and frames in pieces. A message never comes outside its memory.
+// libFuzzer: what another process, also a foreign one, may send to a rank: the opening of a connection, the
+// address in the store, and frames in pieces. A message never leaves its memory.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// libFuzzer: an object as another rank might send it. The first byte chooses its type; the signature, which a
-// sender of ill will knows, is put in front of the rest. What is read must be written as it was.
+// libFuzzer: an object as another rank might send it. The first byte selects its type; the signature, which
+// an attacker knows, precedes the rest. A decoded object must encode to the same bytes.
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -44,7 +44,7 @@ void read_as(std::string_view payload) {
   } catch (const dlaunch::DistError&) {
     return;
   }
-  // Sorted containers only may come in another order.
+  // Only sorted containers may have another order.
   if (dlaunch::to_bytes(object).size() != bytes.size()) std::abort();
 }
 
@@ -56,7 +56,7 @@ void read_any(std::string_view payload) {
     const auto any = dlaunch::from_bytes<dlaunch::Any>(bytes);
     if (dlaunch::from_bytes<dlaunch::Any>(dlaunch::to_bytes(any)) != any) std::abort();
     (void)to_string(any);
-  } catch (const dlaunch::DistError&) {  // as it should
+  } catch (const dlaunch::DistError&) {  // as expected
   }
 }
 

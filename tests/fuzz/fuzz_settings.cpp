@@ -1,5 +1,5 @@
-// Texts that others write: --config's JSON, a scheduler's list of hosts, files of hosts, the kernel's lists
-// of CPUs. Whatever they hold, they are read or refused with one line, in bounded memory.
+// Foreign texts: --config's JSON, a scheduler's list of hosts, files of hosts, the kernel's lists of CPUs.
+// Any text is parsed or rejected with one line, in bounded memory.
 
 #include <algorithm>
 #include <cstdint>
@@ -29,7 +29,7 @@ void host_list(const std::string& text) {
   check(!hosts->empty() && hosts->size() <= most);
 }
 
-// Each host once, none that a remote shell could take for an option, and the list reads back as it is.
+// Each host is listed once, none could be an option for a remote shell, and the list parses back to itself.
 void host_file(const std::string& text) {
   auto hosts = parse_host_file(text, "f");
   if (!hosts) {
@@ -56,7 +56,7 @@ void cpu_list(const std::string& text) {
   check(*parse_cpu_list(to_list(*cpus)) == *cpus);
 }
 
-// Keys and values go the whole way into options.
+// Keys and values become options.
 void config(const std::string& text) {
   auto settings = settings_from_json(text, "f");
   if (!settings) {

@@ -1,5 +1,5 @@
-// libFuzzer: what workers and the kernel leave behind when a worker ends. Whatever it is, it is read or
-// refused in bounded memory, and what people get to see of it is text.
+// libFuzzer: what workers and the kernel leave behind when a worker ends. Any input is parsed or rejected in
+// bounded memory, and what users see of it is text.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// libFuzzer: the first 8 bytes draw how the rest is sent to a store with a key.
+// libFuzzer: the first 8 bytes select how the rest is sent to a store with a key.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// libFuzzer: the request parser of one generation of PyTorch's protocol, GENERATION. A stream that decodes
-// must encode to the same bytes again, and cutting the stream anywhere must not change what it says.
+// libFuzzer: the request parser of one dialect of PyTorch's protocol, GENERATION. A decoded stream must
+// encode to the same bytes, and cutting the stream anywhere must not change the result.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,4 +1,4 @@
-// libFuzzer: the first 16 bytes draw how the rest is sent.
+// libFuzzer: the first 16 bytes select how the rest is sent.
 #include <cstddef>
 #include <cstdint>
 

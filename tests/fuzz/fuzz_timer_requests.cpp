@@ -1,5 +1,5 @@
-// libFuzzer: what anybody writes to the FIFO of the workers' timers, in any pieces. What is understood is
-// within its bounds, and the book of the timers stays in order.
+// libFuzzer: bytes in the FIFO of the workers' timers, in any pieces. Decoded requests are within their
+// bounds, and the table of timers stays consistent.
 
 #include <algorithm>
 #include <cstdint>
@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   while (const auto next = book.next()) {
     const auto expired = book.take_expired(*next);
     require(!expired.empty());
-    // Each process is sent one signal at most, and what asks for none comes behind.
+    // Each process gets at most one signal, and entries without one come last.
     const auto said =
         std::find_if(expired.begin(), expired.end(), [](const auto& one) { return one.signo == 0; });
     require(std::all_of(said, expired.end(), [](const auto& one) { return one.signo == 0; }));

@@ -1,6 +1,6 @@
-// libFuzzer: a worker's page, as it may be found when the worker scribbles over its memory. The input changes
-// words of a good page, in one copy or in both: six bytes each, where (two) and what (four, of which the last
-// says how). Whatever comes of it is read, diagnosed and shown.
+// libFuzzer: the page of a worker that overwrites its memory. The input changes words of a good page, in one
+// copy or in both: six bytes each, position (two) and value (four; the last selects how). The agent reads,
+// diagnoses and shows every result.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::memcpy(&place, data + at, sizeof place);
     std::memcpy(&word, data + at + sizeof place, sizeof word);
     const std::uint8_t how = data[at + step - 1];
-    // Most of a page is empty: the header, the first groups and the first records are what matters.
+    // Most of a page is empty: only the header, the first groups and the first records matter.
     constexpr std::size_t starts[] = {0, offsetof(page::Page, groups), offsetof(page::Page, records)};
     const std::size_t offset = starts[how % 3] + place % 640;
     if (how < 250) std::memcpy(first.data() + offset, &word, sizeof word);

@@ -1,5 +1,5 @@
-// A stranger at a store with a key, who sends what it is told to in the pieces it is told to. Shared by the
-// fuzzer and by the test that runs for a moment in every suite.
+// A client of a store with a key that sends the given bytes in the given pieces. Shared by the fuzzer and by
+// the test that runs briefly in every suite.
 #pragma once
 
 #include <cstdlib>
@@ -11,8 +11,8 @@
 
 namespace dlaunch::test {
 
-// What must hold whatever `bytes` are: no request is served, what a connection holds is bounded, and a client
-// that proves the key afterwards is served. `choices` draws the pieces, and whether a proper opening comes
+// The invariants for all `bytes`: no request is served, the memory of a connection is bounded, and a client
+// that proves the key afterwards is served. `choices` selects the pieces, and whether a valid opening comes
 // first.
 inline void send_random_proofs(std::string_view choices, std::string_view bytes) {
   const auto require = [](bool condition) {

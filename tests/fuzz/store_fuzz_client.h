@@ -1,5 +1,5 @@
-// A stranger at the store's port, who sends what it is told to in the pieces it is told to. Shared by the
-// fuzzer and by the test that runs for a moment in every suite.
+// A client of the store's port that sends the given bytes in the given pieces. Shared by the fuzzer and by
+// the test that runs briefly in every suite.
 #pragma once
 
 #include <cstdlib>
@@ -10,9 +10,8 @@
 
 namespace dlaunch::test {
 
-// What must hold whatever `bytes` are: nothing crashes, the memory held is bounded by what was sent, and a
-// client that comes afterwards is served. `choices` draws the peer's dialect, the pieces, and when somebody
-// leaves.
+// The invariants for all `bytes`: no crash, the memory is bounded by the bytes sent, and a later client is
+// served. `choices` selects the peer's dialect, the pieces, and when a client leaves.
 inline void send_random_requests(std::string_view choices, std::string_view bytes) {
   const auto require = [](bool condition) {
     if (!condition) std::abort();

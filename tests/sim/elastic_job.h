@@ -1,4 +1,4 @@
-// An elastic job in the simulated world, and what must be true of it at every moment.
+// An elastic job in the simulated world, and its invariants at every moment.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,11 +22,11 @@ struct Shape {
   int spares = 0;
   int endpoints = 1;  // on the first machines
   int slots = 1;
-  int roles = 1;  // shared out among the machines by the seed
+  int roles = 1;  // distributed over the machines by the seed
   int max_restarts = 3;
   bool counts_membership = false;
-  bool notice = false;   // of an end by SIGTERM, to every second machine's workers, which fail of it
-  bool replaces = true;  // a lost node may be replaced though there is no range of nodes
+  bool notice = false;   // SIGTERM announces an end to the workers of every second machine, which then fail
+  bool replaces = true;  // a lost node may be replaced although the number of nodes is fixed
   std::string health_check{};
   Duration hang_timeout{};
   Duration restart_backoff{};
@@ -73,7 +73,7 @@ class ElasticJob {
           i < shape.endpoints ? std::optional(static_cast<std::size_t>(i)) : std::nullopt));
     }
     cluster_.script = [](int, std::uint32_t, int) { return Script{}; };
-    // With one endpoint, an agent there that has forgotten everything needs a clock that does not go back.
+    // With one endpoint, an agent that has forgotten everything needs a clock that does not go back.
     if (shape.endpoints > 1) {
       cluster_.clock_error = [random = std::mt19937_64(seed)](int) mutable {
         return std::chrono::milliseconds(static_cast<std::int64_t>(random() % 1000) - 500);
@@ -117,7 +117,7 @@ class ElasticJob {
     std::map<std::string, std::pair<int, std::set<int>>> roles;  // by name: how many workers, and their ranks
     bool operator==(const Round&) const = default;
   };
-  // In the order in which they were formed.
+  // In the order of their forming.
   const std::vector<Round>& rounds() const { return rounds_; }
   [[nodiscard]] std::size_t notices() const { return notices_.size(); }
   const Round& last_round() const { return rounds_.back(); }
@@ -141,7 +141,7 @@ class ElasticJob {
     }
     return codes;
   }
-  // Everyone who lives has ended, and nothing is left.
+  // Every living agent has ended, and no process is left.
   void check_ended() const {
     for (const auto& node : nodes_) {
       if (!node->alive() || !node->started()) continue;
@@ -190,7 +190,7 @@ class ElasticJob {
       EXPECT_LE(round.nodes, shape_.nnodes);
       EXPECT_EQ(round.world_size, round.nodes * shape_.slots);
     }
-    // All nodes were told of the same world.
+    // All nodes got the same world.
     EXPECT_EQ(round.world_size, std::stoi(value_of(command, env::world_size))) << "round " << key.round;
     EXPECT_EQ(round.nodes, std::stoi(value_of(command, env::group_world_size))) << "round " << key.round;
     EXPECT_EQ(round.store, value_of(command, env::master_addr)) << "round " << key.round;
@@ -221,7 +221,7 @@ class ElasticJob {
     note(machine, key.round, rank);
   }
 
-  // The token of this world, in the order in which worlds were formed.
+  // The token of this world, in the order of the worlds.
   void check_tokens(std::size_t id) const {
     const std::uint64_t token = rounds_[id].token;
     EXPECT_GT(token, 0U);
@@ -234,7 +234,7 @@ class ElasticJob {
     }
   }
 
-  // Each rank of a role is given once, and all of it were told how many they are.
+  // Each rank of a role exists once, and all its workers know its size.
   static void check_role(Round& round, const agent::Command& command) {
     const int rank = std::stoi(value_of(command, env::role_rank));
     const int size = std::stoi(value_of(command, env::role_world_size));
@@ -252,7 +252,7 @@ class ElasticJob {
     note(machine, key.round, -1 - static_cast<int>(key.local_rank));
   }
 
-  // Once in a round, and only where it is expected.
+  // At most once in a round, and only if it is expected.
   void noticed(int machine) {
     EXPECT_TRUE(shape_.notice && machine % 2 == 0) << "node " << machine;
     const auto worker = running_.lower_bound({machine, agent::ProcKey{}});
@@ -261,7 +261,7 @@ class ElasticJob {
                                                                   << what_was_said();
   }
 
-  // A hash of everything that happened: equal for equal runs.
+  // A hash of all events: equal for equal runs.
   void note(int machine, std::uint32_t round, int what) {
     for (std::uint64_t part :
          {static_cast<std::uint64_t>(machine), std::uint64_t{round}, static_cast<std::uint64_t>(what),
@@ -275,7 +275,7 @@ class ElasticJob {
   Cluster cluster_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<Round> rounds_;
-  std::map<std::pair<agent::AgentId, std::uint32_t>, std::size_t> id_;  // by what names a world
+  std::map<std::pair<agent::AgentId, std::uint32_t>, std::size_t> id_;  // by the identity of a world
   std::map<std::pair<int, agent::ProcKey>, std::size_t> running_;       // the round's number
   std::set<std::pair<int, std::size_t>> notices_;                       // by machine: the round's number
   std::uint64_t trace_ = 0xcbf29ce484222325ULL;

@@ -1,5 +1,5 @@
-// Elastic jobs in the simulated world: nodes come late, go, die, freeze and are cut off; the coordinator's
-// too.
+// Elastic jobs in the simulated world: nodes join late, leave, die, freeze and are cut off, and so does the
+// coordinator.
 
 #include "tests/sim/elastic_job.h"
 
@@ -20,7 +20,7 @@ Script long_life(Duration life = minutes(10)) {
   return script;
 }
 
-// Workers run for long; what happens to them is the test's.
+// Workers run for long; the test decides what happens to them.
 std::unique_ptr<ElasticJob> steady(std::uint64_t seed, Shape shape, Duration life = minutes(10)) {
   auto job = std::make_unique<ElasticJob>(seed, shape);
   job->cluster().swallowed = 0;
@@ -279,7 +279,7 @@ TEST(Failover, ARestartIsRememberedThoughTheLeaderDiesBeforeIt) {
     return round < 2 ? Script{seconds(2), 3} : long_life();
   };
   job->start_all();
-  job->run(seconds(10));  // the second restart waits for its time
+  job->run(seconds(10));  // the second restart waits for its delay
   ASSERT_EQ(job->last_round().restart_count, "1");
   ASSERT_TRUE(job->running().empty());
   job->node(0).crash();
@@ -333,7 +333,7 @@ TEST(Failover, RemainingMinorityWaitsAfterANodeLeaves) {
   EXPECT_EQ(job->running(), (std::set<int>{0, 1, 2}));
 }
 
-// Where the node that serves the endpoint cannot take part, or is told to stop before it could say so.
+// The node that serves the endpoint cannot take part, or is stopped before it could report it.
 TEST(Health, AnUnwellNodeThatServesEndsTheJob) {
   for (const bool alone : {true, false}) {
     Shape shape{.machines = alone ? 1 : 2, .min_nodes = 1, .nnodes = alone ? 1 : 2};
@@ -385,7 +385,7 @@ TEST(Failover, OfTwoHalvesOnlyTheMajorityGoesOn) {
   const auto job = steady(24, {.machines = 5, .min_nodes = 1, .nnodes = 5, .endpoints = 5}, minutes(3));
   job->start_all();
   job->run(seconds(5));
-  // The leader and one other are cut off from three.
+  // The leader and one other node are cut off from three.
   for (int one : {0, 1}) {
     for (int other : {2, 3, 4}) job->cluster().cut(one, other);
   }
@@ -400,8 +400,8 @@ TEST(Failover, OfTwoHalvesOnlyTheMajorityGoesOn) {
   EXPECT_EQ(job->exit_codes(), std::set<int>{0});
 }
 
-// For every moment of a cut, also a long one: the longer the walk along dead endpoints took, the longer is
-// the stay that follows.
+// For every moment of a cut, also a long one: the longer the search through dead endpoints took, the longer
+// the node stays parked afterwards.
 TEST(Failover, ANodeThatWasCutOffIsBackWithinItsBound) {
   constexpr int endpoints = 3;
   const Duration bound =
@@ -423,7 +423,7 @@ TEST(Failover, ANodeThatWasCutOffIsBackWithinItsBound) {
   }
 }
 
-// Two nodes that are both needed, and an endpoint that never answers: none leads until both are at one.
+// Two nodes that are both needed, and an endpoint that never answers: none leads until both are together.
 TEST(Failover, NodesThatAreAllNeededMeetWithinTheirBound) {
   constexpr int endpoints = 3;
   const Duration bound =
@@ -502,13 +502,13 @@ Shape draw_shape(std::mt19937_64& random) {
     return least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1));
   };
   Shape shape;
-  // Few nodes meet more; now and then there are many.
+  // Few nodes find more faults; sometimes there are many.
   shape.nnodes = random() % 20 == 0 ? draw(9, 64) : draw(1, 8);
   shape.min_nodes = draw(1, shape.nnodes);
   shape.spares = random() % 3 == 0 ? draw(1, 3) : 0;
   shape.machines = std::min(64, shape.nnodes + shape.spares);
   shape.endpoints = random() % 2 == 0 ? 1 : std::min(shape.machines, draw(1, 5));
-  // A majority is one of all that may take part: who starts more agents than that cannot have several
+  // A majority counts all agents that may take part: with more agents than that there cannot be several
   // endpoints.
   if (shape.endpoints == 1 && random() % 4 == 0) shape.machines += draw(1, 2);
   shape.slots = draw(1, 2);
@@ -519,7 +519,7 @@ Shape draw_shape(std::mt19937_64& random) {
   return shape;
 }
 
-// Faults that a job survives: whatever dies comes back, what is frozen wakes up, and what is cut is mended.
+// Faults that a job survives: dead nodes come back, frozen nodes wake up, and cuts end.
 void inflict_passing_faults(ElasticJob& job, Duration period) {
   World& world = job.world();
   const TimePoint calm = world.now() + period;
@@ -571,7 +571,7 @@ void inflict_more(ElasticJob& job, Duration period) {
     const int i = static_cast<int>(world.draw(0, job.machines() - 1));
     world.at(world.now() + world.delay(Duration(0), period), [&job, i, fault] { fault(job.node(i)); });
   };
-  sometimes(0.3, [](Node& node) { node.crash(); });  // for good, unless it is started for another reason
+  sometimes(0.3, [](Node& node) { node.crash(); });  // for ever, unless it is started for another reason
   sometimes(0.1, [](Node& node) { node.vanish(); });
   sometimes(0.2, [](Node& node) { node.signal(SIGTERM); });
   sometimes(0.1, [](Node& node) { node.signal(SIGTERM); });
@@ -581,7 +581,7 @@ void inflict_more(ElasticJob& job, Duration period) {
 struct Met {
   std::set<int> codes;
   std::size_t rounds = 0;
-  std::size_t moved = 0;  // rounds whose store was elsewhere than the one's before
+  std::size_t moved = 0;  // rounds whose store is on another node than the previous one's
   std::size_t grown = 0;
   std::size_t shrunk = 0;
   std::size_t notices = 0;
@@ -608,12 +608,12 @@ void play(std::uint64_t seed, ElasticJob& job, Met& met) {
     world.at(world.now() + world.delay(Duration(0), seconds(20)), [&job, i] { job.node(i).start(); });
   inflict_passing_faults(job, faults);
   inflict_more(job, faults);
-  // Until the faults cease, and then for as long as a job without them may take.
+  // Until the faults end, and then as long as a job without faults may take.
   job.run(faults + minutes(20));
   job.check_ended();
   const ElasticJob::Round* before = nullptr;
   for (const ElasticJob::Round& round : job.rounds()) {
-    if (round.ranks.empty()) continue;  // everybody was lost before it began
+    if (round.ranks.empty()) continue;  // all nodes were lost before it began
     if (before) {
       met.moved += before->store != round.store ? 1 : 0;
       met.grown += before->nodes < round.nodes ? 1 : 0;
@@ -627,7 +627,7 @@ void play(std::uint64_t seed, ElasticJob& job, Met& met) {
   met.codes.insert(codes.begin(), codes.end());
 }
 
-// Which seeds are played: `count`, unless somebody asks for one that has failed, or for many.
+// The seeds to run: `count`, unless the environment selects a failed one, or many.
 std::pair<std::uint64_t, std::uint64_t> seeds(std::uint64_t count) {
   std::uint64_t first = 1;
   count /= static_cast<std::uint64_t>(slowness);
@@ -640,7 +640,7 @@ std::pair<std::uint64_t, std::uint64_t> seeds(std::uint64_t count) {
   return {first, count};
 }
 
-// Leaders are frozen and cut off; clocks differ by hours, and no agent forgets what it was told.
+// Leaders are frozen and cut off; clocks differ by hours, and no agent forgets its tokens.
 TEST(ElasticSwarm, FencingTokensGrowDespiteClockSkew) {
   const auto [first, count] = seeds(300);
   std::size_t rounds = 0;
@@ -689,7 +689,7 @@ TEST(ElasticSwarm, RandomJobsKeepTheInvariants) {
     play(seed, job, met);
   }
   if (count < 1000) return;
-  // The swarm must have met what it is for, or it tests less than it says.
+  // The swarm must have met all its faults, or it tests less than it promises.
   EXPECT_TRUE(met.codes.contains(0) && met.codes.contains(1) && met.codes.contains(143));
   EXPECT_GT(met.rounds, 2 * count);
   EXPECT_GT(met.moved, count / 20);
@@ -698,7 +698,7 @@ TEST(ElasticSwarm, RandomJobsKeepTheInvariants) {
   EXPECT_GT(met.notices, count / 20);
 }
 
-// Nothing is lost for good, and no worker fails: then the job is done in the end, for every node.
+// Nothing is lost for ever, and no worker fails: then the job completes on every node.
 TEST(ElasticSwarm, OnceFaultsCeaseTheJobIsDone) {
   const auto [first, count] = seeds(2'000);
   constexpr Duration faults = seconds(90);

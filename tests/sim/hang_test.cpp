@@ -1,4 +1,4 @@
-// Workers that wait for each other in vain, in the simulated world: what counts as that, and what follows.
+// Workers that wait for each other for ever, in the simulated world: what counts as a hang, and what follows.
 
 #include "tests/sim/elastic_job.h"
 
@@ -13,8 +13,8 @@ using std::chrono::seconds;
 
 constexpr Duration limit = seconds(20);
 
-// Three nodes with one worker each, whose collectives come every second. `until` says when the last one is
-// finished, in a round that begins at `began`; from then on all but `absent` wait in the next.
+// Three nodes with one worker each and a collective every second. `until` is the end of the last one, in a
+// round that begins at `began`; from then on all workers but `absent` wait in the next.
 class Training {
  public:
   explicit Training(std::uint64_t seed, Duration hang_timeout = limit, int max_restarts = 3)

@@ -1,6 +1,5 @@
 // Random jobs in the simulated world: nodes start late or never, workers fail, ignore signals and leave
-// daemons, nodes crash, keepers are killed, people press Ctrl-C. Whatever is drawn, the invariants below must
-// hold.
+// daemons, nodes crash, keepers are killed, users press Ctrl-C. In every run the invariants below must hold.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +23,7 @@ std::string value_of(const agent::Command& command, std::string_view name) {
   return "";
 }
 
-// One job, and what must be true of it at every moment.
+// One job, and its invariants at every moment.
 class Job {
  public:
   Job(std::uint64_t seed, int nnodes, int slots, int max_restarts) : world_(seed), cluster_(world_) {
@@ -63,7 +62,7 @@ class Job {
 
   std::size_t run(Duration limit = minutes(30)) { return world_.run(world_.now() + limit); }
 
-  // After everything has happened: every node that lives has ended, with nothing left running, and all agree.
+  // At the end: every living node has ended, with no process left, and all nodes agree.
   void check_end() {
     std::set<int> codes;
     for (const auto& node : nodes_) {
@@ -80,10 +79,10 @@ class Job {
   }
   const std::set<int>& exit_codes() const { return exit_codes_; }
 
-  // A message may be this long under way, and looks younger by that.
+  // A message may travel this long, and seems younger by that.
   static constexpr Duration longest_wire = milliseconds(25);
 
-  // A worker that is called the cause failed first in its round, as far as messages can tell.
+  // The worker that is reported as the cause failed first in its round, as far as messages can show.
   void check_cause(const agent::Outcome& outcome) const {
     if (!outcome.failed || outcome.cause.kind != agent::FailureKind::worker) return;
     const auto found = failures_.find(outcome.cause.round);
@@ -113,7 +112,7 @@ class Job {
     EXPECT_EQ(value_of(command, env::round), std::to_string(key.round));
     EXPECT_GE(rank, 0);
     EXPECT_LT(rank, world_size_);
-    // One world at a time in the whole job, and in it each rank once.
+    // The job has one world at a time, and each rank in it once.
     for (const auto& [who, running] : running_) {
       EXPECT_EQ(running.first, key.round)
           << "rank " << rank << " of round " << key.round << " starts beside round " << running.first;
@@ -129,7 +128,7 @@ class Job {
   void failed(int node, const agent::ProcKey& key) {
     failures_[key.round][{node, static_cast<int>(key.local_rank)}] = world_.now();
   }
-  // A hash of everything that happened: equal for equal runs.
+  // A hash of all events: equal for equal runs.
   void note(int node, std::uint32_t round, int what) {
     for (std::uint64_t part :
          {static_cast<std::uint64_t>(node), std::uint64_t{round}, static_cast<std::uint64_t>(what),
@@ -190,8 +189,8 @@ TEST(Scenario, WhenRestartsAreUsedUpEveryNodeEndsWithTheSameCode) {
   EXPECT_EQ(job.node(2).outcome()->cause, job.node(0).outcome()->cause);
 }
 
-// One worker fails, and all others fall within milliseconds because their peer is gone: whichever node it was
-// on, however slowly it dies, whatever the network does to the messages.
+// One worker fails, and all others fall within milliseconds because their peer is gone: whatever its node,
+// its speed of dying, and the delays of the messages.
 TEST(Scenario, TheWorkerThatPulledTheOthersDownIsTheCause) {
   constexpr int nodes = 5;
   constexpr int slots = 4;
@@ -222,7 +221,7 @@ TEST(Scenario, TheWorkerThatPulledTheOthersDownIsTheCause) {
     const agent::Outcome& outcome = *job.node(0).outcome();
     EXPECT_EQ(outcome.cause.node_rank, root_node) << "seed " << seed;
     EXPECT_EQ(outcome.cause.local_rank, root_slot) << "seed " << seed;
-    // By our signal, where it died too slowly.
+    // By our signal, if it died too slowly.
     EXPECT_EQ(outcome.exit_code, outcome.cause.ended_by_us ? 1 : 9);
     for (int i = 1; i < nodes; ++i) EXPECT_EQ(*job.node(i).outcome(), outcome) << "seed " << seed;
   }
@@ -300,8 +299,8 @@ TEST(Scenario, AThousandNodesCostOneMessageEachForADecision) {
   job.check_end();
   EXPECT_EQ(job.exit_codes(), std::set<int>{0});
   EXPECT_EQ(job.spawns(), 2000U);
-  // Per node: start, world, two rounds, the end, some beats; each message in a few pieces. Quadratic growth
-  // would be millions.
+  // Per node: start, world, two rounds, the end, some heartbeats; each message in a few pieces. Quadratic
+  // growth would be millions.
   EXPECT_LT(events, 1000U * 350U);
 }
 
@@ -318,7 +317,7 @@ void play(std::uint64_t seed, Job& job) {
       script.exit_code = static_cast<int>(world.draw(1, 255));
     script.ignores_term = stubborn && world.chance(0.3);
     script.leaves_daemon = daemons && world.chance(0.3);
-    // Who neither dies nor lets itself be stopped is not waited for when the cause is decided.
+    // The decision about the cause does not wait for a worker that neither dies nor stops.
     if (script.exit_code != 0 && !script.ignores_term && world.chance(0.3))
       script.dies_slowly = world.delay(milliseconds(1), script.life);
     script.cannot_start = failing_workers && world.chance(0.01);
@@ -363,7 +362,7 @@ TEST(Swarm, RandomJobsKeepTheInvariants) {
     play(seed, *job);
     codes.insert(job->exit_codes().begin(), job->exit_codes().end());
   }
-  // The swarm must have met success, failure, signals and loss, or it tests less than it says.
+  // The swarm must have met success, failure, signals and loss, or it tests less than it promises.
   if (count > 1) {
     EXPECT_TRUE(codes.contains(0) && codes.contains(1) && codes.contains(143));
     EXPECT_GT(codes.size(), 50U);

@@ -7,7 +7,7 @@ namespace dlaunch::sim {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// How soon TCP notices that a cut is mended.
+// How soon TCP notices that a cut has ended.
 constexpr Duration retransmission = milliseconds(200);
 // From a keeper's deadline, or its agent's end, until the last worker is dead.
 constexpr Duration longest_death = milliseconds(80);
@@ -57,7 +57,7 @@ Node::~Node() = default;
 
 void Node::start() {
   if (runner_ && alive_ && !exited_) return;
-  end_all();  // whatever starts an agent anew waits for the end of the last one
+  end_all();  // a new agent waits until the previous one has ended
   on_ = alive_ = true;
   exited_ = paused_ = false;
   spec_.agent = (++life_ << 32) + static_cast<std::uint64_t>(index_) + 1;
@@ -126,7 +126,7 @@ Duration Node::death() { return cluster_.world().delay(milliseconds(1), longest_
 
 void Node::pause() { paused_ = alive_; }
 
-// What a loop finds when it goes on: first the timers that are due, then everything else.
+// A loop that continues handles first the due timers, then everything else.
 void Node::resume() {
   if (!std::exchange(paused_, false)) return;
   for (auto* held : {&due_timers_, &held_}) {
@@ -134,7 +134,7 @@ void Node::resume() {
   }
 }
 
-// The agent's process has ended: the kernel closes what it had open, after what it had sent.
+// The agent's process has ended: the kernel sends what it had queued, then closes its connections.
 void Node::exit() {
   exited_ = true;
   timers_.clear();
@@ -217,7 +217,7 @@ TimerId Node::arm(TimePoint at, TimerHandler& handler) {
 }
 void Node::disarm(TimerId timer) { timers_.erase(timer); }
 
-// The simulated front door lets agents through; see accept_from.
+// The simulated protocol mux accepts agents; see accept_from.
 Result<Network::Listening> Node::listen(const Address& address, ListenerHandler&) {
   return Listening{{1, 1}, address.port, {address}};
 }
@@ -234,7 +234,7 @@ ConnId Node::connect(const Address& address, TimePoint deadline, ConnectionHandl
   const auto no_answer = [this, id, deadline] {
     later(std::max(Duration(0), deadline - now()), [this, id] { peer_closed(id, "connection timed out"); });
   };
-  if (cluster_.world().chance(cluster_.swallowed)) {  // the network swallows it
+  if (cluster_.world().chance(cluster_.swallowed)) {  // the network drops it
     no_answer();
     return id;
   }
@@ -245,7 +245,7 @@ ConnId Node::connect(const Address& address, TimePoint deadline, ConnectionHandl
     if (!peer || !peer->answers() || !peer->serves_) {
       return when_awake([this, id] { peer_closed(id, "connection refused"); });
     }
-    // The kernels shake hands; the agents learn of it when they look.
+    // The kernels connect; the agents notice it later.
     const ConnId other = peer->open(nullptr, "node" + std::to_string(index_));
     peer->conns_.at(other).peer = id;
     conns_.at(id).peer = other;
@@ -413,10 +413,10 @@ void Node::signal_all(int signo) {
   if (cluster_.on_signal) cluster_.on_signal(index_, signo);
   for (const auto& [key, process] : processes_) {
     if (process.script.ignores_term) continue;
-    // A keeper answers in order: that it started is told before its end.
+    // A keeper answers in order: it reports the start before the end.
     const Duration dies = cluster_.world().delay(microseconds(100), milliseconds(50));
     by_keeper(std::max(dies, process.reported - now()), [this, key = key, signo] {
-      if (signo == SIGUSR1) fail(key);  // nobody asked it to stop
+      if (signo == SIGUSR1) fail(key);  // not stopped by the agent
       end_process(key, {agent::ExitStatus::How::signaled, signo, false});
     });
   }
@@ -425,7 +425,7 @@ void Node::signal_all(int signo) {
 }
 
 void Node::kill_all() {
-  // A keeper acts in order: what is started after this is not meant.
+  // A keeper acts in order: later starts are not affected.
   std::vector<agent::ProcKey> meant;
   Duration takes = death();
   for (const auto& [key, process] : processes_) {
@@ -458,7 +458,7 @@ void Node::report(const agent::LogMessage& message) {
   said_.push_back(time.substr(0, time.find('.') + 4) + " " + message.text);
 }
 
-// The keeper's part: it kills what it started where the agent does not renew the lease in time.
+// The keeper kills what it started if the agent does not renew the lease in time.
 void Node::keep_alive(TimePoint until) {
   lease_until_ = until;
   if (until != TimePoint::max()) dependencies(std::max(Duration(0), until - now()), [this] { lease_over(); });

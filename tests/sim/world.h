@@ -24,7 +24,7 @@
 
 namespace dlaunch::sim {
 
-// How many times less is played where everything takes as many times longer.
+// By how much fewer jobs are run if everything takes as many times longer.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int slowness = 10;
 #else
@@ -38,7 +38,7 @@ class World {
   [[nodiscard]] TimePoint now() const { return now_; }
   [[nodiscard]] TimePoint began() const { return TimePoint(std::chrono::hours(1)); }
   void at(TimePoint when, std::function<void()> event);
-  // Until nothing is left to happen, or virtual time passes `end`. Returns the number of events.
+  // Until no event is left, or virtual time passes `end`. Returns the number of events.
   std::size_t run(TimePoint end);
 
   // In [least, most].
@@ -66,9 +66,9 @@ struct Script {
   Duration life = std::chrono::seconds(10);
   int exit_code = 0;
   bool ignores_term = false;
-  bool leaves_daemon = false;  // a descendant that outlives it until it is signalled
+  bool leaves_daemon = false;  // a descendant that lives until it is signalled
   bool cannot_start = false;
-  // Its exception comes this long before its end, and is told in an error file. Zero: no such file.
+  // How long before its end it writes its exception to an error file. Zero: no such file.
   Duration dies_slowly{};
   std::string last_words{};
 };
@@ -83,18 +83,18 @@ class Cluster {
   World& world() { return world_; }
   Node* find(const std::string& host);
   void enter(Node& node);
-  // Bytes between the two are held up until they are joined again, as TCP's are; who calls meanwhile gets no
-  // answer.
+  // Bytes between the two are held until the two are joined again, as TCP's are; connection attempts get no
+  // answer meanwhile.
   void cut(int one, int other) { cuts_.insert(std::minmax(one, other)); }
   void join_all() { cuts_.clear(); }
   [[nodiscard]] bool is_cut(int one, int other) const { return cuts_.contains(std::minmax(one, other)); }
-  // What a node's wall clock is set to, beside the true time.
+  // A node's wall clock minus the true time.
   std::function<Duration(int node)> clock_error;
   double swallowed = 0.02;  // of the attempts to connect
 
-  // How a worker of this node (its index) and round will behave; drawn by the scenario.
+  // The behaviour of this node's worker (by index) in a round; drawn by the scenario.
   std::function<Script(int node, std::uint32_t round, int local_rank)> script;
-  // Called when a world is formed, by the agent that leads.
+  // Called by the leading agent when a world is formed.
   std::function<void(agent::AgentId leader, std::uint32_t round)> on_world;
   // Called at each start with the worker's environment, and at each end.
   std::function<void(int node, const agent::ProcKey&, const agent::Command&)> on_spawn;
@@ -112,7 +112,7 @@ class Cluster {
   std::set<std::pair<int, int>> cuts_;
 };
 
-// One machine with its agent: what the agent believes to be clock, timers, network and processes.
+// One machine with its agent: the agent's clock, timers, network and processes.
 class Node final : public Clock,
                    public Timers,
                    public Network,
@@ -120,18 +120,18 @@ class Node final : public Clock,
                    public agent::WorkerRecords,
                    public agent::Reporter {
  public:
-  // `serves`: the endpoint that is this machine's.
+  // `serves`: the endpoint on this machine.
   Node(Cluster& cluster, int index, agent::JobSpec job, agent::NodeSpec spec,
        std::optional<std::size_t> serves);
   ~Node() override;
 
-  void start();            // the agent begins; after a crash or its end anew
+  void start();            // starts the agent, also again after a crash or its end
   void crash();            // the agent is killed: its peers' connections break, its keeper ends its processes
-  void vanish();           // power off: nothing tells the others
-  void pause();            // the agent is stopped (SIGSTOP), its keeper and its workers go on
+  void vanish();           // power off: the peers get no notice
+  void pause();            // the agent is stopped (SIGSTOP); its keeper and workers continue
   void resume();           //
   void signal(int signo);  // to the agent
-  void kill_keeper();      // and with it all processes; another takes its place
+  void kill_keeper();      // and all its processes; another keeper replaces it
 
   [[nodiscard]] bool alive() const { return alive_; }
   [[nodiscard]] bool answers() const { return alive_ && runner_ && !exited_; }
@@ -168,7 +168,7 @@ class Node final : public Clock,
   void report(const agent::LogMessage& message) override;
 
  private:
-  // Of a stream; no bytes: its end.
+  // Of a stream; without bytes: its end.
   struct Piece {
     std::string bytes;
     std::string end{};
@@ -178,20 +178,20 @@ class Node final : public Clock,
     std::string peer_host;
     ConnId peer;                // 0 until connected
     TimePoint last_delivery;    // keeps the stream in order
-    std::deque<Piece> stuck{};  // what a cut holds up on its way here
+    std::deque<Piece> stuck{};  // held by a cut on the way here
   };
   struct Process {
     std::int64_t pid = 0;
     Script script;
     std::optional<TimePoint> failed;
-    TimePoint reported;  // that it has started
+    TimePoint reported;  // that its start was reported
   };
 
-  // Runs later unless this node's agent has died in between, and not while it is paused.
+  // Runs later unless this node's agent has died meanwhile, and not while it is paused.
   void later(Duration after, std::function<void()> act);
-  // The same of what does not need the agent.
+  // The same for what does not need the agent.
   void dependencies(Duration after, std::function<void()> act);
-  // What the keeper does or reports: nothing, if it was killed in between.
+  // Actions and reports of the keeper: none if it was killed meanwhile.
   void by_keeper(Duration after, std::function<void()> act);
   void when_awake(std::function<void()> act);
   void die(bool silently);
@@ -225,7 +225,7 @@ class Node final : public Clock,
   bool paused_ = false;
   std::uint64_t life_ = 0;                         // of the agent: how often it was started
   std::vector<std::function<void()>> due_timers_;  // while paused
-  std::vector<std::function<void()>> held_;        // likewise: everything else
+  std::vector<std::function<void()>> held_;        // while paused: everything else
   TimePoint lease_until_ = TimePoint::max();
   agent::SpawnerHandler* spawner_handler_ = nullptr;
   std::uint32_t next_id_ = 1;
@@ -234,10 +234,10 @@ class Node final : public Clock,
   std::map<agent::ProcKey, Process> processes_;
   std::size_t daemons_ = 0;
   int keeper_ = 0;               // how many were killed
-  bool is_keeper_dead_ = false;  // and none has taken its place yet
+  bool is_keeper_dead_ = false;  // and not replaced yet
   std::int64_t next_pid_ = 1000;
   std::vector<std::string> said_;
-  std::unique_ptr<agent::Runner> runner_;  // last: it uses the rest until it goes
+  std::unique_ptr<agent::Runner> runner_;  // last: it uses the others until its end
 };
 
 }  // namespace dlaunch::sim

@@ -1,5 +1,5 @@
-// What ranks tell each other when one of them waits: that a call does not fit is found, and what is told
-// without need does no harm.
+// The headers that ranks exchange when one of them waits: a call that does not match is found, and needless
+// headers do no harm.
 #include "runtime/collectives/exchange.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ using test::soon;
 
 constexpr std::size_t long_message = Exchange::eager_limit + 1;
 
-// What has happened so often.
+// Counts events.
 class Count {
  public:
   void add() {
@@ -48,7 +48,7 @@ class Count {
   int count_ = 0;  // protected by mutex_
 };
 
-// Headers that were sent alone, by whom they went to.
+// Headers that were sent alone, by receiver.
 using NotificationCounts = std::array<Count, 3>;
 
 class NotifyingChannel final : public test::ForwardingChannel {
@@ -114,7 +114,8 @@ void expect(Exchange& exchange, int peer, std::size_t length, int number) {
   EXPECT_EQ(bytes, message(length, number)) << "message " << number;
 }
 
-// Rank 2 is late in every call, so rank 0 announces its messages to both others; rank 1 has its own by then.
+// Rank 2 is late in every call, so rank 0 announces its messages to both others; rank 1 has its message by
+// then.
 TEST(Exchange, DropsAnnouncementsThatComeTooLate) {
   constexpr int calls = 2 * EagerChannel::max_unreceived;
   for (const std::size_t next : {long_message, Exchange::eager_limit, std::size_t{4}}) {
@@ -151,7 +152,7 @@ TEST(Exchange, DropsAnnouncementsThatComeTooLate) {
   }
 }
 
-// Rank 0 waits for rank 1 so often that its line to that one is full of what it says about it.
+// Rank 0 waits for rank 1 so often that its headers fill their eager channel.
 TEST(Exchange, DropsStaleHeadersThatFillAChannel) {
   NotificationCounts told;
   expect_success(on_ranks(2, [&](std::unique_ptr<Transport> transport) {
@@ -189,7 +190,7 @@ void expect_in_all(const std::vector<std::string>& texts, const std::string& wan
   for (const std::string& text : texts) EXPECT_NE(text.find(wanted), std::string::npos) << text;
 }
 
-// No message is on its way that could say so.
+// No message under way could show the difference.
 TEST(Exchange, FindsRanksThatWaitForEachOtherInDifferentCalls) {
   for (const std::size_t length : {std::size_t{4}, Exchange::eager_limit, long_message}) {
     expect_in_all(errors_of(3,
@@ -229,7 +230,7 @@ TEST(Exchange, FindsOtherLengthsOfOneCall) {
   }
 }
 
-// A rank that is further may have sent what has not come yet, but not for ever.
+// The messages of a rank that is further may still be coming, but not for ever.
 TEST(Exchange, FindsARankThatIsFurther) {
   for (const std::size_t length : {std::size_t{4}, long_message}) {
     const auto texts = errors_of(2, [&](Caller& caller, int rank) {

@@ -1,4 +1,4 @@
-// A transport, and its line, that hand everything on to another: for tests that look at some of it.
+// A transport and its eager channel that forward everything to another: for tests that observe some of it.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Ranks as threads of one process, for everything that needs no network to be tested.
+// Ranks as threads of one process, for tests that need no network.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,10 +18,10 @@
 
 namespace dlaunch::test {
 
-// Long enough for the slowest machine; a test that needs it has failed.
+// Long enough for the slowest machine; a test that uses it up has failed.
 inline Deadline soon() { return deadline_after(std::chrono::seconds(60)); }
 
-// Runs `body(rank)` on `size` threads and joins them. What a body throws is returned: null where it did not.
+// Runs `body(rank)` on `size` threads and joins them. Returns the exceptions of the bodies; null: none.
 inline std::vector<std::exception_ptr> on_threads(int size, const std::function<void(int)>& body) {
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;

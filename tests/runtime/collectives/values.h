@@ -1,5 +1,5 @@
-// Test values of every dtype: small whole numbers, which all of them store exactly, so that a sum has one
-// right result in whatever order it is taken.
+// Test values of every dtype: small integers, which every type stores exactly, so that a sum has one right
+// result in any order.
 #pragma once
 
 #include <complex>
@@ -69,7 +69,7 @@ void with_type(DType dtype, const Body& body) {
   }
 }
 
-// The reduction of what each rank has, one after the other.
+// The reduction of the values of all ranks, one after the other.
 inline std::vector<std::byte> reduction_of(std::vector<std::vector<std::byte>> values, DType dtype,
                                            const Reduction& reduction) {
   const int ranks = static_cast<int>(values.size());

@@ -41,14 +41,14 @@ std::string add_up() {
   return right ? "ok" : "wrong";
 }
 
-// Says "named" where the error names the victim as it should.
+// Returns "named" if the error names the victim.
 std::string told_of_death(const char* operation, int victim, const std::function<void()>& call) {
   try {
     call();
   } catch (const dlaunch::DistNetworkError& e) {
     const std::string said = e.what();
     const std::string culprit = "peer " + std::to_string(victim) + " on " + host_name() + ": ";
-    // It may have been told by another one that has noticed first.
+    // Another rank that noticed first may have reported it.
     const bool named = contains(said, culprit) || contains(said, "rank " + std::to_string(victim) + ":");
     return named && contains(said, std::string(", ") + operation + " #1 of group ") ? "named" : said;
   }
@@ -83,7 +83,7 @@ TEST(GlooGroups, CostNeitherThreadsNorDescriptors) {
   expect_all_say(results, "0 threads, 0 descriptors more");
 }
 
-// Nobody waits for half an hour: that would be a hang.
+// No rank waits for half an hour: that would be a hang.
 TEST(GlooGroups, ADeathWhileOneIsMadeIsNoticed) {
   const std::vector<std::vector<int>> all = {{0, 1, 2, 3}};
   const auto expect_named = [](const char* operation, const std::function<void()>& call) {
@@ -120,7 +120,7 @@ TEST(GlooGroups, ADeathBeforeABreakpointIsNoticed) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(results[static_cast<std::size_t>(rank)].said, "named");
 }
 
-// One that is no member harms nobody.
+// A dead rank that is no member harms no group.
 TEST(GlooGroups, TheLivingMakeOneWithoutTheDead) {
   const ProcessBarrier ready(3);
   const auto results = run_processes(3, [&](int rank) -> std::string {
@@ -137,7 +137,7 @@ TEST(GlooGroups, TheLivingMakeOneWithoutTheDead) {
   EXPECT_EQ(results[1].said, "ok");
 }
 
-// The one whose attempt has failed tries again, and meets those that come now.
+// The rank whose attempt has failed tries again, and meets the ranks that come now.
 void retry_until_the_others_come(const std::function<dlaunch::InitOptions(int rank)>& options) {
   const ProcessBarrier failed_once(3);
   expect_all_say(run_processes(3,
@@ -191,7 +191,7 @@ TEST(GlooGroups, BackendUnusableOnOneRankFailsOnAllRanks) {
     dlaunch::InitOptions options;
     if (rank == 0) options.backend = "odd";
     const std::string error = error_of([&] { dlaunch::init_process_group(options); });
-    dlaunch::init_process_group();  // all together again
+    dlaunch::init_process_group();  // with all ranks
     dlaunch::destroy_process_group();
     return error;
   });
@@ -203,7 +203,7 @@ TEST(GlooGroups, BackendUnusableOnOneRankFailsOnAllRanks) {
   }
 }
 
-// The store must not end with rank 0 before the others have heard.
+// The store must not end with rank 0 before the other ranks are informed.
 TEST(GlooGroups, StoreServerStaysUntilAllRanksAreInformed) {
   const dlaunch::test::ReservedPort port;
   const auto results = run_processes(3, [&](int rank) -> std::string {
@@ -244,7 +244,7 @@ TEST(GlooGroups, AFolderThatIsNotThereIsSaidSoon) {
   EXPECT_TRUE(contains(results[0].said, "No such file or directory")) << results[0].said;
 }
 
-// Rank 0 serves the store, which everything goes through that is done then.
+// Rank 0 serves the store, which all later calls need.
 TEST(GlooGroups, DeathOfTheStoreServerIsReported) {
   const auto expect_named = [](const char* operation, const std::function<void()>& call) {
     const dlaunch::test::ReservedPort port;

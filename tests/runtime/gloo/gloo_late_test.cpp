@@ -1,5 +1,5 @@
-// Who is named when a rank does not come to an operation of the gloo backend. One rank's time runs out when
-// the others are in the operation for certain, so that nothing here depends on how fast they are.
+// Which rank is named when one does not come to an operation of the gloo backend. The timeout of one rank
+// ends when the others are certainly in the operation, so that the test does not depend on their speed.
 
 #include <dlaunch/device_mesh.h>
 #include <dlaunch/distributed.h>
@@ -30,7 +30,7 @@ constexpr int ranks = 5;
 constexpr int late = 4;
 constexpr auto briefly = std::chrono::milliseconds(100);
 
-// What one rank's part in a collective is: long data, so that it takes more than one message.
+// One rank's part in a collective: long data, so that it takes more than one message.
 class Part {
  public:
   explicit Part(std::size_t count) : one_(count, 1), all_(count * ranks, 1), others_(count * ranks) {
@@ -92,8 +92,8 @@ std::string told(const DistNetworkError& error) {
   return error.context().host + ", peer " + std::to_string(error.context().peer) + ": " + error.reason();
 }
 
-// What waiting in the operation told this rank. Rank 0 begins when the others are in it, and its time runs
-// out first.
+// The error of this rank's wait. Rank 0 begins when the others are in the operation, and its timeout ends
+// first.
 template <class Options, class Start>
 std::string told_of(int rank, const ProcessBarrier& others_wait, Options options, const Start& start) {
   try {
@@ -139,7 +139,7 @@ TEST_P(ALateRank, IsNamedByAllRanksThatWaitInACollective) {
   }
 }
 
-// It has sent its part, and does something else.
+// It has sent its part, and continues.
 TEST(LateRanks, CompletedRankIsNotNamed) {
   const ProcessBarrier others_are_through(2);
   const ProcessBarrier all_know(4);
@@ -169,8 +169,8 @@ TEST(LateRanks, CompletedRankIsNotNamed) {
   EXPECT_EQ(results[1].said, "");
 }
 
-// Who only sends its part is through with it at once. Rank 1 does so several times and waits at last for the
-// root, which waits in the first.
+// A rank that only sends its part finishes at once. Rank 1 does so several times and waits at last for the
+// root, which waits in the first operation.
 TEST(LateRanks, RankThatWaitsInAnEarlierOperationIsNotNamed) {
   const ProcessBarrier root_waits(2);
   const ProcessBarrier all_know(3);

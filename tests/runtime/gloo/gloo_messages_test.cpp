@@ -1,4 +1,4 @@
-// Point-to-point messages over Gloo, between processes: what threads cannot show, connections and deaths.
+// Point-to-point messages over Gloo, between processes: what threads cannot show, connections and dead ranks.
 
 #include <dlaunch/distributed.h>
 #include <gtest/gtest.h>
@@ -58,8 +58,7 @@ TEST_P(GlooMessages, GoFromEveryRankToEveryRank) {
   expect_all_say(results, "ok");
 }
 
-// A short message and a long one each way: the sender's one way before the receive is there, the other way
-// after.
+// A short message and a long one each way: one way the send comes before the receive, the other way after.
 bool exchange_in(const dlaunch::ProcessGroup& group, int first_sender) {
   const int peer = 1 - group.rank();
   const std::vector<float> short_one(10, static_cast<float>(group.rank()));
@@ -85,7 +84,7 @@ bool exchange_in(const dlaunch::ProcessGroup& group, int first_sender) {
          long_in == std::vector<float>(long_in.size(), static_cast<float>(peer));
 }
 
-// Threads grow with the groups that exchange messages, not with those that have done so.
+// Threads grow with the groups that exchange messages now, not with those that did earlier.
 TEST(GlooMessagesIdle, GroupsHaveNoThreads) {
   const auto results = run_processes(2, [](int) -> std::string {
     dlaunch::init_process_group();
@@ -107,7 +106,7 @@ TEST(GlooMessagesIdle, GroupsHaveNoThreads) {
   expect_all_say(results, "ok");
 }
 
-// Took longer than any test may while each of them looked through all the others.
+// Exceeded every timeout while each message searched through all the others.
 TEST(GlooMessagesMany, AHundredThousandMayBeInFlight) {
   const auto results = run_processes(2, [](int rank) -> std::string {
     dlaunch::init_process_group();
@@ -151,7 +150,7 @@ TEST(GlooMessagesAny, AreTakenOnceEach) {
   expect_all_say(results, "ok");
 }
 
-// What send() has accepted arrives although its rank leaves at once.
+// A message accepted by send() arrives although its rank leaves at once.
 TEST(GlooMessagesAny, SurviveTheirSendersLeaving) {
   const auto results = run_processes(2, [](int rank) -> std::string {
     for (int i = 0; i < 10; ++i) {
@@ -206,13 +205,13 @@ TEST(GlooMessagesAny, ReceiveFailsWhenAllOthersHaveLeft) {
   EXPECT_EQ(results[0].said, "rank 0, recv #2 of group default: all other ranks have left the group");
 }
 
-// Each waits for the next one: only rank 2 can see by itself what became of rank 3.
+// Each rank waits for the next one: only rank 2 can see by itself that rank 3 ended.
 std::vector<RankResult> wait_in_a_chain(const std::function<void()>& end_of_the_last) {
   return run_processes(4, [&](int rank) -> std::string {
     dlaunch::init_process_group();
     std::string said = "not noticed";
     try {
-      dlaunch::barrier();  // in which some may still be when the last one is through
+      dlaunch::barrier();  // some may still be in it when the last rank leaves it
       std::vector<int> value(1);
       if (rank == 3) end_of_the_last();
       if (rank < 3) dlaunch::recv(Tensor::of(value), rank + 1);
@@ -240,8 +239,8 @@ TEST(GlooMessagesDeparture, DepartedPeerIsNamedOnEveryRank) {
   }
 }
 
-// The cases in which Gloo by itself would leave the survivor waiting: a receive from anybody, a message of
-// which half is through, a rank that is idle for a while first.
+// Cases in which Gloo itself would leave the survivor waiting: a receive from any rank, half a message, a
+// rank that is idle for a while first.
 void expect_death_noticed(int victim, const std::function<void(int)>& communicate) {
   const auto results = run_processes(3, [&](int rank) -> std::string {
     dlaunch::init_process_group();
@@ -249,7 +248,7 @@ void expect_death_noticed(int victim, const std::function<void(int)>& communicat
     try {
       if (rank == victim) {
         std::vector<float> part(4'000'000);
-        // Some of it is on its way when the process ends.
+        // Some of it is under way when the process ends.
         dlaunch::isend(Tensor::of(part), 0, {{.tag = 1, .timeout = {}}, {}});
         std::vector<int> go(1);
         dlaunch::recv(Tensor::of(go), 0);
@@ -284,7 +283,7 @@ TEST(GlooMessagesDeath, InTheMiddleOfAMessage) {
     if (rank == 0) {
       const dlaunch::Work part = dlaunch::irecv(Tensor::of(value), 2, {{.tag = 1, .timeout = {}}, {}});
       dlaunch::send(Tensor::of(go), 2);
-      part.wait();  // may have come through
+      part.wait();  // may have arrived
     }
     dlaunch::recv(Tensor::of(value), 2, {{.tag = 2, .timeout = {}}, {}});
   });
@@ -298,7 +297,7 @@ TEST(GlooMessagesDeath, OnTwoInterfaces) {
       std::vector<int> go(1);
       const dlaunch::Work part = dlaunch::irecv(Tensor::of(value), 2, {{.tag = 1, .timeout = {}}, {}});
       dlaunch::send(Tensor::of(go), 2);
-      part.wait();  // may have come through
+      part.wait();  // may have arrived
     }
     dlaunch::recv(Tensor::of(value), any_source);
   });
@@ -330,13 +329,13 @@ TEST(GlooMessagesDeath, NamesTheHostAlsoInAMonitoredBarrier) {
   }
 }
 
-// After an error everything can be built again in the same processes.
+// After an error the same processes can form groups again.
 TEST(GlooMessagesDeath, OfTheGroupIsNotThatOfTheProcess) {
   const auto results = run_processes(3, [](int rank) -> std::string {
     for (int i = 0; i < 3; ++i) {
       std::vector<float> values(rank == 1 ? 10 : 20000);
       try {
-        dlaunch::init_process_group();  // one may have given up already while another is still arriving
+        dlaunch::init_process_group();  // one may have given up already while another still arrives
         dlaunch::all_reduce(Tensor::of(values));
         return "not noticed";
       } catch (const dlaunch::DistNetworkError&) {

@@ -1,5 +1,5 @@
-// What others have stumbled over with Gloo, each as a test: processes that die, sizes that do not fit, waits
-// that end too early or never, calls that take each other's messages.
+// Known problems of Gloo, each as a test: dead processes, sizes that do not match, waits that end too early
+// or never, calls that take each other's messages.
 
 #include <dlaunch/debug.h>
 #include <dlaunch/distributed.h>
@@ -85,7 +85,7 @@ TEST(PeerLoss, KeepsTheSigpipeHandlerOfTheProgram) {
                  "ok");
 }
 
-// Gloo ends the receiving process, or leaves old data behind without a word.
+// Gloo ends the receiving process, or silently leaves old data behind.
 TEST(SizeMismatch, IsAnErrorOfTheReceiver) {
   for (const std::size_t sent : {10U, 1000U, 100000U}) {
     for (const std::size_t expected : {11U, 999U, 50000U}) {
@@ -114,7 +114,7 @@ TEST(SizeMismatch, IsAnErrorOfTheReceiver) {
   }
 }
 
-// Gloo wakes neither who receives a message of which a part has come, nor who waits for another rank.
+// Gloo wakes neither a rank that has received a part of a message, nor one that waits for another rank.
 TEST(PeerLoss, DuringAMessageFailsEveryRank) {
   constexpr std::size_t count = std::size_t{16} << 20;
   const Shared<float> received(count);
@@ -131,7 +131,7 @@ TEST(PeerLoss, DuringAMessageFailsEveryRank) {
     return error_of([&] {
       if (rank == 0) {
         dlaunch::recv(Tensor::from(received.data(), {static_cast<std::int64_t>(count)}), 3);
-        dlaunch::recv(Tensor::of(nothing), 3);  // should all of it have come
+        dlaunch::recv(Tensor::of(nothing), 3);  // if all of it has arrived
       }
       dlaunch::recv(Tensor::of(nothing), 3 - rank);  // ranks 1 and 2 wait for each other
     });
@@ -142,7 +142,7 @@ TEST(PeerLoss, DuringAMessageFailsEveryRank) {
   }
 }
 
-// A wait of Gloo's that ends too early closes the connections between all ranks.
+// A wait of Gloo that ends too early closes the connections between all ranks.
 TEST(WaitTimeout, LeavesTheOperationAndTheGroupUsable) {
   const auto results = run_processes(3, [](int rank) -> std::string {
     dlaunch::init_process_group();
@@ -170,7 +170,7 @@ TEST(WaitTimeout, LeavesTheOperationAndTheGroupUsable) {
   expect_all_say(results, "ok");
 }
 
-// Gloo takes both for "at once": 0, and the longest, which overflows.
+// Gloo treats both as "at once": 0, and the longest, which overflows.
 TEST(Timeouts, ZeroIsRejectedAndTheLongestIsAccepted) {
   expect_all_say(
       run_processes(2,
@@ -202,7 +202,7 @@ TEST(Timeouts, ZeroIsRejectedAndTheLongestIsAccepted) {
       "ok");
 }
 
-// Gloo's own collectives do not notice when a wait is ended, and add up what is not there.
+// Gloo's own collectives do not notice that a wait has ended, and add up missing data.
 TEST(Abort, AbortedOperationHasNoResult) {
   const ProcessBarrier ready(2);
   expect_all_say(run_processes(2,
@@ -226,7 +226,7 @@ TEST(Abort, AbortedOperationHasNoResult) {
                  "ok");
 }
 
-// Gloo's returns without a word to anybody.
+// Gloo's returns without synchronizing.
 TEST(EmptyTensors, StillSynchronizeTheRanks) {
   constexpr int rounds = 20;
   const Shared<std::atomic<int>> arrived(rounds);
@@ -245,7 +245,7 @@ TEST(EmptyTensors, StillSynchronizeTheRanks) {
                  "ok");
 }
 
-// With Gloo a crash.
+// Gloo crashes.
 TEST(SelfMessages, AreDelivered) {
   expect_all_say(run_processes(2,
                                [](int rank) -> std::string {
@@ -264,7 +264,7 @@ TEST(SelfMessages, AreDelivered) {
                  "ok");
 }
 
-// PyTorch's leaves partial sums there.
+// PyTorch leaves partial sums there.
 TEST(Reduce, LeavesTensorsOfOtherRanksUnchanged) {
   expect_all_say(run_processes(3,
                                [](int rank) -> std::string {
@@ -283,7 +283,7 @@ TEST(Reduce, LeavesTensorsOfOtherRanksUnchanged) {
                  "ok");
 }
 
-// A number taken for a call that only this rank refuses would put all later calls out of step.
+// A number taken by a call that only this rank rejects would put all later calls out of step.
 TEST(RejectedCalls, TakeNoSequenceNumber) {
   expect_all_say(
       run_processes(2,
@@ -333,7 +333,7 @@ TEST(AsyncOperations, OnOneBufferRunInOrder) {
       "ok");
 }
 
-// PyTorch's monitored barrier counts on tags that a program may use too.
+// PyTorch's monitored barrier relies on tags that a program may use, too.
 TEST(TagIsolation, ProgramTagsNeverMatchInternalTags) {
   expect_all_say(
       run_processes(3,
@@ -348,7 +348,7 @@ TEST(TagIsolation, ProgramTagsNeverMatchInternalTags) {
                       for (const std::uint32_t tag : tags)
                         out.push_back({tag, static_cast<std::uint32_t>(rank)});
                       for (std::size_t i = 0; i < tags.size(); ++i) {
-                        // uint32 travels as what it is, bytes.
+                        // uint32 travels as bytes.
                         sent.push_back(
                             dlaunch::isend(Tensor::from(reinterpret_cast<std::uint8_t*>(out[i].data()), {8}),
                                            right, tagged(tags[i])));
@@ -373,14 +373,14 @@ TEST(TagIsolation, ProgramTagsNeverMatchInternalTags) {
       "ok");
 }
 
-// What PyTorch's check leaves out: reduction, root, splits.
+// PyTorch's check leaves out reduction, root and splits.
 std::string mismatch(int size, dlaunch::DebugLevel level, const std::function<void(int)>& call) {
   const auto results = run_processes(size, [&](int rank) -> std::string {
     dlaunch::set_debug_level(level);
     dlaunch::init_process_group();
     const std::string error = error_of([&] {
       call(rank);
-      dlaunch::barrier();  // who had nothing to do with the difference hears of it here
+      dlaunch::barrier();  // reports the error to ranks without a part in the difference
     });
     dlaunch::destroy_process_group();
     return error;
@@ -408,7 +408,7 @@ TEST(FingerprintMismatch, ReductionRootAndSplitsAreCompared) {
   });
   EXPECT_TRUE(contains(roots, "rank 0 calls broadcast") && contains(roots, "rank 1 calls broadcast"))
       << roots;
-  // Two sources send and expect nothing: what comes next tells.
+  // Two sources send and expect nothing: the next call fails.
   for (const bool scatters : {false, true}) {
     const std::string sources = mismatch(2, dlaunch::DebugLevel::off, [&](int rank) {
       std::vector<int> values(2);
@@ -434,7 +434,7 @@ TEST(FingerprintMismatch, ReductionRootAndSplitsAreCompared) {
   EXPECT_TRUE(contains(splits, "elements to this rank, which expects")) << splits;
 }
 
-// A second world, and second groups, in a store that still has the first ones' keys.
+// A second world, and second groups, in a store that still has the keys of the first.
 TEST(StoreKeys, AreNeverReused) {
   expect_all_say(run_processes(4,
                                [](int rank) -> std::string {
@@ -458,7 +458,7 @@ TEST(StoreKeys, AreNeverReused) {
                  "ok");
 }
 
-// A child inherits the connections; while it has them they do not end, and nobody hears of the death.
+// A child inherits the connections; while it has them they do not end, and no peer notices the death.
 // `start_child(until)`: the child lives until a byte comes from `until`.
 void expect_death_noticed_beside_a_child(void (*start_child)(int until)) {
   int until[2];
@@ -483,7 +483,7 @@ void expect_death_noticed_beside_a_child(void (*start_child)(int until)) {
 TEST(PeerLoss, IsDetectedWhileAForkedChildLives) {
   expect_death_noticed_beside_a_child([](int until) {
     if (fork() != 0) return;
-    alarm(60);  // should nobody tell it
+    alarm(60);  // if no byte comes
     char byte = 0;
     _exit(read(until, &byte, 1) == 1 ? 0 : 1);
   });
@@ -503,10 +503,10 @@ TEST(PeerLoss, IsDetectedWhileAStartedProgramLives) {
   });
 }
 
-// Static objects end while threads of the library still run, and a peer never comes.
+// Static objects are destroyed while threads of the library still run, and a peer never comes.
 TEST(ProcessExit, EndsWithoutDestroy) {
   constexpr std::size_t count = 1000000;
-  const Shared<float> values(3 * count);  // stays until the process is gone, as the operations need it
+  const Shared<float> values(3 * count);  // lives until the process has ended, as the operations need it
   const ProcessBarrier ready(3);
   const ProcessBarrier all_wait(3);
   const auto results = run_processes(3, [&](int rank) -> std::string {
@@ -524,7 +524,7 @@ TEST(ProcessExit, EndsWithoutDestroy) {
   expect_all_say(results, "");
 }
 
-// The last messages of a rank that returns from main, or calls exit(), are as good as all others.
+// A rank that returns from main, or calls exit(), still delivers its last messages.
 TEST(ProcessExit, WithoutDestroyDeliversCompletedOperations) {
   constexpr std::size_t size = 4;
   const std::vector<std::function<void(int)>> last_calls = {
@@ -563,7 +563,7 @@ TEST(ProcessExit, WithoutDestroyDeliversCompletedOperations) {
   for (const auto& last_call : last_calls) {
     const auto results = run_processes(size, [&](int rank) -> std::string {
       dlaunch::init_process_group();
-      (void)dlaunch::new_group();  // which also comes to its end
+      (void)dlaunch::new_group();  // which also ends
       last_call(rank);
       std::exit(0);
     });
@@ -571,7 +571,7 @@ TEST(ProcessExit, WithoutDestroyDeliversCompletedOperations) {
   }
 }
 
-// The sender is gone before the receiver has called anything.
+// The sender has ended before the receiver calls anything.
 TEST(ProcessExit, SentMessageOutlivesItsSender) {
   for (const bool destroys : {false, true}) {
     static std::atomic<bool>* gone;
@@ -580,7 +580,7 @@ TEST(ProcessExit, SentMessageOutlivesItsSender) {
     const auto results = run_processes(2, [&](int rank) -> std::string {
       std::vector<int> value = {rank};
       if (rank == 1) {
-        std::atexit([] { *gone = true; });  // what is registered first comes last
+        std::atexit([] { *gone = true; });  // the first registered runs last
         dlaunch::init_process_group();
         for (int i = 0; i < 3; ++i) dlaunch::send(Tensor::of(value), 0);
         if (destroys) dlaunch::destroy_process_group();
@@ -619,7 +619,7 @@ TEST(ProcessExit, WithoutDestroyCompletesTheTrace) {
   }
 }
 
-// What fork() copies ends without a word in the name of its original.
+// A forked child ends without a goodbye in its parent's name.
 TEST(ProcessExit, ForkedChildDoesNotLeaveForItsParent) {
   if (dlaunch::test::copies_may_hang) GTEST_SKIP() << "AddressSanitizer's allocator may hang in a copy";
   expect_all_say(run_processes(2,
@@ -644,8 +644,7 @@ TEST(ProcessExit, ForkedChildDoesNotLeaveForItsParent) {
                  "ok");
 }
 
-// What the calls of a copy say; "" for each that is refused as it should be. None may wait: nobody is there
-// who would end the wait.
+// The errors of a child's calls; "" for each that is rejected. None may wait: nothing would end the wait.
 std::string calls_of_a_copy(const dlaunch::ProcessGroup& group, const Work& unfinished) {
   std::vector<float> values(1);
   const Tensor tensor = Tensor::of(values);
@@ -680,7 +679,7 @@ std::string calls_of_a_copy(const dlaunch::ProcessGroup& group, const Work& unfi
   return wrong;
 }
 
-// A copy that has let go of its original's group may join one.
+// A child that has left its parent's group may join another one.
 std::string group_of_its_own() {
   const std::string path = testing::TempDir() + "own_group." + std::to_string(getpid());
   dlaunch::InitOptions options;
@@ -708,7 +707,7 @@ TEST(ForkedChild, CallsAreRejectedAndTheParentContinues) {
                       finished.wait();
                       const pid_t copy = fork();
                       if (copy == 0) {
-                        alarm(60);  // a call that waits ends so
+                        alarm(60);  // ends a call that waits
                         std::string wrong = calls_of_a_copy(group, unfinished);
                         if (dlaunch::get_rank() != rank) wrong += "another rank; ";
                         if (!finished.is_success()) wrong += "what had succeeded has not; ";
@@ -721,7 +720,7 @@ TEST(ForkedChild, CallsAreRejectedAndTheParentContinues) {
                       }
                       int status = -1;
                       waitpid(copy, &status, 0);
-                      group.barrier();  // the other's copy, too, has found its receive unfinished
+                      group.barrier();  // the peer's child, too, has found its receive unfinished
                       std::vector<float> value = {static_cast<float>(rank)};
                       group.send(Tensor::of(value), 1 - rank);
                       unfinished.wait();
@@ -733,7 +732,7 @@ TEST(ForkedChild, CallsAreRejectedAndTheParentContinues) {
       "ok");
 }
 
-// It has nobody to say goodbye to, and a second rank does not answer.
+// There is no peer to say goodbye to, and a second rank does not answer.
 TEST(ProcessExit, DoesNotWaitForLostPeers) {
   const ProcessBarrier ready(2);
   const auto results = run_processes(2, [&](int rank) -> std::string {
@@ -777,7 +776,7 @@ TEST(AsyncErrors, UnobservedErrorFailsTheNextCall) {
   EXPECT_TRUE(contains(results[0].said, "died")) << results[0].said;
 }
 
-// More bytes than an int counts: a small piece of memory many times in a row, so that nobody needs them all.
+// More bytes than an int counts: a small piece of memory many times in a row, so that the test needs little.
 TEST(ElementCounts, MayExceed32Bits) {
   constexpr std::size_t piece = std::size_t{16} << 20;
   constexpr std::size_t pieces = 129;

@@ -62,7 +62,7 @@ TEST_P(WithRanks, AllCollectivesWork) {
   expect_all_say(run_processes(size, [size](int rank) { return try_all_collectives(rank, size); }), "ok");
 }
 
-// Of lengths that go in one message, in two parts, by themselves, by other algorithms.
+// Lengths for one message, for two parts, for messages from memory to memory, and for other algorithms.
 TEST_P(WithRanks, ManyAsynchronousOperationsKeepTheirOrder) {
   const int size = GetParam();
   const auto results = run_processes(size, [size](int rank) -> std::string {
@@ -137,7 +137,7 @@ void expect_deaths_noticed(int size, std::size_t count, int dying_after) {
         if (e.context().sequence != static_cast<std::uint64_t>(i)) return "wrong number";
         const std::string said = e.what();
         if (e.context().peer != size - 1) return "wrong peer: " + said;
-        dlaunch::destroy_process_group();  // which lets the others hear why
+        dlaunch::destroy_process_group();  // reports the reason to the others
         return said;
       }
     }
@@ -178,7 +178,7 @@ TEST(GlooDeath, OfARankThatIsNotInTheOperation) {
   const auto results = run_processes(3, [](int rank) -> std::string {
     dlaunch::init_process_group();
     try {
-      dlaunch::barrier();  // one that rank 2 takes part in, perhaps to its end
+      dlaunch::barrier();  // rank 2 takes part in it, perhaps to its end
       if (rank == 2) raise(SIGKILL);
       dlaunch::barrier();
     } catch (const dlaunch::DistNetworkError& e) {
@@ -215,7 +215,7 @@ TEST(Gloo, ARankThatLeavesIsNamed) {
   EXPECT_TRUE(contains(results[0].said, "it has left the group")) << results[0].said;
 }
 
-// What each rank is told of calls that do not fit together.
+// The errors of the ranks when their calls do not match.
 std::vector<RankResult> told_of_calls(int size, const std::function<void(int rank)>& call) {
   return run_processes(size, [&](int rank) -> std::string {
     dlaunch::init_process_group();
@@ -225,7 +225,7 @@ std::vector<RankResult> told_of_calls(int size, const std::function<void(int ran
     } catch (const dlaunch::DistNetworkError& e) {
       said = e.what();
     }
-    // Waits a moment until the others have heard the reason: a process that ends at once may take it along.
+    // Waits until the others have the reason: a process that ends at once may lose it.
     dlaunch::destroy_process_group();
     return said;
   });
@@ -243,7 +243,7 @@ TEST(Gloo, DifferentCallsAreAnErrorOnEveryRank) {
   }
 }
 
-// No message is on its way that could tell.
+// No message under way could show the difference.
 TEST(Gloo, DifferentCallsThatBlockEachOtherFailOnEveryRank) {
   for (const std::size_t count : {std::size_t{3}, std::size_t{100000}}) {
     const auto results = told_of_calls(3, [count](int rank) {
@@ -290,7 +290,7 @@ TEST(Gloo, AStoppedRankIsAnErrorAtTheDeadline) {
     std::vector<int> pids(3);
     const std::vector<int> own = {getpid()};
     dlaunch::all_gather_into_tensor(Tensor::of(pids), Tensor::of(own));
-    // Rank 2 stops when the others have what it has sent: until then that may still wait in its process.
+    // Rank 2 stops when the others have its messages: until then these may still wait in its process.
     const std::vector<int> done = {1};
     std::vector<int> heard = {0};
     if (rank != 2) dlaunch::send(Tensor::of(done), 2);
@@ -320,7 +320,7 @@ TEST(Gloo, AStoppedRankIsAnErrorAtTheDeadline) {
   }
 }
 
-// Gloo's own limit for a wait was that of the connecting.
+// Gloo used the timeout of connecting for every wait.
 TEST(Gloo, ARankMayStandStillForLongerThanTheGroupWasWaitedFor) {
   const auto results = run_processes(2, [](int rank) -> std::string {
     dlaunch::InitOptions options;
@@ -331,7 +331,7 @@ TEST(Gloo, ARankMayStandStillForLongerThanTheGroupWasWaitedFor) {
     const std::vector<int> own = {getpid()};
     dlaunch::all_gather_into_tensor(Tensor::of(pids), Tensor::of(own));
     if (rank == 0) {
-      // Rank 1 has the message when it says so; then it waits in the barrier, or is about to.
+      // Rank 1 has the message when it reports so; then it waits in the barrier, or soon does.
       std::vector<int> heard(1);
       dlaunch::recv(Tensor::of(heard), 1);
       kill(pids[1], SIGSTOP);
@@ -362,7 +362,7 @@ TEST(GlooInit, ARankThatNeverComesIsNamed) {
       },
       2);
   for (const RankResult& result : results) {
-    // On a busy machine the other who came may be late, too.
+    // On a busy machine the other rank may be late, too.
     EXPECT_TRUE(contains(result.said, "missing: ranks ")) << result.said;
     EXPECT_TRUE(contains(result.said, "2, 3 of 4")) << result.said;
   }

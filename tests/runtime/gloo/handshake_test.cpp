@@ -16,7 +16,7 @@ const std::string key(key_size, 'k');
 Contact listener() { return {std::string(process_id_size, 'L'), "10.0.0.1", 4711, key, 3, 2}; }
 const ProcessId connecting(process_id_size, 'C');
 
-// Whether the listener lets the other side in.
+// Whether the listener accepts the peer.
 bool is_let_in(const Contact& as_known) {
   const ClientHandshake claim(as_known, connecting);
   const auto handshake = ServerHandshake::begin(claim.opening(), listener().id, key);
@@ -39,7 +39,7 @@ TEST(Proof, FailsForAnotherProcess) {
   EXPECT_FALSE(is_let_in(contact));
 }
 
-// A listener that does not know the key gets no answer.
+// A listener without the key gets no answer.
 TEST(Proof, AsksTheListenerToo) {
   const ClientHandshake claim(listener(), connecting);
   const auto handshake = ServerHandshake::begin(claim.opening(), listener().id, std::string(key_size, 'x'));
@@ -47,7 +47,7 @@ TEST(Proof, AsksTheListenerToo) {
   EXPECT_FALSE(claim.answer_to(handshake->challenge()));
 }
 
-// A wrong answer does not pass, nor one of an earlier connection, nor the listener's own proof.
+// These do not pass: a wrong answer, one of an earlier connection, the listener's own proof.
 TEST(Proof, IsForOneConnectionAndOneSide) {
   const ClientHandshake claim(listener(), connecting);
   const auto first = ServerHandshake::begin(claim.opening(), listener().id, key);

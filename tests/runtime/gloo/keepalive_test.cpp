@@ -1,4 +1,4 @@
-// When a host counts as silent.
+// When a host counts as vanished.
 
 #include "runtime/backends/gloo/keepalive.h"
 
@@ -38,7 +38,7 @@ TEST(KeepaliveMonitor, DetectsAHostThatAnswersNoWindowProbe) {
   EXPECT_TRUE(is_silent_after(enough_looks, info));
 }
 
-// A stopped program's kernel says so each time, which may be minutes apart.
+// A stopped program's kernel answers each probe, and probes may be minutes apart.
 TEST(KeepaliveMonitor, IsNotThatOfAProgramWithoutRoom) {
   tcp_info info = answered_before(std::chrono::minutes(2));
   info.tcpi_probes = 1;

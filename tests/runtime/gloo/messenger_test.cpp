@@ -1,4 +1,4 @@
-// Messages over connections while the threads that take them in end and start again.
+// Messages over connections while the threads that receive them end and start again.
 
 #include "runtime/point_to_point/messenger.h"
 
@@ -25,8 +25,8 @@ using test::threads_end;
 
 constexpr std::size_t counts[] = {10, 100'000};  // short, and longer than a short message
 
-// One of each count from every rank to every other; `first` sends before the receives are there, the others
-// afterwards.
+// One message of each length from every rank to every other; `first` sends before the receives are posted,
+// the others afterwards.
 void exchange(Messenger& messenger, int rank, int size, int first, std::barrier<>& all) {
   std::vector<std::vector<float>> out;
   for (const std::size_t count : counts) out.emplace_back(count, static_cast<float>(rank));
@@ -74,7 +74,7 @@ TEST(Messenger, HasNoThreadsWhileItIsIdle) {
   }));
 }
 
-// A rank that has ended its thread is not told by it that another one leaves.
+// A rank whose thread has ended does not notice when another one leaves.
 TEST(Messenger, ASendToOneThatLeftMeanwhileIsToldToAll) {
   constexpr int size = 3;
   std::barrier all(size);

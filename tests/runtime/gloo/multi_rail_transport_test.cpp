@@ -36,7 +36,7 @@ class CountingChannel final : public test::ForwardingChannel {
   std::size_t& sent_;
 };
 
-// Counts what is sent.
+// Counts the messages sent.
 class Counting final : public test::ForwardingTransport {
  public:
   Counting(std::unique_ptr<Transport> inner, std::size_t& sent)
@@ -128,7 +128,7 @@ TEST(MultiRailTransport, ShortOperationsTakeTurns) {
       all_reduce(exchange, std::as_writable_bytes(std::span(&one, 1)), DType::int32, {});
       EXPECT_EQ(one, 2);
     }
-    // But for what a rank says that has waited for long.
+    // Except for the headers of a rank that has waited for long.
     EXPECT_GT(self.sent[0], (self.sent[0] + self.sent[1]) / 4);
     EXPECT_GT(self.sent[1], (self.sent[0] + self.sent[1]) / 4);
   }));
@@ -170,7 +170,7 @@ TEST(MultiRailTransport, AbortAndDepartureReachEveryRail) {
   }));
 }
 
-// Knows of a lost peer, or does not, and keeps whom it was aborted for.
+// Knows of a lost peer, or does not, and keeps the rank that it was aborted for.
 class Blaming final : public test::ForwardingTransport {
  public:
   Blaming(std::unique_ptr<Transport> inner, bool knows, int& blamed)

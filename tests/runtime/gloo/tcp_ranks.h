@@ -16,8 +16,7 @@
 
 namespace dlaunch::test {
 
-// A rank that left before all are connected would be missed by the others: a group has a barrier against
-// that.
+// Connected peers would miss a rank that left before all are connected: a group has a barrier against that.
 inline std::vector<std::exception_ptr> connected(int size, const std::function<void(TcpTransport&)>& body) {
   const auto store = std::make_shared<HashStore>();
   std::latch all_connected(size);

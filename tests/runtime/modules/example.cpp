@@ -1,4 +1,4 @@
-// A backend as somebody else would write it, from the public headers alone: one rank, which has only itself.
+// A third party's backend, written from the public headers alone: one rank, which has only itself.
 
 #include <dlaunch/backend.h>
 

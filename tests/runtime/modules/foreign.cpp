@@ -1,4 +1,4 @@
-// A module of another generation: only its number may be read.
+// A module with another ABI number: only that number may be read.
 
 #include <dlaunch/backend.h>
 

@@ -1,4 +1,4 @@
-// A shared object that is no backend.
+// A shared object that is not a backend.
 
 namespace dlaunch {
 int nothing_to_see();

@@ -1,4 +1,4 @@
-// What a Line promises, for every Transport.
+// The contract of an EagerChannel, for every Transport.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,11 +22,11 @@
 
 namespace dlaunch::test {
 
-// Runs a body on each of so many connected ranks, which are threads; what a body throws is returned.
+// Runs a body on each of so many connected ranks, which are threads; returns the exceptions of the bodies.
 using OnTransports =
     std::function<std::vector<std::exception_ptr>(int size, const std::function<void(Transport&)>& body)>;
 
-// The n-th message between two ranks: its length, and bytes that follow from all three.
+// The n-th message between two ranks: length and bytes follow from all three numbers.
 inline std::vector<std::byte> eager_message(int from, int to, int number) {
   const std::size_t lengths[] = {4, 100, EagerChannel::max_message_size, 5000, 64};
   std::vector<std::byte> bytes(lengths[static_cast<std::size_t>(number) % std::size(lengths)]);
@@ -71,7 +71,7 @@ inline void expect_no_errors(const std::vector<std::exception_ptr>& errors) {
   }
 }
 
-// More messages than may wait, of all lengths, from everybody to everybody.
+// More messages than may wait, of all lengths, from every rank to every rank.
 inline void channels_keep_the_order(const OnTransports& on_transports) {
   constexpr int messages = 5 * EagerChannel::max_unreceived + 3;
   expect_no_errors(on_transports(3, [](Transport& transport) {
@@ -85,8 +85,7 @@ inline void channels_keep_the_order(const OnTransports& on_transports) {
   }));
 }
 
-// A sender is as many messages ahead as it may be, waits in vain for more room, and goes on when there is
-// some.
+// A sender that has sent the most messages waits for room, and continues when there is some.
 inline void channels_hold_a_sender_back(const OnTransports& on_transports) {
   std::latch tried(1);
   expect_no_errors(on_transports(2, [&tried](Transport& transport) {
@@ -107,7 +106,7 @@ inline void channels_hold_a_sender_back(const OnTransports& on_transports) {
       for (int number = 0; number < EagerChannel::max_unreceived; ++number)
         expect_eager(channel, 0, 1, number);
       expect_eager(channel, 0, 1, 100);
-      expect_eager(channel, 0, 1, 101);  // rank 0 has waited in vain for what it gets now
+      expect_eager(channel, 0, 1, 101);  // rank 0 waited for it until now
       send_eager(channel, 1, 0, 0);
     }
     transport.shutdown(soon());
@@ -130,7 +129,7 @@ inline void channels_end_with_the_transport(const OnTransports& on_transports) {
   }));
 }
 
-// What a rank has sent can be received when it is gone, and nothing more.
+// The messages of a rank that has left can be received, and no others.
 inline void channels_keep_what_a_leaver_sent(const OnTransports& on_transports) {
   expect_no_errors(on_transports(2, [](Transport& transport) {
     EagerChannel& channel = transport.eager_channel();

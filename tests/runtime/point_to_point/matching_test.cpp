@@ -80,7 +80,7 @@ TEST(Matching, AMessageGoesToTheReceiveThatWasPostedFirst) {
   EXPECT_EQ(take_receive(matching, 1, 8), 4);
 }
 
-// Against rules that look through everything.
+// Compared with a model that searches through everything.
 TEST(Matching, AgreesWithAReferenceModel) {
   struct Slow {
     std::deque<PostedReceive> receives;
@@ -155,7 +155,7 @@ TEST(Matching, ReceivesOfOneSourceEndInTheirOrder) {
   EXPECT_EQ(matching.next_deadline(), Deadline::max());
 }
 
-// A step that looked through all the others would take hours here.
+// A step that searched through all the others would take hours here.
 TEST(Matching, ManyTakeAsLittleAsFew) {
   constexpr int count = 300000;
   for (const bool one_tag : {true, false}) {

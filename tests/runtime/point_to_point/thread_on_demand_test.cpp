@@ -1,4 +1,4 @@
-// A thread that ends while it is not needed: no call may find that it has just ended.
+// A thread that ends while it is not needed: every call must find a running one.
 
 #include "runtime/point_to_point/thread_on_demand.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 using test::soon;
 
-// Counts what it is given, on a thread that ends as soon as there is nothing more.
+// Counts its items, on a thread that ends as soon as there are no more.
 class Counter {
  public:
   void add() {
@@ -28,7 +28,7 @@ class Counter {
     ++given_;
   }
 
-  // Whether all that was given has been counted, at last.
+  // Whether all items are counted in the end.
   [[nodiscard]] bool has_counted(int all) {
     std::unique_lock lock(mutex_);
     return changed_.wait_until(lock, soon(), [&] { return counted_ == all; });

@@ -1,4 +1,4 @@
-// Messages that are on their way: those of one peer hold up no other's.
+// Messages under way: those of one peer do not delay another's.
 
 #include "runtime/point_to_point/transfers.h"
 
@@ -21,11 +21,11 @@ namespace {
 
 using test::soon;
 
-// Whose messages come through when it is told to.
+// Messages that complete when the test says so.
 class Gate {
  public:
   void open() { opened_.set_value(); }
-  // Returns when somebody waits for its first message.
+  // Returns when a thread waits for its first message.
   void await_waiter() { waited_.get_future().wait(); }
 
   class Gated final : public Transfer {
@@ -41,7 +41,7 @@ class Gate {
 
    private:
     const std::shared_future<void> opened_;
-    std::promise<void>* const waited_;  // null but for the first
+    std::promise<void>* const waited_;  // null except for the first
   };
 
  private:
@@ -51,7 +51,7 @@ class Gate {
   const std::shared_future<void> is_open_ = opened_.get_future().share();
 };
 
-// How a message has ended: "" for well.
+// How a message has ended: "" means success.
 class Ending {
  public:
   [[nodiscard]] auto teller() const {
@@ -156,7 +156,7 @@ TEST(Transfers, ReportWhyTheyFail) {
   EXPECT_NE(ending.get().find("too late"), std::string::npos);
 }
 
-// Who is told may use the memory for something else at once.
+// The callback's receiver may reuse the memory at once.
 TEST(Transfers, AreDestroyedBeforeTheirCallback) {
   class Watched final : public Transfer {
    public:

@@ -24,7 +24,7 @@ TEST(ControlGroups, TheOneOfAControllerIsFoundInBothHierarchies) {
   EXPECT_EQ(parent_cgroup("/"), "/");
 }
 
-// The kernel's files, as files.
+// The kernel's files in a temporary folder.
 class TaskLimitsTest : public testing::Test {
  protected:
   void has(const std::string& name, const std::string& text) {

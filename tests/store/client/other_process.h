@@ -1,5 +1,5 @@
-// A part of a test in a process of its own. REQUIRES: the test has no other threads yet, since only the one
-// that forks goes on in the other process.
+// A part of a test in a process of its own. REQUIRES: the test has no other threads yet, since only the
+// forking thread continues in the child.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@ namespace dlaunch::test {
 
 class OtherProcess {
  public:
-  // `part` is given the line that tell() is given, and must not throw; EXPECT in it is not heard, so it
-  // returns whether all was well.
+  // `part` gets the line given to tell(), and must not throw. EXPECT in it is not reported, so it returns
+  // success.
   explicit OtherProcess(const std::function<bool(const std::string& told)>& part) {
     std::array<int, 2> pipe_ends{};
     if (pipe(pipe_ends.data()) != 0) return;
@@ -45,7 +45,7 @@ class OtherProcess {
   OtherProcess(const OtherProcess&) = delete;
   OtherProcess& operator=(const OtherProcess&) = delete;
 
-  // Lets it begin.
+  // Starts it.
   void tell(const std::string& line) {
     EXPECT_EQ(write(to_, line.data(), line.size()), static_cast<ssize_t>(line.size()));
     close(to_);

@@ -1,5 +1,4 @@
-// A port of 127.0.0.1 that refuses connections and that nobody else is given, until somebody listens on it on
-// purpose.
+// A port of 127.0.0.1 that refuses connections and that no other program gets, until the test listens on it.
 #pragma once
 
 #include <arpa/inet.h>
@@ -17,7 +16,7 @@ class ReservedPort {
  public:
   ReservedPort() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     const int on = 1;
-    setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);  // lets a listener with the same option join
+    setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);  // another listener with this option may join
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -1,4 +1,4 @@
-// What every store promises (store.h), asked of each of them.
+// The contract of store.h, checked on each kind of store.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -23,8 +23,10 @@ using namespace std::chrono_literals;
 struct Stores {
   virtual ~Stores() = default;
   virtual std::shared_ptr<Store> make() = 0;
-  [[nodiscard]] virtual std::string where() const = 0;               // how their errors begin
-  [[nodiscard]] virtual std::int64_t own_keys() const { return 0; }  // that a new store counts as num_keys
+  [[nodiscard]] virtual std::string where() const = 0;  // the beginning of their errors
+  [[nodiscard]] virtual std::int64_t own_keys() const {
+    return 0;
+  }  // keys that num_keys counts in a new store
   [[nodiscard]] virtual std::string full(const std::string& key) const { return key; }
 };
 struct HashStores : Stores {
@@ -114,7 +116,7 @@ class StoreContract : public testing::TestWithParam<Kind> {
       return error.what();
     }
   }
-  // Another thread's part of the test, with a store of its own.
+  // Another thread's part of the test, with its own store.
   std::thread other(const std::function<void(Store&)>& part) {
     return std::thread([part, store = stores->make()] { part(*store); });
   }
@@ -176,7 +178,7 @@ TEST_P(StoreContract, AddReadsNumbersAsPyTorchDoes) {
 
 TEST_P(StoreContract, AddToWhatIsNoNumberFails) {
   for (const char* text : {"", "text", " ", "99999999999999999999"}) {
-    const auto one = stores->make();  // a server hangs up
+    const auto one = stores->make();  // a server may close the connection
     one->set("k", text);
     EXPECT_THROW(one->add("k", 1), StoreError) << text;
     EXPECT_EQ(store->get("k"), text);
@@ -184,7 +186,7 @@ TEST_P(StoreContract, AddToWhatIsNoNumberFails) {
 }
 
 TEST_P(StoreContract, CompareSet) {
-  EXPECT_EQ(store->compare_set("k", "x", "y"), "x");  // absent, something expected: nothing happens
+  EXPECT_EQ(store->compare_set("k", "x", "y"), "x");  // absent, something expected: stores nothing
   EXPECT_FALSE(store->check(Keys{"k"}));
   EXPECT_EQ(store->compare_set("k", "", "first"), "first");
   EXPECT_EQ(store->compare_set("k", "wrong", "y"), "first");
@@ -226,8 +228,7 @@ TEST_P(StoreContract, WaitsForAllOfItsKeys) {
   store->wait({});
 }
 
-// Two threads that wait for each other in turns, so that each is waiting most of the time when the other
-// writes.
+// Two threads that wait for each other in turns, so that each mostly waits when the other writes.
 TEST_P(StoreContract, EveryWayToWriteWakes) {
   using Write = std::function<void(Store&, const std::string&)>;
   const std::vector<Write> ways = {
@@ -342,13 +343,13 @@ TEST_P(StoreContract, Barrier) {
     threads.push_back(other([](Store& shared) { shared.barrier("b", 3); }));
   }
   for (auto& thread : threads) thread.join();
-  store->barrier("b", 3);  // passes: the count is never taken back
+  store->barrier("b", 3);  // passes: the count never decreases
   store->set_timeout(10ms);
   fails(ErrorKind::timeout, [&] { store->barrier("other", 2); });
-  store->barrier("other", 2);  // one who gave up stays counted
+  store->barrier("other", 2);  // a call that timed out stays counted
 }
 
-// What not all of them have.
+// The optional calls.
 class AppendingStores : public StoreContract {};
 INSTANTIATE_TEST_SUITE_P(Stores, AppendingStores,
                          testing::Values(hash, file, tcp, tcp_2_1, prefixed_hash, prefixed_file,

@@ -1,4 +1,4 @@
-// A folder that goes, with all that is in it, at the end of the test.
+// A folder that is removed, with its content, at the end of the test.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Real PyTorch on the other side of the wire, where the machine has one.
+// Real PyTorch on the other side of the wire, if the machine has it.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ using test::ServerThread;
 
 constexpr int no_torch = 77;
 
-// The distribution's, or another one (scripts/test --pytorch).
+// The distribution's PyTorch, or another one (scripts/test --pytorch).
 std::string python() {
   const char* const other = std::getenv("DLAUNCH_TORCH_PYTHON");  // NOLINT(concurrency-mt-unsafe): one thread
   return other != nullptr && *other != '\0' ? other : "/usr/bin/python3";
@@ -32,7 +32,7 @@ std::string script(const std::string& arguments) {
   return "exec '" + python() + "' " DLAUNCH_SOURCE_DIR "/tests/store/client/torch_client.py " + arguments;
 }
 
-// Runs PyTorch. Returns whether there is one.
+// Runs PyTorch. Returns whether it exists.
 bool run(const std::string& arguments) {
   const int status = std::system(script(arguments).c_str());  // NOLINT(concurrency-mt-unsafe)
   EXPECT_TRUE(WIFEXITED(status));
@@ -78,7 +78,7 @@ TEST(Torch, OurMasterWaitsForItsWorker) {
   worker.join();
 }
 
-// Both write into one file at the same time, by either way of counting its users.
+// Both write into one file at the same time, with either rule of counting its users.
 class TorchFile : public testing::TestWithParam<FileStoreUsers> {};
 
 TEST_P(TorchFile, IsSharedByBoth) {
@@ -109,7 +109,7 @@ TEST_P(TorchFile, IsSharedByBoth) {
     store.set("end", "now");
   }
   torch.join();
-  // Whoever was the last has removed it.
+  // The last store has removed it.
   EXPECT_NE(access(options.path.c_str(), F_OK), 0);
 }
 
@@ -153,7 +153,7 @@ class TorchServer {
   TorchServer(const TorchServer&) = delete;
   TorchServer& operator=(const TorchServer&) = delete;
 
-  [[nodiscard]] std::uint16_t port() const { return port_; }  // 0: there is no PyTorch
+  [[nodiscard]] std::uint16_t port() const { return port_; }  // 0: PyTorch is missing
   [[nodiscard]] const std::string& version() const { return version_; }
 
  private:
@@ -217,7 +217,7 @@ TEST(Torch, OurClientUsesItsServer) {
   EXPECT_EQ(store.get("late"), "now");
   setter.join();
 
-  // 1.13 answers abandoned waits one day; ours must not take that for something else.
+  // 1.13 answers abandoned waits later; the client must not mistake that for another answer.
   EXPECT_THROW(store.wait(std::vector<std::string>{"never"}, std::chrono::milliseconds(100)), StoreError);
   other.set("never", "after all");
   EXPECT_EQ(other.get("never"), "after all");

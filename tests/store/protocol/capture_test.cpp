@@ -1,5 +1,5 @@
-// Recorded conversations of real PyTorch clients and servers (captures/README.md), played to our server: it
-// must say what PyTorch's said, byte for byte.
+// Recordings of real PyTorch clients and servers (captures/README.md), replayed to dlaunch's server: it must
+// answer as PyTorch's did, byte for byte.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -34,7 +34,7 @@ TEST_P(EachDialect, AsksForMoreAtEveryBytesEnd) {
       const Decoded decoded = decode(GetParam(), as_byte_span(bytes).first(size), limits, got);
       ASSERT_EQ(decoded.status, Status::more) << name_of(wanted.kind) << " cut at " << size;
       EXPECT_GT(decoded.size, size);
-      EXPECT_LE(decoded.size, bytes.size());  // more would be waiting for what never comes
+      EXPECT_LE(decoded.size, bytes.size());  // more would mean a wait for ever
     }
   }
 }
@@ -83,7 +83,7 @@ TEST(Wire, UnknownNumbersAreBad) {
   EXPECT_EQ(decode(Dialect::v1_13, as_byte_span("\x09"), limits, got).status, Status::bad);
 }
 
-// A length is refused when it is announced, long before so many bytes have come.
+// A length is rejected when it is announced, long before so many bytes have come.
 TEST(Wire, RefusesAnnouncedLengths) {
   Request got;
   for (const std::int64_t length :
@@ -106,12 +106,12 @@ TEST(Wire, ReportsHowManyBytesAreMissing) {
   Request got;
   const std::string value = '\x01' + text("key") + i64(1000) + "abc";
   EXPECT_EQ(decode(Dialect::v2_2, as_byte_span(value), limits, got).size, 1 + 8 + 3 + 8 + 1000U);
-  // Each of the keys to come takes eight bytes at least.
+  // Each further key takes at least eight bytes.
   const std::string keys = '\x06' + i64(10) + text("key");
   EXPECT_EQ(decode(Dialect::v2_2, as_byte_span(keys), limits, got).size, keys.size() + 9 * 8);
 }
 
-// 8 is 1.13's DELETE_KEY and 2.1's APPEND: what follows the key decides, or that nothing does.
+// 8 is 1.13's DELETE_KEY and 2.1's APPEND: the bytes after the key decide, or their absence.
 TEST(Wire, EightIsARiddle) {
   Request got;
   const std::string key = '\x08' + text("key");

@@ -1,5 +1,4 @@
-// A network without wires, and a clock that moves when told to: what a test needs to be every peer of a
-// server.
+// A network without wires, and a clock that moves on request: a test can play every peer of a server.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +15,7 @@ namespace dlaunch::test {
 
 class FakeNetwork final : public Network, public Timers, public Clock {
  public:
-  // What the test does as a peer.
+  // The actions of the test as a peer.
 
   ConnId arrive(const Address& peer = {"10.0.0.9", 40000}) {
     const ConnId conn{static_cast<std::uint32_t>(peers_.size()), 1};
@@ -45,14 +44,14 @@ class FakeNetwork final : public Network, public Timers, public Clock {
     peer.handler->on_closed(
         conn, {ErrorKind::network, "lost the connection to", "10.0.0.9:40000", "closed by the peer", ""});
   }
-  // What the peer has got since the last call.
+  // The bytes that the peer got since the last call.
   std::string take(ConnId conn) {
     Peer& peer = peers_.at(conn);
     std::string bytes;
     bytes.swap(peer.out);
     return bytes;
   }
-  // A peer that does not read: what is sent stays unsent until it does.
+  // A peer that does not read: bytes stay unsent until it does.
   void stop_reading(ConnId conn) { peers_.at(conn).reads = false; }
   void read_again(ConnId conn) {
     Peer& peer = peers_.at(conn);
@@ -65,7 +64,7 @@ class FakeNetwork final : public Network, public Timers, public Clock {
     held.swap(peer.held);
     give(conn, held);
   }
-  // The peer's system takes so many of the bytes that it has not read, and the peer none.
+  // The peer's kernel takes so many unread bytes, and the peer none.
   void take_some(ConnId conn, std::size_t size) {
     Peer& peer = peers_.at(conn);
     std::string rest;
@@ -73,7 +72,7 @@ class FakeNetwork final : public Network, public Timers, public Clock {
     peer.unread.clear();
     peer.unread.append(as_byte_span(rest));
   }
-  // For so many more times there is no memory for bytes that are sent.
+  // The next `times` sends run out of memory.
   void fail_sends(int times) { failing_sends_ = times; }
   [[nodiscard]] bool closed(ConnId conn) const { return peers_.at(conn).closed; }
   [[nodiscard]] bool paused(ConnId conn) const { return peers_.at(conn).paused; }
@@ -95,7 +94,7 @@ class FakeNetwork final : public Network, public Timers, public Clock {
   }
   [[nodiscard]] std::size_t timers() const { return timers_.size(); }
 
-  // What the server sees.
+  // The server's view.
 
   TimePoint now() const override { return now_; }
   TimerId arm(TimePoint at, TimerHandler& handler) override {

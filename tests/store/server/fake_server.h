@@ -1,4 +1,4 @@
-// The other side of a TCP client, byte by byte: for servers that ours is not, or that misbehave.
+// A TCP client's peer, byte by byte: for servers other than dlaunch's, or faulty ones.
 #pragma once
 
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@ namespace dlaunch::test {
 
 class FakeServer {
  public:
-  // One connection, as the server sees it. It closes at the end of its visit.
+  // One connection, as the server sees it; closed by the destructor.
   class Visit {
    public:
     explicit Visit(int fd) : fd_(fd) {}
@@ -29,7 +29,7 @@ class FakeServer {
     Visit(const Visit&) = delete;
     Visit& operator=(const Visit&) = delete;
 
-    // What one read yields; empty: the client has closed.
+    // The bytes of one read; empty: the client has closed.
     [[nodiscard]] std::string receive_some() const {
       std::string bytes(4096, '\0');
       const ssize_t got = recv(fd_, bytes.data(), bytes.size(), 0);
@@ -52,7 +52,7 @@ class FakeServer {
   };
   using Play = std::function<void(Visit&)>;
 
-  // Plays one part a connection, in the order they come; after the last one it does not listen any more.
+  // Plays one part for each connection, in their order; after the last one it stops listening.
   explicit FakeServer(std::vector<Play> parts) : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;

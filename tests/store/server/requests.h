@@ -1,4 +1,4 @@
-// Requests and answers in a test's words.
+// Builders of requests and answers for tests.
 #pragma once
 
 #include <string>
@@ -60,7 +60,7 @@ inline std::string text(std::string_view value) {
 }
 inline std::string byte(std::uint8_t value) { return std::string(1, static_cast<char>(value)); }
 
-// One request of every kind that the dialect has.
+// One request of every kind of the dialect.
 inline std::vector<Request> one_of_each(Dialect dialect) {
   std::vector<Request> all = {
       numbered(RequestKind::validate, {}, validate_magic),

@@ -1,4 +1,4 @@
-// A store server in a thread of its own, whose reports a test can read.
+// A store server on a thread of its own, whose reports a test can read.
 #pragma once
 
 #include <functional>
@@ -40,10 +40,10 @@ class ServerThread {
     return options;
   }
 
-  // Runs `work` on the server's thread and waits for its end.
+  // Runs `work` on the server's thread and waits until it has run.
   void on_loop(const std::function<void(StoreServer&)>& work) { server_->run(work); }
   StoreStats stats() { return server_->stats(); }
-  // Returns when the server's numbers satisfy the condition: what a test waits for instead of sleeping.
+  // Returns when the server's numbers satisfy the condition: tests wait for this instead of sleeping.
   void until(const std::function<bool(const StoreStats&)>& condition) {
     while (!condition(stats())) std::this_thread::yield();
   }
@@ -56,7 +56,7 @@ class ServerThread {
   std::string host_;
   std::mutex mutex_;
   std::vector<std::string> reports_;   // protected by mutex_
-  std::unique_ptr<StoreHost> server_;  // last, since it reports until it has gone
+  std::unique_ptr<StoreHost> server_;  // last, since it reports until it is destroyed
 };
 
 }  // namespace dlaunch::test

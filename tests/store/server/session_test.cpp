@@ -12,7 +12,7 @@ using Next = Session::Next;
 
 const StoreLimits limits;
 
-// The kinds that come out when the bytes go in, in pieces of so many.
+// The kinds decoded from the bytes, in pieces of so many.
 std::vector<RequestKind> kinds(Session& session, std::string_view bytes, std::size_t piece) {
   std::vector<RequestKind> found;
   for (std::size_t at = 0; at < bytes.size(); at += piece) {
@@ -135,7 +135,7 @@ TEST(Session, RequestsNotAskedForAreKept) {
   EXPECT_EQ(session.next(request), Next::more);
 }
 
-// That a stranger was refused is not forgotten when he goes on with something better.
+// A rejection stays when the client continues with valid bytes.
 TEST(Session, NothingFollowsWhatWasBad) {
   Session session(limits, OldClients::v2_1);
   const std::string good = encoded(one_of_each(Dialect::v2_1).back(), Dialect::v2_1);

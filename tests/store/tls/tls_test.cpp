@@ -1,5 +1,4 @@
-// Encrypted connections of a store: the server over a network without wires, the client a TLS session by
-// hand.
+// Encrypted connections of a store: the server over a network without wires, the client as a TLS session.
 #include <gtest/gtest.h>
 
 #include "store/protocol/key_proof.h"
@@ -26,8 +25,7 @@ class TlsTest : public testing::Test {
     EXPECT_TRUE(server->listen({"*", 29500}));
   }
 
-  // Gives the server what is for it in pieces of this size, and the client its answers, until both are
-  // silent.
+  // Exchanges bytes in pieces of this size, until server and client have nothing to send.
   std::string talk(ConnId conn, SecureSession& client, std::string wire, std::size_t piece) {
     std::string plain;
     while (!wire.empty()) {
