@@ -18,6 +18,15 @@ ROOT = sys.argv[1]
 OVERLOADED = {"to_string"}
 # Of an option in dlaunch(1), in characters of its source: some sentences. Details belong in another section or page.
 LONGEST_ENTRY = 400
+# What pages quote of messages, in the pieces that stand in the sources.
+QUOTED = {
+    "README.md": ["the last lines that ", " wrote to ", "failed: ", "exited with code ",
+                  "; it failed at ", "going on without ", " never entered ", " waited "],
+    "dlaunch-report.5": ["; stopping ", " at most ", " while an exception was on its way", " noticed it", " (its last words: "],
+    "dlaunch-hang.7": [" never entered ", " of group ", " waited "],
+    "dlaunch-store.1": ["listening on "],
+    "libdlaunch-work.3": ["it died, or the connection to it was lost"],
+}
 
 
 def without_comments(text):
@@ -140,6 +149,32 @@ def read_pages():
     return pages
 
 
+def unfilled(text):
+    """One line: without macros and escapes, with single blanks."""
+    return re.sub(r"\s+", " ", re.sub(r"^\.\w\w? ?", "", text, flags=re.MULTILINE).replace("\\e", "\\").replace("\\&", ""))
+
+
+def check_quotes(pages):
+    """The messages that pages and README quote are those of the sources."""
+    sources = ""
+    for folder in ("agent", "launcher", "runtime", "store"):
+        for path in glob.glob(os.path.join(ROOT, folder, "**/*.cpp"), recursive=True) + glob.glob(os.path.join(ROOT, folder, "**/*.h"), recursive=True):
+            with open(path, encoding="utf-8") as file:
+                # Literals that follow each other are one; comments do not count.
+                sources += re.sub(r'"\s*"', "", re.sub(r"^\s*//[^\n]*", "", file.read(), flags=re.MULTILINE))
+    for page, fragments in QUOTED.items():
+        if page == "README.md":
+            with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+                text = file.read()
+        else:
+            text = pages[page]
+        for fragment in fragments:
+            if fragment not in unfilled(text):
+                yield f"{page} does not quote '{fragment}' any more"
+            if fragment not in sources:
+                yield f"{page} quotes '{fragment}', which no source prints"
+
+
 def references_in(text):
     """The file names of the pages that this text names: `.BR dlaunch-hang (7)`, `.BR dlaunch-status "(1), " dlaunch-store (1)`."""
     return {f"{name}.{section}" for name, section in re.findall(r"\b((?:lib)?dlaunch[\w-]*) \"?\((\d)\)", text)}
@@ -233,7 +268,7 @@ def check_syntax():
 def main():
     declared = public_functions()
     pages = read_pages()
-    complaints = [*check_functions(declared), *check_references(pages), *check_options(pages["dlaunch.1"]),
+    complaints = [*check_functions(declared), *check_quotes(pages), *check_references(pages), *check_options(pages["dlaunch.1"]),
                   *check_protocol(pages["dlaunch-protocol.7"]), *check_install(pages), *check_syntax()]
     for text in complaints:
         print(text)
