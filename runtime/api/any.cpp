@@ -36,7 +36,7 @@ std::weak_ordering reversed(std::weak_ordering order) {
   return std::is_lt(order) ? std::weak_ordering::greater : std::weak_ordering::less;
 }
 
-// As Python's: the shortest text that means the number, and never that of a whole one.
+// As Python prints it: the shortest text of the number, and never that of an integer.
 std::string text_of(double number) {
   if (!std::isfinite(number)) return std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
   std::array<char, 64> text{};

@@ -6,7 +6,7 @@
 namespace dlaunch {
 inline namespace v1 {
 
-// Without a look at the registry, which is not to be made when the library is loaded.
+// Without the registry, which must not be created when the library is loaded.
 const BackendName BackendName::gloo(Known{}, "gloo");
 const BackendName BackendName::nccl(Known{}, "nccl");
 const BackendName BackendName::mpi(Known{}, "mpi");

@@ -27,7 +27,7 @@ void announce_wait(const std::string& who) {
 }
 
 void await_debugger(const std::function<void()>& check) {
-  // The kernel tells nobody when a tracer comes.
+  // The kernel does not report the arrival of a tracer.
   constexpr int look_again_ms = 20;
   constexpr int looks_between_checks = 10;
   for (int looks = 1; !is_traced(); ++looks) {

@@ -19,7 +19,7 @@ using dlaunch::ReduceOp;
 using dlaunch::Tensor;
 using dlaunch::Work;
 
-// C's numbers are C++'s.
+// C and C++ use the same numbers.
 static_assert(static_cast<int>(DType::int8) == DLAUNCH_INT8);
 static_assert(static_cast<int>(DType::boolean) == DLAUNCH_BOOL);
 static_assert(static_cast<int>(DType::complex128) == DLAUNCH_COMPLEX128);
@@ -35,7 +35,7 @@ int note_failure(int status, const char* message, const dlaunch::ErrorContext& c
   try {
     last_error = message;
     last_context = context;
-  } catch (...) {  // no memory for the words
+  } catch (...) {  // no memory for the message
     last_error.clear();
     last_context = {};
   }

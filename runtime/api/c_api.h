@@ -26,10 +26,10 @@ struct dlaunch_work {
 
 namespace dlaunch::c {
 
-// Keeps the words of the exception that is being handled for dlaunch_last_error(); its number.
+// Stores the message of the current exception for dlaunch_last_error(); returns its number.
 int note_current_failure() noexcept;
 
-// Nothing but a number leaves a call.
+// Runs a call; returns the number of its error. No exception leaves it.
 template <class Call>
 int guarded(const Call& call) noexcept {
   try {
@@ -40,7 +40,7 @@ int guarded(const Call& call) noexcept {
   }
 }
 
-// What a question answers, or `otherwise` where it fails.
+// What `question` returns, or `otherwise` if it throws.
 template <class Question>
 auto answer(std::invoke_result_t<const Question&> otherwise, const Question& question) noexcept {
   auto result = otherwise;

@@ -17,7 +17,7 @@ using dlaunch::KeyValueStore;
 using dlaunch::TcpKeyValueStore;
 using std::chrono::milliseconds;
 
-// What the thread's latest call that returns several texts points to.
+// The results of the thread's latest call that returns several texts.
 thread_local std::vector<std::string> last_texts;
 thread_local std::vector<const char*> last_pointers;
 

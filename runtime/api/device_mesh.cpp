@@ -32,7 +32,7 @@ std::string in_words(const std::vector<T>& things) {
   return "[" + comma_separated(things) + "]";
 }
 
-// How many places one step in each dimension is.
+// The distance of neighbours in each dimension, in places.
 std::vector<int> strides(const std::vector<int>& shape) {
   std::vector<int> result(shape.size(), 1);
   for (std::size_t dim = shape.size(); dim-- > 1;) result[dim - 1] = result[dim] * shape[dim];
@@ -80,7 +80,7 @@ void check(const std::string& device_type, const std::vector<int>& ranks, const 
   if (std::ranges::adjacent_find(sorted_names) != sorted_names.end()) refuse("a name occurs twice");
 }
 
-// A mesh may be how a program begins.
+// A program may begin with a mesh.
 void require_default_group(const std::string& device_type) {
   if (is_initialized()) return;
   InitOptions options;
@@ -132,7 +132,7 @@ std::shared_ptr<const DeviceMesh::State> DeviceMesh::lay_out(const std::string& 
     for (std::size_t dim = 0; dim < state->shape.size(); ++dim) {
       coordinate.push_back(place / step[dim] % state->shape[dim]);
     }
-    // In the same order on all ranks of each line: they meet without the others.
+    // In the same order on all ranks of a line: they meet without the other lines.
     for (std::size_t dim = 0; has_groups && dim < state->shape.size(); ++dim) {
       std::vector<int> line;
       line.reserve(static_cast<std::size_t>(state->shape[dim]));
@@ -270,14 +270,14 @@ DeviceMesh DeviceMesh::flatten(const std::string& name) const {
   for (std::size_t i = 0; name.empty() && i < state_->names.size(); ++i) {
     joined += (i > 0 ? "_" : "") + state_->names[i];
   }
-  // Other meshes may do so at the same time: only the ranks of this one meet, where its group is made.
+  // Other meshes may be flattened at the same time: only the ranks of this one meet, to make its group.
   return DeviceMesh(lay_out("DeviceMesh::flatten", state_->device_type, state_->ranks, {size()},
                             joined.empty() ? std::vector<std::string>() : std::vector<std::string>{joined},
                             state_->has_groups));
 }
 
 namespace {
-// The meshes of the scopes that this thread is in, the innermost last.
+// The meshes of this thread's scopes, the innermost last.
 std::vector<DeviceMesh>& scopes() {
   thread_local std::vector<DeviceMesh> meshes;
   return meshes;

@@ -1,4 +1,4 @@
-// The calls of distributed.h that are those of a group, with the ranks of the default group.
+// The calls of distributed.h that forward to a group, with ranks of the default group.
 #include <algorithm>
 
 #include "dlaunch/distributed.h"
@@ -21,7 +21,7 @@ int rank_in(const ProcessGroup& group, const char* operation, int global_rank) {
   return static_cast<int>(found - ranks.begin());
 }
 
-// The same for a root or a peer, at which a process that is no member does not look.
+// The same for a root or a peer; a process that is not a member does not check it.
 int peer_in(const ProcessGroup& group, const char* operation, int global_rank) {
   return group.rank() < 0 ? global_rank : rank_in(group, operation, global_rank);
 }

@@ -1,9 +1,9 @@
-// breakpoint(): one rank stops for a debugger, and the others are held until it has gone on.
+// breakpoint(): one rank stops for a debugger, and the others wait until it continues.
 //
-// The ranks meet through the store, which finds those that name different ones. They are let go over the
-// network: a debugger stops all of its process, also the store if that rank serves it, and a store that does
-// not answer for a while is lost. Who is late finds in the store that the others have gone on already. Which
-// of the two it is, is decided once for all ranks, by the key "phase".
+// The ranks meet through the store, which finds ranks that name different ones. They are released over the
+// network: a debugger stops its whole process, also the store if that rank serves it, and a store that does
+// not answer for a while counts as lost. A late rank reads from the store that the others have continued
+// already. The key "phase" decides once for all ranks which of the two applies.
 #include <csignal>
 
 #include <algorithm>
@@ -97,7 +97,7 @@ void GroupImpl::hold(const Stop& stop) {
   if (stop.keys.get(phase) == all_are_here) await_release(stop);
 }
 
-// No deadline, and nothing that --hang-timeout would see.
+// No deadline, and --hang-timeout does not count it as waiting.
 void GroupImpl::await_release(const Stop& stop) {
   const std::shared_ptr<Backend> backend = usable_backend(stop.context.operation.c_str(), std::nullopt);
   const Operation operation{stop.context.sequence, deadline_after(longest_timeout), true};
@@ -106,7 +106,7 @@ void GroupImpl::await_release(const Stop& stop) {
     message = backend->recv(nothing(), stop.rank,
                             tag_of(Tags::breakpoints, static_cast<std::uint32_t>(stop.context.sequence)),
                             operation);
-  } catch (const DistBackendError&) {  // it sends no messages
+  } catch (const DistBackendError&) {  // it has no messages
     while (!wait_a_moment(stop.keys, gone_on)) throw_if_lost();
     return;
   }
@@ -135,7 +135,7 @@ void GroupImpl::release_held_ranks(const Stop& stop) {
           operation));
     }
     when_all(messages).wait();
-  } catch (const DistBackendError&) {  // it sends none: the others look into the store
+  } catch (const DistBackendError&) {  // it has no messages: the others poll the store
     return;
   } catch (const DistError&) {
     const std::exception_ptr error = located(std::current_exception(), stop.context);

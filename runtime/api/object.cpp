@@ -22,14 +22,14 @@ std::uint64_t machines_memory() {
          static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Where a call puts what other ranks say they will send. A length is looked at before it becomes an
-// allocation: the kernel promises more memory than there is, and ends the process that uses it.
+// The memory for data that other ranks have announced. A length is checked before it is allocated: the kernel
+// grants more memory than there is, and ends the process that uses it.
 class Room {
  public:
   Room(ProcessGroup group, const char* operation) : group_(std::move(group)), operation_(operation) {}
 
-  // Zeros for `length` bytes of `peer`. If there are too many the group ends, since others wait for this
-  // rank.
+  // `length` zero bytes for the data of `peer`. If that is too much, the group is aborted, since others wait
+  // for this rank.
   std::string take(std::uint64_t length, int peer) {
     if (length > left_) refuse(length, peer);
     try {
@@ -65,7 +65,7 @@ Tensor view(std::string& bytes) {
                       {static_cast<std::int64_t>(bytes.size())});
 }
 
-// By rank. What is no length is more than any memory.
+// By rank. An invalid length becomes one that is larger than any memory.
 std::vector<std::uint64_t> all_lengths(const ProcessGroup& group, std::uint64_t own) {
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(group.size()));
   const std::vector<std::int64_t> mine = {static_cast<std::int64_t>(own)};
@@ -107,7 +107,7 @@ std::vector<std::string> gather_bytes(const std::string& own, int dst, const Pro
   if (skips_as_non_member(group, "gather_object")) return {};
   const int root = get_group_rank(group, dst);
   const std::vector<std::uint64_t> lengths = all_lengths(group, own.size());
-  // A gather is of equal blocks: as long as the longest.
+  // A gather needs equal blocks: all are as long as the longest.
   const auto longest = std::ranges::max_element(lengths);
   const int its_rank = static_cast<int>(longest - lengths.begin());
   Room room(group, "gather_object");
@@ -147,7 +147,7 @@ std::string scatter_bytes(std::span<const std::string> parts, int src, const Pro
                         " ranks: the source gives one for each",
                     {.rank = group.rank(), .operation = "scatter_object_list", .group = group.name()});
   }
-  // All ranks must know the longest, each its own.
+  // All ranks need the longest length, and each rank its own.
   std::vector<std::int64_t> lengths(size + 1);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     lengths[i] = static_cast<std::int64_t>(parts[i].size());

@@ -25,7 +25,7 @@ SpawnError::~SpawnError() = default;
 
 namespace {
 
-// So long may one that has failed take to end after the others have noticed.
+// How long a failed process may take to end after the others have detected its failure.
 constexpr auto gathering = std::chrono::seconds(5);
 
 }  // namespace
@@ -100,7 +100,7 @@ struct SpawnContext::State {
     return !ended.empty();
   }
 
-  // The failure to tell of, once it is known or time is up.
+  // The failure to report, when it is known or the time is up.
   [[nodiscard]] const RankFailure* verdict(bool time_is_up) const {
     if (failures.empty()) return nullptr;
     const FirstFailure first = first_failure(failures, well);

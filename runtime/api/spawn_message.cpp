@@ -130,7 +130,7 @@ void register_spawn_function(const std::string& name, SpawnFunction function) {
 void run_if_spawned() {
   const std::optional<std::string> text = process_environment(spawn_variable);
   if (!text) return;
-  unsetenv(std::string(spawn_variable).c_str());  // the programs that this one starts are no ranks
+  unsetenv(std::string(spawn_variable).c_str());  // programs that this one starts are not ranks
   const std::optional<Descriptors> given = descriptors_in(*text);
   if (!given) {
     throw DistError("run_if_spawned: the environment variable " + std::string(spawn_variable) + ": '" +

@@ -1,5 +1,5 @@
-// What a process that spawn() starts by exec is given: a file in memory and a pipe, by their numbers in a
-// variable of its environment.
+// The input of a process that spawn() starts by exec: a file in memory and a pipe, by their numbers in an
+// environment variable.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace dlaunch {
 // "FILE,PIPE". Present from exec until run_if_spawned() has read it.
 inline constexpr std::string_view spawn_variable = "DLAUNCH_SPAWN";
 
-// What such a process writes into the pipe when it begins to run its function; its report may follow.
+// Such a process writes this to the pipe when it starts its function; its report may follow.
 inline const std::string spawn_begun = "b";
 
 struct SpawnMessage {
@@ -25,7 +25,7 @@ struct SpawnMessage {
 // The descriptor of a file with the message, to be closed by the caller. Throws DistError.
 int spawn_message(const SpawnMessage& message);
 
-// argv and the environment of this process; without what spawn() has given it.
+// argv and the environment of this process, without spawn's variable.
 std::vector<std::string> own_command_line();
 std::vector<std::string> own_environment();
 

@@ -33,7 +33,7 @@ ReportPipe report_pipe() {
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-// Of a process that has begun to run.
+// For a process that has begun to run.
 void watch(SpawnedProcess& process) {
   process.handle = Descriptor(process_handle(process.pid));
   if (process.handle.get() >= 0) return;
@@ -55,7 +55,7 @@ std::string read_report(const SpawnedProcess& process) {
   return length > 0 ? std::string(message, static_cast<std::size_t>(length)) : std::string();
 }
 
-// Pointers to texts, as exec wants them.
+// Pointers to texts, as exec needs them.
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
   result.reserve(texts.size() + 1);
@@ -64,7 +64,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
-// In the child of a process that may have had other threads: nothing that takes a lock.
+// In the child of a process that may have other threads: it must not take a lock.
 [[noreturn]] void exec_anew(char* const* arguments, char* const* environment, int order_fd, int report_fd,
                             const std::string& failure) {
   fcntl(order_fd, F_SETFD, 0);
@@ -100,7 +100,7 @@ SpawnedProcess fork_rank(const SpawnOrder& order, const std::function<void(int r
   process.rank = order.rank;
   process.pid = fork();
   if (process.pid < 0) refuse_start(order.rank);
-  // Not exit: the destructors of what was copied belong to the process that was copied.
+  // Not exit(): the copied objects must be destroyed by the original process only.
   if (process.pid == 0) _exit(run_as_rank(order, report.write_end.get(), body));
   process.report = std::move(report.read_end);
   watch(process);

@@ -35,7 +35,7 @@ class Descriptor {
 // A pidfd: readable when the process has ended. -1 with errno if there is none.
 int process_handle(pid_t pid);
 
-// Where the processes meet: a folder with a file of their own, gone when the last of its users is.
+// The folder with the file through which the processes meet; its last user removes it.
 class RendezvousFolder {
  public:
   RendezvousFolder();  // throws DistError
@@ -52,7 +52,7 @@ struct SpawnedProcess {
   int rank = -1;
   pid_t pid = -1;
   Descriptor handle;  // as process_handle() makes it
-  Descriptor report;  // what it threw
+  Descriptor report;  // the error it threw
   bool by_exec = false;
   bool ended = false;
 };
@@ -60,12 +60,12 @@ struct SpawnedProcess {
 // A copy of this process. Throws DistError.
 SpawnedProcess fork_rank(const SpawnOrder& order, const std::function<void(int rank)>& body);
 
-// This program anew, where run_if_spawned() calls the function of this name. Other threads may run. Throws
-// DistError.
+// Executes this program again; run_if_spawned() calls the function of this name there. Other threads may run.
+// Throws DistError.
 SpawnedProcess exec_rank(const SpawnOrder& order, const std::string& function,
                          const std::vector<std::string>& arguments);
 
-// Takes note that it has ended; what went wrong, or nothing. Waits for its end.
+// Waits for the process's end and returns its failure, or nothing.
 std::optional<RankFailure> reap(SpawnedProcess& process);
 
 }  // namespace dlaunch

@@ -29,8 +29,8 @@ void set(std::string_view name, int value) {
   setenv(std::string(name).c_str(), std::to_string(value).c_str(), 1);
 }
 
-// This process ends with its parent. By a thread, since the kernel's own signal at the death of a parent
-// comes already when the thread has ended that forked.
+// Ends this process with its parent. It uses a thread, since the kernel's parent-death signal arrives already
+// when the thread that forked has ended.
 void end_with(pid_t parent) {
   const int handle = process_handle(parent);
   if (getppid() != parent) _exit(1);  // it has ended before
@@ -50,7 +50,7 @@ void end_with(pid_t parent) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// A rank in the default group; -1: not known. Errors of other groups know the peer by its rank there.
+// A rank in the default group; -1: not known. Errors of other groups have the peer's rank in that group.
 int blamed_rank(const ErrorContext& context) {
   const bool is_default =
       context.group.empty() ||

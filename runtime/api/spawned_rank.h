@@ -16,15 +16,15 @@ struct SpawnOrder {
   std::string file;   // of the store in which the ranks meet
 };
 
-// What a process reports of its end, in one write; the words of the error follow.
+// A process's report of its failure, in one write; the error's message follows.
 struct SpawnReport {
   bool blames_another = false;
   int peer = -1;
   std::int64_t thrown_ns = 0;
 };
 
-// Makes this process that rank and calls `body`; reports to `report_fd` what it throws. Returns the exit
-// code. REQUIRES: no other thread is here, and the process has made no group.
+// Makes this process that rank and calls `body`; writes the error it throws to `report_fd`. Returns the exit
+// code. REQUIRES: the process has no other thread, and has made no group.
 int run_as_rank(const SpawnOrder& order, int report_fd, const std::function<void(int rank)>& body);
 
 }  // namespace dlaunch

@@ -18,7 +18,7 @@ void run_ranks_as_threads(int size, const std::function<void(int rank)>& body) {
   if (size < 1) throw DistError("run_ranks_as_threads: there must be a rank at least");
   if (!body) throw DistError("run_ranks_as_threads: there is no function to run");
   const auto store = std::make_shared<HashStore>();
-  // The first to fail, in time: what the others say then is only that this one gave up.
+  // The error of the rank that failed first; the others' errors only report that it gave up.
   std::mutex mutex;
   std::exception_ptr first;
   std::vector<std::thread> threads;

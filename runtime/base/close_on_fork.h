@@ -1,5 +1,5 @@
-// Objects with descriptors that a copy of the process (fork without exec) must not keep: there they would
-// stay open after the process has died, and those who look for its end would not see it.
+// Objects with descriptors that a copy of the process (fork without exec) must not keep: they would stay open
+// in it after the process has died, and others would not detect the death.
 #pragma once
 
 #include <pthread.h>
@@ -9,11 +9,11 @@
 
 namespace dlaunch {
 
-// All of one class there are; in a copy each has close_in_child() called. Never destroyed: a process may be
-// copied while it ends.
+// All objects of one class; a copy calls close_in_child() of each. Never destroyed: a process may fork while
+// it ends.
 template <class T>
 struct CloseOnFork {
-  std::mutex mutex;  // who holds it keeps the process from being copied
+  std::mutex mutex;  // while it is held the process cannot fork
   std::vector<T*> all;
 
   static CloseOnFork& get() {
@@ -23,7 +23,7 @@ struct CloseOnFork {
   }
 
  private:
-  // Nobody else holds the mutex in the copy.
+  // No other thread holds the mutex in the copy.
   static void before_fork() { get().mutex.lock(); }
   static void after_fork() { get().mutex.unlock(); }
   static void in_copy() {

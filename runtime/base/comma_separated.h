@@ -1,4 +1,4 @@
-// Ranks, shapes and names as they stand in a sentence.
+// Ranks, shapes and names in messages.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ std::string comma_separated(const std::vector<T>& things) {
   return text;
 }
 
-// "ranks 1, 4, 7"; of many only the first.
+// "ranks 1, 4, 7"; only the first ones of many.
 std::string describe_ranks(const std::vector<int>& ranks);
 
 }  // namespace dlaunch

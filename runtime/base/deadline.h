@@ -1,5 +1,5 @@
-// The runtime's clock. Timeouts that users give become points in time at the door and stay that: an operation
-// of many waits then ends when it should, however the time is spent among them.
+// The runtime's clock. The public calls convert timeouts to deadlines once: an operation with many waits then
+// ends in time, however the time is spent among them.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace dlaunch {
 // Stands for "no limit": long enough for any job, short enough that no clock arithmetic overflows.
 inline constexpr std::chrono::milliseconds longest_timeout = std::chrono::hours(24 * 365);
 
-// What may take so long from when it was asked for.
+// A limit for a call: its start and length.
 struct Timeout {
   Deadline began;
   std::chrono::milliseconds length;
@@ -32,7 +32,7 @@ inline Deadline deadline_after(std::chrono::milliseconds timeout) {
   return timeout_from_now(timeout).deadline();
 }
 
-// As all processes of a host tell it each other, in nanoseconds.
+// Nanoseconds of the steady clock, which all processes of a host share.
 inline std::int64_t ns_of(Deadline moment) {
   return std::chrono::nanoseconds(moment.time_since_epoch()).count();
 }

@@ -1,4 +1,4 @@
-// Errors on their way up: each layer adds the part of the place that it knows, the type stays.
+// Adds context to errors: each layer fills in the part of the place that it knows, the type stays.
 #pragma once
 
 #include <exception>
@@ -9,22 +9,22 @@
 
 namespace dlaunch {
 
-// The same kind of error with the unknown parts of its place filled in from `context`. What is no DistError
-// (out of memory, a mistake in a third-party backend) becomes a DistBackendError.
+// The same kind of error with the unknown parts of its place filled in from `context`. Other exceptions (out
+// of memory, a mistake in a third-party backend) become a DistBackendError.
 std::exception_ptr in_context(const std::exception_ptr& error, const ErrorContext& context);
 
 // The same kind of error at the same place, with `words` before its reason.
 std::exception_ptr with_words(const std::exception_ptr& error, const std::string& words);
 
-// How the reasons of errors because of a peer's end begin: it has left the group, has ended without a word,
-// or has told that it gives up.
+// The beginnings of reasons for the loss of a peer: it left the group in order, ended without a goodbye
+// message, or reported that it gives up.
 inline constexpr const char* left_the_group = "it has left the group";
 inline constexpr const char* it_died = "it died, or the connection to it was lost";
 inline constexpr const char* it_gave_up = "it gave up";
-// What follows the first of them if that peer was on its way out of a failed program.
+// Follows left_the_group if the peer left while an exception unwound its program.
 inline constexpr const char* in_exception = " while an exception was on its way";
 
-// That a peer has not taken (`sent`) or sent a message.
+// A peer did not take (`sent`) or send a message in time.
 inline DistNetworkError late_error(int peer, bool sent) {
   return DistNetworkError(sent ? "it did not take a message before the deadline"
                                : "it did not send a message before the deadline",
@@ -37,13 +37,13 @@ int departed_peer(const std::exception_ptr& error);
 // The rank on the other side, if the error knows it; else -1.
 int peer_of(const std::exception_ptr& error);
 
-// How the error says that the peer ended; none: it does not.
+// How the peer ended, by the error's reason; none: the reason does not show it.
 page::Loss loss_of(const std::exception_ptr& error);
 
-// As far as the error knows its place.
+// The place, as far as the error knows it.
 ErrorContext context_of(const std::exception_ptr& error);
 
-// What has happened, without the place.
+// The reason, without the place.
 std::string reason_of(const std::exception_ptr& error);
 
 // The message, place included.

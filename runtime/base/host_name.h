@@ -1,4 +1,4 @@
-// This host's name, for people.
+// This host's name, for messages.
 #pragma once
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// What the library has to say besides its errors. See dlaunch/debug.h for who sees it.
+// The library's log. dlaunch/debug.h describes which messages are shown.
 #pragma once
 
 #include <string>

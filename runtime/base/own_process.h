@@ -1,6 +1,6 @@
-// Whether this is still the process in which an object was made. In a copy that fork() makes the object is
-// there, but its threads are not, its mutexes may be held by one of those, and its connections are the
-// original's.
+// Whether this is still the process in which an object was made. A copy made by fork() has the object, but
+// not its threads; its mutexes may be held by one of those threads, and its connections belong to the
+// original.
 #pragma once
 
 #include <pthread.h>

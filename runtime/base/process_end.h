@@ -1,4 +1,4 @@
-// What is still to be done when the process ends by itself: by exit(), or by a return from main.
+// Actions at the end of the process: by exit(), or by a return from main.
 #pragma once
 
 #include <sys/types.h>
@@ -9,9 +9,9 @@
 
 namespace dlaunch {
 
-// `action` is called then, once, however often this was called; before the destructors of the static objects
-// that were there at the first call. Not in copies of the process that fork() has made: what the action would
-// end is not theirs. Any thread. _exit(), and a signal, leave no time for anything.
+// Calls `action` then, once, however often this was called; before the destructors of the static objects that
+// existed at the first call. Not in copies made by fork(): the objects of the action belong to the original.
+// Any thread. Does nothing if the process ends by _exit() or a signal.
 template <void (*action)()>
 void at_process_end() {
   static std::atomic<pid_t> process = 0;

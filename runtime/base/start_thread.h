@@ -1,4 +1,4 @@
-// A thread of the runtime's own, with an error that names the limit if the system refuses it.
+// Starts a thread of the runtime, with an error that names the limit if the system refuses it.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace dlaunch {
 
-// Throws DistBackendError if there can be no further thread.
+// Throws DistBackendError if no thread can be started.
 template <class F>
 std::thread start_thread(F&& run) {
   try {

@@ -1,4 +1,4 @@
-// Whom a rank is to blame that has waited in vain, from how far the others have come. Pure.
+// Which ranks to blame for a wait that timed out, from the progress of all. Pure.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ struct RankProgress {
   std::uint64_t entered;  // the number of the latest operation
 };
 
-// Of those who have not entered operation `number` who has come least far: the others may be waiting for them
-// in an earlier operation, which this rank was through with before it was complete.
+// Of the ranks that have not entered operation `number`, those that lag most: the others may wait for them in
+// an earlier operation, which this rank has left before it was complete everywhere.
 inline std::vector<int> stragglers(std::span<const RankProgress> others, std::uint64_t number) {
   std::vector<int> result;
   std::uint64_t least = number;

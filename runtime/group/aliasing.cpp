@@ -30,7 +30,7 @@ bool aliases(std::span<const Tensor> written, std::span<const Tensor> read) {
   for (std::size_t i = 1; i < taken.size(); ++i) {
     if (taken[i].begin < taken[i - 1].end) return true;
   }
-  // They lie one after another, so the first that ends behind the beginning is the only candidate.
+  // They are sorted and disjoint, so the first that ends behind the beginning is the only candidate.
   return std::ranges::any_of(read, [&taken](const Tensor& tensor) {
     if (tensor.nbytes() == 0) return false;
     const Stretch wanted = stretch_of(tensor);

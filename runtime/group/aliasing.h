@@ -1,4 +1,4 @@
-// Memory that an operation must not write to while it reads or writes it otherwise.
+// Whether tensors of one operation overlap in memory.
 #pragma once
 
 #include <span>

@@ -17,7 +17,7 @@ namespace {
 
 // A part of a backend option: "gloo", "cpu:gloo".
 struct BackendChoice {
-  std::string device;  // empty: all that the module names
+  std::string device;  // empty: all devices of the module
   std::string name;
 };
 
@@ -107,7 +107,7 @@ std::string in_words(const std::vector<ChosenModule>& modules) {
 
 namespace {
 
-// Its errors say where the peer is.
+// Its errors name the peer's host.
 std::shared_ptr<Backend> create(const BackendModule& module, const BackendContext& context,
                                 const std::vector<std::string>& hosts) {
   try {

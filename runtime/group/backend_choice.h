@@ -22,15 +22,15 @@ struct ChosenModule {
 // Throws DistBackendError: unreadable, unknown, not usable here, not for that device, or two for one.
 std::vector<ChosenModule> choose_modules(Registry& registry, const std::string& text);
 
-// The text in lower case. Throws DistBackendError: unreadable, a device that there is not, or a name that is
-// neither torch.distributed's nor known to the registry. That a backend cannot be used here is no error.
+// The text in lower case. Throws DistBackendError: unreadable, an unknown device, or a name that is neither
+// torch.distributed's nor in the registry. It is no error if the backend cannot be used in this process.
 std::string checked_name(Registry& registry, std::string_view text);
 
 // The same text for the same modules and devices: "cpu:gloo,cuda:nccl".
 std::string in_words(const std::vector<ChosenModule>& modules);
 
-// Makes each module's backend. `check`: as backend_store's. REQUIRES: all ranks of the group are doing the
-// same.
+// Makes each module's backend. `check`: as backend_store's. REQUIRES: all ranks of the group do the same
+// concurrently.
 std::vector<GroupImpl::DeviceBackend> make_backends(const std::vector<ChosenModule>& modules,
                                                     const std::shared_ptr<Store>& keys,
                                                     const GroupDescription& group, Deadline deadline,

@@ -24,8 +24,8 @@ namespace dlaunch {
 
 namespace {
 
-// One host for all: its loopback interface will do. Else the backend must find the one that reaches the
-// others.
+// If all ranks are on one host, its loopback interface suffices. Otherwise the backend must choose the
+// interface that reaches the other hosts.
 std::string meeting_point(const std::vector<std::string>& hosts, const std::string& master_host) {
   const bool one_host = std::ranges::adjacent_find(hosts, std::ranges::not_equal_to{}) == hosts.end();
   return master_host.empty() && one_host ? "localhost" : master_host;
@@ -40,7 +40,7 @@ std::shared_ptr<Store> connect(const Identity& self, Deadline deadline) {
   }
 }
 
-// A rank that is a thread or a started process cannot be another one.
+// A rank that is a thread, or that spawn() has started, cannot choose another number.
 void require_agreement(const char* what, std::optional<int> given, int told) {
   if (!given || *given == told) return;
   throw DistError(std::string("init_process_group: the option ") + what + " is " + std::to_string(*given) +
@@ -54,10 +54,10 @@ const T& value_of(const Result<T>& result) {
   return *result;
 }
 
-// How long a rank that gives up stays for the others to hear of it, who may still have to come.
+// How long a rank that gives up keeps the store alive for ranks that are still to read the reason.
 constexpr auto patience = std::chrono::seconds(10);
 
-// Where some compare their calls and others do not, those wait for these in vain.
+// If only some ranks compare their calls, they time out waiting for the others.
 void warn_of_levels(const std::vector<PeerInfo>& peers) {
   std::vector<int> silent;
   for (std::size_t rank = 0; rank < peers.size(); ++rank) {
@@ -77,7 +77,7 @@ std::string backend_name(const InitOptions& options, const std::optional<RankPre
 }  // namespace
 
 Registry& registry() {
-  // Never destroyed, as the modules: nobody can tell when the last thread has left their code.
+  // Never destroyed, like the modules: it is unknown when the last thread has left their code.
   static Registry& only = []() -> Registry& {
     auto& made = *new Registry(backend_folders());
     (void)made.add(threads_module());  // the name is free: it is the first
@@ -155,7 +155,7 @@ std::vector<ChosenModule> DefaultGroupInit::choose_or_reject() {
       reject_rendezvous(keys, self_.rank, e.reason());
       ++generation;
       wait_until_peers_informed(keys, self_.world_size, soon);
-    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): then they find out by themselves
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the others detect it themselves
     }
     throw;
   }
@@ -178,7 +178,7 @@ void DefaultGroupInit::wait_until_peers_informed(Store& keys, int informed_ranks
   try {
     if (keys.add("heard", 1) == informed_ranks) keys.set(done, "");
     if (serves_store()) keys.wait({&done, 1}, time_left(deadline));
-  } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch): somebody is late, or it was not only refused
+  } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch): a rank is late or lost, too
   }
 }
 

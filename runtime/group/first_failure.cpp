@@ -13,7 +13,7 @@ FirstFailure first_failure(std::span<const RankFailure> failures, std::span<cons
   for (auto at = std::ranges::min_element(failures, {}, &RankFailure::thrown_ns);;) {
     passed.push_back(at->rank);
     const auto next = std::ranges::find(failures, at->peer, &RankFailure::rank);
-    // Nobody whom it could blame is left, or two blame each other: a mistake that ranks share.
+    // The chain ends: the blamed rank has not failed, or two ranks blame each other and share the mistake.
     if (next == failures.end()) return {&*at, std::ranges::find(well, at->peer) != well.end()};
     if (std::ranges::find(passed, next->rank) != passed.end()) return {&*next, false};
     at = next;

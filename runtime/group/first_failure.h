@@ -1,5 +1,5 @@
-// Which of several processes that work together failed first. The order in which their ends are seen does not
-// tell: whoever waits for a rank that dies may be gone before it. What they threw does. Pure.
+// Which of several cooperating processes failed first. The order in which they end does not show it: a rank
+// that waits for a dying one may end before it. The errors they threw show it. Pure.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ struct RankFailure {
 
 struct FirstFailure {
   const RankFailure* failure;
-  bool final;  // whatever the ranks that still run will come to
+  bool final;  // the ranks that still run cannot change the result
 };
 
-// `failures` in the order in which they were seen; `well`: the ranks that have ended without one.
+// `failures`: in the order in which they were seen; `well`: the ranks that have succeeded.
 //
-// One that blames nobody; else the end of the chain that begins with what was thrown first and leads from
-// each to the one that it blames. REQUIRES: !failures.empty(), a rank once.
+// Returns a failure that blames no other rank. If there is none, it starts with the earliest error and
+// follows the blame from rank to rank to the end. REQUIRES: !failures.empty(), each rank once.
 FirstFailure first_failure(std::span<const RankFailure> failures, std::span<const int> well);
 
 }  // namespace dlaunch

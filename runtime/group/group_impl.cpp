@@ -29,7 +29,7 @@ GroupDescription completed(GroupDescription description) {
   return description;
 }
 
-// In a forked copy of the process, what the original still uses.
+// In a forked copy of the process: objects that the original still uses.
 struct OfTheOriginal {
   std::vector<GroupImpl::DeviceBackend> backends;
   std::shared_ptr<Store> keys;
@@ -60,8 +60,8 @@ GroupImpl::GroupImpl(GroupDescription description, std::vector<DeviceBackend> ba
                   {.check = [this] { throw_if_lost(); }, .departed = [this] { return departed(); }}),
       backends_(std::move(backends)) {}
 
-// In a forked copy of the process nothing may end: a store that is destroyed says goodbye, and a backend
-// waits for its threads.
+// In a forked copy of the process nothing may be destroyed: a store would send a goodbye message, and a
+// backend would wait for its threads.
 GroupImpl::~GroupImpl() {
   if (!own_process_.is_this()) {
     keep({std::move(backends_), keys_});
@@ -71,8 +71,8 @@ GroupImpl::~GroupImpl() {
   recorder_.leave();
 }
 
-// Operations that end only now report to fail(), which must find either a whole backend or none: so the
-// backends are taken out while nobody calls them, and end without a lock held.
+// Operations that end now call fail(), which must find either a complete backend or none. So the backends are
+// removed while no thread calls them, and are destroyed without a lock held.
 void GroupImpl::end_backends() {
   std::vector<DeviceBackend> ending;
   {
@@ -132,7 +132,7 @@ Timeout GroupImpl::timeout_for(const char* name, std::optional<std::chrono::mill
 
 void GroupImpl::set_timeout(std::chrono::milliseconds timeout) {
   require_member(description_, "set_timeout");
-  (void)timeout_for("set_timeout", timeout);  // refuses what is no timeout
+  (void)timeout_for("set_timeout", timeout);  // rejects an invalid timeout
   timeout_ = timeout;
 }
 
@@ -141,7 +141,7 @@ Work GroupImpl::run(const OperationSpec& call, const OperationOptions& options, 
   const Timeout limit = timeout_for(call.name, options.timeout);
   const std::lock_guard turn(call_mutex_);
   const std::shared_ptr<Backend> backend = usable_backend(call.name, call.device);
-  // Only now, after everything that can be wrong on this rank alone: the ranks' numbers must stay the same.
+  // Only after all checks that can fail on this rank alone: the numbers must stay equal on all ranks.
   const Operation operation{++sequence_, limit.deadline(), options.async_op};
   const ErrorContext context{description_.rank, call.name, operation.sequence, description_.name, -1, {}};
   if (logs(LogLevel::trace)) {
@@ -195,7 +195,7 @@ Work GroupImpl::run_together(const char* name, std::span<const Prepared> all,
   return {};
 }
 
-// Without the turn of the collectives: a receive may wait for what another thread still has to send.
+// Without call_mutex_: a receive may wait for data that another thread has yet to send.
 Work GroupImpl::run_message(const OperationSpec& call, int peer, const MessageOptions& options,
                             const Start& start) {
   const Timeout limit = timeout_for(call.name, options.timeout);
@@ -218,8 +218,8 @@ Work GroupImpl::run_message(const OperationSpec& call, int peer, const MessageOp
   }
 }
 
-// The Work of `outer`, whose error says where it happened, and which has broken the group by the time anybody
-// sees it.
+// The Work of `outer`. Its error names the operation, and the group is broken before the program can see the
+// error.
 Work GroupImpl::finish_with_context(const WorkSource& outer, const Work& inner, const ErrorContext& context,
                                     OperationTrace trace) {
   inner.then([this, outer, context, trace](const Work& work) {
@@ -309,7 +309,7 @@ void GroupImpl::compare_calls(const CallComparison::Call& call, const ErrorConte
   }
 }
 
-// It takes a number, as what another rank may have called instead does.
+// It takes a number, since another rank may call a collective instead.
 void GroupImpl::compare_call(const std::string& call, Deadline deadline, const ErrorContext& context) {
   require_own_process(context.operation.c_str());
   if (get_debug_level() != DebugLevel::detail) return;
@@ -351,7 +351,7 @@ void GroupImpl::monitored_barrier(std::optional<std::chrono::milliseconds> timeo
   profiled.succeed();
 }
 
-// What has ended because this rank has aborted the group ends by that, and no peer is to blame.
+// If this rank has aborted the group, that is the reason of every error, and no peer is blamed.
 std::exception_ptr GroupImpl::located(const std::exception_ptr& error, ErrorContext context) const {
   if (const std::optional<std::string> reason = aborted_here()) {
     context.peer = -1;
@@ -379,7 +379,7 @@ bool GroupImpl::fail(const std::exception_ptr& error, std::optional<std::string>
   return true;
 }
 
-// For the agent: because of whom this process may be about to fail.
+// For the agent: which rank's loss may make this process fail.
 void GroupImpl::record_loss(const std::exception_ptr& error) const {
   const page::Loss loss = loss_of(error);
   const auto peer = static_cast<std::size_t>(peer_of(error));
@@ -421,7 +421,7 @@ void GroupImpl::destroy() {
   recorder_.leave();
 }
 
-// Without the turn of the collectives: one may still run, in another thread or below the call of exit().
+// Without call_mutex_: a collective may still run, in another thread or below the call of exit().
 void GroupImpl::leave(Deadline deadline) {
   if (!own_process_.is_this()) return;
   {

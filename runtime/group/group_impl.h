@@ -1,4 +1,4 @@
-// What a ProcessGroup handle points to.
+// The state behind a ProcessGroup handle.
 #pragma once
 
 #include <atomic>
@@ -23,20 +23,20 @@
 namespace dlaunch {
 inline namespace v1 {
 
-// Checks the arguments, numbers the operations, bounds them in time, chooses the backend by the tensor's
-// device, and keeps the group's end: the first error breaks it, and every later call says what that was.
+// Checks the arguments, numbers the operations, gives them deadlines, chooses the backend by the tensor's
+// device, and stores the first error: it breaks the group, and every later call repeats it.
 class GroupImpl {
  public:
   struct DeviceBackend {
     Device::Kind device;
     std::shared_ptr<Backend> backend;  // may serve several devices
   };
-  // Whose tag a message has: the same numbers of two mean two things.
+  // The owner of a message's tag: equal numbers of two owners are different tags.
   enum class Tags : std::uint8_t { program, objects, breakpoints };
   static Tag tag_of(Tags whose, std::uint32_t number) {
     return Tag{static_cast<std::uint8_t>(whose)} << 32U | number;
   }
-  // `keys`: the group's own part of the store; none where it has no store. What it does is told to
+  // `keys`: the group's own part of the store; may be null. The operations are recorded in
   // `recorder`.
   GroupImpl(GroupDescription description, std::vector<DeviceBackend> backends,
             std::shared_ptr<Store> keys = {}, GroupRecorder recorder = {});
@@ -45,7 +45,7 @@ class GroupImpl {
   GroupImpl& operator=(const GroupImpl&) = delete;
 
   static ProcessGroup handle(std::shared_ptr<GroupImpl> impl) { return ProcessGroup(std::move(impl)); }
-  static GroupImpl& of(const ProcessGroup& group);  // throws DistError where it means no group
+  static GroupImpl& of(const ProcessGroup& group);  // throws DistError if it is empty
 
   [[nodiscard]] const GroupDescription& description() const { return description_; }
   [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }  // now
@@ -84,16 +84,16 @@ class GroupImpl {
   void abort(const std::string& reason);
 
   using Start = std::function<Work(Backend&, const Operation&)>;
-  // A call of this rank's, whose arguments are right.
+  // A call of this rank with checked arguments.
   struct OperationSpec {
     const char* name;
     std::optional<Device> device;           // none: any
-    std::uint64_t bytes;                    // of this rank's data that take part
+    std::uint64_t bytes;                    // of this rank's data in the operation
     std::function<std::string()> describe;  // what all ranks must agree on
     GroupRecorder::What record;
-    std::function<std::string()> splits = {};  // where what fits is not the same on all ranks: splits_text()
+    std::function<std::string()> splits = {};  // if sizes may differ between the ranks: splits_text()
   };
-  // An operation that has not started: everything that was wrong with its arguments has been thrown.
+  // An operation that has not started; its arguments are checked.
   struct Prepared {
     OperationSpec call;
     Start start;
@@ -103,32 +103,32 @@ class GroupImpl {
   [[nodiscard]] Prepared prepare_all_gather_into_tensor(const Tensor& output, const Tensor& input) const;
   [[nodiscard]] Prepared prepare_reduce_scatter_tensor(const Tensor& output, const Tensor& input,
                                                        const Reduction& reduction) const;
-  // One Work of all of them, which are started in this order, or none is. `name`: for messages.
+  // Starts all of them in this order, or none; one Work for all. `name`: for messages.
   Work run_together(const char* name, std::span<const Prepared> all, const OperationOptions& options);
 
-  // Under DebugLevel::detail: returns when all ranks make this call, which is one of those that are compared.
-  // Throws DistNetworkError where they do not.
+  // Under DebugLevel::detail: returns when all ranks make this call, which is one of the compared calls.
+  // Throws DistNetworkError if they do not.
   void compare_call(const std::string& call, Deadline deadline, const ErrorContext& context);
   // Throws DistNetworkError if one of these ranks is known to be lost.
   void throw_if_lost(std::span<const int> ranks) const;
-  // A call through the store has failed: throws DistNetworkError where the rank that served the store is gone
-  // (which the backends may learn a moment later), else DistStoreError.
+  // A call to the store has failed. Throws DistNetworkError if the rank that served the store is lost (the
+  // backends may detect that a moment later), else DistStoreError.
   [[noreturn]] void explain(const StoreError& error, const ErrorContext& context) const;
   [[noreturn]] void explain_lost_store(const std::string& what_it_says, const ErrorContext& context) const;
 
-  // Whether this process is not a member: its collectives and messages do nothing then, and the first of them
+  // Whether this process is not a member. Its collectives and messages do nothing then, and the first one
   // logs a warning.
   bool skips_as_non_member(const char* operation);
 
-  // Completes what was started and leaves; later calls throw. Does nothing in a forked copy of the process.
+  // Completes running operations and leaves; later calls throw. Does nothing in a forked copy of the process.
   void destroy();
 
-  // The process ends: what this rank's completed operations have sent arrives, and the others hear that it
-  // has left, or why it has given up, until `deadline` at most. Later calls throw.
+  // The process ends. Waits, until `deadline` at most, until the data of this rank's completed operations
+  // have arrived and the others know that it has left, or why it gave up. Later calls throw.
   void leave(Deadline deadline);
 
  private:
-  // How an operation that runs is told about, to its end.
+  // A running operation's entries in profiler and recorder.
   struct OperationTrace {
     std::uint64_t span;  // the profiler's
     RecordMark mark;
@@ -141,7 +141,7 @@ class GroupImpl {
                            OperationTrace trace);
   void report_end(OperationTrace trace, bool success) const;
   void compare_calls(const CallComparison::Call& call, const ErrorContext& context);
-  // What the others' losses and the store's errors in `work` mean for the call of `context`.
+  // Runs `work`; errors of the store and losses of ranks in it become errors of the call of `context`.
   void explain_errors(const ErrorContext& context, const std::function<void()>& work) const;
   void throw_if_lost() const;
   [[nodiscard]] std::vector<int> departed() const;
@@ -158,10 +158,10 @@ class GroupImpl {
 
   // The parts of breakpoint().
   struct Stop {
-    int rank;  // that stops
+    int rank;  // the one that stops
     Store& keys;
     ErrorContext context;         // of the call
-    std::function<void()> agree;  // whether all who have come so far mean the same rank
+    std::function<void()> agree;  // throws if another rank has called with a different `rank`
   };
   void rendezvous_at(const Stop& stop);
   void hold(const Stop& stop);
@@ -187,14 +187,14 @@ class GroupImpl {
   std::mutex barrier_mutex_;  // held during a monitored barrier: one at a time
   std::uint64_t barriers_ = 0;
 
-  std::mutex abort_mutex_;  // held while backends are aborted, so that they do not end meanwhile
+  std::mutex abort_mutex_;  // held while backends are aborted, so that they are not destroyed meanwhile
 
   mutable std::mutex state_mutex_;  // the last one taken; never held while calling out
   std::vector<DeviceBackend> backends_;
   std::uint64_t messages_ = 0;     // sends and receives started
   std::uint64_t breakpoints_ = 0;  // reached
   std::exception_ptr first_error_;
-  std::optional<std::string> aborted_;  // why, where that was abort() on this rank
+  std::optional<std::string> aborted_;  // the reason, if this rank has called abort()
   bool destroyed_ = false;
 };
 

@@ -14,12 +14,12 @@ inline namespace v1 {
 
 namespace {
 
-// Of one whose output takes the input's place.
+// For an operation in place.
 GroupRecorder::What recorded(page::Operation operation, const Tensor& tensor) {
   return {operation, tensor.dtype(), tensor.numel(), tensor.numel()};
 }
 
-// "float32[2, 3] on cpu" and such, in the words of an argument list.
+// "[float32[2, 3] on cpu, float32[4] on cpu]"
 std::string described(std::span<const Tensor> tensors) {
   std::string text = "[";
   for (const Tensor& tensor : tensors) text += (text.size() > 1 ? ", " : "") + tensor.to_string();

@@ -126,7 +126,7 @@ Work Coalescing::end(const OperationOptions& options) {
     std::vector<Tensor> together;
     switch (first.kind) {
       case Noted::Kind::all_reduce:
-        // As many of the following as can be one operation.
+        // All following calls that can be one operation with this one.
         for (; i < noted.size() && noted[i].kind == first.kind && noted[i].op == first.op &&
                noted[i].output.dtype() == first.output.dtype() &&
                noted[i].output.device() == first.output.device();

@@ -1,4 +1,4 @@
-// Tells whoever listens about operations. Costs one relaxed load where nobody does.
+// Passes operations to the profiling callback and the trace. Costs one relaxed load if there is neither.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace dlaunch {
 
 class Profiler {
  public:
-  // A number for end(); 0 where nobody listens.
+  // A number for end(); 0 if there is no listener.
   std::uint64_t begin(const char* name, const GroupDescription& group, std::uint64_t sequence,
                       std::uint64_t bytes) {
     return listening_.load(std::memory_order_relaxed) ? begin_heard(name, group, sequence, bytes) : 0;
@@ -52,7 +52,7 @@ class Profiler {
 
 Profiler& profiler();
 
-// An operation that ends with its call: in failure, unless it was said to have succeeded.
+// An operation that ends with its call: as a failure, unless succeed() was called.
 class ProfiledCall {
  public:
   ProfiledCall(const char* name, const GroupDescription& group, std::uint64_t bytes)
@@ -68,7 +68,7 @@ class ProfiledCall {
   bool succeeded_ = false;
 };
 
-// Where rank N's part of DLAUNCH_TRACE goes: "a/b.json" -> "a/b.rankN.json".
+// The file of rank N's trace (DLAUNCH_TRACE): "a/b.json" -> "a/b.rankN.json".
 std::string trace_path(const std::string& path, int rank);
 
 }  // namespace dlaunch

@@ -12,7 +12,7 @@ struct Splits {
   std::vector<std::uint64_t> sent;
 };
 
-// What is missing in the text counts as 0.
+// A missing number counts as 0.
 Splits parse(const std::string& text, std::size_t ranks) {
   Splits splits{std::vector<std::uint64_t>(ranks), std::vector<std::uint64_t>(ranks)};
   std::istringstream in(text);

@@ -1,5 +1,5 @@
-// What the ranks of an all_to_all say of its sizes before it begins. Here they may all differ, as long as
-// each rank sends what its receiver expects.
+// The sizes of an all_to_all, which the ranks compare before it begins. They may differ, as long as each rank
+// sends what its receiver expects.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace dlaunch {
 
-// One rank's, on one line. REQUIRES: as many of both, one for each rank.
+// One rank's sizes, on one line. REQUIRES: one output and one input for each rank.
 std::string splits_text(std::span<const Tensor> outputs, std::span<const Tensor> inputs);
 
-// Who sends something else than is expected; empty if nobody does. `all`: by rank, by splits_text().
+// Which ranks send another size than the receiver expects; empty: none. `all`: splits_text(), by rank.
 std::string split_mismatch(std::span<const std::string> all);
 
 }  // namespace dlaunch

@@ -21,7 +21,7 @@ Work when_all(std::span<const Work> works) {
       if (state->left.fetch_sub(1) > 1) return;
       std::exception_ptr first;
       for (const Work& ended : state->works) {
-        const std::exception_ptr error = ended.exception();  // asked of all: none is left unseen
+        const std::exception_ptr error = ended.exception();  // of each one, so that none is logged as unseen
         if (!first) first = error;
       }
       if (first) return state->source.fail(first);

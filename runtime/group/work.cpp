@@ -19,10 +19,10 @@ namespace dlaunch {
 inline namespace v1 {
 
 namespace {
-// Shorter than this, to wait is a way to ask.
+// A wait shorter than this counts as polling.
 constexpr auto shortest_wait = std::chrono::seconds(1);
 
-// For as long as one lives, its thread calls back.
+// As long as one exists, its thread is inside a callback.
 class CallingBack {
  public:
   CallingBack() { ++depth; }
@@ -39,11 +39,11 @@ thread_local int CallingBack::depth = 0;
 
 }  // namespace
 
-// To the agent a collective counts as waiting while it runs. A message may have been posted long before
-// anybody needs it: it counts from when somebody wants to hear of its end, and an ask for itself.
+// For the agent a collective counts as waiting while it runs. A message may be posted long before the program
+// needs it: it counts as waiting from wait(), then() or get_future() on, and each poll counts by itself.
 //
-// Who waits is told only when the callbacks have run: what they refer to may be his. A callback itself is not
-// kept waiting for callbacks, which would never end where it is one of them.
+// Waiting threads are notified after the callbacks have run, since a callback may refer to objects of such a
+// thread. A callback itself does not wait for callbacks: it would wait for itself.
 struct Work::State {
   enum class Stage : std::uint8_t { running, calling_back, over };
 
@@ -57,7 +57,7 @@ struct Work::State {
   std::exception_ptr error;
   int source_rank = -1;
   std::vector<std::function<void(const Work&)>> callbacks;
-  bool seen = false;  // somebody knows how it ended
+  bool seen = false;  // the program has read the result
   std::optional<WaitRecord> awaited;
 
   explicit State(bool of_message) : is_message(of_message) {}
@@ -68,7 +68,7 @@ struct Work::State {
       log(LogLevel::warning, "an operation nobody waited for has failed: " + message_of(error));
   }
 
-  // In a forked copy a thread that is not there may hold the mutex for ever.
+  // In a forked copy a thread that exists only in the original may hold the mutex for ever.
   std::unique_lock<std::mutex> look() {
     if (own_process.is_this()) return std::unique_lock(mutex);
     std::unique_lock lock(mutex, std::try_to_lock);
@@ -84,8 +84,8 @@ struct Work::State {
     return completed.wait_until(lock, deadline_after(timeout), [this] { return has_ended(); });
   }
 
-  // Whether it has completed, for somebody who asks. With the mutex held. Throws where it never will: in a
-  // forked copy.
+  // Whether it has completed; counts as a poll. With the mutex held. Throws in a forked copy, where it never
+  // completes.
   [[nodiscard]] bool is_done() const {
     if (stage != Stage::over && !own_process.is_this()) throw DistError(forked_copy);
     if (stage == Stage::running && is_message) record_poll();
@@ -114,7 +114,7 @@ struct Work::State {
     {
       const CallingBack inside;
       for (const auto& callback : to_call) callback(Work(self));
-      to_call.clear();  // what they held is let go of before anybody is told
+      to_call.clear();  // their captures are destroyed before waiting threads are notified
     }
     const std::lock_guard lock(mutex);
     stage = Stage::over;

@@ -33,8 +33,8 @@ namespace {
 // Never destroyed: a program that ends without destroy_process_group must not wait for other ranks in a
 // static destructor.
 //
-// A forked copy of the process that lets go of the original's world gets another; the old one stays, since it
-// is not the copy's to end.
+// If a forked copy of the process calls destroy_process_group, it gets a new world; the old one stays, since
+// its objects belong to the original.
 std::vector<World*>& worlds_of_process() {
   static std::vector<World*>& all = *new std::vector<World*>{new World};
   return all;
@@ -48,7 +48,7 @@ void leave_at_process_end() { world_of_process().leave(); }
 World& world() { return this_threads_world ? *this_threads_world : world_of_process(); }
 
 void World::set_preset(Preset preset) {
-  // A store that is destroyed says goodbye to the others, as if the process that was copied had done so.
+  // Never destroyed: a store's destructor would send a goodbye message in the name of the original process.
   static std::vector<std::shared_ptr<Store>>& of_the_original = *new std::vector<std::shared_ptr<Store>>;
   if (preset_) of_the_original.push_back(preset_->store);
   preset_ = std::move(preset);
@@ -59,7 +59,7 @@ ThreadWorld::ThreadWorld(World::Preset preset)
     : world_(std::move(preset)), before_(std::exchange(this_threads_world, &world_)) {}
 ThreadWorld::~ThreadWorld() { this_threads_world = before_; }
 
-// In a forked copy a thread that is not there may hold the mutex for ever.
+// In a forked copy a thread that exists only in the original may hold the mutex for ever.
 std::unique_lock<std::mutex> World::look() const {
   if (own_process_.load().is_this()) return std::unique_lock(mutex_);
   std::unique_lock lock(mutex_, std::try_to_lock);
@@ -67,7 +67,7 @@ std::unique_lock<std::mutex> World::look() const {
   return lock;
 }
 
-// What there is, by fork(), from another process.
+// Whether the groups are those of another process, by fork().
 bool World::is_copied() const { return !own_process_.load().is_this() && is_initialized(); }
 
 void World::require_own_process(const std::string& operation) const {
@@ -100,7 +100,7 @@ std::size_t World::group_count() const {
 }
 
 void World::init(const InitOptions& options) {
-  (void)get_debug_level();  // a wrong variable is said now
+  (void)get_debug_level();  // a wrong variable throws now
   require_own_process("init_process_group");
   own_process_ = OwnProcess();
   const std::lock_guard making(making_);
@@ -290,8 +290,8 @@ void World::abort_all(const std::string& reason) {
 
 void World::leave() {
   if (!own_process_.load().is_this()) return;
-  // A peer that is there answers at once, a dead one needs nothing; so this is for one that stands still.
-  // Each group has time for its own goodbye.
+  // A live peer answers at once and a dead one is not waited for; so the limit is for a stopped process.
+  // Each group has time for its own goodbye message.
   constexpr auto limit = std::chrono::seconds(2);
   constexpr auto least = std::chrono::milliseconds(50);
   std::vector<std::shared_ptr<GroupImpl>> all;
@@ -311,7 +311,7 @@ void World::destroy_all() {
   }
   const std::lock_guard making(making_);
   const std::shared_ptr<GroupImpl> last = default_group();
-  // Before the other ranks hear of it, and their agents look.
+  // Before the other ranks are informed and their agents read the record.
   if (!preset_ && std::uncaught_exceptions() > 0) recorder().leave_in_exception();
   std::vector<std::shared_ptr<GroupImpl>> others;
   {
@@ -320,7 +320,7 @@ void World::destroy_all() {
   }
   for (const std::shared_ptr<GroupImpl>& group : others) group->destroy();
   last->destroy();
-  if (!this_threads_world) stop_trace();  // of several ranks in one process none speaks for all
+  if (!this_threads_world) stop_trace();  // threads of one process share the trace
   const std::lock_guard lock(mutex_);
   default_.reset();
 }

@@ -1,4 +1,4 @@
-// What the free functions of the library share: the default group, the groups made from it, and the store.
+// The state of the library's free functions: the default group, the groups made from it, and the store.
 #pragma once
 
 #include <atomic>
@@ -23,38 +23,38 @@ namespace dlaunch {
 class CoordinatedCall;
 struct GroupPlan;
 
-// One rank's. A process has one; where ranks are threads each thread has its own. Any thread may call, but
-// init, new_group and destroy one at a time.
+// One rank's. A process has one; if ranks are threads, each thread has its own. Any thread may call; init,
+// new_group and destroy run one at a time.
 class World {
  public:
   using Preset = RankPreset;
 
   World() = default;
   explicit World(Preset preset) : preset_(std::move(preset)) {}
-  // In a process that was copied from another, whose preset it must not end. REQUIRES: nothing has been made
-  // yet, and no other thread is here.
+  // In a forked copy of a process, whose preset it must not destroy. REQUIRES: this world has no group yet,
+  // and the process has no other thread.
   void set_preset(Preset preset);
 
   void init(const InitOptions& options);
   // `operation`: for messages.
   ProcessGroup new_group(const std::string& operation, const std::vector<int>& ranks,
                          const NewGroupOptions& options);
-  // A call that all ranks of the default group make, before which these meet.
+  // A call of all ranks of the default group; `ranks` of them wait for each other.
   struct Agreement {
     std::string operation;  // for messages
     std::vector<int> ranks;
     std::string statement;
     std::optional<std::chrono::milliseconds> timeout = {};  // absent: the default group's
   };
-  // Returns when all its ranks have come with the same statement; a rank that is none of them only compares
-  // its own. Throws DistNetworkError, on all of them, where one has another, and what `check_arguments`
-  // throws, of which the others hear instead.
+  // Returns when all these ranks have made the same statement; any other rank only compares its own. Throws
+  // DistNetworkError, on all of them, if one differs. `check_arguments` may throw DistError; the other ranks
+  // then throw DistNetworkError with its text.
   void agree(const Agreement& agreement, const std::function<void()>& check_arguments);
   // In a forked copy of the process the groups of the original are forgotten: the copy may make its own.
   void destroy_all();
   void destroy(const ProcessGroup& group);
-  void abort_all(const std::string& reason);  // every group there is
-  void leave();                               // likewise, as the process ends: see GroupImpl::leave
+  void abort_all(const std::string& reason);  // all groups
+  void leave();                               // all groups, when the process ends: see GroupImpl::leave
 
   [[nodiscard]] bool is_initialized() const;
   // Throw DistError without a default group.
@@ -72,7 +72,7 @@ class World {
   void require_own_process(const std::string& operation) const;
 
   std::optional<Preset> preset_;
-  std::atomic<OwnProcess> own_process_;  // which has made what there is
+  std::atomic<OwnProcess> own_process_;  // the process that made the groups
 
   std::mutex making_;  // a group is being made or ended
   Generations generations_;

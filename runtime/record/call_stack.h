@@ -1,4 +1,4 @@
-// The functions that the calling thread is in, as text.
+// The calling thread's stack, as text.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ namespace dlaunch {
 // TORCH_SHOW_CPP_STACKTRACES, is 1. Read once.
 bool shows_call_stacks();
 
-// A line for each function, the innermost first, without this one. Of a program that does not export its
-// functions (-rdynamic) only the offset in its file is known, which addr2line turns into a line.
+// A line for each function, the innermost first, without this one. If a program does not export its functions
+// (-rdynamic), only the offset in its file is known; addr2line converts it to a line.
 std::string call_stack();
 
 }  // namespace dlaunch

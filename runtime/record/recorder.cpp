@@ -18,12 +18,12 @@ namespace dlaunch {
 
 namespace {
 
-// The numbers on the page are ours.
+// The page has the numbers of our enums.
 static_assert(static_cast<int>(DType::int8) == 0 && static_cast<int>(DType::boolean) == 5 &&
               static_cast<int>(DType::complex128) == 11);
 
-// Every word that the agent may read while it changes is written through these: one after the other, so that
-// whoever sees one sees the ticket that was put before it.
+// Writes every word that the agent may read while it changes: in order, so that a reader of one word also
+// sees the seqlock's value that was written before it.
 template <class T>
 void put(T& word, T value) {
   std::atomic_ref<T>(word).store(value, std::memory_order_release);
@@ -42,8 +42,8 @@ void raise_to(std::uint64_t& word, std::uint64_t value) {
   }
 }
 
-// For the writing of a record. Not where another thread is at it since the ring's last round, or already in
-// its next: then this one is left out.
+// Claims a record for writing. Fails if another thread has been writing it since the ring's last round, or
+// writes it in the next one: then this operation is not recorded.
 bool claim(std::uint64_t& seqlock, std::uint64_t writing) {
   std::uint64_t before = get(seqlock);
   return before % 2 == 0 && before < writing &&
@@ -55,7 +55,7 @@ std::int64_t unix_ns() {
   return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// At most so many milliseconds can be written down.
+// The record's field limits the milliseconds.
 std::uint32_t recorded(std::chrono::milliseconds length) {
   constexpr std::int64_t most = UINT32_MAX;
   return static_cast<std::uint32_t>(std::min<std::int64_t>(most, length.count()));
@@ -73,7 +73,7 @@ void put_text(std::array<char, N>& into, std::string_view text) {
   for (std::size_t i = 0; i < N; ++i) put(into[i], i < text.size() ? text[i] : '\0');
 }
 
-// As far as the runs suffice.
+// As many ranks as the runs can hold.
 void put_ranks(std::array<page::Run, page::max_runs>& runs, std::span<const int> ranks) {
   std::size_t at = 0;
   for (page::Run& place : runs) {
@@ -88,7 +88,7 @@ void put_ranks(std::array<page::Run, page::max_runs>& runs, std::span<const int>
   }
 }
 
-// Ours from now on: nobody's before, or a dead process's.
+// Claims the page for this process: it had no owner, or a dead one.
 bool claim(std::int32_t& owner) {
   std::int32_t before = get(owner);
   if (before == getpid()) return true;
@@ -102,15 +102,15 @@ bool may_be_so_long(std::size_t size) {
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= size;
 }
 
-// Where there is none yet it is made here, and not by the agent: most workers of most jobs record nothing. A
-// file that is there and is no page is somebody else's.
+// If the file does not exist, the worker creates it, and not the agent: most workers record nothing. An
+// existing file that is not a page belongs to another program.
 bool can_be_page(int fd, bool is_new) {
   struct stat about {};
   if (is_new) return may_be_so_long(sizeof(page::Page));
   return fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_size == sizeof(page::Page);
 }
 
-// nullptr: it is no page, or there is no room for it.
+// nullptr: the file is not a page, or there is no space for it.
 page::Page* map(const std::string& path) {
   constexpr int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   int fd = ::open(path.c_str(), flags | O_CREAT | O_EXCL, 0600);
@@ -118,7 +118,7 @@ page::Page* map(const std::string& path) {
   if (!is_new) fd = ::open(path.c_str(), flags);
   if (fd < 0) return nullptr;
   void* memory = MAP_FAILED;
-  // Its memory is taken now: a write to a page that cannot be had would end the process.
+  // Allocates its memory now: a write to a page without memory would end the process by SIGBUS.
   if (can_be_page(fd, is_new) && posix_fallocate(fd, 0, sizeof(page::Page)) == 0) {
     memory = mmap(nullptr, sizeof(page::Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
   } else if (is_new) {
@@ -162,7 +162,7 @@ void GroupRecorder::write_end(const RecordMark& mark, bool success) const {
   }
   std::uint64_t& last = success ? group_->done : group_->failed;
   if (mark.awaited) {
-    put(last, mark.sequence);  // those that end at the same time have smaller numbers, and only raise it
+    put(last, mark.sequence);  // concurrent ends have smaller numbers, and only raise it
   } else if (mark.collective) {
     raise_to(last, mark.sequence);
   }
@@ -219,7 +219,7 @@ void Recorder::open(const std::string& path, int rank, int world_size) {
       munmap(mapped, sizeof(page::Page));
       return;
     }
-    // What a dead owner has left is not ours.
+    // A dead owner's data are not this process's.
     put(header.magic, std::uint64_t{0});
     for (page::Group& group : mapped->groups) std::memset(&group, 0, sizeof group);
     for (page::Record& record : mapped->records) put(record.seqlock, std::uint64_t{0});
@@ -260,7 +260,7 @@ GroupRecorder Recorder::add(const Description& description) {
   return {page_, group};
 }
 
-// One that was never used, else the one that was left first; nullptr: all are in use.
+// An unused one, else the one that was left first; nullptr: all are in use.
 page::Group* Recorder::place() {
   page::Group* found = nullptr;
   for (page::Group& group : page_->groups) {

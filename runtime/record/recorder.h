@@ -1,5 +1,5 @@
-// The flight recorder: tells the agent, through the worker's mapped page, which operations this process has
-// begun and ended (store/contract/worker_page.h). Without a page it does nothing; nothing here fails.
+// The flight recorder: shows the agent, in the worker's mapped page, which operations this process has begun
+// and ended (store/contract/worker_page.h). Without a page it does nothing; no call fails.
 #pragma once
 
 #include <atomic>
@@ -37,8 +37,8 @@ class GroupRecorder {
   GroupRecorder() = default;
   GroupRecorder(page::Page* page, page::Group* group) : page_(page), group_(group) {}
 
-  // The moment is the caller's, who has looked at the clock for its deadline: a look is a good part of what a
-  // record costs. `awaited`: a collective of whose group no other one begins before it has ended.
+  // `limit` has the time of the begin, since the caller has read the clock already: that is a large part of a
+  // record's cost. `awaited`: a collective that ends before the next one of its group begins.
   RecordMark begin(const What& what, std::uint64_t sequence, int peer, const Timeout& limit,
                    bool awaited = false) const {
     return group_ != nullptr ? write_begin(what, sequence, peer, limit, awaited) : RecordMark{};
@@ -46,9 +46,9 @@ class GroupRecorder {
   void end(const RecordMark& mark, bool success) const {
     if (group_ != nullptr) write_end(mark, success);
   }
-  // The process is no longer a member; nothing begins any more.
+  // The process is no longer a member; no operation begins any more.
   void leave() const;
-  // An operation has met the loss of this rank of the default group, and that has broken the group. The
+  // An operation failed because this rank of the default group was lost, and that broke the group. Only the
   // process's first loss is kept.
   void record_loss(int rank, page::Loss loss, page::Operation operation, std::uint64_t sequence) const;
 
@@ -61,7 +61,7 @@ class GroupRecorder {
   page::Group* group_ = nullptr;
 };
 
-// Ends its operation as a failed one unless somebody else takes that over.
+// Ends its operation as failed, unless hand_over() was called.
 class Recording {
  public:
   Recording(const GroupRecorder& group, RecordMark mark) : group_(&group), mark_(mark) {}
@@ -71,7 +71,7 @@ class Recording {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
-  // Whoever gets the mark ends it.
+  // The caller then ends the operation.
   RecordMark hand_over() {
     group_ = nullptr;
     return mark_;
@@ -82,8 +82,8 @@ class Recording {
   RecordMark mark_;
 };
 
-// For as long as it lives, a thread of this process waits for other ranks outside of a collective: for a
-// message, or to make a group. Tells the agent, whose --hang-timeout is about those who wait.
+// As long as it lives, a thread of this process waits for other ranks outside of a collective: for a message,
+// or to form a group. The agent's --hang-timeout considers such waits.
 class WaitRecord {
  public:
   WaitRecord();
@@ -95,7 +95,7 @@ class WaitRecord {
   page::Page* const page_;
 };
 
-// Somebody has asked whether a message is through, and it is not. Who asks for long waits too.
+// A program has polled a message that has not completed. Long polling counts as waiting.
 void record_poll();
 
 // The process's page. Thread-safe.
@@ -105,12 +105,12 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // Maps the page, where the file is one and no other living process owns it; later calls only say who this
-  // process is now. A forked child has no part in its parent's.
+  // Maps the page, if the file is one and no other living process owns it; later calls only update this
+  // process's rank. A forked child does not use its parent's page.
   void open(const std::string& path, int rank, int world_size);
 
-  // `identity` tells the group from every other one of the job, alike on all members; `ranks` are theirs in
-  // the default group.
+  // `identity` distinguishes the group from every other one of the job, and is equal on all members; `ranks`
+  // are the members' in the default group.
   struct Description {
     std::string_view identity;
     std::string_view name;
@@ -118,9 +118,9 @@ class Recorder {
     int rank;
     std::span<const int> ranks;
   };
-  // Records nothing where there is no page, or no room in it.
+  // Records nothing if there is no page, or no room in it.
   GroupRecorder add(const Description& description);
-  // The process destroys its groups while an exception is on its way.
+  // The process destroys its groups while an exception unwinds it.
   void leave_in_exception();
   // None: there is none, or it is another process's.
   page::Page* page();

@@ -22,7 +22,7 @@ unsigned byte_at(std::string_view text, std::size_t i) {
   return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
 }
 
-// Bytes of the UTF-8 character that begins `text`, which is not empty; 0 where there is none.
+// Bytes of the UTF-8 character at the beginning of `text`, which is not empty; 0: it is not UTF-8.
 std::size_t character_length(std::string_view text) {
   const unsigned first = byte_at(text, 0);
   if (first < 0x80) return 1;
@@ -30,7 +30,7 @@ std::size_t character_length(std::string_view text) {
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte_at(text, i) & 0xc0) != 0x80) return 0;
   }
-  // Neither longer than needed, nor half of a UTF-16 pair, nor beyond Unicode's end.
+  // Not overlong, not half of a UTF-16 pair, not beyond Unicode's end.
   const unsigned second = byte_at(text, 1);
   if (first == 0xe0 && second < 0xa0) return 0;
   if (first == 0xed && second > 0x9f) return 0;
@@ -39,7 +39,7 @@ std::size_t character_length(std::string_view text) {
   return length;
 }
 
-// As a JSON string. What is no text becomes U+FFFD, as readers do with it.
+// As a JSON string. Invalid UTF-8 becomes U+FFFD.
 std::string quoted(std::string_view text) {
   std::string result = "\"";
   while (!text.empty()) {
@@ -127,8 +127,8 @@ void TraceFile::add(const std::string& entry) {
   empty_ = false;
 }
 
-// In one call, so that no signal comes in between. What no longer fits the end is left out of it, not the
-// events: a program may begin thousands of operations and then wait for them.
+// In one call, so that no signal interrupts it. The end shows at most 64 running operations, since a program
+// may start thousands of them; their events are kept.
 void TraceFile::write() {
   constexpr std::size_t most_open = 64;
   constexpr std::size_t most_kept = std::size_t{64} << 10;  // while the disk is full

@@ -13,8 +13,8 @@
 
 namespace dlaunch {
 
-// The file is whole after each call: what ends the process, kill -9 included, leaves it so, and a hang is
-// seen in it. Used by one thread at a time.
+// The file is complete JSON after each call: also after kill -9, and a hang is visible in it. Used by one
+// thread at a time.
 class TraceFile {
  public:
   explicit TraceFile(const std::string& path);  // throws DistError
@@ -24,7 +24,7 @@ class TraceFile {
 
   // `job_rank`: of the process in the default group.
   void begin(const ProfilingEvent& event, int job_rank);
-  // Also of an operation that had begun before this file. `began_ns`: when it began.
+  // Also for an operation that had begun before this file. `began_ns`: when it began.
   void end(const ProfilingEvent& event, int job_rank, std::int64_t began_ns);
 
  private:
@@ -37,7 +37,7 @@ class TraceFile {
 
   const int fd_;
   const std::int64_t unix_minus_steady_ns_;
-  std::int64_t written_ = 0;  // bytes that stay as they are
+  std::int64_t written_ = 0;  // bytes that do not change any more
   std::int64_t length_ = 0;   // of the file
   std::string entries_;       // to be written behind them
   bool empty_ = true;

@@ -28,7 +28,7 @@ std::string not_between(int least, int most) {
   return "not between " + std::to_string(least) + " and " + std::to_string(most);
 }
 
-// None: the text is no number.
+// None: the text is not a number.
 std::optional<int> whole_number(std::string_view text) {
   int value = 0;
   const char* const end = text.data() + text.size();
@@ -46,7 +46,7 @@ Result<int> number(const Environment& environment, std::string_view name, int le
   return *value;
 }
 
-// Of what the program gave.
+// For a value that the program gave.
 Result<int> checked(const char* name, int value, int least, int most) {
   if (value >= least && value <= most) return value;
   return Error{ErrorKind::invalid, "cannot use the " + std::string(name) + " that was given",
@@ -68,7 +68,7 @@ std::string read_query(std::string_view query, GivenRank& given) {
     const std::size_t equals = std::min(pair.find('='), pair.size());
     const std::string_view name = pair.substr(0, equals);
     const std::string_view text = pair.substr(std::min(equals + 1, pair.size()));
-    if (name == "use_libuv") continue;  // PyTorch's: which of its two servers is meant
+    if (name == "use_libuv") continue;  // PyTorch's: selects one of its two servers
     if (name != "rank" && name != "world_size") {
       return "there is no parameter '" + std::string(name) + "'; known are rank and world_size";
     }
@@ -80,7 +80,7 @@ std::string read_query(std::string_view query, GivenRank& given) {
   return {};
 }
 
-// Fails where both are given and differ.
+// Fails if both are given and differ.
 Result<std::optional<int>> combine(const char* name, int in_call, std::optional<int> in_url) {
   if (in_call == -1) return in_url;
   if (!in_url || *in_url == in_call) return std::optional(in_call);

@@ -1,4 +1,4 @@
-// How a process finds out who it is and where the others are: environment, init_method, store.
+// How a process determines its rank and where the store is: environment, init_method, store.
 #pragma once
 
 #include <functional>
@@ -16,12 +16,12 @@
 
 namespace dlaunch {
 
-// What the launcher has told this process.
+// This process's place in the job.
 struct Identity {
   int rank = 0;
   int world_size = 1;
   Address master;  // where the store is
-  // Which of the job's worlds this process belongs to; separates the keys of different ones.
+  // The job's round to which this process belongs; separates the keys of different rounds.
   std::string round = "0";
   bool store_is_served = false;  // by the launcher's agent; else rank 0 serves it
 };
@@ -36,7 +36,7 @@ struct GivenRank {
 // wrong, or with what is wrong with what was given.
 Result<Identity> identify(const Environment& environment, const GivenRank& given = {});
 
-// Without an environment: both must be given. Only the rank and the world size of the result mean something.
+// Without an environment: both must be given. Sets only the rank and the world size of the result.
 Result<Identity> identify(const GivenRank& given);
 
 // An init_method, taken apart.
@@ -49,11 +49,11 @@ struct InitMethod {
 };
 Result<InitMethod> parse_init_method(std::string_view text);
 
-// What the call's options (-1: not given) and the URL say together. Fails where they contradict each other.
+// Merges the call's options (-1: not given) and the URL's. Fails if they contradict each other.
 Result<GivenRank> combine(int rank, int world_size, const GivenRank& url);
 
-// The part of the store that a backend sees. `check` is asked now and then during its waits; what it throws
-// ends them. None: nothing.
+// The part of the store that a backend sees. `check` is called from time to time during its waits; what it
+// throws ends them. None: nothing.
 std::unique_ptr<BackendStore> backend_store(std::shared_ptr<Store> store, std::function<void()> check = {});
 
 }  // namespace dlaunch

@@ -21,7 +21,7 @@ std::string address_of(const PeerInfo& info) {
 bool is_gone(const PeerInfo& other, const PeerInfo& own) {
   const std::string there = address_of(other);
   const std::string here = address_of(own);
-  // This rank would look at its own machine: which has the same address, or a loopback interface, too.
+  // The address would lead to this machine, which has the same address, or a loopback interface, too.
   if (there == here && other.host != own.host) return false;
   if (is_loopback(there) && !is_loopback(here)) return false;
   return LivenessSocket::is_closed(other.liveness_address);
@@ -47,7 +47,7 @@ std::unique_ptr<LivenessSocket> open_liveness_socket(const std::string& master_h
 
 namespace {
 
-// What is told is the first loss that anybody has found: name, host and reason, a line each.
+// The key of the first loss that any rank has found: name, host and reason, a line each.
 const std::string lost = "lost";
 
 }  // namespace
@@ -74,11 +74,11 @@ void FailureDetector::report(const std::exception_ptr& error) noexcept {
         peer >= 0 && static_cast<std::size_t>(peer) < options_.members.size() && peer != options_.self;
     const Member& blamed = blames ? member(peer) : self();
     publish({blamed.name, blamed.info.host, (blames ? "" : "it gave up: ") + reason_of(error)});
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): then they find out by themselves
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the others detect it themselves
   }
 }
 
-// What all are told: of this loss, or of one that somebody has told before.
+// Returns the published loss: this one, or an earlier one of another rank.
 FailureDetector::Loss FailureDetector::publish(const Loss& loss) const {
   try {
     const std::string text = std::to_string(loss.name) + "\n" + loss.host + "\n" + loss.reason;
@@ -104,8 +104,8 @@ std::optional<FailureDetector::Loss> FailureDetector::published() const {
               text.substr(std::min(host_end + 1, text.size()))};
 }
 
-// Without the store nobody can be told: those who have found this too may be gone when this rank looks for
-// them, but not because of them.
+// Without the store nothing can be published. Other ranks that have detected the same may have ended since,
+// but they are not the cause.
 std::optional<FailureDetector::Loss> FailureDetector::loss_of_server(const StoreError& error) const {
   if (!options_.server || *options_.server == options_.self) return std::nullopt;
   const Member& server = member(*options_.server);

@@ -1,8 +1,8 @@
-// Who of the ranks that are making a group is gone before they are connected with each other.
+// Detects ranks that are lost while a group forms, before they are connected with each other.
 //
-// Each has a liveness socket (liveness_socket.h), of which the others hear when it joins, and looks for those
-// of some others. Who finds one closed, or gives up itself, tells all through the store: who comes first is
-// believed by all, so that one that has only given up because of another is not named for it.
+// Each rank publishes a liveness socket (liveness_socket.h) when it joins, and probes those of some others. A
+// rank that finds one closed, or gives up itself, publishes that through the store. The first report counts
+// for all ranks, so that a rank which gave up because of another is not blamed.
 #pragma once
 
 #include <exception>
@@ -18,29 +18,29 @@
 
 namespace dlaunch {
 
-// What a rank tells of itself when it joins.
+// What a rank publishes about itself when it joins.
 struct PeerInfo {
   std::string host;
   std::string liveness_address;  // LivenessSocket::address(); empty: it has none
-  bool compares = false;         // its calls with the others': it is at DebugLevel::detail
+  bool compares = false;         // it compares its calls: it is at DebugLevel::detail
 };
 
 // Whether the process described here is known to have ended, as seen from the one of `own`.
 bool is_gone(const PeerInfo& other, const PeerInfo& own);
 
-// The ranks that this one looks for: so many of all that each is looked for by several, which are far from
-// each other, and no more, however many there are.
+// The ranks that this rank monitors: a few of all, so that each rank is monitored by several others that are
+// far from each other. Their number grows with the logarithm of the size.
 std::vector<int> monitored_by(int rank, int size);
 
-// At the address that the ranks' connections begin at, as far as that can be told before they know each
-// other: that of the first interface which the environment names, else the one towards `master_host`, else
-// (it is empty) an outer one. None where there is no such address.
+// At the address from which the ranks will connect, as far as it is known before they know each other: that
+// of the first interface in the environment's list, else the one towards `master_host`, else (if that is
+// empty) one that is not loopback. None if there is no such address.
 std::unique_ptr<LivenessSocket> open_liveness_socket(const std::string& master_host);
 
-// What follows says of the store how it was lost.
+// The store's error follows.
 inline const std::string lost_with_the_store = "it is gone, and with it the store that it served: ";
 
-// For one group that is being made. check() may be called from any thread.
+// For one group that forms. check() may be called from any thread.
 class FailureDetector {
  public:
   struct Member {
@@ -51,17 +51,17 @@ class FailureDetector {
     std::shared_ptr<Store> keys;  // the group's
     std::vector<Member> members;
     int self;                                         // the index among them, as the next one
-    std::optional<int> server = {};                   // who serves the store, if it is one of them
+    std::optional<int> server = {};                   // the member that serves the store, if any
     const LivenessSocket* liveness_socket = nullptr;  // this process's
-    std::function<void()> extra_check = {};           // asked too; what it throws is a loss
+    std::function<void()> extra_check = {};           // called too; what it throws is a loss
   };
   // REQUIRES: the liveness socket lives as long.
   explicit FailureDetector(Options options) : options_(std::move(options)) {}
 
-  // Throws DistNetworkError that names who is gone.
+  // Throws DistNetworkError that names the lost rank.
   void check();
-  // This rank gives up because of the error, which may name a peer by its index among the members: the others
-  // hear it.
+  // This rank gives up because of the error, which may name a peer by its index among the members. Publishes
+  // it.
   void report(const std::exception_ptr& error) noexcept;
 
  private:

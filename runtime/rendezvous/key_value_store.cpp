@@ -104,7 +104,7 @@ class HasStore {
   [[nodiscard]] virtual const std::shared_ptr<Store>& inner() const = 0;
 };
 
-// One of our stores as programs see it.
+// One of the library's stores as programs see it.
 template <class Interface>
 class OwnStore : public Interface, public HasStore {
  public:
@@ -181,7 +181,7 @@ class OwnStore : public Interface, public HasStore {
   const std::shared_ptr<Store> store_;
 };
 
-// A client that keeps the server alive which this process runs for it.
+// A client that owns a part of the server that this process runs for it.
 class ServedTcpStore final : public TcpStore {
  public:
   ServedTcpStore(const TcpStoreOptions& options, std::shared_ptr<const ServedStore> server)
@@ -205,7 +205,7 @@ class OwnTcpStore final : public OwnStore<TcpKeyValueStore> {
   const bool is_serving_;
 };
 
-// A program's store as we see it. Its errors come through as they are.
+// A program's own store as the library sees it. Its errors pass unchanged.
 class ForeignStore final : public Store {
  public:
   explicit ForeignStore(std::shared_ptr<KeyValueStore> store) : store_(std::move(store)) {}

@@ -1,4 +1,4 @@
-// Between the public KeyValueStore and the Store that the library works with.
+// Converts between the public KeyValueStore and the library's Store.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace dlaunch {
 
-// The store behind the public one: itself if it is one of ours, else its calls passed on.
+// The store behind the public one: the library's own, or an adapter that forwards the calls.
 std::shared_ptr<Store> inner_store(const std::shared_ptr<KeyValueStore>& store);
 
 // Waits for the server until the deadline. Throws DistStoreError.

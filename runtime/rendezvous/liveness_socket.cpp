@@ -70,7 +70,7 @@ std::unique_ptr<LivenessSocket> LivenessSocket::open(const std::string& local_ad
   const std::optional<Address> address = Address::of(local_address, 0);
   if (!address) return nullptr;
   auto& sockets = CloseOnFork<LivenessSocket>::get();
-  const std::lock_guard lock(sockets.mutex);  // no copy of the process is made meanwhile
+  const std::lock_guard lock(sockets.mutex);  // the process is not forked meanwhile
   const int fd = socket(address->bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return nullptr;
   if (bind(fd, address->get(), address->size) != 0 || listen(fd, SOMAXCONN) != 0) {

@@ -51,7 +51,7 @@ Result<Interfaces> list_interfaces() {
   return Interfaces(list, freeifaddrs);
 }
 
-// As text, if others can use it: an IP address, and not one that means nothing without its interface.
+// As text, if others can use it: an IP address, but not a link-local one, which needs its interface.
 Result<std::string> usable_address(const ifaddrs& entry) {
   const auto unusable = [](const char* why) {
     return Error{ErrorKind::not_found, "an address that cannot be used", "", why, ""};

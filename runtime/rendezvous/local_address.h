@@ -25,16 +25,16 @@ bool is_ipv6(const std::string& numeric_address);
 // Whether it names this machine only, as 127.0.0.1 and ::1 do.
 bool is_loopback(const std::string& numeric_address);
 
-// Those from which this machine reaches `host`: what the routing table says, without sending anything. With a
-// master that every rank can reach, they are on a network that they all share. Loopback ones only where there
+// Those from which this machine reaches `host`, by the routing table; nothing is sent. If `host` is a master
+// that every rank can reach, they belong to a network that all ranks share. Loopback addresses only if there
 // are no others.
 Result<Addresses> addresses_towards(const std::string& host);
 
-// Those of the first interface that is up and not the loopback.
+// Those of the first interface that is up and not loopback.
 Result<Addresses> first_outer_addresses();
 
-// Those of the interface, of `preferred` what it has. Fails where the machine has no such interface (and says
-// which it has), or others cannot reach it by an address.
+// Those of the interface, `preferred` ones first. Fails if the machine has no such interface (the error lists
+// the interfaces), or if the interface has no address that others can reach.
 Result<Addresses> addresses_of_interface(const std::string& name, const Addresses& preferred);
 
 }  // namespace dlaunch

@@ -1,5 +1,5 @@
-// That a call fails is often known a moment before why: whom a rank was connected with may only have heard
-// sooner that a third one is lost.
+// The failure of a call is often known a moment before its cause: a peer that gave up may have learned
+// earlier that a third rank is lost.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 
 namespace dlaunch {
 
-// Long enough for the news of a loss to come to a rank that is told something that follows from it.
+// Long enough for the report of a loss to reach a rank that has seen one of its consequences.
 inline constexpr auto loss_propagation_delay = std::chrono::milliseconds(500);
 
-// Asks `tell` again and again, until it throws what is known, or `end` has passed.
+// Calls `check` repeatedly until it throws the root error, or `end` has passed.
 template <class Check>
 void wait_for_root_error(Deadline end, const Check& check) {
   constexpr auto pause = std::chrono::milliseconds(10);

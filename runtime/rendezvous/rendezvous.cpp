@@ -42,8 +42,8 @@ struct Halves {
 
 constexpr const char* compares = "compares";
 
-// Who has come, as a value in the store: host, process, door, whether it compares, and a number that no other
-// process has.
+// A registered rank, as a value in the store: host, pid, liveness address, whether it compares its calls, and
+// a number that no other process has.
 struct Visitor {
   PeerInfo info;
   std::string process;
@@ -62,7 +62,7 @@ struct Visitor {
   }
 };
 
-// Of all, by rank: three lines each.
+// All ranks' data, by rank: three lines each.
 std::string in_lines(const std::vector<std::string>& visitors) {
   std::string text;
   for (const std::string& visitor : visitors) {
@@ -80,11 +80,11 @@ std::vector<PeerInfo> peers_of(const std::string& text) {
   return peers;
 }
 
-// How an attempt has ended, for all who take part in it: the first word counts, and more words may follow.
-constexpr const char* met = "met";          // where they are
-constexpr const char* again = "again";      // nothing: somebody's time was up
-constexpr const char* refused = "refused";  // why
-constexpr const char* lost = "lost";        // whose check failed first: peer, host, why
+// The outcome of an attempt, for all its ranks: the first line, and the data that follow it.
+constexpr const char* met = "met";          // in_lines()
+constexpr const char* again = "again";      // a rank's deadline has passed; no data
+constexpr const char* refused = "refused";  // the reason
+constexpr const char* lost = "lost";        // the first check that failed: peer, host, reason
 
 // The deadlines of one call on all ranks pass within this time.
 constexpr auto same_moment = std::chrono::seconds(1);
@@ -106,7 +106,7 @@ class Attempt {
       neighbours_ = monitored_by(options.rank, static_cast<int>(arrivals_.size()));
   }
 
-  // Its outcome; none: this rank waits for nobody, and nothing is decided.
+  // The outcome; none: this rank does not wait, and there is no outcome yet.
   Halves take_part() {
     const std::string differing = compare();
     if (!differing.empty()) {
@@ -120,7 +120,7 @@ class Attempt {
       if (!outcome.first.empty() && outcome.first != met) return outcome;
       throw DistError(there);
     }
-    // The one who counts to the end tells all: the work of the store grows with the ranks, not with their
+    // The last rank publishes the outcome: the store's work grows with the number of ranks, not with its
     // square.
     if (store_.add(place_ + "arrived", 1) == static_cast<std::int64_t>(arrivals_.size())) {
       return Halves::of(settle(store_, place_, met, in_lines(store_.multi_get(arrivals_))));
@@ -128,7 +128,7 @@ class Attempt {
     return await();
   }
 
-  // By their names for messages.
+  // As RendezvousOptions::members numbers them.
   [[nodiscard]] std::vector<int> missing() {
     std::vector<int> result = absent_keys(store_, arrivals_);
     missing_ = result.size();
@@ -136,15 +136,15 @@ class Attempt {
     return result;
   }
 
-  // This rank has seen who is missing. If it goes, and the store with it, it stays until the others who came
-  // have seen it too.
+  // This rank has read which ranks are missing. If it gives up, and the store ends with it, it waits until
+  // the other registered ranks have read it too.
   void let_see(bool goes) {
     const std::string seen_by_all = place_ + "seen by all";
     try {
       const std::int64_t came = static_cast<std::int64_t>(arrivals_.size() - missing_);
       if (store_.add(place_ + "seen", 1) == came) store_.set(seen_by_all, "");
       if (goes && options_.serves_store) store_.wait({&seen_by_all, 1}, same_moment);
-    } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch): one has more time left, or came since
+    } catch (const StoreError&) {  // NOLINT(bugprone-empty-catch): one has time left, or registered since
     }
   }
 
@@ -158,7 +158,7 @@ class Attempt {
            ", rank " + std::to_string(options_.self) + " with " + options_.statement;
   }
 
-  // What is wrong if somebody is there already as this rank.
+  // An error text if another process has registered as this rank; else empty.
   std::string arrive() {
     const std::string self = Visitor::self(options_.liveness_socket);
     self_ = Visitor::parse(self).info;
@@ -190,8 +190,8 @@ class Attempt {
         if (options_.check) options_.check();
         if (options_.liveness_socket) look_for_others();
       } catch (const DistNetworkError& e) {
-        // Who notices first may be gone when the others look; they are to hear of the one that was its
-        // reason.
+        // The rank that detects a loss first may end before the others check it: publish the loss that was
+        // the cause.
         const ErrorContext& place = e.context();
         return Halves::of(
             settle(store_, place_, lost, std::to_string(place.peer) + "\n" + place.host + "\n" + e.reason()));
@@ -209,7 +209,7 @@ class Attempt {
     }
   }
 
-  // Of some in turn, so that the store has little to do, however many ranks wait for long.
+  // A few ranks at a time, to keep the load of the store small while many ranks wait.
   void ask_who_has_come() {
     constexpr std::size_t at_once = 2;
     for (std::size_t i = 0; i < std::min(at_once, neighbours_.size()); ++i) {
@@ -229,8 +229,8 @@ class Attempt {
   std::vector<std::string> arrivals_;  // by rank
   std::size_t missing_ = 0;            // when last asked
   PeerInfo self_;
-  std::vector<int> neighbours_;  // those to look for of whom it is not known that they have come
-  std::vector<std::pair<int, PeerInfo>> come_;  // the others of those
+  std::vector<int> neighbours_;                 // monitored ranks that are not known to have registered
+  std::vector<std::pair<int, PeerInfo>> come_;  // monitored ranks that have registered
 };
 
 void find_missing(Store& store, std::span<const std::string> keys, int first, std::vector<int>& found) {
@@ -244,13 +244,13 @@ void find_missing(Store& store, std::span<const std::string> keys, int first, st
   find_missing(store, keys.subspan(half), first + static_cast<int>(half), found);
 }
 
-// `left`: came, and were gone when the deadline passed, since their own had passed a moment before.
+// `left`: ranks that registered, and withdrew since their own deadline passed a moment earlier.
 [[noreturn]] void throw_too_late(const RendezvousOptions& options, std::vector<int> missing,
                                  const std::vector<int>& left) {
   const auto has_come = [&left](int rank) { return std::ranges::find(left, rank) != left.end(); };
   if (!std::ranges::all_of(missing, has_come)) std::erase_if(missing, has_come);
   const std::string text = "not all ranks came before the deadline";
-  // None: the last one came while this one was going.
+  // None: the last rank registered while this one withdrew.
   if (missing.empty()) throw DistNetworkError(text);
   const auto first = static_cast<std::size_t>(missing.front());
   throw DistNetworkError(
@@ -267,7 +267,7 @@ void find_missing(Store& store, std::span<const std::string> keys, int first, st
 }  // namespace
 
 std::vector<PeerInfo> rendezvous(Store& store, const RendezvousOptions& options) {
-  std::vector<int> missing;  // a moment ago, when somebody's time was up
+  std::vector<int> missing;  // at the latest attempt's end, if another rank's deadline passed
   std::vector<int> left;
   for (int number = 0;; ++number) {
     Attempt attempt(store, options, number);
@@ -275,7 +275,7 @@ std::vector<PeerInfo> rendezvous(Store& store, const RendezvousOptions& options)
     try {
       outcome = attempt.take_part();
     } catch (const StoreError&) {
-      // The one whose time was up served it, and this one's was nearly up.
+      // The rank whose deadline passed served the store, and this rank's deadline is near.
       if (missing.empty()) throw;
       throw_too_late(options, missing, {});
     }

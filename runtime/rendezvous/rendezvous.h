@@ -1,9 +1,9 @@
-// How the ranks of a group that is being made meet, through the store.
+// How the ranks of a new group meet, through the store.
 //
-// All say what they are about to do, and who says otherwise ends it for all, at once. A rank whose deadline
-// passes goes away again, and all agree on that too: those who have time left begin anew, without it, and it
-// finds them when it comes back. So one rank's failure never leaves the others with a number that it no
-// longer shares. Those who wait look whether some who have come have died since.
+// Every rank states the call it makes; a rank with another statement ends the attempt for all, at once. If a
+// rank's deadline passes, it withdraws, and all ranks agree on that too: those with time left start a new
+// attempt without it, which it joins if it calls again. So after one rank's failure all ranks still share the
+// number of the attempt. Waiting ranks check whether others have died since they registered.
 #pragma once
 
 #include <functional>
@@ -21,39 +21,39 @@ namespace dlaunch {
 
 struct RendezvousOptions {
   std::string call;          // for messages: "new_group"
-  std::string statement;     // which all must make alike, for messages too: "the ranks 0, 1"
-  int self;                  // who this is, for messages
-  int rank;                  // among the members; -1: only compares its statement and waits for nobody
+  std::string statement;     // must be equal on all ranks; for messages too: "the ranks 0, 1"
+  int self;                  // this rank, for messages
+  int rank;                  // among the members; -1: only compares its statement and does not wait
   std::vector<int> members;  // for messages, by rank
   std::span<const std::string> hosts = {};  // for messages, by those numbers; empty where unknown
   Deadline deadline;
-  // Asked now and then while waiting. A DistNetworkError that it throws ends the wait, on all.
+  // Called from time to time while waiting. A DistNetworkError that it throws ends the wait, on all ranks.
   std::function<void()> check = {};
   bool serves_store = false;  // others lose the store when this rank is gone
   const LivenessSocket* liveness_socket =
-      nullptr;  // of which the others are told; where there is one theirs are looked for
+      nullptr;  // published to the others; if there is one, the others' sockets are probed
 };
 
-// That the ranks do not agree. All are told, so all have made this attempt.
+// The ranks do not agree. All ranks of the attempt throw it.
 class RendezvousRejected : public DistNetworkError {
  public:
   using DistNetworkError::DistNetworkError;
 };
 
-// That a rank was lost, of which all who come are told.
+// A rank was lost. All ranks of the attempt throw it.
 class RendezvousPeerLost : public DistNetworkError {
  public:
   using DistNetworkError::DistNetworkError;
 };
 
-// Returns when all members have called it on (their connection to) the same store and prefix: where the
-// members are; of a rank that waits for nobody: none. Throws RendezvousRejected; RendezvousPeerLost;
-// DistNetworkError that names the ranks that did not come before the deadline, after which it may be called
-// again; StoreError if the store fails; DistError if somebody else has joined as this rank. REQUIRES: where
-// it has returned or thrown RendezvousRejected or RendezvousPeerLost, another prefix is used the next time.
+// Returns when all members have called it on (their connection to) the same store and prefix. The result is
+// the members' data; empty for a rank that does not wait. Throws RendezvousRejected; RendezvousPeerLost;
+// DistNetworkError that names the ranks missing at the deadline, after which it may be called again;
+// StoreError if the store fails; DistError if another process has joined as this rank. REQUIRES: after a
+// return, RendezvousRejected or RendezvousPeerLost the next call uses another prefix.
 std::vector<PeerInfo> rendezvous(Store& store, const RendezvousOptions& options);
 
-// Instead of join(): the others are told that this rank does not come, and why.
+// Instead of rendezvous(): the others throw RendezvousRejected with the reason why this rank does not join.
 void reject_rendezvous(Store& store, int self, const std::string& why);
 
 // The numbers of the keys that do not exist. Few requests, however many keys there are.

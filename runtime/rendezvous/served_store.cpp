@@ -48,7 +48,7 @@ class ServedStores {
  public:
   using Handle = std::shared_ptr<const ServedStore>;
 
-  // Of the process; never destroyed, since a store may live as long as that.
+  // The process's; never destroyed, since a store may live as long as the process.
   static ServedStores& get() {
     static ServedStores& all = *new ServedStores;
     return all;
@@ -65,7 +65,7 @@ class ServedStores {
     return use(start(request, socket));
   }
 
-  // Without a look at who else uses it.
+  // Shares the server with any other user.
   Handle serve_or_use(const Address& address) {
     const std::lock_guard lock(mutex_);
     forget_the_originals();
@@ -122,7 +122,7 @@ class ServedStores {
             }};
   }
 
-  // The last user frees the port before the next one looks.
+  // The last user frees the port before the next call can look it up.
   void leave(std::uint16_t port) {
     const std::lock_guard lock(mutex_);
     const auto at = servers_.find(port);
@@ -132,7 +132,7 @@ class ServedStores {
     servers_.erase(at);
   }
 
-  // In a forked copy there are no servers: their threads are the original's.
+  // A forked copy has no servers: their threads exist only in the original.
   void forget_the_originals() {
     for (auto at = servers_.begin(); at != servers_.end();) {
       if (at->second->process.is_this()) {
@@ -156,7 +156,7 @@ std::shared_ptr<const ServedStore> serve_store(const ServeRequest& request) {
 
 void serve_store_of_rank_zero(const Address& address) {
   static std::mutex mutex;
-  // Until the end. Of a forked copy: of which it does not count.
+  // Until the process ends. Entries of another process are ignored: this one is a forked copy of it.
   static auto& kept = *new std::map<std::uint16_t, std::pair<OwnProcess, std::shared_ptr<const ServedStore>>>;
   const std::lock_guard lock(mutex);
   if (const auto at = kept.find(address.port); at != kept.end() && at->second.first.is_this()) return;

@@ -1,4 +1,4 @@
-// The store servers that this process runs. There is one for a port at most; each ends with its last user.
+// The store servers that this process runs: at most one for a port; each ends with its last user.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ struct ServedStore {
 
 struct ServeRequest {
   Address address;                 // port 0: any that is free
-  std::optional<int> socket = {};  // bound to that port; is taken, also if the call throws
-  bool shares = false;             // may use the server of an earlier request that says so, too
+  std::optional<int> socket = {};  // bound to that port; the call owns it, also if it throws
+  bool shares = false;             // may use the server of an earlier request that sets this, too
 };
 
-// The server ends when the last of these is gone, but in a forked copy of the process, whose server it is
-// not. Throws DistStoreError: the address cannot be served, or this process serves the port already and not
-// both share it, or at another host.
+// The server ends with the last of these handles, except in a forked copy of the process, which does not own
+// it. Throws DistStoreError: the address cannot be served, or this process serves the port already for a
+// request that does not share it or has another host.
 std::shared_ptr<const ServedStore> serve_store(const ServeRequest& request);
 
-// The same until the process ends, for rank 0 of a group; a second call for one port, or one that is served
-// already, whatever for, does nothing more.
+// The same until the process ends, for rank 0 of a group. Does nothing if this process already serves the
+// port, for any purpose.
 void serve_store_of_rank_zero(const Address& address);
 
 }  // namespace dlaunch

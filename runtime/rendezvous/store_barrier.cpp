@@ -15,12 +15,12 @@ namespace dlaunch {
 
 namespace {
 
-// Short: other threads need the store too, and a lost rank is to be noticed.
+// Short: other threads need the store too, and the loss of a rank must be detected soon.
 constexpr auto turn = std::chrono::milliseconds(50);
 // The deadlines of one call on all ranks pass at nearly the same time; the first rank then needs a moment.
 constexpr auto grace = std::chrono::milliseconds(200);
 
-// What is on a seat: that somebody is there, and what it says; or that it was there and has given up.
+// The value of a rank's key: registered, with its statement; or withdrawn.
 constexpr char registered = '+';
 constexpr const char* withdrawn = "-";
 
@@ -85,7 +85,7 @@ StoreBarrier::Wait StoreBarrier::await(std::span<const std::string> keys, const 
     if (has_passed(deadline)) return Wait::too_late;
     options.check();
     if (in_vain()) {
-      // Who has left may have done so since it has heard, before this rank, that another one is lost.
+      // A rank may have left because it learned, before this rank, that another one is lost.
       wait_for_root_error(std::min(deadline, deadline_after(loss_propagation_delay)), options.check);
       return Wait::in_vain;
     }
@@ -93,8 +93,8 @@ StoreBarrier::Wait StoreBarrier::await(std::span<const std::string> keys, const 
 }
 
 void StoreBarrier::register_rank(const Options& options) {
-  // If all came to the last meeting, nobody asks any more for what was said there, nor for the verdict of the
-  // one before; its own verdict may still be waited for.
+  // If all arrived in the last round, no rank reads its statements any more, nor the decision of the round
+  // before it; a rank may still wait for the last round's decision.
   if (std::exchange(last_was_complete_, false)) {
     store_->delete_key(registration_key(round_ - 1, rank_));
     if (rank_ == 0 && round_ > 2) store_->delete_key(decision_key(round_ - 2));
@@ -110,7 +110,7 @@ StoreBarrier::Decision StoreBarrier::coordinate(const Options& options) {
 
 StoreBarrier::Decision StoreBarrier::judge(const Options& options) {
   for (;;) {
-    std::vector<int> gone;  // who has left without having come
+    std::vector<int> gone;  // ranks that have left and did not arrive
     const Wait result = await(registration_keys(), options, options.deadline, [&] {
       const std::vector<int> departed = options.departed();
       if (!departed.empty()) std::ranges::set_intersection(departed, not_arrived(), std::back_inserter(gone));
@@ -129,13 +129,13 @@ StoreBarrier::Decision StoreBarrier::judge(const Options& options) {
       if (missing.empty()) return {{}, options.judge(statements)};
     }
     if (has_passed(options.deadline)) return {missing, options.name_missing(missing)};
-    // Who gave up may come back.
+    // A rank that withdrew may return.
     std::this_thread::sleep_for(std::min<Duration>(turn, time_left(options.deadline)));
     options.check();
   }
 }
 
-// None: this rank's time is up.
+// None: this rank's deadline has passed.
 std::optional<StoreBarrier::Decision> StoreBarrier::receive_decision(const Options& options) {
   const std::string decision = decision_key(round_);
   const auto await_decision = [&](Deadline deadline) {
@@ -150,7 +150,7 @@ std::optional<StoreBarrier::Decision> StoreBarrier::receive_decision(const Optio
   return Decision::decode(store_->get(decision));
 }
 
-// Why; or the verdict, if that has come meanwhile.
+// The reason; or the decision, if it has arrived meanwhile.
 StoreBarrier::Decision StoreBarrier::give_up(const Options& options) {
   const std::vector<int> missing = not_arrived();
   if (latecomers_ == Latecomers::wait_for_next_round) {

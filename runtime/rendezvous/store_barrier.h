@@ -1,9 +1,9 @@
-// The ranks of a group meet through the store: each says something, the first rank looks at what all have
-// said, and all hear its verdict.
+// A barrier through the store: each rank makes a statement, rank 0 compares the statements of all, and all
+// ranks receive its decision.
 //
-// Why not through the backend: a rank that does not come must be named without harm to the group, and a wait
-// on the backend that ends too early breaks it. It also works for every backend alike. Cost: two round trips
-// to the store for each rank, none of them growing with the group but those of the first rank.
+// Why not through the backend: a missing rank must be named without harm to the group, but a backend's wait
+// that times out breaks the group. It also works the same for every backend. Cost: two round trips to the
+// store for each rank; only those of rank 0 grow with the group.
 #pragma once
 
 #include <cstdint>
@@ -19,41 +19,41 @@
 
 namespace dlaunch {
 
-// One kind of meetings of one group. Used by one thread at a time.
+// One group's barriers of one kind. Used by one thread at a time.
 class StoreBarrier {
  public:
-  // What becomes of a rank that comes when a meeting has ended without it.
+  // What happens to a rank that arrives after a round has ended without it.
   enum class Latecomers : std::uint8_t {
-    get_the_decision,     // the n-th call on every rank is the same meeting
-    wait_for_next_round,  // those who call meet, however often each has called before
+    get_the_decision,     // the n-th call on every rank is the same round
+    wait_for_next_round,  // ranks that call meet, however often each has called before
   };
 
-  // `store`: the keys of this assembly alone.
+  // `store`: the keys of this barrier alone.
   StoreBarrier(std::shared_ptr<Store> store, int rank, int size, Latecomers latecomers)
       : store_(std::move(store)), rank_(rank), size_(size), latecomers_(latecomers) {}
 
   struct Options {
     std::string statement;  // this rank's
     Deadline deadline;
-    // At the first rank: what is wrong with what all have said, by rank; empty: nothing.
+    // At rank 0: what is wrong with the statements, by rank; empty: nothing.
     std::function<std::string(const std::vector<std::string>& statements)> judge;
-    // How to say that these did not come before the deadline.
+    // The text for ranks that did not arrive before the deadline.
     std::function<std::string(const std::vector<int>& missing)> name_missing;
-    // Asked again and again while waiting. What check() throws ends the meeting; departed() are the ranks
-    // that have left the group and will not come any more, in order.
+    // Called repeatedly while waiting. What check() throws ends the round; departed() returns, in order, the
+    // ranks that have left the group and will not arrive any more.
     std::function<void()> check;
     std::function<std::vector<int>()> departed;
   };
 
   struct Decision {
-    std::vector<int> missing;  // who was not there
-    std::string text;          // empty: all is well
+    std::vector<int> missing;  // the ranks that did not arrive
+    std::string text;          // empty: no error
 
     [[nodiscard]] std::string encode() const;
     static Decision decode(const std::string& text);
   };
-  // Returns the verdict, the same for all who came in time. A rank that is missing is named on every rank,
-  // also where the first rank's deadline is a later one. Throws StoreError.
+  // Returns the decision, the same for all ranks that arrived in time. It names a missing rank on every rank,
+  // also if rank 0's deadline is a later one. Throws StoreError.
   Decision synchronize(const Options& options);
 
  private:

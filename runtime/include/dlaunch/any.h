@@ -1,4 +1,4 @@
-// A value whose type is known at run time only: what a Python list of mixed objects has as its elements.
+// A value whose type is known at run time only, as the elements of a Python list are.
 //
 //   std::vector<dlaunch::Any> objects(3);                  // three times None
 //   if (rank == 0) objects = {"foo", 12, std::map<int, int>{{1, 2}}};
@@ -37,9 +37,9 @@ concept Text =
     std::convertible_to<T, std::string_view> && !std::same_as<std::remove_cvref_t<T>, std::nullptr_t>;
 }  // namespace codec
 
-// None, a bool, a whole number of 64 bits, a double, a string (of any bytes), a list, a dict (by key, in
-// order), or an object: a C++ value of another type that codec.h knows, kept as its bytes, which as<T>() of
-// the same type turns back. A value: copies share nothing. Not synchronised.
+// None, a bool, an integer of 64 bits, a double, a string (of any bytes), a list, a dict (ordered by key), or
+// an object: a C++ value of another type that codec.h supports, stored as its bytes; as<T>() of the same type
+// restores it. Copies share nothing. Not synchronised.
 class DLAUNCH_EXPORT Any {
  public:
   enum class Kind : std::uint8_t { none, boolean, integer, real, text, list, dict, object };
@@ -47,21 +47,21 @@ class DLAUNCH_EXPORT Any {
   using Dict = std::map<Any, Any>;
 
   Any() = default;  // None
-  // From bool, numbers, text, std::vector and maps (also of what is no Any), and objects. A whole number of
-  // more than 63 bits throws DistError.
+  // From bool, numbers, text, std::vector and maps (their elements need not be Any), and objects. An integer
+  // of more than 63 bits throws DistError.
   template <codec::NoAny T>
   Any(T&& value);  // NOLINT: not explicit, for lists of mixed types; the concept excludes copies
 
   [[nodiscard]] Kind kind() const { return static_cast<Kind>(value_.index()); }
   [[nodiscard]] bool is_none() const { return kind() == Kind::none; }
 
-  // Of type bool, a number, std::string, List, Dict, std::vector or a map of what as() can give, or the type
-  // of the object. A whole number is also given as a floating point one. DistError where the value is of
-  // another kind, a number does not fit, or an object is of another type.
+  // T: bool, a number, std::string, List, Dict, std::vector or a map of types that as() accepts, or the type
+  // of the object. An integer converts to floating point. DistError if the value is of another kind, a number
+  // does not fit, or an object is of another type.
   template <class T>
   [[nodiscard]] T as() const;
 
-  // The elements of a list and a dict, to look at and to change. DistError if it is none.
+  // The elements of a list and a dict, for reading and changing. DistError if the value is of another kind.
   [[nodiscard]] const List& list() const;
   [[nodiscard]] List& list();
   [[nodiscard]] const Dict& dict() const;

@@ -1,9 +1,9 @@
-// For those who write a backend: the class to derive from, and how the library finds it.
+// For authors of backends: the class to derive from, and how the library finds a backend.
 //
 // A backend is a shared object named backend_<name>.so that exports the symbol dlaunch_backend_module
-// (below). It is looked for beside libdlaunch.so in the folder "dlaunch/" and in the folders of the
-// colon-separated variable DLAUNCH_BACKEND_PATH. dlaunch's own backends come through the same door. A program
-// can also hand one over by itself with register_backend().
+// (below). The library looks for it in the folder "dlaunch/" beside libdlaunch.so and in the folders of the
+// colon-separated variable DLAUNCH_BACKEND_PATH. dlaunch's own backends are found the same way. A program can
+// also register one itself with register_backend().
 //
 // To offer all collectives over a new network it is enough to write a Transport: see collective_backend.h.
 #pragma once
@@ -27,7 +27,7 @@ inline namespace v1 {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// The part of the store that belongs to one group; keys of other groups cannot be met. Failures, and a passed
+// The part of the store that belongs to one group, apart from other groups' keys. Failures, and a passed
 // deadline, are thrown as DistStoreError. May be used by one thread at a time.
 class DLAUNCH_EXPORT BackendStore {
  public:
@@ -49,11 +49,11 @@ struct BackendContext {
   std::string group;                  // the group's name, for messages
   std::chrono::milliseconds timeout;  // the group's default
   Deadline deadline;                  // create() must have returned or thrown
-  // A host that every rank can reach, to find the right network interface by; empty where none is known.
+  // A host that every rank can reach, for choosing the network interface; empty if none is known.
   std::string master_addr;
-  // Throws DistNetworkError where one of the ranks is known to be lost. To be asked now and then while
-  // create() waits for the others by other means than the store, whose waits do so themselves; valid as long
-  // as the store, any thread. Empty where nothing is known of them.
+  // Throws DistNetworkError if one of the ranks is known to be lost. Call it from time to time while create()
+  // waits for the others by other means than the store, whose waits call it themselves; valid as long as the
+  // store, any thread. Empty if losses cannot be detected.
   LossCheck check;
 };
 
@@ -64,8 +64,8 @@ struct Operation {
   bool async;  // false: return a Work that has completed
 };
 
-// What keeps the messages between two ranks apart. Below 2^32 it is the program's, above the library's own:
-// its messages never meet the program's.
+// Separates the messages between two ranks. Tags below 2^32 are the program's, higher ones the library's own:
+// its messages never match the program's.
 using Tag = std::uint64_t;
 
 struct Reduction {
@@ -78,7 +78,7 @@ struct Reduction {
 // valid until the Work completes, and after a failed Work only abort() and the destructor are called.
 //
 // A backend promises: every Work completes, at the latest shortly after its deadline; failures are
-// DistErrors, also where they come as exceptions out of a call.
+// DistErrors, also if they are thrown by a call.
 class DLAUNCH_EXPORT Backend {
  public:
   virtual ~Backend();  // ends operations that still run as abort() does
@@ -114,25 +114,25 @@ class DLAUNCH_EXPORT Backend {
   // none.
   virtual std::vector<int> departed();
 
-  // Ends what runs with an error that carries `reason`, and tells the other ranks as far as it can. Does not
-  // block; may be called from any thread, also while one is inside another member.
+  // Ends running operations with an error that carries `reason`, and informs the other ranks if it can. Does
+  // not block; any thread, also while another thread is inside another member.
   virtual void abort(const std::string& reason) noexcept = 0;
 
-  // Completes what was started, makes sure that what this rank has sent arrives, and says goodbye to the
-  // others, for a few seconds at most; what has not completed then ends with an error. Called once, before
-  // the destructor, unless the group is broken.
+  // Completes the running operations, waits until this rank's sent data have arrived, and sends a goodbye
+  // message to the others, for a few seconds at most; operations that have not completed then end with an
+  // error. Called once, before the destructor, unless the group is broken.
   virtual void shutdown() noexcept = 0;
 
-  // The process ends without shutdown(): makes sure that what operations have sent that are complete for the
-  // program arrives, and says goodbye to the others, or, where the group is broken, that they have heard why,
-  // until `deadline` at most. Does not wait for operations
-  // that run; other threads may be inside other members, and none but the destructor is called afterwards.
-  // Unless overridden it does nothing, and the others see a rank that died.
+  // The process ends without shutdown(). Waits, until `deadline` at most, until the data of operations that
+  // the program has seen complete have arrived, and sends a goodbye message to the others; if the group is
+  // broken, it waits until they have received the reason. Does not wait for running operations. Other threads
+  // may be inside other members; only the destructor is called afterwards. Unless overridden it does nothing,
+  // and for the others this rank has died.
   virtual void leave(Deadline deadline) noexcept;
 };
 
 // Raised whenever a type in this header, transport.h or collective_backend.h changes incompatibly. A module
-// made for another number is refused with a message, not loaded.
+// built for another number is rejected with a message.
 inline constexpr std::uint32_t backend_abi_version = 11;
 
 // A module's table. Everything in it must stay valid for as long as the process lives.
@@ -140,7 +140,7 @@ struct BackendModule {
   std::uint32_t abi = backend_abi_version;
   const char* name = nullptr;     // lower case: "gloo"
   const char* devices = nullptr;  // comma-separated: "cpu", "cpu,cuda"
-  // Whether it can work in this process, and if not, why: one sentence without a full stop. Must be quick.
+  // Whether it can work in this process; else `reason` becomes one clause without a full stop. Must be quick.
   bool (*viable)(std::string& reason) = nullptr;
   // Called on every rank of the new group at the same time.
   std::unique_ptr<Backend> (*create)(const BackendContext& context) = nullptr;
@@ -153,5 +153,5 @@ DLAUNCH_EXPORT void register_backend(const BackendModule& module);
 }  // namespace v1
 }  // namespace dlaunch
 
-// What a module exports.
+// The symbol that a module exports.
 extern "C" DLAUNCH_EXPORT const dlaunch::BackendModule dlaunch_backend_module;

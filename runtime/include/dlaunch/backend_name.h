@@ -9,22 +9,22 @@
 namespace dlaunch {
 inline namespace v1 {
 
-// A checked name in lower case. Taken wherever the name of a backend is, and equal to its text:
+// A checked name in lower case. Every parameter for a backend's name accepts it; it is equal to its text:
 //
 //   options.backend = dlaunch::BackendName::gloo;
 //   options.backend = dlaunch::BackendName("GLOO");            // gloo
 //   if (dlaunch::get_backend() == dlaunch::BackendName::gloo)
 class DLAUNCH_EXPORT BackendName {
  public:
-  // What torch.distributed knows, whether this process can use it or not: see is_backend_available().
+  // The names of torch.distributed. is_backend_available() reports which of them this process can use.
   static const BackendName gloo;
   static const BackendName nccl;
   static const BackendName mpi;
   static const BackendName ucc;
-  static const BackendName undefined;  // the name of none
+  static const BackendName undefined;  // names no backend
 
-  // From a name in upper or lower case, of these or of a backend that the process knows (backend.h), or from
-  // one for each device: "cpu:gloo,cuda:nccl". DistBackendError if it is none.
+  // From a name in upper or lower case: one of these, one of an installed backend (backend.h), or one for
+  // each device: "cpu:gloo,cuda:nccl". DistBackendError for other texts.
   explicit BackendName(std::string_view text);
 
   [[nodiscard]] const std::string& str() const { return text_; }

@@ -1,20 +1,20 @@
 // Objects as bytes: what the object collectives (object.h) send.
 //
-// Known are: bool, whole and floating point numbers, enumerations, std::string, std::vector, std::array,
+// Supported: bool, integers and floating point numbers, enumerations, std::string, std::vector, std::array,
 // std::pair, std::tuple, std::optional, std::variant, std::monostate, std::set, std::unordered_set, std::map
-// and std::unordered_map of known types, and Any (any.h), a value whose type is known at run time only. A
-// type of one's own becomes known by a function template beside it that names its members, once for both
+// and std::unordered_map of supported types, and Any (any.h), a value whose type is known at run time only. A
+// program's own type is supported if a function template beside it names its members, once for both
 // directions and for the signature:
 //
 //   struct Step { int number; std::vector<float> losses; };
 //   template <class Archive>
 //   void serialize(Archive& archive, Step& step) { archive(step.number, step.losses); }
 //
-// A type may contain itself, in a std::vector say: such objects may be 500 deep. Of parts that take no bytes
-// (std::tuple<>, a type without members) an object may have 2^20.
+// A type may contain itself, for example in a std::vector: such objects may be nested 500 deep. An object may
+// have 2^20 parts that take no bytes (std::tuple<>, a type without members).
 //
-// Bytes that come from others are checked before they are used: they begin with a signature of the type,
-// every length is compared with what is there, and nothing may be left over. What is wrong throws DistError.
+// Received bytes are checked before they are used: they begin with a signature of the type, every length is
+// compared with the bytes that are left, and no bytes may remain. Wrong bytes throw DistError.
 #pragma once
 
 #include <algorithm>
@@ -46,11 +46,11 @@ namespace codec {
 template <class T>
 concept Plain = std::is_arithmetic_v<T> || std::is_enum_v<T>;
 
-// Bounds that the bytes themselves do not give.
+// Bounds that do not follow from the bytes.
 inline constexpr std::size_t most_without_bytes = std::size_t{1} << 20;
 inline constexpr int deepest = 500;
 
-// FNV-1a over the parts of a type, in the order in which they are met.
+// FNV-1a over the parts of a type, in the order of the visit.
 class Signature {
  public:
   void add(std::string_view part) {
@@ -115,7 +115,7 @@ class Reader {
   std::size_t without_bytes_ = 0;
 };
 
-// How many types with members one is inside of.
+// The nesting depth of types with members.
 class Nesting {
  public:
   explicit Nesting(int& depth) : depth_(depth) {
@@ -130,11 +130,11 @@ class Nesting {
   int& depth_;
 };
 
-// Its address stands for the type.
+// Its address identifies the type.
 template <class T>
 inline char place_of = 0;
 
-// Four visitors with one interface: what is done with each part of an object.
+// Four visitors with one interface; each part of an object is passed to them.
 class Sign {
  public:
   explicit Sign(Signature& signature) : signature_(signature) {}
@@ -150,7 +150,7 @@ class Sign {
   std::vector<const char*> inside_;  // the types with members that this one is part of
 };
 
-// Whether an object is written as any byte.
+// Whether an object takes any bytes.
 class Probe {
  public:
   template <class... T>
@@ -311,7 +311,7 @@ void Probe::visit(T& value) {
   }
 }
 
-// Objects of these types are written as no byte at all.
+// Objects of these types take no bytes.
 template <class... T>
 bool takes_no_bytes() {
   static const bool none = [] {
@@ -374,7 +374,7 @@ void Write::visit(T& value) {
     std::apply([this](auto&... parts) { (*this)(parts...); }, value);
   } else if constexpr (!std::is_same_v<Type, std::monostate>) {
     const Nesting inside(depth_);
-    // serialize() names the members for both directions; writing changes none.
+    // serialize() names the members for both directions; writing does not change them.
     serialize(*this, const_cast<Type&>(value));
   }
 }
@@ -463,7 +463,7 @@ std::string to_bytes(const T& object) {
   return writer.take();
 }
 
-// Throws DistError where the bytes are not those of a T, all of them.
+// Throws DistError if the bytes are not exactly those of a T.
 template <class T>
 T from_bytes(std::string_view bytes) {
   codec::Reader reader(bytes);

@@ -14,12 +14,12 @@ namespace dlaunch {
 inline namespace v1 {
 
 // Turns a Transport into a Backend for CPU tensors. Operations run one after another: asynchronous ones on a
-// thread that the group owns, synchronous ones on the caller's thread when everything before them has ended.
-// (Of short asynchronous ones some send ahead while one waits.) Point-to-point messages do not wait for
-// operations; one thread more takes them in from the beginning, and a second one moves the data of long ones.
+// thread that the group owns, synchronous ones on the caller's thread when all earlier operations have ended.
+// (Short asynchronous ones may send before an earlier one has completed.) Point-to-point messages do not wait
+// for operations; one more thread receives them from the beginning, and another moves the data of long ones.
 //
-// The first message between two ranks in an operation carries what is called (operation, dtype, sizes,
-// reduction, source); a difference is a DistNetworkError on both sides that says who calls what.
+// The first message between two ranks in an operation carries the call's fingerprint (operation, dtype,
+// sizes, reduction, source); a difference is a DistNetworkError on both sides that shows both calls.
 class DLAUNCH_EXPORT CollectiveBackend final : public Backend {
  public:
   explicit CollectiveBackend(std::unique_ptr<Transport> transport);

@@ -22,27 +22,27 @@ namespace dlaunch {
 inline namespace v1 {
 
 struct DeviceMeshOptions {
-  // false: without groups, and without a meeting of the ranks; only the layout is there.
+  // false: without groups, and without communication; only the layout is computed.
   bool init_process_groups = true;
 };
 
 // If there is no default group, the first constructor and init_device_mesh() make it: as init_process_group()
 // does with env:// and the device's backend.
 //
-// A handle; copies mean the same mesh, and so do its slices: they share its groups. Dimensions are named by
-// number or by name. Wrong ones throw DistError. Threads: as ProcessGroup's questions.
+// A handle; copies and slices share the groups of the same mesh. A dimension is given by its number or name;
+// an unknown one throws DistError. Threads: as for the queries of ProcessGroup.
 class DLAUNCH_EXPORT DeviceMesh {
  public:
   // `ranks`: of the default group, row by row, one for each place of `shape`, each once. `names`: none, or
-  // one for each dimension, all different. Every rank of the default group makes the same call, also one that
-  // is not in the mesh (which waits for nobody): those in it meet, and then the members of each line make its
-  // group. Throws DistError where the device type is none ("cpu", "cuda") or not the default group's, or
-  // shape, ranks and names do not fit together; DistNetworkError, on all ranks in the mesh, where one has
-  // such an error or another call, does not come or dies.
+  // one for each dimension, all different. Every rank of the default group makes the same call; a rank that
+  // is not in the mesh does not wait. The ranks in the mesh compare their calls, and then the members of each
+  // line make its group. Throws DistError if the device type is unknown (not "cpu" or "cuda") or not the
+  // default group's, or if shape, ranks and names do not match; DistNetworkError, on all ranks in the mesh,
+  // if one of them has such an error, makes another call, is missing or dies.
   DeviceMesh(std::string device_type, std::vector<int> ranks, std::vector<int> shape,
              std::vector<std::string> names = {}, const DeviceMeshOptions& options = {});
 
-  // The mesh of one dimension that has a group already: of its ranks, in their order. Talks to nobody.
+  // The one-dimensional mesh of an existing group: its ranks, in their order. No communication.
   static DeviceMesh from_group(const ProcessGroup& group, std::string device_type, std::string name = {});
 
   [[nodiscard]] const std::string& device_type() const;
@@ -54,7 +54,7 @@ class DLAUNCH_EXPORT DeviceMesh {
   [[nodiscard]] int size(int dim) const;
   [[nodiscard]] int get_rank() const;  // this process's, in the default group
 
-  // This rank's place, one number for each dimension; none where it is not in the mesh.
+  // This rank's coordinate, one number for each dimension; none if it is not in the mesh.
   [[nodiscard]] std::optional<std::vector<int>> get_coordinate() const;
   [[nodiscard]] int get_local_rank(int dim) const;
   [[nodiscard]] int get_local_rank(std::string_view dim) const;
@@ -65,7 +65,7 @@ class DLAUNCH_EXPORT DeviceMesh {
   [[nodiscard]] ProcessGroup get_group(std::string_view dim) const;
   [[nodiscard]] std::vector<ProcessGroup> get_all_groups() const;  // by dimension
 
-  // The mesh of these dimensions, in this order, through this rank's place. Talks to nobody.
+  // The mesh of these dimensions, in this order, through this rank's coordinate. No communication.
   [[nodiscard]] DeviceMesh slice(std::span<const std::string> dims) const;
   [[nodiscard]] DeviceMesh operator[](std::string_view dim) const;
 
@@ -80,7 +80,7 @@ class DLAUNCH_EXPORT DeviceMesh {
   static std::shared_ptr<const State> make(const std::string& call, std::string device_type,
                                            std::vector<int> ranks, std::vector<int> shape,
                                            std::vector<std::string> names, bool has_groups);
-  // Without the meeting.
+  // Without the comparison.
   static std::shared_ptr<const State> lay_out(const std::string& call, std::string device_type,
                                               std::vector<int> ranks, std::vector<int> shape,
                                               std::vector<std::string> names, bool has_groups);
@@ -95,7 +95,7 @@ class DLAUNCH_EXPORT DeviceMesh {
 };
 
 // Makes a mesh the current one of this thread as long as it lives: what `with mesh:` does in Python. Scopes
-// lie one inside the other, as blocks do.
+// nest, as blocks do.
 //
 //   const dlaunch::MeshScope scope(mesh);
 //   dlaunch::get_current_mesh();  // mesh
@@ -107,11 +107,11 @@ class DLAUNCH_EXPORT MeshScope {
   MeshScope& operator=(const MeshScope&) = delete;
 };
 
-// That of the innermost MeshScope of this thread. DistError if there is none.
+// The mesh of this thread's innermost MeshScope. DistError if there is none.
 DLAUNCH_EXPORT DeviceMesh get_current_mesh();
 
-// The mesh of all ranks of the default group in their order. The shape's product is the world size. Where one
-// rank gives what is wrong or differs, all ranks throw at once.
+// The mesh of all ranks of the default group in their order. The shape's product is the world size. If one
+// rank's arguments are wrong or differ, all ranks throw at once.
 DLAUNCH_EXPORT DeviceMesh init_device_mesh(const std::string& device_type, const std::vector<int>& shape,
                                            const std::vector<std::string>& names = {});
 

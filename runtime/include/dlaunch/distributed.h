@@ -42,101 +42,101 @@ struct InitOptions {
   //
   // gloo connects over the network interface that reaches the master, or over all those that the environment
   // variable DLAUNCH_SOCKET_IFNAME, or else GLOO_SOCKET_IFNAME, names: "eth0,eth1", as many on every rank, in
-  // the same order. What is long is then cut and travels over all of them at once.
+  // the same order. Long messages are then split and sent over all of them at once.
   std::string backend;
   // How the ranks find each other. Empty: env://, or through `store` if there is one. With a store it must
   // be empty.
   //   env://            through the environment that dlaunch (and torchrun) give a worker: MASTER_ADDR and
   //                     MASTER_PORT, and RANK and WORLD_SIZE if the program gives none. Rank 0 serves the
-  //                     store there unless TORCHELASTIC_USE_AGENT_STORE=True says that it is served already.
+  //                     store there unless TORCHELASTIC_USE_AGENT_STORE=True: then it is served already.
   //   tcp://host:port   rank 0 serves the store there.
-  //   file:///path      a file that all ranks see and that does not exist before. What a run that
-  //                     crashed left in it is recognised and refused.
-  // Each may end with ?rank=R&world_size=N, which is as good as the two options below.
+  //   file:///path      a file that all ranks see and that does not exist before. A file that a crashed run
+  //                     has left is recognised and rejected.
+  // Each may end with ?rank=R&world_size=N, which means the same as the two options below.
   std::string init_method = {};
-  // For joining, and for each operation that does not say otherwise.
+  // For joining, and for each operation that has no timeout of its own.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  // -1: not given. With a store, tcp:// and file:// both are needed, here or in the URL; where they are in
-  // both, they must be the same. With env:// they take precedence over RANK and WORLD_SIZE. A rank that is
-  // a thread or that spawn() started has them already and may only repeat them.
+  // -1: not given. With a store, tcp:// and file:// both are needed, here or in the URL; values in both
+  // places must be equal. With env:// they take precedence over RANK and WORLD_SIZE. A rank that is a thread,
+  // or that spawn() started, has them already: other values are an error.
   int rank = -1;
   int world_size = -1;
   std::shared_ptr<KeyValueStore> store = {};
   std::string group_name = {};  // for messages, and for keeping apart worlds in one store. Empty: "default"
 };
 
-// Makes the default group. Returns when all ranks have joined; when the timeout passes before, throws an
-// error that names the ranks that did not come; one whose attempt has failed so may call again. Ignores
-// SIGPIPE from then on if the program has no handler for it: a lost peer is to be an exception, not the end
-// of the process.
+// Makes the default group. Returns when all ranks have joined. If the timeout passes before, it throws an
+// error that names the missing ranks; the caller may then call again. Ignores SIGPIPE from then on if the
+// program has no handler for it: the loss of a peer must become an exception, and must not end the
+// process.
 DLAUNCH_EXPORT void init_process_group(const InitOptions& options = {});
 
-// Ends the group after its operations have completed; without one: all groups, the default group last.
-// Without a default group it throws. Waits for no call of another rank, only (a few seconds at most) for what
-// this one has started to complete and what it has sent to arrive; what has not completed then ends with an
-// error that says so, here and on the ranks that take part in it. Also works after errors and when the others
-// are gone.
+// Ends the group after its operations have completed; without an argument: all groups, the default group
+// last. Throws if there is no default group. It does not wait for calls of other ranks, only (a few seconds
+// at most) until this rank's operations complete and its sent data arrive. Operations that have not completed
+// by then end with an error, here and on the ranks that take part in them. Also works after errors and if the
+// other ranks have ended.
 //
-// A process that ends without it, by a return from main or exit(), loses nothing of what its operations that
-// are complete have sent either (two seconds are for that at most), and leaves its groups in order;
-// operations that still run end. _exit() and signals are as a crash: what was just sent may be lost, the
-// others hear that this rank has died.
+// If a process ends without this call, by a return from main or exit(), the data of its completed operations
+// still arrive (it waits two seconds at most), and it leaves its groups in order; running operations end with
+// an error. _exit() and signals are like a crash: data sent just before may be lost, and the other ranks
+// report that this rank has died.
 DLAUNCH_EXPORT void destroy_process_group();
 DLAUNCH_EXPORT void destroy_process_group(const ProcessGroup& group);
 
-// Ends all operations of the group, on this rank with `reason` and on the others as when this rank had
-// failed; without a group: of all groups. They are broken then, and can be destroyed. Waits for nobody; any
+// Ends all operations of the group, on this rank with `reason` and on the others as if this rank had failed;
+// without a group: of all groups. The groups are broken then, and can be destroyed. Does not block; any
 // thread.
 DLAUNCH_EXPORT void abort_process_group(const std::string& reason, const ProcessGroup& group = {});
 
-DLAUNCH_EXPORT bool is_available();  // true: the library is there
+DLAUNCH_EXPORT bool is_available();  // always true; exists for torch.distributed's sake
 DLAUNCH_EXPORT bool is_initialized();
 DLAUNCH_EXPORT ProcessGroup default_group();
-// None: the default group. Rank and size are -1 where this process is not a member (ProcessGroup::size() is
+// None: the default group. Rank and size are -1 if this process is not a member (ProcessGroup::size() is
 // not).
 DLAUNCH_EXPORT int get_rank(const ProcessGroup& group = {});
 DLAUNCH_EXPORT int get_world_size(const ProcessGroup& group = {});
-// These two also answer where this process is not a member.
+// These two also work if this process is not a member.
 DLAUNCH_EXPORT std::string get_backend(const ProcessGroup& group = {});
 // The same by device: "cpu:gloo".
 DLAUNCH_EXPORT std::string get_backend_config(const ProcessGroup& group = {});
 // "gloo" for "cpu", "nccl" for "cuda" and "cuda:1"; DistError for other devices.
 DLAUNCH_EXPORT std::string get_default_backend_for_device(std::string_view device);
-// Among the workers of this node, as the launcher numbered them; where none did, `fallback_rank`, or
-// DistError if there is none.
+// This worker's number on its node, from the launcher (LOCAL_RANK). If it is not set: `fallback_rank`, or
+// DistError without one.
 DLAUNCH_EXPORT int get_node_local_rank(std::optional<int> fallback_rank = {});
 DLAUNCH_EXPORT int get_pg_count();  // groups of this process, the default group too
 
 struct NewGroupOptions {
   std::optional<std::chrono::milliseconds> timeout = {};  // absent: the default group's
   std::string backend = {};                               // empty: the default group's
-  // Only the members call: no matter what other groups exist, the n-th group of the same members is meant.
+  // Only the members call. Whatever other groups exist: the n-th call is the n-th group of these members.
   bool use_local_synchronization = false;
   std::string name = {};  // for messages
 };
 
 // A group of some ranks of the default group, numbered in their order there; no ranks: all. Every rank of the
-// default group makes the same calls in the same order, also one that is not a member (its rank there is -1,
-// and its collectives and messages do nothing: see ProcessGroup); the members wait for each other. Where
+// default group makes the same calls in the same order, also a rank that is not a member (its rank there is
+// -1, and its collectives and messages do nothing: see ProcessGroup). The members wait for each other. If
 // ranks give different lists or backends for one group, DistNetworkError shows both, at once and on all
-// members; one that is no member by its own list, or did not have to wait for the other, may have returned
-// already. Where an argument is wrong on one rank, that one throws DistError and the members DistNetworkError
-// that repeats it. The call counts on all ranks also then. A member that dies meanwhile is named within a
-// second. With use_local_synchronization a caller that is not a member gets no group, and nobody hears of
-// ranks that are wrong.
+// members; a rank that is not a member by its own list, or that did not have to wait, may have returned
+// already. If an argument is wrong on one rank, that rank throws DistError, and the members throw
+// DistNetworkError with its text; the call still counts on all ranks. A member that dies meanwhile is named
+// within a second. With use_local_synchronization a caller that is not a member gets no group, and wrong
+// ranks are not reported to other ranks.
 DLAUNCH_EXPORT ProcessGroup new_group(const std::vector<int>& ranks = {},
                                       const NewGroupOptions& options = {});
 
-// Groups of `group_size` neighbours each, which must divide the world size: the one of this rank. Here and in
-// the next one all ranks of the default group meet first (not with use_local_synchronization): where one
-// gives what is wrong or differs, all throw at once.
+// Groups of `group_size` neighbours each, which must divide the world size; returns this rank's group. In
+// this and the next call all ranks of the default group compare their arguments first (not with
+// use_local_synchronization): if one of them is wrong or differs, all ranks throw at once.
 DLAUNCH_EXPORT ProcessGroup new_subgroups(int group_size, const NewGroupOptions& options = {});
-// The groups of these ranks: the one of this rank, or none. A rank is in one of them at most.
+// Makes groups of these ranks; returns this rank's group, or none. A rank may be in one of them at most.
 DLAUNCH_EXPORT ProcessGroup new_subgroups_by_enumeration(std::span<const std::vector<int>> ranks,
                                                          const NewGroupOptions& options = {});
-// A group (none: the default group) cut in parts, named by their ranks in it: the part of this rank, or none.
-// The members of each part call it with the same ranks in it, and meet without the others. Backend and
-// timeout are the group's unless the options say otherwise.
+// Splits a group (none: the default group) into parts, given by their ranks in it; returns this rank's part,
+// or none. The members of each part call it with the same ranks, and do not wait for other parts. Backend and
+// timeout are the group's unless the options set others.
 DLAUNCH_EXPORT ProcessGroup split_group(const ProcessGroup& group, std::span<const std::vector<int>> parts,
                                         const NewGroupOptions& options = {});
 
@@ -149,10 +149,10 @@ struct PointToPointOptions : MessageOptions {
   ProcessGroup group;  // none: the default group
 };
 
-// See ProcessGroup for what each does. Other than there, and as in torch.distributed, `src`, `dst` and `peer`
-// are ranks in the default group, whatever group is used: rank 5 of a job is rank 5 everywhere. One that is
-// not a member of the group is a DistError. Where this process is not a member of the group, nothing happens,
-// as there: the Work has succeeded, recv returns -1.
+// ProcessGroup describes each call. Unlike there, and as in torch.distributed, `src`, `dst` and `peer` are
+// ranks in the default group, whatever group is used: rank 5 of a job is rank 5 everywhere. A rank that is
+// not a member of the group is a DistError. If this process is not a member of the group, nothing happens, as
+// there: the Work has succeeded, recv returns -1.
 DLAUNCH_EXPORT Work all_reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum,
                                const CollectiveOptions& options = {});
 DLAUNCH_EXPORT Work broadcast(const Tensor& tensor, int src, const CollectiveOptions& options = {});
@@ -194,35 +194,35 @@ DLAUNCH_EXPORT int recv(const Tensor& tensor, int src = any_source, const PointT
 DLAUNCH_EXPORT Work isend(const Tensor& tensor, int dst, const PointToPointOptions& options = {});
 DLAUNCH_EXPORT Work irecv(const Tensor& tensor, int src = any_source,
                           const PointToPointOptions& options = {});
-// `group`: of the operations that name none.
+// `group`: for the operations that name none.
 DLAUNCH_EXPORT std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops, ProcessGroup group = {});
 
-// Between the numbers of a process in `group` (none: the default group) and in the default group. DistError
-// if that process is not a member; the one that asks need not be.
+// Convert between a process's rank in `group` (none: the default group) and in the default group. DistError
+// if that process is not a member; the caller need not be one.
 DLAUNCH_EXPORT int get_group_rank(const ProcessGroup& group, int global_rank);
 DLAUNCH_EXPORT int get_global_rank(const ProcessGroup& group, int group_rank);
 // The members' ranks in the default group, by rank in `group`. None: the default group.
 DLAUNCH_EXPORT std::vector<int> get_process_group_ranks(const ProcessGroup& group = {});
 
 // Stops this rank for a debugger: it reports its process number and the command to attach, waits until one
-// has attached, and stops there (SIGTRAP). All ranks of the group call it; the others are held until that
-// rank has gone on, however long it takes, but not by one that has died. Operations that run meanwhile keep
-// their deadlines. If that rank serves the store, attach when all ranks have called. `rank` is a rank in the
-// default group.
+// has attached, and stops there (SIGTRAP). All ranks of the group call it; the others wait until that rank
+// continues, without a time limit, or until it has died. Operations that run meanwhile keep their deadlines.
+// If that rank serves the store, attach when all ranks have called. `rank` is a rank in the default
+// group.
 DLAUNCH_EXPORT void breakpoint(int rank = 0, const ProcessGroup& group = {});
 
-// Whether this process could use the backend: it is known and says that it works here.
+// Whether a module of this name is installed (backend.h) and reports that it works in this process.
 DLAUNCH_EXPORT bool is_backend_available(std::string_view name);
 DLAUNCH_EXPORT bool is_gloo_available();
-DLAUNCH_EXPORT bool is_nccl_available();
-DLAUNCH_EXPORT bool is_mpi_available();
+DLAUNCH_EXPORT bool is_nccl_available();  // dlaunch brings no such module: true only with a third party's
+DLAUNCH_EXPORT bool is_mpi_available();   // true only with a third party's module
 
 DLAUNCH_EXPORT bool is_dlaunch_launched();       // started by dlaunch
 DLAUNCH_EXPORT bool is_torchelastic_launched();  // started by dlaunch or torchrun
 
-// The fencing token of this world: equal on all its workers, and higher than that of every world of the job
-// before it. Write it with a checkpoint, and replace none that has a higher one: that was written by a later
-// world. Below 2^53. 0: not started by dlaunch. Any thread.
+// The fencing token of this round: equal on all its workers, and higher than that of every earlier round of
+// the job. Write it with a checkpoint, and do not replace a checkpoint with a higher token: a later round
+// wrote that one. Below 2^53. 0: not started by dlaunch. Any thread.
 DLAUNCH_EXPORT std::uint64_t fencing_token();
 
 }  // namespace v1

@@ -1,21 +1,21 @@
-/* The library in C, for C programs and for bindings. What the calls do is written in distributed.h and
- * process_group.h; this page only says how they look in C.
+/* The library in C, for C programs and for bindings. distributed.h and process_group.h describe the calls;
+ * this header describes only their C form.
  *
- * 1. Every call that can fail returns an int: DLAUNCH_OK, or which kind of error it was. dlaunch_last_error()
- * then is the message, one line, of the calling thread's latest failure; valid until its next call.
- * 2. Opaque types are handles. Who gets one through a `**` argument frees it with the _free function of its
- * name; freeing NULL is allowed. Freeing a group or work handle ends nothing.
+ * 1. Every call that can fail returns an int: DLAUNCH_OK, or the kind of the error. dlaunch_last_error() then
+ * returns the message, one line, of the calling thread's latest failure; valid until that thread's next call.
+ * 2. Opaque types are handles. The caller that gets one through a `**` argument frees it with the _free
+ * function of that type; freeing NULL is allowed. Freeing a group or work handle ends neither.
  * 3. A dlaunch_group* that is NULL means the default group. Ranks (src, dst, peer) are ranks in the default
  * group.
  * 4. A dlaunch_work** that is NULL makes the call wait for its operation; else it returns at once.
  * 5. Tensors are views of the caller's memory, and so is their shape: data must stay valid until the
  * operation has completed, the shape for the call only. Elements lie one after another, row by row.
  * 6. Timeouts are milliseconds; 0 means the group's. Truth values are int, 0 or 1.
- * 7. Strings go in as UTF-8 with a 0 at the end. Those that come out belong to the library; each says for how
- * long.
- * 8. Where this process is not a member of the group, collectives and messages do nothing and succeed.
- * 9. Any thread may call; see process_group.h for the order of calls from several. No exception leaves a
- * call.
+ * 7. String arguments are UTF-8 with a 0 at the end. Returned strings belong to the library; the comment of
+ * each call names how long they are valid.
+ * 8. If this process is not a member of the group, collectives and messages do nothing and succeed.
+ * 9. Any thread may call; see process_group.h for the order of calls from several threads. No exception
+ * leaves a call.
  */
 #pragma once
 
@@ -101,7 +101,7 @@ typedef struct dlaunch_init_options {
    * URL. With a world_size of 0 neither is given. */
   int rank;
   int world_size;
-  const char* group_name;     /* for messages, and to keep worlds in one store apart; NULL: "default" */
+  const char* group_name;     /* for messages, and to separate worlds in one store; NULL: "default" */
   const dlaunch_store* store; /* in place of an init_method; needs rank and world_size. NULL: none */
 } dlaunch_init_options;
 
@@ -123,7 +123,7 @@ typedef struct dlaunch_group_options {
   const char* name;              /* for messages */
 } dlaunch_group_options;
 
-/* The place of an error; what is not known is -1, 0 or "". */
+/* The place of an error; unknown parts are -1, 0 or "". */
 typedef struct dlaunch_error_context {
   int rank; /* of this process in the group */
   const char* operation;
@@ -134,7 +134,7 @@ typedef struct dlaunch_error_context {
 } dlaunch_error_context;
 
 DLAUNCH_EXPORT const char* dlaunch_last_error(void);
-/* Where that was, as long as the message is valid. */
+/* The place of that error; valid as long as the message. */
 DLAUNCH_EXPORT void dlaunch_last_error_context(dlaunch_error_context* context);
 
 DLAUNCH_EXPORT int dlaunch_init_process_group(const dlaunch_init_options* options); /* NULL: all zero */
@@ -144,23 +144,23 @@ DLAUNCH_EXPORT int dlaunch_is_backend_available(const char* name);
 DLAUNCH_EXPORT int dlaunch_is_gloo_available(void);
 DLAUNCH_EXPORT int dlaunch_is_nccl_available(void);
 DLAUNCH_EXPORT int dlaunch_is_mpi_available(void);
-/* By dlaunch; by it or torchrun. */
+/* Whether dlaunch, or one of dlaunch and torchrun, started this process. */
 DLAUNCH_EXPORT int dlaunch_is_dlaunch_launched(void);
 DLAUNCH_EXPORT int dlaunch_is_torchelastic_launched(void);
-/* Of this world: equal on all its workers, and higher than that of every world of the job before it; below
+/* Of this round: equal on all its workers, and higher than that of every earlier round of the job; below
  * 2^53. 0: not started by dlaunch. UINT64_MAX: DLAUNCH_FENCING_TOKEN is not a number; dlaunch_last_error()
  * shows it. */
 DLAUNCH_EXPORT uint64_t dlaunch_fencing_token(void);
 /* "gloo" for "cpu"; valid until the thread's next call; NULL if there is none. */
 DLAUNCH_EXPORT const char* dlaunch_get_default_backend_for_device(const char* device);
 
-/* -1 where this process is not a member, or there is no group. */
+/* -1 if this process is not a member, or there is no group. */
 DLAUNCH_EXPORT int dlaunch_get_rank(const dlaunch_group* group);
 DLAUNCH_EXPORT int dlaunch_get_world_size(const dlaunch_group* group);
-/* Between a process's numbers in the group and in the default group; -1 where it is not a member. */
+/* Convert between a process's rank in the group and in the default group; -1 if it is not a member. */
 DLAUNCH_EXPORT int dlaunch_get_group_rank(const dlaunch_group* group, int global_rank);
 DLAUNCH_EXPORT int dlaunch_get_global_rank(const dlaunch_group* group, int group_rank);
-/* Among the workers of this node; -1 where no launcher has numbered them. */
+/* This worker's number on its node; -1 if no launcher has set LOCAL_RANK. */
 DLAUNCH_EXPORT int dlaunch_get_node_local_rank(void);
 /* Valid until the thread's next call; NULL if there is no group. */
 DLAUNCH_EXPORT const char* dlaunch_get_backend(const dlaunch_group* group);
@@ -169,8 +169,8 @@ DLAUNCH_EXPORT int dlaunch_get_pg_count(void); /* groups of this process, the de
 /* The members' ranks in the default group. count: the group's size. */
 DLAUNCH_EXPORT int dlaunch_get_process_group_ranks(const dlaunch_group* group, int* ranks, size_t count);
 
-/* Where this process gets none of the groups, *group becomes NULL. (Which as an argument would mean the
- * default group: look before you use it.) count 0: all ranks; options NULL: all zero. */
+/* If this process gets none of the groups, *group becomes NULL. (As an argument NULL means the default group:
+ * check before you use it.) count 0: all ranks; options NULL: all zero. */
 DLAUNCH_EXPORT int dlaunch_new_group(const int* ranks, size_t count, int64_t timeout_ms,
                                      dlaunch_group** group);
 DLAUNCH_EXPORT int dlaunch_new_group_with(const int* ranks, size_t count,
@@ -186,15 +186,15 @@ DLAUNCH_EXPORT int dlaunch_split_group(const dlaunch_group* parent, const int* r
                                        size_t count, const dlaunch_group_options* options,
                                        dlaunch_group** group);
 DLAUNCH_EXPORT void dlaunch_group_free(dlaunch_group* group);
-/* Ends it on this rank; the handle is still to be freed. */
+/* Ends the group on this rank; the handle must still be freed. */
 DLAUNCH_EXPORT int dlaunch_destroy_group(dlaunch_group* group);
 /* For the operations that are called from now on. */
 DLAUNCH_EXPORT int dlaunch_set_timeout(const dlaunch_group* group, int64_t timeout_ms);
 DLAUNCH_EXPORT int dlaunch_abort(const dlaunch_group* group, const char* reason);
 
 /* Stores: see store.h. A store may be freed while a group or a part of it uses it. Here timeout_ms 0 means
- * the store's own, and 300 s where one is made. Values are bytes; those that come out have a 0 behind them,
- * which does not count, and are valid until the thread's next call. */
+ * the store's own timeout; when a store is made, 300 s. Values are bytes; returned ones are followed by a 0
+ * that does not count, and are valid until the thread's next call. */
 DLAUNCH_EXPORT int dlaunch_make_tcp_store(const char* host, uint16_t port,
                                           const dlaunch_tcp_store_options* options, dlaunch_store** store);
 DLAUNCH_EXPORT int dlaunch_make_file_store(const char* path, int world_size, int64_t timeout_ms,
@@ -212,8 +212,8 @@ DLAUNCH_EXPORT int dlaunch_store_add(const dlaunch_store* store, const char* key
 DLAUNCH_EXPORT int dlaunch_store_compare_set(const dlaunch_store* store, const char* key,
                                              const void* expected, size_t expected_size, const void* desired,
                                              size_t desired_size, const char** value, size_t* size);
-/* Keys that do not come in time: wait fails (DLAUNCH_ERROR_STORE), wait_for succeeds with *exist = 0. Its
- * timeout is taken as it is: 0 looks. */
+/* If keys are still missing after the timeout, wait fails (DLAUNCH_ERROR_STORE), and wait_for succeeds with
+ * *exist = 0. For wait_for a timeout of 0 only checks. */
 DLAUNCH_EXPORT int dlaunch_store_wait(const dlaunch_store* store, const char* const* keys, size_t count,
                                       int64_t timeout_ms);
 DLAUNCH_EXPORT int dlaunch_store_wait_for(const dlaunch_store* store, const char* const* keys, size_t count,
@@ -222,7 +222,7 @@ DLAUNCH_EXPORT int dlaunch_store_check(const dlaunch_store* store, const char* c
                                        int* exist);
 DLAUNCH_EXPORT int dlaunch_store_delete_key(const dlaunch_store* store, const char* key, int* existed);
 DLAUNCH_EXPORT int dlaunch_store_num_keys(const dlaunch_store* store, int64_t* number);
-/* The list is valid as long as its texts. */
+/* The list and its texts are valid until the thread's next call. */
 DLAUNCH_EXPORT int dlaunch_store_list_keys(const dlaunch_store* store, const char* const** keys,
                                            size_t* count);
 DLAUNCH_EXPORT int dlaunch_store_append(const dlaunch_store* store, const char* key, const void* value,
@@ -234,15 +234,15 @@ DLAUNCH_EXPORT int dlaunch_store_multi_set(const dlaunch_store* store, const cha
                                            const void* const* values, const size_t* sizes);
 DLAUNCH_EXPORT int dlaunch_store_queue_push(const dlaunch_store* store, const char* key, const void* value,
                                             size_t size);
-/* *value becomes NULL where the queue is empty and the call is not to block. */
+/* *value becomes NULL if the queue is empty and `block` is 0. */
 DLAUNCH_EXPORT int dlaunch_store_queue_pop(const dlaunch_store* store, const char* key, int block,
                                            const char** value, size_t* size);
 DLAUNCH_EXPORT int dlaunch_store_queue_len(const dlaunch_store* store, const char* key, int64_t* length);
 DLAUNCH_EXPORT int dlaunch_store_barrier(const dlaunch_store* store, const char* key, int64_t world_size);
-/* Here 0 is 0: keys are only looked for. */
+/* Here 0 means 0: calls only check for keys. */
 DLAUNCH_EXPORT int dlaunch_store_set_timeout(const dlaunch_store* store, int64_t timeout_ms);
 DLAUNCH_EXPORT int64_t dlaunch_store_timeout(const dlaunch_store* store); /* -1: there is no store */
-/* Of a TCP store; of another one NULL, -1 and 0. */
+/* For a TCP store; other stores return NULL, -1 and 0. */
 DLAUNCH_EXPORT const char* dlaunch_store_host(const dlaunch_store* store);
 DLAUNCH_EXPORT int dlaunch_store_port(const dlaunch_store* store);
 DLAUNCH_EXPORT int dlaunch_store_is_serving(const dlaunch_store* store);
@@ -254,7 +254,7 @@ DLAUNCH_EXPORT int dlaunch_init_device_mesh(const char* device_type, const int* 
 DLAUNCH_EXPORT int dlaunch_device_mesh(const char* device_type, const int* ranks, const int* shape,
                                        size_t dims, const char* const* names, dlaunch_mesh** mesh);
 DLAUNCH_EXPORT void dlaunch_mesh_free(dlaunch_mesh* mesh);
-/* -1 where there is no answer: no such dimension, this rank is not in the mesh. */
+/* -1: no such dimension, or this rank is not in the mesh. */
 DLAUNCH_EXPORT int dlaunch_mesh_ndim(const dlaunch_mesh* mesh);
 DLAUNCH_EXPORT int dlaunch_mesh_size(const dlaunch_mesh* mesh, int dim);
 DLAUNCH_EXPORT int dlaunch_mesh_dim(const dlaunch_mesh* mesh, const char* name); /* its number */
@@ -345,11 +345,11 @@ typedef struct dlaunch_p2p_op {
   int peer; /* of a receive: may be DLAUNCH_ANY_SOURCE */
   uint32_t tag;
 } dlaunch_p2p_op;
-/* Starts all of them, or none if one is wrong. works: a place for each. */
+/* Starts all of them, or none if one is wrong. works: one element for each. */
 DLAUNCH_EXPORT int dlaunch_batch_isend_irecv(const dlaunch_p2p_op* ops, size_t count,
                                              const dlaunch_group* group, dlaunch_work** works);
 
-/* timeout_ms 0: as long as the operation may take. A passed timeout is DLAUNCH_ERROR; the operation goes
+/* timeout_ms 0: no limit but the operation's own. A passed timeout is DLAUNCH_ERROR; the operation goes
  * on. */
 DLAUNCH_EXPORT int dlaunch_work_wait(const dlaunch_work* work, int64_t timeout_ms);
 DLAUNCH_EXPORT int dlaunch_work_is_completed(const dlaunch_work* work);
@@ -378,8 +378,8 @@ typedef struct dlaunch_profiling_event {
   int64_t time_ns;
   int success; /* DLAUNCH_END only */
 } dlaunch_profiling_event;
-/* Both are called by any thread, and get `context` back. NULL: nothing is called; log messages go to stderr
- * then. Not to be set while operations run. */
+/* Any thread calls both, with `context`. NULL: no callback; log messages go to stderr then. Do not set them
+ * while operations run. */
 typedef void (*dlaunch_profiling_callback)(const dlaunch_profiling_event* event, void* context);
 DLAUNCH_EXPORT int dlaunch_set_profiling_callback(dlaunch_profiling_callback callback, void* context);
 typedef void (*dlaunch_log_handler)(int level, const char* message,

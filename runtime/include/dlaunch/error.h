@@ -1,7 +1,7 @@
-// What the library throws.
+// The exceptions of the library.
 //
-// Every exception of libdlaunch derives from DistError. The message is one line that says where it happened
-// (rank, operation, its number, group, peer, as far as known) and why; its parts can be asked for too.
+// Every exception of libdlaunch derives from DistError. The message is one line with the place of the error
+// (rank, operation, its number, group, peer, as far as known) and the reason; context() has the parts.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct ErrorContext {
   std::string host = {};       // the peer's
 };
 
-// Also thrown as it is: wrong arguments, a missing environment variable, a group that is not initialised.
+// Thrown itself for wrong arguments, a missing environment variable, and a group that is not initialised.
 // A wrong argument leaves the group as it was; see process_group.h for the other errors.
 class DLAUNCH_EXPORT DistError : public std::runtime_error {
  public:
@@ -40,22 +40,22 @@ class DLAUNCH_EXPORT DistError : public std::runtime_error {
   ErrorContext context_;
 };
 
-// The backend: unknown, not usable here, or it does not offer what was asked for.
+// The backend is unknown, cannot be used in this process, or does not offer the operation.
 class DLAUNCH_EXPORT DistBackendError : public DistError {
  public:
   using DistError::DistError;
   ~DistBackendError() override;
 };
 
-// Another rank: it died, cannot be reached, left the group, calls something
-// else than this rank, or did not answer before the deadline.
+// Another rank died, cannot be reached, left the group, makes another call
+// than this rank, or did not answer before the deadline.
 class DLAUNCH_EXPORT DistNetworkError : public DistError {
  public:
   using DistError::DistError;
   ~DistNetworkError() override;
 };
 
-// The store through which the ranks find each other.
+// The store failed, through which the ranks find each other.
 class DLAUNCH_EXPORT DistStoreError : public DistError {
  public:
   using DistError::DistError;

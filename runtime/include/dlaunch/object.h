@@ -1,5 +1,5 @@
-// Collectives and messages of C++ objects. See codec.h for the types that can be sent. For a few small
-// things: everything is copied and checked several times, and the lengths are exchanged first.
+// Collectives and messages of C++ objects. See codec.h for the types that can be sent. Meant for a few small
+// objects: all data are copied and checked several times, and the lengths are exchanged first.
 #pragma once
 
 #include <span>
@@ -14,27 +14,27 @@
 namespace dlaunch {
 inline namespace v1 {
 
-// Strings of any length, as the objects travel. Root ranks are ranks in the default group, as in
-// distributed.h. No group: the default group. Each is two collectives of the group. Where this process is not
-// a member, the calls here and below do nothing: lists stay as they are, what is returned is empty.
+// Strings of any length; objects are sent as such. Root ranks are ranks in the default group, as in
+// distributed.h. No group: the default group. Each call is two collectives of the group. If this process is
+// not a member, the calls here and below do nothing: lists stay as they are, the result is empty.
 DLAUNCH_EXPORT std::vector<std::string> all_gather_bytes(const std::string& own,
                                                          const ProcessGroup& group = {});
 DLAUNCH_EXPORT std::vector<std::string> gather_bytes(const std::string& own, int dst,
                                                      const ProcessGroup& group = {});  // elsewhere: empty
 DLAUNCH_EXPORT std::string broadcast_bytes(const std::string& own, int src, const ProcessGroup& group = {});
-// `parts`: looked at on rank `src` only, one for each rank.
+// `parts`: used on rank `src` only, one for each rank.
 DLAUNCH_EXPORT std::string scatter_bytes(std::span<const std::string> parts, int src,
                                          const ProcessGroup& group = {});
 
-// A message of any length, in two messages of the group, so not by several threads of one rank at once. They
-// never meet those of send and recv, whatever tags these have. `src` may be any_source; recv_bytes puts the
-// sender into `source` unless that is null.
+// A message of any length, as two messages of the group: only one thread of a rank may send or receive at a
+// time. They never match those of send and recv, whatever their tags. `src` may be any_source; recv_bytes
+// stores the sender in `source` unless that is null.
 DLAUNCH_EXPORT void send_bytes(const std::string& own, int dst, const ProcessGroup& group = {});
 DLAUNCH_EXPORT std::string recv_bytes(int src, const ProcessGroup& group = {}, int* source = nullptr);
 
 namespace object_detail {
-// The object of `peer`, a rank in the group, that came by `operation`. What is wrong with it is said with its
-// place.
+// The object of `peer`, a rank in the group, received by `operation`. Errors name the operation and the
+// peer.
 template <class T>
 T decode(const std::string& bytes, const char* operation, const ProcessGroup& group, int peer) {
   try {
@@ -67,7 +67,7 @@ std::vector<T> all_gather_object(const T& object, const ProcessGroup& group = {}
                                       object_detail::or_default(group));
 }
 
-// The same at rank `dst`; elsewhere nothing.
+// The same at rank `dst`; empty on other ranks.
 template <class T>
 std::vector<T> gather_object(const T& object, int dst, const ProcessGroup& group = {}) {
   return object_detail::decode_all<T>(gather_bytes(to_bytes(object), dst, group), "gather_object",
@@ -84,7 +84,7 @@ void broadcast_object_list(std::vector<T>& objects, int src, const ProcessGroup&
       object_detail::decode<std::vector<T>>(bytes, "broadcast_object_list", in, get_group_rank(in, src));
 }
 
-// objects[i] of rank `src` for rank i; the lists of the other ranks are not looked at. A process that is not
+// objects[i] of rank `src` for rank i; the lists of the other ranks are ignored. A process that is not
 // a member gets T().
 template <class T>
 T scatter_object_list(const std::vector<T>& objects, int src, const ProcessGroup& group = {}) {
@@ -99,14 +99,14 @@ T scatter_object_list(const std::vector<T>& objects, int src, const ProcessGroup
   return object_detail::decode<T>(bytes, "scatter_object_list", in, get_group_rank(in, src));
 }
 
-// Sends them all; the receiver's type is the same.
+// Sends all objects in one message; the receiver uses the same type.
 template <class T>
 void send_object_list(const std::vector<T>& objects, int dst, const ProcessGroup& group = {}) {
   send_bytes(to_bytes(objects), dst, group);
 }
 
-// `objects` become those that came, also their number. Returns the sender's rank in the default group; -1
-// where this process is not a member.
+// `objects` become the received ones, also their number. Returns the sender's rank in the default group; -1
+// if this process is not a member.
 template <class T>
 int recv_object_list(std::vector<T>& objects, int src = any_source, const ProcessGroup& group = {}) {
   int source = -1;

@@ -22,8 +22,8 @@ class GroupImpl;
 
 struct OperationOptions {
   // false: the call returns when the operation has completed, and throws if it failed.
-  // true: the call returns at once; the returned Work tells the rest. Operations of one group run one after
-  // another in the order of the calls.
+  // true: the call returns at once; the returned Work reports the result. Operations of one group run one
+  // after another in the order of the calls.
   bool async_op = false;
   // For the whole operation, from the call on. Absent: the group's.
   std::optional<std::chrono::milliseconds> timeout;
@@ -41,46 +41,46 @@ struct MessageOptions {
 
 struct P2POp;
 
-// A handle; copies mean the same group. A default-made one means no group: all calls but bool throw. All
-// ranks in the calls below are ranks in the group.
+// A handle; copies refer to the same group. A default-constructed handle is empty: all calls but bool throw.
+// All ranks in the calls below are ranks in the group.
 //
 // Collectives: every rank of the group calls the same ones in the same order, with the same dtype,
-// number of elements, reduction and root. The first message between two ranks carries what they call, and who
-// waits for another rank tells it after a moment; who hears of a call that does not fit throws
-// DistNetworkError saying how the calls differ, and so does every other rank. (Not every mistake can be seen
-// this way: where each of two ranks takes itself for the source of a short broadcast or scatter, neither
-// waits for a message, and all may return with other data; the next operation in which the two exchange a
-// message is the error. DebugLevel::detail sees it.) A call with a wrong argument throws DistError before
-// anything is sent and does not count as a call. Wrong is also an output of all_gather or all_to_all, in
-// their forms, that shares memory with another one or with an input. Zero elements are allowed everywhere;
-// such a call still meets the others.
+// number of elements, reduction and root. The first message between two ranks carries the call's fingerprint,
+// and a rank that waits for a peer sends it to that peer after a moment. A rank that receives another
+// fingerprint than its own throws DistNetworkError that shows how the calls differ, and so does every other
+// rank. (Not every mistake is found this way: if two ranks both call a short broadcast or scatter as its
+// source, neither waits for a message, and all may return with different data; the next operation in which
+// the two exchange a message fails. DebugLevel::detail finds it.) A call with a wrong argument throws
+// DistError before anything is sent and does not count as a call. Outputs of all_gather, all_to_all and their
+// variants must not overlap each other or an input. Zero elements are allowed everywhere; such a call still
+// synchronizes with the other ranks.
 //
 // Point to point: a message is received by the first call of recv or irecv on its destination that names its
 // source (or any_source) and its tag; messages of one source with one tag in the order in which they were
-// sent. dtype and number of elements must be the sender's: else the receiver throws DistNetworkError that
-// says what came. A send may return before the receive is called; messages to the own rank are allowed. These
-// calls do not take turns with collectives, nor wait for them.
+// sent. dtype and number of elements must be the sender's; otherwise the receiver throws DistNetworkError
+// that names what was received. A send may return before the receive is called. A rank may send to itself.
+// Messages do not wait for collectives, and are not ordered with them.
 //
-// A process that is not a member may call collectives and messages all the same, so that all ranks can run
-// the same lines. Its call does nothing: arguments are not looked at, tensors stay as they are, the Work has
-// succeeded, recv() returns -1, monitored_barrier() returns. The first one logs a warning. set_timeout(),
-// breakpoint() and abort() throw DistError there.
+// A process that is not a member may call collectives and messages too, so that all ranks can run the same
+// lines. Its call does nothing: arguments are not checked, tensors stay as they are, the Work has succeeded,
+// recv() returns -1, monitored_barrier() returns. The first such call logs a warning. set_timeout(),
+// breakpoint() and abort() throw DistError in such a process.
 //
 // Errors: after the first DistNetworkError or DistBackendError the group is broken, on this rank and (by a
 // message or by its closed connections) on the others; every later call throws at once and repeats that first
 // cause with its context(). Destroy it; a new group can be made. What the tensors hold after an error is
 // unspecified.
 //
-// Threads: all members may be called from several threads. Collectives take their turn in the order in which
-// they got in, a synchronous one until it has completed, so ranks that call from several threads must order
-// them themselves. Point-to-point calls, abort() and the questions wait for nobody's turn.
+// Threads: all members may be called from several threads. Collectives run in the order of their calls, and a
+// synchronous one blocks later ones until it has completed, so a rank that calls from several threads must
+// order the calls itself. Point-to-point calls, abort() and the queries do not wait for collectives.
 class DLAUNCH_EXPORT ProcessGroup {
  public:
   ProcessGroup() = default;
   explicit operator bool() const { return impl_ != nullptr; }
   bool operator==(const ProcessGroup&) const = default;  // the same group
 
-  [[nodiscard]] int rank() const;  // of this process, 0 .. size()-1; -1 where it is not a member
+  [[nodiscard]] int rank() const;  // of this process, 0 .. size()-1; -1: it is not a member
   [[nodiscard]] int size() const;  // ranks in the group
   [[nodiscard]] const std::vector<int>& ranks() const;  // of the members in the default group, by rank here
   [[nodiscard]] const std::string& name() const;
@@ -162,10 +162,10 @@ class DLAUNCH_EXPORT ProcessGroup {
   // peer of an operation with a group of its own is a rank in that group.
   std::vector<Work> batch_isend_irecv(std::span<const P2POp> ops) const;
 
-  // As barrier, but says who does not come: the first rank throws DistNetworkError that names the first rank
-  // (or, with `wait_all_ranks`, all) that did not call before the timeout, and the others repeat it. Goes
-  // through the store; a rank that is missing does not break the group, and calls do not count: one that
-  // comes too late waits for the others' next call (but see DebugLevel::detail).
+  // As barrier, but names missing ranks: rank 0 throws DistNetworkError that names the first rank (or, with
+  // `wait_all_ranks`, all) that did not call before the timeout, and the others throw the same. The call uses
+  // the store; a missing rank does not break the group, and calls are not numbered: a rank that is too late
+  // waits for the others' next call (but see DebugLevel::detail).
   void monitored_barrier(std::optional<std::chrono::milliseconds> timeout = {},
                          bool wait_all_ranks = false) const;
 
@@ -199,9 +199,9 @@ struct P2POp {
 //   for (auto& gradient : gradients) together.all_reduce(dlaunch::Tensor::of(gradient));
 //   together.end();
 //
-// The calls only take note; end() starts everything, or nothing if one of them is wrong, all_reduce of one
-// dtype and reduction as one operation.
-// Every rank's calls are the same and in the same order. Used by one thread. What was not ended is not done.
+// The calls are only collected; end() starts all, or none if one of them is wrong. It starts all_reduce of
+// one dtype and reduction as one operation. All ranks make the same calls in the same order. Used by one
+// thread. Without end() nothing is started.
 class DLAUNCH_EXPORT Coalescing {
  public:
   explicit Coalescing(ProcessGroup group) : group_(std::move(group)) {}

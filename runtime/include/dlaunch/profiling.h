@@ -1,4 +1,4 @@
-// Watching operations: a callback at the beginning and at the end of each, and a timeline for people.
+// Profiling of operations: a callback at the beginning and at the end of each, and a timeline file.
 #pragma once
 
 #include <cstdint>
@@ -24,18 +24,18 @@ struct ProfilingEvent {
   bool success;            // end only
 };
 
-// Called for each operation, from any thread, also by several at once; an asynchronous one begins with its
-// call and ends on the thread that completes it. Must be quick, not throw, and not call the library. None:
-// nothing is called. Not to be set while operations run.
+// Called for each operation, from any thread, also by several at once; an asynchronous operation begins with
+// its call and ends on the thread that completes it. Must be quick, not throw, and not call the library.
+// None: profiling is off. Do not set it while operations run.
 using ProfilingCallback = std::function<void(const ProfilingEvent&)>;
 DLAUNCH_EXPORT void set_profiling_callback(ProfilingCallback callback);
 
-// Begins to write what happens into a file of Chrome's trace format (chrome://tracing, Perfetto): one process
-// per rank, one row per group, times since 1970. The file is whole JSON at any time; what has not ended
-// stands in it as a "B" event. Throws DistError if the file cannot be written. stop_trace() ends it; the end
-// of the default group, and that of the process by exit() or a return from main, do too. The environment
-// variable DLAUNCH_TRACE=FILE begins one with init_process_group; rank N writes to FILE with ".rankN" before
-// its ending: trace.json, trace.rank0.json.
+// Starts to write operations to a file of Chrome's trace format (chrome://tracing, Perfetto): one process per
+// rank, one row per group, times since 1970. The file is complete JSON at any time; a running operation is a
+// "B" event in it. Throws DistError if the file cannot be written. stop_trace() ends the trace; so do the end
+// of the default group and the end of the process by exit() or a return from main. The environment variable
+// DLAUNCH_TRACE=FILE starts a trace with init_process_group; rank N writes to FILE with ".rankN" before its
+// extension: trace.json, trace.rank0.json.
 DLAUNCH_EXPORT void start_trace(const std::string& path);
 DLAUNCH_EXPORT void stop_trace();
 

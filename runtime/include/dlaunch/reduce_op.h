@@ -19,8 +19,8 @@ inline namespace v1 {
 //
 // Integers wrap around, but their avg does not: it is the mean, rounded towards zero. sum and product of bool
 // are "or" and "and". float16 and bfloat16 are computed in float and rounded once for each rank that is
-// added. A NaN on any rank makes min and max NaN. What is not allowed throws DistError before anything is
-// sent.
+// added. A NaN on any rank makes min and max NaN. An operation that is not allowed throws DistError before
+// anything is sent.
 enum class ReduceOp : std::uint8_t {
   sum,
   avg,

@@ -1,5 +1,5 @@
-// A function in several processes that form a group: torch.multiprocessing's spawn. By copies of this process
-// (fork), before the program starts threads:
+// Runs a function in several processes that form a group, as torch.multiprocessing's spawn does. In copies of
+// this process (fork), before the program starts threads:
 //
 //   dlaunch::spawn([](int rank) {
 //     dlaunch::init_process_group();
@@ -7,7 +7,7 @@
 //     dlaunch::destroy_process_group();
 //   }, 4);
 //
-// Or by running the program anew (exec), at any time:
+// Or in processes that execute the program again (exec), at any time:
 //
 //   void train(int rank, const std::vector<std::string>& arguments);
 //
@@ -36,9 +36,9 @@ struct SpawnOrder;
 
 inline namespace v1 {
 
-// One process failed: context().rank says which, the message how: what its function threw, its exit code, or
-// the signal that ended it. A rank that ends because another one did (it threw a DistNetworkError) is not the
-// one that is told of where the other one is known, or ends within five seconds.
+// One process failed: context().rank is its rank. The message is the error its function threw, its exit code,
+// or the signal that ended it. If a rank fails because of another one (it threw a DistNetworkError), the
+// other rank is reported, if it is known or ends within five seconds.
 class DLAUNCH_EXPORT SpawnError : public DistError {
  public:
   using DistError::DistError;
@@ -46,20 +46,20 @@ class DLAUNCH_EXPORT SpawnError : public DistError {
 };
 
 struct SpawnOptions {
-  // For the others, when one has failed, between SIGTERM and SIGKILL.
+  // After one process has failed: the time between SIGTERM and SIGKILL for the others.
   std::chrono::milliseconds grace = std::chrono::seconds(5);
 };
 
-// Processes that were started together. Destroying it before they have ended kills them, and so does the end
-// of this process. Used by one thread at a time, not always the same one.
+// Processes that were started together. Destroying it before they have ended kills them; so does the end of
+// this process. Used by one thread at a time; it may be another one each time.
 class DLAUNCH_EXPORT SpawnContext {
  public:
   ~SpawnContext();
   SpawnContext(SpawnContext&& other) noexcept;
   SpawnContext& operator=(SpawnContext&& other) noexcept;
 
-  // True when all have ended well; false if they have not within `timeout` (none: waits). When one fails the
-  // others are ended, and then SpawnError is thrown.
+  // True if all have succeeded; false if they have not ended within `timeout` (none: no limit). If one fails,
+  // it ends the others and then throws SpawnError.
   bool join(std::optional<std::chrono::milliseconds> timeout = {});
 
   [[nodiscard]] std::vector<int> pids() const;  // by rank
@@ -78,23 +78,23 @@ class DLAUNCH_EXPORT SpawnContext {
   std::unique_ptr<State> state_;
 };
 
-// Starts `nprocs` copies of this process (fork) that call body(rank) and then end; the body sees everything
-// as it was. There init_process_group() without options makes them one world with the backend gloo; the
-// variables of torchrun (RANK, WORLD_SIZE, ...) are set too. Only the calling thread is copied: call it
-// before the program starts threads or initialises a group, or from a part of it that needs none. Throws
+// Starts `nprocs` copies of this process (fork) that call body(rank) and then end; a copy has the state of
+// this process. In them init_process_group() without options makes them one world with the backend gloo;
+// torchrun's variables (RANK, WORLD_SIZE, ...) are set too. fork copies only the calling thread: call this
+// before the program starts threads or initialises a group, or with a body that needs neither. Throws
 // DistError.
 DLAUNCH_EXPORT SpawnContext start_processes(const std::function<void(int rank)>& body, int nprocs,
                                             const SpawnOptions& options = {});
 
-// The same, and waits for their end.
+// The same, and waits until they have ended.
 DLAUNCH_EXPORT void spawn(const std::function<void(int rank)>& body, int nprocs,
                           const SpawnOptions& options = {});
 
-// The same in processes that run this program anew (exec), with its command line and environment: nothing of
-// this process's state is there, and this process may have threads and groups. In each main() registers the
-// function and calls run_if_spawned(), which calls it with its rank and these arguments: any bytes, for
-// objects see to_bytes() in codec.h. If main() does not, or registers no such function, SpawnError reports
-// it. Throws DistError.
+// The same in processes that execute this program again (exec), with its command line and environment. They
+// have no state of this process, which may have threads and groups. In each process main() registers the
+// function and calls run_if_spawned(), which calls the function with its rank and these arguments: any bytes;
+// for objects see to_bytes() in codec.h. If main() does not, or does not register the function, join() throws
+// SpawnError. Throws DistError.
 using SpawnFunction = std::function<void(int rank, const std::vector<std::string>& arguments)>;
 DLAUNCH_EXPORT SpawnContext start_processes(const std::string& function,
                                             const std::vector<std::string>& arguments, int nprocs,
@@ -104,9 +104,9 @@ DLAUNCH_EXPORT void spawn(const std::string& function, const std::vector<std::st
 
 // In every process, before run_if_spawned(). DistError if the name is taken. Any thread.
 DLAUNCH_EXPORT void register_spawn_function(const std::string& name, SpawnFunction function);
-// To be called at the beginning of main(), before threads are started and groups made. In a process that
-// spawn() has started by exec: calls the function and ends the process, by exit(). In any other: returns at
-// once.
+// Call it at the beginning of main(), before the program starts threads or makes groups. In a process that
+// spawn() has started by exec, it calls the function and ends the process by exit(). In any other process it
+// returns at once.
 DLAUNCH_EXPORT void run_if_spawned();
 
 }  // namespace v1

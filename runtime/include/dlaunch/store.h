@@ -1,5 +1,5 @@
-// The key-value stores through which processes find each other, for programs that bring their own to
-// init_process_group or want one for themselves.
+// The key-value stores through which processes find each other, for programs that give their own store to
+// init_process_group or need one for themselves.
 //
 //   auto store = dlaunch::make_tcp_store("127.0.0.1", 0, {.is_master = true});
 //   store->set("first_key", "first_value");
@@ -23,11 +23,11 @@ inline namespace v1 {
 inline constexpr std::chrono::milliseconds default_store_timeout = std::chrono::seconds(300);
 
 // Keys and values are byte strings; values may be empty. Failures are thrown as DistStoreError. The stores
-// made below may be used by several threads, whose calls take turns; one that a program writes itself must
+// made below may be used by several threads, whose calls run one after another; a program's own class must
 // allow the same if it is given to init_process_group.
 //
-// Such a store defines the pure calls. The others have a default: made of the pure ones, or, as said there, a
-// DistStoreError.
+// Such a class defines the pure calls. The others have a default: made of the pure ones, or a DistStoreError
+// if the comment names it.
 class DLAUNCH_EXPORT KeyValueStore {
  public:
   KeyValueStore() = default;
@@ -35,18 +35,18 @@ class DLAUNCH_EXPORT KeyValueStore {
   KeyValueStore(const KeyValueStore&) = delete;
   KeyValueStore& operator=(const KeyValueStore&) = delete;
 
-  // Stores the value, whatever was there.
+  // Stores the value; replaces an earlier one.
   virtual void set(const std::string& key, const std::string& value) = 0;
   // The value. Waits until the key exists; throws if it does not within timeout().
   virtual std::string get(const std::string& key) = 0;
-  // Adds to the decimal number stored at the key (0 if absent) and returns the sum. Throws if the value is no
-  // number; nothing has changed then.
+  // Adds to the decimal number stored at the key (0 if absent) and returns the sum. Throws if the value is
+  // not a number; it is not changed then.
   virtual std::int64_t add(const std::string& key, std::int64_t amount) = 0;
   // Stores `desired` if the value equals `expected`, or if the key is absent and `expected` is empty. Returns
   // the value now stored; for an absent key and a non-empty `expected`, which stores nothing, `expected`.
   virtual std::string compare_set(const std::string& key, const std::string& expected,
                                   const std::string& desired) = 0;
-  // Waits until all keys exist; false if they do not within `timeout` (0: looks, and returns at once).
+  // Waits until all keys exist; false if they do not within `timeout` (0: checks, and returns at once).
   virtual bool wait_for(std::span<const std::string> keys, std::chrono::milliseconds timeout) = 0;
   virtual bool delete_key(const std::string& key) = 0;  // whether it existed
 
@@ -55,8 +55,8 @@ class DLAUNCH_EXPORT KeyValueStore {
   virtual void wait(std::span<const std::string> keys, std::chrono::milliseconds timeout);
   virtual bool check(std::span<const std::string> keys);  // whether all exist now
 
-  // How many keys there are. A TCP store that counts its workers has one more, a file store two; a part of
-  // another store counts the whole of it. Default: DistStoreError.
+  // The number of keys. A TCP store that counts its workers has one more, a file store two; a part of another
+  // store counts the keys of the whole store. Default: DistStoreError.
   virtual std::int64_t num_keys();
   virtual std::vector<std::string> list_keys();  // those that programs have made. Default: DistStoreError
 
@@ -68,20 +68,20 @@ class DLAUNCH_EXPORT KeyValueStore {
   virtual std::vector<std::string> multi_get(std::span<const std::string> keys);
   virtual void multi_set(std::span<const std::string> keys, std::span<const std::string> values);
 
-  // First in, first out. queue_pop waits as get does, unless `block` is false: then an empty queue has no
-  // value. Queues share no values with keys of their names, but check and wait take one that is not empty for
-  // present. A file store has none, and the default is DistStoreError.
+  // First in, first out. queue_pop waits as get does, unless `block` is false: then it returns no value if
+  // the queue is empty. A queue and a key of the same name are different things, but for check and wait a key
+  // exists if its queue is not empty. A file store has no queues, and the default is DistStoreError.
   virtual void queue_push(const std::string& key, const std::string& value);
   virtual std::optional<std::string> queue_pop(const std::string& key, bool block = true);
   virtual std::int64_t queue_len(const std::string& key);
 
-  // Returns when `world_size` calls with this key have been made, by anybody; throws after timeout(). A key
-  // is good for one barrier. All that meet use the same kind of store.
+  // Returns when `world_size` calls with this key have been made, by any client; throws after timeout(). A
+  // key serves for one barrier. All callers use the same kind of store.
   virtual void barrier(const std::string& key, std::int64_t world_size);
 
-  // How long get and wait wait for keys; 300 s at first. With 0 they look, and throw at once if a key is
-  // missing; less counts as 0. A part of another store has that one's. Default: for these two calls only, a
-  // derived store's get has to heed it.
+  // How long get and wait wait for keys; 300 s at first. With 0 they throw at once if a key is missing; a
+  // negative value counts as 0. A part of another store shares that store's timeout. Default: stores the
+  // value; a derived class's get has to obey it.
   virtual void set_timeout(std::chrono::milliseconds timeout);
   [[nodiscard]] virtual std::chrono::milliseconds timeout() const;
 
@@ -93,8 +93,8 @@ class DLAUNCH_EXPORT KeyValueStore {
 DLAUNCH_EXPORT std::shared_ptr<KeyValueStore> make_hash_store(
     std::chrono::milliseconds timeout = default_store_timeout);
 
-// In a file that all processes see, also PyTorch's. It is removed when `world_size` stores on it have gone;
-// -1: never.
+// In a file that all processes see, also PyTorch's. The last of `world_size` stores on it removes it; -1: it
+// stays.
 DLAUNCH_EXPORT std::shared_ptr<KeyValueStore> make_file_store(
     const std::string& path, int world_size = -1, std::chrono::milliseconds timeout = default_store_timeout);
 
@@ -103,20 +103,20 @@ DLAUNCH_EXPORT std::shared_ptr<KeyValueStore> make_prefix_store(const std::strin
                                                                 const std::shared_ptr<KeyValueStore>& store);
 
 struct TcpKeyValueStoreOptions {
-  // How many processes (or objects) will use the store, the master too. None: any number, and nobody is
-  // waited for.
+  // How many processes (or objects) will use the store, including the master. None: any number, and the call
+  // does not wait for them.
   std::optional<int> world_size = {};
-  // This process serves the store, at the address that is given. The server ends with the last object that
-  // uses it here: this one, parts of it, groups that were made with it. It must outlive the use that other
-  // processes make of it. Where the launcher's agent serves already (TORCHELASTIC_USE_AGENT_STORE=True, and
-  // the address is MASTER_ADDR:MASTER_PORT), it is a client of that server.
+  // This process serves the store, at the given address. The server ends with the last object that uses it in
+  // this process: this one, parts of it, groups that were made with it. It must outlive its use by other
+  // processes. If the launcher's agent serves already (TORCHELASTIC_USE_AGENT_STORE=True, and the address is
+  // MASTER_ADDR:MASTER_PORT), this object is a client of that server.
   bool is_master = false;
-  // For connecting, which is tried again until then, and for the workers; then the store's timeout().
+  // For connecting, with retries, and for the wait for the workers; then it is the store's timeout().
   std::chrono::milliseconds timeout = default_store_timeout;
-  // Each object counts as a worker, and the master's returns when `world_size` of them have come.
+  // Each object counts as a worker, and the master's call returns when `world_size` workers have connected.
   bool wait_for_workers = true;
-  // A second master of this host and port in one process uses the first one's server. Both must say so; else
-  // the second is refused.
+  // A second master of this host and port in one process uses the first one's server. Both must set this;
+  // otherwise the second call throws.
   bool multi_tenant = false;
   // A socket that is bound to the master's port, and may listen already. It belongs to the store from the
   // call on, also if that throws. Only for a master; the port must be the socket's, or 0.
@@ -131,8 +131,8 @@ class DLAUNCH_EXPORT TcpKeyValueStore : public KeyValueStore {
   [[nodiscard]] virtual bool is_serving() const = 0;     // whether this process serves it
 };
 
-// Port 0: only for a master, any that is free. Throws DistError where the options contradict each other, and
-// DistStoreError where the store cannot be served or reached, or too few workers come.
+// Port 0: only for a master, any free port. Throws DistError if the options contradict each other, and
+// DistStoreError if the store cannot be served or reached, or too few workers connect.
 DLAUNCH_EXPORT std::shared_ptr<TcpKeyValueStore> make_tcp_store(const std::string& host, std::uint16_t port,
                                                                 const TcpKeyValueStoreOptions& options = {});
 

@@ -1,4 +1,4 @@
-// What the operations work on: a view of memory that the caller owns.
+// The operand of all operations: a view of memory that the caller owns.
 #pragma once
 
 #include <array>
@@ -78,14 +78,14 @@ consteval DType dtype_of() {
   }
 }
 
-// Elements one after another that outlive the expression: a vector, array or span, but no temporary vector.
+// Contiguous elements that outlive the expression: a vector, array or span, but not a temporary vector.
 template <class Range>
 concept ViewableRange = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
     (std::is_lvalue_reference_v<Range> || std::ranges::borrowed_range<Range>);
 
 // A non-owning view of contiguous memory (row-major) with a type, a shape and a device.
-// Copying it copies the view. It does not keep the memory alive: the memory must stay
-// valid, and be left alone, until the operation that got the view has completed.
+// Copying it copies the view. It does not own the memory: the memory must stay valid,
+// and the program must not use it, until the operation on the view has completed.
 //
 // A view of const memory may be used as an input only; operations that would write to it throw DistError.
 //

@@ -1,4 +1,4 @@
-// The little that the collectives need from a network: messages between ranks.
+// What the collectives need from a network: messages between ranks.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 namespace dlaunch {
 inline namespace v1 {
 
-// One message on its way. Destroying it gives the memory back at once: a transfer that has not completed is
-// dropped, and after that no thread touches its memory. (The connection to that peer is then of no more use.)
+// One message in transit. Destroying it releases the memory at once: a transfer that has not completed is
+// cancelled, and no thread touches its memory afterwards. (The connection to that peer is then unusable.)
 class DLAUNCH_EXPORT Transfer {
  public:
   virtual ~Transfer();
@@ -30,24 +30,24 @@ class DLAUNCH_EXPORT Transfer {
   virtual bool wait_until(Deadline deadline) = 0;
 };
 
-// A receive of the next message to a slot, whoever sends it. Destroying it is as for a Transfer.
+// A receive of the next message to a slot, from any rank. Destroying it has the effect as for a Transfer.
 class DLAUNCH_EXPORT AnySourceReceive {
  public:
   enum class Event : std::uint8_t {
     message,  // it is in the memory; nothing more will come into this AnySourceReceive
-    left,     // a rank has left the group in order and has sent no more than came; told once for each
+    left,     // a rank has left the group in order, and all it sent has arrived; reported once for each rank
     nothing,  // the deadline has passed, or wake() was called
   };
   struct Arrival {
     Event event = Event::nothing;
-    int peer = -1;  // who sent it, who left
+    int peer = -1;  // the sender, or the rank that left
   };
 
   virtual ~AnySourceReceive();
 
-  // May be called again after anything but a message. Throws as Transfer::wait does, but not because the
-  // deadline has passed. Deadline::max(): nobody is waiting for anything, so the loss of a peer may go
-  // unnoticed until the next call.
+  // May be called again after every event but a message. Throws as Transfer::wait does, but not because the
+  // deadline has passed. Deadline::max(): the program waits for nothing, so the loss of a peer may remain
+  // undetected until the next call.
   virtual Arrival wait(Deadline deadline) = 0;
 
   // Makes the call of wait(), running or to come, return. Any thread.
@@ -58,8 +58,8 @@ class DLAUNCH_EXPORT AnySourceReceive {
   virtual bool retract() noexcept;
 };
 
-// Short messages to and from every other rank that are sent at once: nobody need have asked for them, and
-// they wait at their receiver. Those between two ranks keep their order. Used by one thread at a time.
+// Short messages to and from every other rank, sent eagerly: before the receiver has posted a receive. They
+// wait at the receiver. Messages between two ranks keep their order. Used by one thread at a time.
 class DLAUNCH_EXPORT EagerChannel {
  public:
   static constexpr std::size_t max_message_size = std::size_t{32} * 1024 + 64;  // bytes of one message
@@ -68,16 +68,16 @@ class DLAUNCH_EXPORT EagerChannel {
   virtual ~EagerChannel();
 
   // `max_message_size` bytes of memory, aligned for every dtype, for the next message to `peer`; the same
-  // until send(peer). Waits while `max_unreceived` messages wait at the peer; null if that is so when the
-  // deadline passes. Otherwise throws as Transfer::wait does.
+  // until send(peer). Waits while `max_unreceived` messages wait at the peer; null if the deadline passes
+  // meanwhile. Otherwise throws as Transfer::wait does.
   virtual std::byte* compose(int peer, Deadline deadline) = 0;
 
   // Sends the first `length` bytes of what was composed for `peer`. Does not wait.
   virtual void send(int peer, std::size_t length) = 0;
 
-  // The next message from `peer`, aligned for every dtype; how long it is, it must say itself. The same until
-  // release(peer). Null if none has come when the deadline passes, otherwise throws as Transfer::wait does.
-  // Deadline::min(): only looks, and waits no longer than for the end of a message that is coming in.
+  // The next message from `peer`, aligned for every dtype; its own bytes must tell its length. The same until
+  // release(peer). Null if none has arrived when the deadline passes, otherwise throws as Transfer::wait
+  // does. Deadline::min(): polls, and waits only for the end of a message that has begun to arrive.
   virtual const std::byte* receive(int peer, Deadline deadline) = 0;
   virtual void release(int peer) noexcept = 0;
 };
@@ -87,8 +87,8 @@ class DLAUNCH_EXPORT EagerChannel {
 // A message goes to a slot of a peer, a number that both sides know. Messages of one sender to one slot of
 // one receiver arrive in the order in which they were posted; different slots are independent. A receive may
 // be posted before or after its send. The memory of a receive is at least as long as the message: the caller
-// makes sure of that (runtime/collectives/exchange.h does), a transport need not. Zero bytes are allowed, and
-// so is the own rank as the peer. The first 2^63 slots belong to the caller, the others to the transport.
+// ensures that (runtime/collectives/exchange.h does), a transport need not check. Zero bytes are allowed, and
+// a rank may be its own peer. The first 2^63 slots belong to the caller, the others to the transport.
 //
 // The members may be called from several threads at once; each Transfer and AnySourceReceive is used by one
 // at a time.
@@ -122,31 +122,31 @@ class DLAUNCH_EXPORT Transport {
   // with the reason if it can still be delivered. The first call counts. Does not block.
   virtual void abort(const std::string& reason) noexcept = 0;
 
-  // As abort, because of `peer`, which has left or not come: what is thrown then, on every rank, names that
-  // one. Unless overridden it calls abort().
+  // As abort, because of `peer`, which has left or is missing: the errors on all ranks then name that rank.
+  // Unless overridden it calls abort().
   virtual void abort_for(int peer, const std::string& reason) noexcept;
 
-  // Returns when what was sent has left for good, or `deadline` has passed;
-  // then tells the others that this rank has left. After abort(): returns when the others have heard of that.
+  // Returns when all sent data have left this process, or `deadline` has passed; then informs the others that
+  // this rank has left. After abort(): returns when the others have received the abort.
   virtual void shutdown(Deadline deadline) noexcept = 0;
 
-  // This rank takes part in operation `number` from now on; the numbers grow. It is for query_progress() on
-  // the other ranks, costs next to nothing, and does nothing unless overridden.
+  // This rank takes part in operation `number` from now on; the numbers grow. query_progress() on other ranks
+  // reports it. Must cost next to nothing; does nothing unless overridden.
   virtual void enter(std::uint64_t number) noexcept;
 
-  // What the other ranks say when they are asked whether they have come, by one who has waited in vain.
+  // The other ranks' progress, for a rank whose wait has timed out.
   struct ProgressReport {
-    std::vector<int> stragglers;    // of those who have not entered the operation who has come least far
-    std::vector<int> unresponsive;  // did not answer: stopped, or cut off
+    std::vector<int> stragglers;    // of the ranks that have not entered the operation, those that lag most
+    std::vector<int> unresponsive;  // did not reply: the process is stopped, or the network is cut
   };
-  // Asks all, about operation `number`; a rank answers whatever its program is doing. Takes a second at most,
-  // and less if all answer. Throws as check() does. For the end of a group: only the first call asks. Unless
-  // overridden nobody is asked.
+  // Queries all ranks about operation `number`; a rank replies whatever its program is doing. Takes a second
+  // at most, and less if all reply. Throws as check() does. For the end of a group: only the first call sends
+  // queries. Unless overridden no rank is queried.
   virtual ProgressReport query_progress(std::uint64_t number);
 
-  // Calls `come` when another rank has a message for a slot that has no AnySourceReceive, at once if it has
-  // one already: at most once, from any thread; it does not call the transport. An empty function takes the
-  // one before back: after that it is not called. So a group needs no thread while no such messages come.
+  // Calls `come` when another rank has a message for a slot that has no AnySourceReceive, at once if there is
+  // one already: at most once, from any thread; it does not call the transport. An empty function unregisters
+  // the earlier one: after that it is not called. So a group needs no thread while no such messages arrive.
   // Unless overridden it is called at once.
   virtual void on_unexpected_message(std::uint64_t slot, std::function<void()> come);
 };

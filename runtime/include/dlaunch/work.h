@@ -12,20 +12,20 @@
 namespace dlaunch {
 inline namespace v1 {
 
-// In place of a rank to receive from: whoever sends first.
+// In place of a rank to receive from: the rank that sends first.
 inline constexpr int any_source = -1;
 
 class GroupImpl;
 
-// A handle; copies mean the same operation. It completes exactly once, with success or
-// with an error, at the latest shortly after the operation's deadline. A default-made
-// Work is one that has succeeded. Dropping every handle neither cancels the operation nor
-// waits for it; an error nobody waited for is what the group's next call throws, and is logged as a warning,
-// once where one cause ends several operations.
+// A handle; copies refer to the same operation. It completes exactly once, with success or
+// with an error, at the latest shortly after the operation's deadline. A default-constructed
+// Work is already complete. Dropping every handle neither cancels the operation nor waits for it. If no call
+// waited for a failed operation, the group's next call throws its error, and the error is logged as a
+// warning, once if one cause ends several operations.
 //
-// To the watch of `dlaunch --hang-timeout` a message counts as waited for while wait() does, from then() or
-// get_future() on, and while it is asked for again and again (is_completed() and its like, or a short
-// wait()); a receive that was posted in advance, and nobody asks about, does not.
+// For `dlaunch --hang-timeout` a message counts as waiting during wait(), after then() or get_future(), and
+// while the program polls it (is_completed() and the like, or a short wait()). A receive that was posted in
+// advance and is not polled does not count.
 //
 // All members may be called from several threads at once.
 class DLAUNCH_EXPORT Work {
@@ -52,11 +52,11 @@ class DLAUNCH_EXPORT Work {
   // Of a receive that has succeeded: the rank in the group that sent the message; else -1.
   [[nodiscard]] int source_rank() const;
 
-  // Calls `callback` once: when the operation has ended, on the thread that ends it, in the order of these
-  // calls; or at once on this thread if it has ended already. Everybody else finds it completed when the
-  // callbacks have returned and are destroyed: until then wait() waits, so they may refer to what is the
-  // waiter's. Inside a callback every operation that has ended is a completed one. It must not block (nor
-  // lock what one who waits has locked), throw, or start an operation.
+  // Calls `callback` once: when the operation ends, on the thread that ends it, in the order of these calls;
+  // or at once on this thread if it has ended already. For all other threads the operation completes when the
+  // callbacks have returned and are destroyed: until then wait() blocks, so a callback may refer to objects
+  // of the waiting thread. Inside a callback is_completed() is already true for every finished operation. A
+  // callback must not block (nor lock what a waiting thread has locked), throw, or start an operation.
   void then(std::function<void(const Work&)> callback) const;
 
   // Becomes ready when the operation has ended and the callbacks of earlier then() have returned, and then
@@ -82,7 +82,7 @@ class DLAUNCH_EXPORT WorkSource {
   void succeed() const;
   void succeed_from(int source_rank) const;  // a receive
   void fail(std::exception_ptr reason) const;
-  // The same where the cause has been told by another operation already: no warning if nobody waits for it.
+  // The same if another operation has reported the cause already: no warning if no call waits for it.
   void fail_silently(std::exception_ptr reason) const;
 
  private:

@@ -1,4 +1,4 @@
-// What is said when ranks do not do the same, and what can be watched.
+// Errors of ranks that call different operations, and what a program can watch.
 
 #include "dlaunch/debug.h"
 
@@ -62,7 +62,7 @@ TEST(MonitoredBarrierErrors, NameTheFirstOrAllMissingRanksAndKeepTheGroup) {
     for (const bool all : {false, true}) {
       barrier();
       if (rank == 0 || rank == 2) {
-        // Rank 2 waits longer: it is to hear rank 0's verdict.
+        // Rank 2 waits longer: it must receive rank 0's decision.
         const auto timeout = std::chrono::milliseconds(rank == 0 ? 50 : 60'000);
         const std::string wanted = all ? "#4 of group default, peer 1 on " + host_name() +
                                              ": Ranks 1, 3 failed to pass monitoredBarrier in 50 ms"
@@ -354,7 +354,7 @@ TEST_F(AtDetail, EveryCollectiveStillWorks) {
   });
 }
 
-// A process whose environment is what `variables` say.
+// A process with this environment.
 template <class Body>
 void with_variables(const std::vector<std::pair<const char*, const char*>>& variables, const Body& body) {
   EXPECT_EXIT(

@@ -260,7 +260,7 @@ const dlaunch::BackendModule deadly{.name = "deadly",
                                     .viable = [](std::string&) { return true; },
                                     .create = die_or_connect};
 
-// It has joined and has told nothing yet.
+// The rank has joined and has sent nothing yet.
 std::vector<RankResult> one_dies_between_joining_and_connecting(int dying, bool rank_zero_serves) {
   const dlaunch::test::ReservedPort port;
   const dlaunch::test::ReservedPort second_port;
@@ -274,7 +274,7 @@ std::vector<RankResult> one_dies_between_joining_and_connecting(int dying, bool 
     dlaunch::InitOptions first;
     first.backend = "deadly";
     const std::string said = dlaunch::test::error_of([&] { dlaunch::init_process_group(first); });
-    // Those who are left make another one.
+    // The remaining ranks make another group.
     dlaunch::InitOptions options = numbered(rank < dying ? rank : rank - 1, 3);
     options.init_method = "tcp://127.0.0.1:" + std::to_string(second_port.address().port);
     return said + "; " + add_up(options);
@@ -325,7 +325,7 @@ TEST(Init, ARankThatDiesWithTheStoreWhileAGroupIsMadeIsNamedByAllOthers) {
     EXPECT_EQ(results[rank].said, "0, new_group, peer 0 on " + dlaunch::test::host_name());
 }
 
-// Rank 0 waits for the others' calls to compare them with its own; they do not even say what they call.
+// Rank 0 waits for the others' calls to compare them with its own; the others do not publish theirs.
 TEST(Init, RanksThatCompareNameThoseThatDoNot) {
   const dlaunch::test::ProcessBarrier all_know(3);
   const auto results = run_processes(3, [&](int rank) -> std::string {

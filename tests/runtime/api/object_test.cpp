@@ -345,7 +345,7 @@ TEST(ObjectCollectives, AnotherTypeOnOneRankIsNamed) {
   });
 }
 
-// A rank that says it sends more than there is memory for, or a negative number of bytes.
+// A rank that announces more bytes than there is memory, or a negative number.
 TEST(ObjectCollectives, ALengthThatCannotBeTakenIsAnErrorOfTheGroup) {
   const std::int64_t all_memory = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   for (const std::int64_t length : {all_memory + 1, std::int64_t{-1}}) {
@@ -392,7 +392,7 @@ TEST(ObjectCollectives, ALengthThatCannotBeTakenIsAnErrorOfTheGroup) {
                                          " of group default, peer 1: there is no memory for an "
                                          "object of " +
                                          std::to_string(static_cast<std::uint64_t>(length)) + " bytes");
-        EXPECT_NE(error_of([] { barrier(); }), "no error");  // nobody is left waiting
+        EXPECT_NE(error_of([] { barrier(); }), "no error");  // no rank is left waiting
         destroy_process_group();
       });
     }

@@ -165,7 +165,7 @@ TEST(DeviceMesh, CanBeWithoutGroups) {
   run_ranks_as_threads(4, [](int rank) {
     init_process_group();
     const int groups = get_pg_count();
-    if (rank != 3) {  // nobody is waited for
+    if (rank != 3) {  // no rank waits
       const DeviceMesh mesh("cpu", {0, 1, 2, 3}, {2, 2}, {"dp", "tp"}, {.init_process_groups = false});
       EXPECT_EQ(get_pg_count(), groups);
       EXPECT_EQ(mesh.get_coordinate(), (std::vector<int>{rank / 2, rank % 2}));

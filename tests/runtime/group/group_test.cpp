@@ -251,7 +251,7 @@ TEST(Group, DestroyCompletesWhatWasStarted) {
   }));
 }
 
-// A backend of somebody else: offers nothing but a barrier that fails in its own way.
+// A third-party backend: it offers only a barrier, which fails in its own way.
 class OddBackend final : public Backend {
  public:
   Work barrier(const Operation&) override { throw std::runtime_error("odd"); }
@@ -319,7 +319,7 @@ TEST(Errors, KeepTheirTypeOnTheWayUp) {
   EXPECT_THROW(std::rethrow_exception(in_context(std::make_exception_ptr(1), {})), DistBackendError);
 }
 
-// Its operations end when the test says so.
+// The test ends its operations.
 class PatientBackend final : public Backend {
  public:
   Work barrier(const Operation&) override { return started.emplace_back().work(); }

@@ -305,7 +305,7 @@ TEST(PointToPoint, WrongArgumentsAreRefused) {
   }));
 }
 
-// The data of messages from rank 1 do not come through until they are told to.
+// Data of messages from rank 1 do not arrive until the test releases them.
 class StuckTransport final : public test::ForwardingTransport {
  public:
   using ForwardingTransport::ForwardingTransport;

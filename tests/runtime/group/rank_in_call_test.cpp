@@ -67,7 +67,7 @@ TEST(RankInCall, EnvNeedsNoRankAndNoWorldSizeInTheEnvironment) {
 
 TEST(RankInCall, TakesPrecedenceOverTheEnvironment) {
   const auto results = run_processes(3, [](int rank) -> std::string {
-    if (rank == 1) return add_up(given(0, 1));  // a world of its own kind: nobody else is in it
+    if (rank == 1) return add_up(given(0, 1));  // another kind of world: no other rank is in it
     return "elsewhere";
   });
   EXPECT_EQ(results[1].said, "0 of 1");
@@ -175,7 +175,7 @@ TEST(InitDeviceMesh, MakesTheDefaultGroupIfThereIsNone) {
       "4");
 }
 
-// All ranks hear it, none waits.
+// All ranks throw it, none waits.
 TEST(InitDeviceMesh, OfNoDeviceIsRefusedOnAllRanks) {
   for (const auto& result : run_processes(2, [](int) {
          const std::string said = error_of([] { (void)dlaunch::init_device_mesh("tpu", {2}); });
@@ -202,7 +202,7 @@ TEST(GroupHelpers, NoGroupIsTheDefaultGroup) {
       "ok");
 }
 
-// Which backend a group has is no secret: who is no member may ask, too.
+// A process that is not a member may query the group's backend, too.
 TEST(GroupHelpers, AnyProcessMayAskForTheBackend) {
   expect_all_say(run_processes(2,
                                [](int) {

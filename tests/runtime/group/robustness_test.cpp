@@ -27,7 +27,7 @@ class Deadlines {
     const std::lock_guard lock(mutex_);
     seen_.insert(deadline);
   }
-  [[nodiscard]] std::set<Deadline> seen() const { return seen_; }  // REQUIRES: nobody adds any more
+  [[nodiscard]] std::set<Deadline> seen() const { return seen_; }  // REQUIRES: no thread adds any more
 
  private:
   std::mutex mutex_;

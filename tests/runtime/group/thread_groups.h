@@ -31,7 +31,7 @@ inline std::vector<std::exception_ptr> in_groups(int size,
     const int rank = transport->rank();
     const auto group = make_impl(rank, size, std::make_shared<CollectiveBackend>(std::move(transport)));
     body(GroupImpl::handle(group));
-    // Who only lets go of a group that others still work in makes them fail.
+    // Dropping a group without destroy() makes the operations of other ranks in it fail.
     group->destroy();
   });
 }

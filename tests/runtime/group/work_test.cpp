@@ -1,4 +1,4 @@
-// Work completes once and tells everybody; OperationQueue keeps the order.
+// Work completes once and notifies all; OperationQueue keeps the order.
 
 #include "dlaunch/work.h"
 
@@ -130,7 +130,7 @@ TEST(Work, OthersFindItCompletedWhenItsCallbacksHaveReturned) {
       EXPECT_EQ(test::error_of([&] { late.get(); }) == "no error", succeeds);
       called = true;
     });
-    // Held by another callback: it goes before anybody is told.
+    // Owned by another callback: it is destroyed before any waiting thread is notified.
     auto held = std::make_shared<int>(0);
     const std::weak_ptr<int> is_held = held;
     work.then([held = std::move(held)](const Work&) {});

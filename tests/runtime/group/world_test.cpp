@@ -472,7 +472,7 @@ TEST(NewGroup, AMemberThatDoesNotComeIsNamed) {
     if (rank != 2) {
       NewGroupOptions options;
       options.timeout = std::chrono::seconds(1);
-      // On a busy machine the one who came may be late for the other: "missing: ranks 1, 2 of 3".
+      // On a busy machine the rank that came may be late for the other: "missing: ranks 1, 2 of 3".
       EXPECT_TRUE(error_contains([&] { new_group({0, 1, 2}, options); }, "2 of 3"));
     }
     barrier();

@@ -121,9 +121,9 @@ TEST_F(RecorderTest, WaitForAnOperationIsRecorded) {
   operation.succeed();
   waiter.join();
   EXPECT_EQ(read().activity, (agent::Activity{0, 0}));
-  operation.work().wait();  // has completed: nobody waits
+  operation.work().wait();  // has completed: no thread waits
 
-  // For a message, however he does it. One that nobody asks about may have been posted long in advance.
+  // For a message, in any way. A message that is not polled may have been posted long in advance.
   test::expect_success(test::in_groups(1, [&](const ProcessGroup& group) {
     std::vector<std::int64_t> number{1};
     std::vector<std::int64_t> got{0};
@@ -326,7 +326,7 @@ TEST_F(RecorderTest, ConcurrentReadIsConsistent) {
   for (int writer = 0; writer < writers; ++writer) {
     threads.emplace_back([&, writer] {
       for (std::uint64_t i = 1; !enough; ++i) {
-        // Every word says the same.
+        // Every word has the same value.
         const GroupRecorder::What what{Operation::send, DType::uint8, i, i};
         group.end(group.begin(what, i, writer, within(static_cast<std::uint32_t>(i))), true);
       }

@@ -1,4 +1,4 @@
-// Environment, store, and the list of backends: mostly what is said when something is missing.
+// Environment, store, and the list of backends: mostly the errors when something is missing.
 
 #include "runtime/rendezvous/bootstrap.h"
 

@@ -92,7 +92,7 @@ TEST(FailureDetector, EachRankIsMonitoredBySeveralAndMonitorsFew) {
   }
 }
 
-// Where two machines have one address, as containers may, it says nothing.
+// If two machines have one address, as containers may, a probe proves nothing.
 TEST(FailureDetector, AnAddressThatIsAlsoThisRanksIsAnotherMachines) {
   const PeerInfo gone{"there", closed_address()};
   EXPECT_FALSE(is_gone(gone, {"here", "127.0.0.1 1"}));
@@ -166,7 +166,7 @@ TEST(FailureDetector, NamesTheDeadRank) {
   EXPECT_EQ(ranks.told(0), "peer 12 on host: its process ended while the ranks were connecting");
 }
 
-// Whichever door is looked for first.
+// Whichever socket is probed first.
 TEST(FailureDetector, DoesNotNameRanksThatGaveUpLater) {
   for (const int dead : {0, 1, 2}) {
     Three ranks;
@@ -197,7 +197,7 @@ TEST(FailureDetector, ReportsWhyARankGaveUp) {
   }
 }
 
-// Rank 0 has served it. Who has found that out may be gone too, and could tell nobody.
+// Rank 0 has served it. A rank that has detected that may have ended too, and could not publish it.
 TEST(FailureDetector, ALostStoreIsThatOfTheRankThatServedIt) {
   Three ranks;
   ranks.lose_store();

@@ -1,4 +1,4 @@
-// How ranks meet that are about to make a group, and what they are told when they do not.
+// How the ranks of a new group meet, and the errors if they do not.
 
 #include "runtime/rendezvous/rendezvous.h"
 
@@ -119,7 +119,7 @@ TEST(Rendezvous, RankWithTimeLeftKeepsWaiting) {
   test::expect_success(errors);
 }
 
-// Whoever is first: those who wait are told when the one comes who says otherwise.
+// In any order: waiting ranks throw as soon as a rank with another statement comes.
 TEST(Rendezvous, MismatchFailsAllRanksAtOnce) {
   HashStore store;
   const auto errors = test::on_threads(3, [&](int rank) {
@@ -158,7 +158,7 @@ TEST(Rendezvous, RejectionIsReportedToAll) {
   EXPECT_EQ(message_of(errors[1]), "rank 10 cannot take part: no shoes");
 }
 
-// The second one has no check that could tell.
+// The second rank has no check of its own.
 TEST(Rendezvous, ALossThatOneNoticesEndsItForAll) {
   HashStore store;
   const auto errors = test::on_threads(2, [&](int rank) {
@@ -170,7 +170,7 @@ TEST(Rendezvous, ALossThatOneNoticesEndsItForAll) {
   EXPECT_EQ(message_of(errors[1]), "peer 12 on there: it is dead");
 }
 
-// Rank 2 has come and is gone before rank 3 comes, who is told so too.
+// Rank 2 has come and has ended before rank 3 comes, which throws the same.
 TEST(Rendezvous, RankThatDiesIsNamed) {
   HashStore store;
   {
@@ -198,7 +198,7 @@ TEST(Rendezvous, RankThatDiesIsNamed) {
   }
 }
 
-// Else those who wait with it would be told of a lost store.
+// Otherwise the ranks that wait with it would report a lost store.
 TEST(Rendezvous, StoreServerStaysUntilAllHaveReadTheMissingRanks) {
   HashStore store;
   const Deadline deadline = deadline_after(milliseconds(20));
