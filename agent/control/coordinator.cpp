@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "agent/control/loss_text.h"
+#include "agent/control/one_of.h"
 #include "agent/model/job_rules.h"
 #include "agent/model/last_lines.h"
 #include "agent/model/restart_policy.h"
+#include "store/base/overloaded.h"
 #include "store/base/pluralize.h"
 #include "store/base/sanitize.h"
 
@@ -58,59 +60,44 @@ CoordinatorActions Coordinator::step(TimePoint now, const CoordinatorEvent& even
     return out;
   }
   suspension_.look(now, armed_, job_.node_timeout);
-  if (const auto* lost = std::get_if<MemberLost>(&event)) {
-    on_lost(now, *lost, out);
-  } else if (const auto* leaves = std::get_if<AgentLeaves>(&event)) {
-    on_agent_leaves(now, leaves->failure, out);
-  } else if (const auto* leads = std::get_if<LeadsUntil>(&event)) {
-    on_election(now, *leads, out);
-  } else if (const auto* refused = std::get_if<AgentRefused>(&event)) {
-    remember_refusal(refused->peer, refused->why);
-  } else if (const auto* follows = std::get_if<FollowsAnother>(&event)) {
-    follows_another_ = follows->yes;
-  } else if (std::holds_alternative<CoordinatorTimer>(event)) {
-    armed_.reset();
-    on_timer(now, out);
-  } else {
-    on_message(now, std::get<FromMember>(event), out);
-  }
+  std::visit(Overloaded{[&](const FromMember& from) { on_message(now, from, out); },
+                        [&](const MemberLost& lost) { on_lost(now, lost, out); },
+                        [&](const CoordinatorTimer&) { on_timer(now, out); },
+                        [&](const AgentLeaves& leaves) { on_agent_leaves(now, leaves.failure, out); },
+                        [&](const AgentRefused& refused) { remember_refusal(refused.peer, refused.why); },
+                        [&](const FollowsAnother& follows) { follows_another_ = follows.yes; },
+                        [&](const LeadsUntil& leads) { on_election(now, leads, out); }},
+             event);
   rearm(now, out);
   return out;
 }
 
 void Coordinator::on_message(TimePoint now, const FromMember& from, CoordinatorActions& out) {
-  const auto& [member, message, address] = from;
-  if (const auto* join = std::get_if<Join>(&message)) {
-    on_join(now, member, *join, address, out);
-    return;
+  const MemberId member = from.member;
+  const bool may_come_first =
+      std::holds_alternative<Join>(from.message) || std::holds_alternative<Ask>(from.message);
+  if (!may_come_first) {
+    Membership::Node* node = membership_.find(member);
+    if (node == nullptr) {
+      refuse(member, "a Join must come first", out);
+      return;
+    }
+    node->last_heard = now;
   }
-  if (const auto* ask = std::get_if<Ask>(&message)) {
-    on_ask(now, member, *ask, out);
-    return;
-  }
-  Membership::Node* node = membership_.find(member);
-  if (node == nullptr) {
-    refuse(member, "a Join must come first", out);
-    return;
-  }
-  node->last_heard = now;
-  if (const auto* failed = std::get_if<Failed>(&message)) {
-    on_failed(now, *failed, out);
-  } else if (const auto* done = std::get_if<Done>(&message)) {
-    on_done(now, member, *done, out);
-  } else if (const auto* stopped = std::get_if<Stopped>(&message)) {
-    on_stopped(now, member, *stopped, out);
-  } else if (const auto* leave = std::get_if<Leave>(&message)) {
-    on_leave(now, member, *leave, out);
-  } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
-    on_heartbeat(now, member, *heartbeat, out);
-  } else if (const auto* progress = std::get_if<Progress>(&message)) {
-    on_progress(now, member, *progress, out);
-  } else if (const auto* preempt = std::get_if<Preempt>(&message)) {
-    on_preempt(member, *preempt, out);
-  } else {
-    refuse(member, "only a coordinator may say that", out);
-  }
+  std::visit(Overloaded{[&](const Join& join) { on_join(now, member, join, from.address, out); },
+                        [&](const Ask& ask) { on_ask(now, member, ask, out); },
+                        [&](const Failed& failed) { on_failed(now, failed, out); },
+                        [&](const Done& done) { on_done(now, member, done, out); },
+                        [&](const Stopped& stopped) { on_stopped(now, member, stopped, out); },
+                        [&](const Leave& leave) { on_leave(now, member, leave, out); },
+                        [&](const Heartbeat& heartbeat) { on_heartbeat(now, member, heartbeat, out); },
+                        [&](const Progress& progress) { on_progress(now, member, progress, out); },
+                        [&](const Preempt& preempt) { on_preempt(member, preempt, out); },
+                        [&](const OneOf<Welcome, Refused, NewWorld, StopRound, End, Notice, RestartHistory,
+                                        Hello, Challenge, Proof> auto&) {
+                          refuse(member, "only a coordinator may say that", out);
+                        }},
+             from.message);
 }
 
 // Answers are not answered again: a Welcome is, and each beat of the member's own is, with the next.
@@ -731,6 +718,7 @@ Failure Coordinator::lost_node(const Membership::Node& node, std::string why) co
 // --- time ---
 
 void Coordinator::on_timer(TimePoint now, CoordinatorActions& out) {
+  armed_.reset();
   if (check_at_ && now >= *check_at_) drop_silent_members(now, out);
   enforce_fencing(now, out);
   if (state_ == State::running && blamed_until_ && now >= *blamed_until_) {

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "agent/control/loss_text.h"
+#include "agent/control/one_of.h"
 #include "agent/model/job_rules.h"
 #include "agent/model/root_cause.h"
+#include "store/base/overloaded.h"
 #include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
@@ -48,64 +50,21 @@ MemberActions Member::step(TimePoint now, const MemberEvent& event) {
   lease_over_ = lease_over_ ||
                 (leases_.exist() && round_active_ && now >= leases_.last_moment(granted_until_, Duration(0)));
   suspension_.look(now, armed_, job_.node_timeout);
-  if (const auto* checked = std::get_if<HealthChecked>(&event)) {
-    on_health_checked(now, checked->why_not, out);
-  } else if (const auto* answer = std::get_if<EndpointProbed>(&event)) {
-    on_endpoint_probed(now, *answer, out);
-  } else if (std::holds_alternative<LinkUp>(event)) {
-    if (state_ == State::connecting) on_link_up(now, out);
-  } else if (const auto* down = std::get_if<LinkDown>(&event)) {
-    on_link_down(now, *down, out);
-  } else if (const auto* from = std::get_if<FromCoordinator>(&event)) {
-    if (is_given_up(now)) {
-      give_up(now, out);
-    } else {
-      last_heard_ = now;
-      on_message(now, from->message, out);
-    }
-  } else if (const auto* signal = std::get_if<SignalCame>(&event)) {
-    on_signal(now, signal->signo, out);
-  } else if (std::holds_alternative<MemberTimer>(event)) {
-    armed_.reset();
-    on_timer(now, out);
-  } else if (const auto* keeper = std::get_if<KeeperLost>(&event)) {
-    round_active_ = false;
-    fail_with(failure_here(FailureKind::agent, keeper->why), out);
-  } else if (const auto* failed = std::get_if<RoundFailed>(&event); failed && is_suspect(failed->failure)) {
-    if (state_ == State::working && !preempt_pending_ && !lease_over_)
-      out.emplace_back(ToCoordinator{Failed{failed->failure, now - failed->when}});
-  } else if (failed) {
-    if (!failed->failure.while_stopping) last_failure_ = describe(failed->failure);
-    look_at_the_end(out);
-    if (preempt_pending_ && stop_signal_ == 0) {
-      on_signal(now, SIGTERM, out);  // to end was what it was asked for: no failure, and no restart
-    } else if (state_ == State::working && lease_over_) {
-      const std::string why = "its agent did not move for more than " + to_words(job_.node_timeout) +
-                              " (stopped, or the machine was)";
-      out.emplace_back(ToCoordinator{Failed{failure_here(FailureKind::node_lost, why), now - failed->when}});
-    } else if (state_ == State::working) {
-      out.emplace_back(ToCoordinator{Failed{failed->failure, now - failed->when}});
-    }
-  } else if (const auto* done = std::get_if<RoundDone>(&event)) {
-    all_returned_0_ = true;
-    on_round_over(Done{done->round}, out);
-  } else if (const auto* stopped = std::get_if<RoundStopped>(&event);
-             stopped && stopped->round == round_) {  // and not the answer to a late stop of the one before
-    all_returned_0_ = stopped->all_returned_0;
-    const bool goes_on = state_ != State::leaving && stop_signal_ == 0 && !node_.health_check.empty();
-    round_active_ = !goes_on && round_active_;
-    if (goes_on) {
-      check_health(now, out);  // it says Stopped once it is well
-    } else {
-      on_round_over(Stopped{stopped->round}, out);
-    }
-  } else if (const auto* over = std::get_if<JobAlreadyEnded>(&event)) {
-    on_job_already_ended(over->ending, out);
-  } else if (const auto* stuck = std::get_if<RoundStuck>(&event)) {
-    on_stuck(stuck->failure, out);
-  } else if (const auto* seen = std::get_if<WorkersSeen>(&event)) {
-    on_workers_seen(now, *seen, out);
-  }
+  std::visit(Overloaded{[&](const HealthChecked& checked) { on_health_checked(now, checked.why_not, out); },
+                        [&](const EndpointProbed& answer) { on_endpoint_probed(now, answer, out); },
+                        [&](const LinkUp&) { on_link_up(now, out); },
+                        [&](const LinkDown& down) { on_link_down(now, down, out); },
+                        [&](const FromCoordinator& from) { on_message(now, from.message, out); },
+                        [&](const SignalCame& signal) { on_signal(now, signal.signo, out); },
+                        [&](const MemberTimer&) { on_timer(now, out); },
+                        [&](const KeeperLost& keeper) { on_keeper_lost(keeper, out); },
+                        [&](const RoundFailed& failed) { on_round_failed(now, failed, out); },
+                        [&](const RoundDone& done) { on_round_done(done, out); },
+                        [&](const RoundStopped& stopped) { on_round_stopped(now, stopped, out); },
+                        [&](const RoundStuck& stuck) { on_stuck(stuck.failure, out); },
+                        [&](const WorkersSeen& seen) { on_workers_seen(now, seen, out); },
+                        [&](const JobAlreadyEnded& over) { on_job_already_ended(over.ending, out); }},
+             event);
   // Who was told to stop does not look for another coordinator.
   if (stop_signal_ != 0 && !link_ && state_ != State::leaving && state_ != State::ended) end_by_signal(out);
   rearm(now, out);
@@ -122,6 +81,7 @@ void Member::dial(std::size_t endpoint, MemberActions& out) {
 }
 
 void Member::on_link_up(TimePoint now, MemberActions& out) {
+  if (state_ != State::connecting) return;
   link_ = true;
   has_leader_ = false;
   if (job_.elected) {  // there is no other to look for; its agent may only not have heard of its election
@@ -298,67 +258,129 @@ std::string Member::describe_endpoints() const {
 // --- what the coordinator says ---
 
 void Member::on_message(TimePoint now, const Message& message, MemberActions& out) {
-  if (const auto* refused = std::get_if<Refused>(&message)) {
-    if (!refused->for_good) {
-      out.emplace_back(Disconnect{});
-      on_link_down(now, {refused->why}, out);
-      return;
-    }
-    fail_with(
-        failure_here(FailureKind::join, (endpoints() == 1 ? "node 0 at " : "") + describe_coordinator() +
-                                            " refused this node: " + refused->why),
-        out);
-  } else if (const auto* welcome = std::get_if<Welcome>(&message)) {
-    on_welcome(now, *welcome, out);
-  } else if (const auto* world = std::get_if<NewWorld>(&message)) {
-    const bool expected = state_ == State::joined || state_ == State::working;
-    const bool newer = !joined_once_ || world->world.round > round_ || world->world.leader != world_.leader;
-    if (!expected || !newer || round_active_) return;
-    take_grant(now, world->grant, out);
-    if (leases_.exist() && world->world.member(node_.agent) != nullptr && now >= granted_until_)
-      return give_up(now, out);  // it was long under way: others may have gone on without this node
-    joined_once_ = true;
-    has_leader_ = true;
-    last_notice_.clear();
-    world_ = world->world;
-    fencing_ = std::max(fencing_, world_.fencing);
-    round_ = world_.round;
-    world_came_ = now;
-    if (!world_.member(node_.agent)) return;  // a spare only knows of it
-    state_ = State::working;
-    round_active_ = true;
-    fencing_deadline_.reset();  // it was for the workers of before
-    notice_sent_ = false;
-    all_returned_0_ = false;
-    renew_lease(out);
-    lease_over_ = false;
-    stall_monitor_.begin(now);
-    quiet_ = Duration(0);
-    stall_reported_ = final_report_sent_ = false;
-    if (stall_monitor_.is_on()) look_at_ = now + stall_monitor_.period();
-    out.emplace_back(ToGroup{StartWorkers{world_}});
-  } else if (const auto* stop = std::get_if<StopRound>(&message)) {
-    if (state_ != State::working || stop->round != round_) return;
-    last_failure_ = stop->why;
-    look_at_the_end(out);
-    stop_group(SIGTERM, out);
-    if (stop->at_once) out.emplace_back(ToGroup{KillNow{}});
-  } else if (const auto* end = std::get_if<End>(&message)) {
-    end_with(end->outcome, out);
-  } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
-    stamp_ = heartbeat->stamp;
-    take_grant(now, heartbeat->grant, out);
-  } else if (const auto* notice = std::get_if<Notice>(&message)) {
-    last_notice_ = sanitize_for_terminal(notice->text);
-    out.emplace_back(LogMessage{Severity::info, last_notice_});
-  } else if (const auto* preempt = std::get_if<Preempt>(&message)) {
-    on_preempt(*preempt, out);
-  } else if (const auto* history = std::get_if<RestartHistory>(&message)) {
-    world_.restarts_used = history->restarts_used;
-    world_.restarts = history->restarts;
+  if (is_given_up(now)) return give_up(now, out);
+  last_heard_ = now;
+  std::visit(
+      Overloaded{
+          [&](const Refused& refused) { on_refused(now, refused, out); },
+          [&](const Welcome& welcome) { on_welcome(now, welcome, out); },
+          [&](const NewWorld& announced) { on_new_world(now, announced, out); },
+          [&](const StopRound& stop) { on_stop_round(stop, out); },
+          [&](const End& end) { end_with(end.outcome, out); },
+          [&](const Heartbeat& heartbeat) {
+            stamp_ = heartbeat.stamp;
+            take_grant(now, heartbeat.grant, out);
+          },
+          [&](const Notice& notice) {
+            last_notice_ = sanitize_for_terminal(notice.text);
+            out.emplace_back(LogMessage{Severity::info, last_notice_});
+          },
+          [&](const Preempt& preempt) { on_preempt(preempt, out); },
+          [&](const RestartHistory& history) {
+            world_.restarts_used = history.restarts_used;
+            world_.restarts = history.restarts;
+          },
+          [&](const OneOf<Join, Failed, Done, Stopped, Leave, Progress, Ask, Hello, Challenge, Proof> auto&) {
+            ignore_unexpected(out);
+          }},
+      message);
+}
+
+void Member::ignore_unexpected(MemberActions& out) {
+  out.emplace_back(
+      LogMessage{Severity::warning, "the coordinator sent a message that only members send; ignored"});
+}
+
+void Member::on_refused(TimePoint now, const Refused& refused, MemberActions& out) {
+  if (!refused.for_good) {
+    out.emplace_back(Disconnect{});
+    on_link_down(now, {refused.why}, out);
+    return;
+  }
+  fail_with(failure_here(FailureKind::join, (endpoints() == 1 ? "node 0 at " : "") + describe_coordinator() +
+                                                " refused this node: " + refused.why),
+            out);
+}
+
+void Member::on_new_world(TimePoint now, const NewWorld& announced, MemberActions& out) {
+  const bool expected = state_ == State::joined || state_ == State::working;
+  const bool newer =
+      !joined_once_ || announced.world.round > round_ || announced.world.leader != world_.leader;
+  if (!expected || !newer || round_active_) return;
+  take_grant(now, announced.grant, out);
+  if (leases_.exist() && announced.world.member(node_.agent) != nullptr && now >= granted_until_)
+    return give_up(now, out);  // it was long under way: others may have gone on without this node
+  joined_once_ = true;
+  has_leader_ = true;
+  last_notice_.clear();
+  world_ = announced.world;
+  fencing_ = std::max(fencing_, world_.fencing);
+  round_ = world_.round;
+  world_came_ = now;
+  if (!world_.member(node_.agent)) return;  // a spare only knows of it
+  state_ = State::working;
+  round_active_ = true;
+  fencing_deadline_.reset();  // it was for the workers of before
+  notice_sent_ = false;
+  all_returned_0_ = false;
+  renew_lease(out);
+  lease_over_ = false;
+  stall_monitor_.begin(now);
+  quiet_ = Duration(0);
+  stall_reported_ = final_report_sent_ = false;
+  if (stall_monitor_.is_on()) look_at_ = now + stall_monitor_.period();
+  out.emplace_back(ToGroup{StartWorkers{world_}});
+}
+
+void Member::on_stop_round(const StopRound& stop, MemberActions& out) {
+  if (state_ != State::working || stop.round != round_) return;
+  last_failure_ = stop.why;
+  look_at_the_end(out);
+  stop_group(SIGTERM, out);
+  if (stop.at_once) out.emplace_back(ToGroup{KillNow{}});
+}
+
+// --- what the workers do ---
+
+void Member::on_keeper_lost(const KeeperLost& keeper, MemberActions& out) {
+  round_active_ = false;
+  fail_with(failure_here(FailureKind::agent, keeper.why), out);
+}
+
+void Member::on_round_failed(TimePoint now, const RoundFailed& failed, MemberActions& out) {
+  const Duration age = now - failed.when;
+  if (is_suspect(failed.failure)) {
+    if (state_ == State::working && !preempt_pending_ && !lease_over_)
+      out.emplace_back(ToCoordinator{Failed{failed.failure, age}});
+    return;
+  }
+  if (!failed.failure.while_stopping) last_failure_ = describe(failed.failure);
+  look_at_the_end(out);
+  if (preempt_pending_ && stop_signal_ == 0) {
+    on_signal(now, SIGTERM, out);  // to end was what it was asked for: no failure, and no restart
+  } else if (state_ == State::working && lease_over_) {
+    const std::string why = "its agent did not move for more than " + to_words(job_.node_timeout) +
+                            " (stopped, or the machine was)";
+    out.emplace_back(ToCoordinator{Failed{failure_here(FailureKind::node_lost, why), age}});
+  } else if (state_ == State::working) {
+    out.emplace_back(ToCoordinator{Failed{failed.failure, age}});
+  }
+}
+
+void Member::on_round_done(const RoundDone& done, MemberActions& out) {
+  all_returned_0_ = true;
+  on_round_over(Done{done.round}, out);
+}
+
+void Member::on_round_stopped(TimePoint now, const RoundStopped& stopped, MemberActions& out) {
+  if (stopped.round != round_) return;  // the answer to a late stop of the round before
+  all_returned_0_ = stopped.all_returned_0;
+  const bool goes_on = state_ != State::leaving && stop_signal_ == 0 && !node_.health_check.empty();
+  round_active_ = !goes_on && round_active_;
+  if (goes_on) {
+    check_health(now, out);  // it says Stopped once it is well
   } else {
-    out.emplace_back(
-        LogMessage{Severity::warning, "the coordinator sent a message that only members send; ignored"});
+    on_round_over(Stopped{stopped.round}, out);
   }
 }
 
@@ -514,6 +536,7 @@ void Member::on_stuck(const Failure& failure, MemberActions& out) {
 // --- time ---
 
 void Member::on_timer(TimePoint now, MemberActions& out) {
+  armed_.reset();
   // Where it was this process that slept, what the coordinator has said meanwhile is still to be read.
   const bool overslept = heartbeat_at_ && now - *heartbeat_at_ > job_.heartbeat_interval();
   if (is_given_up(now) || (link_ && heartbeat_at_ && !overslept && now >= last_heard_ + job_.node_timeout)) {

@@ -184,6 +184,14 @@ class Member {
   void on_link_down(TimePoint now, const LinkDown& down, MemberActions& out);
   void on_message(TimePoint now, const Message& message, MemberActions& out);
   void on_welcome(TimePoint now, const Welcome& welcome, MemberActions& out);
+  static void ignore_unexpected(MemberActions& out);
+  void on_refused(TimePoint now, const Refused& refused, MemberActions& out);
+  void on_new_world(TimePoint now, const NewWorld& announced, MemberActions& out);
+  void on_stop_round(const StopRound& stop, MemberActions& out);
+  void on_keeper_lost(const KeeperLost& keeper, MemberActions& out);
+  void on_round_failed(TimePoint now, const RoundFailed& failed, MemberActions& out);
+  void on_round_done(const RoundDone& done, MemberActions& out);
+  void on_round_stopped(TimePoint now, const RoundStopped& stopped, MemberActions& out);
   void on_signal(TimePoint now, int signo, MemberActions& out);
   void log_how_workers_end(int signo, MemberActions& out) const;
   void give_notice(TimePoint now, MemberActions& out);
