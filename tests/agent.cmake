@@ -1,15 +1,21 @@
 dlaunch_test(NAME agent_test
   SOURCES
     agent/control/absent_nodes_test.cpp
+    agent/control/admission_test.cpp
     agent/control/cause_test.cpp
     agent/control/coordinator_test.cpp
+    agent/control/earlier_worlds_test.cpp
+    agent/control/failure_collector_test.cpp
     agent/control/fencing_test.cpp
     agent/control/handshake_test.cpp
     agent/control/hang_test.cpp
     agent/control/job_ending_test.cpp
+    agent/control/last_call_test.cpp
+    agent/control/leadership_test.cpp
     agent/control/member_test.cpp
     agent/control/messages_test.cpp
     agent/control/messages_wire_test.cpp
+    agent/control/waiting_test.cpp
     agent/control/worker_group_test.cpp
     agent/election/election_test.cpp
     agent/election/etcd_messages_test.cpp

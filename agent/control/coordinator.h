@@ -40,16 +40,19 @@
 #include <vector>
 
 #include "agent/control/absent_nodes.h"
-#include "agent/control/fenced_hosts.h"
+#include "agent/control/admission.h"
+#include "agent/control/earlier_worlds.h"
+#include "agent/control/failure_collector.h"
 #include "agent/control/hang_detector.h"
 #include "agent/control/job_ending.h"
+#include "agent/control/last_call.h"
+#include "agent/control/leadership.h"
 #include "agent/control/lease.h"
 #include "agent/control/membership.h"
 #include "agent/control/messages.h"
+#include "agent/control/waiting.h"
 #include "agent/model/event.h"
-#include "agent/model/fencing.h"
 #include "agent/model/log_message.h"
-#include "agent/model/root_cause.h"
 #include "agent/model/suspension_detector.h"
 #include "agent/model/world_view.h"
 
@@ -131,8 +134,8 @@ class Coordinator {
   // How long after the first failure the root cause is looked for, where not all stop before.
   static constexpr Duration collecting_time = std::chrono::seconds(1);
   // Waiting is told after this long, and then again.
-  static constexpr Duration first_report = std::chrono::seconds(5);
-  static constexpr Duration next_report = std::chrono::seconds(10);
+  static constexpr Duration first_report = Waiting::first_report;
+  static constexpr Duration next_report = Waiting::next_report;
   // How long a new leader waits for those who had followed the last one.
   static constexpr Duration settling_time = std::chrono::seconds(1);
 
@@ -164,7 +167,6 @@ class Coordinator {
   void take_in(TimePoint now, const Membership::Node& node, CoordinatorActions& out);
   void on_failed(TimePoint now, const Failed& failed, CoordinatorActions& out);
   void stop_for(TimePoint now, const Failure& failure, CoordinatorActions& out);
-  [[nodiscard]] bool may_still_end(int blamed_rank) const;
   void on_done(TimePoint now, MemberId member, const Done& done, CoordinatorActions& out);
   void on_stopped(TimePoint now, MemberId member, const Stopped& stopped, CoordinatorActions& out);
   void on_leave(TimePoint now, MemberId member, const Leave& leave, CoordinatorActions& out);
@@ -180,13 +182,8 @@ class Coordinator {
   void rearm(TimePoint now, CoordinatorActions& out);
 
   // Taking up and laying down the lead.
-  [[nodiscard]] int quorum() const;
-  [[nodiscard]] bool by_majority() const { return job_.may_move() && !job_.elected; }
   void on_election(TimePoint now, const LeadsUntil& leads, CoordinatorActions& out);
-  [[nodiscard]] bool too_few() const;
   [[nodiscard]] int fewest() const;
-  [[nodiscard]] TimePoint sure_until() const;
-  [[nodiscard]] bool sure_to_lead(TimePoint now) const { return now < sure_until(); }
   void enforce_fencing(TimePoint now, CoordinatorActions& out);
   [[nodiscard]] Welcome welcome(TimePoint now, const Membership::Node& node, bool leads, bool elsewhere);
   void announce_leader(TimePoint now, bool leads, CoordinatorActions& out);
@@ -210,12 +207,9 @@ class Coordinator {
   void record_restart(const Restart& entry, Duration delay, CoordinatorActions& out);
   void leave_out(const Failure& cause, CoordinatorActions& out);
 
-  // What members may count on, and when nothing of an earlier world runs (agent/control/lease.h).
+  // What a member may count on (agent/control/lease.h).
   [[nodiscard]] Grant grant_to(TimePoint now, const Membership::Node& node);
-  void record_left_running(TimePoint now, const Membership::Node& node, bool silent);
   [[nodiscard]] TimePoint may_begin_at() const;
-  [[nodiscard]] TimePoint earlier_worlds_gone_by() const;
-  [[nodiscard]] TimePoint others_worlds_gone_by() const;
 
   void on_node_lost(TimePoint now, const Membership::Node& node, const Failure& failure,
                     CoordinatorActions& out);
@@ -225,21 +219,16 @@ class Coordinator {
   void record(TimePoint when, const Failure& failure);
   void collect(TimePoint now);
   void end_the_job_by(TimePoint now, const Failure& cause, CoordinatorActions& out);
-  [[nodiscard]] std::size_t find_cause();
   void end_failed(TimePoint now, CoordinatorActions& out);
   void end(TimePoint now, Outcome outcome, CoordinatorActions& out);
   void end_when_all_stopped(TimePoint now, CoordinatorActions& out);
   bool answers_absent_nodes(TimePoint now, CoordinatorActions& out);
   void on_timer_at_the_end(TimePoint now, CoordinatorActions& out);
 
-  void remember_refusal(const std::string& peer, const std::string& why);
-  [[nodiscard]] std::string refused_meanwhile() const;
   void refuse(MemberId member, std::string why, CoordinatorActions& out, bool for_good = true) const;
   [[nodiscard]] Failure stopped_by_signal(const Membership::Node& node) const;
   [[nodiscard]] Failure lost_node(const Membership::Node& node, std::string why) const;
   [[nodiscard]] Failure disconnected(TimePoint now, const Membership::Node& node, const std::string& why);
-  [[nodiscard]] std::string reason_to_refuse(const Join& join) const;
-  [[nodiscard]] std::string reason_to_wait(TimePoint now, MemberId member, const Join& join) const;
   [[nodiscard]] Event event_of(EventKind kind, const Membership::Node& node, std::string text) const;
   [[nodiscard]] std::string name_of(const Membership::Node& node) const;
   [[nodiscard]] std::string missing() const;
@@ -248,57 +237,40 @@ class Coordinator {
   [[nodiscard]] bool restarts_left() const { return world_.restarts_used < job_.max_restarts; }
 
   JobSpec job_;
-  std::string rules_;  // of the job: each that joins must have been told the same
   LeaseRules leases_;
   AgentId agent_;
   State state_;
   Membership membership_;
+  Leadership leadership_;
+  EarlierWorlds earlier_worlds_;
+  Admission admission_;
+  bool follows_another_ = false;
+
   World world_;          // the current one, or the last
   bool formed_ = false;  // there was one
-  bool follows_another_ = false;
-  std::optional<TimePoint> leads_until_;  // by election
   std::uint32_t next_round_ = 0;
-  FencingTokens fencing_;
-  std::optional<TimePoint> fencing_announced_;  // when members that had joined before were told a new range
-
-  TimePoint began_;
-  TimePoint waiting_since_;             // while gathering, or until workers have stopped
-  TimePoint join_deadline_;             // likewise
-  TimePoint report_at_;                 // likewise
-  int enough_ = 0;                      // so many nodes, and no more are waited for
-  Duration patience_{};                 // with fewer, so long after the last condition was met
-  std::optional<TimePoint> last_call_;  // until when
-  TimePoint not_before_;                // of the restart that was decided: --restart-backoff
-  FencedHosts fenced_hosts_;
-  AbsentNodes absent_;
-  std::map<AgentId, TimePoint> left_running_;  // agents that were lost with their workers: gone by then
-  bool announced_ = false;                     // a world, since the lead was taken up
-  std::optional<Outcome> resigning_;           // once all have stopped: this agent was told to leave
-  std::optional<TimePoint> granting_until_;    // sure_until(), at granting_checked_
-  TimePoint granting_checked_;
-  std::vector<std::string> refusals_;       // of nodes, while some are missing: the last few
-  std::optional<TimePoint> leading_since_;  // where the lead is taken up, and may be another's
-  std::optional<TimePoint> check_at_;       // for silent nodes
-  std::optional<TimePoint> armed_;
-  SuspensionDetector suspension_;
-  std::optional<TimePoint>
-      fencing_deadline_;                   // another may lead from then on: nothing of this world may live
-  std::optional<TimePoint> blamed_until_;  // a worker whom the first failure accuses may end by itself
-  TimePoint stop_deadline_;
-  TimePoint end_deadline_;
-  std::optional<TimePoint> answers_until_;  // all has ended but for the answers to absent nodes
-
   TimePoint job_began_;  // its first round, as far as this coordinator knows
   TimePoint round_began_;
+
+  Waiting waiting_;  // while gathering, or until workers have stopped
+  LastCall last_call_;
+  TimePoint not_before_;               // of the restart that was decided: --restart-backoff
+  std::optional<TimePoint> check_at_;  // for silent nodes
+  std::optional<TimePoint> armed_;
+  SuspensionDetector suspension_;
+  TimePoint stop_deadline_;
+
+  FailureCollector failures_;          // of the current round
+  HangDetector hang_detector_;         // of the current round's workers
+  std::optional<MemberId> preempted_;  // of this round: whose end all have been given notice of
   TimePoint collect_until_;
-  std::vector<TimedFailure> failures_;      // of the current round, as they were told
-  std::vector<Failure> suspects_;           // likewise (is_suspect())
-  std::set<int> failed_ranks_;              // the workers among them
-  std::optional<std::size_t> final_cause_;  // what ended the job, where that is not for root_cause() to find
-  std::optional<Outcome> outcome_;          // of the job, since it is ending
-  std::string no_restart_;                  // why there is none
-  std::optional<MemberId> preempted_;       // of this round: whose end all have been given notice of
-  HangDetector hang_detector_;              // of the current round's workers
+  std::string no_restart_;            // why there is none
+  std::optional<Outcome> resigning_;  // once all have stopped: this agent was told to leave
+
+  std::optional<Outcome> outcome_;  // of the job, since it is ending
+  TimePoint end_deadline_;
+  AbsentNodes absent_;
+  std::optional<TimePoint> answers_until_;  // all has ended but for the answers to absent nodes
 };
 
 }  // namespace dlaunch::agent

@@ -11,26 +11,35 @@
 
 namespace dlaunch::agent {
 
-// In failures_; a worker that did not fail itself may be put there.
-std::size_t Coordinator::find_cause() {
-  std::size_t cause = final_cause_ ? *final_cause_ : root_cause(failures_);
-  const std::string ended = hang_detector_.end_of(failures_[cause].failure.blamed_rank);
-  if (auto blamed_rank = blamed_peer(failures_, cause, suspects_, ended)) {
-    place_worker(*blamed_rank, world_);
-    failures_.push_back({failures_[cause].when, std::move(*blamed_rank)});
-    cause = failures_.size() - 1;
+void Coordinator::record(TimePoint when, const Failure& failure) {
+  failures_.record(when, failure);
+  if (failure.kind == FailureKind::worker)
+    hang_detector_.note_end(failure.rank, describe_briefly(failure.status));
+}
+
+void Coordinator::collect(TimePoint now) {
+  state_ = State::collecting;
+  collect_until_ = now + collecting_time;
+}
+
+// What no restart could heal is what ends the job; unless the job was ending already.
+void Coordinator::end_the_job_by(TimePoint now, const Failure& cause, CoordinatorActions& out) {
+  if (state_ == State::ending) return;
+  const bool was_ending = state_ == State::collecting;
+  if (was_ending && cause.kind == FailureKind::signal) return;
+  record(now, cause);
+  if (was_ending) return;
+  failures_.end_job_by_last();
+  if (state_ == State::gathering || state_ == State::standby) {
+    end_failed(now, out);
+    return;
   }
-  name_suspects(failures_, suspects_, failures_[cause].failure);
-  return cause;
+  if (state_ == State::running) stop_world(now, describe(cause), out);
+  collect(now);
 }
 
 void Coordinator::end_failed(TimePoint now, CoordinatorActions& out) {
-  const std::size_t cause = find_cause();
-  Outcome outcome;
-  summarize_failures(std::move(failures_), cause, outcome);
-  outcome.rank_positions = hang_detector_.diagnosis().sentences;
-  failures_.clear();
-  end(now, std::move(outcome), out);
+  end(now, failures_.take_outcome(hang_detector_, world_), out);
 }
 
 void Coordinator::end(TimePoint now, Outcome outcome, CoordinatorActions& out) {
@@ -51,7 +60,7 @@ void Coordinator::end(TimePoint now, Outcome outcome, CoordinatorActions& out) {
 
 std::optional<JobEnding> Coordinator::ending() const {
   if (!outcome_) return std::nullopt;
-  return JobEnding{fencing_.known(), *outcome_};
+  return JobEnding{leadership_.tokens().known(), *outcome_};
 }
 
 void Coordinator::end_when_all_stopped(TimePoint now, CoordinatorActions& out) {

@@ -17,25 +17,8 @@ constexpr std::uint32_t last_learned_round = 1U << 20;
 
 }  // namespace
 
-// More than half of all that may take part. Where --nnodes allows fewer, the start has said so.
-int Coordinator::quorum() const { return (job_.nnodes + job_.spares) / 2 + 1; }
-
-// Before then no other can lead: a node that answered follows until a node timeout after it was asked.
-TimePoint Coordinator::sure_until() const {
-  if (job_.elected) return leads_until_.value_or(TimePoint::min());
-  if (!job_.may_move() || job_.node_timeout == Duration(0)) return TimePoint::max();
-  std::vector<TimePoint> follow;
-  for (const auto& [member, node] : membership_.nodes())
-    follow.push_back(member == local_member ? TimePoint::max() : node.echoed + job_.node_timeout);
-  const auto needed = static_cast<std::size_t>(quorum());
-  if (follow.size() < needed) return TimePoint::min();
-  std::nth_element(follow.begin(), follow.begin() + static_cast<std::ptrdiff_t>(needed) - 1, follow.end(),
-                   std::greater<>());
-  return follow[needed - 1];
-}
-
 Welcome Coordinator::welcome(TimePoint now, const Membership::Node& node, bool leads, bool elsewhere) {
-  return {leads, elsewhere, stamp_of(now), grant_to(now, node), fencing_.known()};
+  return {leads, elsewhere, stamp_of(now), grant_to(now, node), leadership_.tokens().known()};
 }
 
 void Coordinator::announce_leader(TimePoint now, bool leads, CoordinatorActions& out) {
@@ -61,7 +44,8 @@ void Coordinator::learn_from(TimePoint now, const Join& join) {
   if (!join.joined_once) return;
   // A single coordinator knows all rounds after its first world; what is above it then is no round of this
   // job.
-  const bool may_be_newer = join.round <= last_learned_round && (!announced_ || job_.may_move());
+  const bool may_be_newer =
+      join.round <= last_learned_round && (!leadership_.has_announced() || job_.may_move());
   const bool newer = may_be_newer && join.round >= next_round_;
   // Of the same world, but with what happened after it had been told.
   const bool fuller = join.round + 1 == next_round_ && formed_ && join.restarts_used > world_.restarts_used;
@@ -78,36 +62,28 @@ void Coordinator::learn_from(TimePoint now, const Join& join) {
 // Of the members of a majority, one may have followed another leader in between, also while this one led. A
 // single coordinator learns until its first world: afterwards only a stranger can know more.
 void Coordinator::learn_fencing(MemberId member, const Join& join) {
-  if (!announced_ || job_.may_move()) fencing_.learn(join.fencing, member == local_member);
+  if (!leadership_.has_announced() || job_.may_move())
+    leadership_.tokens().learn(join.fencing, member == local_member);
 }
 
 // A world may begin only if all that are here know of the range that its token is from: so the next leader
 // will hear of it.
 bool Coordinator::has_fencing(TimePoint now, CoordinatorActions& out) {
-  if (fencing_.need_range()) {
-    fencing_.take_range(now);
-    if (job_.may_move()) {
-      fencing_announced_ = now;
-      announce_leader(now, true, out);
-    }
+  if (leadership_.tokens().need_range()) {
+    leadership_.take_range(now, job_.may_move());
+    if (job_.may_move()) announce_leader(now, true, out);
   }
-  return !fencing_announced_ || membership_.all_have_answered(*fencing_announced_);
-}
-
-// The others may follow another leader.
-bool Coordinator::too_few() const {
-  return job_.elected ? !leads_until_ : by_majority() && membership_.ready() < quorum();
+  return leadership_.range_is_known(membership_);
 }
 
 void Coordinator::on_election(TimePoint now, const LeadsUntil& leads, CoordinatorActions& out) {
-  leads_until_ = leads.until;
-  granting_until_.reset();
-  if (leads_until_) {
+  leadership_.set_elected_until(leads.until);
+  if (leadership_.is_elected()) {
     if (state_ == State::standby) lead_if_enough(now, out);
     announce_when_complete(now, out);  // where only the lease was over
   } else if (state_ == State::running) {
     stop_world(now, "another node leads the job now", out);
-    fencing_deadline_ = now;
+    leadership_.fence_at(now);
     enforce_fencing(now, out);
   } else if (state_ == State::gathering) {
     lose_leadership(now, out);
@@ -115,8 +91,7 @@ void Coordinator::on_election(TimePoint now, const LeadsUntil& leads, Coordinato
 }
 
 void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
-  if (job_.elected ? !leads_until_ || membership_.ready() == 0 : membership_.staying() < quorum()) return;
-  announced_ = false;
+  if (!leadership_.may_begin(membership_)) return;
   const Join* newest = nullptr;
   for (const auto& [member, node] : membership_.nodes()) {
     learn_from(now, node.joined);
@@ -125,13 +100,14 @@ void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
     out.emplace_back(event_of(EventKind::joined, node, ""));
   }
   if (newest != nullptr) record_lost_leader(now, *newest, out);
-  fencing_.take_range(now);
-  fencing_announced_.reset();  // each is told with the Welcome, and leading_since_ waits for the answers
+  leadership_.take_range(now,
+                         false);  // each is told with the Welcome, and all_follow() waits for the answers
   // Without the one that led.
-  const int enough = formed_ ? std::max(job_.elected ? 1 : quorum(), world_.nodes - 1) : job_.nnodes;
+  const int enough =
+      formed_ ? std::max(job_.elected ? 1 : leadership_.quorum(), world_.nodes - 1) : job_.nnodes;
   out.emplace_back(LogMessage{formed_ ? Severity::info : Severity::debug,
                               "this node leads the job now, at " + to_string(world_.store)});
-  leading_since_ = now;
+  leadership_.begin(now);
   state_ = State::gathering;
   announce_leader(now, true, out);
   gather(now, enough, formed_ ? settling_time : job_.last_call, out);
@@ -158,11 +134,9 @@ void Coordinator::record_lost_leader(TimePoint now, const Join& of_last_world, C
 // Others may follow another leader: those who are here shall look for it.
 void Coordinator::lose_leadership(TimePoint now, CoordinatorActions& out) {
   state_ = State::standby;
-  announced_ = false;
-  fencing_deadline_.reset();
-  last_call_.reset();
-  waiting_since_ = now;
-  report_at_ = now + first_report;
+  leadership_.end();
+  last_call_.cancel();
+  waiting_ = Waiting(now, job_.join_timeout);
   if (job_.elected) {
     out.emplace_back(LogMessage{Severity::info, "this node has laid down the lead"});
   } else {
@@ -187,6 +161,23 @@ void Coordinator::resign(CoordinatorActions& out) {
   }
   state_ = State::ended;
   out.emplace_back(CoordinatorEnded{});
+}
+
+Grant Coordinator::grant_to(TimePoint now, const Membership::Node& node) {
+  if (!leases_.exist()) return {};
+  // A newer world does not wait for what such a node still runs.
+  const bool left_behind = !node.stopped && !node.active && was_superseded(node);
+  if (!leads() || left_behind) return {node.own, Duration(0)};
+  return {node.own, leases_.grant(now, leadership_.granting_until(now, membership_))};
+}
+
+// The workers had until then to end by themselves.
+void Coordinator::enforce_fencing(TimePoint now, CoordinatorActions& out) {
+  if (!leadership_.take_fence(now)) return;
+  for (const auto& [member, node] : membership_.nodes()) {
+    if (node.active && !node.stopped)
+      out.emplace_back(ToMember{member, StopRound{world_.round, "another node may lead the job now", true}});
+  }
 }
 
 }  // namespace dlaunch::agent

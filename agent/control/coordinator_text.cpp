@@ -93,7 +93,7 @@ std::string Coordinator::waiting_for(TimePoint now) const {
       if (job_.elected || follows_another_ || membership_.nodes().empty()) return "";
       ShortList here;
       for (const auto& [member, node] : membership_.nodes()) here.add(node.joined.host);
-      return "a majority, " + std::to_string(quorum()) + " of " +
+      return "a majority, " + std::to_string(leadership_.quorum()) + " of " +
              pluralize(job_.nnodes + job_.spares, "node") + ", to come to one endpoint (at " +
              to_string(world_.store) + ": " + here.text() + ")";
     }
@@ -101,8 +101,9 @@ std::string Coordinator::waiting_for(TimePoint now) const {
       if (membership_.ready() < job_.required_nodes()) return missing();
       if (!membership_.all_stopped()) return not_stopped();
       if (now < not_before_) return "the next start, in " + to_words(not_before_ - now);
-      return last_call_ ? "more nodes, for another " + to_words(std::max(Duration(0), *last_call_ - now))
-                        : "the nodes to answer";
+      return last_call_.until()
+                 ? "more nodes, for another " + to_words(std::max(Duration(0), *last_call_.until() - now))
+                 : "the nodes to answer";
     case State::stopping:
     case State::collecting:
     case State::ending:
@@ -148,24 +149,6 @@ std::vector<int> Coordinator::absent_ranks() const {
     if (!present.contains(i)) absent.push_back(i);
   }
   return absent;
-}
-
-// Each kind once: what is refused tries again.
-void Coordinator::remember_refusal(const std::string& peer, const std::string& why) {
-  constexpr std::size_t kept = 4;
-  constexpr std::size_t longest = 200;
-  const std::string refusal = shortened(sanitize_for_terminal(peer + " (" + why), longest) + ")";
-  std::erase(refusals_, refusal);
-  refusals_.push_back(refusal);
-  if (refusals_.size() > kept) refusals_.erase(refusals_.begin());
-}
-
-// "; refused meanwhile: host vm (this job has --nnodes=2, not 3)"; empty: nobody was.
-std::string Coordinator::refused_meanwhile() const {
-  std::string text;
-  for (const std::string& refusal : refusals_)
-    text.append(text.empty() ? "; refused meanwhile: " : ", ").append(refusal);
-  return text;
 }
 
 Event Coordinator::event_of(EventKind kind, const Membership::Node& node, std::string text) const {

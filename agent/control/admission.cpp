@@ -1,0 +1,102 @@
+#include "agent/control/admission.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "agent/model/job_rules.h"
+#include "agent/model/restart_policy.h"
+#include "store/base/pluralize.h"
+#include "store/base/sanitize.h"
+
+namespace dlaunch::agent {
+
+Admission::Admission(const JobSpec& job) : job_(job), rules_(rules_of(job)) {}
+
+std::string Admission::reason_to_refuse(const Join& join, const Situation& now) const {
+  if (now.ending) return "the job is ending";
+  if (std::string why = other_rules(join); !why.empty()) return why;
+  if (std::string why = out_of_range(join); !why.empty()) return why;
+  if (std::string why = left_out(join, now); !why.empty()) return why;
+  return no_room(join, now);
+}
+
+std::string Admission::other_rules(const Join& join) const {
+  if (join.job_id != job_.id) return "this is job '" + job_.id + "', not '" + join.job_id + "'";
+  if (join.nnodes != job_.nnodes) {
+    return "this job has --nnodes=" + std::to_string(job_.nnodes) + ", not " + std::to_string(join.nnodes);
+  }
+  if (join.min_nodes != job_.required_nodes()) {
+    return "this job needs at least " + pluralize(job_.required_nodes(), "node") + ", not " +
+           std::to_string(join.min_nodes);
+  }
+  if (join.max_restarts != job_.max_restarts) {
+    return "this job has --max-restarts=" + std::to_string(job_.max_restarts) + ", not " +
+           std::to_string(join.max_restarts);
+  }
+  return sanitize_for_terminal(difference(rules_, join.rules));
+}
+
+std::string Admission::out_of_range(const Join& join) const {
+  if (join.role.size() > longest_role)
+    return "its --role is longer than " + std::to_string(longest_role) + " bytes";
+  if (join.round > last_round) return "there is no round " + std::to_string(join.round);
+  if (join.node_rank >= job_.nnodes) {
+    return "--node-rank=" + std::to_string(join.node_rank) +
+           " is outside --nnodes=" + std::to_string(job_.nnodes);
+  }
+  if (join.slots < 1 || join.slots > max_slots)
+    return std::to_string(join.slots) + " is no number of workers";
+  return "";
+}
+
+std::string Admission::left_out(const Join& join, const Situation& now) const {
+  const int failures = failures_of(join.host, now.restarts);
+  const bool needed = join.joined_once || now.here.ready() < now.fewest;
+  if (job_.policy.exclude_after <= 0 || failures < job_.policy.exclude_after || needed) return "";
+  return "host " + join.host + " is left out: it failed " + pluralize(failures, "time") +
+         " (--exclude-after)";
+}
+
+std::string Admission::no_room(const Join& join, const Situation& now) const {
+  // If nodes are replaced, the one that comes may know of the other's end before the coordinator does.
+  const auto taken = join.node_rank < 0 || job_.elastic() ? std::nullopt : now.here.of_rank(join.node_rank);
+  if (taken) {
+    return "--node-rank=" + std::to_string(join.node_rank) + " is taken by host " +
+           now.here.nodes().at(*taken).joined.host;
+  }
+  if (!now.forming && !job_.elastic()) return "all nodes of the job are in";
+  if (now.here.nodes().size() >= static_cast<std::size_t>(max_nodes)) return "there are too many nodes";
+  return "";
+}
+
+std::string Admission::reason_to_wait(const Join& join, const Membership& here, bool believed) const {
+  // One of those that are here may be lost already, and this one its successor.
+  const bool by_majority = job_.may_move() && !job_.elected;
+  if (by_majority && here.ready() >= job_.nnodes + job_.spares) {
+    return "this job has its " + pluralize(job_.nnodes, "node") +
+           (job_.spares > 0 ? " and " + pluralize(job_.spares, "spare") : "");
+  }
+  if (!believed) {
+    return "it knows the fencing token " + std::to_string(join.fencing) +
+           ", more than a day ahead of this node's clock; set the clocks of all nodes to the same time";
+  }
+  return "";
+}
+
+void Admission::remember(const std::string& peer, const std::string& why) {
+  constexpr std::size_t kept = 4;
+  constexpr std::size_t longest = 200;
+  const std::string refusal = shortened(sanitize_for_terminal(peer + " (" + why), longest) + ")";
+  std::erase(refusals_, refusal);
+  refusals_.push_back(refusal);
+  if (refusals_.size() > kept) refusals_.erase(refusals_.begin());
+}
+
+std::string Admission::refused_meanwhile() const {
+  std::string text;
+  for (const std::string& refusal : refusals_)
+    text.append(text.empty() ? "; refused meanwhile: " : ", ").append(refusal);
+  return text;
+}
+
+}  // namespace dlaunch::agent

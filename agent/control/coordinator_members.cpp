@@ -1,0 +1,260 @@
+// How nodes come to a coordinator and go.
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "agent/control/coordinator.h"
+#include "agent/control/loss_text.h"
+#include "store/base/pluralize.h"
+#include "store/base/sanitize.h"
+
+namespace dlaunch::agent {
+namespace {
+
+World without_members(World world) {
+  world.members.clear();
+  return world;
+}
+
+}  // namespace
+
+// --- who comes ---
+
+void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::string& address,
+                          CoordinatorActions& out) {
+  join.host = shortened(sanitize_for_terminal(join.host), longest_host);
+  if (membership_.find(member) != nullptr) {
+    refuse(member, "it has joined already", out);
+    return;
+  }
+  const bool missed_the_end = state_ == State::ending && join.joined_once && join.job_id == job_.id;
+  if (missed_the_end) {
+    out.emplace_back(ToMember{member, End{outcome_.value()}});
+    out.emplace_back(DropMember{member});
+  }
+  // A node that comes back has noticed the end of its connection before we have.
+  if (const auto before = membership_.of_agent(join.agent); join.agent != 0 && before) {
+    out.emplace_back(DropMember{*before});
+    on_lost(now, {*before, "it came back by a new connection"}, out);
+  }
+  if (missed_the_end) return;
+  absent_.remove(join.agent);
+  earlier_worlds_.on_returned(join.agent);  // it says itself when its workers are gone
+  const bool forming = state_ == State::gathering || state_ == State::standby;
+  const Admission::Situation situation{membership_, world_.restarts, forming, state_ == State::ending,
+                                       fewest()};
+  if (const std::string why = admission_.reason_to_refuse(join, situation); !why.empty()) {
+    const std::string peer = join.node_rank < 0 ? "a node" : "node " + std::to_string(join.node_rank);
+    out.emplace_back(LogMessage{Severity::warning, "refused " + peer + " (host " + join.host + "): " + why});
+    admission_.remember("host " + join.host, why);
+    refuse(member, why, out);
+    return;
+  }
+  if (!join.unfit.empty()) return on_unfit(now, member, join, out);
+  const bool believed = leadership_.tokens().believes(now, join.fencing, member == local_member);
+  if (std::string why = admission_.reason_to_wait(join, membership_, believed); !why.empty()) {
+    refuse(member, std::move(why), out, false);
+    return;
+  }
+  learn_fencing(member, join);
+  const Membership::Node& node = membership_.add(member, join, address, now);
+  leadership_.on_members_changed();
+  if (member != local_member && job_.node_timeout > Duration(0) && !check_at_)
+    check_at_ = now + job_.heartbeat_interval();
+  if (state_ != State::standby) out.emplace_back(event_of(EventKind::joined, node, ""));
+  out.emplace_back(LogMessage{
+      Severity::debug, name_of(node) + " joined with " + pluralize(join.slots, "worker") + ": " +
+                           std::to_string(membership_.ready()) + " of " + std::to_string(job_.nnodes)});
+  if (state_ == State::standby) {
+    out.emplace_back(ToMember{member, welcome(now, node, false, follows_another_)});
+    lead_if_enough(now, out);
+    return;
+  }
+  learn_from(now, join);
+  if (formed_ && !join.joined_once) out.emplace_back(ToMember{member, NewWorld{without_members(world_), {}}});
+  out.emplace_back(ToMember{member, welcome(now, node, true, was_superseded(node))});
+  if (state_ == State::gathering) {
+    announce_when_complete(now, out);
+  } else if (node.stopped) {  // otherwise once it is
+    take_in(now, node, out);
+  }
+}
+
+// Where the job needs every node, nothing is waited for any longer.
+void Coordinator::on_unfit(TimePoint now, MemberId member, const Join& join, CoordinatorActions& out) {
+  constexpr std::size_t longest = 500;
+  const std::string why = shortened(sanitize_for_terminal(join.unfit), longest);
+  Failure failure;
+  failure.kind = FailureKind::join;
+  failure.node_rank = join.node_rank;
+  failure.host = join.host;
+  failure.why =
+      (join.node_rank < 0 ? "host " + join.host
+                          : "node " + std::to_string(join.node_rank) + " (host " + join.host + ")") +
+      ": " + why;
+  refuse(member, why, out);
+  if (state_ == State::gathering && !formed_ && !job_.elastic()) {
+    end_the_job_by(now, failure, out);
+  } else {
+    out.emplace_back(LogMessage{Severity::warning, failure.why});
+    admission_.remember("host " + join.host, why);
+  }
+}
+
+// A node that has come while a world runs.
+void Coordinator::take_in(TimePoint now, const Membership::Node& node, CoordinatorActions& out) {
+  if (state_ != State::running) return;
+  if (world_.nodes < job_.nnodes && !membership_.any_done()) {
+    stop_world(now, name_of(node) + " came", out);
+    out.emplace_back(
+        LogMessage{Severity::info, name_of(node) + " came: forming a new world of " +
+                                       pluralize(std::min(membership_.ready(), job_.nnodes), "node")});
+  } else {
+    out.emplace_back(LogMessage{Severity::info, name_of(node) + " waits as a spare"});
+  }
+}
+
+void Coordinator::refuse(MemberId member, std::string why, CoordinatorActions& out, bool for_good) const {
+  out.emplace_back(ToMember{member, Refused{std::move(why), for_good}});
+  out.emplace_back(DropMember{member});
+}
+
+void Coordinator::on_leave(TimePoint now, MemberId member, const Leave& leave, CoordinatorActions& out) {
+  Membership::Node& node = *membership_.find(member);
+  const Failure& failure = leave.failure;
+  if (failure.kind != FailureKind::signal) {
+    if (may_go_on()) {
+      node.leaving = true;
+      on_node_lost(now, node, failure, out);
+    } else {
+      end_the_job_by(now, failure, out);
+    }
+    return;
+  }
+  Outcome outcome;
+  outcome.failed = true;
+  outcome.exit_code = exit_code_of(failure);
+  outcome.cause = failure;
+  outcome.restarts_used = world_.restarts_used;
+  const bool needed = node.active && !node.done && membership_.ready() - 1 < job_.required_nodes();
+  const bool waiting = state_ == State::gathering || state_ == State::standby;
+  const bool decided = state_ == State::collecting || state_ == State::ending;
+  if (member == local_member && job_.may_move() && !needed && !decided) {
+    resigning_ = outcome;
+    node.leaving = true;
+    if (state_ == State::running) stop_world(now, name_of(node) + ", which leads, was told to leave", out);
+    if (waiting || membership_.all_stopped()) resign(out);
+    return;
+  }
+  const bool may_go = waiting || !node.active || (job_.elastic() && !needed);
+  if (member == local_member || !may_go || state_ == State::collecting || state_ == State::ending) {
+    end_the_job_by(now, failure, out);
+    return;
+  }
+  out.emplace_back(LogMessage{Severity::info, name_of(node) + " leaves: " + describe(failure)});
+  out.emplace_back(event_of(EventKind::left, node, describe(failure)));
+  out.emplace_back(ToMember{member, End{outcome}});
+  node.leaving = true;
+  if (state_ == State::running && node.active && !node.done) stop_world(now, name_of(node) + " leaves", out);
+  announce_when_complete(now, out);
+}
+
+void Coordinator::on_agent_leaves(TimePoint now, const Failure& failure, CoordinatorActions& out) {
+  const bool again = state_ == State::ending || state_ == State::collecting;
+  if (job_.may_move() || again) {
+    resign(out);
+  } else {
+    end_the_job_by(now, failure, out);
+  }
+}
+
+void Coordinator::on_lost(TimePoint now, const MemberLost& lost, CoordinatorActions& out) {
+  const TimePoint sure = leadership_.sure_until(membership_);
+  const auto node = membership_.remove(lost.member);
+  hang_detector_.forget(lost.member);
+  leadership_.on_members_changed();
+  if (node) earlier_worlds_.on_left_running(now, *node, lost.silent);
+  if (node && lost.silent) absent_.add(node->joined.agent, name_of(*node), node->last_heard);
+  if (!node || state_ == State::standby) return;
+  const bool expected = node->leaving || node->done || state_ == State::ending;
+  if (!expected && (state_ == State::gathering || !node->active)) {
+    out.emplace_back(LogMessage{Severity::warning, name_of(*node) + " is gone again: " + lost.why});
+    out.emplace_back(event_of(EventKind::left, *node, lost.why));
+  } else if (!expected) {
+    const Failure failure = disconnected(now, *node, describe_loss(lost.why, lost.silent, node->joined.host));
+    if (may_go_on()) {
+      on_node_lost(now, *node, failure, out);
+    } else {
+      end_the_job_by(now, failure, out);
+    }
+  }
+  if (state_ == State::running && membership_.all_done()) {
+    end(now, Outcome{}, out);
+  } else if (state_ == State::running && leadership_.too_few(membership_)) {
+    stop_world(now, "fewer than a majority of the nodes are here", out);
+  } else if (state_ == State::gathering && leadership_.too_few(membership_)) {
+    lose_leadership(now, out);
+  }
+  const bool runs = state_ == State::stopping || state_ == State::collecting;
+  if (runs && leadership_.too_few(membership_) && !leadership_.has_fence()) leadership_.fence_at(sure);
+  go_on_when_all_stopped(now, out);
+}
+
+// The others form a new world, now or when enough have come.
+void Coordinator::on_node_lost(TimePoint now, const Membership::Node& node, const Failure& failure,
+                               CoordinatorActions& out) {
+  record(now, failure);
+  out.emplace_back(LogMessage{Severity::warning, describe(failure)});
+  out.emplace_back(event_of(EventKind::lost, node, failure.why));
+  const int ready = membership_.ready();
+  if (ready >= job_.required_nodes()) {
+    out.emplace_back(LogMessage{Severity::info, "going on without " + name_of(node) + ", with " +
+                                                    pluralize(std::min(ready, job_.nnodes), "node")});
+  }
+  // Where the workers' failures were all that was known, and no restart was left for them, this explains
+  // them.
+  if (state_ == State::collecting && !failures_.ends_job()) {
+    state_ = State::stopping;
+    stop_deadline_ = now + job_.stop_timeout.longest() + end_margin;
+  } else if (state_ == State::running) {
+    stop_world(now, describe(failure), out);
+  }
+}
+
+// A node is gone; whether the others may form a new world, now or when another has come.
+bool Coordinator::may_go_on() const {
+  if (state_ == State::collecting && failures_.ends_job()) return false;
+  return job_.elastic() && (!job_.counts_membership || restarts_left());
+}
+
+Failure Coordinator::stopped_by_signal(const Membership::Node& node) const {
+  Failure failure = lost_node(node, "");
+  failure.kind = FailureKind::signal;
+  failure.status = {ExitStatus::How::signaled, SIGTERM, false};
+  return failure;
+}
+
+// The connection to a node has ended. If this process did not run before, it was that node which gave this
+// one up.
+Failure Coordinator::disconnected(TimePoint now, const Membership::Node& node, const std::string& why) {
+  Failure failure = lost_node(node, why);
+  const std::string own = suspension_.describe(now);
+  const Membership::Node* const here = membership_.find(local_member);
+  if (own.empty() || here == nullptr) return failure;
+  failure.why = own + ", and " + name_of(node) + " gave it up";
+  failure.node_rank = here->rank();
+  failure.host = here->joined.host;
+  return failure;
+}
+
+Failure Coordinator::lost_node(const Membership::Node& node, std::string why) const {
+  Failure failure;
+  failure.kind = FailureKind::node_lost;
+  failure.round = world_.round;
+  failure.node_rank = node.rank();
+  failure.host = node.joined.host;
+  failure.why = std::move(why);
+  return failure;
+}
+
+}  // namespace dlaunch::agent

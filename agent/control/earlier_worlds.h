@@ -1,0 +1,51 @@
+// From when nothing of an earlier world runs any more, so that the next world may begin
+// (agent/control/lease.h). Pure.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "agent/control/fenced_hosts.h"
+#include "agent/control/leadership.h"
+#include "agent/control/lease.h"
+#include "agent/control/membership.h"
+#include "agent/model/job.h"
+
+namespace dlaunch::agent {
+
+class EarlierWorlds {
+ public:
+  // `began`: when this coordinator was started.
+  EarlierWorlds(const JobSpec& job, TimePoint began);
+
+  // A node is gone, and has not reported that its workers are. `silent`: its connection was not closed.
+  void on_left_running(TimePoint now, const Membership::Node& node, bool silent);
+  // The agent is back, and reports itself when its workers are gone.
+  void on_returned(AgentId agent) { left_running_.erase(agent); }
+  // A world begins: what it had to wait for is gone.
+  void on_world() { left_running_.clear(); }
+
+  [[nodiscard]] TimePoint gone_by(const Membership& here, const Leadership& leadership) const;
+  // Addresses of lost nodes where workers may run yet.
+  [[nodiscard]] std::set<std::string> blocked_hosts(const Membership& here, TimePoint now) {
+    return fenced_hosts_.without(here, now);
+  }
+
+ private:
+  struct LastWorld;
+  [[nodiscard]] TimePoint others_gone_by(const Membership& here, const Leadership& leadership) const;
+  [[nodiscard]] TimePoint leases_over_by(const Membership& here, const LastWorld& last,
+                                         bool enough_remember) const;
+
+  LeaseRules leases_;
+  TimePoint began_;
+  int nnodes_;
+  int all_nodes_;
+  bool may_move_;
+  bool elected_;
+  FencedHosts fenced_hosts_;
+  std::map<AgentId, TimePoint> left_running_;  // agents that were lost with their workers: gone by then
+};
+
+}  // namespace dlaunch::agent

@@ -1,0 +1,113 @@
+// Which nodes are refused, and why.
+#include "agent/control/admission.h"
+
+#include <gtest/gtest.h>
+
+#include "agent/model/job_rules.h"
+
+namespace dlaunch::agent {
+namespace {
+
+class AdmissionTest : public ::testing::Test {
+ protected:
+  AdmissionTest() {
+    job_.id = "j";
+    job_.nnodes = 2;
+    job_.max_restarts = 1;
+    join_ = {"j", 2, 2, 1, 1, 4, "b", "0.1", 101};
+    join_.rules = rules_of(job_);
+  }
+  std::string refusal() {
+    return Admission(job_).reason_to_refuse(join_, {here_, restarts_, forming_, ending_, fewest_});
+  }
+
+  JobSpec job_;
+  Join join_;
+  Membership here_;
+  std::vector<Restart> restarts_;
+  bool forming_ = true;
+  bool ending_ = false;
+  int fewest_ = 2;
+};
+
+TEST_F(AdmissionTest, NodeWithTheSameRulesIsTaken) { EXPECT_EQ(refusal(), ""); }
+
+TEST_F(AdmissionTest, EachOtherRuleIsNamed) {
+  join_.job_id = "k";
+  EXPECT_EQ(refusal(), "this is job 'j', not 'k'");
+  join_.job_id = "j";
+  join_.nnodes = 3;
+  EXPECT_EQ(refusal(), "this job has --nnodes=2, not 3");
+  join_.nnodes = 2;
+  join_.max_restarts = 0;
+  EXPECT_EQ(refusal(), "this job has --max-restarts=1, not 0");
+  join_.max_restarts = 1;
+  JobSpec other = job_;
+  other.spares = 1;
+  join_.rules = rules_of(other);
+  EXPECT_NE(refusal().find("--spares=1"), std::string::npos) << refusal();
+}
+
+TEST_F(AdmissionTest, NumbersOutOfRangeAreRefused) {
+  join_.node_rank = 2;
+  EXPECT_EQ(refusal(), "--node-rank=2 is outside --nnodes=2");
+  join_.node_rank = 1;
+  join_.round = Admission::last_round + 1;
+  EXPECT_NE(refusal(), "");
+  join_.round = 0;
+  for (const int slots : {0, -1, max_slots + 1}) {
+    join_.slots = slots;
+    EXPECT_NE(refusal(), "") << slots;
+  }
+}
+
+TEST_F(AdmissionTest, RankOfAPresentNodeIsTaken) {
+  here_.add(0, join_, "", {});
+  EXPECT_EQ(refusal(), "--node-rank=1 is taken by host b");
+}
+
+TEST_F(AdmissionTest, FixedJobTakesNobodyWhileItRuns) {
+  forming_ = false;
+  EXPECT_EQ(refusal(), "all nodes of the job are in");
+  ending_ = true;
+  EXPECT_EQ(refusal(), "the job is ending");
+}
+
+TEST_F(AdmissionTest, HostThatFailedOftenIsLeftOutUnlessNeeded) {
+  job_.policy.exclude_after = 2;
+  join_.rules = rules_of(job_);
+  Restart restart;
+  restart.cause.host = "b";
+  restarts_ = {restart, restart};
+  EXPECT_EQ(refusal(), "") << "the job cannot go on without it";
+  fewest_ = 0;
+  EXPECT_EQ(refusal(), "host b is left out: it failed 2 times (--exclude-after)");
+}
+
+TEST_F(AdmissionTest, FullMajorityMakesANodeWait) {
+  job_.endpoints = {{"a", 1}, {"b", 1}};
+  const Admission admission(job_);
+  EXPECT_EQ(admission.reason_to_wait(join_, here_, true), "");
+  here_.add(0, join_, "", {});
+  here_.add(1, join_, "", {});
+  EXPECT_EQ(admission.reason_to_wait(join_, here_, true), "this job has its 2 nodes");
+}
+
+TEST_F(AdmissionTest, UnbelievableTokenMakesANodeWait) {
+  join_.fencing = 12;
+  EXPECT_NE(Admission(job_).reason_to_wait(join_, here_, false).find("12"), std::string::npos);
+}
+
+TEST_F(AdmissionTest, LastFewRefusalsAreKeptOnceEach) {
+  Admission admission(job_);
+  EXPECT_EQ(admission.refused_meanwhile(), "");
+  for (const char* peer : {"a", "b", "a"}) admission.remember(peer, "why");
+  EXPECT_EQ(admission.refused_meanwhile(), "; refused meanwhile: b (why), a (why)");
+  for (const char* peer : {"c", "d", "e"}) admission.remember(peer, "why");
+  EXPECT_EQ(admission.refused_meanwhile().find("b (why)"), std::string::npos);
+  admission.forget_refusals();
+  EXPECT_EQ(admission.refused_meanwhile(), "");
+}
+
+}  // namespace
+}  // namespace dlaunch::agent
