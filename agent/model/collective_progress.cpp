@@ -6,7 +6,7 @@
 namespace dlaunch::agent {
 namespace {
 
-// The members' runs may not tell of all.
+// The runs may not name all members.
 int rank_in_job(const WorkerRecord::Group& group, int rank) {
   if (rank < 0) return -1;
   std::int64_t before = 0;

@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::size_t shown_ranks = 8;
 
-// One group in which somebody waits.
+// One group in which a rank waits.
 struct Jam {
   const GroupProgress* group = nullptr;
-  std::uint64_t front = 0;                   // the first collective that somebody waits in
+  std::uint64_t front = 0;                   // the first collective that a rank waits in
   std::vector<const RankProgress*> waiting;  // in it
   std::vector<const RankProgress*> absent;   // have not entered it
-  std::vector<int> unknown;                  // of these nothing was told; the first ones
+  std::vector<int> unknown;                  // without a report; only the first ones
   std::size_t unknown_count = 0;
   Duration waited{};  // the longest
 
@@ -50,8 +50,8 @@ std::vector<GroupProgress> merged(std::vector<GroupProgress> group_progress) {
   return groups;
 }
 
-// The members of whom nothing is known, as far as they can be named. What another node says of a group may
-// be anything: no run is followed for longer than it finds ranks that are not known.
+// The members without a report, as far as they can be named. Another node's description of a group may be
+// anything: each run is read only while it yields unknown ranks.
 void find_unknown(const GroupProgress& group, Jam& jam) {
   jam.unknown_count = group.size > group.here.size() ? group.size - group.here.size() : 0;
   if (jam.unknown_count == 0) return;
@@ -85,7 +85,7 @@ std::vector<Jam> jams_of(const std::vector<GroupProgress>& groups) {
     find_unknown(group, jam);
     jams.push_back(std::move(jam));
   }
-  // What was left behind explains nothing while there is something that goes on.
+  // Groups that all have left explain nothing while others are in use.
   if (std::any_of(jams.begin(), jams.end(), [](const Jam& jam) { return jam.is_live(); }))
     std::erase_if(jams, [](const Jam& jam) { return !jam.is_live(); });
   return jams;
@@ -124,7 +124,7 @@ std::string peer_of(const RankProgress& rank) {
          (rank.peer < 0 ? "any rank" : "rank " + std::to_string(rank.peer));
 }
 
-// What the first of those that wait has called, as far as it is known of one.
+// The operation of the first waiting rank whose operation is known.
 page::Operation operation_of(const Jam& jam) {
   for (const RankProgress* rank : jam.waiting) {
     if (rank->operation != page::Operation::none) return rank->operation;
@@ -137,7 +137,7 @@ std::string collective(const Jam& jam) {
   return name_of(operation_of(jam)) + " #" + std::to_string(jam.front) + " of group " + jam.group->name;
 }
 
-// A moment is what a rank needs that computes: nothing is wrong yet.
+// A rank that computes may come this late: nothing is wrong yet.
 bool may_still_come(const Jam& jam) {
   constexpr Duration moment = std::chrono::milliseconds(100);
   const auto waits_on = [](const RankProgress* rank) { return rank->inside; };
@@ -172,7 +172,7 @@ std::string who_waits(const Jam& jam) {
   return describe(numbers(jam.waiting), waiting) + (waiting == 1 ? " has been" : " have been") + words;
 }
 
-// What else is called under this number, by whom.
+// Other operations called with this number, and the ranks that called them.
 std::string who_differs(const Jam& jam) {
   std::string text;
   std::map<page::Operation, std::vector<int>> callers;
@@ -186,7 +186,7 @@ std::string who_differs(const Jam& jam) {
   return text;
 }
 
-// Those who do not come because a message does not.
+// The ranks that do not come because they wait for a message.
 std::string who_waits_for_messages(const Jam& jam) {
   std::string text;
   std::size_t shown = 0;
@@ -199,7 +199,7 @@ std::string who_waits_for_messages(const Jam& jam) {
   return text;
 }
 
-// "; rank 1 returned 0; ranks 2 and 3 were killed by SIGSEGV": of those that do not come.
+// "; rank 1 returned 0; ranks 2 and 3 were killed by SIGSEGV": the missing ranks that have ended.
 std::string who_has_ended(const Jam& jam) {
   constexpr std::size_t longest = 64;
   std::map<std::string, std::vector<int>> ends;
@@ -231,12 +231,12 @@ std::string sentence_of(const Jam& jam) {
   return text;
 }
 
-// One operation that ranks wait in, where nobody waits in a collective.
+// One operation in which ranks wait, if none waits in a collective.
 struct OtherWait {
   const GroupProgress* group = nullptr;
   page::Operation operation = page::Operation::none;
   std::vector<const RankProgress*> waiting;
-  // From what all members must come to; of messages, the members whose one is waited for.
+  // Missing from an operation that all members must enter; for messages, the members that are waited for.
   std::vector<const RankProgress*> absent;
   Duration waited{};  // the longest
 };
@@ -292,13 +292,13 @@ std::string sentence_of(const OtherWait& wait) {
   return text;
 }
 
-// Whom this group waits for, without those who wait elsewhere.
+// The ranks that this group waits for, without those that wait elsewhere.
 std::vector<int> missing_in(const Jam& jam, const std::set<int>& waiting) {
   std::vector<int> missing;
   for (const int rank : numbers(jam.absent)) {
     if (!waiting.contains(rank)) missing.push_back(rank);
   }
-  // All have come, and it does not go on: a process that does not run keeps it.
+  // All have entered, and it makes no progress: a stopped process holds it up.
   if (jam.absent.empty()) missing = in_condition(jam.waiting, Condition::stopped);
   return missing;
 }

@@ -17,7 +17,7 @@ constexpr std::size_t longest_message = 1000;
 constexpr std::size_t quoted = 60;
 constexpr int deepest = 8;
 constexpr std::int64_t ns_per_s = 1'000'000'000;
-constexpr std::int64_t latest_s = 1LL << 33;  // the year 2242: what is later is no time
+constexpr std::int64_t latest_s = 1LL << 33;  // the year 2242; later times are ignored
 constexpr std::int64_t most_coarse_s = 60;
 
 std::string text_at(const Json& object, const char* name) {
@@ -45,7 +45,7 @@ std::string first_line(const std::string& text) {
   const std::size_t begin = std::min(text.find_first_not_of(" \r\n\t"), text.size());
   const std::size_t end = text.find_first_of("\r\n", begin);
   std::string line = sanitize_for_terminal(std::string_view(text).substr(begin, end - begin));
-  line.erase(0, line.find_first_not_of(" \t"));  // what was not printable is blank now
+  line.erase(0, line.find_first_not_of(" \t"));  // unprintable characters have become blanks
   return shortened(std::move(line), longest_message);
 }
 
@@ -55,7 +55,7 @@ std::string last_lines(const std::string& text) {
   return sanitize_for_terminal(tail.text(), true);
 }
 
-// What is nested deeper is dropped while it is read, so that it costs no memory.
+// Deeper values are dropped while the text is parsed, so that they need no memory.
 Json parsed(std::string_view text) {
   return Json::parse(
       text, [](int depth, Json::parse_event_t, Json&) { return depth <= deepest; }, false);
@@ -70,12 +70,12 @@ std::string error_file_path(const std::string& scratch_dir, std::uint32_t round,
 Result<ErrorFile> parse_error_file(std::string_view text) {
   const auto bad = [&](const std::string& why) {
     return Error{
-        ErrorKind::invalid, "its error file is of no use", "", why,
+        ErrorKind::invalid, "cannot read its error file", "", why,
         "it begins with '" + shortened(sanitize_for_terminal(text.substr(0, 4 * quoted)), quoted) + "'"};
   };
   if (text.size() > longest_error_file) return bad("it is too long");
   const Json json = parsed(text);
-  if (!json.is_object()) return bad("no JSON object");
+  if (!json.is_object()) return bad("it is not a JSON object");
   const auto message = json.find("message");
   if (message == json.end()) return bad("it has no 'message'");
 

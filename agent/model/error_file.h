@@ -1,5 +1,6 @@
-// torchelastic's error file: what a worker writes to $TORCHELASTIC_ERROR_FILE when an exception ends it
-// (PyTorch's @record does). Pure: text to value and back. The text is another program's and may be anything.
+// torchelastic's error file: a worker writes it to $TORCHELASTIC_ERROR_FILE when an exception ends it
+// (PyTorch's @record does). Pure: text to value and back. Another program writes the text: it may be
+// anything.
 #pragma once
 
 #include <cstdint>
@@ -13,35 +14,36 @@
 namespace dlaunch::agent {
 
 struct ErrorFile {
-  std::string message;      // "ValueError: no such file"; its first line
-  std::string traceback;    // its last lines; empty where there is none
-  std::int64_t unix_s = 0;  // when the exception came, in whole seconds; 0: not said
+  std::string message;      // its first line: "ValueError: no such file"
+  std::string traceback;    // its last lines; empty if there is none
+  std::int64_t unix_s = 0;  // the time of the exception in whole seconds; 0: not given
 
   bool operator==(const ErrorFile&) const = default;
 };
 
-// Longer files are no error reports.
+// Longer files are rejected.
 inline constexpr std::size_t longest_error_file = 256U * 1024;
 
-// What it is called where it is kept beside a worker's log files, as torchrun calls it.
+// The name of the copy beside a worker's log files; torchrun uses the same.
 inline constexpr std::string_view kept_error_file = "error.json";
 
-// Where a worker's is.
+// The path of a worker's error file.
 std::string error_file_path(const std::string& scratch_dir, std::uint32_t round, std::uint32_t local_rank);
 
-// Understands both forms that PyTorch has written: `message` an object with `message` and `extraInfo`, or a
-// text beside a `timestamp`. Fields of a wrong type count as missing; an error where there is no message.
+// Reads both forms that PyTorch has written: `message` as an object with `message` and `extraInfo`, or as a
+// text beside a `timestamp`. Fields of a wrong type count as missing. An error: there is no message.
 Result<ErrorFile> parse_error_file(std::string_view text);
 
-// The same form with `errorCode`, for who has started dlaunch as its worker.
+// The same form with `errorCode`, for an agent that has started dlaunch as its worker.
 std::string to_error_file(const ErrorFile& file, int exit_code);
 
-// A worker's own file with the `errorCode` that torchrun adds; everything else in it stays. None: it is no
-// such file, or its message is a plain text, where torchrun adds none either.
+// A worker's own file with the `errorCode` that torchrun adds; everything else stays. None: it is not such a
+// file, or its message is a plain text, to which torchrun adds none either.
 std::optional<std::string> with_error_code(std::string_view text, int exit_code);
 
-// How long before its end a process wrote what the file says. The file's own second is coarse: when the file
-// was written counts, unless its second says that the exception came earlier. All in nanoseconds since 1970.
+// The time between the exception and the end of the process. The timestamp in the file is in whole seconds,
+// so the time at which the file was written counts, unless the timestamp is earlier. In nanoseconds since
+// 1970.
 Duration since_exception(std::int64_t ended_ns, std::int64_t written_ns, const ErrorFile& file);
 
 }  // namespace dlaunch::agent

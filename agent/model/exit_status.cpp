@@ -41,9 +41,9 @@ const char* signal_meaning(int signo) {
   }
 }
 
-// What a code means by itself; shells and containers say 128 + n for signal n.
+// The usual meaning of a code; shells and containers return 128 + n for signal n.
 std::string code_meaning(int code) {
-  if (code == 126) return "a program that may not be executed";
+  if (code == 126) return "a command was found but may not be executed (chmod +x?)";
   if (code == 127) return "a command, interpreter or shared library was not found";
   const int signo = code - 128;
   const char* meaning = signal_meaning(signo);

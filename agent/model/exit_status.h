@@ -1,4 +1,4 @@
-// How a process ended, and what that means in words.
+// How a process ended, and its description in words.
 #pragma once
 
 #include <string>
@@ -20,16 +20,15 @@ struct ExitStatus {
   bool operator==(const ExitStatus&) const = default;
 };
 
-// "exited with code 3", "was killed by signal 11 (SIGSEGV, segmentation fault), core dumped". Codes that have
-// a usual meaning get it: 126, 127, and those of shells and containers for signals. `known_cause`, where
-// something is known, stands in the place of what it usually means: "was killed by signal 9 (SIGKILL): the
-// kernel's ...".
+// "exited with code 3", "was killed by signal 11 (SIGSEGV, segmentation fault), core dumped". Adds the usual
+// meaning of codes that have one: 126, 127, and those of shells and containers for signals. `known_cause`, if
+// not empty, replaces the usual meaning: "was killed by signal 9 (SIGKILL): the kernel's ...".
 std::string describe(const ExitStatus& status, const std::string& known_cause = "");
 
-// Without what it means: "returned 0", "exited with code 3", "was killed by SIGSEGV".
+// Without the meaning: "returned 0", "exited with code 3", "was killed by SIGSEGV".
 std::string describe_briefly(const ExitStatus& status);
 
-// "SIGTERM"; "signal 77" where there is no name.
+// "SIGTERM"; "signal 77" if it has no name.
 std::string signal_name(int signo);
 
 }  // namespace dlaunch::agent

@@ -1,13 +1,15 @@
 // The fencing token of a world: a number that is higher than that of every world of the job before it. A
 // program writes it with its checkpoint, and whatever keeps the checkpoint rejects a lower one. Pure.
 //
-// Each lead has a range of tokens of its own. The range begins at the Unix time in microseconds, or at
-// `per_lead` above the highest token that is known, whichever is higher. So tokens grow
-//   - within a lead: by one with each world;
-//   - from one leader to the next: a majority has confirmed the range before the first world of a lead, and a
-//     majority is asked before the next range is taken. Clocks do not matter;
-//   - when no agent is left that knows a token: as long as the clock of the leader's machine has not gone
-//     back to before the last lead.
+// Each leader's term has a range of tokens of its own. The range begins at the Unix time in microseconds, or
+// at `per_lead` above the highest known token, whichever is higher. So tokens grow
+//   - within a term: by one with each world;
+//   - from one leader to the next: a majority confirms the range before the first world of a term, and the
+//   next
+//     leader asks a majority before it takes a range. Clocks do not matter;
+//   - after all agents that knew a token have ended: if the clock of the leader's machine has not been set
+//   back
+//     to before the last term.
 #pragma once
 
 #include <algorithm>
@@ -20,24 +22,24 @@ namespace dlaunch::agent {
 
 class FencingTokens {
  public:
-  // So many worlds of one lead are below the next range. 2^20 microseconds are about a second.
+  // The tokens of one range. 2^20 microseconds are about a second.
   static constexpr std::uint64_t per_lead = 1U << 20;
-  // A token is exact as a floating-point number, as JSON has them.
+  // Every token is exact as a floating-point number, because JSON may store it so.
   static constexpr std::uint64_t highest = (std::uint64_t{1} << 53) - 1;
-  // What a node claims to know is believed up to so much above this node's clock.
+  // A token claimed by a node is believed up to this much above this node's clock.
   static constexpr Duration most_ahead = std::chrono::hours(24);
 
   // `unix_us` is the wall clock at `at`, in microseconds.
   FencingTokens(std::int64_t unix_us, TimePoint at)
       : unix_us_(std::clamp<std::int64_t>(unix_us, 0, highest / 2)), at_(at) {}
 
-  // `own`: of the member in this agent.
+  // `own`: the member in this agent claims it.
   [[nodiscard]] bool believes(TimePoint now, std::uint64_t token, bool own) const {
     if (token > highest - 2 * per_lead) return false;
     const auto ahead = static_cast<std::uint64_t>(microseconds(most_ahead));
     return own || token <= std::max(clock(now), own_) + ahead;
   }
-  // An agent has seen this token, or a range that begins with it: of this lead, or of another that began
+  // An agent has seen this token, or a range that begins with it: of this term, or of another that began
   // after it. REQUIRES: believes().
   void learn(std::uint64_t token, bool own) {
     known_ = std::max(known_, token);
@@ -70,7 +72,7 @@ class FencingTokens {
   std::int64_t unix_us_;
   TimePoint at_;
   std::uint64_t known_ = 0;
-  std::uint64_t own_ = 0;   // of what is known: by the member in this agent
+  std::uint64_t own_ = 0;   // the highest token claimed by the member in this agent
   std::uint64_t next_ = 0;  // 0: there is no range
 };
 

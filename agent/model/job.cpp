@@ -19,7 +19,7 @@ std::string place(const Failure& f) {
   return text.empty() ? "" : " (" + text + ")";
 }
 
-// A node that has no rank yet goes by its host.
+// A node that has no rank yet is named by its host.
 std::string node_name(const Failure& f) {
   return f.node_rank < 0 ? "host " + f.host
                          : "node " + std::to_string(f.node_rank) + " (host " + f.host + ")";
@@ -37,9 +37,9 @@ std::string describe(const Failure& f) {
     case FailureKind::node_lost:
       return node_name(f) + " was lost: " + f.why;
     case FailureKind::signal:
-      return node_name(f) + " was told to stop by " + signal_name(f.status.number);
+      return node_name(f) + " was stopped by " + signal_name(f.status.number);
     case FailureKind::unkillable:
-      return node_name(f) + " cannot get rid of its workers: " + f.why;
+      return node_name(f) + " cannot end its workers: " + f.why;
     case FailureKind::health:
       return node_name(f) + " failed its health check: " + f.why;
     case FailureKind::left:
@@ -79,7 +79,7 @@ std::string describe_end(const Failure& f) {
     case FailureKind::node_lost:
       return "was lost";
     case FailureKind::signal:
-      return "was told to stop";
+      return "was stopped";
     case FailureKind::unkillable:
       return "could not be killed";
     case FailureKind::health:
@@ -107,10 +107,10 @@ Failure brief(Failure f) {
 int exit_code_of(const Failure& f) {
   switch (f.kind) {
     case FailureKind::worker:
-      // Left alone it would have ended as a program does that nothing catches its exception.
+      // Without our signal it would have ended like a program with an uncaught exception.
       return f.ended_by_us ? 1 : f.status.shell_code();
     case FailureKind::left:
-      return std::max(1, f.status.shell_code());  // of the worker that noticed it
+      return std::max(1, f.status.shell_code());  // the code of the worker that noticed it
     case FailureKind::signal:
       return 128 + f.status.number;
     case FailureKind::spawn:

@@ -19,7 +19,7 @@ std::string quoted(const std::string& text) {
   return out;
 }
 
-// Python prints the traceback to stderr as well: then one of both is enough.
+// Python prints the traceback to stderr, too: then one copy is enough.
 bool says_it_too(const std::string& tail, const std::string& traceback) {
   const std::string clean = sanitize_for_terminal(tail, true);
   std::size_t begin = traceback.rfind('\n');
@@ -27,7 +27,7 @@ bool says_it_too(const std::string& tail, const std::string& traceback) {
   return clean.find(traceback.substr(begin)) != std::string::npos;
 }
 
-// Without blanks at their ends, which a terminal's carriage returns are.
+// Removes white space at the lines' ends: a terminal adds carriage returns.
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {
@@ -57,11 +57,11 @@ bool are_shown(std::string_view lines, std::string_view screen) {
 
 std::vector<std::string> last_lines_of(const Failure& failure, bool is_shown) {
   std::vector<std::string> paragraphs;
-  const std::string who = "rank " + std::to_string(failure.rank);
+  const std::string rank = "rank " + std::to_string(failure.rank);
   if (!failure.traceback.empty() && !says_it_too(failure.tail, failure.traceback))
-    paragraphs.push_back("the last lines of " + who + "'s traceback:" + quoted(failure.traceback));
+    paragraphs.push_back("the last lines of " + rank + "'s traceback:" + quoted(failure.traceback));
   if (!failure.tail.empty() && !is_shown)
-    paragraphs.push_back("the last lines that " + who + " wrote to " +
+    paragraphs.push_back("the last lines that " + rank + " wrote to " +
                          (failure.tail_is_of_stdout ? "stdout (nothing to stderr):" : "stderr:") +
                          quoted(failure.tail));
   return paragraphs;

@@ -1,4 +1,4 @@
-// What a worker wrote last, as paragraphs for people. Pure.
+// A worker's last output, as paragraphs for users. Pure.
 #pragma once
 
 #include <string>
@@ -9,14 +9,13 @@
 
 namespace dlaunch::agent {
 
-// "the last lines that rank 3 wrote to stderr:", with each line behind a bar, so that it is not taken for one
-// of dlaunch's own; to stdout if it wrote nothing to stderr; the same of its traceback if stderr does not
-// have that. Empty: it wrote nothing.
-// `is_shown`: what stands on the console need not be said again.
+// "the last lines that rank 3 wrote to stderr:", with a bar before each line, so that it does not look like
+// one of dlaunch's own; to stdout if it wrote nothing to stderr; and its traceback if stderr does not contain
+// that. Empty: it wrote nothing. `is_shown`: the output is on the console already and is left out.
 std::vector<std::string> last_lines_of(const Failure& failure, bool is_shown = false);
 
-// Whether these lines stand on the screen already, in this order and with nothing in between, each behind a
-// prefix or none. `screen`: what was written last.
+// These lines are on the screen already, in this order and with nothing in between, each with or without a
+// prefix. `screen`: the last output to it.
 bool are_shown(std::string_view lines, std::string_view screen);
 
 }  // namespace dlaunch::agent

@@ -1,5 +1,4 @@
-// A sentence that a machine wants to be heard, and how important it is. Machines do not log: they return
-// these.
+// A sentence for the log, and its severity. State machines do not log: they return these.
 #pragma once
 
 #include <string>
@@ -8,8 +7,8 @@ namespace dlaunch::agent {
 
 enum class Severity {
   debug,    // for --verbose
-  info,     // what a person wants to follow: waiting for whom, restarting why
-  warning,  // something is wrong and is being dealt with
+  info,     // progress that users want to see: which node is waited for, why the job restarts
+  warning,  // something is wrong, and dlaunch handles it
 };
 
 struct LogMessage {

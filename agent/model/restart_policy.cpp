@@ -12,7 +12,7 @@ bool is_final(const RestartPolicy& policy, const Failure& cause) {
   return std::find(codes.begin(), codes.end(), exit_code_of(cause)) != codes.end();
 }
 
-// What has not run yet has not been able to start: the next try would end alike.
+// A job that fails during its startup is likely to fail there again.
 bool cannot_start(const RestartPolicy& policy, const Restart& next) {
   const FailureKind kind = next.cause.kind;
   const bool is_the_programs = kind == FailureKind::worker || kind == FailureKind::spawn ||
@@ -20,15 +20,15 @@ bool cannot_start(const RestartPolicy& policy, const Restart& next) {
   return is_the_programs && next.after < policy.startup_grace;
 }
 
-// The restarts that were counted in the time before this one.
+// The number of counted restarts within the window before this one.
 int within_window(Duration window, const std::vector<Restart>& history, const Restart& next) {
   return static_cast<int>(std::count_if(history.begin(), history.end(), [&](const Restart& before) {
     return before.counted && next.after - before.after < window;
   }));
 }
 
-// None for the first in a row, then twice as long each time. Losses that do not count are a row where they
-// are of the same host.
+// Zero after the first quick failure in a row, then twice as long each time. Losses that do not count form a
+// row if they are of the same host.
 Duration backoff(const RestartPolicy& policy, const std::vector<Restart>& history, const Restart& next) {
   if (next.lasted >= quick_failure) return {};
   Duration delay{};

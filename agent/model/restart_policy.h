@@ -1,5 +1,5 @@
-// Whether a job whose round failed goes on, when, and with whom: decided from the ledger of what happened
-// before. Pure.
+// Decides from the restart history if a job is restarted after a failed round, when, and with which hosts.
+// Pure.
 #pragma once
 
 #include <optional>
@@ -10,23 +10,23 @@
 
 namespace dlaunch::agent {
 
-// A round that lasted for less, and failed, failed quickly: what failed is likely to do so again.
+// A failure of a round that lasted less than this is quick: the next round is likely to fail, too.
 inline constexpr Duration quick_failure = std::chrono::seconds(10);
 
 struct RestartDecision {
   bool restarts = true;
-  std::string why_not{};  // where not though some are left
-  Duration delay{};       // before it
+  std::string why_not{};  // why there is no restart though some are left
+  Duration delay{};       // before the restart
 };
 
-// `next` is what has just happened, as it will stand in the ledger; `used` are the restarts before it.
+// `next` is the history entry of the failure that has just happened; `used` counts the restarts before it.
 RestartDecision decide_restart(const RestartPolicy& policy, int max_restarts, int used,
                                const std::vector<Restart>& history, const Restart& next);
 
-// How often the cause was on this host.
+// The number of restarts whose cause was on this host.
 int failures_of(const std::string& host, const std::vector<Restart>& history);
 
-// Forgets the oldest where there are too many.
+// Appends the entry; drops the oldest if there are too many.
 void remember(std::vector<Restart>& history, Restart entry);
 
 }  // namespace dlaunch::agent

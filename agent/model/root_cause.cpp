@@ -12,7 +12,7 @@
 namespace dlaunch::agent {
 namespace {
 
-// How PyTorch, NCCL, Gloo, libdlaunch and the system say that somebody else is gone.
+// Texts by which PyTorch, NCCL, Gloo, libdlaunch and the system report that a peer has ended.
 constexpr std::array<std::string_view, 14> accusations{
     "connection reset",      "connection closed",
     "connection was closed", "closed by peer",
@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 14> accusations{
     "remote process exited", "remote process has terminated",
     "has left the group",    "watchdog caught collective"};
 
-// How programs begin to say why they will end.
+// Words by which programs report their errors.
 constexpr std::array<std::string_view, 10> own_errors{
     "error", "exception",          "fatal",         "panic",       "assert", "abort",
     "fail",  "segmentation fault", "out of memory", "no such file"};
@@ -35,7 +35,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// What a program that fails says last is why it fails; above that may stand anything.
+// The last line of a failing program names its error; the lines above may be anything.
 std::string_view last_lines(std::string_view text, int count) {
   for (std::size_t at = text.size(); at > 0; --at) {
     if (text[at - 1] == '\n' && --count == 0) return text.substr(at);
@@ -43,7 +43,7 @@ std::string_view last_lines(std::string_view text, int count) {
   return text;
 }
 
-// Our own are not reported as failures.
+// Signals that dlaunch itself sent are not reported as failures.
 bool died_of_a_signal(const Failure& failure) {
   return failure.kind == FailureKind::worker && !failure.ended_by_us &&
          failure.status.how == ExitStatus::How::signaled;
@@ -85,11 +85,10 @@ const TimedFailure* fallen_rank(const std::vector<TimedFailure>& failures, int r
   return found == failures.end() ? nullptr : &*found;
 }
 
-// The one at the end of the accusations that begin with this one: it fell, and accuses nobody. nullptr: there
-// is none.
+// Follows the blamed ranks from this failure to one that blames no other rank. nullptr: there is none.
 const TimedFailure* accused_at_last(const std::vector<TimedFailure>& failures, const TimedFailure& first) {
   const TimedFailure* at = &first;
-  // Longer than this, it is a circle.
+  // A longer chain is a circle.
   for (std::size_t steps = 0; steps < failures.size() && at != nullptr; ++steps) {
     if (!at->failure.blames_peer) return at == &first ? nullptr : at;
     at = fallen_rank(failures, at->failure.blamed_rank);
@@ -134,7 +133,7 @@ void name_suspects(const std::vector<TimedFailure>& failures, std::vector<Failur
     const Failure& suspect = suspects[i];
     cause.hint += (cause.hint.empty() ? "rank " : "; rank ") + std::to_string(suspect.rank) +
                   (suspect.host == cause.host ? "" : " on host " + suspect.host) +
-                  ", which was stopped then, had written: " + suspect.exception;
+                  ", which was then stopped, had written: " + suspect.exception;
   }
   if (suspects.size() > most_named)
     cause.hint += "; so had " + std::to_string(suspects.size() - most_named) + " more";
@@ -182,7 +181,7 @@ std::optional<Failure> blamed_peer(const std::vector<TimedFailure>& failures, st
   if (returned || !ended.empty()) failure.why += " and " + (returned ? describe_briefly({}) : ended);
   if (suspect != suspects.end()) {
     failure.pid = suspect->pid;
-    if (!suspect->exception.empty()) failure.why += " (its last words: " + suspect->exception + ")";
+    if (!suspect->exception.empty()) failure.why += " (its last line: " + suspect->exception + ")";
   }
   failure.why += "; rank " + std::to_string(victim.rank) + " noticed it";
   return failure;

@@ -1,4 +1,4 @@
-// Which of several failures of one round pulled the others down. Pure.
+// Finds which of several failures of one round caused the others. Pure.
 #pragma once
 
 #include <optional>
@@ -11,53 +11,53 @@
 namespace dlaunch::agent {
 
 struct TimedFailure {
-  TimePoint when;  // by the clock of whoever compares
+  TimePoint when;  // by the clock of the process that compares
   Failure failure;
 };
 
-// Failures this close to the first are taken for simultaneous: a process's death is noticed, reported and
-// read with delays of its own.
+// Failures this close to the first count as simultaneous: the delays until a process's end is noticed,
+// reported and read differ.
 inline constexpr Duration one_moment = std::chrono::milliseconds(100);
 
-// How long a worker whose end others were the first to notice may still run before it is signalled.
+// How long a blamed worker, whose failure others noticed first, may still run before it is signalled.
 inline constexpr Duration blamed_rank_grace = std::chrono::milliseconds(500);
 
-// Whether a worker's page (Failure::accused) or its last words accuse another: a connection that was closed,
-// NCCL, Gloo. Looks at its long texts; Failure::blames_peer keeps the answer where these are dropped.
+// A worker's page (Failure::blamed_rank) or its last output blames another rank: a closed connection, NCCL,
+// Gloo. Searches its long texts; Failure::blames_peer keeps the answer when these are dropped.
 bool output_blames_peer(const Failure& failure);
 
-// Not a failure, though it is told like one: this worker only obeyed the stop, but what it had written until
-// then looks like an error (`exception`: the line), and may be the cause where all that failed accuse a peer;
-// or it had left its groups while an exception was on its way, or returned 0 while others needed it
-// (`exception`: its last line).
+// Reported as a failure, but not one: this worker was ended by the stop. It may still be the cause if all
+// failed workers blame a peer: it had already written a line that looks like an error (`exception`: that
+// line), left its groups during an exception, or returned 0 while others needed it (`exception`: its last
+// line).
 inline bool is_suspect(const Failure& failure) { return failure.while_stopping && failure.ended_by_us; }
 
-// The line by which a worker's last words, before it was stopped, say that it had an error of its own: one
-// that names an error, and accuses nobody. Empty: there is none.
+// From the last output of a worker before it was stopped, the line that shows an error of its own: it names
+// an error and blames no peer. Empty: there is none.
 std::string own_error_in(const std::string& last_words);
 
-// The last line, fit for a message; empty: there is none.
+// The last line, sanitized for a message; empty: there is none.
 std::string last_line_in(const std::string& last_words);
 
-// Where all of `fallen` accuse a peer, the cause's hint says what suspects (is_suspect()) had written.
+// If all of `failures` blame a peer, adds to the cause's hint what suspects (is_suspect()) had written.
 void name_suspects(const std::vector<TimedFailure>& failures, std::vector<Failure> suspects, Failure& cause);
 
-// The root cause's place in `fallen`: the first in time of those that did not fall while being stopped; of
-// simultaneous ones a node that is lost goes before what its loss did to others' workers. But who accuses a
-// peer is it only where no such peer is found: among the simultaneous ones, or among those that a signal
-// killed and nodes that were lost later. (A process's connections are closed before its end is reported; with
-// a GPU that may take seconds, and then its victims are heard of first.) If it is known whom the first
-// accuses, and that one fell too and accuses nobody, whenever that was, that one is it. REQUIRES: `fallen` is
-// not empty.
+// The index of the root cause in `failures`: the first in time that did not fail while being stopped; of
+// simultaneous ones a lost node precedes the workers that its loss broke. A failure that blames a peer is the
+// cause only if no such peer is found: among the simultaneous ones, or among workers killed by a signal and
+// nodes lost later. (A process's connections are closed before its end is reported; with a GPU that may take
+// seconds, and then its victims are reported first.) If the rank that the first failure blames is known,
+// failed at any time, and blames no other rank, it is the cause. REQUIRES: `failures` is not empty.
 std::size_t root_cause(const std::vector<TimedFailure>& failures);
 
-// If the root cause accuses a rank that has not fallen: the failure of kind `left` that names that rank,
-// which stands for the cause. `suspects` may hold its last words; `ended` says how it ended ("returned 0"),
-// empty if that is not known. Where it ran is for the caller to fill in. None: the cause is the cause.
+// If the root cause blames a rank that has not failed: a failure of kind `left` that names that rank and
+// replaces the cause. `suspects` may have its last output; `ended` is how it ended ("returned 0"), empty if
+// that is not known. The caller fills in where it ran. None: the cause stays.
 std::optional<Failure> blamed_peer(const std::vector<TimedFailure>& failures, std::size_t cause,
                                    const std::vector<Failure>& suspects, const std::string& ended);
 
-// What is told of a round's end: the cause is fallen[cause], the others follow in time, and all are counted.
+// Fills in the report of a round's end: the cause is failures[cause], the others follow in time, and all are
+// counted.
 void summarize_failures(std::vector<TimedFailure> failures, std::size_t cause, Outcome& outcome);
 
 }  // namespace dlaunch::agent

@@ -1,4 +1,4 @@
-// How long workers have from the signal that stops them to SIGKILL.
+// The time that workers have between the signal that stops them and SIGKILL.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +11,14 @@ namespace dlaunch::agent {
 
 struct StopGrace {
   Duration usual{};
-  std::map<int, Duration> after{};  // of signals that have a time of their own
+  std::map<int, Duration> after{};  // by signal, for those with a time of their own
 
   [[nodiscard]] Duration of(int signo) const {
     const auto own = after.find(signo);
     return own == after.end() ? usual : own->second;
   }
-  // What workers get where `signo` is to stop them: a signal that leaves no time would only start handlers
-  // that are killed midway.
+  // The signal that workers receive if `signo` shall stop them. With a grace of zero it is SIGKILL, because
+  // any other signal would only start handlers that are killed midway.
   [[nodiscard]] int sent_for(int signo) const { return of(signo) > Duration::zero() ? signo : SIGKILL; }
   [[nodiscard]] Duration longest() const {
     Duration longest = usual;

@@ -17,7 +17,7 @@ std::string names_of(const std::vector<int>& signals) {
   return out;
 }
 
-// None: as many as the program finds CPUs.
+// None: the program uses as many threads as it finds CPUs.
 std::optional<int> omp_threads(const NodeSpec& node, const WorkerPlace& place, bool is_auto) {
   if (place.cores > 0) return place.cores;
   if (is_auto) return std::max(1, node.cpus / node.slots);

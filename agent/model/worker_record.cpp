@@ -30,7 +30,7 @@ bool is_page(const page::Header& header) {
          header.rank < header.world_size;
 }
 
-// Up to the first that is none.
+// Reads runs up to the first invalid one.
 std::vector<page::Run> runs_of(const page::Group& group, int world_size) {
   std::vector<page::Run> runs;
   std::uint64_t ranks = 0;
@@ -44,7 +44,7 @@ std::vector<page::Run> runs_of(const page::Group& group, int world_size) {
   return runs;
 }
 
-// That it is left is written when the ticket has long been.
+// The flag that it was left is written after the seqlock, so it is read apart.
 bool is_whole(page::Group first, const page::Group& second) {
   first.state = second.state;
   return first.seqlock % 2 == 0 && std::memcmp(&first, &second, offsetof(page::Group, entered)) == 0;
@@ -70,7 +70,7 @@ std::optional<WorkerRecord::Group> group_of(const page::Group& raw, int world_si
   return group;
 }
 
-// How it ends is written when the ticket has long been.
+// The end of an entry is written after the seqlock, so it is read apart.
 bool is_whole(page::Record first, const page::Record& second) {
   first.ended_ns = second.ended_ns;
   first.state = second.state;
@@ -151,7 +151,7 @@ std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second) {
   record.activity = activity_of(header);
   for (std::size_t i = 0; i < page::max_groups; ++i) {
     const std::size_t at = offsetof(page::Page, groups) + i * sizeof(page::Group);
-    // Its numbers are those of the first copy: what was entered then has its record in both.
+    // Its numbers come from the first copy: every operation entered by then has its record in both copies.
     const auto raw = read_at<page::Group>(first, at);
     if (!is_whole(raw, read_at<page::Group>(second, at))) continue;
     if (auto group = group_of(raw, header.world_size)) record.groups.push_back(std::move(*group));

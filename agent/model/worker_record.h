@@ -1,5 +1,5 @@
-// What a worker's page says (store/contract/worker_page.h). The page is another program's and may be written
-// to while it is read: any bytes give a record or none, and what is not whole is left out. Pure.
+// The contents of a worker's page (store/contract/worker_page.h). Another program writes the page, possibly
+// while it is read: any bytes give a record or none, and incomplete parts are left out. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,24 @@
 
 namespace dlaunch::agent {
 
-// How much a worker has moved, and where it is.
+// A worker's progress, as counters.
 struct Activity {
   std::uint64_t moves = 0;  // operations that began or ended
   std::uint64_t open = 0;   // collectives that it is in, and threads that wait in another way
-  std::uint64_t asks = 0;   // whether a message is through that is not
+  std::uint64_t asks = 0;   // polls of a message that has not arrived yet
 
   bool operator==(const Activity&) const = default;
 };
 
 struct WorkerRecord {
   struct Group {
-    std::uint32_t id = 0;  // entries name theirs by it
+    std::uint32_t id = 0;  // entries refer to it
     std::uint64_t identity = 0;
     std::string name;
     std::string backend;
     int rank = 0;  // in this group
     std::uint32_t size = 0;
-    std::vector<page::Run> ranks;  // the members', within the world; not all where they are too irregular
+    std::vector<page::Run> ranks;  // the members' ranks in the world; incomplete if they are too irregular
     bool left = false;
     std::uint64_t entered = 0;  // collectives; see page::Group. ended and done are never above it
     std::uint64_t ended = 0;
@@ -51,11 +51,11 @@ struct WorkerRecord {
     page::Record::State state = page::Record::started;
   };
 
-  // The loss of another rank that broke a group of this process first.
+  // The first loss of another rank that broke a group of this process.
   struct Lost {
     int rank = -1;  // in the job; -1: there was no loss
     page::Loss how = page::Loss::none;
-    page::Operation operation = page::Operation::none;  // that met it
+    page::Operation operation = page::Operation::none;  // that noticed it
     std::uint64_t sequence = 0;
     std::uint32_t group = 0;  // its id
   };
@@ -64,7 +64,7 @@ struct WorkerRecord {
   int rank = 0;  // 0 .. world_size-1
   int world_size = 1;
   Lost lost;
-  bool left_in_exception = false;  // its groups
+  bool left_in_exception = false;  // it left its groups during an exception
   std::int64_t unix_minus_steady_ns = 0;
   std::int64_t moved_ns = 0;  // when an operation last began or ended, or the process became this rank
   Activity activity;
@@ -72,30 +72,30 @@ struct WorkerRecord {
   std::vector<Entry> entries;  // the oldest first
 
   [[nodiscard]] const Group* group(std::uint32_t id) const;
-  // The latest such collective; nullptr: it is not in the ring any more.
+  // The latest such collective; nullptr: the ring no longer has it.
   [[nodiscard]] const Entry* collective(std::uint32_t group, std::uint64_t sequence) const;
-  // The oldest that has not ended and is no collective; nullptr: there is none.
+  // The oldest entry that has not ended and is not a collective; nullptr: there is none.
   [[nodiscard]] const Entry* open_otherwise(std::uint32_t group) const;
 };
 
-// Where a worker's page is.
+// The path of a worker's page.
 std::string worker_page_path(const std::string& pages_dir, std::uint32_t round, std::uint32_t local_rank);
 
-// From two copies of the page, taken one after the other. None: nobody has begun to write it, or it is no
+// Parses two copies of the page, read one after the other. None: it has not been written yet, or it is not a
 // page of this version.
 std::optional<WorkerRecord> parse_worker_page(ByteSpan first, ByteSpan second);
-// What its header alone says.
+// The contents of its header alone.
 struct PageHead {
   std::int64_t pid = 0;
   Activity activity;
 };
 std::optional<PageHead> parse_page_head(ByteSpan header);
 
-// "left the group at all_reduce #258 of group default while an exception was on its way": what a worker's
-// page says that another rank did. Empty: it says of none.
+// "left the group at all_reduce #258 of group default while an exception was on its way": what another rank
+// did, according to a worker's page. Empty: the page blames none.
 std::string describe_loss(const WorkerRecord& record);
 
-// Between two times of a page; zero where these are not in order.
+// The time between two times of a page; zero if they are not in order.
 Duration between(std::int64_t from_ns, std::int64_t to_ns);
 
 }  // namespace dlaunch::agent

@@ -25,7 +25,7 @@ std::optional<std::uint64_t> number(std::string_view text) {
   return whole ? std::optional(value) : std::nullopt;
 }
 
-// The value of "name=value" in a list with commas; nullopt where there is none.
+// The value of "name=value" in a list with commas; nullopt if there is none.
 std::optional<std::string_view> field(std::string_view line, std::string_view name) {
   for (std::size_t at = line.find(name); at != std::string_view::npos; at = line.find(name, at + 1)) {
     const bool begins = at == 0 || line[at - 1] == ',' || line[at - 1] == ':';
@@ -58,7 +58,7 @@ std::optional<OomKill> killed_for_memory(std::string_view kernel_log, std::int64
   const std::string victim = std::to_string(pid);
   const std::string killed = "Killed process " + victim + " ";
   std::optional<OomKill> kill;
-  std::string limit_of;  // what the detail before a kill said of this process
+  std::string limit_of;  // the cgroup named for this process in the line before a kill
   find_line(kernel_log, [&](std::string_view line) {
     if (line.find("oom-kill:") != std::string_view::npos && field(line, "pid") == victim) {
       limit_of = std::string(field(line, "oom_memcg").value_or(""));
@@ -67,7 +67,7 @@ std::optional<OomKill> killed_for_memory(std::string_view kernel_log, std::int64
     if (words != std::string_view::npos && line.find(killed, words) != std::string_view::npos) {
       kill = OomKill{line.find("Memory cgroup o") != std::string_view::npos, std::exchange(limit_of, "")};
     }
-    return false;  // numbers of processes come again: the last one counts
+    return false;  // pids are reused: the last line counts
   });
   return kill;
 }

@@ -22,7 +22,7 @@ std::string text_of(const std::string& path) {
   return file ? file->text : "";
 }
 
-// The end of the kernel's log; empty where it may not be read.
+// The end of the kernel's log; empty if it may not be read.
 std::string real_kernel_log() {
   constexpr int read_all = 3;  // SYSLOG_ACTION_READ_ALL
   std::string text(256U * 1024, '\0');
@@ -37,7 +37,7 @@ bool was_killed(const ExitStatus& status) { return status.shell_code() == 128 + 
 
 void OomWatch::begin() {
   cgroup_ = find_cgroup(text_of(places_.proc + "/self/cgroup"), "memory");
-  // In a container the path may be the host's, while only the container's part is mounted.
+  // In a container the path may be the host's, though only the container's part is mounted.
   const bool visible = cgroup_ && access(file_of(cgroup_->path, "cgroup.procs").c_str(), F_OK) == 0;
   if (cgroup_ && !visible) cgroup_->path = "/";
   seen_ = counters();
@@ -53,7 +53,7 @@ std::string OomWatch::explain(std::int64_t pid, const ExitStatus& status) {
   }
   if (in_cgroup && !was_killed(status)) {
     seen_ = now;
-    return std::string(killer) + " had killed a process of this job (" + describe_limit(cgroup_->path) + ")";
+    return std::string(killer) + " killed a process of this job (" + describe_limit(cgroup_->path) + ")";
   }
   if (!was_killed(status)) return "";
   std::string log;
@@ -73,7 +73,8 @@ std::string OomWatch::explain(std::int64_t pid, const ExitStatus& status) {
     return std::string(killer) + " (" + describe_limit(cgroup_->path) + ")";
   }
   if (!log.empty()) return "";  // the log would name it
-  return "probably " + std::string(killer) + ", which has struck on this machine since the job began";
+  return "probably " + std::string(killer) +
+         ", which has killed processes on this machine since the job began";
 }
 
 OomWatch::Counters OomWatch::counters() const {
@@ -93,7 +94,7 @@ std::string OomWatch::file_of(const std::string& cgroup, const char* name) const
   return places_.cgroup + (own_hierarchy ? "/memory" : "") + (cgroup == "/" ? "" : cgroup) + "/" + name;
 }
 
-// The tightest limit on the way up is the one that was met.
+// The lowest limit of this cgroup and its ancestors is the one that was reached.
 std::string OomWatch::describe_limit(std::string cgroup) const {
   const char* name = cgroup_ && cgroup_->version == 1 ? "memory.limit_in_bytes" : "memory.max";
   std::optional<std::uint64_t> tightest;

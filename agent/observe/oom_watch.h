@@ -1,5 +1,6 @@
-// Whether the kernel killed a process of ours because memory ran out: its counters now against those at the
-// start, and its log where it may be read. One thread; reads files of the kernel, which takes microseconds.
+// Finds out if the kernel killed a process of this job because memory ran out: compares its counters with
+// those at the start, and reads its log if that is allowed. One thread; reads files of the kernel, which
+// takes microseconds.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +16,28 @@ namespace dlaunch::agent {
 
 class OomWatch {
  public:
-  // Where the kernel shows itself.
+  // Where to find the kernel's files and its log.
   struct Places {
     std::string proc = "/proc";
     std::string cgroup = "/sys/fs/cgroup";
-    std::function<std::string()> kernel_log{};  // unset: the real one, as far as it may be read
+    std::function<std::string()> kernel_log{};  // unset: the real one, if it may be read
   };
 
   OomWatch() : OomWatch(Places{}) {}
   explicit OomWatch(Places places) : places_(std::move(places)) {}
 
-  // Notes the counters. What happened before is not ours.
+  // Records the counters. Earlier kills do not belong to this job.
   void begin();
 
-  // In words, also where it was killed and the kernel did not do it; empty: nothing is known. REQUIRES:
-  // begin() was called, and `status` is no success.
+  // The cause in words, also if it was killed but not by the kernel; empty: nothing is known. REQUIRES:
+  // begin() was called, and `status` is not a success.
   std::string explain(std::int64_t pid, const ExitStatus& status);
 
  private:
   struct Counters {
     std::uint64_t cgroup = 0;  // killed in our cgroup
     std::uint64_t system = 0;  // killed on this machine
-    bool counts_all = false;   // the kernel tells of every kill on this machine
+    bool counts_all = false;   // the kernel counts every kill on this machine
   };
 
   [[nodiscard]] Counters counters() const;
@@ -45,7 +46,7 @@ class OomWatch {
 
   Places places_;
   std::optional<Cgroup> cgroup_;
-  Counters seen_;  // and accounted for
+  Counters seen_;  // kills before the job, and kills already attributed to a worker
 };
 
 }  // namespace dlaunch::agent

@@ -26,7 +26,7 @@ std::int64_t unix_ns() {
   return now.tv_sec * ns_per_s + now.tv_nsec;
 }
 
-// A page that cannot be had in a mapped file of /dev/shm ends a process by SIGBUS.
+// SIGBUS ends a process if there is no room for a page of a mapped file in /dev/shm.
 std::string about_shared_memory() {
   struct statvfs shm {};
   constexpr std::uint64_t small = 1ULL << 30;
@@ -38,7 +38,7 @@ std::string about_shared_memory() {
   return "";
 }
 
-// A help for whoever reads the logs: where it cannot be made, the report has what matters.
+// Only a convenience for readers of the logs. If it fails, the report still has the exception.
 void keep(const std::string& text, const std::string& dir) {
   std::error_code failed;
   std::filesystem::create_directories(dir, failed);
@@ -70,7 +70,8 @@ void Postmortem::examine(ProcKey key, std::int64_t pid, bool killed, WorkerExit&
   if (killed) return;
   if (const auto sent = sent_ ? sent_(key) : std::nullopt) {
     const bool obeyed = exit.status.shell_code() == 128 + sent->signo;
-    add_hint(exit, obeyed ? sent->why : "it had been sent " + signal_name(sent->signo) + ", as " + sent->why);
+    add_hint(exit,
+             obeyed ? sent->why : "it had received " + signal_name(sent->signo) + " because " + sent->why);
     if (obeyed) return;
   }
   add_hint(exit, hint_from_output(exit.tail, exit.status));
@@ -79,14 +80,14 @@ void Postmortem::examine(ProcKey key, std::int64_t pid, bool killed, WorkerExit&
   if (exit.status.shell_code() == 128 + SIGBUS) add_hint(exit, about_shared_memory());
 }
 
-// Workers that meet the limit do so together, and their ends are heard of one after the other.
+// Workers that reach the limit do so together, but their ends are reported one after the other.
 std::string Postmortem::explain_refusals(std::int64_t now_ns) {
   const TaskLimits limits = task_limits();
   if (limits.refusals > refusals_) refused_until_unix_ns_ = now_ns + ns_per_s;
   refusals_ = limits.refusals;
   if (now_ns >= refused_until_unix_ns_) return "";
   return "a limit on processes and threads was reached meanwhile (" + limits.describe +
-         "): raise pids.max of the cgroup (of a container or service)";
+         "): raise pids.max of the cgroup of this container or service";
 }
 
 void Postmortem::read_error_file(ProcKey key, std::int64_t now_ns, WorkerExit& exit) const {

@@ -26,7 +26,7 @@ std::string line(std::string_view text) {
   return shortened(sanitize_for_terminal(text.substr(0, text.find('\n'))), longest);
 }
 
-// As the C++ library's terminate handler writes it.
+// The text that the C++ library's terminate handler writes.
 std::string uncaught_exception(std::string_view text) {
   const auto type = between_last(text, "terminate called after throwing an instance of '", "'\n");
   if (!type) return "";
@@ -36,14 +36,14 @@ std::string uncaught_exception(std::string_view text) {
   return line(*type) + ": " + line(text.substr(found + what.size()));
 }
 
-// As the dynamic linker writes it.
+// The text that the dynamic linker writes.
 std::string missing_library(std::string_view text) {
   const auto name =
       between_last(text, "error while loading shared libraries: ", ": cannot open shared object file");
   if (!name) return "";
   return "the shared library " + line(*name) +
-         " was not found; name its folder in LD_LIBRARY_PATH, or link the program with -Wl,-rpath "
-         "(ldd shows what a program lacks)";
+         " was not found; add its folder to LD_LIBRARY_PATH, or link the program with -Wl,-rpath "
+         "(ldd lists missing libraries)";
 }
 
 }  // namespace

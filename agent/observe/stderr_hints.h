@@ -1,4 +1,4 @@
-// What the last lines of a worker say of why it ended. Pure.
+// Finds in a worker's last lines why it ended. Pure.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace dlaunch::agent {
 
-// "std::runtime_error: no such vocabulary" for a C++ exception that nothing caught; for a shared library that
-// was not found, its name and what to do. Empty: they say nothing of that kind that fits this end.
+// For an uncaught C++ exception: "std::runtime_error: no such vocabulary". For a shared library that was not
+// found: its name and the remedy. Empty: the lines hold neither, or it does not match this exit status.
 std::string hint_from_output(std::string_view last_lines, const ExitStatus& status);
 
 }  // namespace dlaunch::agent

@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 constexpr std::size_t quoted = 60;
 constexpr int deepest = 1;  // a request is flat
 constexpr std::int64_t known_version = 1;
-constexpr double longest_s = 10.0 * 365 * 24 * 3600;  // what is later is never
+constexpr double longest_s = 10.0 * 365 * 24 * 3600;  // longer times are cut to this
 
 std::optional<std::int64_t> integer_at(const Json& object, const char* name) {
   const auto found = object.find(name);
@@ -42,27 +42,27 @@ std::optional<Duration> left_until(double expires_s, double wall_s) {
 Result<TimerRequest> parse_timer_request(std::string_view line, double wall_s) {
   const auto bad = [&](const std::string& why) {
     return Error{
-        ErrorKind::invalid, "a request for a timer is of no use", "", why,
+        ErrorKind::invalid, "cannot read a request for a timer", "", why,
         "it begins with '" + shortened(sanitize_for_terminal(line.substr(0, 4 * quoted)), quoted) + "'"};
   };
   if (line.size() > longest_timer_request)
     return bad("it is longer than " + std::to_string(longest_timer_request) + " bytes");
   const Json json = Json::parse(
       line, [](int depth, Json::parse_event_t, Json&) { return depth <= deepest; }, false);
-  if (!json.is_object()) return bad("no JSON object");
+  if (!json.is_object()) return bad("it is not a JSON object");
   if (json.contains("version") && integer_at(json, "version") != known_version)
-    return bad("it is of a version that is not known");
+    return bad("its version is unknown");
 
   TimerRequest request;
   const auto pid = integer_at(json, "pid");
   if (!pid || *pid <= 0 || *pid > std::numeric_limits<std::int32_t>::max())
-    return bad("its 'pid' is no process");
+    return bad("its 'pid' is not a process id");
   request.pid = static_cast<std::int32_t>(*pid);
   const auto scope = json.find("scope_id");
-  if (scope == json.end() || !scope->is_string()) return bad("its 'scope_id' is no text");
+  if (scope == json.end() || !scope->is_string()) return bad("its 'scope_id' is not a string");
   request.scope = scope->get<std::string>();
   const auto expires = json.find("expiration_time");
-  if (expires == json.end() || !expires->is_number()) return bad("its 'expiration_time' is no number");
+  if (expires == json.end() || !expires->is_number()) return bad("its 'expiration_time' is not a number");
   request.left = left_until(expires->get<double>(), wall_s);
   request.signo = signal_at(json);
   return request;
@@ -98,8 +98,8 @@ std::vector<TimerBook::Expired> TimerBook::take_expired(TimePoint now) {
     return is_over;
   });
   std::vector<Expired> expired;
-  TimePoint first;                            // of the last one in `expired`
-  for (const auto& [key, timer] : timers_) {  // a process's are neighbours
+  TimePoint first;                            // when the last one in `expired` expired
+  for (const auto& [key, timer] : timers_) {  // the timers of one process are neighbours
     const auto& [process, scope] = key;
     if (timer.at > now) continue;
     const bool same = !expired.empty() && expired.back().process == process;
@@ -118,7 +118,7 @@ std::vector<TimerBook::Expired> TimerBook::take_expired(TimePoint now) {
 }
 
 void TimerBook::forget(const std::function<bool(const TimedProcess&)>& is_gone) {
-  std::optional<TimedProcess> last;  // a process's timers are neighbours
+  std::optional<TimedProcess> last;  // the timers of one process are neighbours
   bool gone = false;
   std::erase_if(timers_, [&](const auto& timer) {
     if (std::exchange(last, timer.first.first) != timer.first.first) gone = is_gone(*last);

@@ -1,6 +1,6 @@
-// The timers that processes of a job set for themselves, as PyTorch's FileTimerClient does: each time one is
-// set or released, it writes a line of JSON to a FIFO. Here are the parser of these lines and the book of the
-// timers. Pure. The bytes are other programs' and may be anything: memory is bounded, whatever comes.
+// The timers that processes of a job set for themselves, like PyTorch's FileTimerClient: the process writes a
+// line of JSON to a FIFO each time it sets or releases one. This file has the parser of these lines and the
+// table of the timers. Pure. The bytes come from other programs and may be anything: memory is bounded.
 #pragma once
 
 #include <csignal>
@@ -19,14 +19,14 @@
 
 namespace dlaunch::agent {
 
-// A client writes no more in one piece: longer ones would not stay in one (PIPE_BUF).
+// Clients write no more at once: longer writes to a FIFO are not atomic (PIPE_BUF).
 inline constexpr std::size_t longest_timer_request = 4096;
 
-// Cuts what comes out of the FIFO into lines.
+// Splits the bytes of the FIFO into lines.
 class TimerLines {
  public:
-  // Calls take(line) with each that is now complete, without its end. Of one that is too long only so much
-  // comes that parse_timer_request() sees that it is.
+  // Calls take(line) with each line that is now complete, without its newline. A line that is too long is cut
+  // one byte behind the limit, so that parse_timer_request() rejects it.
   template <class Take>
   void cut(std::string_view piece, Take&& take) {
     for (std::size_t end = piece.find('\n'); end != std::string_view::npos; end = piece.find('\n')) {
@@ -47,20 +47,20 @@ class TimerLines {
 };
 
 struct TimerRequest {
-  std::int32_t pid = 0;          // whose it is; > 0
-  std::string scope;             // names it among those of its process; any text
+  std::int32_t pid = 0;          // the process that set it; > 0
+  std::string scope;             // its name within the process; any text
   std::optional<Duration> left;  // until it expires, not negative; none: it is released
-  int signo = SIGKILL;           // what its process is sent then; 0: nothing
+  int signo = SIGKILL;           // sent to the process when it expires; 0: none
 
   bool operator==(const TimerRequest&) const = default;
 };
 
-// `wall_s` are the seconds since 1970 now: clients name a time of day, and what is kept is how far away that
-// is, so that a clock that is set later changes nothing. A signal that is no signal is SIGKILL, but for one
-// of 0 or less, by which clients ask for none.
+// `wall_s` is the current time in seconds since 1970. Clients send a time of day; the result has the time
+// that is left, so that setting the clock later changes nothing. An invalid signal becomes SIGKILL; 0 or less
+// means that the client asks for no signal.
 Result<TimerRequest> parse_timer_request(std::string_view line, double wall_s);
 
-// A process for good: its pid may be another's later.
+// Identifies a process for good: its pid may be reused later.
 struct TimedProcess {
   std::int32_t pid = 0;
   std::uint64_t birth = 0;                                // agent/platform/reaper.h
@@ -78,18 +78,19 @@ class TimerBook {
     bool operator==(const Expired&) const = default;
   };
 
-  // Sets the timer, sets it anew, or releases it. REQUIRES: `birth` is that of the process request.pid.
-  // False: there are too many already, and this one is not kept.
+  // Sets the timer, replaces it, or releases it. REQUIRES: `birth` is that of the process request.pid.
+  // False: there are too many already, and this one is rejected.
   bool take(const TimerRequest& request, std::uint64_t birth, TimePoint now);
 
-  // When the next expires.
+  // When the next timer expires.
   [[nodiscard]] std::optional<TimePoint> next() const;
 
-  // Of each process of which a timer has expired, the one that did so first. All others of that process are
-  // forgotten with it. Besides, each that asks for no signal: it alone is forgotten.
+  // Removes and returns, for each process with an expired timer, the timer that expired first; all other
+  // timers of that process are removed, too. Also returns each expired timer without a signal; only that
+  // timer is removed.
   std::vector<Expired> take_expired(TimePoint now);
 
-  // Drops those of every process that `is_gone`, which is asked once for each.
+  // Removes the timers of every process for which `is_gone` returns true; calls it once for each process.
   void forget(const std::function<bool(const TimedProcess&)>& is_gone);
 
   [[nodiscard]] std::size_t size() const { return timers_.size(); }

@@ -57,7 +57,7 @@ void TimerWatch::on_readable(int) {
 
 void TimerWatch::on_timer(TimerId) {
   next_ = {};
-  // A release that was written in time counts, also where it was this process that stood still.
+  // A release that was written in time counts, even if this process was suspended meanwhile.
   for (int i = 0; i < most_pieces && read_some(); ++i) {
   }
   const auto expired = book_.take_expired(dependencies_.clock.now());
@@ -90,8 +90,8 @@ void TimerWatch::take(std::string_view line) {
     if (book_.take(*request, *birth, dependencies_.clock.now())) return;
   }
   warn("timer " + name_of(request->scope) + " of process " +
-       sanitize_for_terminal(name_process(request->pid)) + " is not kept: there are " +
-       std::to_string(TimerBook::most) + " already");
+       sanitize_for_terminal(name_process(request->pid)) + " was rejected: there are " +
+       std::to_string(TimerBook::most) + " timers already");
 }
 
 void TimerWatch::end(const TimerBook::Expired& timer, const std::vector<pid_t>& processes,
@@ -101,19 +101,19 @@ void TimerWatch::end(const TimerBook::Expired& timer, const std::vector<pid_t>& 
   const std::string name = name_of(timer.scope);
   const std::string whose = "timer " + name + " of process " + sanitize_for_terminal(name_process(pid));
   if (std::find(processes.begin(), processes.end(), pid) == processes.end())
-    return warn(whose + " has expired, but that is no process of this job: it is left alone");
+    return warn(whose + " has expired, but the process does not belong to this job: no signal was sent");
 
   if (timer.signo == 0) return warn(whose + " has expired; it asks for no signal");
   if (kill(pid, timer.signo) != 0) {
-    warn(whose + " has expired, but it cannot be sent " + signal_name(timer.signo) + ": " +
-         std::strerror(errno));
+    warn(whose + " has expired, but " + signal_name(timer.signo) +
+         " cannot be sent: " + std::strerror(errno));
     return;
   }
   const auto worker = std::find_if(status.workers.begin(), status.workers.end(),
                                    [&](const WorkerStatus& one) { return one.pid == pid; });
   if (worker == status.workers.end()) {
-    config_.on_log({Severity::warning, whose + ", which comes from a worker, has expired: it was sent " +
-                                           signal_name(timer.signo)});
+    config_.on_log({Severity::warning, whose + ", a descendant of a worker, has expired: " +
+                                           signal_name(timer.signo) + " was sent"});
     return;
   }
   const auto round = static_cast<std::uint32_t>(status.round);
@@ -121,8 +121,8 @@ void TimerWatch::end(const TimerBook::Expired& timer, const std::vector<pid_t>& 
   sent_[{round, static_cast<std::uint32_t>(worker->local_rank)}] = {timer.signo,
                                                                     "its timer " + name + " expired"};
   config_.on_log({Severity::info, "timer " + name + " of rank " + std::to_string(worker->rank) + " (pid " +
-                                      std::to_string(pid) + ") has expired: it was sent " +
-                                      signal_name(timer.signo)});
+                                      std::to_string(pid) + ") has expired: " + signal_name(timer.signo) +
+                                      " was sent"});
 }
 
 void TimerWatch::arm_next() {
@@ -132,10 +132,10 @@ void TimerWatch::arm_next() {
   next_ = at ? dependencies_.timers.arm(*at, *this) : TimerId{};
 }
 
-// What is written to the FIFO may be anything, and any amount of it.
+// Limits the number of warnings, because any process may write any number of bad requests to the FIFO.
 void TimerWatch::warn(std::string sentence) {
   if (++warned_ > most_warnings) return;
-  if (warned_ == most_warnings) sentence += "; more of this kind is not told";
+  if (warned_ == most_warnings) sentence += "; further warnings about timers are not shown";
   config_.on_log({Severity::warning, std::move(sentence)});
 }
 

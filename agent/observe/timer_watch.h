@@ -1,7 +1,7 @@
-// torchelastic's watchdog: a process of the job sets a timer for what must not take longer (PyTorch's
-// FileTimerClient), and where it does not release it in time, it is sent a signal. Only a worker of this node
-// or a process that comes from one is: never the agent, its helpers or a stranger, whatever the FIFO says.
-// What follows is what follows the end of any worker.
+// torchelastic's watchdog: a process of the job sets a timer before a step that must not take longer
+// (PyTorch's FileTimerClient). If the process does not release it in time, it receives a signal. Only a
+// worker of this node or a worker's descendant can: never the agent, its helpers or any other process,
+// whatever the FIFO says. The end of the worker is then handled like any other.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ class TimerWatch final : public FdHandler, public TimerHandler {
   };
   struct Config {
     int fifo = -1;                  // agent/process/timer_fifo.h
-    std::function<pid_t()> keeper;  // the processes of the job come from it
+    std::function<pid_t()> keeper;  // an ancestor of all processes of the job
     std::function<JobStatus()> status;
     std::function<void(const LogMessage&)> on_log;
   };
@@ -38,7 +38,7 @@ class TimerWatch final : public FdHandler, public TimerHandler {
   TimerWatch(const TimerWatch&) = delete;
   TimerWatch& operator=(const TimerWatch&) = delete;
 
-  // What it has sent this worker, the last time.
+  // The last signal that this object has sent to the worker.
   [[nodiscard]] std::optional<Postmortem::Sent> sent_to(ProcKey worker) const;
 
   void on_readable(int fd) override;
@@ -57,9 +57,9 @@ class TimerWatch final : public FdHandler, public TimerHandler {
   TimerLines lines_;
   TimerBook book_;
   TimerId next_;
-  bool has_tidied_ = false;  // in this event: a full book would be gone through for every request of a flood
+  bool has_tidied_ = false;  // in this event; else a flood of requests would search a full table each time
   int warned_ = 0;
-  std::map<ProcKey, Postmortem::Sent> sent_;  // to workers of the last round in which it was needed
+  std::map<ProcKey, Postmortem::Sent> sent_;  // to workers of the last round in which a timer expired
 };
 
 }  // namespace dlaunch::agent

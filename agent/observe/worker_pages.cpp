@@ -15,7 +15,7 @@
 namespace dlaunch::agent {
 namespace {
 
-// A page's file, open to be read. It is read and not mapped: a worker could cut it short.
+// A page's file, open for reading. It is not mapped, because a worker could truncate it.
 class PageFile {
  public:
   explicit PageFile(const std::string& path)
@@ -29,7 +29,7 @@ class PageFile {
   PageFile(const PageFile&) = delete;
   PageFile& operator=(const PageFile&) = delete;
 
-  // Its first bytes, fewer where it has fewer.
+  // Its first `size` bytes, or all if it has fewer.
   [[nodiscard]] std::string read(std::size_t size) const {
     std::string bytes(fd_ < 0 ? 0 : size, '\0');
     std::size_t have = 0;
@@ -47,8 +47,8 @@ class PageFile {
   int fd_;
 };
 
-// By what stands behind the name in /proc/PID/stat: the state's letter, five numbers, the flags. One that is
-// ending has closed its connections before its state tells.
+// Reads /proc/PID/stat behind the name: the state's letter, five numbers, the flags. The flags show that a
+// process is ending earlier than its state does, and by then its connections may be closed.
 Condition condition_of(std::int64_t pid) {
   constexpr std::size_t enough = 1024;
   constexpr unsigned exiting = 0x4;  // PF_EXITING
@@ -83,7 +83,7 @@ Activity WorkerPages::activity(std::uint32_t round, int slots) {
     if (!one) continue;
     sum.moves += one->activity.moves;
     sum.asks += one->activity.asks;
-    // Who has ended waits for nobody.
+    // A worker that has ended no longer waits.
     if (one->activity.open > 0 && condition_of(one->pid) != Condition::ended) sum.open += one->activity.open;
   }
   return sum;

@@ -1,4 +1,4 @@
-// Reads the workers' pages. Touches only files; one thread.
+// Reads the workers' pages. Accesses only files; one thread.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@ namespace dlaunch::agent {
 
 class WorkerPages final : public WorkerRecords {
  public:
-  // They are in `pages_dir`; empty: there are none.
+  // `pages_dir` holds the pages; empty: there are none.
   explicit WorkerPages(std::string pages_dir) : pages_dir_(std::move(pages_dir)) {}
 
   void prepare(ProcKey key) override;
@@ -22,7 +22,7 @@ class WorkerPages final : public WorkerRecords {
 
  private:
   std::string pages_dir_;
-  std::map<std::uint32_t, std::string> last_;  // where the last one is or would be, by local rank
+  std::map<std::uint32_t, std::string> last_;  // the path of the last page, by local rank
 };
 
 // None: there is no such page, or nothing has been written to it.

@@ -21,7 +21,7 @@ namespace dlaunch::agent {
 Console::Console(int fd) : is_stdout_(fd == STDOUT_FILENO), fd_(fd) {
   struct stat info {};
   if (fstat(fd, &info) != 0) {
-    broken_ = true;  // closed by whoever started us
+    broken_ = true;  // the process that started this one has closed it
   } else if (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode)) {
     own_fd_ =
         open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
@@ -44,7 +44,7 @@ Console::~Console() {
 void Console::write(std::string_view first, std::string_view second) {
   if (broken_) return;
   if (given_up_) return write_or_drop(first, second);
-  // Mostly nothing is queued: then the bytes go from where they are, without a copy.
+  // Usually nothing is queued: then the bytes are written from where they are, without a copy.
   const std::size_t done = queue_.empty() ? write_now(first, second) : 0;
   if (broken_) return;
   if (done < first.size()) {
@@ -64,9 +64,9 @@ void Console::push() {
   queue_.erase(0, broken_ ? queue_.size() : done);
 }
 
-// What goes after a gap begins a line of its own.
+// Output after a gap begins on a new line.
 void Console::write_or_drop(std::string_view first, std::string_view second) {
-  if (relay_) {  // which is given up as well
+  if (relay_) {  // the relay gives up, too
     dropped_.add(first);
     dropped_.add(second);
     return;
@@ -79,13 +79,13 @@ void Console::write_or_drop(std::string_view first, std::string_view second) {
 }
 
 bool Console::has_moved() {
-  // A pipe takes more only when a whole page of it has been read.
+  // A pipe has room again only after a whole page of it has been read.
   const int before = std::exchange(unread_, unread());
   const std::uint64_t relayed_before = std::exchange(relayed_, relay_ ? relay_->bytes() : 0);
   return std::exchange(moved_, false) || unread_ < before || relayed_ > relayed_before;
 }
 
-// Bytes that have been written and not yet read; 0 where this is not known.
+// Bytes that have been written and not yet read; 0 if this is not known.
 int Console::unread() const {
   int count = 0;
   const unsigned long request = is_socket_ ? SIOCOUTQ : is_terminal_ && !relay_ ? TIOCOUTQ : FIONREAD;
@@ -113,8 +113,8 @@ bool Console::is_full() {
 
 std::string Console::loss() const {
   if (lost_by_ == 0) return "";
-  return std::string(is_stdout_ ? "standard output" : "standard error") +
-         " cannot be written: " + std::strerror(lost_by_) + "; what goes there from now on is lost";
+  return std::string("cannot write to ") + (is_stdout_ ? "standard output" : "standard error") + ": " +
+         std::strerror(lost_by_) + "; further output to it is lost";
 }
 
 void Console::note_written(std::string_view first, std::string_view second, std::size_t size) {
@@ -130,7 +130,7 @@ void Console::note_written(std::string_view first, std::string_view second, std:
   within_line_ = (size <= first.size() ? first[size - 1] : second[size - first.size() - 1]) != '\n';
 }
 
-// Where there is no thread to be had, writes block.
+// If no thread can be made, writes block.
 void Console::begin_relay() {
   blocks_ = false;
   relay_ = Relay::start(fd_);
@@ -139,7 +139,7 @@ void Console::begin_relay() {
   polled_ = true;
 }
 
-// A pipe that can be written takes so much without blocking.
+// A writable pipe accepts this much without blocking.
 std::size_t Console::write_pieces(std::string_view text) {
   std::size_t done = 0;
   while (blocks_ && done < text.size()) {
@@ -162,7 +162,7 @@ std::size_t Console::write_pieces(std::string_view text) {
   return done;
 }
 
-// One attempt; how many bytes went.
+// Tries once; returns how many bytes were written.
 std::size_t Console::write_now(std::string_view first, std::string_view second) {
   std::array<iovec, 2> parts = {
       {{const_cast<char*>(first.data()), first.size()}, {const_cast<char*>(second.data()), second.size()}}};
@@ -184,7 +184,8 @@ std::size_t Console::write_now(std::string_view first, std::string_view second) 
     }
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return 0;
-    // The reader has gone (dlaunch ... | head) or the disk is full: the job goes on without this output.
+    // The reader has closed it (dlaunch ... | head) or the disk is full: the job continues without this
+    // output.
     broken_ = true;
     if (!polled_ && errno != EPIPE) lost_by_ = errno;
     queue_.clear();

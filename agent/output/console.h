@@ -1,4 +1,4 @@
-// The agent's own stdout or stderr, as a place where lines go.
+// The agent's own stdout or stderr, to which lines are written.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,13 @@
 
 namespace dlaunch::agent {
 
-// A regular file is written at once; a pipe, socket or terminal without ever blocking, and without making the
-// descriptor that we share with others non-blocking: through a description of our own, or, where another
-// user's pipe or terminal does not let us have one, a thread. What does not go at once is queued. When the
-// reader has gone, or the disk is full, the rest is dropped.
+// Writes to a regular file at once; to a pipe, socket or terminal without ever blocking, and without making
+// the descriptor that we share with other processes non-blocking: through an open file description of its own
+// or, if another user's pipe or terminal cannot be opened again, through a thread. Bytes that cannot be
+// written at once are queued. When the reader has closed it, or the disk is full, the rest is dropped.
 class Console {
  public:
-  // Where more than `high_water` bytes are queued, its writers should wait until no more than `low_water`
-  // are.
+  // If more than `high_water` bytes are queued, its writers should wait until no more than `low_water` are.
   static constexpr std::size_t high_water = 1U << 20;
   static constexpr std::size_t low_water = 256U * 1024;
 
@@ -28,30 +27,29 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  // Both texts, one behind the other.
+  // Writes `first`, then `second`.
   void write(std::string_view first, std::string_view second = {});
-  // Writes what goes without waiting.
+  // Writes as much of the queue as it can without blocking.
   void push();
-  // Everything has gone, or there is nowhere to go.
+  // Everything has been written, or nothing can be written any more.
   [[nodiscard]] bool is_empty() const {
     return queue_.empty() && (broken_ || given_up_ || on_its_way() == 0);
   }
   [[nodiscard]] std::size_t queued() const { return queue_.size(); }
-  // Whether the reader has taken something since the last call, also of what the pipe holds.
+  // The reader has read something since the last call, from the queue or from the pipe.
   bool has_moved();
-  // Drops what is queued, and from now on what does not go without waiting.
+  // Drops the queue, and from now on all that cannot be written without blocking.
   void give_up();
-  // What was dropped by give_up(), and after it.
+  // The output dropped by give_up() and after it.
   [[nodiscard]] const Dropped& dropped() const { return dropped_; }
 
-  // With hysteresis: asks its writers to wait.
+  // Its writers should wait; with hysteresis between high_water and low_water.
   bool is_full();
-  // What could not be written although nobody had stopped reading (a full disk), as a sentence; empty:
-  // nothing.
+  // A sentence if output was lost although the reader had not closed it (a full disk); else empty.
   [[nodiscard]] std::string loss() const;
   [[nodiscard]] bool is_terminal() const { return is_terminal_; }
   [[nodiscard]] int fd() const { return fd_; }
-  // Whether to call push() when fd() can be written.
+  // push() should be called when fd() becomes writable.
   [[nodiscard]] bool wants_writing() const { return polled_ && !queue_.empty(); }
 
  private:
@@ -70,16 +68,16 @@ class Console {
   bool polled_ = false;
   bool is_socket_ = false;
   bool is_terminal_ = false;
-  bool blocks_ = false;  // a write may; a relay is begun when one would
+  bool blocks_ = false;  // a write may block; a relay is started before one would
   bool broken_ = false;
   bool full_ = false;
   bool given_up_ = false;
-  bool within_line_ = false;  // the last byte that went out ended no line
+  bool within_line_ = false;  // the last byte written was not a line's end
   bool moved_ = false;
   int unread_ = 0;  // at the last has_moved()
   Dropped dropped_;
   std::unique_ptr<Relay> relay_;
-  Dropped handed_over_;        // to the relay; `lines`: their ends
+  Dropped handed_over_;        // given to the relay; `lines`: the line ends among it
   std::uint64_t relayed_ = 0;  // at the last has_moved()
   std::string queue_;
 };

@@ -18,7 +18,7 @@ void Dropped::add(std::string_view text) {
   const bool was_within = std::exchange(within_line, text.back() != '\n');
   lines += static_cast<std::uint64_t>(std::count(text.begin(), text.end(), '\n'));
   if (within_line) ++lines;
-  if (was_within) --lines;  // it has been counted
+  if (was_within) --lines;  // the line continued by `text` has been counted
 }
 
 void Dropped::add(const Dropped& other) {

@@ -1,4 +1,4 @@
-// A count of output that went nowhere.
+// Counts output that was lost.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace dlaunch::agent {
 struct Dropped {
   std::uint64_t bytes = 0;
   std::uint64_t lines = 0;
-  bool within_line = false;  // what was added last ended no line: what comes next belongs to it
+  bool within_line = false;  // the last text added had no line end: the next one belongs to the same line
 
   void add(std::string_view text);
   void add(const Dropped& other);

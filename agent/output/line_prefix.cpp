@@ -38,7 +38,7 @@ std::string with_time(std::string prefix, std::string_view time) {
 }
 
 std::string coloured(const std::string& prefix, int rank) {
-  // Readable on light and dark grounds; no red, which means trouble.
+  // Readable on light and dark backgrounds; no red, which means an error.
   static constexpr std::array colours = {"36", "33", "32", "35", "34", "96", "93", "92"};
   const auto index = static_cast<std::size_t>(rank) % colours.size();
   return std::string("\x1b[").append(colours.at(index)).append("m").append(prefix).append("\x1b[0m");

@@ -1,4 +1,4 @@
-// What stands before each line that a worker writes to the console. Pure.
+// The prefix of each line that a worker writes to the console. Pure.
 #pragma once
 
 #include <string>
@@ -13,21 +13,21 @@ struct PrefixFacts {
   std::string host;
 };
 
-// What is replaced for each line anew.
+// Replaced for each line, by with_time().
 inline constexpr std::string_view time_placeholder = "${time}";
 
-// torchrun's placeholders ${role_name}, ${rank}, ${local_rank} and ${hostname}, and ${host}, which is the
-// same; others stay as they are.
+// Replaces torchrun's placeholders ${role_name}, ${rank}, ${local_rank} and ${hostname}, and ${host}, which
+// equals ${hostname}; keeps all others.
 std::string expand_prefix(std::string_view text, const PrefixFacts& facts);
 
-// With the time in place of each ${time}.
+// Replaces each ${time} by `time`.
 std::string with_time(std::string prefix, std::string_view time);
 
-// In a colour of the rank's own, for a terminal.
+// Adds the colour of this rank, for a terminal.
 std::string coloured(const std::string& prefix, int rank);
 
-// Puts `prefix` before each line of `lines` and appends them to `out`. A carriage return begins a line anew,
-// as progress bars do.
+// Appends `lines` to `out` with `prefix` before each line. A carriage return ends a line, too, because
+// progress bars use it.
 void add_prefixed(std::string_view lines, std::string_view prefix, std::string& out);
 
 }  // namespace dlaunch::agent

@@ -53,19 +53,20 @@ Result<std::string> make_log_dir(const LogOptions& options, const std::string& j
                                           .append(file_name_of(job_id))
                                           .append(random_part);
   if (mkdtemp(name.data()) == nullptr) return no_place(parent, std::strerror(errno));
-  // What workers print is their user's own, and others have the temporary directory too. Who may enter a
-  // named place is decided there, and by the umask.
+  // In the temporary directory, which all users share, only this user may read the workers' output. For a
+  // named directory its own permissions and the umask decide.
   if (options.dir.empty()) return name;
   const mode_t mask = umask(0);
   umask(mask);
   chmod(name.c_str(), 0777 & ~mask);
 
-  // Made aside and renamed, so that it always points somewhere. Two jobs at once: the later one has it.
+  // Made under another name and renamed, so that it always points to a directory. Of two jobs that start at
+  // once, it points to the later one.
   const std::string link = std::filesystem::path(parent) / latest;
   const std::string aside = name + ".link";
   std::filesystem::create_directory_symlink(std::filesystem::path(name).filename(), aside, failed);
   if (!failed) std::filesystem::rename(aside, link, failed);
-  if (failed) std::filesystem::remove(aside, failed);  // only a help; the files are what matters
+  if (failed) std::filesystem::remove(aside, failed);  // the job works without the link
   return name;
 }
 

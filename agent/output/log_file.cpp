@@ -32,7 +32,7 @@ LogFile::~LogFile() {
 void LogFile::write(std::string_view bytes) {
   while (!bytes.empty()) {
     const bool full = max_bytes_ != 0 && size_ != 0 && size_ + bytes.size() > max_bytes_;
-    if (full && (between_lines_ || size_ >= 2 * max_bytes_)) turn_over();
+    if (full && (between_lines_ || size_ >= 2 * max_bytes_)) rotate();
     const std::string_view now = bytes.substr(0, fitting(bytes));
     append(now);
     between_lines_ = line_ends.find(now.back()) != std::string_view::npos;
@@ -40,7 +40,7 @@ void LogFile::write(std::string_view bytes) {
   }
 }
 
-// To the last line's end that fits, else to the first there is, else to twice the limit.
+// Up to the last line end that fits, else up to the first line end, else up to twice the limit.
 std::size_t LogFile::fitting(std::string_view bytes) const {
   if (max_bytes_ == 0 || size_ + bytes.size() <= max_bytes_) return bytes.size();
   const std::size_t room = max_bytes_ > size_ ? static_cast<std::size_t>(max_bytes_ - size_) : 0;
@@ -57,12 +57,12 @@ void LogFile::open() {
   if (fd_ < 0) failed("open", errno);
 }
 
-void LogFile::turn_over() {
+void LogFile::rotate() {
   if (fd_ >= 0) close(fd_);
   for (int i = keep_; i > 0; --i) {
     const std::string older = path_ + "." + std::to_string(i);
     const std::string newer = i == 1 ? path_ : path_ + "." + std::to_string(i - 1);
-    std::rename(newer.c_str(), older.c_str());  // what is not there yet need not move
+    std::rename(newer.c_str(), older.c_str());  // fails if there is none yet
   }
   open();
 }
@@ -82,14 +82,14 @@ void LogFile::append(std::string_view bytes) {
   lost_.add(bytes);
   if (!bytes.empty() || !failing_) return;
   failing_ = false;
-  warn_("writing " + path_ + " works again");
+  warn_("can write to " + path_ + " again");
 }
 
 void LogFile::failed(const std::string& doing, int why) {
   if (failing_) return;
   failing_ = true;
   warn_("cannot " + doing + " " + path_ + ": " + std::strerror(why) +
-        "; the job goes on, this log has a gap");
+        "; the job continues, but this log has a gap");
 }
 
 }  // namespace dlaunch::agent

@@ -1,4 +1,4 @@
-// One log file: appended to, turned over when it is large, and never a reason for a job to stop.
+// One log file: it is appended to and rotated when it is large. Its errors never stop the job.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@ class LogFile {
  public:
   using Warn = std::function<void(const std::string& sentence)>;
 
-  // Opens `path` anew. Over `max_bytes` (0: no limit) it becomes path.1, that one path.2 and so on, of which
-  // `keep` are kept. Turned over between lines: the line that does not fit any more may make a file larger,
-  // up to twice as large; a longer one is cut. What cannot be opened or written (a full disk) is said once
-  // through `warn`, and again when writing works again. `is_private`: for this user alone to read, else for
-  // whom the umask lets.
+  // Truncates and opens `path`. Above `max_bytes` (0: no limit) the file is rotated: it becomes path.1,
+  // path.1 becomes path.2 and so on; `keep` of these are kept. Rotation happens at a line boundary: a line
+  // that does not fit may make a file up to twice as large; a longer line is cut. If the file cannot be
+  // opened or written (a full disk), `warn` is called once, and once more when writing works again.
+  // `is_private`: only this user may read it; otherwise the umask decides.
   LogFile(std::string path, std::uint64_t max_bytes, int keep, Warn warn, bool is_private = false);
   ~LogFile();
   LogFile(const LogFile&) = delete;
@@ -27,14 +27,14 @@ class LogFile {
 
   void write(std::string_view bytes);
 
-  // What could not be written.
+  // The output that could not be written.
   [[nodiscard]] const Dropped& lost() const { return lost_; }
 
  private:
-  // How many of the bytes belong into the file as it is.
+  // How many of the bytes belong into the current file.
   [[nodiscard]] std::size_t fitting(std::string_view bytes) const;
   void open();
-  void turn_over();
+  void rotate();
   void append(std::string_view bytes);
   void failed(const std::string& doing, int why);
 

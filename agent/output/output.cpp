@@ -18,11 +18,11 @@ namespace {
 
 constexpr std::size_t read_size = 64U * 1024;
 
-// Of a stream's end, for who wants to know whether an error stands there (agent/model/root_cause.h).
+// This much of a stream's end is searched for an error (agent/model/root_cause.h).
 constexpr int looked_at_lines = 3;
 constexpr std::size_t looked_at_bytes = 2000;
 
-// The last line that has something in it.
+// The last line that is not blank.
 std::string_view last_line_of(std::string_view text) {
   const std::size_t end = text.find_last_not_of("\r\n \t");
   if (end == std::string_view::npos) return {};
@@ -76,7 +76,7 @@ void Output::add(ProcKey key, const Command& command, Stream stream, int fd) {
   auto source = std::make_unique<Source>();
   source->key = key;
   source->stream = stream;
-  if (key == health_check) {  // part of what dlaunch itself says
+  if (key == health_check) {  // shown as a message of dlaunch's own
     source->prefix = "health check: ";
     source->shown = true;
     poller_.watch(fd, true, false, *this);
@@ -91,7 +91,7 @@ void Output::add(ProcKey key, const Command& command, Stream stream, int fd) {
     const std::string path = log_path(key, file_name(stream));
     const auto& filters = stream == Stream::out ? log.duplicate_stdout_filters : log.duplicate_stderr_filters;
     if (is_kept(key, stream)) {
-      // Before its target, so that who finds that knows its rank.
+      // Before its target, so that a reader who finds the target can find its rank.
       rank_links_.add(key.round, command.leader, rank, stream == Stream::out ? "out" : "err", path);
       source->file = log_file(path);
     }
@@ -105,7 +105,8 @@ void Output::add(ProcKey key, const Command& command, Stream stream, int fd) {
   pause_or_resume();
 }
 
-// On the console. --tee adds to --redirects: what both name goes to the file and to the console.
+// Shown on the console. --tee adds to --redirects: a stream named by both goes to the file and to the
+// console.
 bool Output::is_shown(ProcKey key, int rank, Stream stream) const {
   const LogOptions& log = style_.log;
   const int local_rank = static_cast<int>(key.local_rank);
@@ -118,7 +119,7 @@ bool Output::is_shown(ProcKey key, int rank, Stream stream) const {
          chosen(log.global_ranks_filter, rank);
 }
 
-// In a file.
+// Written to a file.
 bool Output::is_kept(ProcKey key, Stream stream) const {
   const int local_rank = static_cast<int>(key.local_rank);
   return names(style_.log.redirects.of(local_rank), stream) || names(style_.log.tee.of(local_rank), stream);
@@ -160,7 +161,7 @@ std::string Output::log_path(ProcKey key, const std::string& name) const {
 }
 
 std::unique_ptr<LogFile> Output::log_file(const std::string& path) const {
-  std::error_code failed;  // opening the file will say what is wrong
+  std::error_code failed;  // opening the file reports the error
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
   return std::make_unique<LogFile>(path, style_.log.max_bytes, style_.log.keep, style_.warn,
                                    style_.log.dir.empty());
@@ -196,7 +197,7 @@ void Output::keep_output_tails() {
   }
   for (const int fd : fds) {
     Source& source = *sources_.at(fd);
-    // One piece is as much as a pipe holds: all that was written, and no end of what is being written.
+    // One piece is as much as a pipe holds: all that was written before, but not an endless stream.
     const bool open = take_in(fd, source, false);
     kept_tails_[source.key] = source.tail.text(looked_at_lines, looked_at_bytes);
     if (!open) end(fd);
@@ -238,7 +239,7 @@ void Output::close_all() {
 }
 
 bool Output::shows(const std::string& lines) const {
-  constexpr int most_lines = 30;  // what a person still has before the eyes
+  constexpr int most_lines = 30;  // so many lines are still visible on a screen
   return are_shown(lines, screen_.text(most_lines));
 }
 
@@ -280,7 +281,7 @@ void Output::on_writable(int fd) {
 }
 
 bool Output::take_in(int fd, Source& source, bool all) {
-  static char buffer[read_size];  // the loop's thread is the only one
+  static char buffer[read_size];  // used only by the loop's thread
   const auto to_console = [&](std::string_view beginning, std::string_view rest) {
     forward(source, beginning, rest);
   };

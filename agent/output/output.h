@@ -1,9 +1,8 @@
-// The workers' output: read from their pipes or terminals, forwarded to the agent's own stdout and stderr in
-// whole lines and to log files as they come, the last lines of each stream kept for the failure report.
+// The workers' output: reads their pipes or terminals, forwards whole lines to the agent's own stdout and
+// stderr, writes log files, and keeps the last lines of each stream for the failure report.
 //
-// Memory is bounded: when the reader of our stdout (stderr) is slow, reading from the workers that write
-// there stops until it has caught up, so that they wait as they would in a shell's pipe. One thread: the
-// loop's.
+// Memory is bounded: while the reader of our stdout (stderr) is slow, this does not read from the workers
+// that write there, so that they wait like in a shell's pipe. One thread: the loop's.
 #pragma once
 
 #include <array>
@@ -31,20 +30,20 @@ class Output final : public FdHandler {
   struct Style {
     LogOptions log = {};
     std::string log_dir = {};  // this job's; empty: no files
-    // Off (a single worker, no prefix): bytes pass as they come.
+    // False (a single worker, no prefix): bytes are forwarded as they come.
     bool whole_lines = true;
     std::string role = {};
     std::string host = {};
-    bool colours = false;  // where the console is a terminal
+    bool colours = false;  // if the console is a terminal
     bool ptys = false;     // each worker has a terminal of its own
-    // By stream: what we write is passed on to a terminal by somebody else.
+    // By stream: another process forwards our output to a terminal.
     std::array<bool, 2> onto_terminal = {};
-    LogFile::Warn warn = nullptr;                        // what goes wrong with files
+    LogFile::Warn warn = nullptr;                        // for errors of files
     std::function<std::string()> time_of_day = nullptr;  // for ${time} in prefixes; unset: it stays as it is
   };
 
-  // What the prefix of a console line is where none was asked for: torchrun's for streams that --tee names,
-  // the rank where several workers write to one terminal, else none.
+  // The default prefixes of console lines: torchrun's for streams that --tee names, the rank if several
+  // workers write to one terminal, else none.
   static constexpr std::string_view tee_prefix = "[${role_name}${local_rank}]:";
   static constexpr std::string_view terminal_prefix = "[rank ${rank}]: ";
 
@@ -52,15 +51,16 @@ class Output final : public FdHandler {
   Output(UvPoller& poller, Style style);
   ~Output() override;
 
-  // Whether the stream is to be a terminal for the worker, as it would be without dlaunch: where it goes to
-  // our terminal as it is, and to no file. With Style::ptys: where it does not go to a file alone.
+  // The stream shall be a terminal for the worker, as it would be without dlaunch: if it goes to our terminal
+  // unchanged, and to no file. With Style::ptys: unless it goes only to a file.
   [[nodiscard]] bool gives_terminal(ProcKey key, const Command& command, Stream stream);
-  // Whether that terminal is the worker's controlling terminal, too.
+  // That terminal is also the worker's controlling terminal.
   [[nodiscard]] bool gives_control() const { return style_.ptys; }
-  // Our own terminal has another size now.
+  // Our own terminal has changed its size.
   void resize_terminals() const;
 
-  // Takes the descriptor over. It must be non-blocking. `command`: what will write there.
+  // Takes ownership of the descriptor. REQUIRES: it is non-blocking. `command`: the program that writes to
+  // it.
   void add(ProcKey key, const Command& command, Stream stream, int fd);
 
   // The last lines of a worker's stderr; of its stdout if there are none on stderr.
@@ -68,40 +68,40 @@ class Output final : public FdHandler {
     std::string text;
     bool are_of_stdout = false;
   };
-  // Takes in all that the worker has written until now, and returns its last lines. For a worker that has
-  // ended this is all it will ever write; its descendants may still write more.
+  // Reads all that the worker has written until now, and returns its last lines. A worker that has ended
+  // writes nothing more, but its descendants may.
   LastLines drain(ProcKey key);
 
-  // The workers are about to be signalled: keeps what each has written last to stderr until now.
+  // Called before the workers are signalled: keeps what each has last written to stderr.
   void keep_output_tails();
-  // These, if any: of a worker that has ended or runs on.
+  // What keep_output_tails() kept of this worker, if anything.
   [[nodiscard]] std::string take_kept_tail(ProcKey key);
 
-  // The file that its stderr, else its stdout, goes to; the other way round for `first` = out. Empty: none.
+  // The file of its stream `first`, or else of its other stream. Empty: neither has one.
   [[nodiscard]] std::string log_file_of(ProcKey key, Stream first) const;
 
-  // What the worker wrote last, on either stream: a line, cut to `shown_bytes`. Empty: nothing yet.
+  // The last line that the worker wrote to either stream, cut to `shown_bytes`. Empty: nothing yet.
   static constexpr std::size_t shown_bytes = 200;
   [[nodiscard]] std::string last_line(ProcKey key) const;
 
-  // Nobody is left who could write: takes in the rest, closes all streams.
+  // No process is left that could write: reads the rest and closes all streams.
   void close_all();
 
-  // Whether these last lines of a worker are among the last on a terminal that we write to.
+  // These last lines of a worker are among the last lines on a terminal that we write to.
   [[nodiscard]] bool shows(const std::string& lines) const;
 
-  // A line of dlaunch's own on stderr, never inside a worker's line. `line` ends with a newline.
+  // Writes a line of dlaunch's own to stderr, never inside a worker's line. `line` ends with a newline.
   void write_own(std::string_view line);
 
-  // Both, for the end, when the loop no longer runs: what is queued then is the caller's to write.
+  // Both consoles, for the time after the loop: the caller then writes what is queued.
   [[nodiscard]] std::array<Console*, 2> consoles() const { return {consoles_[0].get(), consoles_[1].get()}; }
-  // Says it if some could not be written although it had a reader, as on a full disk; once.
+  // Warns, once, if output was lost although it had a reader, as on a full disk.
   void report_loss();
-  // What was to go to log files that could not be written, and how many these were. Of streams that have
-  // ended.
+  // The output lost because log files could not be written, and the number of these files. Counts only
+  // streams that have ended.
   [[nodiscard]] const Dropped& lost_in_files() const { return lost_in_files_; }
   [[nodiscard]] int files_with_gaps() const { return files_with_gaps_; }
-  // Whether it was said.
+  // report_loss() has warned.
   [[nodiscard]] bool lost_some() const { return lost_some_; }
 
   void on_readable(int fd) override;
@@ -115,7 +115,7 @@ class Output final : public FdHandler {
   void forward(Source& source, std::string_view beginning, std::string_view rest);
   void copy_matching(Source& source, std::string_view lines) const;
   void end(int fd);
-  // Writes to the console, and keeps what a terminal shows.
+  // Writes to the console, and remembers what a terminal shows.
   void show(Stream stream, std::string_view beginning, std::string_view rest = {});
   void pause_or_resume();
   Console& console(Stream stream) { return *consoles_[static_cast<std::size_t>(stream)]; }
@@ -129,7 +129,7 @@ class Output final : public FdHandler {
   const Style style_;
   RankLinks rank_links_;
   std::array<std::unique_ptr<Console>, 2> consoles_;  // by Stream
-  Tail screen_;                                       // what was written last to terminals
+  Tail screen_;                                       // the last output to terminals
   bool lost_some_ = false;
   Dropped lost_in_files_;
   int files_with_gaps_ = 0;

@@ -10,7 +10,7 @@
 namespace dlaunch::agent {
 namespace {
 
-// The terminal behind ours, if there is one, changes newlines itself; log files and reports want them
+// If our own output is a terminal, that terminal converts newlines. Log files and reports need them
 // unchanged.
 bool pass_bytes_unchanged(int terminal) {
   termios settings{};
@@ -26,7 +26,7 @@ std::optional<PseudoTerminal> open_pseudo_terminal() {
   PseudoTerminal terminal;
   terminal.agent = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
   if (terminal.agent < 0) return std::nullopt;
-  // By the open end and not by a name: another mount namespace may have another /dev/pts.
+  // By the open end, not by a name: another mount namespace may have another /dev/pts.
   if (unlockpt(terminal.agent) == 0)
     terminal.worker = ioctl(terminal.agent, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (terminal.worker >= 0 && pass_bytes_unchanged(terminal.worker)) {

@@ -15,16 +15,15 @@ struct PseudoTerminal {
   int worker = -1;
 };
 
-// It becomes nobody's controlling terminal by that. None: errno says why, for example where /dev/pts is
-// missing.
+// It does not become a controlling terminal. None: errno has the reason, for example if /dev/pts is missing.
 std::optional<PseudoTerminal> open_pseudo_terminal();
 
-// Of this process's own terminal, by stdout, stderr or stdin; 80 columns and 24 rows where none of them is
-// one.
+// The size of this process's own terminal: stdout, stderr or stdin; 80 columns and 24 rows if none of them is
+// a terminal.
 winsize own_window_size();
 
-// Of the terminal whose `agent` end this is; the foreground process group of a controlling terminal gets
-// SIGWINCH. Nothing happens to a descriptor of another kind.
+// Sets the size of the terminal whose `agent` end this is; the foreground process group of a controlling
+// terminal receives SIGWINCH. Has no effect on a descriptor of another kind.
 void set_window_size(int agent_end, const winsize& size);
 
 }  // namespace dlaunch::agent

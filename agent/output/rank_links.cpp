@@ -20,7 +20,7 @@ std::string in_hex(std::uint64_t number) {
   return {digits, end};
 }
 
-// What this class made: anything else in such a place is left alone.
+// A name that this class makes. Anything else in such a folder is left alone.
 bool is_folder_name(const std::string& name, const std::string& round) {
   return name.starts_with("." + round + "_") && name.find('/') == std::string::npos;
 }
@@ -53,8 +53,8 @@ void RankLinks::add(std::uint32_t round, std::uint64_t leader, int rank, std::st
          folder_ / (std::string(mark) + std::to_string(rank) + "." + std::string(stream)));
   } catch (const fs::filesystem_error& error) {
     failed_ = true;
-    warn_("cannot name the log files by rank in " + dir_.string() + ": " + error.code().message() +
-          "; the files themselves are written");
+    warn_("cannot make links by rank to the log files in " + dir_.string() + ": " + error.code().message() +
+          "; the log files themselves are written");
   }
 }
 
@@ -69,12 +69,12 @@ void RankLinks::open_round(std::uint32_t round, std::uint64_t leader) {
   if (before == name) return;  // another agent of this world came first
   link(name, dir_ / number);
   link(number, dir_ / newest);
-  std::error_code ignored;  // another may be doing the same
+  std::error_code ignored;  // another agent may do the same now
   if (is_folder_name(before, number)) fs::remove_all(dir_ / before, ignored);
   remove_later_rounds(round, suffix);
 }
 
-// They are of an older job of this id that came further: rounds only grow.
+// Later rounds belong to an older job of this id that had more rounds, because rounds only grow.
 void RankLinks::remove_later_rounds(std::uint32_t round, const std::string& suffix) {
   std::error_code ignored;
   std::vector<std::string> later;
@@ -90,7 +90,7 @@ void RankLinks::remove_later_rounds(std::uint32_t round, const std::string& suff
   }
 }
 
-// Made aside and renamed, so that who looks finds the old or the new one.
+// Made under another name and renamed, so that a reader finds either the old or the new link.
 void RankLinks::link(const fs::path& target, const fs::path& place) const {
   const fs::path aside = place.string() + aside_;
   std::error_code ignored;

@@ -22,7 +22,7 @@ std::unique_ptr<Relay> Relay::start(int target) {
   shared->source = ends[0];
   shared->target = target;
   std::unique_ptr<Relay> relay(new Relay(ends[1], shared));
-  // Signals are for the thread of the loop.
+  // Only the loop's thread receives signals.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -30,7 +30,7 @@ std::unique_ptr<Relay> Relay::start(int target) {
   try {
     std::thread([shared] {
       work(*shared);
-      close(shared->source);  // who writes to it is told
+      close(shared->source);  // further writes to it fail with EPIPE
     }).detach();
   } catch (const std::system_error&) {
     close(ends[0]);

@@ -1,5 +1,5 @@
-// A thread that writes where every write may block: to a pipe or terminal of another user's, which cannot be
-// opened anew (agent/output/console.h). The loop's thread writes to a pipe instead, without waiting.
+// A thread for writes that may block: to a pipe or terminal of another user, which cannot be opened again
+// (agent/output/console.h). The loop's thread writes to a pipe instead, without blocking.
 #pragma once
 
 #include <atomic>
@@ -10,19 +10,19 @@ namespace dlaunch::agent {
 
 class Relay {
  public:
-  // None: there is no pipe or thread left.
+  // Null: no pipe or thread could be made.
   static std::unique_ptr<Relay> start(int target);
-  // What is still on its way is lost. The thread, which a write may block, is not waited for.
+  // Loses what has not reached the target. Does not wait for the thread, which may be blocked in a write.
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
-  // Not blocking. What is written there goes to the target; EPIPE: that cannot be written any more.
+  // Non-blocking. Bytes written to it go to the target. EPIPE: the target cannot be written any more.
   [[nodiscard]] int fd() const { return fd_; }
-  // Of all that was written to fd(): what the target has taken.
+  // How many of the bytes and line ends written to fd() have reached the target.
   [[nodiscard]] std::uint64_t bytes() const { return shared_->bytes.load(); }
-  [[nodiscard]] std::uint64_t lines() const { return shared_->lines.load(); }  // their ends
-  // Nothing more is to reach the target.
+  [[nodiscard]] std::uint64_t lines() const { return shared_->lines.load(); }
+  // Nothing more shall reach the target.
   void give_up() { shared_->given_up.store(true); }
 
  private:

@@ -22,7 +22,7 @@ LONGEST_ENTRY = 400
 QUOTED = {
     "README.md": ["the last lines that ", " wrote to ", "failed: ", "exited with code ",
                   "; it failed at ", "going on without ", " never entered ", " waited "],
-    "dlaunch-report.5": ["; stopping ", " at most ", " while an exception was on its way", " noticed it", " (its last words: "],
+    "dlaunch-report.5": ["; stopping ", " at most ", " while an exception was on its way", " noticed it", " (its last line: "],
     "dlaunch-hang.7": [" never entered ", " of group ", " waited "],
     "dlaunch-store.1": ["listening on "],
     "libdlaunch-work.3": ["it died, or the connection to it was lost"],

@@ -44,7 +44,7 @@ class Exceptions(Cause):
         done, report = self.run_job("--nproc-per-node=4", THROWER, "1", "1000")
         self.assertRegex(done.stderr.splitlines()[-1],
                          r"^dlaunch: failed: rank 1 \(local rank 1, node 0, host \S+, pid \d+\) left the group at all_reduce #(?:19|20) of group "
-                         r"default while an exception was on its way \(its last words: thinking\); rank [023] noticed it; ", done.stderr)
+                         r"default while an exception was on its way \(its last line: thinking\); rank [023] noticed it; ", done.stderr)
         self.assertIn("peer 1 on ", done.stderr)
         self.assertIn(": it has left the group while an exception was on its way\n", done.stderr)
         self.assertEqual((report["cause"]["kind"], report["cause"]["rank"], report["exit_code"]), ("left", 1, 1))

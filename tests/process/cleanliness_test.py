@@ -501,7 +501,7 @@ class Unkillable(Cleanliness):
         job.send_signal(signal.SIGTERM)
         _, err = job.communicate(timeout=PATIENCE)
         who = rf"process {pid} \((sleep|sh); uninterruptible(, in \w+)?\) survived SIGKILL for 20 s"
-        self.assertRegex(err.splitlines()[-1], rf"^dlaunch: failed: node 0 .*cannot get rid of its workers: {who}$")
+        self.assertRegex(err.splitlines()[-1], rf"^dlaunch: failed: node 0 .*cannot end its workers: {who}$")
         self.assertEqual(job.returncode, 1)
         with open(f"{self.dir}/report.json", encoding="utf-8") as file:
             self.assertRegex(json.load(file)["cause"]["text"], who)

@@ -121,7 +121,7 @@ class ErrorFiles(Failure):
             done = self.run_job(*self.say(error))
             self.assertEqual(done.returncode, 3)
             self.assertRegex(done.stderr.splitlines()[-1], r"exited with code 3; no restarts were allowed")
-            self.assertIn(f"local rank 0: its error file is of no use: ", done.stderr)
+            self.assertIn(f"local rank 0: cannot read its error file: ", done.stderr)
             self.assertIn(f"it begins with '{error[:50]}", done.stderr)
 
     def test_each_worker_of_each_attempt_has_its_own_and_nothing_stays(self):
@@ -270,7 +270,7 @@ class People(Failure):
     ACCUSED = '''go=go.$TORCHELASTIC_RESTART_COUNT
                  if [ $RANK = 3 ]; then %s; : > $go; while :; do sleep 1000; done; fi
                  while [ ! -e $go ]; do sleep 0.01; done; echo 'RuntimeError: Connection closed by peer' >&2; exit 1'''
-    SUSPICION = "rank 3, which was stopped then, had written: real error: bad index"
+    SUSPICION = "rank 3, which was then stopped, had written: real error: bad index"
 
     def test_the_blamed_rank_is_reported_though_our_stop_ended_it(self):
         report = self.report("--nproc-per-node=4", "sh", "-c", self.ACCUSED % "echo 'real error: bad index' >&2")
@@ -415,7 +415,7 @@ class OutOfMemory(Failure):
                               "\"$@\"; exit 3", "sh", *HUNGRY],
                              capture_output=True, text=True, timeout=PATIENCE, check=False, env={**os.environ, "TMPDIR": self.tmp})
         self.assertEqual(job.returncode, 3, job.stderr)
-        self.assertRegex(job.stderr.splitlines()[-1], r"exited with code 3: the kernel's out-of-memory killer had killed a process of this job")
+        self.assertRegex(job.stderr.splitlines()[-1], r"exited with code 3: the kernel's out-of-memory killer killed a process of this job")
 
     def test_a_kill_by_hand_is_not_blamed_on_the_kernel(self):
         done = self.run_job("sh", "-c", "kill -KILL $$")

@@ -351,7 +351,7 @@ class OwnMachine(Hosts):
         _, err = job.communicate(timeout=PATIENCE)
         self.assertEqual(job.returncode, 130, err)
         self.assertTrue(all(os.path.exists(self.path(f"end.{rank}")) for rank in range(3)), err)
-        self.assertRegex(err.splitlines()[-1], r"^dlaunch: stopped: node \d \(host 127.0.0.\d\) was told to stop by SIGINT$")
+        self.assertRegex(err.splitlines()[-1], r"^dlaunch: stopped: node \d \(host 127.0.0.\d\) was stopped by SIGINT$")
         self.nothing_remains()
 
     def test_a_second_signal_ends_it_at_once(self):
@@ -370,7 +370,7 @@ class OwnMachine(Hosts):
         job.send_signal(signal.SIGTERM)
         out, err = job.communicate(timeout=PATIENCE)
         self.one_failure(subprocess.CompletedProcess((), job.returncode, out, err),
-                         r"^dlaunch: stopped: node 0 \(host 198.51.100.1\) was told to stop by SIGTERM$", 143)
+                         r"^dlaunch: stopped: node 0 \(host 198.51.100.1\) was stopped by SIGTERM$", 143)
         self.nothing_remains()
 
     def test_a_host_that_never_answers_is_given_up(self):
@@ -504,7 +504,7 @@ class OverSsh(Hosts):
         _, err = job.communicate(timeout=PATIENCE)
         self.assertEqual(job.returncode, 130, err)
         self.assertTrue(all(os.path.exists(self.path(f"end.{rank}")) for rank in range(3)), err)
-        self.assertRegex(err.splitlines()[-1], "^dlaunch: stopped: node .* was told to stop by SIGINT$")
+        self.assertRegex(err.splitlines()[-1], "^dlaunch: stopped: node .* was stopped by SIGINT$")
         self.nothing_remains()
 
     def test_kill_9_leaves_nothing_on_any_host(self):

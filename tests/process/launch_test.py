@@ -143,7 +143,7 @@ class Output(Launch):
                 done = subprocess.run([DLAUNCH, f"--nproc-per-node={workers}", "sh", "-c", program], cwd=self.dir, env=environment(), text=True,
                                       stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
                 self.assertEqual(done.returncode, code, done.stderr)
-                self.assertEqual(done.stderr.count("standard output cannot be written: No space left on device"), 1, done.stderr)
+                self.assertEqual(done.stderr.count("cannot write to standard output: No space left on device"), 1, done.stderr)
         with open("/dev/full", "w", encoding="utf-8") as full:
             done = subprocess.run([DLAUNCH, "true"], cwd=self.dir, env=environment(), stdin=subprocess.DEVNULL, stdout=full,
                                   stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
@@ -167,7 +167,7 @@ class Signals(Launch):
         job.send_signal(signal.SIGINT)  # the daemons ignore it: do not wait for the grace time
         _, err = job.communicate(timeout=PATIENCE)
         self.assertEqual(job.returncode, 143, err)
-        self.assertRegex(err.splitlines()[-1], "^dlaunch: stopped: node 0 .* was told to stop by SIGTERM$")
+        self.assertRegex(err.splitlines()[-1], "^dlaunch: stopped: node 0 .* was stopped by SIGTERM$")
 
     def test_processes_that_ignore_the_signal_are_killed_after_the_grace_time(self):
         job = self.start("--stop-timeout=1000,INT@0.2", "sh", "-c", "trap '' TERM INT; echo $$ > pid.0; while :; do sleep 1000; done")
@@ -213,7 +213,7 @@ class Signals(Launch):
                                      f"trap '[ $RANK = 0 ] && {exits[0]}; {exits[1]}' TERM; echo $$ > pid.$RANK; while :; do sleep 0.01; done")
             self.assertEqual(ended, code, err)
             good = "; all workers here returned 0 \\(--preempt-ok\\)" if code == 0 else ""
-            self.assertRegex(err.splitlines()[-1], f"^dlaunch: stopped: node 0 .* was told to stop by SIGTERM{good}$")
+            self.assertRegex(err.splitlines()[-1], f"^dlaunch: stopped: node 0 .* was stopped by SIGTERM{good}$")
         ended, err = self.end_by(signal.SIGINT, 1, "--preempt-ok", "sh", "-c", "trap 'exit 0' INT; echo $$ > pid.0; while :; do sleep 0.01; done")
         self.assertEqual(ended, 130, err)
 

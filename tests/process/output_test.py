@@ -121,7 +121,7 @@ class Files(Output):
                               capture_output=True, text=True, timeout=PATIENCE, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count("0123456789\n"), 20000)
-        self.assertEqual(len(re.findall("File too large; the job goes on, this log has a gap", done.stderr)), 1, done.stderr)
+        self.assertEqual(len(re.findall("File too large; the job continues, but this log has a gap", done.stderr)), 1, done.stderr)
         kept = self.log(0)
         missing = 20000 * 11 - len(kept)
         lines = 20000 - kept.count("\n")
@@ -545,7 +545,7 @@ class LogsVerb(Output):
             done = self.run_job("--rdzv-id=none", "--nproc-per-node=2", "--max-restarts=1", f"--log-dir={self.logs}", "-r1", "sh", "-c",
                                 "echo $RANK; exit $((1 - TORCHELASTIC_RESTART_COUNT))")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(len(re.findall(r"cannot name the log files by rank in .*/none: Not a directory", done.stderr)), 1, done.stderr)
+        self.assertEqual(len(re.findall(r"cannot make links by rank to the log files in .*/none: Not a directory", done.stderr)), 1, done.stderr)
         self.assertEqual(self.logs_of(f"--log-dir={self.logs}").stdout, "[0] 0\n[1] 1\n")
 
     def test_a_node_without_a_shared_place_shows_its_ranks(self):

@@ -240,7 +240,7 @@ class Suspend(Terminal):
         pids = self.start_family("--stop-timeout=0.1")
         self.stop(pids)
         self.run_line("kill %1")
-        self.read_until("was told to stop by SIGTERM")
+        self.read_until("was stopped by SIGTERM")
         self.nothing_remains()
 
     def test_a_stopped_job_can_be_killed(self):

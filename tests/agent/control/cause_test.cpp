@@ -52,7 +52,7 @@ TEST_F(CauseTest, AWorkerThatIsAccusedAndGoesOnIsStoppedAfterThatMomentAndNamed)
   from(7, Stopped{0});
   const Outcome outcome = ending();
   EXPECT_EQ(describe(outcome.cause),
-            "rank 2 (local rank 0, node 1, host host1, pid 4711) left the group (its last words: thinking); "
+            "rank 2 (local rank 0, node 1, host host1, pid 4711) left the group (its last line: thinking); "
             "rank 0 noticed it");
   EXPECT_EQ(outcome.exit_code, 3) << "of whom noticed it";
   ASSERT_EQ(outcome.others.size(), 1U);

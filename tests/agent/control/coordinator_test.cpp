@@ -213,7 +213,7 @@ TEST_F(CoordinatorTest, ASuspectIsNamedBesideTheCauseAndIsNoFailure) {
   from(7, Stopped{0});
   const Outcome outcome = ending();
   EXPECT_EQ(outcome.cause.rank, 0);
-  EXPECT_EQ(outcome.cause.hint, "rank 1, which was stopped then, had written: IndexError: x");
+  EXPECT_EQ(outcome.cause.hint, "rank 1, which was then stopped, had written: IndexError: x");
   EXPECT_EQ(outcome.failure_count, 1);
   EXPECT_TRUE(outcome.others.empty());
 }
@@ -472,7 +472,7 @@ TEST_F(CoordinatorTest, FailureAfterNoticeIsNoFailure) {
   const Outcome outcome = ending();
   EXPECT_EQ(outcome.cause.kind, FailureKind::signal) << "and no restart, though one was left";
   EXPECT_EQ(outcome.exit_code, 143);
-  EXPECT_EQ(describe(outcome.cause), "node 1 (host host1) was told to stop by SIGTERM");
+  EXPECT_EQ(describe(outcome.cause), "node 1 (host host1) was stopped by SIGTERM");
 }
 
 TEST_F(CoordinatorTest, PreemptedNodeLeavesIfTheJobMayShrink) {

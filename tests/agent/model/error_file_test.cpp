@@ -25,7 +25,7 @@ TEST(ErrorFile, MalformedInputIsReportedAndQuoted) {
   }
   EXPECT_EQ(parse_error_file(R"({"message": {"message": "x", "extraInfo": 3}})")->traceback, "");
   EXPECT_EQ(parse_error_file("\x1b[31mred\n").error().message(),
-            "its error file is of no use: no JSON object; it begins with 'red '");
+            "cannot read its error file: it is not a JSON object; it begins with 'red '");
 }
 
 TEST(ErrorFile, ItsTimeIsOneOrNone) {

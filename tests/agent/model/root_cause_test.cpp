@@ -89,7 +89,7 @@ TEST(RootCause, SuspectsAreNamedIfAllFailuresBlameAPeer) {
   name_suspects({fell(10, victim), fell(20, victim)}, {suspect(9), suspect(3, "b"), suspect(12), suspect(4)},
                 cause);
   EXPECT_EQ(cause.hint,
-            "rank 3 on host b, which was stopped then, had written: E3; rank 4, which was stopped then, had "
+            "rank 3 on host b, which was then stopped, had written: E3; rank 4, which was then stopped, had "
             "written: E4; so had 2 more");
 }
 

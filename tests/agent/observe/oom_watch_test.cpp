@@ -56,7 +56,7 @@ TEST_F(OomWatchTest, AWorkerMayFailBecauseItsChildWasKilled) {
   begin();
   kills_in_group(4);
   EXPECT_EQ(watch_.explain(7, failed),
-            "the kernel's out-of-memory killer had killed a process of this job (limit 2 GiB of cgroup /a)");
+            "the kernel's out-of-memory killer killed a process of this job (limit 2 GiB of cgroup /a)");
 }
 
 TEST_F(OomWatchTest, AShellPassesTheKillOnAsACode) {
@@ -126,9 +126,9 @@ TEST_F(OomWatchTest, WithoutTheKernelLogItIsOnlyProbable) {
   kills_on_machine(1);
   begin();
   kills_on_machine(2);
-  EXPECT_EQ(
-      watch_.explain(7, killed),
-      "probably the kernel's out-of-memory killer, which has struck on this machine since the job began");
+  EXPECT_EQ(watch_.explain(7, killed),
+            "probably the kernel's out-of-memory killer, which has killed processes on this machine since "
+            "the job began");
   EXPECT_EQ(watch_.explain(7, failed), "");
 }
 

@@ -74,7 +74,7 @@ TEST(TimerRequest, MalformedInputIsReportedAndQuoted) {
     EXPECT_FALSE(parse_timer_request(text, now_s).ok()) << text;
   }
   EXPECT_EQ(parse_timer_request("\x1b[31mred", now_s).error().message(),
-            "a request for a timer is of no use: no JSON object; it begins with 'red'");
+            "cannot read a request for a timer: it is not a JSON object; it begins with 'red'");
   EXPECT_FALSE(parse_timer_request(std::string(longest_timer_request, '['), now_s).ok());
   EXPECT_EQ(parse_timer_request(std::string(longest_timer_request + 1, ' '), now_s).error().why,
             "it is longer than 4096 bytes");

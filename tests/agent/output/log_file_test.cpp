@@ -111,7 +111,7 @@ TEST_F(LogFileTest, AFullDiskIsSaidOnceAndNeverStopsAnybody) {
   file.write("b\n");
   ASSERT_EQ(warnings.size(), 1U);
   EXPECT_EQ(warnings[0],
-            "cannot write /dev/full: No space left on device; the job goes on, this log has a gap");
+            "cannot write /dev/full: No space left on device; the job continues, but this log has a gap");
 }
 
 TEST_F(LogFileTest, FailedOpenIsRetried) {
@@ -122,7 +122,7 @@ TEST_F(LogFileTest, FailedOpenIsRetried) {
   file.write("kept\n");
   EXPECT_EQ(content(path("not/yet")), "kept\n");
   ASSERT_EQ(warnings.size(), 2U);
-  EXPECT_EQ(warnings[1], "writing " + path("not/yet") + " works again");
+  EXPECT_EQ(warnings[1], "can write to " + path("not/yet") + " again");
 }
 
 TEST_F(LogFileTest, ADirectoryIsMadeForEachJobAndTheLatestIsLinked) {
@@ -185,7 +185,7 @@ TEST_F(LogFileTest, NamesThatCannotBeMadeAreSaidOnce) {
   links.add(0, 7, 0, "out", path("d/x_aaaaaa/f"));
   links.add(1, 7, 0, "out", path("d/x_aaaaaa/f"));
   ASSERT_EQ(warnings.size(), 1U);
-  EXPECT_TRUE(warnings[0].starts_with("cannot name the log files by rank in " + path("d/x") + ": "))
+  EXPECT_TRUE(warnings[0].starts_with("cannot make links by rank to the log files in " + path("d/x") + ": "))
       << warnings[0];
 }
 

@@ -199,10 +199,10 @@ TEST(RemoteJob, SignalsReachEveryHost) {
   job.event(UserSignal{SIGINT, true});
   EXPECT_EQ(job.did<PassSignal>().size(), 2U);
   job.ends(1, 130, "failed: another view");
-  job.ends(0, 130, "stopped: node 0 was told to stop by SIGINT");
+  job.ends(0, 130, "stopped: node 0 was stopped by SIGINT");
   ASSERT_TRUE(job.ended());
   EXPECT_EQ(job.outcome().exit_code, 130);
-  EXPECT_EQ(job.outcome().report, std::vector<std::string>{"stopped: node 0 was told to stop by SIGINT"});
+  EXPECT_EQ(job.outcome().report, std::vector<std::string>{"stopped: node 0 was stopped by SIGINT"});
 }
 
 TEST(RemoteJob, ASignalBeforeAnythingIsUpEndsIt) {
@@ -216,7 +216,7 @@ TEST(RemoteJob, ASignalBeforeAnythingIsUpEndsIt) {
   job.ends(1, 143);
   ASSERT_TRUE(job.ended());
   EXPECT_EQ(job.outcome().exit_code, 143);
-  EXPECT_EQ(job.why(), "node 0 (host h0) was told to stop by SIGTERM");
+  EXPECT_EQ(job.why(), "node 0 (host h0) was stopped by SIGTERM");
 }
 
 TEST(RemoteJob, WithoutNodeZeroThereIsNoJob) {
@@ -250,7 +250,7 @@ TEST(RemoteJob, ALostHostIsTheOthersAffairForAWhile) {
   deaf.wait();
   EXPECT_EQ(deaf.now() - lost, seconds(30) + RemoteJob::end_margin);
   EXPECT_EQ(deaf.did<PassSignal>(), (std::vector<PassSignal>{{0, SIGHUP}}));
-  deaf.ends(0, 129, "stopped: node 0 was told to stop by SIGHUP");
+  deaf.ends(0, 129, "stopped: node 0 was stopped by SIGHUP");
   EXPECT_EQ(deaf.outcome().exit_code, 1);
   EXPECT_EQ(deaf.why().find("node 1 (host h1) was lost"), 0U);
 }
@@ -271,7 +271,7 @@ TEST(RemoteJob, ACutConnectionIsNamedAsSuch) {
     job.all_ready();
     if (by_the_user) job.event(UserSignal{SIGHUP, true});
     job.event(HostGone{1, exited(255), ""});
-    job.ends(0, 128 + SIGHUP, "stopped: node 1 (host h1) was told to stop by SIGHUP");
+    job.ends(0, 128 + SIGHUP, "stopped: node 1 (host h1) was stopped by SIGHUP");
     ASSERT_TRUE(job.ended());
     EXPECT_EQ(job.outcome().exit_code, by_the_user ? 129 : 1);
     EXPECT_EQ(job.why().find("node 1 (host h1) was lost: its dlaunch was killed, or the connection"),
