@@ -1,5 +1,5 @@
-// How a job has ended, as its last leader leaves it where the job's agents elect their leader (etcd): for a
-// node that was away at the end. Pure.
+// How a job has ended. If the agents elect their leader (etcd), the last leader leaves this there, for nodes
+// that were away at the end. Pure.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 namespace dlaunch::agent {
 
 struct JobEnding {
-  // It is kept for so long.
+  // How long it is kept.
   static constexpr std::chrono::hours kept{1};
 
   // The highest fencing token that the last leader knew: the job has no world above it. An earlier job of the
@@ -25,7 +25,7 @@ struct JobEnding {
 };
 
 std::string to_text(const JobEnding& ending);
-// An error if it is no such text, or of another version of dlaunch.
+// An error if the text is something else, or comes from another version of dlaunch.
 Result<JobEnding> parse_job_ending(std::string_view text);
 
 }  // namespace dlaunch::agent

@@ -66,14 +66,14 @@ Result<std::optional<Message>> FrameReader::next() {
   if (greeting_left_) {
     const std::size_t have = std::min(buffer_.size(), greeting.size());
     if (std::string_view(buffer_).substr(0, have) != greeting.substr(0, have)) {
-      const std::size_t version = greeting.size() - 1;  // its place, and its end
+      const std::size_t version = greeting.size() - 1;  // where it stands; also the length before it
       const bool other_version =
           have == greeting.size() && buffer_.compare(0, version, greeting, 0, version) == 0;
       return Error{ErrorKind::refused, "not a dlaunch agent of this version", "",
                    other_version
-                       ? "it speaks version " + std::to_string(static_cast<std::uint8_t>(buffer_[version])) +
-                             " of the agents' protocol, not " + std::to_string(protocol_version)
-                       : "it greeted differently",
+                       ? "it has version " + std::to_string(static_cast<std::uint8_t>(buffer_[version])) +
+                             " of the agents' protocol, this dlaunch " + std::to_string(protocol_version)
+                       : "its greeting is unknown",
                    "use one dlaunch version on all nodes"};
     }
     if (have < greeting.size()) return std::optional<Message>{};

@@ -1,8 +1,8 @@
-// What agents say to each other, and the frames it travels in.
+// The messages between agents, and their frames.
 //
-// A connection begins with the 8-byte greeting (its first byte tells the front door that no store client is
-// calling), then frames follow in both directions: u32 length of the body, body = u8 kind + fields. Integers
-// are little-endian, texts are a u64 length and bytes. A frame is decoded wholly before anything acts on it.
+// A connection begins with the 8-byte greeting (its first byte shows that the peer is no store client), then
+// frames follow in both directions: u32 length of the body, body = u8 kind + fields. Integers are
+// little-endian; texts are a u64 length and bytes. A frame is decoded wholly before anything acts on it.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ inline constexpr std::uint8_t protocol_version = 8;
 inline constexpr std::string_view greeting =
     "\xD1"
     "LAUNCH\x08";  // the last byte is protocol_version
-// A world of max_nodes fits the first; the second is all a member has to say.
+// A world of max_nodes fits the first. Messages of a member are shorter.
 inline constexpr std::uint32_t max_frame_from_coordinator = 8U << 20;
 inline constexpr std::uint32_t max_frame_from_member = 1U << 20;
 inline constexpr std::uint64_t max_text = 1U << 18;
@@ -37,9 +37,9 @@ inline constexpr int max_slots = 65'536;
 
 // --- a member to the coordinator ---
 
-// What is kept of a host's name.
+// A longer host name is cut.
 inline constexpr std::size_t longest_host = 255;
-// No role's name is longer.
+// A longer name of a role is not allowed.
 inline constexpr std::size_t longest_role = 255;
 
 struct Join {
@@ -47,14 +47,14 @@ struct Join {
   int min_nodes = 0;
   int nnodes = 0;
   int max_restarts = 0;
-  int node_rank = 0;  // the one it wants; -1: any
+  int node_rank = 0;  // the requested one; -1: any
   int slots = 0;
   std::string host;
   std::string build;  // dlaunch's version, for the log
   AgentId agent = 0;
-  // Of the last world that it was told of, where there was one: what the next coordinator must know.
+  // The last world that this node was in, if any: what the next coordinator must know.
   bool joined_once = false;
-  bool stopped = true;  // nothing of it is left
+  bool stopped = true;  // nothing of that world is left here
   AgentId leader = 0;
   std::string leader_host{};
   std::uint32_t round = 0;
@@ -62,17 +62,16 @@ struct Join {
   int nodes = 0;
   int restarts_used = 0;
   std::vector<Restart> restarts{};
-  Duration age{};  // since the job's first round began
-  Duration
-      lease{};  // for how long from now workers may run on the last leader's node (agent/control/lease.h); of
-                // an agent that has been in no world, which may have had a predecessor: on any
-  Duration rest{};            // likewise, on other nodes that followed that leader
-  std::int64_t stamp = 0;     // this node's clock, as Beat's
-  bool stays = true;          // also where this coordinator does not lead yet: it counts for its quorum
+  Duration age{};    // since the job's first round began
+  Duration lease{};  // how long from now workers may run on the last leader's node (agent/control/lease.h);
+                     // for an agent that has been in no world but may have had a predecessor: on any node
+  Duration rest{};   // the same for other nodes that followed that leader
+  std::int64_t stamp = 0;     // this node's clock, as in Heartbeat
+  bool stays = true;          // also if this coordinator does not lead yet: the node counts for its quorum
   std::string rules{};        // agent/model/job_rules.h
-  std::string role{};         // of its workers: only compared, never shown
-  std::string unfit{};        // why this node cannot take part, and only joins to say so; empty: it can
-  std::uint64_t fencing = 0;  // the highest token that this agent knows (agent/model/fencing.h); 0: none
+  std::string role{};         // of the workers: only compared, never shown
+  std::string unfit{};        // why this node cannot take part and joins only to report it; empty: it can
+  std::uint64_t fencing = 0;  // the highest token known to this agent (agent/model/fencing.h); 0: none
 
   bool operator==(const Join&) const = default;
 };
@@ -100,40 +99,41 @@ struct Stopped {
   bool operator==(const Stopped&) const = default;
 };
 void fields(auto& io, Of<Stopped> auto& m) { io(m.round); }
-// This node was told to leave; its workers are being stopped.
+// This node was asked to leave; its workers are being stopped.
 struct Leave {
   Failure failure;
   bool operator==(const Leave&) const = default;
 };
 void fields(auto& io, Of<Leave> auto& m) { io(m.failure); }
 
-// What a Beat says of the time.
+// The clock as a Heartbeat carries it.
 inline std::int64_t stamp_of(TimePoint time) { return time.time_since_epoch().count(); }
 
-// The sender is there. A member's is answered with the coordinator's. Both carry the coordinator's clock:
-// what it said last, and what of that came back, so that it knows for how long it may count on a node
-// whatever the network or a pause does to the messages (its lease, as in Gray and Cheriton, "Leases", 1989).
+// The sender is alive. The coordinator answers a member's heartbeat with its own. Both carry the
+// coordinator's clock: the coordinator sends it, and the member returns it. So the coordinator knows how long
+// it may count on a node, whatever the network or a pause does to the messages (a lease, as in Gray and
+// Cheriton, "Leases", 1989).
 //
-// The lease in the other direction is the workers': a member's beat carries the member's clock, too, and the
-// answer brings it back with what the leader grants from then on.
+// The workers' lease goes in the other direction: a member's heartbeat carries the member's clock, too, and
+// the answer returns it with the time that the leader grants from then on.
 struct Heartbeat {
   std::int64_t stamp = 0;  // the coordinator's clock, in nanoseconds that only its owner can read
-  std::int64_t own = 0;    // of a member: its own
-  Grant grant{};           // of a coordinator
+  std::int64_t own = 0;    // a member's own clock
+  Grant grant{};           // from a coordinator
   bool operator==(const Heartbeat&) const = default;
 };
 void fields(auto& io, Of<Heartbeat> auto& m) { io(m.stamp, m.own, m.grant); }
 
-// A node was told to end, and its workers get notice (--preempt-signal). A member's is passed on to the
-// others of the round, whose workers get theirs: what they save, they may have to save together.
+// A node is being preempted, and its workers get notice (--preempt-signal). The coordinator passes a member's
+// message on to the other nodes of the round, whose workers get notice, too: they may have to save together.
 struct Preempt {
   std::uint32_t round = 0;
-  std::string node_name{};  // the node, for people; a member leaves it empty
+  std::string node_name{};  // the node, for messages; a member leaves it empty
   bool operator==(const Preempt&) const = default;
 };
 void fields(auto& io, Of<Preempt> auto& m) { io(m.round, m.node_name); }
 
-// Where this node's workers stand: sent while nothing of them moves (--hang-timeout), once when it does
+// The progress of this node's workers: sent while none of them moves (--hang-timeout), once when one moves
 // again, and when a round is stopped.
 struct Progress {
   // More rows than these, over all groups, are left out.
@@ -141,8 +141,8 @@ struct Progress {
   static constexpr std::size_t max_groups = 1024;
 
   std::uint32_t round = 0;
-  Duration quiet{};     // nothing has moved for so long; zero: it does
-  bool inside = false;  // a worker is in a collective, or waits for other ranks in another way
+  Duration quiet{};     // how long nothing has moved; zero: something moves
+  bool inside = false;  // a worker is in a collective, or waits for other ranks otherwise
   std::vector<GroupProgress> groups;
   bool operator==(const Progress&) const = default;
 };
@@ -151,12 +151,12 @@ void fields(auto& io, Of<Progress> auto& m) {
   io.list(m.groups, static_cast<std::uint32_t>(Progress::max_groups));
 }
 
-// Without what is beyond the limits of Progress.
+// Drops what is beyond the limits of Progress.
 Progress bounded(Progress progress);
 
 // The first and only message of a connection: which coordinator leads this job? A node that waits at an
-// endpoint that does not lead sends it to the others. Answered with a Welcome or a Refused, and the end of
-// the connection. It changes nothing in the coordinator, and the sender is no member by it.
+// endpoint that does not lead sends it to the others. The coordinator answers with Welcome or Refused and
+// ends the connection. Nothing changes in the coordinator, and the sender does not become a member.
 struct Ask {
   std::string job_id;
   bool operator==(const Ask&) const = default;
@@ -165,23 +165,24 @@ void fields(auto& io, Of<Ask> auto& m) { io(m.job_id); }
 
 // --- the coordinator to a member ---
 
-// The Join was taken; `leads`: by the job's coordinator. A leader may repeat it. Otherwise by one that would
-// be, if enough nodes came. Answered with a Beat. `elsewhere`: the job went on without this node. Where the
-// sender leads, a world that is newer than the node's was announced, and does not wait for the end of what
-// the node still runs; where it does not, it follows another, and is not worth waiting for.
+// The Join was accepted. `leads`: by the job's leader, which may repeat it; otherwise by a coordinator that
+// would lead if enough nodes came. Answered with a Heartbeat. `elsewhere`: the job goes on without this node.
+// If the sender leads, a newer world than the node's was announced, and does not wait for the workers that
+// the node still runs. If the sender does not lead, it follows another coordinator, and the node should not
+// wait for it.
 struct Welcome {
   bool leads = true;
   bool elsewhere = false;
-  std::int64_t stamp = 0;  // as Beat's
+  std::int64_t stamp = 0;  // as in Heartbeat
   Grant grant{};
-  std::uint64_t fencing = 0;  // as Join's
+  std::uint64_t fencing = 0;  // as in Join
   bool operator==(const Welcome&) const = default;
 };
 void fields(auto& io, Of<Welcome> auto& m) { io(m.leads, m.elsewhere, m.stamp, m.grant, m.fencing); }
 
 struct Refused {
   std::string why;
-  bool for_good = true;  // otherwise it may be another time
+  bool for_good = true;  // otherwise the node may try again
   bool operator==(const Refused&) const = default;
 };
 void fields(auto& io, Of<Refused> auto& m) { io(m.why, m.for_good); }
@@ -191,28 +192,28 @@ struct NewWorld {
   bool operator==(const NewWorld&) const = default;
 };
 void fields(auto& io, Of<NewWorld> auto& m) { io(m.world, m.grant); }
-// Stop the workers of this round and say Stopped.
+// Stop the workers of this round, then send Stopped.
 struct StopRound {
   std::uint32_t round = 0;
   std::string why;
-  bool at_once = false;  // by SIGKILL: another may lead, and start theirs
+  bool at_once = false;  // by SIGKILL: another leader may start its own workers
   bool operator==(const StopRound&) const = default;
 };
 void fields(auto& io, Of<StopRound> auto& m) { io(m.round, m.why, m.at_once); }
-// The job is over: stop what still runs, say Stopped, exit like this.
+// The job is over: stop what still runs, send Stopped, exit with this outcome.
 struct End {
   Outcome outcome;
   bool operator==(const End&) const = default;
 };
 void fields(auto& io, Of<End> auto& m) { io(m.outcome); }
 
-// What a node would like to know while it waits: for whom, since when, until when. For its person.
+// A message for the user of a node that waits: for which nodes, since when, until when.
 struct Notice {
   std::string text;
   bool operator==(const Notice&) const = default;
 };
 void fields(auto& io, Of<Notice> auto& m) { io(m.text); }
-// What has happened since the world was told, for the next coordinator.
+// The restarts since the world was announced, for the next coordinator.
 struct RestartHistory {
   int restarts_used = 0;
   std::vector<Restart> restarts{};
@@ -220,7 +221,7 @@ struct RestartHistory {
 };
 void fields(auto& io, Of<RestartHistory> auto& m) { io(m.restarts_used, m.restarts); }
 
-// --- before all others, where the job has a secret (agent/control/handshake.h) ---
+// --- before all others, if the job has a secret (agent/control/handshake.h) ---
 
 struct Hello {
   std::string nonce;
@@ -250,11 +251,11 @@ std::string encode(const Message& message);
 // One body, without its length. An error names what is wrong with it.
 Result<Message> decode(ByteSpan body);
 
-// Cuts a stream of bytes into messages. After an error the stream is of no use any more. Whoever begins with
-// something else than a message is no dlaunch, and the error says so.
+// Cuts a stream of bytes into messages. After an error the stream cannot be used any more. If the peer begins
+// with something other than a message, it is not dlaunch, and the error says so.
 class FrameReader {
  public:
-  // The accepting side hears a member, which begins with the greeting.
+  // For the accepting side: a member begins with the greeting.
   static FrameReader from_member() { return {true, max_frame_from_member}; }
   static FrameReader from_coordinator() { return {false, max_frame_from_coordinator}; }
 
@@ -266,7 +267,7 @@ class FrameReader {
   FrameReader(bool expect_greeting, std::uint32_t limit) : greeting_left_(expect_greeting), limit_(limit) {}
 
   bool greeting_left_;
-  bool is_dlaunch_ = false;  // as its first message, or its greeting, has shown
+  bool is_dlaunch_ = false;  // shown by its first message or its greeting
   std::uint32_t limit_;
   std::string buffer_;
 };

@@ -70,7 +70,7 @@ void Election::on_campaign(TimePoint now, const CampaignEnded& ended, ElectionAc
 void Election::on_renewed(TimePoint now, const LeaseRenewed& renewed, ElectionActions& out) {
   if (state_ != State::leading) return;
   renewing_ = false;
-  if (!renewed.alive) return depose(now, "the lease was over", out);
+  if (!renewed.alive) return depose(now, "its lease has expired", out);
   last_trouble_.clear();
   lease_until_ = asked_ + ttl_;
   out.emplace_back(Elected{lease_until_});
@@ -88,7 +88,7 @@ void Election::on_timer(TimePoint now, ElectionActions& out) {
 }
 
 void Election::renew(TimePoint now, ElectionActions& out) {
-  if (now >= lease_until_) return depose(now, "the lease could not be renewed in time", out);
+  if (now >= lease_until_) return depose(now, "its lease could not be renewed in time", out);
   out.emplace_back(ArmElectionTimer{std::min(now + ttl_ / 4, lease_until_)});
   if (std::exchange(renewing_, true)) return;
   asked_ = now;
@@ -100,7 +100,7 @@ void Election::on_failure(TimePoint now, const std::string& why, ElectionActions
   last_trouble_ = why;
   if (state_ == State::idle || state_ == State::pausing) return;
   if (state_ == State::leading) {
-    renewing_ = false;  // asked again at the next tick, while the lease lasts
+    renewing_ = false;  // the next tick requests it again, while the lease lasts
     return;
   }
   state_ = State::pausing;
@@ -110,7 +110,7 @@ void Election::on_failure(TimePoint now, const std::string& why, ElectionActions
 
 void Election::depose(TimePoint now, const std::string& why, ElectionActions& out) {
   lease_ = 0;
-  out.emplace_back(LogMessage{Severity::warning, "this node no longer leads the job: " + why});
+  out.emplace_back(LogMessage{Severity::warning, "this node is no longer the leader: " + why});
   out.emplace_back(Deposed{});
   know(std::nullopt, out);
   ask_for_lease(now, out);

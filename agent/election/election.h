@@ -2,11 +2,11 @@
 //
 //   idle --begin--> granting --a lease--> campaigning --the key was free--> leading
 //                      ^                       |                              |
-//                      |                       +--somebody has it--> following|
+//                      |                       +--another has it---> following|
 //                      +------- the key is gone, a request failed, or the lease is over
 //
-// The leader is whoever holds the key; the key lives for as long as its lease is renewed. The leader counts
-// its lease from when it asked for the renewal, so it has stopped to lead before another can begin.
+// The agent that holds the key leads; the key lives for as long as its lease is renewed. The leader counts
+// its lease from the time of its request, so it has stopped leading before another can begin.
 #pragma once
 
 #include <cstdint>
@@ -27,22 +27,22 @@ using LeaseId = std::int64_t;
 struct LeaseGranted {
   LeaseId lease = 0;
 };
-// `won`: the key is ours now. Otherwise it has this value, since this revision of the store.
+// `won`: this agent has the key now. Otherwise the key has this value, since this revision of the store.
 struct CampaignEnded {
   bool won = false;
   std::string value;
   std::int64_t revision = 0;
-  std::optional<std::string> left_behind = {};  // by a leader before, if won
+  std::optional<std::string> left_behind = {};  // by an earlier leader, if won
 };
-// `alive`: false where the lease is over.
+// `alive`: false if the lease has expired.
 struct LeaseRenewed {
   bool alive = false;
 };
-// The key has this value now; none: it is gone.
+// The key has this value now; none: the key is gone.
 struct KeyChanged {
   std::optional<std::string> value;
 };
-// The last request, or the watch, came to nothing.
+// The last request, or the watch, failed.
 struct RequestFailed {
   std::string why;
 };
@@ -53,7 +53,7 @@ using ElectionEvent =
 
 // --- actions ---
 
-// Requests: one at a time, answered by the event named. A new one replaces what is under way.
+// Requests: one at a time, answered by the event named. A new one replaces the pending one.
 struct GrantLease {  // -> LeaseGranted
   bool operator==(const GrantLease&) const = default;
 };
@@ -69,7 +69,7 @@ struct WatchKey {  // -> KeyChanged, again and again
   std::int64_t since_revision = 0;
   bool operator==(const WatchKey&) const = default;
 };
-// Not answered, and not waited for.
+// No event answers it, and the election does not wait for it.
 struct RevokeLease {
   LeaseId lease = 0;
   bool operator==(const RevokeLease&) const = default;
@@ -78,16 +78,16 @@ struct ArmElectionTimer {
   TimePoint at;
   bool operator==(const ArmElectionTimer&) const = default;
 };
-// This agent leads, for so long unless it is said again.
+// This agent leads until then, unless another Elected extends it.
 struct Elected {
   TimePoint until;
-  std::optional<std::string> left_behind = {};  // by a leader before; with the first one of a lead
+  std::optional<std::string> left_behind = {};  // by an earlier leader; with the first Elected of a lead
   bool operator==(const Elected&) const = default;
 };
 struct Deposed {
   bool operator==(const Deposed&) const = default;
 };
-// Who leads; none: nobody that is known of.
+// The current leader; none: no leader is known.
 struct LeaderIs {
   std::optional<std::string> value;
   bool operator==(const LeaderIs&) const = default;
@@ -104,12 +104,12 @@ class Election {
   static constexpr Duration first_pause = std::chrono::milliseconds(100);
   static constexpr Duration longest_pause = std::chrono::seconds(2);
 
-  // `value` is what the key says of this agent.
+  // `value`: what the key holds while this agent leads.
   Election(std::string value, Duration ttl) : value_(std::move(value)), ttl_(ttl) {}
 
   ElectionActions begin(TimePoint now);
   ElectionActions step(TimePoint now, const ElectionEvent& event);
-  // To let another lead at once.
+  // Gives leadership up, so that another can lead at once.
   ElectionActions resign();
 
   [[nodiscard]] State state() const { return state_; }
@@ -130,9 +130,9 @@ class Election {
   Duration ttl_;
   State state_ = State::idle;
   LeaseId lease_ = 0;      // 0: none
-  TimePoint asked_;        // for the lease, or its renewal
+  TimePoint asked_;        // when the lease, or its renewal, was requested
   TimePoint lease_until_;  // while leading
-  bool renewing_ = false;  // asked, and not answered yet
+  bool renewing_ = false;  // a renewal is requested and not answered yet
   Duration pause_ = first_pause;
   std::string last_trouble_;
   std::optional<std::string> leader_;

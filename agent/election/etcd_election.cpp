@@ -9,11 +9,11 @@
 namespace dlaunch::agent {
 namespace {
 
-// etcd answers within milliseconds, or it is in trouble.
+// etcd answers within milliseconds unless it is in trouble.
 constexpr Duration patience = std::chrono::seconds(2);
 constexpr Duration farewell = std::chrono::seconds(1);
-// A watch is silent for as long as nothing happens, and so is one whose server is frozen: it is begun anew so
-// often, which is answered at once.
+// A watch is silent while nothing happens, and so is a watch whose server is frozen. It is therefore
+// restarted this often; a server answers the start at once.
 constexpr Duration watch_time = std::chrono::seconds(5);
 
 std::string http_request(const Address& host, const EtcdRequest& request) {
@@ -24,8 +24,8 @@ std::string http_request(const Address& host, const EtcdRequest& request) {
 
 }  // namespace
 
-// One request on a connection of its own. `read` is given the whole body or, of a stream, each line; `fail`
-// what is wrong; `heard` that the server of a stream is there. After stop(), none.
+// One request on a connection of its own. `read` receives the whole body or each line of a stream, `fail`
+// what is wrong; `heard` reports that the server of a stream is there. After stop(), none is called.
 class EtcdElection::Call final : public ConnectionHandler {
  public:
   using Told = std::function<void(const std::string&)>;
@@ -135,7 +135,7 @@ void EtcdElection::end_resignation() {
   if (const auto done = std::exchange(resigned_, nullptr)) done();
 }
 
-// If it fails, the resignation, if any, is over.
+// If it fails, a resignation is over, too.
 void EtcdElection::ask_aside(const EtcdRequest& request,
                              const std::function<void(const std::string&)>& read) {
   side_retired_ = std::move(side_call_);  // it may be what called us

@@ -23,11 +23,11 @@ class EtcdElection final : public TimerHandler {
     Network& network;
   };
   struct Config {
-    std::vector<Address> endpoints;  // of the cluster; the next is asked where one does not answer
+    std::vector<Address> endpoints;  // of the cluster; if one does not answer, the next is asked
     std::string key;
-    std::string value;  // what it says of this agent
+    std::string value;  // what the key holds while this agent leads
     Duration ttl{};
-    // `left_behind`: by a leader before, when this agent begins to lead.
+    // `left_behind`: by an earlier leader, when this agent begins to lead.
     std::function<void(TimePoint until, const std::optional<std::string>& left_behind)> on_elected;
     std::function<void()> on_deposed;
     std::function<void(const LogMessage&)> on_log;
@@ -39,15 +39,15 @@ class EtcdElection final : public TimerHandler {
   EtcdElection& operator=(const EtcdElection&) = delete;
 
   void begin();
-  // Gives the lead up; `done` follows within a second. A leader leaves this text behind for those who lead
-  // after it, for so long, if etcd answers.
+  // Gives leadership up; `done` is called within a second. A leader leaves this text for later leaders, for
+  // so long, if etcd answers.
   struct EndingRecord {
     std::string text;
     Duration kept{};
   };
   void resign(const std::optional<EndingRecord>& ending_record, std::function<void()> done);
 
-  // What the key says, as far as is known.
+  // What the key holds, as far as is known.
   [[nodiscard]] const std::optional<std::string>& leader() const { return leader_; }
 
   void on_timer(TimerId timer) override;
@@ -61,7 +61,7 @@ class EtcdElection final : public TimerHandler {
   void end_resignation();
   void step(const ElectionEvent& event);
   void act(const ElectionActions& actions);
-  // `read` is given the whole body, or each line of a stream.
+  // `read` receives the whole body, or each line of a stream.
   void ask(const EtcdRequest& request, bool is_stream, const std::function<void(const std::string&)>& read);
   void fail(const std::string& why);
   template <class T>
@@ -74,11 +74,11 @@ class EtcdElection final : public TimerHandler {
   std::size_t endpoint_ = 0;
   std::unique_ptr<Call> call_;
   std::unique_ptr<Call> retired_;       // the one before
-  std::unique_ptr<Call> side_call_;     // which the election does not wait for
+  std::unique_ptr<Call> side_call_;     // the election does not wait for it
   std::unique_ptr<Call> side_retired_;  // the one before
   TimerId timer_;
   TimerId deadline_;                   // of the call
-  std::function<void()> watch_again_;  // at the deadline: the call is a watch whose server was there
+  std::function<void()> watch_again_;  // at the deadline, if the call is a watch whose server was there
   TimerId end_;                        // of the resignation
   std::function<void()> resigned_;
 };

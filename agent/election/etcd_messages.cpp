@@ -14,7 +14,7 @@ Error malformed(std::string why) {
   return {ErrorKind::invalid, "etcd's answer cannot be read", "", std::move(why), ""};
 }
 
-// Numbers come as texts, and are left out where they are 0.
+// Numbers come as texts; a number that is 0 is left out.
 std::int64_t number(const Json& object, const char* name) {
   const auto found = object.is_object() ? object.find(name) : object.end();
   if (!object.is_object() || found == object.end()) return 0;
@@ -42,10 +42,10 @@ Json parsed(std::string_view text) { return Json::parse(text, nullptr, false); }
 
 std::string text_of(LeaseId lease) { return std::to_string(lease); }
 
-// Where a leader leaves something behind.
+// The key under which a leader leaves the job's ending.
 std::string place_of(std::string_view key) { return to_base64(std::string(key) + "/ended"); }
 
-// Of the answer to the request of this number in a transaction.
+// The first value in the answer to the request of this number in a transaction.
 std::optional<std::string> first_value(const Json& transaction, std::size_t number) {
   const Json& responses = part(transaction, "responses");
   if (!responses.is_array() || responses.size() <= number) return std::nullopt;
@@ -101,14 +101,14 @@ Result<CampaignEnded> read_campaign(std::string_view body) {
   if (revision == 0) return malformed("it has no revision");
   if (part(json, "succeeded") == true) return CampaignEnded{true, "", revision, first_value(json, 1)};
   const auto value = first_value(json, 0);
-  if (!value) return malformed("it does not say who has the key");
+  if (!value) return malformed("it does not name the holder of the key");
   return CampaignEnded{false, *value, revision};
 }
 
 Result<LeaseRenewed> read_renewed(std::string_view body) {
   const Json json = parsed(body);
   const Json& result = part(json, "result");
-  if (!result.is_object()) return malformed("it says nothing of the lease");
+  if (!result.is_object()) return malformed("it does not mention the lease");
   return LeaseRenewed{number(result, "TTL") > 0};
 }
 

@@ -1,4 +1,4 @@
-// What the election asks etcd v3, and what etcd answers: the bodies of its JSON gateway. Pure.
+// The election's requests to etcd v3 and etcd's answers: the bodies of its JSON gateway. Pure.
 // https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway/ describes them: bytes are base64, 64-bit numbers are
 // texts.
 #pragma once
@@ -17,7 +17,7 @@ struct EtcdRequest {
 };
 
 EtcdRequest grant_lease(Duration ttl);
-// Also asks for what is left behind, if the key is free.
+// Also requests what an earlier leader has left, if the key is free.
 EtcdRequest campaign(std::string_view key, std::string_view value, LeaseId lease);
 // Keeps `text` for as long as `lease` lives, if the key has this value; read_campaign() reads it.
 EtcdRequest leave_behind(std::string_view key, std::string_view value, std::string_view text, LeaseId lease);
@@ -28,10 +28,10 @@ EtcdRequest watch_key(std::string_view key, std::int64_t since_revision);
 Result<LeaseGranted> read_granted(std::string_view body);
 Result<CampaignEnded> read_campaign(std::string_view body);
 Result<LeaseRenewed> read_renewed(std::string_view body);
-// One line of a watch; nothing where it tells of no change.
+// One line of a watch; nothing if it reports no change.
 Result<std::optional<KeyChanged>> read_watch_line(std::string_view line);
 
-// What etcd says is wrong: its own words where there are some.
+// What etcd reports as wrong: its own text, if there is one.
 std::string read_trouble(int status, std::string_view body);
 
 }  // namespace dlaunch::agent

@@ -10,7 +10,7 @@ namespace dlaunch::agent {
 namespace {
 
 Error malformed(std::string why) {
-  return {ErrorKind::invalid, "no HTTP answer that can be read", "", std::move(why), ""};
+  return {ErrorKind::invalid, "the HTTP answer cannot be read", "", std::move(why), ""};
 }
 
 bool read_number(std::string_view text, int base, std::uint64_t& number) {
@@ -83,9 +83,9 @@ Result<void> HttpReply::read_head() {
   constexpr std::string_view version = "HTTP/1.";
   std::uint64_t code = 0;
   if (!line.starts_with(version) || line.size() < 12 || !read_number(line.substr(9, 3), 10, code))
-    return malformed("it begins with something else than HTTP/1");
+    return malformed("it does not begin with HTTP/1");
   status_ = static_cast<int>(code);
-  part_ = Part::end;  // where nothing says that there is a body
+  part_ = Part::end;  // unless a header announces a body
   while (take_line(line) && !line.empty()) {
     const std::size_t colon = line.find(':');
     if (colon == std::string::npos) return malformed("a header has no name");
@@ -95,7 +95,7 @@ Result<void> HttpReply::read_head() {
       part_ = Part::chunk_size;
     } else if (name == "content-length" && part_ != Part::chunk_size) {
       if (!read_number(value, 10, left_) || left_ > max_body)
-        return malformed("its length is no number, or too large");
+        return malformed("its length is not a number, or too large");
       part_ = left_ > 0 ? Part::sized : Part::end;
     }
   }
@@ -105,7 +105,7 @@ Result<void> HttpReply::read_head() {
 Result<void> HttpReply::read_chunk_size(const std::string& line) {
   const std::string_view size = trimmed(std::string_view(line).substr(0, line.find(';')));
   if (!read_number(size, 16, left_) || left_ > max_body)
-    return malformed("a chunk's length is no number, or too large");
+    return malformed("a chunk's length is not a number, or too large");
   part_ = left_ > 0 ? Part::chunk : Part::trailer;
   return {};
 }

@@ -1,7 +1,7 @@
 // The answer to one HTTP/1.1 request, as it arrives: status, headers, and a body that is sized or chunked.
 // Pure.
 //
-// For requests we make ourselves, to etcd's JSON gateway: no compression, no redirects, no trailers kept.
+// Only for our own requests to etcd's JSON gateway: no compression, no redirects, no trailers kept.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace dlaunch::agent {
 
 class HttpReply {
  public:
-  // More than an election's answer may have; what is longer is refused.
+  // More than an answer in an election needs; a longer one is refused.
   static constexpr std::size_t max_head = 16 * 1024;
   static constexpr std::size_t max_body = 1 << 20;
 
@@ -27,7 +27,7 @@ class HttpReply {
   [[nodiscard]] bool complete() const { return part_ == Part::end; }
   // After has_head().
   [[nodiscard]] int status() const { return status_; }
-  // What has come of the body since the last call.
+  // The part of the body that has come since the last call.
   std::string take_body() { return std::exchange(body_, {}); }
 
  private:
@@ -39,7 +39,7 @@ class HttpReply {
   Result<void> read_chunk_size(const std::string& line);
 
   Part part_ = Part::head;
-  std::string waiting_;  // not understood yet
+  std::string waiting_;  // not parsed yet
   std::string body_;
   int status_ = 0;
   std::uint64_t left_ = 0;  // of the body, or of the chunk

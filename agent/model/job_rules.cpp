@@ -42,7 +42,7 @@ std::string rules_of(const JobSpec& job) {
   rule("no-restart-on", in_list(policy.final_codes));
   rule("startup-grace", in_seconds(policy.startup_grace));
   rule("exclude-after", std::to_string(policy.exclude_after));
-  // In the same order: so that all who find no leader meet at the same one.
+  // The order counts: all nodes that find no leader wait at the same endpoint.
   std::string endpoints;
   if (job.may_move() && !job.elected) {
     for (const Address& endpoint : job.endpoints)

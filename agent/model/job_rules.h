@@ -1,5 +1,5 @@
-// What all agents of a job must have been told alike, since any of them may have to decide by it: a quorum
-// that they count differently would be none. Pure.
+// The settings that must be equal on all agents of a job, since any of them may have to decide by them: a
+// quorum that agents count differently is none. Pure.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace dlaunch::agent {
 
-// The flags, as one would type them, a line each; always the same lines in the same order.
+// The flags as a user types them, one a line; always the same lines in the same order.
 std::string rules_of(const JobSpec& job);
 
-// "this job has --spares=1, not --spares=0", of the first line that differs; empty where none does.
+// "this job has --spares=1, not --spares=0", for the first line that differs; empty: none differs.
 std::string difference(const std::string& ours, const std::string& theirs);
 
 }  // namespace dlaunch::agent

@@ -1,4 +1,4 @@
-// How this node's part of a job stands: what `dlaunch status` shows. A plain value, and its JSON.
+// The status of one node's part of a job, as `dlaunch status` shows it. A plain value, and its JSON.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct JobStatus {
   int node_rank = 0;
   int nnodes = 0;
   std::string state;        // waiting, running, stopping, done, ending
-  std::string waiting_for;  // who is missing; empty where nobody is
+  std::string waiting_for;  // what is missing; empty: nothing
   int round = 0;
   int world_size = 0;  // 0: no world has been formed yet
   int restarts_used = 0;
@@ -41,14 +41,14 @@ struct JobStatus {
   std::string log_dir;                // of this job; empty: it writes no log files
   std::string pages_dir;              // where its workers' pages are; empty: there are none
   std::vector<WorkerStatus> workers;  // this node's
-  std::int64_t user = -1;             // who runs it, by the kernel's word: it is not part of the text
+  std::int64_t user = -1;             // its owner, reported by the kernel; not in the JSON
 
   bool operator==(const JobStatus&) const = default;
 };
 
 std::string to_json(const JobStatus& status);
 
-// Fields that are missing keep their defaults; an error where the text is no such object.
+// Missing fields keep their defaults; an error if the text is no such object.
 Result<JobStatus> status_from_json(std::string_view text);
 
 }  // namespace dlaunch::agent

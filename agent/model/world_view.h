@@ -1,5 +1,5 @@
-// How a whole job stands, as its coordinator sees it: what `dlaunch status --endpoint` shows. A plain value,
-// its JSON, and its table.
+// The status of a whole job, as its coordinator sees it and `dlaunch status --endpoint` shows it. A plain
+// value, its JSON, and its table.
 #pragma once
 
 #include <string>
@@ -30,9 +30,9 @@ struct IncidentView {
 
 struct WorldView {
   std::string job;
-  std::string endpoint;     // of the coordinator that says this
+  std::string endpoint;     // of the coordinator that reports this
   std::string state;        // standby (another may lead), gathering, running, stopping, ending, ended
-  std::string waiting_for;  // who is missing; empty where nobody is
+  std::string waiting_for;  // what is missing; empty: nothing
   int round = -1;           // -1: none has been formed
   int world_size = 0;
   int min_nodes = 0;
@@ -51,11 +51,11 @@ struct WorldView {
 
 // One JSON object and a line end.
 std::string to_json(const WorldView& view);
-// Fields that are missing keep their defaults; an error where the text is no such object.
+// Missing fields keep their defaults; an error if the text is no such object.
 Result<WorldView> world_view_from_json(std::string_view text);
-// For people. What others wrote is made printable.
+// A table for the console. Foreign text is sanitized.
 std::string table(const WorldView& view);
-// The same as a page for a browser, which asks for it again every two seconds.
+// The same as a page for a browser, which reloads it every two seconds.
 std::string html(const WorldView& view);
 // In Prometheus' text format 0.0.4.
 std::string metrics(const WorldView& view);
