@@ -67,10 +67,10 @@ int note_current_failure() noexcept {
 Tensor tensor_of(const dlaunch_tensor* given) {
   const dlaunch_tensor& t = required(given, "a tensor");
   if (t.dtype < DLAUNCH_INT8 || t.dtype > DLAUNCH_COMPLEX128) {
-    throw DistError(std::to_string(t.dtype) + " is no dtype");
+    throw DistError(std::to_string(t.dtype) + " is not a dtype");
   }
   if (t.device != DLAUNCH_CPU && t.device != DLAUNCH_CUDA) {
-    throw DistError(std::to_string(t.device) + " is no device");
+    throw DistError(std::to_string(t.device) + " is not a device");
   }
   if (t.dims > 0) (void)required(t.shape, "a tensor's shape");
   const dlaunch::Device device{
@@ -104,7 +104,7 @@ std::vector<Tensor> tensors_of(const dlaunch_tensor* list, std::size_t count) {
 }
 
 ReduceOp op_of(int op) {
-  if (op < DLAUNCH_SUM || op > DLAUNCH_BXOR) throw DistError(std::to_string(op) + " is no reduction");
+  if (op < DLAUNCH_SUM || op > DLAUNCH_BXOR) throw DistError(std::to_string(op) + " is not a reduction");
   return static_cast<ReduceOp>(op);
 }
 

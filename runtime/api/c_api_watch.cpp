@@ -39,7 +39,7 @@ int dlaunch_get_debug_level() {
 int dlaunch_set_debug_level(int level) {
   return guarded([&] {
     if (level < DLAUNCH_DEBUG_OFF || level > DLAUNCH_DEBUG_DETAIL) {
-      throw DistError(std::to_string(level) + " is no debug level");
+      throw DistError(std::to_string(level) + " is not a debug level");
     }
     dlaunch::set_debug_level(static_cast<dlaunch::DebugLevel>(level));
   });

@@ -41,8 +41,7 @@ std::vector<int> strides(const std::vector<int>& shape) {
 
 void check_device(const std::string& device_type, const ProcessGroup& group) {
   if (device_type != "cpu" && device_type != "cuda") {
-    throw DistError("a device mesh of '" + device_type +
-                    "': there is no such device; known are cpu and cuda");
+    throw DistError("a device mesh of '" + device_type + "': unknown device; known are cpu and cuda");
   }
   const std::string config = get_backend_config(group);
   if (("," + config).find("," + device_type + ":") == std::string::npos) {
@@ -56,7 +55,7 @@ void check(const std::string& device_type, const std::vector<int>& ranks, const 
   const auto refuse = [&](const std::string& why) {
     throw DistError("a device mesh of shape " + in_words(shape) + ": " + why);
   };
-  if (shape.empty()) refuse("there must be a dimension at least");
+  if (shape.empty()) refuse("it needs at least one dimension");
   std::int64_t places = 1;
   for (const int extent : shape) {
     if (extent < 1) refuse("an extent is below 1");
@@ -64,14 +63,14 @@ void check(const std::string& device_type, const std::vector<int>& ranks, const 
     if (places > static_cast<std::int64_t>(ranks.size())) break;
   }
   if (places != static_cast<std::int64_t>(ranks.size())) {
-    refuse("it does not have as many places as there are ranks, " + std::to_string(ranks.size()));
+    refuse("it does not have as many places as there are ranks (" + std::to_string(ranks.size()) + ")");
   }
   std::vector<int> sorted = ranks;
   std::ranges::sort(sorted);
   if (std::ranges::adjacent_find(sorted) != sorted.end()) refuse("a rank occurs twice");
   const int world_size = get_world_size();
   if (sorted.front() < 0 || sorted.back() >= world_size) {
-    refuse("not all of its ranks are ranks of a world of " + std::to_string(world_size));
+    refuse("its ranks are not all in range for a world of " + std::to_string(world_size) + " ranks");
   }
   if (names.empty()) return;
   if (names.size() != shape.size()) refuse("it has " + std::to_string(names.size()) + " names");
@@ -246,7 +245,7 @@ DeviceMesh DeviceMesh::slice(std::span<const std::string> dims) const {
     part->coordinate->push_back(coordinate[dim]);
     origin -= coordinate[dim] * step[dim];
   }
-  if (part->names.empty()) throw DistError("a slice of a device mesh needs a dimension at least");
+  if (part->names.empty()) throw DistError("a slice of a device mesh needs at least one dimension");
   places.push_back(origin);
   for (std::size_t i = 0; i < part->shape.size(); ++i) {
     const int distance = step[static_cast<std::size_t>(number_of(part->names[i]))];

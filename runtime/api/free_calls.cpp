@@ -40,9 +40,9 @@ int get_global_rank(const ProcessGroup& given, int group_rank) {
   const ProcessGroup group = or_default(given);
   const std::vector<int>& ranks = group.ranks();
   if (group_rank < 0 || static_cast<std::size_t>(group_rank) >= ranks.size()) {
-    throw DistError(
-        "rank " + std::to_string(group_rank) + " is no rank of a group of " + std::to_string(ranks.size()),
-        {.rank = group.rank(), .group = group.name()});
+    throw DistError("rank " + std::to_string(group_rank) + " is out of range for a group of " +
+                        std::to_string(ranks.size()) + " ranks",
+                    {.rank = group.rank(), .group = group.name()});
   }
   return ranks[static_cast<std::size_t>(group_rank)];
 }

@@ -135,7 +135,7 @@ std::vector<int> SpawnContext::pids() const {
 }
 
 SpawnContext SpawnContext::start(int nprocs, const SpawnOptions& options, const Starter& start_rank) {
-  if (nprocs < 1) throw DistError("spawn: there must be a process at least");
+  if (nprocs < 1) throw DistError("spawn: nprocs must be at least 1");
   auto state = std::make_unique<State>();
   state->options = options;
   std::fflush(nullptr);  // or each process would write it again

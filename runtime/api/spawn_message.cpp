@@ -120,7 +120,7 @@ std::vector<std::string> own_environment() {
 inline namespace v1 {
 
 void register_spawn_function(const std::string& name, SpawnFunction function) {
-  if (!function) throw DistError("register_spawn_function: '" + name + "' is no function");
+  if (!function) throw DistError("register_spawn_function: '" + name + "' is not a function");
   const std::lock_guard lock(functions().mutex);
   if (!functions().by_name.emplace(name, std::move(function)).second) {
     throw DistError("register_spawn_function: there is a function '" + name + "' already");

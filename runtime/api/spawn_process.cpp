@@ -120,7 +120,7 @@ SpawnedProcess exec_rank(const SpawnOrder& order, const std::string& function,
   const SpawnReport nothing_known;
   const std::string failure =
       spawn_begun + std::string(reinterpret_cast<const char*>(&nothing_known), sizeof nothing_known) +
-      "its program cannot be run anew: ";
+      "its program cannot be executed again: ";
   SpawnedProcess process;
   process.rank = order.rank;
   process.by_exec = true;

@@ -86,7 +86,7 @@ int run_as_rank(const SpawnOrder& order, int report_fd, const std::function<void
     failure = e.what();
   } catch (const std::exception& e) {
     failure = e.what();
-    if (failure.empty()) failure = "an exception without words";
+    if (failure.empty()) failure = "an exception without a message";
   } catch (...) {
     failure = "an exception of an unknown type";
   }

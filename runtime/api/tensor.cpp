@@ -89,8 +89,7 @@ std::string to_string(Device device) {
 Tensor::Tensor(void* data, DType dtype, std::span<const std::int64_t> shape, Device device)
     : data_(data), dtype_(dtype), device_(device) {
   if (dtype > DType::complex128) {
-    throw DistError("a tensor of dtype " + std::to_string(static_cast<int>(dtype)) +
-                    ": there is no such one");
+    throw DistError("a tensor of dtype " + std::to_string(static_cast<int>(dtype)) + ": unknown dtype");
   }
   if (shape.size() > max_dims) {
     throw DistError("a tensor has " + std::to_string(shape.size()) + " dimensions; at most " +

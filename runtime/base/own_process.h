@@ -30,8 +30,7 @@ class OwnProcess {
 };
 
 inline constexpr const char* forked_copy =
-    "this process is a copy that fork() has made of the one that joined the group, and has none of its "
-    "threads "
-    "and connections: call it there, or have this process join a group of its own";
+    "this process was forked from the one that joined the group and has none of its threads and "
+    "connections: make the call in that process, or let this one join a group of its own";
 
 }  // namespace dlaunch

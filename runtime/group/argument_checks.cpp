@@ -21,8 +21,8 @@ void require_rank(const GroupDescription& group, const char* operation, const ch
   require_member(group, operation);
   if (rank >= 0 && rank < group.size) return;
   reject(group, operation,
-         std::string(role) + " " + std::to_string(rank) + " is no rank of a group of " +
-             std::to_string(group.size));
+         std::string(role) + " " + std::to_string(rank) + " is out of range for a group of " +
+             std::to_string(group.size) + " ranks");
 }
 
 void require_writable(const GroupDescription& group, const char* operation, const Tensor& tensor) {
@@ -87,7 +87,7 @@ void require_disjoint_gather(const GroupDescription& group, const char* operatio
 std::vector<Tensor> split_rows(const GroupDescription& group, const char* operation, const char* role,
                                const Tensor& tensor, std::span<const std::int64_t> splits) {
   const std::size_t size = static_cast<std::size_t>(group.size);
-  if (tensor.shape().empty()) reject(group, operation, "a tensor without dimensions cannot be cut");
+  if (tensor.shape().empty()) reject(group, operation, "a tensor without dimensions cannot be split");
   const std::int64_t all_rows = tensor.shape().front();
   if (splits.empty()) {
     if (all_rows % group.size != 0) {

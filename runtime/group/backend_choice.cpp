@@ -68,7 +68,8 @@ std::vector<ChosenModule> choose_modules(Registry& registry, const std::string& 
       if (!choice.device.empty() && choice.device != device) continue;
       entry.devices.push_back(device_kind(device));
       if (!served.insert(entry.devices.back()).second) {
-        throw DistBackendError("backend '" + text + "' names two for the device " + std::string(device));
+        throw DistBackendError("backend '" + text + "' names two backends for the device " +
+                               std::string(device));
       }
     }
     if (entry.devices.empty()) {

@@ -59,12 +59,12 @@ std::string describe_missing_calls(const GroupDescription& group, const std::str
     const auto place = static_cast<std::size_t>(rank);
     return place >= group.compares.size() || group.compares[place];
   });
-  return describe_ranks(missing) + " did not call anything before the deadline, where this group's " +
+  return describe_ranks(missing) + " did not call anything before the deadline; this group's " +
          "other ranks call " + call +
          (silent.empty() ? ""
-                         : "; but " + describe_ranks(silent) +
-                               " may have: not at the debug level DETAIL when the ranks joined, and at "
-                               "another one nothing is compared");
+                         : "; the calls of " + describe_ranks(silent) +
+                               " are not compared: the debug level there was not DETAIL when the ranks "
+                               "joined");
 }
 
 }  // namespace

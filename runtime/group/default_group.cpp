@@ -36,7 +36,7 @@ std::shared_ptr<Store> connect(const Identity& self, Deadline deadline) {
     return connect_store(self.master, deadline);
   } catch (const DistStoreError& e) {
     if (self.rank == 0 || self.store_is_served) throw;
-    throw DistStoreError("rank 0, which serves the store, has not come: " + e.reason());
+    throw DistStoreError("rank 0, which serves the store, has not joined: " + e.reason());
   }
 }
 
@@ -44,8 +44,8 @@ std::shared_ptr<Store> connect(const Identity& self, Deadline deadline) {
 void require_agreement(const char* what, std::optional<int> given, int told) {
   if (!given || *given == told) return;
   throw DistError(std::string("init_process_group: the option ") + what + " is " + std::to_string(*given) +
-                  ", but who started it says " + std::to_string(told) +
-                  ", which counts: leave the option out");
+                  ", but the program that started this rank set it to " + std::to_string(told) +
+                  ": leave the option out");
 }
 
 template <class T>
@@ -65,8 +65,8 @@ void warn_of_levels(const std::vector<PeerInfo>& peers) {
   }
   if (silent.empty() || silent.size() == peers.size() || !logs(LogLevel::warning)) return;
   log(LogLevel::warning, "the debug level is DETAIL, but not on " + describe_ranks(silent) +
-                             ": the others will wait for " + (silent.size() == 1 ? "it" : "them") +
-                             " in vain, unless set_debug_level() makes it the same on all");
+                             ": collectives of the other ranks will time out. "
+                             "Set one level on all ranks: set_debug_level()");
 }
 
 std::string backend_name(const InitOptions& options, const std::optional<RankPreset>& preset) {

@@ -46,7 +46,7 @@ void keep(OfTheOriginal one) {
 }  // namespace
 
 GroupImpl& GroupImpl::of(const ProcessGroup& group) {
-  if (!group.impl_) throw DistError("this ProcessGroup means no group");
+  if (!group.impl_) throw DistError("empty ProcessGroup handle: it names no group");
   return *group.impl_;
 }
 
@@ -101,8 +101,8 @@ bool GroupImpl::skips_as_non_member(const char* operation) {
     log(LogLevel::warning,
         "rank " + std::to_string(description_.global_rank) + " called " + operation + " on group " +
             description_.name + " (" + describe_ranks(description_.ranks) +
-            "), of which it is not a member: the call does nothing, as any other of this rank "
-            "on that group");
+            "), of which it is not a member: this call and later ones of this rank on that group "
+            "do nothing");
   }
   return true;
 }

@@ -115,7 +115,7 @@ Work GroupImpl::barrier(const OperationOptions& options, std::span<const int> de
   if (skips_as_non_member("barrier")) return {};
   std::optional<Device> device;
   for (const int id : device_ids) {
-    if (id < 0) reject(description_, "barrier", "device " + std::to_string(id) + " is none");
+    if (id < 0) reject(description_, "barrier", "device " + std::to_string(id) + " does not exist");
     if (!device) device = Device{Device::Kind::cuda, id};
   }
   const OperationSpec call{"barrier",
@@ -317,7 +317,7 @@ Work GroupImpl::all_to_all_single(const Tensor& output, const Tensor& input,
 GroupImpl::Prepared GroupImpl::prepare_all_reduce_coalesced(std::vector<Tensor> tensors,
                                                             const Reduction& reduction) const {
   constexpr const char* name = "all_reduce_coalesced";
-  if (tensors.empty()) reject(description_, name, "there is no tensor");
+  if (tensors.empty()) reject(description_, name, "the list of tensors is empty");
   for (const Tensor& tensor : tensors) require_writable(description_, name, tensor);
   require_one_kind(description_, name, tensors);
   const Tensor first = tensors.front();
@@ -353,7 +353,7 @@ Work GroupImpl::run_pairs(const char* operation, std::span<const Tensor> outputs
   if (outputs.size() != inputs.size()) {
     reject(description_, operation,
            std::to_string(outputs.size()) + " outputs and " + std::to_string(inputs.size()) +
-               " inputs: there must be as many of both");
+               " inputs: the numbers must be equal");
   }
   require_one_kind(description_, operation, inputs);
   std::vector<Prepared> all;

@@ -20,8 +20,8 @@ std::vector<int> checked_members(std::vector<int> ranks, int world_size) {
   }
   std::ranges::sort(ranks);
   if (ranks.front() < 0 || ranks.back() >= world_size) {
-    throw DistError("new_group: the ranks " + comma_separated(ranks) + " are not all ranks of a world of " +
-                    std::to_string(world_size));
+    throw DistError("new_group: the ranks " + comma_separated(ranks) +
+                    " are not all in range for a world of " + std::to_string(world_size) + " ranks");
   }
   if (std::ranges::adjacent_find(ranks) != ranks.end()) {
     throw DistError("new_group: a rank occurs twice in " + comma_separated(ranks));

@@ -41,9 +41,9 @@ std::string split_mismatch(std::span<const std::string> all) {
       const std::uint64_t sent = splits[from].sent[to];
       const std::uint64_t expected = splits[to].expected[from];
       if (sent == expected || ++found > told_at_most) continue;
-      text += (text.empty() ? "the sizes do not fit: rank " : "; rank ") + std::to_string(from) + " sends " +
-              std::to_string(sent) + " elements to rank " + std::to_string(to) + ", which expects " +
-              std::to_string(expected);
+      text += (text.empty() ? "the sizes do not match: rank " : "; rank ") + std::to_string(from) +
+              " sends " + std::to_string(sent) + " elements to rank " + std::to_string(to) +
+              ", which expects " + std::to_string(expected);
     }
   }
   if (found > told_at_most) text += "; and " + std::to_string(found - told_at_most) + " more";

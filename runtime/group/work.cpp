@@ -65,7 +65,7 @@ struct Work::State {
   State& operator=(const State&) = delete;
   ~State() {
     if (error && !seen)
-      log(LogLevel::warning, "an operation nobody waited for has failed: " + message_of(error));
+      log(LogLevel::warning, "an operation failed and no call waited for it: " + message_of(error));
   }
 
   // In a forked copy a thread that exists only in the original may hold the mutex for ever.

@@ -130,7 +130,7 @@ void World::init_with(const InitOptions& options) {
     }
     if (logs(LogLevel::info)) {
       log(LogLevel::info, "rank " + std::to_string(self.rank) + " of " + std::to_string(self.world_size) +
-                              " has met the others; backend " + attempt.backend());
+                              " has joined; backend " + attempt.backend());
     }
     if (!this_threads_world) at_process_end<leave_at_process_end>();
     const std::lock_guard lock(mutex_);

@@ -18,7 +18,7 @@ Error wrong_variable(const Environment& environment, std::string_view name, cons
   const bool by_dlaunch = environment(env::job_id).has_value();
   return {ErrorKind::invalid, "cannot find the other ranks", "",
           "the environment variable " + std::string(name) + " is " + is,
-          by_dlaunch ? "dlaunch has set it: something between dlaunch and this program has changed it"
+          by_dlaunch ? "dlaunch had set it: something between dlaunch and this program changed it"
                      : "start the program with dlaunch, which sets it"};
 }
 
@@ -70,10 +70,10 @@ std::string read_query(std::string_view query, GivenRank& given) {
     const std::string_view text = pair.substr(std::min(equals + 1, pair.size()));
     if (name == "use_libuv") continue;  // PyTorch's: selects one of its two servers
     if (name != "rank" && name != "world_size") {
-      return "there is no parameter '" + std::string(name) + "'; known are rank and world_size";
+      return "unknown parameter '" + std::string(name) + "'; known are rank and world_size";
     }
     std::optional<int>& into = name == "rank" ? given.rank : given.world_size;
-    if (into) return "the parameter " + std::string(name) + " is there twice";
+    if (into) return "the parameter " + std::string(name) + " is given twice";
     into = whole_number(text);
     if (!into) return "the parameter " + std::string(name) + " is '" + std::string(text) + "', not a number";
   }
@@ -208,7 +208,7 @@ Result<InitMethod> parse_init_method(std::string_view text) {
     if (!path.starts_with('/')) return wrong("the path must begin with a slash");
     return InitMethod{InitMethod::Kind::file, {}, std::string(path), given};
   }
-  return wrong("there is no such method");
+  return wrong("unknown method");
 }
 
 std::unique_ptr<BackendStore> backend_store(std::shared_ptr<Store> store, std::function<void()> check) {

@@ -36,7 +36,7 @@ inline namespace v1 {
 namespace {
 
 [[noreturn]] void lacks(const char* what) {
-  throw DistStoreError(std::string("this store of the program's has no ") + what);
+  throw DistStoreError(std::string("the program's own store does not offer: ") + what);
 }
 
 }  // namespace
@@ -309,13 +309,11 @@ namespace {
 // Empty: nothing.
 std::string contradiction_in(const Address& address, const TcpKeyValueStoreOptions& options) {
   if (options.world_size && *options.world_size < 1)
-    return "a world_size of " + std::to_string(*options.world_size);
+    return "world_size is " + std::to_string(*options.world_size) + "; at least 1 is needed";
   if (!options.is_master && options.master_listen_fd)
-    return "a socket to listen on, but this is not the master";
+    return "master_listen_fd is given, but is_master is not set";
   if (!options.is_master && address.port == 0)
-    return "the port is 0, which only the master may leave to the system; a client must be given the "
-           "master's "
-           "port()";
+    return "the port is 0: only the master may leave it to the system; give a client the master's port()";
   return {};
 }
 
@@ -386,7 +384,7 @@ std::shared_ptr<KeyValueStore> make_file_store(const std::string& path, int worl
 
 std::shared_ptr<KeyValueStore> make_prefix_store(const std::string& prefix,
                                                  const std::shared_ptr<KeyValueStore>& store) {
-  if (!store) throw DistError("make_prefix_store: there is no store");
+  if (!store) throw DistError("make_prefix_store: the store is null");
   return as_public(std::make_shared<PrefixStore>(prefix, inner_store(store)));
 }
 

@@ -56,7 +56,7 @@ Result<std::string> usable_address(const ifaddrs& entry) {
   const auto unusable = [](const char* why) {
     return Error{ErrorKind::not_found, "an address that cannot be used", "", why, ""};
   };
-  if (!entry.ifa_addr) return unusable("it is none");
+  if (!entry.ifa_addr) return unusable("it has no address");
   if (entry.ifa_addr->sa_family == AF_INET) return numeric(entry.ifa_addr, sizeof(sockaddr_in));
   if (entry.ifa_addr->sa_family != AF_INET6) return unusable("it is not an IP address");
   sockaddr_in6 address{};
@@ -161,7 +161,7 @@ Result<Addresses> addresses_of_interface(const std::string& name, const Addresse
     if (Result<std::string> address = usable_address(*entry)) addresses.push_back(*std::move(address));
   }
   if (!exists) {
-    return refused("there is none of that name; this machine has " + names_of(interfaces->get()));
+    return refused("this machine has no interface of that name; it has " + names_of(interfaces->get()));
   }
   if (!is_up) return refused("it is down");
   if (addresses.empty()) return refused("it has no address that other machines could reach");

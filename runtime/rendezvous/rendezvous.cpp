@@ -166,10 +166,10 @@ class Attempt {
         store_.compare_set(arrivals_[static_cast<std::size_t>(options_.rank)], "", self);
     if (there == self) return {};
     const Visitor other = Visitor::parse(there);
-    return "process " + other.process + " on " + other.info.host + " has joined as rank " +
-           std::to_string(options_.self) +
-           " already; if it is of an earlier run, the store still holds that run's left-overs: remove them "
-           "(the file of file://) or use another store";
+    return "two processes have joined as rank " + std::to_string(options_.self) + ": pid " + other.process +
+           " on " + other.info.host + " and this one, pid " + std::to_string(getpid()) + " on " + self_.host +
+           ". If the first is from an earlier run, its keys are still in the store: delete the "
+           "file of file://, or use another store";
   }
 
   Halves decided() { return store_.check({&outcome_, 1}) ? Halves::of(store_.get(outcome_)) : Halves{}; }

@@ -107,11 +107,11 @@ class ServedStores {
     const std::string already =
         "this process serves a store at " + to_string(server.about.address) + " already";
     if (server.about.address.host != request.address.host)
-      throw DistStoreError(already + ", and not at the host " + request.address.host + "; take another port");
+      throw DistStoreError(already + ", and not at the host " + request.address.host + "; use another port");
     if (request.socket)
-      throw DistStoreError(already + ", and cannot listen on another socket for it; take another port");
+      throw DistStoreError(already + ", and cannot listen on another socket for it; use another port");
     if (!server.shared || !request.shares)
-      throw DistStoreError(already + "; take another port, or let both be multi_tenant");
+      throw DistStoreError(already + "; use another port, or set multi_tenant for both");
   }
 
   Handle use(Server& server) {
@@ -164,7 +164,7 @@ void serve_store_of_rank_zero(const Address& address) {
     kept.insert_or_assign(address.port, std::pair(OwnProcess(), ServedStores::get().serve_or_use(address)));
   } catch (const DistStoreError& e) {
     throw DistStoreError("rank 0 cannot serve the store at " + to_string(address) + ": " + e.reason() +
-                         "; if another process serves it already, say so with "
+                         "; if another process serves it already, set "
                          "TORCHELASTIC_USE_AGENT_STORE=True");
   }
 }

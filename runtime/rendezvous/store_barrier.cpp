@@ -158,7 +158,7 @@ StoreBarrier::Decision StoreBarrier::give_up(const Options& options) {
     ended_ = has_ended();
     if (ended_) return Decision::decode(store_->get(decision_key(round_)));
   }
-  if (missing.empty()) return {{}, "rank 0 has not heard all ranks before this rank's deadline"};
+  if (missing.empty()) return {{}, "rank 0 did not receive from all ranks before this rank's deadline"};
   return {missing, options.name_missing(missing)};
 }
 

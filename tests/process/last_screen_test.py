@@ -100,8 +100,8 @@ class Environment(LastScreen):
     @unittest.skipUnless(os.path.exists(ALL_REDUCE), "without the gloo backend")
     def test_a_variable_that_was_changed_behind_dlaunch(self):
         done = self.run_job("sh", "-c", f"WORLD_SIZE=abc exec {ALL_REDUCE} 10")
-        self.assertIn("the environment variable WORLD_SIZE is 'abc', not a number; dlaunch has set it: something between dlaunch and "
-                      "this program has changed it\n", done.stderr)
+        self.assertIn("the environment variable WORLD_SIZE is 'abc', not a number; dlaunch had set it: something between dlaunch and "
+                      "this program changed it\n", done.stderr)
 
 
 class Limits(LastScreen):

@@ -74,7 +74,7 @@ TEST(Any, ListsAndDictsCanBeChanged) {
   EXPECT_EQ(copy.list().size(), 3U);  // nothing is shared
 }
 
-TEST(Any, WhatItIsNotIsSaid) {
+TEST(Any, WrongTypeIsNamed) {
   EXPECT_EQ(error_of([] { (void)Any(12).as<std::string>(); }),
             "an Any that holds integer 12 was asked for a text");
   EXPECT_EQ(error_of([] { (void)Any("12").as<int>(); }), "an Any that holds text was asked for an integer");

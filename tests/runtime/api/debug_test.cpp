@@ -162,7 +162,7 @@ class AtDetail : public testing::Test {
 TEST_F(AtDetail, SizesOfAnAllToAllThatDoNotFitAreNamedOnEveryRankBeforeAnythingHappens) {
   in_world(3, [](int rank) {
     const std::string wanted =
-        "the sizes do not fit: rank 0 sends 2 elements to rank 1, which expects 4; rank 2 sends 2 elements "
+        "the sizes do not match: rank 0 sends 2 elements to rank 1, which expects 4; rank 2 sends 2 elements "
         "to "
         "rank 1, which expects 0";
     std::vector<int> given(6, rank);
@@ -291,11 +291,11 @@ TEST_F(AtDetail, ARankThatDoesNotCallIsNamed) {
       if (rank != 2) {
         CollectiveOptions options;
         options.timeout = std::chrono::seconds(seconds[static_cast<std::size_t>(rank)]);
-        EXPECT_EQ(
-            error_of([&] { all_reduce(Tensor::of(values), ReduceOp::sum, options); }),
-            "rank " + std::to_string(rank) + ", all_reduce #1 of group default, peer 2 on " + host_name() +
-                ": rank 2 did not call anything before the deadline, where this group's other ranks call "
-                "all_reduce(float32[4] on cpu, sum)");
+        EXPECT_EQ(error_of([&] { all_reduce(Tensor::of(values), ReduceOp::sum, options); }),
+                  "rank " + std::to_string(rank) + ", all_reduce #1 of group default, peer 2 on " +
+                      host_name() +
+                      ": rank 2 did not call anything before the deadline; this group's other ranks call "
+                      "all_reduce(float32[4] on cpu, sum)");
         told.count_down();
       }
       told.wait();

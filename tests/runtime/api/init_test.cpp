@@ -147,8 +147,8 @@ TEST(Init, LeftOversInAFileAreRecognised) {
   };
   join(true);
   for (const RankResult& result : join(false)) {
-    EXPECT_TRUE(contains(result.said, "has joined as rank")) << result.said;
-    EXPECT_TRUE(contains(result.said, "left-overs")) << result.said;
+    EXPECT_TRUE(contains(result.said, "two processes have joined as rank")) << result.said;
+    EXPECT_TRUE(contains(result.said, "file of file://")) << result.said;
   }
 }
 
@@ -345,12 +345,12 @@ TEST(Init, RanksThatCompareNameThoseThatDoNot) {
   });
   EXPECT_EQ(
       results[0].said,
-      "the debug level is DETAIL, but not on ranks 1, 2: the others will wait for them in vain, unless "
-      "set_debug_level() makes it the same on all; rank 0, barrier #1 of group default, peer 1 on " +
+      "the debug level is DETAIL, but not on ranks 1, 2: collectives of the other ranks will time out. "
+      "Set one level on all ranks: set_debug_level(); rank 0, barrier #1 of group default, peer 1 on " +
           dlaunch::test::host_name() +
-          ": ranks 1, 2 did not call anything before the deadline, where this group's other ranks call "
-          "barrier(); but ranks 1, 2 may have: not at the debug level DETAIL when the ranks joined, and "
-          "at another one nothing is compared");
+          ": ranks 1, 2 did not call anything before the deadline; this group's other ranks call "
+          "barrier(); the calls of ranks 1, 2 are not compared: the debug level there was not DETAIL when "
+          "the ranks joined");
   EXPECT_EQ(results[1].said, "");
 }
 
@@ -364,8 +364,8 @@ TEST(Init, TwoProcessesWithOneRankAreRejected) {
     dlaunch::init_process_group(options);
     return "joined";
   });
-  const bool first_told = contains(results[0].said, "has joined as rank 0 already");
-  const bool second_told = contains(results[1].said, "has joined as rank 0 already");
+  const bool first_told = contains(results[0].said, "two processes have joined as rank 0");
+  const bool second_told = contains(results[1].said, "two processes have joined as rank 0");
   EXPECT_TRUE(first_told != second_told) << results[0].said << "\n" << results[1].said;
 }
 

@@ -103,8 +103,8 @@ TEST(NonMember, IsWarnedOnceForEachGroup) {
     return said;
   });
   const std::string rest =
-      "), of which it is not a member: the call does nothing, as any other of this rank on "
-      "that group\n";
+      "), of which it is not a member: this call and later ones of this rank on that group "
+      "do nothing\n";
   EXPECT_EQ(results[0].said, "rank 0 called barrier on group alone 0 (rank 1" + rest +
                                  "rank 0 called barrier on group alone 1 (rank 1" + rest);
   EXPECT_EQ(results[1].said, "") << "a member is not warned";

@@ -77,7 +77,7 @@ TEST_F(PublicApi, WrongOptionsAreRefused) {
   dlaunch::InitOptions options;
   options.init_method = "mpi://";
   EXPECT_EQ(error_of([&] { dlaunch::init_process_group(options); }),
-            "cannot use init_method 'mpi://': there is no such method; known are env://, tcp://host:port and "
+            "cannot use init_method 'mpi://': unknown method; known are env://, tcp://host:port and "
             "file:///path, each with ?rank=R&world_size=N");
   options = {};
   options.timeout = std::chrono::milliseconds(-1);

@@ -123,7 +123,7 @@ TEST(Barrier, DevicesNeedABackendThatWorksOnThem) {
     options.device_ids = {0};
     EXPECT_TRUE(error_contains([&] { barrier(options); }, "backend threads does not work on device cuda:0"));
     options.device_ids = {-1};
-    EXPECT_TRUE(error_contains([&] { barrier(options); }, "device -1 is none"));
+    EXPECT_TRUE(error_contains([&] { barrier(options); }, "device -1 does not exist"));
     options.device_ids = {};
     barrier(options);  // the group is as it was
     destroy_process_group();

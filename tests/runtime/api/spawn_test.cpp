@@ -351,14 +351,17 @@ TEST(Spawn, OptionsThatContradictTheRankAreRefused) {
           dlaunch::destroy_process_group();
           return std::string("taken");
         };
-        const std::string end = ", which counts: leave the option out";
+        const std::string end = ": leave the option out";
         const auto expect = [](const std::string& said, const std::string& wanted) {
           if (said != wanted) throw std::runtime_error(said);
         };
-        expect(refused(5, 2), "init_process_group: the option rank is 5, but who started it says " +
-                                  std::to_string(rank) + end);
+        expect(refused(5, 2),
+               "init_process_group: the option rank is 5, but the program that started this rank set it to " +
+                   std::to_string(rank) + end);
         expect(refused(rank, 3),
-               "init_process_group: the option world_size is 3, but who started it says 2" + end);
+               "init_process_group: the option world_size is 3, but the program that started this rank set "
+               "it to 2" +
+                   end);
         expect(refused(rank, 2), "taken");
       },
       2);

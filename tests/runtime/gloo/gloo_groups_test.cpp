@@ -229,7 +229,8 @@ TEST(GlooGroups, ARankZeroThatDoesNotComeIsNamed) {
     options.timeout = std::chrono::milliseconds(300);
     return error_of([&] { dlaunch::init_process_group(options); });
   });
-  EXPECT_TRUE(contains(results[1].said, "rank 0, which serves the store, has not come: ")) << results[1].said;
+  EXPECT_TRUE(contains(results[1].said, "rank 0, which serves the store, has not joined: "))
+      << results[1].said;
 }
 
 TEST(GlooGroups, AFolderThatIsNotThereIsSaidSoon) {

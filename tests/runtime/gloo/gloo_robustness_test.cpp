@@ -672,7 +672,7 @@ std::string calls_of_a_copy(const dlaunch::ProcessGroup& group, const Work& unfi
   std::string wrong;
   for (const auto& [name, call] : calls) {
     const std::string error = error_of(call);
-    if (!contains(error, "this process is a copy that fork() has made")) {
+    if (!contains(error, "this process was forked from the one that joined the group")) {
       wrong += std::string(name) + ": " + error + "; ";
     }
   }

@@ -63,7 +63,8 @@ TEST(LocalAddress, AnInterfaceHasOneOfEachFamily) {
   }
   const Result<Addresses> none = addresses_of_interface("nosuchif0", {});
   ASSERT_FALSE(none.ok());
-  EXPECT_TRUE(contains(none.error().message(), "'nosuchif0': there is none of that name; this machine has"));
+  EXPECT_TRUE(
+      contains(none.error().message(), "'nosuchif0': this machine has no interface of that name; it has"));
   EXPECT_TRUE(contains(none.error().message(), "lo"));
 }
 
@@ -136,7 +137,9 @@ TEST(Interfaces, AnUnknownOneIsNamedOnEveryRank) {
   const Variable unknown("GLOO_SOCKET_IFNAME", "lo,nosuchif0");
   for (const std::string& error :
        in_contexts(3, [](const BackendContext& context) { agree_on_addresses(context); })) {
-    EXPECT_TRUE(contains(error, "the network interface 'nosuchif0': there is none of that name")) << error;
+    EXPECT_TRUE(
+        contains(error, "the network interface 'nosuchif0': this machine has no interface of that name"))
+        << error;
     EXPECT_TRUE(contains(error, "(GLOO_SOCKET_IFNAME)")) << error;
   }
 }

@@ -504,7 +504,7 @@ TEST(CollectiveArguments, WrongOnesAreRefusedWithTheReason) {
         const std::size_t at = text.find(here);
         return at == std::string::npos ? text : text.substr(at + here.size());
       };
-      EXPECT_EQ(refused([&] { group.reduce(tensor, 7); }), "dst 7 is no rank of a group of 2");
+      EXPECT_EQ(refused([&] { group.reduce(tensor, 7); }), "dst 7 is out of range for a group of 2 ranks");
       EXPECT_EQ(refused([&] { group.reduce(Tensor::of(complex), 0, ReduceOp::max); }),
                 "max of complex64 is not possible: complex numbers have no order");
       EXPECT_EQ(refused([&] { group.gather(two, tensor, 0); }),
@@ -525,9 +525,9 @@ TEST(CollectiveArguments, WrongOnesAreRefusedWithTheReason) {
                 "the input splits add up to 3, not to its 4 rows");
       EXPECT_EQ(refused([&] { group.all_to_all_single(tensor, tensor, {}, negative); }),
                 "the input splits do not add up to its 4 rows");
-      EXPECT_EQ(refused([&] { group.all_reduce_coalesced({}); }), "there is no tensor");
+      EXPECT_EQ(refused([&] { group.all_reduce_coalesced({}); }), "the list of tensors is empty");
       EXPECT_EQ(refused([&] { group.all_gather_into_tensor_coalesced(two, one); }),
-                "2 outputs and 1 inputs: there must be as many of both");
+                "2 outputs and 1 inputs: the numbers must be equal");
       const std::vector<Tensor> mixed = {tensor, Tensor::of(wide)};
       const std::string differ =
           "the tensors differ in dtype or device: float32[4] on cpu and float64[4] on cpu";

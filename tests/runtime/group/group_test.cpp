@@ -80,7 +80,7 @@ TEST(Group, DescribesItself) {
     EXPECT_EQ(group.backend(), "threads");
     EXPECT_EQ(group.timeout(), std::chrono::seconds(60));
   }));
-  EXPECT_EQ(error_of([] { (void)ProcessGroup().rank(); }), "this ProcessGroup means no group");
+  EXPECT_EQ(error_of([] { (void)ProcessGroup().rank(); }), "empty ProcessGroup handle: it names no group");
 }
 
 TEST(Group, WrongArgumentsAreRefusedAndDoNotCount) {
@@ -99,7 +99,7 @@ TEST(Group, WrongArgumentsAreRefusedAndDoNotCount) {
                     ", all_reduce of group test: bxor of float32 is not possible: bitwise operations need "
                     "integers");
       EXPECT_EQ(error_of([&] { group.broadcast(tensor, 2); }),
-                here + ", broadcast of group test: src 2 is no rank of a group of 2");
+                here + ", broadcast of group test: src 2 is out of range for a group of 2 ranks");
       EXPECT_EQ(error_of([&] { group.broadcast(Tensor::of(constant), 0); }),
                 here + ", broadcast of group test: the tensor to write to is a view of const memory");
       const std::vector<Tensor> one = {tensor};
@@ -308,7 +308,7 @@ TEST(Tensor, RefusesImpossibleShapes) {
             }),
             "the memory of a float64 tensor is not aligned to 8 bytes");
   EXPECT_EQ(error_of([&] { (void)Tensor(values.data(), static_cast<DType>(77), std::span(&one, 1)); }),
-            "a tensor of dtype 77: there is no such one");
+            "a tensor of dtype 77: unknown dtype");
 }
 
 TEST(Errors, KeepTheirTypeOnTheWayUp) {
@@ -353,8 +353,8 @@ std::vector<std::string> warnings_after(const std::function<void(const std::vect
 
 TEST(Group, OneCauseIsOneWarning) {
   EXPECT_EQ(warnings_after([](const std::vector<Work>&) {}),
-            std::vector<std::string>{"an operation nobody waited for has failed: rank 0, barrier #3 of group "
-                                     "test, peer 1: lost"});
+            std::vector<std::string>{"an operation failed and no call waited for it: rank 0, barrier #3 of "
+                                     "group test, peer 1: lost"});
   EXPECT_EQ(warnings_after([](const std::vector<Work>& works) {
               EXPECT_NE(error_of([&] { works.back().wait(); }), "no error");
             }),

@@ -290,17 +290,17 @@ TEST(PointToPoint, WrongArgumentsAreRefused) {
     std::vector<int> value(1);
     const std::string here = "rank " + std::to_string(group.rank());
     EXPECT_EQ(error_of([&] { group.send(Tensor::of(value), 2); }),
-              here + ", send of group test: dst 2 is no rank of a group of 2");
+              here + ", send of group test: dst 2 is out of range for a group of 2 ranks");
     EXPECT_EQ(error_of([&] { group.send(Tensor::of(value), any_source); }),
-              here + ", send of group test: dst -1 is no rank of a group of 2");
+              here + ", send of group test: dst -1 is out of range for a group of 2 ranks");
     EXPECT_EQ(error_of([&] { group.recv(Tensor::of(value), -2); }),
-              here + ", recv of group test: src -2 is no rank of a group of 2");
+              here + ", recv of group test: src -2 is out of range for a group of 2 ranks");
     EXPECT_EQ(error_of([&] { group.recv(Tensor::of(constant), 0); }),
               here + ", recv of group test: the tensor to write to is a view of const memory");
     const std::vector<P2POp> one_is_wrong = {{P2POp::Kind::isend, Tensor::of(value), 0},
                                              {P2POp::Kind::isend, Tensor::of(value), 9}};
     EXPECT_EQ(error_of([&] { group.batch_isend_irecv(one_is_wrong); }),
-              here + ", batch_isend_irecv of group test: dst 9 is no rank of a group of 2");
+              here + ", batch_isend_irecv of group test: dst 9 is out of range for a group of 2 ranks");
     group.barrier();
   }));
 }

@@ -57,7 +57,7 @@ TEST(Work, UnobservedErrorIsLogged) {
     good.succeed();
   }
   set_log_handler(nullptr);
-  EXPECT_EQ(logged, std::vector<std::string>{"an operation nobody waited for has failed: lost"});
+  EXPECT_EQ(logged, std::vector<std::string>{"an operation failed and no call waited for it: lost"});
 }
 
 TEST(Work, TheFirstEndCounts) {

@@ -160,7 +160,7 @@ TEST_P(Worlds, AGroupCanBeSplit) {
     const std::vector<std::vector<int>> twice = {{0}, {0}};
     EXPECT_TRUE(error_contains([&] { split_group(own, twice); }, "split_group: rank 0 is in two groups"));
     const std::vector<std::vector<int>> unknown = {{99}};
-    EXPECT_TRUE(error_contains([&] { split_group(own, unknown); }, "rank 99 is no rank of a group of"));
+    EXPECT_TRUE(error_contains([&] { split_group(own, unknown); }, "rank 99 is out of range for a group of"));
   });
 }
 
@@ -238,7 +238,7 @@ TEST(Groups, KnowTheirBackends) {
       EXPECT_TRUE(error_contains([&] { new_group({}, options); }, reason)) << backend;
     };
     for (const char* const backend : {"threads,threads", "cpu:threads,cpu:threads", "cpu:threads,Threads"}) {
-      refused(backend, "names two for the device cpu");
+      refused(backend, "names two backends for the device cpu");
     }
     for (const char* const backend : {":threads", "cpu:", ",threads"})
       refused(backend, "cannot read backend");
@@ -320,16 +320,16 @@ TEST(Meshes, WrongOnesAreRefused) {
       return error_of([&] { (void)init_device_mesh("cpu", shape, names); });
     };
     EXPECT_EQ(error_of([] { (void)init_device_mesh("tpu", {4}); }),
-              "a device mesh of 'tpu': there is no such device; known are cpu and cuda");
+              "a device mesh of 'tpu': unknown device; known are cpu and cuda");
     EXPECT_EQ(error_of([] { (void)init_device_mesh("cuda", {4}); }),
               "a device mesh of cuda: the group's backend works on cpu:threads only");
     EXPECT_EQ(refused({3}, {}),
-              "a device mesh of shape [3]: it does not have as many places as there are ranks, 4");
-    EXPECT_EQ(refused({}, {}), "a device mesh of shape []: there must be a dimension at least");
+              "a device mesh of shape [3]: it does not have as many places as there are ranks (4)");
+    EXPECT_EQ(refused({}, {}), "a device mesh of shape []: it needs at least one dimension");
     EXPECT_EQ(refused({-2, -2}, {}), "a device mesh of shape [-2, -2]: an extent is below 1");
     EXPECT_EQ(refused({1 << 30, 1 << 30, 4}, {}),
               "a device mesh of shape [1073741824, 1073741824, 4]: it does not have as many places as there "
-              "are ranks, 4");
+              "are ranks (4)");
     EXPECT_EQ(refused({2, 2}, {"a"}), "a device mesh of shape [2, 2]: it has 1 names");
     EXPECT_EQ(refused({2, 2}, {"a", "a"}), "a device mesh of shape [2, 2]: a name occurs twice");
     const DeviceMesh mesh("cpu", {0, 1}, {2});
@@ -369,7 +369,7 @@ TEST(Meshes, DifferentArgumentsAreRejected) {
 TEST(Meshes, InvalidMeshOnOneRankFailsOnAllRanks) {
   in_world(3, [](int rank) {
     const std::string error = error_of([&] { (void)init_device_mesh("cpu", {rank == 1 ? 4 : 3}); });
-    EXPECT_TRUE(test::contains(error, "it does not have as many places as there are ranks, 3")) << error;
+    EXPECT_TRUE(test::contains(error, "it does not have as many places as there are ranks (3)")) << error;
     EXPECT_EQ(test::contains(error, "rank 1 cannot take part"), rank != 1) << error;
     EXPECT_EQ(init_device_mesh("cpu", {3}).size(), 3);  // all together again
     const auto of_ranks = [](const std::vector<int>& ranks) {
@@ -390,8 +390,9 @@ TEST(NewGroup, WrongMembersAreRefused) {
     EXPECT_EQ(error_of([] {
                 new_group({0, 2});
               }),
-              "new_group: the ranks 0, 2 are not all ranks of a world of 2");
-    EXPECT_EQ(error_of([] { new_group({-1}); }), "new_group: the ranks -1 are not all ranks of a world of 2");
+              "new_group: the ranks 0, 2 are not all in range for a world of 2 ranks");
+    EXPECT_EQ(error_of([] { new_group({-1}); }),
+              "new_group: the ranks -1 are not all in range for a world of 2 ranks");
     EXPECT_EQ(error_of([] { new_group({1, 1}); }), "new_group: a rank occurs twice in 1, 1");
     NewGroupOptions options;
     options.backend = "odd";
@@ -415,7 +416,7 @@ TEST(NewGroup, ErrorOnOneRankFailsOnAllRanks) {
       EXPECT_EQ(test::contains(error, "rank 0 cannot take part: "), rank != 0) << error;
       EXPECT_EQ(sum_over(new_group(), 1), 3);  // all together again
     };
-    hears("the ranks 0, 99 are not all ranks of a world of 3", [](bool wrong) {
+    hears("the ranks 0, 99 are not all in range for a world of 3 ranks", [](bool wrong) {
       new_group(wrong ? std::vector{0, 99} : std::vector{0, 1, 2});
     });
     hears("a rank occurs twice in 0, 0", [](bool wrong) {

@@ -182,13 +182,14 @@ class OurStore : public EachStore {};
 INSTANTIATE_TEST_SUITE_P(Stores, OurStore, testing::Values("hash", "file", "tcp", "prefix"),
                          [](const auto& kind) { return kind.param; });
 
-TEST(Stores, WhatAProgramsOwnLacksIsSaid) {
+TEST(Stores, MissingCallsOfAProgramsOwnStoreAreNamed) {
   const auto store = std::make_shared<OwnKind>();
   const std::vector<std::function<void()>> calls = {
       [&] { (void)store->num_keys(); },       [&] { (void)store->list_keys(); },
       [&] { store->append("key", "value"); }, [&] { store->queue_push("key", "value"); },
       [&] { (void)store->queue_pop("key"); }, [&] { (void)store->queue_len("key"); }};
-  for (const auto& call : calls) EXPECT_TRUE(contains(error_of(call), "this store of the program's has no "));
+  for (const auto& call : calls)
+    EXPECT_TRUE(contains(error_of(call), "the program's own store does not offer: "));
 }
 
 TEST_P(OurStore, CountsListsAndAppends) {
@@ -245,10 +246,9 @@ TEST(TcpStores, PortZeroIsAnyThatIsFree) {
 }
 
 TEST(TcpStores, AClientMustKnowThePort) {
-  EXPECT_EQ(
-      error_of([] { make_tcp_store("127.0.0.1", 0); }),
-      "make_tcp_store: the port is 0, which only the master may leave to the system; a client must be given "
-      "the master's port()");
+  EXPECT_EQ(error_of([] { make_tcp_store("127.0.0.1", 0); }),
+            "make_tcp_store: the port is 0: only the master may leave it to the system; give a client the "
+            "master's port()");
 }
 
 TEST(TcpStores, ConnectErrorDoesNotMentionLauncherVariables) {
@@ -303,7 +303,7 @@ TEST(TcpStores, ASecondServerOfAPortIsRefusedAtOnce) {
   const std::string at = "127.0.0.1:" + std::to_string(first->port());
   EXPECT_EQ(error_of([&] { make_tcp_store("127.0.0.1", first->port(), master()); }),
             "the store cannot be served at " + at + ": this process serves a store at " + at +
-                " already; take another port, or let both be multi_tenant");
+                " already; use another port, or set multi_tenant for both");
   EXPECT_TRUE(contains(error_of([&] { make_tcp_store("127.0.0.2", first->port(), master()); }),
                        "this process serves a store at " + at + " already, and not at the host 127.0.0.2"));
 }
@@ -317,7 +317,7 @@ TEST(TcpStores, TenantsShareOneServer) {
   first->set("key", "value");
   EXPECT_EQ(second->get("key"), "value");
   EXPECT_TRUE(
-      contains(error_of([&] { make_tcp_store("127.0.0.1", port, master()); }), "let both be multi_tenant"));
+      contains(error_of([&] { make_tcp_store("127.0.0.1", port, master()); }), "set multi_tenant for both"));
   first.reset();
   EXPECT_EQ(second->get("key"), "value");
 }
@@ -367,7 +367,7 @@ TEST(TcpStores, ASocketThatIsRefusedIsClosed) {
   options.master_listen_fd = bound_socket(port);
   options.is_master = false;
   EXPECT_TRUE(
-      contains(error_of([&] { make_tcp_store("127.0.0.1", port, options); }), "this is not the master"));
+      contains(error_of([&] { make_tcp_store("127.0.0.1", port, options); }), "is_master is not set"));
   EXPECT_EQ(descriptors(), before);
 }
 
@@ -387,7 +387,8 @@ TEST(TcpStores, AMasterWhoseAgentServesIsAClient) {
 }
 
 TEST(TcpStores, AWorldSizeBelowOneIsRefused) {
-  EXPECT_EQ(error_of([] { make_tcp_store("127.0.0.1", 0, master(0)); }), "make_tcp_store: a world_size of 0");
+  EXPECT_EQ(error_of([] { make_tcp_store("127.0.0.1", 0, master(0)); }),
+            "make_tcp_store: world_size is 0; at least 1 is needed");
 }
 
 }  // namespace

@@ -224,7 +224,7 @@ TEST(Rendezvous, SecondProcessOfOneRankIsRejected) {
   HashStore store;
   arrive(store, rendezvous_options(0, 2));
   EXPECT_TRUE(test::contains(error_of([&] { rendezvous(store, rendezvous_options(0, 2)); }),
-                             "has joined as rank 10 already"));
+                             "two processes have joined as rank 10"));
 }
 
 TEST(Absent, FindsWhatIsNotThere) {
