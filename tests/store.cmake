@@ -3,8 +3,10 @@ set(store_libraries dlaunch_store_host)
 
 dlaunch_test(NAME store_pure_test LABELS store LIBS ${store_libraries}
   SOURCES
+    store/base/address_test.cpp
     store/base/base64_test.cpp
     store/base/hmac_test.cpp
+    store/base/out_queue_test.cpp
     store/protocol/capture_test.cpp
     store/protocol/decimal_test.cpp
     store/protocol/key_proof_test.cpp

@@ -55,7 +55,7 @@ Result<Address> parse_address(std::string_view text, std::uint16_t default_port)
     if (port.empty()) return bad_address(text, "the port is missing");
   }
   if (host.empty()) return bad_address(text, "the host is missing");
-  if (!is_host(host)) return bad_address(text, "no host has such a name");
+  if (!is_host(host)) return bad_address(text, "not a valid host name");
 
   Address address{std::string(host), default_port};
   if (!port.empty()) {

@@ -16,8 +16,8 @@ namespace {
 
 using Access = LockedFile::Access;
 
-constexpr Duration folder_patience = std::chrono::seconds(2);  // a misspelt path is reported soon
-constexpr Duration lock_patience = std::chrono::seconds(10);
+constexpr Duration folder_timeout = std::chrono::seconds(2);  // a misspelt path is reported soon
+constexpr Duration lock_timeout = std::chrono::seconds(10);
 constexpr std::uint64_t read_step = 1 << 20;
 constexpr std::string_view closed_key = "cleanup/";
 constexpr std::string_view open_key = "refcount/";
@@ -37,18 +37,18 @@ class FileStore::Turn {
     if (access == Access::create && store_.known_) access = Access::write;
     const TimePoint now = steady_now();
     auto opened =
-        LockedFile::open(store_.options_.path, access, deadline_after(now, std::max(timeout, lock_patience)),
-                         deadline_after(now, std::min(timeout, folder_patience)));
+        LockedFile::open(store_.options_.path, access, deadline_after(now, std::max(timeout, lock_timeout)),
+                         deadline_after(now, std::min(timeout, folder_timeout)));
     if (!opened) {
       if (opened.error().kind != ErrorKind::not_found) fail(std::move(opened).error());
-      if (store_.known_) lose("it was removed while in use");
+      if (store_.known_) fail_permanently("it was removed while in use");
       if (access != Access::read) fail(std::move(opened).error());
       return;  // the file does not exist yet
     }
     file_.emplace(std::move(*opened));
     if (!store_.known_) store_.known_ = file_->identity();
     if (!store_.known_) fail({ErrorKind::io, "", "", "the process has no file descriptor left", ""});
-    if (!file_->is(store_.known_)) lose("it was replaced while in use");
+    if (!file_->is(store_.known_)) fail_permanently("it was replaced while in use");
     catch_up();
   }
 
@@ -78,7 +78,7 @@ class FileStore::Turn {
     const auto before = at == store_.values_.end() ? std::int64_t{0} : leading_decimal(at->second);
     if (!before)
       fail({ErrorKind::invalid, "", "",
-            "cannot add to key " + quoted(key.substr(1)) + ": its value is no number", ""});
+            "cannot add to key " + quoted(key.substr(1)) + ": its value is not a number", ""});
     const std::int64_t sum = wrapping_add(*before, amount);
     write(key, std::to_string(sum));
     return sum;
@@ -90,8 +90,8 @@ class FileStore::Turn {
   // Applies the records added since the last time.
   void catch_up() {
     if (file_->size() < store_.read_to_) {
-      lose("it became shorter, from " + std::to_string(store_.read_to_) + " bytes to " +
-           std::to_string(file_->size()));
+      fail_permanently("it became shorter, from " + std::to_string(store_.read_to_) + " bytes to " +
+                       std::to_string(file_->size()));
     }
     std::string bytes;
     std::uint64_t wanted = read_step;
@@ -111,7 +111,7 @@ class FileStore::Turn {
   std::uint64_t apply_all(ByteSpan bytes) {
     while (!bytes.empty()) {
       const DecodedFileRecord next = decode_file_record(bytes, limits());
-      if (next.status == DecodedFileRecord::Status::bad) bad_record("is none: " + std::string(next.why));
+      if (next.status == DecodedFileRecord::Status::bad) bad_record("is invalid: " + std::string(next.why));
       if (next.status == DecodedFileRecord::Status::more) return next.size;
       apply(next.record);
       store_.read_to_ += next.size;
@@ -147,7 +147,7 @@ class FileStore::Turn {
   }
 
   // The file is unusable now, and every later call fails the same way.
-  [[noreturn]] void lose(std::string why) {
+  [[noreturn]] void fail_permanently(std::string why) {
     store_.lost_ = Error{ErrorKind::io, "file store", store_.options_.path, std::move(why), ""};
     throw StoreError(*store_.lost_);
   }

@@ -16,9 +16,9 @@
 namespace dlaunch {
 namespace {
 
-constexpr Duration look_again = std::chrono::milliseconds(10);  // as often as PyTorch's
+constexpr Duration poll_interval = std::chrono::milliseconds(10);  // as often as PyTorch's
 // For local files, where inotify reports all. Looking again keeps a mistake in dlaunch from becoming a hang.
-constexpr Duration look_again_rarely = std::chrono::seconds(1);
+constexpr Duration safety_poll_interval = std::chrono::seconds(1);
 constexpr std::uint32_t xfs_magic = 0x58465342;  // not in linux/magic.h
 
 // File systems that certainly belong to one machine. Others, also overlays, may get writes that inotify does
@@ -46,7 +46,7 @@ FileWatch::~FileWatch() {
 void FileWatch::await(TimePoint deadline) {
   if (!watching_ && start()) return;  // earlier changes must be looked at
   const TimePoint now = steady_now();
-  const Duration pause = watching_ && only_here_ ? look_again_rarely : look_again;
+  const Duration pause = watching_ && only_here_ ? safety_poll_interval : poll_interval;
   const Duration left = std::clamp(deadline - now, Duration::zero(), pause);
   const timespec time{.tv_sec = left / std::chrono::seconds(1),
                       .tv_nsec = (left % std::chrono::seconds(1)).count()};

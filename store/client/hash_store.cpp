@@ -33,7 +33,7 @@ std::int64_t HashStore::add_locked(std::string_view key, std::int64_t amount) {
   const auto at = values_.find(key);
   const auto before = at == values_.end() ? std::int64_t{0} : leading_decimal(at->second);
   if (!before)
-    throw StoreError({ErrorKind::invalid, "cannot add to key", quoted(key), "its value is no number", ""});
+    throw StoreError({ErrorKind::invalid, "cannot add to key", quoted(key), "its value is not a number", ""});
   const std::int64_t sum = wrapping_add(*before, amount);
   values_[std::string(key)] = std::to_string(sum);
   changed_.notify_all();

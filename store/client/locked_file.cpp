@@ -28,7 +28,7 @@ Error failure(int code) {
 
 bool same(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
 
-int open_patiently(const std::string& path, LockedFile::Access access, TimePoint folder_deadline) {
+int open_with_retries(const std::string& path, LockedFile::Access access, TimePoint folder_deadline) {
   const bool create = access == LockedFile::Access::create;
   // Not blocking: only a pipe could block open(), and pipes are rejected later.
   const int flags = (access == LockedFile::Access::read ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK;
@@ -48,7 +48,7 @@ Result<void> lock(int fd, LockedFile::Access access, TimePoint deadline) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) return failure(errno);
     if (steady_now() >= deadline)
-      return Error{ErrorKind::timeout, "", "", "others kept the file locked all the time", ""};
+      return Error{ErrorKind::timeout, "", "", "other processes kept the file locked", ""};
     std::this_thread::sleep_for(pause);
   }
 }
@@ -58,7 +58,7 @@ Result<void> lock(int fd, LockedFile::Access access, TimePoint deadline) {
 Result<LockedFile> LockedFile::open(const std::string& path, Access access, TimePoint deadline,
                                     TimePoint folder_deadline) {
   while (true) {
-    const int fd = open_patiently(path, access, folder_deadline);
+    const int fd = open_with_retries(path, access, folder_deadline);
     if (fd < 0) return failure(errno);
     LockedFile file(fd);
     if (auto locked = lock(fd, access, deadline); !locked) return std::move(locked).error();
@@ -106,7 +106,7 @@ Result<void> LockedFile::append(ByteSpan bytes) {
     if (put < 0) {
       Error why = failure(errno);
       if (end != size_ && ftruncate(fd_, static_cast<off_t>(size_)) != 0)
-        why.why += ", and a part of it could not be taken back";
+        why.why += ", and a part of it could not be removed";
       return why;
     }
     end += static_cast<std::uint64_t>(put);

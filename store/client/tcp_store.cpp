@@ -12,11 +12,11 @@
 namespace dlaunch {
 namespace {
 
-constexpr Duration answer_patience = std::chrono::seconds(10);
+constexpr Duration answer_timeout = std::chrono::seconds(10);
 constexpr Duration first_pause = std::chrono::milliseconds(5);
 constexpr Duration longest_pause = std::chrono::milliseconds(500);
-constexpr Duration first_look_pause = std::chrono::milliseconds(1);
-constexpr Duration longest_look_pause = std::chrono::milliseconds(10);
+constexpr Duration first_poll_pause = std::chrono::milliseconds(1);
+constexpr Duration longest_poll_pause = std::chrono::milliseconds(10);
 constexpr Duration longest_turn = std::chrono::hours(24 * 365 * 10);
 constexpr std::string_view worker_counter = "init/";  // the one key without the prefix
 constexpr std::size_t receive_step = 1 << 20;         // an announced length is trusted only so far ahead
@@ -35,11 +35,11 @@ class TcpStore::Call {
         deadline_(deadline_after(steady_now(), timeout)),
         what_(std::move(what)) {
     const auto until =
-        std::chrono::steady_clock::now() + std::min(std::max(timeout, answer_patience), longest_turn);
+        std::chrono::steady_clock::now() + std::min(std::max(timeout, answer_timeout), longest_turn);
     std::unique_lock lock(store_.mutex_);
     if (!store_.turn_over_.wait_until(lock, until, [this] { return !store_.taken_; })) {
       throw StoreError({ErrorKind::timeout, name(), "", "another thread did not finish its call in time",
-                        "a thread that waits long wants a store of its own"});
+                        "use a separate store for a thread that waits long"});
     }
     if (store_.lost_) throw StoreError(*store_.lost_);
     store_.taken_ = true;
@@ -61,12 +61,12 @@ class TcpStore::Call {
     for (const Request* request : requests) {
       if (!encode(store_.options_.dialect, *request, store_.out_)) {
         throw StoreError({ErrorKind::refused, name(), "",
-                          "a server of this generation has no " + std::string(name_of(request->kind)), ""});
+                          "a server of this version has no " + std::string(name_of(request->kind)), ""});
       }
     }
     const auto sent = store_.socket_.send(as_byte_span(store_.out_), answer_deadline());
     if (store_.out_.capacity() > receive_step) std::string().swap(store_.out_);
-    if (!sent) lose(sent.error());
+    if (!sent) fail_permanently(sent.error());
   }
 
   template <class T>
@@ -97,7 +97,8 @@ class TcpStore::Call {
     const bool is_full = refused == answer_store_full;
     throw StoreError(
         {is_full ? ErrorKind::limit : ErrorKind::invalid, name(), "",
-         "cannot add to " + of_what + ": " + (is_full ? "the store is full" : "its value is no number"), ""});
+         "cannot add to " + of_what + ": " + (is_full ? "the store is full" : "its value is not a number"),
+         ""});
   }
 
   // Sends a request that the server answers later (WAIT, BARRIER); throws a timeout if that takes too long.
@@ -106,7 +107,7 @@ class TcpStore::Call {
     char stop = 0;
     const auto answered = store_.socket_.receive(&stop, 1, deadline_);
     if (answered) return;
-    if (answered.error().kind != ErrorKind::timeout) lose(answered.error());
+    if (answered.error().kind != ErrorKind::timeout) fail_permanently(answered.error());
     give_up_waiting();
     timed_out(for_what);
   }
@@ -136,18 +137,18 @@ class TcpStore::Call {
   [[nodiscard]] std::string name() const { return "store " + to_string(store_.options_.server); }
 
   [[nodiscard]] TimePoint answer_deadline() const {
-    return deadline_after(steady_now(), std::max(timeout_, answer_patience));
+    return deadline_after(steady_now(), std::max(timeout_, answer_timeout));
   }
 
   void receive(char* into, std::size_t size) {
     if (const auto received = store_.socket_.receive(into, size, answer_deadline()); !received)
-      lose(received.error());
+      fail_permanently(received.error());
   }
 
   // The connection is unusable now, and every later call gets this error.
-  [[noreturn]] void lose(const Error& reason) {
+  [[noreturn]] void fail_permanently(const Error& reason) {
     store_.socket_.close();
-    store_.lost_ = Error{reason.kind, name(), "", "lost in " + what_ + ": " + reason.why, ""};
+    store_.lost_ = Error{reason.kind, name(), "", "lost during " + what_ + ": " + reason.why, ""};
     throw StoreError(*store_.lost_);
   }
 
@@ -193,7 +194,7 @@ std::int64_t TcpStore::count_workers(std::int64_t more) {
 
 // No request waits for a number, so it is read again and again.
 void TcpStore::await_workers(std::int64_t world_size, TimePoint deadline) {
-  for (Duration pause = first_look_pause;; pause = std::min(pause * 2, longest_look_pause)) {
+  for (Duration pause = first_poll_pause;; pause = std::min(pause * 2, longest_poll_pause)) {
     const std::int64_t came = count_workers(0);
     if (came >= world_size) return;
     const TimePoint now = steady_now();
@@ -213,7 +214,7 @@ void TcpStore::connect(TimePoint deadline) {
   const TimePoint start = steady_now();
   for (Duration pause = first_pause;; pause = std::min(pause * 2, longest_pause)) {
     auto done = socket_.connect(options_.server, deadline);
-    const TimePoint soon = std::min(deadline, deadline_after(steady_now(), answer_patience));
+    const TimePoint soon = std::min(deadline, deadline_after(steady_now(), answer_timeout));
     if (done) done = prove(soon);
     if (done) {
       done = greet(soon);
@@ -277,7 +278,7 @@ Result<void> TcpStore::greet(TimePoint deadline) {
     return received;
   server_is_ours_ = greet_with_ping_ && answer == pong_of_dlaunch;
   if (greet_with_ping_ && !server_is_ours_ && answer != ping_of_dlaunch) {
-    return Error{ErrorKind::network, "", "", "the greeting was answered with something else", ""};
+    return Error{ErrorKind::network, "", "", "unexpected answer to the greeting", ""};
   }
   return {};
 }

@@ -29,7 +29,7 @@ std::string describe(int status) {
 std::string connect_failure(int status, const std::string& why) {
   switch (status) {
     case UV_ECONNREFUSED:
-      return why + " (the host is there, but nothing listens at that port: not started yet, or another port)";
+      return why + " (the host answers, but nothing listens on that port: not started yet, or another port)";
     case UV_ETIMEDOUT:
       return why + " (the host is down, or a firewall drops what is sent to that port)";
     case UV_EHOSTUNREACH:

@@ -110,8 +110,8 @@ void UvLoop::Impl::start(Attempt& attempt) {
   const int status = uv_getaddrinfo(
       &loop_, &attempt.lookup,
       [](uv_getaddrinfo_t* lookup, int result, addrinfo* found) {
-        auto& asked = *static_cast<Attempt*>(lookup->data);
-        asked.impl.looked_up(asked, result, found);
+        auto& started = *static_cast<Attempt*>(lookup->data);
+        started.impl.looked_up(started, result, found);
       },
       attempt.address.host.c_str(), nullptr, &hints);
   if (status != 0) return fail(attempt, ErrorKind::network, connect_failure(status, describe(status)));

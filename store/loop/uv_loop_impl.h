@@ -166,7 +166,7 @@ struct UvLoop::Impl {
     try {
       call(*find(id)->handler);
     } catch (const std::bad_alloc&) {
-      lose_for_memory(id);
+      end_without_memory(id);
     }
   }
 
@@ -176,7 +176,7 @@ struct UvLoop::Impl {
   void read_on(Socket& socket);
   void received(Socket& socket, ssize_t count);
   static void report_closed(ConnectionHandler& handler, ConnId id, const Address& peer, int status);
-  void lose_for_memory(ConnId id);
+  void end_without_memory(ConnId id);
   void lost(Socket& socket, int status);
   void mark_dirty(Socket& socket);
   void flush(Socket& socket);

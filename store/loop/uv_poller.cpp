@@ -31,13 +31,13 @@ struct UvPoller::Impl {
     FdHandler* handler = watched->handler;
     const int fd = watched->fd;
     // On an error (the other end has gone) the next read or write fails.
-    const int asked = watched->events;
+    const int wanted = watched->events;
     const bool failed = status < 0;
     // The handler may unwatch: after its first call `watched` may be gone, so it is called at most once; the
     // other event comes with the loop's next turn.
-    if ((failed || (events & (UV_READABLE | UV_DISCONNECT)) != 0) && (asked & UV_READABLE) != 0) {
+    if ((failed || (events & (UV_READABLE | UV_DISCONNECT)) != 0) && (wanted & UV_READABLE) != 0) {
       handler->on_readable(fd);
-    } else if ((failed || (events & UV_WRITABLE) != 0) && (asked & UV_WRITABLE) != 0) {
+    } else if ((failed || (events & UV_WRITABLE) != 0) && (wanted & UV_WRITABLE) != 0) {
       handler->on_writable(fd);
     }
   }

@@ -81,7 +81,7 @@ void UvLoop::Impl::report_closed(ConnectionHandler& handler, ConnId id, const Ad
   }
 }
 
-void UvLoop::Impl::lose_for_memory(ConnId id) {
+void UvLoop::Impl::end_without_memory(ConnId id) {
   const Conn* conn = find(id);
   if (conn == nullptr) return;
   ConnectionHandler& handler = *conn->handler;

@@ -18,22 +18,21 @@ Result<std::string> KeyClient::answer(std::string_view challenge) const {
   const std::string_view theirs = challenge.substr(0, std::min(key_nonce_size, challenge.size()));
   const std::string_view mac = challenge.substr(theirs.size());
   if (!are_equal_secrets(mac, mac_of(key_, "server", nonce_, theirs)))
-    return Error{ErrorKind::refused, "", "", "its secret is another", "give both the same --token-file"};
+    return Error{ErrorKind::refused, "", "", "it has another secret", "give both the same --token-file"};
   return mac_of(key_, "client", nonce_, theirs);
 }
 
 KeyServer::Verdict KeyServer::take(ByteSpan& bytes, std::string& answer) {
   if (theirs_.empty()) {
     if (!fill(bytes, key_opening_size)) return Verdict::undecided;
-    if (!partial_.starts_with(key_greeting))
-      return refuse("its proof is of a version that is not known here");
+    if (!partial_.starts_with(key_greeting)) return refuse("its proof has an unknown version");
     theirs_ = partial_.substr(key_greeting.size());
     partial_.clear();
     answer.append(nonce_).append(mac_of(key_, "server", theirs_, nonce_));
   }
   if (!fill(bytes, mac_size)) return Verdict::undecided;
   if (!are_equal_secrets(partial_, mac_of(key_, "client", theirs_, nonce_)))
-    return refuse("its secret is not the store's (--token-file, DLAUNCH_TOKEN)");
+    return refuse("its secret differs from the store's (--token-file, DLAUNCH_TOKEN)");
   return Verdict::proven;
 }
 

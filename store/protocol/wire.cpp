@@ -163,7 +163,7 @@ Decoded decode(Dialect dialect, ByteSpan bytes, const StoreLimits& limits, Reque
   if (bytes.empty()) return {Decoded::Status::more, 1, {}, dialect};
   const auto type = static_cast<std::uint8_t>(bytes[0]);
   const auto kind = kind_of(dialect, type);
-  if (!kind) return {Decoded::Status::bad, 0, "no request of this number", dialect};
+  if (!kind) return {Decoded::Status::bad, 0, "unknown request type", dialect};
 
   if (dialect == Dialect::before_2_2 && type == delete_or_append) {
     const Decoded as_delete = decode_as(Kind::delete_key, bytes, limits, request);

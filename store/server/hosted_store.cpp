@@ -68,7 +68,7 @@ bool agent_serves(const HostedStoreOptions& options) {
   const char* set = std::getenv(std::string(env::use_agent_store).c_str());
   std::string value = set == nullptr ? "" : set;
   std::transform(value.begin(), value.end(), value.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return value == "1" || value == "true" || value == "t" || value == "yes" || value == "y";
 }
 

@@ -78,11 +78,11 @@ bool is_own_host(const HttpRules& rules, const HttpRequest& request) {
 std::optional<HttpAnswer> refuse_http(const HttpRules& rules, const HttpRequest& request) {
   if (!is_own_host(rules, request)) {
     return HttpAnswer{421, plain_text,
-                      "this is no name of this server's: ask by its address, or by the name that the job was "
-                      "given (--rdzv-endpoint, --master-addr, --local-addr)\n"};
+                      "unknown host name: use the server's address, or a name that the job was given "
+                      "(--rdzv-endpoint, --master-addr, --local-addr)\n"};
   }
   if (!rules.secret.empty() && !are_equal_secrets(bearer(request), rules.secret))
-    return HttpAnswer{401, plain_text, "this needs the secret: Authorization: Bearer SECRET\n"};
+    return HttpAnswer{401, plain_text, "the secret is required: Authorization: Bearer SECRET\n"};
   return std::nullopt;
 }
 

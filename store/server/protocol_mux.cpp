@@ -56,11 +56,11 @@ void RejectionLog::rejected(const Address& peer, std::string_view why) {
   std::string key = peer.host;
   key.append(" ").append(why);
   if (!logged_.insert(std::move(key)).second) return;
-  report_("turned away " + to_string(peer) + ": " + std::string(why));
+  report_("rejected " + to_string(peer) + ": " + std::string(why));
   if (logged_.size() < remembered_rejections) return;
   full_ = true;
   logged_.clear();
-  report_("so many strangers were turned away that further ones are not reported");
+  report_("too many rejections: further ones are not reported");
 }
 
 ConnectionHandler& ProtocolMux::on_accepted(ConnId conn, const Address& peer) {
@@ -82,36 +82,35 @@ void ProtocolMux::identify(ConnId conn, PendingConnection& pending, ByteSpan byt
   const auto first = static_cast<std::uint8_t>(bytes[0]);
   if (first <= last_request_byte) return dispatch_to_store(conn, pending, bytes);
   if (bytes[0] == tls_first_byte) {
-    if (secure_ == nullptr) return reject(conn, "it speaks TLS, which was not asked for here (--tls)");
-    if (is_secure(conn)) return reject(conn, "it speaks TLS within TLS");
+    if (secure_ == nullptr) return reject(conn, "it uses TLS, but this job does not (--tls)");
+    if (is_secure(conn)) return reject(conn, "it uses TLS within TLS");
     return secure_->secure(conn, bytes, *this);
   }
   if (bytes[0] == key_first_byte) {
-    if (must_be_secure(conn)) return reject(conn, "it does not speak TLS (--tls)");
-    if (!access_.has_key()) return reject(conn, "it proves a secret, but this store has none");
+    if (must_be_secure(conn)) return reject(conn, "it does not use TLS (--tls)");
+    if (!access_.has_key()) return reject(conn, "it sent a proof of a secret, but this store has no secret");
     pending.proof.emplace(access_.key().key, access_.key().draw_nonce());
     return take_proof(conn, pending, bytes);
   }
   if (bytes[0] == agent_first_byte) {
-    if (agents_ == nullptr) return reject(conn, "an agent, but there is no rendezvous here");
-    if (must_be_secure(conn)) return reject(conn, "an agent that does not speak TLS (--tls)");
+    if (agents_ == nullptr) return reject(conn, "it is an agent, but this port has no rendezvous");
+    if (must_be_secure(conn)) return reject(conn, "it is an agent that does not use TLS (--tls)");
     return dispatch(conn, agents_->on_agent_connection(conn, pending.peer), bytes);
   }
   if (std::isalpha(first) != 0) return read_http(conn, pending, bytes);
-  reject(conn, "its first byte belongs to no protocol known here");
+  reject(conn, "its first byte belongs to no known protocol");
 }
 
 void ProtocolMux::dispatch_to_store(ConnId conn, const PendingConnection& pending, ByteSpan bytes) {
-  if (stores_ == nullptr) return reject(conn, "there is no store here");
-  if (pending.round != round_) return reject(conn, "it came in an earlier round");
+  if (stores_ == nullptr) return reject(conn, "this port has no store");
+  if (pending.round != round_) return reject(conn, "it connected in an earlier round");
   if (blocked_hosts_.contains(pending.peer.host))
-    return reject(conn, "its node was lost, and what still runs there is of an earlier round");
+    return reject(conn, "its node was lost; its workers belong to an earlier round");
   if (must_be_secure(conn) && !access_.is_own(pending.peer.host))
     return reject(conn,
-                  "it does not speak TLS (--tls), as PyTorch's clients do not, and comes from elsewhere");
+                  "it comes from another machine and does not use TLS (--tls); PyTorch's clients cannot");
   if (!pending.has_proved && !is_secure(conn) && !access_.admits(pending.peer.host)) {
-    return reject(
-        conn, "this store has a secret, which it has not proved, and no node of the job is at its address");
+    return reject(conn, "it has not proved this store's secret, and no node of the job has its address");
   }
   const Address peer = pending.peer;
   forget(conn);  // so that it is not ended to make room for itself
@@ -190,9 +189,9 @@ HttpAnswer ProtocolMux::answer_http(std::string_view head, bool is_own) {
   if (request->path == "/healthz") return {200, plain_text, "ok\n"};
   if (access_.key().needs_tls && !is_own)
     return {403, plain_text,
-            "with --tls this is shown to the node's own programs only, since HTTP is not encrypted\n"};
+            "with --tls only programs on this node may read this, since HTTP is not encrypted\n"};
   if (auto refused = refuse_http(http_rules_, *request)) return *refused;
-  if (https_ == nullptr) return {404, plain_text, "nothing here\n"};
+  if (https_ == nullptr) return {404, plain_text, "no such page\n"};
   return https_->on_http_get(request->path);
 }
 

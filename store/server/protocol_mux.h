@@ -47,7 +47,7 @@ class StoreAcceptor {
   // Those that have not sent a whole greeting or request yet. The second function ends the one that was
   // silent longest, of the host or (null) of any; false: there is none.
   [[nodiscard]] virtual std::size_t unauthenticated() const = 0;
-  virtual bool end_unauthenticated(TimePoint not_heard_since, const std::string* host) = 0;
+  virtual bool end_unauthenticated(TimePoint silent_since, const std::string* host) = 0;
 };
 
 // Answers GET and HEAD for everything but /healthz, which the protocol mux answers.
@@ -141,7 +141,7 @@ class ProtocolMux final : public ListenerHandler, private ConnectionHandler, pri
   [[nodiscard]] PendingConnections::const_iterator oldest_spare() const;  // of the host with most of them
   void enforce_limits(const std::string& host);
   void enforce_reserve();
-  bool end_unauthenticated(TimePoint not_heard_since);
+  bool end_unauthenticated(TimePoint silent_since);
   std::string_view reason_against_client(const std::string& host);
   void watch_pending();
   void uncount(PendingConnection& pending);

@@ -12,9 +12,9 @@ namespace {
 constexpr std::size_t few_of_host = 8;
 constexpr std::size_t few = 32;
 
-constexpr std::string_view too_silent = "it has not said what it is for too long";
-constexpr std::string_view too_many_silent = "too many connections have not said what they are";
-constexpr std::string_view no_descriptors = "descriptors are short, and it has not said what it is";
+constexpr std::string_view too_silent = "it has not identified itself in time";
+constexpr std::string_view too_many_silent = "too many connections have not identified themselves";
+constexpr std::string_view no_descriptors = "few descriptors are left, and it has not identified itself";
 
 }  // namespace
 
@@ -102,9 +102,9 @@ void ProtocolMux::enforce_reserve() {
 }
 
 // A connection that has identified itself, but sent nothing whole yet.
-bool ProtocolMux::end_unauthenticated(TimePoint not_heard_since) {
-  return (agents_ != nullptr && agents_->end_unauthenticated(not_heard_since)) ||
-         (stores_ != nullptr && stores_->end_unauthenticated(not_heard_since, nullptr));
+bool ProtocolMux::end_unauthenticated(TimePoint silent_since) {
+  return (agents_ != nullptr && agents_->end_unauthenticated(silent_since)) ||
+         (stores_ != nullptr && stores_->end_unauthenticated(silent_since, nullptr));
 }
 
 // Empty: the store accepts another client.
@@ -132,7 +132,7 @@ void ProtocolMux::on_timer(TimerId) {
     if (!pending.http.empty() && now - pending.came >= limits_.http_time) slow.push_back(conn);
   }
   for (const auto& [host, count] : pending_of_host_) hosts.push_back(host);
-  for (const ConnId conn : slow) reject(conn, "its HTTP request does not end");
+  for (const ConnId conn : slow) reject(conn, "its HTTP request is not complete in time");
   for (const std::string& host : hosts) {
     for (auto at = oldest_spare(host); at != pending_.end(); at = oldest_spare(host)) {
       if (now - at->second.came < limits_.silent_time) break;

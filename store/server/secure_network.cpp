@@ -62,14 +62,15 @@ class SecureNetwork::Conn final : public ConnectionHandler,
     const auto self = shared_from_this();
     if (is_client_ && !session_->is_up() && !reason.why.empty() && timer_)
       return report(Error{reason.kind, reason.what, reason.where,
-                          reason.why + " while TLS was set up (is it given --tls, too?)", reason.hint});
+                          reason.why + " during the TLS handshake (was it started with --tls, too?)",
+                          reason.hint});
     forget();
     handler_->on_closed(conn, reason);
   }
   void on_timer(TimerId) override {
     const auto self = shared_from_this();
     timer_ = {};
-    fail(ErrorKind::timeout, "TLS was not set up in time (is it given --tls, too?)");
+    fail(ErrorKind::timeout, "the TLS handshake took too long (was it started with --tls, too?)");
   }
 
  private:

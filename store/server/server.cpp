@@ -12,13 +12,13 @@ namespace {
 constexpr Duration silence_decides_after = std::chrono::milliseconds(50);
 
 // So many times in StoreLimits::unread_time it is checked whether a connection reads.
-constexpr int looks = 10;
+constexpr int reader_checks = 10;
 
 // Answers to requests wait while their reader is slow; notifications of watchers do not, so they need a
 // bound.
 constexpr std::size_t most_unread_notes = 64 << 20;
 
-constexpr std::size_t costs_much = 64 << 10;  // ending connections with less does not make room
+constexpr std::size_t expensive = 64 << 10;  // ending connections with less does not make room
 
 constexpr std::size_t kept_keys = 1 << 14;  // what the reused request keeps of a larger one
 
@@ -28,8 +28,7 @@ constexpr std::string_view unread_too_long = "it does not read its answers";
 constexpr std::string_view unauthenticated_too_long = "it has not sent a whole request";
 constexpr std::string_view no_memory = "there is not enough memory for its answers";
 
-constexpr std::string_view torchrun_comes =
-    "it is a torchrun, which cannot take part in a job of dlaunch's: start dlaunch on that node, too";
+constexpr std::string_view torchrun_comes = "torchrun cannot join a dlaunch job: start dlaunch on that node";
 
 }  // namespace
 
@@ -59,7 +58,7 @@ struct StoreServer::Connection final : ConnectionHandler, TimerHandler, Table::C
   bool held = false;        // its requests wait until it has read its answers
   bool ended = false;
   bool proven = false;               // it has sent a whole greeting or request
-  TimePoint heard;                   // when it last sent anything until then
+  TimePoint last_sent;               // when it last sent anything until then
   bool failed = false;               // memory was too short for its answer
   std::uint64_t queued = 0;          // bytes of answers, ever
   std::uint64_t taken = UINT64_MAX;  // of those, taken by the kernel at the last check; no check yet
@@ -143,11 +142,11 @@ void StoreServer::take_for_client(Connection& connection) {
   if (!std::exchange(connection.proven, true)) --unauthenticated_;
 }
 
-bool StoreServer::end_unauthenticated(TimePoint not_heard_since, const std::string* host) {
+bool StoreServer::end_unauthenticated(TimePoint silent_since, const std::string* host) {
   if (unauthenticated_ == 0) return false;
   const auto found = std::find_if(connections_.begin(), connections_.end(), [&](const auto& entry) {
     const Connection& connection = *entry.second;
-    return !connection.proven && connection.heard < not_heard_since &&
+    return !connection.proven && connection.last_sent < silent_since &&
            (host == nullptr || connection.peer.host == *host);
   });
   if (found == connections_.end()) return false;
@@ -170,7 +169,7 @@ std::size_t StoreServer::companions_of(const std::string& host) const {
 void StoreServer::received(Connection& connection, ByteSpan bytes) {
   half_requests_ -= std::exchange(connection.counted, 0);
   timers_.disarm(std::exchange(connection.timer, {}));
-  if (!connection.proven) connection.heard = clock_.now();
+  if (!connection.proven) connection.last_sent = clock_.now();
   connection.session.feed(bytes);
   serve_all(connection);
   if (connection.session.dialect() == Dialect::v2_2) take_for_client(connection);
@@ -182,7 +181,7 @@ void StoreServer::received(Connection& connection, ByteSpan bytes) {
   if (any_failed_) end_failed();
   if (held() > options_.limits.total_bytes) make_room(connection);
   if (!unread_timer_ && network_.unsent(connection.conn) > 0)
-    unread_timer_ = timers_.arm(clock_.now() + options_.limits.unread_time / looks, *this);
+    unread_timer_ = timers_.arm(clock_.now() + options_.limits.unread_time / reader_checks, *this);
   leaving_.clear();
 }
 
@@ -203,7 +202,7 @@ void StoreServer::make_room(Connection& connection) {
 // Null: unread answers cost little.
 StoreServer::Connection* StoreServer::most_unread() {
   Connection* worst = nullptr;
-  std::size_t most = costs_much;
+  std::size_t most = expensive;
   for (const auto& [conn, connection] : connections_) {
     const std::size_t cost = network_.unsent_memory(conn);
     if (cost <= most) continue;
@@ -230,7 +229,7 @@ void StoreServer::on_timer(TimerId) {
       stuck.push_back(connection.get());
     }
   }
-  if (any_unread) unread_timer_ = timers_.arm(now + options_.limits.unread_time / looks, *this);
+  if (any_unread) unread_timer_ = timers_.arm(now + options_.limits.unread_time / reader_checks, *this);
   for (Connection* connection : stuck) drop(*connection, unread_too_long);
   leaving_.clear();
 }
@@ -283,9 +282,9 @@ bool StoreServer::is_for_torchrun() const {
   return is_its(request_.key) || std::any_of(request_.keys.begin(), request_.keys.end(), is_its);
 }
 
-void StoreServer::deliver(Connection* asker, const Table::Outcome& outcome) {
-  if (asker != nullptr) {
-    encode(outcome.answer, [&](const auto& piece) { send(*asker, piece); });
+void StoreServer::deliver(Connection* requester, const Table::Outcome& outcome) {
+  if (requester != nullptr) {
+    encode(outcome.answer, [&](const auto& piece) { send(*requester, piece); });
   }
   for (Table::Client* client : outcome.woken) {
     const std::byte stop{answer_stop_waiting};
@@ -304,8 +303,8 @@ void StoreServer::deliver(Connection* asker, const Table::Outcome& outcome) {
     send_text(notification.new_value);
   }
   // Only now, since a rejection uses the table again and invalidates this outcome.
-  if (asker != nullptr && outcome.answer.kind == Answer::Kind::refused)
-    return reject(*asker, outcome.answer.bytes.bytes);
+  if (requester != nullptr && outcome.answer.kind == Answer::Kind::refused)
+    return reject(*requester, outcome.answer.bytes.bytes);
   std::vector<Connection*> overrun;
   for (const Table::WatchNotification& notification : outcome.notifications) {
     auto* watcher = static_cast<Connection*>(notification.client);

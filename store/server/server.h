@@ -76,12 +76,12 @@ class StoreServer final : private StoreAcceptor, private TimerHandler {
   [[nodiscard]] std::size_t connections_of(const std::string& host) const override;
   [[nodiscard]] std::size_t companions_of(const std::string& host) const override;
   [[nodiscard]] std::size_t unauthenticated() const override { return unauthenticated_; }
-  bool end_unauthenticated(TimePoint not_heard_since, const std::string* host) override;
+  bool end_unauthenticated(TimePoint silent_since, const std::string* host) override;
   void take_for_client(Connection& connection);
   void received(Connection& connection, ByteSpan bytes);
   void serve_all(Connection& connection);
   [[nodiscard]] bool is_for_torchrun() const;
-  void deliver(Connection* asker, const Table::Outcome& outcome);
+  void deliver(Connection* requester, const Table::Outcome& outcome);
   template <class Bytes>
   void send(Connection& connection, const Bytes& bytes);
   [[nodiscard]] std::uint64_t held() const;

@@ -65,7 +65,7 @@ Session::Next Session::next(Request& request) {
       break;
   }
   if (request.kind == RequestKind::validate) {
-    why_ = "VALIDATE in the middle of a conversation";
+    why_ = "VALIDATE after the first request";
     return Next::bad;
   }
   dialect_ = decoded.dialect;

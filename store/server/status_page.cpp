@@ -61,15 +61,15 @@ std::string metrics_text(const StoreStats& stats, const StoreLimits& limits, Dur
   const std::array metrics = {
       Metric{"dlaunch_store_uptime_seconds", "gauge", "Time since the server began.", to_seconds(uptime)},
       Metric{"dlaunch_store_connections", "gauge", "Connected store clients.", number(stats.connections)},
-      Metric{"dlaunch_store_undecided_connections", "gauge", "Connections that have said nothing yet.",
+      Metric{"dlaunch_store_undecided_connections", "gauge", "Connections that have sent nothing yet.",
              number(stats.undecided)},
       Metric{"dlaunch_store_connections_total", "counter", "Store clients that ever connected.",
              number(stats.connections_total)},
-      Metric{"dlaunch_store_turned_away_total", "counter", "Store clients turned away for what they sent.",
+      Metric{"dlaunch_store_turned_away_total", "counter", "Store clients rejected for what they sent.",
              number(stats.rejected)},
       Metric{"dlaunch_store_keys", "gauge", "Keys stored.", number(stats.keys)},
       Metric{"dlaunch_store_bytes", "gauge",
-             "Bytes held: keys, values, waits, half requests, unread answers.", number(stats.bytes)},
+             "Bytes held: keys, values, waits, partial requests, unread answers.", number(stats.bytes)},
       Metric{"dlaunch_store_unread_bytes", "gauge", "Bytes of answers that clients have not read.",
              number(stats.unread_bytes)},
       Metric{"dlaunch_store_limit_bytes", "gauge", "Most bytes that may be held.",
@@ -102,7 +102,7 @@ HttpAnswer StatusPage::on_http_get(std::string_view path) {
             metrics_text(server_->stats(), limits_, uptime) + (more_metrics_ ? more_metrics_() : "")};
   if (const auto found = more_.find(path); found != more_.end())
     return {200, found->second.content_type, found->second.text()};
-  std::string known = "here are /healthz, ";
+  std::string known = "known pages: /healthz, ";
   for (const auto& [name, page] : more_) known += name + ", ";
   known += "/status and /metrics";
   return {404, "text/plain; charset=utf-8", known + "\n"};

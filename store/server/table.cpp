@@ -8,7 +8,7 @@
 namespace dlaunch {
 namespace {
 
-constexpr std::string_view not_a_number = "ADD or BARRIER on a value that is no number";
+constexpr std::string_view not_a_number = "ADD or BARRIER on a value that is not a number";
 constexpr std::string_view table_full = "the store is full";
 constexpr std::size_t kept_texts = 1 << 14;  // what the reused answer keeps of a longer one
 
@@ -42,7 +42,7 @@ const Table::Outcome& Table::apply(Client& client, const Request& request) {
 
   switch (request.kind) {
     case RequestKind::validate:
-      refuse("VALIDATE in the middle of a conversation");
+      refuse("VALIDATE after the first request");
       break;
     case RequestKind::set:
       set(request.key, request.value);

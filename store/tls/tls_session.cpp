@@ -175,7 +175,7 @@ class TlsSession final : public SecureSession {
     const std::string why = last_reason();
     if (is_up_) return Error{ErrorKind::network, "", "", "the TLS connection ended: " + why, ""};
     return Error{ErrorKind::refused, "", "",
-                 "TLS cannot be set up (" + why + "); it needs the same secret at both ends",
+                 "the TLS handshake failed (" + why + "); both ends need the same secret",
                  "give both the same --token-file"};
   }
 

@@ -165,7 +165,7 @@ class Rendezvous(DropIn):
         self.assertNotIn("a world of", other.stdout)
         job.terminate()
         err = job.communicate(timeout=PATIENCE)[1]
-        self.assertRegex(err, r"turned away 127\.0\.0\.1:\d+: it is a torchrun, which cannot take part in a job of dlaunch's: start dlaunch on that node, too")
+        self.assertRegex(err, r"rejected 127\.0\.0\.1:\d+: torchrun cannot join a dlaunch job: start dlaunch on that node")
 
 
 if __name__ == "__main__":

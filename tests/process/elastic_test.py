@@ -260,7 +260,7 @@ class OneEndpoint(Elastic):
         self.assertTrue(self.workers_of(1), "its worker lives")
         self.assertNotEqual(write_from(1), 0)
         self.assertEqual(write_from(2), 0)
-        self.assertRegex(self.said(0), r"turned away 10\.213\.8\.2:\d+: its node was lost, and what still runs there is of an earlier round")
+        self.assertRegex(self.said(0), r"rejected 10\.213\.8\.2:\d+: its node was lost; its workers belong to an earlier round")
         for pid in frozen:
             os.kill(pid, signal.SIGCONT)
         self.world({0, 1, 2})

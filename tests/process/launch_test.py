@@ -697,7 +697,7 @@ with open(os.environ["MARK"] + "." + os.environ["RANK"], "w") as file:
             self.assertNotEqual(other.returncode, 0)
             job.send_signal(signal.SIGTERM)
             err = job.communicate(timeout=PATIENCE)[1]
-            self.assertRegex(err, r"turned away 127\.0\.0\.1:\d+: it is a torchrun, which cannot take part in a job of dlaunch's: start dlaunch on that node, too")
+            self.assertRegex(err, r"rejected 127\.0\.0\.1:\d+: torchrun cannot join a dlaunch job: start dlaunch on that node")
 
     def test_among_torchruns_it_says_that_it_cannot_take_part(self):
         torchrun = self.torchrun()

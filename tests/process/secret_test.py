@@ -220,9 +220,9 @@ class Store(Secret):
         self.assertEqual(self.on(2, *asks, DLAUNCH_TOKEN=TOKEN).returncode, 0)
         wrong = self.on(2, *asks, f"--token-file={self.write('wrong', 'other')}")
         self.assertEqual((wrong.returncode, wrong.stderr),
-                         (1, f"dlaunch: cannot connect to store {endpoint}: its secret is another; give both the same --token-file\n"))
-        self.assertIn(f"turned away {self.hosts.addresses[2]}", self.agent_said(0))
-        self.assertIn("this store has a secret, which it has not proved, and no node of the job is at its address", self.agent_said(0))
+                         (1, f"dlaunch: cannot connect to store {endpoint}: it has another secret; give both the same --token-file\n"))
+        self.assertIn(f"rejected {self.hosts.addresses[2]}", self.agent_said(0))
+        self.assertIn("it has not proved this store's secret, and no node of the job has its address", self.agent_said(0))
 
     def test_a_worker_proves_its_key_on_every_node(self):
         endpoint = self.start_idle()
@@ -301,7 +301,7 @@ class Tls(Secret):
         self.assertEqual([self.on(i, *plain).stdout for i in range(3)], ["answered\n", "refused\n", "refused\n"])
         asks = [DLAUNCH, "store", "add", "n", "1", f"--endpoint={endpoint}", f"--token-file={self.token}"]
         self.assertEqual(self.on(2, *asks, "--tls").returncode, 0)
-        self.assertIn("does not speak TLS", self.agent_said(0))
+        self.assertIn("does not use TLS", self.agent_said(0))
 
     def test_it_needs_a_secret(self):
         done = self.run_dlaunch("--tls", "true")
@@ -326,7 +326,7 @@ class StoreCommand(Secret):
         asks = ("store", "add", "n", "1", f"--endpoint=127.0.0.1:{port}")
         self.assertEqual(self.run_dlaunch(*asks).stdout, "1\n")  # from this machine
         self.assertEqual(self.run_dlaunch(*asks, f"--token-file={token}").stdout, "2\n")
-        self.assertIn("its secret is another", self.run_dlaunch(*asks, DLAUNCH_TOKEN="other").stderr)
+        self.assertIn("it has another secret", self.run_dlaunch(*asks, DLAUNCH_TOKEN="other").stderr)
         self.assertEqual(self.ask(port, "/status"), 401)
         self.assertEqual(self.ask(port, "/status", Authorization=f"Bearer {TOKEN}"), 200)
         self.assertEqual(self.ask(port, "/healthz"), 200)

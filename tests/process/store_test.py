@@ -187,7 +187,7 @@ class Serving(StoreCommand):
                 stranger.settimeout(PATIENCE)
                 stranger.sendall(garbage)
                 try:
-                    self.assertEqual(stranger.recv(1), b"", "turned away")
+                    self.assertEqual(stranger.recv(1), b"", "rejected")
                 except ConnectionResetError:
                     pass
         self.answer(port, "set", "good", "v")
@@ -197,14 +197,14 @@ class Serving(StoreCommand):
         server.send_signal(signal.SIGTERM)
         _, err = server.communicate(timeout=PATIENCE)
         self.assertEqual(server.returncode, 0)
-        said = [line for line in err.splitlines() if "turned away 127.0.0.1" in line]
+        said = [line for line in err.splitlines() if "rejected 127.0.0.1" in line]
         self.assertEqual(len(said), len(set(line.split(": ", 2)[2] for line in said)), err)  # each reason once
         self.assertTrue(any("a value over the limit" in line for line in said), err)
 
     def test_a_value_over_the_limit_closes_only_its_connection(self):
         _, port = self.serve("--max-value=1K")
         self.answer(port, "set", "fits", "x" * 1024)
-        self.assertRegex(self.complaint(port, "set", "big", "x" * 1025), rf"^dlaunch: store 127\.0\.0\.1:{port}: lost in ")
+        self.assertRegex(self.complaint(port, "set", "big", "x" * 1025), rf"^dlaunch: store 127\.0\.0\.1:{port}: lost during ")
         self.assertEqual(self.answer(port, "keys"), b"fits\n")
 
     def test_two_thousand_connections(self):
@@ -278,7 +278,7 @@ class Readers(StoreCommand):
         server.send_signal(signal.SIGTERM)
         _, err = server.communicate(timeout=PATIENCE)
         self.assertEqual(server.returncode, 0, err)
-        self.assertRegex(err, r"turned away 127\.0\.0\.1:\d+: it does not read its answers, and the store is full")
+        self.assertRegex(err, r"rejected 127\.0\.0\.1:\d+: it does not read its answers, and the store is full")
 
     def test_a_job_survives_those_that_do_not_read(self):
         """The same store as the job's agent serves it, filled as far as --store-max-total lets it."""

@@ -208,7 +208,7 @@ TEST(Options, EveryMistakeIsNamed) {
       {{"--rdzv-endpoint=http://h:1", "x"},
        "--rdzv-endpoint: not an address: 'http://h:1': it is a URL; write host:port or [ipv6]:port"},
       {{"--rdzv-endpoint=a b:1", "x"},
-       "--rdzv-endpoint: not an address: 'a b:1': no host has such a name; write host:port or [ipv6]:port"},
+       "--rdzv-endpoint: not an address: 'a b:1': not a valid host name; write host:port or [ipv6]:port"},
       {{"--preempt-signal=USER1", "x"},
        "--preempt-signal: 'SIGUSER1' is not one of SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, "
        "SIGALRM, SIGXCPU, SIGPWR, SIGXFSZ, SIGVTALRM, SIGPROF, SIGWINCH, SIGCONT, SIGPOLL, SIGURG; did you "

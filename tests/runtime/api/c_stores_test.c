@@ -37,7 +37,7 @@ static void values(const dlaunch_store* store) {
   EXPECT(dlaunch_store_add(store, "n", 1, NULL) == DLAUNCH_OK);
   EXPECT(dlaunch_store_add(store, "n", 6, &sum) == DLAUNCH_OK && sum == 7);
   EXPECT(dlaunch_store_add(store, "a", 1, &sum) == DLAUNCH_ERROR_STORE);
-  EXPECT(strstr(dlaunch_last_error(), "its value is no number") != NULL);
+  EXPECT(strstr(dlaunch_last_error(), "its value is not a number") != NULL);
   EXPECT(dlaunch_store_compare_set(store, "c", NULL, 0, "1", 1, &value, &size) == DLAUNCH_OK);
   EXPECT(size == 1 && strcmp(value, "1") == 0);
   EXPECT(dlaunch_store_compare_set(store, "c", "2", 1, "3", 1, &value, &size) == DLAUNCH_OK);

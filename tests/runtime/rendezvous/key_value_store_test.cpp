@@ -143,7 +143,7 @@ TEST_P(EachStore, AnAdditionToATextIsAnErrorOfThatCallOnly) {
   const auto store = make();
   store->set("first_key", "first_value");
   for (int i = 0; i < 2; ++i) {
-    EXPECT_TRUE(contains(error_of([&] { store->add("first_key", 1); }), "its value is no number"));
+    EXPECT_TRUE(contains(error_of([&] { store->add("first_key", 1); }), "its value is not a number"));
     EXPECT_EQ(store->get("first_key"), "first_value");
     store->set("other", "value");
   }

@@ -1,4 +1,4 @@
-// The file under a FileStore: PyTorch's bytes, what becomes of damaged ones, locks, and the end of its life.
+// The file of a FileStore: PyTorch's bytes, damaged files, locks, and the end of the file's life.
 #include "store/client/file_store.h"
 
 #include <fcntl.h>
@@ -66,7 +66,7 @@ class FileStoreTest : public testing::Test {
   std::string path = folder.path() + "/store";
 };
 
-// As PyTorch 1.13 wrote it: set a, add 5 to n, delete a, compare_set c, destroyed.
+// Written by PyTorch 1.13: set a, add 5 to n, delete a, compare_set c, destroyed.
 const std::string by_1_13 =
     "\2\0\0\0/a\1\0\0\0001"
     "\2\0\0\0/n\1\0\0\0005"
@@ -105,7 +105,7 @@ TEST_F(FileStoreTest, ReadsTheBytesThatPyTorchWrote) {
   EXPECT_EQ(store.list_keys(), (Keys{"c", "n"}));
   EXPECT_EQ(store.get("n"), "5");
   EXPECT_EQ(store.add("n", 1), 6);
-  EXPECT_EQ(store.num_keys(), 3);  // "cleanup/" too
+  EXPECT_EQ(store.num_keys(), 3);  // with "cleanup/"
   EXPECT_FALSE(store.delete_key("a"));
 }
 
@@ -153,17 +153,17 @@ TEST_F(FileStoreTest, ErrorNamesTheOffsetOfATruncatedRecord) {
 TEST_F(FileStoreTest, DoesNotBelieveLengths) {
   write("\xff\xff\xff\xff/a"s);
   EXPECT_EQ(error_of([&] { FileStore(as_1_13()).num_keys(); }),
-            said("the record at byte 0 is none: its key is longer than the limit"));
+            said("the record at byte 0 is invalid: its key is longer than the limit"));
   write("\2\0\0\0/a\xff\xff\xff\xff"s);
   EXPECT_EQ(error_of([&] { FileStore(as_1_13()).num_keys(); }),
-            said("the record at byte 0 is none: its value is longer than the limit"));
-  write("\2\0\0\0/a\0\0\0\020"s);  // 256 MiB, of which nothing is there
+            said("the record at byte 0 is invalid: its value is longer than the limit"));
+  write("\2\0\0\0/a\0\0\0\020"s);  // announces 256 MiB, of which no byte follows
   EXPECT_EQ(error_of([&] { FileStore(as_1_13()).num_keys(); }),
             said("the record at byte 0 is cut off: its writer must have died"));
   write("");
   ASSERT_EQ(truncate(path.c_str(), off_t{1} << 40), 0);  // a hole
   EXPECT_EQ(error_of([&] { FileStore(as_1_13()).num_keys(); }),
-            said("the record at byte 0 is none: its key is empty"));
+            said("the record at byte 0 is invalid: its key is empty"));
 }
 
 TEST_F(FileStoreTest, ReportsThatItsFileWasRemoved) {
@@ -220,7 +220,7 @@ TEST_F(FileStoreTest, AFolderMayComeLate) {
   maker.join();
 }
 
-// Within the store's own time, however long the locks of others are borne with.
+// Within the store's timeout, although locks are waited for longer.
 TEST_F(FileStoreTest, AFolderThatDoesNotComeIsSaid) {
   path = folder.path() + "/never/store";
   FileStoreOptions impatient = options();
@@ -256,7 +256,7 @@ TEST_F(FileStoreTest, RefusesWhatIsTooLong) {
   store.set("9 letters", "10 letters");
 }
 
-// A disk that is full in the middle of a record, as a limit on the file's size.
+// A disk that is full in the middle of a record, simulated by a limit on the file's size.
 TEST_F(FileStoreTest, AFullDiskLeavesNoTornRecord) {
   const test::OtherProcess other([&](const std::string&) {
     FileStore store(options());
@@ -295,14 +295,14 @@ TEST_F(FileStoreTest, TwoProcessesCountTogether) {
 TEST_F(FileStoreTest, WriterKilledBetweenRecordsLeavesAValidFile) {
   const int lock_holder = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   ASSERT_EQ(flock(lock_holder, LOCK_EX), 0);
-  std::thread releaser([&] { close(lock_holder); });  // as the kernel does when a process ends
+  std::thread releaser([&] { close(lock_holder); });  // as the kernel does at the end of a process
   FileStore store(options());
   store.set("k", "v");
   releaser.join();
   EXPECT_EQ(store.get("k"), "v");
 }
 
-// The lock by itself.
+// The lock alone.
 
 TEST_F(FileStoreTest, ALockHasADeadline) {
   const auto soon = [] { return deadline_after(steady_now(), 5ms); };
@@ -311,7 +311,7 @@ TEST_F(FileStoreTest, ALockHasADeadline) {
   const auto refused = LockedFile::open(path, LockedFile::Access::read, soon());
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::timeout);
-  EXPECT_EQ(refused.error().why, "others kept the file locked all the time");
+  EXPECT_EQ(refused.error().why, "other processes kept the file locked");
 }
 
 TEST_F(FileStoreTest, ReadersShareTheLock) {
@@ -336,7 +336,7 @@ TEST_F(FileStoreTest, AFileReplacedWhileItsLockIsWaitedForIsNotTaken) {
   auto file = LockedFile::open(path, LockedFile::Access::create, deadline_after(steady_now(), 60s));
   ASSERT_TRUE(file);
   replacer.join();
-  // Whoever was first: if the old one was got at all, then before it was replaced.
+  // In either order: if the old file was locked at all, then before it was replaced.
   EXPECT_EQ(file->size(), 5U);
 }
 
@@ -357,7 +357,7 @@ TEST_F(FileStoreTest, WatchReportsWritesAndKeepsItsDeadline) {
   nothing.await(deadline_after(steady_now(), 1ms));
 }
 
-// The record by itself.
+// The record alone.
 
 TEST(FileRecord, ReadsWhatItWrites) {
   std::string bytes;

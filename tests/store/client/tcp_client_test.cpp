@@ -1,4 +1,4 @@
-// Our client, byte by byte, against servers that ours is not: PyTorch's of each kind, and broken ones.
+// dlaunch's client, byte by byte, against other servers: PyTorch's of each kind, and faulty ones.
 #include <gtest/gtest.h>
 
 #include "store/client/tcp_store.h"
@@ -50,7 +50,7 @@ TEST(TcpClient, GreetsInOneWrite) {
   const TcpStore store(client_of(server));
 }
 
-// PyTorch 2.2 to 2.4 know no PING.
+// PyTorch 2.2 to 2.4 do not know PING.
 TEST(TcpClient, GreetsServersWithoutAPing) {
   const FakeServer server({[](const Visit& visit) { (void)visit.receive(10); },
                            [](const Visit& visit) {
@@ -75,7 +75,7 @@ TEST(TcpClient, AGreetingAnsweredWronglyIsTriedAgain) {
   const TcpStore store(client_of(server));
 }
 
-// Old servers take a greeting for something else: nothing at all is sent to them before the first call.
+// Old servers misread a greeting: the client sends nothing before the first call.
 TEST(TcpClient, DoesNotGreetOldServers) {
   for (const Dialect dialect : {Dialect::v1_13, Dialect::v2_1}) {
     const FakeServer server({[](const Visit& visit) {
@@ -86,7 +86,7 @@ TEST(TcpClient, DoesNotGreetOldServers) {
   }
 }
 
-// The key came just when the client gave up: the wait's answer and the cancellation's both arrive.
+// The key came just when the wait timed out: the wait's answer and the cancellation's both arrive.
 TEST(TcpClient, ACancellationMayCrossTheAnswer) {
   const FakeServer server({[](const Visit& visit) {
     greet(visit);
@@ -102,7 +102,7 @@ TEST(TcpClient, ACancellationMayCrossTheAnswer) {
   EXPECT_EQ(store.num_keys(), 5);
 }
 
-// 1.13 knows no cancelling: a connection whose wait was given up is of no use any more.
+// 1.13 has no cancelling: a connection is unusable after a wait that timed out.
 TEST(TcpClient, ComesAgainAfterAWaitThatCannotBeCancelled) {
   const FakeServer server({[](const Visit& visit) {
                              const std::string wait = "\5\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k"s;
@@ -118,16 +118,16 @@ TEST(TcpClient, ComesAgainAfterAWaitThatCannotBeCancelled) {
   EXPECT_EQ(store.num_keys(), 5);
 }
 
-// A server that goes is not looked for again, though another listens at its address by now.
+// The client does not search for a lost server again, even if another listens at its address.
 TEST(TcpClient, NeverJoinsASecondServer) {
   const FakeServer server(
       {[](const Visit& visit) { greet(visit); }, [](const Visit& visit) { greet(visit); }});
   TcpStore store(client_of(server));
   EXPECT_NE(error_of([&] { store.num_keys(); }, ErrorKind::network), "none");
   const std::string first = error_of([&] { store.num_keys(); }, ErrorKind::network);
-  EXPECT_EQ(first.find("store " + to_string(server.address()) + ": lost in num_keys: "), 0U) << first;
+  EXPECT_EQ(first.find("store " + to_string(server.address()) + ": lost during num_keys: "), 0U) << first;
   EXPECT_EQ(error_of([&] { store.get("k"); }, ErrorKind::network), first);
-  const TcpStore another(client_of(server));  // a new object may
+  const TcpStore another(client_of(server));  // a new object may connect
 }
 
 TEST(TcpClient, DoesNotBelieveLengths) {
@@ -140,11 +140,11 @@ TEST(TcpClient, DoesNotBelieveLengths) {
   }});
   TcpStore store(client_of(server));
   EXPECT_EQ(error_of([&] { store.get("k"); }, ErrorKind::network),
-            "store " + to_string(server.address()) + ": lost in get of key 'k': closed by the server");
+            "store " + to_string(server.address()) + ": lost during get of key 'k': closed by the server");
 }
 
-// Ours says so in its answer to the greeting: then a key that is there is got in one exchange, and the
-// answers about one that is not yet there mean nothing.
+// dlaunch's server identifies itself in its answer to the greeting: then the value of an existing key comes
+// in one exchange, and the answers about a missing one are ignored.
 TEST(TcpClient, AsksOursForAllAtOnce) {
   const std::string check = "\5\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k"s;
   const std::string get = "\3\2\0\0\0\0\0\0\0/k"s;
@@ -167,7 +167,7 @@ TEST(TcpClient, AsksOursForAllAtOnce) {
   EXPECT_EQ(store.get("k"), "w");
 }
 
-// An empty value's answer ends with its length: nothing more may be waited for.
+// An empty value's answer ends with its length: the client must not wait for more.
 TEST(TcpClient, AnEmptyValueIsWhole) {
   const FakeServer server({[](const Visit& visit) {
     greet(visit);
@@ -175,7 +175,7 @@ TEST(TcpClient, AnEmptyValueIsWhole) {
     visit.send(std::string(1, '\0'));
     (void)visit.receive(1 + 8 + 2);
     visit.send(std::string(8, '\0'));
-    EXPECT_EQ(visit.receive_some(), "");  // it has what it wanted, and goes
+    EXPECT_EQ(visit.receive_some(), "");  // it has its answer, and closes
   }});
   EXPECT_EQ(TcpStore(client_of(server)).get("k"), "");
 }

@@ -1,4 +1,4 @@
-// Our client and our server over real sockets.
+// dlaunch's client and server over real sockets.
 #include "store/client/tcp_store.h"
 
 #include <gtest/gtest.h>
@@ -123,13 +123,13 @@ TEST(TcpStore, FailsAtOnceWhenTheServerGoes) {
     } catch (const StoreError& error) {
       EXPECT_EQ(error.error().kind, ErrorKind::network);
       EXPECT_EQ(std::string(error.what()),
-                "store " + address + ": lost in get of key 'never': closed by the server");
+                "store " + address + ": lost during get of key 'never': closed by the server");
     }
   });
   server->until([](const StoreStats& stats) { return stats.waiting == 1; });
   server.reset();
   thread.join();
-  EXPECT_THROW(store.num_keys(), StoreError);  // and again, without trying anything
+  EXPECT_THROW(store.num_keys(), StoreError);  // again, without an attempt
 }
 
 TEST(TcpStore, ANewRoundEndsIt) {
@@ -168,7 +168,7 @@ TEST(TcpStore, ProvesTheKeyOfAStore) {
   store.set("k", "v");
   EXPECT_EQ(store.get("k"), "v");
   options.key = store_key("other");
-  EXPECT_EQ(why_not(options, ErrorKind::refused), "its secret is another");
+  EXPECT_EQ(why_not(options, ErrorKind::refused), "it has another secret");
 }
 
 TEST(TcpStore, DoesNotTrustAStoreThatCannotProveTheKey) {
@@ -207,7 +207,7 @@ TEST(TcpStore, WaitsForAServerThatIsLate) {
     EXPECT_EQ(store.get("k"), "v");
     done = true;
   });
-  // However the two race, the client meets the server in the end.
+  // Whichever is first, the client reaches the server in the end.
   ServerThread server({}, "127.0.0.1", port.address().port);
   client.join();
   EXPECT_TRUE(done);
@@ -224,7 +224,7 @@ TEST(TcpStore, AValueThatIsNoNumberIsAnErrorOfThatCallOnly) {
       FAIL() << "added to a text";
     } catch (const StoreError& e) {
       EXPECT_EQ(e.error().kind, ErrorKind::invalid);
-      EXPECT_NE(std::string(e.what()).find("cannot add to key 'k': its value is no number"),
+      EXPECT_NE(std::string(e.what()).find("cannot add to key 'k': its value is not a number"),
                 std::string::npos)
           << e.what();
     }
@@ -278,10 +278,10 @@ TEST(TcpStore, Barrier) {
   }
   for (auto& thread : threads) thread.join();
   TcpStore store(server.client_options());
-  store.barrier("b", 4);  // passes: the count is never taken back
+  store.barrier("b", 4);  // passes: the count never decreases
   store.set_timeout(20ms);
   EXPECT_THROW(store.barrier("other", 2), StoreError);
-  EXPECT_EQ(store.get("other"), "1");  // a cancelled one stays counted
+  EXPECT_EQ(store.get("other"), "1");  // a cancelled call stays counted
 }
 
 TEST(TcpStore, SeveralThreadsTakeTurns) {
@@ -319,7 +319,7 @@ TEST(TcpStore, AWaitForTenThousandKeys) {
   thread.join();
 }
 
-// The dialects of old servers, which ours understands as well.
+// The dialects of old servers, which dlaunch's server understands, too.
 class OldDialects : public testing::TestWithParam<Dialect> {};
 
 TEST_P(OldDialects, ServeTheSameStore) {
@@ -336,7 +336,7 @@ TEST_P(OldDialects, ServeTheSameStore) {
   EXPECT_FALSE(old_one.delete_key("k"));
   EXPECT_THROW(old_one.wait(one_key, 20ms), StoreError);
   EXPECT_EQ(old_one.num_keys(), 1);
-  new_one.set("k", "late");  // nobody waits for it any more, so nobody is told
+  new_one.set("k", "late");  // no client waits for it any more, so none is woken
   EXPECT_EQ(new_one.num_keys(), 2);
   EXPECT_EQ(old_one.num_keys(), 2);
   EXPECT_THROW(old_one.queue_len("q"), StoreError);
@@ -359,27 +359,27 @@ TEST(TcpStore, ReachesAServerOnAllInterfacesByBothFamilies) {
   }
 }
 
-// Strangers beside a client at work: whatever they send, it is served, and they cost a bounded amount of
-// memory.
+// Invalid clients beside one at work: whatever they send, the latter is served, and they cost a bounded
+// amount of memory.
 TEST(TcpStore, InvalidClientsDoNotDisturb) {
   ServerThread server;
   const TimePoint deadline = deadline_after(steady_now(), 60s);
-  std::vector<std::unique_ptr<BlockingSocket>> strangers;
-  const auto stranger = [&](std::string_view says) {
-    auto& socket = *strangers.emplace_back(std::make_unique<BlockingSocket>());
+  std::vector<std::unique_ptr<BlockingSocket>> invalid_clients;
+  const auto invalid_client = [&](std::string_view bytes) {
+    auto& socket = *invalid_clients.emplace_back(std::make_unique<BlockingSocket>());
     ASSERT_TRUE(socket.connect(server.address(), deadline));
-    ASSERT_TRUE(socket.send(as_byte_span(says), deadline));
+    ASSERT_TRUE(socket.send(as_byte_span(bytes), deadline));
   };
   const std::string hello("\x00\xce\xf7\x85\x3c", 5);
   const std::string longest("\xff\xff\xff\xff\xff\xff\xff\x7f", 8);
-  stranger("");                                                // never sends
-  stranger("GET / HTTP/1.1\r\n");                              // half a request
-  stranger("\x16\x03\x01");                                    // TLS
-  stranger(std::string("\0", 1));                              // one byte of a greeting
-  stranger("\xd1 an agent");                                   // no agents here
-  stranger(hello + "\x01" + longest);                          // a length of 2^63
-  stranger(hello + "\x06" + longest);                          // as many keys
-  stranger(hello + std::string("\x01\x03\0\0\0\0\0\0\0", 9));  // stops in the middle
+  invalid_client("");                                                // never sends
+  invalid_client("GET / HTTP/1.1\r\n");                              // half a request
+  invalid_client("\x16\x03\x01");                                    // TLS
+  invalid_client(std::string("\0", 1));                              // one byte of a greeting
+  invalid_client("\xd1 an agent");                                   // no agents here
+  invalid_client(hello + "\x01" + longest);                          // a length of 2^63
+  invalid_client(hello + "\x06" + longest);                          // as many keys
+  invalid_client(hello + std::string("\x01\x03\0\0\0\0\0\0\0", 9));  // stops in the middle
   TcpStore store(server.client_options());
   store.set("k", "v");
   EXPECT_EQ(store.get("k"), "v");
@@ -387,12 +387,12 @@ TEST(TcpStore, InvalidClientsDoNotDisturb) {
   EXPECT_LT(server.stats().bytes, 1000U);
 }
 
-// All that wait for one key ask for its value as soon as it is there.
+// All clients that wait for one key get its value as soon as it exists.
 TEST(TcpStore, AHerdThatWaitsForOneKeyIsServed) {
   constexpr int many = 300;
   ServerThread server;
   const TimePoint deadline = deadline_after(steady_now(), 60s);
-  const std::string wait("\x05\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0/k", 19);  // in the words of 1.13
+  const std::string wait("\x05\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0/k", 19);  // in 1.13's dialect
   const std::string get("\x02\x02\0\0\0\0\0\0\0/k", 11);
   std::vector<std::unique_ptr<BlockingSocket>> clients;
   for (int i = 0; i < many; ++i) {
@@ -417,13 +417,13 @@ TEST(TcpStore, AHerdThatWaitsForOneKeyIsServed) {
   }
 }
 
-// Many clients that come at the same moment are all let in.
+// Many clients that connect in the same moment are all accepted.
 TEST(TcpStore, AStormOfClientsIsServed) {
   constexpr int many = 400;
   ServerThread server;
   std::vector<std::unique_ptr<BlockingSocket>> clients;
   const TimePoint deadline = deadline_after(steady_now(), 60s);
-  // "add 1 to the key init/" in the words of 1.13, which needs no greeting.
+  // "add 1 to the key init/" in 1.13's dialect, which needs no greeting.
   const std::string add("\x03\x05\0\0\0\0\0\0\0init/\x01\0\0\0\0\0\0\0", 22);
   for (int i = 0; i < many; ++i) {
     clients.push_back(std::make_unique<BlockingSocket>());

@@ -1,4 +1,4 @@
-// The outside world over libuv: the promises of io.h and uv_loop.h on real sockets.
+// The outside world over libuv: the contracts of io.h and uv_loop.h on real sockets.
 #include "store/loop/uv_loop.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::ReservedPort;
 
-// One end of a connection, which does what its functions say.
+// One end of a connection; the test sets its functions.
 struct End final : ConnectionHandler {
   void on_connected(ConnId conn) override {
     events += "connected ";
@@ -50,7 +50,7 @@ struct End final : ConnectionHandler {
   std::optional<Error> error;
 };
 
-struct Door final : ListenerHandler {
+struct Acceptor final : ListenerHandler {
   ConnectionHandler& on_accepted(ConnId conn, const Address& peer) override {
     last = conn;
     from = peer;
@@ -75,7 +75,7 @@ struct Alarm final : TimerHandler {
 class UvLoopTest : public testing::Test {
  protected:
   Address listen(const std::string& host = "127.0.0.1") {
-    auto listening = loop.listen({host, 0}, door);
+    auto listening = loop.listen({host, 0}, acceptor);
     EXPECT_TRUE(listening) << listening.error().message();
     return {host, listening->port};
   }
@@ -87,8 +87,8 @@ class UvLoopTest : public testing::Test {
   }
   void send(ConnId conn, std::string_view bytes) { loop.send(conn, as_byte_span(bytes)); }
 
-  // Declared first, so that the loop is gone before what it might call.
-  Door door;
+  // Declared first, so that the loop is destroyed before the handlers.
+  Acceptor acceptor;
   End end;
   Alarm alarm;
   UvLoop loop;
@@ -105,21 +105,21 @@ TEST_F(UvLoopTest, StopBeforeRunIsKept) {
 TEST_F(UvLoopTest, CarriesBytesBothWays) {
   const Address address = listen();
   end.connected = [&](ConnId conn) { send(conn, "ping"); };
-  door.end.received = [&](ConnId conn) {
-    if (door.end.got == "ping") send(conn, "pong");
+  acceptor.end.received = [&](ConnId conn) {
+    if (acceptor.end.got == "ping") send(conn, "pong");
   };
   end.received = [&](ConnId conn) {
     if (end.got != "pong") return;
     loop.close(conn);
   };
-  door.end.closed = stop();
+  acceptor.end.closed = stop();
   connect(address);
   loop.run();
-  EXPECT_EQ(end.events, "connected ");  // who closes is not told so
-  EXPECT_EQ(door.end.events, "closed ");
-  EXPECT_EQ(door.end.error->why, "closed by the peer");
-  EXPECT_EQ(door.from.host, "127.0.0.1");
-  EXPECT_EQ(door.end.error->where, to_string(door.from));
+  EXPECT_EQ(end.events, "connected ");  // the side that closes gets no event
+  EXPECT_EQ(acceptor.end.events, "closed ");
+  EXPECT_EQ(acceptor.end.error->why, "closed by the peer");
+  EXPECT_EQ(acceptor.from.host, "127.0.0.1");
+  EXPECT_EQ(acceptor.end.error->where, to_string(acceptor.from));
 }
 
 TEST_F(UvLoopTest, NothingHappensInsideTheCall) {
@@ -140,7 +140,7 @@ TEST_F(UvLoopTest, ReportsARefusedConnection) {
   EXPECT_EQ(end.error->kind, ErrorKind::network);
   EXPECT_EQ(end.error->message(),
             "cannot connect to " + to_string(port.address()) +
-                ": connection refused (the host is there, but nothing listens at that port: not started "
+                ": connection refused (the host answers, but nothing listens on that port: not started "
                 "yet, or another port)");
 }
 
@@ -155,7 +155,7 @@ TEST_F(UvLoopTest, ReportsAnUnknownName) {
 }
 
 TEST_F(UvLoopTest, GivesUpAtTheDeadline) {
-  // A name is looked up, which is never done by the time that has passed already.
+  // A lookup never finishes before a deadline that has already passed.
   loop.connect({"localhost", 1}, loop.now() - 1s, end);
   loop.run();
   EXPECT_EQ(end.events, "closed ");
@@ -177,7 +177,7 @@ TEST_F(UvLoopTest, ClosedAttemptIsNotReported) {
 
 TEST_F(UvLoopTest, ReportsAPortInUse) {
   const Address address = listen();
-  Door second;
+  Acceptor second;
   const auto taken = loop.listen(address, second);
   ASSERT_FALSE(taken);
   EXPECT_EQ(taken.error().kind, ErrorKind::in_use);
@@ -194,38 +194,38 @@ TEST_F(UvLoopTest, ListensOnASocketThatOthersBound) {
     if (listens) {
       ASSERT_EQ(::listen(socket, 1), 0);
     }
-    const auto listening = loop.listen_on(socket, door);
+    const auto listening = loop.listen_on(socket, acceptor);
     ASSERT_TRUE(listening) << listening.error().message();
     EXPECT_EQ(listening->addresses, (std::vector<Address>{{"127.0.0.1", listening->port}}));
-    door.accepted = [&](ConnId) { loop.stop(); };
+    acceptor.accepted = [&](ConnId) { loop.stop(); };
     connect({"127.0.0.1", listening->port});
     loop.run();
     loop.unlisten(listening->id);
   }
-  EXPECT_EQ(door.count, 2);
+  EXPECT_EQ(acceptor.count, 2);
 }
 
 TEST_F(UvLoopTest, ReportsADescriptorThatIsNoSocket) {
   std::array<int, 2> pipe_ends{};
   ASSERT_EQ(pipe(pipe_ends.data()), 0);
-  const auto wrong = loop.listen_on(pipe_ends[0], door);
+  const auto wrong = loop.listen_on(pipe_ends[0], acceptor);
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().message(),
             "cannot listen on socket " + std::to_string(pipe_ends[0]) + ": socket operation on non-socket");
   loop.run();
-  EXPECT_EQ(fcntl(pipe_ends[0], F_GETFD), -1);  // it was given away
+  EXPECT_EQ(fcntl(pipe_ends[0], F_GETFD), -1);  // the loop owned it
   close(pipe_ends[1]);
 
   const int local = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  EXPECT_EQ(loop.listen_on(local, door).error().message(),
+  EXPECT_EQ(loop.listen_on(local, acceptor).error().message(),
             "cannot listen on socket " + std::to_string(local) + ": address family not supported");
 }
 
 TEST_F(UvLoopTest, ReportsANonLocalAddress) {
-  const auto foreign = loop.listen({"192.0.2.1", 0}, door);
+  const auto foreign = loop.listen({"192.0.2.1", 0}, acceptor);
   ASSERT_FALSE(foreign);
   EXPECT_EQ(foreign.error().kind, ErrorKind::foreign);
-  const auto unknown = loop.listen({"no-such-host.invalid", 0}, door);
+  const auto unknown = loop.listen({"no-such-host.invalid", 0}, acceptor);
   ASSERT_FALSE(unknown);
   EXPECT_NE(unknown.error().kind, ErrorKind::foreign);
 }
@@ -233,21 +233,21 @@ TEST_F(UvLoopTest, ReportsANonLocalAddress) {
 TEST_F(UvLoopTest, ListensOnAllThatANameMeans) {
   const Address address = listen("localhost");
   int wanted = 0;
-  door.accepted = [&](ConnId conn) {
+  acceptor.accepted = [&](ConnId conn) {
     loop.close(conn);
-    if (door.count == wanted) loop.stop();
+    if (acceptor.count == wanted) loop.stop();
   };
   for (const char* host : {"127.0.0.1", "localhost"}) {
     ++wanted;
     connect({host, address.port});
   }
   loop.run();
-  EXPECT_EQ(door.count, wanted);
+  EXPECT_EQ(acceptor.count, wanted);
 }
 
 TEST_F(UvLoopTest, AStarMeansBothFamilies) {
   for (const char* host : {"*", ""}) {
-    Door all;
+    Acceptor all;
     const auto listening = loop.listen({host, 0}, all);
     ASSERT_TRUE(listening);
     ASSERT_EQ(listening->addresses.size(), 1U);
@@ -272,23 +272,23 @@ TEST_F(UvLoopTest, AStarMeansBothFamilies) {
 TEST_F(UvLoopTest, AcceptsAStorm) {
   constexpr int many = 500;
   const Address address = listen();
-  door.accepted = [&](ConnId) {
-    if (door.count == many) loop.stop();
+  acceptor.accepted = [&](ConnId) {
+    if (acceptor.count == many) loop.stop();
   };
   for (int i = 0; i < many; ++i) connect(address);
   loop.run();
-  EXPECT_EQ(door.count, many);
+  EXPECT_EQ(acceptor.count, many);
 }
 
 TEST_F(UvLoopTest, AfterUnlistenNoConnectionIsAccepted) {
-  auto listening = loop.listen({"127.0.0.1", 0}, door);
+  auto listening = loop.listen({"127.0.0.1", 0}, acceptor);
   ASSERT_TRUE(listening);
   loop.unlisten(listening->id);
   loop.unlisten(listening->id);
   connect({"127.0.0.1", listening->port});
   loop.run();
   EXPECT_EQ(end.events, "closed ");
-  EXPECT_EQ(door.count, 0);
+  EXPECT_EQ(acceptor.count, 0);
 }
 
 std::string pattern(std::size_t size) {
@@ -299,7 +299,7 @@ std::string pattern(std::size_t size) {
 
 TEST_F(UvLoopTest, CloseStillSendsWhatIsQueued) {
   const std::string large = pattern(20 << 20);
-  door.accepted = [&](ConnId conn) {
+  acceptor.accepted = [&](ConnId conn) {
     send(conn, large);
     loop.close(conn);
     send(conn, "too late");
@@ -313,14 +313,14 @@ TEST_F(UvLoopTest, CloseStillSendsWhatIsQueued) {
 }
 
 TEST_F(UvLoopTest, ClosingDoesNotLoseWhatThePeerHasNotReadYet) {
-  // The peer's own bytes are never read here, which would make a plain close reset the connection.
+  // The peer's own bytes stay unread, so a plain close would reset the connection.
   const std::string answer = pattern(1 << 20);
-  door.accepted = [&](ConnId conn) { loop.pause_reading(conn, true); };
+  acceptor.accepted = [&](ConnId conn) { loop.pause_reading(conn, true); };
   end.connected = [&](ConnId conn) {
     send(conn, "a question that nobody reads");
     alarm.rings = [&] {
-      send(door.last, answer);
-      loop.close(door.last);
+      send(acceptor.last, answer);
+      loop.close(acceptor.last);
     };
     loop.arm(loop.now() + 20ms, alarm);
   };
@@ -342,28 +342,28 @@ TEST_F(UvLoopTest, WhatWasSentIsSentBeforeStop) {
     other.connect(address, other.now() + 60s, speaker);
     other.run();
   }
-  door.end.closed = stop();
+  acceptor.end.closed = stop();
   loop.run();
-  EXPECT_EQ(door.end.got, "last words");
+  EXPECT_EQ(acceptor.end.got, "last words");
 }
 
 TEST_F(UvLoopTest, SendsEarlyBytesOnceConnected) {
   const Address address = listen();
-  door.end.received = [&](ConnId) {
-    if (door.end.got == "early bird") loop.stop();
+  acceptor.end.received = [&](ConnId) {
+    if (acceptor.end.got == "early bird") loop.stop();
   };
   const ConnId conn = connect(address);
   send(conn, "early ");
   EXPECT_EQ(loop.unsent(conn), 6U);
   send(conn, "bird");
   loop.run();
-  EXPECT_EQ(door.end.got, "early bird");
+  EXPECT_EQ(acceptor.end.got, "early bird");
 }
 
 TEST_F(UvLoopTest, ReportsWhenAFullQueueHasDrained) {
   const std::string large = pattern(32 << 20);
   const Address address = listen();
-  door.accepted = [&](ConnId conn) { loop.pause_reading(conn, true); };
+  acceptor.accepted = [&](ConnId conn) { loop.pause_reading(conn, true); };
   ConnId sender;
   end.connected = [&](ConnId conn) {
     sender = conn;
@@ -374,27 +374,27 @@ TEST_F(UvLoopTest, ReportsWhenAFullQueueHasDrained) {
   alarm.rings = [&] {
     EXPECT_GT(loop.unsent(sender), 0U);  // the peer does not read
     EXPECT_EQ(end.events, "connected ");
-    loop.pause_reading(door.last, false);
+    loop.pause_reading(acceptor.last, false);
   };
   end.drained = [&](ConnId conn) {
     EXPECT_EQ(loop.unsent(conn), 0U);
     loop.close(conn);
   };
-  door.end.closed = stop();
+  acceptor.end.closed = stop();
   connect(address);
   loop.run();
   EXPECT_EQ(end.events, "connected drained ");
-  EXPECT_TRUE(door.end.got == large);
+  EXPECT_TRUE(acceptor.end.got == large);
 }
 
-// Large shared bytes are sent from where they are, between bytes of the connection's own.
+// Large shared bytes are sent without a copy, between the connection's own bytes.
 TEST_F(UvLoopTest, SendsSharedBytesWithoutACopy) {
   const SharedBytes large(std::string(2 << 20, 'x'));
   const SharedBytes small(std::string_view("small"));
   std::string expected;
   for (int i = 0; i < 20; ++i) expected.append("head").append(large.view()).append(small.view());
   const Address address = listen();
-  door.accepted = [&](ConnId conn) { loop.pause_reading(conn, true); };
+  acceptor.accepted = [&](ConnId conn) { loop.pause_reading(conn, true); };
   end.connected = [&](ConnId conn) {
     for (int i = 0; i < 20; ++i) {
       send(conn, "head");
@@ -407,24 +407,24 @@ TEST_F(UvLoopTest, SendsSharedBytesWithoutACopy) {
   std::size_t at_most = 0;
   alarm.rings = [&] {
     at_most = loop.unsent_memory();
-    loop.pause_reading(door.last, false);
+    loop.pause_reading(acceptor.last, false);
   };
   end.drained = [&](ConnId conn) { loop.close(conn); };
-  door.end.closed = stop();
+  acceptor.end.closed = stop();
   connect(address);
   loop.run();
   EXPECT_GT(at_most, 0U);
   EXPECT_LT(at_most, 64U << 10);
   EXPECT_EQ(loop.unsent_memory(), 0U);
   EXPECT_FALSE(large.is_shared());
-  EXPECT_TRUE(door.end.got == expected);
+  EXPECT_TRUE(acceptor.end.got == expected);
 }
 
-// Twice more than the system's buffers take; the peer reads nothing.
+// Twice as much as the kernel's buffers take; the peer reads nothing.
 TEST_F(UvLoopTest, AbortDropsWhatIsQueued) {
   SharedBytes large(std::string(64 << 20, 'x'));
   const Address address = listen();
-  door.accepted = [&](ConnId conn) { loop.pause_reading(conn, true); };
+  acceptor.accepted = [&](ConnId conn) { loop.pause_reading(conn, true); };
   end.connected = [&](ConnId conn) {
     send(conn, large.view());
     loop.send_shared(conn, large);
@@ -440,19 +440,19 @@ TEST_F(UvLoopTest, AbortDropsWhatIsQueued) {
       loop.abort(conn);
       EXPECT_EQ(loop.unsent_memory(), 0U);
       EXPECT_EQ(*total, 0U);
-      loop.pause_reading(door.last, false);
+      loop.pause_reading(acceptor.last, false);
     };
   };
-  door.end.closed = stop();
+  acceptor.end.closed = stop();
   connect(address);
   loop.run();
-  EXPECT_LT(door.end.got.size(), 128U << 20);
-  EXPECT_EQ(door.end.events, "closed ");
+  EXPECT_LT(acceptor.end.got.size(), 128U << 20);
+  EXPECT_EQ(acceptor.end.events, "closed ");
 }
 
 TEST_F(UvLoopTest, WhatEndedConnectionsLeftCanBeDropped) {
   const Address address = listen();
-  door.accepted = [&](ConnId conn) { loop.pause_reading(conn, true); };
+  acceptor.accepted = [&](ConnId conn) { loop.pause_reading(conn, true); };
   end.connected = [&](ConnId conn) {
     send(conn, std::string(64 << 20, 'x'));
     loop.close(conn);
@@ -462,12 +462,12 @@ TEST_F(UvLoopTest, WhatEndedConnectionsLeftCanBeDropped) {
     EXPECT_GT(loop.unsent_memory(), 0U);
     loop.drop_remains();
     EXPECT_EQ(loop.unsent_memory(), 0U);
-    loop.pause_reading(door.last, false);
+    loop.pause_reading(acceptor.last, false);
   };
-  door.end.closed = stop();
+  acceptor.end.closed = stop();
   connect(address);
   loop.run();
-  EXPECT_LT(door.end.got.size(), 64U << 20);
+  EXPECT_LT(acceptor.end.got.size(), 64U << 20);
 }
 
 TEST_F(UvLoopTest, AHandlerWithoutMemoryLosesItsConnectionOnly) {
@@ -475,56 +475,56 @@ TEST_F(UvLoopTest, AHandlerWithoutMemoryLosesItsConnectionOnly) {
   End other;
   ConnId second;
   other.received = stop();
-  door.end.received = [&](ConnId conn) {
-    if (door.end.got == "greedy") throw std::bad_alloc();
+  acceptor.end.received = [&](ConnId conn) {
+    if (acceptor.end.got == "greedy") throw std::bad_alloc();
     send(conn, "served");
   };
   end.connected = [&](ConnId conn) { send(conn, "greedy"); };
   end.closed = [&](ConnId) {
-    door.end.got.clear();
+    acceptor.end.got.clear();
     send(second, "modest");
   };
   second = loop.connect(address, loop.now() + 60s, other);
   other.connected = [&](ConnId) { connect(address); };
   loop.run();
   EXPECT_EQ(other.got, "served");
-  EXPECT_EQ(door.end.events, "closed ");
-  EXPECT_EQ(door.end.error->kind, ErrorKind::limit);
+  EXPECT_EQ(acceptor.end.events, "closed ");
+  EXPECT_EQ(acceptor.end.error->kind, ErrorKind::limit);
 }
 
 TEST_F(UvLoopTest, AListenerWithoutMemoryDropsTheCaller) {
   const Address address = listen();
-  door.accepted = [&](ConnId) {
-    if (door.count == 1) throw std::bad_alloc();
+  acceptor.accepted = [&](ConnId) {
+    if (acceptor.count == 1) throw std::bad_alloc();
     loop.stop();
   };
   end.closed = [&](ConnId) { connect(address); };
   connect(address);
   loop.run();
-  EXPECT_EQ(door.count, 2);
+  EXPECT_EQ(acceptor.count, 2);
 }
 
 TEST_F(UvLoopTest, PausedConnectionReceivesNothing) {
   const Address address = listen();
-  door.accepted = [&](ConnId conn) {
+  acceptor.accepted = [&](ConnId conn) {
     loop.pause_reading(conn, true);
     loop.arm(loop.now() + 20ms, alarm);
   };
   end.connected = [&](ConnId conn) { send(conn, "hello"); };
   alarm.rings = [&] {
-    EXPECT_EQ(door.end.got, "");
-    loop.pause_reading(door.last, false);
+    EXPECT_EQ(acceptor.end.got, "");
+    loop.pause_reading(acceptor.last, false);
   };
-  door.end.received = stop();
+  acceptor.end.received = stop();
   connect(address);
   loop.run();
-  EXPECT_EQ(door.end.got, "hello");
+  EXPECT_EQ(acceptor.end.got, "hello");
 }
 
 TEST_F(UvLoopTest, HandsAConnectionOver) {
   End second;
   const Address address = listen();
-  door.end.received = [&](ConnId conn) {
+  acceptor.end.received = [&](ConnId conn) {
     loop.hand_over(conn, second);
     send(conn, "next");
   };
@@ -535,7 +535,7 @@ TEST_F(UvLoopTest, HandsAConnectionOver) {
   };
   connect(address);
   loop.run();
-  EXPECT_EQ(door.end.got, "first");
+  EXPECT_EQ(acceptor.end.got, "first");
   EXPECT_EQ(second.got, "second");
 }
 
@@ -549,13 +549,13 @@ TEST_F(UvLoopTest, DeadIdsDoNothing) {
     send(conn, "nothing");
     loop.pause_reading(conn, true);
     EXPECT_EQ(loop.unsent(conn), 0U);
-    // The next connection may live in the same place; the old id must not reach it.
-    const ConnId next = loop.connect(address, loop.now() + 60s, door.end);
+    // The next connection may reuse the slot; the old id must not reach it.
+    const ConnId next = loop.connect(address, loop.now() + 60s, acceptor.end);
     EXPECT_NE(next, conn);
     loop.close(conn);
   };
   int accepted = 0;
-  door.accepted = [&](ConnId) {
+  acceptor.accepted = [&](ConnId) {
     if (++accepted == 2) loop.stop();
   };
   connect(address);
@@ -568,7 +568,7 @@ TEST_F(UvLoopTest, DeadIdsDoNothing) {
 
 TEST_F(UvLoopTest, ClosesWhatReports) {
   const Address address = listen();
-  door.accepted = [&](ConnId conn) { loop.close(conn); };
+  acceptor.accepted = [&](ConnId conn) { loop.close(conn); };
   end.closed = [&](ConnId conn) {
     loop.close(conn);
     loop.stop();
@@ -623,7 +623,7 @@ TEST_F(UvLoopTest, TheClockStandsStillDuringAnEvent) {
 }
 
 TEST_F(UvLoopTest, PostRunsOnTheLoop) {
-  listen();  // so that there is something to run for
+  listen();  // so that the loop has a reason to run
   std::thread::id where;
   std::thread other([&] {
     loop.post([&] {
@@ -636,7 +636,7 @@ TEST_F(UvLoopTest, PostRunsOnTheLoop) {
   EXPECT_EQ(where, std::this_thread::get_id());
 }
 
-// In a process of its own, which may open so many files and no more.
+// In a process of its own, with a limit on open files.
 int made_with(rlim_t free) {
   const pid_t pid = fork();
   if (pid == 0) {
@@ -665,9 +665,9 @@ TEST(UvLoopAlone, ReportsThatNoDescriptorsAreLeft) {
 
 TEST_F(UvLoopTest, GoesCleanlyWithEverythingOpen) {
   const Address address = listen();
-  door.accepted = [&](ConnId conn) {
+  acceptor.accepted = [&](ConnId conn) {
     send(conn, pattern(4 << 20));
-    if (door.count == 3) loop.stop();
+    if (acceptor.count == 3) loop.stop();
   };
   for (int i = 0; i < 3; ++i) connect(address);
   loop.arm(loop.now() + 1h, alarm);

@@ -12,7 +12,7 @@ using Verdict = KeyServer::Verdict;
 const std::string one(key_nonce_size, '1');
 const std::string two(key_nonce_size, '2');
 
-// What becomes of a proof whose bytes come in pieces of this size: empty, or who refused and why.
+// The result of a proof whose bytes come in pieces of this size: empty, or the side that rejected it and why.
 std::string prove(const std::string& clients, const std::string& servers, std::size_t piece) {
   const KeyClient client(clients, one);
   KeyServer server(servers, two);
@@ -39,7 +39,7 @@ TEST(KeyProof, HolderOfTheKeyIsAccepted) {
 }
 
 TEST(KeyProof, AServerWithAnotherKeyIsNotBelieved) {
-  EXPECT_EQ(prove("key", "other", 1000), "client: its secret is another");
+  EXPECT_EQ(prove("key", "other", 1000), "client: it has another secret");
   EXPECT_FALSE(KeyClient("key", one).answer("").ok());
 }
 

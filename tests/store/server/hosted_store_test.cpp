@@ -89,7 +89,7 @@ TEST(HostedStore, ListensOnAllInterfacesByDefault) {
 
 TEST(HostedStore, WaitsForItsWorkers) {
   auto options = master();
-  // A port is known to the clients before the master is there.
+  // The clients know the port before the master exists.
   const test::ReservedPort port;
   options.address = port.address();
   options.world_size = 3;
@@ -105,7 +105,7 @@ TEST(HostedStore, WaitsForItsWorkers) {
   }
   HostedStore store(options);
   store.wait(std::vector<std::string>{"worker0", "worker1"});
-  EXPECT_EQ(store.num_keys(), 3);  // and "init/"
+  EXPECT_EQ(store.num_keys(), 3);  // with "init/"
   store.set("end", "");
   for (auto& worker : workers) worker.join();
 }
@@ -120,7 +120,7 @@ TEST(HostedStore, TimeoutReportsTheNumberOfWorkers) {
             "store " + to_string(options.address) + ": waited 100 ms for the workers, 1 of 3 came");
   options.wait_for_workers = false;
   HostedStore store(options);
-  EXPECT_EQ(store.num_keys(), 0);  // nobody is counted either
+  EXPECT_EQ(store.num_keys(), 0);  // no worker is counted either
 }
 
 TEST(HostedStore, APortInUseIsSaid) {
@@ -129,7 +129,7 @@ TEST(HostedStore, APortInUseIsSaid) {
   second.address.port = store.port();
   EXPECT_EQ(error_of(second, ErrorKind::in_use),
             "cannot listen on 127.0.0.1:" + std::to_string(store.port()) + ": address already in use");
-  second.multi_tenant = true;  // the first one did not say so
+  second.multi_tenant = true;  // the first one did not set it
   second.use_agent_store = false;
   EXPECT_NE(error_of(second, ErrorKind::in_use), "none");
 }
@@ -232,14 +232,14 @@ TEST(HostedStore, WhereAnAgentServesAMasterIsAClient) {
   HostedStore agents(master());
   auto worker = client_of(agents);
   worker.is_master = true;
-  worker.world_size = 2;  // nobody is waited for: the agent's server is not ours
+  worker.world_size = 2;  // it waits for no one: the agent's server is not its own
   worker.use_agent_store = true;
   HostedStore store(worker);
   EXPECT_FALSE(store.is_serving());
   store.set("k", "v");
   EXPECT_EQ(agents.get("k"), "v");
 
-  // Without the option the environment says it.
+  // Without the option the environment decides.
   worker.use_agent_store = std::nullopt;
   const std::string name(env::use_agent_store);
   for (const char* value : {"True", "1", "yes"}) {
@@ -263,7 +263,7 @@ TEST(HostedStore, AMasterThatGoesEndsTheWaitsOfOthers) {
     ADD_FAILURE() << "there is no such key";
   } catch (const StoreError& error) {
     EXPECT_EQ(error.error().kind, ErrorKind::network);
-    EXPECT_EQ(std::string(error.what()).find("store " + address + ": lost in get of key 'never': "), 0U)
+    EXPECT_EQ(std::string(error.what()).find("store " + address + ": lost during get of key 'never': "), 0U)
         << error.what();
   }
   ender.join();

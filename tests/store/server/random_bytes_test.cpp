@@ -1,4 +1,4 @@
-// Random and mutated bytes through the server: a moment of what the fuzzer does for longer.
+// Random and mutated bytes through the server: a short run of the fuzzer.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -19,7 +19,7 @@ class RandomBytes : public testing::Test {
     for (char& byte : bytes) byte = static_cast<char>(random());
     return bytes;
   }
-  // A conversation as a real client would have it.
+  // A real client's requests.
   std::string conversation() {
     const Dialect dialect = std::array{Dialect::v1_13, Dialect::v2_1, Dialect::v2_2}[below(3)];
     const std::vector<Request> all = one_of_each(dialect);
@@ -28,7 +28,7 @@ class RandomBytes : public testing::Test {
     for (std::size_t count = below(20); count > 0; --count) bytes += encoded(all[below(all.size())], dialect);
     return bytes;
   }
-  // Flips, cuts, doubles, inserts; lengths are what breaks parsers, so some become large.
+  // Flips, cuts, doubles, inserts; lengths break parsers, so some become large.
   void damage(std::string& bytes) {
     for (std::size_t count = below(4); count > 0 && !bytes.empty(); --count) {
       const std::size_t at = below(bytes.size());
@@ -67,7 +67,7 @@ TEST_F(RandomBytes, SendsAlmostWhatAClientWould) {
   }
 }
 
-TEST_F(RandomBytes, KnocksAtAStoreWithAKey) {
+TEST_F(RandomBytes, SendsNoiseToAStoreWithAKey) {
   for (int i = 0; i < 1'000; ++i) {
     std::string bytes = std::string(key_greeting) + noise(key_nonce_size + mac_size) + conversation();
     damage(bytes);
@@ -77,7 +77,7 @@ TEST_F(RandomBytes, KnocksAtAStoreWithAKey) {
 
 TEST_F(RandomBytes, FillsTheStore) {
   std::string bytes = greeting;
-  for (int i = 0; i < 120; ++i)  // more than it may hold
+  for (int i = 0; i < 120; ++i)  // more than the store may hold
     bytes += encoded(request(RequestKind::set, "key" + std::to_string(i), noise(10'000)));
   send_random_requests(std::string(1, '\0'), bytes);
   send_random_requests(noise(16), bytes);

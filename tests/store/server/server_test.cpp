@@ -1,5 +1,5 @@
-// The server as its peers see it, over a network without wires: who is let in, what is answered, who is shown
-// out.
+// The server as its peers see it, over a network without wires: which connections it accepts, answers and
+// ends.
 #include "store/server/server.h"
 
 #include <gtest/gtest.h>
@@ -96,9 +96,7 @@ TEST_F(ServerTest, TorchrunAgentIsRejectedBeforeWorkersRun) {
     EXPECT_TRUE(network.closed(conn));
   }
   ASSERT_FALSE(reports.empty());
-  EXPECT_NE(reports[0].find("it is a torchrun, which cannot take part in a job of dlaunch's"),
-            std::string::npos)
-      << reports[0];
+  EXPECT_NE(reports[0].find("torchrun cannot join a dlaunch job"), std::string::npos) << reports[0];
   const ConnId other = client();
   ask(other, request(RequestKind::set, "/k", "v"));
   EXPECT_FALSE(network.closed(other));
@@ -112,9 +110,8 @@ TEST_F(ServerTest, TorchrunAgentIsRejectedBeforeWorkersRun) {
   ask(late, compare("/torch.rendezvous.none", "", "state"));
   EXPECT_TRUE(network.closed(late)) << "a torchrun would make a world of its own in the workers' store";
   ASSERT_EQ(reports.size(), 1U);
-  EXPECT_NE(reports[0].find("it is a torchrun, which cannot take part in a job of dlaunch's"),
-            std::string::npos);
-  server.reset();  // it must not outlive its door
+  EXPECT_NE(reports[0].find("torchrun cannot join a dlaunch job"), std::string::npos);
+  server.reset();  // it must not outlive its acceptor
 }
 
 TEST_F(ServerTest, AStoreByItselfIsTorchrunsToUse) {
@@ -164,21 +161,21 @@ TEST_F(ServerTest, NotesFor113sWatchers) {
 }
 
 TEST_F(ServerTest, SilentConnectionsEndButThoseOf113Clients) {
-  const ConnId stranger = network.arrive({"10.0.0.7", 1});
+  const ConnId client = network.arrive({"10.0.0.7", 1});
   const ConnId silent = network.arrive({"10.0.0.8", 1});  // 1.13's second connection
   const ConnId old_one = network.arrive({"10.0.0.8", 2});
   ask(old_one, request(RequestKind::set, "/k", "v"), Dialect::v1_13);
-  const ConnId second_stranger = network.arrive({"10.0.0.8", 3});
+  const ConnId second_client = network.arrive({"10.0.0.8", 3});
   EXPECT_EQ(server->stats().undecided, 3U);
   network.pass(4min);
-  EXPECT_FALSE(network.closed(stranger));
+  EXPECT_FALSE(network.closed(client));
   for (int i = 0; i < 24 * 60; ++i) network.pass(1min);
-  EXPECT_TRUE(network.closed(stranger));
-  EXPECT_TRUE(network.closed(second_stranger));
+  EXPECT_TRUE(network.closed(client));
+  EXPECT_TRUE(network.closed(second_client));
   EXPECT_FALSE(network.closed(silent));
   EXPECT_FALSE(network.closed(old_one)) << "whoever has spoken may be silent for days";
   ASSERT_EQ(reports.size(), 2U);
-  EXPECT_EQ(reports[0], "turned away 10.0.0.7:1: it has not said what it is for too long");
+  EXPECT_EQ(reports[0], "rejected 10.0.0.7:1: it has not identified itself in time");
   network.leave(silent);
   EXPECT_EQ(server->stats().undecided, 0U);
   EXPECT_EQ(network.timers(), 0U);
@@ -191,7 +188,7 @@ TEST_F(ServerTest, AnHttpRequestThatDoesNotEndIsEnded) {
   EXPECT_TRUE(network.closed(slow));
 }
 
-// Strangers may come by the hundred; members, probers and clients find a descriptor.
+// Hundreds of unauthenticated connections may come; members, probers and clients find a descriptor.
 class FewDescriptorsTest : public ServerTest {
  protected:
   static constexpr std::size_t limit = 100;
@@ -250,7 +247,7 @@ TEST_F(FewDescriptorsTest, ClientsOfOneAddressLeaveRoomForOthers) {
   }
   EXPECT_EQ(served, 60U) << "three quarters of what the reserve leaves";
   EXPECT_EQ(reports.back(),
-            "turned away 10.0.0.7:1: the store has as many clients from its address as descriptors allow");
+            "rejected 10.0.0.7:1: the store has as many clients from its address as descriptors allow");
   be_well({"10.0.0.7", 1});
   const ConnId other = network.arrive({"10.0.0.8", 1});
   network.give(other, greeting + encoded(numbered(RequestKind::add, "/n", 0)));
@@ -322,7 +319,7 @@ TEST_F(ServerTest, ClosingIsItsOnlyRefusal) {
   EXPECT_EQ(server->stats().connections, 0U);
   EXPECT_EQ(server->stats().rejected, 1U);
   ASSERT_EQ(reports.size(), 1U);
-  EXPECT_EQ(reports[0], "turned away 10.0.0.9:40000: ADD or BARRIER on a value that is no number");
+  EXPECT_EQ(reports[0], "rejected 10.0.0.9:40000: ADD or BARRIER on a value that is not a number");
 
   const ConnId b = client();
   network.give(b, "\x63");
@@ -371,7 +368,7 @@ TEST_F(ServerTest, AQueuesValueGoesToTheNextWhenTheFirstLeaves) {
   EXPECT_EQ(network.take(b), byte(answer_stop_waiting));
 }
 
-// A peer that asks and does not read is not served on until it does; the others are.
+// A peer that sends requests and does not read waits until it reads; the others are served.
 TEST_F(ServerTest, SlowReadersWait) {
   const ConnId a = client();
   const ConnId b = client();
@@ -428,7 +425,7 @@ TEST_F(ServerTest, TheConnectionWithTheMostUnreadMakesRoom) {
   EXPECT_TRUE(network.closed(much));
   EXPECT_FALSE(network.closed(less));
   EXPECT_EQ(reports, std::vector<std::string>{
-                         "turned away 10.0.0.7:1: it does not read its answers, and the store is full"});
+                         "rejected 10.0.0.7:1: it does not read its answers, and the store is full"});
   EXPECT_LE(server->stats().bytes, options.limits.total_bytes);
 
   const std::string half = '\x01' + text("/k") + i64(900'000) + std::string(700'000, 'x');
@@ -437,7 +434,7 @@ TEST_F(ServerTest, TheConnectionWithTheMostUnreadMakesRoom) {
   EXPECT_FALSE(network.closed(little)) << "to end it makes no room";
   EXPECT_FALSE(network.closed(a));
   network.give(client(), half);
-  EXPECT_EQ(reports.back(), "turned away 10.0.0.9:40000: the store is full");
+  EXPECT_EQ(reports.back(), "rejected 10.0.0.9:40000: the store is full");
 }
 
 TEST_F(ServerTest, AnOldValueThatIsOnlyInAnswersMakesRoom) {
@@ -483,7 +480,7 @@ TEST_F(ServerTest, ClientThatDoesNotReadIsDisconnected) {
   for (int i = 0; i < 3; ++i) network.pass(10s);
   EXPECT_TRUE(network.closed(stuck));
   EXPECT_FALSE(network.closed(slow));
-  EXPECT_EQ(reports, std::vector<std::string>{"turned away 10.0.0.7:1: it does not read its answers"});
+  EXPECT_EQ(reports, std::vector<std::string>{"rejected 10.0.0.7:1: it does not read its answers"});
   network.read_again(slow);
   network.pass(10s);
   EXPECT_EQ(network.timers(), 0U) << "nobody has anything to read";
@@ -533,7 +530,7 @@ TEST_F(ServerTest, ANewRoundBeginsEmpty) {
   EXPECT_EQ(server->stats().keys, 0U);
   EXPECT_EQ(server->stats().waiting, 0U);
 
-  network.give(silent, greeting);  // a late one of the old round
+  network.give(silent, greeting);  // a late greeting of the old round
   EXPECT_TRUE(network.closed(silent));
   const ConnId b = client();
   EXPECT_EQ(ask(b, request(RequestKind::get, "/k")), text(""));
@@ -552,7 +549,7 @@ TEST_F(ServerTest, CountsRequestsByKind) {
   EXPECT_EQ(stats.keys, 1U);
 }
 
-// The front door.
+// The protocol mux.
 
 TEST_F(ServerTest, AgentsAreDispatchedToTheirAcceptor) {
   AgentConnections agents;
@@ -571,7 +568,7 @@ TEST_F(ServerTest, AgentsAreDispatchedToTheirAcceptor) {
   EXPECT_TRUE(agents.left);
 }
 
-TEST_F(ServerTest, AnAgentThatCameInAnEarlierRoundIsWelcome) {
+TEST_F(ServerTest, AgentFromAnEarlierRoundIsAccepted) {
   AgentConnections agents;
   ServerOptions options;
   options.agents = &agents;
@@ -592,9 +589,9 @@ TEST_F(ServerTest, BlockedHostIsRejectedAndItsAgentIsNot) {
   const ConnId late = network.arrive({"10.0.0.2", 6});
   network.give(late, encoded(request(RequestKind::set, "/k", "old")));
   EXPECT_TRUE(network.closed(late));
-  EXPECT_EQ(reports, std::vector<std::string>{
-                         "turned away 10.0.0.2:6: its node was lost, and what still runs there is of an "
-                         "earlier round"});
+  EXPECT_EQ(reports,
+            std::vector<std::string>{"rejected 10.0.0.2:6: its node was lost; its workers belong to an "
+                                     "earlier round"});
   const ConnId agent = network.arrive({"10.0.0.2", 7});
   network.give(agent, "\xd1hello");
   EXPECT_EQ(agents.last, agent);
@@ -616,9 +613,9 @@ TEST_F(ServerTest, WithoutAnAcceptorAgentsAreRejected) {
 
 TEST_F(ServerTest, OtherFirstBytesAreRejected) {
   for (const char first : {'\x13', '\x16', ' ', '\x7f', '\xff'}) {
-    const ConnId stranger = network.arrive();
-    network.give(stranger, std::string(1, first));
-    EXPECT_TRUE(network.closed(stranger)) << int(first);
+    const ConnId client = network.arrive();
+    network.give(client, std::string(1, first));
+    EXPECT_TRUE(network.closed(client)) << int(first);
   }
   EXPECT_EQ(server->stats().undecided, 0U);
 }

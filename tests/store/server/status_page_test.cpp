@@ -114,7 +114,7 @@ TEST(StatusPage, ShowsItsServer) {
   EXPECT_TRUE(head.starts_with("HTTP/1.1 200 OK\r\n"));
   EXPECT_TRUE(head.ends_with("\r\n\r\n"));
   EXPECT_EQ(head.find("Content-Length: 0"), std::string::npos);
-  EXPECT_TRUE(get("GET / HTTP/1.1\r\n\r\n").ends_with("here are /healthz, /status and /metrics\n"));
+  EXPECT_TRUE(get("GET / HTTP/1.1\r\n\r\n").ends_with("known pages: /healthz, /status and /metrics\n"));
   EXPECT_TRUE(get("POST /status HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
 }
 

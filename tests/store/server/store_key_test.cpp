@@ -1,4 +1,4 @@
-// A store with a key as its peers see it: who is answered from where.
+// A store with a key as its peers see it: which clients are answered, from which hosts.
 #include <gtest/gtest.h>
 
 #include "store/protocol/key_proof.h"
@@ -23,13 +23,13 @@ class StoreKeyTest : public testing::Test {
     server.emplace(network, network, network, std::move(options));
     EXPECT_TRUE(server->listen({"*", 29500}));
   }
-  // Whether a client at this address that proves nothing is answered.
+  // Whether a client at this address without a proof is answered.
   bool is_answered(const std::string& host) {
     const ConnId conn = network.arrive({host, 40000});
     network.give(conn, greeting + encoded(numbered(RequestKind::add, "/n", 1)));
     return !network.closed(conn) && !network.take(conn).empty();
   }
-  // A client at this address that proves this key; closed if it was refused.
+  // A client at this address that proves this key; closed if it was rejected.
   ConnId prove(const std::string& host, const std::string& its_key) {
     const KeyClient client(its_key, std::string(key_nonce_size, 'c'));
     const ConnId conn = network.arrive({host, 40000});
@@ -55,10 +55,9 @@ TEST_F(StoreKeyTest, ClientWithoutTheKeyIsRejectedAndLogged) {
     EXPECT_EQ(network.take(conn), "");
   }
   EXPECT_EQ(server->stats().keys, 0U);
-  EXPECT_EQ(reports,
-            (std::vector<std::string>{
-                "turned away 10.0.0.9:40000: this store has a secret, which it has not proved, and no "
-                "node of the job is at its address"}));
+  EXPECT_EQ(reports, (std::vector<std::string>{
+                         "rejected 10.0.0.9:40000: it has not proved this store's secret, and no node of "
+                         "the job has its address"}));
 }
 
 TEST_F(StoreKeyTest, ProofOfTheKeyIsAcceptedFromAnyHost) {
@@ -71,7 +70,7 @@ TEST_F(StoreKeyTest, AnotherKeyIsRefused) {
   const ConnId conn = prove("10.0.0.9", store_key("other"));
   EXPECT_TRUE(network.closed(conn));
   EXPECT_EQ(reports.back(),
-            "turned away 10.0.0.9:40000: its secret is not the store's (--token-file, DLAUNCH_TOKEN)");
+            "rejected 10.0.0.9:40000: its secret differs from the store's (--token-file, DLAUNCH_TOKEN)");
 }
 
 TEST_F(StoreKeyTest, ThisMachinesClientsNeedNotProve) {

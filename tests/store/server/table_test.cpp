@@ -13,31 +13,31 @@ namespace {
 
 using namespace test;
 
-// What a client gets is written to its inbox, the way a server would send it.
-struct Guest : Table::Client {
+// Its answers are written to its inbox, as a server would send them.
+struct TestClient : Table::Client {
   std::string inbox;
   bool refused = false;
 };
 
 class TableTest : public testing::Test {
  protected:
-  // Applies the request for the guest; returns what the guest has got by now.
-  std::string ask(Guest& guest, const Request& request) {
-    deliver(&guest, table.apply(guest, request));
-    return take(guest);
+  // Applies the request for the client; returns the answers that it has now.
+  std::string ask(TestClient& client, const Request& request) {
+    deliver(&client, table.apply(client, request));
+    return take(client);
   }
-  void leave(Guest& guest) { deliver(nullptr, table.forget(guest)); }
-  static std::string take(Guest& guest) { return std::exchange(guest.inbox, {}); }
+  void leave(TestClient& client) { deliver(nullptr, table.forget(client)); }
+  static std::string take(TestClient& client) { return std::exchange(client.inbox, {}); }
 
-  static void deliver(Guest* asker, const Table::Outcome& outcome) {
-    if (asker != nullptr) {
-      asker->inbox += encoded(outcome.answer);
-      asker->refused = outcome.answer.kind == Answer::Kind::refused;
+  static void deliver(TestClient* requester, const Table::Outcome& outcome) {
+    if (requester != nullptr) {
+      requester->inbox += encoded(outcome.answer);
+      requester->refused = outcome.answer.kind == Answer::Kind::refused;
     }
     for (Table::Client* client : outcome.woken)
-      static_cast<Guest*>(client)->inbox += byte(answer_stop_waiting);
+      static_cast<TestClient*>(client)->inbox += byte(answer_stop_waiting);
     for (const Table::WatchNotification& notification : outcome.notifications) {
-      static_cast<Guest*>(notification.client)->inbox +=
+      static_cast<TestClient*>(notification.client)->inbox +=
           byte(static_cast<std::uint8_t>(notification.event)) + text(notification.key) +
           text(notification.old_value.view()) + text(notification.new_value.view());
     }
@@ -65,9 +65,9 @@ class TableTest : public testing::Test {
   const std::string cancelled = byte(answer_wait_cancelled);
 
   Table table{StoreLimits{}};
-  Guest a;
-  Guest b;
-  Guest c;
+  TestClient a;
+  TestClient b;
+  TestClient c;
 };
 
 TEST_F(TableTest, SetAndGet) {
@@ -108,7 +108,7 @@ TEST_F(TableTest, AddToWhatIsNoNumberIsRefused) {
 }
 
 TEST_F(TableTest, CompareSetByTheBook) {
-  EXPECT_EQ(ask(a, compare("k", "x", "y")), text("x"));  // absent, expected something: that comes back
+  EXPECT_EQ(ask(a, compare("k", "x", "y")), text("x"));  // absent and something expected: that comes back
   EXPECT_EQ(ask(a, check({"k"})), not_ready);
   EXPECT_EQ(ask(a, compare("k", "", "first")), text("first"));
   EXPECT_EQ(ask(a, compare("k", "wrong", "y")), text("first"));
@@ -171,7 +171,7 @@ TEST_F(TableTest, Ping) {
   EXPECT_EQ(ask(a, numbered(RequestKind::ping, {}, ping_of_dlaunch)), std::string("\xC7\xA0\xD1\0", 4));
 }
 
-// A client of ours reads a byte before the sum, so that an addition can fail without the connection.
+// dlaunch's client reads a byte before the sum, so that an addition can fail without ending the connection.
 TEST_F(TableTest, AnswersTheAdditionsOfOurClientWithAByteFirst) {
   ask(a, numbered(RequestKind::ping, {}, ping_of_dlaunch));
   EXPECT_EQ(ask(a, add("n", 5)), ready + i64(5));
@@ -466,8 +466,8 @@ TEST_F(TableTest, CountsWhatAnswersStillCarry) {
       if constexpr (std::is_same_v<std::decay_t<decltype(piece)>, SharedBytes>) carried.push_back(piece);
     });
   };
-  for (const char letter : {'x', 'y', 'z'}) {
-    ask(b, set("k", std::string(1000, letter)));
+  for (const char value : {'x', 'y', 'z'}) {
+    ask(b, set("k", std::string(1000, value)));
     carry(get("k"));
   }
   ask(b, request(RequestKind::append, "k", "more"));
