@@ -30,7 +30,7 @@ class Cause(unittest.TestCase):
 
 class Exceptions(Cause):
     def test_an_exception_is_reported_with_its_rank(self):
-        """The exception leaves the group before main prints it: the others hear of that first, and end first."""
+        """The exception leaves the group before main prints it, so the other ranks learn of that first and end first."""
         for workers in (4, 8):
             for run in range(6):
                 bad = run % workers
@@ -50,7 +50,7 @@ class Exceptions(Cause):
         self.assertEqual((report["cause"]["kind"], report["cause"]["rank"], report["exit_code"]), ("left", 1, 1))
         self.assertNotIn(1, [other["rank"] for other in report["others"]])
 
-    def test_a_checkpoint_that_cannot_be_written_is_said(self):
+    def test_a_checkpoint_that_cannot_be_written_is_reported(self):
         """As on a full disk: rank 0 finds out when it writes, while the others go on to the next epoch."""
         with tempfile.TemporaryDirectory(prefix="dlaunch_cause_test.") as folder:
             name = os.path.join(folder, "c" * 252)  # the temporary file's is longer than names may be

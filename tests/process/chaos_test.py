@@ -140,7 +140,7 @@ class Chaos(Elastic):
         formed = {}
         for e in worlds:
             formed[e["round"]] = formed.get(e["round"], 0) + 1
-        # A round that nobody heard of before its leader was lost may get its number again.
+        # If no other node learned of a round before its leader was lost, its number may be used again.
         for (number, rank), starts in started.items():
             self.assertLessEqual(len(starts), formed[number], f"rank {rank} of round {number}: {starts}")
 

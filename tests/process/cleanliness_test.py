@@ -76,12 +76,12 @@ def describe(pids):
 
 # The hierarchy of cgroup v2 is taken away, for dlaunch alone.
 WITHOUT_GROUPS = ["unshare", "--mount", "sh", "-c", 'umount -a -t cgroup2; exec "$@"', "sh"]
-# A user who may not make a group in this process's own.
+# A user without the right to create a child of this process's cgroup.
 AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
 def containments():
-    """What stands before dlaunch, for each way to hold a job together that this machine has."""
+    """The command prefix for dlaunch, for each kind of containment that this machine has."""
     found = [[]]
     if "ended together" in doctor([]):
         found += [prefix for prefix in (WITHOUT_GROUPS, AS_NOBODY) if "ended one by one" in doctor(prefix)]
@@ -239,7 +239,7 @@ class Kills(Cleanliness):
             self.assertEqual(job.returncode, 137)
 
     def test_of_the_guard_and_then_of_agent_and_keeper_at_once(self):
-        """No other guard stands above the workers' descendants."""
+        """The workers' descendants have no other guard above them."""
         for _ in self.each_time():
             job = self.start_family("escaping")
             self.replace_guard(job)
@@ -322,7 +322,7 @@ class Kills(Cleanliness):
     def test_of_all_three_at_once_until_the_next_start(self):
         for _ in self.each_time():
             if self.prefix:
-                continue  # nobody is left who could find them
+                continue  # no process is left that could find them
             if len(self.containments) == 1:
                 self.skipTest("no control groups here")
             job = self.start_family()
@@ -389,7 +389,7 @@ class Kills(Cleanliness):
             for pid in victims:
                 self.kill_if_any(pid)
             job.communicate(timeout=PATIENCE)
-            # Whoever was killed before anybody else knew of its files and group: the next start removes them.
+            # A process may be killed before another one knows its files and cgroup: the next start removes them.
             subprocess.run([*self.prefix, DLAUNCH, "true"], check=True, timeout=PATIENCE, env={**os.environ, "TMPDIR": self.tmp})
             self.nothing_remains(job)
 

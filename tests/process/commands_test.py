@@ -29,7 +29,7 @@ class Commands(unittest.TestCase):
     def setUp(self):
         self.id = f"verbs-{uuid.uuid4().hex[:12]}"  # other tests run jobs at the same time
 
-    def run_verb(self, *arguments):
+    def run_command(self, *arguments):
         return subprocess.run([DLAUNCH, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=PATIENCE, check=False)
 
@@ -50,7 +50,7 @@ class Commands(unittest.TestCase):
         """The job's status, once the condition holds for it."""
         deadline = time.monotonic() + PATIENCE
         while True:
-            done = self.run_verb("status", "--json", self.id)
+            done = self.run_command("status", "--json", self.id)
             if done.returncode == 0 and done.stdout:
                 status = json.loads(done.stdout.splitlines()[0])
                 if condition(status):
@@ -67,11 +67,11 @@ class Status(Commands):
         self.assertEqual([w["last_output"] for w in status["workers"]], [f"hello of {rank}" for rank in range(3)])
         for worker in status["workers"]:
             os.kill(worker["pid"], 0)
-        shown = self.run_verb("status", self.id).stdout.splitlines()
+        shown = self.run_command("status", self.id).stdout.splitlines()
         self.assertRegex(shown[1], rf"^{self.id} +0 of 1 +running +3 +3 +0 of 2 +.* {job.pid} +sh -c echo hello")
         self.assertEqual(len(shown), 2 + 1 + 3)
-        self.assertEqual(self.run_verb("status", str(job.pid)).stdout.splitlines()[1].split()[0], self.id)
-        self.assertIn(self.id, self.run_verb("status").stdout)
+        self.assertEqual(self.run_command("status", str(job.pid)).stdout.splitlines()[1].split()[0], self.id)
+        self.assertIn(self.id, self.run_command("status").stdout)
 
     def test_a_restart_is_counted_and_its_reason_kept(self):
         self.start("--max-restarts=1", "sh", "-c", "[ $TORCHELASTIC_RESTART_COUNT = 0 ] && exit 7; exec sleep 1000")
@@ -88,28 +88,28 @@ class Status(Commands):
         job = self.start("sleep", "1000")
         self.status(lambda s: s["state"] == "running", "it runs")
         job.send_signal(signal.SIGSTOP)
-        shown = self.run_verb("status", str(job.pid))
+        shown = self.run_command("status", str(job.pid))
         self.assertEqual((shown.returncode, shown.stdout), (0, f"agent {job.pid} does not answer: it is suspended or very busy\n"))
-        self.assertIn(f"; agent {job.pid} does not answer, so its job is unknown", self.run_verb("stop", self.id).stderr)
+        self.assertIn(f"; agent {job.pid} does not answer, so its job is unknown", self.run_command("stop", self.id).stderr)
 
     def test_mistakes(self):
-        done = self.run_verb("status", self.id)
+        done = self.run_command("status", self.id)
         self.assertEqual(done.returncode, 1)
         # Agents that are stopped just now, another test's, are named too.
         silent = r"(; agent \d+ does not answer, so its job is unknown)*"
         self.assertRegex(done.stderr,
                          rf"^dlaunch: no job '{self.id}' runs on this machine; dlaunch status lists the running jobs{silent}\n$")
-        self.assertEqual(self.run_verb("status", "a", "b").returncode, 2)
-        done = self.run_verb("status", "--jsn")
+        self.assertEqual(self.run_command("status", "a", "b").returncode, 2)
+        done = self.run_command("status", "--jsn")
         self.assertEqual((done.returncode, done.stderr), (2, "dlaunch: unknown option --jsn; did you mean --json?\n"))
 
     def test_a_mistyped_command_is_answered_with_the_right_one(self):
-        done = self.run_verb("stauts")
+        done = self.run_command("stauts")
         self.assertEqual((done.returncode, done.stderr),
                          (1, "dlaunch: cannot start 'stauts': no such program on PATH; did you mean dlaunch status?\n"))
-        self.assertIn("a command is the first word: dlaunch logs ...", self.run_verb("--verbose", "logs").stderr)
+        self.assertIn("a command is the first word: dlaunch logs ...", self.run_command("--verbose", "logs").stderr)
 
-    def test_a_program_of_a_verbs_name_is_startable(self):
+    def test_a_program_with_the_name_of_a_command_can_be_started(self):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "status"), "w", encoding="utf-8") as file:
                 file.write("#!/bin/sh\necho I am $RANK\n")
@@ -123,7 +123,7 @@ class Stop(Commands):
     def test_stops_a_job_and_waits_for_its_end(self):
         job = self.start("--nproc-per-node=2", "sleep", "1000")
         pids = [w["pid"] for w in self.status(lambda s: len(s["workers"]) == 2 and all(w["pid"] for w in s["workers"]), "both run")["workers"]]
-        done = self.run_verb("stop", self.id)
+        done = self.run_command("stop", self.id)
         self.assertEqual((done.returncode, done.stdout), (0, f"job '{self.id}' (agent {job.pid}) has ended\n"), done.stderr)
         self.assertEqual(job.wait(PATIENCE), 143)
         for pid in pids:
@@ -133,30 +133,30 @@ class Stop(Commands):
     def test_jobs_that_do_not_end_are_reported_and_now_does_not_wait(self):
         job = self.start("sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done")
         self.status(lambda s: s["workers"] and s["workers"][0]["last_output"] == "up", "its trap is set")
-        done = self.run_verb("stop", "--timeout=0.1", str(job.pid))
+        done = self.run_command("stop", "--timeout=0.1", str(job.pid))
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, rf"^dlaunch: job '{self.id}' \(agent {job.pid}\) has not ended within 100 ms; .*--now\n$")
-        done = self.run_verb("stop", "--now", self.id)
+        done = self.run_command("stop", "--now", self.id)
         self.assertEqual(done.returncode, 0, done.stderr)
         job.wait(PATIENCE)
 
     def test_of_two_jobs_of_one_id_the_one_that_is_named(self):
         jobs = [self.start("sleep", "1000") for _ in range(3)]
         deadline = time.monotonic() + PATIENCE
-        while len(self.run_verb("status", "--json", self.id).stdout.splitlines()) < 3:
+        while len(self.run_command("status", "--json", self.id).stdout.splitlines()) < 3:
             self.assertLess(time.monotonic(), deadline)
-        done = self.run_verb("stop", self.id)
+        done = self.run_command("stop", self.id)
         self.assertEqual(done.returncode, 2)
         for job in jobs:
             self.assertIn(f"{job.pid} (sleep 1000)", done.stderr)
             self.assertIsNone(job.poll())
-        self.assertEqual(self.run_verb("stop", str(jobs[0].pid)).returncode, 0)
+        self.assertEqual(self.run_command("stop", str(jobs[0].pid)).returncode, 0)
         self.assertEqual(jobs[0].wait(PATIENCE), 143)
         self.assertIsNone(jobs[1].poll())
-        self.assertEqual(self.run_verb("stop", "--all", self.id).returncode, 0)
+        self.assertEqual(self.run_command("stop", "--all", self.id).returncode, 0)
         self.assertEqual([job.wait(PATIENCE) for job in jobs], [143, 143, 143])
 
-    # A socket as an agent's, which says that it runs a job of that id.
+    # A socket like an agent's, which claims to run a job of that id.
     PRETENDER = """
 import json, os, socket, sys
 job, user = sys.argv[1], int(sys.argv[2])
@@ -183,13 +183,13 @@ while True:
     @unittest.skipIf(os.geteuid() != 0, "only root sees other users' jobs")
     def test_of_other_users_jobs_with_the_same_id_none_is_meant(self):
         others = [self.pretend(user) for user in (65533, 65534)]
-        done = self.run_verb("stop", self.id)
+        done = self.run_command("stop", self.id)
         self.assertEqual(done.returncode, 2)
         for other, user in zip(others, (65533, 65534)):
             self.assertIn(f"{other.pid} of user {user} (pretender)", done.stderr)
         job = self.start("sleep", "1000")
         self.status(lambda s: s["agent"] == job.pid and s["state"] == "running", "it runs")
-        done = self.run_verb("stop", self.id)
+        done = self.run_command("stop", self.id)
         self.assertEqual((done.returncode, done.stdout), (0, f"job '{self.id}' (agent {job.pid}) has ended\n"), done.stderr)
         self.assertEqual(job.wait(PATIENCE), 143)
         self.assertEqual([other.poll() for other in others], [None, None])
@@ -198,9 +198,9 @@ while True:
         both = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}"]
         jobs = [self.start(*both, f"--node-rank={rank}", "sleep", "1000") for rank in range(2)]
         deadline = time.monotonic() + PATIENCE
-        while self.run_verb("status", "--json", self.id).stdout.count('"state":"running"') < 4:  # agents and workers
+        while self.run_command("status", "--json", self.id).stdout.count('"state":"running"') < 4:  # agents and workers
             self.assertLess(time.monotonic(), deadline)
-        done = self.run_verb("stop", self.id)
+        done = self.run_command("stop", self.id)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([job.wait(PATIENCE) for job in jobs], [143, 143])
 
@@ -210,23 +210,23 @@ while True:
         self.addCleanup(alone.kill)
         deadline = time.monotonic() + PATIENCE
         while True:
-            done = self.run_verb("status", "--json", str(alone.pid))
+            done = self.run_command("status", "--json", str(alone.pid))
             if done.returncode == 0 and done.stdout:
                 break
             self.assertLess(time.monotonic(), deadline)
         self.assertRegex(json.loads(done.stdout)["job"], r"^standalone-[0-9a-f]{16}$")
 
     def test_mistakes(self):
-        self.assertEqual(self.run_verb("stop").returncode, 2)
-        self.assertEqual(self.run_verb("stop", "--timeout=x", "y").returncode, 2)
-        self.assertEqual(self.run_verb("stop", self.id).returncode, 1)
+        self.assertEqual(self.run_command("stop").returncode, 2)
+        self.assertEqual(self.run_command("stop", "--timeout=x", "y").returncode, 2)
+        self.assertEqual(self.run_command("stop", self.id).returncode, 1)
 
 
 class Top(Commands):
     def test_one_snapshot_if_output_is_no_terminal(self):
         self.start("--nproc-per-node=2", "sh", "-c", "echo busy $RANK; while :; do :; done")
         self.status(lambda s: len(s["workers"]) == 2 and all(w["last_output"] for w in s["workers"]), "both speak")
-        done = self.run_verb("top", self.id)
+        done = self.run_command("top", self.id)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"\n0 +\d+ +running +\d+% +\d+M +1 +busy 0\n1 +\d+ +running +\d+% +\d+M +1 +busy 1\n$")
 
@@ -261,12 +261,12 @@ class Top(Commands):
 
 class Manual(Commands):
     def test_each_command_has_a_page(self):
-        usage = re.search(r"dlaunch (status(?:\|\w+)+) \.\.\.", self.run_verb("--help").stdout)
+        usage = re.search(r"dlaunch (status(?:\|\w+)+) \.\.\.", self.run_command("--help").stdout)
         names = usage.group(1).split("|")
         self.assertGreaterEqual(len(names), 8)
         folder = os.path.join(os.path.dirname(__file__), "..", "..", "man")
         for name in names:
-            self.assertIn(f"dlaunch {name}", self.run_verb(name, "--help").stdout)
+            self.assertIn(f"dlaunch {name}", self.run_command(name, "--help").stdout)
             with open(os.path.join(folder, f"dlaunch-{name}.1"), encoding="utf-8") as file:
                 page = file.read()
             if page.startswith(".so man1/"):
@@ -277,7 +277,7 @@ class Manual(Commands):
 
 class Doctor(Commands):
     def test_every_line_is_graded(self):
-        done = self.run_verb("doctor")
+        done = self.run_command("doctor")
         self.assertIn(done.returncode, (0, 1), done.stderr)
         for line in done.stdout.splitlines():
             self.assertRegex(line, r"^(ok    |note  |BAD   )\S")
@@ -289,17 +289,17 @@ class Doctor(Commands):
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             port = listener.getsockname()[1]
-            refused = self.run_verb("doctor", f"--peer=127.0.0.1:{port}").stdout.splitlines()[-1]
+            refused = self.run_command("doctor", f"--peer=127.0.0.1:{port}").stdout.splitlines()[-1]
             self.assertRegex(refused, rf"^note  the host of 127\.0\.0\.1:{port} answered after .*, but nothing listens on that port: ")
             listener.listen()
-            self.assertRegex(self.run_verb("doctor", f"--peer=127.0.0.1:{port}").stdout.splitlines()[-1],
+            self.assertRegex(self.run_command("doctor", f"--peer=127.0.0.1:{port}").stdout.splitlines()[-1],
                              rf"^ok    127\.0\.0\.1:{port} answered after ")
-        unknown = self.run_verb("doctor", "--peer=no-such-host.invalid")
+        unknown = self.run_command("doctor", "--peer=no-such-host.invalid")
         self.assertEqual(unknown.returncode, 1)
         self.assertRegex(unknown.stdout.splitlines()[-1], r"^BAD   no-such-host\.invalid:29500: .*: check the name")
-        self.assertEqual(self.run_verb("doctor", "--peer=h:99999").returncode, 2)
+        self.assertEqual(self.run_command("doctor", "--peer=h:99999").returncode, 2)
         for empty, said in ((["--peer="], "HOST[:PORT] missing"), (["--peer", ""], "--peer is empty; give host or host:port; is a shell variable empty?")):
-            none = self.run_verb("doctor", *empty)
+            none = self.run_command("doctor", *empty)
             self.assertEqual((none.returncode, none.stdout), (2, ""))
             self.assertIn(said, none.stderr)
 
@@ -313,7 +313,7 @@ class Completion(Commands):
         self.assertEqual(done.stderr, "")
         return done.stdout.split()
 
-    def test_bash_completes_flags_values_verbs_and_leaves_the_programs_own_alone(self):
+    def test_bash_completes_flags_values_and_commands_but_no_program_arguments(self):
         self.assertEqual(self.complete("--nproc"), ["--nproc-per-node"])
         self.assertEqual(self.complete("--bind", "=", "n"), ["none", "numa"])
         self.assertEqual(self.complete("--bind", "g"), ["gpu"])
@@ -356,12 +356,12 @@ class Completion(Commands):
                     self.assertEqual(words, [], line)
 
     def zsh(self, begins, *lines):
-        """What each line has become by the completion in a terminal where the shell has begun so."""
+        """Each line after its completion, in a terminal whose shell ran these commands first."""
         with tempfile.TemporaryDirectory() as folder:
             environment = {"HOME": folder, "TERM": "dumb", "PATH": f"{os.path.dirname(os.path.abspath(DLAUNCH))}:{os.environ['PATH']}"}
             with open(os.path.join(folder, "_dlaunch"), "w", encoding="utf-8") as script:
-                script.write(self.run_verb("completion", "zsh").stdout)
-            # A line is told by the key behind it, when the completion before it is over.
+                script.write(self.run_command("completion", "zsh").stdout)
+            # The key after a line shows its result, once the completion is over.
             with open(os.path.join(folder, ".zshrc"), "w", encoding="utf-8") as rc:
                 rc.write(f"fpath=({folder} $fpath); autoload -U compinit; compinit -u -D; {begins}\n"
                          "tell() { print -r -- $BUFFER >> $HOME/lines; zle kill-buffer }; zle -N tell\n"
@@ -400,12 +400,12 @@ class Completion(Commands):
                      "dlaunch doctor --pe": "dlaunch doctor --peer ", f"dlaunch stop {self.id[:9]}": f"dlaunch stop {self.id} ",
                      "dlaunch completion z": "dlaunch completion zsh ", "dlaunch --nnodes=2 ./train --nn": "dlaunch --nnodes=2 ./train --nn"}
         self.assertEqual(self.zsh("source <(dlaunch completion zsh)", *completed), list(completed.values()))
-        # As it is installed: read when it is wanted first.
+        # As installed: the shell loads the file at the first completion.
         self.assertEqual(self.zsh("", "dlaunch --nn"), ["dlaunch --nnodes="])
 
     def test_every_shell_understands_its_script(self):
         for shell in ("bash", "zsh", "fish"):
-            done = self.run_verb("completion", shell)
+            done = self.run_command("completion", shell)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("nproc-per-node", done.stdout)
             if not shutil.which(shell):
@@ -415,8 +415,8 @@ class Completion(Commands):
                 script.flush()
                 checked = subprocess.run([shell, "-n", script.name], capture_output=True, text=True, timeout=PATIENCE, check=False)
                 self.assertEqual((checked.returncode, checked.stderr), (0, ""), shell)
-        self.assertEqual(self.run_verb("completion", "tcsh").returncode, 2)
-        self.assertEqual(self.run_verb("completion").returncode, 2)
+        self.assertEqual(self.run_command("completion", "tcsh").returncode, 2)
+        self.assertEqual(self.run_command("completion").returncode, 2)
 
 
 if __name__ == "__main__":

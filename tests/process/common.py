@@ -1,4 +1,4 @@
-"""What the tests of dlaunch as a person runs it have in common: where it is, and how to look at processes and wait for them."""
+"""Shared by the tests that run dlaunch as a user does: its path, and helpers that inspect processes and wait for them."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ import time
 BIN = os.path.abspath(os.environ["DLAUNCH_BIN_DIR"])
 DLAUNCH = os.path.join(BIN, "dlaunch")
 PATIENCE = 60  # seconds until a wait for an event is a failure
-# The Python that has PyTorch, where any has: the distribution's, or another one (scripts/test --pytorch).
+# The Python that has PyTorch, if any has: the distribution's, or another one (scripts/test --pytorch).
 TORCH_PYTHON = os.environ.get("DLAUNCH_TORCH_PYTHON") or "/usr/bin/python3"
 
 
@@ -32,7 +32,7 @@ def environment():
 
 
 def alive(pid):
-    """Whether the process exists and is no zombie."""
+    """Whether the process exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
             return stat.read().rpartition(")")[2].split()[0] not in "ZX"

@@ -84,7 +84,7 @@ class Workers(DropIn):
         self.assertEqual((done.returncode, done.stdout), (0, "from a substitution\n"), done.stderr)
 
     def interpreter(self, name):
-        """A python3 in a folder bin, that says where it is."""
+        """A python3 in a folder bin, which prints its own path."""
         os.makedirs(self.path(f"{name}/bin"))
         program = self.path(f"{name}/bin/python3")
         with open(program, "w", encoding="utf-8") as file:

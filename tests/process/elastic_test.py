@@ -23,14 +23,14 @@ from hosts import Hosts
 
 PATIENCE = 90  # seconds until a wait for an event is a failure
 
-# A worker that says who it is in which world, and returns 0 once there is a file named "done".
+# A worker that prints its rank and world, and returns 0 once there is a file named "done".
 WORKER = """
 echo "$GROUP_RANK $WORLD_SIZE $TORCHELASTIC_RESTART_COUNT $MASTER_ADDR" > said.$DLAUNCH_ROUND.$RANK.$HOST.tmp
 mv said.$DLAUNCH_ROUND.$RANK.$HOST.tmp said.$DLAUNCH_ROUND.$RANK.$HOST
 while [ ! -e done ]; do sleep 0.02; done
 """
 
-# The same; before it says so, it appends the fencing token of its world to the file "tokens".
+# The same; before printing, it appends the fencing token of its world to the file "tokens".
 TOKEN_WORKER = 'echo "$DLAUNCH_ROUND $DLAUNCH_FENCING_TOKEN" >> tokens' + WORKER
 
 
@@ -53,7 +53,7 @@ class Elastic(unittest.TestCase):
         return [int(token) for _, token in given]
 
     def start(self, i, *options, command=("sh", "-c", WORKER)):
-        """Starts the agent on host i; what it says goes to a file, since nobody reads a pipe here."""
+        """Starts the agent on host i. Its output goes to a file, since nothing reads a pipe here."""
         said = open(os.path.join(self.dir, f"agent.{i}"), "a+", encoding="utf-8")
         self.addCleanup(said.close)
         name = () if any(option.startswith("--local-addr") for option in options) else (f"--local-addr=host{i}",)
@@ -94,7 +94,7 @@ class Elastic(unittest.TestCase):
         return found
 
     def world(self, hosts):
-        """Waits for a newest round whose ranks are held by these hosts, one each; its ranks, as in rounds()."""
+        """Waits until each of these hosts has one rank of the newest round; returns its ranks, as in rounds()."""
         def newest():
             rounds = self.rounds()
             if not rounds:
@@ -115,7 +115,7 @@ class Elastic(unittest.TestCase):
             file.write(secret)
 
     def view(self, i, endpoint):
-        """What `dlaunch status --endpoint` says on host i."""
+        """The output of `dlaunch status --endpoint` on host i."""
         asked = subprocess.run([*self.hosts.on(i), DLAUNCH, "status", "--json", f"--endpoint={endpoint}"], capture_output=True, text=True,
                                check=True, timeout=PATIENCE)
         return json.loads(asked.stdout)
@@ -135,7 +135,7 @@ class Elastic(unittest.TestCase):
         return [int(pid) for pid in listed.stdout.split()]
 
     def workers_of(self, i, names=("sh", "sleep")):
-        """The pids of what runs on host i and is no dlaunch."""
+        """The pids of the processes on host i that are not dlaunch."""
         found = []
         for pid in self.pids_on(i):
             try:
@@ -165,7 +165,7 @@ class OneEndpoint(Elastic):
         self.done()
         self.assertEqual([self.end(i) for i in range(4)], [0] * 4)
 
-    def test_a_killed_node_is_gone_without(self):
+    def test_the_job_continues_without_a_killed_node(self):
         for i in range(4):
             self.start(i, *self.options(), "--events=events")
         before = self.world({0, 1, 2, 3})
@@ -231,7 +231,7 @@ class OneEndpoint(Elastic):
         self.agents[1].terminate()
         self.assertEqual([self.end(i) for i in (0, 1)], [143, 143])
 
-    def test_a_frozen_node_is_gone_without_and_comes_back(self):
+    def test_the_job_continues_without_a_frozen_node_which_rejoins(self):
         for i in range(3):
             self.start(i, *self.options("2:3"), "--node-timeout=1")
         self.world({0, 1, 2})
@@ -244,7 +244,7 @@ class OneEndpoint(Elastic):
         self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
 
     def test_what_a_lost_node_still_runs_does_not_come_to_the_next_rounds_store(self):
-        """Agent and keeper stand still, so that nobody ends the worker there."""
+        """Agent and keeper are suspended, so that no process ends the worker there."""
         for i in range(3):
             self.start(i, *self.options("2:3"), "--node-timeout=1")
         self.world({0, 1, 2})
@@ -285,7 +285,7 @@ class OneEndpoint(Elastic):
         self.done()
         self.assertEqual([self.end(i) for i in range(2)], [0, 0])
 
-    def test_a_node_that_is_not_well_is_gone_without(self):
+    def test_the_job_continues_without_an_unhealthy_node(self):
         for i in range(3):
             self.start(i, *self.options("2:3"), "--health-check", 'echo "checking $HOST"; test ! -e ill.$HOST || { echo "no disk" >&2; exit 3; }')
         self.world({0, 1, 2})
@@ -453,7 +453,7 @@ class ThreeEndpoints(Elastic):
         self.done()
         self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
 
-    def test_a_leader_that_is_cut_off_is_gone_without_and_comes_back(self):
+    def test_the_job_continues_without_a_leader_that_is_cut_off_and_rejoins(self):
         for i in range(3):
             self.start(i, *self.OPTIONS)
         leader = self.leader(self.world({0, 1, 2}))
@@ -466,7 +466,7 @@ class ThreeEndpoints(Elastic):
         self.assertEqual([self.end(i) for i in range(3)], [0] * 3)
 
     def test_a_leader_that_waits_alone_joins_the_job_when_its_cable_is_mended(self):
-        """Without waiting for the end of its stay with itself; also where the endpoints must be asked with the secret."""
+        """It does not wait at its own endpoint first; also if the endpoints require the secret."""
         self.write_secret("token", "s3cret")
         for i in range(3):
             self.start(i, *self.OPTIONS, "--token-file=token", "--verbose")
@@ -617,7 +617,7 @@ class WithEtcd(Elastic):
         self.done()
         self.assertEqual([self.end(i) for i in others], [0, 0])
 
-    def test_a_leader_that_is_cut_off_is_gone_without_and_comes_back(self):
+    def test_the_job_continues_without_a_leader_that_is_cut_off_and_rejoins(self):
         for i in range(3):
             self.start(i, *self.OPTIONS)
         leader = self.leader(self.world({0, 1, 2}))

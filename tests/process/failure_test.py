@@ -99,7 +99,7 @@ class ErrorFiles(Failure):
         self.assertIn("  | RuntimeError: boom in the middle", done.stderr)
 
     def test_dlaunch_passes_the_causes_own_file_on_with_the_code(self):
-        """As torchrun does where it is itself somebody's worker."""
+        """As torchrun does if it is itself a worker."""
         own = self.path("own.json")
         error = '{"message": {"message": "E: x\\nsecond line", "extraInfo": {"more": 1}}, "kept": true}'
         done = self.run_job(*self.say(error), TORCHELASTIC_ERROR_FILE=own)
@@ -189,7 +189,7 @@ class ErrorFiles(Failure):
                          r"^dlaunch: failed: rank 1 \(.*\) had failed, and was stopped before it had exited: RuntimeError: the cause; no")
         self.assertRegex(done.stderr, r"(?m)^  .* later: rank 0 \(.*\) exited with code 7$")
 
-    def test_a_full_temporary_folder_is_said(self):
+    def test_a_full_temporary_folder_is_reported(self):
         done = self.run_job("true", TMPDIR="/proc")
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r"^dlaunch: cannot make a directory in /proc: .*; make room there, or point TMPDIR elsewhere\n$")
@@ -205,7 +205,7 @@ class Reports(Failure):
                          ("worker", 1, 1, 4, "bad", 1))
         self.assertLessEqual(report["began"], report["ended"])
 
-    def test_of_a_signal_and_of_what_the_worker_said(self):
+    def test_of_a_signal_and_of_the_workers_output(self):
         self.assertEqual(self.report("sh", "-c", "kill -SEGV $$")["cause"]["signal"], 11)
         self.assertEqual(self.report(*self.say('{"message": "my words"}'))["cause"]["error"], "my words")
 
@@ -214,18 +214,18 @@ class Reports(Failure):
         self.assertEqual((report["failed"], report["exit_code"]), (False, 0))
         self.assertNotIn("cause", report)
 
-    def test_replaces_the_old_one_whole(self):
+    def test_replaces_the_old_one_completely(self):
         self.report("sh", "-c", "exit 1")
         self.report("true")
         self.assertEqual(sorted(os.listdir(self.dir)), ["end.json", "tmp"])
 
-    def test_a_place_that_cannot_be_written_is_said_before_the_job(self):
+    def test_a_path_that_cannot_be_written_is_reported_before_the_job(self):
         done = self.run_job("--report=/nowhere/x.json", "sh", "-c", "echo started")
         self.assertEqual((done.returncode, done.stdout, done.stderr),
                          (1, "", "dlaunch: cannot write /nowhere/x.json: No such file or directory; choose another place\n"))
 
 
-    def test_reports_where_who_and_the_restarts(self):
+    def test_reports_the_host_the_rank_and_the_restarts(self):
         report = self.report("--nproc-per-node=2", "--max-restarts=2", "sh", "-c",
                              "[ $RANK = 1 ] && exec sleep 1000; exit $((4 + TORCHELASTIC_RESTART_COUNT))")
         self.assertEqual((report["version"], report["world_size"], report["exit_code"]), (1, 2, 6))
@@ -266,7 +266,7 @@ class People(Failure):
         self.assertRegex(report[8], r"^dlaunch: failed: rank 17 .* exited with code 9; no restarts were allowed")
         self.assertEqual(len(report), 9)
 
-    # Three ranks blame rank 3, which has said why, and is stopped before it ends.
+    # Three ranks blame rank 3, which has printed the reason, and is stopped before it ends.
     ACCUSED = '''go=go.$TORCHELASTIC_RESTART_COUNT
                  if [ $RANK = 3 ]; then %s; : > $go; while :; do sleep 1000; done; fi
                  while [ ! -e $go ]; do sleep 0.01; done; echo 'RuntimeError: Connection closed by peer' >&2; exit 1'''
@@ -350,7 +350,7 @@ class People(Failure):
         lines = self.run_job("sh", "-c", "exit 3").stderr.splitlines()
         self.assertRegex("\n".join(lines), r"^dlaunch: failed: rank 0 .* exited with code 3; no restarts .*; it failed at \d\d:\d\d:\d\d$")
 
-    def test_a_full_shared_memory_is_said(self):
+    def test_a_full_shared_memory_is_reported(self):
         fill = ("import mmap, os; f = os.open('/dev/shm/x', os.O_RDWR | os.O_CREAT); os.ftruncate(f, 8 << 20); "
                 "m = mmap.mmap(f, 8 << 20); m.write(bytes(8 << 20))")
         inside = f"mount -t tmpfs -o size=1M none /dev/shm || exit 77; exec {DLAUNCH} {PYTHON} -c \"{fill}\""
@@ -432,7 +432,7 @@ class AcrossHosts(Failure):
         self.hosts = Hosts(self, 4)
 
     def run_on(self, nodes, script, *options):
-        """Each host's exit code, and what dlaunch said there in lines."""
+        """Each host's exit code, and dlaunch's lines there."""
         jobs = [subprocess.Popen([*self.hosts.on(i), DLAUNCH, f"--nnodes={nodes}", f"--node-rank={i}", f"--master-addr={self.hosts.addresses[0]}",
                                   "--master-port=29500", f"--local-addr=host{i}", *options, "sh", "-c", script],
                                  cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -456,7 +456,7 @@ class AcrossHosts(Failure):
             self.assertRegex(lines[-1], r"^dlaunch: failed: rank 3 \(local rank 1, node 1, host host1, pid \d+\) exited with code 8: E: the cause; no")
             self.assertRegex("\n".join(lines), r"(?m)^  .* later: rank 0 \(local rank 0, node 0, host host0, .*\) exited with code 5$")
 
-    def test_a_node_that_has_nothing_to_do_with_it_says_one_line(self):
+    def test_an_uninvolved_node_prints_one_line(self):
         codes, said = self.run_on(2, ": > up.$RANK; [ $RANK = 1 ] && exec sleep 1000; "
                                    "while [ ! -e up.1 ]; do sleep 0.005; done; echo words >&2; exit 6")
         self.assertEqual(codes, [6, 6], said)
@@ -477,7 +477,7 @@ class AcrossHosts(Failure):
         for node, lines in enumerate(said):
             self.assertRegex(lines[-1], r"^dlaunch: failed: rank 21 \(local rank 5, node 2, host host2, pid \d+\) exited with code 1: E: the cause; no")
             text = "\n".join(lines)
-            if node in (0, 2):  # where the job is led, and where it was
+            if node in (0, 2):  # the leader, and the node of the cause
                 self.assertEqual(text.count("dlaunch: root cause: rank 21 "), 1, text)
                 self.assertEqual(re.findall(r"(?m)^  \| (line \d+ of the cause)$", text), [f"line {i} of the cause" for i in range(6, 26)], text)
                 self.assertIn("\ndlaunch: 31 other failures in this round:\n", text)

@@ -161,7 +161,7 @@ class Watch(Hang):
 
 
 class AtAFailure(Hang):
-    # The leak checker stops those who end, to look at them.
+    # The leak checker suspends ending processes to inspect them.
     WHERE = NEVER_CAME + ("(; ranks? [01](,? and [01])? (is|are) stopped)*" if is_sanitized() else "") + "; rank 2 was killed by SIGKILL"
 
     def kill_the_straggler(self, *arguments):
@@ -178,7 +178,7 @@ class AtAFailure(Hang):
         self.assertRegex(self.report()["collectives"][0], f"^{self.WHERE}$")
         self.assertRegex(err, f"dlaunch: where the ranks were:\n  {self.WHERE}\n")
 
-    def test_it_is_said_before_a_restart(self):
+    def test_it_is_reported_before_a_restart(self):
         code, out, err = self.kill_the_straggler("--max-restarts=1")
         self.assertEqual((code, out), (0, "all sums are right\n"), err)
         self.assertRegex(err, f"dlaunch: {self.WHERE}\ndlaunch: restarting all 3 workers")
@@ -188,7 +188,7 @@ class AtAFailure(Hang):
         self.assertEqual(code, 1, err)
         self.assertRegex(self.report()["collectives"][0], "^ranks? .*2 never entered all_reduce #4 of group default; ")
 
-    def test_a_program_that_records_nothing_is_not_spoken_of(self):
+    def test_a_program_that_records_nothing_is_not_mentioned(self):
         code, _, err = self.run_job("--nproc-per-node=2", "--hang-timeout=1", f"--report={self.dir}/end.json", "sh", "-c", "exit 3")
         self.assertEqual(code, 3)
         self.assertEqual(self.report()["collectives"], [])
@@ -197,7 +197,7 @@ class AtAFailure(Hang):
 
 class Pages(Hang):
     def folders_of(self, job):
-        """Where the job's two workers have their pages, once they run."""
+        """The paths of the two workers' pages, once they run."""
         paths = [job.stdout.readline().strip() for _ in range(2)]
         self.assertEqual(sorted(os.path.basename(path) for path in paths), ["0_0.page", "0_1.page"])
         return {os.path.dirname(path) for path in paths}
@@ -232,7 +232,7 @@ class Dump(Hang):
         job, dump = self.stuck()
         self.assertEqual((dump["job"], dump["agent"], dump["world_size"], dump["node_rank"]), (self.id, job.pid, 3, 0))
         self.assertEqual(len(dump["findings"]), 1)
-        # Rank 2 may still take in the message of another, which has gone on already.
+        # Rank 2 may still receive the message of a rank that has already continued.
         self.assertRegex(dump["findings"][0], f"^{NEVER_CAME}(; rank 2 is in recv from rank 0)?$")
         self.assertEqual([worker["rank"] for worker in dump["workers"]], [0, 1, 2])
         table = (r"\n0 +\d+ +running +\S+ m?s ago +default +all_reduce #4, \S+ m?s +3\n"
@@ -374,7 +374,7 @@ class Dump(Hang):
         # The debugger has let them go again.
         self.dump_where(lambda d: [w["state"] for w in d["workers"]] == ["running"] * 3, "all run on")
 
-    def test_a_debugger_that_is_not_there_is_said(self):
+    def test_a_missing_debugger_is_reported(self):
         self.start("sleep", "1000")
         self.dump_where(lambda d: d["workers"] and d["workers"][0]["pid"], "it runs")
         done = subprocess.run([DLAUNCH, "dump", self.id], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE,

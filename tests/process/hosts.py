@@ -10,9 +10,9 @@ IPV6 = ("fd00:213:8::/64", "fd00:213:10::/64")
 
 
 class Hosts:
-    """`count` hosts on each of `networks`: host i is the (i+1)th of network n, through its interface eth<n>. They go with the test, which is skipped where they cannot be had."""
+    """`count` hosts on each of `networks`: host i is the (i+1)th of network n, through its interface eth<n>. They are removed with the test, which is skipped if they cannot be created."""
 
-    SWITCH_ADDRESS = "10.213.8.254"  # on IPV4[0]: where a service may run that is on none of the hosts
+    SWITCH_ADDRESS = "10.213.8.254"  # on IPV4[0]: for a service that runs on none of the hosts
 
     def __init__(self, test, count, networks=IPV4[:1]):
         tag = f"dl{os.getpid() % 100000}"

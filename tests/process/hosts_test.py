@@ -52,7 +52,7 @@ def command_line(pid):
 
 
 def everything(master):
-    """What was written to a terminal that nobody has open any more."""
+    """The output to a terminal that no process has open any more."""
     text = b""
     while True:
         try:
@@ -114,7 +114,7 @@ class Hosts(unittest.TestCase):
         return numbers()
 
     def wait_for_lines(self, job, lines):
-        """Until the job has written them to its stderr; what was there up to then is read and gone."""
+        """Reads the job's stderr until they appear; drops everything up to then."""
         text = ""
         def have_come():
             nonlocal text
@@ -140,7 +140,7 @@ class Hosts(unittest.TestCase):
         wait_until(lambda: not self.processes_of_the_job(), "nothing is left of the job")
 
     def one_failure(self, done, pattern, code=1):
-        """The last line says it, and no other line says that anything has failed or was stopped."""
+        """The last line matches, and no other line reports a failure or a stop."""
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertRegex(done.stderr.splitlines()[-1], pattern)
         self.assertEqual(len(re.findall("failed: |stopped: ", done.stderr)), 1, done.stderr)
@@ -215,7 +215,7 @@ class OwnMachine(Hosts):
         done = self.run_job("-x", "A=1", "--export", "B=two words", "sh", "-c", "echo $A $B")
         self.assertEqual(done.stdout, "1 two words\n", done.stderr)
 
-    def test_a_talkative_way_there_is_not_heard(self):
+    def test_output_of_the_remote_shell_is_hidden(self):
         noisy = "#!/bin/sh\necho welcome; echo warning >&2\nshift\nexec \"$@\"\n"
         done = self.elsewhere(self.rsh(noisy), "sh", "-c", "echo out $RANK; echo err $RANK >&2")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -229,7 +229,7 @@ class OwnMachine(Hosts):
         self.one_line(done, 1, "cannot start '/no/such/ssh': No such file or directory; install it")
         self.nothing_remains()
 
-    def test_a_program_that_is_missing_is_said_once(self):
+    def test_a_missing_program_is_reported_once(self):
         self.one_failure(self.elsewhere(self.rsh(), "./missing"),
                          r"^dlaunch: failed: cannot start on host 198.51.100.[12] \(node [01]\): cannot start './missing': No such file")
         self.nothing_remains()

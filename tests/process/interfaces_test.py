@@ -27,7 +27,7 @@ class Interfaces(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
 
     def run_on(self, hosts, commands, **variables):
-        """Runs the i-th command on host i, all at once: what each has said, and returned."""
+        """Runs the i-th command on host i, all at once; returns the output and exit code of each."""
         processes = []
         for i, command in enumerate(commands):
             processes.append(subprocess.Popen([*hosts.on(i), *command], cwd=self.dir, env={**environment(), **variables}, text=True,
@@ -50,7 +50,7 @@ class Interfaces(unittest.TestCase):
              WORKER, *map(str, worker)] for i in range(count)], **variables)
 
     def with_name(self, name, addresses, command):
-        """The command, where the system's list of hosts has these addresses for the name."""
+        """The command, with these addresses for the name in the system's hosts file."""
         handle, path = tempfile.mkstemp(dir=self.dir)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for address in addresses))
@@ -142,7 +142,7 @@ class Interfaces(unittest.TestCase):
                             WORKER, str(FLOATS)]) for i in range(2)]))
 
     def test_a_file_between_hosts(self):
-        """No master says where the others are: the first rank does."""
+        """Without a master, the first rank tells the others their addresses."""
         hosts = Hosts(self, 2, IPV4)
         method = "file://" + os.path.join(self.dir, "meet")
         self.succeeds(self.run_on(hosts, [
@@ -151,7 +151,7 @@ class Interfaces(unittest.TestCase):
             self.assertGreater(hosts.bytes_sent(i, 0), BYTES)
 
     def refuses(self, names, why):
-        """Two nodes that are told these interfaces: neither gets anywhere, and one says why."""
+        """Two nodes with these interfaces: neither connects, and one reports why."""
         hosts = Hosts(self, 2, IPV4)
         said, codes = self.run_on(hosts, [
             ["env", f"DLAUNCH_SOCKET_IFNAME={own}", DLAUNCH, "--nproc-per-node=1", "--nnodes=2", f"--node-rank={i}",

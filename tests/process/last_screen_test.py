@@ -132,13 +132,13 @@ class Limits(LastScreen):
             return True
         wait_until(is_gone, f"{group} is empty")
 
-    def test_a_worker_too_many_is_said_with_its_cgroup(self):
+    def test_a_worker_too_many_is_reported_with_its_cgroup(self):
         name, inside = self.make_group(6)
         done = self.run_job("--nproc-per-node=8", "sleep", "1000", before=inside)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertRegex(done.stderr.splitlines()[-1], rf"could not be started: .*\(pids\.max is 6 in cgroup \S*/{name}\); raise the limit on processes: ")
 
-    def test_a_process_too_many_in_a_worker_is_said_with_its_cgroup(self):
+    def test_a_process_too_many_in_a_worker_is_reported_with_its_cgroup(self):
         name, inside = self.make_group(12)
         done = self.run_job("sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do sleep 1000 & done; wait", before=inside)
         self.assertNotEqual(done.returncode, 0, done.stderr)
@@ -146,7 +146,7 @@ class Limits(LastScreen):
                          rf"\(pids\.max is 12 in cgroup \S*/{name}\)")
 
     @unittest.skipUnless(os.path.exists(ALL_REDUCE), "without the gloo backend")
-    def test_a_thread_too_many_is_said_with_its_cgroup(self):
+    def test_a_thread_too_many_is_reported_with_its_cgroup(self):
         # dlaunch, guard and keeper; four workers, and no room for a thread of each.
         name, inside = self.make_group(8)
         done = self.run_job("--nproc-per-node=4", ALL_REDUCE, "10", before=inside)

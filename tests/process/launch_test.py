@@ -82,7 +82,7 @@ class Results(Launch):
         self.assertRegex(last, r"^dlaunch: failed: rank 1 \(local rank 1, node 0, host \S+, pid \d+\) exited with code 3; no restarts")
         self.assertIn("  | boom", done.stderr)
 
-    def test_a_signal_is_said_in_words(self):
+    def test_a_signal_is_reported_by_name(self):
         done = self.run_dlaunch("sh", "-c", "kill -SEGV $$")
         self.assertEqual(done.returncode, 139)
         self.assertIn("was killed by signal 11 (SIGSEGV, segmentation fault)", done.stderr)
@@ -137,7 +137,7 @@ class Output(Launch):
         done = self.run_dlaunch("--nproc-per-node=2", "sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x; printf end")
         self.assertEqual(done.stdout, ("x" * 300000 + "end\n") * 2)
 
-    def test_output_that_cannot_be_written_is_said_once_and_no_success(self):
+    def test_output_that_cannot_be_written_is_reported_once_and_a_failure(self):
         for workers, program, code in ((1, "echo hi", 1), (2, "echo hi", 1), (2, "for i in 1 2 3; do echo hi; done; exit 7", 7)):
             with self.subTest(workers=workers, program=program), open("/dev/full", "w", encoding="utf-8") as full:
                 done = subprocess.run([DLAUNCH, f"--nproc-per-node={workers}", "sh", "-c", program], cwd=self.dir, env=environment(), text=True,
@@ -163,7 +163,7 @@ class Signals(Launch):
         self.pids(6)
         job.send_signal(signal.SIGTERM)
         wait_until(lambda: os.path.exists(os.path.join(self.dir, "term.1")), "worker 1 got the signal")
-        job.send_signal(signal.SIGTERM)  # somebody repeats it
+        job.send_signal(signal.SIGTERM)  # the signal is repeated
         job.send_signal(signal.SIGINT)  # the daemons ignore it: do not wait for the grace time
         _, err = job.communicate(timeout=PATIENCE)
         self.assertEqual(job.returncode, 143, err)
@@ -189,7 +189,7 @@ class Signals(Launch):
         self.assertFalse(os.path.exists(os.path.join(self.dir, "trapped")))
 
     def end_by(self, signo, workers, *arguments):
-        """The exit code, and what was said, of a job that gets the signal once all its workers have written their pids."""
+        """The exit code and output of a job that gets the signal once all its workers have written their pids."""
         job = self.start(*arguments)
         self.pids(workers)
         job.send_signal(signo)
@@ -302,7 +302,7 @@ class Mistakes(Launch):
                 self.assertEqual(done.returncode, 1)
                 self.assertRegex(done.stderr, answer)
 
-    def test_a_name_that_is_not_known_is_said(self):
+    def test_an_unknown_name_is_reported(self):
         name = "no-such-host.invalid"
         no_names = f"cannot listen on {name}:\\d+: the name service does not answer; this machine cannot look that name up; give its address"
         done = self.run_dlaunch(f"--master-addr={name}", "true")
@@ -325,7 +325,7 @@ class Mistakes(Launch):
             port = closed.getsockname()[1]
             done = self.run_dlaunch("--nnodes=2", "--node-rank=1", f"--master-port={port}", "--join-timeout=0.3", "true")
             self.assertEqual(done.returncode, 1, done.stderr)
-            # What is refused at once may still be heard of too late on a busy machine.
+            # On a busy machine, even an immediate rejection may be noticed too late.
             self.assertRegex(done.stderr, rf"^dlaunch: failed: waited 300 ms for node 0 at 127\.0\.0\.1:{port}, which never answered: "
                                           r"(connection refused|no answer within \S+ \w+) \(the host is .*\)\n$")
 
@@ -356,7 +356,7 @@ class Health(Launch):
     PORT = "TORCHELASTIC_HEALTH_CHECK_PORT"
 
     def answer(self, port, path):
-        """Status and text; None: nobody listens."""
+        """Status and text; None: no process listens."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
                 return answer.status, answer.read()
@@ -413,7 +413,7 @@ class Settings(Launch):
         self.assertEqual((done.returncode, done.stderr),
                          (2, "dlaunch: DLAUNCH_CONFIG: cannot read missing.json: No such file or directory\n"))
 
-    def test_a_slurm_step_of_one_node_is_said_in_one_line(self):
+    def test_a_slurm_step_of_one_node_is_reported_in_one_line(self):
         done = self.run_dlaunch("sh", "-c", "echo $TORCHELASTIC_RUN_ID", SLURM_JOB_ID="42", SLURM_STEP_ID="0", SLURM_NODEID="0",
                                 SLURM_STEP_NUM_NODES="1", SLURM_STEP_NODELIST="c[7]")
         self.assertEqual((done.returncode, done.stdout), (0, "slurm-42.0\n"), done.stderr)
@@ -648,7 +648,7 @@ class AgainstTorchrun(Launch):
 import json, os, sys
 names = ("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE "
          "TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS").split()
-if os.environ["FIXED"] == "1":  # PyTorch 1.13 lets another process serve where ranks are found
+if os.environ["FIXED"] == "1":  # PyTorch 1.13 has the store in another process
     names += "MASTER_ADDR TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_RUN_ID".split()
 variables = {name: os.environ.get(name) for name in names}
 variables["its port"] = os.environ["MASTER_PORT"] == os.environ.get("PORT", os.environ["MASTER_PORT"])
@@ -699,7 +699,7 @@ with open(os.environ["MARK"] + "." + os.environ["RANK"], "w") as file:
             err = job.communicate(timeout=PATIENCE)[1]
             self.assertRegex(err, r"rejected 127\.0\.0\.1:\d+: torchrun cannot join a dlaunch job: start dlaunch on that node")
 
-    def test_among_torchruns_it_says_that_it_cannot_take_part(self):
+    def test_among_torchruns_it_reports_that_it_cannot_take_part(self):
         torchrun = self.torchrun()
         for theirs, ours in ((["--rdzv_backend=c10d", "--rdzv_endpoint=127.0.0.1:{port}"], ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:{port}"]),
                              (["--node_rank=0", "--master_addr=127.0.0.1", "--master_port={port}"], ["--node-rank=1", "--master-port={port}"])):
@@ -715,7 +715,7 @@ with open(os.environ["MARK"] + "." + os.environ["RANK"], "w") as file:
                              r"; check that .* runs dlaunch, too \(a torchrun cannot take part in its job\)$")
 
     def compare(self, options, program, older=False, **variables):
-        """Under torchrun (or the older torch.distributed.launch) and under dlaunch; `program`: what stands before its own arguments."""
+        """Under torchrun (or the older torch.distributed.launch) and under dlaunch; `program`: the words before its own arguments."""
         torchrun = self.torchrun()
         with open(os.path.join(self.dir, "dump.py"), "w", encoding="utf-8") as script:
             script.write(self.DUMP)
@@ -787,7 +787,7 @@ class Nodes(Launch):
 
 
     def test_preemption_notice_reaches_all_nodes_that_requested_it(self):
-        """Two nodes save together; a third asked for no notice, and the signal would kill its worker."""
+        """Two nodes save together. A third requested no notice, and the signal would kill its worker."""
         worker = ("if [ $RANK = 2 ]; then echo $$ > pid.2; while [ ! -e saved.0 ] || [ ! -e saved.1 ]; do sleep 0.01; done; exit 0; fi; "
                   "trap 'echo >> saved.$RANK; while [ ! -e saved.$((1 - RANK)) ]; do sleep 0.01; done; exit $CODE' USR1; echo $$ > pid.$RANK; while :; do sleep 0.01; done")
         notice = "--preempt-signal=USR1@50"

@@ -49,7 +49,7 @@ class Names(unittest.TestCase):
             return ""
 
     def run_in_place(self, services, *command, path=None):
-        """The command where hosts are looked up as `services` says, with `path` as the way to programs."""
+        """The command, with `services` for hosts in nsswitch.conf, and `path` as PATH."""
         self.write("nsswitch.conf", f"hosts: {services}\n")
         inside = (f"mount --bind {self.dir}/nsswitch.conf /etc/nsswitch.conf && mount --bind {self.dir}/hosts /etc/hosts || exit 77; "
                   f'PATH="{path or os.environ["PATH"]}" exec "$@"')
@@ -60,25 +60,25 @@ class Names(unittest.TestCase):
         return done
 
     def get_from(self, services, host, path=None):
-        """Asks the store of a job on this machine, by the host's name, for a key."""
+        """Gets a key from the store of a job on this machine, by the host's name."""
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         worker = f'exec "{DLAUNCH}" store num-keys --endpoint={host}:$MASTER_PORT'
         return self.run_in_place(services, DLAUNCH, "--nproc-per-node=1", "--rdzv-backend=c10d", f"--rdzv-endpoint={host}:{port}",
                                  "sh", "-c", worker, path=path)
 
-    def test_what_the_machine_looks_up_in_other_places_is_asked_of_getent(self):
+    def test_names_of_other_services_come_from_getent(self):
         done = self.get_from("files mymachines dns", "machine.example", f"{self.dir}/bin:{os.environ['PATH']}")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"\d+\n")
         self.assertIn("ahosts machine.example\n", self.read("bin/asked"))
 
-    def test_a_name_that_getent_does_not_know_is_said(self):
+    def test_a_name_unknown_to_getent_is_reported(self):
         done = self.get_from("files mymachines dns", "nobody.example", f"{self.dir}/bin:{os.environ['PATH']}")
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertRegex(done.stderr, "nobody.example")
 
-    def test_the_real_one_is_asked_as_it_understands(self):
+    def test_the_real_getent_understands_its_arguments(self):
         done = self.get_from("files mymachines", "filed.example")
         self.assertEqual(done.returncode, 0, done.stderr)
 

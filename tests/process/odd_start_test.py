@@ -63,7 +63,7 @@ class OddStart(unittest.TestCase):
             self.skipTest("not with a sanitizer")
 
     def unshared(self, setting):
-        """What stands before dlaunch, so that it runs with mounts of its own after the commands of `setting`."""
+        """The command prefix that runs dlaunch in its own mount namespace, after the commands of `setting`."""
         prefix = ["unshare", "--mount", "sh", "-ec", setting + '; exec "$@"', "sh"]
         if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode != 0:
             self.skipTest("no mounts of one's own here")
@@ -145,7 +145,7 @@ class Limits(OddStart):
                 self.assertEqual(done.stdout, "up\n" * 5)
             else:
                 failed += 1
-                # With fewer than the loader of programs needs, it speaks in our place.
+                # With fewer than the dynamic loader needs, the loader reports the error instead.
                 expected = (r"^dlaunch: cannot start 5 workers: \d+ open files are needed, and " + str(hard) + r" allowed; raise the hard limit "
                             r"\(ulimit -Hn, or LimitNOFILE=, or the container's nofile\)\n$|error while loading shared libraries")
                 self.assertRegex(done.stderr, expected)
@@ -266,7 +266,7 @@ class Namespaces(OddStart):
         self.check(self.run_job(*self.WORKER, prefix=("unshare", "--pid", "--fork")))
 
     def test_a_foreign_proc(self):
-        """Others of the namespace are left alone, though their numbers mean somebody else in /proc."""
+        """Other processes of the namespace are not touched, although their pids mean other processes in /proc."""
         with open(self.path("script"), "w", encoding="utf-8") as file:
             file.write('sleep 1000 & "$@"; code=$?; kill -0 $! || exit 99; kill $!; exit $code')
         self.check(self.run_job(*self.WORKER, prefix=("unshare", "--pid", "--fork", "sh", self.path("script"))))

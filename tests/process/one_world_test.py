@@ -15,7 +15,7 @@ import unittest
 
 import elastic_test
 
-# Writes the first and the last moment (CLOCK_MONOTONIC, ns) at which it lived; whether it is stopped is not its to say.
+# Writes the first and the last time (CLOCK_MONOTONIC, ns) at which it was alive. It cannot notice being suspended.
 WITNESS = """
 import os, time
 now = lambda: time.clock_gettime_ns(time.CLOCK_MONOTONIC)
@@ -102,7 +102,7 @@ class ThreeEndpoints(Witnessed):
         self.end_well()
 
     def test_a_stopped_agent_with_a_worker_that_does_not_stop(self):
-        """The others begin anew when its worker is gone, and not while it may still run for --stop-timeout."""
+        """The other nodes restart once its worker has ended, and not while it may still run for --stop-timeout."""
         for i in range(3):
             self.start(i, "--nnodes=2:3", "--last-call-timeout=1", "--node-timeout=1", "--stop-timeout=3", *self.OPTIONS,
                        command=("python3", "-c", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WITNESS))

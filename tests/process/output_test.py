@@ -154,7 +154,7 @@ class Files(Output):
 
 
 class ConsoleLines(Output):
-    def test_only_the_ranks_asked_for(self):
+    def test_only_the_requested_ranks(self):
         done = self.run_job("--nproc-per-node=4", "--local-ranks-filter=1,3", "sh", "-c", SPEAK)
         self.assertEqual(sorted(done.stdout.splitlines()), ["out 1", "out 3"])
         self.assertEqual(sorted(done.stderr.splitlines()), ["err 1", "err 3"])
@@ -167,7 +167,7 @@ class ConsoleLines(Output):
         done = self.run_job("echo", "x", TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="${rank}:")
         self.assertEqual(done.stdout, "0:x\n")
 
-    def test_only_the_ranks_of_all_nodes_that_were_asked_for(self):
+    def test_only_the_requested_ranks_of_all_nodes(self):
         both = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}", "--nproc-per-node=2", "--global-ranks-filter=1,2",
                 "echo", "${local_rank}"]
         first = subprocess.Popen([DLAUNCH, "--node-rank=0", *both], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
@@ -246,7 +246,7 @@ class SlowReaders(Output):
         self.addCleanup(job.communicate)
         self.addCleanup(job.send_signal, signal.SIGKILL)
         deadline = time.monotonic() + PATIENCE
-        while not os.path.exists(os.path.join(self.dir, "done.1")):  # nobody reads what rank 0 writes
+        while not os.path.exists(os.path.join(self.dir, "done.1")):  # rank 0's output is not read
             self.assertLess(time.monotonic(), deadline, "rank 1 waits")
             time.sleep(0.01)
         self.assertEqual(len(self.log(1)), 6000000)
@@ -272,7 +272,7 @@ class ReadersThatStop(Output):
 
     @staticmethod
     def taken(pipe):
-        """What had gone into the pipe before dlaunch ended: (lines, bytes); a line that was cut does not count."""
+        """The output in the pipe when dlaunch ended: (lines, bytes). A partial line does not count."""
         text = pipe.read()
         return text.count(b"\n"), len(text)
 
@@ -357,7 +357,7 @@ class ReadersThatStop(Output):
 
 @unittest.skipIf(os.geteuid() != 0, "needs two users")
 class ReadersOfAnotherUserThatStop(ReadersThatStop):
-    """The pipes are root's and the job is nobody's, as in a container: dlaunch cannot open them anew, and a write may block."""
+    """The pipes are root's and the job is nobody's, as in a container: dlaunch cannot reopen them, and a write may block."""
 
     def start(self, *arguments, **streams):
         os.chmod(self.dir, 0o777)
@@ -411,7 +411,7 @@ class LogsVerb(Output):
         while text not in self.logs_of(*arguments).stdout:
             self.assertLess(time.monotonic(), deadline, text)
 
-    def test_says_that_nothing_was_written(self):
+    def test_reports_that_nothing_was_written(self):
         self.run_job(f"--log-dir={self.logs}", "-r3", "true")
         logs = self.logs_of(f"--log-dir={self.logs}")
         self.assertEqual((logs.returncode, logs.stdout), (0, ""))
@@ -423,7 +423,7 @@ class LogsVerb(Output):
         self.assertEqual(self.logs_of(f"--log-dir={self.logs}", "--rank=1").stdout, "[1] out 1\n[1] err 1\n")
         self.assertEqual(self.logs_of(f"--log-dir={self.logs}", "--attempt=7").returncode, 1)
 
-    def test_of_several_jobs_in_one_place_the_one_asked_for(self):
+    def test_of_several_jobs_in_one_directory_the_requested_one(self):
         for name in ("one", "two"):
             self.run_job(f"--rdzv-id={name}", f"--log-dir={self.logs}", "-r1", "echo", f"this is {name}")
         for name in ("one", "two"):
@@ -471,7 +471,7 @@ class LogsVerb(Output):
         self.assertEqual(follower.wait(PATIENCE), 0)
 
     def nodes(self, *arguments):
-        """A job of two nodes, whose agents have one --log-dir where that is given."""
+        """A job of two nodes, whose agents share a --log-dir if it is given."""
         both = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}", "--nproc-per-node=2", "-r3", *arguments]
         agents = [subprocess.Popen([DLAUNCH, f"--node-rank={node}", *both], cwd=self.dir, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                    text=True, env={**os.environ, "TMPDIR": self.dir}) for node in range(2)]
@@ -597,7 +597,7 @@ class LogsVerb(Output):
         self.assertEqual(other.returncode, 0, other.stderr)
         self.assertEqual(follower.stdout.read(), "[0] begun as 0\n")
 
-    def test_what_is_not_there_is_said(self):
+    def test_missing_log_files_are_reported(self):
         done = self.logs_of(f"--log-dir={self.dir}")
         self.assertEqual((done.returncode, done.stderr), (1, f"dlaunch: no log files in {self.dir}; name the directory that the "
                                                              "job's --log-dir named, or one below it\n"))

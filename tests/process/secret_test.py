@@ -143,7 +143,7 @@ class Places(Secret):
                 except OSError:
                     pass
 
-    def test_without_a_secret_an_open_port_is_said(self):
+    def test_without_a_secret_an_open_port_is_reported(self):
         done = self.run_dlaunch("--nnodes=1", "--master-addr=0.0.0.0", f"--master-port={free_port()}", "true")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("can read and change this job's store; --token-file=FILE on every node prevents it\n", done.stderr)
@@ -153,7 +153,7 @@ class Places(Secret):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
-# A client that speaks as PyTorch's do: it proves nothing.
+# A client like PyTorch's: it proves nothing.
 PLAIN = """
 import socket, struct, sys
 with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60) as s:
@@ -173,7 +173,7 @@ store.wait(["from_torch.0", "from_torch.1"])
 
 
 class Store(Secret):
-    """A job on hosts 0 and 1; host 2 is a stranger's, on the same network."""
+    """A job on hosts 0 and 1; host 2 is on the same network, but not part of the job."""
 
     more = ()
 
@@ -203,7 +203,7 @@ class Store(Secret):
             return file.read()
 
     def start_idle(self):
-        """Workers that say what they were given, and stay."""
+        """Workers that print their environment, and stay."""
         agents, endpoint = self.start_nodes(
             "sh", "-c", 'env > env.tmp.$RANK && mv env.tmp.$RANK env.$RANK; exec sleep 1000')
         wait_until(lambda: all(os.path.exists(self.path(f"env.{rank}")) for rank in (0, 1)) or

@@ -96,7 +96,7 @@ class Questions(StoreCommand):
         self.answer(port, "set", "bin", "-", given=value)
         self.assertEqual(self.answer(port, "get", "bin", "--raw"), value)
 
-    def test_what_is_not_there_is_said_in_one_line(self):
+    def test_a_missing_key_is_reported_in_one_line(self):
         _, port = self.serve()
         where = f"dlaunch: store 127.0.0.1:{port}"
         self.assertEqual(self.complaint(port, "get", "x"), f"{where} has no key 'x'; --timeout=S waits for it")
@@ -120,7 +120,7 @@ class Questions(StoreCommand):
         self.assertEqual(waiter.communicate(timeout=PATIENCE)[0], b"here\n")
 
     def test_a_server_that_is_not_there_is_named(self):
-        with socket.socket() as probe:  # bound, not listening: nobody else gets the port
+        with socket.socket() as probe:  # bound, not listening: no other process gets the port
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
             self.assertEqual(self.complaint(port, "keys"),
@@ -135,7 +135,7 @@ class Questions(StoreCommand):
 
 
 class Serving(StoreCommand):
-    def test_stops_on_a_signal_and_says_nothing(self):
+    def test_stops_on_a_signal_and_prints_nothing(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             server, _ = self.serve()
             server.send_signal(number)
@@ -176,7 +176,7 @@ class Serving(StoreCommand):
         self.assertEqual(refused.exception.code, 404)
         refused.exception.close()
 
-    def test_strangers_do_not_disturb(self):
+    def test_random_clients_do_not_disturb(self):
         server, port = self.serve("--max-value=1K")
         silent = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(50)]
         half = socket.create_connection(("127.0.0.1", port), PATIENCE)
@@ -321,7 +321,7 @@ class Readers(StoreCommand):
 
 
 class Strangers(StoreCommand):
-    """Hundreds of connections from elsewhere, where few files may be opened."""
+    """Hundreds of unauthenticated connections, with a low limit of open files."""
     FILES = {resource.RLIMIT_NOFILE: 128}
     BEGINNINGS = (b"", b"\xd1", b"GET /", b"\x00", GREETING)  # silent; as an agent, a prober, a client
 
@@ -352,7 +352,7 @@ class Strangers(StoreCommand):
             for stranger in held:
                 stranger.close()
 
-    def test_nodes_join_while_strangers_hold_connections(self):
+    def test_nodes_join_while_unauthenticated_clients_hold_connections(self):
         def limit():
             for what, most in self.FILES.items():
                 resource.setrlimit(what, (most, most))

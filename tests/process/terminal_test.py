@@ -30,7 +30,7 @@ CTRL_C, CTRL_Z, CTRL_BACKSLASH, CTRL_Q, CTRL_S = "\x03", "\x1a", "\x1c", "\x11",
 
 
 def state_of(pid):
-    """As ps shows it; empty for a process that is gone."""
+    """As ps shows it; empty for a process that has ended."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
             return stat.read().rpartition(")")[2].split()[0]
@@ -167,7 +167,7 @@ class Interrupt(Terminal):
         self.read_until("code 131.")
         self.nothing_remains()
 
-    def test_while_its_reader_has_gone(self):
+    def test_after_its_reader_has_ended(self):
         self.run_line("$D --nproc-per-node=2 yes | head -n 1; echo head has gone")
         # bash waits for the whole line of commands; head has ended, the job goes on.
         self.read_until("y\n")
@@ -186,7 +186,7 @@ class Interrupt(Terminal):
 
 
 class StoppedScreen(Terminal):
-    """After Ctrl-S, which nobody follows by Ctrl-Q."""
+    """After Ctrl-S without Ctrl-Q."""
 
     SPEAK = "echo up; while [ ! -e go ]; do sleep 0.01; done; head -c 500000 /dev/zero | tr '\\0' x | fold -w 99; echo > spoken"
 

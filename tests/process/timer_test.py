@@ -99,14 +99,14 @@ hang()
             failed = [event for event in map(json.loads, file) if event["event"] == "failed"]
         self.assertEqual([(event["rank"], event["text"]) for event in failed], [(1, "was killed by signal 9 (SIGKILL): its timer 'step' expired")])
 
-    def test_the_report_says_why(self):
+    def test_the_report_has_the_reason(self):
         done = self.run_clients("timer(time.time())\nhang()", f"--report={self.path('end.json')}")
         self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
         self.assertRegex(done.stderr.splitlines()[-1], r"^dlaunch: failed: rank 0 \(.*\) was killed by signal 9 \(SIGKILL\): its timer 'step' expired; no restarts")
         with open(self.path("end.json"), encoding="utf-8") as file:
             self.assertIn("its timer 'step' expired", json.load(file)["cause"]["text"])
 
-    def test_what_asks_for_no_signal_is_only_said(self):
+    def test_a_timer_without_a_signal_is_only_reported(self):
         done = self.run_clients('write(line(time.time(), "asks for none", signal=0))\ntimer(time.time() + 0.2)\nhang()')
         self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
         self.assertRegex(done.stderr, r"dlaunch: timer 'asks for none' of process \d+.* has expired; it asks for no signal\n")
@@ -162,7 +162,7 @@ sys.exit(3)
 
 class Strangers(Timers):
     def test_only_processes_of_the_job_are_touched(self):
-        """Neither the agent, its helpers nor anybody else is; each is named."""
+        """Neither the agent, its helpers nor any other process is killed; each is named."""
         stranger = subprocess.Popen(["sleep", "1000"])
         self.addCleanup(stranger.wait)
         self.addCleanup(stranger.kill)
@@ -276,7 +276,7 @@ class Fifo(Timers):
         job.kill()
         wait_until(lambda: not os.path.exists(self.path("timers")), "the FIFO is gone")
 
-    def test_it_is_not_there_unless_it_is_asked_for(self):
+    def test_it_exists_only_on_request(self):
         done = self.run_job("sh", "-c", "echo $TORCHELASTIC_TIMER_FILE", TORCHELASTIC_ENABLE_FILE_TIMER="0", TORCHELASTIC_TIMER_FILE=self.path("timers"))
         self.assertEqual((done.returncode, done.stdout.strip()), (0, self.path("timers")), done.stderr)
         self.assertFalse(os.path.exists(self.path("timers")))
