@@ -1,0 +1,236 @@
+#include "launcher/node/node_agent.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <utility>
+
+#include "agent/model/world_view.h"
+#include "launcher/console/terminal_suspend.h"
+#include "launcher/machine/local_addresses.h"
+#include "launcher/machine/process_limits.h"
+#include "launcher/node/secret.h"
+#include "launcher/node/tls.h"
+#include "launcher/node/wall_clock.h"
+#include "store/base/log.h"
+#include "store/base/random.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+void warn(const std::string& sentence) { log::warning(sentence); }
+
+// The value of the election's key: this agent's address and id.
+std::string own_name(const JobPlan& plan) {
+  return to_string(plan.own) + " " + std::to_string(plan.node.agent);
+}
+
+std::optional<agent::Runner::Config::Leader> leader_of(const std::optional<std::string>& name,
+                                                       const std::string& own) {
+  if (!name) return std::nullopt;
+  const auto address = parse_address(name->substr(0, name->find(' ')), 0);
+  if (!address) return std::nullopt;
+  return agent::Runner::Config::Leader{*address, *name == own};
+}
+
+// Nodes may share a machine, and this machine has workers of the new round.
+std::set<std::string> without_local_addresses(std::set<std::string> addresses) {
+  if (addresses.empty()) return addresses;
+  for (const std::string& own : local_addresses()) addresses.erase(own);
+  return addresses;
+}
+
+bool is_all_taken(const agent::Output& output) {
+  const auto consoles = output.consoles();
+  return std::all_of(consoles.begin(), consoles.end(),
+                     [](const agent::Console* one) { return one->is_empty(); });
+}
+
+// Runs the loop a last time, because it closes connections.
+void let_connections_end(UvLoop& loop) {
+  struct Stop final : TimerHandler {
+    explicit Stop(UvLoop& running) : loop(running) {}
+    void on_timer(TimerId) override { loop.stop(); }
+    UvLoop& loop;
+  } stop(loop);
+  loop.arm(loop.now() + std::chrono::milliseconds(20), stop);
+  loop.run();
+}
+
+StoreLimits store_limits(const Options& options) {
+  StoreLimits limits;
+  limits.total_bytes = options.store_max_total.value_or(usual_store_total());
+  return limits;
+}
+
+}  // namespace
+
+NodeAgent::NodeAgent(Dependencies dependencies, agent::Keeper keeper)
+    : dependencies_(dependencies),
+      spawner_(dependencies.poller, dependencies.output, dependencies.postmortem, std::move(keeper)),
+      network_(
+          dependencies.loop, dependencies.loop,
+          dependencies.options.tls ? tls_sessions(dependencies.options.secret) : SecureNetwork::Sessions{}),
+      page_(dependencies.loop),
+      server_(network_, dependencies.loop, dependencies.loop, server_options()),
+      health_(dependencies.loop, dependencies.loop, dependencies.loop, warn),
+      pages_(dependencies.plan.node.pages_dir) {
+  page_.show(server_, store_limits(dependencies_.options));
+}
+
+ServerOptions NodeAgent::server_options() {
+  const Options& options = dependencies_.options;
+  const JobPlan& plan = dependencies_.plan;
+  ServerOptions server;
+  server.agents = &acceptor_;
+  server.https = &page_;
+  server.port = port_limits(plan.node.slots, plan.job.nnodes + plan.job.spares);
+  server.limits = store_limits(options);
+  server.http_rules = http_rules_of(plan, options.secret);
+  server.key = key_of_store(options.secret, options.tls);
+  if (options.tls) server.secure = &network_;
+  server.report = warn;
+  return server;
+}
+
+Result<void> NodeAgent::open_endpoints() {
+  auto served = serve_endpoint(server_, dependencies_.plan);
+  if (!served) return std::move(served).error();
+  served_ = *served;
+  const auto health_port = dependencies_.environment.find("TORCHELASTIC_HEALTH_CHECK_PORT");
+  if (health_port == dependencies_.environment.end() || health_port->second.empty()) return {};
+  return health_.open(health_port->first, health_port->second);
+}
+
+std::string NodeAgent::open_port_notice() const {
+  return launcher::open_port_notice(served_, dependencies_.plan, dependencies_.options.secret);
+}
+
+agent::Runner::Config NodeAgent::runner_config() {
+  const JobPlan& plan = dependencies_.plan;
+  agent::Runner::Config config{plan.job,
+                               plan.node,
+                               DLAUNCH_VERSION,
+                               inherited_environment(dependencies_.options, dependencies_.environment),
+                               served_.endpoint,
+                               [this](std::uint32_t, std::set<std::string> blocked_hosts) {
+                                 server_.new_round(without_local_addresses(std::move(blocked_hosts)));
+                               },
+                               [this] { dependencies_.loop.stop(); }};
+  config.records = &pages_;
+  config.unix_us = unix_us();
+  config.secret = dependencies_.options.secret;
+  config.on_proved = [this](const std::string& host) { server_.trust(host); };
+  config.draw_nonce = [] { return random_bytes(agent::nonce_size); };
+  if (dependencies_.files.events || dependencies_.options.events_on_console) {
+    config.on_event = [this, facts = event_facts_of(plan)](const agent::Event& event) {
+      write_event(event, facts);
+    };
+  }
+  if (plan.job.elected) {
+    config.find_leader = [this] { return leader_of(election_->leader(), own_name(dependencies_.plan)); };
+    config.own = plan.own;
+  }
+  return config;
+}
+
+void NodeAgent::write_event(const agent::Event& event, const EventFacts& facts) {
+  const Options& options = dependencies_.options;
+  const std::string line = options.events_format == EventsFormat::torchelastic
+                               ? torchelastic_event(event, facts, unix_ms())
+                               : event_line(event, dependencies_.plan.job.id);
+  if (dependencies_.files.events) dependencies_.files.events->write(line);
+  if (options.events_on_console) dependencies_.output.write_own(line);
+}
+
+void NodeAgent::make_runner() {
+  UvLoop& loop = dependencies_.loop;
+  runner_.emplace(agent::Runner::Dependencies{loop, loop, network_, spawner_, dependencies_.reporter},
+                  runner_config());
+  acceptor_.runner = &*runner_;
+  if (served_.endpoint.has_value()) show_world();
+  if (dependencies_.plan.job.elected) make_election();
+}
+
+void NodeAgent::show_world() {
+  const auto view = [this] {
+    const agent::Coordinator* coordinator = runner_->coordinator();
+    return coordinator != nullptr ? coordinator->view(dependencies_.loop.now()) : agent::WorldView{};
+  };
+  page_.add("/", "text/html; charset=utf-8", [view] { return agent::html(view()); });
+  page_.add("/job", "application/json", [view] { return agent::to_json(view()); });
+  page_.add_metrics([view] { return agent::metrics(view()); });
+}
+
+void NodeAgent::make_election() {
+  UvLoop& loop = dependencies_.loop;
+  const JobPlan& plan = dependencies_.plan;
+  election_.emplace(
+      agent::EtcdElection::Dependencies{loop, loop, loop},
+      agent::EtcdElection::Config{
+          plan.job.endpoints, plan.etcd_key, own_name(plan), plan.job.node_timeout,
+          [this](TimePoint until, const std::optional<std::string>& left_behind) {
+            runner_->on_election(until, left_behind);
+          },
+          [this] { runner_->on_election(std::nullopt); },
+          [this](const agent::LogMessage& message) { dependencies_.reporter.report(message); }});
+}
+
+std::string NodeAgent::status_json() const {
+  agent::JobStatus status = runner_->status();
+  status.agent = getpid();
+  status.log_dir = dependencies_.files.log_dir;
+  status.pages_dir = dependencies_.plan.node.pages_dir;
+  for (agent::WorkerStatus& worker : status.workers) {
+    worker.last_output = dependencies_.output.last_line(
+        {static_cast<std::uint32_t>(status.round), static_cast<std::uint32_t>(worker.local_rank)});
+  }
+  return agent::to_json(status);
+}
+
+Result<void> NodeAgent::start(const agent::TimerFifo& timer_fifo) {
+  suspend_with_terminal(dependencies_.poller, spawner_, dependencies_.output);
+  status_socket_.emplace(dependencies_.poller, [this] { return status_json(); });
+  if (election_) election_->begin();
+  const JobPlan& plan = dependencies_.plan;
+  // A few workers are requested before the keeper is there, and guarded when they run: that is fastest. To
+  // request many takes long.
+  constexpr int few = 8;
+  const bool are_few = plan.node.slots <= few;
+  if (are_few) runner_->begin();
+  if (auto keeper = spawner_.await_keeper(); !keeper) return keeper;
+  UvLoop& loop = dependencies_.loop;
+  spawner_.begin_guard(loop, loop, std::chrono::milliseconds(are_few ? 20 : 0), warn);
+  if (!are_few) runner_->begin();
+  if (plan.job.nnodes == 1 && plan.job.spares == 0) spawner_.expect_success();
+  log::debug("the workers' control group: " + spawner_.about_cgroup());
+  if (timer_fifo.exists()) watch_timers(timer_fifo);
+  return {};
+}
+
+void NodeAgent::watch_timers(const agent::TimerFifo& fifo) {
+  UvLoop& loop = dependencies_.loop;
+  timers_.emplace(agent::TimerWatch::Dependencies{dependencies_.poller, loop, loop},
+                  agent::TimerWatch::Config{
+                      fifo.fd, [this] { return spawner_.keeper(); }, [this] { return runner_->status(); },
+                      [this](const agent::LogMessage& message) { dependencies_.reporter.report(message); }});
+  dependencies_.postmortem.ask_of_signals([this](agent::ProcKey worker) { return timers_->sent_to(worker); });
+}
+
+void NodeAgent::close() {
+  UvLoop& loop = dependencies_.loop;
+  if (election_) {
+    std::optional<agent::EtcdElection::EndingRecord> ending_record;
+    if (const auto ending = runner_->job_ending())
+      ending_record = {agent::to_text(*ending), agent::JobEnding::kept};
+    election_->resign(ending_record, [&loop] { loop.stop(); });
+    loop.run();
+  }
+  server_.close();
+  // The other nodes do not wait for this node's readers.
+  if (!is_all_taken(dependencies_.output)) let_connections_end(loop);
+}
+
+}  // namespace dlaunch::launcher
