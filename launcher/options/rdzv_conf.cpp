@@ -1,6 +1,7 @@
 #include "launcher/options/rdzv_conf.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "launcher/flags/spelling.h"
@@ -9,116 +10,138 @@
 namespace dlaunch::launcher {
 namespace {
 
-// What torchrun does when only one of the two is given.
+// torchrun's values if only one of the two is given.
 constexpr Duration usual_keep_alive = std::chrono::seconds(5);
 constexpr int usual_keep_alive_attempts = 3;
 
-// People and operators alike set these, so those without effect are accepted.
-const std::vector<std::string>& known_keys() {
-  static const std::vector<std::string> known{"join_timeout",
-                                              "timeout",
-                                              "last_call_timeout",
-                                              "close_timeout",
-                                              "heartbeat_timeout",
-                                              "keep_alive_interval",
-                                              "keep_alive_max_attempt",
-                                              "read_timeout",
-                                              "cas_backoff_max_seconds",
-                                              "is_host",
-                                              "store_type",
-                                              "etcd_prefix",
-                                              "protocol",
-                                              "ssl_cert",
-                                              "ssl_cert_key",
-                                              "ca_cert"};
-  return known;
-}
+// One KEY=VALUE of the flag.
+struct Entry {
+  std::string name;  // where it was given, for messages: "--rdzv-conf: timeout"
+  std::string key;
+  std::string value;
+};
 
-bool contains(const std::vector<std::string>& keys, const std::string& key) {
-  return std::find(keys.begin(), keys.end(), key) != keys.end();
-}
-
-// What these bound in torchrun does not exist here: no polling, no closing by a key, no store but our own.
-bool has_no_effect(const std::string& key) {
-  return contains(
-      {"close_timeout", "heartbeat_timeout", "read_timeout", "cas_backoff_max_seconds", "store_type"}, key);
-}
-
-// `name`: of the key, for messages.
-Result<void> check_store(const std::string& name, const std::string& key, const std::string& value) {
-  if (key == "store_type" && value == "file") {
-    return usage(name + "=file: nodes cannot meet by a file here", "",
-                 "use --rdzv-endpoint=HOST:PORT; the agent on that host serves the store");
-  }
-  if (key == "protocol" && value != "http")
-    return usage(name + ": etcd is spoken to by http only", "",
-                 "give an endpoint that serves it without TLS");
-  if (key == "ssl_cert" || key == "ssl_cert_key" || key == "ca_cert") {
-    return usage(name + ": etcd is spoken to without TLS only", "",
-                 "give an endpoint that serves it so, on a network that you trust");
-  }
-  return {};
-}
-
-bool is_time(const std::string& key) {
-  return contains({"timeout", "join_timeout", "last_call_timeout", "keep_alive_interval"}, key);
-}
-
-// What the single entries say.
-struct Entries {
+// What the entries set.
+struct Values {
+  RdzvConf conf;
   std::map<std::string, Duration> times;
   std::optional<int> attempts;
 };
 
-Result<void> take_value(const std::string& name, const std::string& key, const std::string& value,
-                        Entries& entries, RdzvConf& conf) {
-  if (auto can = check_store(name, key, value); !can) return can;
-  if (is_time(key)) {
-    auto time = seconds(name, value);
-    if (!time) return std::move(time).error();
-    entries.times[key] = *time;
-  } else if (key == "etcd_prefix") {
-    conf.etcd_prefix = value;
-  } else if (key == "keep_alive_max_attempt") {
-    auto count = number(name, value, 1, 1'000'000);
-    if (!count) return std::move(count).error();
-    entries.attempts = *count;
-  } else if (key == "is_host") {
-    conf.hosts_endpoint = switch_word(value);
-    if (!conf.hosts_endpoint) return usage(name + ": '" + value + "' is neither true nor false");
-  }
+Result<void> take_time(const Entry& entry, Values& values) {
+  auto time = seconds(entry.name, entry.value);
+  if (!time) return std::move(time).error();
+  values.times[entry.key] = *time;
   return {};
+}
+
+Result<void> take_attempts(const Entry& entry, Values& values) {
+  auto count = number(entry.name, entry.value, 1, 1'000'000);
+  if (!count) return std::move(count).error();
+  values.attempts = *count;
+  return {};
+}
+
+Result<void> take_is_host(const Entry& entry, Values& values) {
+  values.conf.hosts_endpoint = switch_word(entry.value);
+  if (!values.conf.hosts_endpoint)
+    return usage(entry.name + ": '" + entry.value + "' is neither true nor false");
+  return {};
+}
+
+Result<void> take_etcd_prefix(const Entry& entry, Values& values) {
+  values.conf.etcd_prefix = entry.value;
+  return {};
+}
+
+// What it bounds in torchrun does not exist here: no polling, no closing by a key.
+Result<void> ignore(const Entry& entry, Values& values) {
+  values.conf.warnings.push_back(entry.name + " has no effect here");
+  return {};
+}
+
+Result<void> check_store_type(const Entry& entry, Values& values) {
+  if (entry.value != "file") return ignore(entry, values);
+  return usage(entry.name + "=file: nodes cannot meet by a file here", "",
+               "use --rdzv-endpoint=HOST:PORT; the agent on that host serves the store");
+}
+
+Result<void> check_protocol(const Entry& entry, Values&) {
+  if (entry.value == "http") return {};
+  return usage(entry.name + ": etcd is spoken to by http only", "",
+               "give an endpoint that serves it without TLS");
+}
+
+Result<void> refuse_tls(const Entry& entry, Values&) {
+  return usage(entry.name + ": etcd is spoken to without TLS only", "",
+               "give an endpoint that serves it so, on a network that you trust");
+}
+
+struct Key {
+  const char* name;
+  Result<void> (*effect)(const Entry& entry, Values& values);
+};
+
+// People and operators alike set these, so keys without effect are accepted.
+constexpr std::array keys{Key{"join_timeout", take_time},
+                          Key{"timeout", take_time},
+                          Key{"last_call_timeout", take_time},
+                          Key{"close_timeout", ignore},
+                          Key{"heartbeat_timeout", ignore},
+                          Key{"keep_alive_interval", take_time},
+                          Key{"keep_alive_max_attempt", take_attempts},
+                          Key{"read_timeout", ignore},
+                          Key{"cas_backoff_max_seconds", ignore},
+                          Key{"is_host", take_is_host},
+                          Key{"store_type", check_store_type},
+                          Key{"etcd_prefix", take_etcd_prefix},
+                          Key{"protocol", check_protocol},
+                          Key{"ssl_cert", refuse_tls},
+                          Key{"ssl_cert_key", refuse_tls},
+                          Key{"ca_cert", refuse_tls}};
+
+std::string unknown_key(const std::string& from, const std::string& key) {
+  std::vector<std::string> names;
+  names.reserve(keys.size());
+  for (const Key& known : keys) names.emplace_back(known.name);
+  const std::string near = nearest(key, names);
+  return from + ": '" + key + "' is not known and has no effect" +
+         (near.empty() ? "" : "; did you mean " + near + "?");
+}
+
+RdzvConf conf_of(Values values) {
+  const auto time = [&](const char* key) -> std::optional<Duration> {
+    const auto found = values.times.find(key);
+    return found == values.times.end() ? std::nullopt : std::optional(found->second);
+  };
+  RdzvConf& conf = values.conf;
+  conf.join_timeout = time("join_timeout") ? time("join_timeout") : time("timeout");
+  conf.last_call = time("last_call_timeout");
+  if (const auto interval = time("keep_alive_interval"); interval || values.attempts)
+    conf.node_timeout =
+        interval.value_or(usual_keep_alive) * values.attempts.value_or(usual_keep_alive_attempts);
+  return std::move(conf);
 }
 
 }  // namespace
 
 Result<RdzvConf> parse_rdzv_conf(const Setting& setting) {
-  RdzvConf conf;
-  Entries entries;
-  for (const std::string& entry : comma_list(setting.value)) {
-    const auto equals = entry.find('=');
-    const std::string key = entry.substr(0, equals);
-    const std::string value = equals == std::string::npos ? "" : entry.substr(equals + 1);
+  Values values;
+  for (const std::string& text : comma_list(setting.value)) {
+    const auto equals = text.find('=');
+    const std::string key = text.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
     if (key.empty() || value.empty())
-      return usage(setting.from + ": '" + entry + "' is not KEY=VALUE", "", "write join_timeout=600,...");
-    const std::string name = setting.from + ": " + key;
-    if (auto taken = take_value(name, key, value, entries, conf); !taken) return std::move(taken).error();
-    if (has_no_effect(key)) conf.warnings.push_back(name + " has no effect here");
-    if (contains(known_keys(), key)) continue;
-    const std::string near = nearest(key, known_keys());
-    conf.warnings.push_back(setting.from + ": '" + key + "' is not known and has no effect" +
-                            (near.empty() ? "" : "; did you mean " + near + "?"));
+      return usage(setting.from + ": '" + text + "' is not KEY=VALUE", "", "write join_timeout=600,...");
+    const auto* const known =
+        std::find_if(keys.begin(), keys.end(), [&](const Key& one) { return one.name == key; });
+    if (known == keys.end()) {
+      values.conf.warnings.push_back(unknown_key(setting.from, key));
+    } else if (auto taken = known->effect({setting.from + ": " + key, key, value}, values); !taken) {
+      return std::move(taken).error();
+    }
   }
-  const auto time = [&](const char* key) -> std::optional<Duration> {
-    const auto found = entries.times.find(key);
-    return found == entries.times.end() ? std::nullopt : std::optional(found->second);
-  };
-  conf.join_timeout = time("join_timeout") ? time("join_timeout") : time("timeout");
-  conf.last_call = time("last_call_timeout");
-  if (const auto interval = time("keep_alive_interval"); interval || entries.attempts)
-    conf.node_timeout =
-        interval.value_or(usual_keep_alive) * entries.attempts.value_or(usual_keep_alive_attempts);
-  return conf;
+  return conf_of(std::move(values));
 }
 
 }  // namespace dlaunch::launcher
