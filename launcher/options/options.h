@@ -3,7 +3,6 @@
 // right word.
 #pragma once
 
-#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -36,18 +35,35 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
+// The job as flags describe it before any is given.
+inline agent::JobSpec default_job() {
+  agent::JobSpec job;
+  job.min_nodes = 1;
+  job.policy.first_delay = std::chrono::seconds(1);
+  job.join_timeout = std::chrono::seconds(900);
+  job.stop_timeout = {std::chrono::seconds(30)};
+  return job;
+}
+
+// Likewise.
+inline agent::NodeSpec default_node() {
+  agent::NodeSpec node;
+  node.preempt_notice = std::chrono::seconds(30);
+  return node;
+}
+
 struct Options {
   enum class Slots { number, all_cpus, accelerators, gpus_or_cpus };
   enum class Backend { fixed, c10d, etcd, etcd_v2 };  // `fixed` is --rdzv-backend=static
 
-  Slots slots_kind = Slots::number;
-  int slots = 1;
-  std::string accelerator;  // with Slots::accelerators: which are counted, as --nproc-per-node names them
-  std::string role = "default";
+  // What flags set directly. make_plan() adds what depends on the machine or on several flags.
+  agent::JobSpec job = default_job();     // an empty id: none was given
+  agent::NodeSpec node = default_node();  // `slots`: with Slots::number
 
-  int min_nodes = 1;
-  int nnodes = 1;                // the largest number of nodes
-  std::optional<int> node_rank;  // below nnodes
+  Slots slots_kind = Slots::number;
+  std::string accelerator;  // with Slots::accelerators: which are counted, as --nproc-per-node names them
+
+  std::optional<int> node_rank;  // below job.nnodes
   std::optional<std::string> master_addr;
   std::optional<std::uint16_t> master_port;
   std::optional<std::string> local_addr;
@@ -55,44 +71,24 @@ struct Options {
   Backend backend = Backend::fixed;
   std::vector<Endpoint> endpoints;       // empty: none was given
   std::string etcd_prefix = "/dlaunch";  // of the keys
-  std::optional<bool> hosts_endpoint;    // whether this node serves it; not said: where it is this machine's
-  std::string job_id;                    // empty: none was given
-  Duration join_timeout = std::chrono::seconds(900);
-  Duration last_call = std::chrono::seconds(30);
-  Duration node_timeout = std::chrono::seconds(5);
-  int spares = 0;
+  std::optional<bool> hosts_endpoint;    // whether this node serves it; none: if it is this machine's
 
-  // The job starts on other hosts too, from here, where one of the first two is not empty.
+  // The job starts on other hosts too, from here, if one of the first two is not empty.
   std::string hosts;     // as listed
   std::string hostfile;  // a path
   std::vector<std::string> ssh{"ssh"};
   std::vector<std::string> exports;       // NAME or NAME=VALUE, the last of a name counts
   std::optional<LifelineTerms> lifeline;  // this dlaunch is one of those that were started so
 
-  int max_restarts = 0;
-  bool counts_membership = false;
-  agent::RestartPolicy restart_policy{.first_delay = std::chrono::seconds(1)};
-  Duration hang_timeout{};  // zero: nothing is a hang
-  agent::StopGrace stop_timeout{std::chrono::seconds(30)};
-  std::vector<int> stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // passed on, and end the job
-
-  std::string health_check;  // a shell command; empty: none
-  Duration health_timeout = std::chrono::seconds(20);
-  int preempt_signal = 0;  // 0: no notice
-  Duration preempt_notice = std::chrono::seconds(30);
-  bool preempt_ok = false;  // an end by SIGTERM that all workers survive with 0 is no failure
-
   bool module = false;
   bool no_python = false;
   bool run_path = false;
   bool pass_local_rank = false;
   bool env_defaults = true;
-  std::uint16_t worker_store = 0;  // the port where worker rank 0 serves the store; 0: dlaunch does
 
   agent::LogOptions log;
   bool pty = false;  // each worker has a terminal of its own
   Bind bind = Bind::none;
-  bool virtual_local_rank = false;
   std::optional<std::uint64_t> store_max_total;  // bytes; none: by this process's memory
   std::string secret;                            // of the job; empty: none
   std::string token_file;                        // where it is

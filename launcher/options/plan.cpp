@@ -23,8 +23,9 @@ Result<void> refuse_what_is_missing(const Options& options) {
     return usage("--rdzv-backend=etcd-v2: etcd has given its second interface up", "",
                  "use --rdzv-backend=etcd, which needs etcd 3.3 or later");
   }
-  const bool ranks_are_found = options.backend != Backend::fixed && options.nnodes + options.spares > 1;
-  if (options.worker_store != 0 && ranks_are_found) {
+  const bool ranks_are_found =
+      options.backend != Backend::fixed && options.job.nnodes + options.job.spares > 1;
+  if (options.node.worker_store != 0 && ranks_are_found) {
     return usage("--worker-store: nobody can tell beforehand on which node rank 0 will be", "",
                  "use --rdzv-backend=static, or leave it out");
   }
@@ -34,7 +35,7 @@ Result<void> refuse_what_is_missing(const Options& options) {
 Result<int> slots_of(const Options& options, const MachineFacts& machine) {
   switch (options.slots_kind) {
     case Options::Slots::number:
-      return options.slots;
+      return options.node.slots;
     case Options::Slots::all_cpus:
       return machine.cpus;
     case Options::Slots::gpus_or_cpus:
@@ -45,10 +46,10 @@ Result<int> slots_of(const Options& options, const MachineFacts& machine) {
                    "this machine has no such device that may be used",
                    "check " + visibility_variables(options.accelerator) + ", or use --nproc-per-node=auto"};
   }
-  return options.slots;
+  return options.node.slots;
 }
 
-bool alone(const Options& options) { return options.nnodes + options.spares == 1; }
+bool alone(const Options& options) { return options.job.nnodes + options.job.spares == 1; }
 
 bool elects(const Options& options) { return options.backend == Options::Backend::etcd && !alone(options); }
 
@@ -80,7 +81,7 @@ std::vector<Address> endpoints_of(const Options& options) {
 // torchrun's default is one for all, so a caller that forgets it ends or hears the jobs of others. A job that
 // no other node can join has one of its own: as in torchrun, programs name scratch places after it.
 std::string id_of(const Options& options, const MachineFacts& machine) {
-  if (!options.job_id.empty()) return options.job_id;
+  if (!options.job.id.empty()) return options.job.id;
   const bool is_joined_by_nobody = alone(options) && options.backend == Options::Backend::fixed &&
                                    options.endpoints.empty() && !options.master_port;
   if (!options.standalone && !is_joined_by_nobody) return "none";
@@ -90,24 +91,14 @@ std::string id_of(const Options& options, const MachineFacts& machine) {
 }
 
 agent::JobSpec job_of(const Options& options, const MachineFacts& machine) {
-  agent::JobSpec job;
+  agent::JobSpec job = options.job;
   job.id = id_of(options, machine);
-  job.nnodes = options.nnodes;
-  job.min_nodes = options.min_nodes;
-  job.spares = options.spares;
-  job.max_restarts = options.max_restarts;
-  // Where ranks are fixed, who starts the nodes is not expected to start one anew.
-  job.replaces = options.backend != Options::Backend::fixed && options.max_restarts > 0;
-  job.counts_membership = options.counts_membership;
-  job.policy = options.restart_policy;
+  // With fixed ranks, nothing is expected to start a lost node again.
+  job.replaces = options.backend != Options::Backend::fixed && job.max_restarts > 0;
   job.endpoints = endpoints_of(options);
   job.master = job.endpoints.front();
   job.elected = elects(options);
-  job.join_timeout = options.join_timeout;
-  job.stop_timeout = options.stop_timeout;
-  job.hang_timeout = options.hang_timeout;
-  job.last_call = options.last_call;
-  job.node_timeout = alone(options) ? Duration(0) : options.node_timeout;
+  if (alone(options)) job.node_timeout = Duration(0);
   return job;
 }
 
@@ -192,7 +183,7 @@ void name_missing_ranks(const Options& options, JobPlan& plan) {
 }
 
 Result<void> take_places(const Options& options, const MachineFacts& machine, JobPlan& plan) {
-  if (options.bind == Bind::none && !options.virtual_local_rank) return {};
+  if (options.bind == Bind::none && !options.node.virtual_local_rank) return {};
   auto& places = plan.node.places;
   places.resize(static_cast<std::size_t>(plan.node.slots));
   if (options.bind != Bind::none) {
@@ -208,8 +199,7 @@ Result<void> take_places(const Options& options, const MachineFacts& machine, Jo
       places[i].cores = std::max(1, own.cores / static_cast<int>(sharers));
     }
   }
-  plan.node.virtual_local_rank = options.virtual_local_rank;
-  return options.virtual_local_rank ? give_single_gpus(machine, places) : Result<void>{};
+  return options.node.virtual_local_rank ? give_single_gpus(machine, places) : Result<void>{};
 }
 
 }  // namespace
@@ -229,24 +219,17 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
     plan.own = {options.local_addr.value_or(""), options.master_port.value_or(0)};
   }
 
-  if (options.worker_store != 0 && options.worker_store == plan.job.master.port) {
+  if (options.node.worker_store != 0 && options.node.worker_store == plan.job.master.port) {
     return usage(
-        "--worker-store=" + std::to_string(options.worker_store) + " is the port where the nodes meet", "",
-        "choose another");
+        "--worker-store=" + std::to_string(options.node.worker_store) + " is the port where the nodes meet",
+        "", "choose another");
   }
 
+  plan.node = options.node;
   plan.node.node_rank = node_rank_of(options);
   plan.node.slots = *slots;
   plan.node.cpus = machine.cpus;
   plan.node.host = options.local_addr.value_or(machine.host);
-  plan.node.role = options.role;
-  plan.node.stop_signals = options.stop_signals;
-  plan.node.health_check = options.health_check;
-  plan.node.health_timeout = options.health_timeout;
-  plan.node.preempt_signal = options.preempt_signal;
-  plan.node.preempt_ok = options.preempt_ok;
-  plan.node.preempt_notice = options.preempt_notice;
-  plan.node.worker_store = options.worker_store;
   plan.node.error_files = options.log.dir != agent::no_log_files;
 
   take_command(options, machine, plan);

@@ -60,7 +60,7 @@ Result<std::vector<std::string>> common_flags(const Options& options, const std:
   }
   const Setting* nnodes = find(options.settings, "nnodes");
   out.push_back("--nnodes=" + (nnodes ? nnodes->value : std::to_string(hosts.size())));
-  out.push_back("--rdzv-id=" + (options.job_id.empty() ? "hosts-" + hex(facts.random) : options.job_id));
+  out.push_back("--rdzv-id=" + (options.job.id.empty() ? "hosts-" + hex(facts.random) : options.job.id));
   if (const Setting* endpoint = find(options.settings, "rdzv-endpoint")) {
     out.push_back("--rdzv-endpoint=" + endpoint->value);
     if (options.master_port) out.push_back("--master-port=" + std::to_string(*options.master_port));
@@ -124,7 +124,7 @@ std::string script_of(const RemoteFacts& facts, const EnvironmentMap& carried,
 Result<std::vector<HostEntry>> chosen_hosts(const Options& options, std::vector<HostEntry> all) {
   const Setting* nnodes = find(options.settings, "nnodes");
   if (!nnodes) return all;
-  const auto wanted = static_cast<std::size_t>(options.nnodes);
+  const auto wanted = static_cast<std::size_t>(options.job.nnodes);
   if (wanted > all.size()) {
     return usage(nnodes->from + "=" + nnodes->value + ", but " + std::to_string(all.size()) +
                      (all.size() == 1 ? " host is" : " hosts are") + " named",
@@ -166,12 +166,10 @@ Result<RemotePlan> make_remote_plan(const Options& options, const std::vector<Ho
   RemotePlan plan;
   plan.key = facts.terms.key;
   if (!options.secret.empty()) plan.secret_line = "export DLAUNCH_TOKEN=" + quoted(options.secret) + "\n";
-  plan.fixed_size = options.min_nodes == options.nnodes;
-  plan.job.id = options.job_id.empty() ? "hosts-" + hex(facts.random) : options.job_id;
+  plan.fixed_size = options.job.min_nodes == options.job.nnodes;
+  plan.job = options.job;
+  if (plan.job.id.empty()) plan.job.id = "hosts-" + hex(facts.random);
   plan.job.nnodes = static_cast<int>(hosts.size());
-  plan.job.max_restarts = options.max_restarts;
-  plan.job.join_timeout = options.join_timeout;
-  plan.job.stop_timeout = options.stop_timeout;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     std::vector<std::string> line{facts.executable, "--lifeline=" + to_text(facts.terms)};
     line.insert(line.end(), common->begin(), common->end());

@@ -98,10 +98,10 @@ void log_warnings(const Options& options, const EnvironmentMap& environment) {
 void handle_signals(const Options& options, agent::UvPoller& poller, RemoteRunner& runner,
                     StopSignals& heard) {
   const auto stops = [&](int signo) {
-    return std::find(options.stop_signals.begin(), options.stop_signals.end(), signo) !=
-           options.stop_signals.end();
+    return std::find(options.node.stop_signals.begin(), options.node.stop_signals.end(), signo) !=
+           options.node.stop_signals.end();
   };
-  for (const int signo : options.stop_signals) {
+  for (const int signo : options.node.stop_signals) {
     struct sigaction before {};
     sigaction(signo, nullptr, &before);
     if (before.sa_handler == SIG_IGN && signo == SIGHUP) continue;  // nohup meant it
@@ -209,11 +209,12 @@ int run_on_hosts(const Options& options, const Dependencies& dependencies) {
   timespec began{};
   clock_gettime(CLOCK_REALTIME, &began);
   RemoteRunner::Consoles consoles{agent::Console(STDOUT_FILENO), agent::Console(STDERR_FILENO)};
-  StopSignals stop_signals(options.stop_signals);
+  StopSignals stop_signals(options.node.stop_signals);
   int exit_code = exit_error;
   {
     agent::UvPoller poller(loop);
-    RemoteRunner runner(*plan, options.preempt_signal == 0 ? Duration::zero() : options.preempt_notice,
+    RemoteRunner runner(*plan,
+                        options.node.preempt_signal == 0 ? Duration::zero() : options.node.preempt_notice,
                         options.output_timeout, loop, poller, consoles);
     log::start("dlaunch", options.verbose ? log::Level::debug : log::Level::info, isatty(STDERR_FILENO) != 0,
                [&runner](std::string_view line) { runner.write_own(line); });

@@ -41,10 +41,10 @@ const std::vector<Row>& rows() {
   using agent::Streams;
   using std::chrono::milliseconds;
   static const std::vector<Row> all{
-      {"nnodes", "3", [](const Options& o) { return o.min_nodes == 3 && o.nnodes == 3; }},
-      {"nnodes", "2:2", [](const Options& o) { return o.min_nodes == 2 && o.nnodes == 2; }},
-      {"nnodes", "1:4", [](const Options& o) { return o.min_nodes == 1 && o.nnodes == 4; }},
-      {"nproc-per-node", "4", [](const Options& o) { return o.slots == 4; }},
+      {"nnodes", "3", [](const Options& o) { return o.job.min_nodes == 3 && o.job.nnodes == 3; }},
+      {"nnodes", "2:2", [](const Options& o) { return o.job.min_nodes == 2 && o.job.nnodes == 2; }},
+      {"nnodes", "1:4", [](const Options& o) { return o.job.min_nodes == 1 && o.job.nnodes == 4; }},
+      {"nproc-per-node", "4", [](const Options& o) { return o.node.slots == 4; }},
       {"nproc-per-node", "cpu", [](const Options& o) { return o.slots_kind == Options::Slots::all_cpus; }},
       {"nproc-per-node", "gpu",
        [](const Options& o) {
@@ -72,26 +72,26 @@ const std::vector<Row>& rows() {
        [](const Options& o) {
          return o.endpoints == std::vector<Endpoint>{{"a", std::nullopt}, {"b", 7}};
        }},
-      {"rdzv-id", "run_7", [](const Options& o) { return o.job_id == "run_7"; }},
+      {"rdzv-id", "run_7", [](const Options& o) { return o.job.id == "run_7"; }},
       {"rdzv-conf", "join_timeout=7,is_host=1",
-       [](const Options& o) { return o.join_timeout == milliseconds(7000); }},
+       [](const Options& o) { return o.job.join_timeout == milliseconds(7000); }},
       {"rdzv-conf", "is_host=0", [](const Options& o) { return o.hosts_endpoint == false; }},
       {"rdzv-conf", "last_call_timeout=4",
-       [](const Options& o) { return o.last_call == milliseconds(4000); }},
+       [](const Options& o) { return o.job.last_call == milliseconds(4000); }},
       {"rdzv-conf", "keep_alive_interval=2",
-       [](const Options& o) { return o.node_timeout == milliseconds(6000); }},
+       [](const Options& o) { return o.job.node_timeout == milliseconds(6000); }},
       {"rdzv-conf", "keep_alive_max_attempt=2",
-       [](const Options& o) { return o.node_timeout == milliseconds(10'000); }},
-      {"rdzv-conf", "timeout=8", [](const Options& o) { return o.join_timeout == milliseconds(8000); }},
+       [](const Options& o) { return o.job.node_timeout == milliseconds(10'000); }},
+      {"rdzv-conf", "timeout=8", [](const Options& o) { return o.job.join_timeout == milliseconds(8000); }},
       {"standalone", nullptr, [](const Options& o) { return o.standalone; }},
-      {"max-restarts", "5", [](const Options& o) { return o.max_restarts == 5; }},
+      {"max-restarts", "5", [](const Options& o) { return o.job.max_restarts == 5; }},
       {"monitor-interval", "0.25", kept("monitor-interval", "0.25")},
       {"start-method", "fork", kept("start-method", "fork")},
       {"start-method", "forkserver", kept("start-method", "forkserver")},
       {"event-log-handler", "dynamic_rendezvous", kept("event-log-handler", "dynamic_rendezvous")},
       {"event-log-handler", "console",
        [](const Options& o) { return o.events_on_console && o.warnings.empty(); }},
-      {"role", "train_er", [](const Options& o) { return o.role == "train_er"; }},
+      {"role", "train_er", [](const Options& o) { return o.node.role == "train_er"; }},
       {"module", nullptr, [](const Options& o) { return o.module; }},
       {"no-python", nullptr, [](const Options& o) { return o.no_python; }},
       {"run-path", nullptr, [](const Options& o) { return o.run_path; }},
@@ -131,10 +131,10 @@ const std::vector<Row>& rows() {
       {"log-max-size", "64M", [](const Options& o) { return o.log.max_bytes == 64U << 20; }},
       {"preempt-signal", "SIGUSR1@60",
        [](const Options& o) {
-         return o.preempt_signal == SIGUSR1 && o.preempt_notice == std::chrono::seconds(60);
+         return o.node.preempt_signal == SIGUSR1 && o.node.preempt_notice == std::chrono::seconds(60);
        }},
       {"tls", nullptr, [](const Options& o) { return o.tls; }},
-      {"preempt-ok", nullptr, [](const Options& o) { return o.preempt_ok; }},
+      {"preempt-ok", nullptr, [](const Options& o) { return o.node.preempt_ok; }},
       {"report", "/tmp/end_1.json", [](const Options& o) { return o.report == "/tmp/end_1.json"; }},
       {"output-timeout", "0.5", [](const Options& o) { return o.output_timeout == milliseconds(500); }},
       {"log-keep", "7", [](const Options& o) { return o.log.keep == 7; }},
@@ -154,44 +154,46 @@ const std::vector<Row>& rows() {
       {"numa-binding", "core-complex", [](const Options& o) { return o.bind == Bind::core_complex; }},
       {"signals-to-handle", "SIGTERM,SIGUSR1",
        [](const Options& o) {
-         return o.stop_signals == std::vector<int>{SIGTERM, SIGUSR1};
+         return o.node.stop_signals == std::vector<int>{SIGTERM, SIGUSR1};
        }},
       {"shutdown-timeout", "1.5",
-       [](const Options& o) { return o.stop_timeout.usual == milliseconds(1500); }},
-      {"virtual-local-rank", nullptr, [](const Options& o) { return o.virtual_local_rank; }},
+       [](const Options& o) { return o.job.stop_timeout.usual == milliseconds(1500); }},
+      {"virtual-local-rank", nullptr, [](const Options& o) { return o.node.virtual_local_rank; }},
       {"use-env", nullptr, kept("pass-local-rank", "false")},
       // dlaunch's own
       {"pass-local-rank", nullptr, [](const Options& o) { return o.pass_local_rank; }},
-      {"join-timeout", "9", [](const Options& o) { return o.join_timeout == milliseconds(9000); }},
-      {"last-call-timeout", "3", [](const Options& o) { return o.last_call == milliseconds(3000); }},
-      {"spares", "2", [](const Options& o) { return o.spares == 2 && o.backend == Options::Backend::c10d; }},
+      {"join-timeout", "9", [](const Options& o) { return o.job.join_timeout == milliseconds(9000); }},
+      {"last-call-timeout", "3", [](const Options& o) { return o.job.last_call == milliseconds(3000); }},
+      {"spares", "2",
+       [](const Options& o) { return o.job.spares == 2 && o.backend == Options::Backend::c10d; }},
       {"restart-limit", "3@60",
        [](const Options& o) {
-         return o.restart_policy.burst == 3 && o.restart_policy.window == milliseconds(60'000);
+         return o.job.policy.burst == 3 && o.job.policy.window == milliseconds(60'000);
        }},
       {"restart-backoff", "2:8",
        [](const Options& o) {
-         return o.restart_policy.first_delay == milliseconds(2000) &&
-                o.restart_policy.longest_delay == milliseconds(8000);
+         return o.job.policy.first_delay == milliseconds(2000) &&
+                o.job.policy.longest_delay == milliseconds(8000);
        }},
       {"no-restart-on", "64,2",
        [](const Options& o) {
-         return o.restart_policy.final_codes == std::vector<int>{64, 2};
+         return o.job.policy.final_codes == std::vector<int>{64, 2};
        }},
       {"startup-grace", "600",
-       [](const Options& o) { return o.restart_policy.startup_grace == milliseconds(600'000); }},
-      {"exclude-after", "3", [](const Options& o) { return o.restart_policy.exclude_after == 3; }},
-      {"health-check", "nvidia-smi", [](const Options& o) { return o.health_check == "nvidia-smi"; }},
-      {"health-check-timeout", "3", [](const Options& o) { return o.health_timeout == milliseconds(3000); }},
+       [](const Options& o) { return o.job.policy.startup_grace == milliseconds(600'000); }},
+      {"exclude-after", "3", [](const Options& o) { return o.job.policy.exclude_after == 3; }},
+      {"health-check", "nvidia-smi", [](const Options& o) { return o.node.health_check == "nvidia-smi"; }},
+      {"health-check-timeout", "3",
+       [](const Options& o) { return o.node.health_timeout == milliseconds(3000); }},
       {"events", "e.json", [](const Options& o) { return o.events == "e.json"; }},
       {"token-file", "t", [](const Options& o) { return o.token_file == "t"; }},
       {"store-max-total", "3M", [](const Options& o) { return o.store_max_total == 3U << 20; }},
-      {"count-membership-changes", nullptr, [](const Options& o) { return o.counts_membership; }},
-      {"node-timeout", "1.5", [](const Options& o) { return o.node_timeout == milliseconds(1500); }},
-      {"hang-timeout", "1.5", [](const Options& o) { return o.hang_timeout == milliseconds(1500); }},
-      {"stop-timeout", "2", [](const Options& o) { return o.stop_timeout.usual == milliseconds(2000); }},
+      {"count-membership-changes", nullptr, [](const Options& o) { return o.job.counts_membership; }},
+      {"node-timeout", "1.5", [](const Options& o) { return o.job.node_timeout == milliseconds(1500); }},
+      {"hang-timeout", "1.5", [](const Options& o) { return o.job.hang_timeout == milliseconds(1500); }},
+      {"stop-timeout", "2", [](const Options& o) { return o.job.stop_timeout.usual == milliseconds(2000); }},
       {"scheduler", "none", kept("scheduler", "none")},
-      {"worker-store", "1234", [](const Options& o) { return o.worker_store == 1234; }},
+      {"worker-store", "1234", [](const Options& o) { return o.node.worker_store == 1234; }},
       {"no-env-defaults", nullptr, [](const Options& o) { return !o.env_defaults; }},
       {"bind", "core", [](const Options& o) { return o.bind == Bind::core; }},
       {"bind", "numa", [](const Options& o) { return o.bind == Bind::numa; }},
@@ -292,21 +294,21 @@ TEST(Flags, ShortForms) {
 
 TEST(Flags, AWordMayBeAbbreviatedAsTorchrunAllows) {
   EXPECT_TRUE(good({"--stand", "x"}).standalone);
-  EXPECT_EQ(good({"--nn=3", "x"}).nnodes, 3);
-  EXPECT_EQ(good({"--nnode", "3", "x"}).nnodes, 3);
+  EXPECT_EQ(good({"--nn=3", "x"}).job.nnodes, 3);
+  EXPECT_EQ(good({"--nnode", "3", "x"}).job.nnodes, 3);
   EXPECT_EQ(good({"--red", "3", "x"}).log.redirects.all, agent::Streams::both);
   EXPECT_EQ(good({"--te=3", "x"}).log.tee.all, agent::Streams::both);
   EXPECT_TRUE(good({"--mod", "x"}).module);
-  EXPECT_EQ(good({"--ro", "r", "x"}).role, "r");
+  EXPECT_EQ(good({"--ro", "r", "x"}).node.role, "r");
   EXPECT_EQ(bad({"--nproc", "2", "x"}), "unknown option --nproc; did you mean --nproc-per-node?");
   EXPECT_EQ(bad({"--master", "2", "x"}),
             "--master could mean --master-addr, --master-port; see dlaunch --help");
 }
 
 TEST(Flags, ASignalMayHaveAGraceTimeOfItsOwn) {
-  const agent::StopGrace after_others = good({"--stop-timeout=INT@5", "x"}).stop_timeout;
+  const agent::StopGrace after_others = good({"--stop-timeout=INT@5", "x"}).job.stop_timeout;
   EXPECT_EQ(after_others, (agent::StopGrace{std::chrono::seconds(30), {{SIGINT, std::chrono::seconds(5)}}}));
-  const agent::StopGrace several = good({"--stop-timeout=7,INT@5,SIGUSR1@0.5", "x"}).stop_timeout;
+  const agent::StopGrace several = good({"--stop-timeout=7,INT@5,SIGUSR1@0.5", "x"}).job.stop_timeout;
   EXPECT_EQ(several, (agent::StopGrace{
                          std::chrono::seconds(7),
                          {{SIGINT, std::chrono::seconds(5)}, {SIGUSR1, std::chrono::milliseconds(500)}}}));
@@ -323,10 +325,10 @@ TEST(Flags, ASizeMayHaveAUnitInAnyCase) {
 }
 
 TEST(Flags, TheLastOfSeveralWins) {
-  EXPECT_EQ(good({"--nnodes=2", "--nnodes=3", "x"}).nnodes, 3);
-  EXPECT_EQ(good({"--shutdown-timeout=2", "--stop-timeout=3", "x"}).stop_timeout.usual,
+  EXPECT_EQ(good({"--nnodes=2", "--nnodes=3", "x"}).job.nnodes, 3);
+  EXPECT_EQ(good({"--shutdown-timeout=2", "--stop-timeout=3", "x"}).job.stop_timeout.usual,
             std::chrono::seconds(3));
-  EXPECT_EQ(good({"--stop-timeout=3", "--shutdown-timeout=2", "x"}).stop_timeout.usual,
+  EXPECT_EQ(good({"--stop-timeout=3", "--shutdown-timeout=2", "x"}).job.stop_timeout.usual,
             std::chrono::seconds(2));
   EXPECT_FALSE(good({"--pass-local-rank", "--use-env", "x"}).pass_local_rank);
   EXPECT_FALSE(good({"--pass-local-rank", "--use-env=True", "x"}).pass_local_rank);

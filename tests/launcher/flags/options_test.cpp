@@ -13,9 +13,9 @@ TEST(Options, EverythingAfterTheProgramIsItsOwn) {
 
 TEST(Options, DefaultsAreTorchruns) {
   const Options options = good({"x"});
-  EXPECT_EQ(options.slots, 1);
-  EXPECT_EQ(options.nnodes, 1);
-  EXPECT_EQ(options.max_restarts, 0);
+  EXPECT_EQ(options.node.slots, 1);
+  EXPECT_EQ(options.job.nnodes, 1);
+  EXPECT_EQ(options.job.max_restarts, 0);
   EXPECT_FALSE(options.master_port);
   EXPECT_EQ(options.log, agent::LogOptions{});
   EXPECT_EQ(options.bind, Bind::none);
@@ -25,7 +25,7 @@ TEST(Options, DefaultsAreTorchruns) {
 TEST(Options, StandaloneOverridesTheRest) {
   const Options options = good({"--standalone", "--nnodes=2", "--node-rank=1", "--master-port=1",
                                 "--rdzv-backend=etcd", "--rdzv-endpoint=h:1", "x"});
-  EXPECT_EQ(options.nnodes, 1);
+  EXPECT_EQ(options.job.nnodes, 1);
   EXPECT_FALSE(options.node_rank);
   EXPECT_FALSE(options.master_port);
   EXPECT_TRUE(options.endpoints.empty());
@@ -41,14 +41,14 @@ TEST(Options, TheCommandLineGoesBeforeVariablesTheseBeforeTheFileAndThisBeforeTh
                              {"SLURM_STEP_NODELIST", "c[1-3]"}};
   EnvironmentMap all = slurm;
   all.insert({{"PET_MAX_RESTARTS", "2"}, {"DLAUNCH_CONFIG", "j"}});
-  EXPECT_EQ(good({"--max-restarts=1", "x"}, all, file).max_restarts, 1);
-  EXPECT_EQ(good({"x"}, all, file).max_restarts, 2);
+  EXPECT_EQ(good({"--max-restarts=1", "x"}, all, file).job.max_restarts, 1);
+  EXPECT_EQ(good({"x"}, all, file).job.max_restarts, 2);
   all["DLAUNCH_MAX_RESTARTS"] = "3";
-  EXPECT_EQ(good({"x"}, all, file).max_restarts, 3);
+  EXPECT_EQ(good({"x"}, all, file).job.max_restarts, 3);
   all.erase("DLAUNCH_MAX_RESTARTS");
   all["PET_MAX_RESTARTS"] = "";
   const Options options = good({"x"}, all, file);
-  EXPECT_EQ(options.max_restarts, 4);
+  EXPECT_EQ(options.job.max_restarts, 4);
   EXPECT_EQ(options.node_rank, 1);
   EXPECT_EQ(options.master_addr, "c1");
   const std::string told = describe_settings(options);
@@ -71,11 +71,12 @@ TEST(Options, SwitchesInVariables) {
 }
 
 TEST(Options, SignalsAreNamedAsTorchrunKillOrSlurmNameThem) {
-  EXPECT_EQ(good({"--signals-to-handle=TERM,SIGWINCH,CONT", "x"}).stop_signals,
+  EXPECT_EQ(good({"--signals-to-handle=TERM,SIGWINCH,CONT", "x"}).node.stop_signals,
             (std::vector<int>{SIGTERM, SIGWINCH, SIGCONT}));
-  EXPECT_EQ(good({"--preempt-signal=USR1@5", "x"}).preempt_signal, SIGUSR1);
+  EXPECT_EQ(good({"--preempt-signal=USR1@5", "x"}).node.preempt_signal, SIGUSR1);
   const Options options = good({"--signals-to-handle=SIGTREM,SIGKILL,SIGINT", "x"});
-  EXPECT_EQ(options.stop_signals, std::vector<int>{SIGINT}) << "unknown ones are only said, as by torchrun";
+  EXPECT_EQ(options.node.stop_signals, std::vector<int>{SIGINT})
+      << "unknown ones are only said, as by torchrun";
   ASSERT_EQ(options.warnings.size(), 2U);
   EXPECT_NE(options.warnings[0].find("'SIGTREM' is not one of"), std::string::npos);
   EXPECT_NE(options.warnings[0].find("did you mean SIGTERM?; it is left out"), std::string::npos);
@@ -295,13 +296,13 @@ TEST(Options, AFileHasFlagsAsKeys) {
       // comments are allowed
       "nproc_per_node": 4, "monitor-interval": 0.5, "standalone": true, "verbose": false,
       "local-ranks-filter": [0, 2], "tee": "0:3", "role": null})"}});
-  EXPECT_EQ(options.slots, 4);
+  EXPECT_EQ(options.node.slots, 4);
   EXPECT_TRUE(options.standalone);
   EXPECT_FALSE(options.verbose);
   EXPECT_EQ(options.log.local_ranks_filter, (std::vector<int>{0, 2}));
   EXPECT_EQ(options.log.tee.of(0), agent::Streams::both);
   EXPECT_EQ(options.log.tee.of(1), agent::Streams::none);
-  EXPECT_EQ(options.role, "default");
+  EXPECT_EQ(options.node.role, "default");
 
   const auto refused = [](const std::string& text) { return bad({"--config=j", "x"}, {}, {{"j", text}}); };
   EXPECT_EQ(refused(R"({"nnode": 2})"), "'nnode' in j is not a flag's name; did you mean nnodes?");
@@ -356,7 +357,7 @@ TEST(Options, IneffectiveOptionsAreWarnedAbout) {
             Words{"--rdzv-conf: 'join_timeuot' is not known and has no effect; did you mean join_timeout?"});
   EXPECT_EQ(good({"--rdzv-conf=cas_backoff_max_seconds=0.5", "x"}).warnings,
             Words{"--rdzv-conf: cas_backoff_max_seconds has no effect here"});
-  EXPECT_EQ(good({"--join-timeout=5", "--rdzv-conf=join_timeout=3", "x"}).join_timeout,
+  EXPECT_EQ(good({"--join-timeout=5", "--rdzv-conf=join_timeout=3", "x"}).job.join_timeout,
             std::chrono::seconds(5));
 }
 

@@ -61,8 +61,8 @@ TEST(RemotePlan, RemoteArgumentsParse) {
   line.erase(line.begin());
   // Its own variables are not asked: who started it has answered for them.
   const Options told = good(line, {{"PET_MAX_RESTARTS", "9"}, {"DLAUNCH_HOSTS", "x,y"}, {"PET_NNODES", "7"}});
-  EXPECT_EQ(told.max_restarts, 5);
-  EXPECT_EQ(told.nnodes, 2);
+  EXPECT_EQ(told.job.max_restarts, 5);
+  EXPECT_EQ(told.job.nnodes, 2);
   EXPECT_EQ(told.node_rank, 1);
   EXPECT_EQ(told.slots_kind, Options::Slots::gpus_or_cpus);
   EXPECT_EQ(told.log.line_prefix, "");

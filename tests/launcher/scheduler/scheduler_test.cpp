@@ -295,7 +295,7 @@ TEST(Kubernetes, AnIndexedJobKnowsItsRankButNotTheirNumber) {
 
 TEST(Options, SettingsFromTheSchedulerAreReported) {
   const Options options = good({"x"}, slurm);
-  EXPECT_EQ(options.nnodes, 2);
+  EXPECT_EQ(options.job.nnodes, 2);
   EXPECT_EQ(options.node_rank, 1);
   EXPECT_EQ(options.notices.size(), 1U);
   EXPECT_EQ(bad({"--max-restarts=x", "x"}, {{"SLURM_JOB_ID", "1"}, {"SLURM_NNODES", "2"}}),
