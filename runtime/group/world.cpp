@@ -229,7 +229,7 @@ std::shared_ptr<GroupImpl> World::form_group(const CoordinatedCall& call, const 
       throw;
     }
   }
-  const auto made = make_group(group, std::move(backends), keys, identity, !preset_);
+  std::shared_ptr<GroupImpl> made = make_group(group, std::move(backends), keys, identity, !preset_);
   record.succeed();
   return made;
 }
