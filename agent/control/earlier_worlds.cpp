@@ -60,15 +60,20 @@ TimePoint EarlierWorlds::others_gone_by(const Membership& here, const Leadership
   for (const auto& [member, node] : here.nodes())
     with_rank += last.has(node) && node.joined.sticky_rank >= 0 ? 1 : 0;
   const int missing = newest != nullptr ? newest->joined.nodes - with_rank : nnodes_;
-  // Each member of it that is here reports when its workers are gone.
-  if (newest != nullptr && missing <= 0) return TimePoint::min();
   const bool only_leader = newest != nullptr && missing == 1 && !here.of_agent(newest->joined.leader);
+  // The only endpoint's earlier coordinator led until it ended. A node that is not here may have a lease from
+  // its last moment, in a world after all that the members remember.
+  const bool all_are_here = here.ready() >= all_nodes_ && (missing <= 0 || only_leader);
+  const TimePoint since_its_end =
+      may_move_ || all_are_here ? TimePoint::min() : leases_.gone_if_silent(began_);
+  // Each member of it that is here reports when its workers are gone.
+  if (newest != nullptr && missing <= 0) return since_its_end;
   // Of a majority that remembers one member was in the last leader's. Without it the others count, which may
   // have replaced one.
   const bool enough_remember =
       newest != nullptr && (!leadership.is_by_majority() || last.remember >= leadership.quorum());
   last.only_its_lease = only_leader && enough_remember;
-  const TimePoint when = leases_over_by(here, last, enough_remember);
+  const TimePoint when = std::max(since_its_end, leases_over_by(here, last, enough_remember));
   if (!elected_ || !leadership.since()) return when;
   // The last leader's lease is over, or was given back before its time.
   const TimePoint since = *leadership.since();

@@ -106,6 +106,21 @@ TEST_F(EarlierWorldsTest, MissingLeadersLeaseIsWaitedFor) {
   EXPECT_EQ(worlds().gone_by(here_, leadership()), now_ + seconds(6)) << "another node is missing, too";
 }
 
+// The member was silent for long, and its last world is over. The coordinator before this one has formed
+// another meanwhile, of nodes that are not here yet, and has granted them leases until it ended.
+TEST_F(EarlierWorldsTest, OnlyEndpointsLastLeaderMayHaveGrantedALeaseToAbsentNodes) {
+  job_.nnodes = 4;
+  began_ = now_;
+  remembers(1, 2, seconds(0), seconds(0));
+  here_.add(0, Join{}, "", now_);
+  EXPECT_EQ(worlds().gone_by(here_, leadership()), leases().gone_if_silent(began_));
+  remembers(2, 2, seconds(0), seconds(0));
+  EXPECT_EQ(worlds().gone_by(here_, leadership()), leases().gone_if_silent(began_))
+      << "all of that world are here, but not all nodes of the job";
+  remembers(3, 2, seconds(0), seconds(0));
+  EXPECT_EQ(worlds().gone_by(here_, leadership()), TimePoint::min()) << "all nodes of the job are here";
+}
+
 TEST_F(EarlierWorldsTest, HostileLeaseIsBounded) {
   remembers(0, 2, seconds(1'000'000), seconds(0));
   EXPECT_EQ(worlds().gone_by(here_, leadership()), now_ + leases().longest_fence());
