@@ -31,13 +31,18 @@ def environment():
             if not key.startswith(own) and key not in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "OMP_NUM_THREADS")}
 
 
-def alive(pid):
-    """Whether the process exists and is not a zombie."""
+def state_of(pid):
+    """The process's state as the kernel names it: "R", "S", "T", "Z"; "X" if it does not exist."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-            return stat.read().rpartition(")")[2].split()[0] not in "ZX"
+            return stat.read().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return "X"
+
+
+def alive(pid):
+    """Whether the process exists and is not a zombie."""
+    return state_of(pid) not in "ZX"
 
 
 def children_of(pid):

@@ -327,7 +327,7 @@ class Mistakes(Launch):
             self.assertEqual(done.returncode, 1, done.stderr)
             # On a busy machine, even an immediate rejection may be noticed too late.
             self.assertRegex(done.stderr, rf"^dlaunch: failed: waited 300 ms for node 0 at 127\.0\.0\.1:{port}, which never answered: "
-                                          r"(connection refused|no answer within \S+ \w+) \(the host is .*\)\n$")
+                                          r"(connection refused|no answer within \S+ \w+) \(the host .*\)\n$")
 
     def test_another_server_at_the_port_is_reported(self):
         with socket.socket() as other:

@@ -6,8 +6,11 @@
 Every wait is for an event and has a deadline.
 """
 
+import array
+import fcntl
 import json
 import os
+import pathlib
 import pty
 import re
 import resource
@@ -17,10 +20,11 @@ import stat
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
-from common import DLAUNCH, PATIENCE, free_port, is_sanitized, wait_until
+from common import DLAUNCH, PATIENCE, free_port, is_sanitized, state_of, wait_until
 
 SPEAK = "echo out $RANK; echo err $RANK >&2"
 
@@ -112,7 +116,7 @@ class Files(Output):
             self.skipTest(f"no small file system can be made here: {mounted.stderr.strip()}")
         self.assertEqual(mounted.returncode, 0, mounted.stderr)
         self.assertEqual(mounted.stdout.count("0123456789\n"), 20000)
-        self.assertEqual(len(re.findall("No space left on device; the job goes on", mounted.stderr)), 1, mounted.stderr)
+        self.assertEqual(len(re.findall("No space left on device; the job continues", mounted.stderr)), 1, mounted.stderr)
 
     def test_a_limit_of_a_files_size_stops_nothing(self):
         """ulimit -f: of dlaunch's own log file; a worker that reaches it with one of its own is killed, as without dlaunch."""
@@ -324,8 +328,17 @@ class ReadersThatStop(Output):
         self.assertGreater(dropped["stderr"]["bytes"], 0)
 
     def test_sigterm_stops_workers_that_wait_for_the_reader(self):
-        job = self.start("--nproc-per-node=2", "--output-timeout=0.2", "yes")
-        self.assertTrue(job.stdout.read(1))
+        job = self.start("--nproc-per-node=2", "--output-timeout=0.2", "sh", "-c", "echo $$ > pid.$RANK; exec yes")
+        pids = [f"{self.dir}/pid.{rank}" for rank in range(2)]
+        wait_until(lambda: all(os.path.exists(pid) and os.path.getsize(pid) for pid in pids), "both workers have begun")
+        in_pipe = array.array("i", [0])
+
+        def is_stuck():
+            """The pipe to the reader has no room for another page, and the workers sleep: their own pipes are full."""
+            fcntl.ioctl(job.stdout, termios.FIONREAD, in_pipe)
+            return in_pipe[0] > 15 * 4096 and all(state_of(int(pathlib.Path(pid).read_text())) == "S" for pid in pids)
+
+        wait_until(is_stuck, "the workers wait for the reader")
         job.send_signal(signal.SIGTERM)
         self.assertEqual(job.wait(PATIENCE), 143)
         self.assertGreater(self.report()["dropped"]["stdout"]["lines"], 0)
@@ -599,8 +612,8 @@ class LogsVerb(Output):
 
     def test_missing_log_files_are_reported(self):
         done = self.logs_of(f"--log-dir={self.dir}")
-        self.assertEqual((done.returncode, done.stderr), (1, f"dlaunch: no log files in {self.dir}; name the directory that the "
-                                                             "job's --log-dir named, or one below it\n"))
+        self.assertEqual((done.returncode, done.stderr), (1, f"dlaunch: no log files in {self.dir}; give the value of the "
+                                                             "job's own --log-dir, or a directory in it\n"))
         self.assertEqual(self.logs_of("no-such-job").returncode, 1)
         self.assertEqual(self.logs_of("--rank=x").returncode, 2)
 

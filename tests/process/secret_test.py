@@ -91,10 +91,10 @@ class Http(Secret):
         _, port = self.job(f"--token-file={token}")
         wrong = self.write("wrong", "other")
         endpoint = f"--endpoint=127.0.0.1:{port}"
-        where = f"dlaunch: no job's status at 127.0.0.1:{port}: the job has"
-        self.assertEqual(self.run_dlaunch("status", endpoint).stderr, f"{where} a secret; give the job's --token-file\n")
+        where = f"dlaunch: no job's status at 127.0.0.1:{port}: the job"
+        self.assertEqual(self.run_dlaunch("status", endpoint).stderr, f"{where} requires a secret; give the job's --token-file\n")
         self.assertEqual(self.run_dlaunch("status", endpoint, f"--token-file={wrong}").stderr,
-                         f"{where} another secret; give the job's --token-file\n")
+                         f"{where} has another secret; give the job's --token-file\n")
         self.assertEqual(self.run_dlaunch("status", endpoint, f"--token-file={token}").returncode, 0)
         self.assertEqual(self.run_dlaunch("status", endpoint, DLAUNCH_TOKEN=TOKEN).returncode, 0)
 

@@ -73,10 +73,10 @@ TEST_F(TlsTest, AnotherKeyIsRefusedAndReported) {
   const ConnId conn = network.arrive({"10.0.0.9", 40000});
   talk(conn, *client, client->begin(), 1000);
   EXPECT_FALSE(client->is_up());
-  EXPECT_NE(failure.find("it needs the same secret at both ends"), std::string::npos) << failure;
+  EXPECT_NE(failure.find("both ends need the same secret"), std::string::npos) << failure;
   EXPECT_TRUE(network.closed(conn));
   ASSERT_EQ(reports.size(), 1U);
-  EXPECT_NE(reports[0].find("it needs the same secret at both ends"), std::string::npos) << reports[0];
+  EXPECT_NE(reports[0].find("both ends need the same secret"), std::string::npos) << reports[0];
 }
 
 TEST_F(TlsTest, AServerWithAnotherKeyIsNotBelieved) {
