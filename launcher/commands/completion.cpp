@@ -115,7 +115,8 @@ std::string bash() {
     const auto choices = choices_of(flag);
     if (choices.empty() && !is_file(flag)) continue;
     const std::string source = choices.empty() ? "-f" : "-W " + quoted(join(choices, " "));
-    cases += "    " + names + ") COMPREPLY=($(compgen " + source + " -- \"$cur\")); return ;;\n";
+    cases.append("    ").append(names).append(") COMPREPLY=($(compgen ").append(source);
+    cases += " -- \"$cur\")); return ;;\n";
   }
   Parts parts = common_parts("${COMP_WORDS[0]}", "${COMP_WORDS[1]}");
   parts.insert(parts.end(), {{"with_value", join(with_value, "|")},
