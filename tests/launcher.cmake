@@ -25,12 +25,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/topology/accelerators_test.cpp)
 target_compile_definitions(launcher_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
 
-# Also one of the product's sources, which clang-tidy reads as it is compiled here, too.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/launcher/remote/lifeline.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
-dlaunch_test(NAME lifeline_test LABELS unit LIBS dlaunch_launcher
-  SOURCES
-    ${PROJECT_SOURCE_DIR}/launcher/remote/lifeline.cpp
-    launcher/remote/lifeline_test.cpp)
+dlaunch_test(NAME lifeline_test LABELS unit LIBS dlaunch_launcher_remote SOURCES launcher/remote/lifeline_test.cpp)
 
 # dlaunch itself, with real processes.
 dlaunch_script_tests(NAME launch SCRIPT process/launch_test.py BASE Launch)
