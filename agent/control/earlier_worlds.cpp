@@ -62,10 +62,8 @@ TimePoint EarlierWorlds::others_gone_by(const Membership& here, const Leadership
   const int missing = newest != nullptr ? newest->joined.nodes - with_rank : nnodes_;
   const bool only_leader = newest != nullptr && missing == 1 && !here.of_agent(newest->joined.leader);
   // The only endpoint's earlier coordinator led until it ended. A node that is not here may have a lease from
-  // its last moment, in a world after all that the members remember.
-  const bool all_are_here = here.ready() >= all_nodes_ && (missing <= 0 || only_leader);
-  const TimePoint since_its_end =
-      may_move_ || all_are_here ? TimePoint::min() : leases_.gone_if_silent(began_);
+  // its last moment, in a world after all that the members remember. (Spare nodes are not counted anywhere.)
+  const TimePoint since_its_end = may_move_ ? TimePoint::min() : leases_.gone_if_silent(began_);
   // Each member of it that is here reports when its workers are gone.
   if (newest != nullptr && missing <= 0) return since_its_end;
   // Of a majority that remembers one member was in the last leader's. Without it the others count, which may
