@@ -63,7 +63,8 @@ void config(const std::string& text) {
     check(settings.error().kind == ErrorKind::invalid);
     return;
   }
-  if (auto options = convert(*settings); !options) check(options.error().kind == ErrorKind::invalid);
+  if (auto options = options_from_settings(*settings); !options)
+    check(options.error().kind == ErrorKind::invalid);
 }
 
 }  // namespace

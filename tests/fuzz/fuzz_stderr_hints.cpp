@@ -40,7 +40,7 @@ void error_file(const std::string& text) {
 
 void kernel(const std::string& text) {
   for (const char* const controller : {"memory", "pids"}) {
-    if (const auto cgroup = control_group(text, controller)) require(cgroup->path.size() <= text.size());
+    if (const auto cgroup = find_cgroup(text, controller)) require(cgroup->path.size() <= text.size());
   }
   (void)oom_kills(text);
   (void)memory_limit(text);
