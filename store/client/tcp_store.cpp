@@ -23,6 +23,32 @@ constexpr std::size_t receive_step = 1 << 20;         // an announced length is 
 
 std::string on_wire(std::string_view key) { return std::string(1, '/').append(key); }
 
+// A request about one key. It owns the name that it points to.
+struct KeyRequest : Request {
+  KeyRequest(RequestKind what, std::string_view about) : name(on_wire(about)) {
+    kind = what;
+    key = name;
+  }
+  KeyRequest(const KeyRequest&) = delete;
+  KeyRequest& operator=(const KeyRequest&) = delete;
+
+  const std::string name;
+};
+
+// The same about several.
+struct KeysRequest : Request {
+  KeysRequest(RequestKind what, std::span<const std::string> about) {
+    kind = what;
+    names.reserve(about.size());
+    for (const std::string& one : about) names.push_back(on_wire(one));
+    keys.assign(names.begin(), names.end());
+  }
+  KeysRequest(const KeysRequest&) = delete;
+  KeysRequest& operator=(const KeysRequest&) = delete;
+
+  std::vector<std::string> names;
+};
+
 }  // namespace
 
 // One call's exclusive use of the connection.
@@ -115,17 +141,8 @@ class TcpStore::Call {
   // With a timeout that allows no wait, only checks the keys.
   void await_keys(std::span<const std::string> keys) {
     if (keys.empty()) return;
-    Request request;
-    std::vector<std::string> names;
-    names.reserve(keys.size());
-    for (const std::string& key : keys) names.push_back(on_wire(key));
-    request.keys.assign(names.begin(), names.end());
-    if (timeout_ > Duration::zero()) {
-      request.kind = RequestKind::wait;
-      return await(request, describe_keys(keys));
-    }
-    request.kind = RequestKind::check;
-    send(request);
+    if (timeout_ > Duration::zero()) return await(KeysRequest(RequestKind::wait, keys), describe_keys(keys));
+    send(KeysRequest(RequestKind::check, keys));
     if (integer<std::uint8_t>() != answer_ready) timed_out(describe_keys(keys));
   }
 
@@ -285,26 +302,20 @@ Result<void> TcpStore::greet(TimePoint deadline) {
 
 void TcpStore::set(std::string_view key, std::string_view value) {
   Call call(*this, timeout(), "set of key " + quoted(key));
-  const std::string name = on_wire(key);
-  Request request;
-  request.kind = RequestKind::set;
-  request.key = name;
+  KeyRequest request(RequestKind::set, key);
   request.value = value;
   call.send(request);
 }
 
 std::string TcpStore::get(std::string_view key) {
   Call call(*this, timeout(), "get of key " + quoted(key));
-  const std::string name = on_wire(key);
-  Request request;
-  request.kind = RequestKind::get;
-  request.key = name;
+  KeyRequest request(RequestKind::get, key);
   // Mostly the key exists: one exchange instead of two. Not with other servers, some of which close the
   // connection on a GET of an absent key.
   if (server_is_ours_) {
     Request check;
     check.kind = RequestKind::check;
-    check.keys = {name};
+    check.keys = {request.name};
     call.send({&check, &request});
     const bool there = call.integer<std::uint8_t>() == answer_ready;
     std::string value = call.text();
@@ -318,10 +329,7 @@ std::string TcpStore::get(std::string_view key) {
 
 std::int64_t TcpStore::add(std::string_view key, std::int64_t amount) {
   Call call(*this, timeout(), "add to key " + quoted(key));
-  const std::string name = on_wire(key);
-  Request request;
-  request.kind = RequestKind::add;
-  request.key = name;
+  KeyRequest request(RequestKind::add, key);
   request.number = amount;
   call.send(request);
   return call.sum("key " + quoted(key));
@@ -329,10 +337,7 @@ std::int64_t TcpStore::add(std::string_view key, std::int64_t amount) {
 
 std::string TcpStore::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
   Call call(*this, timeout(), "compare_set of key " + quoted(key));
-  const std::string name = on_wire(key);
-  Request request;
-  request.kind = RequestKind::compare_set;
-  request.key = name;
+  KeyRequest request(RequestKind::compare_set, key);
   request.expected = expected;
   request.value = desired;
   call.send(request);
@@ -346,12 +351,7 @@ void TcpStore::wait(std::span<const std::string> keys, Duration timeout) {
 
 bool TcpStore::check(std::span<const std::string> keys) {
   Call call(*this, timeout(), "check of " + describe_keys(keys));
-  std::vector<std::string> names;
-  names.reserve(keys.size());
-  for (const std::string& key : keys) names.push_back(on_wire(key));
-  Request request;
-  request.kind = RequestKind::check;
-  request.keys.assign(names.begin(), names.end());
+  KeysRequest request(RequestKind::check, keys);
   call.send(request);
   return call.integer<std::uint8_t>() == answer_ready;
 }
@@ -366,10 +366,7 @@ std::int64_t TcpStore::num_keys() {
 
 bool TcpStore::delete_key(std::string_view key) {
   Call call(*this, timeout(), "delete of key " + quoted(key));
-  const std::string name = on_wire(key);
-  Request request;
-  request.kind = RequestKind::delete_key;
-  request.key = name;
+  KeyRequest request(RequestKind::delete_key, key);
   call.send(request);
   return call.integer<std::int64_t>() > 0;
 }
@@ -389,12 +386,7 @@ std::vector<std::string> TcpStore::multi_get(std::span<const std::string> keys) 
   if (keys.empty()) return {};  // PyTorch's servers differ on an empty list
   Call call(*this, timeout(), "multi_get of " + describe_keys(keys));
   call.await_keys(keys);
-  std::vector<std::string> names;
-  names.reserve(keys.size());
-  for (const std::string& key : keys) names.push_back(on_wire(key));
-  Request request;
-  request.kind = RequestKind::multi_get;
-  request.keys.assign(names.begin(), names.end());
+  KeysRequest request(RequestKind::multi_get, keys);
   call.send(request);
   std::vector<std::string> values;
   values.reserve(keys.size());
@@ -405,32 +397,21 @@ std::vector<std::string> TcpStore::multi_get(std::span<const std::string> keys) 
 void TcpStore::multi_set(std::span<const std::string> keys, std::span<const std::string> values) {
   if (!type_byte(options_.dialect, RequestKind::multi_set)) return Store::multi_set(keys, values);
   Call call(*this, timeout(), "multi_set of " + describe_keys(keys));
-  std::vector<std::string> names;
-  names.reserve(keys.size());
-  for (const std::string& key : keys) names.push_back(on_wire(key));
-  Request request;
-  request.kind = RequestKind::multi_set;
-  request.keys.assign(names.begin(), names.end());
+  KeysRequest request(RequestKind::multi_set, keys);
   request.values.assign(values.begin(), values.end());
   call.send(request);
 }
 
 void TcpStore::append(std::string_view key, std::string_view value) {
   Call call(*this, timeout(), "append to key " + quoted(key));
-  const std::string name = on_wire(key);
-  Request request;
-  request.kind = RequestKind::append;
-  request.key = name;
+  KeyRequest request(RequestKind::append, key);
   request.value = value;
   call.send(request);
 }
 
 void TcpStore::queue_push(std::string_view key, std::string_view value) {
   Call call(*this, timeout(), "push to queue " + quoted(key));
-  const std::string name = on_wire(key);
-  Request request;
-  request.kind = RequestKind::queue_push;
-  request.key = name;
+  KeyRequest request(RequestKind::queue_push, key);
   request.value = value;
   call.send(request);
 }
@@ -438,10 +419,7 @@ void TcpStore::queue_push(std::string_view key, std::string_view value) {
 std::optional<std::string> TcpStore::queue_pop(std::string_view key, bool block) {
   Call call(*this, timeout(), "pop from queue " + quoted(key));
   const std::string plain(key);
-  const std::string name = on_wire(key);
-  Request request;
-  request.kind = RequestKind::queue_pop;
-  request.key = name;
+  KeyRequest request(RequestKind::queue_pop, key);
   while (true) {
     if (block) call.await_keys({&plain, 1});
     call.send(request);
@@ -454,10 +432,7 @@ std::optional<std::string> TcpStore::queue_pop(std::string_view key, bool block)
 
 std::int64_t TcpStore::queue_len(std::string_view key) {
   Call call(*this, timeout(), "length of queue " + quoted(key));
-  const std::string name = on_wire(key);
-  Request request;
-  request.kind = RequestKind::queue_len;
-  request.key = name;
+  KeyRequest request(RequestKind::queue_len, key);
   call.send(request);
   return call.integer<std::int64_t>();
 }
@@ -478,10 +453,7 @@ std::vector<std::string> TcpStore::list_keys() {
 void TcpStore::barrier(std::string_view key, std::int64_t world_size) {
   if (!type_byte(options_.dialect, RequestKind::barrier)) return Store::barrier(key, world_size);
   Call call(*this, timeout(), "barrier " + quoted(key));
-  const std::string name = on_wire(key);
-  Request request;
-  request.kind = RequestKind::barrier;
-  request.key = name;
+  KeyRequest request(RequestKind::barrier, key);
   request.number = world_size;
   call.await(request, "all " + std::to_string(world_size) + " at barrier " + quoted(key));
 }
