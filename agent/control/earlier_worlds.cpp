@@ -54,16 +54,15 @@ TimePoint EarlierWorlds::others_gone_by(const Membership& here, const Leadership
   const Membership::Node* const newest = last.newest;
   // All that may take part are here, and all are new: there was no world.
   if (newest == nullptr && here.ready() >= all_nodes_) return TimePoint::min();
-  // One that led at the only endpoint before has ended, but may have left a node that it had granted a lease.
-  if (newest == nullptr && !may_move_) return leases_.gone_if_silent(began_);
+  // The only endpoint's earlier coordinator led until it ended. A node that is not here may have a lease from
+  // its last moment, in a world after all that the members remember. (Spare nodes are not counted anywhere.)
+  const TimePoint since_its_end = may_move_ ? TimePoint::min() : leases_.gone_if_silent(began_);
+  if (newest == nullptr && !may_move_) return since_its_end;
   int with_rank = 0;
   for (const auto& [member, node] : here.nodes())
     with_rank += last.has(node) && node.joined.sticky_rank >= 0 ? 1 : 0;
   const int missing = newest != nullptr ? newest->joined.nodes - with_rank : nnodes_;
   const bool only_leader = newest != nullptr && missing == 1 && !here.of_agent(newest->joined.leader);
-  // The only endpoint's earlier coordinator led until it ended. A node that is not here may have a lease from
-  // its last moment, in a world after all that the members remember. (Spare nodes are not counted anywhere.)
-  const TimePoint since_its_end = may_move_ ? TimePoint::min() : leases_.gone_if_silent(began_);
   // Each member of it that is here reports when its workers are gone.
   if (newest != nullptr && missing <= 0) return since_its_end;
   // Of a majority that remembers one member was in the last leader's. Without it the others count, which may
