@@ -45,6 +45,13 @@ def alive(pid):
     return state_of(pid) not in "ZX"
 
 
+def most_memory_of(job):
+    """Waits for the end of a Popen; returns the most memory that its process held, in KiB."""
+    _, status, used = os.wait4(job.pid, 0)
+    job.returncode = os.waitstatus_to_exitcode(status)
+    return used.ru_maxrss
+
+
 def children_of(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as children:
         return [int(child) for child in children.read().split()]

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import unittest
 
-from common import BIN, DLAUNCH, PATIENCE, alive, environment, wait_until
+from common import BIN, DLAUNCH, PATIENCE, alive, environment, most_memory_of, wait_until
 
 SSHD = "/usr/sbin/sshd"
 NETWORK = "10.213.9"
@@ -318,25 +318,21 @@ class OwnMachine(Hosts):
             for rank in range(2):
                 self.assertRegex(shown, prefix % rank + "here\r\n")
 
-    def most_memory_of(self, job):
-        """Waits for the job's end; the most memory that its dlaunch held, in KiB."""
-        err = job.stderr.read()
-        _, status, used = os.wait4(job.pid, 0)
-        job.returncode = os.waitstatus_to_exitcode(status)
-        self.assertEqual(job.returncode, 0, err)
-        return used.ru_maxrss
-
     def test_much_output_comes_whole_and_in_bounded_memory(self):
         line = "x" * 200
         quiet = self.start("--hosts=127.0.0.[1-3]", "true")
         self.assertEqual(quiet.stdout.read(), "")
-        without_output = self.most_memory_of(quiet)
+        err = quiet.stderr.read()
+        without_output = most_memory_of(quiet)
+        self.assertEqual(quiet.returncode, 0, err)
         script = f"i=0; while [ $i -lt 100 ]; do echo $RANK {line}; i=$((i+1)); done; yes $RANK {line} | head -n 250000"
         job = self.start("--hosts=127.0.0.[1-3]", "sh", "-c", script)
         counts = {}
         for text in job.stdout:
             counts[text] = counts.get(text, 0) + 1
-        with_output = self.most_memory_of(job)
+        err = job.stderr.read()
+        with_output = most_memory_of(job)
+        self.assertEqual(job.returncode, 0, err)
         self.assertEqual(counts, {f"{rank} {line}\n": 250100 for rank in range(3)})
         self.assertLess(with_output - without_output, 64 * 1024, "KiB more than without output: far less than the 150 MB that were written")
 
