@@ -18,6 +18,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/completion.h"
 #include "launcher/console/command_io.h"
+#include "launcher/console/output_loss.h"
 #include "launcher/flags/spelling.h"
 #include "launcher/machine/collect_facts.h"
 #include "launcher/machine/machine.h"
@@ -162,7 +163,8 @@ int run_on_this_node(const Options& options, Dependencies& dependencies, int arg
   auto plan = make_plan(options, collect_facts(options, dependencies.scheduler_env));
   if (!plan) return fail(plan.error());
   // The lost lifeline ends the job as this signal does.
-  if (options.lifeline && !stops(plan->node, SIGHUP)) plan->node.stop_signals.push_back(SIGHUP);
+  if (options.lifeline && !StopSignals(plan->node.stop_signals).contains(SIGHUP))
+    plan->node.stop_signals.push_back(SIGHUP);
   plan->node.agent = std::max<agent::AgentId>(random_u64(), 1);
   if (const auto code = check_startable(*plan, options)) return *code;
   if (options.dry_run) return print(dry_run(options, *plan, environment));

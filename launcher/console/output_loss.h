@@ -2,11 +2,13 @@
 // it.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "launcher/report/report.h"
 #include "store/base/time.h"
+#include "store/loop/uv_poller.h"
 
 namespace dlaunch::launcher {
 
@@ -14,6 +16,12 @@ namespace dlaunch::launcher {
 class StopSignals {
  public:
   explicit StopSignals(std::vector<int> signals) : signals_(std::move(signals)) {}
+
+  [[nodiscard]] bool contains(int signo) const;
+  // Calls `stop` for each of them, except for a SIGHUP that is ignored, as nohup sets it; and `pass` for
+  // SIGUSR1 and SIGUSR2, which go to the workers, if they are not among them.
+  void watch(agent::UvPoller& poller, const std::function<void(int)>& stop,
+             const std::function<void(int)>& pass) const;
 
   // One came while the job ran.
   void on_signal(int signo);

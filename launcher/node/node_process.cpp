@@ -1,7 +1,6 @@
 #include "launcher/node/node_process.h"
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <utility>
 
@@ -15,23 +14,9 @@
 namespace dlaunch::launcher {
 namespace {
 
-// Passed on, unless --signals-to-handle makes them stop the job.
-constexpr std::array passed_signals{SIGUSR1, SIGUSR2};
-
 constexpr Duration time_for_unkillable = std::chrono::seconds(60);
 
-// nohup has set it, and means it.
-bool is_ignored_hangup(int signo) {
-  struct sigaction before {};
-  sigaction(signo, nullptr, &before);
-  return before.sa_handler == SIG_IGN && signo == SIGHUP;
-}
-
 }  // namespace
-
-bool stops(const agent::NodeSpec& node, int signo) {
-  return std::find(node.stop_signals.begin(), node.stop_signals.end(), signo) != node.stop_signals.end();
-}
 
 NodeProcess::NodeProcess(JobPlan plan, OutputFiles files, Dependencies dependencies)
     : dependencies_(dependencies),
@@ -74,13 +59,9 @@ void NodeProcess::make_runner() { agent_->make_runner(); }
 
 void NodeProcess::watch_signals() {
   const auto handler = [this](int signo) { on_signal(signo); };
-  for (const int signo : plan_.node.stop_signals) {
-    if (!is_ignored_hangup(signo)) poller_.on_signal(signo, handler);
-  }
-  for (const int signo : passed_signals) {
-    if (!stops(plan_.node, signo)) poller_.on_signal(signo, handler);
-  }
-  if (!stops(plan_.node, SIGWINCH)) poller_.on_signal(SIGWINCH, [this](int) { output_.resize_terminals(); });
+  stop_signals_.watch(poller_, handler, handler);
+  if (!stop_signals_.contains(SIGWINCH))
+    poller_.on_signal(SIGWINCH, [this](int) { output_.resize_terminals(); });
   if (dependencies_.options.lifeline) {
     lifeline_.emplace(poller_, loop_, loop_, dependencies_.lifeline_input,
                       Lifeline::Calls{handler, [this](const std::string& why) { on_starter_lost(why); }});
@@ -89,7 +70,7 @@ void NodeProcess::watch_signals() {
 
 void NodeProcess::on_signal(int signo) {
   if (!agent_) {
-    stopped_by_signal_ = stopped_by_signal_ || stops(plan_.node, signo);
+    stopped_by_signal_ = stopped_by_signal_ || stop_signals_.contains(signo);
     return;
   }
   stop_signals_.on_signal(signo);

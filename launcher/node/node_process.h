@@ -84,7 +84,4 @@ class NodeProcess {
   std::optional<NodeAgent> agent_;  // none: the job has ended
 };
 
-// Whether this signal stops the job.
-bool stops(const agent::NodeSpec& node, int signo);
-
 }  // namespace dlaunch::launcher

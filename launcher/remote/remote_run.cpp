@@ -30,9 +30,6 @@
 namespace dlaunch::launcher {
 namespace {
 
-// Passed on, unless --signals-to-handle makes them stop the job.
-constexpr std::array passed_signals{SIGUSR1, SIGUSR2};
-
 Result<std::vector<HostEntry>> named_hosts(const Options& options, const Dependencies& dependencies) {
   if (!options.hosts.empty()) return parse_hosts(options.hosts, find(options.settings, "hosts")->from);
   auto text = dependencies.read_file(options.hostfile);
@@ -95,25 +92,13 @@ void log_warnings(const Options& options, const EnvironmentMap& environment) {
   }
 }
 
-void handle_signals(const Options& options, agent::UvPoller& poller, RemoteRunner& runner,
-                    StopSignals& heard) {
-  const auto stops = [&](int signo) {
-    return std::find(options.node.stop_signals.begin(), options.node.stop_signals.end(), signo) !=
-           options.node.stop_signals.end();
+void handle_signals(agent::UvPoller& poller, RemoteRunner& runner, StopSignals& heard) {
+  const auto stop = [&runner, &heard](int signo) {
+    heard.on_signal(signo);
+    runner.on_signal(signo, true);
+    if (heard.killed() || runner.job().is_over()) runner.give_up_readers();
   };
-  for (const int signo : options.node.stop_signals) {
-    struct sigaction before {};
-    sigaction(signo, nullptr, &before);
-    if (before.sa_handler == SIG_IGN && signo == SIGHUP) continue;  // nohup meant it
-    poller.on_signal(signo, [&runner, &heard](int number) {
-      heard.on_signal(number);
-      runner.on_signal(number, true);
-      if (heard.killed() || runner.job().is_over()) runner.give_up_readers();
-    });
-  }
-  for (const int signo : passed_signals) {
-    if (!stops(signo)) poller.on_signal(signo, [&runner](int number) { runner.on_signal(number, false); });
-  }
+  heard.watch(poller, stop, [&runner](int signo) { runner.on_signal(signo, false); });
   poller.on_signal(SIGTSTP, [](int) {
     log::warning("not suspended: the other hosts would take the silence for this dlaunch's end");
   });
@@ -219,7 +204,7 @@ int run_on_hosts(const Options& options, const Dependencies& dependencies) {
     log::start("dlaunch", options.verbose ? log::Level::debug : log::Level::info, isatty(STDERR_FILENO) != 0,
                [&runner](std::string_view line) { runner.write_own(line); });
     log_warnings(options, dependencies.scheduler_env.environment);
-    handle_signals(options, poller, runner, stop_signals);
+    handle_signals(poller, runner, stop_signals);
     runner.begin();
     loop.run();
     stop_signals.block();
