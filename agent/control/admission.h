@@ -28,7 +28,7 @@ class Admission {
 
   // Why this node can never take part; empty: it can.
   [[nodiscard]] std::string reason_to_refuse(const Join& join, const Situation& now) const;
-  // Why it is refused for now; empty: it is not. `believed`: the fencing token that it claims to know is.
+  // The reason to reject it for now; empty: none. `believed`: the fencing token that it claims to know is.
   [[nodiscard]] std::string reason_to_wait(const Join& join, const Membership& here, bool believed) const;
 
   // A node was refused. The last few kinds are kept: a node that was refused tries again.

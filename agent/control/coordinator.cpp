@@ -169,7 +169,7 @@ void Coordinator::end_after_join_timeout(TimePoint now, CoordinatorActions& out)
   end_the_job_by(now, failure, out);
 }
 
-// Everybody who waits is told for what: people look at any of the nodes.
+// Each node that waits is told for what, because users look at any of the nodes.
 void Coordinator::report(TimePoint now, CoordinatorActions& out) {
   if (!waiting_.take_report(now)) return;
   std::string what = waiting_for(now);

@@ -101,7 +101,7 @@ void Coordinator::lead_if_enough(TimePoint now, CoordinatorActions& out) {
   }
   if (newest != nullptr) record_lost_leader(now, *newest, out);
   leadership_.take_range(now,
-                         false);  // each is told with the Welcome, and all_follow() waits for the answers
+                         false);  // its Welcome carries the range, and all_follow() waits for the answer
   // Without the one that led.
   const int enough =
       formed_ ? std::max(job_.elected ? 1 : leadership_.quorum(), world_.nodes - 1) : job_.nnodes;

@@ -18,7 +18,7 @@ World without_members(World world) {
 
 }  // namespace
 
-// --- who comes ---
+// --- nodes that join ---
 
 void Coordinator::on_join(TimePoint now, MemberId member, Join join, const std::string& address,
                           CoordinatorActions& out) {

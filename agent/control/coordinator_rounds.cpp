@@ -206,7 +206,7 @@ void Coordinator::on_failed(TimePoint now, const Failed& failed, CoordinatorActi
     failures_.add_suspect(failed.failure);
     return;
   }
-  // To end was what its workers were asked for: that is no failure, and the node whose end it is leaves now.
+  // Its workers were asked to end, so this is no failure. The node that ends with them leaves now.
   const Membership::Node* ending = preempted_ ? membership_.find(*preempted_) : nullptr;
   if (state_ == State::running && ending != nullptr && !ending->leaving)
     on_leave(now, *preempted_, Leave{stopped_by_signal(*ending)}, out);

@@ -48,7 +48,7 @@ struct JobStatus {
 
 std::string to_json(const JobStatus& status);
 
-// Missing fields keep their defaults; an error if the text is no such object.
+// Missing fields keep their defaults. Returns an error if the text is not such an object.
 Result<JobStatus> status_from_json(std::string_view text);
 
 }  // namespace dlaunch::agent

@@ -51,7 +51,7 @@ struct WorldView {
 
 // One JSON object and a line end.
 std::string to_json(const WorldView& view);
-// Missing fields keep their defaults; an error if the text is no such object.
+// Missing fields keep their defaults. Returns an error if the text is not such an object.
 Result<WorldView> world_view_from_json(std::string_view text);
 // A table for the console. Foreign text is sanitized.
 std::string table(const WorldView& view);
