@@ -8,122 +8,123 @@
 #include "store/base/overloaded.h"
 
 namespace dlaunch::agent {
+
 GroupActions WorkerGroup::step(TimePoint now, const GroupEvent& event) {
   GroupActions out;
-  const auto on_start = [&](const StartWorkers& e) {
-    if (state_ != State::idle) return;  // the Member starts a round only after the last has ended
-    world_ = e.world;
-    state_ = State::running;
-    all_succeeded_ = true;
-    stop_requested_ = false;
-    failed_first_.reset();
-    awaited_.reset();
-    leftover_.clear();
-    leftovers_ = 0;
-    workers_.assign(static_cast<std::size_t>(node_.slots), Worker{});
-    for (int i = 0; i < node_.slots; ++i) out.emplace_back(SpawnWorker{i});
-  };
-
-  const auto on_started = [&](const WorkerStarted& e) {
-    Worker& worker = workers_.at(static_cast<std::size_t>(e.local_rank));
-    worker = {Worker::State::alive, e.pid, ""};
-  };
-
-  const auto on_spawn_failed = [&](const WorkerSpawnFailed& e) {
-    workers_.at(static_cast<std::size_t>(e.local_rank)).state = Worker::State::ended;
-    all_succeeded_ = false;
-    if (state_ != State::running) return;
-    Failure failure = failure_of(e.local_rank, FailureKind::spawn);
-    failure.why = e.why;
-    report(failure, now, out);
-    stop_because(now, failure, out);
-  };
-
-  const auto on_leftovers = [&](const LeftoversRemain& e) {
-    // Between two starts the keeper may see no worker. It reports what is left again after each start.
-    if (!all_ended()) return;
-    leftover_ = e.example;
-    // A descendant in a session of its own is out of reach of its worker's process group while that worker
-    // lives.
-    const bool others = std::exchange(leftovers_, e.count) != e.count;  // the same ones have it already
-    if (state_ == State::stopping && others) out.emplace_back(SignalAll{SIGTERM});
-    if (state_ != State::running) return;
-    state_ = State::leftovers;
-    awaited_.reset();
-    const bool kills = grace_.sent_for(SIGTERM) == SIGKILL;
-    out.emplace_back(LogMessage{Severity::info, "the workers have ended but left " + std::to_string(e.count) +
-                                                    (e.count == 1 ? " process" : " processes") +
-                                                    " behind, such as " + e.example +
-                                                    (kills ? ": killing them" : ": stopping them")});
-    stop_what_runs(now, SIGTERM, out);
-  };
-
-  const auto on_all_gone = [&] {
-    // Between two starts the keeper may see no process at all; the round has ended only when every worker
-    // has.
-    if (state_ == State::idle || !all_ended()) return;
-    end_round(out);
-  };
-
-  const auto on_stop = [&](const StopWorkers& e) {
-    if (state_ == State::idle) {
-      out.emplace_back(RoundStopped{world_.round});
-    } else if (state_ == State::running || state_ == State::leftovers) {
-      begin_stopping(now, e.signo, out);
-    }
-  };
-
-  const auto on_deadline = [&] {
-    switch (state_) {
-      case State::stopping:
-      case State::leftovers:
-        out.emplace_back(LogMessage{Severity::warning, processes_ignoring_signal() + " ignored " +
-                                                           signal_name(stop_signal_) + " for " +
-                                                           to_words(grace_.of(stop_signal_)) +
-                                                           " (--stop-timeout): sending SIGKILL"});
-        begin_killing(now, out);
-        break;
-      case State::killing: {
-        state_ = State::stuck;
-        Failure failure;
-        failure.kind = FailureKind::unkillable;
-        failure.round = world_.round;
-        const WorldMember* self = world_.member(node_.agent);
-        failure.node_rank = self ? self->node_rank : node_.node_rank;
-        failure.host = node_.host;
-        failure.why = "survived SIGKILL for " + to_words(unkillable_after);
-        out.emplace_back(RoundStuck{std::move(failure)});
-        break;
-      }
-      case State::running:
-        if (awaited_) stop_because(now, blaming_failure_, out);
-        break;
-      case State::idle:
-      case State::stuck:
-        break;
-    }
-  };
-
-  const auto on_kill = [&] {
-    if (state_ == State::running) {
-      stop_requested_ = true;
-      stopping_since_ = now;
-      stop_signal_ = SIGKILL;
-    }
-    if (state_ == State::running || state_ == State::leftovers || state_ == State::stopping)
-      begin_killing(now, out);
-  };
-
   std::visit(
-      Overloaded{[&](const StartWorkers& e) { on_start(e); }, [&](const WorkerStarted& e) { on_started(e); },
-                 [&](const WorkerSpawnFailed& e) { on_spawn_failed(e); },
-                 [&](const WorkerExited& e) { on_exited(now, e, out); },
-                 [&](const LeftoversRemain& e) { on_leftovers(e); }, [&](const AllGone&) { on_all_gone(); },
-                 [&](const WorkersLost& e) { on_lost(now, e, out); },
-                 [&](const StopWorkers& e) { on_stop(e); }, [&](const KillNow&) { on_kill(); },
-                 [&](const StopDeadline&) { on_deadline(); }},
+      Overloaded{
+          [&](const StartWorkers& e) { on_start(e, out); }, [&](const WorkerStarted& e) { on_started(e); },
+          [&](const WorkerSpawnFailed& e) { on_spawn_failed(now, e, out); },
+          [&](const WorkerExited& e) { on_exited(now, e, out); },
+          [&](const LeftoversRemain& e) { on_leftovers(now, e, out); },
+          [&](const AllGone&) { on_all_gone(out); }, [&](const WorkersLost& e) { on_lost(now, e, out); },
+          [&](const StopWorkers& e) { on_stop(now, e, out); }, [&](const KillNow&) { on_kill(now, out); },
+          [&](const StopDeadline&) { on_deadline(now, out); }},
       event);
   return out;
+}
+
+void WorkerGroup::on_start(const StartWorkers& e, GroupActions& out) {
+  if (state_ != State::idle) return;  // the Member starts a round only after the last has ended
+  world_ = e.world;
+  state_ = State::running;
+  all_succeeded_ = true;
+  stop_requested_ = false;
+  failed_first_.reset();
+  awaited_.reset();
+  leftover_.clear();
+  leftovers_ = 0;
+  workers_.assign(static_cast<std::size_t>(node_.slots), Worker{});
+  for (int i = 0; i < node_.slots; ++i) out.emplace_back(SpawnWorker{i});
+}
+
+void WorkerGroup::on_started(const WorkerStarted& e) {
+  Worker& worker = workers_.at(static_cast<std::size_t>(e.local_rank));
+  worker = {Worker::State::alive, e.pid, ""};
+}
+
+void WorkerGroup::on_spawn_failed(TimePoint now, const WorkerSpawnFailed& e, GroupActions& out) {
+  workers_.at(static_cast<std::size_t>(e.local_rank)).state = Worker::State::ended;
+  all_succeeded_ = false;
+  if (state_ != State::running) return;
+  Failure failure = failure_of(e.local_rank, FailureKind::spawn);
+  failure.why = e.why;
+  report(failure, now, out);
+  stop_because(now, failure, out);
+}
+
+void WorkerGroup::on_leftovers(TimePoint now, const LeftoversRemain& e, GroupActions& out) {
+  // Between two starts the keeper may see no worker. It reports what is left again after each start.
+  if (!all_ended()) return;
+  leftover_ = e.example;
+  // A descendant in a session of its own is out of reach of its worker's process group while that worker
+  // lives.
+  const bool others = std::exchange(leftovers_, e.count) != e.count;  // the same ones have it already
+  if (state_ == State::stopping && others) out.emplace_back(SignalAll{SIGTERM});
+  if (state_ != State::running) return;
+  state_ = State::leftovers;
+  awaited_.reset();
+  const bool kills = grace_.sent_for(SIGTERM) == SIGKILL;
+  out.emplace_back(LogMessage{Severity::info, "the workers have ended but left " + std::to_string(e.count) +
+                                                  (e.count == 1 ? " process" : " processes") +
+                                                  " behind, such as " + e.example +
+                                                  (kills ? ": killing them" : ": stopping them")});
+  stop_what_runs(now, SIGTERM, out);
+}
+
+void WorkerGroup::on_all_gone(GroupActions& out) {
+  // Between two starts the keeper may see no process at all; the round has ended only when every worker
+  // has.
+  if (state_ == State::idle || !all_ended()) return;
+  end_round(out);
+}
+
+void WorkerGroup::on_stop(TimePoint now, const StopWorkers& e, GroupActions& out) {
+  if (state_ == State::idle) {
+    out.emplace_back(RoundStopped{world_.round});
+  } else if (state_ == State::running || state_ == State::leftovers) {
+    begin_stopping(now, e.signo, out);
+  }
+}
+
+void WorkerGroup::on_deadline(TimePoint now, GroupActions& out) {
+  switch (state_) {
+    case State::stopping:
+    case State::leftovers:
+      out.emplace_back(LogMessage{
+          Severity::warning, processes_ignoring_signal() + " ignored " + signal_name(stop_signal_) + " for " +
+                                 to_words(grace_.of(stop_signal_)) + " (--stop-timeout): sending SIGKILL"});
+      begin_killing(now, out);
+      break;
+    case State::killing: {
+      state_ = State::stuck;
+      Failure failure;
+      failure.kind = FailureKind::unkillable;
+      failure.round = world_.round;
+      const WorldMember* self = world_.member(node_.agent);
+      failure.node_rank = self ? self->node_rank : node_.node_rank;
+      failure.host = node_.host;
+      failure.why = "survived SIGKILL for " + to_words(unkillable_after);
+      out.emplace_back(RoundStuck{std::move(failure)});
+      break;
+    }
+    case State::running:
+      if (awaited_) stop_because(now, blaming_failure_, out);
+      break;
+    case State::idle:
+    case State::stuck:
+      break;
+  }
+}
+
+void WorkerGroup::on_kill(TimePoint now, GroupActions& out) {
+  if (state_ == State::running) {
+    stop_requested_ = true;
+    stopping_since_ = now;
+    stop_signal_ = SIGKILL;
+  }
+  if (state_ == State::running || state_ == State::leftovers || state_ == State::stopping)
+    begin_killing(now, out);
 }
 
 void WorkerGroup::on_exited(TimePoint now, const WorkerExited& e, GroupActions& out) {

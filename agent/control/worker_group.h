@@ -136,7 +136,15 @@ class WorkerGroup {
   [[nodiscard]] const std::vector<Worker>& workers() const { return workers_; }
 
  private:
+  void on_start(const StartWorkers& start, GroupActions& out);
+  void on_started(const WorkerStarted& started);
+  void on_spawn_failed(TimePoint now, const WorkerSpawnFailed& failed, GroupActions& out);
   void on_exited(TimePoint now, const WorkerExited& exited, GroupActions& out);
+  void on_leftovers(TimePoint now, const LeftoversRemain& left, GroupActions& out);
+  void on_all_gone(GroupActions& out);
+  void on_stop(TimePoint now, const StopWorkers& stop, GroupActions& out);
+  void on_deadline(TimePoint now, GroupActions& out);
+  void on_kill(TimePoint now, GroupActions& out);
   void on_lost(TimePoint now, const WorkersLost& lost, GroupActions& out);
   void suspect(const WorkerExited& exited, TimePoint now, GroupActions& out) const;
   void report(Failure failure, TimePoint when, GroupActions& out);
