@@ -5,18 +5,23 @@ dlaunch_test(NAME agent_test
     agent/control/cause_test.cpp
     agent/control/coordinator_test.cpp
     agent/control/earlier_worlds_test.cpp
+    agent/control/endpoint_search_test.cpp
     agent/control/failure_collector_test.cpp
     agent/control/fencing_test.cpp
     agent/control/handshake_test.cpp
     agent/control/hang_test.cpp
+    agent/control/health_gate_test.cpp
     agent/control/job_ending_test.cpp
     agent/control/last_call_test.cpp
     agent/control/leadership_test.cpp
     agent/control/member_test.cpp
     agent/control/messages_test.cpp
+    agent/control/preempt_notice_test.cpp
+    agent/control/progress_reports_test.cpp
     agent/control/messages_wire_test.cpp
     agent/control/waiting_test.cpp
     agent/control/worker_group_test.cpp
+    agent/control/worker_lease_test.cpp
     agent/election/election_test.cpp
     agent/election/etcd_messages_test.cpp
     agent/election/http_reply_test.cpp

@@ -18,10 +18,15 @@
 #include <variant>
 #include <vector>
 
+#include "agent/control/endpoint_search.h"
+#include "agent/control/health_gate.h"
 #include "agent/control/job_ending.h"
 #include "agent/control/messages.h"
-#include "agent/control/stall_monitor.h"
+#include "agent/control/preempt_notice.h"
+#include "agent/control/progress_reports.h"
+#include "agent/control/waiting.h"
 #include "agent/control/worker_group.h"
+#include "agent/control/worker_lease.h"
 #include "agent/model/log_message.h"
 #include "agent/model/suspension_detector.h"
 
@@ -52,25 +57,12 @@ struct HealthChecked {
   std::string why_not;  // it is not well; empty: it is
 };
 
-// Answers LookAtWorkers.
-struct WorkersSeen {
-  Activity activity;
-  std::optional<std::vector<GroupProgress>> group_progress;  // where a full look was asked for
-};
-
 // The job has ended while this node was away.
 struct JobAlreadyEnded {
   JobEnding ending;
 };
 
-// Answers ProbeEndpoint.
-struct EndpointProbed {
-  std::size_t endpoint = 0;
-  bool answers = false;    // otherwise nothing else is known
-  bool leads = false;      // the job
-  bool elsewhere = false;  // its node follows a leader at another endpoint
-};
-
+// WorkersSeen answers LookAtWorkers, and EndpointProbed answers ProbeEndpoint.
 using MemberEvent =
     std::variant<HealthChecked, EndpointProbed, LinkUp, LinkDown, FromCoordinator, SignalCame, MemberTimer,
                  KeeperLost, RoundFailed, RoundDone, RoundStopped, RoundStuck, WorkersSeen, JobAlreadyEnded>;
@@ -140,23 +132,12 @@ class Member {
  public:
   enum class State { connecting, joined, working, leaving, ended };
 
-  // Between two attempts to reach the coordinator.
-  static constexpr Duration first_pause = std::chrono::milliseconds(20);
-  static constexpr Duration longest_pause = std::chrono::milliseconds(500);
-  static constexpr Duration first_report = std::chrono::seconds(5);
-  static constexpr Duration next_report = std::chrono::seconds(10);
+  static constexpr Duration first_report = Waiting::first_report;
+  static constexpr Duration next_report = Waiting::next_report;
   // How long a departing node waits for the coordinator's last word.
   static constexpr Duration leave_timeout = std::chrono::seconds(10);
-  // How long it stays with an endpoint that does not lead, and how many times as long as the walk before
-  // took: so enough stay at once though some endpoints do not answer.
-  static constexpr Duration shortest_park = std::chrono::seconds(3);
-  static constexpr Duration longest_park = std::chrono::seconds(40);
-  static constexpr int park_per_search = 4;
-  // How long an endpoint has to answer while the node stays with another, and the pause before the next is
-  // asked. With `n` endpoints a leader is found (n - 1) times their sum after it can be reached at the
-  // latest.
-  static constexpr Duration probe_timeout = std::chrono::seconds(2);
-  static constexpr Duration probe_pause = std::chrono::seconds(1);
+  static constexpr Duration probe_timeout = EndpointSearch::probe_timeout;
+  static constexpr Duration probe_pause = EndpointSearch::probe_pause;
 
   Member(JobSpec job, NodeSpec node, std::string build, TimePoint now);
 
@@ -173,7 +154,7 @@ class Member {
   // Why a round was stopped last; empty: none was.
   [[nodiscard]] const std::string& last_failure() const { return last_failure_; }
   // Its health check is running.
-  [[nodiscard]] bool is_checking() const { return check_until_.has_value(); }
+  [[nodiscard]] bool is_checking() const { return health_.is_running(); }
   // What the coordinator waits for, as it told last; empty: a world has come since.
   [[nodiscard]] const std::string& last_notice() const { return last_notice_; }
   // While connecting: what the last attempt met.
@@ -197,7 +178,7 @@ class Member {
   void give_notice(TimePoint now, MemberActions& out);
   void on_preempt(const Preempt& preempt, MemberActions& out);
   void on_timer(TimePoint now, MemberActions& out);
-  void check_health(TimePoint now, MemberActions& out);
+  void check_health(TimePoint now, bool first, MemberActions& out);
   void on_health_checked(TimePoint now, const std::string& why_not, MemberActions& out);
   void on_stuck(const Failure& failure, MemberActions& out);
   void on_round_over(const Message& said, MemberActions& out);
@@ -213,17 +194,15 @@ class Member {
 
   void dial(std::size_t endpoint, MemberActions& out);
   void try_next_endpoint(TimePoint now, MemberActions& out);
-  void move_to(TimePoint now, std::size_t endpoint, MemberActions& out);
-  void probe_next(TimePoint now, MemberActions& out);
   void on_endpoint_probed(TimePoint now, const EndpointProbed& answer, MemberActions& out);
   // It waits at an endpoint that does not lead, and another may.
   [[nodiscard]] bool may_probe() const {
-    return state_ == State::joined && parked_ && !has_leader_ && !job_.elected && endpoints() > 1;
+    return state_ == State::joined && search_.is_parked() && !has_leader_ && !job_.elected &&
+           search_.endpoints() > 1;
   }
   void restart_search(TimePoint now, bool silent, const std::string& why, MemberActions& out);
   void report_waiting(TimePoint now, const std::string& why, MemberActions& out);
   [[nodiscard]] Join join(TimePoint now) const;
-  [[nodiscard]] std::size_t endpoints() const { return std::max<std::size_t>(1, job_.endpoints.size()); }
   [[nodiscard]] bool may_find_another() const { return job_.elastic() || job_.may_move(); }
   [[nodiscard]] bool may_be_forgotten() const;
   [[nodiscard]] std::string describe_disconnect(bool was_dlaunch, const std::string& why) const;
@@ -242,42 +221,20 @@ class Member {
   NodeSpec node_;
   std::string build_;
   State state_ = State::connecting;
-  TimePoint began_;  // to look for a coordinator
-  TimePoint join_deadline_;
-  TimePoint report_at_;
-  Duration pause_ = first_pause;
-  bool link_ = false;
-  bool has_leader_ = false;      // by whoever the link leads to
-  TimePoint last_heard_;         // the coordinator, last
-  bool all_returned_0_ = false;  // the workers of the last round, also where they were told to stop
-  std::int64_t stamp_ = 0;       // of the coordinator's clock, last
-  std::optional<TimePoint> heartbeat_at_;
-  LeaseRules leases_;
-  TimePoint granted_until_;  // the workers' lease; the keeper waits a little longer
-  bool lease_over_ = false;  // in this round: its workers were killed because we did not move
-  std::optional<TimePoint> dial_at_;
+  Waiting waiting_;  // for a coordinator that starts the job
+  WorkerLease lease_;
+  EndpointSearch search_;
+  HealthGate health_;
+  PreemptNotice notice_;
+  ProgressReports reports_;
   std::optional<TimePoint> armed_;
   SuspensionDetector suspension_;
 
-  std::size_t endpoint_ = 0;             // that is dialled, or was
-  std::size_t tried_ = 0;                // endpoints tried since the walk began
-  std::optional<std::size_t> fallback_;  // the first that took us, but does not lead
-  bool parked_ = false;                  // with it
-  TimePoint parked_until_;
-  Duration park_time_{};    // how long it was to be
-  std::size_t probed_ = 0;  // the endpoint that was asked last
-  TimePoint probe_at_;      // the next endpoint
-  TimePoint search_began_;
-
-  std::optional<TimePoint> check_until_;  // the health check, which is running
-  bool check_killed_ = false;
-  bool check_was_first_ = false;  // before the first dial
-
-  StallMonitor stall_monitor_;
-  std::optional<TimePoint> look_at_;  // at the workers
-  Duration quiet_{};                  // by the last look
-  bool stall_reported_ = false;       // the coordinator believes that nothing moves here
-  bool final_report_sent_ = false;    // in this round: where the workers stood when it was stopped
+  bool link_ = false;
+  bool has_leader_ = false;  // by whoever the link leads to
+  TimePoint last_heard_;     // the coordinator, last
+  std::int64_t stamp_ = 0;   // of the coordinator's clock, last
+  std::optional<TimePoint> heartbeat_at_;
 
   bool round_active_ = false;  // workers of `round_` are running or being stopped
   bool joined_once_ = false;   // a world
@@ -285,12 +242,8 @@ class Member {
   World world_;                // that round's
   std::uint64_t fencing_ = 0;  // the highest token that any leader has told (agent/model/fencing.h)
   TimePoint world_came_;
-  TimePoint leader_gone_by_;                   // the workers on the node of the coordinator that was lost
-  TimePoint rest_gone_by_;                     // those on other nodes that followed it
-  std::optional<TimePoint> fencing_deadline_;  // then no worker of a round without a coordinator may live
-  bool preempt_pending_ = false;               // we were told to end, and SIGTERM will follow
-  std::optional<TimePoint> notice_until_;      // then it does
-  bool notice_sent_ = false;  // this round's workers have been given notice, of this or another node's end
+  bool all_returned_0_ = false;  // the workers of the last round, also where they were told to stop
+
   std::optional<TimePoint> last_word_by_;  // of the coordinator, after we said that we leave
   int stop_signal_ = 0;                    // the signal that was sent to us and means: stop
   std::optional<Outcome> outcome_;         // decided, but workers are still to go

@@ -1,72 +1,193 @@
-// How a member finds the endpoint whose coordinator leads the job: it walks along them, and asks from where
-// it stays.
-#include <algorithm>
+// How a member finds the endpoint whose coordinator leads the job (agent/control/endpoint_search.h).
+#include <utility>
 
+#include "agent/control/loss_text.h"
 #include "agent/control/member.h"
+#include "agent/model/job_rules.h"
 
 namespace dlaunch::agent {
 
-// To the next endpoint; after the last one back to the first that took us, or, after a pause, from the
-// beginning.
-void Member::try_next_endpoint(TimePoint now, MemberActions& out) {
+void Member::dial(std::size_t endpoint, MemberActions& out) {
   state_ = State::connecting;
-  if (++tried_ < endpoints()) {
-    dial((endpoint_ + 1) % endpoints(), out);
-    return;
-  }
-  tried_ = 0;
-  if (fallback_ && !parked_) {
-    parked_ = true;
-    park_time_ = std::clamp(park_per_search * (now - search_began_), shortest_park, longest_park);
-    parked_until_ = now + park_time_;
-    probed_ = *fallback_;
-    probe_at_ = now + probe_pause;
-    out.emplace_back(LogMessage{Severity::debug, "no endpoint leads the job: waiting at " +
-                                                     to_string(job_.endpoint(*fallback_)) +
-                                                     ", and asking the others"});
-    dial(*fallback_, out);
-    return;
-  }
-  fallback_.reset();
-  parked_ = false;
-  endpoint_ = endpoints() - 1;
-  dial_at_ = std::min(now + pause_, std::max(join_deadline_, now));
-  pause_ = std::min(pause_ * 2, longest_pause);
+  search_.dial(endpoint);
+  out.emplace_back(Dial{endpoint});
 }
 
-void Member::probe_next(TimePoint now, MemberActions& out) {
-  probed_ = (probed_ + 1) % endpoints();
-  if (probed_ == endpoint_) probed_ = (probed_ + 1) % endpoints();
-  probe_at_ = now + probe_timeout;
-  out.emplace_back(ProbeEndpoint{probed_});
+void Member::on_link_up(TimePoint now, MemberActions& out) {
+  if (state_ != State::connecting) return;
+  link_ = true;
+  has_leader_ = false;
+  // There is no other to look for; its agent may only not have heard of its election.
+  if (job_.elected) search_.park_here(now);
+  state_ = State::joined;
+  last_heard_ = now;
+  if (job_.node_timeout > Duration(0)) heartbeat_at_ = now + job_.heartbeat_interval();
+  out.emplace_back(ToCoordinator{join(now)});
+}
+
+Join Member::join(TimePoint now) const {
+  Join join;
+  join.job_id = job_.id;
+  join.min_nodes = job_.required_nodes();
+  join.nnodes = job_.nnodes;
+  join.max_restarts = job_.max_restarts;
+  join.node_rank = node_.node_rank;
+  join.slots = node_.slots;
+  join.host = node_.host;
+  join.build = build_;
+  join.agent = node_.agent;
+  join.joined_once = joined_once_;
+  join.stopped = !round_active_ && !health_.is_running();
+  join.stays = search_.is_parked() || search_.endpoints() == 1;
+  join.rules = rules_of(job_);
+  join.role = node_.role;
+  join.lease = lease_.left_on_leader(now);
+  join.rest = lease_.left_on_others(now);
+  join.stamp = stamp_of(now);
+  join.unfit = node_.unfit;
+  join.fencing = fencing_;
+  if (!joined_once_) return join;
+  join.leader = world_.leader;
+  join.leader_host = world_.store.host;
+  join.round = round_;
+  if (const WorldMember* own = world_.member(node_.agent)) join.sticky_rank = own->sticky_rank;
+  join.nodes = world_.nodes;
+  join.restarts_used = world_.restarts_used;
+  join.restarts = world_.restarts;
+  join.age = world_.age + (now - world_came_);
+  return join;
+}
+
+void Member::on_welcome(TimePoint now, const Welcome& welcome, MemberActions& out) {
+  if (state_ == State::leaving) return;
+  stamp_ = welcome.stamp;
+  if (welcome.leads) {
+    fencing_ = std::max(fencing_, welcome.fencing);  // before the answer, which confirms it
+    if (job_.may_move()) out.emplace_back(ToCoordinator{Heartbeat{stamp_, stamp_of(now), {}}});
+    has_leader_ = true;
+    if (!welcome.elsewhere) lease_.clear_fence();  // it waits until our workers are gone
+    take_grant(now, welcome.grant, out);
+    search_.end();
+    return;
+  }
+  if (has_leader_) {  // it has stepped down, and will tell so to nobody who follows another
+    has_leader_ = false;
+    waiting_.renew(now, job_.join_timeout);
+    lease_.on_leader_stepped_down(now);
+    state_ = State::joined;
+    search_.end();
+  }
+  if (search_.is_parked() && !welcome.elsewhere) return;
+  search_.leave_park();
+  if (!welcome.elsewhere) search_.offer_fallback();
+  last_refusal_ = "no endpoint that answers leads; a majority of the nodes must come to one";
+  report_waiting(now, last_refusal_, out);
+  out.emplace_back(Disconnect{});
+  link_ = false;
+  heartbeat_at_.reset();
+  try_next_endpoint(now, out);
+}
+
+void Member::on_link_down(TimePoint now, const LinkDown& down, MemberActions& out) {
+  const std::string& why = down.why;
+  const bool followed = has_leader_ || state_ == State::working;
+  link_ = false;
+  has_leader_ = false;
+  heartbeat_at_.reset();
+  if (state_ == State::leaving) {
+    end_if_over(out);
+  } else if (followed && may_find_another()) {
+    restart_search(now, down.silent, why, out);
+  } else if (state_ == State::working) {
+    fail_with(lost_coordinator(now, describe_loss(why, down.silent, job_.endpoint(search_.endpoint()).host)),
+              out);
+  } else if (state_ == State::joined && !may_find_another()) {
+    fail_with(failure_here(FailureKind::join, describe_disconnect(followed, why)), out);
+  } else if (waiting_.is_over(now)) {
+    fail_with(failure_here(FailureKind::join,
+                           "waited " + to_words(job_.join_timeout) + " for " + describe_endpoints() +
+                               (search_.endpoints() == 1 ? ", which never answered: " : ": ") + why +
+                               (joined_once_ ? "; the job may have ended without this node" : "")),
+              out);
+  } else {
+    last_refusal_ = why;
+    report_waiting(now, why, out);
+    search_.leave_park();
+    try_next_endpoint(now, out);
+  }
+}
+
+// The coordinator is lost: the workers stop, and this node looks for the next one.
+void Member::restart_search(TimePoint now, bool silent, const std::string& why, MemberActions& out) {
+  out.emplace_back(LogMessage{Severity::warning, "lost the coordinator at " + describe_coordinator() + ": " +
+                                                     why + (round_active_ ? "; stopping the workers" : "")});
+  waiting_ = Waiting(now, job_.join_timeout);
+  lease_.on_leader_lost(now, silent, last_heard_, round_active_);
+  if (round_active_) stop_group(SIGTERM, out);
+  search_.restart(now);
+  try_next_endpoint(now, out);  // the lost one is the last to be tried again
+}
+
+// From then on the others of the job may have formed a new world without this node, and a worker of the old
+// one must not meet it, however long it was to be given to end.
+void Member::enforce_fencing(TimePoint now, MemberActions& out) {
+  if (!lease_.take_fence(now) || !round_active_) return;
+  out.emplace_back(LogMessage{
+      Severity::warning, "killing the workers: the others may go on without this node now (--node-timeout)"});
+  out.emplace_back(ToGroup{KillNow{}});
+}
+
+void Member::report_waiting(TimePoint now, const std::string& why, MemberActions& out) {
+  if (!waiting_.take_report(now)) return;
+  out.emplace_back(LogMessage{Severity::info, "waiting for " + describe_endpoints() + " since " +
+                                                  to_words(now - waiting_.since()) + ", until " +
+                                                  to_words(waiting_.deadline() - now) + " from now: " + why});
+}
+
+std::string Member::describe_disconnect(bool was_dlaunch, const std::string& why) const {
+  if (was_dlaunch) return "node 0 at " + to_string(job_.master) + " hung up before the job began: " + why;
+  return "what listens at " + to_string(job_.master) + " hung up before the job began: " + why +
+         "; check that this is the address of node 0, and that it runs dlaunch, too (a torchrun cannot take "
+         "part in its job)";
+}
+
+std::string Member::describe_coordinator() const {
+  if (job_.elected) return joined_once_ ? to_string(world_.store) : "the elected node";
+  return to_string(job_.endpoint(search_.endpoint()));
+}
+
+std::string Member::describe_endpoints() const {
+  if (job_.elected) return "a leader, elected at etcd (" + to_string(job_.master) + ")";
+  if (search_.endpoints() == 1) return "node 0 at " + to_string(job_.master);
+  std::string text;
+  for (const Address& endpoint : job_.endpoints)
+    text.append(text.empty() ? "" : " or ").append(to_string(endpoint));
+  return "a coordinator at " + text;
+}
+
+void Member::try_next_endpoint(TimePoint now, MemberActions& out) {
+  state_ = State::connecting;
+  const bool was_parked = search_.is_parked();
+  const auto next = search_.advance(now, waiting_.deadline());
+  if (!was_parked && search_.is_parked()) {
+    out.emplace_back(LogMessage{Severity::debug, "no endpoint leads the job: waiting at " +
+                                                     to_string(job_.endpoint(*next)) +
+                                                     ", and asking the others"});
+  }
+  if (next) dial(*next, out);
 }
 
 void Member::on_endpoint_probed(TimePoint now, const EndpointProbed& answer, MemberActions& out) {
-  if (!may_probe() || answer.endpoint != probed_) return;
-  probe_at_ = now + probe_pause;
-  if (!answer.answers) return;
+  if (!may_probe() || !search_.take_answer(now, answer)) return;
   if (answer.leads) {
     out.emplace_back(LogMessage{
         Severity::debug,
         "the coordinator at " + to_string(job_.endpoint(answer.endpoint)) + " leads the job: joining it"});
-    parked_ = false;
-    fallback_.reset();
-    tried_ = 0;
-    search_began_ = now;
-    move_to(now, answer.endpoint, out);
-  } else if (!answer.elsewhere && answer.endpoint < endpoint_) {
-    fallback_ = answer.endpoint;
-    parked_until_ = now + park_time_;
-    move_to(now, answer.endpoint, out);
   }
-}
-
-void Member::move_to(TimePoint now, std::size_t endpoint, MemberActions& out) {
-  probe_at_ = now + probe_pause;
   out.emplace_back(Disconnect{});
   link_ = false;
   heartbeat_at_.reset();
-  dial(endpoint, out);
+  dial(answer.endpoint, out);
 }
 
 }  // namespace dlaunch::agent

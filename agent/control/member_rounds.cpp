@@ -1,0 +1,95 @@
+// What a member does with its workers in a round, and between two rounds.
+#include <csignal>
+#include <utility>
+
+#include "agent/control/member.h"
+#include "agent/model/root_cause.h"
+
+namespace dlaunch::agent {
+
+void Member::on_keeper_lost(const KeeperLost& keeper, MemberActions& out) {
+  round_active_ = false;
+  fail_with(failure_here(FailureKind::agent, keeper.why), out);
+}
+
+void Member::on_round_failed(TimePoint now, const RoundFailed& failed, MemberActions& out) {
+  const Duration age = now - failed.when;
+  if (is_suspect(failed.failure)) {
+    if (state_ == State::working && !notice_.is_pending() && !lease_.is_over())
+      out.emplace_back(ToCoordinator{Failed{failed.failure, age}});
+    return;
+  }
+  if (!failed.failure.while_stopping) last_failure_ = describe(failed.failure);
+  look_at_the_end(out);
+  if (notice_.is_pending() && stop_signal_ == 0) {
+    on_signal(now, SIGTERM, out);  // to end was what it was asked for: no failure, and no restart
+  } else if (state_ == State::working && lease_.is_over()) {
+    const std::string why = "its agent did not move for more than " + to_words(job_.node_timeout) +
+                            " (stopped, or the machine was)";
+    out.emplace_back(ToCoordinator{Failed{failure_here(FailureKind::node_lost, why), age}});
+  } else if (state_ == State::working) {
+    out.emplace_back(ToCoordinator{Failed{failed.failure, age}});
+  }
+}
+
+void Member::on_round_done(const RoundDone& done, MemberActions& out) {
+  all_returned_0_ = true;
+  on_round_over(Done{done.round}, out);
+}
+
+void Member::on_round_stopped(TimePoint now, const RoundStopped& stopped, MemberActions& out) {
+  if (stopped.round != round_) return;  // the answer to a late stop of the round before
+  all_returned_0_ = stopped.all_returned_0;
+  const bool goes_on = state_ != State::leaving && stop_signal_ == 0 && !node_.health_check.empty();
+  round_active_ = !goes_on && round_active_;
+  if (goes_on) {
+    check_health(now, false, out);  // it says Stopped once it is well
+  } else {
+    on_round_over(Stopped{stopped.round}, out);
+  }
+}
+
+void Member::on_round_over(const Message& said, MemberActions& out) {
+  round_active_ = false;
+  if (link_ && (state_ == State::working || state_ == State::joined)) out.emplace_back(ToCoordinator{said});
+  end_if_over(out);
+}
+
+// --- where the workers stand ---
+
+void Member::look_at_the_end(MemberActions& out) {
+  if (state_ != State::working || !round_active_ || !reports_.take_last_look()) return;
+  out.emplace_back(LookAtWorkers{true});
+}
+
+// While nothing moves the coordinator is told with each look, and once when that is over.
+void Member::on_workers_seen(TimePoint now, const WorkersSeen& seen, MemberActions& out) {
+  if (state_ != State::working) return;
+  if (auto progress = reports_.take(now, round_, seen)) out.emplace_back(ToCoordinator{std::move(*progress)});
+}
+
+// --- this node's health ---
+
+void Member::check_health(TimePoint now, bool first, MemberActions& out) {
+  health_.begin(now + node_.health_timeout, first);
+  if (lease_.exists()) out.emplace_back(RenewLease{TimePoint::max()});  // it is no worker
+  out.emplace_back(RunHealthCheck{});
+}
+
+void Member::on_health_checked(TimePoint now, const std::string& why_not, MemberActions& out) {
+  if (!health_.end()) return;
+  if (state_ == State::leaving) return end_if_over(out);
+  if (why_not.empty() && health_.was_first()) {
+    search_.begin(now);
+    dial(0, out);
+  } else if (why_not.empty()) {
+    on_round_over(Stopped{round_}, out);
+  } else {
+    const std::string why = health_.was_killed() ? "it took longer than " + to_words(node_.health_timeout) +
+                                                       " (--health-check-timeout)"
+                                                 : why_not;
+    fail_with(failure_here(FailureKind::health, why), out);
+  }
+}
+
+}  // namespace dlaunch::agent
