@@ -33,6 +33,8 @@ dlaunch_test(NAME agent_test
     agent/model/values_test.cpp
     agent/model/worker_record_test.cpp
     agent/model/world_view_test.cpp
+    agent/node/agent_link_test.cpp
+    agent/node/node_status_test.cpp
     agent/observe/stderr_hints_test.cpp
     agent/observe/memory_events_test.cpp
     agent/observe/timer_requests_test.cpp

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "agent/model/root_cause.h"
+#include "agent/node/node_status.h"
 #include "store/base/overloaded.h"
 #include "store/contract/worker_env.h"
 
@@ -17,49 +18,6 @@ constexpr Duration short_attempt = std::chrono::seconds(2);
 // Connections that may be held by whoever has not said anything yet.
 constexpr std::size_t max_strangers = 1024;
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string line;
-  for (const std::string& word : words) line.append(line.empty() ? "" : " ").append(word);
-  return line;
-}
-
-std::string describe(WorkerGroup::Worker::State state) {
-  switch (state) {
-    case WorkerGroup::Worker::State::starting:
-      return "starting";
-    case WorkerGroup::Worker::State::alive:
-      return "running";
-    case WorkerGroup::Worker::State::ended:
-      return "ended";
-  }
-  return "";
-}
-
-std::string describe_state(Member::State member, WorkerGroup::State group, bool done) {
-  switch (member) {
-    case Member::State::connecting:
-    case Member::State::joined:
-      return "waiting";
-    case Member::State::leaving:
-    case Member::State::ended:
-      return "ending";
-    case Member::State::working:
-      break;
-  }
-  switch (group) {
-    case WorkerGroup::State::idle:
-      return done ? "done" : "waiting";  // here, while others run; between two rounds
-    case WorkerGroup::State::running:
-    case WorkerGroup::State::leftovers:
-      return "running";
-    case WorkerGroup::State::stopping:
-    case WorkerGroup::State::killing:
-    case WorkerGroup::State::stuck:
-      return "stopping";
-  }
-  return "";
-}
-
 std::string last_line(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
   return std::string(text.substr(text.rfind('\n') + 1));
@@ -70,157 +28,6 @@ WorkerPlace place_of(const NodeSpec& node, int local_rank) {
 }
 
 }  // namespace
-
-class Runner::Link final : public ConnectionHandler {
- public:
-  explicit Link(Runner& runner) : runner_(runner) {}
-
-  void dial(const Address& address, TimePoint deadline) {
-    reader_ = FrameReader::from_coordinator();
-    conn_ = runner_.dependencies_.network.connect(address, deadline, *this);
-  }
-  void send(const Message& message) {
-    runner_.dependencies_.network.send(conn_, as_byte_span(encode(message)));
-  }
-  void close() {
-    runner_.dependencies_.network.close(conn_);
-    conn_ = {};
-  }
-
-  void on_connected(ConnId conn) override {
-    runner_.dependencies_.network.send(conn, as_byte_span(greeting));
-    handshake_ = MemberHandshake(runner_.config_.secret, runner_.draw_nonce());
-    if (handshake_.is_needed()) {
-      send(handshake_.hello());
-    } else {
-      runner_.hear(LinkUp{});
-    }
-    runner_.work();
-  }
-  void on_received(ConnId conn, ByteSpan bytes) override {
-    reader_.append(bytes);
-    while (true) {
-      auto message = reader_.next();
-      if (!message) {
-        runner_.dependencies_.network.close(conn);
-        conn_ = {};
-        runner_.hear(LinkDown{message.error().message()});
-        break;
-      }
-      if (!*message) break;
-      if (const auto* challenge = std::get_if<Challenge>(&**message)) {
-        answer(*challenge);
-      } else if (auto* refused = std::get_if<Refused>(&**message)) {
-        hear_refusal(std::move(*refused));
-      } else {
-        runner_.hear(FromCoordinator{std::move(**message)});
-      }
-    }
-    runner_.work();
-  }
-  void on_closed(ConnId, const Error& reason) override {
-    conn_ = {};
-    runner_.hear(
-        LinkDown{reason.why.empty() ? reason.message() : reason.why, reason.kind == ErrorKind::timeout});
-    runner_.work();
-  }
-
- private:
-  void hear_refusal(Refused refused) {
-    if (handshake_.is_needed()) runner_.hear(LinkUp{});  // unless it is there already
-    if (refused.why == bare_refusal) refused.why = explain_bare_refusal(handshake_.is_needed());
-    runner_.hear(FromCoordinator{std::move(refused)});
-  }
-  void answer(const Challenge& challenge) {
-    auto proof = handshake_.answer(challenge);
-    runner_.hear(LinkUp{});
-    if (proof) {
-      send(*proof);
-    } else {
-      runner_.hear(FromCoordinator{Refused{proof.error().why}});
-    }
-  }
-
-  Runner& runner_;
-  ConnId conn_;
-  FrameReader reader_ = FrameReader::from_coordinator();
-  MemberHandshake handshake_{"", ""};
-};
-
-class Runner::MemberEnd final : public ConnectionHandler {
- public:
-  MemberEnd(Runner& runner, MemberId id, ConnId conn, const Address& peer)
-      : runner_(runner),
-        id_(id),
-        conn_(conn),
-        peer_(peer),
-        came_(runner.dependencies_.clock.now()),
-        handshake_(runner.config_.secret, runner.draw_nonce()) {}
-
-  void send(const Message& message) {
-    runner_.dependencies_.network.send(conn_, as_byte_span(encode(message)));
-  }
-  void close() { runner_.dependencies_.network.close(conn_); }
-  void say_if_proved() const {
-    const bool has_proved = handshake_.is_done() && !runner_.config_.secret.empty();
-    if (has_proved && runner_.config_.on_proved) runner_.config_.on_proved(peer_.host);
-  }
-  // The coordinator may know of it.
-  [[nodiscard]] bool is_proven() const { return spoken_ && handshake_.is_done(); }
-  [[nodiscard]] TimePoint came() const { return came_; }
-
-  void on_received(ConnId, ByteSpan bytes) override {
-    reader_.append(bytes);
-    while (true) {
-      auto message = reader_.next();
-      if (!message) return refuse(message.error().why);
-      if (!*message) break;
-      spoken_ = true;
-      if (handshake_.is_done() && std::holds_alternative<Hello>(**message))
-        return refuse("this job has no secret, but that agent was given one (--token-file, DLAUNCH_TOKEN)");
-      if (handshake_.is_done()) {
-        runner_.post(FromMember{id_, std::move(**message), peer_.host});
-        continue;
-      }
-      auto answer = handshake_.hear(**message);
-      if (!answer) return refuse(answer.error().why);
-      if (*answer) send(**answer);
-      say_if_proved();
-    }
-    runner_.work();
-  }
-  void on_closed(ConnId, const Error& reason) override {
-    report_loss(reason.why.empty() ? reason.message() : reason.why, reason.kind == ErrorKind::timeout);
-  }
-
- private:
-  // Destroys this object.
-  void report_loss(const std::string& why, bool silent) {
-    Runner& runner = runner_;
-    const MemberId id = id_;
-    runner.drop_member(id);
-    runner.post(MemberLost{id, why, silent});
-    runner.work();
-  }
-
-  // Likewise.
-  void refuse(const std::string& why) {
-    runner_.dependencies_.reporter.report(
-        {Severity::warning, "refused an agent at " + to_string(peer_) + ": " + why});
-    runner_.post(CoordinatorEvent{AgentRefused{"an agent at " + peer_.host, why}});
-    send(Refused{handshake_.is_done() ? why : bare_refusal});
-    report_loss(why, false);
-  }
-
-  Runner& runner_;
-  MemberId id_;
-  ConnId conn_;
-  Address peer_;
-  TimePoint came_;
-  CoordinatorHandshake handshake_;
-  FrameReader reader_ = FrameReader::from_member();
-  bool spoken_ = false;  // a whole message came
-};
 
 Runner::Runner(Dependencies dependencies, Config config)
     : dependencies_(dependencies),
@@ -247,48 +54,9 @@ void Runner::begin() {
 }
 
 JobStatus Runner::status() const {
-  const TimePoint now = dependencies_.clock.now();
-  JobStatus status;
-  status.job = config_.job.id;
-  status.program = joined(config_.node.command);
-  status.version = config_.build;
-  status.host = config_.node.host;
-  const WorldMember* own = current_.member(config_.node.agent);
-  status.node_rank = own != nullptr ? own->node_rank : config_.node.node_rank;
-  status.nnodes = config_.job.nnodes;
-  status.state = describe_state(member_.state(), group_.state(), round_done_);
-  status.waiting_for = waiting_for();
-  status.round = static_cast<int>(current_.round);
-  status.world_size = current_.world_size;
-  status.restarts_used = current_.restarts_used;
-  status.max_restarts = config_.job.max_restarts;
-  status.age_s = to_seconds(now - began_);
-  status.state_age_s = to_seconds(now - round_began_);
-  status.endpoint = to_string(config_.job.master);
-  status.last_failure = member_.last_failure();
-  if (own == nullptr || !group_.active()) return status;
-  for (const WorkerGroup::Worker& worker : group_.workers()) {
-    const int local_rank = static_cast<int>(status.workers.size());
-    status.workers.push_back(
-        {own->base_rank + local_rank, local_rank, worker.pid, describe(worker.state), ""});
-  }
-  return status;
-}
-
-std::string Runner::waiting_for() const {
-  if (member_.is_checking()) return "its health check";
-  if (member_.state() == Member::State::connecting) {
-    if (config_.job.elected) return "a leader, elected at etcd (" + to_string(config_.job.master) + ")";
-    return (config_.job.may_move() ? "a coordinator at " : "node 0 at ") + to_string(config_.job.master) +
-           (config_.job.may_move() ? " or elsewhere" : "") +
-           (member_.last_refusal().empty() ? "" : ": " + member_.last_refusal());
-  }
-  const bool leads = coordinator_ && coordinator_->state() != Coordinator::State::standby;
-  if (leads) return coordinator_->waiting_for(dependencies_.clock.now());
-  constexpr std::string_view told = "waiting for ";
-  if (member_.last_notice().starts_with(told)) return member_.last_notice().substr(told.size());
-  if (member_.state() == Member::State::joined) return "the other nodes";
-  return "";
+  return node_status({config_.job, config_.node, config_.build, current_, member_, group_,
+                      coordinator_ ? &*coordinator_ : nullptr, began_, round_began_, round_done_,
+                      dependencies_.clock.now()});
 }
 
 void Runner::on_signal(int signo) {
@@ -337,7 +105,7 @@ void Runner::on_started(ProcKey key, std::int64_t pid) {
 void Runner::on_spawn_failed(ProcKey key, const std::string& why) {
   if (key == health_check) {
     post(MemberEvent{HealthChecked{"it could not be started: " + why}});
-    work();
+    return work();
   }
   if (key.round != group_.round()) return;
   post(GroupEvent{WorkerSpawnFailed{static_cast<int>(key.local_rank), why}});
@@ -349,7 +117,7 @@ void Runner::on_exited(ProcKey key, std::int64_t pid, const WorkerExit& exit) {
     const bool well = exit.status.how == ExitStatus::How::exited && exit.status.number == 0;
     const std::string words = last_line(exit.tail);
     post(MemberEvent{HealthChecked{well ? "" : describe(exit.status) + (words.empty() ? "" : ": " + words)}});
-    work();
+    return work();
   }
   if (key.round != group_.round()) return;
   WorkerExited exited{static_cast<int>(key.local_rank), pid, exit};
@@ -396,19 +164,32 @@ void Runner::on_timer(TimerId timer) {
 
 ConnectionHandler& Runner::on_agent_connection(ConnId conn, const Address& peer) {
   const MemberId id = next_member_++;
-  const bool are_many = member_ends_.size() >= max_strangers + static_cast<std::size_t>(config_.job.nnodes);
+  const bool are_many = member_links_.size() >= max_strangers + static_cast<std::size_t>(config_.job.nnodes);
   if (are_many && end_unauthenticated(TimePoint::max())) {
     dependencies_.reporter.report(
         {Severity::warning, "too many agent connections: dropping a silent one for " + to_string(peer)});
   }
-  return *member_ends_.emplace(id, std::make_unique<MemberEnd>(*this, id, conn, peer)).first->second;
+  MemberLink::Config link{
+      dependencies_.network,
+      dependencies_.reporter,
+      config_.secret.empty() ? nullptr : config_.on_proved,
+      [this, id](std::vector<CoordinatorEvent> events, bool over) {
+        if (over) drop_member(id);
+        for (CoordinatorEvent& event : events) post(std::move(event));
+        work();
+      },
+  };
+  auto member = std::make_unique<MemberLink>(std::move(link),
+                                             MemberLink::Peer{id, conn, peer, dependencies_.clock.now()},
+                                             CoordinatorHandshake(config_.secret, draw_nonce()));
+  return *member_links_.emplace(id, std::move(member)).first->second;
 }
 
 bool Runner::end_unauthenticated(TimePoint came_before) {
-  const auto silent = std::find_if(member_ends_.begin(), member_ends_.end(), [&](const auto& m) {
+  const auto silent = std::find_if(member_links_.begin(), member_links_.end(), [&](const auto& m) {
     return !m.second->is_proven() && m.second->came() < came_before;
   });
-  if (silent == member_ends_.end()) return false;
+  if (silent == member_links_.end()) return false;
   drop_member(silent->first);
   return true;
 }
@@ -524,7 +305,7 @@ void Runner::act(const CoordinatorAction& action) {
                  [&](const DropMember& a) { drop_member(a.member); },
                  [&](const OpenStore& a) {
                    if (config_.open_store) config_.open_store(a.round, a.blocked_hosts);
-                   for (const auto& [id, end] : member_ends_) end->say_if_proved();
+                   for (const auto& [id, link] : member_links_) link->report_proof();
                  },
                  [&](const ArmCoordinatorTimer& a) { arm(coordinator_timer_, a.at); },
                  [&](const CoordinatorEnded&) { coordinator_ended_ = true; },
@@ -606,7 +387,14 @@ void Runner::dial(std::size_t endpoint) {
 }
 
 void Runner::dial(const Address& address) {
-  if (!link_) link_ = std::make_unique<Link>(*this);
+  if (!link_) {
+    link_ = std::make_unique<CoordinatorLink>(
+        dependencies_.network, [this] { return MemberHandshake(config_.secret, draw_nonce()); },
+        [this](std::vector<MemberEvent> events) {
+          for (MemberEvent& event : events) hear(std::move(event));
+          work();
+        });
+  }
   const Duration attempt = config_.job.may_move() ? short_attempt : connect_attempt;
   link_->dial(address, dependencies_.clock.now() + std::min(attempt, config_.job.join_timeout));
 }
@@ -649,7 +437,7 @@ void Runner::send_to_coordinator(const Message& message) {
 void Runner::send_to_member(MemberId member, const Message& message) {
   if (member == 0) {
     if (link_is_local_) hear(FromCoordinator{message});
-  } else if (const auto found = member_ends_.find(member); found != member_ends_.end()) {
+  } else if (const auto found = member_links_.find(member); found != member_links_.end()) {
     found->second->send(message);
   }
 }
@@ -660,10 +448,10 @@ void Runner::drop_member(MemberId member) {
     link_is_local_ = false;
     return;
   }
-  const auto found = member_ends_.find(member);
-  if (found == member_ends_.end()) return;
+  const auto found = member_links_.find(member);
+  if (found == member_links_.end()) return;
   found->second->close();
-  member_ends_.erase(found);
+  member_links_.erase(found);
 }
 
 void Runner::arm(TimerId& timer, TimePoint at) {

@@ -14,25 +14,19 @@
 #include <string>
 
 #include "agent/control/coordinator.h"
-#include "agent/control/handshake.h"
 #include "agent/control/member.h"
 #include "agent/control/worker_group.h"
 #include "agent/model/job_status.h"
 #include "agent/model/spawner.h"
 #include "agent/model/worker_environment.h"
 #include "agent/model/worker_records.h"
+#include "agent/node/agent_link.h"
 #include "agent/node/endpoint_probe.h"
+#include "agent/node/reporter.h"
 #include "store/base/io.h"
 #include "store/server/protocol_mux.h"
 
 namespace dlaunch::agent {
-
-// Where sentences go that a person should read.
-class Reporter {
- public:
-  virtual ~Reporter() = default;
-  virtual void report(const LogMessage& message) = 0;
-};
 
 class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcceptor {
  public:
@@ -105,9 +99,6 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
   bool end_unauthenticated(TimePoint came_before) override;
 
  private:
-  class Link;       // this node's connection to a coordinator elsewhere
-  class MemberEnd;  // the coordinator's end of one member's connection
-
   void post(GroupEvent event);
   void post(MemberEvent event);
   void post(CoordinatorEvent event);
@@ -132,7 +123,6 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
   void drop_member(MemberId member);
   void arm(TimerId& timer, TimePoint at);
   void finish_if_over();
-  [[nodiscard]] std::string waiting_for() const;
   [[nodiscard]] std::string draw_nonce() const;
 
   Dependencies dependencies_;
@@ -157,12 +147,12 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
   TimerId stop_timer_;
   TimerId member_timer_;
   TimerId coordinator_timer_;
-  std::unique_ptr<Link> link_;
+  std::unique_ptr<CoordinatorLink> link_;
   std::unique_ptr<EndpointProbe> probe_;
   std::uint64_t link_number_ = 0;  // of the current connection; what earlier ones still bring is dropped
   bool link_is_local_ = false;     // to the coordinator in this process
   bool follows_another_ = false;   // as it was said last
-  std::map<MemberId, std::unique_ptr<MemberEnd>> member_ends_;
+  std::map<MemberId, std::unique_ptr<MemberLink>> member_links_;
   MemberId next_member_ = 1;
   bool job_was_over_ = false;  // when this agent was elected: it does not lead
   std::optional<Outcome> member_outcome_;
