@@ -51,7 +51,7 @@ CollectiveFingerprint fingerprint_of_parts(CollectiveKind kind, DType dtype, std
   return fingerprint;
 }
 
-std::string in_words(const Transport::ProgressReport& progress, int size) {
+std::string describe(const Transport::ProgressReport& progress, int size) {
   const std::string all = " of " + std::to_string(size);
   if (progress.stragglers.empty())
     return "no answer from " + describe_ranks(progress.unresponsive) + all + " after the deadline";
@@ -195,7 +195,7 @@ class CollectiveBackend::Impl {
       const std::vector<int>& culprits =
           progress.stragglers.empty() ? progress.unresponsive : progress.stragglers;
       if (culprits.empty()) return error;
-      const std::string reason = in_words(progress, transport_->size());
+      const std::string reason = describe(progress, transport_->size());
       transport_->abort_for(culprits.front(), reason);
       return std::make_exception_ptr(DistNetworkError(reason, {.peer = culprits.front()}));
     } catch (const DistNetworkError&) {

@@ -33,7 +33,7 @@ struct Mailbox::PostedMessage final : Transfer {
       if (has_passed(deadline)) return false;
       box.changed_.wait_until(lock, deadline);
     }
-    if (too_long) throw DistBackendError("a message is longer than its memory", {.peer = peer()});
+    if (too_long) throw DistBackendError("a message is longer than the receive's memory", {.peer = peer()});
     return true;
   }
 
@@ -65,7 +65,8 @@ class Mailbox::AnySourceMessage final : public AnySourceReceive {
     std::unique_lock lock(box_.mutex_);
     for (;;) {
       if (sender_ >= 0) {
-        if (too_long_) throw DistBackendError("a message is longer than its memory", {.peer = sender_});
+        if (too_long_)
+          throw DistBackendError("a message is longer than the receive's memory", {.peer = sender_});
         return {Event::message, sender_};
       }
       box_.throw_if_aborted(rank_, -1);

@@ -19,7 +19,7 @@ constexpr const char* symbol = "dlaunch_backend_module";
 std::string unusable_table(const BackendModule& module) {
   // The number comes first in every version of the table; if it differs, nothing else may be read.
   if (module.abi != backend_abi_version) {
-    return "it was made for backend ABI " + std::to_string(module.abi) + ", this is " +
+    return "it was built for backend ABI " + std::to_string(module.abi) + ", this library has " +
            std::to_string(backend_abi_version);
   }
   if (!module.name || !module.devices || !module.viable || !module.create) return "its table is incomplete";
@@ -29,7 +29,7 @@ std::string unusable_table(const BackendModule& module) {
 std::string reason_against(const BackendModule& module) {
   std::string reason;
   if (module.viable(reason)) return {};
-  return reason.empty() ? "it says that it does not work here" : reason;
+  return reason.empty() ? "it reports that it does not work here" : reason;
 }
 
 // "gloo" from "backend_gloo.so".
@@ -63,7 +63,8 @@ Result<const BackendModule*> Registry::find(std::string_view name) {
   const std::string wanted = plain_name(name);
   const Entry* entry = look_up(wanted);
   if (!entry)
-    return Error{ErrorKind::not_found, "unknown backend", "'" + wanted + "'", "known are: " + known(), ""};
+    return Error{ErrorKind::not_found, "unknown backend", "'" + wanted + "'", "known backends: " + known(),
+                 ""};
   std::string problem = entry->module ? reason_against(*entry->module) : entry->problem;
   if (problem.empty()) return entry->module;
   return Error{ErrorKind::refused, "backend", "'" + wanted + "' cannot be used", std::move(problem), ""};
@@ -93,7 +94,7 @@ Registry::Entry& Registry::load(const std::string& name, const std::string& path
   const auto* const module = static_cast<const BackendModule*>(dlsym(library, symbol));
   entry.problem = module ? unusable_table(*module) : std::string("it does not export ") + symbol;
   if (entry.problem.empty() && plain_name(module->name) != name) {
-    entry.problem = std::string("it calls itself '") + module->name + "'";
+    entry.problem = std::string("its table has the name '") + module->name + "'";
   }
   if (entry.problem.empty()) {
     entry.module = module;

@@ -17,8 +17,8 @@ constexpr std::uint64_t long_flag = std::uint64_t{1} << 62;
 
 // How long a call waits before it polls the peers, the first time and each time after. Rarely, since the
 // calls of ranks that are merely late need the processor, too.
-constexpr auto first_look = std::chrono::milliseconds(20);
-constexpr auto later_looks = std::chrono::milliseconds(100);
+constexpr auto first_poll = std::chrono::milliseconds(20);
+constexpr auto poll_interval = std::chrono::milliseconds(100);
 
 // With several interfaces, the sender's next call may overtake a message by so many polls, about 5 s. (Polls
 // and not time, which passes while this process is stopped.)
@@ -50,11 +50,11 @@ Exchange::Exchange(Transport& transport, Workspace& workspace, const CollectiveF
 // between. `peer`: the sender. False if the call's deadline passes before.
 template <class Wait>
 bool Exchange::await(int peer, const Wait& wait) {
-  if (next_poll_ == Deadline()) next_poll_ = deadline_after(first_look);
+  if (next_poll_ == Deadline()) next_poll_ = deadline_after(first_poll);
   while (!wait(std::min(deadline_, next_poll_))) {
     if (has_passed(deadline_)) return false;
     poll_peers(peer);
-    next_poll_ = deadline_after(later_looks);
+    next_poll_ = deadline_after(poll_interval);
   }
   return true;
 }
@@ -199,12 +199,12 @@ Exchange::Receive Exchange::receive(int peer, std::span<std::byte> memory) {
   Receive message;
   message.exchange_ = this;
   message.peer_ = peer;
-  message.is_first_ = (state & heard_from) == 0;
+  message.is_first_ = (state & received_from) == 0;
   message.memory_ = memory;
   if (memory.size() > eager_limit) {
     message.long_ = transport_.post_recv(peer, long_slot(memory.size()), memory);
   }
-  state |= heard_from;
+  state |= received_from;
   return message;
 }
 
@@ -315,7 +315,7 @@ void Exchange::check_call(int peer, const MessageHeader& header) const {
   const bool same_text = to_string(theirs) == to_string(fingerprint_);
   throw DistNetworkError("the ranks call different operations: rank " + std::to_string(peer) + " calls " +
                              to_string(theirs) + ", this rank " + to_string(fingerprint_) +
-                             (same_text ? " with other sizes of the single outputs" : ""),
+                             (same_text ? " with other sizes of the outputs" : ""),
                          {.peer = peer});
 }
 

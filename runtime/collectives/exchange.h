@@ -111,7 +111,7 @@ class Exchange {
     int peer;
     std::size_t length;  // 0: needs no announcement (any more)
   };
-  enum PeerState : std::uint8_t { sent_to = 1, heard_from = 2, got_long = 4, notified = 8 };
+  enum PeerState : std::uint8_t { sent_to = 1, received_from = 2, got_long = 4, notified = 8 };
   static constexpr int no_peer = -1;
 
   template <class Wait>

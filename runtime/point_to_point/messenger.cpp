@@ -16,11 +16,11 @@ namespace dlaunch {
 namespace {
 
 // Only objects use tags above the program's.
-std::string in_words(Tag tag) {
+std::string describe(Tag tag) {
   return tag >> 32U == 0 ? "tag " + std::to_string(tag) : std::string("an object");
 }
 
-std::string in_words(DType dtype, std::uint64_t count) {
+std::string describe(DType dtype, std::uint64_t count) {
   return std::to_string(count) + " x " + std::string(to_string(dtype));
 }
 
@@ -34,17 +34,17 @@ std::exception_ptr network_error(const std::string& reason, int peer) {
 
 Messenger::Messenger(Transport& transport)
     : transport_(transport), rank_(transport.rank()), peers_(static_cast<std::size_t>(transport.size())) {
-  start_when_a_letter_comes();
+  start_on_envelope();
 }
 
 // Groups without messages have no thread for them.
-void Messenger::start_when_a_letter_comes() {
+void Messenger::start_on_envelope() {
   transport_.on_unexpected_message(envelope_slot, [this] {
     try {
       thread_.start();
     } catch (const std::exception& e) {  // this is the transport's thread
       log(LogLevel::warning,
-          std::string("messages that have come wait for the next send or recv: ") + e.what());
+          std::string("messages that have arrived wait for the next send or recv: ") + e.what());
     }
   });
 }
@@ -69,7 +69,7 @@ Work Messenger::send(const Tensor& tensor, int dst, Tag tag, Deadline deadline) 
     if (ended_) std::rethrow_exception(ended_);
     Envelope envelope{.tag = tag, .dtype = tensor.dtype(), .count = tensor.numel()};
     Peer& peer = peers_[static_cast<std::size_t>(dst)];
-    if (peer.left) miss(dst);
+    if (peer.left) end_for_departed(dst);
     if (dst == rank_) {
       const std::span<const std::byte> bytes = tensor.bytes();
       arrive({dst, envelope, {bytes.begin(), bytes.end()}}, actions);
@@ -88,7 +88,7 @@ Work Messenger::send(const Tensor& tensor, int dst, Tag tag, Deadline deadline) 
     if (dst != rank_) post_envelopes(dst, actions);
     if (peer.unreachable) {
       (void)outgoing_.take({dst, envelope.number});
-      // As in miss(): while there is no thread, nothing records that a rank leaves.
+      // As in end_for_departed(): while there is no thread, nothing records that a rank leaves.
       if (has_departed(dst)) transport_.abort_for(dst, left_the_group);
       std::rethrow_exception(peer.unreachable);
     }
@@ -109,7 +109,7 @@ Work Messenger::recv(const Tensor& tensor, int src, Tag tag, Deadline deadline) 
       deliver(receive, *message, actions);
       post_envelopes(message->from, actions);
     } else if (src >= 0 && peers_[static_cast<std::size_t>(src)].left) {
-      miss(src);
+      end_for_departed(src);
     } else if (src < 0 && all_peers_left()) {
       throw DistNetworkError(all_have_left);
     } else {
@@ -132,7 +132,7 @@ void Messenger::take_in() {
       any_receive.reset();
       if (is_closing()) return;
       // A block that came after the receive was retracted counts as a use of the thread.
-      start_when_a_letter_comes();
+      start_on_envelope();
       if (thread_.end_if_unused()) return;
     }
   } catch (...) {
@@ -279,7 +279,7 @@ void Messenger::handle_data(int peer, const Envelope& envelope, std::span<const 
   if (!accepted) return;  // too late
   const Tensor& tensor = accepted->receive.tensor;
   if (content.size() != tensor.nbytes()) {
-    throw DistNetworkError("it sends another message than it has offered", {.peer = peer});
+    throw DistNetworkError("it sent another message than it had offered", {.peer = peer});
   }
   if (!content.empty()) std::memcpy(tensor.data(), content.data(), content.size());
   actions.emplace_back([source = accepted->receive.source, peer] { source.succeed_from(peer); });
@@ -294,9 +294,9 @@ void Messenger::arrive(ArrivedMessage message, Actions& actions) {
 void Messenger::deliver(const PostedReceive& receive, const ArrivedMessage& message, Actions& actions) {
   const Envelope& envelope = message.envelope;
   if (envelope.dtype != receive.tensor.dtype() || envelope.count != receive.tensor.numel()) {
-    const std::string reason = "it sends " + in_words(envelope.dtype, envelope.count) + " with " +
-                               in_words(envelope.tag) + ", this rank receives " +
-                               in_words(receive.tensor.dtype(), receive.tensor.numel());
+    const std::string reason = "it sends " + describe(envelope.dtype, envelope.count) + " with " +
+                               describe(envelope.tag) + ", this rank receives " +
+                               describe(receive.tensor.dtype(), receive.tensor.numel());
     actions.emplace_back(
         [receive, error = network_error(reason, message.from)] { receive.source.fail(error); });
     return;
@@ -306,7 +306,7 @@ void Messenger::deliver(const PostedReceive& receive, const ArrivedMessage& mess
       std::memcpy(receive.tensor.data(), message.content.data(), message.content.size());
     }
     actions.emplace_back([receive, from = message.from] { receive.source.succeed_from(from); });
-    if (message.on_credit) give_back_credit(message.from);
+    if (message.on_credit) return_credit(message.from);
     return;
   }
   const Envelope accept{.kind = Envelope::Kind::cts, .number = envelope.number};
@@ -326,7 +326,7 @@ void Messenger::deliver(const PostedReceive& receive, const ArrivedMessage& mess
   }
 }
 
-void Messenger::give_back_credit(int peer) {
+void Messenger::return_credit(int peer) {
   Peer& sender = peers_[static_cast<std::size_t>(peer)];
   if (++sender.taken < credits_at_start / 2) return;
   const int count = std::exchange(sender.taken, 0);
@@ -377,7 +377,7 @@ bool Messenger::has_departed(int peer) const {
 }
 
 // A call that needs a peer that has left ends the group; the error names that peer on all ranks.
-void Messenger::miss(int peer) {
+void Messenger::end_for_departed(int peer) {
   transport_.abort_for(peer, left_the_group);
   throw DistNetworkError(left_the_group, {.peer = peer});
 }
@@ -412,7 +412,7 @@ void Messenger::expire(Actions& actions) {
   for (const PostedReceive& receive : matching_.take_expired(now)) {
     const std::string whose = receive.from < 0 ? "any rank" : "it";
     actions.emplace_back([this, source = receive.source, from = receive.from,
-                          reason = "no message with " + in_words(receive.tag) + " from " + whose +
+                          reason = "no message with " + describe(receive.tag) + " from " + whose +
                                    " before the deadline"] { give_up(from, reason, source); });
   }
   while (const std::optional<ClearedReceive> accepted = cleared_.take_expired(now)) {
@@ -422,7 +422,7 @@ void Messenger::expire(Actions& actions) {
   }
   while (const std::optional<Outgoing> message = outgoing_.take_expired(now)) {
     actions.emplace_back([this, source = message->source, to = message->to,
-                          reason = "it did not receive the message with " + in_words(message->tag) +
+                          reason = "it did not receive the message with " + describe(message->tag) +
                                    " before the deadline"] { give_up(to, reason, source); });
   }
 }
@@ -471,7 +471,7 @@ void Messenger::flush(Deadline deadline) noexcept {
     } catch (const DistError&) {
       if (!has_passed(deadline)) continue;  // if the peer is lost or has left, it does not want them
       log(LogLevel::warning, "rank " + std::to_string(peer) + " of " + std::to_string(peers_.size()) +
-                                 " takes no messages in; some that were sent to it may be lost");
+                                 " receives no messages; some that were sent to it may be lost");
     }
   }
 }

@@ -77,7 +77,7 @@ class Messenger {
 
   static constexpr std::chrono::milliseconds idle_limit{1000};
 
-  void start_when_a_letter_comes();
+  void start_on_envelope();
   void take_in();
   bool take_one_in(AnySourceReceive& any_receive, std::span<const std::byte> block);
   [[nodiscard]] bool is_idle();
@@ -91,9 +91,9 @@ class Messenger {
   void deliver(const PostedReceive& receive, const ArrivedMessage& message, Actions& actions);
   void transfer(const Transfers::Route& route, std::unique_ptr<Transfer> data, Deadline deadline,
                 const WorkSource& source);
-  void give_back_credit(int peer);
+  void return_credit(int peer);
   void post_envelopes(int peer, Actions& actions);
-  [[noreturn]] void miss(int peer);
+  [[noreturn]] void end_for_departed(int peer);
   [[nodiscard]] bool all_peers_left() const;
   [[nodiscard]] bool has_departed(int peer) const;
   void on_peer_left(int peer, Actions& actions);

@@ -208,10 +208,10 @@ std::optional<std::string> why_not_allowed(DType dtype, ReduceOp op) {
     case ReduceOp::sum:
       return std::nullopt;
     case ReduceOp::avg:
-      if (family == Family::boolean) return refuse("truth values have no average");
+      if (family == Family::boolean) return refuse("bool has no average");
       return std::nullopt;
     case ReduceOp::product:
-      if (family == Family::complex) return refuse("of complex numbers only the sum is offered");
+      if (family == Family::complex) return refuse("complex numbers support only the sum");
       return std::nullopt;
     case ReduceOp::min:
     case ReduceOp::max:

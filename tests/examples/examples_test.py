@@ -157,7 +157,7 @@ class OutOfTree(Example):
         self.assertEqual(self.succeed(program, DLAUNCH_BACKEND_PATH=build), "solo: 1 2 3\n")
         run = Run([program], self.dir)  # nobody says where the module is
         self.assertEqual(run.code, 1, run)
-        self.assertIn("unknown backend 'solo': known are: ", run.err, run)
+        self.assertIn("unknown backend 'solo': known backends: ", run.err, run)
 
     def test_a_c_program_through_pkg_config(self):
         folder = os.path.join(self.library_folder(), "pkgconfig")

@@ -163,7 +163,7 @@ class Interfaces(unittest.TestCase):
         self.refuses(("eth0", "ether0"), "cannot use the network interface 'ether0': this machine has no interface of that name; it has eth0, eth1")
 
     def test_another_number_of_interfaces_is_named(self):
-        self.refuses(("eth0,eth1", "eth0"), "it is to use 1 network interface, rank 0 2")
+        self.refuses(("eth0,eth1", "eth0"), "it uses 1 network interface, rank 0 uses 2")
 
 
 if __name__ == "__main__":

@@ -266,7 +266,7 @@ std::optional<std::string> Connection::read(EndpointLock& lock) {
       if (!target->memory) handler_.on_memory_released();
     }
     if (lost_) return std::nullopt;
-    if (got == 0) return "it was closed there";
+    if (got == 0) return "the peer closed it";
     if (got < 0 && (error == EAGAIN || error == EWOULDBLOCK)) return std::nullopt;
     if (got < 0 && error == EINTR) continue;
     if (got < 0) return std::generic_category().message(error);
@@ -276,7 +276,7 @@ std::optional<std::string> Connection::read(EndpointLock& lock) {
     missing_ -= placed;
     if (target) target->received += placed;
     end_ += count - placed;
-    if (!parse()) return "what came is no frame of this version of libdlaunch";
+    if (!parse()) return "it sent bytes that are no frame of this version of libdlaunch";
     if (count < to_place + room) return std::nullopt;
   }
   return std::nullopt;

@@ -49,7 +49,7 @@ std::optional<SocketAddress> socket_address(const std::string& numeric, std::uin
   return address;
 }
 
-std::string words_of(int error) { return std::generic_category().message(error); }
+std::string describe_errno(int error) { return std::generic_category().message(error); }
 
 Descriptor new_socket(const SocketAddress& address) {
   return Descriptor(
@@ -135,11 +135,11 @@ bool prove(const Contact& there, const ProcessId& self, const Attempt& attempt) 
 Listener listen_at(const std::string& address) {
   const std::string where = "cannot use the local address " + address + ": ";
   const std::optional<SocketAddress> place = socket_address(address, 0);
-  if (!place) throw DistNetworkError(where + "it is no numeric address");
+  if (!place) throw DistNetworkError(where + "it is not a numeric address");
   Descriptor socket = new_socket(*place);
-  if (!socket.is_open()) throw DistNetworkError(where + words_of(errno));
+  if (!socket.is_open()) throw DistNetworkError(where + describe_errno(errno));
   if (bind(socket.get(), place->get(), place->size) != 0 || listen(socket.get(), SOMAXCONN) != 0)
-    throw DistNetworkError(where + words_of(errno));
+    throw DistNetworkError(where + describe_errno(errno));
   SocketAddress bound{.size = sizeof(sockaddr_storage)};
   getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound.bytes), &bound.size);
   const std::uint16_t port = bound.bytes.ss_family == AF_INET6
@@ -155,10 +155,10 @@ Descriptor accept_from(int listener) {
 Descriptor dial(const Contact& there, const ProcessId& self, Deadline deadline, const LossCheck& check) {
   const std::string where = to_string(Address{there.address, there.port});
   const std::optional<SocketAddress> place = socket_address(there.address, there.port);
-  if (!place) throw DistNetworkError("cannot connect with it: " + where + " is no address");
+  if (!place) throw DistNetworkError("cannot connect with it: " + where + " is not an address");
   for (;;) {
     Descriptor socket = new_socket(*place);
-    if (!socket.is_open()) throw DistNetworkError("cannot connect with it: " + words_of(errno));
+    if (!socket.is_open()) throw DistNetworkError("cannot connect with it: " + describe_errno(errno));
     const auto run_check = [&] {
       if (check) check();
     };
@@ -167,11 +167,11 @@ Descriptor dial(const Contact& there, const ProcessId& self, Deadline deadline, 
     if (error != 0 && !is_in_the_way) {
       // Often the peer has only noticed before this rank that another rank is lost.
       wait_for_root_error(deadline_after(loss_propagation_delay), run_check);
-      throw DistNetworkError("cannot connect with it: " + where + ": " + words_of(error));
+      throw DistNetworkError("cannot connect with it: " + where + ": " + describe_errno(error));
     }
     const Deadline end = std::min(deadline, deadline_after(proof_limit));
     if (error == 0 && prove(there, self, Attempt(socket.get(), end, check))) return socket;
-    if (has_passed(deadline)) throw DistNetworkError("no connection came about before the deadline");
+    if (has_passed(deadline)) throw DistNetworkError("no connection was made before the deadline");
     wait_for_root_error(deadline_after(between_attempts), run_check);
   }
 }

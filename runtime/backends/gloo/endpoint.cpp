@@ -116,7 +116,7 @@ std::shared_ptr<Connection> Endpoint::await_connection(const Contact& there, Dea
   for (;;) {
     if (std::shared_ptr<Connection> connection = find(there.id)) return connection;
     if (lost_peers_.contains(there.id)) throw DistNetworkError("it died, or the connection to it was lost");
-    if (has_passed(deadline)) throw DistNetworkError("no connection came about before the deadline");
+    if (has_passed(deadline)) throw DistNetworkError("no connection was made before the deadline");
     arrived_.wait_until(lock, std::min(deadline, deadline_after(between_checks)));
     if (!check) continue;
     lock.unlock();
@@ -309,7 +309,7 @@ void Endpoint::check_keepalives() {
   for (const auto& [token, connection] : connections) {
     if (connection->is_silent())
       drop(connection,
-           "its host has answered nothing for " + std::to_string(KeepaliveMonitor::limit.count()) + " s");
+           "its host has not answered for " + std::to_string(KeepaliveMonitor::limit.count()) + " s");
   }
 }
 

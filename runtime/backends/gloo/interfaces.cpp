@@ -87,7 +87,8 @@ std::vector<LocalAddress> agree_on_addresses(const BackendContext& context) {
   for (std::size_t rail = 0; rail < own.rails.size(); ++rail) {
     const std::string target = rail_address(all, rail);
     const std::optional<std::string> address = address_for(target, own.rails[rail]);
-    if (!address) throw DistNetworkError("this rank has no way to the others, who meet at " + target);
+    if (!address)
+      throw DistNetworkError("this rank has no route to the rendezvous of the others at " + target);
     chosen.push_back({*address, named.names.empty() ? "" : named.names[rail]});
   }
   return chosen;

@@ -14,7 +14,7 @@ inline std::string wait_for_peer_key(int peer, const std::string& key, const Bac
     return context.store.get(key, context.deadline);
   } catch (const DistStoreError&) {
     if (!has_passed(context.deadline)) throw;
-    throw DistNetworkError("it has not told its addresses before the deadline", {.peer = peer});
+    throw DistNetworkError("it did not publish its addresses before the deadline", {.peer = peer});
   }
 }
 

@@ -7,7 +7,7 @@ namespace dlaunch {
 
 namespace {
 
-constexpr char trouble_mark = '!';
+constexpr char problem_mark = '!';
 
 std::string counted(std::size_t count) {
   return std::to_string(count) + (count == 1 ? " network interface" : " network interfaces");
@@ -65,7 +65,7 @@ Disagreement no_common_family(const std::vector<Reachability>& all, std::size_t 
 std::string to_text(const Reachability& reachability) {
   std::string text;
   if (!reachability.problem.empty()) {
-    text = trouble_mark + reachability.problem;
+    text = problem_mark + reachability.problem;
     std::replace(text.begin(), text.end(), '\n', ' ');
     return text;
   }
@@ -74,7 +74,7 @@ std::string to_text(const Reachability& reachability) {
 }
 
 Reachability parse_reachability(const std::string& line) {
-  if (line.starts_with(trouble_mark)) return {{}, line.substr(1)};
+  if (line.starts_with(problem_mark)) return {{}, line.substr(1)};
   Reachability reachability;
   std::istringstream rails(line);
   for (std::string rail; rails >> rail;) {
@@ -95,7 +95,7 @@ std::optional<Disagreement> disagreement(const std::vector<Reachability>& all) {
     const std::size_t count = all[rank].rails.size();
     if (count == rails) continue;
     return Disagreement{static_cast<int>(rank),
-                        "it is to use " + counted(count) + ", rank 0 " + std::to_string(rails) +
+                        "it uses " + counted(count) + ", rank 0 uses " + std::to_string(rails) +
                             ": DLAUNCH_SOCKET_IFNAME must name as many on every rank"};
   }
   for (std::size_t rail = 0; rail < rails; ++rail) {

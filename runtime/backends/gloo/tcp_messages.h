@@ -57,7 +57,7 @@ class TcpTransport::ReceivedMessage final : public Transfer {
   ReceivedMessage(TcpTransport& owner, int peer, std::shared_ptr<Incoming> message)
       : owner_(owner), peer_(peer), message_(std::move(message)) {}
 
-  ~ReceivedMessage() override { owner_.take_back(*message_); }
+  ~ReceivedMessage() override { owner_.reclaim(*message_); }
 
   void wait(Deadline deadline) override {
     if (!wait_until(deadline)) throw late_error(peer_, false);
@@ -91,7 +91,7 @@ class TcpTransport::AnySourceMessage final : public AnySourceReceive {
       AnySlot& here = owner_.any_slots_[slot_];
       if (here.open == this) here.open = nullptr;
     }
-    if (message_) owner_.take_back(*message_);
+    if (message_) owner_.reclaim(*message_);
   }
 
   Arrival wait(Deadline deadline) override {

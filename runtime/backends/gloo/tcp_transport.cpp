@@ -29,7 +29,8 @@ Contact contact_of(int peer, const BackendContext& context) {
   if (!contact) throw DistNetworkError("it runs another version of libdlaunch", {.peer = peer});
   if (contact->ranks != context.size) {
     throw DistNetworkError(
-        "it counts another number of ranks than this one's " + std::to_string(context.size), {.peer = peer});
+        "its group has another number of ranks than this rank's " + std::to_string(context.size),
+        {.peer = peer});
   }
   return *contact;
 }
@@ -178,7 +179,7 @@ std::optional<int> TcpTransport::accept_offer(std::uint64_t slot) {
 }
 
 // The program owns the memory again.
-void TcpTransport::take_back(Incoming& message) {
+void TcpTransport::reclaim(Incoming& message) {
   EndpointLock lock(endpoint_->mutex());
   if (message.done) return;
   message.memory = nullptr;
@@ -232,7 +233,7 @@ void TcpTransport::on_frame(Connection& connection, const Frame& frame, std::spa
       peer->goodbye_acknowledged = true;
       return changed_.wake();
     case Frame::gone:
-      return peer->left ? void() : end("it has given the group up", rank);
+      return peer->left ? void() : end("it is no longer in the group", rank);
     case Frame::progress_query: {
       Frame answer = frame_to(*peer, Frame::progress_reply, entered_.load(std::memory_order_relaxed));
       answer.context_id = frame.answer_to;
@@ -251,7 +252,7 @@ std::shared_ptr<Incoming> TcpTransport::find_receive(Connection& connection, con
   if (peer == nullptr) return nullptr;
   std::shared_ptr<Incoming> message = peer->slots.receiving(frame.number);
   if (!message || message->received + frame.length <= message->size) return message;
-  end("it sent a message that is longer than its memory", static_cast<int>(frame.rank));
+  end("it sent a message that is longer than the receive's memory", static_cast<int>(frame.rank));
   return nullptr;
 }
 
@@ -267,7 +268,7 @@ void TcpTransport::end_message(Peer& peer, const Frame& frame) {
 void TcpTransport::take_eager(Peer& peer, int rank, std::span<const std::byte> bytes) {
   EagerReceiveBuffer& line = peer.eager_received;
   if (line.arrived - line.released == static_cast<std::uint64_t>(EagerChannel::max_unreceived))
-    return end("it sent more than there is room for", rank);
+    return end("it sent more messages than it may", rank);
   std::memcpy(TcpEagerChannel::next_cell(line), bytes.data(), bytes.size());
   eager_channel_->wake();
 }
@@ -384,20 +385,20 @@ Transport::ProgressReport TcpTransport::query_progress(std::uint64_t number) {
   ProgressReport progress;
   EndpointLock lock(endpoint_->mutex());
   if (std::exchange(progress_queried_, true)) return progress;
-  std::vector<int> asked;
+  std::vector<int> peers;
   for (int rank = 0; rank < size_; ++rank) {
-    if (rank != rank_ && !peer_of(rank).left && !peer_of(rank).lost) asked.push_back(rank);
+    if (rank != rank_ && !peer_of(rank).left && !peer_of(rank).lost) peers.push_back(rank);
   }
-  for (const int rank : asked) {
+  for (const int rank : peers) {
     const Peer& peer = peer_of(rank);
     peer.connection->send(lock, frame_to(peer, Frame::progress_query, 0));
   }
   const auto has_answered = [this](int rank) { return peer_of(rank).answer || peer_of(rank).left; };
   const Wait wait(*this, lock, changed_, deadline_after(progress_query_limit),
-                  [&] { return std::ranges::all_of(asked, has_answered); });
+                  [&] { return std::ranges::all_of(peers, has_answered); });
   throw_if_ended();
   std::vector<RankProgress> others;
-  for (const int rank : asked) {
+  for (const int rank : peers) {
     if (const std::optional<std::uint64_t>& answer = peer_of(rank).answer) others.push_back({rank, *answer});
     if (!has_answered(rank)) progress.unresponsive.push_back(rank);
   }

@@ -106,7 +106,7 @@ class TcpTransport final : public Transport, private GroupEndpoint {
   Peer* sender_of(const Connection& connection, const Frame& frame);
   AnySlot& any_slot(EndpointLock& lock, std::uint64_t slot);
   std::optional<int> accept_offer(std::uint64_t slot);
-  void take_back(Incoming& message);
+  void reclaim(Incoming& message);
   void take_eager(Peer& peer, int rank, std::span<const std::byte> bytes);
   void take_goodbye(int rank, std::span<const std::byte> bytes);
   void end_message(Peer& peer, const Frame& frame);

@@ -97,8 +97,8 @@ TEST_F(PublicApi, AnUnknownBackendIsRefusedBeforeAnythingIsWaitedFor) {
       dlaunch::init_process_group(options);
     });
   };
-  EXPECT_EQ(with_backend("odd").rfind("rank 0, init_process_group: unknown backend 'odd': known are: ", 0),
-            0U)
+  EXPECT_EQ(
+      with_backend("odd").rfind("rank 0, init_process_group: unknown backend 'odd': known backends: ", 0), 0U)
       << with_backend("odd");
   EXPECT_EQ(
       with_backend("a:b:c"),

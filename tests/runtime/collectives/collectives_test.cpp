@@ -1,5 +1,5 @@
 // The collectives over ranks that are threads: every world size up to 9, sizes on both sides of every limit
-// in the algorithms, results compared with what one loop computes.
+// in the algorithms, results compared with one plain loop.
 
 #include <gtest/gtest.h>
 
@@ -47,8 +47,8 @@ std::span<std::byte> bytes(std::vector<T>& values) {
   return std::as_writable_bytes(std::span(values));
 }
 
-// Lengths in floats: none, fewer than ranks, the eager limit (8192 floats), that of the line (16384) and
-// their neighbours, several segments of the ring, nothing that divides evenly.
+// Lengths in floats: none, fewer than ranks, fragment_limit (8192 floats), eager_limit (16384) and their
+// neighbours, several segments of the ring, lengths that do not divide evenly.
 const std::vector<std::size_t> lengths = {0,    1,    2,     3,     7,     64,     1000,   8191,
                                           8192, 8193, 16384, 16385, 20011, 300007, 1200001};
 
@@ -108,7 +108,7 @@ TEST_P(AtWorldSize, AllAlgorithmsAddTheSame) {
     if (algorithm == &all_reduce_by_halving && !std::has_single_bit(static_cast<unsigned>(GetParam())))
       continue;
     for (const std::size_t count : {0U, 1U, 2U, 5U, 8U, 9U, 100U, 8192U, 8193U, 16384U, 65536U}) {
-      if (GetParam() == 1) continue;  // neither is asked then
+      if (GetParam() == 1) continue;  // neither is used then
       if (algorithm == &all_reduce_by_doubling && !ShortAllReduce::suits(GetParam(), count * sizeof(float)))
         continue;
       const std::vector<float> wanted = sum_of_all(GetParam(), count);
@@ -159,7 +159,7 @@ TEST_P(AtWorldSize, AllReduceKnowsEveryTypeAndOperation) {
   }
 }
 
-// Values whose sum depends on the order in which it is taken.
+// Values whose sum depends on the order of the additions.
 TEST_P(AtWorldSize, AllReduceGivesTheSameBitsEverywhere) {
   const int size = GetParam();
   for (const std::size_t count : {1000U, 50000U}) {
@@ -224,7 +224,8 @@ TEST_P(AtWorldSize, AllGatherCollectsBlocksOfDifferentSizes) {
   }
 }
 
-// The longest block says how many segments all have: those of the others fill the line several times.
+// The longest block determines the number of segments of all: those of the others fill the eager channel
+// several times.
 TEST_P(AtWorldSize, ReduceScatterOfOneLongBlockAndShortOnes) {
   const int size = GetParam();
   for (const std::size_t others : {0U, 100U, 100'000U}) {
@@ -253,7 +254,7 @@ TEST_P(AtWorldSize, BarrierWaitsForAll) {
   }));
 }
 
-// Every rank is told, and the first sentence says what differs.
+// Every rank gets the error, whose first sentence states the difference.
 void expect_mismatch(const std::vector<std::exception_ptr>& errors, const std::string& one,
                      const std::string& other) {
   bool both_named = false;
@@ -266,7 +267,7 @@ void expect_mismatch(const std::vector<std::exception_ptr>& errors, const std::s
   EXPECT_TRUE(both_named) << message_of(errors[0]);
 }
 
-// Rank 1 makes a call of its own; the ranks give up together, as the backend makes them do.
+// Rank 1 makes another call; the ranks give up together, as the backend makes them do.
 std::vector<std::exception_ptr> disagree(
     int size, const CollectiveFingerprint& most, const CollectiveFingerprint& one,
     const std::function<void(Exchange&, const CollectiveFingerprint&)>& act) {
@@ -342,7 +343,7 @@ TEST(Mismatch, OfLongCallsIsFound) {
   expect_mismatch(disagree(3, base, other_type, act_as_called), to_string(base), to_string(other_type));
 }
 
-// Rank 2 has its values from rank 0 alone: it may be through before rank 1 finds out.
+// Rank 2 gets its values from rank 0 alone: it may finish before rank 1 finds the difference.
 TEST(Mismatch, OfALongBroadcastIsFoundByTheAffectedRanks) {
   const CollectiveFingerprint base{
       .kind = CollectiveKind::broadcast, .dtype = DType::uint8, .root = 0, .count = 3 << 20};
@@ -359,10 +360,10 @@ TEST(Mismatch, OfSingleOutputsIsFound) {
   CollectiveFingerprint other = base;
   other.layout = 2;
   expect_mismatch(disagree(2, base, other, act_as_called), "all_gather(64 x uint8 in all)",
-                  "with other sizes of the single outputs");
+                  "with other sizes of the outputs");
 }
 
-// One rank does not call at all.
+// One rank does not make the call.
 TEST(Deadline, EndsEveryCollective) {
   for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::broadcast,
                                     CollectiveKind::all_gather, CollectiveKind::barrier}) {

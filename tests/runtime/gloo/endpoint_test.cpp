@@ -1,4 +1,4 @@
-// One process's endpoint: strangers at it, and several groups over the same connections.
+// One process's endpoint: connections without a proof, and several groups on the same connections.
 
 #include "runtime/backends/gloo/endpoint.h"
 
@@ -42,7 +42,7 @@ using test::soon;
 
 std::shared_ptr<Endpoint> endpoint() { return std::make_shared<Endpoint>("127.0.0.1"); }
 
-// One rank's end of a group, by whose name the ranks meet.
+// One rank's end of a group, whose name is the rendezvous of the ranks.
 std::unique_ptr<TcpTransport> join(const std::shared_ptr<HashStore>& store, const std::string& group,
                                    int rank, int size, const std::shared_ptr<Endpoint>& its) {
   class Prefixed final : public BackendStore {
@@ -64,25 +64,25 @@ std::unique_ptr<TcpTransport> join(const std::shared_ptr<HashStore>& store, cons
       BackendContext{keys, rank, size, group, std::chrono::seconds(60), soon(), "127.0.0.1", {}}, its);
 }
 
-// --- Strangers
+// --- Connections without a proof
 // -----------------------------------------------------------------------------------------------
 
-class Stranger {
+class RawClient {
  public:
-  explicit Stranger(std::uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit RawClient(std::uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     is_connected_ = connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   }
-  ~Stranger() { close(fd_); }
-  Stranger(const Stranger&) = delete;
-  Stranger& operator=(const Stranger&) = delete;
+  ~RawClient() { close(fd_); }
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
 
   [[nodiscard]] bool is_connected() const { return is_connected_; }
-  void say(const std::string& bytes) const { (void)!::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
-  // Whether the other side has ended the connection, or does so in time.
+  void send(const std::string& bytes) const { (void)!::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+  // Whether the endpoint has closed the connection, or does so in time.
   [[nodiscard]] bool is_dropped() const {
     for (;;) {
       pollfd ready{fd_, POLLIN, 0};
@@ -91,7 +91,7 @@ class Stranger {
       if (recv(fd_, &byte, 1, 0) <= 0) return true;
     }
   }
-  [[nodiscard]] std::string hear(std::size_t count) const {
+  [[nodiscard]] std::string receive(std::size_t count) const {
     std::string bytes(count, '\0');
     const ssize_t got = recv(fd_, bytes.data(), count, MSG_WAITALL);
     bytes.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
@@ -107,9 +107,9 @@ TEST(UnauthenticatedConnections, AreDroppedAtTheFirstWrongByte) {
   const Endpoint here("127.0.0.1");
   for (const std::string& bytes :
        {std::string("GET / HTTP/1.1\r\n"), std::string(8, '\0'), std::string("x")}) {
-    const Stranger stranger(here.contact().port);
-    stranger.say(bytes);
-    EXPECT_TRUE(stranger.is_dropped());
+    const RawClient client(here.contact().port);
+    client.send(bytes);
+    EXPECT_TRUE(client.is_dropped());
   }
 }
 
@@ -118,41 +118,40 @@ TEST(UnauthenticatedConnections, ThatDoNotKnowTheKeyAreDropped) {
   Contact guessed = here.contact();
   guessed.key[0] = static_cast<char>(guessed.key[0] + 1);
   const ClientHandshake claim(guessed, ProcessId(process_id_size, 'C'));
-  const Stranger stranger(here.contact().port);
-  stranger.say(claim.opening());
-  const std::string challenge = stranger.hear(challenge_size);
+  const RawClient client(here.contact().port);
+  client.send(claim.opening());
+  const std::string challenge = client.receive(challenge_size);
   ASSERT_EQ(challenge.size(), challenge_size);
   EXPECT_FALSE(claim.answer_to(challenge));
-  stranger.say(std::string(answer_size, 'x'));
-  EXPECT_TRUE(stranger.is_dropped());
+  client.send(std::string(answer_size, 'x'));
+  EXPECT_TRUE(client.is_dropped());
 }
 
 TEST(UnauthenticatedConnections, OldestEndFirstAboveTheLimit) {
   const Endpoint here("127.0.0.1");
-  const Stranger first(here.contact().port);
-  std::vector<std::unique_ptr<Stranger>> others;
+  const RawClient first(here.contact().port);
+  std::vector<std::unique_ptr<RawClient>> others;
   for (std::size_t i = 0; i < PendingConnections::limit; ++i)
-    others.push_back(std::make_unique<Stranger>(here.contact().port));
+    others.push_back(std::make_unique<RawClient>(here.contact().port));
   EXPECT_TRUE(first.is_dropped());
 }
 
-// As attack/fastport.py does it in all its modes: whatever listens is connected to at once, again and again,
-// while groups form and end.
+// A port scanner that connects to every listening socket at once, again and again, while groups form and end.
 TEST(UnauthenticatedConnections, DoNotDisturbGroupsThatForm) {
   constexpr int rounds = 20;
   std::atomic<int> port{0};
   std::atomic<bool> over{false};
   std::atomic<int> connected{0};
   std::thread attacker([&] {
-    std::vector<std::unique_ptr<Stranger>> held;
+    std::vector<std::unique_ptr<RawClient>> held;
     for (int i = 0; !over; ++i) {
       if (port == 0) continue;
-      auto stranger = std::make_unique<Stranger>(static_cast<std::uint16_t>(port));
-      if (!stranger->is_connected()) continue;
+      auto client = std::make_unique<RawClient>(static_cast<std::uint16_t>(port));
+      if (!client->is_connected()) continue;
       ++connected;
       const std::string words[] = {"", std::string(8, '\1'), std::string(64, '\0'), "dlmesh", ""};
-      stranger->say(words[i % 5]);
-      if (i % 5 != 0) held.push_back(std::move(stranger));
+      client->send(words[i % 5]);
+      if (i % 5 != 0) held.push_back(std::move(client));
       if (held.size() > 100) held.clear();
     }
   });
@@ -164,7 +163,7 @@ TEST(UnauthenticatedConnections, DoNotDisturbGroupsThatForm) {
       port = its->contact().port;
       while (rank == 0 && connected < before + 10) std::this_thread::yield();
       const auto transport = join(store, "g", rank, 3, its);
-      // A rank that left before the others are connected would be missed.
+      // Connected peers would miss a rank that left before.
       for (const int peer : {(rank + 1) % 3, (rank + 2) % 3}) {
         test::send_eager(transport->eager_channel(), rank, peer, round);
       }
@@ -192,7 +191,7 @@ std::size_t threads() {
 
 using Ends = std::vector<std::unique_ptr<TcpTransport>>;  // by rank
 
-// So many groups of two ranks, each of which is an endpoint.
+// So many groups of two ranks; each rank is an endpoint.
 std::vector<Ends> groups_of_two(
     int count, const std::function<void()>& after_first = [] {}) {
   const auto store = std::make_shared<HashStore>();
@@ -248,17 +247,17 @@ TEST(SharedConnections, KeepTheMessagesOfGroupsApart) {
   leave_all(groups);
 }
 
-// Memory of which only what is written takes any.
+// Memory whose pages are allocated when they are written.
 using Pages = std::unique_ptr<std::byte, decltype(&std::free)>;
 Pages pages(std::size_t size) { return {static_cast<std::byte*>(std::calloc(size, 1)), &std::free}; }
 
-// A look at memory that a message is being written to: a race that is meant.
+// Reads memory that a message is being written to: an intended race.
 __attribute__((no_sanitize("thread"))) std::byte glance(const std::byte& at) {
   return *static_cast<const volatile std::byte*>(&at);
 }
 
-// A group that gives up in the middle of a long message, on either side, harms no other group, and its memory
-// is its own again at once.
+// A group that gives up in the middle of a long message, on either side, harms no other group, and owns its
+// memory again at once.
 TEST(SharedConnections, SurviveAGroupThatGivesUp) {
   constexpr std::size_t endless = std::size_t{1} << 30U;  // bytes, of which few are sent
   constexpr std::size_t looked_at = std::size_t{4} << 20U;
@@ -277,7 +276,7 @@ TEST(SharedConnections, SurviveAGroupThatGivesUp) {
     send.reset();
     receive.reset();
     std::fill_n(in.get(), looked_at, std::byte{9});
-    // The other group exchanges a message behind what is left of the first one's.
+    // The other group's message follows the rest of the first one's.
     const std::vector<std::byte> later(looked_at, std::byte{2});
     std::vector<std::byte> received(looked_at);
     send = groups[1][0]->post_send(1, 7, later);
@@ -293,7 +292,7 @@ TEST(SharedConnections, SurviveAGroupThatGivesUp) {
   }
 }
 
-// A rank that has not come yet, or is gone, is not waited for by a group that it does not know.
+// A group does not wait for a rank that has not come yet, or is gone, and that it does not know.
 TEST(SharedConnections, ReportThatTheGroupOfARankIsGone) {
   const auto store = std::make_shared<HashStore>();
   const std::shared_ptr<Endpoint> endpoints[] = {endpoint(), endpoint()};
@@ -302,7 +301,7 @@ TEST(SharedConnections, ReportThatTheGroupOfARankIsGone) {
     auto other = join(store, "other", rank, 2, endpoints[rank]);
     if (rank == 0) {
       Contact contact = endpoints[0]->contact();
-      contact.context_id = 12345;  // of a group that has been given up
+      contact.context_id = 12345;  // of an abandoned group
       contact.ranks = 2;
       backend_store(store)->set("g/contact/0", to_text(contact));
       gone.wait();
@@ -310,7 +309,7 @@ TEST(SharedConnections, ReportThatTheGroupOfARankIsGone) {
       const auto transport = join(store, "g", 1, 2, endpoints[1]);
       std::vector<std::byte> in(1);
       EXPECT_EQ(test::network_error_of([&] { transport->post_recv(0, 1, in)->wait(soon()); }),
-                "peer 0: it has given the group up");
+                "peer 0: it is no longer in the group");
       gone.count_down();
     }
     other->shutdown(soon());
@@ -351,7 +350,7 @@ TEST(Descriptors, AreClosedInACopyOfTheProcess) {
   int status = -1;
   waitpid(copy, &status, 0);
   EXPECT_EQ(status, 0);
-  // Without a word to the other side.
+  // Without a goodbye to the peer.
   test::send_eager(groups[0][0]->eager_channel(), 0, 1, 0);
   test::expect_eager(groups[0][1]->eager_channel(), 0, 1, 0);
   leave_all(groups);

@@ -28,7 +28,7 @@ using test::on_threads;
 using test::soon;
 using test::Variable;
 
-// What each of `size` ranks does with its context; what one throws, as text.
+// Runs the body on `size` ranks with their contexts; returns the errors as text.
 std::vector<std::string> in_contexts(int size, const std::function<void(const BackendContext&)>& body) {
   const auto store = std::make_shared<HashStore>();
   const auto errors = on_threads(size, [&](int rank) {
@@ -90,7 +90,7 @@ TEST(Reachability, TroubleOfOneIsTroubleOfAll) {
   const auto uneven = disagreement({two, two, at({"10.0.0.3"})});
   ASSERT_TRUE(uneven);
   EXPECT_EQ(uneven->rank, 2);
-  EXPECT_TRUE(contains(uneven->why, "1 network interface, rank 0 2")) << uneven->why;
+  EXPECT_TRUE(contains(uneven->why, "1 network interface, rank 0 uses 2")) << uneven->why;
 }
 
 TEST(Reachability, AllTakeTheSameFamily) {

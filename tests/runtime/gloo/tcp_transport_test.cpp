@@ -32,7 +32,7 @@ using test::expect_success;
 using test::on_threads;
 using test::soon;
 
-// Tells other threads that something has happened.
+// Notifies other threads of an event.
 class Event {
  public:
   void happen() {
@@ -68,7 +68,7 @@ std::vector<std::byte> message(std::size_t size, int seed) {
   return bytes;
 }
 
-// Rank 0's attempt to connect with a rank 1 that has published this.
+// Rank 0's attempt to connect with a rank 1 that has published `contact`.
 std::string beside(const std::string& contact, Deadline deadline = soon(),
                    const std::function<void()>& check = {}) {
   const auto store = std::make_shared<HashStore>();
@@ -80,14 +80,14 @@ std::string beside(const std::string& contact, Deadline deadline = soon(),
   });
 }
 
-// One that is to connect, and does not: the lowest number does.
+// A rank that should connect, and does not: the lowest id connects.
 std::string contact_of_silent_rank() {
   return to_text({std::string(process_id_size, '\0'), "127.0.0.1", 1, std::string(key_size, 'k'), 1, 2});
 }
 
 TEST(TcpTransport, ARankThatDoesNotConnectIsWaitedForUntilTheDeadline) {
   EXPECT_EQ(beside(contact_of_silent_rank(), deadline_after(std::chrono::milliseconds(100))),
-            "peer 1: no connection came about before the deadline");
+            "peer 1: no connection was made before the deadline");
 }
 
 TEST(TcpTransport, ARankThatIsLostWhileAllConnectIsNotWaitedFor) {
@@ -98,7 +98,7 @@ TEST(TcpTransport, ARankThatIsLostWhileAllConnectIsNotWaitedFor) {
   EXPECT_EQ(beside(contact_of_silent_rank(), soon(), check), "peer 1: it is known to be lost");
 }
 
-// One that died: nobody listens where it said.
+// A dead rank: no process listens at its address.
 TEST(TcpTransport, ARankThatCannotBeReachedIsNamed) {
   Contact contact = Endpoint("127.0.0.1").contact();
   contact.id = std::string(process_id_size, '\xff');
@@ -111,14 +111,14 @@ TEST(TcpTransport, ARankThatCannotBeReachedIsNamed) {
 TEST(TcpTransport, ARankWithAnotherNumberOfRanksIsNamed) {
   EXPECT_EQ(
       beside(to_text({std::string(process_id_size, 'i'), "127.0.0.1", 1, std::string(key_size, 'k'), 1, 3})),
-      "peer 1: it counts another number of ranks than this one's 2");
+      "peer 1: its group has another number of ranks than this rank's 2");
 }
 
 TEST(TcpTransport, ARankOfAnotherVersionIsNamed) {
   EXPECT_EQ(beside("somewhere"), "peer 1: it runs another version of libdlaunch");
 }
 
-// The others of a group that one rank cannot join do not wait for it.
+// If one rank cannot join a group, the others do not wait for it.
 TEST(TcpTransport, FailedConnectIsReportedToConnectedPeers) {
   const auto store = std::make_shared<HashStore>();
   Contact dead = Endpoint("127.0.0.1").contact();
@@ -239,7 +239,7 @@ TEST(TcpTransport, AbortFromAnotherThreadEndsTheWaits) {
       aborter.join();
       EXPECT_EQ(error_of([&] { transport.post_recv(1, 2, in); }), "the disk is full");
     } else {
-      // Rank 1 does not wait for rank 0, and learns of it all the same: from rank 0 or through rank 2.
+      // Rank 1 does not wait for rank 0, but still gets the reason: from rank 0 or through rank 2.
       const std::string error = error_of([&] { never->wait(soon()); });
       EXPECT_NE(error.find("it gave up: the disk is full"), std::string::npos) << error;
       transport.abort("another reason comes too late");
@@ -268,7 +268,7 @@ TEST(TcpTransport, LeavingFailsOnlyRanksThatNeedThePeer) {
   }));
 }
 
-// What was sent arrives although the sender leaves at once and the receiver is not in any call.
+// A message arrives although the sender leaves at once and the receiver is not in any call.
 TEST(TcpTransport, ShutdownLosesNothing) {
   for (int round = 0; round < 20; ++round) {
     Event left;

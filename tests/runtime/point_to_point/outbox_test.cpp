@@ -1,4 +1,4 @@
-// How envelopes are put into blocks, and how many of those may be on their way.
+// How envelopes are put into blocks, and how many blocks may be under way.
 
 #include "runtime/point_to_point/outbox.h"
 
@@ -20,7 +20,7 @@ std::vector<std::byte> bytes_of(std::size_t count, int value) {
   return {count, static_cast<std::byte>(value)};
 }
 
-// Keeps what is sent.
+// Keeps the messages that are sent.
 class Sent final : public test::ForwardingTransport {
  public:
   Sent() : ForwardingTransport(std::make_unique<ThreadTransport>(std::make_shared<Mailbox>(2), 0)) {}
@@ -37,13 +37,13 @@ class Sent final : public test::ForwardingTransport {
     Envelope envelope;
     std::vector<std::byte> content;
   };
-  // The envelopes of a block, which has nothing behind them.
+  // The envelopes of a block without contents.
   [[nodiscard]] static std::vector<Read> read(std::span<const std::byte> block) {
     std::vector<Read> all;
     for (bool is_last = false; !is_last;) {
       const auto envelope = parse_envelope(block);
       if (!envelope) {
-        ADD_FAILURE() << "no letter";
+        ADD_FAILURE() << "no envelope";
         return all;
       }
       const auto content = block.subspan(sizeof *envelope, envelope->carried());
@@ -147,7 +147,7 @@ TEST_F(OutboxTest, DataAreAskedForWhenTheyGo) {
   EXPECT_EQ(envelopes[2].envelope.number, 4U);
 }
 
-// Nobody wants the data any more: no block goes.
+// The data are cancelled: no block is sent.
 TEST_F(OutboxTest, NothingGoesWhereNothingIsLeft) {
   outbox_.add({.kind = Envelope::Kind::data, .count = 4, .number = 1});
   post();
@@ -181,7 +181,7 @@ TEST_F(OutboxTest, AcknowledgesWithoutEnvelopesToSend) {
   EXPECT_EQ(envelopes[0].envelope.acknowledged, Outbox::window / 2);
 }
 
-// As a peer might that is none of ours.
+// As from a peer with another implementation.
 TEST_F(OutboxTest, NoMoreIsAcknowledgedThanWasSent) {
   fill_window();
   EXPECT_EQ(outbox_.receive(1000).size(), Outbox::window);

@@ -26,7 +26,7 @@ std::vector<std::byte> bytes_of(const std::vector<T>& values) {
   return {bytes.begin(), bytes.end()};
 }
 
-// What two small numbers become; the values fit every dtype, also unsigned ones.
+// The result for two small numbers; the values fit every dtype, also unsigned ones.
 int expected(ReduceOp op, DType dtype, int low, int high) {
   const bool boolean = dtype == DType::boolean;
   switch (op) {
@@ -66,7 +66,7 @@ TEST(Reduce, EveryKernelAgreesWithArithmetic) {
       if (why_not_allowed(dtype, op)) continue;
       SCOPED_TRACE(std::string(to_string(op)) + " of " + std::string(to_string(dtype)));
       with_type(dtype, [&]<class T>(T*) {
-        // Around every length at which vector code changes its path.
+        // Around every length at which vector code changes.
         for (std::size_t count = 0; count < 70; ++count) {
           std::vector<int> low(count);
           std::vector<int> high(count);
@@ -103,7 +103,7 @@ TEST(Reduce, RefusesWithTheReason) {
   EXPECT_EQ(why_not_allowed(DType::float32, ReduceOp::band),
             "band of float32 is not possible: bitwise operations need integers");
   EXPECT_EQ(why_not_allowed(DType::boolean, ReduceOp::avg),
-            "avg of bool is not possible: truth values have no average");
+            "avg of bool is not possible: bool has no average");
   EXPECT_TRUE(why_not_allowed(DType::int32, ReduceOp::premul_sum));
   EXPECT_TRUE(why_not_allowed(DType::complex128, ReduceOp::product));
   EXPECT_FALSE(why_not_allowed(DType::boolean, ReduceOp::bxor));
@@ -174,7 +174,7 @@ T prepared(T value, const Reduction& reduction, int world_size) {
   return value;
 }
 
-// Every value of a 16-bit type with another one: in a row, where vector code does it, and one by one.
+// Every value of a 16-bit type with another one: in a row, for vector code, and one by one.
 template <class Half>
 void expect_the_same_in_rows() {
   std::vector<Half> low(0x10000);
@@ -261,7 +261,7 @@ TEST(IntegerAvg, DoesNotOverflow) {
   EXPECT_EQ(mean<std::int64_t>({least}), least);
 }
 
-// All that sixteen steps around the ends and the middle of the type can be.
+// All values within sixteen steps of the ends and the middle of the type.
 TEST(IntegerAvg, AgreesWithWiderArithmetic) {
   __extension__ using Wide = __int128;
   std::vector<std::int64_t> values;

@@ -200,7 +200,7 @@ TEST(Registry, FindsWhatWasAddedInAnyCase) {
 }
 
 TEST(Registry, AnUnknownNameListsTheKnownOnes) {
-  EXPECT_EQ(Registry({}).find("odd").error().message(), "unknown backend 'odd': known are: none");
+  EXPECT_EQ(Registry({}).find("odd").error().message(), "unknown backend 'odd': known backends: none");
   Registry registry({TEST_MODULES_DIR});
   ASSERT_TRUE(registry.add(good).ok());
   ASSERT_TRUE(registry.add(unplugged).ok());
@@ -208,8 +208,9 @@ TEST(Registry, AnUnknownNameListsTheKnownOnes) {
   EXPECT_NE(text.find("good (usable)"), std::string::npos) << text;
   EXPECT_NE(text.find("unplugged (not usable: there is no cable)"), std::string::npos) << text;
   EXPECT_NE(text.find("example (usable)"), std::string::npos) << text;
-  EXPECT_NE(text.find("it was made for backend ABI 4711, this is " + std::to_string(backend_abi_version)),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("it was built for backend ABI 4711, this library has " + std::to_string(backend_abi_version)),
+      std::string::npos)
       << text;
   EXPECT_NE(text.find("it does not export dlaunch_backend_module"), std::string::npos) << text;
 }
@@ -229,7 +230,7 @@ TEST(Registry, RefusesWhatItCannotUse) {
   EXPECT_EQ(registry.add(incomplete).error().message(), "cannot register a backend: its table is incomplete");
   const BackendModule old{0, "old", "cpu", works, create_nothing};
   EXPECT_EQ(registry.add(old).error().message(),
-            "cannot register a backend: it was made for backend ABI 0, this is " +
+            "cannot register a backend: it was built for backend ABI 0, this library has " +
                 std::to_string(backend_abi_version));
 }
 
