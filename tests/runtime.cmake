@@ -8,6 +8,7 @@ dlaunch_test(NAME runtime_test LABELS runtime TIMEOUT 120 LIBS dlaunch_runtime_c
     runtime/api/reference_api_test.cpp
     runtime/collectives/collectives_test.cpp
     runtime/collectives/exchange_test.cpp
+    runtime/collectives/ring_schedule_test.cpp
     runtime/group/argument_checks_test.cpp
     runtime/group/first_failure_test.cpp
     runtime/group/group_collectives_test.cpp

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/collectives/ring_schedule.h"
 #include "runtime/reduce/integer_avg.h"
 #include "runtime/reduce/reduce.h"
 
@@ -132,8 +133,6 @@ void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType d
 
   const std::size_t size = static_cast<std::size_t>(exchange.size());
   const std::size_t rank = static_cast<std::size_t>(exchange.rank());
-  const int left = static_cast<int>((rank + size - 1) % size);
-  const int right = static_cast<int>((rank + 1) % size);
   const std::size_t element = size_of(dtype);
   const std::size_t count = values.size() / element;
   const ReduceKernel combine = reduce_kernel(dtype, op);
@@ -144,24 +143,16 @@ void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType d
   const std::size_t segment_bytes = std::clamp(chunk_bytes / 4, shortest_segment, longest_segment);
   const std::size_t segments = (chunk_bytes + segment_bytes - 1) / segment_bytes;
   const std::size_t pieces = size * segments;
-  const auto piece = [&](std::size_t chunk, std::size_t segment) {
-    const std::size_t number = chunk * segments + segment;
-    // count / pieces elements each; the first ones get one more until the remainder is used up.
-    const std::size_t even = count / pieces;
-    const std::size_t extra = count % pieces;
-    const std::size_t begin = number * even + std::min(number, extra);
-    return values.subspan(begin * element, (even + (number < extra ? 1 : 0)) * element);
+  const auto values_of = [&](RingSchedule::Piece at) {
+    const EvenPart part(count, pieces, at.block * segments + at.segment);
+    return values.subspan(part.begin * element, part.length * element);
   };
 
-  const std::size_t reducing = (size - 1) * segments;  // messages; later ones carry finished segments
+  const RingSchedule ring(rank, size, segments, rank);
+  const std::size_t reducing = ring.round();  // messages; later ones carry finished segments
   const std::size_t messages = 2 * reducing;
-  // Message k from this rank to the right, and from the left rank to this one.
-  const auto outgoing = [&](std::size_t k) {
-    return piece((rank + 2 * size - k / segments) % size, k % segments);
-  };
-  const auto incoming = [&](std::size_t k) {
-    return piece((rank + 2 * size - k / segments - 1) % size, k % segments);
-  };
+  const auto outgoing = [&](std::size_t k) { return values_of(ring.outgoing(k)); };
+  const auto incoming = [&](std::size_t k) { return values_of(ring.incoming(k)); };
 
   const std::size_t slot_bytes = (count / pieces + 1) * element;
   const std::size_t slot_stride = (slot_bytes + 63) / 64 * 64;
@@ -175,12 +166,13 @@ void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType d
     for (; posted < std::min(messages, done + receives_ahead); ++posted) {
       const std::span<std::byte> target = incoming(posted);
       std::byte* const slot = scratch.data() + (posted % receives_ahead) * slot_stride;
-      expected.push_back(exchange.receive(left, posted < reducing ? std::span(slot, target.size()) : target));
+      expected.push_back(
+          exchange.receive(ring.left(), posted < reducing ? std::span(slot, target.size()) : target));
     }
   };
 
   post_receives(0);
-  for (std::size_t k = 0; k < segments; ++k) sent.push_back(exchange.send(right, outgoing(k)));
+  for (std::size_t k = 0; k < segments; ++k) sent.push_back(exchange.send(ring.right(), outgoing(k)));
   for (std::size_t k = 0; k < messages; ++k) {
     const std::span<std::byte> target = incoming(k);
     if (k < reducing) {
@@ -191,7 +183,7 @@ void all_reduce_by_ring(Exchange& exchange, std::span<std::byte> values, DType d
     expected.pop_front();
     // The segment that has just arrived, and was perhaps added to, goes to the right one step later. It may
     // overwrite values that were sent earlier: the peer has received those, or this message could not exist.
-    if (k + segments < messages) sent.push_back(exchange.send(right, outgoing(k + segments)));
+    if (k + segments < messages) sent.push_back(exchange.send(ring.right(), outgoing(k + segments)));
     post_receives(k + 1);
   }
   wait_for_all(sent);

@@ -5,6 +5,7 @@
 #include <deque>
 #include <vector>
 
+#include "runtime/collectives/ring_schedule.h"
 #include "runtime/reduce/integer_avg.h"
 #include "runtime/reduce/reduce.h"
 
@@ -96,11 +97,6 @@ void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
                             const Reduction& reduction) {
   constexpr std::size_t segment_bytes = std::size_t{512} * 1024;
   constexpr std::size_t receives_ahead = 3;
-
-  const std::size_t size = inputs.size();
-  const std::size_t rank = static_cast<std::size_t>(exchange.rank());
-  const int left = static_cast<int>((rank + size - 1) % size);
-  const int right = static_cast<int>((rank + 1) % size);
   const std::size_t element = size_of(dtype);
   const ReduceKernel combine = reduce_kernel(dtype, reduction.op);
 
@@ -110,17 +106,15 @@ void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
   for (const std::span<const std::byte> input : inputs) longest = std::max(longest, input.size());
   const std::size_t segments = std::max<std::size_t>(1, (longest + segment_bytes - 1) / segment_bytes);
   const auto piece = [&]<class Byte>(std::span<Byte> block, std::size_t segment) {
-    const std::size_t count = block.size() / element;
-    const std::size_t even = count / segments;
-    const std::size_t extra = count % segments;
-    const std::size_t begin = segment * even + std::min(segment, extra);
-    return block.subspan(begin * element, (even + (segment < extra ? 1 : 0)) * element);
+    const EvenPart part(block.size() / element, segments, segment);
+    return block.subspan(part.begin * element, part.length * element);
   };
-
-  const std::size_t messages = (size - 1) * segments;
-  const auto incoming = [&](std::size_t k) {  // this rank's values for what message k brings
-    return piece(inputs[(rank + 2 * size - k / segments - 2) % size], k % segments);
-  };
+  // A block starts at the rank after its owner, so that it ends at its owner.
+  const std::size_t rank = static_cast<std::size_t>(exchange.rank());
+  const RingSchedule ring(rank, inputs.size(), segments, (rank + inputs.size() - 1) % inputs.size());
+  const std::size_t messages = ring.round();
+  const auto own_values = [&](RingSchedule::Piece at) { return piece(inputs[at.block], at.segment); };
+  const auto incoming = [&](std::size_t k) { return own_values(ring.incoming(k)); };
 
   // A slot receives a message, adds to it, and sends it on. Besides there is room for this rank's scaled
   // values; those of the first step stay while they are being sent.
@@ -140,7 +134,7 @@ void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
     for (; posted < std::min(messages, done + receives_ahead); ++posted) {
       // The slot is free when its last message, posted - slots, has been sent on.
       if (posted >= slots) sent[confirmed++].wait();
-      expected.push_back(exchange.receive(left, {slot(posted), incoming(posted).size()}));
+      expected.push_back(exchange.receive(ring.left(), {slot(posted), incoming(posted).size()}));
     }
   };
 
@@ -148,12 +142,12 @@ void reduce_scatter_by_ring(Exchange& exchange, std::span<std::byte> output,
   const auto send_until = [&](std::size_t end) {
     for (std::size_t k = sent.size(); k < std::min(messages, end); ++k) {
       if (k < segments) {
-        const std::span<const std::byte> values = piece(inputs[(rank + size - 1) % size], k);
+        const std::span<const std::byte> values = own_values(ring.outgoing(k));
         const std::byte* const data =
             prepared(values, first_step + k * stride, dtype, reduction, exchange.size());
-        sent.push_back(exchange.send(right, {data, values.size()}));
+        sent.push_back(exchange.send(ring.right(), {data, values.size()}));
       } else {
-        sent.push_back(exchange.send(right, {slot(k - segments), incoming(k - segments).size()}));
+        sent.push_back(exchange.send(ring.right(), {slot(k - segments), incoming(k - segments).size()}));
       }
     }
   };
