@@ -9,35 +9,46 @@ dlaunch_test(NAME agent_test
     agent/control/failure_collector_test.cpp
     agent/control/fencing_test.cpp
     agent/control/handshake_test.cpp
-    agent/control/hang_test.cpp
+    agent/control/hang_detector_test.cpp
     agent/control/health_gate_test.cpp
     agent/control/job_ending_test.cpp
     agent/control/last_call_test.cpp
     agent/control/leadership_test.cpp
+    agent/control/loss_text_test.cpp
     agent/control/member_test.cpp
     agent/control/messages_test.cpp
+    agent/control/messages_wire_test.cpp
     agent/control/preempt_notice_test.cpp
     agent/control/progress_reports_test.cpp
-    agent/control/messages_wire_test.cpp
+    agent/control/stall_monitor_test.cpp
     agent/control/waiting_test.cpp
     agent/control/worker_group_test.cpp
     agent/control/worker_lease_test.cpp
     agent/election/election_test.cpp
     agent/election/etcd_messages_test.cpp
     agent/election/http_reply_test.cpp
+    agent/model/collective_progress_test.cpp
     agent/model/diagnosis_test.cpp
     agent/model/error_file_test.cpp
+    agent/model/exit_status_test.cpp
     agent/model/job_status_test.cpp
+    agent/model/job_test.cpp
+    agent/model/last_lines_test.cpp
+    agent/model/log_options_test.cpp
     agent/model/restart_policy_test.cpp
     agent/model/root_cause_test.cpp
-    agent/model/values_test.cpp
+    agent/model/stop_grace_test.cpp
+    agent/model/suspension_detector_test.cpp
+    agent/model/worker_environment_test.cpp
     agent/model/worker_record_test.cpp
     agent/model/world_view_test.cpp
     agent/node/agent_link_test.cpp
     agent/node/node_status_test.cpp
-    agent/observe/stderr_hints_test.cpp
     agent/observe/memory_events_test.cpp
+    agent/observe/stderr_hints_test.cpp
     agent/observe/timer_requests_test.cpp
+    agent/output/dropped_test.cpp
+    agent/output/line_prefix_test.cpp
     agent/process/cgroup_path_test.cpp
     agent/process/elf_machine_test.cpp
     store/base/lines_test.cpp
@@ -55,11 +66,28 @@ dlaunch_test(NAME sim_test
   LABELS sim TIMEOUT 900 OPTIMISED)
 target_compile_definitions(agent_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
 
-dlaunch_test(NAME spawner_test SOURCES agent/process/spawner_test.cpp
+# Units that touch files, processes and terminals.
+dlaunch_test(NAME agent_process_test
+  SOURCES
+    agent/platform/reaper_test.cpp
+    agent/platform/status_socket_test.cpp
+    agent/process/guard_process_test.cpp
+    agent/process/job_mark_test.cpp
+    agent/process/job_resources_test.cpp
+    agent/process/keeper_spawner_test.cpp
+    agent/process/keeper_test.cpp
+    agent/process/pending_execs_test.cpp
+    agent/process/scratch_dir_test.cpp
+    agent/process/timer_fifo_test.cpp
   LIBS dlaunch_agent LABELS unit)
-dlaunch_test(NAME log_file_test
+dlaunch_test(NAME agent_output_test
   SOURCES
     agent/observe/oom_watch_test.cpp
+    agent/observe/postmortem_test.cpp
     agent/output/console_test.cpp
+    agent/output/log_dir_test.cpp
     agent/output/log_file_test.cpp
+    agent/output/pseudo_terminal_test.cpp
+    agent/output/rank_links_test.cpp
+    agent/output/relay_test.cpp
   LIBS dlaunch_agent LABELS unit)

@@ -4,8 +4,6 @@
 
 #include <numeric>
 
-#include "tests/agent/model/made_page.h"
-
 namespace dlaunch::agent {
 namespace {
 
@@ -44,7 +42,7 @@ TEST(Diagnosis, NothingIsReportedIfNoRankWaits) {
   EXPECT_TRUE(found.missing.empty());
 }
 
-TEST(Diagnosis, TheOneThatNeverCameIsNamed) {
+TEST(Diagnosis, TheMissingRankIsNamed) {
   std::vector<RankProgress> ranks;
   for (int rank = 0; rank < 8; ++rank)
     ranks.push_back(rank == 3 ? done(3, 4181) : in(rank, 4182, seconds(24 + rank)));
@@ -55,7 +53,7 @@ TEST(Diagnosis, TheOneThatNeverCameIsNamed) {
   EXPECT_EQ(found.missing, std::vector{3});
 }
 
-TEST(Diagnosis, NodesArePutTogether) {
+TEST(Diagnosis, ReportsOfNodesAreMerged) {
   const Diagnosis found = diagnose(
       {group(4, {in(0, 9, seconds(2)), in(1, 9, seconds(3))}), group(4, {done(2, 8), in(3, 9, seconds(1))})});
   EXPECT_EQ(found.sentences,
@@ -75,7 +73,7 @@ TEST(Diagnosis, RanksWithoutRecordsAreNotBlamed) {
   EXPECT_TRUE(lone.missing.empty());
 }
 
-TEST(Diagnosis, OfManyOnlyTheFirstAreNamed) {
+TEST(Diagnosis, OnlyTheFirstOfManyRanksAreNamed) {
   std::vector<RankProgress> ranks;
   for (int rank = 0; rank < 20; ++rank) ranks.push_back(rank < 12 ? done(rank, 1) : in(rank, 2, seconds(1)));
   EXPECT_EQ(diagnose({group(20, ranks)}).sentences.front(),
@@ -88,7 +86,7 @@ TEST(Diagnosis, OfManyOnlyTheFirstAreNamed) {
       << unknown.sentences.front();
 }
 
-TEST(Diagnosis, AllHaveComeAndItDoesNotEnd) {
+TEST(Diagnosis, AllHaveEnteredAndItDoesNotEnd) {
   const Diagnosis found = diagnose({group(2, {in(0, 3, seconds(2)), in(1, 3, seconds(1))})});
   EXPECT_EQ(found.sentences, Sentences{"all 2 ranks have been in all_reduce #3 of group default for 2 s"});
   EXPECT_TRUE(found.missing.empty());
@@ -150,7 +148,7 @@ TEST(Diagnosis, UnknownFieldsAreTakenFromOtherRanks) {
 }
 
 TEST(Diagnosis, RankThatWaitsElsewhereIsNotTheCause) {
-  // Rank 1 has not come to the default group's since it waits in group 1 for rank 2, which is nowhere.
+  // Rank 1 has not come to the default group's since it waits in group 1 for rank 2, which is in no group.
   const Diagnosis found =
       diagnose({group(3, {in(0, 3, seconds(9)), done(1, 2), done(2, 2)}),
                 group(2, {in(1, 8, seconds(5), Operation::barrier), done(2, 7)}, "1", 1)});
@@ -168,7 +166,7 @@ TEST(Diagnosis, DeadlockOfTwoGroupsBlamesNoRank) {
   EXPECT_TRUE(found.missing.empty());
 }
 
-TEST(Diagnosis, AMomentIsNoReasonToSayNever) {
+TEST(Diagnosis, ARankThatIsLateForAMomentHasNotEnteredYet) {
   const auto sentence = [](RankProgress absent, Duration waited) {
     const auto found = diagnose({group(3, {in(0, 5, waited), in(2, 5, waited), std::move(absent)})});
     return found.sentences.empty() ? "" : found.sentences[0];
@@ -184,8 +182,8 @@ TEST(Diagnosis, AMomentIsNoReasonToSayNever) {
   EXPECT_TRUE(sentence(ended, milliseconds(1)).starts_with("rank 1 never entered all_reduce #5"));
 }
 
-TEST(Diagnosis, AFailedCollectiveIsOneThatWasWaitedIn) {
-  // A peer's death ended the call within moments; the program goes on to its end.
+TEST(Diagnosis, AFailedCollectiveCountsAsWaiting) {
+  // A peer's end made the call fail at once; the program continues until its own end.
   RankProgress failed = in(0, 5, milliseconds(3));
   failed.inside = false;
   EXPECT_EQ(diagnose({group(2, {failed, done(1, 4)})}).sentences,
@@ -203,14 +201,13 @@ TEST(Diagnosis, DestroyedGroupsCountOnlyIfNoRankWaitsInAnother) {
             Sentences{"rank 1 never entered all_reduce #2 of group new; the other one has waited 1 s"});
 }
 
-TEST(Diagnosis, NotMoreSentencesThanAPersonReads) {
+TEST(Diagnosis, TheNumberOfSentencesIsBounded) {
   std::vector<GroupProgress> many;
   for (int i = 0; i < 50; ++i)
     many.push_back(group(2, {in(0, 2, seconds(1)), done(1, 1)}, std::to_string(i)));
   EXPECT_EQ(diagnose(many).sentences.size(), Diagnosis::max_sentences);
 }
 
-// From the workers' pages to where they stand.
 RankProgress otherwise(int rank, Operation operation, Duration waited, int peer = -1) {
   RankProgress progress = done(rank, 3);
   progress.operation = operation;
@@ -231,7 +228,7 @@ TEST(Diagnosis, OtherWaitsAreReportedIfNoRankIsInACollective) {
                       "come"});
   EXPECT_EQ(found.missing, std::vector{2});
 
-  // That one waits itself: it may be the others' fault.
+  // The missing rank waits itself: the others may be the cause.
   found = diagnose({group(3, {barrier(0), barrier(1), otherwise(2, Operation::recv, seconds(9))})});
   EXPECT_EQ(found.sentences,
             (Sentences{"rank 2 has been in recv from any rank of group default for 9 s",
@@ -239,12 +236,12 @@ TEST(Diagnosis, OtherWaitsAreReportedIfNoRankIsInACollective) {
                        "not come"}));
   EXPECT_TRUE(found.missing.empty());
 
-  // A group need not be of all.
+  // A new group may lack some ranks.
   found = diagnose({group(3, {otherwise(0, Operation::new_group, seconds(1)), done(1, 3), done(2, 3)})});
   EXPECT_EQ(found.sentences, Sentences{"rank 0 has been in new_group of group default for 1 s"});
   EXPECT_TRUE(found.missing.empty());
 
-  // A collective says more.
+  // A collective is the better explanation.
   found =
       diagnose({group(3, {in(0, 4, seconds(2)), otherwise(1, Operation::recv, seconds(3), 2), done(2, 3)})});
   EXPECT_EQ(found.sentences,
@@ -252,7 +249,7 @@ TEST(Diagnosis, OtherWaitsAreReportedIfNoRankIsInACollective) {
                       "one has waited 2 s; rank 1 is in recv from rank 2"});
 }
 
-TEST(Diagnosis, AMessageThatIsWaitedForIsItsSendersFault) {
+TEST(Diagnosis, TheSenderOfAMissingMessageIsTheCause) {
   const auto recv = [](int rank, int peer) {
     return otherwise(rank, Operation::recv, seconds(4 + rank), peer);
   };
@@ -260,101 +257,18 @@ TEST(Diagnosis, AMessageThatIsWaitedForIsItsSendersFault) {
   EXPECT_EQ(found.sentences, Sentences{"rank 1 has been in recv from rank 0 of group default for 5 s"});
   EXPECT_EQ(found.missing, std::vector{0});
 
-  // That one waits itself, for the third.
+  // The missing rank waits itself, for the third.
   found = diagnose({group(3, {recv(0, 2), recv(1, 0), done(2, 3)})});
   EXPECT_EQ(
       found.sentences,
       Sentences{"ranks 0 and 1 have been in recv of group default for 5 s: 0 from rank 2, 1 from rank 0"});
   EXPECT_EQ(found.missing, std::vector{2});
 
-  // A circle is nobody's; neither is what is waited for in another group.
+  // No rank is the cause of a circle, nor of a wait for a rank that waits in another group.
   EXPECT_TRUE(diagnose({group(2, {recv(0, 1), recv(1, 0)})}).missing.empty());
   EXPECT_TRUE(diagnose({group(2, {done(0, 3), recv(1, 0)}),
                         group(2, {otherwise(0, Operation::send, seconds(1), 1), done(1, 3)}, "other")})
                   .missing.empty());
-}
-
-TEST(Standing, ReportsTheOldestOperationThatIsNoCollective) {
-  MadePage page(0, 2);
-  page.add_group(1, "default");
-  page.end(page.enter(1, Operation::all_reduce, 1, 1'000), 2'000);
-  page.enter(1, Operation::send, 1, 3'000).state = page::Record::completed;
-  page.enter(1, Operation::monitored_barrier, 1, 4'000);
-  page.enter(1, Operation::recv, 2, 5'000).peer = 1;
-  WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
-  RankProgress here = collect_group_progress({&seen, 1}, 2, 9'000).at(0).here.at(0);
-  EXPECT_TRUE(here.waits_otherwise());
-  EXPECT_EQ(here.operation, Operation::monitored_barrier);
-  EXPECT_TRUE(here.needs_all);
-  EXPECT_EQ(here.waited, Duration(5'000));
-  seen.condition = Condition::ended;
-  here = collect_group_progress({&seen, 1}, 2, 9'000).at(0).here.at(0);
-  EXPECT_FALSE(here.waits_otherwise());
-}
-
-TEST(Standing, NamesAMessagesPeerByItsRankInTheJob) {
-  MadePage page(4, 8);
-  page::Group& group = page.add_group(1, "even");
-  group.size = 4;
-  group.rank = 2;
-  group.runs[0] = {0, 2, 4};
-  page::Record& recv = page.enter(1, Operation::recv, 1, 5'000);
-  const auto peer = [&](int in_group) {
-    recv.peer = in_group;
-    const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
-    return collect_group_progress({&seen, 1}, 8, 9'000).at(0).here.at(0).peer;
-  };
-  EXPECT_EQ(peer(3), 6);
-  EXPECT_EQ(peer(-1), -1);
-  EXPECT_EQ(peer(4), -1);  // none of its ranks
-}
-
-TEST(Standing, AMeetingMayBeOfAllOrOfSome) {
-  MadePage page(0, 4);
-  page.add_group(1, "default");
-  page::Record& meeting = page.enter(1, Operation::new_subgroups, 1, 5'000);
-  const auto needs_all = [&](std::uint64_t members) {
-    meeting.input = members;
-    const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
-    return collect_group_progress({&seen, 1}, 4, 9'000).at(0).here.at(0).needs_all;
-  };
-  EXPECT_TRUE(needs_all(4));
-  EXPECT_FALSE(needs_all(2));
-}
-
-TEST(Standing, IsMadeFromThePages) {
-  std::vector<WorkerSeen> workers;
-  for (int rank = 0; rank < 2; ++rank) {
-    MadePage page(rank, 4);
-    page.add_group(1, "default");
-    page.end(page.enter(1, Operation::all_reduce, 1, 100), 200);
-    if (rank == 0) page.enter(1, Operation::barrier, 2, 1'000);
-    workers.push_back({*parse_worker_page(page.bytes(), page.bytes()), Condition::runs});
-  }
-  workers[1].condition = Condition::stopped;
-  MadePage stranger(0, 3);
-  stranger.add_group(1, "its own");
-  workers.push_back({*parse_worker_page(stranger.bytes(), stranger.bytes()), Condition::runs});
-
-  const auto groups = collect_group_progress(workers, 4, 5'000);
-  ASSERT_EQ(groups.size(), 1U);
-  EXPECT_EQ(groups[0].name, "default");
-  EXPECT_EQ(groups[0].size, 4U);
-  RankProgress first = in(0, 2, Duration(4'000), Operation::barrier);
-  RankProgress second = done(1, 1);
-  second.condition = Condition::stopped;
-  EXPECT_EQ(groups[0].here, (std::vector{first, second}));
-}
-
-TEST(Standing, AFailedCollectiveWasWaitedInUntilItsEnd) {
-  MadePage page(0, 2);
-  page.add_group(1, "default");
-  page.end(page.enter(1, Operation::all_reduce, 1, 1'000), 4'000, false);
-  const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::ended};
-  const auto groups = collect_group_progress({&seen, 1}, 2, 9'000);
-  EXPECT_EQ(groups.at(0).here.at(0).waited, Duration(3'000));
-  EXPECT_FALSE(groups.at(0).here.at(0).inside);
-  EXPECT_TRUE(groups.at(0).here.at(0).waits());
 }
 
 }  // namespace

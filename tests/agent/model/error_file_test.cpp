@@ -8,7 +8,7 @@
 namespace dlaunch::agent {
 namespace {
 
-TEST(ErrorFile, IsReadAsPyTorchWritesIt) {
+TEST(ErrorFile, ReadsTheFormsOfPyTorch) {
   const auto error = parse_error_file(
       R"({"message": {"message": "ValueError: no\nmore", "extraInfo": {"py_callstack": "Traceback\n  x\n", "timestamp": "1"}}})");
   ASSERT_TRUE(error.ok());
@@ -40,7 +40,7 @@ TEST(ErrorFile, ExceptionTimeIsTheFilesTimeOrItsOwnEarlierTimestamp) {
   const std::int64_t end = 1'700'000'010 * s;
   EXPECT_EQ(since_exception(end, end - s / 10, {"", "", 0}), std::chrono::milliseconds(100));
   EXPECT_EQ(since_exception(end, end - s / 10, {"", "", 1'700'000'009}), std::chrono::milliseconds(100));
-  // It was written late: the whole second it names is over by then.
+  // It was written late: the second in it has passed by then.
   EXPECT_EQ(since_exception(end, end - s / 10, {"", "", 1'700'000'005}), std::chrono::seconds(4));
   EXPECT_EQ(since_exception(end, end - s / 10, {"", "", 5}), std::chrono::milliseconds(100)) << "nonsense";
   EXPECT_EQ(since_exception(end, end + s, {"", "", 0}), Duration(0)) << "a clock that was set back";
@@ -79,7 +79,7 @@ TEST(ErrorFile, SurvivesAnyDamage) {
   }
 }
 
-TEST(ErrorFile, OfEachWorkerHasAPlace) { EXPECT_EQ(error_file_path("/t/d", 2, 13), "/t/d/2_13.error.json"); }
+TEST(ErrorFile, EachWorkerHasAPath) { EXPECT_EQ(error_file_path("/t/d", 2, 13), "/t/d/2_13.error.json"); }
 
 }  // namespace
 }  // namespace dlaunch::agent

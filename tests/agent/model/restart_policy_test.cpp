@@ -24,7 +24,7 @@ Restart loss(int at) {
   return restart;
 }
 
-TEST(RestartPolicy, ThereAreAsManyAsWereAllowed) {
+TEST(RestartPolicy, MaxRestartsIsTheLimit) {
   EXPECT_TRUE(decide_restart({}, 2, 1, {}, entry(1, 1)).restarts);
   EXPECT_FALSE(decide_restart({}, 2, 2, {}, entry(1, 1)).restarts);
   EXPECT_EQ(decide_restart({}, 2, 2, {}, entry(1, 1)).why_not, "") << "that is told anyway";
@@ -83,11 +83,11 @@ TEST(RestartPolicy, QuickFailuresInARowAreBackedOff) {
       << "nobody asked for it";
 }
 
-TEST(RestartPolicy, AHostsFailuresAreCounted) {
+TEST(RestartPolicy, FailuresOfAHostAreCounted) {
   EXPECT_EQ(failures_of("b", {entry(1, 1, 1, "a"), entry(2, 1, 1, "b"), entry(3, 1, 1, "b")}), 2);
 }
 
-TEST(RestartPolicy, TheLedgerForgetsTheOldest) {
+TEST(RestartPolicy, TheHistoryDropsTheOldest) {
   std::vector<Restart> history;
   for (int i = 0; i < 100; ++i) remember(history, entry(i, 1));
   ASSERT_EQ(history.size(), static_cast<std::size_t>(Outcome::max_restarts));

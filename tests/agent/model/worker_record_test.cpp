@@ -91,7 +91,7 @@ TEST(WorkerRecord, EntriesChangedBetweenCopiesAreLeftOutUnlessTheyEnded) {
   EXPECT_TRUE(parse_worker_page(first.bytes(), second.bytes())->groups.empty());
 }
 
-TEST(WorkerRecord, NoPageIsNone) {
+TEST(WorkerRecord, WithoutAPageThereIsNoRecord) {
   MadePage page(0, 2);
   EXPECT_TRUE(parse(page));
   EXPECT_FALSE(parse_worker_page({}, {}));
@@ -110,7 +110,7 @@ TEST(WorkerRecord, NoPageIsNone) {
   EXPECT_FALSE(with([](page::Header& h) { h.owner = 0; }));
 }
 
-TEST(WorkerRecord, RanksOutsideTheWorldAreNotBelieved) {
+TEST(WorkerRecord, RanksOutsideTheWorldAreIgnored) {
   const auto runs = [](std::vector<page::Run> given) {
     MadePage page(0, 8);
     page.add_group(1, "g").runs = {};
@@ -126,7 +126,7 @@ TEST(WorkerRecord, RanksOutsideTheWorldAreNotBelieved) {
   EXPECT_EQ(runs({{0, 1, 8}, {0, 1, 1}}).size(), 1U) << "more than its members";
 }
 
-TEST(WorkerRecord, NumbersThatCannotBeAreBounded) {
+TEST(WorkerRecord, ImpossibleNumbersAreBounded) {
   MadePage page(0, 2);
   page::Group& group = page.add_group(1, std::string(48, 'x'));
   group.entered = 3;
@@ -154,7 +154,7 @@ TEST(WorkerRecord, ACollectiveThatFailedHasEnded) {
   EXPECT_EQ(parse(page)->activity, (Activity{6, 0}));
 }
 
-// A call that had to wait for its turn is younger by its number than what ended meanwhile, not by its time.
+// A call that was queued has a higher number, but an earlier time, than an operation that ended meanwhile.
 TEST(WorkerRecord, TheLatestTimeIsThatOfTheLastMove) {
   MadePage page(0, 2);
   page.add_group(1, "default");
@@ -165,7 +165,7 @@ TEST(WorkerRecord, TheLatestTimeIsThatOfTheLastMove) {
   EXPECT_EQ(parse(page)->moved_ns, 400);
 }
 
-TEST(WorkerRecord, AMessageThatIsJustBegunIsNotOpen) {
+TEST(WorkerRecord, AMessageThatHasJustBegunIsNotOpen) {
   MadePage page(0, 2);
   ++page.raw().header.others_begun;  // told first
   EXPECT_EQ(parse(page)->activity, (Activity{0, 0}));
@@ -173,8 +173,8 @@ TEST(WorkerRecord, AMessageThatIsJustBegunIsNotOpen) {
   EXPECT_EQ(parse(page)->activity, (Activity{1, 0}));
 }
 
-// Whatever stands there: it is read without harm, and what is believed is within its bounds.
-TEST(WorkerRecord, AnyBytesAreSurvived) {
+// Any bytes are read without harm, and all values of the record are within their bounds.
+TEST(WorkerRecord, SurvivesAnyBytes) {
   std::mt19937_64 random(20261121);
   std::size_t groups = 0;
   std::size_t entries = 0;
@@ -187,7 +187,7 @@ TEST(WorkerRecord, AnyBytesAreSurvived) {
     for (std::size_t at = kept; at < bytes.size(); at += 8) {
       // From a few words of a page to nearly all.
       if (i % 4 < 3 && random() % 16 != 0) continue;
-      // Small numbers are the likely ones, and those at the limits.
+      // Small numbers and those at the limits are likely.
       std::uint64_t word = random();
       const auto draw = word % 8;
       if (draw < 3) word &= 0xff000000ff;

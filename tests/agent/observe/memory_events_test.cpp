@@ -28,13 +28,13 @@ TEST(MemoryEvents, TheKernelsLogNamesItsVictim) {
   EXPECT_EQ(killed_for_memory(machine, 123), std::nullopt);
   EXPECT_EQ(killed_for_memory("Killed process 12 (by somebody) \n", 12), std::nullopt);
   EXPECT_EQ(killed_for_memory(detail + group, 12), (OomKill{true, "/b"}));
-  // A number that came twice: the last time counts.
+  // A pid that was used twice: the last line counts.
   EXPECT_EQ(killed_for_memory(machine + detail + group, 12), (OomKill{true, "/b"}));
-  // The kernel leaves the detail out when it has killed often in a short time.
+  // The kernel omits the detail if it has killed often in a short time.
   EXPECT_EQ(killed_for_memory(detail + group + group, 12), (OomKill{true, ""}));
 }
 
-TEST(MemoryEvents, BytesAreSaidAsPeopleSayThem) {
+TEST(MemoryEvents, BytesAreWrittenWithTheLargestUnit) {
   EXPECT_EQ(in_bytes(0), "0 bytes");
   EXPECT_EQ(in_bytes(1023), "1023 bytes");
   EXPECT_EQ(in_bytes(1536), "1.5 KiB");

@@ -15,7 +15,7 @@ constexpr ExitStatus killed{ExitStatus::How::signaled, SIGKILL, false};
 constexpr ExitStatus failed{ExitStatus::How::exited, 1, false};
 constexpr const char* limited = "the kernel's out-of-memory killer (limit 2 GiB of cgroup /a)";
 
-// The kernel's files, as files.
+// Plain files in place of the kernel's.
 class OomWatchTest : public testing::Test {
  protected:
   void has(const std::string& name, const std::string& text) {
@@ -42,7 +42,7 @@ class OomWatchTest : public testing::Test {
   OomWatch watch_{{folder_.path() + "/proc", folder_.path() + "/cgroup", [this] { return log_; }}};
 };
 
-TEST_F(OomWatchTest, NamesTheTightestLimitAboveAndTellsAKillOnce) {
+TEST_F(OomWatchTest, NamesTheLowestLimitAboveAndReportsAKillOnce) {
   has_cgroup_v2();
   begin();
   EXPECT_EQ(watch_.explain(7, killed), "");
@@ -75,7 +75,7 @@ TEST_F(OomWatchTest, WithoutALimitTheMachineWasFull) {
       watch_.explain(7, killed).starts_with("the kernel's out-of-memory killer (the machine's memory, "));
 }
 
-TEST_F(OomWatchTest, TheOlderHierarchyIsUnderstood) {
+TEST_F(OomWatchTest, CgroupVersionOneIsUnderstood) {
   has("proc/self/cgroup", "9:cpu,memory:/a\n0::/other\n");
   has("cgroup/memory/a/cgroup.procs", "");
   has("cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");

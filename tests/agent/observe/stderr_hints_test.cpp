@@ -4,9 +4,6 @@
 
 #include <csignal>
 
-#include "agent/control/loss_text.h"
-#include "agent/model/last_lines.h"
-
 namespace dlaunch::agent {
 namespace {
 
@@ -17,7 +14,7 @@ constexpr const char* thrown =
     "step 7\nterminate called after throwing an instance of 'std::runtime_error'\n"
     "  what():  tokenizer: vocabulary has 31998 entries\n  and a second line";
 
-TEST(LastWords, UncaughtException) {
+TEST(StderrHints, UncaughtException) {
   EXPECT_EQ(hint_from_output(thrown, aborted), "std::runtime_error: tokenizer: vocabulary has 31998 entries");
   EXPECT_EQ(hint_from_output(thrown, exited(134)),
             "std::runtime_error: tokenizer: vocabulary has 31998 entries");
@@ -25,13 +22,13 @@ TEST(LastWords, UncaughtException) {
             "uncaught exception of type int");
 }
 
-TEST(LastWords, AnExceptionOfAnotherProcessExplainsNothing) {
+TEST(StderrHints, AnExceptionThatDoesNotMatchTheExitIsIgnored) {
   EXPECT_EQ(hint_from_output(thrown, exited(1)), "");
   EXPECT_EQ(hint_from_output("what(): ", aborted), "");
   EXPECT_EQ(hint_from_output("", aborted), "");
 }
 
-TEST(LastWords, ASharedLibraryThatIsMissing) {
+TEST(StderrHints, MissingSharedLibrary) {
   const char* const linker =
       "./probe: error while loading shared libraries: libdlaunch.so.0.1: cannot open shared object file: No "
       "such file or directory";
@@ -42,30 +39,10 @@ TEST(LastWords, ASharedLibraryThatIsMissing) {
   EXPECT_EQ(hint_from_output("sh: 1: nonsense: not found", exited(127)), "");
 }
 
-TEST(LastWords, UnprintableTextIsLeftOut) {
+TEST(StderrHints, UnprintableTextIsLeftOut) {
   EXPECT_EQ(
       hint_from_output("terminate called after throwing an instance of 'E'\n  what():  \x1b[2Jbad", aborted),
       "E: bad");
-}
-
-TEST(LastLines, ThatStandOnTheScreenAreFound) {
-  EXPECT_TRUE(are_shown("a\nb", "x\na\nb\n"));
-  EXPECT_TRUE(are_shown("a\nb", "[rank 1]: a\r\n[rank 1]: b\r\ndlaunch: rank 1 exited with code 1\n"));
-  EXPECT_FALSE(are_shown("a\nb", "a\nx\nb\n")) << "another's line is in between";
-  EXPECT_FALSE(are_shown("a\nb", "b\na\n"));
-  EXPECT_FALSE(are_shown("a\nb", "b\n")) << "the beginning has left the screen";
-  EXPECT_FALSE(are_shown("", "a\n"));
-  EXPECT_FALSE(are_shown("a", ""));
-}
-
-TEST(LossWords, SuggestsARemedy) {
-  EXPECT_EQ(describe_loss("connection reset by peer", false, "b"), "connection reset by peer");
-  EXPECT_EQ(describe_loss("no sign of life for 5 s", true, "b"),
-            "no sign of life for 5 s (--node-timeout): its machine is off or does not run, or the network to "
-            "it is cut; "
-            "try dlaunch doctor --peer=b");
-  EXPECT_TRUE(
-      describe_loss("closed by the peer", false, "b").starts_with("its dlaunch ended without a word: "));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ using std::chrono::seconds;
 
 constexpr double now_s = 1'700'000'000;
 
-TEST(TimerRequest, IsReadAsPyTorchWritesIt) {
+TEST(TimerRequest, ReadsTheFormOfPyTorch) {
   const auto set = parse_timer_request(
       R"({"version": 1, "pid": 4711, "scope_id": "train.py#12", "expiration_time": 1700000002.5, "signal": 10})",
       now_s);
@@ -23,7 +23,7 @@ TEST(TimerRequest, IsReadAsPyTorchWritesIt) {
   EXPECT_EQ(*released, (TimerRequest{4711, "train.py#12", std::nullopt, 0}));
 }
 
-TEST(TimerRequest, ASignalThatIsNoneIsSigkill) {
+TEST(TimerRequest, AnInvalidSignalIsSigkill) {
   for (const char* signal : {"", R"(, "signal": 65)", R"(, "signal": "x")", R"(, "signal": 1e9)",
                              R"(, "signal": 18446744073709551615)", R"(, "signal": [[15]])"}) {
     const std::string line = R"({"pid": 1, "scope_id": "", "expiration_time": 1)" + std::string(signal) + "}";
@@ -41,7 +41,7 @@ TEST(TimerRequest, NoneOrLessAsksForNoSignal) {
   }
 }
 
-TEST(TimerRequest, ATimeIsNeverTooFar) {
+TEST(TimerRequest, TimesAreBounded) {
   for (const char* time : {"1e300", "1.7976931348623157e308", "99999999999999999999999"}) {
     const auto request = parse_timer_request(
         R"({"pid": 1, "scope_id": "", "expiration_time": )" + std::string(time) + "}", now_s);
@@ -93,7 +93,7 @@ TEST(TimerLines, AreWholeForAnyFragmentation) {
   EXPECT_EQ(cut({"\n"}), (std::vector<std::string>{""}));
 }
 
-TEST(TimerLines, OneThatIsTooLongIsCutShortAndTheNextIsWhole) {
+TEST(TimerLines, ALineThatIsTooLongIsCutAndTheNextIsWhole) {
   const std::string much(3 * longest_timer_request, 'x');
   const auto lines = cut({much, much + "\nnext\n", std::string(longest_timer_request, 'y') + "\n"});
   EXPECT_EQ(lines, (std::vector<std::string>{std::string(longest_timer_request + 1, 'x'), "next",
@@ -104,7 +104,7 @@ class Timers : public testing::Test {
  protected:
   static TimePoint at(int s) { return TimePoint{} + seconds(s); }
 
-  // Now is 0, unless it is said.
+  // `now` is 0 unless given.
   bool set(std::int32_t pid, const std::string& scope, int after_s, int signo = SIGKILL, int now = 0) {
     return book.take({pid, scope, seconds(after_s), signo}, birth, at(now));
   }
@@ -143,7 +143,7 @@ TEST_F(Timers, AreReleasedAndSetAgain) {
   EXPECT_EQ(book.take_expired(at(15)), (Expired{expired(1, "a", SIGTERM)}));
 }
 
-TEST_F(Timers, AProcessIsSentOneSignalForAllOfItsTimers) {
+TEST_F(Timers, AProcessReceivesOneSignalForAllItsTimers) {
   set(1, "late", 12);
   set(1, "a", 11, SIGTERM);
   set(1, "first", 10, SIGUSR1);
@@ -161,7 +161,7 @@ TEST_F(Timers, TimerWithoutSignalKeepsTheOthers) {
   EXPECT_EQ(book.take_expired(at(30)), (Expired{expired(1, "a"), expired(1, "said too", 0)}));
 }
 
-TEST_F(Timers, AreTheProcesssThatSetThemNotThePids) {
+TEST_F(Timers, BelongToTheProcessNotToItsPid) {
   set(1, "a", 10);
   birth = 78;
   release(1, "a");

@@ -11,7 +11,7 @@
 namespace dlaunch::agent {
 namespace {
 
-// A pipe, or a pair of sockets, that is full.
+// A full pipe or socket pair.
 class ConsoleTest : public testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(pipe2(ends_.data(), O_CLOEXEC), 0); }
@@ -39,7 +39,7 @@ class ConsoleTest : public testing::Test {
   std::array<int, 2> ends_{};  // to read, to write
 };
 
-TEST_F(ConsoleTest, AReaderThatTakesOneByteMoves) {
+TEST_F(ConsoleTest, AReaderThatTakesOneByteHasMoved) {
   Console console(ends_[1]);
   fill(console);
   EXPECT_TRUE(console.has_moved()) << "it took what the pipe holds";
@@ -50,14 +50,14 @@ TEST_F(ConsoleTest, AReaderThatTakesOneByteMoves) {
   EXPECT_FALSE(console.has_moved());
 }
 
-TEST_F(ConsoleTest, AReaderOfASocketMoves) {
+TEST_F(ConsoleTest, AReaderOfASocketHasMoved) {
   for (const int fd : ends_) close(fd);
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends_.data()), 0);
   Console console(ends_[1]);
   fill(console);
   EXPECT_TRUE(console.has_moved());
   EXPECT_FALSE(console.has_moved());
-  for (int i = 0; i < 11; ++i) read_one_byte();  // what was sent at once
+  for (int i = 0; i < 11; ++i) read_one_byte();  // these were written at once
   EXPECT_TRUE(console.has_moved());
 }
 
@@ -88,19 +88,6 @@ TEST_F(ConsoleTest, OutputAfterAGapBeginsALineAndDoesNotWait) {
   console.write(large);
   EXPECT_TRUE(console.is_empty());
   EXPECT_EQ(console.dropped().bytes, before + large.size() - read_all().size());
-}
-
-TEST(Dropped, CountsLinesThatAreMissingInPart) {
-  Dropped dropped;
-  dropped.add("");
-  EXPECT_EQ(dropped, Dropped{});
-  dropped.add("a\nb");
-  EXPECT_EQ(dropped, (Dropped{3, 2, true}));
-  dropped.add("c\n");
-  EXPECT_EQ(dropped, (Dropped{5, 2, false}));
-  dropped.add("d");
-  dropped.add("\n");
-  EXPECT_EQ(dropped, (Dropped{7, 3, false}));
 }
 
 }  // namespace

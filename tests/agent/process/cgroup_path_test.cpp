@@ -1,4 +1,4 @@
-// Where the own control group lies: the kernel's texts as found on real machines.
+// The directory of the process's own cgroup, from the kernel's texts as found on real machines.
 
 #include "agent/process/cgroup_path.h"
 
@@ -34,7 +34,7 @@ TEST(CgroupPath, StartsAtWhatIsMounted) {
   EXPECT_EQ(cgroup_directory(part, "0::/system.slice\n"), std::nullopt);
 }
 
-TEST(CgroupPath, NamesMayHoldAnything) {
+TEST(CgroupPath, NamesMayContainAnyCharacter) {
   EXPECT_EQ(cgroup_directory("33 24 0:28 / /mnt/a\\040b\\134c rw - cgroup2 cgroup2 rw\n", "0::/x y\n"),
             "/mnt/a b\\c/x y");
 }

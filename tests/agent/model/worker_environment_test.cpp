@@ -1,48 +1,13 @@
-// Exit statuses, failures and the workers' environment: what people and programs read.
+#include "agent/model/worker_environment.h"
 
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <map>
-
-#include "agent/model/exit_status.h"
-#include "agent/model/job.h"
-#include "agent/model/worker_environment.h"
+#include <string>
+#include <vector>
 
 namespace dlaunch::agent {
 namespace {
-
-TEST(ExitStatus, IsDescribed) {
-  using How = ExitStatus::How;
-  EXPECT_EQ(describe(ExitStatus{How::exited, 3, false}), "exited with code 3");
-  EXPECT_EQ(describe(ExitStatus{How::exited, 127, false}),
-            "exited with code 127: a command, interpreter or shared library was not found");
-  EXPECT_EQ(describe(ExitStatus{How::exited, 134, false}),
-            "exited with code 134: as if by signal 6 (SIGABRT, aborted)");
-  EXPECT_EQ(describe(ExitStatus{How::exited, 150, false}), "exited with code 150") << "nobody means SIGTTOU";
-  EXPECT_EQ(describe(ExitStatus{How::signaled, SIGKILL, false}, "the kernel"),
-            "was killed by signal 9 (SIGKILL): the kernel");
-  EXPECT_EQ(describe(ExitStatus{How::signaled, SIGSEGV, true}),
-            "was killed by signal 11 (SIGSEGV, segmentation fault), core dumped");
-  EXPECT_EQ((ExitStatus{How::signaled, SIGKILL, false}.shell_code()), 137);
-  EXPECT_TRUE((ExitStatus{How::exited, 0, false}.success()));
-}
-
-TEST(Failure, DescribesWhatWhereAndWhy) {
-  Failure f;
-  f.kind = FailureKind::worker;
-  f.node_rank = 1;
-  f.host = "b";
-  f.rank = 3;
-  f.local_rank = 1;
-  f.pid = 4711;
-  f.status = {ExitStatus::How::exited, 3, false};
-  EXPECT_EQ(describe(f), "rank 3 (local rank 1, node 1, host b, pid 4711) exited with code 3");
-  EXPECT_EQ(exit_code_of(f), 3);
-  f.kind = FailureKind::signal;
-  f.status = {ExitStatus::How::signaled, SIGTERM, false};
-  EXPECT_EQ(exit_code_of(f), 143);
-}
 
 class WorkerEnvironment : public ::testing::Test {
  protected:

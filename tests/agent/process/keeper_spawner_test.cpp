@@ -1,13 +1,10 @@
-// The keeper with real processes: where a program is looked for, what a worker is bound to, why it could not
-// be started, and many that begin at once.
+// KeeperSpawner with real processes: where it searches a program, what a worker is bound to, why a worker
+// could not be started, and many that start at once.
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -16,8 +13,6 @@
 #include <fstream>
 #include <map>
 
-#include "agent/platform/reaper.h"
-#include "agent/process/job_mark.h"
 #include "agent/process/keeper_spawner.h"
 #include "store/loop/uv_loop.h"
 #include "store/loop/uv_poller.h"
@@ -27,8 +22,8 @@ namespace {
 
 enum class Keepers : std::uint8_t { runs, was_stopped };
 
-// Some starts, given to the keeper in one go, until each has failed or ended. The signal, where there is one,
-// is asked for right behind them, or when somebody has stopped the keeper.
+// Runs some starts, given to the keeper in one go, until each has failed or ended. A signal, if given, is
+// requested right behind them, or after the keeper was stopped.
 class SeveralStarts final : public SpawnerHandler, public TimerHandler {
  public:
   explicit SeveralStarts(const std::vector<Command>& commands, int signo = 0, Keepers state = Keepers::runs) {
@@ -58,7 +53,7 @@ class SeveralStarts final : public SpawnerHandler, public TimerHandler {
   void on_started(ProcKey key, std::int64_t pid) override { pids[key.local_rank] = pid; }
   void on_spawn_failed(ProcKey key, const std::string& why) override { end(key, "not started: " + why); }
   void on_exited(ProcKey key, std::int64_t pid, const WorkerExit& exit) override {
-    EXPECT_EQ(pids[key.local_rank], pid) << "it was said to have started before";
+    EXPECT_EQ(pids[key.local_rank], pid) << "its start was reported before";
     end(key, describe(exit.status) + (exit.tail.empty() ? "" : ": " + exit.tail));
   }
   void on_leftovers(int, const std::string&) override {}
@@ -70,21 +65,22 @@ class SeveralStarts final : public SpawnerHandler, public TimerHandler {
     loop_->stop();
   }
 
-  std::map<std::uint32_t, std::string> came;   // by local rank
-  std::map<std::uint32_t, std::int64_t> pids;  // of those that started
+  std::map<std::uint32_t, std::string> results;  // by local rank
+  std::map<std::uint32_t, std::int64_t> pids;    // of those that started
 
  private:
   void end(ProcKey key, std::string what) {
-    EXPECT_TRUE(came.emplace(key.local_rank, std::move(what)).second) << "a second end of " << key.local_rank;
+    EXPECT_TRUE(results.emplace(key.local_rank, std::move(what)).second)
+        << "a second end of " << key.local_rank;
     if (--open_ == 0) loop_->stop();
   }
   UvLoop* loop_ = nullptr;
   std::size_t open_ = 0;
 };
 
-std::string what_came_of(const Command& command) { return SeveralStarts({command}).came[0]; }
+std::string result_of(const Command& command) { return SeveralStarts({command}).results[0]; }
 
-// A folder with programs, and PATH for the time of a test.
+// A folder with programs, and PATH during a test.
 class Programs : public testing::Test {
  protected:
   Programs() {
@@ -102,8 +98,8 @@ class Programs : public testing::Test {
     std::ofstream(folder + "/" + name) << text;
     chmod((folder + "/" + name).c_str(), mode);
   }
-  [[nodiscard]] std::string said_by(const std::string& program) const {
-    return what_came_of({{program, "word"}, {}, {}});
+  [[nodiscard]] std::string output_of(const std::string& program) const {
+    return result_of({{program, "word"}, {}, {}});
   }
 
   std::string folder;
@@ -125,19 +121,19 @@ int some_allowed_cpu() {
   return last;
 }
 
-TEST(Spawner, AWorkerIsBoundBeforeItBegins) {
+TEST(KeeperSpawner, AWorkerIsBoundBeforeItBegins) {
   Command command = show_cpus;
   command.cpus = {some_allowed_cpu()};
-  EXPECT_EQ(what_came_of(command), "exited with code 0: " + std::to_string(some_allowed_cpu()));
+  EXPECT_EQ(result_of(command), "exited with code 0: " + std::to_string(some_allowed_cpu()));
 }
 
-TEST(Spawner, ABindingThatCannotBeMadeIsSaidAndNothingStarted) {
+TEST(KeeperSpawner, ABindingThatCannotBeMadeIsReportedAndNothingStarted) {
   Command command = show_cpus;
   command.cpus = {60'000};
-  EXPECT_EQ(what_came_of(command), "not started: cannot bind it to its CPUs: Invalid argument");
+  EXPECT_EQ(result_of(command), "not started: cannot bind it to its CPUs: Invalid argument");
 }
 
-// The policy of this process for a moment: whether a worker could have it.
+// Sets the policy of this process for a moment, to see if a worker could have it.
 bool kernel_takes_policy(int policy, unsigned long nodes) {
   if (syscall(SYS_set_mempolicy, policy, &nodes, 8 * sizeof nodes + 1) != 0) return false;
   return syscall(SYS_set_mempolicy, 0, nullptr, 0) == 0;
@@ -146,38 +142,38 @@ bool kernel_takes_policy(int policy, unsigned long nodes) {
 std::string memory_policy_of(const std::vector<int>& nodes) {
   Command command{{"sh", "-c", "sed -n '1s/^[0-9a-f]* //; 1s/ [a-z]*=.*//p' /proc/self/numa_maps >&2"}, {}};
   command.memory_nodes = nodes;
-  return what_came_of(command);
+  return result_of(command);
 }
 
-TEST(Spawner, AWorkersMemoryIsFromItsNodes) {
+TEST(KeeperSpawner, AWorkersMemoryComesFromItsNodes) {
   if (!kernel_takes_policy(1, 1)) GTEST_SKIP() << "no memory policy may be set here";
   EXPECT_EQ(memory_policy_of({}), "exited with code 0: default");
   EXPECT_EQ(memory_policy_of({0}), "exited with code 0: prefer:0");
 }
 
-TEST(Spawner, AWorkersMemoryIsFromSeveralNodes) {
+TEST(KeeperSpawner, AWorkersMemoryComesFromSeveralNodes) {
   if (!kernel_takes_policy(5, 1)) GTEST_SKIP() << "several nodes cannot be preferred here";
-  // Of these, the ones that the machine has.
+  // Only those nodes that the machine has.
   EXPECT_TRUE(memory_policy_of({0, 1}).starts_with("exited with code 0: prefer (many):0"));
 }
 
-TEST(Spawner, MissingMemoryNodeIsNoFailure) {
-  EXPECT_EQ(what_came_of({{"true"}, {}, 0, 0, {}, {60'000}}), "exited with code 0");
+TEST(KeeperSpawner, MissingMemoryNodeIsNoFailure) {
+  EXPECT_EQ(result_of({{"true"}, {}, 0, 0, {}, {60'000}}), "exited with code 0");
 }
 
-TEST(Spawner, AMissingProgramIsSaid) {
-  EXPECT_EQ(what_came_of({{"./no-such-program"}, {}, {}}), "not started: No such file or directory");
+TEST(KeeperSpawner, AMissingProgramIsReported) {
+  EXPECT_EQ(result_of({{"./no-such-program"}, {}, {}}), "not started: No such file or directory");
 }
 
-TEST_F(Programs, AreLookedForOnPathInItsOrder) {
+TEST_F(Programs, AreSearchedInTheOrderOfPath) {
   write("a/greet", "#!/bin/sh\necho first $1 >&2; exit 3\n");
   write("b/greet", "#!/bin/sh\necho second $1 >&2; exit 3\n");
   set_path("/no/such/folder:" + folder + "/a:" + folder + "/b");
-  EXPECT_EQ(said_by("greet"), "exited with code 3: first word");
+  EXPECT_EQ(output_of("greet"), "exited with code 3: first word");
   set_path(folder + "/b:" + folder + "/a");
-  EXPECT_EQ(said_by("greet"), "exited with code 3: second word");
-  EXPECT_EQ(said_by(folder + "/a/greet"), "exited with code 3: first word");
-  EXPECT_EQ(said_by("greeting"), "not started: No such file or directory");
+  EXPECT_EQ(output_of("greet"), "exited with code 3: second word");
+  EXPECT_EQ(output_of(folder + "/a/greet"), "exited with code 3: first word");
+  EXPECT_EQ(output_of("greeting"), "not started: No such file or directory");
 }
 
 TEST_F(Programs, AreFoundInTheWorkingDirectoryIfPathHasAnEmptyEntry) {
@@ -185,27 +181,27 @@ TEST_F(Programs, AreFoundInTheWorkingDirectoryIfPathHasAnEmptyEntry) {
   const std::filesystem::path here = std::filesystem::current_path();
   std::filesystem::current_path(folder);
   set_path("/no/such/folder:");
-  EXPECT_EQ(said_by("greet"), "exited with code 4");
+  EXPECT_EQ(output_of("greet"), "exited with code 4");
   std::filesystem::current_path(here);
 }
 
-TEST_F(Programs, ThatMayNotBeRunDoNotHideOthers) {
+TEST_F(Programs, WithoutPermissionDoNotHideOthers) {
   write("a/greet", "#!/bin/sh\nexit 3\n", 0644);
   set_path(folder + "/a");
-  EXPECT_EQ(said_by("greet"), "not started: Permission denied");
+  EXPECT_EQ(output_of("greet"), "not started: Permission denied");
   set_path(folder + "/a:/no/such/folder");
-  EXPECT_EQ(said_by("greet"), "not started: Permission denied");
+  EXPECT_EQ(output_of("greet"), "not started: Permission denied");
   write("b/greet", "#!/bin/sh\nexit 5\n");
   set_path(folder + "/a:" + folder + "/b");
-  EXPECT_EQ(said_by("greet"), "exited with code 5");
+  EXPECT_EQ(output_of("greet"), "exited with code 5");
 }
 
-TEST_F(Programs, WithoutAnInterpreterLineAreAShells) {
+TEST_F(Programs, WithoutAnInterpreterLineAreRunByAShell) {
   write("greet", "echo $0 $1 >&2; exit 6\n");
-  EXPECT_EQ(said_by(folder + "/greet"), "exited with code 6: " + folder + "/greet word");
+  EXPECT_EQ(output_of(folder + "/greet"), "exited with code 6: " + folder + "/greet word");
 }
 
-TEST_F(Programs, OfAnotherMachineAreNoShells) {
+TEST_F(Programs, OfAnotherMachineAreNotRunByAShell) {
   set_path("/usr/bin:/bin");
   std::string program = "\177ELF\2\1\1";
   program.resize(18);
@@ -218,107 +214,33 @@ TEST_F(Programs, OfAnotherMachineAreNoShells) {
   const std::string sentence = "not started: it is an aarch64 program, and this machine is ";
 #endif
   write("far", program + "\necho run by a shell >&2\n");
-  EXPECT_TRUE(said_by(folder + "/far").starts_with(sentence)) << said_by(folder + "/far");
+  EXPECT_TRUE(output_of(folder + "/far").starts_with(sentence)) << output_of(folder + "/far");
   set_path(folder);
-  EXPECT_TRUE(said_by("far").starts_with(sentence)) << said_by("far");
+  EXPECT_TRUE(output_of("far").starts_with(sentence)) << output_of("far");
 }
 
-TEST(Spawner, StartFailureDoesNotDelayOtherWorkers) {
+TEST(KeeperSpawner, StartFailureDoesNotDelayOtherWorkers) {
   std::vector<Command> commands;
   for (int rank = 0; rank < 64; ++rank)
     commands.push_back({{rank % 3 == 0 ? "./no-such-program" : "true"}, {}, rank});
   const SeveralStarts starts(commands);
   for (std::uint32_t rank = 0; rank < 64; ++rank) {
-    EXPECT_EQ(starts.came.at(rank),
+    EXPECT_EQ(starts.results.at(rank),
               rank % 3 == 0 ? "not started: No such file or directory" : "exited with code 0");
     EXPECT_EQ(starts.pids.contains(rank), rank % 3 != 0);
   }
 }
 
-// It is delivered to every one of them, also to those that were only just begun.
-TEST(Spawner, ASignalRightBehindTheStartReachesAll) {
+// Every worker receives it, also those that were begun a moment ago.
+TEST(KeeperSpawner, ASignalRightBehindTheStartReachesAll) {
   const SeveralStarts starts(std::vector<Command>(32, Command{{"sleep", "1000"}, {}, {}}), SIGTERM);
   for (std::uint32_t rank = 0; rank < 32; ++rank)
-    EXPECT_EQ(starts.came.at(rank), "was killed by signal 15 (SIGTERM, terminated)");
+    EXPECT_EQ(starts.results.at(rank), "was killed by signal 15 (SIGTERM, terminated)");
 }
 
-TEST(Spawner, AStoppedKeeperStopsTheWorkersAllTheSame) {
+TEST(KeeperSpawner, AStoppedKeeperStillStopsTheWorkers) {
   const SeveralStarts starts({Command{{"sleep", "1000"}, {}, {}}}, SIGTERM, Keepers::was_stopped);
-  EXPECT_EQ(starts.came.at(0), "was killed by signal 15 (SIGTERM, terminated)");
-}
-
-// A process of a job that has lost everything by which it could be known, but for its mark.
-pid_t start_stray(JobMark mark) {
-  int said[2];
-  EXPECT_EQ(pipe2(said, O_CLOEXEC), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    setsid();
-    carry(mark);
-    if (fork() > 0) _exit(0);  // its parent
-    setsid();
-    const pid_t own = getpid();
-    if (write(said[1], &own, sizeof own) != sizeof own) _exit(1);
-    char* const no_environment[] = {nullptr};
-    execle("/bin/sleep", "sleep", "1000", nullptr, no_environment);
-    _exit(1);
-  }
-  close(said[1]);
-  pid_t stray = 0;
-  EXPECT_EQ(read(said[0], &stray, sizeof stray), static_cast<ssize_t>(sizeof stray));
-  close(said[0]);
-  EXPECT_EQ(waitpid(child, nullptr, 0), child);
-  return stray;
-}
-
-TEST(JobMark, FindsProcessesByTheMarkAlone) {
-  const JobMark mark = make_job_mark();
-  if (mark == no_job_mark) GTEST_SKIP() << "limits on file locks cannot be set here";
-  const JobMark other = make_job_mark();
-  ASSERT_NE(mark, other);
-  const pid_t ours = start_stray(mark);
-  const pid_t stranger = start_stray(other);
-  EXPECT_EQ(kill_marked_processes(no_job_mark), std::vector<pid_t>{});
-  EXPECT_EQ(kill_marked_processes(mark, ours), std::vector<pid_t>{}) << "it is spared";
-  EXPECT_EQ(kill_marked_processes(mark), std::vector<pid_t>{ours});
-  while (birth_of(ours)) poll(nullptr, 0, 1);
-  EXPECT_EQ(kill_marked_processes(mark), std::vector<pid_t>{}) << "it has ended";
-  EXPECT_TRUE(birth_of(stranger));
-  EXPECT_EQ(kill_marked_processes(other), std::vector<pid_t>{stranger});
-}
-
-TEST(JobMark, AJobInsideAJobKeepsTheOutersMark) {
-  const pid_t child = fork();
-  if (child == 0) {
-    carry(make_job_mark());
-    _exit(make_job_mark() == no_job_mark ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-}
-
-// An agent that ends while its keeper is stopped.
-[[noreturn]] void end_with_a_stopped_keeper() {
-  char name[64] = "spawner_test";
-  const auto keeper = start_keeper(name, sizeof name, {}, nullptr, std::chrono::milliseconds(1));
-  Frame ready;
-  if (!keeper || read(keeper->socket, &ready, sizeof ready) != sizeof ready) _exit(1);
-  _exit(kill(static_cast<pid_t>(ready.number), SIGSTOP) == 0 ? 0 : 2);
-}
-
-TEST(Guard, EndsAKeeperThatIsStoppedWhenItsTimeIsOver) {
-  int ends[2];
-  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
-  const pid_t agent = fork();
-  if (agent == 0) end_with_a_stopped_keeper();
-  close(ends[1]);
-  int status = -1;
-  ASSERT_EQ(waitpid(agent, &status, 0), agent);
-  EXPECT_EQ(status, 0);
-  pollfd held{ends[0], POLLIN, 0};  // by guard and keeper, which have it from the agent
-  EXPECT_EQ(poll(&held, 1, 60'000), 1) << "the keeper, or its guard, is still there";
-  close(ends[0]);
+  EXPECT_EQ(starts.results.at(0), "was killed by signal 15 (SIGTERM, terminated)");
 }
 
 }  // namespace

@@ -1,0 +1,105 @@
+#include "agent/model/collective_progress.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/agent/model/made_page.h"
+
+namespace dlaunch::agent {
+namespace {
+
+using page::Operation;
+
+TEST(CollectiveProgress, ReportsTheOldestOtherOperation) {
+  MadePage page(0, 2);
+  page.add_group(1, "default");
+  page.end(page.enter(1, Operation::all_reduce, 1, 1'000), 2'000);
+  page.enter(1, Operation::send, 1, 3'000).state = page::Record::completed;
+  page.enter(1, Operation::monitored_barrier, 1, 4'000);
+  page.enter(1, Operation::recv, 2, 5'000).peer = 1;
+  WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
+  RankProgress here = collect_group_progress({&seen, 1}, 2, 9'000).at(0).here.at(0);
+  EXPECT_TRUE(here.waits_otherwise());
+  EXPECT_EQ(here.operation, Operation::monitored_barrier);
+  EXPECT_TRUE(here.needs_all);
+  EXPECT_EQ(here.waited, Duration(5'000));
+  seen.condition = Condition::ended;
+  here = collect_group_progress({&seen, 1}, 2, 9'000).at(0).here.at(0);
+  EXPECT_FALSE(here.waits_otherwise());
+}
+
+TEST(CollectiveProgress, NamesAMessagesPeerByItsRankInTheJob) {
+  MadePage page(4, 8);
+  page::Group& group = page.add_group(1, "even");
+  group.size = 4;
+  group.rank = 2;
+  group.runs[0] = {0, 2, 4};
+  page::Record& recv = page.enter(1, Operation::recv, 1, 5'000);
+  const auto peer = [&](int in_group) {
+    recv.peer = in_group;
+    const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
+    return collect_group_progress({&seen, 1}, 8, 9'000).at(0).here.at(0).peer;
+  };
+  EXPECT_EQ(peer(3), 6);
+  EXPECT_EQ(peer(-1), -1);
+  EXPECT_EQ(peer(4), -1);  // not a rank of the group
+}
+
+TEST(CollectiveProgress, AMeetingMayNeedAllRanksOrSome) {
+  MadePage page(0, 4);
+  page.add_group(1, "default");
+  page::Record& meeting = page.enter(1, Operation::new_subgroups, 1, 5'000);
+  const auto needs_all = [&](std::uint64_t members) {
+    meeting.input = members;
+    const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::runs};
+    return collect_group_progress({&seen, 1}, 4, 9'000).at(0).here.at(0).needs_all;
+  };
+  EXPECT_TRUE(needs_all(4));
+  EXPECT_FALSE(needs_all(2));
+}
+
+TEST(CollectiveProgress, IsMadeFromThePages) {
+  std::vector<WorkerSeen> workers;
+  for (int rank = 0; rank < 2; ++rank) {
+    MadePage page(rank, 4);
+    page.add_group(1, "default");
+    page.end(page.enter(1, Operation::all_reduce, 1, 100), 200);
+    if (rank == 0) page.enter(1, Operation::barrier, 2, 1'000);
+    workers.push_back({*parse_worker_page(page.bytes(), page.bytes()), Condition::runs});
+  }
+  workers[1].condition = Condition::stopped;
+  MadePage other(0, 3);
+  other.add_group(1, "its own");
+  workers.push_back({*parse_worker_page(other.bytes(), other.bytes()), Condition::runs});
+
+  const auto groups = collect_group_progress(workers, 4, 5'000);
+  ASSERT_EQ(groups.size(), 1U);
+  EXPECT_EQ(groups[0].name, "default");
+  EXPECT_EQ(groups[0].size, 4U);
+  RankProgress first;
+  first.entered = 2;
+  first.done = 1;
+  first.inside = true;
+  first.operation = Operation::barrier;
+  first.waited = Duration(4'000);
+  RankProgress second;
+  second.rank = 1;
+  second.entered = second.done = 1;
+  second.condition = Condition::stopped;
+  EXPECT_EQ(groups[0].here, (std::vector{first, second}));
+}
+
+TEST(CollectiveProgress, TheWaitInAFailedCollectiveEndsWithIt) {
+  MadePage page(0, 2);
+  page.add_group(1, "default");
+  page.end(page.enter(1, Operation::all_reduce, 1, 1'000), 4'000, false);
+  const WorkerSeen seen{*parse_worker_page(page.bytes(), page.bytes()), Condition::ended};
+  const auto groups = collect_group_progress({&seen, 1}, 2, 9'000);
+  EXPECT_EQ(groups.at(0).here.at(0).waited, Duration(3'000));
+  EXPECT_FALSE(groups.at(0).here.at(0).inside);
+  EXPECT_TRUE(groups.at(0).here.at(0).waits());
+}
+
+}  // namespace
+}  // namespace dlaunch::agent
