@@ -1,11 +1,11 @@
 #include "agent/model/error_file.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "store/base/lines.h"
+#include "store/base/number.h"
 #include "store/base/sanitize.h"
 
 namespace dlaunch::agent {
@@ -33,9 +33,7 @@ std::int64_t seconds_at(const Json& object, const char* name) {
   if (found->is_number_integer()) {
     value = found->get<std::int64_t>();
   } else if (found->is_string()) {
-    const std::string text = found->get<std::string>();
-    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (failed != std::errc{} || end != text.data() + text.size()) return 0;
+    value = parse_number<std::int64_t>(found->get<std::string>()).value_or(0);
   }
   return value > 0 && value < latest_s ? value : 0;
 }

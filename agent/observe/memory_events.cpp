@@ -1,9 +1,10 @@
 #include "agent/observe/memory_events.h"
 
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <utility>
+
+#include "store/base/number.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -19,10 +20,7 @@ void find_line(std::string_view text, F&& each) {
 }
 
 std::optional<std::uint64_t> number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = failed == std::errc{} && (end == text.data() + text.size() || *end == '\n');
-  return whole ? std::optional(value) : std::nullopt;
+  return parse_number<std::uint64_t>(text.substr(0, text.find('\n')));
 }
 
 // The value of "name=value" in a list with commas; nullopt if there is none.

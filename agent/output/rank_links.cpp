@@ -1,10 +1,12 @@
 #include "agent/output/rank_links.h"
 
+#include <algorithm>
 #include <charconv>
 #include <system_error>
 #include <vector>
 
 #include "agent/output/log_dir.h"
+#include "store/base/number.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -30,11 +32,6 @@ std::string target_of(const fs::path& link) {
   std::error_code failed;
   const fs::path target = fs::read_symlink(link, failed);
   return failed ? "" : target.string();
-}
-
-bool is_number(std::string_view text, std::uint32_t& number) {
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return failure == std::errc{} && end == text.data() + text.size();
 }
 
 }  // namespace
@@ -80,7 +77,7 @@ void RankLinks::remove_later_rounds(std::uint32_t round, const std::string& suff
   std::vector<std::string> later;
   for (const auto& entry : fs::directory_iterator(dir_, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (std::uint32_t number = 0; is_number(name, number) && number > round) later.push_back(name);
+    if (parse_number<std::uint32_t>(name).value_or(0) > round) later.push_back(name);
   }
   for (const std::string& number : later) {
     const std::string folder = target_of(dir_ / number);
@@ -105,11 +102,10 @@ fs::path ranks_dir(const fs::path& job_dir, bool in_temporary) {
 }
 
 int rank_of_link(std::string_view name, std::string_view stream) {
-  std::uint32_t rank = 0;
   if (!name.starts_with(mark) || !name.ends_with("." + std::string(stream))) return -1;
   name.remove_prefix(mark.size());
   name.remove_suffix(stream.size() + 1);
-  return is_number(name, rank) && rank <= INT32_MAX ? static_cast<int>(rank) : -1;
+  return std::max(-1, parse_number<int>(name).value_or(-1));
 }
 
 }  // namespace dlaunch::agent

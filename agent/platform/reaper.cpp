@@ -7,9 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +15,8 @@
 #include <ctime>
 #include <map>
 #include <optional>
+
+#include "store/base/number.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -37,10 +37,7 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
   DIR* dir = opendir(folder.c_str());
   if (!dir) return numbers;
   while (const dirent* entry = readdir(dir)) {  // NOLINT(concurrency-mt-unsafe): one thread
-    pid_t number = 0;
-    const char* end = entry->d_name + std::strlen(entry->d_name);
-    const auto [stop, failure] = std::from_chars(entry->d_name, end, number);
-    if (failure == std::errc{} && stop == end) numbers.push_back(number);
+    if (const auto number = parse_number<pid_t>(entry->d_name)) numbers.push_back(*number);
   }
   closedir(dir);
   return numbers;

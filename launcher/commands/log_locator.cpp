@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <system_error>
 
@@ -12,6 +11,7 @@
 #include "agent/output/rank_links.h"
 #include "launcher/commands/job_list.h"
 #include "launcher/flags/value_parsers.h"
+#include "store/base/number.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -23,12 +23,8 @@ Error not_found(std::string what, std::string hint) {
 }
 
 std::optional<int> number_behind(std::string_view name, std::string_view mark) {
-  int number = 0;
   if (!name.starts_with(mark)) return std::nullopt;
-  name.remove_prefix(mark.size());
-  const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (failure != std::errc{} || end != name.data() + name.size()) return std::nullopt;
-  return number;
+  return parse_number<int>(name.substr(mark.size()));
 }
 
 // In a shared directory, another user may have made a directory with such a name.

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <climits>
 #include <filesystem>
 #include <string_view>
@@ -12,6 +11,7 @@
 
 #include "launcher/commands/debugger_output.h"
 #include "launcher/machine/program_output.h"
+#include "store/base/number.h"
 #include "store/base/small_file.h"
 
 namespace dlaunch::launcher {
@@ -35,10 +35,8 @@ std::vector<std::int64_t> numbers_in(const std::string& folder) {
   std::error_code failed;
   std::filesystem::directory_iterator entry(folder, failed);
   for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
-    const std::string name = entry->path().filename().string();
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (error == std::errc{} && end == name.data() + name.size()) numbers.push_back(number);
+    const auto number = parse_number<std::int64_t>(entry->path().filename().string());
+    if (number) numbers.push_back(*number);
   }
   std::sort(numbers.begin(), numbers.end());
   return numbers;

@@ -1,12 +1,12 @@
 #include "launcher/options/binding.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <map>
 #include <set>
 
 #include "launcher/flags/value_parsers.h"
+#include "store/base/number.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -65,10 +65,8 @@ std::string cores_word(const Binding& binding) {
 // --- where a worker's GPU is ---
 
 Result<const Gpu*> gpu_called(const std::string& name, const Topology& topology) {
-  std::size_t index = 0;
-  const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), index);
-  if (failure == std::errc{} && end == name.data() + name.size() && index < topology.gpus.size())
-    return &topology.gpus[index];
+  const auto index = parse_number<std::size_t>(name);
+  if (index && *index < topology.gpus.size()) return &topology.gpus[*index];
   const auto found = std::find_if(topology.gpus.begin(), topology.gpus.end(), [&](const Gpu& gpu) {
     return !name.empty() && name.starts_with("GPU-") && gpu.uuid.starts_with(name);
   });

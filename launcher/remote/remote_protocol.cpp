@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <csignal>
 
 #include "launcher/flags/value_parsers.h"
+#include "store/base/number.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -105,13 +105,10 @@ std::vector<int> LifelineReader::take(std::string_view bytes) {
       if (partial_.size() < longest_line) partial_ += c;
       continue;
     }
-    int signo = 0;
     const std::string_view line = partial_;
     if (line.starts_with(signal_word)) {
-      const char* end = line.data() + line.size();
-      const auto parsed = std::from_chars(line.data() + signal_word.size(), end, signo);
-      if (parsed.ec == std::errc{} && parsed.ptr == end && signo > 0 && signo < NSIG)
-        signals.push_back(signo);
+      const int signo = parse_number<int>(line.substr(signal_word.size())).value_or(0);
+      if (signo > 0 && signo < NSIG) signals.push_back(signo);
     }
     partial_.clear();
   }

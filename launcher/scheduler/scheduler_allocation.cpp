@@ -1,19 +1,11 @@
 #include "launcher/scheduler/scheduler_allocation.h"
 
-#include <charconv>
-
 #include "launcher/flags/value_parsers.h"
 #include "launcher/scheduler/job_port.h"
+#include "store/base/number.h"
 
 namespace dlaunch::launcher {
 namespace {
-
-std::optional<std::uint64_t> as_number(const std::string& text) {
-  std::uint64_t n = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (failure != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return n;
-}
 
 std::uint64_t hash_of(std::string_view text) {
   std::uint64_t hash = 14695981039346656037U;  // FNV-1a
@@ -33,12 +25,12 @@ std::optional<SchedulerAllocation::Value> Variables::text(const std::vector<cons
 
 std::optional<SchedulerAllocation::Value> Variables::integer(const std::vector<const char*>& names) const {
   auto value = text(names);
-  return value && as_number(value->text) ? value : std::nullopt;
+  return value && parse_number<std::uint64_t>(value->text) ? value : std::nullopt;
 }
 
 std::optional<std::uint64_t> Variables::number(const std::vector<const char*>& names) const {
   const auto value = text(names);
-  return value ? as_number(value->text) : std::nullopt;
+  return value ? parse_number<std::uint64_t>(value->text) : std::nullopt;
 }
 
 SchedulerAllocation::Value port_of(std::string_view job, std::string_view step, const std::string& from) {

@@ -1,11 +1,11 @@
 // PBS (Torque, OpenPBS, PBS Pro): the job's script is alone on the first of its nodes; pbsdsh and pbs_tmrsh
 // start tasks on the others.
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "launcher/flags/value_parsers.h"
 #include "launcher/scheduler/scheduler_allocation.h"
+#include "store/base/number.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -51,10 +51,7 @@ std::optional<std::size_t> place_of(const std::string& host, const std::vector<s
 bool is_task(const Variables& env) {
   const auto task = env.text({"PBS_TASKNUM"});
   if (!task) return false;
-  std::uint64_t number = 0;
-  const char* const end = task->text.data() + task->text.size();
-  const auto [stop, failure] = std::from_chars(task->text.data(), end, number, 16);
-  return failure == std::errc{} && stop == end && number != 1;
+  return parse_number<std::uint64_t>(task->text, 16).value_or(1) != 1;
 }
 
 // pbsdsh without -u: one dlaunch for each slot.

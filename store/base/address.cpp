@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
+
+#include "store/base/number.h"
 
 namespace dlaunch {
 namespace {
@@ -59,12 +60,9 @@ Result<Address> parse_address(std::string_view text, std::uint16_t default_port)
 
   Address address{std::string(host), default_port};
   if (!port.empty()) {
-    unsigned number = 0;
-    const auto [end, failure] = std::from_chars(port.data(), port.data() + port.size(), number);
-    if (failure != std::errc{} || end != port.data() + port.size() || number > 65535) {
-      return bad_address(text, "the port is not a number from 0 to 65535");
-    }
-    address.port = static_cast<std::uint16_t>(number);
+    const auto number = parse_number<std::uint16_t>(port);
+    if (!number) return bad_address(text, "the port is not a number from 0 to 65535");
+    address.port = *number;
   }
   return address;
 }
