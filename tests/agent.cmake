@@ -52,8 +52,10 @@ dlaunch_test(NAME agent_test
     agent/process/cgroup_path_test.cpp
     agent/process/elf_machine_test.cpp
     store/base/lines_test.cpp
+    store/base/number_test.cpp
     store/base/sanitize_test.cpp
     store/base/task_limits_test.cpp
+    store/base/text_test.cpp
   LIBS dlaunch_agent LABELS unit)
 
 dlaunch_test(NAME sim_test

@@ -5,8 +5,8 @@
 
 #include "agent/model/job_rules.h"
 #include "agent/model/restart_policy.h"
-#include "store/base/pluralize.h"
 #include "store/base/sanitize.h"
+#include "store/base/text.h"
 
 namespace dlaunch::agent {
 

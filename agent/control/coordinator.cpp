@@ -11,8 +11,8 @@
 #include "agent/model/last_lines.h"
 #include "agent/model/restart_policy.h"
 #include "store/base/overloaded.h"
-#include "store/base/pluralize.h"
 #include "store/base/sanitize.h"
+#include "store/base/text.h"
 
 namespace dlaunch::agent {
 Coordinator::Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now, std::int64_t unix_us)

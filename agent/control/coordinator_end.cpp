@@ -7,7 +7,7 @@
 #include "agent/control/coordinator.h"
 #include "agent/control/member.h"
 #include "agent/model/root_cause.h"
-#include "store/base/short_list.h"
+#include "store/base/text.h"
 
 namespace dlaunch::agent {
 

@@ -5,8 +5,8 @@
 
 #include "agent/control/coordinator.h"
 #include "agent/control/loss_text.h"
-#include "store/base/pluralize.h"
 #include "store/base/sanitize.h"
+#include "store/base/text.h"
 
 namespace dlaunch::agent {
 namespace {

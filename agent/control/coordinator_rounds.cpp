@@ -5,7 +5,7 @@
 #include "agent/control/coordinator.h"
 #include "agent/model/last_lines.h"
 #include "agent/model/restart_policy.h"
-#include "store/base/pluralize.h"
+#include "store/base/text.h"
 
 namespace dlaunch::agent {
 

@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "store/base/pluralize.h"
 #include "store/base/sanitize.h"
-#include "store/base/short_list.h"
+#include "store/base/text.h"
 
 namespace dlaunch::agent {
 namespace {

@@ -7,7 +7,7 @@
 namespace dlaunch::agent {
 namespace {
 
-std::string quoted(const std::string& text) {
+std::string with_bars(const std::string& text) {
   constexpr std::size_t longest_line = 500;
   std::string out;
   const std::string clean = sanitize_for_terminal(text, true);
@@ -59,11 +59,11 @@ std::vector<std::string> last_lines_of(const Failure& failure, bool is_shown) {
   std::vector<std::string> paragraphs;
   const std::string rank = "rank " + std::to_string(failure.rank);
   if (!failure.traceback.empty() && !says_it_too(failure.tail, failure.traceback))
-    paragraphs.push_back("the last lines of " + rank + "'s traceback:" + quoted(failure.traceback));
+    paragraphs.push_back("the last lines of " + rank + "'s traceback:" + with_bars(failure.traceback));
   if (!failure.tail.empty() && !is_shown)
     paragraphs.push_back("the last lines that " + rank + " wrote to " +
                          (failure.tail_is_of_stdout ? "stdout (nothing to stderr):" : "stderr:") +
-                         quoted(failure.tail));
+                         with_bars(failure.tail));
   return paragraphs;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "store/base/sanitize.h"
+#include "store/base/text.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -26,14 +27,6 @@ constexpr std::array<std::string_view, 14> accusations{
 constexpr std::array<std::string_view, 10> own_errors{
     "error", "exception",          "fatal",         "panic",       "assert", "abort",
     "fail",  "segmentation fault", "out of memory", "no such file"};
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
 
 // The last line of a failing program names its error; the lines above may be anything.
 std::string_view last_lines(std::string_view text, int count) {

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "agent/model/json_fields.h"
-#include "store/base/pluralize.h"
 #include "store/base/sanitize.h"
+#include "store/base/text.h"
 #include "store/base/time.h"
 
 namespace dlaunch::agent {

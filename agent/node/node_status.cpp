@@ -3,14 +3,10 @@
 #include <string_view>
 #include <vector>
 
+#include "store/base/text.h"
+
 namespace dlaunch::agent {
 namespace {
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string line;
-  for (const std::string& word : words) line.append(line.empty() ? "" : " ").append(word);
-  return line;
-}
 
 std::string describe(WorkerGroup::Worker::State state) {
   switch (state) {
@@ -70,7 +66,7 @@ std::string waiting_for(const NodeParts& p) {
 JobStatus node_status(const NodeParts& p) {
   JobStatus status;
   status.job = p.job.id;
-  status.program = joined(p.node.command);
+  status.program = join(p.node.command, " ");
   status.version = p.build;
   status.host = p.node.host;
   const WorldMember* own = p.world.member(p.node.agent);

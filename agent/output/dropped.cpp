@@ -3,14 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "store/base/text.h"
+
 namespace dlaunch::agent {
-namespace {
-
-std::string counted(std::uint64_t n, const char* what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-}
-
-}  // namespace
 
 void Dropped::add(std::string_view text) {
   if (text.empty()) return;
@@ -28,7 +23,7 @@ void Dropped::add(const Dropped& other) {
 }
 
 std::string describe(const Dropped& dropped) {
-  return counted(dropped.lines, "line") + " (" + counted(dropped.bytes, "byte") + ")";
+  return pluralize(dropped.lines, "line") + " (" + pluralize(dropped.bytes, "byte") + ")";
 }
 
 }  // namespace dlaunch::agent

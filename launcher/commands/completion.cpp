@@ -12,7 +12,7 @@ namespace dlaunch::launcher {
 namespace {
 
 // In single quotes, as all three shells read them.
-std::string quoted(std::string_view text) {
+std::string shell_quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
     if (c == '\'') {
@@ -114,16 +114,16 @@ std::string bash() {
     with_value.push_back(names);
     const auto choices = choices_of(flag);
     if (choices.empty() && !is_file(flag)) continue;
-    const std::string source = choices.empty() ? "-f" : "-W " + quoted(join(choices, " "));
+    const std::string source = choices.empty() ? "-f" : "-W " + shell_quoted(join(choices, " "));
     cases.append("    ").append(names).append(") COMPREPLY=($(compgen ").append(source);
     cases += " -- \"$cur\")); return ;;\n";
   }
   Parts parts = common_parts("${COMP_WORDS[0]}", "${COMP_WORDS[1]}");
   parts.insert(parts.end(), {{"with_value", join(with_value, "|")},
                              {"cases", cases},
-                             {"flags", quoted(join(flag_names(false), " "))},
-                             {"underscored_flags", quoted(join(flag_names(true), " "))},
-                             {"command_words", quoted(command_names(" "))}});
+                             {"flags", shell_quoted(join(flag_names(false), " "))},
+                             {"underscored_flags", shell_quoted(join(flag_names(true), " "))},
+                             {"command_words", shell_quoted(command_names(" "))}});
   return fill(bash_template, parts);
 }
 
@@ -154,7 +154,7 @@ std::string zsh() {
     std::vector<std::string> spellings = {long_name(flag) + (flag.is_switch() ? "" : "=")};
     if (flag.letter != '\0') spellings.push_back(short_name(flag));
     for (const std::string& spelling : spellings)
-      specs += "    " + quoted(spelling + help_and_value) + " \\\n";
+      specs += "    " + shell_quoted(spelling + help_and_value) + " \\\n";
   }
   Parts parts = common_parts("$words[1]", "$words[2]");
   parts.insert(parts.end(), {{"flag_specs", specs}, {"command_words", command_names(" ")}});
@@ -167,9 +167,9 @@ std::string fish_flag(const Flag& flag) {
   if (!flag.is_switch()) {
     const auto choices = choices_of(flag);
     line += is_file(flag) ? " -r -F" : " -x";
-    if (!choices.empty()) line += " -a " + quoted(join(choices, " "));
+    if (!choices.empty()) line += " -a " + shell_quoted(join(choices, " "));
   }
-  return line + " -d " + quoted(flag.help) + "\n";
+  return line + " -d " + shell_quoted(flag.help) + "\n";
 }
 
 std::string fish() {
@@ -186,12 +186,12 @@ std::string fish() {
   std::string complete_commands;
   for (const Command& command : commands())
     complete_commands +=
-        "complete -c dlaunch -n __dlaunch_first -a " + command.name + " -d " + quoted(command.does) + "\n";
+        "complete -c dlaunch -n __dlaunch_first -a " + command.name + " -d " + shell_quoted(command.does) + "\n";
   Parts parts = common_parts("command $words[1]", "$words[2]");
   parts.insert(parts.end(), {{"with_value", with_value},
                              {"complete_commands", complete_commands},
                              {"complete_flags", complete_flags},
-                             {"underscored_flags", quoted(join(underscored_flags, " "))}});
+                             {"underscored_flags", shell_quoted(join(underscored_flags, " "))}});
   return fill(fish_template, parts);
 }
 

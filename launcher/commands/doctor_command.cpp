@@ -25,6 +25,7 @@
 #include "launcher/machine/local_addresses.h"
 #include "launcher/machine/machine.h"
 #include "launcher/topology/accelerators.h"
+#include "store/base/text.h"
 #include "store/client/blocking_socket.h"
 #include "store/client/steady_time.h"
 
@@ -89,12 +90,6 @@ std::set<std::string> resolved(const std::string& name, std::string& why) {
   return addresses;
 }
 
-std::string joined(const std::set<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text.append(text.empty() ? "" : ", ").append(word);
-  return text;
-}
-
 void check_names(Findings& out) {
   const std::string host = host_name();
   std::string why;
@@ -111,7 +106,7 @@ void check_names(Findings& out) {
       if (!own.contains(address)) foreign = true;
       if (own.contains(address) && !is_loopback(address)) reachable = true;
     }
-    const std::string text = "host name " + host + " resolves to " + joined(named);
+    const std::string text = "host name " + host + " resolves to " + join(named, ", ");
     if (reachable) {
       out.push_back({Grade::ok, text, ""});
     } else if (foreign) {

@@ -8,6 +8,7 @@
 
 #include "launcher/flags/spelling.h"
 #include "launcher/flags/value_parsers.h"
+#include "store/base/text.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -63,7 +64,7 @@ std::string name_of(const std::string& word) {
 
 // "did you mean --node-rank?"; for a name that resembles none: where they all are.
 std::string advice(std::string name) {
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  name = lower(name);
   std::vector<std::string> names;
   for (const Flag& flag : flags()) names.emplace_back(flag.name);
   std::vector<std::string> meant = likely(name, names);

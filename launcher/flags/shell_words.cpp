@@ -5,7 +5,7 @@
 
 namespace dlaunch::launcher {
 
-std::string quoted(const std::string& word) {
+std::string shell_quoted(const std::string& word) {
   constexpr std::string_view plain = "@%+=:,./-_";
   const bool safe = !word.empty() && std::all_of(word.begin(), word.end(), [&](unsigned char c) {
     return std::isalnum(c) != 0 || plain.find(static_cast<char>(c)) != std::string_view::npos;
@@ -18,7 +18,7 @@ std::string quoted(const std::string& word) {
 
 std::string quoted_line(const std::vector<std::string>& words) {
   std::string out;
-  for (const std::string& word : words) out.append(out.empty() ? "" : " ").append(quoted(word));
+  for (const std::string& word : words) out.append(out.empty() ? "" : " ").append(shell_quoted(word));
   return out;
 }
 

@@ -10,7 +10,7 @@
 namespace dlaunch::launcher {
 
 // Such that a shell reads back exactly this word, whatever is in it. REQUIRES: no NUL byte.
-std::string quoted(const std::string& word);
+std::string shell_quoted(const std::string& word);
 // Several, with blanks between them.
 std::string quoted_line(const std::vector<std::string>& words);
 

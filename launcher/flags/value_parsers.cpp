@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 
 #include "launcher/flags/spelling.h"
+#include "store/base/number.h"
 
 namespace dlaunch::launcher {
 
@@ -34,7 +33,7 @@ std::string in_seconds(std::chrono::seconds time) { return std::to_string(time.c
 // "K", "k", "KiB": the power of 1024 that it stands for. None: it is no unit.
 std::optional<int> unit_of_bytes(std::string unit) {
   constexpr std::string_view letters = "kmgt";
-  for (char& c : unit) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  unit = lower(unit);
   if (unit.empty()) return 0;
   const auto at = letters.find(unit.front());
   if (at == std::string_view::npos || (unit.size() > 1 && unit.substr(1) != "ib")) return std::nullopt;
@@ -83,8 +82,7 @@ Result<std::string> choice(const std::string& name, const std::string& text,
 }
 
 std::optional<bool> switch_word(std::string_view text) {
-  std::string word(text);
-  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string word = lower(text);
   constexpr std::array on{"1", "true", "yes", "on"};
   constexpr std::array off{"0", "false", "no", "off"};
   if (std::find(on.begin(), on.end(), word) != on.end()) return true;
@@ -109,26 +107,15 @@ std::vector<std::string> comma_list(std::string_view text, bool doubled_is_liter
   return parts;
 }
 
-std::string join(const std::vector<std::string>& words, std::string_view between) {
-  std::string out;
-  for (const std::string& word : words) {
-    if (!out.empty()) out += between;
-    out += word;
-  }
-  return out;
-}
-
 Result<std::int64_t> whole_number(const std::string& name, const std::string& text, std::int64_t least,
                                   std::int64_t most) {
-  std::int64_t value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc{} || end != text.data() + text.size())
-    return usage(name + ": '" + text + "' is not a number");
-  if (value < least || value > most) {
+  const auto value = parse_number<std::int64_t>(text);
+  if (!value) return usage(name + ": '" + text + "' is not a number");
+  if (*value < least || *value > most) {
     return mistake(name + ": " + text + " is out of range",
                    "it goes from " + std::to_string(least) + " to " + std::to_string(most));
   }
-  return value;
+  return *value;
 }
 
 Result<std::uint64_t> byte_size(const std::string& name, const std::string& text) {

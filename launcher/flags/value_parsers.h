@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "store/base/result.h"
+#include "store/base/text.h"
 #include "store/base/time.h"
 
 namespace dlaunch::launcher {
@@ -31,7 +32,6 @@ std::optional<bool> switch_word(std::string_view text);
 
 // "a,b" -> a, b; empty text has no parts. With `doubled_is_literal`, ",," stands for a comma in a part.
 std::vector<std::string> comma_list(std::string_view text, bool doubled_is_literal = false);
-std::string join(const std::vector<std::string>& words, std::string_view between);
 
 // Also of more digits.
 Result<std::int64_t> whole_number(const std::string& name, const std::string& text, std::int64_t least,

@@ -61,7 +61,7 @@ std::vector<std::string> variables(const agent::Environment& all, const Options&
     if (inherited != environment.end() && inherited->second == value) continue;
     const bool free_port =
         name == env::master_port && plan.job.master.port == 0 && plan.node.worker_store == 0;
-    out.push_back(name + "=" + (free_port ? "(a free port)" : quoted(value)));
+    out.push_back(name + "=" + (free_port ? "(a free port)" : shell_quoted(value)));
   }
   return out;
 }
@@ -160,7 +160,7 @@ std::string dry_run(const Options& options, const JobPlan& plan, const Environme
   }
   const auto common = [&](const std::string& line) { return having[line] == plan.node.slots; };
 
-  std::string out = "job " + quoted(plan.job.id) + ": " + describe_node(plan) + " (" + plan.node.host +
+  std::string out = "job " + shell_quoted(plan.job.id) + ": " + describe_node(plan) + " (" + plan.node.host +
                     "), " + std::to_string(plan.node.slots) +
                     (plan.node.slots == 1 ? " worker" : " workers") + ", store at " + endpoint(plan) +
                     describe_served(plan) + "\n";

@@ -66,7 +66,7 @@ Result<std::string> dry_run_on_hosts(const RemotePlan& plan, const EnvironmentMa
     plans.push_back(std::move(*node));
   }
 
-  std::string out = "job " + quoted(plan.job.id) + ": " + std::to_string(plan.hosts.size()) +
+  std::string out = "job " + shell_quoted(plan.job.id) + ": " + std::to_string(plan.hosts.size()) +
                     (plan.hosts.size() == 1 ? " host\n" : " hosts\n");
   if (ranks.in_all && !plan.fixed_size) out += "ranks are as if all hosts were there\n";
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {

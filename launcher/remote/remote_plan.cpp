@@ -98,7 +98,7 @@ std::vector<std::string> command_to(const HostEntry& host, bool here, const std:
 }
 
 std::string complaint(const std::string& sentence, int code) {
-  return "{ printf '%s\\n' " + quoted("dlaunch: " + sentence) + " >&2; exit " + std::to_string(code) +
+  return "{ printf '%s\\n' " + shell_quoted("dlaunch: " + sentence) + " >&2; exit " + std::to_string(code) +
          "; }\n";
 }
 
@@ -106,13 +106,13 @@ std::string complaint(const std::string& sentence, int code) {
 std::string script_of(const RemoteFacts& facts, const EnvironmentMap& carried,
                       const std::vector<std::string>& line) {
   std::string text = "{\n";
-  text += "cd " + quoted(facts.folder) + " 2>/dev/null || " +
+  text += "cd " + shell_quoted(facts.folder) + " 2>/dev/null || " +
           complaint("there is no directory " + facts.folder +
                         "; start dlaunch in one that every host has, on a shared file system for instance",
                     1);
   text += "unset DLAUNCH_HOSTS DLAUNCH_HOSTFILE DLAUNCH_SSH DLAUNCH_EXPORT\n";
-  for (const auto& [name, value] : carried) text += "export " + name + "=" + quoted(value) + "\n";
-  text += "[ -x " + quoted(facts.executable) + " ] || " +
+  for (const auto& [name, value] : carried) text += "export " + name + "=" + shell_quoted(value) + "\n";
+  text += "[ -x " + shell_quoted(facts.executable) + " ] || " +
           complaint("there is no dlaunch at " + facts.executable +
                         "; install it on every host in the same place, or on a shared file system",
                     127);
@@ -165,7 +165,7 @@ Result<RemotePlan> make_remote_plan(const Options& options, const std::vector<Ho
 
   RemotePlan plan;
   plan.key = facts.terms.key;
-  if (!options.secret.empty()) plan.secret_line = "export DLAUNCH_TOKEN=" + quoted(options.secret) + "\n";
+  if (!options.secret.empty()) plan.secret_line = "export DLAUNCH_TOKEN=" + shell_quoted(options.secret) + "\n";
   plan.fixed_size = options.job.min_nodes == options.job.nnodes;
   plan.job = options.job;
   if (plan.job.id.empty()) plan.job.id = "hosts-" + hex(facts.random);

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string_view>
 
 #include "store/base/sanitize.h"
+#include "store/base/text.h"
 
 namespace dlaunch::launcher {
 namespace {
@@ -50,11 +50,6 @@ constexpr std::array known{
     Known{"identity file", "ssh does not find the key it was told to use", "check --ssh"},
 };
 
-std::string in_small_letters(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 std::string replaced(std::string text, std::string_view word, const std::string& by) {
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + by.size()))
     text.replace(at, word.size(), by);
@@ -83,7 +78,7 @@ std::string explain(const StartFailure& failure) {
   if (last.starts_with(own_words)) return where + last.substr(own_words.size());
   constexpr int ssh_failed = 255;
   if (is_ssh(failure) && failure.status == agent::ExitStatus{agent::ExitStatus::How::exited, ssh_failed}) {
-    const std::string all = in_small_letters(failure.stderr_tail);
+    const std::string all = lower(failure.stderr_tail);
     const auto* found = std::find_if(known.begin(), known.end(), [&](const Known& one) {
       return all.find(one.words) != std::string::npos;
     });

@@ -14,6 +14,8 @@
 #include <system_error>
 #include <utility>
 
+#include "store/base/text.h"
+
 namespace dlaunch::launcher {
 namespace {
 
@@ -45,12 +47,6 @@ const char* name_of(FailureKind kind) {
       return "agent";
   }
   return "agent";
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
 }
 
 Json json_of(const DroppedOutput& dropped) {
@@ -147,7 +143,7 @@ std::string report_json(const JobReport& report) {
   Json json = {{"version", 1},
                {"dlaunch", DLAUNCH_VERSION},
                {"job", report.job.id},
-               {"program", joined(report.node.command)},
+               {"program", join(report.node.command, " ")},
                {"nnodes", report.job.nnodes},
                {"node_rank", report.node.node_rank},
                {"host", report.node.host},

@@ -51,7 +51,7 @@ std::string text_of(double number) {
   return fixed.find('.') == std::string::npos ? fixed + ".0" : fixed;
 }
 
-std::string quoted(const std::string& text) {
+std::string as_python_literal(const std::string& text) {
   const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
   std::string result(1, quote);
   for (const char c : text) {
@@ -135,7 +135,7 @@ std::string to_string(const Any& any) {
                         [](bool truth) { return std::string(truth ? "True" : "False"); },
                         [](std::int64_t number) { return std::to_string(number); },
                         [](double number) { return text_of(number); },
-                        [](const std::string& text) { return quoted(text); },
+                        [](const std::string& text) { return as_python_literal(text); },
                         [](const Any::List& list) {
                           std::string parts;
                           for (const Any& part : list) parts += (parts.empty() ? "" : ", ") + to_string(part);

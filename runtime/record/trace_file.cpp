@@ -40,7 +40,7 @@ std::size_t character_length(std::string_view text) {
 }
 
 // As a JSON string. Invalid UTF-8 becomes U+FFFD.
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string result = "\"";
   while (!text.empty()) {
     const char c = text.front();
@@ -74,7 +74,7 @@ std::string arguments(const ProfilingEvent& event, const std::string& last) {
 
 std::string naming(const char* what, const std::string& place, const std::string& name) {
   return std::string("{\"ph\": \"M\", \"name\": \"") + what + "\", " + place +
-         ", \"args\": {\"name\": " + quoted(name) + "}}";
+         ", \"args\": {\"name\": " + json_string(name) + "}}";
 }
 
 std::int64_t unix_ns() {
@@ -93,7 +93,7 @@ TraceFile::TraceFile(const std::string& path)
 TraceFile::~TraceFile() { close(fd_); }
 
 void TraceFile::begin(const ProfilingEvent& event, int job_rank) {
-  open_[event.id] = "{\"ph\": \"B\", \"name\": " + quoted(event.name) + ", \"cat\": \"dlaunch\", " +
+  open_[event.id] = "{\"ph\": \"B\", \"name\": " + json_string(event.name) + ", \"cat\": \"dlaunch\", " +
                     place_of(event, job_rank) + ", \"ts\": " + when(event.time_ns) + ", " +
                     arguments(event, "\"finished\": false") + "}";
   write();
@@ -101,7 +101,7 @@ void TraceFile::begin(const ProfilingEvent& event, int job_rank) {
 
 void TraceFile::end(const ProfilingEvent& event, int job_rank, std::int64_t began_ns) {
   open_.erase(event.id);
-  add("{\"ph\": \"X\", \"name\": " + quoted(event.name) + ", \"cat\": \"dlaunch\", " +
+  add("{\"ph\": \"X\", \"name\": " + json_string(event.name) + ", \"cat\": \"dlaunch\", " +
       place_of(event, job_rank) + ", \"ts\": " + when(began_ns) +
       ", \"dur\": " + microseconds(event.time_ns - began_ns) + ", " +
       arguments(event, std::string("\"success\": ") + (event.success ? "true" : "false")) + "}");

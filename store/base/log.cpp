@@ -6,10 +6,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdio>
 #include <memory>
 #include <string>
+
+#include "store/base/text.h"
 
 namespace dlaunch::log {
 namespace {
@@ -74,9 +75,7 @@ void set_level(Level level) { spdlog::set_level(native(level)); }
 bool enabled(Level level) { return spdlog::should_log(native(level)); }
 
 Level parse_level(std::string_view text, Level fallback) {
-  std::string word(text);
-  std::transform(word.begin(), word.end(), word.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string word = lower(text);
   struct Word {
     std::string_view name;
     Level level;

@@ -10,8 +10,6 @@ constexpr std::size_t most_named = 3;
 
 }  // namespace
 
-std::string quoted(std::string_view key) { return std::string(1, '\'').append(key).append(1, '\''); }
-
 std::string describe_keys(std::span<const std::string> keys) {
   if (keys.empty()) return "no key";
   std::string text = keys.size() == 1 ? "key " : "keys ";

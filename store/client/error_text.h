@@ -6,11 +6,10 @@
 #include <string_view>
 
 #include "store/base/result.h"
+#include "store/base/text.h"
 #include "store/base/time.h"
 
 namespace dlaunch {
-
-std::string quoted(std::string_view key);
 
 // "key 'a'", "keys 'a', 'b', 'c' and 97 more".
 std::string describe_keys(std::span<const std::string> keys);

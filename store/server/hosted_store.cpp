@@ -2,13 +2,12 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <utility>
 
+#include "store/base/text.h"
 #include "store/client/job_key.h"
 #include "store/client/steady_time.h"
 #include "store/contract/worker_env.h"
@@ -66,9 +65,7 @@ class SharedHosts {
 bool agent_serves(const HostedStoreOptions& options) {
   if (options.use_agent_store) return *options.use_agent_store;
   const char* set = std::getenv(std::string(env::use_agent_store).c_str());
-  std::string value = set == nullptr ? "" : set;
-  std::transform(value.begin(), value.end(), value.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string value = lower(set == nullptr ? "" : set);
   return value == "1" || value == "true" || value == "t" || value == "yes" || value == "y";
 }
 

@@ -10,13 +10,13 @@ namespace {
 using Words = std::vector<std::string>;
 
 TEST(ShellWords, OnlySpecialCharactersAreQuoted) {
-  EXPECT_EQ(quoted("train.py"), "train.py");
-  EXPECT_EQ(quoted("--lr=0.1,x@y:z_%+/-"), "--lr=0.1,x@y:z_%+/-");
-  EXPECT_EQ(quoted(""), "''");
-  EXPECT_EQ(quoted("a b"), "'a b'");
-  EXPECT_EQ(quoted("it's"), "'it'\\''s'");
-  EXPECT_EQ(quoted("$HOME `x` \\ \n ~ *"), "'$HOME `x` \\ \n ~ *'");
-  EXPECT_EQ(quoted("~"), "'~'");
+  EXPECT_EQ(shell_quoted("train.py"), "train.py");
+  EXPECT_EQ(shell_quoted("--lr=0.1,x@y:z_%+/-"), "--lr=0.1,x@y:z_%+/-");
+  EXPECT_EQ(shell_quoted(""), "''");
+  EXPECT_EQ(shell_quoted("a b"), "'a b'");
+  EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_quoted("$HOME `x` \\ \n ~ *"), "'$HOME `x` \\ \n ~ *'");
+  EXPECT_EQ(shell_quoted("~"), "'~'");
   EXPECT_EQ(quoted_line({"sh", "-c", "exit 1"}), "sh -c 'exit 1'");
 }
 
