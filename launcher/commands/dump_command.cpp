@@ -36,7 +36,7 @@ WorkerDump read_worker(const agent::JobStatus& job, const agent::WorkerStatus& s
 }
 
 // Empty if the coordinator does not answer, or no node has reported to it.
-std::vector<std::string> ask_coordinator(const agent::JobStatus& job, const std::string& secret) {
+std::vector<std::string> query_coordinator(const agent::JobStatus& job, const std::string& secret) {
   const auto address = parse_address(job.endpoint, 0);
   if (job.nnodes == 1 || !address || address->port == 0) return {};
   auto view = query_endpoints({*address}, secret, coordinator_patience);
@@ -48,7 +48,7 @@ JobDump read_job(agent::JobStatus job, const std::string& secret, bool stacks) {
   JobDump dump{std::move(job), {}, steady_now(), {}};
   for (const agent::WorkerStatus& status : dump.job.workers)
     dump.workers.push_back(read_worker(dump.job, status));
-  dump.whole_job = ask_coordinator(dump.job, secret);
+  dump.whole_job = query_coordinator(dump.job, secret);
   if (!stacks) return dump;
   const TimePoint deadline = steady_now() + whole_patience;
   for (WorkerDump& worker : dump.workers) {

@@ -15,7 +15,7 @@ Error no_status(const Address& endpoint, std::string why) {
           "give the job's --rdzv-endpoint, or --master-addr and --master-port"};
 }
 
-Result<agent::WorldView> ask(const Address& endpoint, const std::string& secret, Duration patience) {
+Result<agent::WorldView> query(const Address& endpoint, const std::string& secret, Duration patience) {
   const TimePoint deadline = steady_now() + patience;
   BlockingSocket socket;
   if (auto made = socket.connect(endpoint, deadline); !made) return no_status(endpoint, made.error().why);
@@ -53,7 +53,7 @@ Result<agent::WorldView> query_endpoints(const std::vector<Address>& endpoints, 
                                          Duration patience) {
   std::optional<Result<agent::WorldView>> best;
   for (const Address& endpoint : endpoints) {
-    auto view = ask(endpoint, secret, patience);
+    auto view = query(endpoint, secret, patience);
     if (view && view->state != "standby") return view;
     if (!best || !best->ok()) best = std::move(view);
   }

@@ -71,7 +71,7 @@ bool is_agents_own(int fd, const Agent& agent) {
          peer.uid == agent.uid && (peer.uid == geteuid() || geteuid() == 0);
 }
 
-std::optional<std::string> ask(const Agent& agent) {
+std::optional<std::string> query(const Agent& agent) {
   sockaddr_un address{};
   if (agent.name.size() + 1 > sizeof address.sun_path) return std::nullopt;
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -101,7 +101,7 @@ std::optional<std::string> ask(const Agent& agent) {
 JobList running_jobs() {
   JobList list;
   for (const Agent& agent : agents()) {
-    const auto text = ask(agent);
+    const auto text = query(agent);
     auto status = text ? agent::status_from_json(*text) : Error{};
     if (status && status->agent == agent.pid) {
       status->user = agent.uid;

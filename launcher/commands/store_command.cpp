@@ -135,36 +135,39 @@ std::string value_of(const std::string& word) {
   }
 }
 
-int print_value(const StoreAsk& ask, const std::string& text) { return print(ask.raw ? text : text + "\n"); }
-
-int missing(const StoreAsk& ask, std::span<const std::string> keys) {
-  return fail("store " + to_string(ask.server) + (keys.size() == 1 ? " has no " : " lacks some of ") +
-              describe_keys(keys) + (ask.what == StoreAsk::What::get ? "; --timeout=S waits for it" : ""));
+int print_value(const StoreRequest& request, const std::string& text) {
+  return print(request.raw ? text : text + "\n");
 }
 
-int run_request(const StoreAsk& ask, Store& store) {
-  using What = StoreAsk::What;
-  const std::span<const std::string> keys(ask.words);
-  switch (ask.what) {
+int missing(const StoreRequest& request, std::span<const std::string> keys) {
+  return fail("store " + to_string(request.server) + (keys.size() == 1 ? " has no " : " lacks some of ") +
+              describe_keys(keys) +
+              (request.what == StoreRequest::What::get ? "; --timeout=S waits for it" : ""));
+}
+
+int run_request(const StoreRequest& request, Store& store) {
+  using What = StoreRequest::What;
+  const std::span<const std::string> keys(request.words);
+  switch (request.what) {
     case What::get:
-      if (ask.timeout == Duration::zero() && !store.check(keys)) return missing(ask, keys);
-      return print_value(ask, store.get(keys[0]));
+      if (request.timeout == Duration::zero() && !store.check(keys)) return missing(request, keys);
+      return print_value(request, store.get(keys[0]));
     case What::set:
       store.set(keys[0], value_of(keys[1]));
       store.check(keys.first(1));  // a SET has no answer; this confirms that the server has applied it
       return 0;
     case What::add:
-      return print_value(ask, std::to_string(store.add(keys[0], ask.amount)));
+      return print_value(request, std::to_string(store.add(keys[0], request.amount)));
     case What::append:
       store.append(keys[0], value_of(keys[1]));
       store.check(keys.first(1));
       return 0;
     case What::compare_set:
-      return print_value(ask, store.compare_set(keys[0], keys[1], keys[2]));
+      return print_value(request, store.compare_set(keys[0], keys[1], keys[2]));
     case What::check:
-      return store.check(keys) ? 0 : missing(ask, keys);
+      return store.check(keys) ? 0 : missing(request, keys);
     case What::wait:
-      store.wait(keys, ask.timeout);
+      store.wait(keys, request.timeout);
       return 0;
     case What::keys: {
       std::string lines;
@@ -172,15 +175,15 @@ int run_request(const StoreAsk& ask, Store& store) {
       return print(lines);
     }
     case What::num_keys:
-      return print_value(ask, std::to_string(store.num_keys()));
+      return print_value(request, std::to_string(store.num_keys()));
     case What::delete_key:
-      return store.delete_key(keys[0]) ? 0 : missing(ask, keys);
+      return store.delete_key(keys[0]) ? 0 : missing(request, keys);
   }
   return exit_error;
 }
 
 // A job's workers read the key of its store, and whether it uses TLS, from a file (job_store_key).
-int run_client(const StoreAsk& what, const std::string& secret,
+int run_client(const StoreRequest& what, const std::string& secret,
                const std::vector<std::string>& command_line) {
   try {
     TcpStoreOptions options;
@@ -225,7 +228,7 @@ int run_store(const std::vector<std::string>& arguments) {
   if (!secret) return fail(secret.error());
   if (auto can = check_tls(tls, *secret); !can) return fail(can.error());
   if (const auto* how = std::get_if<StoreServe>(&*parsed)) return serve(*how, *secret);
-  return run_client(std::get<StoreAsk>(*parsed), *secret, command_line);
+  return run_client(std::get<StoreRequest>(*parsed), *secret, command_line);
 }
 
 }  // namespace dlaunch::launcher

@@ -11,8 +11,8 @@
 namespace dlaunch::launcher {
 namespace {
 
-using What = StoreAsk::What;
-using Parsed = std::variant<StoreServe, StoreAsk, PrintAndExit>;
+using What = StoreRequest::What;
+using Parsed = std::variant<StoreServe, StoreRequest, PrintAndExit>;
 
 constexpr std::uint16_t usual_port = 29500;
 
@@ -136,23 +136,23 @@ Result<Address> server_address(const std::string& endpoint, const Variable& vari
   return address;
 }
 
-Result<Parsed> parse_ask(const Command& command, const std::vector<std::string>& arguments,
-                         const Variable& variable) {
+Result<Parsed> parse_request(const Command& command, const std::vector<std::string>& arguments,
+                             const Variable& variable) {
   std::string endpoint;
   std::string timeout = std::to_string(command.timeout_s);
   std::string generation = "2.2";
-  StoreAsk ask;
-  ask.what = command.what;
+  StoreRequest request;
+  request.what = command.what;
   const std::string name(command.name);
   CommandParser line("dlaunch store " + name, "dlaunch store " + name + ": " + std::string(command.does) +
                                                   ".\n\nUsage: dlaunch store " + name + " [options] " +
                                                   std::string(command.words));
   line.option("--endpoint", "HOST:PORT", "the server [MASTER_ADDR:MASTER_PORT]", endpoint);
   line.option("--timeout", "S", "seconds to wait for keys [" + timeout + "]", timeout);
-  line.option("--prefix", "PREFIX", "put PREFIX/ before every key, as PrefixStore does", ask.prefix);
-  line.flag("--raw", "print only the bytes of a value, without a line end", ask.raw);
-  line.option("--token-file", "FILE", "the store's secret (or DLAUNCH_TOKEN)", ask.token_file);
-  line.flag("--tls", "encrypt the connection; the store must also have --tls", ask.tls);
+  line.option("--prefix", "PREFIX", "put PREFIX/ before every key, as PrefixStore does", request.prefix);
+  line.flag("--raw", "print only the bytes of a value, without a line end", request.raw);
+  line.option("--token-file", "FILE", "the store's secret (or DLAUNCH_TOKEN)", request.token_file);
+  line.flag("--tls", "encrypt the connection; the store must also have --tls", request.tls);
   line.option("--generation", "V", "protocol of an old PyTorch server: 1.13, 2.1 or 2.2 [2.2]", generation);
   auto parsed = line.parse(arguments);
   if (!parsed) return std::move(parsed).error();
@@ -162,27 +162,27 @@ Result<Parsed> parse_ask(const Command& command, const std::vector<std::string>&
     return mistake(name + (words.size() < command.least ? " needs more arguments" : " takes fewer arguments"),
                    "dlaunch store " + name + (command.words.empty() ? "" : " ") + std::string(command.words));
   }
-  ask.words = std::move(words);
-  if (ask.what == What::add) {
-    auto amount = whole_number("add", ask.words[1], INT64_MIN, INT64_MAX);
+  request.words = std::move(words);
+  if (request.what == What::add) {
+    auto amount = whole_number("add", request.words[1], INT64_MIN, INT64_MAX);
     if (!amount) return std::move(amount).error();
-    ask.amount = *amount;
+    request.amount = *amount;
   }
   auto server = server_address(endpoint, variable);
   if (!server) return std::move(server).error();
-  ask.server = *server;
+  request.server = *server;
   auto patience = seconds("--timeout", timeout);
   if (!patience) return std::move(patience).error();
-  ask.timeout = *patience;
+  request.timeout = *patience;
   if (generation == "1.13") {
-    ask.dialect = Dialect::v1_13;
+    request.dialect = Dialect::v1_13;
   } else if (generation == "2.1") {
-    ask.dialect = Dialect::v2_1;
+    request.dialect = Dialect::v2_1;
   } else if (generation != "2.2") {
     return mistake("--generation: unknown version '" + generation + "'",
                    "give 1.13 (also 2.0), 2.1, or 2.2 (and later)");
   }
-  return Parsed(ask);
+  return Parsed(request);
 }
 
 }  // namespace
@@ -202,7 +202,7 @@ Result<Parsed> parse_store_options(const std::vector<std::string>& arguments, co
                        ? "see dlaunch store --help; to start a program named store, use dlaunch -- store"
                        : "did you mean " + near + "?");
   }
-  return parse_ask(*command, {arguments.begin() + 1, arguments.end()}, variable);
+  return parse_request(*command, {arguments.begin() + 1, arguments.end()}, variable);
 }
 
 }  // namespace dlaunch::launcher

@@ -24,7 +24,7 @@ struct StoreServe {
 };
 
 // `dlaunch store get KEY` and the other commands: a request to a server.
-struct StoreAsk {
+struct StoreRequest {
   enum class What { get, set, add, append, compare_set, check, wait, keys, num_keys, delete_key };
 
   What what = What::get;
@@ -42,7 +42,7 @@ struct StoreAsk {
 // `arguments`: what follows "dlaunch store". `variable` reads the environment: without --endpoint,
 // MASTER_ADDR and MASTER_PORT name the server.
 using Variable = std::function<std::optional<std::string>(const std::string& name)>;
-Result<std::variant<StoreServe, StoreAsk, PrintAndExit>> parse_store_options(
+Result<std::variant<StoreServe, StoreRequest, PrintAndExit>> parse_store_options(
     const std::vector<std::string>& arguments, const Variable& variable);
 
 }  // namespace dlaunch::launcher

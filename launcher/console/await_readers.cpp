@@ -10,7 +10,7 @@
 namespace dlaunch::launcher {
 namespace {
 
-// Between two looks at what the readers have taken and at is_hurried().
+// Interval of the checks of is_hurried() and of what the readers have taken.
 constexpr Duration look_every = std::chrono::milliseconds(50);
 
 struct Reader {
@@ -23,7 +23,7 @@ void wait_a_moment(const std::vector<Reader>& readers) {
   Duration pause = look_every;
   for (const Reader& reader : readers) {
     if (reader.console->wants_writing()) waiting.push_back({reader.console->fd(), POLLOUT, 0});
-    // A thread has the rest.
+    // The console's thread has the rest; its end cannot be polled for.
     if (!reader.console->is_empty() && !reader.console->wants_writing()) pause = std::chrono::milliseconds(1);
   }
   poll(waiting.data(), waiting.size(), static_cast<int>(to_millis(pause)));

@@ -1,4 +1,4 @@
-// What all commands share: how they speak, and what they exit with.
+// Output and exit codes, shared by all commands.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@ namespace dlaunch::launcher {
 inline constexpr int exit_error = 1;
 inline constexpr int exit_usage = 2;
 
-// Text to standard output. Returns 0, or what fail() does where it cannot be written.
+// Writes the text to standard output. Returns 0, or the exit code of fail() if it cannot be written.
 int print(const std::string& text);
 
-// One line on standard error.
+// Writes one line to standard error.
 void note(const std::string& sentence);
 
-// The same. Returns the exit code that belongs to it.
+// The same; returns the exit code for it.
 int fail(const std::string& sentence);
 int fail(const Error& error);
 

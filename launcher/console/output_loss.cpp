@@ -39,7 +39,7 @@ void StopSignals::watch(agent::UvPoller& poller, const std::function<void(int)>&
 
 void StopSignals::on_signal(int signo) {
   if (!contains(signo)) return;
-  ++heard_;
+  ++count_;
   interrupted_ = interrupted_ || signo == SIGINT || signo == SIGQUIT;
 }
 
@@ -59,7 +59,7 @@ bool StopSignals::end_at_once() const {
 }
 
 std::string why_dropped(bool hurried, Duration patience) {
-  if (hurried) return "dlaunch was told to end at once";
+  if (hurried) return "a signal ended dlaunch at once";
   return "its reader took nothing for " + to_words(patience) + " (--output-timeout)";
 }
 
@@ -75,7 +75,7 @@ std::string describe(const DroppedOutput& dropped, const std::string& why, const
   if (dropped.err.bytes > 0) text += (text.empty() ? "" : " and ") + part(dropped.err, "standard error");
   if (text.empty()) return "";
   return "dropped " + text + ": " + why +
-         (log_dir.empty() ? "" : "; the log files in " + log_dir + " are whole");
+         (log_dir.empty() ? "" : "; the log files in " + log_dir + " are complete");
 }
 
 }  // namespace dlaunch::launcher

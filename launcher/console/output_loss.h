@@ -1,5 +1,5 @@
-// What ends the wait for the readers of dlaunch's output, and how it is said that they did not take all of
-// it.
+// The signals that end the wait for the readers of dlaunch's output, and messages about output that they did
+// not take.
 #pragma once
 
 #include <functional>
@@ -23,32 +23,32 @@ class StopSignals {
   void watch(agent::UvPoller& poller, const std::function<void(int)>& stop,
              const std::function<void(int)>& pass) const;
 
-  // One came while the job ran.
+  // Call it for each signal while the job runs.
   void on_signal(int signo);
-  // None comes any more: one that is sent stays pending.
+  // Blocks them: a signal sent from now on stays pending.
   void block() const;
   // The workers were killed by a second signal (SIGNALS in the manual page).
-  [[nodiscard]] bool killed() const { return heard_ > 1 && interrupted_; }
-  // Whether dlaunch has to end at once: the workers were killed, or a signal is pending. REQUIRES: they are
-  // blocked.
+  [[nodiscard]] bool killed() const { return count_ > 1 && interrupted_; }
+  // Whether dlaunch must end at once: the workers were killed, or a signal is pending. REQUIRES: block() was
+  // called.
   [[nodiscard]] bool end_at_once() const;
 
  private:
   std::vector<int> signals_;
-  int heard_ = 0;
-  bool interrupted_ = false;  // by one of a person's: Ctrl-C, Ctrl-backslash
+  int count_ = 0;
+  bool interrupted_ = false;  // by the user's SIGINT or SIGQUIT
 };
 
-// With the reader of dlaunch's own last line, once the workers' output has been waited for.
+// How long to wait for the reader to take dlaunch's own last line, after the wait for the workers' output.
 inline constexpr Duration own_line_patience = std::chrono::seconds(1);
 
-// As `describe` wants it.
+// The reason, for describe().
 std::string why_dropped(bool hurried, Duration patience);
 
-// A sentence; empty: all was written.
+// A sentence; empty: everything was written.
 std::string describe_gaps(const agent::Dropped& lost, int files, const std::string& log_dir);
 
-// A sentence; empty: all was taken. `log_dir`: where log files have all of it; empty: nowhere.
+// A sentence; empty: everything was taken. `log_dir`: where log files have all of it; empty: there are none.
 std::string describe(const DroppedOutput& dropped, const std::string& why, const std::string& log_dir);
 
 }  // namespace dlaunch::launcher

@@ -4,9 +4,9 @@
 
 namespace dlaunch::launcher {
 
-// The shell's terminal knows only this process; the workers have sessions of their own. Where no shell could
-// continue us (an orphaned process group, process 1) the kernel takes the signal's default action for
-// nothing, and all go on at once.
+// The shell's job control sees only this process; the workers have sessions of their own. If no shell could
+// continue this process (an orphaned process group, process 1), the kernel ignores the signal's default
+// action, and all continue at once.
 void suspend_with_terminal(agent::UvPoller& poller, agent::KeeperSpawner& spawner,
                            const agent::Output& output) {
   struct sigaction before {};

@@ -1,4 +1,4 @@
-// Ctrl-Z of the terminal that dlaunch runs in.
+// Ctrl-Z in dlaunch's terminal.
 #pragma once
 
 #include "agent/output/output.h"
@@ -7,8 +7,8 @@
 
 namespace dlaunch::launcher {
 
-// From now on SIGTSTP stops the workers with this process, and they go on with it, at the window's size of
-// then. All arguments outlive the loop's run.
+// From now on, SIGTSTP suspends the workers with this process, and they continue with it, with the terminal's
+// size at that time. REQUIRES: all arguments outlive the loop's run.
 void suspend_with_terminal(agent::UvPoller& poller, agent::KeeperSpawner& spawner,
                            const agent::Output& output);
 

@@ -1,4 +1,4 @@
-// What a plan needs to know of this machine, read from it.
+// Reads the facts of this machine that a plan needs.
 #pragma once
 
 #include "launcher/options/options.h"
@@ -6,7 +6,7 @@
 
 namespace dlaunch::launcher {
 
-// Only what `options` make necessary is read.
+// Reads only the facts that `options` require.
 MachineFacts collect_facts(const Options& options, const SchedulerEnvironment& scheduler_env);
 
 }  // namespace dlaunch::launcher

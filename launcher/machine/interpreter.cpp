@@ -18,7 +18,7 @@ std::optional<std::string> variable(const EnvironmentMap& environment, const cha
   return found->second;
 }
 
-// Empty: there is none that may be executed.
+// Empty: there is no executable one.
 std::string python_in(const fs::path& folder) {
   const fs::path python = folder / "python3";
   std::error_code failed;

@@ -1,4 +1,4 @@
-// Which Python starts Python source.
+// Finds the Python that runs Python source.
 #pragma once
 
 #include <string>
@@ -7,13 +7,12 @@
 
 namespace dlaunch::launcher {
 
-// PYTHON_EXEC where it is set; else the interpreter of the active virtual environment (VIRTUAL_ENV); else
-// that of the virtual environment that `own_path` lies in, as a torchrun that is installed there uses
-// its own; else "python3", which is searched on PATH. A virtual environment without an executable python3 is
-// passed over.
+// PYTHON_EXEC if it is set; else the interpreter of the active virtual environment (VIRTUAL_ENV); else that
+// of the virtual environment that contains `own_path`, as a torchrun installed there does; else "python3"
+// from PATH. A virtual environment without an executable python3 is skipped.
 std::string python_interpreter(const EnvironmentMap& environment, const std::string& own_path);
 
-// The path by which this program was started: a link is not followed. Empty: unknown.
+// The path with which this program was started; links are not resolved. Empty: unknown.
 std::string own_path();
 
 }  // namespace dlaunch::launcher

@@ -8,10 +8,10 @@
 
 namespace dlaunch::launcher {
 
-// "10.0.0.1", "fe80::1%eth0"; empty: it is no internet address, or null.
+// "10.0.0.1", "fe80::1%eth0"; empty: not an IP address, or null.
 std::string numeric(const sockaddr* address);
 
-// Of all interfaces.
+// The addresses of all interfaces.
 std::set<std::string> local_addresses();
 
 }  // namespace dlaunch::launcher

@@ -58,7 +58,7 @@ Result<std::string> read_small_file(const std::string& path) {
   const auto cannot = [&](std::string why) {
     return Error{ErrorKind::io, "cannot read", path, std::move(why), ""};
   };
-  if (is_folder(path)) return cannot("it is a folder");
+  if (is_folder(path)) return cannot("it is a directory");
   std::FILE* file = std::fopen(path.c_str(), "re");
   if (!file) return cannot(std::strerror(errno));
   std::string text(most + 1, '\0');
@@ -76,7 +76,7 @@ Result<std::string> find_program(const std::string& name) {
   };
   if (name.empty()) return cannot("its name is empty", "");
   if (name.find('/') != std::string::npos) {
-    if (is_folder(name)) return cannot("it is a folder", "");
+    if (is_folder(name)) return cannot("it is a directory", "");
     if (access(name.c_str(), F_OK) != 0) return cannot(std::strerror(errno), "check the path");
     if (access(name.c_str(), X_OK) != 0) return cannot("it may not be executed", "chmod +x " + name);
     return name;
@@ -91,7 +91,7 @@ Result<std::string> find_program(const std::string& name) {
     if (colon == std::string_view::npos) break;
     rest.remove_prefix(colon + 1);
   }
-  if (is_folder(name)) return cannot("it is a folder", "");
+  if (is_folder(name)) return cannot("it is a directory", "");
   if (access(name.c_str(), X_OK) == 0) return cannot("it is not on PATH", "did you mean ./" + name + "?");
   if (access(name.c_str(), F_OK) == 0)
     return cannot("it may not be executed", "chmod +x " + name + ", and start ./" + name);

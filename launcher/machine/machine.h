@@ -1,4 +1,4 @@
-// What this machine has: processors, a name, programs.
+// This machine: its CPUs, name, environment and programs.
 #pragma once
 
 #include <string>
@@ -9,14 +9,15 @@
 
 namespace dlaunch::launcher {
 
-Cpus allowed_cpus();  // those this process may use, not all there are; at least one
+Cpus allowed_cpus();  // those this process may use; at least one
 std::string host_name();
 EnvironmentMap environment();
 
-// A file of settings: at most a mebibyte.
+// Reads a file of settings, of at most 1 MiB.
 Result<std::string> read_small_file(const std::string& path);
 
-// Finds what execvp would run. The error says whether it is missing, a folder, or may not be executed.
+// Finds the file that execvp would run. The error reports whether it is missing, a directory, or not
+// executable.
 Result<std::string> find_program(const std::string& name);
 
 }  // namespace dlaunch::launcher

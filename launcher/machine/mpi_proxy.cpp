@@ -16,7 +16,7 @@ struct Ancestor {
   std::string began;  // clock ticks since the machine's start
 };
 
-// /proc/PID/stat: "PID (NAME) STATE PARENT ... BEGAN ...", where the name may hold anything.
+// /proc/PID/stat: "PID (NAME) STATE PARENT ... BEGAN ...", where the name may contain any characters.
 std::optional<Ancestor> look_at(pid_t pid) {
   constexpr std::size_t most = 4096;
   const auto file = agent::read_plain_file("/proc/" + std::to_string(pid) + "/stat", most);
@@ -37,7 +37,7 @@ std::optional<Ancestor> look_at(pid_t pid) {
 }  // namespace
 
 std::string hydra_proxy() {
-  // Scripts may stand in between.
+  // Scripts may be between Hydra and this process.
   for (pid_t pid = getppid(); pid > 0;) {
     const auto ancestor = look_at(pid);
     if (!ancestor) return "";

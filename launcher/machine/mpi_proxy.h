@@ -1,13 +1,12 @@
-// Whose run of MPICH's Hydra this process belongs to: the environment does not name it.
+// Identifies the run of MPICH's Hydra that this process belongs to, which the environment does not name.
 #pragma once
 
 #include <string>
 
 namespace dlaunch::launcher {
 
-// The Hydra process that the nearest of this process's ancestors is, by number and time of start: on one host
-// all processes of a run have the same, and no other run does. Empty: none of them is one, or /proc does not
-// tell.
+// The pid and start time of the nearest ancestor that is a Hydra process: equal for all processes of one run
+// on a host, and different for any other run. Empty: no ancestor is one, or /proc is not readable.
 std::string hydra_proxy();
 
 }  // namespace dlaunch::launcher

@@ -13,7 +13,7 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-// Empty: there is none left.
+// Empty: there are no more words.
 std::string_view take_word(std::string_view& line) {
   line.remove_prefix(std::min(line.find_first_not_of(blanks), line.size()));
   const std::string_view word = line.substr(0, line.find_first_of(blanks));
@@ -21,7 +21,7 @@ std::string_view take_word(std::string_view& line) {
   return word;
 }
 
-// Services, between them in brackets what is to be done after each.
+// A list of services, each followed by its actions in brackets.
 bool are_built_in(std::string_view services) {
   bool in_brackets = false;
   for (std::string_view word = take_word(services); !word.empty(); word = take_word(services)) {

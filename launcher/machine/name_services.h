@@ -1,5 +1,4 @@
-// What a statically linked program has to know of the machine's name services
-// (launcher/machine/static_names.cpp).
+// Parses the machine's name service configuration, for a statically linked program (static_names.cpp).
 #pragma once
 
 #include <string>
@@ -8,11 +7,11 @@
 
 namespace dlaunch::launcher {
 
-// `configuration`: the text of nsswitch.conf(5). True: it has `database` ("hosts") looked up elsewhere than
-// in files and DNS, which is all that the C library has built in.
+// `configuration`: the text of nsswitch.conf(5). True: it looks up `database` ("hosts") in other services
+// than files and DNS, the only ones built into the C library.
 bool needs_modules(std::string_view configuration, std::string_view database);
 
-// The addresses in what `getent ahosts NAME` prints, each once, in its order.
+// The addresses in the output of `getent ahosts NAME`, without duplicates, in its order.
 std::vector<std::string> addresses_in(std::string_view printed);
 
 }  // namespace dlaunch::launcher

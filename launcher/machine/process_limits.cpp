@@ -18,7 +18,7 @@ namespace {
 constexpr rlim_t own_files = 32;  // loop, sockets, terminal, the helpers' ends; with some to spare
 constexpr rlim_t files_a_worker = 2;
 
-// Those that the caller left open count too.
+// Includes descriptors that this process inherited.
 rlim_t open_files(rlim_t up_to) {
   rlim_t open = 0;
   for (int fd = 0; static_cast<rlim_t>(fd) < up_to; ++fd) {
@@ -27,7 +27,7 @@ rlim_t open_files(rlim_t up_to) {
   return open;
 }
 
-// Linux counts them from 6.2 on; before that they are listed, which takes longer.
+// Linux reports the count from 6.2 on; before that they are listed, which takes longer.
 std::size_t count_open_files() {
   struct stat status {};
   if (stat("/proc/self/fd", &status) == 0 && status.st_size > 0)
@@ -65,13 +65,13 @@ Result<void> check_descriptor_limit(int workers, int nodes) {
   const rlim_t before =
       own_files + files_a_worker * static_cast<rlim_t>(workers) + static_cast<rlim_t>(nodes);
   const rlim_t needed = before + open_files(before);
-  // The helpers and the workers live with the soft limit, dlaunch itself with the hard one.
+  // The soft limit applies to helpers and workers; dlaunch raises its own to the hard limit.
   if (limit.rlim_max >= needed && limit.rlim_cur >= own_files) return {};
   const bool hard = limit.rlim_max < needed;
   return Error{ErrorKind::limit,
                "cannot start " + std::to_string(workers) + (workers == 1 ? " worker" : " workers"), "",
-               std::to_string(hard ? needed : own_files) + " open files are needed, and " +
-                   std::to_string(hard ? limit.rlim_max : limit.rlim_cur) + " allowed",
+               std::to_string(hard ? needed : own_files) + " open files are needed, but only " +
+                   std::to_string(hard ? limit.rlim_max : limit.rlim_cur) + " are allowed",
                hard ? "raise the hard limit (ulimit -Hn, or LimitNOFILE=, or the container's nofile)"
                     : "raise ulimit -n"};
 }

@@ -8,23 +8,23 @@
 
 namespace dlaunch::launcher {
 
-// Whether enough files may be opened to start `workers` and to talk to `nodes` in all. Asked before anything
-// is begun, which could only fail half-way.
+// Checks that enough files may be opened for `workers` workers and connections to `nodes` nodes, before
+// anything is started.
 Result<void> check_descriptor_limit(int workers, int nodes);
 
-// Of the machine's memory, what limits of this process (ulimit -v, ulimit -d) leave.
+// The machine's memory, or the lower limit of this process (ulimit -v, ulimit -d).
 std::uint64_t allowed_memory();
 
-// What all clients of a store together may make it hold if nothing else is asked for: 16 GiB, or half of the
-// memory that this process may use. The other half is for what a store needs beside its content.
+// The default limit of a store's content: 16 GiB, or half of the memory that this process may use. The store
+// needs the other half besides its content.
 std::uint64_t usual_store_total();
 
-// What the port of a store takes from strangers, in a process that starts `workers` and talks to `nodes` in
-// all: descriptors stay free for them, and for probers of /healthz.
+// The limits for unauthenticated connections to a store's port, in a process with `workers` workers and
+// `nodes` nodes: descriptors stay free for those, and for probes of /healthz.
 PortLimits port_limits(int workers, int nodes);
 
-// As many descriptors as may be had. Two pipes a worker and, with a store, two connections each (PyTorch
-// 1.13): more than the usual soft limit at scale.
+// Raises the soft limit of open files to the hard limit. Each worker needs two pipes and, with a store, two
+// connections (PyTorch 1.13): more than the usual soft limit at scale.
 void raise_descriptor_limit();
 
 }  // namespace dlaunch::launcher

@@ -19,7 +19,7 @@
 namespace dlaunch::launcher {
 namespace {
 
-// Empty: it cannot be read, which is said where it is to be started.
+// Empty: it cannot be read; starting it reports the error.
 std::string beginning_of(const std::string& path) {
   constexpr std::size_t enough = 256;  // of a "#!" line the kernel reads no more
   std::string text(enough, '\0');
@@ -31,7 +31,7 @@ std::string beginning_of(const std::string& path) {
   return text;
 }
 
-// It only lacks the right to be executed: Python would answer with a riddle.
+// Such a file only lacks its execute permission. Python would fail with a misleading error.
 bool is_plainly_no_python(std::string_view beginning) {
   if (beginning.starts_with("\177ELF")) return true;
   const std::string_view line = beginning.substr(0, beginning.find('\n'));
@@ -39,7 +39,7 @@ bool is_plainly_no_python(std::string_view beginning) {
          line.find("pypy") == std::string_view::npos;
 }
 
-// Names of what may be executed, or is a Python script, in this folder ("a/b/").
+// The names of executable files and Python scripts in this folder ("a/b/").
 std::vector<std::string> programs_in(const std::string& folder) {
   constexpr std::size_t most = 20'000;
   std::vector<std::string> names;
@@ -63,7 +63,7 @@ bool is_python_source(const std::string& program) {
   struct stat info {};
   if (stat(program.c_str(), &info) != 0) return false;
   if (!S_ISDIR(info.st_mode) && access(program.c_str(), X_OK) == 0) return false;
-  if (find_program(program)) return false;  // PATH has another
+  if (find_program(program)) return false;  // PATH has a program of this name
   if (S_ISDIR(info.st_mode)) return access((program + "/__main__.py").c_str(), F_OK) == 0;
   return S_ISREG(info.st_mode) && !is_plainly_no_python(beginning_of(program));
 }
@@ -79,13 +79,13 @@ Result<void> check_interpreter(const std::string& path) {
   std::string hint = "correct its first line, or install what it names";
   if (name.ends_with('\r')) {
     name.pop_back();
-    hint = "its lines end as on Windows: sed -i 's/\\r$//' " + path;
+    hint = "it has Windows line ends; remove them: sed -i 's/\\r$//' " + path;
   }
   return Error{ErrorKind::not_found, "cannot start '" + path + "': its interpreter " + name, "", why, hint};
 }
 
 std::string similar_program(const std::string& typed) {
-  constexpr std::size_t telling = 4;  // letters; PATH has something near for fewer
+  constexpr std::size_t shortest = 4;  // PATH has something similar to any shorter name
   const std::size_t slash = typed.rfind('/');
   if (slash != std::string::npos) {
     const std::string folder = typed.substr(0, slash + 1);
@@ -93,7 +93,7 @@ std::string similar_program(const std::string& typed) {
     return near.empty() ? "" : folder + near;
   }
   if (const std::string here = nearest(typed, programs_in("./")); !here.empty()) return "./" + here;
-  if (typed.size() < telling) return "";
+  if (typed.size() < shortest) return "";
   const char* const path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): one thread
   std::vector<std::string> programs;
   for (std::string_view rest = path ? path : ""; !rest.empty();) {

@@ -1,4 +1,4 @@
-// What the file that a person wants started says of itself.
+// Inspects the file of the program to be started.
 #pragma once
 
 #include <string>
@@ -7,19 +7,18 @@
 
 namespace dlaunch::launcher {
 
-// Whether it is Python source whatever it is called: who comes from torchrun, which starts everything with
-// Python, names such files as they are. By what lies there: a directory with __main__.py, or a regular file
-// that may not be executed and is not plainly something else (a compiled program, a script whose first line
-// names another interpreter). Not what PATH has under this name, nor what may be executed: that is started
-// itself.
+// Whether it is Python source, whatever its name: torchrun starts everything with Python, so its users pass
+// such files as they are. True for a directory with __main__.py, and for a regular file that is not
+// executable and not clearly something else (a compiled program, a script whose first line names another
+// interpreter). False for a program on PATH, and for an executable file: these are started directly.
 bool is_python_source(const std::string& program);
 
-// That the interpreter which a script's first line names is there: the kernel's own answer looks as if the
-// script were not. `path`: as find_program() found it.
+// Checks that the interpreter in a script's first line exists: the kernel's own error looks as if the script
+// were missing. `path`: the result of find_program().
 Result<void> check_interpreter(const std::string& path);
 
-// What a person may have meant by a program that is not there, as it is to be typed: of the same folder if it
-// was named with one, else on PATH or here. Empty: nothing is near enough.
+// A suggestion for a program that does not exist, as it must be typed: from the same directory if one was
+// given, else from PATH or the current directory. Empty: nothing is similar enough.
 std::string similar_program(const std::string& typed);
 
 }  // namespace dlaunch::launcher

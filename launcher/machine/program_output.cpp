@@ -19,13 +19,13 @@ extern char** environ;
 namespace dlaunch::launcher {
 namespace {
 
-constexpr Duration farewell = std::chrono::seconds(2);
+constexpr Duration stop_timeout = std::chrono::seconds(2);
 
 int left_ms(TimePoint deadline) {
   return static_cast<int>(std::clamp<std::int64_t>(to_millis(deadline - steady_now()), 0, 60'000));
 }
 
-// -1: it could not be started; errno says why.
+// -1: it could not be started; errno has the reason.
 pid_t start(const std::vector<std::string>& command, int output) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -43,7 +43,7 @@ pid_t start(const std::vector<std::string>& command, int output) {
   return failed == 0 ? pid : -1;
 }
 
-// Until the end of the stream, the deadline, or enough.
+// Reads until the end of the stream, the deadline, or `most` bytes.
 std::string read_until(int fd, TimePoint deadline, std::size_t most) {
   std::string text;
   while (text.size() < most) {
@@ -60,10 +60,10 @@ std::string read_until(int fd, TimePoint deadline, std::size_t most) {
   return text;
 }
 
-// Gently first: a debugger then lets go of what it holds.
+// SIGTERM first: a debugger then detaches from its process.
 void end(pid_t pid, int output) {
   kill(pid, SIGTERM);
-  (void)read_until(output, steady_now() + farewell, SIZE_MAX);
+  (void)read_until(output, steady_now() + stop_timeout, SIZE_MAX);
   kill(pid, SIGKILL);
   while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }

@@ -1,4 +1,4 @@
-// What another program says when it is run for that.
+// Runs a program and returns its output.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace dlaunch::launcher {
 
-// Where PATH has it; empty: nowhere.
+// The program's path, searched on PATH; empty: not found.
 std::string find_on_path(const std::string& program);
 
-// Runs it with its standard input closed: what it writes to both outputs, at most `most` bytes. It is ended
-// at the deadline, and what it has written by then is returned. An error: it could not be run.
+// Runs it without standard input, and returns what it writes to stdout and stderr, at most `most` bytes. At
+// the deadline it is stopped, and the output so far is returned. An error: it could not be started.
 Result<std::string> output_of(const std::vector<std::string>& command, TimePoint deadline, std::size_t most);
 
 }  // namespace dlaunch::launcher

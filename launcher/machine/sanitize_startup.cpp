@@ -16,11 +16,11 @@ namespace dlaunch::launcher {
 namespace {
 
 constexpr int first_unusual = STDERR_FILENO + 1;
-constexpr unsigned set_close_on_exec = 1U << 2;  // CLOSE_RANGE_CLOEXEC, which the headers may be older than
+constexpr unsigned set_close_on_exec = 1U << 2;  // CLOSE_RANGE_CLOEXEC; old headers lack it
 
 void set_flags_of(int fd, int flags) { (void)fcntl(fd, F_SETFD, flags); }
 
-void keep_from_programs() {
+void set_close_on_exec_on_inherited() {
   if (syscall(SYS_close_range, first_unusual, UINT_MAX, set_close_on_exec) == 0) return;
   // Before Linux 5.11.
   std::error_code failed;
@@ -48,11 +48,11 @@ std::vector<int> inherited_descriptors_in(const std::string& argument) {
 }
 
 void sanitize_startup(const std::vector<std::string>& arguments) {
-  // In this order the lowest free number is the one that is missing.
+  // In this order, open() returns the missing number, since it is the lowest free one.
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", O_RDWR);
   }
-  keep_from_programs();
+  set_close_on_exec_on_inherited();
   for (const std::string& argument : arguments) {
     for (const int fd : inherited_descriptors_in(argument)) set_flags_of(fd, 0);
   }

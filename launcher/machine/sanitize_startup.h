@@ -1,5 +1,4 @@
-// What dlaunch does first, so that nothing that its caller did by accident changes what it and its workers
-// do.
+// Resets the process state that dlaunch inherited and that must not affect it or its workers.
 #pragma once
 
 #include <string>
@@ -7,10 +6,10 @@
 
 namespace dlaunch::launcher {
 
-// Descriptors 0 to 2 are open: /dev/null stands in for one that was closed, else the next file opened would
-// be taken for the standard output. Others that the caller left open are not passed on: a worker has 0, 1, 2
-// and those that one of the `arguments` names as /dev/fd/N or /proc/self/fd/N (a shell's <(command)). SIGCHLD
-// is not ignored, else no end of a worker would be reported. No signal is blocked.
+// Opens /dev/null for those of the descriptors 0 to 2 that are closed, else the next file opened would become
+// the standard output. Marks other inherited descriptors close-on-exec: a worker gets 0, 1, 2 and those that
+// one of the `arguments` names as /dev/fd/N or /proc/self/fd/N (a shell's <(command)). Resets SIGCHLD, since
+// an ignored SIGCHLD hides the end of workers. Unblocks all signals.
 void sanitize_startup(const std::vector<std::string>& arguments);
 
 // The descriptors above 2 that the argument names, "--data=/dev/fd/63": 63.

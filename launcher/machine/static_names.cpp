@@ -1,10 +1,10 @@
 // Names in a statically linked dlaunch: the linker sends every call of getaddrinfo and getpwuid here, those
 // inside libuv and the C library too (--wrap).
 //
-// The C library looks names up in modules that nsswitch.conf(5) lists; a statically linked program may load
-// them only where the machine has the very same C library. Files and DNS are built in. Where the machine has
-// names looked up elsewhere as well (systemd, mDNS, a directory), getent(1) is asked instead: it comes with
-// the machine's C library.
+// The C library looks up names in modules that nsswitch.conf(5) lists. A statically linked program can load
+// them only if the machine has exactly the same C library; files and DNS are built in. If the machine also
+// uses other services (systemd, mDNS, a directory), getent(1) is run instead: it belongs to the machine's C
+// library.
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <nss.h>
@@ -52,7 +52,7 @@ const char* database_for(int family) {
   return family == AF_INET6 ? "ahostsv6" : "ahosts";
 }
 
-// Each address as getaddrinfo itself gives it, so that freeaddrinfo can free them.
+// Each address is made by getaddrinfo itself, so that freeaddrinfo can free them.
 int as_list(const std::vector<std::string>& addresses, const char* service, addrinfo hints,
             addrinfo** found) {
   hints.ai_flags |= AI_NUMERICHOST;

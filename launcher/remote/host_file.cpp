@@ -16,7 +16,7 @@ constexpr int most_slots = 65'536;
 constexpr std::string_view blanks = " \t\r\v\f";
 
 Error not_a_host(const std::string& from, std::string_view text) {
-  return usage(from + ": '" + std::string(text.substr(0, 80)) + "' is no host", "",
+  return usage(from + ": '" + std::string(text.substr(0, 80)) + "' is not a host", "",
                "write HOST, HOST:WORKERS, or ranges as in node[01-16]");
 }
 
@@ -25,10 +25,10 @@ Error too_many(const std::string& from) {
           ""};
 }
 
-// What ssh takes for a host and nothing else: above all no option.
+// Whether ssh takes this for a host and nothing else, above all not for an option.
 bool may_be_host(std::string_view name) {
   constexpr std::string_view others = "._-:%";
-  // Not of an address, but in front of a port or a number of workers.
+  // A single colon is not part of an address: it precedes a port or a number of workers.
   if (std::count(name.begin(), name.end(), ':') == 1) return false;
   const std::size_t at = name.find('@');
   const auto part_is_good = [&](std::string_view part) {
@@ -41,7 +41,7 @@ bool may_be_host(std::string_view name) {
   return part_is_good(name.substr(0, at)) && part_is_good(name.substr(at + 1));
 }
 
-// The list, host by host; adds up what is named twice.
+// Collects the hosts; adds up the slots of a host that is listed twice.
 class Hosts {
  public:
   explicit Hosts(std::string from) : from_(std::move(from)) {}
@@ -85,7 +85,7 @@ class Hosts {
   Result<void> add_names(const std::vector<std::string>& names, std::string_view count,
                          std::optional<int> slots, std::string_view item) {
     if (!count.empty()) {
-      if (slots) return usage(from_ + ": '" + std::string(item) + "' says its slots twice", "", "");
+      if (slots) return usage(from_ + ": '" + std::string(item) + "' gives its slots twice", "", "");
       auto said = number(from_ + ": workers", std::string(count.substr(1)), 1, most_slots);
       if (!said) return std::move(said).error();
       slots = *said;

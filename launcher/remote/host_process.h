@@ -1,4 +1,4 @@
-// One process on this machine that is the way to a host: ssh, or a shell. Its three streams are pipes.
+// The process on this machine that connects to a host: ssh, or a shell. Its three streams are pipes.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +16,7 @@ namespace dlaunch::launcher {
 
 enum class Stream : std::uint8_t { out, err };
 
-// Passive: whoever watches the descriptors reads, writes and closes them.
+// Passive: its owner watches, reads, writes and closes the descriptors.
 struct HostProcess {
   struct Output {
     explicit Output(const std::string& key) : content(key) {}
@@ -28,16 +28,16 @@ struct HostProcess {
 
   explicit HostProcess(const std::string& key) : outputs{Output(key), Output(key)} {}
 
-  pid_t pid = 0;   // 0: it does not run
-  int input = -1;  // -1: it has been hung up
+  pid_t pid = 0;   // 0: not running
+  int input = -1;  // -1: closed
   std::string unsent;
   std::array<Output, 2> outputs;  // by Stream
   agent::Tail tail;               // of stderr
   bool up = false;
 };
 
-// Runs the command in a session of its own: signals of the terminal are its caller's to pass on. The
-// descriptors do not block, and are not inherited.
+// Runs the command in its own session: the caller must forward the terminal's signals. The descriptors are
+// non-blocking and close-on-exec.
 Result<void> spawn(const std::vector<std::string>& command, HostProcess& process);
 
 }  // namespace dlaunch::launcher

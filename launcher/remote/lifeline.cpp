@@ -47,7 +47,7 @@ void Lifeline::on_writable(int) {}
 
 void Lifeline::on_timer(TimerId) {
   silence_ = {};
-  report_loss("nothing was heard of it for " + to_words(silence_limit));
+  report_loss("it was silent for " + to_words(silence_limit));
 }
 
 void Lifeline::look() {
@@ -71,7 +71,7 @@ void Lifeline::expect_more() {
 
 void send_ready(const LifelineTerms& terms, const std::string& version) {
   const std::string line = to_line(terms.key, {AgentMessage::Kind::ready, version});
-  // A line fits into a pipe that nobody has written to; where it cannot be written it is missed over there.
+  // A line fits into an empty pipe. If it cannot be written, the other side detects that it is missing.
   for (const int fd : {STDOUT_FILENO, STDERR_FILENO})
     [[maybe_unused]] const ssize_t wrote = write(fd, line.data(), line.size());
 }

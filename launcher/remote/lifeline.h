@@ -1,5 +1,5 @@
-// The agent's end of --lifeline: standard input belongs to the dlaunch that started this one, and says what
-// happens to it (remote_protocol.h).
+// The agent's end of --lifeline: the dlaunch that started this one writes to its standard input
+// (remote_protocol.h).
 #pragma once
 
 #include <functional>
@@ -12,15 +12,15 @@
 
 namespace dlaunch::launcher {
 
-// Takes standard input over and leaves /dev/null in its place. To be called before anything is started that
-// inherits it. Returns the descriptor; it is not inherited.
+// Moves standard input to a new descriptor, and opens /dev/null in its place. Call it before starting a
+// process that inherits standard input. Returns the new descriptor, which is close-on-exec.
 int take_standard_input();
 
 class Lifeline final : public agent::FdHandler, public TimerHandler {
  public:
   struct Calls {
     std::function<void(int signo)> signal;
-    std::function<void(const std::string& why)> lost;  // nobody is there any more; at most once
+    std::function<void(const std::string& why)> lost;  // the connection is lost; called at most once
   };
 
   // All but `calls` must outlive it. Owns `fd`.
@@ -30,7 +30,7 @@ class Lifeline final : public agent::FdHandler, public TimerHandler {
   Lifeline& operator=(const Lifeline&) = delete;
 
   [[nodiscard]] bool lost() const { return lost_; }
-  // In place of the loop, while it does not run.
+  // Polls once, while the loop does not run.
   void look();
 
   void on_readable(int fd) override;
@@ -52,7 +52,8 @@ class Lifeline final : public agent::FdHandler, public TimerHandler {
   bool lost_ = false;
 };
 
-// The agent is up: from here on both streams are the job's. Before anything else is written to them.
+// Reports that the agent is up: from then on both streams carry the job's output. Call it before any other
+// output.
 void send_ready(const LifelineTerms& terms, const std::string& version);
 
 }  // namespace dlaunch::launcher

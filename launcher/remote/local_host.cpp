@@ -18,14 +18,14 @@ namespace {
 
 constexpr std::int64_t patience_s = 5;
 
-// One name on its way through the resolver, which writes into it.
+// One request to the resolver, which writes into it.
 struct LookUp {
   std::string name;
   addrinfo hints{};
   gaicb request{};
 };
 
-// Only an address of an own interface can be bound; all of 127.0.0.0/8 can.
+// Only an address of this machine's interfaces can be bound; all of 127.0.0.0/8 can.
 bool can_be_bound(const sockaddr* address, socklen_t size) {
   const int probe = socket(address->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (probe < 0) return false;
@@ -47,7 +47,7 @@ std::string own_user() {
 }
 
 std::vector<bool> resolve_and_compare(const std::vector<std::string>& names) {
-  // What has no answer in time is still written into later: it is left to the end of the process.
+  // The resolver may write into a request after its deadline, so unanswered ones are never freed.
   auto& look_ups = *new std::list<LookUp>;
   std::vector<gaicb*> requests;
   for (const std::string& name : names) {
@@ -103,7 +103,7 @@ std::vector<bool> are_local_hosts(const std::vector<HostEntry>& hosts) {
   return out;
 }
 
-// Nothing is sent: a datagram socket that is connected only has its route looked up.
+// Connecting a datagram socket only looks up the route; it sends nothing.
 Result<std::string> local_address_towards(const std::vector<Address>& others) {
   for (const Address& other : others) {
     addrinfo hints{};
@@ -126,7 +126,7 @@ Result<std::string> local_address_towards(const std::vector<Address>& others) {
     freeaddrinfo(found);
     if (!own.empty()) return own;
   }
-  return Error{ErrorKind::not_found, "no way to", to_string(others.front()), "",
+  return Error{ErrorKind::not_found, "no route to", to_string(others.front()), "",
                "check --rdzv-endpoint, or name this node's address with --local-addr"};
 }
 

@@ -1,4 +1,4 @@
-// Which of the named hosts are this machine.
+// Detects which of the named hosts are this machine.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace dlaunch::launcher {
 
-// By host: a name or an address of one of this machine's interfaces. A user other than the one who asks makes
-// it another's. All names are looked up at once; what is not known after some seconds is not this machine.
+// For each host: whether it is a name or an address of this machine, and its user, if given, is the caller's.
+// All names are resolved in parallel; a name that is not resolved after some seconds is another machine.
 std::vector<bool> are_local_hosts(const std::vector<HostEntry>& hosts);
 
-// The address that this machine has on the way to the first of these that it knows a way to.
+// This machine's address on the route to the first of these hosts that it has a route to.
 Result<std::string> local_address_towards(const std::vector<Address>& others);
 
 }  // namespace dlaunch::launcher

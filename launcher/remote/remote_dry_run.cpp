@@ -20,7 +20,7 @@ std::string indented(const std::string& text, const char* by) {
   return out;
 }
 
-// With --lifeline nothing but its command line counts, so that this is what the host's dlaunch will read.
+// With --lifeline, dlaunch reads only its command line, so the host's dlaunch will get the same options.
 Result<Options> options_of(const RemoteHost& host) {
   auto parsed = parse_options(host.arguments, {});
   if (!parsed) return std::move(parsed).error();
@@ -31,16 +31,16 @@ bool decides_itself(const RemoteHost& host, const Options& options) {
   return !host.here && options.slots_kind != Options::Slots::number;
 }
 
-// By node; none: it is only known once the hosts have counted.
+// By node; none: unknown until the hosts have counted their workers.
 struct Ranks {
   std::vector<std::optional<int>> first;
   std::optional<int> in_all = 0;
 };
 
 std::string workers_there(const Options& options) {
-  const Setting* asked = find(options.settings, "nproc-per-node");
-  return "workers: as many as that host finds by " + asked->from + "=" + asked->value +
-         "; it alone knows, and the ranks from here on follow\n";
+  const Setting* setting = find(options.settings, "nproc-per-node");
+  return "workers: as many as that host counts (" + setting->from + "=" + setting->value +
+         "); the ranks from here on depend on it\n";
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ Result<std::string> dry_run_on_hosts(const RemotePlan& plan, const EnvironmentMa
 
   std::string out = "job " + shell_quoted(plan.job.id) + ": " + std::to_string(plan.hosts.size()) +
                     (plan.hosts.size() == 1 ? " host\n" : " hosts\n");
-  if (ranks.in_all && !plan.fixed_size) out += "ranks are as if all hosts were there\n";
+  if (ranks.in_all && !plan.fixed_size) out += "the ranks assume that all hosts join\n";
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
     const RemoteHost& host = plan.hosts[i];
     out += describe(host, static_cast<int>(i));
@@ -78,7 +78,7 @@ Result<std::string> dry_run_on_hosts(const RemotePlan& plan, const EnvironmentMa
     }
     const NodePlace place{ranks.first[i], ranks.in_all, !host.here};
     if (!host.here)
-      out += "  known there alone: its other variables, its CPUs and GPUs, whether the program is there\n";
+      out += "  not known here: its other variables, its CPUs and GPUs, and whether it has the program\n";
     out += indented(dry_run(options[i], plans[i], host.here ? here : carried, place), "  ");
   }
   return out;

@@ -1,4 +1,4 @@
-// What --dry-run prints where hosts are named. Pure.
+// The output of --dry-run for a job on named hosts. Pure.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,13 @@
 
 namespace dlaunch::launcher {
 
-// What the plan asks of a machine. It is asked of every host: of another than this one what is the same there
-// is to be told, the rest as if nothing were known.
+// Returns the facts of a host that the plan needs. For a host other than this one: only facts that are the
+// same there, and defaults for the rest.
 using FactsOf = std::function<MachineFacts(const Options& options, bool here)>;
 
-// Each host: how its dlaunch is started, and that one's own dry run, as far as it is known here: the ranks
-// end where a host decides itself how many workers it has. `here`: the environment of this machine;
-// `carried`: what every host gets of it.
+// For each host: how its dlaunch is started, and that dlaunch's own dry run, as far as it is known here.
+// Ranks are omitted after a host that counts its workers itself. `here`: the environment of this machine;
+// `carried`: the part of it that every host gets.
 Result<std::string> dry_run_on_hosts(const RemotePlan& plan, const EnvironmentMap& here,
                                      const EnvironmentMap& carried, const FactsOf& facts);
 

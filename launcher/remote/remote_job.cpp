@@ -53,7 +53,7 @@ bool RemoteJob::is_over() const {
 RemoteOutcome RemoteJob::outcome() const {
   RemoteOutcome outcome;
   const Host& first = hosts_.front();
-  // A host whose connection is cut ends itself as by SIGHUP: that is all that node 0 can tell.
+  // A host that loses its connection ends as with SIGHUP, and node 0 can report no more than that.
   const bool is_cut =
       suspect_ && suspect_->kind == FailureKind::node_lost && signo_ == 0 && first.exit_code == 128 + SIGHUP;
   if (cause_) {
@@ -67,7 +67,7 @@ RemoteOutcome RemoteJob::outcome() const {
     outcome.report = reports();
     outcome.json = first.json;
   } else {
-    // Told to stop before node 0 was up.
+    // The user stopped the job before node 0 was up.
     Failure stopped = failure_at(0, FailureKind::signal, "");
     stopped.status = {agent::ExitStatus::How::signaled, signo_, false};
     outcome.exit_code = exit_code_of(stopped);
@@ -113,7 +113,8 @@ void RemoteJob::on_gone(TimePoint now, const HostGone& gone, RemoteActions& out)
     fail(now, failure_at(gone.node, FailureKind::join, explain(failure)), is_usage_error(failure) ? 2 : 1,
          out);
   } else if (gone.node != 0) {
-    // The others hear of a failure from their coordinator. Only who is beyond its reach has to be hurried.
+    // The other nodes learn of the failure from their coordinator. Only nodes that it cannot reach must be
+    // forced to end.
     if (one.exit_code == 0) return;
     if (!suspect_) suspect_ = lost(gone);
     if (plan_.fixed_size) begin_end(now);
@@ -141,8 +142,9 @@ void RemoteJob::on_timer(TimePoint now, RemoteActions& out) {
     if (!deadline || now < *deadline) continue;
     deadline.reset();
     fail(now,
-         not_started(node, "it took more than " + to_words(plan_.job.join_timeout) + " (--join-timeout)"), 1,
-         out);
+         not_started(node,
+                     "it did not start within " + to_words(plan_.job.join_timeout) + " (--join-timeout)"),
+         1, out);
     abandon({node}, out);
   }
 }
@@ -159,22 +161,22 @@ void RemoteJob::start_more(TimePoint now, RemoteActions& out) {
 }
 
 void RemoteJob::fail(TimePoint now, Failure failure, int exit_code, RemoteActions& out) {
-  // What falls while everything is taken down has its reason in that.
+  // A host that fails during the stop fails because of the stop.
   const bool is_over = cause_ || signo_ != 0 || hosts_.front().exit_code;
   if (is_over) return;
   cause_ = std::move(failure);
   cause_code_ = exit_code;
-  stop_all(now, SIGHUP, out);  // of which no notice is given (--preempt-signal)
+  stop_all(now, SIGHUP, out);  // SIGHUP gives no preemption notice (--preempt-signal)
 }
 
-// Node 0 has ended: who is still on the way comes too late, and may be why.
+// Node 0 has ended: a host that is still starting is too late, and may be the cause.
 void RemoteJob::give_up_starting(RemoteActions& out) {
   const std::vector<int> late = in({Host::State::starting});
   const bool was_waited_for = plan_.fixed_size && signo_ == 0 && hosts_.front().exit_code == 1;
   if (!late.empty() && was_waited_for && !cause_) {
     const std::string& way = plan_.hosts[static_cast<std::size_t>(late.front())].command.front();
-    cause_ = not_started(late.front(), "nothing was heard of it while node 0 waited; '" + way + " " +
-                                           name(late.front()) + " true' must come back without a question");
+    cause_ = not_started(late.front(), "it did not answer while node 0 waited; '" + way + " " +
+                                           name(late.front()) + " true' must succeed without a prompt");
     cause_code_ = 1;
   }
   abandon(late, out);
@@ -195,7 +197,7 @@ void RemoteJob::stop_all(TimePoint now, int signo, RemoteActions& out) {
   begin_end(now);
 }
 
-// From here on no host is started, and each must be gone after a time.
+// From here on, no host is started, and each must end within a time limit.
 void RemoteJob::begin_end(TimePoint now) {
   if (hurry_ != Hurry::none) return;
   hurry_ = Hurry::waiting;
@@ -228,7 +230,7 @@ void RemoteJob::hurry(TimePoint now, RemoteActions& out) {
       for (const int node : rest) {
         out.emplace_back(
             agent::LogMessage{agent::Severity::warning,
-                              "what runs for host " + name(node) + " on this machine survives SIGKILL"});
+                              "the process for host " + name(node) + " on this machine survived SIGKILL"});
         host(node).state = Host::State::gone;
       }
       break;
@@ -253,7 +255,7 @@ void RemoteJob::arm(RemoteActions& out) const {
   if (next) out.emplace_back(ArmRemoteTimer{*next});
 }
 
-// --- what is ---
+// --- queries ---
 
 int RemoteJob::count(Host::State state) const {
   return static_cast<int>(
@@ -289,7 +291,7 @@ Failure RemoteJob::not_started(int node, const std::string& why) const {
                     "cannot start on host " + name(node) + " (node " + std::to_string(node) + "): " + why);
 }
 
-// A host that was up. With a last word: how it sees the end.
+// The failure of a host that was up: its own report, if it sent one.
 Failure RemoteJob::lost(const HostGone& gone) const {
   const Host& one = hosts_[static_cast<std::size_t>(gone.node)];
   if (one.exit_code && !one.report.empty()) {
@@ -300,19 +302,19 @@ Failure RemoteJob::lost(const HostGone& gone) const {
         name(gone.node) + ": " + (line.starts_with(failed) ? line.substr(failed.size()) : line));
   }
   return failure_at(gone.node, FailureKind::node_lost,
-                    "its dlaunch was killed, or the connection to it was cut; what ran for it here " +
+                    "its dlaunch was killed, or the connection to it was cut; the process for it here " +
                         agent::describe(gone.status));
 }
 
-// Node 0's. A node that never found node 0, or that it did not let in, has a line of its own before.
+// Node 0's report, after one line for each node that did not find node 0 or was rejected by it.
 std::vector<std::string> RemoteJob::reports() const {
   constexpr std::size_t most_others = 4;
   std::vector<std::string> out;
   const Host& first = hosts_.front();
   const std::string own = first.report.empty() ? "" : first.report.back();
-  std::set<std::string> told{own};
+  std::set<std::string> seen{own};
   for (std::size_t i = 1; i < hosts_.size() && !own.empty() && signo_ == 0 && out.size() < most_others; ++i) {
-    if (hosts_[i].report.empty() || !told.insert(hosts_[i].report.back()).second) continue;
+    if (hosts_[i].report.empty() || !seen.insert(hosts_[i].report.back()).second) continue;
     out.push_back(name(static_cast<int>(i)) + ": " + hosts_[i].report.back());
   }
   out.insert(out.end(), first.report.begin(), first.report.end());

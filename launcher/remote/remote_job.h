@@ -3,9 +3,10 @@
 //   running --a host cannot be started, a signal came, node 0 is lost or has ended--> ending --all gone-->
 //   ended
 //
-// It starts a dlaunch on every host, a bounded number at a time. Once these are up they agree among
-// themselves what happens to the job (agent/control/coordinator.h); node 0's exit code and report are the
-// job's. What it decides itself is what they cannot: a host that does not start, and when to lose patience.
+// It starts a dlaunch on every host, a bounded number at a time. Once they are up, they decide among
+// themselves about the job (agent/control/coordinator.h); node 0's exit code and report are the job's.
+// RemoteJob decides only what they cannot: what to do about a host that does not start, and when a stop takes
+// too long.
 #pragma once
 
 #include <optional>
@@ -23,16 +24,16 @@ namespace dlaunch::launcher {
 
 // --- events; `node` is a node rank ---
 
-// Its dlaunch is up.
+// The node's dlaunch is up.
 struct HostReady {
   int node = 0;
 };
-// What its dlaunch said before its end.
+// A message of the node's dlaunch before its end.
 struct HostMessage {
   int node = 0;
   AgentMessage message;
 };
-// What was run for it on this machine has ended, and all its output has been taken in.
+// The process for this node on this machine has ended, and all its output has been read.
 struct HostGone {
   int node = 0;
   agent::ExitStatus status;
@@ -40,11 +41,11 @@ struct HostGone {
 };
 struct HostNotRun {
   int node = 0;
-  std::string why;  // it could not even be run
+  std::string why;  // the process could not be started
 };
 struct UserSignal {
   int signo = 0;
-  bool stops = true;  // false: it is only passed on
+  bool stops = true;  // false: it is only forwarded
 };
 // Answers ArmRemoteTimer.
 struct RemoteTimer {};
@@ -62,12 +63,12 @@ struct PassSignal {
   int signo = 0;
   bool operator==(const PassSignal&) const = default;
 };
-// Ends its standard input: its dlaunch then stops by itself.
+// Closes the standard input of the node's dlaunch, which then stops by itself.
 struct Disconnect {
   int node = 0;
   bool operator==(const Disconnect&) const = default;
 };
-// What was run for it on this machine.
+// Signals the process for this node on this machine.
 struct SignalHost {
   int node = 0;
   int signo = 0;
@@ -85,22 +86,22 @@ using RemoteAction =
     std::variant<RunHost, PassSignal, Disconnect, SignalHost, ArmRemoteTimer, RemoteEnded, agent::LogMessage>;
 using RemoteActions = std::vector<RemoteAction>;
 
-// What is left to tell when all is over.
+// The result when everything has ended.
 struct RemoteOutcome {
   int exit_code = 0;
-  // Set where the hosts' own dlaunch do not know the end as this one does; then it is all there is.
+  // Set if only this dlaunch knows the cause; then there is no report of the hosts.
   std::optional<agent::Failure> cause;
-  std::vector<std::string> report;  // paragraphs: node 0's, before them what others know and it does not
+  std::vector<std::string> report;  // paragraphs: first those that only other nodes have, then node 0's
   std::string json;                 // node 0's
 };
 
 class RemoteJob {
  public:
-  // How many may be between being run and being up.
+  // How many hosts may be starting at a time.
   static constexpr int fan_out = 64;
-  // Longer than the agents themselves take for an end.
+  // Longer than the agents themselves need to end.
   static constexpr Duration end_margin = std::chrono::seconds(10);
-  // Between hanging up and SIGKILL, and from there to giving up.
+  // Between disconnecting and SIGKILL, and between SIGKILL and giving up.
   static constexpr Duration last_pause = std::chrono::seconds(5);
 
   // REQUIRES: the plan outlives this. `notice`: how much longer than the plan's stop timeout a stop may take.
@@ -110,7 +111,7 @@ class RemoteJob {
   RemoteActions step(TimePoint now, const RemoteEvent& event);
 
   [[nodiscard]] bool ended() const { return ended_; }
-  // Node 0 has said how the job has ended, or has gone: the workers have ended.
+  // Node 0 has reported how the job ended, or is gone: the workers have ended.
   [[nodiscard]] bool is_over() const;
   // REQUIRES: ended()
   [[nodiscard]] RemoteOutcome outcome() const;
@@ -119,13 +120,13 @@ class RemoteJob {
   struct Host {
     enum class State { waiting, starting, up, gone };
     State state = State::waiting;
-    std::optional<TimePoint> start_deadline;  // none: it has passed, or it was not started yet
-    bool abandoned = false;                   // while it was starting
-    std::optional<int> exit_code;             // its dlaunch's last word
+    std::optional<TimePoint> start_deadline;  // none: it has passed, or the host was not started yet
+    bool abandoned = false;                   // dlaunch gave up while it was starting
+    std::optional<int> exit_code;             // reported by its dlaunch before its end
     std::vector<std::string> report;
     std::string json;
   };
-  // How an end is hurried along, one after the other; who was not told to stop is told first.
+  // The steps that force the end, in this order. Nodes that were not yet told to stop are told first.
   enum class Hurry { none, waiting, disconnected, killed };
 
   void on_ready(int node, RemoteActions& out);
@@ -157,11 +158,11 @@ class RemoteJob {
   const RemotePlan& plan_;
   const Duration notice_;
   std::vector<Host> hosts_;
-  int next_ = 0;  // the first that waits
+  int next_ = 0;  // the first host not started yet
   std::optional<agent::Failure> cause_;
-  std::optional<agent::Failure> suspect_;  // the cause, should node 0 not hear of it
+  std::optional<agent::Failure> suspect_;  // the cause, if node 0 does not learn of it
   int cause_code_ = 0;
-  int signo_ = 0;  // that the user stopped the job with
+  int signo_ = 0;  // the user stopped the job with it
   int stop_signal_ = 0;
   Hurry hurry_ = Hurry::none;
   std::optional<TimePoint> hurry_at_;

@@ -14,12 +14,12 @@ namespace {
 
 constexpr const char* shell = "/bin/sh";
 
-// By rule; others are named with --export. What differs from host to host (CUDA_VISIBLE_DEVICES, TMPDIR, who
-// one is) is not among them.
+// Carried to every host by default; --export names others. Variables that differ between hosts
+// (CUDA_VISIBLE_DEVICES, TMPDIR, USER) are not among them.
 constexpr std::array carried_names{"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHON_EXEC"};
 constexpr std::array carried_prefixes{"DLAUNCH_", "PET_", "NCCL_", "TORCH_", "GLOO_", "OMP_"};
 
-// Each host's own, or made here.
+// Flags that are each host's own, or generated here.
 constexpr std::array not_passed_on{"hosts",       "hostfile",    "ssh",           "export",
                                    "config",      "scheduler",   "nnodes",        "node-rank",
                                    "master-addr", "master-port", "rdzv-endpoint", "rdzv-id",
@@ -48,7 +48,7 @@ std::string hex(std::uint64_t number) {
 
 bool given(const Options& options, std::string_view flag) { return find(options.settings, flag) != nullptr; }
 
-// What all hosts are told alike.
+// The flags that are the same for all hosts.
 Result<std::vector<std::string>> common_flags(const Options& options, const std::vector<HostEntry>& hosts,
                                               const RemoteFacts& facts) {
   std::vector<std::string> out;
@@ -69,8 +69,8 @@ Result<std::vector<std::string>> common_flags(const Options& options, const std:
   const std::string first = bare_host(hosts.front().name);
   const bool others_are_elsewhere = std::count(facts.here.begin(), facts.here.end(), false) > 0;
   if (!options.master_addr && is_loopback(first) && others_are_elsewhere) {
-    return usage("the first host is node 0, and the others do not reach it as '" + first + "'", "",
-                 "list it with the name they know it by, or give --master-addr");
+    return usage("the first host is node 0, but the other hosts cannot reach it as '" + first + "'", "",
+                 "list it by a name that they can resolve, or give --master-addr");
   }
   out.push_back("--master-addr=" + options.master_addr.value_or(first));
   const bool port_is_named = options.master_port && *options.master_port != 0;
@@ -84,8 +84,8 @@ std::vector<std::string> command_to(const HostEntry& host, bool here, const std:
   std::vector<std::string> command = ssh;
   const std::string& program = ssh.front();
   if (program.substr(program.rfind('/') + 1) == "ssh") {
-    // Nothing is asked, a silent host is given up, and no display or terminal is wanted. What the user has
-    // said comes first, and of two the first counts.
+    // No prompts, no waiting for a silent host, no display, no terminal. The user's options come first, and
+    // ssh uses the first of two values.
     for (const char* option : {"BatchMode=yes", "ConnectTimeout=30", "ServerAliveInterval=15",
                                "ServerAliveCountMax=3", "ForwardX11=no", "RequestTTY=no"}) {
       command.emplace_back("-o");
@@ -97,23 +97,23 @@ std::vector<std::string> command_to(const HostEntry& host, bool here, const std:
   return command;
 }
 
-std::string complaint(const std::string& sentence, int code) {
+std::string fail_with(const std::string& sentence, int code) {
   return "{ printf '%s\\n' " + shell_quoted("dlaunch: " + sentence) + " >&2; exit " + std::to_string(code) +
          "; }\n";
 }
 
-// In one pair of braces, so that a shell that reads only a part of it does nothing.
+// In one pair of braces, so that a shell that reads only a part of the script does nothing.
 std::string script_of(const RemoteFacts& facts, const EnvironmentMap& carried,
                       const std::vector<std::string>& line) {
   std::string text = "{\n";
   text += "cd " + shell_quoted(facts.folder) + " 2>/dev/null || " +
-          complaint("there is no directory " + facts.folder +
+          fail_with("there is no directory " + facts.folder +
                         "; start dlaunch in one that every host has, on a shared file system for instance",
                     1);
   text += "unset DLAUNCH_HOSTS DLAUNCH_HOSTFILE DLAUNCH_SSH DLAUNCH_EXPORT\n";
   for (const auto& [name, value] : carried) text += "export " + name + "=" + shell_quoted(value) + "\n";
   text += "[ -x " + shell_quoted(facts.executable) + " ] || " +
-          complaint("there is no dlaunch at " + facts.executable +
+          fail_with("there is no dlaunch at " + facts.executable +
                         "; install it on every host in the same place, or on a shared file system",
                     127);
   return text + "exec " + quoted_line(line) + "\n}\n";
@@ -141,7 +141,7 @@ EnvironmentMap carried_environment(const Options& options, const EnvironmentMap&
     const bool by_name = std::find(carried_names.begin(), carried_names.end(), name) != carried_names.end();
     const bool by_prefix = std::any_of(carried_prefixes.begin(), carried_prefixes.end(),
                                        [&](const char* prefix) { return name.starts_with(prefix); });
-    // A flag's variable has done its work: the flag itself is passed on.
+    // The variable of a flag is not carried, since the flag itself is passed on.
     if (by_name || (by_prefix && !sets_a_flag(name))) out.insert(variable);
   }
   for (const std::string& one : options.exports) {

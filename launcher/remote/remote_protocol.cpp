@@ -22,7 +22,7 @@ constexpr std::array words{Word{AgentMessage::Kind::ready, "ready"},
                            Word{AgentMessage::Kind::report, "report"}, Word{AgentMessage::Kind::json, "json"},
                            Word{AgentMessage::Kind::end, "end"}};
 
-// In one line.
+// Escapes line ends.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -52,7 +52,7 @@ std::string unescaped(std::string_view text) {
   return out;
 }
 
-// "report what happened"; nothing: a word that only a later version knows.
+// "report what happened"; none: the message of a later version.
 std::optional<AgentMessage> parse_message(std::string_view line) {
   const std::size_t blank = std::min(line.find(' '), line.size());
   const std::string_view word = line.substr(0, blank);

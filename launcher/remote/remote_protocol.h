@@ -1,11 +1,10 @@
-// What an agent that another dlaunch started on its host (--lifeline) and that dlaunch tell each other. Pure.
+// The protocol between a dlaunch and the agents that it started on other hosts (--lifeline). Pure.
 //
-// To the agent, on its standard input, lines: "signal 15" is a signal; anything else ("alive") only says that
-// somebody is there. The end of the input, or silence, means that nobody is.
+// To the agent, on its standard input, lines: "signal 15" is a signal; any other line ("alive") is a
+// heartbeat. The end of the input, or silence, means that the connection is lost.
 //
-// From the agent, among its workers' lines: lines that begin with a record separator and the key it was
-// given. On each stream everything before "ready" comes from the way there (a login shell, ssh) and not from
-// the job.
+// From the agent, among its workers' lines: lines that begin with a record separator and the agent's key. On
+// each stream, everything before "ready" comes from ssh or a login shell and not from the job.
 #pragma once
 
 #include <optional>
@@ -33,7 +32,7 @@ struct AgentMessage {
 
   bool operator==(const AgentMessage&) const = default;
 };
-// A line with its end.
+// One line, including its end.
 std::string to_line(const std::string& key, const AgentMessage& message);
 
 // A piece of one of the agent's streams.
@@ -44,7 +43,7 @@ struct StreamPart {
   AgentMessage message;
 };
 
-// Takes one stream apart.
+// Parses one stream of the agent.
 class AgentStream {
  public:
   explicit AgentStream(const std::string& key);
@@ -58,7 +57,7 @@ class AgentStream {
   bool ready_ = false;
 };
 
-// Takes the other direction apart: signals out of bytes in pieces. Lines that are no signal are only alive.
+// Parses the other direction: finds signals in a stream of bytes. Other lines are heartbeats.
 class LifelineReader {
  public:
   std::vector<int> take(std::string_view bytes);

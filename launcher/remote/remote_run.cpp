@@ -40,8 +40,8 @@ Result<std::vector<HostEntry>> named_hosts(const Options& options, const Depende
   return parse_host_file(*text, options.hostfile);
 }
 
-// As its user sees it, where that is the same directory: the way through a link or an automounter is more
-// likely to exist on the other hosts.
+// Prefers $PWD if it is the same directory: a path through a link or an automounter is more likely to exist
+// on the other hosts.
 std::string working_directory(const EnvironmentMap& environment) {
   struct stat named {};
   struct stat real {};
@@ -88,7 +88,7 @@ void log_warnings(const Options& options, const EnvironmentMap& environment) {
   for (const std::string& line : options.warnings) log::warning(line);
   for (const std::string& name : options.exports) {
     if (name.find('=') == std::string::npos && !environment.contains(name))
-      log::warning("--export: " + name + " is not set here, and is left as it is on the hosts");
+      log::warning("--export: " + name + " is not set here, so each host keeps its own value");
   }
 }
 
@@ -100,11 +100,11 @@ void handle_signals(agent::UvPoller& poller, RemoteRunner& runner, StopSignals& 
   };
   heard.watch(poller, stop, [&runner](int signo) { runner.on_signal(signo, false); });
   poller.on_signal(SIGTSTP, [](int) {
-    log::warning("not suspended: the other hosts would take the silence for this dlaunch's end");
+    log::warning("not suspended: the other hosts would treat the silence as a lost connection and stop");
   });
 }
 
-// The end as a report, where the hosts' own dlaunch do not know it.
+// The report of an end that only this dlaunch knows.
 JobReport own_report(const RemotePlan& plan, const Options& options, const RemoteOutcome& outcome,
                      std::int64_t began_unix_ms) {
   JobReport report;
@@ -125,7 +125,7 @@ int print_plan(const RemotePlan& plan, const Options& options, const SchedulerEn
   const EnvironmentMap carried = carried_environment(options, scheduler_env.environment);
   const auto facts = [&](const Options& host_options, bool here) {
     if (here) return collect_facts(host_options, scheduler_env);
-    // The program and its Python are expected to be the same there.
+    // The program and its Python are assumed to be the same there.
     MachineFacts machine;
     const auto python = carried.find("PYTHON_EXEC");
     if (python != carried.end() && !python->second.empty()) machine.python = python->second;
@@ -142,11 +142,11 @@ struct Job {
   std::int64_t began_unix_ms;
 };
 
-// The end, for people and for --report; the exit code. Nothing is heard of the hosts any more.
+// Reports the end, for people and for --report, and returns the exit code. All hosts have ended.
 int finish(const Job& job, const RemoteRunner& runner, RemoteRunner::Consoles& consoles,
            const StopSignals& stop_signals) {
   RemoteOutcome outcome = runner.job().outcome();
-  std::optional<JobReport> report;  // of this dlaunch, where the hosts' own do not know the end
+  std::optional<JobReport> report;  // set if only this dlaunch knows the cause
   if (outcome.cause) {
     report = own_report(job.plan, job.options, outcome, job.began_unix_ms);
     outcome.report = end_report(*report);

@@ -14,9 +14,9 @@ namespace dlaunch::launcher {
 
 namespace {
 
-// How often it is looked whether a reader has taken something.
+// How often to check whether a reader has taken something.
 constexpr Duration look_every = std::chrono::milliseconds(100);
-// More than an agent that has ended, ssh and the pipes between them hold.
+// More than an agent that has ended, ssh and the pipes between them can buffer.
 constexpr std::size_t most_read_ahead = 32U << 20;
 
 }  // namespace
@@ -156,7 +156,7 @@ void RemoteRunner::feed(HostProcess& process) {
     const ssize_t wrote = write(process.input, process.unsent.data(), process.unsent.size());
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote < 0 && errno == EAGAIN) return poller_.watch(process.input, false, true, *this);
-    if (wrote < 0) break;  // it has ended, which we are about to hear
+    if (wrote < 0) break;  // it has ended; SIGCHLD follows
     process.unsent.erase(0, static_cast<std::size_t>(wrote));
   }
   process.unsent.clear();
@@ -187,8 +187,7 @@ void RemoteRunner::reap() {
     if (process.pid <= 0 || waitpid(process.pid, &status, WNOHANG) != process.pid) continue;
     process.pid = 0;
     process.up = false;
-    // All it wrote is in the pipes; who else may hold these (a shared connection of ssh's) is not waited
-    // for.
+    // All its output is in the pipes. Do not wait for other holders of the pipes (a shared ssh connection).
     for (const Stream stream : {Stream::out, Stream::err}) {
       constexpr int most_reads = 64;
       for (int i = 0; i < most_reads && take_in(node, stream); ++i) {
@@ -202,7 +201,7 @@ void RemoteRunner::reap() {
   pause_or_resume();
 }
 
-// --- what they say ---
+// --- output of the hosts ---
 
 bool RemoteRunner::take_in(std::size_t node, Stream stream) {
   static char buffer[64 * 1024];  // the loop's thread is the only one
@@ -255,7 +254,7 @@ bool RemoteRunner::must_wait(std::size_t node, Stream stream, bool full) const {
   return full && !ahead;
 }
 
-// A reader that takes nothing is waited for while workers run, and then not for ever.
+// While workers run, wait for a reader that takes nothing; after that, only up to reader_patience_.
 void RemoteRunner::look_at_readers() {
   const TimePoint now = loop_.now();
   bool some_wait = false;
@@ -281,7 +280,7 @@ void RemoteRunner::give_up_readers() {
   pause_or_resume();
 }
 
-// Who writes to a console whose reader is slow has to wait, as in a shell's pipe.
+// Hosts that write to a console with a slow reader must wait, as in a shell's pipe.
 void RemoteRunner::pause_or_resume() {
   for (const Stream stream : {Stream::out, Stream::err}) {
     agent::Console& one = console(stream);

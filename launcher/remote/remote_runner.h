@@ -1,8 +1,9 @@
-// The edge of a job on several hosts: runs what RemoteJob decides, and passes on what the hosts say.
+// Executes RemoteJob's actions with libuv, and forwards the output of the hosts.
 //
 // Memory is bounded as in agent::Output: while the reader of our stdout (stderr) is slow, nothing more is
-// read from the hosts on that stream; but when it takes nothing at all, so much of node 0's as stands before
-// its last words, which say that the job is over. Then such a reader is given up. One thread: the loop's.
+// read from the hosts on that stream. Exception: if the reader takes nothing at all, node 0's stderr is read
+// ahead up to its final messages, which report that the job has ended. Then such a reader is given up. Runs
+// on the loop's thread.
 #pragma once
 
 #include <array>
@@ -26,7 +27,7 @@ class RemoteRunner final : public agent::FdHandler, public TimerHandler {
   using Consoles = std::array<agent::Console, 2>;  // stdout, stderr
 
   // All must outlive it. The loop is stopped when the job has ended. For `notice` see RemoteJob;
-  // `reader_patience`: with a reader that takes nothing, once the job is over.
+  // `reader_patience`: how long to wait for a reader that takes nothing, once the job is over.
   RemoteRunner(const RemotePlan& plan, Duration notice, Duration reader_patience, UvLoop& loop,
                agent::UvPoller& poller, Consoles& consoles);
   ~RemoteRunner() override;
@@ -37,7 +38,7 @@ class RemoteRunner final : public agent::FdHandler, public TimerHandler {
   void on_signal(int signo, bool stops);
   // A line of dlaunch's own on stderr, never inside a host's line.
   void write_own(std::string_view line);
-  // Does not wait any more for readers that have not taken everything.
+  // Stops waiting for readers that have not taken everything.
   void give_up_readers();
   [[nodiscard]] bool was_hurried() const { return was_hurried_; }
   [[nodiscard]] const RemoteJob& job() const { return job_; }
@@ -48,7 +49,7 @@ class RemoteRunner final : public agent::FdHandler, public TimerHandler {
 
  private:
   void happened(RemoteEvent event);
-  void work();  // until no event is left
+  void work();  // processes all queued events
   void act(const RemoteActions& actions);
 
   void run(std::size_t node);
@@ -58,7 +59,7 @@ class RemoteRunner final : public agent::FdHandler, public TimerHandler {
   void end(HostProcess::Output& output);
   void reap();
 
-  // False: nothing more is there now.
+  // False: there is nothing more to read now.
   bool take_in(std::size_t node, Stream stream);
   void pass_on(std::size_t node, Stream stream, std::string_view lines);
   void on_message(std::size_t node, Stream stream, const AgentMessage& message);
@@ -77,7 +78,7 @@ class RemoteRunner final : public agent::FdHandler, public TimerHandler {
   std::vector<HostProcess> hosts_;                         // by node rank
   std::map<int, std::pair<std::size_t, Stream>> readers_;  // by descriptor: whose output it is
   std::map<int, std::size_t> writers_;                     // by descriptor: whose input
-  std::string joined_;                                     // keeps its memory
+  std::string joined_;                                     // a member so that its memory is reused
   std::deque<RemoteEvent> events_;
   bool working_ = false;
   TimerId job_timer_;
@@ -86,7 +87,7 @@ class RemoteRunner final : public agent::FdHandler, public TimerHandler {
   TimerId reader_timer_;               // armed while something is queued
   std::array<TimePoint, 2> taken_at_;  // by Stream: when the reader last took something
   bool was_hurried_ = false;           // give_up_readers() was called
-  bool reads_ahead_ = false;           // of node 0's stderr
+  bool reads_ahead_ = false;           // node 0's stderr is read although the console is full
 };
 
 }  // namespace dlaunch::launcher

@@ -16,15 +16,16 @@ constexpr std::size_t longest_why = 500;
 struct Known {
   std::string_view words;  // OpenSSH's, in small letters
   std::string_view why;
-  std::string_view hint;  // HOST stands for the host, LOGIN for what ssh is given
+  std::string_view hint;  // HOST is replaced by the host, LOGIN by ssh's argument
 };
 
-// The first that is found anywhere counts: what decides comes before what often stands beside it.
+// The first match counts, so specific messages come before those that often accompany them.
 constexpr std::array known{
-    Known{"could not resolve hostname", "there is no host of this name",
-          "check how it is written, and DNS or /etc/hosts on this machine"},
+    Known{"could not resolve hostname", "there is no host with this name",
+          "check its spelling, and DNS or /etc/hosts on this machine"},
     Known{"remote host identification has changed", "its ssh host key is not the one known here",
-          "if that is right, forget the old one (ssh-keygen -R HOST) and connect once by hand (ssh LOGIN)"},
+          "if the change is expected, remove the old key (ssh-keygen -R HOST) and connect once by hand (ssh "
+          "LOGIN)"},
     Known{"host key verification failed", "its ssh host key is not known here",
           "connect once by hand (ssh LOGIN), or add it with ssh-keyscan to ~/.ssh/known_hosts"},
     Known{"too many authentication failures", "its ssh server refused all keys that were offered",
@@ -40,14 +41,14 @@ constexpr std::array known{
     Known{"timed out", "it does not answer (timed out)",
           "check that it is up, and the network and firewall in between"},
     Known{"not responding", "it does not answer any more", "check that it is up, and the network in between"},
-    Known{"kex_exchange_identification", "its ssh server hung up at once",
-          "see its log; it may limit how many may connect (MaxStartups)"},
-    Known{"connection reset", "its ssh server hung up", "see its log"},
-    Known{"connection closed", "its ssh server hung up", "see its log"},
+    Known{"kex_exchange_identification", "its ssh server closed the connection at once",
+          "see its log; it may limit the number of connections (MaxStartups)"},
+    Known{"connection reset", "its ssh server closed the connection", "see its log"},
+    Known{"connection closed", "its ssh server closed the connection", "see its log"},
     Known{"no matching", "its ssh server and this ssh have no method in common",
-          "see what both support with 'ssh -v LOGIN'"},
-    Known{"bad configuration option", "ssh does not understand its options", "check --ssh and ~/.ssh/config"},
-    Known{"identity file", "ssh does not find the key it was told to use", "check --ssh"},
+          "compare what both support: ssh -v LOGIN"},
+    Known{"bad configuration option", "ssh rejects an option", "check --ssh and ~/.ssh/config"},
+    Known{"identity file", "ssh does not find its key file", "check --ssh"},
 };
 
 std::string replaced(std::string text, std::string_view word, const std::string& by) {
@@ -87,7 +88,7 @@ std::string explain(const StartFailure& failure) {
              replaced(replaced(std::string(found->hint), "HOST", failure.host), "LOGIN", failure.login);
   }
   return where + failure.program + " " + agent::describe(failure.status) +
-         (last.empty() ? " and said nothing" : ", and said last: " + last);
+         (last.empty() ? ", without any output" : "; its last line: " + last);
 }
 
 bool is_usage_error(const StartFailure& failure) {

@@ -1,4 +1,5 @@
-// Why a host's dlaunch did not start, and what to do: from what ssh, a shell or dlaunch itself said. Pure.
+// Explains why a host's dlaunch did not start, and what to do, from the output of ssh, a shell or dlaunch.
+// Pure.
 #pragma once
 
 #include <string>
@@ -9,17 +10,17 @@ namespace dlaunch::launcher {
 
 struct StartFailure {
   std::string host;
-  std::string login;  // as ssh was given it: "user@host"
+  std::string login;  // as passed to ssh: "user@host"
   int node_rank = 0;
-  std::string program;       // what was run on this machine: "ssh"
-  agent::ExitStatus status;  // with which it ended
+  std::string program;       // that ran on this machine: "ssh"
+  agent::ExitStatus status;  // of that program
   std::string stderr_tail;   // the last lines of its stderr
 };
 
 // One sentence.
 std::string explain(const StartFailure& failure);
 
-// Whether dlaunch itself refused its command line there.
+// Whether the host's dlaunch rejected its command line.
 bool is_usage_error(const StartFailure& failure);
 
 }  // namespace dlaunch::launcher

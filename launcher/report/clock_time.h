@@ -1,4 +1,4 @@
-// A point in time as people read it.
+// Formats a point in time for people.
 #pragma once
 
 #include <cstdint>

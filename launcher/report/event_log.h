@@ -1,4 +1,4 @@
-// What happens to the job, for programs: --events, --event-log-handler=console.
+// The events of the job, for programs: --events, --event-log-handler=console.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace dlaunch::launcher {
 
-// One JSON object and a line end; the keys are in the manual page. `unix_s`: when, in seconds since 1970.
+// One JSON object and a line end; the manual page lists the keys. `unix_s`: its time, in seconds since 1970.
 std::string event_json(const agent::Event& event, const std::string& job, double unix_s);
-// The same of an event that happens now.
+// The same for an event that happens now.
 std::string event_line(const agent::Event& event, const std::string& job);
 
-// Appends whole lines, so that several agents and jobs may share a file. Where that fails it is said once,
-// and the job goes on.
+// Appends whole lines, so that several agents and jobs may share a file. The first failed write is logged,
+// and the job continues.
 class EventLog {
  public:
   static Result<EventLog> open(const std::string& path);

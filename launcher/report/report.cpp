@@ -20,7 +20,7 @@ constexpr std::size_t shown_restarts = 5;
 constexpr std::size_t longest_line = 500;
 
 std::string restarts(const JobReport& report) {
-  if (report.job.max_restarts == 0) return "no restarts were allowed (--max-restarts)";
+  if (report.job.max_restarts == 0) return "not restarted: --max-restarts is 0";
   return std::to_string(report.outcome.restarts_used) + " of " + std::to_string(report.job.max_restarts) +
          " restarts were used";
 }
@@ -30,14 +30,14 @@ bool restart_may_heal(FailureKind kind) {
          kind == FailureKind::hang || kind == FailureKind::left;
 }
 
-std::vector<std::string> last_words(const Failure& cause, const std::string& error_file, bool is_shown) {
+std::vector<std::string> output_of_cause(const Failure& cause, const std::string& error_file, bool is_shown) {
   std::vector<std::string> paragraphs = agent::last_lines_of(cause, is_shown);
-  const std::string who = "rank " + std::to_string(cause.rank);
+  const std::string rank = "rank " + std::to_string(cause.rank);
   const std::string where = cause.host.empty() ? "" : " on host " + sanitize_for_terminal(cause.host);
   if (!cause.log_file.empty())
-    paragraphs.push_back("what " + who + " wrote is in " + sanitize_for_terminal(cause.log_file) + where);
+    paragraphs.push_back("the output of " + rank + " is in " + sanitize_for_terminal(cause.log_file) + where);
   if (!error_file.empty())
-    paragraphs.push_back("the error file of " + who + " is " + sanitize_for_terminal(error_file) + where);
+    paragraphs.push_back("the error file of " + rank + " is " + sanitize_for_terminal(error_file) + where);
   return paragraphs;
 }
 
@@ -62,12 +62,13 @@ std::string others(const Outcome& outcome) {
   }
   if (static_cast<std::size_t>(count) <= shown) return text;
   text += "\n  and " + std::to_string(count - static_cast<int>(shown)) + " more; in all";
-  int told = 0;
+  int listed = 0;
   for (const agent::Tally& tally : outcome.tallies) {
-    text += (told == 0 ? " " : ", ") + std::to_string(tally.count) + " " + sanitize_for_terminal(tally.what);
-    told += tally.count;
+    text +=
+        (listed == 0 ? " " : ", ") + std::to_string(tally.count) + " " + sanitize_for_terminal(tally.what);
+    listed += tally.count;
   }
-  if (told < count) text += ", " + std::to_string(count - told) + " otherwise";
+  if (listed < count) text += ", " + std::to_string(count - listed) + " others";
   return text;
 }
 
@@ -75,7 +76,7 @@ std::string history(const Outcome& outcome) {
   if (outcome.restarts.empty()) return "";
   const std::size_t first =
       outcome.restarts.size() > shown_restarts ? outcome.restarts.size() - shown_restarts : 0;
-  std::string text = "restarts before:";
+  std::string text = "earlier restarts:";
   for (std::size_t i = first; i < outcome.restarts.size(); ++i) {
     const agent::Restart& restart = outcome.restarts[i];
     const std::string which = restart.counted ? std::to_string(restart.number) : "not counted";
@@ -84,21 +85,21 @@ std::string history(const Outcome& outcome) {
   return text;
 }
 
-// Of a hang the first is the cause itself.
+// For a hang, the first position is the cause itself and is skipped.
 std::string collectives(const Outcome& outcome) {
   std::string text;
   for (std::size_t i = outcome.cause.kind == FailureKind::hang ? 1 : 0; i < outcome.rank_positions.size();
        ++i)
     text += "\n  " + agent::shortened(sanitize_for_terminal(outcome.rank_positions[i]), longest_line);
-  return text.empty() ? "" : "where the ranks were:" + text;
+  return text.empty() ? "" : "last known position of the ranks:" + text;
 }
 
-// By the clock of the host where it happened, told in this one's time zone.
+// The time is by the clock of the host where it happened, in this host's time zone.
 std::string time_of(const Failure& cause, const std::string& before) {
   return cause.unix_ms > 0 ? before + clock_time(cause.unix_ms) : "";
 }
 
-std::string headline(const JobReport& report, bool has_told_time) {
+std::string headline(const JobReport& report, bool has_time) {
   const Failure& cause = report.outcome.cause;
   std::string line = "failed: " + one_line(cause);
   if (!report.outcome.no_restart.empty()) {
@@ -106,7 +107,7 @@ std::string headline(const JobReport& report, bool has_told_time) {
   } else if (restart_may_heal(cause.kind)) {
     line += "; " + restarts(report);
   }
-  return line + (has_told_time ? "" : time_of(cause, "; it failed at "));
+  return line + (has_time ? "" : time_of(cause, "; it failed at "));
 }
 
 }  // namespace
@@ -125,25 +126,25 @@ std::vector<std::string> end_report(const JobReport& report) {
   }
 
   std::vector<std::string> paragraphs;
-  const std::string fallen = others(outcome);
+  const std::string other_failures = others(outcome);
   const std::string restarted = history(outcome);
-  bool has_told_time = false;
-  const bool tells_all = report.node.node_rank == 0 || report.node.node_rank == outcome.cause.node_rank;
-  if (tells_all) {
-    // With much to come the cause is named first; it is once more, with how it ended, in the last line.
-    if (!fallen.empty() || !restarted.empty()) {
+  bool has_time = false;
+  const bool is_detailed = report.node.node_rank == 0 || report.node.node_rank == outcome.cause.node_rank;
+  if (is_detailed) {
+    // A long report names the cause first. The last line names it again, with how the job ended.
+    if (!other_failures.empty() || !restarted.empty()) {
       paragraphs.push_back("root cause: " + one_line(outcome.cause) + time_of(outcome.cause, ", at "));
-      has_told_time = true;
+      has_time = true;
     }
     const std::string error_file =
         report.error_file.empty() ? kept_error_file(outcome.cause) : report.error_file;
-    for (std::string& part : last_words(outcome.cause, error_file, report.shows_last_lines))
+    for (std::string& part : output_of_cause(outcome.cause, error_file, report.shows_last_lines))
       paragraphs.push_back(std::move(part));
-    for (const std::string& part : {collectives(outcome), fallen, restarted}) {
+    for (const std::string& part : {collectives(outcome), other_failures, restarted}) {
       if (!part.empty()) paragraphs.push_back(part);
     }
   }
-  paragraphs.push_back(headline(report, has_told_time));
+  paragraphs.push_back(headline(report, has_time));
   return paragraphs;
 }
 

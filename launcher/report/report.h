@@ -1,4 +1,4 @@
-// What is printed when the job has ended: for a person who has no time.
+// The report printed when the job has ended: short, for people.
 #pragma once
 
 #include <string>
@@ -9,34 +9,34 @@
 
 namespace dlaunch::launcher {
 
-// What the readers of this dlaunch's own stdout and stderr have not taken.
+// The output that the readers of this dlaunch's own stdout and stderr did not take.
 struct DroppedOutput {
   agent::Dropped out;
   agent::Dropped err;
 };
 
-// What happened to the job, as far as this node knows; everything but `node`, the times and the last three is
-// the same on all nodes.
+// What happened to the job, as far as this node knows. All fields except `node`, the times and the last three
+// are the same on all nodes.
 struct JobReport {
   agent::JobSpec job;
   agent::NodeSpec node;
-  agent::World world;  // the last; without members where the job did not begin
+  agent::World world;  // the last; without members if the job did not start
   agent::Outcome outcome;
   std::int64_t began_unix_ms = 0;
   std::int64_t ended_unix_ms = 0;
   std::string log_dir;     // empty: none
-  std::string error_file;  // the cause's own, where it is kept on this node; empty: it is not
+  std::string error_file;  // the cause's, if it is kept on this node; else empty
   DroppedOutput dropped;
-  bool shows_last_lines = false;  // the cause's last lines stand on this node's terminal already
+  bool shows_last_lines = false;  // this node's terminal already shows the cause's last lines
 };
 
-// Where a worker's own error file (TORCHELASTIC_ERROR_FILE) is kept, on its host: beside its log file. Empty:
-// it left none that says anything, or it has no log file.
+// Where a worker's error file (TORCHELASTIC_ERROR_FILE) is kept on its host: beside its log file. Empty: it
+// wrote none with a content, or it has no log file.
 std::string kept_error_file(const agent::Failure& failure);
 
-// Paragraphs; none where there is nothing to say. The last is one line: what failed, where and why, and how
-// often was restarted. What comes before it (the cause's last words, who else fell, the restarts) is said
-// once per job and not by each of its nodes: where the cause was, and on node 0.
+// Paragraphs; none if there is nothing to report. The last is one line: what failed, where and why, and the
+// number of restarts. The paragraphs before it (the cause's last lines, other failures, the restarts) are not
+// printed by every node, but only by node 0 and by the node of the cause.
 std::vector<std::string> end_report(const JobReport& report);
 
 }  // namespace dlaunch::launcher

@@ -57,14 +57,14 @@ Json json_of(const DroppedOutput& dropped) {
   return json;
 }
 
-// What workers wrote may be any bytes; JSON may not.
+// Workers may write any bytes, but JSON must be UTF-8.
 std::string to_text(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 double in_seconds(std::int64_t ms) { return static_cast<double>(ms) / 1000; }
 
-// What is not known or does not apply is left out.
+// Fields that are unknown or do not apply are omitted.
 Json json_of(const Failure& f) {
   Json json = {{"kind", name_of(f.kind)},
                {"text", describe(f)},
@@ -96,17 +96,17 @@ Json json_of(const Failure& f) {
 }
 
 Error cannot_write(const std::string& path, const std::string& why) {
-  return {ErrorKind::io, "cannot write", path, why, "choose another place"};
+  return {ErrorKind::io, "cannot write", path, why, "choose another path"};
 }
 
-// What a link points to keeps its place.
+// Follows links: the link stays, and its target is replaced.
 std::string target_of(const std::string& path) {
   std::error_code failed;
   const auto target = std::filesystem::canonical(path, failed);
   return failed ? path : target.string();
 }
 
-// A new file beside `path`; -1: none can be made.
+// Creates a new file beside `path`; -1: that failed.
 int make_beside(std::string& path) {
   path += ".XXXXXX";
   return mkostemp(path.data(), O_CLOEXEC);
@@ -188,7 +188,7 @@ std::string with_dropped(const std::string& json, const DroppedOutput& dropped) 
 Result<void> check_writable(const std::string& path) {
   struct stat about {};
   if (stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode))
-    return cannot_write(path, S_ISDIR(about.st_mode) ? "it is a directory" : "it is no plain file");
+    return cannot_write(path, S_ISDIR(about.st_mode) ? "it is a directory" : "it is not a regular file");
   std::string probe = target_of(path);
   const int fd = make_beside(probe);
   if (fd < 0) return cannot_write(path, std::strerror(errno));

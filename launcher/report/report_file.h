@@ -1,4 +1,4 @@
-// The job's end as a file for programs: --report.
+// The report as a file for programs: --report.
 #pragma once
 
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace dlaunch::launcher {
 
-// The schema is in the manual page; `version` counts its changes.
+// The manual page describes the schema; `version` counts its changes.
 std::string report_json(const JobReport& report);
 
-// The same of a job on several hosts, as node 0 has told it, with what this dlaunch's readers did not take.
+// Node 0's report of a job on several hosts, with the output that this dlaunch's readers did not take.
 std::string with_dropped(const std::string& json, const DroppedOutput& dropped);
 
-// Whether a file can be made at `path` and put in the place of what is there: asked before the job starts.
-// Its last part may be a link to a plain file; what is no plain file is refused.
+// Checks, before the job starts, that a file can be created at `path` or replace the one there. A link to a
+// regular file is followed; anything else that exists there is an error.
 Result<void> check_writable(const std::string& path);
 
-// The whole text or, where that fails, what was there before: written beside it, then renamed.
+// Writes a file beside `path` and renames it: if that fails, the old file is unchanged.
 Result<void> write_whole(const std::string& path, const std::string& text);
 
 }  // namespace dlaunch::launcher

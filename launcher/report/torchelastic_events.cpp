@@ -16,15 +16,15 @@ Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text
 
 enum class About : std::uint8_t { job, node, worker };
 
-// torchelastic's words for an event; where it has none, as for a hang, ours in its manner.
-struct Words {
+// torchelastic's names for an event; if it has none, as for a hang, similar ones of ours.
+struct Names {
   About about;
   const char* name;   // of a node's event
   const char* state;  // of the job, the node or the worker
 };
 
-// The text of a node that left, and of a job that failed, says why.
-Words words_for(const Event& event) {
+// If a node left because of a failure, or the job failed, the event has a text with the reason.
+Names names_for(const Event& event) {
   switch (event.kind) {
     case EventKind::joined:
       return {About::node, "joined", "INIT"};
@@ -48,25 +48,25 @@ Words words_for(const Event& event) {
   return {About::job, "", ""};
 }
 
-Json rdzv_event(const Event& event, const Words& words, const EventFacts& facts) {
+Json rdzv_event(const Event& event, const Names& names, const EventFacts& facts) {
   std::string message = event.text;
   if (event.kind == EventKind::world) {
     message = "round " + std::to_string(event.round) + ": " + std::to_string(event.nodes) + " nodes, " +
               std::to_string(event.world_size) + " workers";
   }
-  return {{"name", words.name},
+  return {{"name", names.name},
           {"run_id", facts.run_id},
           {"message", message},
           {"hostname", event.host.empty() ? facts.host : event.host},
           {"pid", event.pid},
-          {"node_state", words.state},
+          {"node_state", names.state},
           {"master_endpoint", facts.master_endpoint},
           {"rank", or_null(event.node_rank)},
           {"local_id", Json()},
           {"error_trace", ""}};
 }
 
-// The inner metadata is a text of JSON, and what belongs to one worker a list of one.
+// The inner metadata is a string of JSON. Values of one worker are lists of one element.
 std::string inner_metadata(const Event& event, bool is_worker, const EventFacts& facts) {
   Json json{{"group_world_size", event.nodes > 0 ? Json(event.nodes) : Json()},
             {"entry_point", facts.entry_point}};
@@ -80,7 +80,7 @@ std::string inner_metadata(const Event& event, bool is_worker, const EventFacts&
   return dump(json);
 }
 
-// Of a worker it is a text of JSON, as its error file would be.
+// For a worker it is a string of JSON, in the format of its error file.
 Json raw_error(const Event& event, bool is_worker) {
   return event.text.empty() || !is_worker ? or_null(event.text) : Json(dump(Json{{"message", event.text}}));
 }
@@ -100,10 +100,10 @@ EventFacts event_facts_of(const JobPlan& plan) {
 }
 
 std::string torchelastic_event(const Event& event, const EventFacts& facts, std::int64_t unix_ms) {
-  const Words words = words_for(event);
-  if (words.about == About::node) return dump(rdzv_event(event, words, facts)) + "\n";
-  const bool is_worker = words.about == About::worker;
-  const std::string state = words.state;
+  const Names names = names_for(event);
+  if (names.about == About::node) return dump(rdzv_event(event, names, facts)) + "\n";
+  const bool is_worker = names.about == About::worker;
+  const std::string state = names.state;
   const Json metadata{{"run_id", facts.run_id},
                       {"global_rank", or_null(event.rank)},
                       {"group_rank", or_null(event.node_rank)},

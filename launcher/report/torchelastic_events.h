@@ -10,7 +10,7 @@
 
 namespace dlaunch::launcher {
 
-// What an event does not say and its record has.
+// The fields of a record that an event does not have.
 struct EventFacts {
   std::string run_id;
   std::string role;
@@ -22,9 +22,9 @@ struct EventFacts {
 
 EventFacts event_facts_of(const JobPlan& plan);
 
-// One JSON object and a line end. What happens to a worker or to the job has the fields of torchelastic's
-// Event (name, source, timestamp, metadata), what happens to a node those of its RdzvEvent (name, run_id,
-// message, hostname, pid, node_state, ...). `unix_ms`: when.
+// One JSON object and a line end. Events of a worker or of the job have the fields of torchelastic's Event
+// (name, source, timestamp, metadata); events of a node have those of its RdzvEvent (name, run_id, message,
+// hostname, pid, node_state, ...). `unix_ms`: the time.
 std::string torchelastic_event(const agent::Event& event, const EventFacts& facts, std::int64_t unix_ms);
 
 }  // namespace dlaunch::launcher

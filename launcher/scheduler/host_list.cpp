@@ -24,7 +24,7 @@ class Expander {
   }
 
  private:
-  // "a,b[1-2]": what stands between commas outside of brackets.
+  // "a,b[1-2]": items separated by commas outside of brackets.
   Result<Names> list(std::string_view text, int depth) {
     Names out;
     for (std::string_view rest = text;;) {
@@ -40,7 +40,7 @@ class Expander {
     }
   }
 
-  // "rack[1-2]n[1-4]-ib": each bracket's choices, the last fastest.
+  // "rack[1-2]n[1-4]-ib": each bracket's choices; the last varies fastest.
   Result<Names> product(std::string_view item, int depth) {
     Names out{""};
     while (!item.empty()) {

@@ -9,9 +9,9 @@
 
 namespace dlaunch::launcher {
 
-// In the list's order; of several brackets the last runs fastest. Numbers keep their leading zeros; brackets
-// may stand in brackets. A list that would give more than `most` names is refused before it is spelled out
-// (ErrorKind::limit), one that is not a list names the part that is wrong (ErrorKind::invalid).
+// Names in the list's order; of several brackets, the last varies fastest. Numbers keep their leading zeros;
+// brackets may be nested. A list of more than `most` names is rejected before it is expanded
+// (ErrorKind::limit). The error for a malformed list names the wrong part (ErrorKind::invalid).
 Result<std::vector<std::string>> expand_hosts(std::string_view list, std::size_t most = 65'536);
 
 }  // namespace dlaunch::launcher

@@ -1,11 +1,11 @@
-// The port of a job that nobody named one for.
+// The default port of a job.
 #pragma once
 
 #include <cstdint>
 
 namespace dlaunch::launcher {
 
-// Below Linux's ephemeral ports, and different for jobs that share a first host, mostly. `job` is any number
+// Below Linux's ephemeral ports, and usually different for jobs with the same first host. `job`: any number
 // that all nodes of the job know.
 constexpr std::uint16_t port_for(std::uint64_t job) {
   constexpr std::uint64_t first = 20'000;

@@ -53,8 +53,8 @@ Result<DetectedScheduler> detect_scheduler(const SchedulerEnvironment& scheduler
       nnodes ? std::atoi(nnodes->value.substr(nnodes->value.find(':') + 1).c_str()) + beyond : 0;
   if (nnodes && found.nnodes && std::to_string(meant) != found.nnodes->text) {
     if (meant > 1 && !endpoint_given && !find(given, "master-addr")) {
-      out.warnings.push_back(found.name + " has " + found.nnodes->text + " nodes, and " +
-                             std::to_string(meant) + " are asked for: nothing is taken from it; " +
+      out.warnings.push_back(found.name + " has " + found.nnodes->text + " nodes, but " +
+                             std::to_string(meant) + " were requested, so its settings are ignored; " +
                              name_the_first_host);
     }
     return out;
@@ -66,13 +66,13 @@ Result<DetectedScheduler> detect_scheduler(const SchedulerEnvironment& scheduler
   }
   std::vector<std::string> taken;
   const auto take = [&](const char* flag, const std::optional<SchedulerAllocation::Value>& value,
-                        const char* said) {
+                        const char* label) {
     if (!value || find(given, flag)) return;
     out.settings.emplace(flag, Setting{value->text, Origin::scheduler, value->from});
-    if (said) taken.push_back(said + value->text);
+    if (label) taken.push_back(label + value->text);
   };
   take("nnodes", found.nnodes, "nodes ");
-  if (beyond == 0) take("node-rank", found.node_rank, "node rank ");  // who waits has none
+  if (beyond == 0) take("node-rank", found.node_rank, "node rank ");  // a waiting spare has none
   take("master-addr", found.master_addr, "master ");
   take("master-port", found.master_port, "port ");
   take("rdzv-id", found.id, "id ");

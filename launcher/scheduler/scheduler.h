@@ -1,5 +1,5 @@
-// What the environment says about a job that somebody else has spread over the nodes: a Slurm step, PBS's
-// tasks, mpirun, a Kubernetes PyTorchJob or Indexed Job. Pure: from variables to settings and a sentence.
+// Detects a job that a scheduler has started on its nodes: a Slurm step, PBS tasks, mpirun, a Kubernetes
+// PyTorchJob or Indexed Job. Pure: from environment variables to settings and a notice.
 #pragma once
 
 #include <string>
@@ -14,20 +14,20 @@ struct SchedulerEnvironment {
   EnvironmentMap environment;
   std::string host;         // this machine's name
   std::string hosts_file;   // /etc/hosts, for the full name of a pod
-  std::string pbs_nodes{};  // what stands in PBS_NODEFILE's file, where there is one
-  std::string mpi_run{};    // names the run of an mpirun whose environment does not; empty: nothing does
+  std::string pbs_nodes{};  // the content of PBS_NODEFILE's file, if there is one
+  std::string mpi_run{};    // identifies the mpirun if its environment does not; empty: unknown
 };
 
 struct DetectedScheduler {
-  std::string name;                   // "Slurm step 42.0"; empty: nobody
+  std::string name;                   // "Slurm step 42.0"; empty: no scheduler
   Settings settings;                  // none of them is in `given`
-  std::string notice;                 // one line: what was taken from where; empty: nothing was
-  std::vector<std::string> warnings;  // what is probably not meant
+  std::string notice;                 // one line: which values were taken; empty: none
+  std::vector<std::string> warnings;  // about probable mistakes
 };
 
-// Takes only what `given` (the flags, the variables, the file) leaves open, and nothing where it contradicts
-// the scheduler's number of nodes, names the hosts, asks for --standalone or --scheduler=none, or where this
-// process is itself a worker. A job that is started such that each node would be alone is refused.
+// Sets only what `given` (the flags, the variables, the file) leaves open. Sets nothing if `given`
+// contradicts the scheduler's number of nodes, names the hosts, or has --standalone or --scheduler=none, or
+// if this process is itself a worker. Rejects a job that is started such that each node would be alone.
 Result<DetectedScheduler> detect_scheduler(const SchedulerEnvironment& scheduler_env, const Settings& given);
 
 }  // namespace dlaunch::launcher

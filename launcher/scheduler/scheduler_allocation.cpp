@@ -43,7 +43,7 @@ Error alone(const std::string& job, const std::string& nodes, const std::string&
 }
 
 Error several_here(const std::string& name, const std::string& how) {
-  return usage(name + " started dlaunch several times on this node", "",
+  return usage(name + " started several dlaunch on this node", "",
                "dlaunch starts the workers itself: use " + how + ", and --nproc-per-node");
 }
 

@@ -1,5 +1,4 @@
-// What one scheduler knows of the job that dlaunch is a part of, and how each of them says it in the
-// environment. Pure.
+// The job's settings in the environment of each scheduler. Pure.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@ namespace dlaunch::launcher {
 struct SchedulerAllocation {
   struct Value {
     std::string text;
-    std::string from;  // the variable it stands in
+    std::string from;  // the variable with this value
   };
   std::string name;  // "Slurm step 42.0"
   std::optional<Value> nnodes;
@@ -25,7 +24,7 @@ struct SchedulerAllocation {
   std::optional<Value> master_addr;
   std::optional<Value> master_port;
   std::optional<Value> id;
-  std::optional<Error> no_master;  // why the first host is not known, where one is needed
+  std::optional<Error> no_master;  // why the first host is unknown, if one is needed
   std::vector<std::string> warnings;
 };
 
@@ -37,7 +36,7 @@ class Variables {
 
   // The first of `names` that is set and not empty.
   [[nodiscard]] std::optional<Value> text(const std::vector<const char*>& names) const;
-  // The same, where it is a number.
+  // The same, if it is a number.
   [[nodiscard]] std::optional<Value> integer(const std::vector<const char*>& names) const;
   [[nodiscard]] std::optional<std::uint64_t> number(const std::vector<const char*>& names) const;
   [[nodiscard]] bool has(const char* name) const { return text({name}).has_value(); }
@@ -46,8 +45,7 @@ class Variables {
   const EnvironmentMap& map_;
 };
 
-// None: this scheduler is not here, or knows nothing of more than this process. An error: started so, each
-// node would be alone.
+// None: not this scheduler, or it started only this process. An error: each node would be alone.
 using AllocationResult = Result<std::optional<SchedulerAllocation>>;
 inline AllocationResult no_allocation() { return std::optional<SchedulerAllocation>(); }
 
@@ -55,19 +53,19 @@ AllocationResult slurm_allocation(const Variables& env, const Settings& given);
 AllocationResult pbs_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env,
                                 const Settings& given);
 AllocationResult open_mpi_allocation(const Variables& env);
-// MPICH's Hydra, and others.
+// MPICH's Hydra, and other launchers with PMI.
 AllocationResult pmi_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env);
 AllocationResult pytorch_job_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env);
 AllocationResult indexed_job_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env,
                                         const Settings& given);
 
-// Where the nodes of the job of this name meet; `step`, where there is one, sets jobs in one allocation
-// apart.
+// The port of the job with this name; `step`, if there is one, distinguishes jobs in one allocation.
 SchedulerAllocation::Value port_of(std::string_view job, std::string_view step, const std::string& from);
 
-// A job of several nodes, but one dlaunch: `how` says how to start one on each, or that one is meant.
+// The error for a job of several nodes with only one dlaunch. `how`: how to start one on each, or to request
+// one node.
 Error alone(const std::string& job, const std::string& nodes, const std::string& how);
-// One dlaunch for each worker: `how` says how to start one a node.
+// The error for one dlaunch per worker. `how`: how to start one per node.
 Error several_here(const std::string& name, const std::string& how);
 
 inline constexpr const char* name_the_first_host = "name the first host with --rdzv-endpoint=HOST:PORT";

@@ -31,7 +31,7 @@ std::string full_name(const std::string& hosts_file, const std::string& host) {
 
 }  // namespace
 
-// The operators before Kubeflow's Training v1.7; newer ones set PET_*, which are flags like others.
+// For operators before Kubeflow's Training v1.7; newer ones set PET_*, the variables of flags.
 AllocationResult pytorch_job_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env) {
   const auto world = env.integer({"WORLD_SIZE"});
   const auto rank = env.integer({"RANK"});
@@ -44,14 +44,14 @@ AllocationResult pytorch_job_allocation(const Variables& env, const SchedulerEnv
   allocation.node_rank = rank;
   allocation.master_addr = addr;
   allocation.master_port = env.integer({"MASTER_PORT"});
-  // The master's own pod is told "localhost", which the others could not use; its service has its pod's name.
+  // The master's own pod gets "localhost", which is useless to the others; its service has the pod's name.
   if (is_loopback(addr->text) && world->text != "1")
     allocation.master_addr = SchedulerAllocation::Value{scheduler_env.host, "the pod's name"};
   return std::optional(std::move(allocation));
 }
 
-// An Indexed Job knows its index, but not how many there are; its pods have names of each other only with a
-// subdomain (a headless service).
+// A pod of an Indexed Job knows its index, but not the number of pods. Pods can resolve each other's names
+// only with a subdomain (a headless service).
 AllocationResult indexed_job_allocation(const Variables& env, const SchedulerEnvironment& scheduler_env,
                                         const Settings& given) {
   const auto index = env.integer({"JOB_COMPLETION_INDEX"});
@@ -69,7 +69,7 @@ AllocationResult indexed_job_allocation(const Variables& env, const SchedulerEnv
     allocation.master_addr = SchedulerAllocation::Value{job + "-0" + full.substr(dot), "the pod's name"};
   } else {
     allocation.no_master = usage(
-        "this Indexed Job's pods have no names for each other (" + scheduler_env.host + ")", "",
+        "the pods of this Indexed Job cannot resolve each other's names (" + scheduler_env.host + ")", "",
         "give the Job's pods a subdomain with a headless service, or " + std::string(name_the_first_host));
   }
   return std::optional(std::move(allocation));

@@ -1,4 +1,4 @@
-// mpirun: Open MPI's, MPICH's Hydra, and what else speaks PMI. Each process of theirs is one dlaunch.
+// mpirun: Open MPI, MPICH's Hydra, and other launchers with PMI. Each of their processes is one dlaunch.
 #include <utility>
 
 #include "launcher/flags/value_parsers.h"
@@ -12,8 +12,8 @@ struct MpiNames {
   const char* size;
   const char* rank;
   const char* local_size;
-  std::vector<const char*> job;  // what all of one run have alike and no other run has
-  std::string job_on_one_host;   // the same, where all are on one; empty: not known
+  std::vector<const char*> job;  // the same for all processes of a run, and different for other runs
+  std::string job_on_one_host;   // the same, if all are on one host; empty: unknown
 };
 
 AllocationResult mpi(const Variables& env, const MpiNames& names) {

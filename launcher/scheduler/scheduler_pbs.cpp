@@ -1,5 +1,5 @@
-// PBS (Torque, OpenPBS, PBS Pro): the job's script is alone on the first of its nodes; pbsdsh and pbs_tmrsh
-// start tasks on the others.
+// PBS (Torque, OpenPBS, PBS Pro): the job's script runs on the first node only; pbsdsh and pbs_tmrsh start
+// tasks on the others.
 #include <algorithm>
 #include <utility>
 
@@ -14,7 +14,7 @@ using Value = SchedulerAllocation::Value;
 
 constexpr const char* no_file = "PBS_NODEFILE cannot be read on this host";
 
-// Of the file of nodes, a line for each slot: nodes with several have as many, beside each other or not.
+// The node file has one line for each slot. The lines of one node may be apart.
 struct Nodes {
   std::vector<std::string> slots;
   std::vector<std::string> hosts;
@@ -38,7 +38,7 @@ Nodes nodes_in(const std::string& file) {
 
 std::string first_label(const std::string& host) { return host.substr(0, host.find('.')); }
 
-// Full names and short ones are mixed in practice.
+// In practice, full and short names are mixed.
 std::optional<std::size_t> place_of(const std::string& host, const std::vector<std::string>& hosts) {
   const auto found = std::find_if(hosts.begin(), hosts.end(), [&](const std::string& one) {
     return one == host || first_label(one) == first_label(host);
@@ -79,10 +79,9 @@ AllocationResult pbs_allocation(const Variables& env, const SchedulerEnvironment
 
   if (!is_task(env) && place.value_or(0) == 0) {
     if (!has_several || nnodes_given) return no_allocation();
-    return alone(
-        allocation.name, allocation.nnodes->text,
-        "start it with pbsdsh -u dlaunch ..., or with --hostfile=$PBS_NODEFILE, or say --nnodes=1 if "
-        "one is meant");
+    return alone(allocation.name, allocation.nnodes->text,
+                 "start it with pbsdsh -u dlaunch ..., or with --hostfile=$PBS_NODEFILE, or give "
+                 "--nnodes=1 to use only this node");
   }
   if (!allocation.nnodes && !nnodes_given) {
     return usage(allocation.name + " does not say how many nodes it has", no_file,

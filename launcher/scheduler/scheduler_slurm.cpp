@@ -1,4 +1,4 @@
-// Slurm: a step has one dlaunch on each of its nodes; a batch script is alone.
+// Slurm: a step has one dlaunch on each of its nodes; a batch script runs on the first node only.
 #include <utility>
 
 #include "launcher/flags/value_parsers.h"
@@ -34,8 +34,9 @@ AllocationResult slurm_allocation(const Variables& env, const Settings& given) {
   const auto job_nodes = env.number({"SLURM_JOB_NUM_NODES", "SLURM_NNODES"}).value_or(1);
   if (!in_step) {
     if (job_nodes > 1 && !nnodes_given) {
-      return alone("Slurm job " + job->text, std::to_string(job_nodes),
-                   "start it with srun --ntasks-per-node=1 dlaunch ..., or say --nnodes=1 if one is meant");
+      return alone(
+          "Slurm job " + job->text, std::to_string(job_nodes),
+          "start it with srun --ntasks-per-node=1 dlaunch ..., or give --nnodes=1 to use only this node");
     }
     return no_allocation();
   }
@@ -58,8 +59,7 @@ AllocationResult slurm_allocation(const Variables& env, const Settings& given) {
   allocation.node_rank = env.integer({"SLURM_NODEID"});
   if (nodes > 1 && !allocation.node_rank && find(given, "node-rank") == nullptr) {
     return Error{ErrorKind::invalid, "SLURM_NODEID=" + env.text({"SLURM_NODEID"})->text, "",
-                 "it is no node's number",
-                 "say which of " + std::to_string(nodes) + " this is with --node-rank"};
+                 "it is not a node number", "give --node-rank, from 0 to " + std::to_string(nodes - 1)};
   }
   allocation.id = SchedulerAllocation::Value{"slurm-" + job->text + "." + step, "SLURM_JOB_ID"};
   if (nodes > 1) {

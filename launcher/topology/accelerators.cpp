@@ -32,7 +32,7 @@ Vendor vendor_of(std::string_view name) {
       ->vendor;
 }
 
-// Names in a folder that are `prefix` and a number; none where there is no such folder.
+// The names in a folder that are `prefix` and a number; none if the folder does not exist.
 std::vector<std::string> numbered(const std::string& folder, std::string_view prefix) {
   std::vector<std::string> names;
   std::error_code failed;
@@ -59,8 +59,8 @@ std::string first_word(const std::string& path) {
   return word;
 }
 
-// Those that a variable lists. As the vendors' libraries read it: an empty list, or -1 at its beginning,
-// hides all.
+// The number of devices that a variable lists. As in the vendors' libraries, an empty list, or one that
+// begins with -1, hides all.
 int visible_of(int present, const EnvironmentMap& environment, const std::string& variable) {
   const auto found = environment.find(variable);
   if (found == environment.end()) return present;
@@ -68,14 +68,14 @@ int visible_of(int present, const EnvironmentMap& environment, const std::string
   return std::min(present, static_cast<int>(comma_list(found->second).size()));
 }
 
-// The device files are also there in a container that has no /proc/driver/nvidia.
+// Device files exist even in a container without /proc/driver/nvidia.
 int nvidia_devices(const EnvironmentMap& environment, const std::string& root) {
   const auto present = static_cast<int>(numbered(root + "/dev", "nvidia").size());
   return visible_of(present, environment, "CUDA_VISIBLE_DEVICES");
 }
 
-// The kernel's topology has a node for each GPU, and one for each processor, which has no SIMD units. A node
-// that this process may not use cannot be read.
+// The kernel's topology has one node for each GPU, and one for each CPU package, which has no SIMD units.
+// Nodes that this process may not use are not readable.
 int amd_devices(const EnvironmentMap& environment, const std::string& root) {
   const std::string nodes = root + "/sys/class/kfd/kfd/topology/nodes";
   int present = 0;
@@ -111,7 +111,7 @@ int intel_devices(const EnvironmentMap& environment, const std::string& root) {
   return visible_of(static_cast<int>(present), environment, "ZE_AFFINITY_MASK");
 }
 
-// Older drivers have /dev/hl0, newer ones the kernel's common place for accelerators of all vendors.
+// Older drivers have /dev/hl0; newer ones use the kernel's directory for accelerators of all vendors.
 int habana_devices(const EnvironmentMap& environment, const std::string& root) {
   auto present = static_cast<int>(numbered(root + "/dev", "hl").size());
   for (const std::string& name : numbered(root + "/dev/accel", "accel")) {

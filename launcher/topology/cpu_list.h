@@ -12,7 +12,7 @@ namespace dlaunch::launcher {
 using Cpus = std::vector<int>;  // sorted, each once
 
 std::string to_list(const Cpus& cpus);
-// Empty text is the empty set. A number beyond what any kernel has is an error, not an allocation.
+// Empty text is the empty set. A number larger than any kernel supports is an error, and allocates nothing.
 Result<Cpus> parse_cpu_list(std::string_view text);
 
 }  // namespace dlaunch::launcher

@@ -61,7 +61,7 @@ std::map<int, int> nodes_of_cpus(const std::string& root) {
   return out;
 }
 
-// The lowest CPU of the cache with the highest level (L3, where there is one).
+// The lowest CPU of the last-level cache, at least L3; none if there is none.
 std::optional<int> last_level_cache(const std::string& cpu_folder) {
   std::optional<int> best;
   int best_level = 0;
@@ -87,7 +87,7 @@ std::string uuid_of(const std::string& information_file) {
   return "";
 }
 
-// Those that the driver shows here: in a container fewer than the machine has.
+// The GPUs that the driver shows here; in a container, these may be fewer than the machine has.
 std::vector<Gpu> read_gpus(const std::string& root) {
   std::vector<Gpu> out;
   const std::string driver = root + "/proc/driver/nvidia/gpus";
@@ -121,7 +121,7 @@ Topology read_topology(const Cpus& allowed, const std::string& root) {
     cpu.package = std::max(0, read_int(cpu_folder + "/topology/physical_package_id").value_or(0));
     const auto node = nodes.find(id);
     cpu.node = node == nodes.end() ? 0 : node->second;
-    // Without a shared cache of the third level, a NUMA node is the nearest thing.
+    // Without a shared L3 cache, use the NUMA node instead.
     cpu.l3 = last_level_cache(cpu_folder).value_or(-1 - cpu.node);
     topology.cpus.push_back(cpu);
   }

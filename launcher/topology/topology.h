@@ -1,4 +1,4 @@
-// The machine's processors and where its GPUs are attached, as a value; and the edge that reads it.
+// The machine's CPUs and the NUMA nodes of its GPUs, as a value, and the function that reads it.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ struct Cpu {
 
 struct Gpu {
   std::string name;  // PCI address
-  std::string uuid;  // "GPU-...", where known
-  int node = -1;     // NUMA; -1 where the kernel does not know
+  std::string uuid;  // "GPU-...", if known
+  int node = -1;     // NUMA; -1: the kernel does not know
 
   bool operator==(const Gpu&) const = default;
 };
@@ -29,13 +29,13 @@ struct Gpu {
 struct Topology {
   std::vector<Cpu> cpus;     // online, and allowed for this process; in order
   std::vector<Gpu> gpus;     // in the order of their PCI addresses, which is nvidia-smi's
-  bool knows_nodes = false;  // otherwise all CPUs are taken as one node's
+  bool knows_nodes = false;  // false: all CPUs count as one node
 
   bool operator==(const Topology&) const = default;
 };
 
-// From `root`/sys and `root`/proc/driver/nvidia; what is missing there (containers, old kernels) is taken as
-// one node, one package, a core a CPU. `allowed` is this process's affinity mask.
+// From `root`/sys and `root`/proc/driver/nvidia; if parts are missing there (containers, old kernels), the
+// defaults are one node, one package, and one core per CPU. `allowed`: this process's affinity mask.
 Topology read_topology(const Cpus& allowed, const std::string& root = "");
 
 }  // namespace dlaunch::launcher

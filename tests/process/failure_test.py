@@ -95,7 +95,7 @@ class ErrorFiles(Failure):
         done = self.run_job("--nproc-per-node=2", "train.py", PYTHON_EXEC=PYTHON)
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr.splitlines()[-1],
-                         r"^dlaunch: failed: rank 1 \(.*\) exited with code 1: RuntimeError: boom in the middle; no restarts")
+                         r"^dlaunch: failed: rank 1 \(.*\) exited with code 1: RuntimeError: boom in the middle; not restarted")
         self.assertIn("  | RuntimeError: boom in the middle", done.stderr)
 
     def test_dlaunch_passes_the_causes_own_file_on_with_the_code(self):
@@ -120,7 +120,7 @@ class ErrorFiles(Failure):
         for error in ("{", "[1]", '{"message": 5}', "x" * 5000):
             done = self.run_job(*self.say(error))
             self.assertEqual(done.returncode, 3)
-            self.assertRegex(done.stderr.splitlines()[-1], r"exited with code 3; no restarts were allowed")
+            self.assertRegex(done.stderr.splitlines()[-1], r"exited with code 3; not restarted: --max-restarts is 0")
             self.assertIn(f"local rank 0: cannot read its error file: ", done.stderr)
             self.assertIn(f"it begins with '{error[:50]}", done.stderr)
 
@@ -173,7 +173,7 @@ class ErrorFiles(Failure):
                                while :; do sleep 0.005; done""")
         self.assertEqual(done.returncode, 8, done.stderr)
         lines = done.stderr.splitlines()
-        self.assertRegex(lines[-1], r"^dlaunch: failed: rank 1 \(.*\) exited with code 8: the cause; no restarts")
+        self.assertRegex(lines[-1], r"^dlaunch: failed: rank 1 \(.*\) exited with code 8: the cause; not restarted")
         self.assertRegex(lines[-5], r"^dlaunch: root cause: rank 1 \(.*\) exited with code 8: the cause, at \d\d:\d\d:\d\d$")
         self.assertEqual(lines[-4], "dlaunch: 2 other failures in this round:")
         self.assertRegex(lines[-3], r"^  .* later: rank 0 \(.*\) exited with code 1$")
@@ -222,7 +222,7 @@ class Reports(Failure):
     def test_a_path_that_cannot_be_written_is_reported_before_the_job(self):
         done = self.run_job("--report=/nowhere/x.json", "sh", "-c", "echo started")
         self.assertEqual((done.returncode, done.stdout, done.stderr),
-                         (1, "", "dlaunch: cannot write /nowhere/x.json: No such file or directory; choose another place\n"))
+                         (1, "", "dlaunch: cannot write /nowhere/x.json: No such file or directory; choose another path\n"))
 
 
     def test_reports_the_host_the_rank_and_the_restarts(self):
@@ -236,9 +236,9 @@ class Reports(Failure):
 
     def test_what_is_no_plain_file_is_not_replaced(self):
         os.mkfifo(self.path("pipe"))
-        for path, why in ((self.path("pipe"), "it is no plain file"), (self.dir, "it is a directory")):
+        for path, why in ((self.path("pipe"), "it is not a regular file"), (self.dir, "it is a directory")):
             done = self.run_job(f"--report={path}", "sh", "-c", "echo started")
-            self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", f"dlaunch: cannot write {path}: {why}; choose another place\n"))
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", f"dlaunch: cannot write {path}: {why}; choose another path\n"))
 
     def test_a_link_stays_a_link(self):
         os.symlink("real.json", self.path("end.json"))
@@ -263,7 +263,7 @@ class People(Failure):
         for line in report[2:7]:
             self.assertRegex(line, r"^  .* (later|before): rank \d+ \(.*\) exited with code 1(, while it was being stopped)?$")
         self.assertEqual(report[7], "  and 94 more; in all 99 exited with code 1")
-        self.assertRegex(report[8], r"^dlaunch: failed: rank 17 .* exited with code 9; no restarts were allowed")
+        self.assertRegex(report[8], r"^dlaunch: failed: rank 17 .* exited with code 9; not restarted: --max-restarts is 0")
         self.assertEqual(len(report), 9)
 
     # Three ranks blame rank 3, which has printed the reason, and is stopped before it ends.
@@ -305,7 +305,7 @@ class People(Failure):
     def test_the_restarts_before_are_listed(self):
         done = self.run_job("--max-restarts=7", "--restart-backoff=0", "sh", "-c", "exit $((10 + TORCHELASTIC_RESTART_COUNT))")
         lines = done.stderr.splitlines()
-        at = lines.index("dlaunch: restarts before:")
+        at = lines.index("dlaunch: earlier restarts:")
         self.assertEqual(len(lines) - at, 7)
         for line, number in zip(lines[at + 1:-1], range(3, 8)):  # the last five
             self.assertRegex(line, rf"^  {number}, after .*: rank 0 \(.*\) exited with code {9 + number}$")
@@ -326,7 +326,7 @@ class People(Failure):
 
     def test_the_log_file_is_named_and_the_error_file_kept_beside_it(self):
         done = self.run_job(f"--log-dir={self.path('logs')}", "-r", "3", *self.say('{"message": "E: x"}'))
-        named = re.search(r"(?m)^dlaunch: what rank 0 wrote is in (\S+) on host \S+$", done.stderr)
+        named = re.search(r"(?m)^dlaunch: the output of rank 0 is in (\S+) on host \S+$", done.stderr)
         self.assertTrue(named, done.stderr)
         self.assertTrue(os.path.exists(named.group(1)))
         with open(os.path.join(os.path.dirname(named.group(1)), "error.json"), encoding="utf-8") as file:
@@ -348,7 +348,7 @@ class People(Failure):
 
     def test_the_time_of_the_failure_is_always_reported(self):
         lines = self.run_job("sh", "-c", "exit 3").stderr.splitlines()
-        self.assertRegex("\n".join(lines), r"^dlaunch: failed: rank 0 .* exited with code 3; no restarts .*; it failed at \d\d:\d\d:\d\d$")
+        self.assertRegex("\n".join(lines), r"^dlaunch: failed: rank 0 .* exited with code 3; not restarted: .*; it failed at \d\d:\d\d:\d\d$")
 
     def test_a_full_shared_memory_is_reported(self):
         fill = ("import mmap, os; f = os.open('/dev/shm/x', os.O_RDWR | os.O_CREAT); os.ftruncate(f, 8 << 20); "
@@ -359,7 +359,7 @@ class People(Failure):
         if done.returncode in (1, 77):
             self.skipTest(f"no /dev/shm of our own can be mounted here: {done.stderr.strip()}")
         self.assertEqual(done.returncode, 135, done.stderr)
-        self.assertRegex(done.stderr, r"was killed by signal 7 \(SIGBUS\).*: /dev/shm \(1 MiB\) is full; no restarts")
+        self.assertRegex(done.stderr, r"was killed by signal 7 \(SIGBUS\).*: /dev/shm \(1 MiB\) is full; not restarted")
 
 
 class OutOfMemory(Failure):
@@ -408,7 +408,7 @@ class OutOfMemory(Failure):
         self.assertEqual(job.returncode, 137, job.stderr)
         self.assertRegex(job.stderr.splitlines()[-1],
                          r"rank 1 \(.*\) was killed by signal 9 \(SIGKILL\): the kernel's out-of-memory killer "
-                         rf"\(limit 512 MiB of cgroup \S*/{os.path.basename(self.group)}\); no restarts")
+                         rf"\(limit 512 MiB of cgroup \S*/{os.path.basename(self.group)}\); not restarted")
 
     def test_a_child_of_a_worker_is_killed(self):
         job = subprocess.run(["sh", "-c", f"echo $$ > {self.group}/cgroup.procs && exec \"$@\"", "sh", DLAUNCH, "sh", "-c",
@@ -422,8 +422,8 @@ class OutOfMemory(Failure):
         self.assertEqual(done.returncode, 137)
         with open("/proc/vmstat", encoding="ascii") as vmstat:
             counted = "\noom_kill " in vmstat.read()
-        self.assertIn("(SIGKILL): by another process (kill -9, a scheduler, an administrator); memory had not run out; no restarts" if counted
-                      else "(SIGKILL, killed; often by the kernel when memory ran out); no restarts", done.stderr)
+        self.assertIn("(SIGKILL): by another process (kill -9, a scheduler, an administrator); memory had not run out; not restarted" if counted
+                      else "(SIGKILL, killed; often by the kernel when memory ran out); not restarted", done.stderr)
 
 
 class AcrossHosts(Failure):

@@ -136,7 +136,7 @@ class Watch(Hang):
         self.assertEqual(code, 1)
         self.assertRegex(err.splitlines()[-1],
                          rf"^dlaunch: failed: nothing has moved for {LIMIT} s \(--hang-timeout\): {NEVER_CAME}; "
-                         r"rank 2 \(local rank 2, node 0, host .*\); no restarts were allowed")
+                         r"rank 2 \(local rank 2, node 0, host .*\); not restarted: --max-restarts is 0")
         report = self.report()
         self.assertEqual((report["cause"]["kind"], report["cause"]["rank"]), ("hang", 2))
         self.assertRegex(report["collectives"][0], f"^{NEVER_CAME}(; rank 2 is in recv from rank 0)?$")
@@ -176,7 +176,7 @@ class AtAFailure(Hang):
         self.assertEqual(code, 128 + signal.SIGKILL, err)
         self.assertEqual(len(self.report()["collectives"]), 1)
         self.assertRegex(self.report()["collectives"][0], f"^{self.WHERE}$")
-        self.assertRegex(err, f"dlaunch: where the ranks were:\n  {self.WHERE}\n")
+        self.assertRegex(err, f"dlaunch: last known position of the ranks:\n  {self.WHERE}\n")
 
     def test_it_is_reported_before_a_restart(self):
         code, out, err = self.kill_the_straggler("--max-restarts=1")
@@ -192,7 +192,7 @@ class AtAFailure(Hang):
         code, _, err = self.run_job("--nproc-per-node=2", "--hang-timeout=1", f"--report={self.dir}/end.json", "sh", "-c", "exit 3")
         self.assertEqual(code, 3)
         self.assertEqual(self.report()["collectives"], [])
-        self.assertNotIn("where the ranks were", err)
+        self.assertNotIn("last known position of the ranks", err)
 
 
 class Pages(Hang):

@@ -224,7 +224,7 @@ class OwnMachine(Hosts):
 
     def test_a_way_that_fails_is_quoted(self):
         done = self.elsewhere(self.rsh("#!/bin/sh\n[ $1 = 198.51.100.2 ] && { echo no way >&2; exit 4; }\nshift\nexec \"$@\"\n"), "true")
-        self.one_failure(done, r"^dlaunch: failed: cannot start on host 198.51.100.2 \(node 1\): \S+/rsh exited with code 4, and said last: no way$")
+        self.one_failure(done, r"^dlaunch: failed: cannot start on host 198.51.100.2 \(node 1\): \S+/rsh exited with code 4; its last line: no way$")
         done = self.run_job("--hosts=198.51.100.1", "--ssh=/no/such/ssh", "true")
         self.one_line(done, 1, "cannot start '/no/such/ssh': No such file or directory; install it")
         self.nothing_remains()
@@ -289,7 +289,7 @@ class OwnMachine(Hosts):
     def test_one_report_for_the_job(self):
         script = "[ $RANK = 2 ] && { echo boom >&2; exit 7; }; exec sleep 1000"
         done = self.run_job("--hosts=127.0.0.[1-4]", "--report=end.json", "sh", "-c", script)
-        self.one_failure(done, r"^dlaunch: failed: rank 2 \(local rank 0, node 2, host 127.0.0.3, pid \d+\) exited with code 7; no restarts", 7)
+        self.one_failure(done, r"^dlaunch: failed: rank 2 \(local rank 0, node 2, host 127.0.0.3, pid \d+\) exited with code 7; not restarted", 7)
         self.assertEqual(done.stderr.count("  | boom"), 1, done.stderr)
         report = json.loads(self.read("end.json"))
         self.assertEqual((report["exit_code"], report["cause"]["rank"], report["node_rank"]), (7, 2, 0))
@@ -373,7 +373,7 @@ class OwnMachine(Hosts):
         silent = self.rsh("#!/bin/sh\n[ $1 = 198.51.100.2 ] && exec sleep 1000\nshift\nexec \"$@\"\n")
         done = self.elsewhere(silent, "--join-timeout=0.5", "true")
         # Node 0 and we have the same time; whoever is first.
-        self.one_failure(done, r"^dlaunch: failed: cannot start on host 198.51.100.2 \(node 1\): (it took more than 500 ms|nothing was heard of it)")
+        self.one_failure(done, r"^dlaunch: failed: cannot start on host 198.51.100.2 \(node 1\): (it did not start within 500 ms|it did not answer)")
         self.nothing_remains()
 
     def test_kill_9_leaves_nothing_anywhere(self):
@@ -558,7 +558,7 @@ class OverSsh(Hosts):
 
     def test_no_such_host(self):
         done = self.run_job("sh", "-c", FAMILY, hosts=f"{self.address(0)},{self.address(1)},no-such-host.invalid")
-        self.one_failure(done, r"^dlaunch: failed: cannot start on host no-such-host.invalid \(node 2\): there is no host of this name; check")
+        self.one_failure(done, r"^dlaunch: failed: cannot start on host no-such-host.invalid \(node 2\): there is no host with this name; check")
         self.nothing_remains()
 
     def test_an_address_without_a_server(self):

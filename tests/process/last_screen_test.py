@@ -41,7 +41,7 @@ class LastWords(LastScreen):
             self.assertEqual(done.returncode, 3, done.stderr)
             self.assertIn("dlaunch: the last lines that rank 0 wrote to stdout (nothing to stderr):\n  | ERROR: no such folder\n", done.stderr)
             if how:
-                self.assertRegex(done.stderr, r"dlaunch: what rank 0 wrote is in \S+/stdout\.log on host ")
+                self.assertRegex(done.stderr, r"dlaunch: the output of rank 0 is in \S+/stdout\.log on host ")
             with open(self.path("end.json"), encoding="utf-8") as file:
                 cause = json.load(file)["cause"]
             self.assertEqual((cause["stdout"], "stderr" in cause), ("ERROR: no such folder", False))

@@ -79,7 +79,7 @@ class Results(Launch):
         done = self.run_dlaunch("--nproc-per-node=2", "sh", "-c", "[ $RANK = 0 ] && exec sleep 1000; echo boom >&2; exit 3")
         self.assertEqual(done.returncode, 3)
         last = done.stderr.splitlines()[-1]
-        self.assertRegex(last, r"^dlaunch: failed: rank 1 \(local rank 1, node 0, host \S+, pid \d+\) exited with code 3; no restarts")
+        self.assertRegex(last, r"^dlaunch: failed: rank 1 \(local rank 1, node 0, host \S+, pid \d+\) exited with code 3; not restarted")
         self.assertIn("  | boom", done.stderr)
 
     def test_a_signal_is_reported_by_name(self):
@@ -279,13 +279,13 @@ class Mistakes(Launch):
         self.expect(1, "No such file or directory", "./missing")
         self.expect(1, "it may not be executed; chmod +x ./script", "./script")
         self.expect(1, "it may not be executed; chmod +x compiled, and start ./compiled", "compiled")
-        self.expect(1, "cannot start 'folder': it is a folder", "folder")
+        self.expect(1, "cannot start 'folder': it is a directory", "folder")
         self.expect(1, "no such program on PATH", "no-such-program-anywhere")
         self.expect(1, "cannot make a log directory in script: Not a directory; choose another --log-dir", "--log-dir=script", "true")
         self.expect(1, "cannot make a log directory in script/x: Not a directory", "--log-dir=script/x", "true")
         for name, first_line, answer in (
                 ("gone", "#! /no/such/interpreter -x", "its interpreter /no/such/interpreter: No such file or directory; correct its first line"),
-                ("windows", "#!/bin/sh\r", "its interpreter /bin/sh: No such file or directory; its lines end as on Windows")):
+                ("windows", "#!/bin/sh\r", "its interpreter /bin/sh: No such file or directory; it has Windows line ends")):
             with open(os.path.join(self.dir, name), "w", encoding="utf-8", newline="") as script:
                 script.write(first_line + "\nexit 0\n")
             os.chmod(os.path.join(self.dir, name), 0o755)

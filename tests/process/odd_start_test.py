@@ -146,7 +146,7 @@ class Limits(OddStart):
             else:
                 failed += 1
                 # With fewer than the dynamic loader needs, the loader reports the error instead.
-                expected = (r"^dlaunch: cannot start 5 workers: \d+ open files are needed, and " + str(hard) + r" allowed; raise the hard limit "
+                expected = (r"^dlaunch: cannot start 5 workers: \d+ open files are needed, but only " + str(hard) + r" are allowed; raise the hard limit "
                             r"\(ulimit -Hn, or LimitNOFILE=, or the container's nofile\)\n$|error while loading shared libraries")
                 self.assertRegex(done.stderr, expected)
         self.assertGreater(worked, 0)
@@ -156,7 +156,7 @@ class Limits(OddStart):
         done = self.run_job("--nproc-per-node=20", "sh", "-c", "ulimit -n", before=self.files(40, 400))
         self.assertEqual((done.returncode, done.stdout), (0, "40\n" * 20), done.stderr)
         done = self.run_job("true", before=self.files(8, 400))
-        self.assertEqual((done.returncode, done.stderr), (1, "dlaunch: cannot start 1 worker: 32 open files are needed, and 8 allowed; raise ulimit -n\n"))
+        self.assertEqual((done.returncode, done.stderr), (1, "dlaunch: cannot start 1 worker: 32 open files are needed, but only 8 are allowed; raise ulimit -n\n"))
 
     def test_few_processes(self):
         self.needs_plain_build()

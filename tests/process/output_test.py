@@ -295,7 +295,7 @@ class ReadersThatStop(Output):
         self.assertEqual(list(dropped), ["stdout"])
         last = job.stderr.read().decode().splitlines()[-1]
         self.assertRegex(last, rf"^dlaunch: dropped {dropped['stdout']['lines']} lines \({dropped['stdout']['bytes']} bytes\) of standard output: its reader "
-                         rf"took nothing for 200 ms \(--output-timeout\); the log files in {self.logs}/standalone-\w+ are whole$")
+                         rf"took nothing for 200 ms \(--output-timeout\); the log files in {self.logs}/standalone-\w+ are complete$")
         self.assertEqual(self.log(0).count("\n"), self.LINES)
         prefix = len("[default0]:") * self.LINES
         whole_lines, size = self.taken(job.stdout)
@@ -358,7 +358,7 @@ class ReadersThatStop(Output):
                     break
             job.send_signal(signo)
             self.assertEqual(job.wait(PATIENCE), 128 + signo)
-            self.assertRegex(job.stderr.read(), rb"dlaunch: dropped \d+ lines \(\d+ bytes\) of standard output: dlaunch was told to end at once\n$")
+            self.assertRegex(job.stderr.read(), rb"dlaunch: dropped \d+ lines \(\d+ bytes\) of standard output: a signal ended dlaunch at once\n$")
             self.check_all_is_counted(job.stdout, self.report()["dropped"]["stdout"])
 
     def test_a_second_interrupt_ends_the_wait(self):

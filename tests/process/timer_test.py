@@ -102,7 +102,7 @@ hang()
     def test_the_report_has_the_reason(self):
         done = self.run_clients("timer(time.time())\nhang()", f"--report={self.path('end.json')}")
         self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
-        self.assertRegex(done.stderr.splitlines()[-1], r"^dlaunch: failed: rank 0 \(.*\) was killed by signal 9 \(SIGKILL\): its timer 'step' expired; no restarts")
+        self.assertRegex(done.stderr.splitlines()[-1], r"^dlaunch: failed: rank 0 \(.*\) was killed by signal 9 \(SIGKILL\): its timer 'step' expired; not restarted")
         with open(self.path("end.json"), encoding="utf-8") as file:
             self.assertIn("its timer 'step' expired", json.load(file)["cause"]["text"])
 

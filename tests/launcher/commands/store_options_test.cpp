@@ -10,8 +10,8 @@ namespace {
 using Arguments = std::vector<std::string>;
 using Environment = std::map<std::string, std::string>;
 
-Result<std::variant<StoreServe, StoreAsk, PrintAndExit>> parsed(const Arguments& arguments,
-                                                                const Environment& environment = {}) {
+Result<std::variant<StoreServe, StoreRequest, PrintAndExit>> parsed(const Arguments& arguments,
+                                                                    const Environment& environment = {}) {
   return parse_store_options(arguments, [&](const std::string& name) -> std::optional<std::string> {
     const auto found = environment.find(name);
     return found == environment.end() ? std::nullopt : std::optional(found->second);
@@ -23,10 +23,11 @@ StoreServe serve(const Arguments& arguments) {
   return result.ok() && std::holds_alternative<StoreServe>(*result) ? std::get<StoreServe>(*result)
                                                                     : StoreServe{};
 }
-StoreAsk ask(Arguments arguments, const Environment& environment = {{"MASTER_ADDR", "h"}}) {
+StoreRequest request(Arguments arguments, const Environment& environment = {{"MASTER_ADDR", "h"}}) {
   auto result = parsed(arguments, environment);
   EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message());
-  return result.ok() && std::holds_alternative<StoreAsk>(*result) ? std::get<StoreAsk>(*result) : StoreAsk{};
+  return result.ok() && std::holds_alternative<StoreRequest>(*result) ? std::get<StoreRequest>(*result)
+                                                                      : StoreRequest{};
 }
 std::string mistake(const Arguments& arguments, const Environment& environment = {{"MASTER_ADDR", "h"}}) {
   auto result = parsed(arguments, environment);
@@ -48,32 +49,32 @@ TEST(StoreOptions, ServesLoopbackByDefault) {
 }
 
 TEST(StoreOptions, EveryCommandTakesItsWords) {
-  EXPECT_EQ(ask({"get", "k"}).words, Arguments{"k"});
-  EXPECT_EQ(ask({"add", "k", "-5"}).amount, -5);
-  EXPECT_EQ(ask({"set", "k", "--", "--v"}).words, (Arguments{"k", "--v"}));
-  EXPECT_EQ(ask({"set", "k", "-"}).words, (Arguments{"k", "-"}));
-  EXPECT_EQ(ask({"compare-set", "k", "", "v"}).words, (Arguments{"k", "", "v"}));
-  EXPECT_EQ(ask({"wait", "a", "b", "--timeout=1"}).words, (Arguments{"a", "b"}));
-  EXPECT_TRUE(ask({"keys", "--raw"}).raw);
+  EXPECT_EQ(request({"get", "k"}).words, Arguments{"k"});
+  EXPECT_EQ(request({"add", "k", "-5"}).amount, -5);
+  EXPECT_EQ(request({"set", "k", "--", "--v"}).words, (Arguments{"k", "--v"}));
+  EXPECT_EQ(request({"set", "k", "-"}).words, (Arguments{"k", "-"}));
+  EXPECT_EQ(request({"compare-set", "k", "", "v"}).words, (Arguments{"k", "", "v"}));
+  EXPECT_EQ(request({"wait", "a", "b", "--timeout=1"}).words, (Arguments{"a", "b"}));
+  EXPECT_TRUE(request({"keys", "--raw"}).raw);
 }
 
 TEST(StoreOptions, OnlyWaitWaitsByItself) {
-  EXPECT_EQ(ask({"get", "k"}).timeout, Duration::zero());
-  EXPECT_EQ(ask({"wait", "k"}).timeout, std::chrono::seconds(300));
-  EXPECT_EQ(ask({"get", "k", "--timeout", "0.5"}).timeout, std::chrono::milliseconds(500));
+  EXPECT_EQ(request({"get", "k"}).timeout, Duration::zero());
+  EXPECT_EQ(request({"wait", "k"}).timeout, std::chrono::seconds(300));
+  EXPECT_EQ(request({"get", "k", "--timeout", "0.5"}).timeout, std::chrono::milliseconds(500));
 }
 
 TEST(StoreOptions, FindTheServerInTheEnvironmentOfAJob) {
-  EXPECT_EQ(ask({"keys", "--endpoint=[::1]:7"}).server, (Address{"::1", 7}));
-  EXPECT_EQ(ask({"keys"}, {{"MASTER_ADDR", "m"}}).server, (Address{"m", 29500}));
-  EXPECT_EQ(ask({"keys"}, {{"MASTER_ADDR", "m"}, {"MASTER_PORT", "81"}}).server, (Address{"m", 81}));
-  EXPECT_EQ(ask({"keys", "--endpoint=x:1"}, {{"MASTER_ADDR", "m"}}).server, (Address{"x", 1}));
+  EXPECT_EQ(request({"keys", "--endpoint=[::1]:7"}).server, (Address{"::1", 7}));
+  EXPECT_EQ(request({"keys"}, {{"MASTER_ADDR", "m"}}).server, (Address{"m", 29500}));
+  EXPECT_EQ(request({"keys"}, {{"MASTER_ADDR", "m"}, {"MASTER_PORT", "81"}}).server, (Address{"m", 81}));
+  EXPECT_EQ(request({"keys", "--endpoint=x:1"}, {{"MASTER_ADDR", "m"}}).server, (Address{"x", 1}));
 }
 
 TEST(StoreOptions, KnowTheGenerations) {
-  EXPECT_EQ(ask({"keys"}).dialect, Dialect::v2_2);
-  EXPECT_EQ(ask({"keys", "--generation=1.13"}).dialect, Dialect::v1_13);
-  EXPECT_EQ(ask({"keys", "--generation=2.1"}).dialect, Dialect::v2_1);
+  EXPECT_EQ(request({"keys"}).dialect, Dialect::v2_2);
+  EXPECT_EQ(request({"keys", "--generation=1.13"}).dialect, Dialect::v1_13);
+  EXPECT_EQ(request({"keys", "--generation=2.1"}).dialect, Dialect::v2_1);
 }
 
 TEST(StoreOptions, HelpIsNoMistake) {

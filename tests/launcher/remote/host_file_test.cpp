@@ -41,15 +41,15 @@ TEST(HostFile, AHostThatIsNamedAgainHasTheSum) {
 
 TEST(HostFile, MalformedListIsReported) {
   EXPECT_EQ(refused(parse_hosts("a,,b", "--hosts")),
-            "--hosts: '' is no host; write HOST, HOST:WORKERS, or ranges as in node[01-16]");
-  EXPECT_NE(refused(parse_hosts("", "--hosts")).find("'' is no host"), std::string::npos);
+            "--hosts: '' is not a host; write HOST, HOST:WORKERS, or ranges as in node[01-16]");
+  EXPECT_NE(refused(parse_hosts("", "--hosts")).find("'' is not a host"), std::string::npos);
   EXPECT_NE(refused(parse_hosts("a:0", "--hosts")).find("0 is out of range"), std::string::npos);
   EXPECT_NE(refused(parse_hosts("a:x", "--hosts")).find("'x' is not a number"), std::string::npos);
   EXPECT_NE(refused(parse_hosts("a:65536,a:1", "--hosts")).find("a has more than 65536"), std::string::npos);
   EXPECT_NE(refused(parse_hosts("a[1-99999]", "--hosts")).find("more than 65536 hosts"), std::string::npos);
   for (const char* bad : {"-oProxyCommand=x", "a b", "a;b", "$(x)", "a@", "@a", "u@-x", "-u@a", "a/b", "c[1-",
                           "c]", "[fe80::1]x", "[]", "a\nb", "c[1:2-3,4]-1:2"})
-    EXPECT_NE(refused(parse_hosts(bad, "--hosts")).find("is no host"), std::string::npos) << bad;
+    EXPECT_NE(refused(parse_hosts(bad, "--hosts")).find("is not a host"), std::string::npos) << bad;
 }
 
 TEST(HostFile, AFileIsReadAsOthersReadIt) {
@@ -65,8 +65,8 @@ TEST(HostFile, AMistakeIsNamedWithItsLine) {
             "my hosts, line 2: 'slot=2' is not understood; a line is HOST, HOST slots=N or HOST:N");
   EXPECT_EQ(refused(parse_host_file("a slots=x", "f")),
             "f, line 1: slots: 'x' is not a number; see dlaunch --help");
-  EXPECT_EQ(refused(parse_host_file("a:2 slots=2", "f")), "f, line 1: 'a:2' says its slots twice");
-  EXPECT_EQ(refused(parse_host_file("a\n\n-x\n", "f")).find("f, line 3: '-x' is no host"), 0U);
+  EXPECT_EQ(refused(parse_host_file("a:2 slots=2", "f")), "f, line 1: 'a:2' gives its slots twice");
+  EXPECT_EQ(refused(parse_host_file("a\n\n-x\n", "f")).find("f, line 3: '-x' is not a host"), 0U);
   EXPECT_EQ(refused(parse_host_file("a slots", "f")).find("f, line 1: slots: '' is not a number"), 0U);
   EXPECT_EQ(refused(parse_host_file("# nothing\n", "f")), "f names no host; write one host a line");
   EXPECT_EQ(refused(parse_host_file("", "f")), "f names no host; write one host a line");

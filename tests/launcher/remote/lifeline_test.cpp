@@ -1,4 +1,4 @@
-// The lifeline over a real pipe, with timers that only fire when told to.
+// The lifeline over a real pipe, with timers that fire only on request.
 
 #include "launcher/remote/lifeline.h"
 
@@ -94,7 +94,7 @@ TEST_F(LifelineTest, SilenceIsALossAndSignsOfLifeAreNone) {
   EXPECT_TRUE(losses_.empty());
   time_.pass(silence_limit);
   ASSERT_EQ(losses_.size(), 1U);
-  EXPECT_NE(losses_[0].find("nothing was heard of it for 1 min 0 s"), std::string::npos) << losses_[0];
+  EXPECT_NE(losses_[0].find("it was silent for 1 min 0 s"), std::string::npos) << losses_[0];
 }
 
 }  // namespace

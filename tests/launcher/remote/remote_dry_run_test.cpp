@@ -1,4 +1,4 @@
-// What a dry run tells of each named host.
+// The dry run of each named host.
 
 #include "launcher/remote/remote_dry_run.h"
 
@@ -31,7 +31,7 @@ std::string printed(const Words& arguments, const EnvironmentMap& environment = 
   return text.ok() ? *text : "";
 }
 
-// What is told of one node.
+// The part about one node.
 std::string of(const std::string& text, int node) {
   const std::size_t begin = text.find("\nnode " + std::to_string(node) + ", ");
   return begin == std::string::npos ? "" : text.substr(begin, text.find("\nnode ", begin + 1) - begin);
@@ -46,7 +46,7 @@ TEST(RemoteDryRun, EachHostsRanksFollowThoseBeforeIt) {
   EXPECT_TRUE(has(of(text, 0), "  rank 1:\n    command: ./x 1\n    cpus: 2,3 (2 cores)\n")) << text;
   const std::string second = of(text, 1);
   EXPECT_TRUE(has(second, "\n  its standard input:\n    {\n    cd /work ")) << second;
-  EXPECT_TRUE(has(second, "  known there alone: its other variables, its CPUs and GPUs")) << second;
+  EXPECT_TRUE(has(second, "  not known here: its other variables, its CPUs and GPUs")) << second;
   EXPECT_TRUE(
       has(second, "    WORLD_SIZE=6\n    LOCAL_WORLD_SIZE=3\n    GROUP_RANK=1\n    GROUP_WORLD_SIZE=3\n"))
       << second;
@@ -67,7 +67,7 @@ TEST(RemoteDryRun, ValuesThatAHostDecidesAreNotShownAsFacts) {
   const std::string text = printed({"--hosts=a,b,c", "--nproc-per-node=auto", "./x"});
   EXPECT_TRUE(has(of(text, 0), "  rank 3:\n")) << text;
   EXPECT_TRUE(has(of(text, 0), "    WORLD_SIZE=(found when the nodes meet)\n")) << text;
-  EXPECT_TRUE(has(of(text, 1), "  workers: as many as that host finds by --nproc-per-node=auto;")) << text;
+  EXPECT_TRUE(has(of(text, 1), "  workers: as many as that host counts (--nproc-per-node=auto);")) << text;
   EXPECT_FALSE(has(of(text, 1), "rank 4")) << text;
 }
 

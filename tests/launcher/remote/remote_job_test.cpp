@@ -157,7 +157,8 @@ TEST(RemoteJob, AHostThatTakesTooLongIsGivenUp) {
   EXPECT_EQ(job.did<SignalHost>(), (std::vector<SignalHost>{{1, SIGTERM}}));
   job.event(HostGone{1, killed, ""});
   job.ends(0, 143);
-  EXPECT_EQ(job.why(), "cannot start on host h1 (node 1): it took more than 15 min 0 s (--join-timeout)");
+  EXPECT_EQ(job.why(),
+            "cannot start on host h1 (node 1): it did not start within 15 min 0 s (--join-timeout)");
 }
 
 TEST(RemoteJob, ADeadlineThatPassesWhileNodeZeroEndsIsNotAskedForAgain) {
@@ -179,14 +180,14 @@ TEST(RemoteJob, LateHostIsTheCauseIfNodeZeroGivesUp) {
   job.ends(0, 1, "failed: waited for node 2 of 3");
   EXPECT_EQ(job.did<Disconnect>(), std::vector<Disconnect>{Disconnect{2}});
   EXPECT_EQ(job.did<SignalHost>(), (std::vector<SignalHost>{{2, SIGTERM}}));
-  EXPECT_TRUE(job.did<PassSignal>().empty());  // node 0 has told the other
+  EXPECT_TRUE(job.did<PassSignal>().empty());  // node 0 has notified the other
   job.ends(1, 1, "failed: waited for node 2 of 3");
   job.event(HostGone{2, killed, ""});
   ASSERT_TRUE(job.ended());
   EXPECT_EQ(job.outcome().exit_code, 1);
   EXPECT_EQ(job.why(),
-            "cannot start on host h2 (node 2): nothing was heard of it while node 0 waited; 'ssh h2 "
-            "true' must come back without a question");
+            "cannot start on host h2 (node 2): it did not answer while node 0 waited; 'ssh h2 "
+            "true' must succeed without a prompt");
 }
 
 TEST(RemoteJob, SignalsReachEveryHost) {
@@ -227,10 +228,9 @@ TEST(RemoteJob, WithoutNodeZeroThereIsNoJob) {
   job.ends(1, 1, "failed: node 0 was lost");
   job.ends(2, 143);
   EXPECT_EQ(job.outcome().exit_code, 1);
-  EXPECT_EQ(
-      job.why(),
-      "node 0 (host h0) was lost: its dlaunch was killed, or the connection to it was cut; what ran for "
-      "it here exited with code 255");
+  EXPECT_EQ(job.why(),
+            "node 0 (host h0) was lost: its dlaunch was killed, or the connection to it was cut; the process "
+            "for it here exited with code 255");
 }
 
 TEST(RemoteJob, ALostHostIsTheOthersAffairForAWhile) {
@@ -362,7 +362,7 @@ TEST(RemoteJob, EndsAfterEveryEventSequence) {
       job.pass(seconds(2000));
       job.event(RemoteTimer{});
       follow();
-      // Who is left alone with a job that may go on ends it.
+      // A node that is left alone with a job that may continue ends it.
       if (step == 5) job.event(UserSignal{SIGINT, true});
       ends += static_cast<int>(job.did<RemoteEnded>().size());
     }

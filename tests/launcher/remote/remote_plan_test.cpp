@@ -59,7 +59,7 @@ TEST(RemotePlan, RemoteArgumentsParse) {
   ASSERT_TRUE(plan.ok()) << plan.error().message();
   Words line = line_of(plan->hosts[1]);
   line.erase(line.begin());
-  // Its own variables are not asked: who started it has answered for them.
+  // It does not read its own variables: the dlaunch that started it has applied them.
   const Options told = good(line, {{"PET_MAX_RESTARTS", "9"}, {"DLAUNCH_HOSTS", "x,y"}, {"PET_NNODES", "7"}});
   EXPECT_EQ(told.job.max_restarts, 5);
   EXPECT_EQ(told.job.nnodes, 2);
@@ -153,8 +153,8 @@ TEST(RemotePlan, ContradictingOptionsAreRejected) {
             "--hosts=a and --hostfile=f exclude each other; name the hosts once");
   EXPECT_EQ(bad({"--hosts=a", "--ssh=ssh 'x", "t"}), "--ssh=ssh 'x is no command: a ' is not closed");
   EXPECT_EQ(planned({"--hosts=localhost,b", "t"}, facts(2)).error().message(),
-            "the first host is node 0, and the others do not reach it as 'localhost'; list it with the name "
-            "they know it by, or give --master-addr");
+            "the first host is node 0, but the other hosts cannot reach it as 'localhost'; list it by a name "
+            "that they can resolve, or give --master-addr");
   EXPECT_TRUE(planned({"--hosts=localhost,b", "--master-addr=m", "t"}, facts(2)).ok());
 }
 

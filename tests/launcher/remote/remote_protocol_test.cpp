@@ -42,7 +42,7 @@ TEST(RemoteProtocol, OnlyItsOwnMarkAtTheBeginningOfALineCounts) {
   const std::string inside = "x" + to_line("k1", {Kind::end, "9"});
   EXPECT_EQ(parts(stream, inside), "output:" + inside);
   EXPECT_EQ(parts(stream, "50 %\r" + to_line("k1", {Kind::end, "9"})), "output:50 %\rmessage:39\n");
-  // A word of a later version says nothing, and is no output either.
+  // A message of a later version is ignored, and is not output either.
   EXPECT_EQ(parts(stream, "\x1ek1 tomorrow x\na\n"), "output:a\n");
 }
 

@@ -16,7 +16,7 @@ TEST(SshDiagnosis, SshErrorsBecomeReasonAndRemedy) {
   const std::string begin = "cannot start on host b (node 2): ";
   const std::vector<std::pair<std::string, std::string>> cases{
       {"ssh: Could not resolve hostname b: Name or service not known\r\n",
-       "there is no host of this name; check"},
+       "there is no host with this name; check"},
       {"ssh: connect to host b port 22: Connection refused\r\n",
        "no ssh server listens there (connection refused); start sshd there"},
       {"ssh: connect to host b port 22: Connection timed out\r\n", "it does not answer (timed out); check"},
@@ -28,10 +28,11 @@ TEST(SshDiagnosis, SshErrorsBecomeReasonAndRemedy) {
        "failed.\r\n",
        "its ssh host key is not known here; connect once by hand (ssh x@b)"},
       {"@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.\r\n",
-       "its ssh host key is not the one known here; if that is right, forget the old one (ssh-keygen -R b)"},
+       "its ssh host key is not the one known here; if the change is expected, remove the old key "
+       "(ssh-keygen -R b)"},
       {"kex_exchange_identification: Connection closed by remote host\r\nConnection closed by b port 22\r\n",
-       "its ssh server hung up at once"},
-      {"Connection closed by b port 22\r\n", "its ssh server hung up"},
+       "its ssh server closed the connection at once"},
+      {"Connection closed by b port 22\r\n", "its ssh server closed the connection"},
   };
   for (const auto& [stderr_tail, why] : cases)
     EXPECT_EQ(explained(stderr_tail).find(begin + why), 0U) << explained(stderr_tail);
@@ -48,10 +49,10 @@ TEST(SshDiagnosis, RemoteErrorOfDlaunchIsShown) {
 
 TEST(SshDiagnosis, TheRestIsQuoted) {
   EXPECT_TRUE(has(explained("a\nsomething \x1b[31mnew\x1b[0m\n\n"),
-                  "ssh exited with code 255, and said last: something new"));
-  EXPECT_TRUE(has(explained("", 1, "/opt/rsh"), "/opt/rsh exited with code 1 and said nothing"));
-  // Only ssh itself ends with 255: a program there may say the same words about something else.
-  EXPECT_TRUE(has(explained("sh: x: Permission denied\n", 126), "said last: sh: x: Permission denied"));
+                  "ssh exited with code 255; its last line: something new"));
+  EXPECT_TRUE(has(explained("", 1, "/opt/rsh"), "/opt/rsh exited with code 1, without any output"));
+  // Only ssh itself ends with 255: a program there may print the same words about something else.
+  EXPECT_TRUE(has(explained("sh: x: Permission denied\n", 126), "its last line: sh: x: Permission denied"));
   EXPECT_FALSE(has(explained(std::string(5000, 'x'), 1), std::string(600, 'x')));
 }
 

@@ -24,7 +24,7 @@ agent::Failure failed(int rank, int code) {
   return failure;
 }
 
-// Rank 3 of four on two nodes failed, after a restart; as node 0 tells it.
+// Rank 3 of four on two nodes failed, after a restart; as node 0 reports it.
 JobReport report() {
   JobReport report;
   report.job.max_restarts = 1;
@@ -63,7 +63,7 @@ TEST(Report, TheCauseComesFirstThenTheOthersThenTheRestarts) {
             "100) exited with code 1, while it was being stopped");
   EXPECT_EQ(
       told[2],
-      "restarts before:\n  1, after 12 s: rank 2 (local rank 0, node 1, host host1, pid 102) exited with "
+      "earlier restarts:\n  1, after 12 s: rank 2 (local rank 0, node 1, host host1, pid 102) exited with "
       "code 7");
 }
 
@@ -84,7 +84,7 @@ TEST(Report, TracebackIsShownIfStderrHasNone) {
   EXPECT_EQ(end_report(one)[0],
             "the last lines of rank 3's traceback:\n  | Traceback\n  |   File x\n  | ValueError: y");
   EXPECT_TRUE(end_report(one)[1].starts_with("the last lines that rank 3 wrote to stderr:"));
-  EXPECT_EQ(end_report(one)[2], "what rank 3 wrote is in /l/stderr.log on host host1")
+  EXPECT_EQ(end_report(one)[2], "the output of rank 3 is in /l/stderr.log on host host1")
       << "a line of dlaunch's own";
   one.outcome.cause.tail = "Traceback\n  File x\nValueError: y";
   EXPECT_TRUE(end_report(one)[0].starts_with("the last lines that rank 3 wrote to stderr:"));
@@ -123,7 +123,7 @@ TEST(Report, ManyOthersAreCounted) {
   one.outcome.tallies = {{"exited with code 1", 900}, {"was killed", 60}};
   const std::string told = end_report(one)[1];
   EXPECT_TRUE(told.starts_with("1000 other failures in this round:"));
-  EXPECT_TRUE(told.ends_with("\n  and 995 more; in all 900 exited with code 1, 60 was killed, 40 otherwise"))
+  EXPECT_TRUE(told.ends_with("\n  and 995 more; in all 900 exited with code 1, 60 was killed, 40 others"))
       << told;
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 6);
 }
@@ -157,12 +157,14 @@ TEST(Report, PositionsOfRanksAreReportedOnce) {
     for (const std::string& part : end_report(one)) text += part + "\n\n";
     return text;
   };
-  EXPECT_NE(told().find("where the ranks were:\n  the first\n  the second\n\n"), std::string::npos) << told();
+  EXPECT_NE(told().find("last known position of the ranks:\n  the first\n  the second\n\n"),
+            std::string::npos)
+      << told();
   one.outcome.cause.kind = agent::FailureKind::hang;
-  EXPECT_NE(told().find("where the ranks were:\n  the second\n\n"), std::string::npos) << told();
+  EXPECT_NE(told().find("last known position of the ranks:\n  the second\n\n"), std::string::npos) << told();
   EXPECT_EQ(told().find("the first"), std::string::npos) << told();
   one.outcome.rank_positions.pop_back();
-  EXPECT_EQ(told().find("where the ranks were"), std::string::npos) << told();
+  EXPECT_EQ(told().find("last known position of the ranks"), std::string::npos) << told();
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST(Slurm, AnotherNumberOfNodesIsNamed) {
   const DetectedScheduler detected = found(slurm, given({{"nnodes", "1:4"}}));
   EXPECT_TRUE(detected.settings.empty());
   ASSERT_EQ(detected.warnings.size(), 1U);
-  EXPECT_NE(detected.warnings[0].find("has 2 nodes, and 4 are asked for"), std::string::npos)
+  EXPECT_NE(detected.warnings[0].find("has 2 nodes, but 4 were requested"), std::string::npos)
       << detected.warnings[0];
   EXPECT_TRUE(found(slurm, given({{"nnodes", "1"}})).warnings.empty()) << "one that is meant to be alone";
 }
@@ -107,7 +107,7 @@ TEST(Slurm, OneNodeNeedsNoEndpoint) {
 
 TEST(Slurm, ANodeIdThatIsNoNumberIsRefused) {
   EXPECT_EQ(refused(with(slurm, {{"SLURM_NODEID", "xx"}})),
-            "SLURM_NODEID=xx: it is no node's number; say which of 2 this is with --node-rank");
+            "SLURM_NODEID=xx: it is not a node number; give --node-rank, from 0 to 1");
 }
 
 TEST(Slurm, UnusedNodeIdNeedNotBeANumber) {
@@ -122,7 +122,7 @@ TEST(Slurm, AJobOfSeveralNodesOutsideAStepIsRefused) {
   const EnvironmentMap batch{{"SLURM_JOB_ID", "42"}, {"SLURM_JOB_NUM_NODES", "4"}, {"SLURM_NODEID", "0"}};
   EXPECT_EQ(refused(batch),
             "Slurm job 42 has 4 nodes, but dlaunch was started on one of them only; start it with srun "
-            "--ntasks-per-node=1 dlaunch ..., or say --nnodes=1 if one is meant");
+            "--ntasks-per-node=1 dlaunch ..., or give --nnodes=1 to use only this node");
   EXPECT_TRUE(values(found(batch, given({{"nnodes", "1"}}))).empty());
   EXPECT_TRUE(values(found(with(batch, {{"SLURM_JOB_NUM_NODES", "1"}}))).empty());
 }
@@ -134,7 +134,7 @@ TEST(Slurm, SeveralTasksOnANodeAreNamed) {
             "Slurm step 42.3 has 16 tasks on 2 nodes: only the first on each node starts workers; use srun "
             "--ntasks-per-node=1, and --nproc-per-node for the workers");
   EXPECT_EQ(refused(with(eight, {{"SLURM_LOCALID", "1"}})),
-            "Slurm step 42.3 started dlaunch several times on this node; dlaunch starts the workers itself: "
+            "Slurm step 42.3 started several dlaunch on this node; dlaunch starts the workers itself: "
             "use srun "
             "--ntasks-per-node=1, and --nproc-per-node");
 }
@@ -177,7 +177,7 @@ TEST(Pbs, TheScriptAloneIsRefused) {
   const EnvironmentMap script{{"PBS_JOBID", "42.head"}, {"PBS_TASKNUM", "00000001"}};
   EXPECT_EQ(refused(script, {}, "a\nb\n"),
             "PBS job 42.head has 2 nodes, but dlaunch was started on one of them only; start it with pbsdsh "
-            "-u dlaunch ..., or with --hostfile=$PBS_NODEFILE, or say --nnodes=1 if one is meant");
+            "-u dlaunch ..., or with --hostfile=$PBS_NODEFILE, or give --nnodes=1 to use only this node");
   EXPECT_EQ(refused(with(script, {{"PBS_NUM_NODES", "2"}})), refused(script, {}, "a\nb\n"));
   EXPECT_TRUE(values(found(script, given({{"nnodes", "1"}}), "a", "", "a\nb\n")).empty());
   EXPECT_TRUE(values(found(script, given({{"hostfile", "f"}}), "a", "", "a\nb\n")).empty());
@@ -186,7 +186,7 @@ TEST(Pbs, TheScriptAloneIsRefused) {
 
 TEST(Pbs, ATaskForEachSlotIsRefused) {
   EXPECT_EQ(refused(with(pbs_task, {{"PBS_VNODENUM", "1"}}), {}, "a\na\nb\n"),
-            "PBS job 42.head started dlaunch several times on this node; dlaunch starts the workers itself: "
+            "PBS job 42.head started several dlaunch on this node; dlaunch starts the workers itself: "
             "use pbsdsh -u, and --nproc-per-node");
   EXPECT_EQ(values(found(with(pbs_task, {{"PBS_VNODENUM", "2"}}), {}, "b", "", "a\na\nb\n")).at("nnodes"),
             "2");
@@ -287,8 +287,9 @@ TEST(Kubernetes, AnIndexedJobKnowsItsRankButNotTheirNumber) {
             (std::map<std::string, std::string>{{"node-rank", "3"},
                                                 {"master-addr", "train-0.workers.ns.svc.cluster.local"}}));
   EXPECT_EQ(found(index).name, "") << "each pod a job of its own";
-  EXPECT_NE(refused(index, four).find("no names for each other (a); give the Job's pods a subdomain"),
-            std::string::npos);
+  EXPECT_NE(
+      refused(index, four).find("cannot resolve each other's names (a); give the Job's pods a subdomain"),
+      std::string::npos);
   EXPECT_EQ(values(found(index, given({{"nnodes", "4"}, {"master-addr", "h"}}))),
             (std::map<std::string, std::string>{{"node-rank", "3"}}));
 }
