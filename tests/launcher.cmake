@@ -1,13 +1,21 @@
 dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json::nlohmann_json
   SOURCES
+    launcher/commands/command_parser_test.cpp
     launcher/commands/debugger_output_test.cpp
+    launcher/commands/flight_record_test.cpp
     launcher/commands/job_dump_test.cpp
     launcher/commands/job_table_test.cpp
+    launcher/commands/log_locator_test.cpp
+    launcher/commands/log_reader_test.cpp
+    launcher/commands/pickle_test.cpp
     launcher/commands/store_options_test.cpp
+    launcher/console/output_loss_test.cpp
     launcher/flags/flags_test.cpp
     launcher/flags/options_test.cpp
     launcher/flags/shell_words_test.cpp
     launcher/machine/name_services_test.cpp
+    launcher/machine/program_file_test.cpp
+    launcher/machine/sanitize_startup_test.cpp
     launcher/node/secret_test.cpp
     launcher/options/binding_test.cpp
     launcher/options/dry_run_test.cpp
@@ -19,6 +27,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/remote/remote_plan_test.cpp
     launcher/remote/ssh_diagnosis_test.cpp
     launcher/report/event_log_test.cpp
+    launcher/report/report_file_test.cpp
     launcher/report/report_test.cpp
     launcher/scheduler/host_list_test.cpp
     launcher/scheduler/scheduler_test.cpp

@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include "launcher/machine/interpreter.h"
-#include "launcher/machine/sanitize_startup.h"
 #include "tests/store/client/temporary_folder.h"
 
 namespace dlaunch::launcher {
@@ -110,14 +109,6 @@ TEST(Interpreter, IsThatOfTheVirtualEnvironment) {
   EXPECT_EQ(python_interpreter({{"VIRTUAL_ENV", here + "/active"}}, own), here + "/active/bin/python3");
   EXPECT_EQ(python_interpreter({{"VIRTUAL_ENV", here + "/removed"}}, own), here + "/installed/bin/python3");
   EXPECT_EQ(python_interpreter({{"VIRTUAL_ENV", here + "/active"}, {"PYTHON_EXEC", "pypy"}}, own), "pypy");
-}
-
-TEST(ProcessStart, DescriptorsThatAnArgumentNamesAreFound) {
-  EXPECT_EQ(inherited_descriptors_in("/dev/fd/63"), std::vector<int>{63});
-  EXPECT_EQ(inherited_descriptors_in("--data=/dev/fd/63:/proc/self/fd/9"), (std::vector<int>{63, 9}));
-  EXPECT_TRUE(inherited_descriptors_in("/dev/fd/2").empty());
-  EXPECT_TRUE(inherited_descriptors_in("/dev/fd/").empty());
-  EXPECT_TRUE(inherited_descriptors_in("/dev/fd/99999999999").empty());
 }
 
 }  // namespace

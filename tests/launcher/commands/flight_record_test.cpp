@@ -1,0 +1,50 @@
+#include "launcher/commands/flight_record.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/agent/model/made_page.h"
+
+namespace dlaunch::launcher {
+namespace {
+
+using agent::MadePage;
+using agent::WorkerRecord;
+using page::Operation;
+
+WorkerRecord record_of(const MadePage& page) { return *agent::parse_worker_page(page.bytes(), page.bytes()); }
+
+TEST(FlightRecord, HasTheFieldsOfPyTorch) {
+  MadePage page(1, 2);
+  page.add_group(1, "default");
+  page.end(page.enter(1, Operation::all_reduce, 1, 1000), 2000);
+  page.enter(1, Operation::all_reduce, 2, 3000);
+  const auto flight = flight_of(record_of(page));
+  EXPECT_EQ(flight["rank"], 1);
+  EXPECT_EQ(flight["world_size"], 2);
+  EXPECT_EQ(flight["pg_config"]["default"]["name"], "default");
+  EXPECT_EQ(flight["pg_status"]["1"]["last_enqueued_collective"], 2);
+  EXPECT_EQ(flight["pg_status"]["1"]["last_completed_collective"], 1);
+  ASSERT_EQ(flight["entries"].size(), 2U);
+  EXPECT_EQ(flight["entries"][0]["state"], "completed");
+  EXPECT_EQ(flight["entries"][1]["state"], "started");
+  EXPECT_EQ(flight["entries"][1]["collective_seq_id"], 2);
+  EXPECT_FALSE(flight["entries"][1].contains("duration_ms")) << "it has not ended";
+}
+
+TEST(FlightRecord, ForTorchfrtraceOnlyCollectivesThatItKnows) {
+  MadePage page(0, 2);
+  page.add_group(1, "default");
+  page.enter(1, Operation::monitored_barrier, 1, 1000);
+  page.enter(1, Operation::all_gather_into_tensor, 2, 2000);
+  const WorkerRecord record = record_of(page);
+  EXPECT_EQ(flight_of(record)["entries"].size(), 2U);
+  const auto entries = flight_for_torchfrtrace(record)["entries"];
+  ASSERT_EQ(entries.size(), 1U);
+  EXPECT_TRUE(entries[0]["profiling_name"].get<std::string>().ends_with(":_all_gather_base"));
+  EXPECT_EQ(entries[0]["input_sizes"].size(), 1U) << "torchfrtrace reads the first size";
+}
+
+}  // namespace
+}  // namespace dlaunch::launcher

@@ -1,0 +1,54 @@
+#include "launcher/console/output_loss.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace dlaunch::launcher {
+namespace {
+
+agent::Dropped lines(const char* text) {
+  agent::Dropped dropped;
+  dropped.add(text);
+  return dropped;
+}
+
+TEST(OutputLoss, NothingIsReportedIfNothingWasDropped) {
+  EXPECT_EQ(describe(DroppedOutput{}, "why", "/logs"), "");
+  EXPECT_EQ(describe_gaps({}, 0, "/logs"), "");
+}
+
+TEST(OutputLoss, NamesTheStreamsTheReasonAndTheLogFiles) {
+  EXPECT_EQ(
+      describe({lines("one\n"), {}}, why_dropped(false, std::chrono::seconds(2)), ""),
+      "dropped 1 line (4 bytes) of standard output: its reader took nothing for 2 s (--output-timeout)");
+  EXPECT_EQ(
+      describe({lines("one\n"), lines("a\nb\n")}, why_dropped(true, std::chrono::seconds(2)), "/logs"),
+      "dropped 1 line (4 bytes) of standard output and 2 lines (4 bytes) of standard error: a signal ended "
+      "dlaunch at once; the log files in /logs are complete");
+}
+
+TEST(OutputLoss, GapsOfLogFilesAreCounted) {
+  EXPECT_EQ(describe_gaps(lines("a\nb\n"), 1, "/logs"),
+            "the log files in /logs have gaps: 2 lines (4 bytes) could not be written, in 1 file");
+}
+
+TEST(OutputLoss, ASecondInterruptKillsTheWorkers) {
+  StopSignals signals({SIGINT, SIGTERM});
+  signals.on_signal(SIGINT);
+  EXPECT_FALSE(signals.killed());
+  signals.on_signal(SIGUSR1);
+  EXPECT_FALSE(signals.killed()) << "it does not stop the job";
+  signals.on_signal(SIGTERM);
+  EXPECT_TRUE(signals.killed());
+}
+
+TEST(OutputLoss, TwoTerminationsDoNotKillTheWorkers) {
+  StopSignals signals({SIGINT, SIGTERM});
+  signals.on_signal(SIGTERM);
+  signals.on_signal(SIGTERM);
+  EXPECT_FALSE(signals.killed());
+}
+
+}  // namespace
+}  // namespace dlaunch::launcher
