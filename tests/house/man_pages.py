@@ -20,8 +20,8 @@ OVERLOADED = {"to_string"}
 LONGEST_ENTRY = 400
 # What pages quote of messages, in the pieces that stand in the sources.
 QUOTED = {
-    "README.md": ["the last lines that ", " wrote to ", "failed: ", "exited with code ",
-                  "; it failed at ", "going on without ", " never entered ", " waited "],
+    "README.md": ["the last lines that ", " wrote to ", "last known position of the ranks:", "failed: ", "exited with code ",
+                  "not restarted: --max-restarts is 0", "; it failed at ", "going on without ", " never entered ", " waited "],
     "dlaunch-report.5": ["; stopping ", " at most ", " while an exception was on its way", " noticed it", " (its last line: "],
     "dlaunch-hang.7": [" never entered ", " of group ", " waited "],
     "dlaunch-store.1": ["listening on "],
