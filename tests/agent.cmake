@@ -78,6 +78,7 @@ dlaunch_test(NAME agent_process_test
     agent/process/job_resources_test.cpp
     agent/process/keeper_spawner_test.cpp
     agent/process/keeper_test.cpp
+    agent/process/leader_mark_test.cpp
     agent/process/pending_execs_test.cpp
     agent/process/scratch_dir_test.cpp
     agent/process/timer_fifo_test.cpp

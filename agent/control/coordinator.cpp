@@ -15,13 +15,14 @@
 #include "store/base/text.h"
 
 namespace dlaunch::agent {
-Coordinator::Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now, std::int64_t unix_us)
+Coordinator::Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now, std::int64_t unix_us,
+                         bool had_predecessor)
     : job_(std::move(job)),
       leases_(job_.node_timeout),
       agent_(agent),
       state_(job_.may_move() ? State::standby : State::gathering),
       leadership_(job_, FencingTokens(unix_us, now)),
-      earlier_worlds_(job_, now),
+      earlier_worlds_(job_, now, had_predecessor),
       admission_(job_),
       waiting_(now, job_.join_timeout),
       last_call_(job_.nnodes, job_.last_call),

@@ -140,8 +140,9 @@ class Coordinator {
   static constexpr Duration settling_time = std::chrono::seconds(1);
 
   // `own` is where this coordinator is reached, and its `agent` serves the store. `unix_us` is the wall clock
-  // now, in microseconds.
-  Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now, std::int64_t unix_us);
+  // now, in microseconds. `had_predecessor`: see EarlierWorlds.
+  Coordinator(JobSpec job, Address own, AgentId agent, TimePoint now, std::int64_t unix_us,
+              bool had_predecessor = false);
 
   // What must happen before the first event.
   CoordinatorActions begin();
@@ -150,6 +151,8 @@ class Coordinator {
   [[nodiscard]] State state() const { return state_; }
   // It decides about the job: it takes nodes in, or tells those that come back how the job has ended.
   [[nodiscard]] bool leads() const { return state_ != State::standby && state_ != State::ended; }
+  // Nodes of its worlds may have workers or a lease: a successor must be told that it had a predecessor.
+  [[nodiscard]] bool may_leave_workers(TimePoint now) const;
   // How the job has ended, if this coordinator has ended it.
   [[nodiscard]] std::optional<JobEnding> ending() const;
   [[nodiscard]] std::uint32_t round() const { return world_.round; }

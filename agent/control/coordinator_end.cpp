@@ -63,6 +63,14 @@ std::optional<JobEnding> Coordinator::ending() const {
   return JobEnding{leadership_.tokens().known(), *outcome_};
 }
 
+bool Coordinator::may_leave_workers(TimePoint now) const {
+  const auto& nodes = membership_.nodes();
+  const bool runs_here = std::any_of(nodes.begin(), nodes.end(), [](const auto& member) {
+    return member.first != local_member && !member.second.stopped;
+  });
+  return leases_.exist() && formed_ && (runs_here || earlier_worlds_.may_run(now));
+}
+
 void Coordinator::end_when_all_stopped(TimePoint now, CoordinatorActions& out) {
   // A remote node hangs up after it has heard the end and stopped: until then End may still be on its way.
   const bool remote_left = std::any_of(membership_.nodes().begin(), membership_.nodes().end(),

@@ -23,13 +23,14 @@ struct EarlierWorlds::LastWorld {
   bool only_its_lease = false;  // of its leader, which alone is missing
 };
 
-EarlierWorlds::EarlierWorlds(const JobSpec& job, TimePoint began)
+EarlierWorlds::EarlierWorlds(const JobSpec& job, TimePoint began, bool had_predecessor)
     : leases_(job.node_timeout),
       began_(began),
       nnodes_(job.nnodes),
       all_nodes_(job.nnodes + job.spares),
       may_move_(job.may_move()),
-      elected_(job.elected) {}
+      elected_(job.elected),
+      had_predecessor_(had_predecessor) {}
 
 void EarlierWorlds::on_left_running(TimePoint now, const Membership::Node& node, bool silent) {
   if (node.stopped) return;
@@ -47,13 +48,20 @@ TimePoint EarlierWorlds::gone_by(const Membership& here, const Leadership& leade
   return when;
 }
 
+bool EarlierWorlds::may_run(TimePoint now) const {
+  return std::any_of(left_running_.begin(), left_running_.end(),
+                     [now](const auto& left) { return left.second > now; });
+}
+
 // Of worlds that this coordinator has not led, or from before it lost the lead: by what the members know.
 TimePoint EarlierWorlds::others_gone_by(const Membership& here, const Leadership& leadership) const {
   if (!leases_.exist()) return TimePoint::min();
   LastWorld last(here);
   const Membership::Node* const newest = last.newest;
-  // All that may take part are here, and all are new: there was no world.
-  if (newest == nullptr && here.ready() >= all_nodes_) return TimePoint::min();
+  // All that may take part are here, and all are new: there was no world, unless this coordinator succeeds
+  // one whose nodes have all been replaced.
+  if (newest == nullptr && here.ready() >= all_nodes_)
+    return had_predecessor_ ? leases_.gone_if_silent(began_) : TimePoint::min();
   // The only endpoint's earlier coordinator led until it ended. A node that is not here may have a lease from
   // its last moment, in a world after all that the members remember. (Spare nodes are not counted anywhere.)
   const TimePoint since_its_end = may_move_ ? TimePoint::min() : leases_.gone_if_silent(began_);

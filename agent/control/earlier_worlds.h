@@ -16,8 +16,10 @@ namespace dlaunch::agent {
 
 class EarlierWorlds {
  public:
-  // `began`: when this coordinator was started.
-  EarlierWorlds(const JobSpec& job, TimePoint began);
+  // `began`: when this coordinator was started. `had_predecessor`: an earlier one led the job at this
+  // endpoint, and may have left workers (agent/process/leader_mark.h). What the members know counts in either
+  // case.
+  EarlierWorlds(const JobSpec& job, TimePoint began, bool had_predecessor = false);
 
   // A node is gone, and has not reported that its workers are. `silent`: its connection was not closed.
   void on_left_running(TimePoint now, const Membership::Node& node, bool silent);
@@ -27,6 +29,8 @@ class EarlierWorlds {
   void on_world() { left_running_.clear(); }
 
   [[nodiscard]] TimePoint gone_by(const Membership& here, const Leadership& leadership) const;
+  // Workers of lost nodes may still run.
+  [[nodiscard]] bool may_run(TimePoint now) const;
   // Addresses of lost nodes where workers may run yet.
   [[nodiscard]] std::set<std::string> blocked_hosts(const Membership& here, TimePoint now) {
     return fenced_hosts_.without(here, now);
@@ -44,6 +48,7 @@ class EarlierWorlds {
   int all_nodes_;
   bool may_move_;
   bool elected_;
+  bool had_predecessor_;
   FencedHosts fenced_hosts_;
   std::map<AgentId, TimePoint> left_running_;  // agents that were lost with their workers: gone by then
 };

@@ -46,7 +46,8 @@ Runner::~Runner() {
 void Runner::begin() {
   if (config_.serves) {
     const Address& own = config_.find_leader ? config_.own : config_.job.endpoint(*config_.serves);
-    coordinator_.emplace(config_.job, own, config_.node.agent, dependencies_.clock.now(), config_.unix_us);
+    coordinator_.emplace(config_.job, own, config_.node.agent, dependencies_.clock.now(), config_.unix_us,
+                         config_.had_predecessor);
     for (const auto& action : coordinator_->begin()) act(action);
   }
   for (const auto& action : member_.begin()) act(action);

@@ -62,7 +62,8 @@ class Runner final : public SpawnerHandler, public TimerHandler, public AgentAcc
     };
     std::function<std::optional<Leader>()> find_leader{};
     Address own{};
-    std::int64_t unix_us = 0;  // the wall clock now, in microseconds: fencing tokens begin with it
+    std::int64_t unix_us = 0;      // the wall clock now, in microseconds: fencing tokens begin with it
+    bool had_predecessor = false;  // of the coordinator (agent/control/earlier_worlds.h)
   };
 
   Runner(Dependencies dependencies, Config config);

@@ -116,11 +116,15 @@ agent::Runner::Config NodeAgent::runner_config() {
                                inherited_environment(dependencies_.options, dependencies_.environment),
                                served_.endpoint,
                                [this](std::uint32_t, std::set<std::string> blocked_hosts) {
+                                 keep_leader_mark();
                                  server_.new_round(without_local_addresses(std::move(blocked_hosts)));
                                },
                                [this] { dependencies_.loop.stop(); }};
   config.records = &pages_;
   config.unix_us = unix_us();
+  config.had_predecessor =
+      leader_mark_ && leader_mark_->was_left_within(agent::LeaseRules(plan.job.node_timeout).longest_fence() +
+                                                    2 * plan.job.heartbeat_interval());
   config.secret = dependencies_.options.secret;
   config.on_proved = [this](const std::string& host) { server_.trust(host); };
   config.draw_nonce = [] { return random_bytes(agent::nonce_size); };
@@ -145,8 +149,32 @@ void NodeAgent::write_event(const agent::Event& event, const EventFacts& facts) 
   if (options.events_on_console) dependencies_.output.write_own(line);
 }
 
+void NodeAgent::make_leader_mark() {
+  UvLoop& loop = dependencies_.loop;
+  const agent::JobSpec& job = dependencies_.plan.job;
+  if (!served_.endpoint || job.nnodes + job.spares == 1 || !agent::LeaseRules(job.node_timeout).exist())
+    return;
+  leader_mark_.emplace(agent::LeaderMark::Dependencies{loop, loop}, temporary_folder(), job.id,
+                       job.endpoint(*served_.endpoint), job.heartbeat_interval());
+}
+
+void NodeAgent::keep_leader_mark() {
+  if (!leader_mark_) return;
+  if (const auto kept = leader_mark_->keep(); !kept)
+    log::debug(kept.error().message() +
+               ": if this agent is killed, the next one will not wait for its leases");
+}
+
+// A node that is not here may run workers yet, of which the next agent must know.
+void NodeAgent::end_leader_mark() {
+  const agent::Coordinator* coordinator = runner_->coordinator();
+  if (leader_mark_ && coordinator != nullptr && !coordinator->may_leave_workers(dependencies_.loop.now()))
+    leader_mark_->remove();
+}
+
 void NodeAgent::make_runner() {
   UvLoop& loop = dependencies_.loop;
+  make_leader_mark();
   runner_.emplace(agent::Runner::Dependencies{loop, loop, network_, spawner_, dependencies_.reporter},
                   runner_config());
   acceptor_.runner = &*runner_;
@@ -228,6 +256,7 @@ void NodeAgent::close() {
     election_->resign(ending_record, [&loop] { loop.stop(); });
     loop.run();
   }
+  end_leader_mark();
   server_.close();
   // The other nodes do not wait for this node's readers.
   if (!is_all_taken(dependencies_.output)) let_connections_end(loop);

@@ -13,6 +13,7 @@
 #include "agent/output/output.h"
 #include "agent/platform/status_socket.h"
 #include "agent/process/keeper_spawner.h"
+#include "agent/process/leader_mark.h"
 #include "launcher/node/containment.h"
 #include "launcher/node/node_output.h"
 #include "launcher/node/serve.h"
@@ -83,6 +84,9 @@ class NodeAgent {
   void write_event(const agent::Event& event, const EventFacts& facts);
   void show_world();
   void make_election();
+  void make_leader_mark();
+  void keep_leader_mark();
+  void end_leader_mark();
   [[nodiscard]] std::string status_json() const;
   void watch_timers(const agent::TimerFifo& fifo);
 
@@ -96,6 +100,7 @@ class NodeAgent {
   HealthEndpoint health_;
   Served served_;
   agent::WorkerPages pages_;
+  std::optional<agent::LeaderMark> leader_mark_;  // of a job whose nodes have leases, if this one may lead
   std::optional<agent::EtcdElection> election_;
   std::optional<agent::Runner> runner_;
   std::optional<agent::StatusSocket> status_socket_;

@@ -7,10 +7,12 @@ or a whole node; a follower or the leader.
 Each worker is a witness: it writes when it began and, again and again, that it lives. Every wait is for an event.
 """
 
+import glob
 import os
 import re
 import signal
 import sys
+import tempfile
 import unittest
 
 import elastic_test
@@ -86,6 +88,32 @@ class OneEndpoint(Witnessed):
         for victim in (1, 2, 1):
             self.freeze(victim)
         self.end_well()
+
+
+class Replaced(Witnessed):
+    """The leader's agent is killed while another agent is frozen, and both are replaced: no node remembers the first world."""
+
+    def start_witness(self, i):
+        self.start(i, "--nnodes=2", "--rdzv-endpoint=10.213.8.1:29400", "--node-timeout=2", command=("python3", "-c", WITNESS))
+
+    def test_a_frozen_agent_that_nobody_remembers(self):
+        self.start_witness(0)
+        self.start_witness(1)
+        self.world_of({0, 1})
+        self.agents[1].send_signal(signal.SIGSTOP)
+        self.agents[0].kill()
+        self.end(0)
+        marks = glob.glob(os.path.join(tempfile.gettempdir(), f"dlaunch-leader-{os.getuid()}-*_10.213.8.1_29400"))
+        self.assertEqual(len(marks), 1, "the killed leader has left its mark")
+        self.start_witness(0)
+        self.start_witness(2)
+        self.wait_until(lambda: any(life[1] == 2 for life in self.lives()), "a worker on host 2")
+        began = min(first for _, host, first, _ in self.lives() if host == 2)
+        ended = max(last for _, host, _, last in self.lives() if host == 1)
+        self.assertLess(ended, began, f"a worker of the first world lived {(ended - began) / 1e6:.0f} ms into the second")
+        self.done()
+        self.assertEqual([self.end(0), self.end(2)], [0, 0])
+        self.assertEqual([mark for mark in marks if os.path.exists(mark)], [], "an orderly end removes it")
 
 
 class ThreeEndpoints(Witnessed):

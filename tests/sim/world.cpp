@@ -68,12 +68,14 @@ void Node::start() {
                              {},
                              serves_,
                              [this](std::uint32_t round, const std::set<std::string>&) {
+                               has_leader_mark_ = true;
                                if (cluster_.on_world) cluster_.on_world(spec_.agent, round);
                              },
                              [this] { later(Duration(0), [this] { exit(); }); },
                              {},
                              this};
   plan.unix_us = wall_clock_us();
+  plan.had_predecessor = has_leader_mark_;
   runner_ = std::make_unique<agent::Runner>(agent::Runner::Dependencies{*this, *this, *this, *this, *this},
                                             std::move(plan));
   runner_->begin();
@@ -136,6 +138,8 @@ void Node::resume() {
 
 // The agent's process has ended: the kernel sends what it had queued, then closes its connections.
 void Node::exit() {
+  if (const agent::Coordinator* coordinator = runner_->coordinator())
+    has_leader_mark_ = coordinator->may_leave_workers(now());
   exited_ = true;
   timers_.clear();
   cut_connections("connection closed by peer");

@@ -223,6 +223,7 @@ class Node final : public Clock,
   bool on_ = true;
   bool exited_ = false;
   bool paused_ = false;
+  bool has_leader_mark_ = false;                   // on this machine's disk (agent/process/leader_mark.h)
   std::uint64_t life_ = 0;                         // of the agent: how often it was started
   std::vector<std::function<void()>> due_timers_;  // while paused
   std::vector<std::function<void()>> held_;        // while paused: everything else

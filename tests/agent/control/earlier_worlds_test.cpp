@@ -134,5 +134,28 @@ TEST_F(EarlierWorldsTest, ElectedLeaderWaitsForTheLastLeadersLease) {
   EXPECT_EQ(worlds().gone_by(here_, lead), leases().gone_if_elected(now_));
 }
 
+// Its leader's agent was killed, and each node that is needed was replaced: none of them knows of one more
+// that has a lease.
+TEST_F(EarlierWorldsTest, SuccessorWaitsForLeasesOfNodesNobodyRemembers) {
+  for (MemberId member = 0; member < 2; ++member) {
+    Join join;
+    join.agent = member + 1;
+    here_.add(member, join, "", now_);
+  }
+  EXPECT_EQ(worlds().gone_by(here_, leadership()), TimePoint::min())
+      << "the first coordinator begins at once";
+  const EarlierWorlds successor{job_, began_, true};
+  EXPECT_EQ(successor.gone_by(here_, leadership()), leases().gone_if_silent(began_));
+  EXPECT_EQ(successor.gone_by(here_, with_world()), TimePoint::min());
+}
+
+TEST_F(EarlierWorldsTest, LostNodeMayRunWorkersUntilItsLeaseIsOver) {
+  EarlierWorlds worlds = this->worlds();
+  EXPECT_FALSE(worlds.may_run(now_));
+  worlds.on_left_running(now_, lost_node(now_), true);
+  EXPECT_TRUE(worlds.may_run(now_));
+  EXPECT_FALSE(worlds.may_run(leases().gone_if_silent(now_)));
+}
+
 }  // namespace
 }  // namespace dlaunch::agent
