@@ -42,7 +42,7 @@ else()
   message(STATUS "OpenSSL not found: --tls is refused (Debian: libssl-dev)")
 endif()
 
-# The GNU C library's archive, to link into dlaunch (launcher/machine/static_names.cpp uses what only that library has).
+# The GNU C library's archive, to link into dlaunch (launcher/startup/static_names.cpp uses what only that library has).
 option(DLAUNCH_STATIC "link dlaunch statically where its libraries' archives are there" ON)
 set(DLAUNCH_LINKS_STATICALLY OFF)
 if(DLAUNCH_STATIC AND NOT DLAUNCH_SANITIZE AND LIBUV_ARCHIVE AND NETTLE_LIBRARY MATCHES "\\.a$")

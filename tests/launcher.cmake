@@ -13,7 +13,6 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/flags/flags_test.cpp
     launcher/flags/options_test.cpp
     launcher/flags/shell_words_test.cpp
-    launcher/machine/name_services_test.cpp
     launcher/machine/program_file_test.cpp
     launcher/machine/sanitize_startup_test.cpp
     launcher/node/secret_test.cpp
@@ -31,6 +30,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/report/report_test.cpp
     launcher/scheduler/host_list_test.cpp
     launcher/scheduler/scheduler_test.cpp
+    launcher/startup/name_services_test.cpp
     launcher/topology/accelerators_test.cpp)
 target_compile_definitions(launcher_test PRIVATE DLAUNCH_VERSION="${PROJECT_VERSION}")
 

@@ -49,6 +49,7 @@ ROOMS = {
     "launcher/options": (VALUES | {"agent/model", "launcher/flags", "launcher/scheduler", "launcher/topology"}, PURE),
     "launcher/machine": (BASE | {"launcher/flags", "launcher/options", "launcher/topology", "store/client", "store/protocol",
                                  "store/server"}, EDGE),
+    "launcher/startup": (BASE | {"launcher/machine", "store/client"}, EDGE),
     "launcher/report": (BASE | {"agent/model", "agent/output", "launcher/options"}, EDGE),
     "launcher/console": (BASE | {"agent/output", "agent/process", "launcher/report", "store/client", "store/loop"}, EDGE),
     "launcher/remote": (BASE | {"agent/model", "agent/output", "launcher/console", "launcher/flags", "launcher/machine",

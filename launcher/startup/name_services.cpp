@@ -1,4 +1,4 @@
-#include "launcher/machine/name_services.h"
+#include "launcher/startup/name_services.h"
 
 #include <algorithm>
 

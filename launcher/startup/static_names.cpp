@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/machine/name_services.h"
+#include "launcher/startup/name_services.h"
 #include "launcher/machine/program_output.h"
 #include "store/client/steady_time.h"
 
