@@ -125,12 +125,16 @@ bool Output::is_kept(ProcKey key, Stream stream) const {
   return names(style_.log.redirects.of(local_rank), stream) || names(style_.log.tee.of(local_rank), stream);
 }
 
+bool Output::is_terminal(Stream stream) const {
+  return consoles_[static_cast<std::size_t>(stream)]->is_terminal() && !style_.terminal_is_read;
+}
+
 bool Output::gives_terminal(ProcKey key, const Command& command, Stream stream) {
   if (key == health_check || !is_shown(key, command.rank, stream)) return false;
   if (style_.ptys) return true;
   const auto& filters =
       stream == Stream::out ? style_.log.duplicate_stdout_filters : style_.log.duplicate_stderr_filters;
-  return !style_.whole_lines && console(stream).is_terminal() && !is_kept(key, stream) && filters.empty() &&
+  return !style_.whole_lines && is_terminal(stream) && !is_kept(key, stream) && filters.empty() &&
          prefix_of(key, command.rank, stream).empty();
 }
 
@@ -140,8 +144,7 @@ void Output::resize_terminals() const {
 }
 
 std::string Output::prefix_of(ProcKey key, int rank, Stream stream) {
-  const bool terminal =
-      console(stream).is_terminal() || style_.onto_terminal.at(static_cast<std::size_t>(stream));
+  const bool terminal = is_terminal(stream) || style_.onto_terminal.at(static_cast<std::size_t>(stream));
   std::string_view text;
   if (style_.log.line_prefix) {
     text = *style_.log.line_prefix;
@@ -246,7 +249,7 @@ bool Output::shows(const std::string& lines) const {
 void Output::show(Stream stream, std::string_view beginning, std::string_view rest) {
   Console& one = console(stream);
   one.write(beginning, rest);
-  if (!one.is_terminal()) return;
+  if (!is_terminal(stream)) return;
   screen_.add(beginning);
   screen_.add(rest);
 }

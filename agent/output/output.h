@@ -36,6 +36,8 @@ class Output final : public FdHandler {
     std::string host = {};
     bool colours = false;  // if the console is a terminal
     bool ptys = false;     // each worker has a terminal of its own
+    // A process manager reads our terminal and writes what it reads elsewhere: it counts as a pipe.
+    bool terminal_is_read = false;
     // By stream: another process forwards our output to a terminal.
     std::array<bool, 2> onto_terminal = {};
     LogFile::Warn warn = nullptr;                        // for errors of files
@@ -94,6 +96,7 @@ class Output final : public FdHandler {
   void write_own(std::string_view line);
 
   // Both consoles, for the time after the loop: the caller then writes what is queued.
+  [[nodiscard]] const Style& style() const { return style_; }
   [[nodiscard]] std::array<Console*, 2> consoles() const { return {consoles_[0].get(), consoles_[1].get()}; }
   // Warns, once, if output was lost although it had a reader, as on a full disk.
   void report_loss();
@@ -121,6 +124,7 @@ class Output final : public FdHandler {
   Console& console(Stream stream) { return *consoles_[static_cast<std::size_t>(stream)]; }
   [[nodiscard]] std::string prefix_of(ProcKey key, int rank, Stream stream);
   [[nodiscard]] bool is_shown(ProcKey key, int rank, Stream stream) const;
+  [[nodiscard]] bool is_terminal(Stream stream) const;
   [[nodiscard]] bool is_kept(ProcKey key, Stream stream) const;
   [[nodiscard]] std::string log_path(ProcKey key, const std::string& name) const;
   [[nodiscard]] std::unique_ptr<LogFile> log_file(const std::string& path) const;

@@ -35,6 +35,8 @@ agent::Output::Style output_style(const JobPlan& plan, const Options& options, c
   style.log_dir = log_dir;
   style.whole_lines = plan.node.slots > 1 || options.lifeline;
   style.ptys = options.pty;
+  // Open MPI gives each process a pseudo-terminal, whatever its own output is.
+  style.terminal_is_read = environment.contains("OMPI_COMM_WORLD_RANK");
   style.role = plan.node.role;
   style.host = plan.node.host;
   const auto no_color = environment.find("NO_COLOR");
@@ -54,7 +56,7 @@ void start_log(const JobPlan& plan, const Options& options, agent::Output& outpu
                            : is_quiet      ? log::Level::warning
                                            : log::Level::info;
   const bool colour = options.lifeline ? options.lifeline->terminal_err && options.lifeline->colours
-                                       : isatty(STDERR_FILENO) != 0;
+                                       : isatty(STDERR_FILENO) != 0 && !output.style().terminal_is_read;
   log::start(is_quiet ? "dlaunch: " + plan.node.host : "dlaunch", level, colour,
              [&output](std::string_view line) { output.write_own(line); });
 }
