@@ -18,7 +18,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/completion.h"
 #include "launcher/console/command_io.h"
-#include "launcher/console/output_loss.h"
+#include "launcher/console/stop_signals.h"
 #include "launcher/flags/spelling.h"
 #include "launcher/machine/collect_facts.h"
 #include "launcher/machine/machine.h"

@@ -10,6 +10,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/commands/pickle_test.cpp
     launcher/commands/store_options_test.cpp
     launcher/console/output_loss_test.cpp
+    launcher/console/stop_signals_test.cpp
     launcher/flags/flags_test.cpp
     launcher/flags/options_test.cpp
     launcher/flags/shell_words_test.cpp

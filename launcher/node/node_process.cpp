@@ -7,6 +7,7 @@
 #include "agent/process/job_cgroup.h"
 #include "launcher/console/await_readers.h"
 #include "launcher/console/command_io.h"
+#include "launcher/console/output_loss.h"
 #include "launcher/node/final_report.h"
 #include "launcher/node/wall_clock.h"
 #include "store/base/log.h"

@@ -21,7 +21,7 @@
 #include "agent/output/output.h"
 #include "agent/process/job_resources.h"
 #include "agent/process/keeper_spawner.h"
-#include "launcher/console/output_loss.h"
+#include "launcher/console/stop_signals.h"
 #include "launcher/node/containment.h"
 #include "launcher/node/node_agent.h"
 #include "launcher/node/node_output.h"

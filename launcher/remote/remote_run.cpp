@@ -13,6 +13,7 @@
 #include "launcher/console/await_readers.h"
 #include "launcher/console/command_io.h"
 #include "launcher/console/output_loss.h"
+#include "launcher/console/stop_signals.h"
 #include "launcher/flags/value_parsers.h"
 #include "launcher/machine/collect_facts.h"
 #include "launcher/machine/machine.h"

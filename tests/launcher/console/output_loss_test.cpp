@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <csignal>
-
 namespace dlaunch::launcher {
 namespace {
 
@@ -31,23 +29,6 @@ TEST(OutputLoss, NamesTheStreamsTheReasonAndTheLogFiles) {
 TEST(OutputLoss, GapsOfLogFilesAreCounted) {
   EXPECT_EQ(describe_gaps(lines("a\nb\n"), 1, "/logs"),
             "the log files in /logs have gaps: 2 lines (4 bytes) could not be written, in 1 file");
-}
-
-TEST(OutputLoss, ASecondInterruptKillsTheWorkers) {
-  StopSignals signals({SIGINT, SIGTERM});
-  signals.on_signal(SIGINT);
-  EXPECT_FALSE(signals.killed());
-  signals.on_signal(SIGUSR1);
-  EXPECT_FALSE(signals.killed()) << "it does not stop the job";
-  signals.on_signal(SIGTERM);
-  EXPECT_TRUE(signals.killed());
-}
-
-TEST(OutputLoss, TwoTerminationsDoNotKillTheWorkers) {
-  StopSignals signals({SIGINT, SIGTERM});
-  signals.on_signal(SIGTERM);
-  signals.on_signal(SIGTERM);
-  EXPECT_FALSE(signals.killed());
 }
 
 }  // namespace
