@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "agent/output/log_dir.h"
+#include "launcher/build_commit.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/completion.h"
 #include "launcher/console/command_io.h"
@@ -34,6 +35,7 @@
 #include "launcher/options/dry_run.h"
 #include "launcher/options/options.h"
 #include "launcher/options/plan.h"
+#include "launcher/options/version_text.h"
 #include "launcher/remote/lifeline.h"
 #include "launcher/remote/remote_run.h"
 #include "launcher/report/report_file.h"
@@ -204,6 +206,7 @@ int run_as_parsed(int argc, char** argv) {
   auto parsed = parse_options(arguments, dependencies);
   if (!parsed) return fail(parsed.error());
   if (const auto* text = std::get_if<PrintAndExit>(&*parsed)) return print(text->text);
+  if (std::holds_alternative<PrintVersion>(*parsed)) return print(version_text(DLAUNCH_VERSION, build_commit));
   if (const auto* wanted = std::get_if<PrintCompletion>(&*parsed)) {
     const auto script = completion_script(wanted->shell);
     return script ? print(*script) : fail(script.error());

@@ -20,6 +20,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/options/binding_test.cpp
     launcher/options/dry_run_test.cpp
     launcher/options/plan_test.cpp
+    launcher/options/version_text_test.cpp
     launcher/remote/remote_protocol_test.cpp
     launcher/remote/host_file_test.cpp
     launcher/remote/remote_dry_run_test.cpp
@@ -39,6 +40,7 @@ dlaunch_test(NAME lifeline_test LABELS unit LIBS dlaunch_launcher_remote SOURCES
 
 # dlaunch itself, with real processes.
 dlaunch_script_tests(NAME launch SCRIPT process/launch_test.py BASE Launch)
+dlaunch_script_tests(NAME write_commit SCRIPT process/write_commit_test.py BASE unittest.TestCase)
 dlaunch_script_tests(NAME store_command SCRIPT process/store_test.py BASE StoreCommand)
 dlaunch_script_tests(NAME secret SCRIPT process/secret_test.py BASE Secret)
 dlaunch_script_tests(NAME commands SCRIPT process/commands_test.py BASE Commands)

@@ -63,13 +63,13 @@ std::string origin_of(const Setting& setting) {
 
 }  // namespace
 
-Result<std::variant<Options, PrintAndExit, PrintCompletion>> parse_options(
+Result<ParsedOptions> parse_options(
     const std::vector<std::string>& arguments, const Dependencies& dependencies) {
-  using Parsed = std::variant<Options, PrintAndExit, PrintCompletion>;
+  using Parsed = ParsedOptions;
   auto line = parse_command_line(arguments);
   if (!line) return std::move(line).error();
   if (line->help) return Parsed(PrintAndExit{help_text()});
-  if (line->version) return Parsed(PrintAndExit{"dlaunch " DLAUNCH_VERSION "\n"});
+  if (line->version) return Parsed(PrintVersion{});
   if (line->completion) return Parsed(PrintCompletion{*line->completion});
 
   Settings settings = std::move(line->settings);

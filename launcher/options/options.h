@@ -107,10 +107,13 @@ struct Options {
   std::vector<std::string> warnings;  // what was asked for and will not be as it seems
 };
 
-// --help and --version: what to print; the exit code is 0.
+// --help: what to print; the exit code is 0.
 struct PrintAndExit {
   std::string text;
 };
+
+// --version: print it (launcher/options/version_text.h); the exit code is 0.
+struct PrintVersion {};
 
 // --print-completion: print the script for this shell (launcher/commands/completion.h); the exit code is 0.
 struct PrintCompletion {
@@ -125,7 +128,8 @@ struct Dependencies {
 // `arguments` without the program's own name. The command line goes before the environment, this before
 // --config, this before what a scheduler says. With --lifeline only the command line counts: whoever wrote it
 // has asked the others.
-Result<std::variant<Options, PrintAndExit, PrintCompletion>> parse_options(
+using ParsedOptions = std::variant<Options, PrintAndExit, PrintVersion, PrintCompletion>;
+Result<ParsedOptions> parse_options(
     const std::vector<std::string>& arguments, const Dependencies& dependencies);
 
 // Every flag with its value and where that came from, one a line.

@@ -245,6 +245,15 @@ def check_protocol(page):
         yield f"dlaunch-protocol.7 does not name the field {field}"
 
 
+def check_versions(pages):
+    """Each page names the version of the project."""
+    with open(os.path.join(ROOT, "CMakeLists.txt"), encoding="utf-8") as file:
+        version = re.search(r"^project\(dlaunch VERSION ([\d.]+)", file.read(), re.MULTILINE).group(1)
+    for name, text in pages.items():
+        if f'"dlaunch {version}"' not in text.partition("\n")[0]:
+            yield f"{name}: .TH does not name dlaunch {version}"
+
+
 def check_install(pages):
     """Each section of the manual that has pages is installed."""
     with open(os.path.join(ROOT, "cmake/InstallRules.cmake"), encoding="utf-8") as file:
@@ -269,7 +278,7 @@ def main():
     declared = public_functions()
     pages = read_pages()
     complaints = [*check_functions(declared), *check_quotes(pages), *check_references(pages), *check_options(pages["dlaunch.1"]),
-                  *check_protocol(pages["dlaunch-protocol.7"]), *check_install(pages), *check_syntax()]
+                  *check_protocol(pages["dlaunch-protocol.7"]), *check_install(pages), *check_versions(pages), *check_syntax()]
     for text in complaints:
         print(text)
     print(f"{len(declared)} functions, {len(pages)} pages, {len(complaints)} complaints")
