@@ -96,7 +96,7 @@ Error missing_program(Error error, const std::string& program) {
   for (const Command& command : commands()) names.push_back(command.name);
   const std::string near = nearest(program, names);
   if (near.empty()) return not_there(std::move(error), program);
-  return std::move(error).with_hint(near == program ? "a command is the first word: dlaunch " + near + " ..."
+  return std::move(error).with_hint(near == program ? "write the command first: dlaunch " + near + " ..."
                                                     : "did you mean dlaunch " + near + "?");
 }
 
@@ -206,7 +206,8 @@ int run_as_parsed(int argc, char** argv) {
   auto parsed = parse_options(arguments, dependencies);
   if (!parsed) return fail(parsed.error());
   if (const auto* text = std::get_if<PrintAndExit>(&*parsed)) return print(text->text);
-  if (std::holds_alternative<PrintVersion>(*parsed)) return print(version_text(DLAUNCH_VERSION, build_commit));
+  if (std::holds_alternative<PrintVersion>(*parsed))
+    return print(version_text(DLAUNCH_VERSION, build_commit));
   if (const auto* wanted = std::get_if<PrintCompletion>(&*parsed)) {
     const auto script = completion_script(wanted->shell);
     return script ? print(*script) : fail(script.error());
@@ -227,6 +228,6 @@ int main(int argc, char** argv) {
   try {
     return run_as_parsed(argc, argv);
   } catch (const std::system_error& e) {
-    return fail(std::string("cannot go on: ") + e.what());  // there is no descriptor or thread left
+    return fail(std::string("cannot continue: ") + e.what());  // there is no descriptor or thread left
   }
 }

@@ -188,7 +188,7 @@ void check_containment(Findings& out) {
   if (group) {
     agent::remove_job_cgroup(*group);
     out.push_back({Grade::ok,
-                   "dlaunch ends all processes of a job at once, through a control group in " +
+                   "dlaunch ends all processes of a job at once, through a cgroup in " +
                        group->path.substr(0, group->path.rfind('/')),
                    ""});
   } else {

@@ -34,13 +34,15 @@ constexpr const char* description =
     "       dlaunch status|top|stop|logs|dump|doctor|store|completion ...    each has its own --help";
 
 constexpr const char* footer =
-    "Everything after the program belongs to the program. Python source (*.py, *.pyz, a directory with\n"
-    "__main__.py, a script that may not be executed) is started with python3 -u, that of the active virtual\n"
-    "environment if there is one (PYTHON_EXEC overrides); what may be executed by itself. Names may be\n"
-    "written with underscores. Each flag can also be set by a\n"
-    "variable, DLAUNCH_NNODES or torchrun's PET_NNODES, or in the file of --config; the command line goes "
-    "first.\n"
-    "Exit code: 0 when every worker returned 0, otherwise that of the first that failed (128 + n for signal "
+    "All words after the program are the program's arguments. Python sources (*.py, *.pyz, a directory with\n"
+    "__main__.py, a script without execute permission) run with python3 -u, from the active virtual "
+    "environment\n"
+    "if there is one (PYTHON_EXEC overrides it). Flags may be written with underscores. Each flag can also "
+    "be set\n"
+    "by a variable (DLAUNCH_NNODES, or torchrun's PET_NNODES) or in the file of --config; the command line "
+    "takes\n"
+    "precedence.\n"
+    "Exit code: 0 if every worker returned 0, otherwise that of the first that failed (128 + n for signal "
     "n);\n"
     "2 for a mistake on the command line, 1 for other errors of dlaunch itself.\n"
     "Manual: man dlaunch";

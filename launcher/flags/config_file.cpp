@@ -21,7 +21,7 @@ Result<std::string> value_of(const Json& value, const std::string& name, bool re
   if (is_scalar(value)) return text_of(value);
   const bool list_of_scalars = value.is_array() && std::all_of(value.begin(), value.end(), is_scalar);
   if (!list_of_scalars) {
-    return usage(name + ": a value is a string, a number, true, false, or a list of these", "",
+    return usage(name + " must be a string, a number, true, false, or a list of these", "",
                  "not " + std::string(value.is_array() ? "a list of other things" : value.type_name()));
   }
   std::vector<std::string> parts;
@@ -38,7 +38,7 @@ Result<const Flag*> flag_named(const std::string& key, const std::string& path) 
   std::vector<std::string> known;
   for (const Flag& one : flags()) known.emplace_back(one.name);
   const std::string near = nearest(name, known);
-  return usage("'" + key + "' in " + path + " is not a flag's name", "",
+  return usage("'" + key + "' in " + path + " is not the name of a flag", "",
                near.empty() ? "see dlaunch --help" : "did you mean " + near + "?");
 }
 
@@ -54,7 +54,7 @@ Result<Settings> settings_from_json(const std::string& text, const std::string& 
     if (const auto bracket = why.find("] "); bracket != std::string::npos) why.erase(0, bracket + 2);
     return usage(path + " is not JSON", why, "");
   }
-  if (!json.is_object()) return usage(path + ": a JSON object with flags' names as keys is expected");
+  if (!json.is_object()) return usage(path + " must contain a JSON object whose keys are flag names");
 
   Settings out;
   for (const auto& [key, value] : json.items()) {
@@ -67,7 +67,7 @@ Result<Settings> settings_from_json(const std::string& text, const std::string& 
     auto setting = make_setting(**flag, std::move(*content), Origin::config, name);
     if (!setting) return std::move(setting).error();
     const auto [before, added] = out.emplace(canonical(**flag).name, *setting);
-    if (!added) return usage(name + " and " + before->second.from + " set the same");
+    if (!added) return usage(name + " and " + before->second.from + " set the same flag");
   }
   return out;
 }

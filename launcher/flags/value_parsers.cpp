@@ -58,7 +58,8 @@ Result<Duration> seconds(const std::string& name, const std::string& text) {
   const auto value = number_of_seconds(text);
   if (!value) return no_number_of_seconds(name, text);
   if (*value < 0 || *value > static_cast<double>(longest_time.count()))
-    return mistake(name + ": " + text + " is out of range", "it goes from 0 to " + in_seconds(longest_time));
+    return mistake(name + ": " + text + " is out of range",
+                   "give a value from 0 to " + in_seconds(longest_time));
   return to_duration(*value);
 }
 
@@ -69,7 +70,8 @@ Result<Duration> positive_seconds(const std::string& name, const std::string& te
   const auto limit = static_cast<double>(most.count());
   const Duration time = to_duration(std::clamp(*value, 0.0, limit));
   if (time <= Duration::zero() || *value > limit)
-    return mistake(name + ": " + text + " is out of range", "it is above 0 and at most " + in_seconds(most));
+    return mistake(name + ": " + text + " is out of range",
+                   "give a value above 0 and at most " + in_seconds(most));
   return time;
 }
 
@@ -113,7 +115,7 @@ Result<std::int64_t> whole_number(const std::string& name, const std::string& te
   if (!value) return usage(name + ": '" + text + "' is not a number");
   if (*value < least || *value > most) {
     return mistake(name + ": " + text + " is out of range",
-                   "it goes from " + std::to_string(least) + " to " + std::to_string(most));
+                   "give a value from " + std::to_string(least) + " to " + std::to_string(most));
   }
   return *value;
 }
@@ -125,7 +127,7 @@ Result<std::uint64_t> byte_size(const std::string& name, const std::string& text
   const auto power = unit_of_bytes(end);
   const double value = power ? std::ldexp(count, 10 * *power) : 0;
   if (end == text.c_str() || !(value >= 1 && value <= largest))
-    return mistake(name + ": '" + text + "' is no size", "give bytes, or for example 512M");
+    return mistake(name + ": '" + text + "' is not a size", "give a number of bytes, or for example 512M");
   return static_cast<std::uint64_t>(value);
 }
 

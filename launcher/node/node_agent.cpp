@@ -233,7 +233,7 @@ Result<void> NodeAgent::start(const agent::TimerFifo& timer_fifo) {
   spawner_.begin_guard(loop, loop, std::chrono::milliseconds(are_few ? 20 : 0), warn);
   if (!are_few) runner_->begin();
   if (plan.job.nnodes == 1 && plan.job.spares == 0) spawner_.expect_success();
-  log::debug("the workers' control group: " + spawner_.about_cgroup());
+  log::debug("the workers' cgroup: " + spawner_.about_cgroup());
   if (timer_fifo.exists()) watch_timers(timer_fifo);
   return {};
 }

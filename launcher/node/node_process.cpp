@@ -80,7 +80,7 @@ void NodeProcess::on_signal(int signo) {
 
 void NodeProcess::on_starter_lost(const std::string& why) {
   starter_is_lost_ = true;
-  log::warning("nobody is left who started this: " + why);
+  log::warning("lost the connection to the dlaunch that started this node: " + why);
   on_signal(SIGHUP);
 }
 

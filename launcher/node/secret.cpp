@@ -22,13 +22,13 @@ namespace {
 constexpr std::size_t longest_secret = 4096;
 
 Error unusable(const std::string& file, std::string why, std::string remedy) {
-  return {ErrorKind::invalid, "cannot take the secret from", file, std::move(why), std::move(remedy)};
+  return {ErrorKind::invalid, "cannot read the secret from", file, std::move(why), std::move(remedy)};
 }
 
 Result<void> check_readers(int fd, const std::string& file) {
   struct stat about {};
   if (fstat(fd, &about) != 0) return unusable(file, std::strerror(errno), "");
-  if (S_ISDIR(about.st_mode)) return unusable(file, "it is a folder", "");
+  if (S_ISDIR(about.st_mode)) return unusable(file, "it is a directory", "");
   const bool from_root = about.st_uid == 0 && geteuid() != 0;
   const mode_t others = from_root ? S_IRWXO | S_IWGRP : S_IRWXO | S_IRWXG;
   if (!S_ISREG(about.st_mode) || (about.st_mode & others) == 0) return {};
@@ -95,7 +95,7 @@ Result<std::string> write_store_key(const std::string& folder, const std::string
   const std::string path = folder + "/store_key";
   const auto cannot = [&] {
     return Error{ErrorKind::io, "cannot write the key of the job's store to", path, std::strerror(errno),
-                 "make room there, or point TMPDIR elsewhere"};
+                 "free some space there, or set TMPDIR to another directory"};
   };
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (fd < 0) return cannot();

@@ -124,8 +124,9 @@ std::string open_port_notice(const Served& served, const JobPlan& plan, const st
   if (!served.is_reachable || !secret.empty()) return "";
   const Address& at =
       plan.serves == JobPlan::Serves::elected ? plan.own : plan.job.endpoint(*served.endpoint);
-  return "no secret: whoever reaches " + to_string(at) + " can read and change this job's store" +
-         (is_alone(plan.job) ? "" : " and join the job") + "; --token-file=FILE on every node prevents it";
+  return "no secret: everybody who can connect to " + to_string(at) +
+         " can read and change this job's store" + (is_alone(plan.job) ? "" : " and join the job") +
+         "; set a secret with --token-file=FILE on every node";
 }
 
 Result<void> HealthEndpoint::open(const std::string& from, const std::string& text) {

@@ -20,7 +20,7 @@ Result<void> continue_with_tls(std::vector<std::string>, const std::string&) { r
 
 Result<void> check_tls(bool wanted, const std::string& secret) {
   if (wanted && secret.empty())
-    return usage("--tls needs a secret", "its keys come from it", "give --token-file");
+    return usage("--tls needs a secret", "its keys are derived from it", "give --token-file");
   return {};
 }
 
@@ -46,9 +46,9 @@ namespace {
 
 Error without_openssl() {
 #ifdef DLAUNCH_TLS_PROGRAM
-  return {ErrorKind::internal, "--tls cannot be had", "", "this program has no OpenSSL", ""};
+  return {ErrorKind::internal, "--tls is not available", "", "this program has no OpenSSL", ""};
 #else
-  return {ErrorKind::refused, "--tls cannot be had", "", "this dlaunch was built without OpenSSL",
+  return {ErrorKind::refused, "--tls is not available", "", "this dlaunch was built without OpenSSL",
           "build it with libssl-dev installed"};
 #endif
 }
@@ -71,7 +71,7 @@ Result<void> continue_with_tls(std::vector<std::string> arguments, const std::st
   // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
   if (!secret_variable.empty()) setenv("DLAUNCH_TOKEN", secret_variable.c_str(), 1);
   execv(program.c_str(), words.data());
-  return Error{ErrorKind::not_found, "--tls cannot be had: cannot run", program.string(),
+  return Error{ErrorKind::not_found, "--tls is not available: cannot run", program.string(),
                std::strerror(errno), "install dlaunch with the programs and modules in its library folder"};
 }
 

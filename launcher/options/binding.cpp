@@ -71,8 +71,8 @@ Result<const Gpu*> gpu_called(const std::string& name, const Topology& topology)
     return !name.empty() && name.starts_with("GPU-") && gpu.uuid.starts_with(name);
   });
   if (found != topology.gpus.end()) return &*found;
-  return cannot("CUDA_VISIBLE_DEVICES names GPU '" + name + "', but this machine shows " +
-                    std::to_string(topology.gpus.size()) + " GPUs and none of that name",
+  return cannot("CUDA_VISIBLE_DEVICES names GPU '" + name + "', but none of this machine's " +
+                    std::to_string(topology.gpus.size()) + " GPUs has that number or UUID",
                 "use numbers or UUIDs as nvidia-smi -L shows them");
 }
 
@@ -89,8 +89,7 @@ Result<std::vector<const Gpu*>> gpus_of_workers(int workers, const Topology& top
     }
   }
   if (out.size() < static_cast<std::size_t>(workers)) {
-    return cannot("there are " + std::to_string(workers) + " workers, but " + std::to_string(out.size()) +
-                      " GPUs that they may use",
+    return cannot(pluralize(workers, "worker") + ", but only " + pluralize(out.size(), "usable GPU"),
                   "start fewer workers, or use --bind=core");
   }
   out.resize(static_cast<std::size_t>(workers));
@@ -195,7 +194,7 @@ Result<std::vector<Binding>> bind_workers(Bind bind, int workers, const Topology
     out.push_back(bind_at_home(bind, homes[i], topology, seen[homes[i].node]++, living[homes[i].node]));
     if (topology.knows_nodes) out.back().memory_nodes = nodes_of(out.back().cpus, topology);
     if (out.back().cpus.empty()) {
-      return cannot("none of the CPUs of " + homes[i].place + " may be used by this process (local rank " +
+      return cannot("this process may use none of the CPUs of " + homes[i].place + " (local rank " +
                         std::to_string(i) + ")",
                     "widen the mask (taskset, cpuset, --cpus-per-task), or use --bind=core");
     }

@@ -22,8 +22,8 @@ void check_endpoint_and_address(SettingsReader& in, Options& out) {
   const bool differ =
       !out.endpoints.empty() && out.master_addr && out.endpoints.front().host != *out.master_addr;
   if (!differ) return;
-  out.warnings.push_back(as_given(*in.given("rdzv-endpoint")) + " is used, " +
-                         as_given(*in.given("master-addr")) + " is not");
+  out.warnings.push_back(as_given(*in.given("rdzv-endpoint")) + " takes precedence over " +
+                         as_given(*in.given("master-addr")));
 }
 
 void check_node_rank(SettingsReader& in, const Options& out) {
@@ -32,7 +32,7 @@ void check_node_rank(SettingsReader& in, const Options& out) {
   if (!out.node_rank || *out.node_rank < out.job.nnodes || hosts_are_named) return;
   in.fail(usage(as_given(*in.given("node-rank")) + " is outside --nnodes=" + std::to_string(out.job.nnodes),
                 "",
-                out.job.nnodes == 1 ? "say how many nodes there are with --nnodes"
+                out.job.nnodes == 1 ? "give the number of nodes with --nnodes"
                                     : "node ranks go from 0 to " + std::to_string(out.job.nnodes - 1)));
 }
 
@@ -40,10 +40,11 @@ void check_majority(Options& out) {
   const int all = out.job.nnodes + out.job.spares;
   const bool may_move = out.backend == Options::Backend::c10d && out.endpoints.size() > 1;
   if (!may_move || out.job.min_nodes > all / 2) return;
-  out.warnings.push_back(
-      "fewer than " + std::to_string(all / 2 + 1) + " of " + std::to_string(all) +
-      " nodes wait for others, also where --nnodes allows fewer: with several endpoints, only a "
-      "majority can know that no other part of the job goes on");
+  out.warnings.push_back("the job runs only while " + std::to_string(all / 2 + 1) + " of " +
+                         std::to_string(all) +
+                         " nodes are there, even if --nnodes allows fewer: with several endpoints, only a "
+                         "majority knows that no "
+                         "other part of the job is running");
 }
 
 void check_port_is_named(SettingsReader& in, const Options& out) {
@@ -52,7 +53,7 @@ void check_port_is_named(SettingsReader& in, const Options& out) {
       std::any_of(out.endpoints.begin(), out.endpoints.end(), [](const Endpoint& e) { return e.port == 0; });
   if (out.job.nnodes + out.job.spares == 1 || !(endpoint_without || (!named && out.master_port == 0))) return;
   const Setting& setting = *in.given(endpoint_without ? "rdzv-endpoint" : "master-port");
-  in.fail(usage(as_given(setting) + ": several nodes cannot find a port that is not named"));
+  in.fail(usage(as_given(setting) + ": a job of several nodes needs a fixed port", "", "name one"));
 }
 
 void check_hosts(SettingsReader& in, const Options& out) {
@@ -60,14 +61,14 @@ void check_hosts(SettingsReader& in, const Options& out) {
   if (!out.hosts.empty() && !out.hostfile.empty()) {
     in.fail(usage(
         as_given(*in.given("hosts")) + " and " + as_given(*in.given("hostfile")) + " exclude each other", "",
-        "name the hosts once"));
+        "give one of them"));
   }
   const Setting& hosts = *in.given(out.hosts.empty() ? "hostfile" : "hosts");
   for (const char* flag : {"node-rank", "local-addr", "standalone"}) {
     const Setting* other = in.given(flag);
     if (!other || other->value == "false") continue;
     in.fail(usage(as_given(hosts) + " and " + as_given(*other) + " exclude each other", "",
-                  "with named hosts dlaunch is started once, and gives each host its rank and name"));
+                  "start dlaunch once: it gives each named host its rank and name"));
   }
 }
 

@@ -46,7 +46,7 @@ std::vector<std::string> variables(const agent::Environment& all, const Options&
   };
   for (const auto& [name, value] : all) {
     if (is_open(name)) {
-      out.push_back(name + "=(found when the nodes meet)");
+      out.push_back(name + "=(assigned when the nodes meet)");
       continue;
     }
     if (name == env::fencing_token) {
@@ -54,7 +54,7 @@ std::vector<std::string> variables(const agent::Environment& all, const Options&
       continue;
     }
     if (is_found_there(name)) {
-      out.push_back(name + "=(found there)");
+      out.push_back(name + "=(found on that machine)");
       continue;
     }
     const auto inherited = environment.find(name);
@@ -101,7 +101,7 @@ std::string describe_stream(const agent::LogOptions& log, agent::Streams stream,
 
 std::string output_line(const JobPlan& plan, int local_rank, std::optional<int> global_rank) {
   if (!global_rank && !plan.log.global_ranks_filter.empty())
-    return "  output: as its rank is among --global-ranks-filter\n";
+    return "  output: depends on whether --global-ranks-filter has its rank\n";
   const int rank = global_rank.value_or(0);
   const std::string out = describe_stream(plan.log, agent::Streams::out, local_rank, rank);
   const std::string err = describe_stream(plan.log, agent::Streams::err, local_rank, rank);
@@ -123,7 +123,7 @@ std::string describe_served(const JobPlan& plan) {
     case JobPlan::Serves::yes:
       return " (served here)";
     case JobPlan::Serves::elected:
-      return " (etcd; the store is served by who is elected)";
+      return " (etcd; the elected node serves the store)";
     case JobPlan::Serves::if_ours:
       return " (served here, if it is an address of this machine)";
   }
@@ -168,13 +168,13 @@ std::string dry_run(const Options& options, const JobPlan& plan, const Environme
   for (const std::string& line : options.warnings) out += "warning: " + line + "\n";
   for (const std::string& line : plan.warnings) out += "warning: " + line + "\n";
   if (agent::wants_log_files(plan.log)) {
-    out += "log files in " + (plan.log.dir.empty() ? "the temporary directory" : plan.log.dir) +
-           ", in a directory of this job's own\n";
+    out += "log files in a new directory in " +
+           (plan.log.dir.empty() ? "the temporary directory" : plan.log.dir) + "\n";
   }
   if (plan.node.node_rank < 0)
     out +=
-        "ranks are found when the nodes meet; here, as if this one came first and had its address at the "
-        "endpoint\n";
+        "ranks are assigned when the nodes meet; this shows them as if this node came first and had the "
+        "endpoint's address\n";
   if (options.verbose) out += "settings:\n" + describe_settings(options);
   out += plan.node.slots == 1 ? "the worker has:\n" : "all workers have:\n";
   for (const std::string& line : each.front()) {

@@ -26,8 +26,8 @@ std::vector<std::string> names_of_signals() {
 }
 
 Error not_to_be_caught(const std::string& from, const std::string& name) {
-  return usage(from + ": " + name + " cannot be caught or passed on by any process", "",
-               "name one that can, such as SIGTERM");
+  return usage(from + ": " + name + " cannot be caught or passed on", "",
+               "name another signal, such as SIGTERM");
 }
 
 // "SIGTERM", or "TERM" as kill(1) and Slurm write it.
@@ -50,7 +50,7 @@ void parse_signals(SettingsReader& in, Options& out) {
     if (auto signo = signal_named(setting->from, name)) {
       out.node.stop_signals.push_back(*signo);
     } else {
-      out.warnings.push_back(signo.error().message() + "; it is left out");
+      out.warnings.push_back(signo.error().message() + "; it is ignored");
     }
   }
 }
@@ -68,7 +68,7 @@ void parse_stop_timeout(SettingsReader& in, agent::StopGrace& grace) {
     if (!time) return;
     if (at_sign == std::string::npos) {
       if (std::exchange(usual_given, true))
-        in.fail(usage(as_given(*setting) + " gives two times for all signals", "", "write 30,INT@5"));
+        in.fail(usage(as_given(*setting) + " has two times for all signals", "", "write 30,INT@5"));
       grace.usual = *time;
     } else if (const auto signo = in.keep(signal_named(setting->from, item.substr(0, at_sign)))) {
       grace.after[*signo] = *time;

@@ -61,7 +61,7 @@ Result<std::vector<std::string>> texts(const Setting* setting) {
   if (!setting) return std::vector<std::string>{};
   std::vector<std::string> parts = comma_list(setting->value, true);
   if (std::find(parts.begin(), parts.end(), "") != parts.end()) {
-    return usage(setting->from + ": one of its texts is empty", "",
+    return usage(setting->from + ": one of the texts is empty", "",
                  "write TEXT,TEXT; two commas stand for a comma in a text");
   }
   return parts;

@@ -20,8 +20,8 @@ Result<Settings> settings_from_file(const Settings& settings, const Dependencies
 Result<void> refuse_dry_run(const EnvironmentMap& environment) {
   const auto found = environment.find("DLAUNCH_DRY_RUN");
   if (found == environment.end() || switch_word(found->second) != true) return {};
-  return usage("DLAUNCH_DRY_RUN=" + found->second + ": only the command line asks for a dry run", "",
-               "write dlaunch --dry-run, or unset the variable");
+  return usage("DLAUNCH_DRY_RUN=" + found->second + ": a dry run can be requested on the command line only",
+               "", "write dlaunch --dry-run, or unset the variable");
 }
 
 // Adds what the command line leaves open.
@@ -63,8 +63,8 @@ std::string origin_of(const Setting& setting) {
 
 }  // namespace
 
-Result<ParsedOptions> parse_options(
-    const std::vector<std::string>& arguments, const Dependencies& dependencies) {
+Result<ParsedOptions> parse_options(const std::vector<std::string>& arguments,
+                                    const Dependencies& dependencies) {
   using Parsed = ParsedOptions;
   auto line = parse_command_line(arguments);
   if (!line) return std::move(line).error();
@@ -89,7 +89,7 @@ Result<ParsedOptions> parse_options(
   }
   options->program = std::move(line->program);
   if (options->program.empty())
-    return usage("no program given", "", "say what to start: dlaunch [options] program [arguments ...]");
+    return usage("no program given", "", "name the program: dlaunch [options] program [arguments ...]");
   return Parsed(std::move(*options));
 }
 

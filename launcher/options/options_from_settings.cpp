@@ -125,9 +125,9 @@ void parse_backend(SettingsReader& in, Options& out) {
   const bool finds_ranks = out.job.nnodes > 1 && !out.endpoints.empty() && !out.node_rank;
   if (!name && (changes || finds_ranks)) out.backend = Options::Backend::c10d;
   if (name == "static" && changes) {
-    in.fail(
-        usage(as_given(*in.given("rdzv-backend")) + ": a job that may change has to find its nodes itself",
-              "", "use --rdzv-backend=c10d"));
+    in.fail(usage(as_given(*in.given("rdzv-backend")) +
+                      ": static cannot be combined with --nnodes=MIN:MAX, --spares or several endpoints",
+                  "", "use --rdzv-backend=c10d"));
   }
   if (name == "c10d") out.backend = Options::Backend::c10d;
   if (name == "etcd") out.backend = Options::Backend::etcd;
@@ -184,7 +184,7 @@ void parse_exports(SettingsReader& in, Options& out) {
     if (one.empty()) continue;
     if (!is_variable_name(one.substr(0, one.find('=')))) {
       in.fail(usage(setting->from + ": '" + one + "' is not NAME or NAME=VALUE", "",
-                    "give one variable each time, and by its name alone where its value has several lines"));
+                    "give one variable per --export; give only its name if its value has several lines"));
     }
     out.exports.push_back(one);
   }
@@ -197,7 +197,7 @@ void parse_ssh(SettingsReader& in, Options& out) {
   if (words && !words->empty()) {
     out.ssh = std::move(*words);
   } else {
-    in.fail(usage(as_given(*setting) + " is no command", words ? "" : words.error().why, ""));
+    in.fail(usage(as_given(*setting) + " is not a command", words ? "" : words.error().why, ""));
   }
 }
 
@@ -214,7 +214,7 @@ void parse_hosts_flags(SettingsReader& in, Options& out) {
     const Setting* named = in.given(flag);
     if (named && named->value.empty()) {
       in.fail(usage(as_given(*named) + " names no host", "",
-                    "is a variable of the shell empty? Leave it out for a job on this machine alone"));
+                    "is a shell variable empty? For a job on this machine only, leave the flag out"));
     }
   }
 }

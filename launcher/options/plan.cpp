@@ -20,13 +20,13 @@ constexpr std::uint16_t usual_etcd_port = 2379;
 Result<void> refuse_what_is_missing(const Options& options) {
   using Backend = Options::Backend;
   if (options.backend == Backend::etcd_v2) {
-    return usage("--rdzv-backend=etcd-v2: etcd has given its second interface up", "",
+    return usage("--rdzv-backend=etcd-v2: etcd has removed this interface", "",
                  "use --rdzv-backend=etcd, which needs etcd 3.3 or later");
   }
   const bool ranks_are_found =
       options.backend != Backend::fixed && options.job.nnodes + options.job.spares > 1;
   if (options.node.worker_store != 0 && ranks_are_found) {
-    return usage("--worker-store: nobody can tell beforehand on which node rank 0 will be", "",
+    return usage("--worker-store: the node of rank 0 is not known before the nodes meet", "",
                  "use --rdzv-backend=static, or leave it out");
   }
   return {};
@@ -43,7 +43,7 @@ Result<int> slots_of(const Options& options, const MachineFacts& machine) {
     case Options::Slots::accelerators:
       if (machine.accelerators > 0) return machine.accelerators;
       return Error{ErrorKind::not_found, "--nproc-per-node=" + options.accelerator, "",
-                   "this machine has no such device that may be used",
+                   "this machine has no usable device of this kind",
                    "check " + visibility_variables(options.accelerator) + ", or use --nproc-per-node=auto"};
   }
   return options.node.slots;
@@ -171,7 +171,7 @@ void name_missing_ranks(const Options& options, JobPlan& plan) {
                             std::to_string(largest) + " here; " +
                             (plan.node.slots == 1
                                  ? "the only one is 0"
-                                 : "they go from 0 to " + std::to_string(plan.node.slots - 1)));
+                                 : "local ranks go from 0 to " + std::to_string(plan.node.slots - 1)));
   };
   const auto largest = [](const agent::StreamMap& map) {
     return map.some.empty() ? 0 : map.some.rbegin()->first;
@@ -222,7 +222,7 @@ Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine) {
   if (options.node.worker_store != 0 && options.node.worker_store == plan.job.master.port) {
     return usage(
         "--worker-store=" + std::to_string(options.node.worker_store) + " is the port where the nodes meet",
-        "", "choose another");
+        "", "choose another port");
   }
 
   plan.node = options.node;

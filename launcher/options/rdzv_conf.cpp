@@ -62,19 +62,19 @@ Result<void> ignore(const Entry& entry, Values& values) {
 
 Result<void> check_store_type(const Entry& entry, Values& values) {
   if (entry.value != "file") return ignore(entry, values);
-  return usage(entry.name + "=file: nodes cannot meet by a file here", "",
+  return usage(entry.name + "=file: the nodes of dlaunch cannot meet through a file", "",
                "use --rdzv-endpoint=HOST:PORT; the agent on that host serves the store");
 }
 
 Result<void> check_protocol(const Entry& entry, Values&) {
   if (entry.value == "http") return {};
-  return usage(entry.name + ": etcd is spoken to by http only", "",
-               "give an endpoint that serves it without TLS");
+  return usage(entry.name + ": dlaunch reaches etcd by http only", "",
+               "name an endpoint without TLS, on a network that you trust");
 }
 
 Result<void> refuse_tls(const Entry& entry, Values&) {
-  return usage(entry.name + ": etcd is spoken to without TLS only", "",
-               "give an endpoint that serves it so, on a network that you trust");
+  return usage(entry.name + ": dlaunch reaches etcd without TLS only", "",
+               "name an endpoint without TLS, on a network that you trust");
 }
 
 struct Key {
@@ -105,7 +105,7 @@ std::string unknown_key(const std::string& from, const std::string& key) {
   names.reserve(keys.size());
   for (const Key& known : keys) names.emplace_back(known.name);
   const std::string near = nearest(key, names);
-  return from + ": '" + key + "' is not known and has no effect" +
+  return from + ": the unknown key '" + key + "' has no effect" +
          (near.empty() ? "" : "; did you mean " + near + "?");
 }
 

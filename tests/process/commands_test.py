@@ -107,7 +107,7 @@ class Status(Commands):
         done = self.run_command("stauts")
         self.assertEqual((done.returncode, done.stderr),
                          (1, "dlaunch: cannot start 'stauts': no such program on PATH; did you mean dlaunch status?\n"))
-        self.assertIn("a command is the first word: dlaunch logs ...", self.run_command("--verbose", "logs").stderr)
+        self.assertIn("write the command first: dlaunch logs ...", self.run_command("--verbose", "logs").stderr)
 
     def test_a_program_with_the_name_of_a_command_can_be_started(self):
         with tempfile.TemporaryDirectory() as folder:

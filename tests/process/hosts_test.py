@@ -468,7 +468,7 @@ class OverSsh(Hosts):
         done = self.run_job("sh", "-c", "echo $RANK $(ip -4 -o addr show scope global | grep -o 'inet [0-9.]*')")
         self.assertEqual(sorted(done.stdout.splitlines()), [f"{i} inet {self.address(i)}" for i in range(3)], done.stderr)
         # The port is reached from outside, and the job has no secret.
-        self.assertRegex(done.stderr, r"\Adlaunch: no secret: .*; --token-file=FILE on every node prevents it\n\Z")
+        self.assertRegex(done.stderr, r"\Adlaunch: no secret: .*; set a secret with --token-file=FILE on every node\n\Z")
 
     def test_the_first_host_may_be_elsewhere(self):
         done = self.run_job("sh", "-c", "[ $RANK = 1 ] && exit 5; exec sleep 1000", hosts=f"{self.address(2)},root@{self.address(1)}")

@@ -119,7 +119,7 @@ class Places(Secret):
         token = self.write("token", TOKEN, 0o640)
         done = self.run_dlaunch(f"--token-file={token}", "true")
         self.assertNotEqual(done.returncode, 0)
-        self.assertEqual(done.stderr, f"dlaunch: cannot take the secret from {token}: other users can read or change it "
+        self.assertEqual(done.stderr, f"dlaunch: cannot read the secret from {token}: other users can read or change it "
                                       f"(its mode is 0640); chmod 600 {token}\n")
 
     def test_named_hosts_get_the_secret_on_no_command_line(self):
@@ -312,7 +312,7 @@ class Tls(Secret):
         shutil.copy(DLAUNCH, alone)
         done = subprocess.run([alone, "--tls", f"--token-file={self.token}", "true"], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, r"^dlaunch: --tls cannot be had: cannot run .*/lib/dlaunch/dlaunch: No such file or directory; ")
+        self.assertRegex(done.stderr, r"^dlaunch: --tls is not available: cannot run .*/lib/dlaunch/dlaunch: No such file or directory; ")
 
 
 class StoreCommand(Secret):

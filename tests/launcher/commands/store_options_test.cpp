@@ -92,13 +92,15 @@ TEST(StoreOptions, EveryMistakeIsNamed) {
             "store has no command 'frobnicate'; see dlaunch store --help; to start a program named store, "
             "use dlaunch -- store");
   EXPECT_EQ(mistake({"--prot=1"}), "unknown option --prot; did you mean --port?");
-  EXPECT_EQ(mistake({"--port=70000"}), "--port: 70000 is out of range; it goes from 0 to 65535");
+  EXPECT_EQ(mistake({"--port=70000"}), "--port: 70000 is out of range; give a value from 0 to 65535");
   EXPECT_EQ(mistake({"--port=x"}), "--port: 'x' is not a number; see dlaunch --help");
   EXPECT_EQ(mistake({"--port"}), "--port needs a value; see dlaunch store --help");
-  EXPECT_EQ(mistake({"--max-value=0"}), "--max-value: '0' is no size; give bytes, or for example 512M");
-  EXPECT_EQ(mistake({"--max-value=5X"}), "--max-value: '5X' is no size; give bytes, or for example 512M");
+  EXPECT_EQ(mistake({"--max-value=0"}),
+            "--max-value: '0' is not a size; give a number of bytes, or for example 512M");
+  EXPECT_EQ(mistake({"--max-value=5X"}),
+            "--max-value: '5X' is not a size; give a number of bytes, or for example 512M");
   EXPECT_EQ(mistake({"--status-interval=-1"}),
-            "--status-interval: -1 is out of range; it goes from 0 to 604800 s");
+            "--status-interval: -1 is out of range; give a value from 0 to 604800 s");
   EXPECT_EQ(mistake({"--port=1", "get"}),
             "'get' is not an option; a command must come before its options; see dlaunch store --help");
   EXPECT_EQ(mistake({"get"}), "get needs more arguments; dlaunch store get KEY");

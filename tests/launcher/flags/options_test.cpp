@@ -79,10 +79,10 @@ TEST(Options, SignalsAreNamedAsTorchrunKillOrSlurmNameThem) {
       << "unknown ones are only said, as by torchrun";
   ASSERT_EQ(options.warnings.size(), 2U);
   EXPECT_NE(options.warnings[0].find("'SIGTREM' is not one of"), std::string::npos);
-  EXPECT_NE(options.warnings[0].find("did you mean SIGTERM?; it is left out"), std::string::npos);
+  EXPECT_NE(options.warnings[0].find("did you mean SIGTERM?; it is ignored"), std::string::npos);
   EXPECT_EQ(options.warnings[1],
-            "--signals-to-handle: SIGKILL cannot be caught or passed on by any process; name one that can, "
-            "such as SIGTERM; it is left out");
+            "--signals-to-handle: SIGKILL cannot be caught or passed on; name another signal, "
+            "such as SIGTERM; it is ignored");
 }
 
 TEST(Options, AVariableThatIsMistypedIsSaid) {
@@ -102,10 +102,10 @@ TEST(Options, AVariableThatIsMistypedIsSaid) {
 }
 
 TEST(Options, AVariableCannotAskForADryRunAndIsNotMistakenForNothing) {
-  EXPECT_EQ(
-      bad({"x"}, {{"DLAUNCH_DRY_RUN", "1"}}),
-      "DLAUNCH_DRY_RUN=1: only the command line asks for a dry run; write dlaunch --dry-run, or unset the "
-      "variable");
+  EXPECT_EQ(bad({"x"}, {{"DLAUNCH_DRY_RUN", "1"}}),
+            "DLAUNCH_DRY_RUN=1: a dry run can be requested on the command line only; write dlaunch "
+            "--dry-run, or unset the "
+            "variable");
   EXPECT_FALSE(good({"x"}, {{"DLAUNCH_DRY_RUN", "0"}}).dry_run);
 }
 
@@ -125,7 +125,7 @@ TEST(Options, EveryMistakeIsNamed) {
     const char* answer;
   };
   const std::vector<Mistake> mistakes{
-      {{}, "no program given; say what to start: dlaunch [options] program [arguments ...]"},
+      {{}, "no program given; name the program: dlaunch [options] program [arguments ...]"},
       {{"--nproc-per-nod=2", "x"}, "unknown option --nproc-per-nod; did you mean --nproc-per-node?"},
       {{"--max-restart=2", "x"}, "unknown option --max-restart; did you mean --max-restarts?"},
       {{"--rdvz-id=2", "x"}, "unknown option --rdvz-id; did you mean --rdzv-id?"},
@@ -149,9 +149,8 @@ TEST(Options, EveryMistakeIsNamed) {
       {{"--use-env=maybe", "x"}, "--use-env takes True or False, but was given 'maybe'; see dlaunch --help"},
       {{"--nnodes=2", "--node-rank=2", "x"},
        "--node-rank=2 is outside --nnodes=2; node ranks go from 0 to 1"},
-      {{"--node-rank=1", "x"},
-       "--node-rank=1 is outside --nnodes=1; say how many nodes there are with --nnodes"},
-      {{"--node-rank=-1", "x"}, "--node-rank: -1 is out of range; it goes from 0 to 2147483647"},
+      {{"--node-rank=1", "x"}, "--node-rank=1 is outside --nnodes=1; give the number of nodes with --nnodes"},
+      {{"--node-rank=-1", "x"}, "--node-rank: -1 is out of range; give a value from 0 to 2147483647"},
       {{"--nproc-per-node=0", "x"},
        "--nproc-per-node: 0 is out of range; give a number from 1 to 65536, auto, cpu, or a device: gpu, "
        "cuda, hip, "
@@ -160,43 +159,47 @@ TEST(Options, EveryMistakeIsNamed) {
        "--nproc-per-node: 'tpu' is not a number; give a number from 1 to 65536, auto, cpu, or a device: gpu, "
        "cuda, "
        "hip, amd, rocm, xpu, hpu, npu"},
-      {{"--nnodes=0", "x"}, "--nnodes: 0 is out of range; it goes from 1 to 65536"},
+      {{"--nnodes=0", "x"}, "--nnodes: 0 is out of range; give a value from 1 to 65536"},
       {{"--nnodes=3:2", "x"},
        "--nnodes=3:2: the smallest number of nodes is larger than the largest; write MIN:MAX"},
       {{"--nnodes=1:2:3", "x"}, "--nnodes=1:2:3 is neither N nor MIN:MAX; write one number, or two"},
       {{"--nnodes=", "x"}, "--nnodes: '' is not a number; see dlaunch --help"},
       {{"--max-restarts=1x", "x"}, "--max-restarts: '1x' is not a number; see dlaunch --help"},
-      {{"--max-restarts=-1", "x"}, "--max-restarts: -1 is out of range; it goes from 0 to 1000000"},
+      {{"--max-restarts=-1", "x"}, "--max-restarts: -1 is out of range; give a value from 0 to 1000000"},
       {{"--max-restarts=99999999999999", "x"},
-       "--max-restarts: 99999999999999 is out of range; it goes from 0 to 1000000"},
+       "--max-restarts: 99999999999999 is out of range; give a value from 0 to 1000000"},
       {{"--join-timeout=nan", "x"}, "--join-timeout: 'nan' is not a number of seconds; see dlaunch --help"},
-      {{"--shutdown-timeout=-1", "x"}, "--shutdown-timeout: -1 is out of range; it goes from 0 to 604800 s"},
-      {{"--stop-timeout=1,2", "x"}, "--stop-timeout=1,2 gives two times for all signals; write 30,INT@5"},
+      {{"--shutdown-timeout=-1", "x"},
+       "--shutdown-timeout: -1 is out of range; give a value from 0 to 604800 s"},
+      {{"--stop-timeout=1,2", "x"}, "--stop-timeout=1,2 has two times for all signals; write 30,INT@5"},
       {{"--stop-timeout=INT@x", "x"}, "--stop-timeout: 'x' is not a number of seconds; see dlaunch --help"},
       {{"--stop-timeout=1,INT@5,2", "x"},
-       "--stop-timeout=1,INT@5,2 gives two times for all signals; write 30,INT@5"},
+       "--stop-timeout=1,INT@5,2 has two times for all signals; write 30,INT@5"},
       {{"--monitor-interval=0", "x"},
-       "--monitor-interval: 0 is out of range; it is above 0 and at most 604800 s"},
+       "--monitor-interval: 0 is out of range; give a value above 0 and at most 604800 s"},
       {{"--monitor-interval=-1", "x"},
-       "--monitor-interval: -1 is out of range; it is above 0 and at most 604800 s"},
+       "--monitor-interval: -1 is out of range; give a value above 0 and at most 604800 s"},
       {{"--monitor-interval=1e9", "x"},
-       "--monitor-interval: 1e9 is out of range; it is above 0 and at most 604800 s"},
+       "--monitor-interval: 1e9 is out of range; give a value above 0 and at most 604800 s"},
       {{"--monitor-interval=x", "x"},
        "--monitor-interval: 'x' is not a number of seconds; see dlaunch --help"},
-      {{"--log-max-size=10x", "x"}, "--log-max-size: '10x' is no size; give bytes, or for example 512M"},
-      {{"--log-max-size=10kb", "x"}, "--log-max-size: '10kb' is no size; give bytes, or for example 512M"},
-      {{"--log-max-size=k", "x"}, "--log-max-size: 'k' is no size; give bytes, or for example 512M"},
+      {{"--log-max-size=10x", "x"},
+       "--log-max-size: '10x' is not a size; give a number of bytes, or for example 512M"},
+      {{"--log-max-size=10kb", "x"},
+       "--log-max-size: '10kb' is not a size; give a number of bytes, or for example 512M"},
+      {{"--log-max-size=k", "x"},
+       "--log-max-size: 'k' is not a size; give a number of bytes, or for example 512M"},
       {{"--preempt-signal=KILL", "x"},
-       "--preempt-signal: SIGKILL cannot be caught or passed on by any process; name one that can, such as "
+       "--preempt-signal: SIGKILL cannot be caught or passed on; name another signal, such as "
        "SIGTERM"},
       {{"--stop-timeout=30,SIGSTOP@1", "x"},
-       "--stop-timeout: SIGSTOP cannot be caught or passed on by any process; name one that can, such as "
+       "--stop-timeout: SIGSTOP cannot be caught or passed on; name another signal, such as "
        "SIGTERM"},
-      {{"--master-port=70000", "x"}, "--master-port: 70000 is out of range; it goes from 0 to 65535"},
+      {{"--master-port=70000", "x"}, "--master-port: 70000 is out of range; give a value from 0 to 65535"},
       {{"--nnodes=2", "--master-port=0", "x"},
-       "--master-port=0: several nodes cannot find a port that is not named; see dlaunch --help"},
+       "--master-port=0: a job of several nodes needs a fixed port; name one"},
       {{"--nnodes=2", "--rdzv-endpoint=h:0", "x"},
-       "--rdzv-endpoint=h:0: several nodes cannot find a port that is not named; see dlaunch --help"},
+       "--rdzv-endpoint=h:0: a job of several nodes needs a fixed port; name one"},
       {{"--rdzv-endpoint=h:70000", "x"},
        "--rdzv-endpoint: not an address: 'h:70000': the port is not a number from 0 to 65535; write "
        "host:port or "
@@ -222,15 +225,14 @@ TEST(Options, EveryMistakeIsNamed) {
        "--rdzv-conf: join_timeout: 'x' is not a number of seconds; see dlaunch --help"},
       {{"--start-method=bogus", "x"}, "--start-method: 'bogus' is not one of spawn, fork, forkserver"},
       {{"--hosts=", "x"},
-       "--hosts= names no host; is a variable of the shell empty? Leave it out for a job on this machine "
-       "alone"},
+       "--hosts= names no host; is a shell variable empty? For a job on this machine only, leave the flag "
+       "out"},
       {{"--hostfile=", "x"},
-       "--hostfile= names no host; is a variable of the shell empty? Leave it out for a job on this machine "
-       "alone"},
+       "--hostfile= names no host; is a shell variable empty? For a job on this machine only, leave the flag "
+       "out"},
       {{"--hosts=a,b", "--node-rank=1", "x"},
-       "--hosts=a,b and --node-rank=1 exclude each other; with named hosts dlaunch is started once, and "
-       "gives "
-       "each host its rank and name"},
+       "--hosts=a,b and --node-rank=1 exclude each other; start dlaunch once: it gives each named host "
+       "its rank and name"},
       {{"--event-log-handler=x", "x"},
        "--event-log-handler: 'x' is not one of null, console, dynamic_rendezvous"},
       {{"--logs-specs=mine", "x"},
@@ -247,7 +249,7 @@ TEST(Options, EveryMistakeIsNamed) {
       {{"--redirects=a:1", "x"}, "--redirects: 'a' is not a number; see dlaunch --help"},
       {{"--local-ranks-filter=0,,1", "x"}, "--local-ranks-filter: '' is not a number; see dlaunch --help"},
       {{"--duplicate-stdout-filters=a,", "x"},
-       "--duplicate-stdout-filters: one of its texts is empty; write TEXT,TEXT; two commas stand for a comma "
+       "--duplicate-stdout-filters: one of the texts is empty; write TEXT,TEXT; two commas stand for a comma "
        "in a "
        "text"},
       {{"--bind=socket", "x"}, "--bind: 'socket' is not one of none, core, numa, gpu"},
@@ -256,7 +258,8 @@ TEST(Options, EveryMistakeIsNamed) {
       {{"--bind=core", "--numa-binding=node", "x"},
        "--bind and --numa-binding exclude each other; see dlaunch --help"},
       {{"--rdzv-conf=store_type=file", "x"},
-       "--rdzv-conf: store_type=file: nodes cannot meet by a file here; use --rdzv-endpoint=HOST:PORT; the "
+       "--rdzv-conf: store_type=file: the nodes of dlaunch cannot meet through a file; use "
+       "--rdzv-endpoint=HOST:PORT; the "
        "agent on "
        "that host serves the store"},
       {{"--nproc-per-node=mps", "x"},
@@ -265,18 +268,20 @@ TEST(Options, EveryMistakeIsNamed) {
        "--rdzv-conf: is_host: 'perhaps' is neither true nor false; see dlaunch --help"},
       {{"--restart-limit=3", "x"},
        "--restart-limit=3 is not N@S; write 3@3600 for at most 3 restarts within an hour"},
-      {{"--restart-limit=99@1", "x"}, "--restart-limit: 99 is out of range; it goes from 1 to 32"},
+      {{"--restart-limit=99@1", "x"}, "--restart-limit: 99 is out of range; give a value from 1 to 32"},
       {{"--restart-backoff=x", "x"}, "--restart-backoff: 'x' is not a number of seconds; see dlaunch --help"},
-      {{"--no-restart-on=0", "x"}, "--no-restart-on: 0 is out of range; it goes from 1 to 255"},
+      {{"--no-restart-on=0", "x"}, "--no-restart-on: 0 is out of range; give a value from 1 to 255"},
       {{"--health-check-timeout=26", "x"},
-       "--health-check-timeout: 26 is out of range; it is above 0 and at most 25 s"},
+       "--health-check-timeout: 26 is out of range; give a value above 0 and at most 25 s"},
       {{"--rdzv-conf=protocol=https", "x"},
-       "--rdzv-conf: protocol: etcd is spoken to by http only; give an endpoint that serves it without TLS"},
+       "--rdzv-conf: protocol: dlaunch reaches etcd by http only; name an endpoint without TLS, on a network "
+       "that you trust"},
       {{"--rdzv-endpoint=a,b,a", "x"}, "--rdzv-endpoint=a,b,a names a twice; see dlaunch --help"},
       {{"--rdzv-backend=static", "--nnodes=1:2", "x"},
-       "--rdzv-backend=static: a job that may change has to find its nodes itself; use --rdzv-backend=c10d"},
+       "--rdzv-backend=static: static cannot be combined with --nnodes=MIN:MAX, --spares or several "
+       "endpoints; use --rdzv-backend=c10d"},
       {{"--nnodes=1:2", "--master-port=0", "x"},
-       "--master-port=0: several nodes cannot find a port that is not named; see dlaunch --help"},
+       "--master-port=0: a job of several nodes needs a fixed port; name one"},
       {{"--config=missing", "x"}, "--config: cannot read missing: No such file or directory"},
   };
   for (const Mistake& mistake : mistakes) EXPECT_EQ(bad(mistake.arguments), mistake.answer);
@@ -305,20 +310,20 @@ TEST(Options, AFileHasFlagsAsKeys) {
   EXPECT_EQ(options.node.role, "default");
 
   const auto refused = [](const std::string& text) { return bad({"--config=j", "x"}, {}, {{"j", text}}); };
-  EXPECT_EQ(refused(R"({"nnode": 2})"), "'nnode' in j is not a flag's name; did you mean nnodes?");
+  EXPECT_EQ(refused(R"({"nnode": 2})"), "'nnode' in j is not the name of a flag; did you mean nnodes?");
   EXPECT_EQ(refused(R"({"dry-run": true})"),
             "'dry-run' in j can only be given on the command line; see dlaunch --help");
   EXPECT_EQ(refused(R"({"nnodes": "many"})"), "nnodes in j: 'many' is not a number; see dlaunch --help");
   EXPECT_EQ(refused(R"({"nnodes": {"min": 1}})"),
-            "nnodes in j: a value is a string, a number, true, false, or a list of these; not object");
+            "nnodes in j must be a string, a number, true, false, or a list of these; not object");
   EXPECT_EQ(
       refused(R"({"tee": [[1]]})"),
-      "tee in j: a value is a string, a number, true, false, or a list of these; not a list of other things");
+      "tee in j must be a string, a number, true, false, or a list of these; not a list of other things");
   EXPECT_EQ(refused(R"({"module": "perhaps"})"),
             "module in j: 'perhaps' is neither true nor false; write 1, true or yes; or 0, false or no");
   EXPECT_EQ(refused(R"({"log-dir": "a", "log_dir": "b"})"),
-            "log_dir in j and log-dir in j set the same; see dlaunch --help");
-  EXPECT_EQ(refused("[1]"), "j: a JSON object with flags' names as keys is expected; see dlaunch --help");
+            "log_dir in j and log-dir in j set the same flag; see dlaunch --help");
+  EXPECT_EQ(refused("[1]"), "j must contain a JSON object whose keys are flag names; see dlaunch --help");
   EXPECT_EQ(refused(R"({"nnodes": 1e999})"), "j is not JSON: number overflow parsing '1e999'");
   EXPECT_EQ(refused("{").find("j is not JSON: parse error at line 1, column 2"), 0U) << refused("{");
 }
@@ -343,18 +348,19 @@ TEST(Options, BackendFollowsFromOtherOptions) {
 
 TEST(Options, AMinorityThatMayNotGoOnIsSaid) {
   EXPECT_TRUE(good({"--nnodes=3:5", "--rdzv-endpoint=a,b", "x"}).warnings.empty());
-  EXPECT_EQ(good({"--nnodes=2:5", "--rdzv-endpoint=a,b", "x"}).warnings,
-            Words{"fewer than 3 of 5 nodes wait for others, also where --nnodes allows fewer: with several "
-                  "endpoints, only a majority can know that no other part of the job goes on"});
+  EXPECT_EQ(
+      good({"--nnodes=2:5", "--rdzv-endpoint=a,b", "x"}).warnings,
+      Words{"the job runs only while 3 of 5 nodes are there, even if --nnodes allows fewer: with several "
+            "endpoints, only a majority knows that no other part of the job is running"});
   EXPECT_TRUE(good({"--nnodes=2:5", "--rdzv-endpoint=a", "x"}).warnings.empty());
 }
 
 TEST(Options, IneffectiveOptionsAreWarnedAbout) {
   EXPECT_EQ(good({"--rdzv-endpoint=a:1", "--master-addr=b", "x"}).warnings,
-            Words{"--rdzv-endpoint=a:1 is used, --master-addr=b is not"});
+            Words{"--rdzv-endpoint=a:1 takes precedence over --master-addr=b"});
   EXPECT_TRUE(good({"--rdzv-endpoint=a:1", "--master-addr=a", "x"}).warnings.empty());
   EXPECT_EQ(good({"--rdzv-conf=join_timeuot=3", "x"}).warnings,
-            Words{"--rdzv-conf: 'join_timeuot' is not known and has no effect; did you mean join_timeout?"});
+            Words{"--rdzv-conf: the unknown key 'join_timeuot' has no effect; did you mean join_timeout?"});
   EXPECT_EQ(good({"--rdzv-conf=cas_backoff_max_seconds=0.5", "x"}).warnings,
             Words{"--rdzv-conf: cas_backoff_max_seconds has no effect here"});
   EXPECT_EQ(good({"--join-timeout=5", "--rdzv-conf=join_timeout=3", "x"}).job.join_timeout,

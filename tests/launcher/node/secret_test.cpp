@@ -36,16 +36,16 @@ TEST_F(SecretFile, IsReadWithoutItsLineEnd) {
 
 TEST_F(SecretFile, ThatOthersCanReadIsRefused) {
   const std::string begin =
-      "cannot take the secret from " + path_ + ": other users can read or change it (its mode is ";
+      "cannot read the secret from " + path_ + ": other users can read or change it (its mode is ";
   EXPECT_EQ(read("s", 0644), begin + "0644); chmod 600 " + path_);
   EXPECT_EQ(read("s", 0602), begin + "0602); chmod 600 " + path_);
   EXPECT_EQ(read("s", 0640), begin + "0640); chmod 600 " + path_);
 }
 
 TEST_F(SecretFile, ThatHasNoneIsRefused) {
-  EXPECT_EQ(read("\n", 0600), "cannot take the secret from " + path_ + ": it is empty");
+  EXPECT_EQ(read("\n", 0600), "cannot read the secret from " + path_ + ": it is empty");
   EXPECT_EQ(read(std::string(5000, 'x'), 0600),
-            "cannot take the secret from " + path_ + ": it is longer than 4096 bytes");
+            "cannot read the secret from " + path_ + ": it is longer than 4096 bytes");
   EXPECT_FALSE(read_secret(testing::TempDir(), "").ok());
   EXPECT_FALSE(read_secret(path_ + ".missing", "").ok());
 }

@@ -115,12 +115,10 @@ TEST(Binding, OnlyAllowedCpusAreGivenOut) {
   EXPECT_EQ(lists(Bind::core, 2, restricted), (Lists{"2,18", "3"}));
   EXPECT_EQ(lists(Bind::numa, 2, restricted), (Lists{"2,3,18", "2,3,18"}));
   EXPECT_EQ(lists(Bind::gpu, 1, restricted), (Lists{"2,3,18"}));
-  EXPECT_EQ(
-      lists(Bind::gpu, 2, restricted),
-      (Lists{
-          "cannot bind the workers: none of the CPUs of NUMA node 1, near GPU 0000:01:00.0 may be used by "
-          "this "
-          "process (local rank 1); widen the mask (taskset, cpuset, --cpus-per-task), or use --bind=core"}));
+  EXPECT_EQ(lists(Bind::gpu, 2, restricted),
+            (Lists{"cannot bind the workers: this process may use none of the CPUs of NUMA node 1, near GPU "
+                   "0000:01:00.0 "
+                   "(local rank 1); widen the mask (taskset, cpuset, --cpus-per-task), or use --bind=core"}));
 }
 
 TEST(Binding, MemoryComesFromTheNodesOfTheCpus) {
@@ -148,16 +146,17 @@ TEST(Binding, MemoryComesFromTheNodesOfTheCpus) {
 }
 
 TEST(Binding, ImpossibleBindingIsReported) {
-  EXPECT_EQ(lists(Bind::gpu, 1, machine(desktop)), (Lists{"cannot bind the workers: there are 1 workers, but "
-                                                          "0 GPUs that they may use; start fewer workers, or "
+  EXPECT_EQ(lists(Bind::gpu, 1, machine(desktop)), (Lists{"cannot bind the workers: 1 worker, but only "
+                                                          "0 usable GPUs; start fewer workers, or "
                                                           "use --bind=core"}));
   EXPECT_EQ(lists(Bind::gpu, 2, machine(desktop, {0, 0}), "1"),
-            (Lists{"cannot bind the workers: there are 2 workers, but 1 GPUs that they may use; start fewer "
+            (Lists{"cannot bind the workers: 2 workers, but only 1 usable GPU; start fewer "
                    "workers, or "
                    "use --bind=core"}));
-  EXPECT_NE(
-      lists(Bind::gpu, 1, machine(desktop, {0}), "7").front().find("names GPU '7', but this machine shows 1"),
-      std::string::npos);
+  EXPECT_NE(lists(Bind::gpu, 1, machine(desktop, {0}), "7")
+                .front()
+                .find("names GPU '7', but none of this machine's 1"),
+            std::string::npos);
   EXPECT_NE(lists(Bind::gpu, 1, machine(two_sockets, {-1})).front().find("does not know which NUMA node"),
             std::string::npos);
 }

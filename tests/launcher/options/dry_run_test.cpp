@@ -114,7 +114,7 @@ TEST(DryRun, DestinationsOfOutput) {
   const std::string text = printed(
       {"--nproc-per-node=3", "--log-dir=logs", "-r", "0:3,1:2", "-t", "1:1", "--local-ranks-filter=0,1", "x"},
       {});
-  EXPECT_NE(text.find("log files in logs, in a directory of this job's own\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("log files in a new directory in logs\n"), std::string::npos) << text;
   for (const char* lines :
        {"rank 0:\n  command: x\n  cpus: not bound\n  output: file\n",
         "rank 1:\n  command: x\n  cpus: not bound\n  output: stdout to file and console, stderr to file\n",
@@ -123,7 +123,7 @@ TEST(DryRun, DestinationsOfOutput) {
 }
 
 TEST(DryRun, RanksThatAreFoundLaterAreNoFacts) {
-  const char* note = "ranks are found when the nodes meet; ";
+  const char* note = "ranks are assigned when the nodes meet; ";
   EXPECT_NE(printed({"--nnodes=1:3", "--rdzv-endpoint=a", "x"}, {}).find(note), std::string::npos);
   EXPECT_EQ(printed({"--nnodes=3", "--node-rank=1", "--rdzv-endpoint=a", "x"}, {}).find(note),
             std::string::npos);

@@ -68,7 +68,7 @@ TEST(Plan, TheEndpointIsTheMaster) {
 
 TEST(Plan, UnsupportedCombinationsAreRejected) {
   EXPECT_EQ(refused({"--rdzv-backend=etcd-v2", "x"}),
-            "--rdzv-backend=etcd-v2: etcd has given its second interface up; use --rdzv-backend=etcd, which "
+            "--rdzv-backend=etcd-v2: etcd has removed this interface; use --rdzv-backend=etcd, which "
             "needs etcd 3.3 "
             "or later");
   EXPECT_EQ(planned({"--nnodes=2:2", "x"}).job.nnodes, 2);
@@ -107,7 +107,7 @@ TEST(Plan, StandaloneJobHasItsOwnId) {
 
 TEST(Plan, RanksThatThisNodeDoesNotHaveAreSaid) {
   EXPECT_EQ(planned({"--nproc-per-node=2", "-r", "9:1", "x"}).warnings,
-            Words{"--redirects=9:1: there is no local rank 9 here; they go from 0 to 1"});
+            Words{"--redirects=9:1: there is no local rank 9 here; local ranks go from 0 to 1"});
   EXPECT_EQ(planned({"-t=1:3", "--local-ranks-filter=7", "x"}).warnings,
             (Words{"--tee=1:3: there is no local rank 1 here; the only one is 0",
                    "--local-ranks-filter=7: there is no local rank 7 here; the only one is 0"}));
@@ -120,11 +120,11 @@ TEST(Plan, RankZeroServesTheStoreIfItsNodeIsKnown) {
   EXPECT_EQ(planned({"--worker-store=7", "--nnodes=2", "--master-addr=h", "x"}).node.worker_store, 7);
   EXPECT_EQ(planned({"--worker-store=7", "--rdzv-backend=c10d", "x"}).node.worker_store, 7) << "one node";
   EXPECT_EQ(refused({"--worker-store=7", "--nnodes=1:2", "x"}),
-            "--worker-store: nobody can tell beforehand on which node rank 0 will be; use "
+            "--worker-store: the node of rank 0 is not known before the nodes meet; use "
             "--rdzv-backend=static, or "
             "leave it out");
   EXPECT_EQ(refused({"--worker-store=29500", "--nnodes=2", "x"}),
-            "--worker-store=29500 is the port where the nodes meet; choose another");
+            "--worker-store=29500 is the port where the nodes meet; choose another port");
 }
 
 TEST(Plan, EtcdElectsTheServer) {
@@ -184,10 +184,10 @@ TEST(Plan, CountsProcessorsAndGpus) {
   EXPECT_EQ(planned({"--nproc-per-node=auto", "x"}).node.slots, 4);
   EXPECT_EQ(planned({"--nproc-per-node=auto", "x"}, machine(4, 2)).node.slots, 2);
   EXPECT_EQ(planned({"--nproc-per-node=cpu", "x"}, machine(4, 2)).node.slots, 4);
-  EXPECT_NE(refused({"--nproc-per-node=gpu", "x"}).find("no such device"), std::string::npos);
+  EXPECT_NE(refused({"--nproc-per-node=gpu", "x"}).find("no usable device"), std::string::npos);
   EXPECT_EQ(planned({"--nproc-per-node=xpu", "x"}, machine(4, 3)).node.slots, 3);
   EXPECT_EQ(refused({"--nproc-per-node=xpu", "x"}),
-            "--nproc-per-node=xpu: this machine has no such device that may be used; check ZE_AFFINITY_MASK, "
+            "--nproc-per-node=xpu: this machine has no usable device of this kind; check ZE_AFFINITY_MASK, "
             "or use "
             "--nproc-per-node=auto");
 }

@@ -50,7 +50,7 @@ TEST(RemoteDryRun, EachHostsRanksFollowThoseBeforeIt) {
   EXPECT_TRUE(
       has(second, "    WORLD_SIZE=6\n    LOCAL_WORLD_SIZE=3\n    GROUP_RANK=1\n    GROUP_WORLD_SIZE=3\n"))
       << second;
-  EXPECT_TRUE(has(second, "    OMP_NUM_THREADS=(found there)\n")) << second;
+  EXPECT_TRUE(has(second, "    OMP_NUM_THREADS=(found on that machine)\n")) << second;
   EXPECT_TRUE(has(second, "  rank 2:\n    command: ./x 0\n    cpus: bound as that machine allows\n"))
       << second;
   EXPECT_TRUE(has(second, "  rank 4:\n")) << second;
@@ -60,13 +60,13 @@ TEST(RemoteDryRun, EachHostsRanksFollowThoseBeforeIt) {
 TEST(RemoteDryRun, AutomaticThreadsAreKnownThereAlone) {
   const std::string text = printed({"--hosts=a:2,b:2", "./x"}, {{"OMP_NUM_THREADS", "auto"}});
   EXPECT_TRUE(has(of(text, 0), "    OMP_NUM_THREADS=2\n")) << text;
-  EXPECT_TRUE(has(of(text, 1), "    OMP_NUM_THREADS=(found there)\n")) << text;
+  EXPECT_TRUE(has(of(text, 1), "    OMP_NUM_THREADS=(found on that machine)\n")) << text;
 }
 
 TEST(RemoteDryRun, ValuesThatAHostDecidesAreNotShownAsFacts) {
   const std::string text = printed({"--hosts=a,b,c", "--nproc-per-node=auto", "./x"});
   EXPECT_TRUE(has(of(text, 0), "  rank 3:\n")) << text;
-  EXPECT_TRUE(has(of(text, 0), "    WORLD_SIZE=(found when the nodes meet)\n")) << text;
+  EXPECT_TRUE(has(of(text, 0), "    WORLD_SIZE=(assigned when the nodes meet)\n")) << text;
   EXPECT_TRUE(has(of(text, 1), "  workers: as many as that host counts (--nproc-per-node=auto);")) << text;
   EXPECT_FALSE(has(of(text, 1), "rank 4")) << text;
 }

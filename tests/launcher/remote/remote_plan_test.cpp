@@ -145,13 +145,13 @@ TEST(RemotePlan, ExportsComeFromAllSources) {
 
 TEST(RemotePlan, ContradictingOptionsAreRejected) {
   EXPECT_EQ(bad({"--hosts=a,b", "--node-rank=0", "t"}),
-            "--hosts=a,b and --node-rank=0 exclude each other; with named hosts dlaunch is started once, and "
-            "gives each host its rank and name");
+            "--hosts=a,b and --node-rank=0 exclude each other; start dlaunch once: it gives each named host "
+            "its rank and name");
   EXPECT_NE(bad({"--hosts=a", "--standalone", "t"}).find("exclude each other"), std::string::npos);
   EXPECT_NE(bad({"--hosts=a", "--local-addr=b", "t"}).find("exclude each other"), std::string::npos);
   EXPECT_EQ(bad({"--hosts=a", "--hostfile=f", "t"}),
-            "--hosts=a and --hostfile=f exclude each other; name the hosts once");
-  EXPECT_EQ(bad({"--hosts=a", "--ssh=ssh 'x", "t"}), "--ssh=ssh 'x is no command: a ' is not closed");
+            "--hosts=a and --hostfile=f exclude each other; give one of them");
+  EXPECT_EQ(bad({"--hosts=a", "--ssh=ssh 'x", "t"}), "--ssh=ssh 'x is not a command: a ' is not closed");
   EXPECT_EQ(planned({"--hosts=localhost,b", "t"}, facts(2)).error().message(),
             "the first host is node 0, but the other hosts cannot reach it as 'localhost'; list it by a name "
             "that they can resolve, or give --master-addr");
