@@ -64,7 +64,7 @@ Dependencies outside_world() {
   if (variable(dependencies, "JOB_COMPLETION_INDEX")) {
     if (auto hosts = read_small_file("/etc/hosts")) dependencies.scheduler_env.hosts_file = std::move(*hosts);
   }
-  // It lies on the first node only with some of PBS's.
+  // Some versions of PBS have this file on the first node only.
   if (const auto file = variable(dependencies, "PBS_NODEFILE")) {
     if (auto nodes = read_small_file(*file)) dependencies.scheduler_env.pbs_nodes = std::move(*nodes);
   }
@@ -72,7 +72,7 @@ Dependencies outside_world() {
   return dependencies;
 }
 
-// For this dlaunch's own workers, who inherit them.
+// Sets the variables for this dlaunch's own workers, which inherit them.
 void set_exports(const std::vector<std::string>& exports, EnvironmentMap& environment) {
   for (const std::string& one : exports) {
     const std::size_t equals = one.find('=');
@@ -83,14 +83,14 @@ void set_exports(const std::vector<std::string>& exports, EnvironmentMap& enviro
   }
 }
 
-// Another that may have been meant.
+// Suggests a program of a similar name.
 Error not_there(Error error, const std::string& program) {
   const bool is_missing = error.hint.starts_with("check ");
   const std::string near = is_missing ? similar_program(program) : "";
   return near.empty() ? std::move(error) : std::move(error).with_hint("did you mean " + near + "?");
 }
 
-// Of a program that is not there: a command of dlaunch's own, mistyped or not in the first place.
+// For a missing program: it may be a command of dlaunch, misspelt or not in the first place.
 Error missing_program(Error error, const std::string& program) {
   std::vector<std::string> names;
   for (const Command& command : commands()) names.push_back(command.name);
@@ -126,8 +126,8 @@ int run(JobPlan plan, const Options& options, const EnvironmentMap& environment,
   return node.finish();
 }
 
-// Whether all that the job needs is there, before anything is created. Returns an exit code if the job cannot
-// start.
+// Checks that all that the job needs is there, before anything is created. Returns an exit code if the job
+// cannot start.
 std::optional<int> check_startable(JobPlan& plan, const Options& options) {
   if (auto startable = check_program(plan); !startable) {
     const int code = fail(startable.error());

@@ -1,4 +1,4 @@
-// The commands of dlaunch (status, stop, ...): words that stand in the program's place.
+// The commands of dlaunch (status, stop, ...): words in the place of the program.
 #pragma once
 
 #include <string>

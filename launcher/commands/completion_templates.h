@@ -8,8 +8,7 @@ namespace dlaunch::launcher {
 
 // @commands@ and @job_commands@: alternatives of a regular expression. @options@ and @jobs@: shell commands
 // that print one word a line. @with_value@: alternatives of a case pattern. @cases@: whole branches of the
-// case.
-// @flags@, @underscored_flags@ and @command_words@: one quoted word list each.
+// case. @flags@, @underscored_flags@ and @command_words@: one quoted word list each.
 inline constexpr std::string_view bash_template =
     R"sh(# bash completion for dlaunch: source <(dlaunch completion bash)
 _dlaunch() {

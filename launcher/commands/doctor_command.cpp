@@ -182,17 +182,17 @@ void check_limit(Findings& out, __rlimit_resource which, const std::string& name
   }
 }
 
-// Makes a control group as for a job, and removes it again.
+// Makes a cgroup as for a job, and removes it again.
 void check_containment(Findings& out) {
-  const auto group = agent::make_job_cgroup(getpid());
-  if (group) {
-    agent::remove_job_cgroup(*group);
+  const auto cgroup = agent::make_job_cgroup(getpid());
+  if (cgroup) {
+    agent::remove_job_cgroup(*cgroup);
     out.push_back({Grade::ok,
                    "dlaunch ends all processes of a job at once, through a cgroup in " +
-                       group->path.substr(0, group->path.rfind('/')),
+                       cgroup->path.substr(0, cgroup->path.rfind('/')),
                    ""});
   } else {
-    Error error = group.error();
+    Error error = cgroup.error();
     const std::string to_do = std::exchange(error.hint, "");
     out.push_back({Grade::note,
                    "dlaunch ends the processes of a job one by one (" + error.message() +

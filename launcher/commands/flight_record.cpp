@@ -150,8 +150,7 @@ std::string_view torch_name(page::Operation operation) {
   return "";
 }
 
-// torchfrtrace reads the first size of each list, even if the rank has none, and expects reduce to be in
-// place.
+// torchfrtrace reads the first size of each list, even if there is none, and expects reduce to be in place.
 void adapt_sizes(page::Operation operation, Json& entry) {
   if (operation == page::Operation::reduce) {
     entry["output_sizes"] = entry["input_sizes"];

@@ -105,7 +105,7 @@ int serve(const StoreServe& how, const std::string& secret) {
   for (const int signo : {SIGTERM, SIGINT, SIGHUP}) {
     struct sigaction before {};
     sigaction(signo, nullptr, &before);
-    if (before.sa_handler == SIG_IGN) continue;  // nohup meant it
+    if (before.sa_handler == SIG_IGN) continue;  // as nohup sets it
     poller.on_signal(signo, [&loop](int) { loop.stop(); });
   }
   // Scripts read the port from this line.

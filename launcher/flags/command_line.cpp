@@ -51,7 +51,7 @@ std::string spelling(const Flag& flag) { return "--" + std::string(flag.name); }
 
 // --- words ---
 
-// A flag as it was typed, in the form that CLI11 is given.
+// A flag as typed, in the form that CLI11 takes.
 struct Typed {
   const Flag* flag = nullptr;
   std::string value;  // of a flag that takes one
@@ -64,7 +64,7 @@ std::string name_of(const std::string& word) {
   return name;
 }
 
-// "did you mean --node-rank?"; for a name that resembles none: where they all are.
+// "did you mean --node-rank?"; if the name resembles none, a reference to --help.
 std::string advice(std::string name) {
   name = lower(name);
   std::vector<std::string> names;
@@ -74,8 +74,8 @@ std::string advice(std::string name) {
   return meant.empty() ? "see dlaunch --help" : "did you mean " + join(meant, " or ") + "?";
 }
 
-// torchrun's rule (argparse's, with two spellings of each long name): what is the beginning of one name
-// only, and that name is one word. Names that torchrun does not have do not make its abbreviations ambiguous.
+// torchrun's rule (argparse's, with two spellings of each long name): an abbreviation is the beginning of
+// only one name, which is one word. Names that torchrun lacks do not make its abbreviations ambiguous.
 Result<const Flag*> abbreviated(const std::string& name) {
   for (const bool torchruns : {true, false}) {
     std::vector<const Flag*> meant;
@@ -138,7 +138,7 @@ class Reader {
     return {};
   }
 
-  // "False" after the name of what negates another flag is that other one.
+  // =False after an alias that negates another flag sets that flag.
   Result<void> take_truth(const Flag& flag, const std::string& value) {
     if (value != "True" && value != "true" && value != "False" && value != "false") {
       return usage(spelling(flag) + " takes True or False, but was given '" + value + "'");
@@ -169,7 +169,7 @@ class Reader {
     return {};
   }
 
-  // Without a value in the same word.
+  // A flag without a value in the same word.
   Result<void> take_flag(const Flag& flag, const std::string& as_typed) {
     if (flag.is_switch()) {
       typed_.push_back({&flag, ""});
@@ -177,7 +177,7 @@ class Reader {
     }
     if (at_ + 1 == words_.size()) return usage(as_typed + " needs a value");
     const std::string& value = words_[at_ + 1];
-    // A forgotten value must not swallow the next option. Negative numbers are values.
+    // If the value was forgotten, the next option must not be taken for it. Negative numbers are values.
     const bool an_option = value.size() > 1 && value[0] == '-' &&
                            std::isdigit(static_cast<unsigned char>(value[1])) == 0 && value[1] != '.';
     if (an_option) {
@@ -196,7 +196,7 @@ class Reader {
 
 // --- CLI11: the values, in order, and --help ---
 
-// As CLI11 wants them. A value is a word of its own, so that an empty one stays one.
+// In the order that CLI11 expects. A value is a word of its own, so that an empty value stays one.
 std::vector<std::string> reversed(const std::vector<Typed>& typed) {
   std::vector<std::string> words;
   for (const Typed& one : typed) {
@@ -209,11 +209,11 @@ std::vector<std::string> reversed(const std::vector<Typed>& typed) {
 
 class HelpFormat final : public CLI::Formatter {
  public:
-  // The description says how to call dlaunch, better than a generated line.
+  // The description has its own usage lines.
   std::string make_usage(const CLI::App*, std::string) const override { return ""; }
 };
 
-// CLI11 takes 5 us for each option it is told of: for parsing only those that were typed.
+// CLI11 takes 5 us for each declared option, so parsing declares only those that were typed.
 void declare(CLI::App& app, const std::function<bool(const Flag&)>& wanted) {
   for (const Flag& flag : flags()) {
     if (!wanted(flag)) continue;
@@ -265,7 +265,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& arguments
   } catch (const CLI::ParseError& mistake) {
     return usage(mistake.what());
   }
-  // One after the other as typed, so that the last of two names of one thing wins.
+  // In the order typed, so that the last of two names of one flag counts.
   std::map<const CLI::Option*, std::size_t> seen;
   for (const CLI::Option* option : app.parse_order()) {
     const Flag& flag = *find_flag(option->get_lnames().front());

@@ -1,4 +1,4 @@
-// The command line: what is set by flags, and where the program begins.
+// Splits the command line into settings and the program. Pure.
 #pragma once
 
 #include <optional>
@@ -18,10 +18,10 @@ struct CommandLine {
   std::optional<std::string> completion;  // the shell that --print-completion names
 };
 
-// `arguments` without dlaunch's own name. As torchrun reads them: names with dashes or underscores, values as
-// --name=value or --name value, -t3 and -mt3, the last of several wins, and a long name of one word may be
-// abbreviated as long as it is the only one. The first word that is no option, or what follows "--", begins
-// the program.
+// `arguments`: without dlaunch's own name. Reads them as torchrun does: names with dashes or underscores;
+// values as --name=value or --name value; -t3 and -mt3; the last value of a flag counts; a long name of one
+// word may be abbreviated if that is unambiguous. The program begins at the first word that is not an option,
+// or after "--".
 Result<CommandLine> parse_command_line(const std::vector<std::string>& arguments);
 
 std::string help_text();

@@ -48,7 +48,7 @@ Result<Settings> settings_from_json(const std::string& text, const std::string& 
   Json json;
   try {
     json = Json::parse(text, nullptr, true, true);  // comments are allowed: people write them
-  } catch (const Json::exception& error) {          // of its grammar, or of a number that is too large
+  } catch (const Json::exception& error) {          // bad grammar, or a number that is too large
     // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
     std::string why = error.what();
     if (const auto bracket = why.find("] "); bracket != std::string::npos) why.erase(0, bracket + 2);

@@ -16,16 +16,16 @@ struct Flag {
   char letter = '\0';           // of the short form
   std::string_view value{};     // what --help calls its value; empty: a switch
   std::string_view help{};      // one line
-  std::string_view fallback{};  // for people: what holds when nobody says anything; may be empty
+  std::string_view fallback{};  // the default, as --help prints it; may be empty
   FlagGroup group = FlagGroup::other;
-  bool torchrun = false;              // torchrun has it, so it may be abbreviated as there
+  bool torchrun = false;              // torchrun has it, so its name may be abbreviated
   bool pet = false;                   // torchrun reads PET_<NAME> for it
-  bool settable = true;               // by a variable and by --config, not only by the command line
-  bool repeats = false;               // given twice, both count: one value a line
-  std::string_view means{};           // another flag: this is only one more name for it
-  bool negates = false;               // that other flag
-  bool takes_truth = false;           // a switch after which =True and =False may stand
-  std::string_view extra_variable{};  // one more environment variable, below the regular ones
+  bool settable = true;               // also by a variable and by --config
+  bool repeats = false;               // each value counts; the setting has one a line
+  std::string_view means{};           // the flag that this one is an alias of
+  bool negates = false;               // the alias has the opposite meaning
+  bool takes_truth = false;           // a switch that accepts =True and =False
+  std::string_view extra_variable{};  // a further environment variable; the regular ones take precedence
 
   [[nodiscard]] bool is_switch() const { return value.empty(); }
 };
@@ -36,13 +36,13 @@ std::span<const Flag> flags();
 const Flag* find_flag(std::string_view name);
 const Flag* find_flag(char letter);
 
-// The flag whose value this one sets: itself, but for a second name.
+// The flag whose value this one sets: the one it is an alias of, else itself.
 const Flag& canonical(const Flag& flag);
 
 std::string_view title_of(FlagGroup group);
 // "nproc-per-node" -> "NPROC_PER_NODE".
 std::string variable_part(std::string_view flag_name);
-// Those that set it, the strongest first: DLAUNCH_..., PET_..., others.
+// The variables that set it, by precedence: DLAUNCH_..., PET_..., others.
 std::vector<std::string> variables_of(const Flag& flag);
 
 }  // namespace dlaunch::launcher

@@ -40,7 +40,7 @@ Result<Settings> settings_from(const EnvironmentMap& environment) {
   constexpr std::array prefixes{"DLAUNCH_", "PET_", ""};
   Settings out;
   for (const std::string_view prefix : prefixes) {
-    if (!has_any(environment, prefix)) continue;  // the names of all flags take longer than all the rest
+    if (!has_any(environment, prefix)) continue;  // making the names of all flags takes longest
     for (const Flag& flag : flags()) {
       if (prefix.empty() && flag.extra_variable.empty()) continue;
       for (const std::string& variable : variables_of(flag)) {
@@ -59,7 +59,7 @@ Result<Settings> settings_from(const EnvironmentMap& environment) {
 std::vector<std::string> mistyped(const EnvironmentMap& environment) {
   if (!has_any(environment, "DLAUNCH_") && !has_any(environment, "PET_")) return {};
   std::vector<std::string> names;
-  // The secret itself (--token-file is its place), and what a worker gets.
+  // The secret, which no flag sets, and the variables that dlaunch sets for workers.
   std::set<std::string, std::less<>> known{"DLAUNCH_TOKEN"};
   for (const std::string_view own :
        {env::version, env::job_id, env::round, env::fencing_token, env::worker_page, env::store_key_file})

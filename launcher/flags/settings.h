@@ -1,5 +1,5 @@
-// What was asked for, flag by flag, and by whom. Each source (command line, variables, file, scheduler) gives
-// Settings of its own; laid over each other, the stronger hides the weaker.
+// The flags that are set, with their values and sources. Each source (command line, variables, file,
+// scheduler) gives Settings of its own; for each flag, the source of the highest precedence counts. Pure.
 #pragma once
 
 #include <map>
@@ -11,12 +11,12 @@
 
 namespace dlaunch::launcher {
 
-enum class Origin { scheduler, config, environment, command_line };  // the weakest first
+enum class Origin { scheduler, config, environment, command_line };  // the lowest precedence first
 
 struct Setting {
   std::string value;  // as given; a switch is "true" or "false"
   Origin origin = Origin::command_line;
-  std::string from;  // where a person finds it again: "--nnodes", "PET_NNODES", "nnodes in job.json"
+  std::string from;  // where the user finds it: "--nnodes", "PET_NNODES", "nnodes in job.json"
 
   bool operator==(const Setting&) const = default;
 };
@@ -24,19 +24,20 @@ struct Setting {
 using Settings = std::map<std::string, Setting, std::less<>>;  // by the canonical flag's name
 using EnvironmentMap = std::map<std::string, std::string, std::less<>>;
 
-// The value for an existing flag: a switch's word is understood, a second name's negation is applied.
+// Makes the setting of `flag`: a switch's word becomes "true" or "false", inverted if the flag is an alias
+// that negates.
 Result<Setting> make_setting(const Flag& flag, std::string value, Origin origin, std::string from);
 
-// Keeps what `settings` has already.
+// Adds the flags that `settings` does not have.
 void add_weaker(Settings& settings, Settings weaker);
 
-// DLAUNCH_* go before PET_*, these before others. An empty variable counts as unset.
+// DLAUNCH_* take precedence over PET_*, and these over others. An empty variable counts as unset.
 Result<Settings> settings_from(const EnvironmentMap& environment);
 
-// Of variables that resemble a flag's and set none ("PET_NPROC=3"): what is probably meant, a sentence each.
+// For each variable that resembles a flag's but sets none ("PET_NPROC=3"), a sentence: what it may mean.
 std::vector<std::string> mistyped(const EnvironmentMap& environment);
 
-// nullptr: nobody said anything.
+// nullptr: it is not set.
 const Setting* find(const Settings& settings, std::string_view flag);
 
 }  // namespace dlaunch::launcher

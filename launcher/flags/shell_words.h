@@ -9,12 +9,12 @@
 
 namespace dlaunch::launcher {
 
-// Such that a shell reads back exactly this word, whatever is in it. REQUIRES: no NUL byte.
+// Quotes the word so that a shell reads back exactly this word. REQUIRES: no NUL byte.
 std::string shell_quoted(const std::string& word);
-// Several, with blanks between them.
+// The same for several words, with blanks between them.
 std::string quoted_line(const std::vector<std::string>& words);
 
-// The words of a command as a person types it: blanks separate, single and double quotes and backslashes
+// The words of a command as a user types it: blanks separate them; single and double quotes and backslashes
 // protect. Nothing is expanded.
 Result<std::vector<std::string>> split_words(std::string_view text);
 

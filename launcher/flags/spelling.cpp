@@ -37,16 +37,16 @@ std::string nearest(std::string_view typed, const std::vector<std::string>& word
 }
 
 std::vector<std::string> likely(std::string_view typed, const std::vector<std::string>& words) {
-  constexpr std::size_t telling = 4;  // letters; fewer begin or end too much
+  constexpr std::size_t distinctive = 4;  // letters; fewer match too many words
   if (std::string near = nearest(typed, words); !near.empty()) return {std::move(near)};
   std::vector<std::string> out;
   const auto take = [&](auto fits) {
     if (out.empty()) std::copy_if(words.begin(), words.end(), std::back_inserter(out), fits);
   };
   const std::string end = "-" + std::string(typed);
-  if (typed.size() >= telling) take([&](const std::string& word) { return word.ends_with(end); });
-  if (typed.size() >= telling) take([&](const std::string& word) { return word.starts_with(typed); });
-  if (typed.size() > telling)
+  if (typed.size() >= distinctive) take([&](const std::string& word) { return word.ends_with(end); });
+  if (typed.size() >= distinctive) take([&](const std::string& word) { return word.starts_with(typed); });
+  if (typed.size() > distinctive)
     take([&](const std::string& word) { return word.starts_with(typed.substr(0, typed.size() - 1)); });
   return out;
 }

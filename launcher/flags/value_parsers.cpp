@@ -12,7 +12,7 @@ namespace dlaunch::launcher {
 
 namespace {
 
-// What strtod makes of it; none: it is no number.
+// None: it is not a number.
 std::optional<double> number_of_seconds(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -30,7 +30,7 @@ Duration to_duration(double seconds) {
 
 std::string in_seconds(std::chrono::seconds time) { return std::to_string(time.count()) + " s"; }
 
-// "K", "k", "KiB": the power of 1024 that it stands for. None: it is no unit.
+// "K", "k", "KiB": the power of 1024 that it stands for. None: it is not a unit.
 std::optional<int> unit_of_bytes(std::string unit) {
   constexpr std::string_view letters = "kmgt";
   unit = lower(unit);

@@ -1,5 +1,5 @@
-// What holds a job's processes together on this machine and sees to its end: its control group, its places
-// for small files, guard and keeper (agent/process/keeper.h).
+// Holds a job's processes together on this machine, and ends them: its cgroup, its directories for small
+// files, guard and keeper (agent/process/keeper.h).
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,22 @@ namespace dlaunch::launcher {
 class Containment {
  public:
   // `argv0` is the start of the process's argument area, `argv0_size` its size. Workers inherit this process
-  // as it is now; guard and keeper begin while the caller goes on.
+  // as it is now; guard and keeper start while the caller continues.
   static Result<Containment> begin(char* argv0, std::size_t argv0_size);
 
   Containment(Containment&& other) noexcept;
   Containment& operator=(Containment&&) = delete;
-  // Ends a keeper that nobody has taken, and leaves nothing behind.
+  // Ends the keeper if take_keeper() was not called, and leaves nothing behind.
   ~Containment();
 
   agent::Keeper take_keeper();
 
   [[nodiscard]] const agent::JobResources& resources() const { return keeper_.resources; }
   [[nodiscard]] std::string scratch_dir() const { return resources().scratch_dir.path; }  // empty: none
-  // For the workers' pages: in memory, if anywhere is.
+  // For the workers' pages: in memory, if there is such a place.
   [[nodiscard]] std::string pages_dir() const;
 
-  // What the job has to do without, to the log.
+  // Logs what the job must do without.
   void log_limitations() const;
 
  private:

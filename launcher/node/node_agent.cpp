@@ -223,8 +223,8 @@ Result<void> NodeAgent::start(const agent::TimerFifo& timer_fifo) {
   status_socket_.emplace(dependencies_.poller, [this] { return status_json(); });
   if (election_) election_->begin();
   const JobPlan& plan = dependencies_.plan;
-  // A few workers are requested before the keeper is there, and guarded when they run: that is fastest. To
-  // request many takes long.
+  // A few workers are requested before the keeper is there, and guarded when they run: that is fastest.
+  // Requesting many takes long.
   constexpr int few = 8;
   const bool are_few = plan.node.slots <= few;
   if (are_few) runner_->begin();

@@ -67,7 +67,7 @@ std::string take_secret_variable() {
   char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): one thread
   if (value == nullptr) return "";
   std::string secret = value;
-  // What the process began with stays in /proc/PID/environ, also of children that do not exec.
+  // /proc/PID/environ shows the memory that the process began with, also for children that do not exec.
   explicit_bzero(value, secret.size());
   unsetenv(name);
   return secret;

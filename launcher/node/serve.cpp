@@ -22,8 +22,8 @@ bool is_reachable(const Network::Listening& listening) {
 
 bool is_alone(const agent::JobSpec& job) { return job.nnodes + job.spares == 1; }
 
-// A name that this machine knows only as loopback (Debian's /etc/hosts) is no address where other nodes find
-// it: then all interfaces are bound.
+// If this machine knows the name only as loopback (Debian's /etc/hosts), other nodes know it by another
+// address: then the store listens on all interfaces.
 Result<Network::Listening> listen_at(StoreServer& server, const Address& address, bool alone) {
   auto listening = server.listen(address);
   const bool loopback_meant = is_loopback(address) || address.host == "localhost";
@@ -39,9 +39,8 @@ bool names_none_of_ours(const Error& error) {
   return error.kind == ErrorKind::not_found || error.kind == ErrorKind::foreign;
 }
 
-// What the nodes were told is this one's, though this machine does not know the name or address as its own (a
-// service's, NAT). A name that nobody knows may be misspelt: then no node comes, and this is where it can be
-// told.
+// The user says that the name or address is this node's, but this machine does not know it as its own (a
+// service's address, NAT). An unknown name may be misspelt: then no node comes, so there is a warning.
 Result<Network::Listening> listen_everywhere(StoreServer& server, const Address& address, const Error& why,
                                              const std::string& from) {
   if (why.kind == ErrorKind::not_found) {
@@ -63,7 +62,7 @@ std::string what_to_do(const Error& failure, const JobPlan& plan) {
   return "choose a free port with " + plan.port_from;
 }
 
-// At this machine's address, as etcd is reached from it, where nobody said another.
+// Unless the user named an address: at that from which this machine reaches etcd.
 Result<Served> serve_anywhere(StoreServer& server, JobPlan& plan) {
   if (plan.own.host.empty()) {
     auto found = local_address_towards(plan.job.endpoints);
@@ -99,7 +98,7 @@ Result<Served> serve_endpoint(StoreServer& server, JobPlan& plan) {
       return Served{i, is_reachable(*listening)};
     }
     log::debug(listening.error().message());
-    // In use: by another agent of the job on this machine, or the Join will tell.
+    // If it is in use, then by another agent of this job on this machine; otherwise the Join reports it.
     const bool others = foreign || listening.error().kind == ErrorKind::in_use;
     if (!failure && (must || !others)) failure = listening.error();
   }

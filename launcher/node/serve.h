@@ -1,4 +1,4 @@
-// At which of the job's endpoints this agent serves the coordinator and the store, and where it is probed.
+// Where this agent serves the coordinator and the store, and where health checks reach it.
 #pragma once
 
 #include <cstddef>
@@ -16,20 +16,20 @@
 namespace dlaunch::launcher {
 
 struct Served {
-  std::optional<std::size_t> endpoint;  // its number; none: others serve
+  std::optional<std::size_t> endpoint;  // its number; none: other nodes serve
   bool is_reachable = false;            // from other machines: it listens at more than loopback addresses
 };
 
 // Listens at the endpoint that is this node's, if one is. If the plan left the port open, it is filled in.
 Result<Served> serve_endpoint(StoreServer& server, JobPlan& plan);
 
-// The names under which other machines may ask this node's pages (store/server/http_access.h).
+// The names by which other machines may request this node's pages (store/server/http_access.h).
 HttpRules http_rules_of(const JobPlan& plan, const std::string& secret);
 
-// What it means that the job has no secret, and what to do, if others reach its port; empty: nothing.
+// If other machines reach the port of a job without a secret: what that means, and the remedy. Else empty.
 std::string open_port_notice(const Served& served, const JobPlan& plan, const std::string& secret);
 
-// Where a prober of this node is told that its agent lives: /healthz, on all interfaces, and nothing else.
+// Serves /healthz on all interfaces, and nothing else: a health check learns that this node's agent lives.
 class HealthEndpoint {
  public:
   // REQUIRES: network, timers and clock outlive it.
@@ -41,7 +41,7 @@ class HealthEndpoint {
   HealthEndpoint(const HealthEndpoint&) = delete;
   HealthEndpoint& operator=(const HealthEndpoint&) = delete;
 
-  // At the port that `text` names; `from` is where the text came from.
+  // Listens on the port that `text` names; `from` is the source of the text.
   Result<void> open(const std::string& from, const std::string& text);
 
  private:

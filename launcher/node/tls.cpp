@@ -60,7 +60,7 @@ Error without_openssl() {
 Result<void> continue_with_tls(std::vector<std::string> arguments, const std::string& secret_variable) {
   std::error_code failed;
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
-  // Installed, and in the folder that it was built in.
+  // As installed; otherwise as in the build directory.
   auto program = folder / DLAUNCH_TLS_PROGRAM;
   if (!std::filesystem::exists(program, failed)) program = folder / "../lib/dlaunch/dlaunch";
   program = program.lexically_normal();

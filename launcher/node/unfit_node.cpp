@@ -12,7 +12,7 @@
 namespace dlaunch::launcher {
 namespace {
 
-// No worker is ever asked for.
+// No worker is ever requested.
 class NoSpawner final : public agent::ProcessSpawner {
  public:
   void set_handler(agent::SpawnerHandler&) override {}
@@ -23,8 +23,8 @@ class NoSpawner final : public agent::ProcessSpawner {
   void keep_alive(TimePoint) override {}
 };
 
-// The person at this node has been told the reason already.
-class Silence final : public agent::Reporter {
+// This node has already printed the reason.
+class SilentReporter final : public agent::Reporter {
  public:
   void report(const agent::LogMessage&) override {}
 };
@@ -38,7 +38,7 @@ void report_unfit_node(const JobPlan& plan, const std::string& secret, bool tls,
   UvLoop loop;
   SecureNetwork network(loop, loop, tls ? tls_sessions(secret) : SecureNetwork::Sessions{});
   NoSpawner spawner;
-  Silence silence;
+  SilentReporter reporter;
   agent::Runner::Config run{plan.job,     plan.node, DLAUNCH_VERSION,         {},
                             std::nullopt, {},        [&loop] { loop.stop(); }};
   run.job.join_timeout = std::min(patience, run.job.join_timeout);
@@ -46,7 +46,7 @@ void report_unfit_node(const JobPlan& plan, const std::string& secret, bool tls,
   run.node.health_check.clear();
   run.secret = secret;
   run.draw_nonce = [] { return random_bytes(agent::nonce_size); };
-  agent::Runner runner({loop, loop, network, spawner, silence}, std::move(run));
+  agent::Runner runner({loop, loop, network, spawner, reporter}, std::move(run));
   runner.begin();
   if (!runner.outcome()) loop.run();
 }

@@ -8,9 +8,9 @@
 
 namespace dlaunch::launcher {
 
-// Tells the job's coordinator why, so that the other nodes do not wait for this one: returns when that one
-// has heard it, or cannot be reached for some seconds. Does nothing where this node may serve the coordinator
-// itself, and in a job of one node. `tls`: --tls, as check_tls() has allowed it.
+// Reports `why` to the job's coordinator, so that the other nodes do not wait for this one. Returns when the
+// coordinator has received it, or cannot be reached for some seconds. Does nothing if this node may serve the
+// coordinator itself, or is the only one. `tls`: --tls, as check_tls() has allowed it.
 void report_unfit_node(const JobPlan& plan, const std::string& secret, bool tls, const Error& why);
 
 }  // namespace dlaunch::launcher

@@ -37,7 +37,7 @@ Binding binding_of(const std::vector<Cpu>& cpus, std::string place) {
   return out;
 }
 
-// The share of worker `i` of `n` in `cores`, whole cores each; with more workers than cores one, in turn.
+// The share of worker `i` of `n`: whole cores; with more workers than cores, one core, in turn.
 std::vector<Cpu> share(const std::vector<Cpu>& cpus, std::size_t i, std::size_t n) {
   const std::vector<int> cores = distinct(cpus, &Cpu::core);
   std::size_t first = i % cores.size();
@@ -110,7 +110,7 @@ Result<std::vector<Home>> homes_near_gpus(int workers, const Topology& topology,
   const std::vector<int> nodes = distinct(topology.cpus, &Cpu::node);
   std::vector<Home> out;
   for (const Gpu* gpu : *gpus) {
-    // The kernel says -1 on machines with one node, and where the firmware does not tell.
+    // The kernel reports -1 on machines with one node, and if the firmware does not know it.
     const int node = gpu->node < 0 && nodes.size() == 1 ? nodes.front() : gpu->node;
     if (node < 0) {
       return cannot("the kernel does not know which NUMA node GPU " + gpu->name + " is attached to",
@@ -145,7 +145,7 @@ std::vector<Binding> bind_to_cores(int workers, const Topology& topology) {
   return out;
 }
 
-// What of its home a worker gets; `turn` of `turns` workers live there.
+// The CPUs of its home that a worker gets; it is number `turn` of `turns` workers there.
 Binding bind_at_home(Bind bind, const Home& home, const Topology& topology, std::size_t turn,
                      std::size_t turns) {
   const std::vector<Cpu> local = those(topology.cpus, [&](const Cpu& cpu) { return cpu.node == home.node; });

@@ -10,14 +10,14 @@
 namespace dlaunch::launcher {
 namespace {
 
-// Where the nodes find their ranks themselves, as if this one came first.
+// If the nodes find their ranks themselves: as if this one came first.
 int expected_rank(const JobPlan& plan) { return std::max(0, plan.node.node_rank); }
 
 NodePlace among_equals(const JobPlan& plan) {
   return {expected_rank(plan) * plan.node.slots, plan.job.nnodes * plan.node.slots};
 }
 
-// All nodes have this one's role.
+// As if all nodes had this one's role.
 agent::World expected_world(const JobPlan& plan, const NodePlace& place) {
   agent::World world;
   world.world_size = place.world_size.value_or(0);
@@ -73,7 +73,7 @@ std::string cpus_line(const Options& options, const JobPlan& plan, bool elsewher
   return to_list(binding.cpus) + " (" + binding.place + ")";
 }
 
-// Empty where no node is preferred.
+// Empty: no node is preferred.
 std::string memory_line(const JobPlan& plan, bool elsewhere, std::size_t local_rank) {
   if (elsewhere || plan.bindings.empty()) return "";
   const std::vector<int>& nodes = plan.bindings[local_rank].memory_nodes;
@@ -82,7 +82,7 @@ std::string memory_line(const JobPlan& plan, bool elsewhere, std::size_t local_r
          " preferred\n";
 }
 
-// Where one of a worker's streams goes; the console where nothing else is said.
+// Where one of a worker's streams goes; by default the console.
 std::string describe_stream(const agent::LogOptions& log, agent::Streams stream, int local_rank, int rank) {
   const auto names = [&](const agent::StreamMap& map) {
     return (static_cast<unsigned>(map.of(local_rank)) & static_cast<unsigned>(stream)) != 0;

@@ -1,4 +1,4 @@
-// What --dry-run prints.
+// What --dry-run prints. Pure.
 #pragma once
 
 #include <optional>
@@ -9,17 +9,16 @@
 
 namespace dlaunch::launcher {
 
-// Where a node stands among others that are known beforehand, and what is known of them.
+// A node's place among others, as far as it is known before the nodes meet.
 struct NodePlace {
-  std::optional<int> base_rank;   // none: not known before all have counted their workers
-  std::optional<int> world_size;  // likewise
+  std::optional<int> base_rank;   // none: not known before all nodes have counted their workers
+  std::optional<int> world_size;  // none: as above
   bool elsewhere = false;         // on another machine, whose CPUs are not known here
 };
 
-// The job, and then each worker of this node: its command, its CPUs, and its variables as far as they differ
-// from `environment`. What all workers have alike stands once. Without a
-// place ranks are given for as many workers on every node as on this one. With options.verbose also where
-// each setting came from.
+// Describes the job, and then each worker of this node: its command, its CPUs, and the variables that differ
+// from `environment`. Lines that are the same for all workers are printed once. Without a place, every node
+// is assumed to have as many workers as this one. With options.verbose also the source of each setting.
 std::string dry_run(const Options& options, const JobPlan& plan, const EnvironmentMap& environment,
                     const std::optional<NodePlace>& place = {});
 

@@ -12,9 +12,9 @@
 namespace dlaunch::launcher {
 namespace {
 
-constexpr std::chrono::seconds longest_health_check(25);  // the others wait for it
-// Not those that nobody can handle, that mean a broken program, or that dlaunch itself lives by (SIGCHLD,
-// SIGPIPE, the terminal's).
+constexpr std::chrono::seconds longest_health_check(25);  // the other nodes wait for it
+// Without signals that no process can handle, that report a broken program, or that dlaunch itself needs
+// (SIGCHLD, SIGPIPE, the terminal's).
 constexpr std::array may_be_handled{SIGTERM, SIGINT,  SIGHUP,    SIGQUIT, SIGUSR1,  SIGUSR2, SIGALRM, SIGXCPU,
                                     SIGPWR,  SIGXFSZ, SIGVTALRM, SIGPROF, SIGWINCH, SIGCONT, SIGIO,   SIGURG};
 
@@ -41,7 +41,7 @@ Result<int> signal_named(const std::string& from, const std::string& name) {
   return may_be_handled[static_cast<std::size_t>(at)];
 }
 
-// As torchrun: what is no such signal is only said.
+// As in torchrun, an unusable signal is only a warning.
 void parse_signals(SettingsReader& in, Options& out) {
   const Setting* setting = in.given("signals-to-handle");
   if (!setting) return;
@@ -144,7 +144,7 @@ void parse_failure_flags(SettingsReader& in, Options& out) {
     out.node.health_timeout = *limit;
   if (const auto limit = in.duration("hang-timeout")) out.job.hang_timeout = *limit;
   parse_stop_timeout(in, out.job.stop_timeout);
-  in.positive_duration("monitor-interval");  // as torchrun has it; nothing here is looked at in intervals
+  in.positive_duration("monitor-interval");  // only checked: dlaunch does not poll
   parse_signals(in, out);
   parse_preempt_signal(in, out);
 }

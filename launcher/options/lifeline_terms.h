@@ -9,8 +9,8 @@ namespace dlaunch::launcher {
 
 // The value of --lifeline: "KEY[,out][,err][,colours]".
 struct LifelineTerms {
-  std::string key;            // letters and digits; nobody else's lines begin with it
-  bool terminal_out = false;  // what the agent writes ends on a terminal
+  std::string key;            // letters and digits; no line of another program begins with it
+  bool terminal_out = false;  // the agent's stdout is shown on a terminal
   bool terminal_err = false;
   bool colours = false;
 

@@ -20,7 +20,7 @@ Result<Streams> streams(const Setting& setting, const std::string& text) {
   return static_cast<Streams>(text[0] - '0');
 }
 
-// "3", or "0:1,12:3". Of a rank that is named twice, the last counts.
+// "3", or "0:1,12:3". If a rank is named twice, the last entry counts.
 Result<StreamMap> stream_map(const Setting* setting) {
   StreamMap map;
   if (!setting || setting->value.empty()) return map;

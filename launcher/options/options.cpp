@@ -16,7 +16,7 @@ Result<Settings> settings_from_file(const Settings& settings, const Dependencies
   return settings_from_json(*text, config->value);
 }
 
-// Who sets this wants nothing to be started, and must not be misunderstood.
+// A user who sets this wants nothing to be started, so it is not ignored.
 Result<void> refuse_dry_run(const EnvironmentMap& environment) {
   const auto found = environment.find("DLAUNCH_DRY_RUN");
   if (found == environment.end() || switch_word(found->second) != true) return {};
@@ -24,7 +24,7 @@ Result<void> refuse_dry_run(const EnvironmentMap& environment) {
                "", "write dlaunch --dry-run, or unset the variable");
 }
 
-// Adds what the command line leaves open.
+// Adds the settings that the command line does not have.
 Result<DetectedScheduler> complete(Settings& settings, const Dependencies& dependencies) {
   if (find(settings, "lifeline")) return DetectedScheduler{};
   if (auto meant = refuse_dry_run(dependencies.scheduler_env.environment); !meant)
@@ -37,7 +37,7 @@ Result<DetectedScheduler> complete(Settings& settings, const Dependencies& depen
   add_weaker(settings, std::move(*file));
   auto detected = detect_scheduler(dependencies.scheduler_env, settings);
   if (!detected) {
-    // A mistake of the user's is named before what may follow from it.
+    // A mistake of the user is reported before its consequences.
     auto own = options_from_settings(settings);
     return own ? std::move(detected).error() : std::move(own).error();
   }

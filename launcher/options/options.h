@@ -1,6 +1,6 @@
-// What was asked for, as a value: from the command line, the environment, a file and the scheduler. Every
-// mistake is answered with one line that names it, where it came from and, where there is one, the nearest
-// right word.
+// The job that the user wants, as a value: from the command line, the environment, a file and the scheduler.
+// Each mistake is reported in one line that names it, its source and, if there is one, the nearest known
+// word. Pure.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +30,12 @@ enum class EventsFormat : std::uint8_t { dlaunch, torchelastic };
 // Where agents meet.
 struct Endpoint {
   std::string host;
-  std::optional<std::uint16_t> port;  // none: the backend's usual one
+  std::optional<std::uint16_t> port;  // none: the backend's default
 
   bool operator==(const Endpoint&) const = default;
 };
 
-// The job as flags describe it before any is given.
+// The job before any flag is given.
 inline agent::JobSpec default_job() {
   agent::JobSpec job;
   job.min_nodes = 1;
@@ -45,7 +45,7 @@ inline agent::JobSpec default_job() {
   return job;
 }
 
-// Likewise.
+// The node before any flag is given.
 inline agent::NodeSpec default_node() {
   agent::NodeSpec node;
   node.preempt_notice = std::chrono::seconds(30);
@@ -71,14 +71,15 @@ struct Options {
   Backend backend = Backend::fixed;
   std::vector<Endpoint> endpoints;       // empty: none was given
   std::string etcd_prefix = "/dlaunch";  // of the keys
-  std::optional<bool> hosts_endpoint;    // whether this node serves it; none: if it is this machine's
+  std::optional<bool>
+      hosts_endpoint;  // whether this node serves it; none: if it is an address of this machine
 
-  // The job starts on other hosts too, from here, if one of the first two is not empty.
+  // If one of the first two is not empty, this dlaunch starts the job on other hosts.
   std::string hosts;     // as listed
   std::string hostfile;  // a path
   std::vector<std::string> ssh{"ssh"};
   std::vector<std::string> exports;       // NAME or NAME=VALUE, the last of a name counts
-  std::optional<LifelineTerms> lifeline;  // this dlaunch is one of those that were started so
+  std::optional<LifelineTerms> lifeline;  // this dlaunch was started so
 
   bool module = false;
   bool no_python = false;
@@ -89,12 +90,12 @@ struct Options {
   agent::LogOptions log;
   bool pty = false;  // each worker has a terminal of its own
   Bind bind = Bind::none;
-  std::optional<std::uint64_t> store_max_total;  // bytes; none: by this process's memory
+  std::optional<std::uint64_t> store_max_total;  // bytes; none: derived from this process's memory
   std::string secret;                            // of the job; empty: none
-  std::string token_file;                        // where it is
-  bool tls = false;                              // agents, and the store's clients elsewhere, are encrypted
+  std::string token_file;                        // a path
+  bool tls = false;                              // encrypts agents, and the store's clients on other hosts
   std::string report;                            // a file; empty: none
-  std::string events;                            // likewise
+  std::string events;                            // a file; empty: none
   bool events_on_console = false;
   EventsFormat events_format = EventsFormat::dlaunch;
   Duration output_timeout = std::chrono::seconds(5);
@@ -102,9 +103,9 @@ struct Options {
   bool verbose = false;
   std::vector<std::string> program;  // and its arguments, exactly as typed
 
-  Settings settings;                  // where each of these came from, for --verbose
+  Settings settings;                  // the source of each of these, for --verbose
   std::vector<std::string> notices;   // at start: what a scheduler decided
-  std::vector<std::string> warnings;  // what was asked for and will not be as it seems
+  std::vector<std::string> warnings;  // settings without the effect that they seem to have
 };
 
 // --help: what to print; the exit code is 0.
@@ -125,12 +126,11 @@ struct Dependencies {
   std::function<Result<std::string>(const std::string& path)> read_file;  // for --config
 };
 
-// `arguments` without the program's own name. The command line goes before the environment, this before
-// --config, this before what a scheduler says. With --lifeline only the command line counts: whoever wrote it
-// has asked the others.
+// `arguments`: without dlaunch's own name. By precedence: the command line, the environment, --config, the
+// scheduler. With --lifeline only the command line counts: the dlaunch that wrote it has read the others.
 using ParsedOptions = std::variant<Options, PrintAndExit, PrintVersion, PrintCompletion>;
-Result<ParsedOptions> parse_options(
-    const std::vector<std::string>& arguments, const Dependencies& dependencies);
+Result<ParsedOptions> parse_options(const std::vector<std::string>& arguments,
+                                    const Dependencies& dependencies);
 
 // Every flag with its value and where that came from, one a line.
 std::string describe_settings(const Options& options);

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int most_workers = 65'536;
 constexpr int most_nodes = 65'536;
+
 // --- workers ---
 
 void parse_slots(SettingsReader& in, Options& out) {
@@ -83,7 +84,7 @@ void parse_endpoints(SettingsReader& in, Options& out) {
   const Setting* setting = in.given("rdzv-endpoint");
   if (!setting || setting->value.empty()) return;
   for (const std::string& text : comma_list(setting->value)) {
-    // Only where the port is missing do the two defaults show.
+    // The results differ only if the text has no port.
     auto zero = parse_address(text, 0);
     auto one = parse_address(text, 1);
     if (!zero || !one) {
@@ -118,7 +119,7 @@ void apply_rdzv_conf(SettingsReader& in, Options& out) {
   for (std::string& warning : conf->warnings) out.warnings.push_back(std::move(warning));
 }
 
-// Where none is named, what else was said decides: ranks that are given are fixed ones.
+// If no backend is named, the other settings decide: given ranks are fixed ones.
 void parse_backend(SettingsReader& in, Options& out) {
   const auto name = in.one_of("rdzv-backend", {"static", "c10d", "etcd", "etcd-v2"});
   const bool changes = out.job.min_nodes < out.job.nnodes || out.job.spares > 0 || out.endpoints.size() > 1;

@@ -1,11 +1,11 @@
-// From settings, which are words, to Options, which are values.
+// From Settings, which are words, to Options, which are values. Pure.
 #pragma once
 
 #include "launcher/options/options.h"
 
 namespace dlaunch::launcher {
 
-// Everything but the program. Each mistake is named with where it came from.
+// Everything except the program. The error is the first mistake, with its source.
 Result<Options> options_from_settings(const Settings& settings);
 
 // The log flags alone.

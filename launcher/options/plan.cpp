@@ -12,11 +12,11 @@
 namespace dlaunch::launcher {
 namespace {
 
-constexpr std::uint16_t usual_port = 29500;       // torchrun's, of static
-constexpr std::uint16_t usual_c10d_port = 29400;  // torchrun's, of c10d
+constexpr std::uint16_t usual_port = 29500;       // torchrun's default for static
+constexpr std::uint16_t usual_c10d_port = 29400;  // torchrun's default for c10d
 constexpr std::uint16_t usual_etcd_port = 2379;
 
-// What the agents cannot do yet; nothing else knows of it.
+// What no agent supports; nothing else checks it.
 Result<void> refuse_what_is_missing(const Options& options) {
   using Backend = Options::Backend;
   if (options.backend == Backend::etcd_v2) {
@@ -53,15 +53,15 @@ bool alone(const Options& options) { return options.job.nnodes + options.job.spa
 
 bool elects(const Options& options) { return options.backend == Options::Backend::etcd && !alone(options); }
 
-// One node has nobody to find: etcd is not asked, and its address is none to serve at.
+// A single node has no other to find: it does not ask etcd, and does not serve at etcd's address.
 std::vector<Endpoint> given_endpoints(const Options& options) {
   const bool are_unused_etcds = options.backend == Options::Backend::etcd && alone(options);
   return are_unused_etcds ? std::vector<Endpoint>{} : options.endpoints;
 }
 
-// Endpoints go before --master-addr and --master-port.
+// Endpoints take precedence over --master-addr and --master-port.
 std::vector<Address> endpoints_of(const Options& options) {
-  // On one node nobody else has to know the port, so two jobs need not quarrel about one.
+  // No other node has to know the port of a single node, so it takes a free one: two jobs do not collide.
   const std::uint16_t unnamed = alone(options) ? 0 : usual_port;
   const bool c10d = options.backend == Options::Backend::c10d;
   std::vector<Address> out;
@@ -78,8 +78,8 @@ std::vector<Address> endpoints_of(const Options& options) {
   return {{options.master_addr.value_or(here), options.master_port.value_or(usual)}};
 }
 
-// torchrun's default is one for all, so a caller that forgets it ends or hears the jobs of others. A job that
-// no other node can join has one of its own: as in torchrun, programs name scratch places after it.
+// torchrun has one default for all jobs, with which nodes of different jobs could meet. A job that no other
+// node can join has a unique id: as in torchrun, programs name scratch directories after it.
 std::string id_of(const Options& options, const MachineFacts& machine) {
   if (!options.job.id.empty()) return options.job.id;
   const bool is_joined_by_nobody = alone(options) && options.backend == Options::Backend::fixed &&
@@ -145,7 +145,7 @@ void take_command(const Options& options, const MachineFacts& machine, JobPlan& 
 
 // One GPU each, as torchrun does it.
 Result<void> give_single_gpus(const MachineFacts& machine, std::vector<agent::WorkerPlace>& places) {
-  // On ROCm HIP's variable goes before CUDA's, and both are honoured.
+  // On ROCm HIP's variable takes precedence over CUDA's, and both are honoured.
   const bool by_hip = machine.visible_hip_gpus && !machine.visible_hip_gpus->empty();
   const std::optional<std::string>& named = by_hip ? machine.visible_hip_gpus : machine.visible_gpus;
   const std::vector<std::string> visible = comma_list(named.value_or(""));
@@ -162,7 +162,7 @@ Result<void> give_single_gpus(const MachineFacts& machine, std::vector<agent::Wo
   return {};
 }
 
-// With the same command on nodes of different sizes this may be meant.
+// Only warnings: the same command may run on nodes of different sizes.
 void name_missing_ranks(const Options& options, JobPlan& plan) {
   const auto name = [&](const char* flag, int largest) {
     const Setting* setting = find(options.settings, flag);

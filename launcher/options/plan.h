@@ -1,4 +1,4 @@
-// From options to what is to be done. Pure.
+// From Options to the plan of a job on this node. Pure.
 #pragma once
 
 #include <cstdint>
@@ -21,37 +21,37 @@ struct MachineFacts {
   int accelerators = 0;  // of the kind that --nproc-per-node names; with auto: GPUs
   std::string host;
   std::string python = "python3";               // the interpreter (launcher/machine/interpreter.h)
-  bool program_is_python = false;               // by what lies there, whatever it is called
-  std::optional<std::string> visible_gpus;      // CUDA_VISIBLE_DEVICES where it is set
-  std::optional<std::string> visible_hip_gpus;  // HIP_VISIBLE_DEVICES likewise
-  Topology topology;                            // only where workers are to be bound
-  std::uint64_t random = 0;                     // for the id of a job that stands alone
+  bool program_is_python = false;               // by its content, whatever its name
+  std::optional<std::string> visible_gpus;      // CUDA_VISIBLE_DEVICES, if it is set
+  std::optional<std::string> visible_hip_gpus;  // HIP_VISIBLE_DEVICES, if it is set
+  Topology topology;                            // only if workers are bound
+  std::uint64_t random = 0;                     // for the id of a standalone job
 };
 
 struct JobPlan {
   // Whether this node serves an endpoint; `if_ours`: one that is an address of this machine, and still free.
-  // `elected`: at a free port, where others find it by the election.
+  // `elected`: at a free port, which other nodes learn from the election.
   enum class Serves { no, yes, if_ours, elected };
 
-  agent::JobSpec job;  // job.master.port is 0 where a free one is to be found
+  agent::JobSpec job;  // job.master.port 0: a free one is to be found
   agent::NodeSpec node;
   agent::LogOptions log;
   std::vector<Binding> bindings;  // by local rank; empty: not bound
-  // What must exist for the workers to start; checked before anything is.
-  std::string program;  // to be found on PATH or at a path
-  std::string script;   // to be readable; empty where there is none
-  // What named the first endpoint's host and port, for who has to change it: "--master-addr".
+  // What the workers need to start; checked before anything is created.
+  std::string program;  // a path, or a name that is found on PATH
+  std::string script;   // a readable file; empty: none
+  // The settings that named the first endpoint's host and port, for hints: "--master-addr".
   std::string host_from;
   std::string port_from;
-  std::vector<std::string> warnings;  // what was asked for of workers that this node does not have
+  std::vector<std::string> warnings;  // settings for workers that this node does not have
   Serves serves = Serves::no;
-  std::string etcd_key;  // where the leader's name is, with an election
-  Address own;           // where this agent is reached, with an election; an empty host: to be found
+  std::string etcd_key;  // with an election: the key that holds the leader's name
+  Address own;           // with an election: where this agent is reached; an empty host: to be found
 };
 
 Result<JobPlan> make_plan(const Options& options, const MachineFacts& machine);
 
-// Which of the variables that dlaunch sets when they are unset it leaves alone.
+// Which of the variables that have a default of dlaunch stay as they are.
 agent::InheritedEnvironment inherited_environment(const Options& options, const EnvironmentMap& environment);
 
 }  // namespace dlaunch::launcher

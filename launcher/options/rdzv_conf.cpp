@@ -54,7 +54,7 @@ Result<void> take_etcd_prefix(const Entry& entry, Values& values) {
   return {};
 }
 
-// What it bounds in torchrun does not exist here: no polling, no closing by a key.
+// What this key limits in torchrun does not exist here: no polling, no key that closes a job.
 Result<void> ignore(const Entry& entry, Values& values) {
   values.conf.warnings.push_back(entry.name + " has no effect here");
   return {};
@@ -82,7 +82,7 @@ struct Key {
   Result<void> (*effect)(const Entry& entry, Values& values);
 };
 
-// People and operators alike set these, so keys without effect are accepted.
+// Users and Kubernetes operators set these, so keys without effect are accepted.
 constexpr std::array keys{Key{"join_timeout", take_time},
                           Key{"timeout", take_time},
                           Key{"last_call_timeout", take_time},

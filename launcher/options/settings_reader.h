@@ -28,7 +28,7 @@ class SettingsReader {
     const Setting* setting = given(flag);
     return setting && !setting->value.empty() ? std::optional(setting->value) : std::nullopt;
   }
-  // A host's name or address; an IPv6 address may stand in brackets, as torchrun wants it.
+  // A host's name or address; an IPv6 address may have brackets, as torchrun requires.
   [[nodiscard]] std::optional<std::string> host(std::string_view flag) const {
     std::optional<std::string> given = text(flag);
     const bool in_brackets = given && given->size() > 2 && given->front() == '[' && given->back() == ']';
