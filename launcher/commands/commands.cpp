@@ -3,8 +3,9 @@
 #include "launcher/commands/completion_command.h"
 #include "launcher/commands/doctor_command.h"
 #include "launcher/commands/dump_command.h"
-#include "launcher/commands/job_commands.h"
 #include "launcher/commands/logs_command.h"
+#include "launcher/commands/status_command.h"
+#include "launcher/commands/stop_command.h"
 #include "launcher/commands/store_command.h"
 #include "launcher/commands/top_command.h"
 

@@ -1,4 +1,5 @@
-// `dlaunch status` and `dlaunch stop`. See Command for arguments and exit codes.
+// `dlaunch status`: the jobs of this machine, or one job by its endpoint. See Command for arguments and exit
+// codes.
 #pragma once
 
 #include <string>
@@ -7,6 +8,5 @@
 namespace dlaunch::launcher {
 
 int run_status(const std::vector<std::string>& arguments);
-int run_stop(const std::vector<std::string>& arguments);
 
 }  // namespace dlaunch::launcher
