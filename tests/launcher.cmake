@@ -14,6 +14,7 @@ dlaunch_test(NAME launcher_test LABELS unit LIBS dlaunch_launcher nlohmann_json:
     launcher/flags/flags_test.cpp
     launcher/flags/options_test.cpp
     launcher/flags/shell_words_test.cpp
+    launcher/machine/port_owner_test.cpp
     launcher/machine/program_file_test.cpp
     launcher/machine/sanitize_startup_test.cpp
     launcher/node/secret_test.cpp

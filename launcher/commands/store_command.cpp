@@ -14,6 +14,7 @@
 #include "launcher/commands/store_options.h"
 #include "launcher/console/command_io.h"
 #include "launcher/machine/machine.h"
+#include "launcher/machine/port_owner.h"
 #include "launcher/machine/process_limits.h"
 #include "launcher/node/secret.h"
 #include "launcher/node/tls.h"
@@ -95,7 +96,7 @@ int serve(const StoreServe& how, const std::string& secret) {
   const auto listening = server.listen(how.address);
   if (!listening) {
     return fail(
-        Error(listening.error())
+        name_port_owner(listening.error(), how.address.port)
             .with_hint("choose another --port (0 takes any that is free), or a --host of this machine")
             .message());
   }

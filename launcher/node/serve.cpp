@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "launcher/flags/value_parsers.h"
+#include "launcher/machine/port_owner.h"
 #include "launcher/remote/local_host.h"
 #include "store/base/header_text.h"
 #include "store/base/log.h"
@@ -71,7 +72,9 @@ Result<Served> serve_anywhere(StoreServer& server, JobPlan& plan) {
   }
   auto listening = server.listen(plan.own);
   if (!listening && names_none_of_ours(listening.error())) listening = server.listen({"*", plan.own.port});
-  if (!listening) return std::move(listening).error().with_hint("choose a free port with --master-port");
+  if (!listening)
+    return name_port_owner(std::move(listening).error(), plan.own.port)
+        .with_hint("choose a free port with --master-port");
   plan.own.port = listening->port;
   return Served{0, is_reachable(*listening)};
 }
@@ -100,7 +103,7 @@ Result<Served> serve_endpoint(StoreServer& server, JobPlan& plan) {
     log::debug(listening.error().message());
     // If it is in use, then by another agent of this job on this machine; otherwise the Join reports it.
     const bool others = foreign || listening.error().kind == ErrorKind::in_use;
-    if (!failure && (must || !others)) failure = listening.error();
+    if (!failure && (must || !others)) failure = name_port_owner(listening.error(), job.endpoints[i].port);
   }
   if (!failure) return Served{};
   std::string hint = what_to_do(*failure, plan);
@@ -132,7 +135,9 @@ Result<void> HealthEndpoint::open(const std::string& from, const std::string& te
   const auto port = number(from, text, 1, 65535);
   if (!port) return port.error();
   auto listening = network_.listen({"*", static_cast<std::uint16_t>(*port)}, mux_);
-  if (!listening) return std::move(listening).error().with_hint("choose a free port with " + from);
+  if (!listening)
+    return name_port_owner(std::move(listening).error(), static_cast<std::uint16_t>(*port))
+        .with_hint("choose a free port with " + from);
   listener_ = listening->id;
   return {};
 }

@@ -245,7 +245,7 @@ class OwnMachine(Hosts):
         first = self.start("--hosts=127.0.0.1,127.0.0.2", port, "--stop-timeout=0.5", "sh", "-c", FAMILY)
         self.pids(6)
         done = self.run_job("--hosts=127.0.0.1,127.0.0.2", port, "true")
-        self.one_failure(done, r"cannot start on host 127.0.0.1 \(node 0\): cannot listen .*in use; choose a free port with --master-port")
+        self.one_failure(done, r"cannot start on host 127.0.0.1 \(node 0\): cannot listen .*in use by process \d+ \(.*\); choose a free port with --master-port")
         first.kill()
         self.nothing_remains()
 

@@ -317,7 +317,7 @@ class Mistakes(Launch):
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            self.expect(1, "in use", f"--master-port={port}", "true")
+            self.expect(1, f"in use by process {os.getpid()} ", f"--master-port={port}", "true")
 
     def test_a_master_that_never_answers_is_named(self):
         with socket.socket() as closed:

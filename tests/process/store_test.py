@@ -143,11 +143,11 @@ class Serving(StoreCommand):
             self.assertEqual((server.returncode, out, err), (0, "", ""))
 
     def test_a_port_in_use_is_named(self):
-        _, port = self.serve()
+        server, port = self.serve()
         done = subprocess.run([DLAUNCH, "store", f"--port={port}"], env=environment(), capture_output=True, text=True,
                               timeout=PATIENCE, check=False)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertRegex(done.stderr, rf"^dlaunch: cannot listen on 127\.0\.0\.1:{port}: address already in use; choose another --port")
+        self.assertRegex(done.stderr, rf"^dlaunch: cannot listen on 127\.0\.0\.1:{port}: address already in use by process {server.pid} \(dlaunch\); choose another --port")
 
     def test_status_lines_come_at_intervals(self):
         server, port = self.serve("--status-interval=0.05")
