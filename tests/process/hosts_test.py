@@ -605,7 +605,9 @@ class OverSsh(Hosts):
     def test_a_login_shell_that_talks(self):
         self.restart_sshd(1, more='ForceCommand sh -c "echo welcome; echo warning >&2; exec $SSH_ORIGINAL_COMMAND"')
         done = self.run_job("sh", "-c", "echo $RANK", DLAUNCH_TOKEN="s3cret")
-        self.assertEqual((done.returncode, sorted(done.stdout.split()), done.stderr), (0, ["0", "1", "2"], ""))
+        # On a busy machine a node may be waited for.
+        err = "".join(line for line in done.stderr.splitlines(True) if not line.startswith("dlaunch: waiting for "))
+        self.assertEqual((done.returncode, sorted(done.stdout.split()), err), (0, ["0", "1", "2"], ""))
 
 
 if __name__ == "__main__":

@@ -146,7 +146,7 @@ class Places(Secret):
     def test_without_a_secret_an_open_port_is_reported(self):
         done = self.run_dlaunch("--nnodes=1", "--master-addr=0.0.0.0", f"--master-port={free_port()}", "true")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("can read and change this job's store; --token-file=FILE on every node prevents it\n", done.stderr)
+        self.assertIn("can read and change this job's store; set a secret with --token-file=FILE on every node\n", done.stderr)
         done = self.run_dlaunch("--nnodes=1", "--master-addr=0.0.0.0", f"--master-port={free_port()}", "true", DLAUNCH_TOKEN=TOKEN)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         done = self.run_dlaunch("true")
@@ -305,7 +305,7 @@ class Tls(Secret):
 
     def test_it_needs_a_secret(self):
         done = self.run_dlaunch("--tls", "true")
-        self.assertEqual((done.returncode, done.stderr), (2, "dlaunch: --tls needs a secret: its keys come from it; give --token-file\n"))
+        self.assertEqual((done.returncode, done.stderr), (2, "dlaunch: --tls needs a secret: its keys are derived from it; give --token-file\n"))
 
     def test_a_dlaunch_without_its_library_folder_names_the_missing_program(self):
         alone = self.path("dlaunch")
