@@ -10,7 +10,8 @@ namespace dlaunch::agent {
 Result<LockedDir> make_scratch_dir(const std::string& temporary) {
   for_each_dead_job(temporary, remove_scratch_dir);
   auto made = make_locked_dir(temporary);
-  if (!made) return std::move(made).error().with_hint("make room there, or point TMPDIR elsewhere");
+  if (!made)
+    return std::move(made).error().with_hint("free some space there, or set TMPDIR to another directory");
   return made;
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 using Group = FlagGroup;
 
-// In the order of --help.
+// In the order of --help. One array, although long: it is data, and each search goes through all flags.
 constexpr std::array table{
     Flag{.name = "nproc-per-node",
          .value = "N|auto|cpu|gpu|xpu|hpu|npu",

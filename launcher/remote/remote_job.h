@@ -126,7 +126,7 @@ class RemoteJob {
     std::vector<std::string> report;
     std::string json;
   };
-  // The steps that force the end, in this order. Nodes that were not yet told to stop are told first.
+  // The steps that force the end, in this order. Nodes that have not been stopped get the signal first.
   enum class Hurry { none, waiting, disconnected, killed };
 
   void on_ready(int node, RemoteActions& out);

@@ -192,7 +192,7 @@ class ErrorFiles(Failure):
     def test_a_full_temporary_folder_is_reported(self):
         done = self.run_job("true", TMPDIR="/proc")
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, r"^dlaunch: cannot make a directory in /proc: .*; make room there, or point TMPDIR elsewhere\n$")
+        self.assertRegex(done.stderr, r"^dlaunch: cannot make a directory in /proc: .*; free some space there, or set TMPDIR to another directory\n$")
 
 
 class Reports(Failure):

@@ -219,7 +219,7 @@ class FileSystems(OddStart):
         for place, why in (("/proc", ""), ("/nowhere", "No such file or directory")):
             done = self.run_job("true", env={**self.environment, "TMPDIR": place})
             self.assertEqual(done.returncode, 1)
-            self.assertRegex(done.stderr, f"^dlaunch: cannot make a directory in {place}: .*{why}.*; make room there, or point TMPDIR elsewhere\n$")
+            self.assertRegex(done.stderr, f"^dlaunch: cannot make a directory in {place}: .*{why}.*; free some space there, or set TMPDIR to another directory\n$")
 
     def test_dead_jobs_files_go_with_the_next_start(self):
         tmp = self.path("tmp")

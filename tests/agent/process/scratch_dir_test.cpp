@@ -61,10 +61,9 @@ TEST_F(ScratchDirTest, MakingOneRemovesThoseOfDeadJobsOnly) {
 TEST_F(ScratchDirTest, AnErrorNamesTheFolderAndTheRemedy) {
   const auto made = make_scratch_dir(folder_.path() + "/missing");
   ASSERT_FALSE(made.ok());
-  EXPECT_EQ(made.error().message(),
-            "cannot make a directory in " + folder_.path() +
-                "/missing: No such file or directory; make room there, or point TMPDIR "
-                "elsewhere");
+  EXPECT_EQ(made.error().message(), "cannot make a directory in " + folder_.path() +
+                                        "/missing: No such file or directory; free some space there, or set "
+                                        "TMPDIR to another directory");
 }
 
 }  // namespace
