@@ -41,11 +41,16 @@ dlaunch_test(NAME lifeline_test LABELS unit LIBS dlaunch_launcher_remote SOURCES
 
 # dlaunch itself, with real processes.
 dlaunch_script_tests(NAME launch SCRIPT process/launch_test.py BASE Launch)
-dlaunch_script_tests(NAME write_commit SCRIPT process/write_commit_test.py BASE unittest.TestCase)
+dlaunch_script_tests(NAME settings SCRIPT process/settings_test.py BASE Launch)
+dlaunch_script_tests(NAME mistakes SCRIPT process/mistakes_test.py BASE Launch)
+dlaunch_script_tests(NAME nodes SCRIPT process/nodes_test.py BASE Launch)
+dlaunch_script_tests(NAME torchrun SCRIPT process/torchrun_test.py BASE Launch)
 dlaunch_script_tests(NAME store_command SCRIPT process/store_test.py BASE StoreCommand)
 dlaunch_script_tests(NAME secret SCRIPT process/secret_test.py BASE Secret)
 dlaunch_script_tests(NAME commands SCRIPT process/commands_test.py BASE Commands)
 dlaunch_script_tests(NAME output SCRIPT process/output_test.py BASE Output)
+dlaunch_script_tests(NAME readers SCRIPT process/readers_test.py BASE Output)
+dlaunch_script_tests(NAME logs SCRIPT process/logs_test.py BASE Output)
 dlaunch_script_tests(NAME failure SCRIPT process/failure_test.py BASE Failure)
 # The kernel counts such kills for the whole machine.
 get_directory_property(tests TESTS)
@@ -55,6 +60,8 @@ dlaunch_script_tests(NAME last_screen SCRIPT process/last_screen_test.py BASE La
 dlaunch_script_tests(NAME timer SCRIPT process/timer_test.py BASE Timers)
 dlaunch_script_tests(NAME cleanliness SCRIPT process/cleanliness_test.py BASE Cleanliness)
 dlaunch_script_tests(NAME elastic SCRIPT process/elastic_test.py BASE Elastic)
+dlaunch_script_tests(NAME failover SCRIPT process/failover_test.py BASE Elastic)
+dlaunch_script_tests(NAME etcd SCRIPT process/etcd_test.py BASE Elastic)
 dlaunch_script_tests(NAME one_world SCRIPT process/one_world_test.py BASE Witnessed)
 dlaunch_script_tests(NAME chaos SCRIPT process/chaos_test.py BASE Elastic)
 # Training takes ten times as long there, and the faults last no longer for that.
@@ -74,10 +81,11 @@ if(TARGET dlaunch_backend_gloo)
   dlaunch_script_tests(NAME cause SCRIPT process/cause_test.py BASE Cause)
 endif()
 # Its nodes are given two seconds to answer, which is short for what takes ten times as long.
-set_tests_properties(elastic.ThreeEndpoints.test_no_worker_outlives_the_time_in_which_its_node_may_be_missed
+set_tests_properties(failover.ThreeEndpoints.test_no_worker_outlives_the_time_in_which_its_node_may_be_missed
   PROPERTIES LABELS "process;unsanitized")
 dlaunch_script_tests(NAME odd_start SCRIPT process/odd_start_test.py BASE OddStart)
 dlaunch_script_tests(NAME hosts SCRIPT process/hosts_test.py BASE Hosts)
+dlaunch_script_tests(NAME ssh SCRIPT process/ssh_test.py BASE Hosts)
 if(DLAUNCH_LINKS_STATICALLY)
   dlaunch_script_tests(NAME names SCRIPT process/names_test.py BASE Names)
 endif()

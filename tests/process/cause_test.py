@@ -8,11 +8,10 @@ first is named, and its words are on the screen.
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import unittest
 
-from common import BIN, DLAUNCH, PATIENCE, environment, free_port
+from common import BIN, DLAUNCH, PATIENCE, environment, free_port, main
 
 TESTS = os.path.join(os.path.dirname(BIN), "tests")
 THROWER = os.path.join(TESTS, "thrower")
@@ -135,5 +134,4 @@ class Nodes(Cause):
 
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False, verbosity=1)
-    sys.exit(not program.result.wasSuccessful())
+    main()

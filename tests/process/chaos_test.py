@@ -15,10 +15,9 @@ import re
 import signal
 import sys
 import time
-import unittest
 
-from common import BIN
-from elastic_test import Elastic
+from common import BIN, main
+from elastic_case import Elastic
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "20"))
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
@@ -148,6 +147,4 @@ class Chaos(Elastic):
 del Elastic  # its tests are elastic_test.py's
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False, verbosity=1)
-    skipped_all = program.result.skipped and len(program.result.skipped) == program.result.testsRun
-    sys.exit(77 if skipped_all else not program.result.wasSuccessful())
+    main()

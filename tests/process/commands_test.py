@@ -22,7 +22,7 @@ import time
 import unittest
 import uuid
 
-from common import DLAUNCH, PATIENCE, free_port
+from common import DLAUNCH, PATIENCE, free_port, main
 
 
 class Commands(unittest.TestCase):
@@ -420,5 +420,4 @@ class Completion(Commands):
 
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False, verbosity=1)
-    sys.exit(not program.result.wasSuccessful())
+    main()

@@ -9,11 +9,10 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
-from common import DLAUNCH, PATIENCE, TORCH_PYTHON, environment, free_port, torchrun
+from common import DLAUNCH, PATIENCE, TORCH_PYTHON, environment, free_port, main, torchrun
 
 
 class DropIn(unittest.TestCase):
@@ -169,6 +168,4 @@ class Rendezvous(DropIn):
 
 
 if __name__ == "__main__":
-    ended = unittest.main(exit=False, verbosity=1)
-    skipped_all = ended.result.skipped and len(ended.result.skipped) == ended.result.testsRun
-    sys.exit(77 if skipped_all else not ended.result.wasSuccessful())
+    main()

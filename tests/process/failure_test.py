@@ -12,12 +12,11 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 
-from common import DLAUNCH, PATIENCE, TORCH_PYTHON, free_port, helpers_of
+from common import DLAUNCH, PATIENCE, TORCH_PYTHON, free_port, helpers_of, main
 from hosts import Hosts
 
 PYTHON = TORCH_PYTHON
@@ -487,6 +486,4 @@ class AcrossHosts(Failure):
 
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False, verbosity=1)
-    skipped_all = program.result.skipped and len(program.result.skipped) == program.result.testsRun
-    sys.exit(77 if skipped_all else not program.result.wasSuccessful())
+    main()

@@ -18,7 +18,7 @@ import time
 import unittest
 import uuid
 
-from common import BIN, DLAUNCH, PATIENCE, alive, environment, free_port, is_sanitized, wait_until
+from common import BIN, DLAUNCH, PATIENCE, alive, environment, free_port, is_sanitized, main, wait_until
 
 STRAGGLER = os.path.join(os.path.dirname(BIN), "tests", "straggler")
 LIMIT = 2  # of --hang-timeout: much longer than a busy machine lets a sum wait
@@ -403,4 +403,4 @@ class Dump(Hang):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=1)
+    main()

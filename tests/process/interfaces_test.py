@@ -9,11 +9,10 @@ The hosts are network namespaces, and what went where is what the kernel has cou
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
-from common import BIN, DLAUNCH, PATIENCE, environment
+from common import BIN, DLAUNCH, PATIENCE, environment, main
 from hosts import IPV4, IPV6, Hosts
 
 WORKER = os.path.join(os.path.dirname(BIN), "tests", "all_reduce_worker")
@@ -167,8 +166,4 @@ class Interfaces(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False)
-    if not program.result.wasSuccessful():
-        sys.exit(1)
-    if program.result.skipped and len(program.result.skipped) == program.result.testsRun:
-        sys.exit(77)  # CTest's "skipped"
+    main()

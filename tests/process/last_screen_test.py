@@ -10,11 +10,10 @@ import os
 import platform
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
-from common import BIN, DLAUNCH, PATIENCE, environment, wait_until
+from common import BIN, DLAUNCH, PATIENCE, environment, main, wait_until
 
 ALL_REDUCE = os.path.join(os.path.dirname(BIN), "tests", "all_reduce_worker")
 
@@ -163,5 +162,4 @@ class Limits(LastScreen):
 
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False, verbosity=1)
-    sys.exit(not program.result.wasSuccessful())
+    main()

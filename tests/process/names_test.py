@@ -11,11 +11,10 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import unittest
 
-from common import DLAUNCH, PATIENCE, environment
+from common import DLAUNCH, PATIENCE, environment, main
 
 GETENT = """#!/bin/sh
 echo "$*" >> "$(dirname "$0")/asked"
@@ -103,7 +102,4 @@ class Names(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False, verbosity=1)
-    if not program.result.wasSuccessful():
-        sys.exit(1)
-    sys.exit(77 if program.result.skipped and program.result.testsRun == len(program.result.skipped) else 0)
+    main()

@@ -10,13 +10,12 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 import uuid
 
-from common import DLAUNCH, PATIENCE, children_of, helpers_of, is_sanitized, marked, wait_until
+from common import DLAUNCH, PATIENCE, children_of, helpers_of, is_sanitized, main, marked, wait_until
 
 NOBODY = 200_000 + os.getpid()  # a user who has no process yet, nor in another run of this test
 
@@ -290,6 +289,4 @@ class Namespaces(OddStart):
 
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False, verbosity=1)
-    skipped_all = program.result.skipped and len(program.result.skipped) == program.result.testsRun
-    sys.exit(77 if skipped_all else not program.result.wasSuccessful())
+    main()

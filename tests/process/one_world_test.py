@@ -11,11 +11,10 @@ import glob
 import os
 import re
 import signal
-import sys
 import tempfile
-import unittest
 
-import elastic_test
+from common import main
+from elastic_case import Elastic
 
 # Writes the first and the last time (CLOCK_MONOTONIC, ns) at which it was alive. It cannot notice being suspended.
 WITNESS = """
@@ -30,7 +29,7 @@ while not os.path.exists("done"):
 """
 
 
-class Witnessed(elastic_test.Elastic):
+class Witnessed(Elastic):
     hosts_wanted = 3
 
     def start_witnesses(self, *options):
@@ -143,6 +142,4 @@ class ThreeEndpoints(Witnessed):
 
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False, verbosity=1)
-    skipped_all = program.result.skipped and len(program.result.skipped) == program.result.testsRun
-    sys.exit(77 if skipped_all else not program.result.wasSuccessful())
+    main()

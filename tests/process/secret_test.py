@@ -15,7 +15,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from common import BIN, DLAUNCH, PATIENCE, TORCH_PYTHON, environment, free_port, helpers_of, wait_until
+from common import BIN, DLAUNCH, PATIENCE, TORCH_PYTHON, environment, free_port, helpers_of, main, wait_until
 from hosts import Hosts
 
 PYTHON = TORCH_PYTHON
@@ -333,5 +333,4 @@ class StoreCommand(Secret):
 
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False, verbosity=1)
-    sys.exit(not program.result.wasSuccessful())
+    main()

@@ -13,13 +13,12 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
 import unittest
 import urllib.error
 import urllib.request
 
-from common import DLAUNCH, PATIENCE, free_port, is_sanitized, wait_until
+from common import DLAUNCH, PATIENCE, free_port, is_sanitized, main, wait_until
 
 GREETING = b"\x00\xce\xf7\x85\x3c"
 
@@ -385,7 +384,4 @@ class Strangers(StoreCommand):
 
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False, verbosity=1)
-    if not program.result.wasSuccessful():
-        sys.exit(1)
-    sys.exit(77 if program.result.skipped and program.result.testsRun == len(program.result.skipped) else 0)
+    main()

@@ -17,14 +17,13 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
 import termios
 import time
 import unittest
 import uuid
 
-from common import DLAUNCH, PATIENCE, marked, wait_until
+from common import DLAUNCH, PATIENCE, main, marked, wait_until
 
 CTRL_C, CTRL_Z, CTRL_BACKSLASH, CTRL_Q, CTRL_S = "\x03", "\x1a", "\x1c", "\x11", "\x13"
 
@@ -372,6 +371,4 @@ class Hangup(Terminal):
 
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False, verbosity=1)
-    skipped_all = program.result.skipped and len(program.result.skipped) == program.result.testsRun
-    sys.exit(77 if skipped_all else not program.result.wasSuccessful())
+    main()

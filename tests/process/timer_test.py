@@ -16,7 +16,7 @@ import sys
 import tempfile
 import unittest
 
-from common import DLAUNCH, PATIENCE, TORCH_PYTHON, children_of, environment, wait_until
+from common import DLAUNCH, PATIENCE, TORCH_PYTHON, environment, main, wait_until
 
 PYTHON = TORCH_PYTHON
 
@@ -283,6 +283,4 @@ class Fifo(Timers):
 
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False, verbosity=1)
-    skipped_all = program.result.skipped and len(program.result.skipped) == program.result.testsRun
-    sys.exit(77 if skipped_all else not program.result.wasSuccessful())
+    main()

@@ -8,11 +8,10 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
-from common import DLAUNCH, environment
+from common import DLAUNCH, environment, main
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 SCRIPT = os.path.join(ROOT, "cmake", "WriteCommit.cmake")
@@ -100,7 +99,4 @@ class WriteCommit(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    program = unittest.main(exit=False)
-    if program.result.skipped:
-        sys.exit(77)
-    sys.exit(not program.result.wasSuccessful())
+    main()

@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""One command, several hosts: dlaunch over a real ssh to real sshd, each in a network of its own.
+
+    DLAUNCH_BIN_DIR=build/bin ssh_test.py [Class.test ...]
+
+Every wait is for an event and has a deadline.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+from common import BIN, DLAUNCH, PATIENCE, main, wait_until
+from hosts_case import DUMP, FAMILY, Hosts
+
+SSHD = "/usr/sbin/sshd"
+
+NETWORK = "10.213.9"
+
+FAMILY_THAT_SPEAKS = "echo rank $RANK >&2\n" + FAMILY
+
+
+def command_line(pid):
+    """Its words; none if it has ended."""
+    try:
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+            return file.read().split("\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+class OverSsh(Hosts):
+    """Three hosts on one network, with a real sshd on the second and third; dlaunch runs on the first."""
+
+    COUNT = 3
+
+    def setUp(self):
+        super().setUp()
+        for program in (SSHD, "/usr/bin/ssh", "/usr/bin/ssh-keygen"):
+            if not os.path.exists(program):
+                self.skipTest(f"{program} is not here (openssh-server, openssh-client)")
+        self.make_network()
+        for name in ("host_key", "client_key", "other_key"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.path(name)], check=True, stdin=subprocess.DEVNULL)
+        host_key = self.read("host_key.pub")
+        self.write("known_hosts", "".join(f"{self.address(i)} {host_key}" for i in range(self.COUNT)))
+        self.write("ssh_config", f"Host *\n  IdentityFile {self.path('client_key')}\n  IdentitiesOnly yes\n"
+                   f"  UserKnownHostsFile {self.path('known_hosts')}\n  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n")
+        self.ssh = f"--ssh=ssh -F {self.path('ssh_config')}"
+        os.makedirs("/run/sshd", exist_ok=True)  # which Debian's sshd wants to find
+        self.work = self.path("work")
+        os.mkdir(self.work)
+        self.daemons = {i: self.start_sshd(i) for i in (1, 2)}
+        self.top, self.dir = self.dir, self.work
+
+    @staticmethod
+    def address(i):
+        return f"{NETWORK}.{i + 1}"
+
+    def make_network(self):
+        tag = f"dh{os.getpid() % 100000}"
+        self.names = [f"{tag}{letter}" for letter in "abc"]
+        switch = f"{tag}s"
+        lines = [f"ip netns add {switch}", f"ip -n {switch} link add {tag}br type bridge", f"ip -n {switch} link set {tag}br up"]
+        for i, name in enumerate(self.names):
+            lines += [f"ip netns add {name}", f"ip link add {tag}v{i} netns {name} type veth peer name {tag}p{i} netns {switch}",
+                      f"ip -n {switch} link set {tag}p{i} master {tag}br up", f"ip -n {name} addr add {self.address(i)}/24 dev {tag}v{i}",
+                      f"ip -n {name} link set {tag}v{i} up", f"ip -n {name} link set lo up"]
+        self.addCleanup(lambda: [subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False) for name in [*self.names, switch]])
+        made = subprocess.run(["sh", "-c", " && ".join(lines)], capture_output=True, text=True, check=False)
+        if made.returncode != 0:
+            self.skipTest(f"network namespaces cannot be made here: {made.stderr.strip()}")
+
+    def start_sshd(self, i, key="client_key", more="", before="true"):
+        config = self.write(f"sshd_config.{i}", f"ListenAddress {self.address(i)}\nPort 22\nHostKey {self.path('host_key')}\n"
+                            f"AuthorizedKeysFile {self.path(key)}.pub\nStrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin prohibit-password\n"
+                            f"PasswordAuthentication no\nKbdInteractiveAuthentication no\n{more}\n")
+        # `ip netns exec` gives it mounts of its own.
+        daemon = subprocess.Popen(["ip", "netns", "exec", self.names[i], "sh", "-c", f"{before} && exec {SSHD} -D -e -f '{config}'"],
+                                  cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.finish, daemon)
+        for line in daemon.stderr:
+            if "Server listening" in line:
+                return daemon
+        raise AssertionError("sshd did not start")
+
+    def restart_sshd(self, i, **how):
+        self.finish(self.daemons[i])
+        self.dir, work = self.top, self.dir
+        self.daemons[i] = self.start_sshd(i, **how)
+        self.dir = work
+
+    def start(self, *arguments, prefix=(), hosts=f"{NETWORK}.[1-3]", **others):
+        return super().start(f"--hosts={hosts}", self.ssh, *arguments, prefix=("ip", "netns", "exec", self.names[0], *prefix), **others)
+
+    def test_one_command_starts_all(self):
+        done = self.run_job("--nproc-per-node=2", os.path.join(BIN, "rank_sum"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(re.findall(r"rank (\d) of 6", done.stdout)), [str(rank) for rank in range(6)])
+        self.assertEqual(len(re.findall("sum of ranks = 15", done.stdout)), 6)
+        done = self.run_job("sh", "-c", "echo $RANK $(ip -4 -o addr show scope global | grep -o 'inet [0-9.]*')")
+        self.assertEqual(sorted(done.stdout.splitlines()), [f"{i} inet {self.address(i)}" for i in range(3)], done.stderr)
+        # The port is reached from outside, and the job has no secret.
+        self.assertRegex(done.stderr, r"\Adlaunch: no secret: .*; set a secret with --token-file=FILE on every node\n\Z")
+
+    def test_the_first_host_may_be_elsewhere(self):
+        done = self.run_job("sh", "-c", "[ $RANK = 1 ] && exit 5; exec sleep 1000", hosts=f"{self.address(2)},root@{self.address(1)}")
+        self.one_failure(done, rf"^dlaunch: failed: rank 1 \(local rank 0, node 1, host {self.address(1)}, pid \d+\) exited with code 5;", 5)
+        self.nothing_remains()
+
+    def test_arguments_and_variables_arrive_as_they_are(self):
+        odd = ["", "a b", "it's", "\"$HOME\" `id` \\ \\n", "two\nlines", "*", "~", "-x", "!"]
+        self.write("dump.py", DUMP)
+        done = self.run_job("-x", "ODD", "dump.py", *odd, ODD="it's\n$x ", NCCL_DEBUG="WARN", OTHER="here")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for rank in range(3):
+            arguments, variables, directory, standard_input = json.loads(self.read(f"dump.{rank}"))
+            self.assertEqual((arguments, directory, standard_input), (odd, self.dir, "/dev/null"))
+            self.assertEqual((variables["ODD"], variables["NCCL_DEBUG"]), ("it's\n$x ", "WARN"))
+            self.assertEqual(variables.get("OTHER"), "here" if rank == 0 else None)
+
+    def test_a_failure_anywhere_ends_all_and_is_reported_once(self):
+        done = self.run_job("--report=end.json", "sh", "-c", "[ $RANK = 2 ] && { echo boom >&2; exit 255; }; exec sleep 1000")
+        self.one_failure(done, rf"^dlaunch: failed: rank 2 \(local rank 0, node 2, host {self.address(2)}, pid \d+\) exited with code 255", 255)
+        self.assertEqual(done.stderr.count("  | boom"), 1)
+        self.assertEqual(json.loads(self.read("end.json"))["cause"]["host"], self.address(2))
+        self.nothing_remains()
+
+    def test_ctrl_c_reaches_every_host(self):
+        job = self.start("sh", "-c", "trap 'echo > end.$RANK; exit 0' INT TERM; echo rank $RANK >&2; while :; do sleep 0.01; done")
+        self.wait_for_lines(job, [f"rank {rank}" for rank in range(3)])
+        job.send_signal(signal.SIGINT)
+        _, err = job.communicate(timeout=PATIENCE)
+        self.assertEqual(job.returncode, 130, err)
+        self.assertTrue(all(os.path.exists(self.path(f"end.{rank}")) for rank in range(3)), err)
+        self.assertRegex(err.splitlines()[-1], "^dlaunch: stopped: node .* was stopped by SIGINT$")
+        self.nothing_remains()
+
+    def test_kill_9_leaves_nothing_on_any_host(self):
+        job = self.start("--stop-timeout=0.5", "sh", "-c", FAMILY)
+        self.pids(9)
+        job.kill()
+        self.nothing_remains()
+
+    def ssh_to(self, i):
+        """The pid of this job's ssh client for a host."""
+        (pid,) = [pid for pid in self.processes_of_the_job() if command_line(pid)[:1] == ["ssh"] and self.address(i) in command_line(pid)]
+        return pid
+
+    def cut(self, job, i, rank, processes):
+        """The connection to a host, once all runs; what its rank wrote has come to us, so dlaunch knows that it is up."""
+        self.pids(processes)
+        self.wait_for_lines(job, [f"rank {rank}"])
+        os.kill(self.ssh_to(i), signal.SIGKILL)
+
+    def test_a_cut_connection_stops_that_host_and_the_job(self):
+        job = self.start("--stop-timeout=0.5", "sh", "-c", FAMILY_THAT_SPEAKS)
+        self.cut(job, 1, rank=1, processes=9)
+        out, err = job.communicate(timeout=PATIENCE)
+        self.one_failure(subprocess.CompletedProcess((), job.returncode, out, err),
+                         rf"^dlaunch: failed: node 1 \(host {self.address(1)}\) was lost: ")
+        self.nothing_remains()
+
+    def test_a_host_that_loses_its_agent_ends_the_job(self):
+        job = self.start("--stop-timeout=0.5", "sh", "-c", FAMILY)
+        self.pids(9)
+        agents = []
+        def is_one():
+            agents[:] = [pid for pid in self.processes_of_the_job() if "--node-rank=2" in command_line(pid)]
+            return len(agents) == 1
+        wait_until(is_one, "its helpers are not there yet, or have names of their own")
+        os.kill(agents[0], signal.SIGKILL)
+        out, err = job.communicate(timeout=PATIENCE)
+        self.one_failure(subprocess.CompletedProcess((), job.returncode, out, err),
+                         rf"^dlaunch: failed: node 2 \(host {self.address(2)}\) was lost: ")
+        self.nothing_remains()
+
+    def test_losing_node_zero_elsewhere_ends_the_job(self):
+        job = self.start("--stop-timeout=0.5", "sh", "-c", FAMILY_THAT_SPEAKS, hosts=f"{self.address(1)},{self.address(2)}")
+        self.cut(job, 1, rank=0, processes=6)
+        out, err = job.communicate(timeout=PATIENCE)
+        self.one_failure(subprocess.CompletedProcess((), job.returncode, out, err),
+                         rf"^dlaunch: failed: node 0 \(host {self.address(1)}\) was lost: its dlaunch was killed, or the connection")
+        self.nothing_remains()
+
+    def test_no_sshd(self):
+        self.finish(self.daemons[2])
+        self.one_failure(self.run_job("sh", "-c", FAMILY),
+                         rf"^dlaunch: failed: cannot start on host {self.address(2)} \(node 2\): no ssh server listens there \(connection refused\); start sshd")
+        self.nothing_remains()
+
+    def test_no_such_host(self):
+        done = self.run_job("sh", "-c", FAMILY, hosts=f"{self.address(0)},{self.address(1)},no-such-host.invalid")
+        self.one_failure(done, r"^dlaunch: failed: cannot start on host no-such-host.invalid \(node 2\): there is no host with this name; check")
+        self.nothing_remains()
+
+    def test_an_address_without_a_server(self):
+        done = self.run_job("sh", "-c", FAMILY, hosts=f"{self.address(0)},{NETWORK}.77")
+        self.one_failure(done, rf"^dlaunch: failed: cannot start on host {NETWORK}.77 \(node 1\): it (cannot be reached|does not answer).*; check")
+        self.nothing_remains()
+
+    def test_a_refused_key(self):
+        self.restart_sshd(1, key="other_key")
+        self.one_failure(self.run_job("sh", "-c", FAMILY),
+                         rf"^dlaunch: failed: cannot start on host {self.address(1)} \(node 1\): its ssh server refused the key; 'ssh {self.address(1)} true' must")
+        self.nothing_remains()
+
+    def test_a_host_key_that_is_not_known(self):
+        with open(os.path.join(self.top, "known_hosts"), "w", encoding="utf-8"):
+            pass
+        self.one_failure(self.run_job("true"), r"its ssh host key is not known here; connect once by hand")
+
+    def test_no_dlaunch_there(self):
+        folder = os.path.join(self.top, "bin")
+        os.mkdir(folder)
+        dlaunch = shutil.copy(DLAUNCH, folder)
+        self.restart_sshd(2, before=f"mount -t tmpfs none '{folder}'")
+        self.one_failure(self.run_job("true", dlaunch=dlaunch),
+                         rf"^dlaunch: failed: cannot start on host {self.address(2)} \(node 2\): there is no dlaunch at {dlaunch}; install it")
+        self.nothing_remains()
+
+    def test_no_such_directory_there(self):
+        self.restart_sshd(1, before=f"mount -t tmpfs none '{self.dir}'")
+        self.dir = self.path("here")
+        os.mkdir(self.dir)
+        self.one_failure(self.run_job("true"),
+                         rf"^dlaunch: failed: cannot start on host {self.address(1)} \(node 1\): there is no directory {self.dir}; start dlaunch in one")
+
+    def test_a_shared_connection_is_not_waited_for(self):
+        with open(os.path.join(self.top, "ssh_config"), "a", encoding="utf-8") as config:
+            config.write(f"  ControlMaster auto\n  ControlPath {self.top}/%h\n  ControlPersist 600\n")
+        for i in (1, 2):
+            self.addCleanup(subprocess.run, ["ssh", "-F", os.path.join(self.top, "ssh_config"), "-O", "exit", self.address(i)], capture_output=True, check=False)
+        for _ in range(2):
+            done = self.run_job("sh", "-c", "echo $RANK")
+            self.assertEqual((done.returncode, sorted(done.stdout.split())), (0, ["0", "1", "2"]), done.stderr)
+
+    def test_a_login_shell_that_talks(self):
+        self.restart_sshd(1, more='ForceCommand sh -c "echo welcome; echo warning >&2; exec $SSH_ORIGINAL_COMMAND"')
+        done = self.run_job("sh", "-c", "echo $RANK", DLAUNCH_TOKEN="s3cret")
+        # On a busy machine a node may be waited for.
+        err = "".join(line for line in done.stderr.splitlines(True) if not line.startswith("dlaunch: waiting for "))
+        self.assertEqual((done.returncode, sorted(done.stdout.split()), err), (0, ["0", "1", "2"], ""))
+
+
+if __name__ == "__main__":
+    main()
