@@ -87,6 +87,7 @@ dlaunch_test(NAME agent_output_test
   SOURCES
     agent/observe/oom_watch_test.cpp
     agent/observe/postmortem_test.cpp
+    agent/observe/process_condition_test.cpp
     agent/output/console_test.cpp
     agent/output/log_dir_test.cpp
     agent/output/log_file_test.cpp

@@ -6,11 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
-#include "store/base/small_file.h"
+#include "agent/observe/process_condition.h"
 
 namespace dlaunch::agent {
 namespace {
@@ -46,24 +45,6 @@ class PageFile {
  private:
   int fd_;
 };
-
-// Reads /proc/PID/stat behind the name: the state's letter, five numbers, the flags. The flags show that a
-// process is ending earlier than its state does, and by then its connections may be closed.
-Condition condition_of(std::int64_t pid) {
-  constexpr std::size_t enough = 1024;
-  constexpr unsigned exiting = 0x4;  // PF_EXITING
-  const auto stat = read_plain_file("/proc/" + std::to_string(pid) + "/stat", enough);
-  if (!stat) return Condition::ended;
-  std::istringstream fields(stat->text.substr(std::min(stat->text.size(), stat->text.rfind(')') + 1)));
-  char state = '?';
-  std::string skip;
-  unsigned flags = 0;
-  fields >> state;
-  for (int i = 0; i < 5; ++i) fields >> skip;
-  fields >> flags;
-  if (state == 'Z' || state == 'X' || (flags & exiting) != 0) return Condition::ended;
-  return state == 'T' || state == 't' ? Condition::stopped : Condition::runs;
-}
 
 }  // namespace
 

@@ -19,8 +19,10 @@ std::string counted(std::int64_t some, std::int64_t all) {
 }
 
 std::vector<std::string> row_of(const agent::JobStatus& job) {
-  const std::size_t running = static_cast<std::size_t>(std::count_if(
-      job.workers.begin(), job.workers.end(), [](const auto& w) { return w.state == "running"; }));
+  const std::size_t running =
+      static_cast<std::size_t>(std::count_if(job.workers.begin(), job.workers.end(), [](const auto& w) {
+        return w.state == "running" || w.state == "stopped";
+      }));
   return {sanitize_for_terminal(job.job),
           job.node_rank < 0 ? "- of " + std::to_string(job.nnodes) : counted(job.node_rank, job.nnodes),
           sanitize_for_terminal(job.state),
@@ -67,8 +69,7 @@ std::string job_table(const std::vector<agent::JobStatus>& jobs) {
     if (!job.waiting_for.empty())
       text += "  has waited for " + sanitize_for_terminal(job.waiting_for) + " for " +
               describe(job.state_age_s) + "\n";
-    if (!job.last_failure.empty())
-      text += "  last failure: " + sanitize_for_terminal(job.last_failure) + "\n";
+    if (!job.last_failure.empty()) text += "  last event: " + sanitize_for_terminal(job.last_failure) + "\n";
   }
   return text;
 }

@@ -11,7 +11,7 @@ namespace dlaunch::launcher {
 // Aligns the cells in columns, separated by two blanks. Each line ends with a newline.
 std::string columns(const std::vector<std::vector<std::string>>& rows);
 
-// A headline, then one line for each job, followed by what the job waits for and its last failure.
+// A headline, then one line for each job, followed by what the job waits for and what last stopped a round.
 std::string job_table(const std::vector<agent::JobStatus>& jobs);
 
 // A job's workers on this node.

@@ -19,7 +19,10 @@ namespace dlaunch::launcher {
 namespace {
 
 int stop(const agent::JobStatus& job, bool now, Duration patience) {
-  const std::string name = "job '" + job.job + "' (agent " + std::to_string(job.agent) + ")";
+  // Other nodes of an elastic job may go on.
+  const std::string agent = "agent " + std::to_string(job.agent);
+  const std::string name =
+      job.nnodes > 1 ? agent + " of job '" + job.job + "'" : "job '" + job.job + "' (" + agent + ")";
   const ProcessHandle process(job.agent);
   if (!process.found()) return print(name + " has already ended\n");
   // The second signal means: do not wait for the workers.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "agent/model/world_view.h"
+#include "agent/observe/process_condition.h"
 #include "launcher/console/terminal_suspend.h"
 #include "launcher/machine/local_addresses.h"
 #include "launcher/machine/process_limits.h"
@@ -212,6 +213,8 @@ std::string NodeAgent::status_json() const {
   status.log_dir = dependencies_.files.log_dir;
   status.pages_dir = dependencies_.plan.node.pages_dir;
   for (agent::WorkerStatus& worker : status.workers) {
+    if (worker.state == "running" && agent::condition_of(worker.pid) == agent::Condition::stopped)
+      worker.state = "stopped";
     worker.last_output = dependencies_.output.last_line(
         {static_cast<std::uint32_t>(status.round), static_cast<std::uint32_t>(worker.local_rank)});
   }

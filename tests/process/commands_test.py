@@ -84,6 +84,14 @@ class Status(Commands):
         status = self.status(lambda s: s["waiting_for"], "it waits")
         self.assertEqual((status["state"], status["waiting_for"]), ("waiting", "nodes 1 and 2 of 3"))
 
+    def test_a_stopped_worker_is_distinguished(self):
+        self.start("--nproc-per-node=2", "sleep", "1000")
+        status = self.status(lambda s: [w["state"] for w in s["workers"]] == ["running"] * 2, "both run")
+        os.kill(status["workers"][1]["pid"], signal.SIGSTOP)
+        self.status(lambda s: [w["state"] for w in s["workers"]] == ["running", "stopped"], "rank 1 is stopped")
+        os.kill(status["workers"][1]["pid"], signal.SIGCONT)
+        self.status(lambda s: [w["state"] for w in s["workers"]] == ["running"] * 2, "it goes on")
+
     def test_a_stopped_agent_is_distinguished(self):
         job = self.start("sleep", "1000")
         self.status(lambda s: s["state"] == "running", "it runs")

@@ -58,7 +58,7 @@ TEST(JobTable, ShowsStateWorkersAndFailure) {
   EXPECT_EQ(job_table({a_job()}),
             "JOB    NODE    STATE    HERE  WORLD  RESTARTS  SINCE      AGENT  PROGRAM\n"
             "train  1 of 2  running  1     8      1 of 3    1 min 5 s  4711   ./train --lr=1\n"
-            "  last failure: rank 3 exited with code 1\n");
+            "  last event: rank 3 exited with code 1\n");
   agent::JobStatus waiting;
   waiting.job = "w";
   waiting.waiting_for = "nodes 1 and 3";
